@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L
+
+#include "bench/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __clang__
+#define COMPILER __VERSION__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+static double seconds_now(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static double run(bench_fn *fn, void *arg, int64_t count)
+{
+    double start = seconds_now();
+    fn(arg, count);
+    return seconds_now() - start;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void show_progress(const char *name)
+{
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K%s", name);
+}
+
+struct bench_result bench_measure(const char *name, bench_fn *fn, void *arg, double seconds)
+{
+    double wanted = seconds / BENCH_RUNS, samples[BENCH_RUNS];
+    int64_t count = 1000;
+    show_progress(name);
+    while (run(fn, arg, count) < wanted / 2 && count < INT64_C(1) << 40)
+        count *= 2;
+    for (int i = 0; i < BENCH_RUNS; i++)
+        samples[i] = run(fn, arg, count) * 1e9 / (double)count;
+    qsort(samples, BENCH_RUNS, sizeof samples[0], by_value);
+    show_progress("");
+    return (struct bench_result){samples[0], samples[BENCH_RUNS / 2]};
+}
+
+static void read_cpu_model(char *model, size_t size)
+{
+    char line[256];
+    snprintf(model, size, "unknown processor");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (!colon || (strncmp(line, "model name", 10) != 0 && strncmp(line, "CPU part", 8) != 0))
+            continue;
+        colon[strcspn(colon, "\n")] = '\0';
+        snprintf(model, size, "%s", colon[1] ? colon + 2 : "");
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+struct machine {
+    char model[200];
+    long cores;
+    char system[3 * sizeof((struct utsname *)0)->release];
+};
+
+static struct machine machine_read(void)
+{
+    struct machine machine = {.cores = sysconf(_SC_NPROCESSORS_ONLN)};
+    struct utsname names = {0};
+    uname(&names);
+    read_cpu_model(machine.model, sizeof machine.model);
+    snprintf(machine.system, sizeof machine.system, "%s %s %s", names.sysname, names.release, names.machine);
+    return machine;
+}
+
+void bench_print_machine(void)
+{
+    struct machine machine = machine_read();
+    printf("machine    %s, %ld cores online\n", machine.model, machine.cores);
+    printf("system     %s\ncompiler   %s\n", machine.system, COMPILER);
+}
+
+void bench_json_machine(struct json *json)
+{
+    struct machine machine = machine_read();
+    json_text(json, "machine", machine.model);
+    json_number(json, "cores", machine.cores);
+    json_text(json, "system", machine.system);
+    json_text(json, "compiler", COMPILER);
+}

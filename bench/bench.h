@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Measuring short operations: a run of many, repeated; the best run counts, because on a shared machine
+ * everything else only adds to it. The median shows how much it added.
+ */
+#ifndef WEIR_BENCH_BENCH_H
+#define WEIR_BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/json.h"
+
+#define BENCH_RUNS 9
+
+struct bench_result {
+    double best_ns, median_ns; /* per operation */
+};
+
+/* Does `count` operations. */
+typedef void bench_fn(void *arg, int64_t count);
+
+/* Measures for about `seconds`; on a terminal `name` is shown meanwhile. */
+struct bench_result bench_measure(const char *name, bench_fn *fn, void *arg, double seconds);
+
+/* Keeps the compiler from dropping what nobody reads. */
+static inline void bench_keep(int64_t value)
+{
+    __asm__ volatile("" : : "r"(value) : "memory");
+}
+
+struct bench_options {
+    bool json;
+    double seconds; /* for one figure */
+};
+
+/* What the figures were measured on: lines of text, or members of an open object. */
+void bench_print_machine(void);
+void bench_json_machine(struct json *json);
+
+int bench_core(const struct bench_options *options);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/error.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+#define DOTS     "..."
+#define DOTS_LEN (sizeof DOTS - 1)
+
+const char *weir_version(void)
+{
+    return WEIR_VERSION;
+}
+
+void weir_error_clear(struct weir_error *err)
+{
+    if (err)
+        memset(err, 0, sizeof *err);
+}
+
+void weir_error_set(struct weir_error *err, int32_t code, const char *message)
+{
+    if (!err)
+        return;
+    weir_error_clear(err);
+    err->code = code;
+    memcpy(err->text, message, weir_text_cut(message, strlen(message), sizeof err->text - 1));
+}
+
+/* White space becomes a blank: a line stays a line, and columns stay where they are. */
+static void put_visible(struct text *line, const char *bytes, size_t len)
+{
+    uint32_t code = 0;
+    for (size_t i = 0, step; i < len; i += step ? step : 1) {
+        step = weir_utf8_read(bytes + i, len - i, &code);
+        if (step && strchr("\t\n\v\f\r", bytes[i]))
+            weir_text_put(line, " ", 1);
+        else if (step && weir_utf8_printable(code))
+            weir_text_put(line, bytes + i, step);
+        else
+            weir_text_put(line, "?", 1);
+    }
+}
+
+static size_t column_offset(const char *text, size_t len, int32_t column)
+{
+    size_t offset = 0;
+    uint32_t code;
+    for (int32_t i = 1; i < column && offset < len; i++) {
+        size_t step = weir_utf8_read(text + offset, len - offset, &code);
+        offset += step ? step : 1;
+    }
+    return offset;
+}
+
+/* Shows the end of a text that is too long, or the part around `place` if that lies before it. */
+static void put_part(struct text *line, const char *text, size_t len, size_t place, size_t room)
+{
+    if (len <= room) {
+        put_visible(line, text, len);
+        return;
+    }
+    size_t start = len - (room - DOTS_LEN), end = len;
+    if (place < start) {
+        start = place > room / 2 ? place - room / 2 : 0;
+        end = start + weir_text_cut(text + start, len - start, room - 2 * DOTS_LEN);
+    }
+    while (start > 0 && start < end && ((unsigned char)text[start] & 0xC0) == 0x80)
+        start++;
+    if (start > 0)
+        weir_text_put(line, DOTS, DOTS_LEN);
+    put_visible(line, text + start, end - start);
+    if (end < len)
+        weir_text_put(line, DOTS, DOTS_LEN);
+}
+
+void weir_error_at(struct weir_error *err, int32_t code, const char *text, size_t len, int32_t column,
+                   const char *message)
+{
+    if (!err)
+        return;
+    char where[32];
+    struct text position;
+    weir_text_init(&position, where, sizeof where);
+    if (column > 0)
+        weir_text_print(&position, ": column %d: ", (int)column);
+    else
+        weir_text_print(&position, ": ");
+
+    size_t message_len = weir_text_cut(message, strlen(message), 200);
+    size_t room = sizeof err->text - 1 - position.len - message_len;
+    struct text line;
+    weir_error_clear(err);
+    err->code = code;
+    err->column = column;
+    weir_text_init(&line, err->text, sizeof err->text);
+    put_part(&line, text, len, column_offset(text, len, column), room);
+    weir_text_put(&line, where, position.len);
+    weir_text_put(&line, message, message_len);
+}

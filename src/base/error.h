@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Filling a weir_error: one finished line that a program can print as it is. Every function here accepts
+ * NULL for `err`. Libc only; any thread.
+ */
+#ifndef WEIR_BASE_ERROR_H
+#define WEIR_BASE_ERROR_H
+
+#include "weir.h"
+
+void weir_error_clear(struct weir_error *err);
+
+/* A message that is about no text. */
+void weir_error_set(struct weir_error *err, int32_t code, const char *message);
+
+/*
+ * "<text>: column N: <message>", or "<text>: <message>" if `column` is 0. A long text is shown in part,
+ * "..." standing for the rest, so that the place stays visible and the message whole (up to 200 bytes). What
+ * cannot be printed is shown as ?.
+ */
+void weir_error_at(struct weir_error *err, int32_t code, const char *text, size_t len, int32_t column,
+                   const char *message);
+
+#endif

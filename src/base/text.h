@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Text in bounded memory: a builder that counts as snprintf does, UTF-8 one character at a time, and words
+ * compared as people mean them. Only ASCII letters have a case here; no locale is asked. Any thread.
+ */
+#ifndef WEIR_BASE_TEXT_H
+#define WEIR_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- builder ---------------------------------------------------------------------------------- */
+
+struct text {
+    char *bytes;
+    size_t size; /* of `bytes`; what does not fit is counted but not written */
+    size_t len;  /* that the whole text needs, without the NUL */
+};
+
+void weir_text_init(struct text *text, char *bytes, size_t size);
+void weir_text_put(struct text *text, const char *bytes, size_t len);
+__attribute__((format(printf, 2, 3))) void weir_text_print(struct text *text, const char *format, ...);
+
+/* ---- characters ------------------------------------------------------------------------------- */
+
+/* Bytes of the UTF-8 character at `bytes`, 0 if there is none (len 0, cut off, overlong, surrogate). */
+size_t weir_utf8_read(const char *bytes, size_t len, uint32_t *code);
+
+/* May stand in a line on a terminal: no control character, nothing that turns or hides its neighbours. */
+bool weir_utf8_printable(uint32_t code);
+
+/* The column of byte `offset`, from 1: a character is one column, and so is a byte that is none. */
+int32_t weir_text_column(const char *bytes, size_t offset);
+
+/* The most bytes up to `most` that do not cut a character in two. */
+size_t weir_text_cut(const char *bytes, size_t len, size_t most);
+
+/* ---- words ------------------------------------------------------------------------------------ */
+
+char weir_text_lower(char letter);
+
+/* Equal but for case. */
+bool weir_text_same(const char *bytes, size_t len, const char *word);
+
+/* Equal but for case, - and _: maxBurst, max_burst and Max-Burst are alike. */
+bool weir_text_alike(const char *bytes, size_t len, const char *word);
+
+/* `part` occurs in `bytes`, whatever the case. */
+bool weir_text_contains(const char *bytes, size_t len, const char *part, size_t part_len);
+
+/* Letters to insert, delete, change or swap with their neighbour to get from one to the other. Long words
+ * count as far apart. */
+size_t weir_text_distance(const char *bytes, size_t len, const char *word);
+
+#endif

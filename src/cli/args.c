@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/args.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/near.h"
+#include "cli/term.h"
+#include "core/spec.h"
+
+/* A word of the user's inside a message. */
+static void put_quoted(const char *text, size_t len)
+{
+    fputc('\'', stderr);
+    term_put(stderr, text, len);
+    fputc('\'', stderr);
+}
+
+static void complain(const char *command, const char *what, const char *word, size_t len)
+{
+    fprintf(stderr, "weir %s: %s ", command, what);
+    put_quoted(word, len);
+}
+
+static int unknown_option(const char *command, const char *word, size_t len,
+                          const struct args_option *options, size_t count)
+{
+    struct near near;
+    size_t dashes = strspn(word, "-");
+    near_init(&near, word + dashes, len - dashes);
+    for (size_t i = 0; i < count; i++)
+        near_try(&near, options[i].name);
+    complain(command, "unknown option", word, len);
+    if (near_found(&near))
+        fprintf(stderr, "; did you mean --%s?\n", near_found(&near));
+    else
+        fprintf(stderr, "; weir %s --help lists them\n", command);
+    return -1;
+}
+
+static const struct args_option *find_option(const char *word, size_t len, const struct args_option *options,
+                                             size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *name = options[i].name;
+        if (word[1] == '-' ? strlen(name) == len - 2 && memcmp(name, word + 2, len - 2) == 0
+                           : options[i].letter && options[i].letter == word[1])
+            return &options[i];
+    }
+    return NULL;
+}
+
+/* Reads the option at *at, which moves past it. */
+static int read_option(int argc, char **argv, int *at, const struct args_option *options, size_t count)
+{
+    const char *word = argv[(*at)++];
+    bool is_long = word[1] == '-';
+    size_t len = is_long ? strcspn(word, "=") : 2;
+    const struct args_option *option = find_option(word, len, options, count);
+    if (!option)
+        return unknown_option(argv[0], word, is_long ? len : strlen(word), options, count);
+
+    const char *value = NULL;
+    if (word[len] != '\0')
+        value = word + len + is_long;
+    if (option->flag) {
+        if (value) {
+            complain(argv[0], "no value belongs to this option:", word, strlen(word));
+            fputc('\n', stderr);
+            return -1;
+        }
+        *option->flag = true;
+        return 0;
+    }
+    if (!value && *at < argc)
+        value = argv[(*at)++];
+    if (!value) {
+        fprintf(stderr, "weir %s: %.*s needs a value; weir %s --help tells which\n", argv[0], (int)len, word,
+                argv[0]);
+        return -1;
+    }
+    *option->value = value;
+    return 0;
+}
+
+int args_read(int argc, char **argv, const struct args_option *options, size_t count)
+{
+    int operands = 0, at = 1;
+    while (at < argc) {
+        const char *word = argv[at];
+        if (strcmp(word, "--") == 0) {
+            for (at++; at < argc; at++)
+                argv[1 + operands++] = argv[at];
+        } else if (word[0] == '-' && word[1] != '\0') {
+            if (read_option(argc, argv, &at, options, count) < 0)
+                return -1;
+        } else {
+            argv[1 + operands++] = argv[at++];
+        }
+    }
+    return operands;
+}
+
+static const char *dashes(const char *option)
+{
+    return strlen(option) == 1 ? "-" : "--";
+}
+
+bool args_number(const char *command, const char *option, const char *text, int64_t low, int64_t *number)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (text[strspn(text, "0123456789")] != '\0' || end == text || errno != 0 || value < low) {
+        fprintf(stderr, "weir %s: %s%s takes a whole number from %lld on, not ", command, dashes(option),
+                option, (long long)low);
+        put_quoted(text, strlen(text));
+        fputc('\n', stderr);
+        return false;
+    }
+    *number = value;
+    return true;
+}
+
+bool args_time(const char *command, const char *option, const char *text, int64_t *time_ns)
+{
+    struct spec_fault fault;
+    if (weir_spec_read_period(text, time_ns, &fault))
+        return true;
+    fprintf(stderr, "weir %s: %s%s ", command, dashes(option), option);
+    put_quoted(text, strlen(text));
+    fprintf(stderr, ": %s\n", fault.text);
+    return false;
+}
+
+void args_show_joined(const char *first, const char *second)
+{
+    fputc('\'', stderr);
+    term_put(stderr, first, strlen(first));
+    fputc(' ', stderr);
+    term_put(stderr, second, strlen(second));
+    fputs("'\n", stderr);
+}

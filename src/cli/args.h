@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Arguments of a subcommand: options may stand anywhere, as --name VALUE, --name=VALUE, -x VALUE or
+ * -xVALUE, until a "--"; what remains are the operands.
+ */
+#ifndef WEIR_CLI_ARGS_H
+#define WEIR_CLI_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct args_option {
+    const char *name;   /* without the dashes */
+    char letter;        /* 0: only the long form */
+    bool *flag;         /* set to true where the option stands; or */
+    const char **value; /* what follows it */
+};
+
+/* Fills in the options and moves the operands to argv[1] and on; gives their number. On a mistake it says
+ * so on standard error and gives -1. argv[0] is the subcommand. */
+int args_read(int argc, char **argv, const struct args_option *options, size_t count);
+
+/* Reads a whole number from `low` on; on a mistake it says so and gives false. `option` is the name without
+ * the dashes. */
+bool args_number(const char *command, const char *option, const char *text, int64_t low, int64_t *number);
+
+/* The same for a time such as 250ms. */
+bool args_time(const char *command, const char *option, const char *text, int64_t *time_ns);
+
+/* Ends a message with two operands in quotes, as they should have been given. */
+void args_show_joined(const char *first, const char *second);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/caret.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/term.h"
+#include "core/spec.h"
+
+#define MESSAGE_MIN 24 /* columns; with less room the message stands on a line of its own */
+
+/* Where character number `count` begins; invalid bytes are characters of their own. */
+static size_t offset_of(const char *text, size_t len, size_t count)
+{
+    size_t offset = 0;
+    for (; count > 0 && offset < len; count--) {
+        uint32_t code;
+        size_t bytes = weir_utf8_read(text + offset, len - offset, &code);
+        offset += bytes > 0 ? bytes : 1;
+    }
+    return offset;
+}
+
+void caret_print(const char *text, int32_t column, const char *message)
+{
+    size_t len = strlen(text), width = (size_t)term_width(stderr), room = width - 8;
+    size_t place = column > 0 ? (size_t)column - 1 : 0; /* in characters, as `cut` */
+    size_t cut = place < room ? 0 : place - room / 2;
+    size_t begin = offset_of(text, len, cut), end = begin + offset_of(text + begin, len - begin, room);
+
+    if (cut > 0)
+        fputs("...", stderr);
+    term_put(stderr, text + begin, end - begin);
+    fputs(end < len ? "...\n" : "\n", stderr);
+
+    int indent = (cut > 0 ? 3 : 0) + (int)(place - cut);
+    fprintf(stderr, "%*s%s^%s", indent, "", term_colour(stderr, TERM_BAD), term_colour(stderr, TERM_PLAIN));
+    if (indent + 2 + MESSAGE_MIN > (int)width) {
+        fputc('\n', stderr);
+        term_wrap(stderr, message, 0, 0, (int)width);
+        return;
+    }
+    fputc(' ', stderr);
+    term_wrap(stderr, message, indent + 2, indent + 2, (int)width);
+}
+
+size_t caret_read_limits(const char *text, struct weir_spec *specs, size_t capacity)
+{
+    struct spec_fault fault;
+    int32_t column = 0;
+    size_t count = weir_spec_read(text, specs, capacity, &column, &fault);
+    if (count == 0)
+        caret_print(text, column, fault.text);
+    return count;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A message about a place in a text: the text, a caret under the place, and what to write instead.
+ *
+ *     5/m brust=10
+ *         ^ unknown option 'brust'; did you mean burst?
+ */
+#ifndef WEIR_CLI_CARET_H
+#define WEIR_CLI_CARET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weir.h"
+
+/* Writes it to standard error. `column` counts characters from 1; 0: no place in particular. */
+void caret_print(const char *text, int32_t column, const char *message);
+
+/* Reads limits; on a mistake explains it with a caret and gives 0. */
+size_t caret_read_limits(const char *text, struct weir_spec *specs, size_t capacity);
+
+#endif

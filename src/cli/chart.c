@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/chart.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/term.h"
+
+#define COLUMNS_MIN 16
+#define COLUMNS_MAX 72
+#define ROWS        10
+#define LABEL_MAX   24
+#define DOTS_X      2 /* dots of a braille character */
+#define DOTS_Y      4
+
+struct canvas {
+    int columns;                            /* of characters */
+    unsigned char cells[ROWS][COLUMNS_MAX]; /* bit y * 2 + x: a dot */
+    bool rows_marked[ROWS];                 /* a guide goes across */
+    bool columns_marked[COLUMNS_MAX];
+};
+
+/* Characters of the frame, in UTF-8 and in ASCII. */
+struct frame {
+    const char *tick_y, *side, *corner, *bottom, *tick_x, *guide_x, *guide_y, *refused;
+};
+
+static const struct frame frame_utf8 = {"┤", "│", "└", "─", "┬", "┊", "┄", "×"};
+static const struct frame frame_ascii = {"+", "|", "+", "-", "+", ":", ".", "x"};
+
+static void set_dot(struct canvas *canvas, int x, int y)
+{
+    canvas->cells[y / DOTS_Y][x / DOTS_X] |= (unsigned char)(1 << (y % DOTS_Y * DOTS_X + x % DOTS_X));
+}
+
+static int scale(double value, double max, int steps)
+{
+    double at = value / max * (steps - 1) + 0.5;
+    return at < 0 ? 0 : at >= steps ? steps - 1 : (int)at;
+}
+
+static int dot_x(const struct canvas *canvas, const struct figure *figure, double x)
+{
+    return scale(x, figure->x.max, canvas->columns * DOTS_X);
+}
+
+static int dot_y(const struct figure *figure, double y)
+{
+    return ROWS * DOTS_Y - 1 - scale(y, figure->y.max, ROWS * DOTS_Y);
+}
+
+/* Every dot of the longer direction, so that the line has no gaps. */
+static void draw_line(struct canvas *canvas, int x0, int y0, int x1, int y1)
+{
+    int steps = abs(x1 - x0) > abs(y1 - y0) ? abs(x1 - x0) : abs(y1 - y0);
+    for (int i = 0; i <= steps; i++) {
+        double part = steps == 0 ? 0 : (double)i / steps;
+        set_dot(canvas, (int)(x0 + (x1 - x0) * part + 0.5), (int)(y0 + (y1 - y0) * part + 0.5));
+    }
+}
+
+static void draw(struct canvas *canvas, const struct figure *figure)
+{
+    for (size_t i = 1; i < figure->point_count; i++) {
+        const struct figure_point *a = &figure->points[i - 1], *b = &figure->points[i];
+        draw_line(canvas, dot_x(canvas, figure, a->x), dot_y(figure, a->y), dot_x(canvas, figure, b->x),
+                  dot_y(figure, b->y));
+    }
+    for (size_t i = 0; i < figure->x.tick_count; i++)
+        if (figure->x.ticks[i].guide)
+            canvas->columns_marked[dot_x(canvas, figure, figure->x.ticks[i].at) / DOTS_X] = true;
+    for (size_t i = 0; i < figure->y.tick_count; i++)
+        if (figure->y.ticks[i].guide)
+            canvas->rows_marked[dot_y(figure, figure->y.ticks[i].at) / DOTS_Y] = true;
+}
+
+/* Braille numbers its dots by columns, and those of the lowest row last. */
+static void put_braille(FILE *file, unsigned char cell)
+{
+    static const unsigned char bits[] = {0x01, 0x08, 0x02, 0x10, 0x04, 0x20, 0x40, 0x80};
+    unsigned pattern = 0;
+    for (unsigned i = 0; i < sizeof bits; i++)
+        if (cell & (1u << i))
+            pattern |= bits[i];
+    const char utf8[] = {(char)0xe2, (char)(0xa0 | pattern >> 6), (char)(0x80 | (pattern & 0x3f)), '\0'};
+    fputs(utf8, file);
+}
+
+/* The nearest there is: a line high, in the middle or low in the cell, or one through it. */
+static char ascii_of(unsigned char cell)
+{
+    bool rows[DOTS_Y];
+    int set = 0;
+    for (int y = 0; y < DOTS_Y; y++) {
+        rows[y] = (cell >> (y * DOTS_X) & 3) != 0;
+        set += rows[y];
+    }
+    if (set > 2)
+        return '|';
+    return rows[0] ? '\'' : rows[3] ? '.' : '-';
+}
+
+static void put_cell(FILE *file, const struct canvas *canvas, const struct frame *frame, int row, int column)
+{
+    unsigned char cell = canvas->cells[row][column];
+    if (cell && term_utf8())
+        put_braille(file, cell);
+    else if (cell)
+        fputc(ascii_of(cell), file);
+    else if (canvas->columns_marked[column])
+        fputs(frame->guide_x, file);
+    else
+        fputs(canvas->rows_marked[row] ? frame->guide_y : " ", file);
+}
+
+/* The label of a row of characters, or NULL. */
+static const char *row_label(const struct figure *figure, int row)
+{
+    for (size_t i = figure->y.tick_count; i > 0; i--)
+        if (dot_y(figure, figure->y.ticks[i - 1].at) / DOTS_Y == row)
+            return figure->y.ticks[i - 1].label;
+    return NULL;
+}
+
+static void put_padded(FILE *file, const char *text, int width)
+{
+    fprintf(file, "%*s%s", width - term_columns(text, strlen(text)), "", text);
+}
+
+static int label_width(const struct figure *figure)
+{
+    int width = 0;
+    for (size_t i = 0; i < figure->y.tick_count; i++) {
+        int columns = term_columns(figure->y.ticks[i].label, strlen(figure->y.ticks[i].label));
+        width = columns > width ? columns : width;
+    }
+    return width < 7 ? 7 : width > LABEL_MAX ? LABEL_MAX : width; /* room for "refused" */
+}
+
+static void put_rows(FILE *file, const struct canvas *canvas, const struct figure *figure,
+                     const struct frame *frame, int width)
+{
+    for (int row = 0; row < ROWS; row++) {
+        const char *label = row_label(figure, row);
+        put_padded(file, label ? label : "", width);
+        fprintf(file, " %s%s", label ? frame->tick_y : frame->side, term_colour(file, TERM_LINE));
+        int last = canvas->columns - 1;
+        while (last >= 0 && !canvas->cells[row][last] && !canvas->columns_marked[last] &&
+               !canvas->rows_marked[row])
+            last--;
+        for (int column = 0; column <= last; column++)
+            put_cell(file, canvas, frame, row, column);
+        fprintf(file, "%s\n", term_colour(file, TERM_PLAIN));
+    }
+}
+
+static void put_axis(FILE *file, const struct canvas *canvas, const struct figure *figure,
+                     const struct frame *frame, int width)
+{
+    fprintf(file, "%*s %s", width, "", frame->corner);
+    for (int column = 0; column < canvas->columns; column++) {
+        bool tick = false;
+        for (size_t i = 0; i < figure->x.tick_count; i++)
+            tick |= dot_x(canvas, figure, figure->x.ticks[i].at) / DOTS_X == column;
+        fputs(tick ? frame->tick_x : frame->bottom, file);
+    }
+    fputc('\n', file);
+}
+
+static void put_refused(FILE *file, const struct canvas *canvas, const struct figure *figure,
+                        const struct frame *frame, int width)
+{
+    bool refused[COLUMNS_MAX] = {false};
+    int last = -1;
+    for (size_t i = 0; i < figure->refused_count; i++) {
+        int column = dot_x(canvas, figure, figure->refused[i]) / DOTS_X;
+        refused[column] = true;
+        last = column > last ? column : last;
+    }
+    if (last < 0)
+        return;
+    put_padded(file, "refused", width);
+    fprintf(file, "  %s", term_colour(file, TERM_BAD));
+    for (int column = 0; column <= last; column++)
+        fputs(refused[column] ? frame->refused : " ", file);
+    fprintf(file, "%s\n", term_colour(file, TERM_PLAIN));
+}
+
+/* Labels under their ticks; one that would touch its neighbour is left out, the title comes last. */
+static void put_x_labels(FILE *file, const struct canvas *canvas, const struct figure *figure, int width)
+{
+    int at = 0;
+    fprintf(file, "%*s", width + 2, "");
+    for (size_t i = 0; i < figure->x.tick_count; i++) {
+        const char *label = figure->x.ticks[i].label;
+        int columns = term_columns(label, strlen(label));
+        int middle = dot_x(canvas, figure, figure->x.ticks[i].at) / DOTS_X;
+        int begin = middle - columns / 2 < 0 ? 0 : middle - columns / 2;
+        if (i > 0 && begin < at + 1)
+            continue;
+        fprintf(file, "%*s%s", begin - at, "", label);
+        at = begin + columns;
+    }
+    fputc('\n', file);
+}
+
+void chart_print(FILE *file, const struct figure *figure)
+{
+    const struct frame *frame = term_utf8() ? &frame_utf8 : &frame_ascii;
+    int width = label_width(figure);
+    struct canvas canvas = {
+        .columns = (int)clamp64(term_width(file) - width - 4, COLUMNS_MIN, COLUMNS_MAX),
+    };
+    draw(&canvas, figure);
+    char title[FIGURE_TITLE_MAX * 2];
+    snprintf(title, sizeof title, "%s against %s: %s", figure->y.title, figure->x.title, figure->title);
+    fputs("  ", file);
+    term_wrap(file, title, 2, 2, term_width(file));
+    put_rows(file, &canvas, figure, frame, width);
+    put_axis(file, &canvas, figure, frame, width);
+    put_refused(file, &canvas, figure, frame, width);
+    put_x_labels(file, &canvas, figure, width);
+}

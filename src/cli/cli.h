@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The weir command: its subcommands and what all of them agree on.
+ *
+ * A subcommand gets its own arguments (argv[0] is its name), prints to standard output, explains itself to
+ * standard error and returns the exit status. It need not flush or check standard output: main does.
+ */
+#ifndef WEIR_CLI_CLI_H
+#define WEIR_CLI_CLI_H
+
+#define EXIT_OK    0
+#define EXIT_ERROR 2 /* 1 is kept for "refused" */
+
+int cmd_spec(int argc, char **argv);
+int cmd_sim(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+
+#endif

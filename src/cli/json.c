@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/json.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "weir.h"
+
+static void put_string(FILE *file, const char *text)
+{
+    size_t len = strlen(text), bytes;
+    fputc('"', file);
+    for (; len > 0; text += bytes, len -= bytes) {
+        uint32_t code;
+        bytes = weir_utf8_read(text, len, &code);
+        if (bytes == 0) {
+            fputs("\\ufffd", file); /* JSON knows no other bytes than UTF-8 */
+            bytes = 1;
+        } else if (code == '"' || code == '\\') {
+            fprintf(file, "\\%c", *text);
+        } else if (code < 0x20) {
+            fprintf(file, "\\u%04x", (unsigned)code);
+        } else {
+            fwrite(text, 1, bytes, file);
+        }
+    }
+    fputc('"', file);
+}
+
+/* The comma and the line before an element, and its name. */
+static void begin(struct json *json, const char *name)
+{
+    if (json->filled[json->depth])
+        fputs(json->flat[json->depth] ? ", " : ",", json->file);
+    if (!json->flat[json->depth] && json->depth > 0)
+        fprintf(json->file, "\n%*s", 2 * json->depth, "");
+    json->filled[json->depth] = true;
+    if (name) {
+        put_string(json->file, name);
+        fputs(": ", json->file);
+    }
+}
+
+void json_open(struct json *json, const char *name, char bracket, enum json_layout layout)
+{
+    begin(json, name);
+    fputc(bracket, json->file);
+    json->depth++;
+    assert(json->depth < JSON_DEPTH_MAX);
+    json->filled[json->depth] = false;
+    json->flat[json->depth] = layout == JSON_FLAT;
+}
+
+void json_close(struct json *json, char bracket)
+{
+    bool lines = json->filled[json->depth] && !json->flat[json->depth];
+    json->depth--;
+    if (lines)
+        fprintf(json->file, "\n%*s", 2 * json->depth, "");
+    fputc(bracket, json->file);
+    if (json->depth == 0)
+        fputc('\n', json->file);
+}
+
+void json_text(struct json *json, const char *name, const char *text)
+{
+    begin(json, name);
+    put_string(json->file, text);
+}
+
+void json_number(struct json *json, const char *name, int64_t number)
+{
+    begin(json, name);
+    fprintf(json->file, "%lld", (long long)number);
+}
+
+void json_decimal(struct json *json, const char *name, double number)
+{
+    begin(json, name);
+    fprintf(json->file, "%.10g", number);
+}
+
+void json_bool(struct json *json, const char *name, bool value)
+{
+    begin(json, name);
+    fputs(value ? "true" : "false", json->file);
+}
+
+void json_bound(struct json *json, const char *name, int64_t number)
+{
+    if (number != WEIR_FOREVER) {
+        json_number(json, name, number);
+        return;
+    }
+    begin(json, name);
+    fputs("null", json->file);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * weir: the command. Finds the subcommand, and sees to it that nothing written is lost unnoticed.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/near.h"
+#include "cli/term.h"
+#include "weir.h"
+
+struct command {
+    const char *group; /* heading in the help; NULL: as the one before */
+    const char *name, *operands, *summary;
+    int (*run)(int argc, char **argv);
+};
+
+static const struct command commands[] = {
+    {"Limits", "spec", "LIMITS...", "say in plain words what a limit lets pass", cmd_spec},
+    {NULL, "sim", "LIMITS [--arrivals LIST]", "watch it decide in virtual time", cmd_sim},
+    {"Speed", "bench", "WHAT", "how fast weir decides on this machine: core", cmd_bench},
+};
+#define COMMANDS (sizeof commands / sizeof commands[0])
+
+static void print_usage(FILE *file)
+{
+    fputs("usage: weir COMMAND [OPTION]... [ARGUMENT]...\n"
+          "May this happen now?\n"
+          "\n",
+          file);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        char synopsis[64];
+        snprintf(synopsis, sizeof synopsis, "%s %s", commands[i].name, commands[i].operands);
+        if (commands[i].group)
+            fprintf(file, "%s\n", commands[i].group);
+        fprintf(file, "  %-30s %s\n", synopsis, commands[i].summary);
+    }
+    fputs("\n"
+          "      --json                     one JSON document on standard output\n"
+          "  -h, --help  -V, --version      weir COMMAND --help tells more, with examples\n"
+          "\n"
+          "Try   weir spec '100/s burst=20'\n"
+          "      weir sim 5/s --arrivals 0..2s/100ms\n",
+          file);
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    struct near near;
+    near_init(&near, name, strlen(name));
+    for (size_t i = 0; i < COMMANDS; i++)
+        near_try(&near, commands[i].name);
+    near_try(&near, "help");
+    fputs("weir: unknown command '", stderr);
+    term_put(stderr, name, strlen(name));
+    if (near_found(&near))
+        fprintf(stderr, "'; did you mean %s?\n", near_found(&near));
+    else
+        fputs("'; weir --help lists them\n", stderr);
+    return EXIT_ERROR;
+}
+
+static int print_help(const char *name)
+{
+    if (!name) {
+        print_usage(stdout);
+        return EXIT_OK;
+    }
+    const struct command *command = find_command(name);
+    if (!command)
+        return unknown_command(name);
+    char word[32], option[] = "--help";
+    snprintf(word, sizeof word, "%s", name);
+    char *argv[] = {word, option, NULL};
+    return command->run(2, argv);
+}
+
+static int run(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : NULL;
+    if (!word) {
+        print_usage(stderr);
+        return EXIT_ERROR;
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return print_help(NULL);
+    if (strcmp(word, "help") == 0)
+        return print_help(argc > 2 ? argv[2] : NULL);
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        printf("weir %s\n", weir_version());
+        return EXIT_OK;
+    }
+    if (word[0] == '-') {
+        fputs("weir: unknown option '", stderr);
+        term_put(stderr, word, strlen(word));
+        fputs("'; options follow the command: weir spec --json 5/m\n", stderr);
+        return EXIT_ERROR;
+    }
+    const struct command *command = find_command(word);
+    return command ? command->run(argc - 1, argv + 1) : unknown_command(word);
+}
+
+/* A file opened later must not become standard output because that was closed. Each of the three is opened
+ * in the direction nobody uses, so that using it is still an error. */
+static void hold_standard_files(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
+            return;
+}
+
+/* What is lost on its way out is an error, too. */
+static bool flush_output(void)
+{
+    bool lost = ferror(stdout) != 0;
+    errno = 0;
+    if (fclose(stdout) == 0 && !lost)
+        return true;
+    fprintf(stderr, "weir: cannot write to standard output%s%s\n", errno ? ": " : "",
+            errno ? strerror(errno) : "");
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    hold_standard_files();
+    term_init();
+    int status = run(argc, argv);
+    return flush_output() ? status : EXIT_ERROR;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the reader's terminal can show: width, colours, UTF-8; and text wrapped to it.
+ */
+#ifndef WEIR_CLI_TERM_H
+#define WEIR_CLI_TERM_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Looks at the locale and the terminal. Call once, before the others. */
+void term_init(void);
+
+bool term_utf8(void);
+
+/* Columns of the terminal behind `file`: COLUMNS if set, else as the terminal says, else 80. */
+int term_width(FILE *file);
+
+enum term_colour { TERM_PLAIN, TERM_DIM, TERM_BOLD, TERM_GOOD, TERM_BAD, TERM_LINE };
+
+/* The sequence that switches to `colour`; "" if `file` is no terminal or the reader wants no colours. */
+const char *term_colour(FILE *file, enum term_colour colour);
+
+/* Stands for a space at which a line must not break. */
+#define TERM_NBSP "\x1f"
+
+/* Writes `text`, broken at spaces before column `width`. The first line is taken to begin at column
+ * `column`, the others are indented by `indent`. Ends with a newline. */
+void term_wrap(FILE *file, const char *text, int column, int indent, int width);
+
+/* Writes a text that came from outside: what is not printable as '?'. */
+void term_put(FILE *file, const char *text, size_t len);
+
+/* Columns that the first `len` bytes of UTF-8 take. */
+int term_columns(const char *text, size_t len);
+
+#endif

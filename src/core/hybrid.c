@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hybrid (EngineBlock's limiter): time itself is handed out. A token is a tick; an op costs one unit of
+ * them. Filling puts the time that has passed into the active pool; what does not fit waits, and waiting
+ * tokens move on into the burst pool, in proportion to the time filled: burst / active of it. So callers
+ * who are on schedule go at the rate, callers who are behind at up to `ratio` times the rate, and no token
+ * is made or lost: what is left in the pools is how far behind schedule the callers are.
+ *
+ * Law: in every interval [x, y]
+ *     admitted - given back <= (active + burst) / unit + ratio * R * (y - x + 1 ns) / W
+ * where active and burst are the sizes of the pools. Charged units are taken from the active pool.
+ *
+ * Callers fill: a take does it with the time since the last fill, a refusal leaves all as it was. The
+ * fraction of a token that a short fill moves is carried over, so short fills lose nothing.
+ */
+#include "core/limit.h"
+
+enum { ACTIVE, WAITING, LAST, CARRY, HISTORY, WORDS };
+#define IDLE INT64_C(-1) /* LAST of pools that were configured but not started */
+
+struct pools {
+    int64_t active, waiting; /* the active pool holds the burst tokens, too, above its size */
+    int64_t last;            /* tick of the last fill */
+    int64_t carry;           /* burst tokens owed, in 1 / size of the active pool */
+};
+
+static struct pools load(const int64_t *state)
+{
+    return (struct pools){state[ACTIVE], state[WAITING], state[LAST], state[CARRY]};
+}
+
+static void save(int64_t *state, struct pools pools)
+{
+    state[ACTIVE] = pools.active;
+    state[WAITING] = pools.waiting;
+    state[LAST] = pools.last;
+    state[CARRY] = pools.carry;
+}
+
+static struct pools fill(const struct limit *limit, struct pools pools, int64_t v)
+{
+    int64_t size = limit->u.hybrid.active, over = limit->u.hybrid.over;
+    if (pools.last == IDLE || v <= pools.last)
+        return pools;
+    int64_t time = v - pools.last;
+    int64_t added = min64(time, max64(sat_sub(size, pools.active), 0));
+    pools.active += added;
+    pools.waiting = sat_add(pools.waiting, time - added);
+
+    int64_t share = mul_add_div(time, over - size, pools.carry, size, &pools.carry);
+    int64_t room = min64(sat_sub(over, pools.active), pools.waiting), moved = min64(share, room);
+    if (moved == room) /* the pool is full or nobody waits: nothing is owed */
+        pools.carry = 0;
+    pools.active += moved;
+    pools.waiting -= moved;
+    pools.last = v;
+    return pools;
+}
+
+static struct pools fill_at(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    return fill(limit, load(state), ticks_at(&limit->ticks, now));
+}
+
+/* Tokens that a pool cannot hold wait. */
+static struct pools put(const struct limit *limit, struct pools pools, int64_t tokens)
+{
+    int64_t room = sat_sub(limit->u.hybrid.over, pools.active), added = min64(tokens, room);
+    if (added == room)
+        pools.carry = 0;
+    pools.active += added;
+    pools.waiting = sat_add(pools.waiting, tokens - added);
+    return pools;
+}
+
+static int64_t behind_ns(const struct limit *limit, struct pools pools)
+{
+    return weir_ticks_to_span(&limit->ticks, max64(sat_add(pools.active, pools.waiting), 0));
+}
+
+static size_t words(const struct limit *limit)
+{
+    (void)limit;
+    return WORDS;
+}
+
+static void start(const struct limit *limit, int64_t *state, int64_t now)
+{
+    state[ACTIVE] = limit->ticks.unit; /* the first op starts at once */
+    state[LAST] = ticks_at(&limit->ticks, now);
+}
+
+static void init(const struct limit *limit, int64_t *state, int64_t now)
+{
+    save(state, (struct pools){.last = IDLE});
+    state[HISTORY] = 0;
+    if (limit->spec.verb != WEIR_VERB_CONFIGURE)
+        start(limit, state, now);
+}
+
+static weir_i128 div_up_i128(weir_i128 a, int64_t b)
+{
+    return a <= 0 ? 0 : (a + b - 1) / b;
+}
+
+/*
+ * The shortest time to fill after which the active pool holds `cost` tokens, more than it does now. It
+ * holds the least of three: all tokens there are, both pools full (which is enough), and the active pool
+ * as filled with its share of burst tokens: active + time while there is room, plus (time * burst + carry) /
+ * size, rounded down.
+ */
+static int64_t time_to(const struct limit *limit, struct pools pools, int64_t cost)
+{
+    int64_t size = limit->u.hybrid.active, over = limit->u.hybrid.over, room = sat_sub(size, pools.active);
+    int64_t need = sat_sub(cost, pools.active), all = sat_sub(need, pools.waiting);
+    weir_i128 time = div_up_i128((weir_i128)need * size - pools.carry, over);
+    if (time > room) { /* from a full active pool on only the share grows */
+        int64_t share = cost - max64(size, pools.active);
+        time = div_up_i128((weir_i128)share * size - pools.carry, over - size);
+        time = time < room ? room : time;
+    }
+    return max64(sat_i128(time), all);
+}
+
+static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
+{
+    struct pools pools = load(state);
+    int64_t cost = sat_mul(n, limit->ticks.unit);
+    if (cost > limit->u.hybrid.over || pools.last == IDLE)
+        return WEIR_FOREVER;
+    int64_t v = ticks_at(&limit->ticks, now);
+    if (fill(limit, pools, v).active >= cost)
+        return now;
+    return ticks_time(&limit->ticks, sat_add(pools.last, time_to(limit, pools, cost)));
+}
+
+static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    struct pools pools = fill_at(limit, state, now);
+    pools.active -= n * limit->ticks.unit;
+    save(state, pools);
+    return 0;
+}
+
+/* The pools have been filled up to the time of the promise and stay there. */
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+{
+    int64_t tokens = r->n * limit->ticks.unit;
+    struct pools pools = load(state);
+    if (promised == r->due_ns)
+        pools = put(limit, pools, tokens);
+    else
+        pools.waiting = sat_add(pools.waiting, tokens);
+    save(state, pools);
+    return false;
+}
+
+static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    save(state, put(limit, fill_at(limit, state, now), sat_mul(n, limit->ticks.unit)));
+}
+
+static void charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    struct pools pools = fill_at(limit, state, now);
+    pools.active = sat_sub(pools.active, sat_mul(n, limit->ticks.unit));
+    save(state, pools);
+}
+
+static void drain(const struct limit *limit, int64_t *state, int64_t now)
+{
+    struct pools pools = fill_at(limit, state, now);
+    pools.active = min64(pools.active, 0);
+    save(state, pools);
+}
+
+/* The same time in the ticks of another limit; what is owed rounds up. */
+static int64_t convert(const struct limit *limit, const struct limit *next, int64_t tokens)
+{
+    if (tokens < 0)
+        return -weir_ticks_of_span(&next->ticks, sat_add(weir_ticks_to_span(&limit->ticks, sat_sub(0, tokens)), 1));
+    return ticks_at(&next->ticks, weir_ticks_to_span(&limit->ticks, tokens));
+}
+
+/* Tokens are time: pools keep theirs. Obeys the order that came with the new text. */
+static void change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
+                   int64_t now)
+{
+    struct pools pools = fill_at(limit, from, now);
+    int64_t active = convert(limit, next, pools.active);
+    struct pools converted = {.waiting = convert(limit, next, pools.waiting), .last = IDLE};
+    if (pools.last != IDLE)
+        converted.last = ticks_at(&next->ticks, now);
+    converted.active = min64(active, 0);
+    save(to, put(next, converted, max64(active, 0)));
+    to[HISTORY] = from[HISTORY];
+
+    if (next->spec.verb == WEIR_VERB_RESTART)
+        (void)weir_hybrid_restart(next, to, now);
+    else if (next->spec.verb != WEIR_VERB_CONFIGURE && converted.last == IDLE)
+        start(next, to, now);
+}
+
+int64_t weir_hybrid_restart(const struct limit *limit, int64_t *state, int64_t now)
+{
+    struct pools pools = fill_at(limit, state, now);
+    int64_t discarded = behind_ns(limit, pools);
+    save(state, (struct pools){.last = max64(pools.last, ticks_at(&limit->ticks, now))});
+    state[HISTORY] = sat_add(state[HISTORY], discarded);
+    return discarded;
+}
+
+int64_t weir_hybrid_behind(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    return behind_ns(limit, fill_at(limit, state, now));
+}
+
+int64_t weir_hybrid_behind_total(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    return sat_add(state[HISTORY], weir_hybrid_behind(limit, state, now));
+}
+
+static int64_t remaining(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    struct pools pools = fill_at(limit, state, now);
+    return pools.last == IDLE ? 0 : max64(pools.active, 0) / limit->ticks.unit;
+}
+
+/* The active pool is full again. */
+static int64_t fresh(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    struct pools pools = load(state);
+    if (pools.last == IDLE)
+        return now;
+    if (pools.active >= limit->u.hybrid.active)
+        return now;
+    int64_t time = time_to(limit, pools, limit->u.hybrid.active);
+    return max64(now, ticks_time(&limit->ticks, sat_add(pools.last, time)));
+}
+
+static int64_t most(const struct limit *limit, int64_t span_ns)
+{
+    int64_t time = mul_div_up(weir_ticks_of_span(&limit->ticks, span_ns), limit->spec.ratio_ppm, 1000000);
+    return sat_add(limit->u.hybrid.over, time) / limit->ticks.unit;
+}
+
+const struct algorithm weir_hybrid = {
+    .words = words,
+    .init = init,
+    .due = due,
+    .enter = enter,
+    .cancel = cancel,
+    .give = give,
+    .charge = charge,
+    .drain = drain,
+    .change = change,
+    .remaining = remaining,
+    .fresh = fresh,
+    .most = most,
+};

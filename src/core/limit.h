@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A limit: one spec compiled to integers, immutable. An algorithm: the functions that evolve a state
+ * under a limit.
+ *
+ * An algorithm is a sequential machine. It answers one question, "when would n units pass?", and records
+ * takes, always at times that its own answers allow. Everything that all algorithms share is written once
+ * in policy.c: take, peek, timeouts, promises, all or none, verdicts. A promise is a take recorded at a
+ * time still to come; until then, later questions are asked as of that time, so a machine never sees its
+ * order of takes disturbed.
+ */
+#ifndef WEIR_CORE_LIMIT_H
+#define WEIR_CORE_LIMIT_H
+
+#include "core/spec.h"
+#include "core/ticks.h"
+
+struct limit {
+    const struct algorithm *algorithm;
+    size_t offset; /* of its words in a state of the policy */
+    struct weir_spec spec; /* complete: no field is left to a default, except smooth's burst */
+    struct ticks ticks;
+    int64_t burst, initial; /* index algorithms: units */
+    int64_t full;           /* index algorithms: burst in ticks */
+    union {
+        struct {
+            int64_t active, over; /* sizes of the active pool, and of active and burst together, ticks */
+        } hybrid;
+        struct {
+            double unit;                            /* ticks of a fresh unit */
+            double threshold, most, edge, slope;    /* curve: see warmup.c */
+            double cool;                            /* idle ticks that store one unit */
+        } warmup;
+    } u;
+};
+
+struct algorithm {
+    /* 64-bit words of a state. */
+    size_t (*words)(const struct limit *limit);
+    void (*init)(const struct limit *limit, int64_t *state, int64_t now);
+
+    /* The earliest time from `now` on at which n >= 1 units pass, if nothing else happens; WEIR_FOREVER:
+     * never. Monotone: what passes at a time passes at any later one. */
+    int64_t (*due)(const struct limit *limit, const int64_t *state, int64_t now, int64_t n);
+    /* Takes n units at `now`, which `due` has allowed. Gives a ticket for `cancel`. */
+    uint64_t (*enter)(const struct limit *limit, int64_t *state, int64_t now, int64_t n);
+
+    /* The earliest time at which the limit accepts to make n units wait for their turn at `due`; NULL: at
+     * once. */
+    int64_t (*open)(const struct limit *limit, const int64_t *state, int64_t now, int64_t n, int64_t due);
+    /* n units were refused; NULL: that changes nothing. */
+    void (*refuse)(const struct limit *limit, int64_t *state, int64_t now, int64_t n);
+    /* Takes back an enter that is not due yet. `promised` is the time of the latest promise: this one, or a
+     * later one. Gives true if nothing was entered after it and the state is again as of the time before it,
+     * false if it stays at the time of the latest promise. */
+    bool (*cancel)(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                   int64_t promised);
+
+    void (*give)(const struct limit *limit, int64_t *state, int64_t now, int64_t n);
+    void (*charge)(const struct limit *limit, int64_t *state, int64_t now, int64_t n);
+    void (*drain)(const struct limit *limit, int64_t *state, int64_t now);
+    /* Fills `to`, a state of `next`, which has the same algorithm. */
+    void (*change)(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
+                   int64_t now);
+
+    int64_t (*remaining)(const struct limit *limit, const int64_t *state, int64_t now);
+    /* When the state is as if never used. */
+    int64_t (*fresh)(const struct limit *limit, const int64_t *state, int64_t now);
+    /* The law: most units, one by one, in any stretch of `span_ns`. */
+    int64_t (*most)(const struct limit *limit, int64_t span_ns);
+};
+
+extern const struct algorithm weir_token_bucket, weir_leaky_bucket, weir_smooth, weir_warmup, weir_hybrid,
+    weir_fixed_window, weir_sliding_window, weir_sliding_log, weir_step, weir_unlimited, weir_blocked;
+
+/* hybrid alone: EngineBlock's restart, how far behind the callers are, and that with all that was
+ * discarded before. */
+int64_t weir_hybrid_restart(const struct limit *limit, int64_t *state, int64_t now);
+int64_t weir_hybrid_behind(const struct limit *limit, const int64_t *state, int64_t now);
+int64_t weir_hybrid_behind_total(const struct limit *limit, const int64_t *state, int64_t now);
+
+/* Completes, checks and compiles `spec`. */
+bool weir_limit_init(struct limit *limit, const struct weir_spec *spec, struct spec_fault *fault);
+
+/* The limits of a policy; their states lie one behind the other. */
+struct weir_policy {
+    size_t count, words; /* limits; 64-bit words of a state */
+    struct limit limits[];
+};
+
+#endif

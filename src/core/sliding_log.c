@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sliding-log: the times of the last L units, in a ring.
+ *
+ * Law: in every interval [x, x + W)   admitted - given back <= L        exactly, no slack.
+ *
+ * Times in the ring never decrease. Those of promises lie ahead, and so do charged units that found no
+ * room: each takes the first place that the units before it leave. refused=count: refused units are
+ * logged like admitted ones.
+ */
+#include <string.h>
+
+#include "core/limit.h"
+
+enum { HEAD, LENGTH, TIMES };
+
+/* Entry i, from the oldest. */
+static int64_t *entry(const struct limit *limit, int64_t *state, int64_t i)
+{
+    return &state[TIMES + (state[HEAD] + i) % limit->spec.count];
+}
+
+static int64_t time_of(const struct limit *limit, const int64_t *state, int64_t i)
+{
+    return state[TIMES + (state[HEAD] + i) % limit->spec.count];
+}
+
+static int64_t newest(const struct limit *limit, const int64_t *state)
+{
+    return state[LENGTH] == 0 ? 0 : time_of(limit, state, state[LENGTH] - 1);
+}
+
+/* How many entries, from the oldest, lie at or before `time`. */
+static int64_t entries_until(const struct limit *limit, const int64_t *state, int64_t time)
+{
+    int64_t low = 0, high = state[LENGTH];
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (time_of(limit, state, middle) <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Appends one entry; the oldest makes room. */
+static void push(const struct limit *limit, int64_t *state, int64_t time)
+{
+    if (state[LENGTH] == limit->spec.count)
+        state[HEAD] = (state[HEAD] + 1) % limit->spec.count;
+    else
+        state[LENGTH]++;
+    *entry(limit, state, state[LENGTH] - 1) = time;
+}
+
+static size_t words(const struct limit *limit)
+{
+    return TIMES + (size_t)limit->spec.count;
+}
+
+static void init(const struct limit *limit, int64_t *state, int64_t now)
+{
+    (void)now;
+    memset(state, 0, words(limit) * sizeof *state);
+}
+
+static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
+{
+    int64_t leaving = n - (limit->spec.count - state[LENGTH]); /* so many must be W old */
+    if (n > limit->spec.count)
+        return WEIR_FOREVER;
+    int64_t time = max64(now, newest(limit, state));
+    if (leaving > 0)
+        time = max64(time, sat_add(time_of(limit, state, leaving - 1), limit->spec.period_ns));
+    return time > WEIR_TIME_MAX ? WEIR_FOREVER : time;
+}
+
+/* The ticket counts the entries that were pushed out although they still matter before `now`. */
+static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    int64_t pushed_out = max64(n - (limit->spec.count - state[LENGTH]), 0);
+    for (int64_t i = 0; i < n; i++)
+        push(limit, state, now);
+    return (uint64_t)pushed_out;
+}
+
+static void refuse(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    if (limit->spec.refused != WEIR_REFUSED_COUNT)
+        return;
+    int64_t time = max64(now, newest(limit, state));
+    for (int64_t i = 0; i < min64(n, limit->spec.count); i++)
+        push(limit, state, time);
+}
+
+/*
+ * The entries go, and those that they pushed out come back. Their times are not known any more, only that
+ * they were W old when these came due: they count as if just so, each in its place among the others.
+ */
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+{
+    (void)promised;
+    int64_t end = entries_until(limit, state, r->due_ns), length = state[LENGTH];
+    int64_t start = max64(end - r->n, entries_until(limit, state, r->due_ns - 1));
+    int64_t back = min64((int64_t)r->ticket, end - start);
+    int64_t pushed_out_at = r->due_ns - limit->spec.period_ns;
+    int64_t place = entries_until(limit, state, pushed_out_at);
+
+    for (int64_t i = start - 1; i >= place; i--) /* newer ones move up by as many as come back */
+        *entry(limit, state, i + back) = time_of(limit, state, i);
+    for (int64_t i = place; i < place + back; i++)
+        *entry(limit, state, i) = pushed_out_at;
+    for (int64_t i = end; i < length; i++)
+        *entry(limit, state, i - (end - start) + back) = time_of(limit, state, i);
+    state[LENGTH] = length - (end - start) + back;
+    return newest(limit, state) < r->due_ns;
+}
+
+static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    (void)limit, (void)now;
+    state[LENGTH] = max64(state[LENGTH] - n, 0);
+}
+
+/* Each charged unit takes the first place there is; a full ring of them moves all by W. */
+static void charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    int64_t count = limit->spec.count, period = limit->spec.period_ns;
+    int64_t single = n <= count ? n : count + (n - count) % count;
+    for (int64_t i = 0; i < single; i++) {
+        int64_t time = max64(now, newest(limit, state));
+        if (state[LENGTH] == count)
+            time = max64(time, sat_add(time_of(limit, state, 0), period));
+        push(limit, state, time);
+    }
+    int64_t ahead = sat_mul((n - single) / count, period);
+    for (int64_t i = 0; i < state[LENGTH]; i++)
+        *entry(limit, state, i) = sat_add(time_of(limit, state, i), ahead);
+}
+
+static int64_t remaining(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    if (newest(limit, state) > now)
+        return 0;
+    int64_t gone = entries_until(limit, state, now - limit->spec.period_ns);
+    return limit->spec.count - (state[LENGTH] - gone);
+}
+
+static void drain(const struct limit *limit, int64_t *state, int64_t now)
+{
+    for (int64_t i = remaining(limit, state, now); i > 0; i--)
+        push(limit, state, now);
+}
+
+static void change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
+                   int64_t now)
+{
+    init(next, to, now);
+    int64_t oldest = max64(from[LENGTH] - next->spec.count, 0);
+    for (int64_t i = oldest; i < from[LENGTH]; i++)
+        push(next, to, time_of(limit, from, i));
+}
+
+static int64_t fresh(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    if (state[LENGTH] == 0)
+        return now;
+    return max64(now, sat_add(newest(limit, state), limit->spec.period_ns));
+}
+
+static int64_t most(const struct limit *limit, int64_t span_ns)
+{
+    return sat_mul(limit->spec.count, max64(div_up(span_ns, limit->spec.period_ns), 1));
+}
+
+const struct algorithm weir_sliding_log = {
+    .words = words,
+    .init = init,
+    .due = due,
+    .enter = enter,
+    .refuse = refuse,
+    .cancel = cancel,
+    .give = give,
+    .charge = charge,
+    .drain = drain,
+    .change = change,
+    .remaining = remaining,
+    .fresh = fresh,
+    .most = most,
+};

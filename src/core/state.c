@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The verbs, and everything about them that does not depend on the algorithm.
+ *
+ * A question is asked of every limit, "when?", and the latest answer counts: if it is within the timeout,
+ * the units are recorded in every limit at that one moment, else in none. So a group is admitted at a time
+ * that each of its limits allows, and a refusal changes nothing.
+ *
+ * Until the time of the latest promise has come, every question is answered as of that time: nobody overtakes
+ * a promise. What is given back meanwhile is dropped, for it would come on top of units that have been
+ * promised already. A reset, a restart and a live change leave no way back: promises made before them stand.
+ */
+#include "core/state.h"
+
+#include <string.h>
+
+#include "core/limit.h"
+
+#define for_each_limit(limit, policy) \
+    for (const struct limit *limit = (policy)->limits; limit != (policy)->limits + (policy)->count; limit++)
+
+static int64_t clamp_time(int64_t now_ns)
+{
+    return clamp64(now_ns, 0, WEIR_TIME_MAX);
+}
+
+/* The time as of which a state answers. */
+static int64_t as_of(const int64_t *state, int64_t now)
+{
+    return max64(now, state[STATE_PROMISED]);
+}
+
+/* The same for what changes the state: a promise that has come true is forgotten. */
+static int64_t settle(int64_t *state, int64_t now)
+{
+    if (state[STATE_PROMISED] <= now)
+        state[STATE_PROMISED] = 0;
+    return as_of(state, now);
+}
+
+/* Promises that are outstanding now cannot be taken back any more. */
+static int64_t settled_by_now(const int64_t *state)
+{
+    return max64(state[STATE_SETTLED], state[STATE_PROMISED]);
+}
+
+/* ---- asking ---- */
+
+struct question {
+    int64_t now, n, timeout;
+};
+
+struct answer {
+    int64_t due;    /* when all limits let n pass */
+    int64_t retry;  /* when the question is answered with yes */
+    int32_t limit;  /* the limit that says so */
+    int32_t reason; /* WEIR_OK: now */
+};
+
+static int64_t due_of(const struct limit *limit, const int64_t *state, const struct question *q)
+{
+    int64_t due = limit->algorithm->due(limit, state + limit->offset, as_of(state, q->now), q->n);
+    return due > WEIR_TIME_MAX ? WEIR_FOREVER : due;
+}
+
+/* A limit may refuse to let n wait for that long, or for want of room. */
+static void ask_for_room(const struct weir_policy *policy, const int64_t *state, const struct question *q,
+                         struct answer *answer)
+{
+    for_each_limit(limit, policy) {
+        if (!limit->algorithm->open)
+            continue;
+        int64_t open =
+            limit->algorithm->open(limit, state + limit->offset, q->now, q->n, answer->due);
+        if (open > answer->retry) {
+            answer->retry = open;
+            answer->limit = (int32_t)(limit - policy->limits);
+            answer->reason = WEIR_FULL;
+        }
+    }
+}
+
+static struct answer ask(const struct weir_policy *policy, const int64_t *state, const struct question *q)
+{
+    struct answer answer = {.due = q->now};
+    for_each_limit(limit, policy) {
+        int64_t due = due_of(limit, state, q);
+        if (due > answer.due) {
+            answer.due = due;
+            answer.limit = (int32_t)(limit - policy->limits);
+        }
+    }
+    if (answer.due == WEIR_FOREVER) {
+        answer.retry = WEIR_FOREVER;
+        answer.reason = WEIR_NEVER;
+        return answer;
+    }
+    answer.retry = max64(sat_sub(answer.due, q->timeout), q->now);
+    answer.reason = answer.retry > q->now ? WEIR_LATER : WEIR_OK;
+    ask_for_room(policy, state, q, &answer);
+    return answer;
+}
+
+static void enter(const struct weir_policy *policy, int64_t *state, const struct question *q, int64_t due,
+                  struct weir_reservation *reservations)
+{
+    int64_t before = state[STATE_PROMISED] > q->now ? state[STATE_PROMISED] : 0;
+    for_each_limit(limit, policy) {
+        uint64_t ticket = limit->algorithm->enter(limit, state + limit->offset, due, q->n);
+        if (reservations)
+            *reservations++ = (struct weir_reservation){q->n, due - q->now, due, before, ticket};
+    }
+    state[STATE_PROMISED] = due > q->now ? due : 0;
+}
+
+/* Tells the limits that refused; few of them care. Gives true if one does. */
+static bool refuse(const struct weir_policy *policy, int64_t *state, const struct question *q)
+{
+    bool told = false;
+    for_each_limit(limit, policy) {
+        if (!limit->algorithm->refuse)
+            continue;
+        int64_t due = due_of(limit, state, q);
+        if (due == WEIR_FOREVER || sat_sub(due, q->timeout) > q->now) {
+            limit->algorithm->refuse(limit, state + limit->offset, as_of(state, q->now), q->n);
+            told = true;
+        }
+    }
+    return told;
+}
+
+/* ---- verdicts ---- */
+
+static int64_t remaining_of(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    if (as_of(state, now) > now)
+        return 0;
+    return limit->algorithm->remaining(limit, state + limit->offset, now);
+}
+
+static int64_t behind_of(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    if (limit->spec.algo != WEIR_HYBRID)
+        return 0;
+    return weir_hybrid_behind(limit, state + limit->offset, as_of(state, now));
+}
+
+/* Describes the state as the decision left it. */
+static void describe(const struct weir_policy *policy, const int64_t *state, int64_t now, struct weir_verdict *v)
+{
+    v->remaining = INT64_MAX;
+    for_each_limit(limit, policy) {
+        int64_t remaining = remaining_of(limit, state, now);
+        int64_t fresh = limit->algorithm->fresh(limit, state + limit->offset, as_of(state, now));
+        if (remaining < v->remaining) {
+            v->remaining = remaining;
+            if (v->allowed)
+                v->limit = (int32_t)(limit - policy->limits);
+        }
+        v->reset_after_ns = max64(v->reset_after_ns, fresh > WEIR_TIME_MAX ? WEIR_FOREVER : fresh - now);
+        v->behind_ns = max64(v->behind_ns, behind_of(limit, state, now));
+    }
+}
+
+static void judge(const struct weir_policy *policy, const int64_t *state, const struct question *q,
+                  const struct answer *answer, struct weir_verdict *verdict)
+{
+    bool allowed = answer->reason == WEIR_OK;
+    *verdict = (struct weir_verdict){
+        .allowed = allowed,
+        .reason = answer->reason,
+        .retry_after_ns = answer->retry == WEIR_FOREVER ? WEIR_FOREVER : answer->retry - q->now,
+        .wait_ns = allowed ? answer->due - q->now : 0,
+        .limit = answer->limit,
+    };
+    describe(policy, state, q->now, verdict);
+}
+
+static bool reject(struct weir_verdict *verdict)
+{
+    if (verdict)
+        *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
+    return false;
+}
+
+/* ---- verbs ---- */
+
+void weir_state_init(const struct weir_policy *policy, void *state, int64_t now_ns)
+{
+    int64_t *words = state;
+    if (!policy || !state)
+        return;
+    words[STATE_PROMISED] = words[STATE_SETTLED] = 0;
+    for_each_limit(limit, policy)
+        limit->algorithm->init(limit, words + limit->offset, clamp_time(now_ns));
+}
+
+bool weir_state_reserve(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n,
+                        int64_t timeout_ns, struct weir_reservation *reservations,
+                        struct weir_verdict *verdict)
+{
+    if (!policy || !state || n < 1)
+        return reject(verdict);
+    struct question q = {clamp_time(now_ns), n, max64(timeout_ns, 0)};
+    struct answer answer = ask(policy, state, &q);
+    if (answer.reason == WEIR_OK)
+        enter(policy, state, &q, answer.due, reservations);
+    else if (refuse(policy, state, &q))
+        answer = ask(policy, state, &q);
+    if (verdict)
+        judge(policy, state, &q, &answer, verdict);
+    return answer.reason == WEIR_OK;
+}
+
+bool weir_state_take(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n,
+                     struct weir_verdict *verdict)
+{
+    return weir_state_reserve(policy, state, now_ns, n, 0, NULL, verdict);
+}
+
+bool weir_state_peek(const struct weir_policy *policy, const void *state, int64_t now_ns, int64_t n,
+                     struct weir_verdict *verdict)
+{
+    if (!policy || !state || n < 1)
+        return reject(verdict);
+    struct question q = {clamp_time(now_ns), n, 0};
+    struct answer answer = ask(policy, state, &q);
+    if (verdict)
+        judge(policy, state, &q, &answer, verdict);
+    return answer.reason == WEIR_OK;
+}
+
+/* Neither handed back, nor due, nor settled. A clock that steps back does not undo a promise that has come
+ * true: the first use after it has forgotten it. */
+static bool is_open(const int64_t *state, const struct weir_reservation *r, int64_t now)
+{
+    return r->n > 0 && r->wait_ns > 0 && r->due_ns > now && r->due_ns <= state[STATE_PROMISED] &&
+           r->due_ns > state[STATE_SETTLED];
+}
+
+bool weir_state_cancel(const struct weir_policy *policy, void *state, int64_t now_ns,
+                       struct weir_reservation *reservations)
+{
+    int64_t *words = state;
+    struct weir_reservation *r = reservations;
+    if (!policy || !state || !r || !is_open(words, r, clamp_time(now_ns)))
+        return false;
+    bool undone = r->due_ns == words[STATE_PROMISED];
+    for_each_limit(limit, policy) {
+        if (!limit->algorithm->cancel(limit, words + limit->offset, r, words[STATE_PROMISED]))
+            undone = false;
+        r->n = 0;
+        r++;
+    }
+    if (undone)
+        words[STATE_PROMISED] = reservations->before_ns;
+    return true;
+}
+
+void weir_state_give(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n)
+{
+    int64_t *words = state, now = clamp_time(now_ns);
+    if (!policy || !state || n < 1 || settle(words, now) > now)
+        return;
+    for_each_limit(limit, policy)
+        limit->algorithm->give(limit, words + limit->offset, now, n);
+}
+
+void weir_state_charge(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n)
+{
+    int64_t *words = state;
+    if (!policy || !state || n < 1)
+        return;
+    int64_t time = settle(words, clamp_time(now_ns));
+    for_each_limit(limit, policy)
+        limit->algorithm->charge(limit, words + limit->offset, time, n);
+}
+
+int64_t weir_state_drain(const struct weir_policy *policy, void *state, int64_t now_ns)
+{
+    int64_t *words = state, now = clamp_time(now_ns), drained = INT64_MAX;
+    if (!policy || !state)
+        return 0;
+    int64_t time = settle(words, now);
+    for_each_limit(limit, policy) {
+        drained = min64(drained, remaining_of(limit, words, now));
+        limit->algorithm->drain(limit, words + limit->offset, time);
+    }
+    return drained;
+}
+
+void weir_state_reset(const struct weir_policy *policy, void *state, int64_t now_ns)
+{
+    int64_t *words = state;
+    if (!policy || !state)
+        return;
+    int64_t settled = settled_by_now(words);
+    weir_state_init(policy, state, now_ns);
+    words[STATE_SETTLED] = settled;
+}
+
+int64_t weir_state_restart(const struct weir_policy *policy, void *state, int64_t now_ns)
+{
+    int64_t *words = state, discarded = 0;
+    if (!policy || !state)
+        return 0;
+    int64_t time = settle(words, clamp_time(now_ns));
+    for_each_limit(limit, policy)
+        if (limit->spec.algo == WEIR_HYBRID) {
+            discarded = max64(discarded, weir_hybrid_restart(limit, words + limit->offset, time));
+            words[STATE_SETTLED] = settled_by_now(words);
+        }
+    return discarded;
+}
+
+int64_t weir_state_behind(const struct weir_policy *policy, const void *state, int64_t now_ns)
+{
+    const int64_t *words = state;
+    int64_t behind = 0;
+    if (!policy || !state)
+        return 0;
+    int64_t time = as_of(words, clamp_time(now_ns));
+    for_each_limit(limit, policy)
+        if (limit->spec.algo == WEIR_HYBRID)
+            behind = max64(behind, weir_hybrid_behind_total(limit, words + limit->offset, time));
+    return behind;
+}
+
+/* ---- live change ---- */
+
+enum likeness { LIKE_NOTHING, LIKE_ALGORITHM, LIKE_PERIOD, LIKE_NAME };
+
+/* How well a limit stands in for the next one. Only the same algorithm can. */
+static int likeness(const struct limit *limit, const struct limit *next)
+{
+    if (limit->spec.algo != next->spec.algo)
+        return LIKE_NOTHING;
+    if (next->spec.name[0] && strcmp(limit->spec.name, next->spec.name) == 0)
+        return LIKE_NAME;
+    return limit->spec.period_ns == next->spec.period_ns ? LIKE_PERIOD : LIKE_ALGORITHM;
+}
+
+/* Pairs each limit of `next` with one of `policy`, the best likeness first; -1: alone. */
+static void pair(const struct weir_policy *policy, const struct weir_policy *next, int *partners)
+{
+    bool used[WEIR_LIMITS_MAX] = {false};
+    for (size_t i = 0; i < next->count; i++)
+        partners[i] = -1;
+    for (int wanted = LIKE_NAME; wanted > LIKE_NOTHING; wanted--)
+        for (size_t i = 0; i < next->count; i++)
+            for (size_t j = 0; j < policy->count && partners[i] < 0; j++)
+                if (!used[j] && likeness(&policy->limits[j], &next->limits[i]) == wanted) {
+                    used[j] = true;
+                    partners[i] = (int)j;
+                }
+}
+
+void weir_state_change(const struct weir_policy *policy, const void *from, const struct weir_policy *next,
+                       void *to, int64_t now_ns)
+{
+    int partners[WEIR_LIMITS_MAX];
+    const int64_t *old = from;
+    int64_t *words = to, now = clamp_time(now_ns);
+    if (!policy || !from || !next || !to)
+        return;
+    pair(policy, next, partners);
+    weir_state_init(next, to, now);
+    words[STATE_PROMISED] = old[STATE_PROMISED];
+    words[STATE_SETTLED] = settled_by_now(old);
+    for_each_limit(limit, next) {
+        int partner = partners[limit - next->limits];
+        if (partner < 0) {
+            limit->algorithm->drain(limit, words + limit->offset, as_of(old, now));
+            continue;
+        }
+        const struct limit *before = &policy->limits[partner];
+        limit->algorithm->change(before, old + before->offset, limit, words + limit->offset, as_of(old, now));
+    }
+}

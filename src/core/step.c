@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * step (Smyte's bucket): R units are added every W, all at once, up to B. The phase of the steps is set by
+ * the first use and kept, also while the bucket is full.
+ *
+ * Law: in every interval [x, y]   admitted - given back <= B + R * ceil((y - x) / W)
+ *
+ * refused=drain: a refused take empties the bucket. strict: a take that leaves nothing, and a refused one
+ * that drains, starts the period anew, so that one has to keep quiet for a whole W. The period never starts
+ * in the past, so neither mints units when the clock steps back.
+ */
+#include "core/limit.h"
+
+enum { UNITS, LAST, WORDS };
+
+struct bucket {
+    int64_t units, last;
+};
+
+static struct bucket bucket_at(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    struct bucket bucket = {state[UNITS], state[LAST]};
+    int64_t steps = max64(now - bucket.last, 0) / limit->spec.period_ns;
+    weir_i128 units = (weir_i128)steps * limit->spec.count + bucket.units;
+    bucket.units = min64(limit->spec.burst, sat_i128(units));
+    bucket.last += steps * limit->spec.period_ns;
+    return bucket;
+}
+
+static void save(int64_t *state, struct bucket bucket)
+{
+    state[UNITS] = bucket.units;
+    state[LAST] = bucket.last;
+}
+
+/* When the bucket holds `units`, or later than all time. */
+static int64_t time_of(const struct limit *limit, struct bucket bucket, int64_t units)
+{
+    weir_i128 missing = (weir_i128)units - bucket.units;
+    int64_t steps = sat_i128((missing + limit->spec.count - 1) / limit->spec.count);
+    int64_t time = sat_add(bucket.last, sat_mul(steps, limit->spec.period_ns));
+    return time > WEIR_TIME_MAX ? WEIR_FOREVER : time;
+}
+
+static size_t words(const struct limit *limit)
+{
+    (void)limit;
+    return WORDS;
+}
+
+static void init(const struct limit *limit, int64_t *state, int64_t now)
+{
+    save(state, (struct bucket){limit->spec.initial, now});
+}
+
+static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
+{
+    if (n > limit->spec.burst)
+        return WEIR_FOREVER;
+    struct bucket bucket = bucket_at(limit, state, now);
+    return bucket.units >= n ? now : time_of(limit, bucket, n);
+}
+
+static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    struct bucket bucket = bucket_at(limit, state, now);
+    bucket.units -= n;
+    if (limit->spec.strict && bucket.units == 0)
+        bucket.last = max64(bucket.last, now);
+    save(state, bucket);
+    return 0;
+}
+
+static void refuse(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    (void)n;
+    if (limit->spec.refused != WEIR_REFUSED_DRAIN)
+        return;
+    struct bucket bucket = bucket_at(limit, state, now);
+    bucket.units = min64(bucket.units, 0);
+    if (limit->spec.strict)
+        bucket.last = max64(bucket.last, now);
+    save(state, bucket);
+}
+
+/* The steps up to the promise have been taken and stay. Behind a later promise the bucket may have been
+ * full: then nothing comes back. */
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+{
+    if (promised == r->due_ns)
+        state[UNITS] = min64(limit->spec.burst, sat_add(state[UNITS], r->n));
+    return false;
+}
+
+static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    struct bucket bucket = bucket_at(limit, state, now);
+    bucket.units = min64(limit->spec.burst, sat_add(bucket.units, n));
+    save(state, bucket);
+}
+
+static void charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    struct bucket bucket = bucket_at(limit, state, now);
+    bucket.units = sat_sub(bucket.units, n);
+    save(state, bucket);
+}
+
+static void drain(const struct limit *limit, int64_t *state, int64_t now)
+{
+    struct bucket bucket = bucket_at(limit, state, now);
+    bucket.units = min64(bucket.units, 0);
+    save(state, bucket);
+}
+
+/* Units are kept, and so is the part of the period that has passed. */
+static void change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
+                   int64_t now)
+{
+    struct bucket bucket = bucket_at(limit, from, now);
+    int64_t passed = clamp64(now - bucket.last, 0, limit->spec.period_ns - 1);
+    int64_t last = max64(bucket.last, now) - mul_div(passed, next->spec.period_ns, limit->spec.period_ns);
+    save(to, (struct bucket){min64(bucket.units, next->spec.burst), last});
+}
+
+static int64_t remaining(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    return max64(bucket_at(limit, state, now).units, 0);
+}
+
+static int64_t fresh(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    struct bucket bucket = bucket_at(limit, state, now);
+    return bucket.units == limit->spec.burst ? now : max64(now, time_of(limit, bucket, limit->spec.burst));
+}
+
+static int64_t most(const struct limit *limit, int64_t span_ns)
+{
+    return sat_add(limit->spec.burst, sat_mul(div_up(span_ns, limit->spec.period_ns), limit->spec.count));
+}
+
+const struct algorithm weir_step = {
+    .words = words,
+    .init = init,
+    .due = due,
+    .enter = enter,
+    .refuse = refuse,
+    .cancel = cancel,
+    .give = give,
+    .charge = charge,
+    .drain = drain,
+    .change = change,
+    .remaining = remaining,
+    .fresh = fresh,
+    .most = most,
+};

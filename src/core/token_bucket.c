@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * token-bucket: R units per W refill gradually, at most B are kept.
+ *
+ * Law: in every interval [x, y]   admitted - given back <= B + R * (y - x + 1 ns) / W
+ * with promised units at their due time and given ones at the time of giving; charged units are not
+ * admitted, they delay what follows.
+ *
+ * interval is the same with B = 1: two units are at least W/R apart.
+ *
+ * One word (index.h). n units pass at tick v if v - index >= n units; then the index moves by n units.
+ */
+#include "core/index.h"
+
+static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
+{
+    if (n > limit->burst)
+        return WEIR_FOREVER;
+    int64_t v = ticks_at(&limit->ticks, now);
+    int64_t after = index_after(limit, state[0], v, n);
+    return after <= v ? now : ticks_time(&limit->ticks, after);
+}
+
+static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    weir_index_charge(limit, state, now, n);
+    return (uint64_t)state[0];
+}
+
+/*
+ * Later promises keep their due times, and until the latest of them the bucket, had it not been for this
+ * reservation, could have been full: no more comes back than it has room for then, less what has been taken
+ * after the reservation.
+ */
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+{
+    int64_t later = sat_sub(state[0], (int64_t)r->ticket);
+    int64_t room = limit->full - sat_sub(ticks_at(&limit->ticks, promised), state[0]);
+    int64_t back = min64(r->n * limit->ticks.unit, room) - max64(later, 0);
+    if (state[0] != INDEX_NEVER)
+        state[0] -= max64(back, 0);
+    return later == 0;
+}
+
+static int64_t most(const struct limit *limit, int64_t span_ns)
+{
+    return sat_add(limit->full, weir_ticks_of_span(&limit->ticks, span_ns)) / limit->ticks.unit;
+}
+
+const struct algorithm weir_token_bucket = {
+    .words = weir_index_words,
+    .init = weir_index_init,
+    .due = due,
+    .enter = enter,
+    .cancel = cancel,
+    .give = weir_index_give,
+    .charge = weir_index_charge,
+    .drain = weir_index_drain,
+    .change = weir_index_change,
+    .remaining = weir_index_remaining,
+    .fresh = weir_index_fresh,
+    .most = most,
+};

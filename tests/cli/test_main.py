@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The weir command as a whole: help, version, unknown words, output that cannot be written, manuals."""
+
+import os
+import pty
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import command
+
+USAGE = """\
+usage: weir COMMAND [OPTION]... [ARGUMENT]...
+May this happen now?
+
+Limits
+  spec LIMITS...                 say in plain words what a limit lets pass
+  sim LIMITS [--arrivals LIST]   watch it decide in virtual time
+Speed
+  bench WHAT                     how fast weir decides on this machine: core
+
+      --json                     one JSON document on standard output
+  -h, --help  -V, --version      weir COMMAND --help tells more, with examples
+
+Try   weir spec '100/s burst=20'
+      weir sim 5/s --arrivals 0..2s/100ms
+"""
+COMMANDS = ["spec", "sim", "bench"]
+
+
+def version():
+    header = (command.ROOT / "include" / "weir.h").read_text()
+    return re.search(r'#define WEIR_VERSION +"(.*)"', header).group(1)
+
+
+class Help(command.CommandTest):
+    def test_alone_it_explains_itself_and_fails(self):
+        self.check([], "", USAGE, status=2)
+
+    def test_help(self):
+        for arguments in ["--help"], ["-h"], ["help"]:
+            self.check(arguments, USAGE)
+
+    def test_version(self):
+        for option in "--version", "-V":
+            self.check([option], f"weir {version()}\n")
+
+    def test_commands_explain_themselves_in_one_way(self):
+        for name in COMMANDS:
+            out = self.output(name, "--help")
+            self.assertTrue(out.startswith(f"usage: weir {name} "), out)
+            self.assertRegex(out, "Examples?\n")
+            self.assertEqual(self.output(name, "-h"), out)
+            self.assertEqual(self.output("help", name), out)
+            self.assertLessEqual(max(map(len, out.splitlines())), 88)
+
+    def test_examples_of_the_help_work(self):
+        for name in "spec", "sim":
+            with tempfile.TemporaryDirectory() as folder:
+                text = self.output(name, "--help")
+                examples = text[text.index("Examples\n"):].splitlines()[1:]
+                self.assertGreater(len(examples), 3)
+                for example in examples:
+                    line = re.sub(r" \| jq.*", "", example).replace("weir", f"'{command.WEIR}'", 1)
+                    done = subprocess.run(line, shell=True, cwd=folder, capture_output=True, text=True,
+                                          env=command.environment())
+                    self.assertEqual((done.returncode, done.stderr), (0, ""), example)
+                    self.assertTrue(done.stdout, example)
+
+    def test_unknown_words(self):
+        self.check(["spce", "5/m"], "", "weir: unknown command 'spce'; did you mean spec?\n", status=2)
+        self.check(["hlep"], "", "weir: unknown command 'hlep'; did you mean help?\n", status=2)
+        self.check(["throttle"], "", "weir: unknown command 'throttle'; weir --help lists them\n", status=2)
+        self.check(["help", "smi"], "", "weir: unknown command 'smi'; did you mean sim?\n", status=2)
+        self.check(["--json", "spec"], "",
+                   "weir: unknown option '--json'; options follow the command: weir spec --json 5/m\n", status=2)
+
+
+class Output(command.CommandTest):
+    def shell(self, line):
+        return subprocess.run(line.replace("weir", f"'{command.WEIR}'", 1), shell=True, capture_output=True, text=True,
+                              env=command.environment())
+
+    def test_full_disk(self):
+        for line in "weir spec 5/m", "weir --help", "weir sim 5/s --arrivals 0..9s/1ms", "weir spec --plot - 5/m":
+            done = self.shell(line + " >/dev/full")
+            self.assertEqual(done.returncode, 2, line)
+            self.assertRegex(done.stderr, "^weir: cannot write to standard output(: No space left on device)?\n$")
+
+    def test_closed_output(self):
+        done = self.shell("weir spec 5/m >&-")
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "weir: cannot write to standard output: Bad file descriptor\n"))
+
+    def test_file_does_not_become_the_closed_output(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.svg")
+            self.assertEqual(self.shell(f"weir spec --plot {path} 5/m >&-").returncode, 2)
+            with open(path, encoding="utf-8") as file:
+                self.assertTrue(file.read().endswith("</svg>\n"))
+
+    def test_reader_that_leaves(self):
+        done = self.shell("weir sim 5/s --arrivals 0..999s/1ms | head -n 1")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+class Terminal(command.CommandTest):
+    def on_terminal(self, *arguments, **settings):
+        """What the command writes to a terminal."""
+        reader, writer = pty.openpty()
+        with subprocess.Popen([command.WEIR, *arguments], stdin=subprocess.DEVNULL, stdout=writer, stderr=writer,
+                              env=command.environment(**settings)):
+            os.close(writer)
+            text = b""
+            while True:
+                try:
+                    part = os.read(reader, 4096)
+                except OSError:  # Linux: the other side is closed
+                    part = b""
+                if not part:
+                    break
+                text += part
+        os.close(reader)
+        return text.decode()
+
+    def test_colours_only_where_they_are_wanted(self):
+        arguments = "sim", "1/s", "--arrivals", "0,0"
+        self.assertIn("\x1b[32mallowed\x1b[0m", self.on_terminal(*arguments, TERM="xterm"))
+        self.assertIn("\x1b[31mrefused\x1b[0m", self.on_terminal(*arguments, TERM="xterm"))
+        self.assertIn("\x1b[", self.on_terminal(*arguments, TERM="xterm", NO_COLOR=""))
+        for settings in {"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}, {}:
+            self.assertNotIn("\x1b", self.on_terminal(*arguments, **settings))
+        self.assertNotIn("\x1b", self.output(*arguments, TERM="xterm"))
+        self.assertIn("\x1b[31m^\x1b[0m", self.on_terminal("spec", "100", TERM="xterm"))
+
+
+class Manuals(command.CommandTest):
+    def test_pages_and_help_name_the_same_options(self):
+        for name in COMMANDS:
+            page = (command.ROOT / "man" / f"weir-{name}.1").read_text()
+            listed = set(re.findall(r"^\.It Fl -?([a-z]+)", page, re.M))
+            helped = set(re.findall(r"^ +(?:-h, )?--?([a-z]+)", self.output(name, "--help"), re.M))
+            self.assertEqual({"help" if option == "h" else option for option in listed}, helped, name)
+
+    def test_commands_are_in_the_main_page(self):
+        page = (command.ROOT / "man" / "weir.1").read_text()
+        for name in COMMANDS:
+            self.assertIn(f".It Xr weir-{name} 1\n", page)
+
+    def test_examples_are_what_is_printed(self):
+        for page in "weir.1", "weir-spec.1", "weir-sim.1":
+            text = (command.ROOT / "man" / page).read_text()
+            blocks = re.findall(r"^\.Bd -literal.*\n((?:.*\n)*?)\.Ed$", text, re.M)
+            self.assertTrue(blocks, page)
+            for block in blocks:
+                line, *printed = block.replace("\\e", "\\").splitlines()
+                self.assertTrue(line.startswith("$ weir "), line)
+                done = subprocess.run(line[2:].replace("weir", f"'{command.WEIR}'", 1), shell=True, text=True,
+                                      capture_output=True, env=command.environment(COLUMNS="72"))
+                self.assertEqual((done.stdout + done.stderr).splitlines(), printed, line)
+
+    @unittest.skipUnless(shutil.which("mandoc"), "mandoc is not here")
+    def test_pages_are_well_formed(self):
+        for page in (command.ROOT / "man").glob("*.1"):
+            done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (0, ""))
+
+
+class Completion(command.CommandTest):
+    FILE = command.ROOT / "dist" / "completions" / "weir.bash"
+
+    def complete(self, *words):
+        """The words that bash would offer for the last one."""
+        script = (f"source '{self.FILE}'; COMP_WORDS=({' '.join(words)} \"$LAST\"); COMP_CWORD={len(words)}; "
+                  "_weir; printf '%s\\n' \"${COMPREPLY[@]}\"")
+        return lambda last: subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True,
+                                           env=command.environment(LAST=last)).stdout.split()
+
+    @unittest.skipUnless(shutil.which("bash"), "bash is not here")
+    def test_commands_and_options(self):
+        self.assertEqual(self.complete("weir")("s"), ["spec", "sim"])
+        self.assertEqual(self.complete("weir", "help")(""), COMMANDS)
+        for name in COMMANDS:
+            helped = set(re.findall(r"--[a-z]+", self.output(name, "--help").split("\n\n")[1] + " --help"))
+            if name == "bench":
+                helped = {"--time", "--json", "--help"}
+            self.assertEqual(set(self.complete("weir", name)("--")), helped, name)
+
+
+if __name__ == "__main__":
+    command.main()

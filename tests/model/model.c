@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A policy of models: the verbs, as weir.h tells them. All or none, at the first time that suits every
+ * limit; nobody overtakes a promise.
+ */
+#include "model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct machine *const machines[] = {
+    [WEIR_TOKEN_BUCKET] = &model_token_bucket,
+    [WEIR_INTERVAL] = &model_token_bucket,
+    [WEIR_LEAKY_BUCKET] = &model_leaky_bucket,
+    [WEIR_SMOOTH] = &model_smooth,
+    [WEIR_WARMUP] = &model_warmup,
+    [WEIR_HYBRID] = &model_hybrid,
+    [WEIR_FIXED_WINDOW] = &model_fixed_window,
+    [WEIR_SLIDING_WINDOW] = &model_sliding_window,
+    [WEIR_SLIDING_LOG] = &model_sliding_log,
+    [WEIR_STEP] = &model_step,
+    [WEIR_UNLIMITED] = &model_unlimited,
+    [WEIR_BLOCKED] = &model_blocked,
+};
+
+/* ---- ticks ---- */
+
+weir_i128 model_tick(const struct limit *limit, int64_t time)
+{
+    const struct ticks *ticks = &limit->ticks;
+    weir_u128 t = (weir_u128)(time < 0 ? 0 : time > ticks->time_max ? ticks->time_max : time);
+    weir_u128 rest = t * ticks->frac, one = (weir_u128)1 << 64;
+    return (weir_i128)(t * ticks->whole + rest / one + (rest % one != 0));
+}
+
+int64_t model_when(const struct limit *limit, weir_i128 tick, int64_t from)
+{
+    int64_t low = from, high = WEIR_TIME_MAX;
+    if (model_tick(limit, low) >= tick)
+        return low;
+    if (model_tick(limit, high) < tick)
+        return WEIR_FOREVER;
+    while (high - low > 1) { /* low is too early, high is not */
+        int64_t middle = low + (high - low) / 2;
+        if (model_tick(limit, middle) >= tick)
+            high = middle;
+        else
+            low = middle;
+    }
+    return high;
+}
+
+weir_i128 model_div_up(weir_i128 a, weir_i128 b)
+{
+    return a / b + (a % b > 0);
+}
+
+/* ---- one limit at a time ---- */
+
+static int64_t clamp_time(int64_t now)
+{
+    return now < 0 ? 0 : now > WEIR_TIME_MAX ? WEIR_TIME_MAX : now;
+}
+
+static int64_t as_of(const struct model_policy *model, int64_t now)
+{
+    return model->promised > now ? model->promised : now;
+}
+
+/* What changes a state after a promise has come true ends it. */
+static int64_t settle(struct model_policy *model, int64_t now)
+{
+    if (model->promised <= now)
+        model->promised = 0;
+    return as_of(model, now);
+}
+
+/* What is promised now stays promised. */
+static int64_t settled_by_now(const struct model_policy *model)
+{
+    return model->promised > model->settled ? model->promised : model->settled;
+}
+
+static int64_t due_of(const struct model_policy *model, size_t i, int64_t now, int64_t n)
+{
+    int64_t due = model->limits[i].machine->due(&model->limits[i], as_of(model, now), n);
+    return due > WEIR_TIME_MAX ? WEIR_FOREVER : due;
+}
+
+static int64_t remaining_of(const struct model_policy *model, size_t i, int64_t now)
+{
+    return model->promised > now ? 0 : model->limits[i].machine->remaining(&model->limits[i], now);
+}
+
+static void model_start(struct model *model, const struct limit *limit, int64_t now)
+{
+    memset(model, 0, offsetof(struct model, u));
+    model->machine = machines[limit->spec.algo];
+    model->limit = limit;
+    model->machine->init(model, now);
+}
+
+static void model_stop(struct model *model)
+{
+    if (model->machine == &model_sliding_log)
+        free(model->u.log.times);
+}
+
+void model_init(struct model_policy *model, const struct weir_policy *policy, int64_t now)
+{
+    model->count = policy->count;
+    model->promised = model->settled = 0;
+    for (size_t i = 0; i < policy->count; i++)
+        model_start(&model->limits[i], &policy->limits[i], clamp_time(now));
+}
+
+void model_free(struct model_policy *model)
+{
+    for (size_t i = 0; i < model->count; i++)
+        model_stop(&model->limits[i]);
+    model->count = 0;
+}
+
+/* ---- reserve ---- */
+
+struct answer {
+    int64_t due, yes; /* when the units pass; when the question is answered with yes */
+    int32_t limit, reason;
+};
+
+static struct answer ask(const struct model_policy *model, int64_t now, int64_t n, int64_t timeout)
+{
+    struct answer answer = {.due = now, .yes = now, .reason = WEIR_OK};
+    for (size_t i = 0; i < model->count; i++) {
+        int64_t due = due_of(model, i, now, n);
+        if (due > answer.due) {
+            answer.due = due;
+            answer.limit = (int32_t)i;
+        }
+    }
+    if (answer.due == WEIR_FOREVER) {
+        answer.yes = WEIR_FOREVER;
+        answer.reason = WEIR_NEVER;
+        return answer;
+    }
+    if ((weir_i128)answer.due - timeout > now) {
+        answer.yes = answer.due - timeout;
+        answer.reason = WEIR_LATER;
+    }
+    for (size_t i = 0; i < model->count; i++) {
+        const struct model *limit = &model->limits[i];
+        int64_t open = limit->machine->open ? limit->machine->open(limit, now, n, answer.due) : now;
+        if (open > answer.yes) {
+            answer.yes = open;
+            answer.limit = (int32_t)i;
+            answer.reason = WEIR_FULL;
+        }
+    }
+    return answer;
+}
+
+static bool refuse(struct model_policy *model, int64_t now, int64_t n, int64_t timeout)
+{
+    bool told = false;
+    for (size_t i = 0; i < model->count; i++) {
+        struct model *limit = &model->limits[i];
+        int64_t due = due_of(model, i, now, n);
+        if (!limit->machine->refuse || (due != WEIR_FOREVER && (weir_i128)due - timeout <= now))
+            continue;
+        limit->machine->refuse(limit, as_of(model, now), n);
+        told = true;
+    }
+    return told;
+}
+
+static void describe(const struct model_policy *model, int64_t now, struct weir_verdict *v)
+{
+    v->remaining = INT64_MAX;
+    for (size_t i = 0; i < model->count; i++) {
+        const struct model *limit = &model->limits[i];
+        int64_t remaining = remaining_of(model, i, now);
+        int64_t fresh = limit->machine->fresh(limit, as_of(model, now));
+        int64_t reset = fresh > WEIR_TIME_MAX ? WEIR_FOREVER : fresh - now;
+        int64_t behind = limit->machine == &model_hybrid ? model_hybrid_behind(limit, as_of(model, now)) : 0;
+        if (remaining < v->remaining) {
+            v->remaining = remaining;
+            v->limit = v->allowed ? (int32_t)i : v->limit;
+        }
+        v->reset_after_ns = reset > v->reset_after_ns ? reset : v->reset_after_ns;
+        v->behind_ns = behind > v->behind_ns ? behind : v->behind_ns;
+    }
+}
+
+static void enter(struct model_policy *model, int64_t now, int64_t n, int64_t due, struct model_promise *promises)
+{
+    int64_t before = model->promised > now ? model->promised : 0;
+    for (size_t i = 0; i < model->count; i++) {
+        struct model *limit = &model->limits[i];
+        weir_i128 mark = limit->machine->enter(limit, due, n);
+        if (promises)
+            promises[i] = (struct model_promise){n, due - now, due, before, mark};
+    }
+    model->promised = due > now ? due : 0;
+}
+
+bool model_reserve(struct model_policy *model, int64_t now, int64_t n, int64_t timeout, bool peek,
+                   struct model_promise *promises, struct weir_verdict *verdict)
+{
+    if (n < 1) {
+        *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
+        return false;
+    }
+    now = clamp_time(now);
+    timeout = timeout < 0 ? 0 : timeout;
+    struct answer answer = ask(model, now, n, timeout);
+    bool allowed = answer.reason == WEIR_OK;
+    if (allowed && !peek)
+        enter(model, now, n, answer.due, promises);
+    else if (!allowed && !peek && refuse(model, now, n, timeout))
+        answer = ask(model, now, n, timeout);
+    *verdict = (struct weir_verdict){
+        .allowed = allowed,
+        .reason = answer.reason,
+        .retry_after_ns = answer.yes == WEIR_FOREVER ? WEIR_FOREVER : answer.yes - now,
+        .wait_ns = allowed ? answer.due - now : 0,
+        .limit = answer.limit,
+    };
+    describe(model, now, verdict);
+    return allowed;
+}
+
+bool model_cancel(struct model_policy *model, int64_t now, struct model_promise *promises)
+{
+    int64_t due = promises[0].due, before = promises[0].before;
+    bool undone = due == model->promised;
+    if (promises[0].n < 1 || promises[0].wait < 1 || clamp_time(now) >= due || due > model->promised ||
+        due <= model->settled)
+        return false;
+    for (size_t i = 0; i < model->count; i++) {
+        bool last = model->limits[i].machine->cancel(&model->limits[i], &promises[i], model->promised);
+        undone = undone && last;
+        promises[i].n = 0;
+    }
+    if (undone)
+        model->promised = before;
+    return true;
+}
+
+/* ---- the other verbs ---- */
+
+void model_give(struct model_policy *model, int64_t now, int64_t n)
+{
+    now = clamp_time(now);
+    if (n < 1 || settle(model, now) > now)
+        return;
+    for (size_t i = 0; i < model->count; i++)
+        model->limits[i].machine->give(&model->limits[i], now, n);
+}
+
+void model_charge(struct model_policy *model, int64_t now, int64_t n)
+{
+    for (size_t i = 0; i < model->count && n > 0; i++)
+        model->limits[i].machine->charge(&model->limits[i], settle(model, clamp_time(now)), n);
+}
+
+int64_t model_drain(struct model_policy *model, int64_t now)
+{
+    int64_t least = INT64_MAX, time = settle(model, clamp_time(now));
+    for (size_t i = 0; i < model->count; i++) {
+        int64_t remaining = remaining_of(model, i, clamp_time(now));
+        least = remaining < least ? remaining : least;
+        model->limits[i].machine->drain(&model->limits[i], time);
+    }
+    return least;
+}
+
+void model_reset(struct model_policy *model, const struct weir_policy *policy, int64_t now)
+{
+    int64_t settled = settled_by_now(model);
+    model_free(model);
+    model_init(model, policy, now);
+    model->settled = settled;
+}
+
+int64_t model_restart(struct model_policy *model, int64_t now)
+{
+    int64_t discarded = 0, time = settle(model, clamp_time(now));
+    for (size_t i = 0; i < model->count; i++) {
+        struct model *limit = &model->limits[i];
+        if (limit->machine != &model_hybrid)
+            continue;
+        int64_t behind = model_hybrid_restart(limit, time);
+        discarded = behind > discarded ? behind : discarded;
+        model->settled = settled_by_now(model);
+    }
+    return discarded;
+}
+
+int64_t model_behind(const struct model_policy *model, int64_t now)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < model->count; i++) {
+        const struct model *limit = &model->limits[i];
+        if (limit->machine != &model_hybrid)
+            continue;
+        int64_t behind = model_hybrid_total(limit, as_of(model, clamp_time(now)));
+        most = behind > most ? behind : most;
+    }
+    return most;
+}
+
+/* ---- live change ---- */
+
+/* 3: same name, 2: same period, 1: same algorithm, 0: strangers. */
+static int kinship(const struct weir_spec *a, const struct weir_spec *b)
+{
+    if (a->algo != b->algo)
+        return 0;
+    if (a->name[0] && strcmp(a->name, b->name) == 0)
+        return 3;
+    return a->period_ns == b->period_ns ? 2 : 1;
+}
+
+void model_change(struct model_policy *model, const struct weir_policy *next, int64_t now, bool *kept)
+{
+    struct model_policy old = *model;
+    int64_t time = as_of(model, clamp_time(now));
+    bool used[MODEL_LIMITS] = {false}, paired[MODEL_LIMITS] = {false};
+    model->settled = settled_by_now(model);
+    for (int wanted = 3; wanted >= 1; wanted--)
+        for (size_t i = 0; i < next->count; i++)
+            for (size_t j = 0; j < old.count; j++)
+                if (!paired[i] && !used[j] &&
+                    kinship(&old.limits[j].limit->spec, &next->limits[i].spec) == wanted) {
+                    paired[i] = used[j] = true;
+                    kept[i] = i == j;
+                    model->limits[i] = old.limits[j];
+                    model->limits[i].machine->change(&model->limits[i], &next->limits[i], time);
+                    model->limits[i].limit = &next->limits[i];
+                }
+    for (size_t j = 0; j < old.count; j++)
+        if (!used[j])
+            model_stop(&old.limits[j]);
+    for (size_t i = 0; i < next->count; i++) {
+        if (paired[i])
+            continue;
+        kept[i] = false;
+        model_start(&model->limits[i], &next->limits[i], clamp_time(now));
+        model->limits[i].machine->drain(&model->limits[i], time);
+    }
+    model->count = next->count;
+}

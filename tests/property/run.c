@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+#include "property/run.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/state.h"
+
+/* ---- faults ---- */
+
+__attribute__((format(printf, 2, 3))) static bool fail(struct run *run, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(run->fault, sizeof run->fault, format, args);
+    va_end(args);
+    return false;
+}
+
+static bool has_algo(const struct run *run, int32_t algo)
+{
+    for (size_t i = 0; i < run->policy->count; i++)
+        if (run->policy->limits[i].spec.algo == algo)
+            return true;
+    return false;
+}
+
+/* Does a refusal change the state of one of the limits? */
+static bool counts_refusals(const struct run *run)
+{
+    for (size_t i = 0; i < run->policy->count; i++)
+        if (run->policy->limits[i].spec.refused != WEIR_REFUSED_IGNORE)
+            return true;
+    return false;
+}
+
+static bool same_state(const struct run *run, const int64_t *a, const int64_t *b)
+{
+    return memcmp(a, b, run->size) == 0;
+}
+
+/* ---- agreement with the model ---- */
+
+/* A warmup's store is a double: what comes from it may differ by some roundings of a full one. */
+static bool near(const struct run *run, int64_t a, int64_t b)
+{
+    double apart = (double)(a > b ? sat_sub(a, b) : sat_sub(b, a)), slack = 0;
+    for (size_t i = 0; i < run->policy->count; i++) {
+        const struct limit *limit = &run->policy->limits[i];
+        double most = limit->u.warmup.most, idle = most * limit->u.warmup.cool;
+        if (limit->spec.algo == WEIR_WARMUP)
+            slack += 2 + (idle + most + (double)run->model.limits[i].u.warmup.cost) * 0x1p-42;
+    }
+    return apart <= slack;
+}
+
+/* Forever is what comes after the end of time, and that may be near. */
+static int64_t reset_of(const struct run *run, const struct weir_verdict *v)
+{
+    bool forever = v->reset_after_ns == WEIR_FOREVER && has_algo(run, WEIR_WARMUP);
+    return forever ? WEIR_TIME_MAX + 1 - run->now : v->reset_after_ns;
+}
+
+static bool agree(struct run *run, const char *verb, const struct weir_verdict *got, const struct weir_verdict *want)
+{
+    bool same = got->allowed == want->allowed && got->reason == want->reason &&
+                near(run, got->remaining, want->remaining) && got->retry_after_ns == want->retry_after_ns &&
+                near(run, reset_of(run, got), reset_of(run, want)) && got->wait_ns == want->wait_ns &&
+                got->behind_ns == want->behind_ns &&
+                (got->limit == want->limit || has_algo(run, WEIR_WARMUP)) && got->reserved[0] == 0 &&
+                got->reserved[1] == 0 && got->reserved[2] == 0;
+    if (same)
+        return true;
+    return fail(run,
+                "%s and model differ: allowed %d %d, reason %d %d, remaining %" PRId64 " %" PRId64
+                ", retry %" PRId64 " %" PRId64 ", reset %" PRId64 " %" PRId64 ", wait %" PRId64 " %" PRId64
+                ", behind %" PRId64 " %" PRId64 ", limit %d %d",
+                verb, got->allowed, want->allowed, got->reason, want->reason, got->remaining, want->remaining,
+                got->retry_after_ns, want->retry_after_ns, got->reset_after_ns, want->reset_after_ns, got->wait_ns,
+                want->wait_ns, got->behind_ns, want->behind_ns, got->limit, want->limit);
+}
+
+static double saved_of(const int64_t *words)
+{
+    double saved;
+    memcpy(&saved, &words[1], sizeof saved);
+    return saved;
+}
+
+/* Lets the models of doubles take over the words of the state. */
+static bool adopt(struct run *run)
+{
+    for (size_t i = 0; i < run->model.count; i++) {
+        const int64_t *words = run->state + run->policy->limits[i].offset;
+        if (run->model.limits[i].machine == &model_warmup && !model_warmup_adopt(&run->model.limits[i], words))
+            return fail(run, "the words of limit %zu are off the model: next %" PRId64 " %" PRId64 ", saved %a %La", i,
+                        words[0], run->model.limits[i].u.warmup.next, saved_of(words),
+                        run->model.limits[i].u.warmup.stored);
+    }
+    return true;
+}
+
+/* ---- is the verdict true? ---- */
+
+static bool peek(struct run *run, int64_t now, int64_t n, struct weir_verdict *verdict)
+{
+    run->decisions++;
+    return weir_state_peek(run->policy, run->state, now, n, verdict);
+}
+
+/* The same question with the same timeout, asked of a copy. */
+static bool ask_again(struct run *run, int64_t now, int64_t n, int64_t timeout)
+{
+    if (timeout <= 0)
+        return peek(run, now, n, NULL);
+    run->decisions++;
+    memcpy(run->copy, run->state, run->size);
+    return weir_state_reserve(run->policy, run->copy, now, n, timeout, NULL, NULL);
+}
+
+static bool check_retry(struct run *run, int64_t n, int64_t timeout, const struct weir_verdict *v)
+{
+    if (v->allowed || v->retry_after_ns == WEIR_FOREVER)
+        return true;
+    if (v->retry_after_ns <= 0)
+        return fail(run, "refused, but to be asked again after %" PRId64 " ns", v->retry_after_ns);
+    if (!ask_again(run, run->now + v->retry_after_ns, n, timeout))
+        return fail(run, "refused again after retry_after %" PRId64, v->retry_after_ns);
+    if (ask_again(run, run->now + v->retry_after_ns - 1, n, timeout))
+        return fail(run, "allowed 1 ns before retry_after %" PRId64, v->retry_after_ns);
+    return true;
+}
+
+/* So many pass and not one more; smooth and warmup say what is saved instead, and let any n start. */
+static bool check_remaining(struct run *run, const struct weir_verdict *v)
+{
+    if (has_algo(run, WEIR_SMOOTH) || has_algo(run, WEIR_WARMUP))
+        return v->remaining >= 0 || fail(run, "remaining is %" PRId64, v->remaining);
+    if (v->remaining < 0 || (v->remaining > 0 && !peek(run, run->now, v->remaining, NULL)))
+        return fail(run, "remaining %" PRId64 " do not pass", v->remaining);
+    if (v->remaining < INT64_MAX && peek(run, run->now, v->remaining + 1, NULL))
+        return fail(run, "more than remaining %" PRId64 " pass", v->remaining);
+    return true;
+}
+
+/* What a limit that was never used lets pass at once; 0: it does not say. */
+static int64_t fresh_remaining(const struct limit *limit)
+{
+    switch ((enum weir_algo)limit->spec.algo) {
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_STEP:
+        return limit->spec.burst;
+    case WEIR_INTERVAL:
+        return 1;
+    case WEIR_LEAKY_BUCKET:
+        return limit->spec.queue + 1;
+    case WEIR_FIXED_WINDOW:
+    case WEIR_SLIDING_WINDOW:
+    case WEIR_SLIDING_LOG:
+        return limit->spec.count;
+    default:
+        return 0;
+    }
+}
+
+static bool check_reset(struct run *run, const struct weir_verdict *v)
+{
+    int64_t full = run->policy->count == 1 ? fresh_remaining(&run->policy->limits[0]) : 0;
+    struct weir_verdict then;
+    if (v->reset_after_ns < 0)
+        return fail(run, "reset_after is %" PRId64, v->reset_after_ns);
+    if (full == 0 || v->reset_after_ns == WEIR_FOREVER)
+        return true;
+    (void)peek(run, run->now + v->reset_after_ns, 1, &then);
+    if (then.remaining != full || then.reset_after_ns != 0)
+        return fail(run, "after reset_after %" PRId64 " only %" PRId64 " pass", v->reset_after_ns, then.remaining);
+    if (v->reset_after_ns == 0)
+        return true;
+    (void)peek(run, run->now + v->reset_after_ns - 1, 1, &then);
+    return then.remaining < full || fail(run, "as if never used before reset_after %" PRId64, v->reset_after_ns);
+}
+
+static bool check_shape(struct run *run, const struct weir_verdict *v)
+{
+    if (v->allowed != (v->reason == WEIR_OK) || (v->allowed && v->retry_after_ns != 0))
+        return fail(run, "allowed %d with reason %d, retry_after %" PRId64, v->allowed, v->reason, v->retry_after_ns);
+    bool forever = v->retry_after_ns == WEIR_FOREVER;
+    bool never = v->reason == WEIR_NEVER || v->reason == WEIR_INVALID;
+    if (forever != never && v->reason != WEIR_FULL)
+        return fail(run, "reason %d with retry_after %" PRId64, v->reason, v->retry_after_ns);
+    return true;
+}
+
+/* ---- operations ---- */
+
+/* A peek says what the model says, and changes nothing. */
+static bool op_peek(struct run *run, int64_t at, int64_t n)
+{
+    struct weir_verdict got, want;
+    memcpy(run->before, run->state, run->size);
+    bool allowed = peek(run, at, n, &got);
+    if (!same_state(run, run->before, run->state))
+        return fail(run, "a peek changed the state");
+    (void)model_reserve(&run->model, at, n, 0, true, NULL, &want);
+    run->last = got;
+    if (!got.allowed && n > 0)
+        run->retry = got;
+    if (allowed != (got.allowed == 1))
+        return fail(run, "peek returns %d, but the verdict says %d", allowed, got.allowed);
+    return agree(run, "peek", &got, &want) && check_shape(run, &got) && (n < 1 || check_retry(run, n, 0, &got));
+}
+
+static bool op_reserve(struct run *run, const struct op *op)
+{
+    bool take = op->kind == OP_TAKE;
+    int64_t timeout = take ? 0 : op->timeout;
+    struct held *held = &run->held[run->held_count];
+    struct weir_verdict got, want, peeked;
+    bool peek_allowed = peek(run, op->at, op->n, &peeked);
+    memcpy(run->before, run->state, run->size);
+    run->decisions++;
+    bool allowed = take ? weir_state_take(run->policy, run->state, op->at, op->n, &got)
+                        : weir_state_reserve(run->policy, run->state, op->at, op->n, timeout, held->reservations, &got);
+    bool wanted = model_reserve(&run->model, op->at, op->n, timeout, false, held->promises, &want);
+    run->last = got;
+    if (!got.allowed && op->n > 0)
+        run->retry = got;
+    if (allowed != (got.allowed == 1) || (take && allowed != peek_allowed))
+        return fail(run, "returns %d, verdict %d, peek before %d", allowed, got.allowed, peek_allowed);
+    if (!agree(run, take ? "take" : "reserve", &got, &want) || allowed != wanted)
+        return false;
+    if (!allowed && !counts_refusals(run) && !same_state(run, run->before, run->state))
+        return fail(run, "a refusal changed the state");
+    if (op->n < 1 && !same_state(run, run->before, run->state))
+        return fail(run, "a question without sense changed the state");
+    if (!adopt(run) || !check_shape(run, &got) || (op->n > 0 && !check_retry(run, op->n, timeout, &got)) ||
+        (op->n > 0 && !(check_remaining(run, &got) && check_reset(run, &got))))
+        return false;
+    if (!allowed)
+        return true;
+    size_t event = law_admit(&run->law, run->now, run->now + got.wait_ns, op->n);
+    if (take)
+        return true;
+    for (size_t i = 0; i < run->policy->count; i++)
+        if (held->reservations[i].n != op->n || held->reservations[i].wait_ns != got.wait_ns ||
+            held->reservations[i].due_ns != run->now + got.wait_ns)
+            return fail(run, "reservation %zu is not what the verdict says", i);
+    for (size_t i = 0; i < run->policy->count; i++)
+        if (run->model.limits[i].machine == &model_warmup)
+            held->promises[i].mark = run->model.limits[i].u.warmup.next; /* as adopted */
+    held->id = op->id;
+    held->passed = false;
+    held->event = event;
+    run->held_count++;
+    return true;
+}
+
+static bool op_cancel(struct run *run, const struct op *op)
+{
+    for (size_t i = 0; i < run->held_count; i++) {
+        struct held *held = &run->held[i];
+        if (held->id != op->ref)
+            continue;
+        int64_t due = held->promises[0].due;
+        if (held->passed && run->now < due && due <= run->model.promised)
+            continue; /* nobody hands back what he has used, whatever the clock says */
+        memcpy(run->before, run->state, run->size);
+        bool got = weir_state_cancel(run->policy, run->state, op->at, held->reservations);
+        bool want = model_cancel(&run->model, op->at, held->promises);
+        if (got != want)
+            return fail(run, "cancel returns %d, the model %d", got, want);
+        if (!got && !same_state(run, run->before, run->state))
+            return fail(run, "a cancel that came too late changed the state");
+        if (got)
+            law_cancel(&run->law, held->event);
+    }
+    return adopt(run);
+}
+
+static bool op_change(struct run *run, const struct op *op)
+{
+    const struct weir_policy *next = run->scenario->policies[op->ref];
+    bool kept[MODEL_LIMITS] = {false};
+    struct weir_verdict before;
+    (void)weir_state_peek(run->policy, run->state, op->at, 1, &before);
+    int64_t owed = sat_add(run->now, before.retry_after_ns);
+    memcpy(run->before, run->state, run->size);
+    weir_state_change(run->policy, run->state, next, run->copy, op->at);
+    if (!same_state(run, run->before, run->state))
+        return fail(run, "a change touched the state it reads");
+    model_change(&run->model, next, op->at, kept);
+    law_change(&run->law, next, run->now, owed, kept);
+    int64_t *state = run->state;
+    run->state = run->copy;
+    run->copy = state;
+    run->policy = next;
+    run->size = weir_policy_state_size(next);
+    return adopt(run);
+}
+
+static bool op_drain(struct run *run, int64_t at)
+{
+    int64_t got = weir_state_drain(run->policy, run->state, at), want = model_drain(&run->model, at);
+    if (!near(run, got, want))
+        return fail(run, "drain gives %" PRId64 ", the model %" PRId64, got, want);
+    return adopt(run);
+}
+
+static bool op_restart(struct run *run, int64_t at)
+{
+    int64_t got = weir_state_restart(run->policy, run->state, at), want = model_restart(&run->model, at);
+    return got == want || fail(run, "restart gives %" PRId64 ", the model %" PRId64, got, want);
+}
+
+static bool apply(struct run *run, const struct op *op)
+{
+    switch (op->kind) {
+    case OP_TAKE:
+    case OP_RESERVE:
+        return op_reserve(run, op);
+    case OP_PEEK:
+        return op_peek(run, op->at, op->n);
+    case OP_CANCEL:
+        return op_cancel(run, op);
+    case OP_GIVE:
+        weir_state_give(run->policy, run->state, op->at, op->n);
+        model_give(&run->model, op->at, op->n);
+        if (op->n > 0)
+            law_give(&run->law, run->now, op->n);
+        return adopt(run);
+    case OP_CHARGE:
+        weir_state_charge(run->policy, run->state, op->at, op->n);
+        model_charge(&run->model, op->at, op->n);
+        return adopt(run);
+    case OP_DRAIN:
+        return op_drain(run, op->at);
+    case OP_RESET:
+        if (!run_finish(run))
+            return false;
+        weir_state_reset(run->policy, run->state, op->at);
+        model_reset(&run->model, run->policy, op->at);
+        law_start(&run->law, run->policy, run->now);
+        return adopt(run);
+    case OP_CHANGE:
+        return op_change(run, op);
+    case OP_RESTART:
+        return op_restart(run, op->at);
+    }
+    return false;
+}
+
+/* Tells the log which limits have seen this time. */
+static void touch(struct run *run)
+{
+    for (size_t i = 0; i < run->held_count; i++)
+        run->held[i].passed = run->held[i].passed || run->now >= run->held[i].promises[0].due;
+    for (size_t i = 0; i < run->policy->count; i++) {
+        const struct model *model = &run->model.limits[i];
+        if (model->machine == &model_hybrid && !model->u.hybrid.started)
+            continue; /* its time has not begun */
+        size_t from = run->policy->limits[i].offset;
+        int64_t promised = run->before[STATE_PROMISED];
+        if (promised <= run->now) /* has come true */
+            law_touch(&run->law, i, promised);
+        size_t to = i + 1 < run->policy->count ? run->policy->limits[i + 1].offset : run->policy->words;
+        if (memcmp(run->state + from, run->before + from, (to - from) * sizeof *run->state) != 0)
+            law_touch(&run->law, i, run->now);
+    }
+}
+
+bool run_op(struct run *run, const struct op *op)
+{
+    run->now = clamp64(op->at, 0, WEIR_TIME_MAX);
+    memcpy(run->before, run->state, run->size);
+    bool good = apply(run, op);
+    if (op->kind != OP_CHANGE && op->kind != OP_RESET)
+        touch(run);
+    if (!good)
+        return false;
+    int64_t got = weir_state_behind(run->policy, run->state, op->at), want = model_behind(&run->model, op->at);
+    if (got != want)
+        return fail(run, "behind is %" PRId64 ", in the model %" PRId64, got, want);
+    return op->kind == OP_TAKE || op->kind == OP_PEEK || op->kind == OP_RESERVE || op_peek(run, op->at, 1);
+}
+
+/* ---- a whole run ---- */
+
+static int64_t *allocate(size_t size)
+{
+    int64_t *words = calloc(1, size + sizeof *words);
+    if (!words)
+        abort();
+    return words;
+}
+
+bool run_begin(struct run *run, const struct scenario *scenario)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < SCENARIO_POLICIES; i++) {
+        size_t one = weir_policy_state_size(scenario->policies[i]);
+        size = one > size ? one : size;
+    }
+    run->scenario = scenario;
+    run->policy = scenario->policies[0];
+    run->size = weir_policy_state_size(run->policy);
+    run->state = allocate(size);
+    run->before = allocate(size);
+    run->copy = allocate(size);
+    run->held_count = 0;
+    run->decisions = 0;
+    run->fault[0] = '\0';
+    run->now = clamp64(scenario->start, 0, WEIR_TIME_MAX);
+    run->last = run->retry = (struct weir_verdict){0};
+    weir_state_init(run->policy, run->state, scenario->start);
+    model_init(&run->model, run->policy, scenario->start);
+    law_start(&run->law, run->policy, run->now);
+    return adopt(run) && op_peek(run, scenario->start, 1);
+}
+
+bool run_finish(struct run *run)
+{
+    struct law_fault fault;
+    for (size_t i = 0; i < run->policy->count; i++)
+        if (!law_holds(&run->law, i, &fault) || !law_most_holds(&run->law, i, &fault))
+            return fail(run, "limit %zu: %s", i, fault.text);
+    return true;
+}
+
+void run_end(struct run *run)
+{
+    model_free(&run->model);
+    free(run->state);
+    free(run->before);
+    free(run->copy);
+}
+
+bool run_scenario(const struct scenario *scenario, char *fault, size_t size)
+{
+    struct run *run = malloc(sizeof *run);
+    if (!run)
+        abort();
+    bool good = run_begin(run, scenario);
+    for (size_t i = 0; good && i < scenario->count; i++)
+        good = run_op(run, &scenario->ops[i]);
+    good = good && run_finish(run);
+    if (fault)
+        (void)snprintf(fault, size, "%s", run->fault);
+    run_end(run);
+    free(run);
+    return good;
+}
