@@ -14,9 +14,11 @@
  * is enough.
  *
  * Everything here is pure: no clock is read, no memory is taken except by _new and _from, nothing is
- * shared. Time is an argument in nanoseconds from any one clock; it counts from 0 to WEIR_TIME_MAX
- * (146 years) and is clamped to that. A clock that steps back mints nothing. A policy never changes
- * and may be shared by any number of threads; a state belongs to one thread at a time.
+ * shared. Time is an argument in nanoseconds: of CLOCK_MONOTONIC or CLOCK_BOOTTIME in a program, of a
+ * virtual clock in a test. It counts from 0 to WEIR_TIME_MAX (146 years; for limits above 1 unit a
+ * nanosecond that much less) and is clamped to that. A clock that steps back mints nothing; most limits then
+ * wait until it has caught up. A policy never changes and may be shared by any number of threads; a state
+ * belongs to one thread at a time.
  */
 #ifndef WEIR_H
 #define WEIR_H
@@ -61,9 +63,9 @@ enum weir_reason {
 struct weir_verdict {
     int32_t allowed;        /* 1 or 0 */
     int32_t reason;         /* enum weir_reason */
-    int64_t remaining;      /* units that would still pass now (smooth, warmup: units saved) */
+    int64_t remaining;      /* units that would still pass now (smooth, warmup: units saved, if none waits) */
     int64_t retry_after_ns; /* 0 if allowed, WEIR_FOREVER if waiting cannot help */
-    int64_t reset_after_ns; /* until the limit is as if never used */
+    int64_t reset_after_ns; /* until waiting gains nothing more: full, empty, or cold */
     int64_t wait_ns;        /* acquire: time slept. reserve: time until due */
     int64_t behind_ns;      /* how far behind schedule the callers are (algo=hybrid) */
     int32_t limit;          /* which of several limits decided, from 0 */
@@ -106,8 +108,8 @@ enum weir_verb { WEIR_VERB_NONE, WEIR_VERB_START, WEIR_VERB_CONFIGURE, WEIR_VERB
  * additive: f(s, a+b) = f(s, a) + f(s-a, b). What is not a number, or negative, costs as fresh. */
 typedef double weir_stored_wait(void *arg, double stored, double n);
 
-/* What the text says, with its defaults filled in. Zero means "the default" unless noted, so
- * { .count = 100, .period_ns = WEIR_SEC } is 100/s. */
+/* What the text says. Zero means "the default" unless noted, so { .count = 100, .period_ns = WEIR_SEC } is
+ * 100/s. */
 struct weir_spec {
     int32_t algo;             /* enum weir_algo */
     int32_t shape;            /* warmup: enum weir_shape */
@@ -120,7 +122,7 @@ struct weir_spec {
     int64_t count, period_ns; /* count units per period; both 1 or more */
     int64_t burst;            /* most units at one instant (default: count; smooth: 1 s of rate) */
     int64_t initial;          /* units at the start (default: burst; smooth: 0) */
-    int64_t timeout_ns;       /* the wait that acquire and reserve accept by default */
+    int64_t timeout_ns;       /* the wait that acquire and reserve accept if they are not told */
     int64_t warmup_ns;        /* warmup: time from cold to warm */
     int64_t cold_ppm;         /* warmup: cold factor in millionths (default: 3 000 000) */
     int64_t ratio_ppm;        /* hybrid: burst ratio in millionths (default: 1 100 000) */
@@ -142,7 +144,7 @@ WEIR_API bool weir_spec_from_engineblock(const char *text, struct weir_spec *spe
                                          struct weir_error *err);
 
 /* Writes the canonical text, as snprintf does: gives the length it needs, writes at most size - 1
- * bytes and a NUL. 0 if a spec is invalid. weir_spec_parse of it gives the same specs back. */
+ * bytes and a NUL. 0 if a spec is invalid. weir_spec_parse of it gives the same specs back, without verbs. */
 WEIR_API size_t weir_spec_format(const struct weir_spec *specs, size_t count, char *text, size_t size);
 
 /* ---- policy: limits made ready for arithmetic ------------------------------------------------- */
@@ -173,38 +175,44 @@ WEIR_API bool weir_state_take(const struct weir_policy *policy, void *state, int
 WEIR_API bool weir_state_peek(const struct weir_policy *policy, const void *state, int64_t now_ns,
                               int64_t n, struct weir_verdict *verdict);
 
-/* Units that are taken, may be due later, and may still be handed back. One per limit of the policy. */
+/* Units that are taken, may be due later, and may still be handed back. There is one for each limit of the
+ * policy; keep them where they are, a copy could be handed back twice. */
 struct weir_reservation {
     int64_t n, wait_ns, due_ns;
-    int64_t before_ns; /* private: the promise that came before this one */
-    uint64_t ticket;   /* private: where the limit stood after it */
+    int64_t before_ns, generation; /* private: the promise before this one, and which of them can be recalled */
+    uint64_t ticket;               /* private: where the limit stood after it */
 };
 
-/* Promises n units within `timeout_ns`, or changes nothing. `reservations` has an element for each
- * limit of the policy; all have the same due time. In the verdict, retry_after_ns says when the same
- * question, with the same timeout, would pass. */
+/* Promises n units within `timeout_ns`, or changes nothing; below 0 the shortest timeout= of the limits
+ * counts (none: 0). `reservations` has an element for each limit of the policy (weir_policy_count), or is
+ * NULL if the units will not be handed back; all have the same due time. In the verdict, retry_after_ns
+ * says when the same question, with the same timeout, would pass. */
 WEIR_API bool weir_state_reserve(const struct weir_policy *policy, void *state, int64_t now_ns,
                                  int64_t n, int64_t timeout_ns, struct weir_reservation *reservations,
                                  struct weir_verdict *verdict);
-/* Hands a reservation back before it is due, as far as nothing was promised on top of it. false: too late,
- * handed back already, or made before a reset, a restart or a live change; nothing changes. */
+/* Hands a reservation back before it is due. true: the promise is off. How much comes back is what the law
+ * leaves: all of it if nothing was promised behind it, else less, or nothing. fixed-window, sliding-window,
+ * step and hybrid have moved on to the promised time and stay there; sliding-log may count a little more.
+ * false: nothing changes, because it is too late (what is due at once is not handed back but given), or
+ * handed back already, or made before a reset, a restart or a live change. */
 WEIR_API bool weir_state_cancel(const struct weir_policy *policy, void *state, int64_t now_ns,
                                 struct weir_reservation *reservations);
 
-/* Hands unused units back: never above full, never ahead of a promise already made. */
+/* Hands unused units back: never above full, and not at all while a promise is outstanding. */
 WEIR_API void weir_state_give(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n);
 /* It has already happened: count it, even into debt. */
 WEIR_API void weir_state_charge(const struct weir_policy *policy, void *state, int64_t now_ns,
                                 int64_t n);
 /* Takes all that is there; gives how many units that were (the least of the limits). Forgives no debt. */
 WEIR_API int64_t weir_state_drain(const struct weir_policy *policy, void *state, int64_t now_ns);
-/* As if never used. */
+/* As if never used. Promises made before stand, and come on top. */
 WEIR_API void weir_state_reset(const struct weir_policy *policy, void *state, int64_t now_ns);
 
 /* Live change: fills `to` (a state of the policy `next`) from `from`. Spent units stay spent, saved
- * units stay saved up to the new burst, debts and promises are kept. Limits are matched by name, then
- * by algorithm and period, then by algorithm; a limit without a match starts empty. `from` and `to` must
- * not overlap. */
+ * units stay saved up to the new burst, debts and promises are kept (smooth and warmup keep the time of the
+ * next start, hybrid the time in its pools, sliding-log its times). Limits are matched by name, then by
+ * algorithm and period, then by algorithm; one without a match starts empty, and not before those that have
+ * no successor would have let a unit pass. `from` and `to` must not overlap. */
 WEIR_API void weir_state_change(const struct weir_policy *policy, const void *from,
                                 const struct weir_policy *next, void *to, int64_t now_ns);
 

@@ -6,6 +6,7 @@ usage: tidy.py [FOLDER]      every finding on a line; exit status 1 if there is 
        tidy.py --self-test   breaks each rule in a temporary tree and expects a finding
 """
 
+import os
 import pathlib
 import re
 import subprocess
@@ -68,16 +69,26 @@ def layers_below(folder):
     return below
 
 
-def list_files(root):
-    """Tracked files and new ones; without git, all that are there."""
-    done = None
-    if (root / ".git").exists():
+def ask_git(root):
+    """Tracked files and new ones; None where git is missing or does not know the tree."""
+    if not (root / ".git").exists():  # a tarball, perhaps inside of somebody's repository
+        return None
+    try:
         done = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    if done and done.returncode == 0:
-        paths = [pathlib.PurePath(name) for name in done.stdout.decode().split("\0") if name]
-    else:
-        paths = [path.relative_to(root) for path in root.rglob("*")]
+    except OSError:
+        return None
+    if done.returncode:
+        return None
+    return [pathlib.PurePath(name) for name in done.stdout.decode().split("\0") if name]
+
+
+def list_files(root):
+    """As git has them; without it, all that are there, except in build folders."""
+    paths = ask_git(root)
+    if paths is None:
+        builds = {path.parent for path in root.rglob("CMakeCache.txt")}
+        paths = [path.relative_to(root) for path in root.rglob("*") if not builds & set(path.parents)]
     return sorted(path for path in paths if not SKIP_FOLDERS & set(path.parts) and (root / path).is_file())
 
 
@@ -269,8 +280,24 @@ def write_tree(root, files):
         (root / name).write_text(text)
 
 
+def check_without_git():
+    """A tree that git should know is walked where there is no git, and where git does not know it."""
+    found, path = [], os.environ["PATH"]
+    for search in ("", path):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            write_tree(root, CLEAN | {".git/HEAD": "", "out/CMakeCache.txt": "", "out/x.c": "int x;\n",
+                                     "src/core/bad.c": "int x;\n"})
+            os.environ["PATH"] = search
+            findings = check_tree(root)
+            os.environ["PATH"] = path
+        if len(findings) != 1 or "src/core/bad.c:1: the first lines" not in findings[0]:
+            found.append(f"without git, expected one finding, got {findings}")
+    return found
+
+
 def self_test():
-    faults, files = [], dict(CLEAN)
+    faults, files = check_without_git(), dict(CLEAN)
     for name, text, part in [("CHANGELOG.md", CLEAN["CHANGELOG.md"], "")] + BREAKS:
         files[name] = text
         if part is None:  # one half of a fault; the next line has the other

@@ -16,8 +16,8 @@ static size_t min_size(size_t a, size_t b)
 
 void weir_text_init(struct text *text, char *bytes, size_t size)
 {
-    *text = (struct text){.bytes = bytes, .size = size};
-    if (size > 0)
+    *text = (struct text){.bytes = bytes, .size = bytes ? size : 0};
+    if (text->size > 0)
         bytes[0] = '\0';
 }
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/args.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/near.h"
 #include "cli/term.h"
 #include "core/spec.h"
+#include "sim/arrivals.h"
 
 /* A word of the user's inside a message. */
 static void put_quoted(const char *text, size_t len)
@@ -108,20 +107,15 @@ static const char *dashes(const char *option)
     return strlen(option) == 1 ? "-" : "--";
 }
 
-bool args_number(const char *command, const char *option, const char *text, int64_t low, int64_t *number)
+bool args_count(const char *command, const char *option, const char *text, int64_t *count)
 {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (text[strspn(text, "0123456789")] != '\0' || end == text || errno != 0 || value < low) {
-        fprintf(stderr, "weir %s: %s%s takes a whole number from %lld on, not ", command, dashes(option),
-                option, (long long)low);
-        put_quoted(text, strlen(text));
-        fputc('\n', stderr);
-        return false;
-    }
-    *number = value;
-    return true;
+    if (arrivals_read_n(text, strlen(text), count))
+        return true;
+    fprintf(stderr, "weir %s: %s%s takes a whole number of units, such as 5 or 2k, not ", command,
+            dashes(option), option);
+    put_quoted(text, strlen(text));
+    fputc('\n', stderr);
+    return false;
 }
 
 bool args_time(const char *command, const char *option, const char *text, int64_t *time_ns)
@@ -135,11 +129,7 @@ bool args_time(const char *command, const char *option, const char *text, int64_
     return false;
 }
 
-void args_show_joined(const char *first, const char *second)
+void args_complain(const char *command, const char *what, const char *word)
 {
-    fputc('\'', stderr);
-    term_put(stderr, first, strlen(first));
-    fputc(' ', stderr);
-    term_put(stderr, second, strlen(second));
-    fputs("'\n", stderr);
+    complain(command, what, word, strlen(word));
 }

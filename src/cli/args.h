@@ -21,14 +21,14 @@ struct args_option {
  * so on standard error and gives -1. argv[0] is the subcommand. */
 int args_read(int argc, char **argv, const struct args_option *options, size_t count);
 
-/* Reads a whole number from `low` on; on a mistake it says so and gives false. `option` is the name without
- * the dashes. */
-bool args_number(const char *command, const char *option, const char *text, int64_t low, int64_t *number);
+/* Reads a count of units such as 5 or 2k; on a mistake it says so and gives false. `option` is the name
+ * without the dashes. */
+bool args_count(const char *command, const char *option, const char *text, int64_t *count);
 
 /* The same for a time such as 250ms. */
 bool args_time(const char *command, const char *option, const char *text, int64_t *time_ns);
 
-/* Ends a message with two operands in quotes, as they should have been given. */
-void args_show_joined(const char *first, const char *second);
+/* Says that an operand makes no sense: "weir COMMAND: WHAT 'WORD'". The caller ends the line. */
+void args_complain(const char *command, const char *what, const char *word);
 
 #endif

@@ -16,12 +16,26 @@ static const char help[] =
     "\n"
     "  core           a pure decision of each algorithm, beside an empty call and one CAS\n"
     "\n"
-    "      --time TIME    how long each figure is measured (default 200ms, at least 1ms)\n"
+    "      --time TIME    how long each figure is measured, 1ms to 1m (200ms)\n"
     "      --json         one JSON document on standard output\n"
     "  -h, --help\n"
     "\n"
     "Example\n"
     "  weir bench core --time 1s\n";
+
+static bool check_operands(char **argv, int count)
+{
+    if (count == 0) {
+        fputs("weir bench: measure what? For example: weir bench core\n", stderr);
+        return false;
+    }
+    bool known = strcmp(argv[1], "core") == 0;
+    if (known && count == 1)
+        return true;
+    args_complain("bench", "unknown word", argv[known ? 2 : 1]);
+    fputs("; write: weir bench core\n", stderr);
+    return false;
+}
 
 int cmd_bench(int argc, char **argv)
 {
@@ -40,12 +54,11 @@ int cmd_bench(int argc, char **argv)
         return fputs(help, stdout), EXIT_OK;
     if (time && !args_time("bench", "time", time, &time_ns))
         return EXIT_ERROR;
-    if (operands != 1 || strcmp(argv[1], "core") != 0) {
-        fprintf(stderr, "weir bench: measure what? There is: core\n\n%s", help);
+    if (!check_operands(argv, operands))
         return EXIT_ERROR;
-    }
     if (time_ns < WEIR_MS || time_ns > 60 * WEIR_SEC) {
-        fprintf(stderr, "weir bench: --time takes 1ms to 1m\n");
+        args_complain("bench", "--time takes 1ms to 1m, not", time);
+        fputc('\n', stderr);
         return EXIT_ERROR;
     }
     return bench_core(&(struct bench_options){json, (double)time_ns * 1e-9});

@@ -13,6 +13,7 @@
 #include "cli/args.h"
 #include "cli/caret.h"
 #include "cli/cli.h"
+#include "cli/quotes.h"
 #include "cli/sim_print.h"
 #include "cli/spec_print.h"
 #include "sim/arrivals.h"
@@ -21,9 +22,9 @@ static const char help[] =
     "usage: weir sim [OPTION]... LIMITS [--arrivals LIST]\n"
     "Watch a limit decide in virtual time: nothing is slept, the clock is in the list.\n"
     "\n"
-    "      --arrivals LIST  when somebody asks; without it, standard input is read,\n"
-    "                       with # for comments\n"
-    "  -n N                 units asked for where LIST does not say (1)\n"
+    "      --arrivals LIST  when somebody asks; without it, or with -, standard input\n"
+    "                       is read, with # for comments\n"
+    "  -n N                 units asked for where LIST does not say, such as 2k (1)\n"
     "      --timeout TIME   let callers wait this long, or forever; without it, the\n"
     "                       timeout= of the limits, else nobody waits (but\n"
     "                       leaky-bucket queues)\n"
@@ -113,7 +114,8 @@ static bool read_input(struct arrivals *arrivals)
 
 static bool read_arrivals(const struct sim_options *options, struct arrivals *arrivals)
 {
-    if (!(options->arrivals ? read_list(arrivals, options->arrivals) : read_input(arrivals)))
+    bool given = options->arrivals && strcmp(options->arrivals, "-") != 0;
+    if (!(given ? read_list(arrivals, options->arrivals) : read_input(arrivals)))
         return false;
     if (arrivals->total > 0)
         return true;
@@ -141,7 +143,7 @@ static int64_t default_timeout(const struct weir_policy *policy)
 static bool read_options(const struct sim_options *options, struct sim *sim)
 {
     int64_t n = 1, until_ns = WEIR_FOREVER;
-    if (options->n && !args_number("sim", "n", options->n, 1, &n))
+    if (options->n && !args_count("sim", "n", options->n, &n))
         return false;
     if (options->until && !args_time("sim", "until", options->until, &until_ns))
         return false;
@@ -286,8 +288,8 @@ int cmd_sim(int argc, char **argv)
         return EXIT_ERROR;
     }
     if (count > 1) {
-        fputs("weir sim: one LIMITS only; if it has spaces, it needs quotes around it: ", stderr);
-        args_show_joined(argv[1], argv[2]);
+        if (!quotes_hint("sim", argv + 1, count))
+            fputs("weir sim: one LIMITS only; several have commas between them: '5/s, 100/m'\n", stderr);
         return EXIT_ERROR;
     }
     return simulate(argv[1], &options);

@@ -2,6 +2,7 @@
 /*
  * weir spec: what a limit lets pass, in plain words, as JSON, or as a picture.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,27 +14,27 @@
 #include "cli/cli.h"
 #include "cli/explain.h"
 #include "cli/plot.h"
+#include "cli/quotes.h"
 #include "cli/spec_print.h"
 
-static const char help[] =
-    "usage: weir spec [OPTION]... LIMITS...\n"
-    "Say in plain words what a limit lets pass.\n"
-    "\n"
-    "      --chart        draw it: what is left over time and, for algo=warmup,\n"
-    "                     what a unit costs against the units saved\n"
-    "      --plot FILE    the same pictures as SVG; - is standard output\n"
-    "      --json         one JSON document on standard output\n"
-    "  -h, --help         this text\n"
-    "\n"
-    "LIMITS is one limit, or several with commas between them that must all agree.\n"
-    "Quote it: it often has spaces. Exit status: 0, or 2 if a limit cannot be read.\n"
-    "\n"
-    "Examples\n"
-    "  weir spec '100/s burst=20'\n"
-    "  weir spec '100/s burst=200, 10k/h, 200k/d'\n"
-    "  weir spec --chart '1/s algo=warmup warmup=5s'\n"
-    "  weir spec --plot warmup.svg '1/s algo=warmup warmup=5s'\n"
-    "  weir spec --json 5/m | jq '.policies[0].limits[0].most.minute'\n";
+static const char help[] = "usage: weir spec [OPTION]... LIMITS...\n"
+                           "Say in plain words what a limit lets pass.\n"
+                           "\n"
+                           "      --chart        draw it: what is left over time and, for algo=warmup,\n"
+                           "                     what a unit costs against the units saved\n"
+                           "      --plot FILE    the same pictures as SVG; - is standard output\n"
+                           "      --json         one JSON document on standard output\n"
+                           "  -h, --help         this text\n"
+                           "\n"
+                           "LIMITS is one limit, or several with commas between them that must all agree.\n"
+                           "Quote it: it often has spaces. Exit status: 0, or 2 if a limit cannot be read.\n"
+                           "\n"
+                           "Examples\n"
+                           "  weir spec '100/s burst=20'\n"
+                           "  weir spec '100/s burst=200, 10k/h, 200k/d'\n"
+                           "  weir spec --chart '1/s algo=warmup warmup=5s'\n"
+                           "  weir spec --plot warmup.svg '1/s algo=warmup warmup=5s'\n"
+                           "  weir spec --json 5/m | jq '.policies[0].limits[0].most.minute'\n";
 
 struct spec_options {
     bool json, chart, help;
@@ -42,13 +43,38 @@ struct spec_options {
 
 /* ---- reading ---- */
 
-/* A word that was meant for the limit before it: the shell has taken it off. */
-static void hint_quotes(char **texts, int at)
+/* From the first to the last text that cannot be read. */
+struct unread {
+    int first, last;
+    bool no_rates; /* each looks like a part of the limit before it */
+};
+
+static struct unread find_unread(char **texts, int count)
 {
-    if (at > 0 && strchr(texts[at], '=') && !strchr(texts[at], '/')) {
-        fputs("weir spec: a limit with spaces needs quotes around it: ", stderr);
-        args_show_joined(texts[at - 1], texts[at]);
+    struct unread unread = {.first = count, .no_rates = true};
+    for (int i = 0; i < count; i++) {
+        struct weir_spec specs[WEIR_LIMITS_MAX];
+        struct weir_error err;
+        if (weir_spec_parse(texts[i], specs, WEIR_LIMITS_MAX, &err) > 0)
+            continue;
+        if (unread.first == count) {
+            unread.first = i;
+            unread.no_rates = i > 0 && isalpha((unsigned char)texts[i][0]);
+        }
+        unread.no_rates &= !strchr(texts[i], '/');
+        unread.last = i;
     }
+    return unread;
+}
+
+/* Quotes were forgotten if the texts, from the one before the first that cannot be read, make a limit. */
+static bool hint_quotes(char **texts, int count, struct unread unread)
+{
+    for (int from = unread.first > 0 ? unread.first - 1 : 0; from <= unread.first; from++)
+        for (int to = unread.last; to < count; to++)
+            if (quotes_hint("spec", texts + from, to - from + 1))
+                return true;
+    return false;
 }
 
 static struct weir_policy *policy_read(const char *text)
@@ -74,6 +100,9 @@ static void policies_free(struct weir_policy **policies, int count)
 /* All of them, or NULL after a complaint about each that cannot be read. */
 static struct weir_policy **policies_read(char **texts, int count)
 {
+    struct unread unread = find_unread(texts, count);
+    if (unread.first < count && hint_quotes(texts, count, unread))
+        return NULL;
     struct weir_policy **policies = calloc((size_t)count, sizeof *policies);
     if (!policies) {
         fputs("weir spec: out of memory\n", stderr);
@@ -82,13 +111,14 @@ static struct weir_policy **policies_read(char **texts, int count)
     bool good = true;
     for (int i = 0; i < count; i++) {
         policies[i] = policy_read(texts[i]);
-        if (!policies[i]) {
-            hint_quotes(texts, i);
-            good = false;
-        }
+        good &= policies[i] != NULL;
     }
     if (good)
         return policies;
+    if (unread.first < count && unread.no_rates) {
+        fputs("weir spec: if this is one limit, quote it: ", stderr);
+        quotes_show("spec", texts + unread.first - 1, unread.last - unread.first + 2);
+    }
     policies_free(policies, count);
     return NULL;
 }

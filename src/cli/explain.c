@@ -344,7 +344,8 @@ static void explain_hybrid(const struct limit *limit, struct explain *explain)
 {
     char a[WORDS_MAX], b[WORDS_MAX], c[WORDS_MAX], d[WORDS_MAX];
     int64_t active = limit->u.hybrid.active, burst = limit->u.hybrid.over - active;
-    say_at_once(limit, explain);
+    row(explain, "at once", "%s, once the pools are full", words_number(explain_at_once(limit), a));
+    row(explain, "at the start", limit->spec.verb == WEIR_VERB_CONFIGURE ? "0, until it is started" : "1");
     row(explain, "on schedule", "%s a second, one every %s", rate(limit, 1000000, a),
         words_duration(explain_interval_ns(limit), b));
     if (burst > 0)
@@ -352,9 +353,9 @@ static void explain_hybrid(const struct limit *limit, struct explain *explain)
             rate(limit, limit->spec.ratio_ppm, a));
     else
         row(explain, "behind it", "no faster: a delay is told (behind_ns), never made up");
-    row(explain, "active pool", "%s (%s units): what may start at once",
-        words_duration(ticks_to_ns(limit, (double)active), a),
-        words_decimal(ticks_to_units(limit, active), b));
+    words_decimal(ticks_to_units(limit, active), b);
+    row(explain, "active pool", "%s (%s unit%s): what may start at once",
+        words_duration(ticks_to_ns(limit, (double)active), a), b, strcmp(b, "1") == 0 ? "" : "s");
     if (burst > 0)
         row(explain, "burst pool", "%s (%s units): on top, while behind",
             words_duration(ticks_to_ns(limit, (double)burst), c),
@@ -396,12 +397,9 @@ static void explain_sliding_window(const struct limit *limit, struct explain *ex
 
 static void explain_sliding_log(const struct limit *limit, struct explain *explain)
 {
-    char text[WORDS_MAX];
     say_at_once(limit, explain);
     say_bounds(limit, explain, ", exactly");
     row(explain, "a refusal", "%s", refused_counts(limit));
-    row(explain, "memory", "%s bytes for every key: the time of each unit",
-        words_number(sat_mul(limit->spec.count, 8), text));
     say_rest(limit, explain, "full again");
 }
 
@@ -451,6 +449,18 @@ static void (*const explainers[])(const struct limit *limit, struct explain *exp
     [WEIR_BLOCKED] = explain_blocked,
 };
 
+/* A state is as large as all its limits; with several, this one's part of it. */
+static void say_memory(const struct weir_policy *policy, const struct limit *limit, struct explain *explain)
+{
+    char a[WORDS_MAX], b[WORDS_MAX];
+    words_number((int64_t)weir_policy_state_size(policy), a);
+    words_number((int64_t)(limit->algorithm->words(limit) * sizeof(int64_t)), b);
+    if (policy->count == 1)
+        row(explain, "memory", "a state has %s bytes: it keeps the time of each unit", a);
+    else
+        row(explain, "memory", "%s of the %s bytes of a state: the time of each unit", b, a);
+}
+
 void explain_limit(const struct weir_policy *policy, size_t index, struct explain *explain)
 {
     const struct limit *limit = &policy->limits[index];
@@ -460,4 +470,6 @@ void explain_limit(const struct weir_policy *policy, size_t index, struct explai
     if (limit->spec.timeout_ns > 0)
         row(explain, "who waits", "up to %s; a longer wait is refused at once",
             words_duration(limit->spec.timeout_ns, text));
+    if (limit->spec.algo == WEIR_SLIDING_LOG)
+        say_memory(policy, limit, explain);
 }

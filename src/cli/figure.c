@@ -229,7 +229,8 @@ bool figure_time(const struct limit *limit, struct figure *figure)
                    queues(scene)  ? "units waiting"
                    : saves(limit) ? "units saved"
                                   : "units left");
-        snprintf(figure->title, sizeof figure->title, "a rest, a burst, twice the rate, a rest");
+        snprintf(figure->title, sizeof figure->title, "a rest, a burst, twice the rate, a rest%s",
+                 saves(limit) ? "; who has to wait finds remaining 0, but what is saved stays" : "");
     }
     free(state);
     weir_policy_free(policy);
@@ -251,7 +252,7 @@ bool figure_curve(const struct limit *limit, struct figure *figure)
     const struct figure_point corners[] = {{0, unit_ns}, {threshold, unit_ns}, {most, edge_ns}};
     memcpy(figure->points, corners, sizeof corners);
     figure->point_count = sizeof corners / sizeof corners[0];
-    snprintf(figure->title, sizeof figure->title, "how long the next caller waits for it");
+    snprintf(figure->title, sizeof figure->title, "how long taking one unit delays the next");
 
     figure->x.max = most;
     snprintf(figure->x.title, sizeof figure->x.title, "units saved");

@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 
-#define WIDTH_MIN     20
+#define WIDTH_MIN     40 /* with less, nothing gets narrower: a word a line is no text */
 #define WIDTH_DEFAULT 80
 #define WIDTH_MAX     1000
 

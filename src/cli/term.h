@@ -13,7 +13,8 @@ void term_init(void);
 
 bool term_utf8(void);
 
-/* Columns of the terminal behind `file`: COLUMNS if set, else as the terminal says, else 80. */
+/* Columns of the terminal behind `file`: COLUMNS if set, else as the terminal says, else 80; never
+ * below 40. */
 int term_width(FILE *file);
 
 enum term_colour { TERM_PLAIN, TERM_DIM, TERM_BOLD, TERM_GOOD, TERM_BAD, TERM_LINE };

@@ -33,7 +33,8 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
     return 0;
 }
 
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                   int64_t promised)
 {
     (void)limit, (void)state, (void)r, (void)promised;
     return true;

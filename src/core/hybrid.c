@@ -143,9 +143,10 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
 }
 
 /* The pools have been filled up to the time of the promise and stay there. */
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                   int64_t promised)
 {
-    int64_t tokens = r->n * limit->ticks.unit;
+    int64_t tokens = sat_mul(r->n, limit->ticks.unit);
     struct pools pools = load(state);
     if (promised == r->due_ns)
         pools = put(limit, pools, tokens);
@@ -174,11 +175,11 @@ static void drain(const struct limit *limit, int64_t *state, int64_t now)
     save(state, pools);
 }
 
-/* The same time in the ticks of another limit; what is owed rounds up. */
+/* The same time in the ticks of another limit; what is owed stays so many units. */
 static int64_t convert(const struct limit *limit, const struct limit *next, int64_t tokens)
 {
     if (tokens < 0)
-        return -weir_ticks_of_span(&next->ticks, sat_add(weir_ticks_to_span(&limit->ticks, sat_sub(0, tokens)), 1));
+        return -mul_div_up(sat_sub(0, tokens), next->ticks.unit, limit->ticks.unit);
     return ticks_at(&next->ticks, weir_ticks_to_span(&limit->ticks, tokens));
 }
 
@@ -189,8 +190,8 @@ static void change(const struct limit *limit, const int64_t *from, const struct 
     struct pools pools = fill_at(limit, from, now);
     int64_t active = convert(limit, next, pools.active);
     struct pools converted = {.waiting = convert(limit, next, pools.waiting), .last = IDLE};
-    if (pools.last != IDLE)
-        converted.last = ticks_at(&next->ticks, now);
+    if (pools.last != IDLE) /* a clock that stepped back does not fill the same time twice */
+        converted.last = ticks_at(&next->ticks, max64(now, ticks_time(&limit->ticks, pools.last)));
     converted.active = min64(active, 0);
     save(to, put(next, converted, max64(active, 0)));
     to[HISTORY] = from[HISTORY];
@@ -205,7 +206,8 @@ int64_t weir_hybrid_restart(const struct limit *limit, int64_t *state, int64_t n
 {
     struct pools pools = fill_at(limit, state, now);
     int64_t discarded = behind_ns(limit, pools);
-    save(state, (struct pools){.last = max64(pools.last, ticks_at(&limit->ticks, now))});
+    int64_t last = max64(pools.last, ticks_at(&limit->ticks, now));
+    save(state, (struct pools){.active = min64(pools.active, 0), .last = last}); /* a debt stays */
     state[HISTORY] = sat_add(state[HISTORY], discarded);
     return discarded;
 }
@@ -230,9 +232,7 @@ static int64_t remaining(const struct limit *limit, const int64_t *state, int64_
 static int64_t fresh(const struct limit *limit, const int64_t *state, int64_t now)
 {
     struct pools pools = load(state);
-    if (pools.last == IDLE)
-        return now;
-    if (pools.active >= limit->u.hybrid.active)
+    if (pools.last == IDLE || pools.active >= limit->u.hybrid.active)
         return now;
     int64_t time = time_to(limit, pools, limit->u.hybrid.active);
     return max64(now, ticks_time(&limit->ticks, sat_add(pools.last, time)));

@@ -37,12 +37,13 @@ static int64_t open(const struct limit *limit, const int64_t *state, int64_t now
 }
 
 /* The last in the queue gives its slots back; one in the middle leaves a gap. */
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                   int64_t promised)
 {
     (void)promised;
     bool last = state[0] == (int64_t)r->ticket;
     if (last)
-        state[0] -= r->n * limit->ticks.unit;
+        state[0] = sat_sub(state[0], sat_mul(r->n, limit->ticks.unit));
     return last;
 }
 

@@ -5,7 +5,7 @@
  *
  * An algorithm is a sequential machine. It answers one question, "when would n units pass?", and records
  * takes, always at times that its own answers allow. Everything that all algorithms share is written once
- * in policy.c: take, peek, timeouts, promises, all or none, verdicts. A promise is a take recorded at a
+ * in state.c: take, peek, timeouts, promises, all or none, verdicts. A promise is a take recorded at a
  * time still to come; until then, later questions are asked as of that time, so a machine never sees its
  * order of takes disturbed.
  */
@@ -71,7 +71,7 @@ struct algorithm {
 };
 
 extern const struct algorithm weir_token_bucket, weir_leaky_bucket, weir_smooth, weir_warmup, weir_hybrid,
-    weir_fixed_window, weir_sliding_window, weir_sliding_log, weir_step, weir_unlimited, weir_blocked;
+    weir_window, weir_sliding_log, weir_step, weir_unlimited, weir_blocked;
 
 /* hybrid alone: EngineBlock's restart, how far behind the callers are, and that with all that was
  * discarded before. */
@@ -85,6 +85,7 @@ bool weir_limit_init(struct limit *limit, const struct weir_spec *spec, struct s
 /* The limits of a policy; their states lie one behind the other. */
 struct weir_policy {
     size_t count, words; /* limits; 64-bit words of a state */
+    int64_t timeout_ns;  /* the shortest timeout= of the limits; 0 if none has one */
     struct limit limits[];
 };
 

@@ -22,6 +22,31 @@ static struct weir_policy *policy_alloc(size_t count, struct weir_error *err)
     return policy;
 }
 
+static bool init_limit(struct limit *limit, const struct weir_spec *specs, size_t index,
+                       struct weir_error *err)
+{
+    struct spec_fault fault;
+    char message[sizeof fault.text + 32];
+    if (!weir_limit_init(limit, &specs[index], &fault))
+        (void)snprintf(message, sizeof message, "limit %zu: %s", index + 1, fault.text);
+    else if (weir_spec_has_namesake(specs, index))
+        (void)snprintf(message, sizeof message, SPEC_NAMESAKE, limit->spec.name);
+    else
+        return true;
+    weir_error_set(err, EINVAL, message);
+    return false;
+}
+
+/* Gives a limit its place in the state, and its say in the timeout. */
+static void append(struct weir_policy *policy, struct limit *limit)
+{
+    int64_t timeout_ns = limit->spec.timeout_ns;
+    if (timeout_ns > 0 && (policy->timeout_ns == 0 || timeout_ns < policy->timeout_ns))
+        policy->timeout_ns = timeout_ns;
+    limit->offset = policy->words;
+    policy->words += limit->algorithm->words(limit);
+}
+
 struct weir_policy *weir_policy_from(const struct weir_spec *specs, size_t count, struct weir_error *err)
 {
     if (!specs || count == 0 || count > WEIR_LIMITS_MAX) {
@@ -33,16 +58,11 @@ struct weir_policy *weir_policy_from(const struct weir_spec *specs, size_t count
         return NULL;
     for (size_t i = 0; i < count; i++) {
         struct limit *limit = &policy->limits[policy->count++];
-        struct spec_fault fault;
-        if (!weir_limit_init(limit, &specs[i], &fault)) {
-            char message[sizeof fault.text + 32];
-            (void)snprintf(message, sizeof message, "limit %zu: %s", i + 1, fault.text);
-            weir_error_set(err, EINVAL, message);
+        if (!init_limit(limit, specs, i, err)) {
             free(policy);
             return NULL;
         }
-        limit->offset = policy->words;
-        policy->words += limit->algorithm->words(limit);
+        append(policy, limit);
     }
     weir_error_clear(err);
     return policy;

@@ -98,7 +98,8 @@ static void refuse(const struct limit *limit, int64_t *state, int64_t now, int64
  * The entries go, and those that they pushed out come back. Their times are not known any more, only that
  * they were W old when these came due: they count as if just so, each in its place among the others.
  */
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                   int64_t promised)
 {
     (void)promised;
     int64_t end = entries_until(limit, state, r->due_ns), length = state[LENGTH];
@@ -117,26 +118,55 @@ static bool cancel(const struct limit *limit, int64_t *state, const struct weir_
     return newest(limit, state) < r->due_ns;
 }
 
-static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+/* Moves all entries by so many whole periods. */
+static void shift(const struct limit *limit, int64_t *state, int64_t periods)
 {
-    (void)limit, (void)now;
-    state[LENGTH] = max64(state[LENGTH] - n, 0);
+    int64_t by = sat_mul(periods, limit->spec.period_ns);
+    for (int64_t i = 0; i < state[LENGTH]; i++)
+        *entry(limit, state, i) = sat_add(time_of(limit, state, i), by);
 }
 
-/* Each charged unit takes the first place there is; a full ring of them moves all by W. */
+/* Each charged unit takes the first place there is, W after the oldest in a full ring; a ring full of them
+ * moves all by W. */
 static void charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    int64_t count = limit->spec.count, period = limit->spec.period_ns;
+    int64_t count = limit->spec.count;
     int64_t single = n <= count ? n : count + (n - count) % count;
     for (int64_t i = 0; i < single; i++) {
         int64_t time = max64(now, newest(limit, state));
         if (state[LENGTH] == count)
-            time = max64(time, sat_add(time_of(limit, state, 0), period));
+            time = max64(time, sat_add(time_of(limit, state, 0), limit->spec.period_ns));
         push(limit, state, time);
     }
-    int64_t ahead = sat_mul((n - single) / count, period);
-    for (int64_t i = 0; i < state[LENGTH]; i++)
-        *entry(limit, state, i) = sat_add(time_of(limit, state, i), ahead);
+    shift(limit, state, (n - single) / count);
+}
+
+/* Is the ring full of units that took their place W after another one? Then the newest lies ahead. */
+static bool is_in_debt(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    int64_t time = newest(limit, state);
+    return state[LENGTH] == limit->spec.count && time > now && time < INT64_MAX &&
+           time - limit->spec.period_ns <= time_of(limit, state, 0);
+}
+
+/* Takes back the newest. One that is a debt had pushed out another, W before it, which comes back; a ring full
+ * of them moves all by W. */
+static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    int64_t count = limit->spec.count, period = limit->spec.period_ns;
+    int64_t ahead = is_in_debt(limit, state, now) ? max64(time_of(limit, state, 0) - now, 0) : 0;
+    int64_t rings = min64(n / count, div_up(ahead, period));
+    shift(limit, state, -rings);
+    n = min64(n - rings * count, 2 * count); /* once around at the most, and then all of them */
+    for (; n > 0 && state[LENGTH] > 0; n--) {
+        int64_t time = newest(limit, state);
+        if (is_in_debt(limit, state, now)) {
+            state[HEAD] = (state[HEAD] + count - 1) % count;
+            *entry(limit, state, 0) = time - period;
+        } else if (time < INT64_MAX) { /* else the debt has no end that is known */
+            state[LENGTH]--;
+        }
+    }
 }
 
 static int64_t remaining(const struct limit *limit, const int64_t *state, int64_t now)
@@ -153,13 +183,13 @@ static void drain(const struct limit *limit, int64_t *state, int64_t now)
         push(limit, state, now);
 }
 
+/* What a smaller log cannot hold becomes a debt. */
 static void change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
                    int64_t now)
 {
     init(next, to, now);
-    int64_t oldest = max64(from[LENGTH] - next->spec.count, 0);
-    for (int64_t i = oldest; i < from[LENGTH]; i++)
-        push(next, to, time_of(limit, from, i));
+    for (int64_t i = 0; i < from[LENGTH]; i++)
+        charge(next, to, time_of(limit, from, i), 1);
 }
 
 static int64_t fresh(const struct limit *limit, const int64_t *state, int64_t now)

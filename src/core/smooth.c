@@ -24,12 +24,13 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
 }
 
 /* Others have been told to start behind it: only the last one can be undone. */
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                   int64_t promised)
 {
     (void)promised;
     bool last = state[0] == (int64_t)r->ticket;
     if (last)
-        state[0] -= r->n * limit->ticks.unit;
+        state[0] = sat_sub(state[0], sat_mul(r->n, limit->ticks.unit));
     return last;
 }
 

@@ -63,6 +63,10 @@ struct spec_written {
 bool weir_spec_complete_written(struct weir_spec *spec, const struct spec_written *written,
                                 struct spec_fault *fault);
 
+/* Is the spec at `index` called as one before it? In a list every name is the name of one limit. */
+bool weir_spec_has_namesake(const struct weir_spec *specs, size_t index);
+#define SPEC_NAMESAKE "two limits are called '%s'; give each its own name"
+
 /* What an option is if nothing is said about it; the fields before it are complete. */
 int64_t weir_spec_default(const struct weir_spec *spec, enum spec_field field);
 

@@ -86,7 +86,7 @@ static bool check_choice(struct check *check, enum spec_field field)
         return weir_spec_fault(check->fault, field, "%s has no value %d", option->name, (int)value);
     if (is_given(check, field) && !has_algo(check->spec, option->choices[value].algos))
         return weir_spec_fault_foreign_choice(check->fault, field, check->spec->algo,
-                                              &option->choices[value]);
+                                              is_given(check, FIELD_ALGO), &option->choices[value]);
     return true;
 }
 
@@ -98,7 +98,7 @@ static bool check_options(struct check *check)
     check->given = given_fields(spec, check->written);
     for (enum spec_field field = FIELD_BURST; field <= FIELD_NAME; field++)
         if (is_given(check, field) && !has_algo(spec, weir_spec_option(field)->algos))
-            return weir_spec_fault_foreign(check->fault, field, spec->algo);
+            return weir_spec_fault_foreign(check->fault, field, spec->algo, is_given(check, FIELD_ALGO));
     bool has_own = spec->shape == WEIR_SHAPE_OWN;
     if (has_own != (spec->own != NULL) || (!has_own && spec->own_arg))
         return weir_spec_fault(check->fault, FIELD_SHAPE,
@@ -357,6 +357,8 @@ static void put_grouped(struct text *text, int64_t number)
     }
 }
 
+_Static_assert(SPEC_LOG_MAX == 10000, "the message below says so");
+
 static bool check_log(struct check *check)
 {
     static const char *const scales[] = {"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
@@ -372,8 +374,9 @@ static bool check_log(struct check *check)
         scale++;
     return weir_spec_fault(
         check->fault, FIELD_COUNT,
-        "sliding-log keeps %s times for every key (%d %s); sliding-window keeps two numbers", shown,
-        (int)bytes, scales[scale]);
+        "sliding-log keeps %s times for every key (%d %s), at most 10 000; sliding-window keeps two numbers: "
+        "write algo=sliding-window",
+        shown, (int)bytes, scales[scale]);
 }
 
 /* ---- all -------------------------------------------------------------------------------------- */
@@ -406,4 +409,13 @@ bool weir_spec_complete_written(struct weir_spec *spec, const struct spec_writte
 bool weir_spec_complete(struct weir_spec *spec, struct spec_fault *fault)
 {
     return weir_spec_complete_written(spec, &(struct spec_written){.fields = 0}, fault);
+}
+
+bool weir_spec_has_namesake(const struct weir_spec *specs, size_t index)
+{
+    const char *name = specs[index].name;
+    for (size_t i = 0; *name && i < index; i++)
+        if (strncmp(specs[i].name, name, sizeof specs[i].name) == 0)
+            return true;
+    return false;
 }

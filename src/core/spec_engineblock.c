@@ -25,6 +25,8 @@ static const struct spec_hint orders[] = {
     {"stop", "is no order to a limit: to pause, set the limit to blocked"},
 };
 
+#define BARE_RATIO_MAX (10 * SPEC_FACTOR_ONE)
+
 static const char *const prefix = "cyclerate=";
 
 static bool skip_prefix(struct spec_reader *reader)
@@ -151,9 +153,26 @@ static bool wrong_grouped(struct spec_reader *reader, const struct spec_limit *l
 {
     const char *rate = limit->values[FIELD_COUNT], *comma = limit->values[FIELD_RATIO] - 1;
     return weir_spec_wrong(reader, comma,
-                           "a comma does not group digits; write %.*s%.3s/s, or %.*s,%.3s.0 if %.3s is %s",
+                           "digits are not grouped; write %.*s%.3s/s, or cyclerate=%.*s,%.3s if %.3s is %s",
                            (int)(comma - rate), rate, comma + 1, (int)(comma - rate), rate, comma + 1,
                            comma + 1, "EngineBlock's burst ratio");
+}
+
+/* Two bare numbers are more likely a count and seconds; nobody catches up at ten times the rate. */
+static bool wrong_ratio(struct spec_reader *reader, const struct spec_limit *limit)
+{
+    const char *at = limit->values[FIELD_COUNT], *second = limit->values[FIELD_RATIO], *end = second - 1;
+    while (strchr(" \t\n\v\f\r,:;", end[-1]))
+        end--;
+    struct spec_shown rate = weir_spec_show(at, (size_t)(end - at)),
+                      ratio = weir_spec_show(second, (size_t)(reader->at - second));
+    if (limit->spec.ratio_ppm > SPEC_FACTOR_MAX)
+        return weir_spec_wrong(reader, second,
+                               "for %s in %s seconds write %s/%ss; EngineBlock's ratio is at most 1000",
+                               rate.text, ratio.text, rate.text, ratio.text);
+    return weir_spec_wrong(reader, second,
+                           "for %s in %s seconds write %s/%ss; for EngineBlock's ratio write cyclerate=%s,%s",
+                           rate.text, ratio.text, rate.text, ratio.text, rate.text, ratio.text);
 }
 
 bool weir_spec_read_engineblock(struct spec_reader *reader, struct spec_limit *limit, bool known)
@@ -168,6 +187,8 @@ bool weir_spec_read_engineblock(struct spec_reader *reader, struct spec_limit *l
             return false;
         if (!known && is_grouped(reader, limit))
             return wrong_grouped(reader, limit);
+        if (!known && limit->spec.ratio_ppm > BARE_RATIO_MAX)
+            return wrong_ratio(reader, limit);
         weir_spec_skip_space(reader);
         if (skip_separator(reader)) {
             weir_spec_skip_space(reader);

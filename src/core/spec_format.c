@@ -182,7 +182,8 @@ size_t weir_spec_format(const struct weir_spec *specs, size_t count, char *text,
     for (size_t i = 0; specs && i < count; i++) {
         struct weir_spec spec = specs[i];
         struct spec_fault fault;
-        if (count > WEIR_LIMITS_MAX || !weir_spec_complete(&spec, &fault) || spec.shape == WEIR_SHAPE_OWN) {
+        if (count > WEIR_LIMITS_MAX || !weir_spec_complete(&spec, &fault) || spec.shape == WEIR_SHAPE_OWN ||
+            weir_spec_has_namesake(specs, i)) {
             weir_text_init(&line, text, size); /* nothing rather than a part */
             return 0;
         }

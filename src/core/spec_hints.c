@@ -3,6 +3,7 @@
  * What to write instead: words that people know from other systems, and "did you mean" for slips of the
  * finger. Nothing here decides what a text means; it only finds the sentence for a text that means nothing.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -12,15 +13,15 @@
 
 /* ---- words from elsewhere --------------------------------------------------------------------- */
 
-#define IS_BURST  "is called burst here: burst=20"
-#define IS_COUNT  "is the count of the rate: 50/500ns"
-#define IS_PERIOD "is the period of the rate: 50/500ns"
-#define IS_RATE   "is written as a rate, first and without a name: 100/s"
+#define IS_BURST  "is called burst here: burst=$20$"
+#define IS_COUNT  "is the count of the rate: $50$/s"
+#define IS_PERIOD "is the period of the rate: 100/$60s$"
+#define IS_RATE   "is written as a rate, first and without a name: $100$/s"
 #define IS_UNITS  "is not needed: units have no name in a limit, such as 100/s"
 #define IS_N      "is the n of each take, not part of a limit"
 #define IS_CALL   "is a call, not part of a limit; here it is "
 #define IS_CYCLE  "stands only in front of EngineBlock's whole text: cyclerate=12000,1.1"
-#define IS_FLIGHT "is not yet supported: weir limits rates, such as 50/s"
+#define IS_FLIGHT "is not yet supported: weir limits rates, such as $50$/s"
 #define IS_END    "is written unlimited if all may pass, blocked if nothing may"
 
 static const struct spec_hint hints[] = {
@@ -34,18 +35,18 @@ static const struct spec_hint hints[] = {
     {"allow_burst", IS_BURST},
     {"max_burst", "counts one less than burst: redis-cell's 15 is burst=16 here"},
     {"maxBurstSeconds", "is burst here, in units: 2 seconds of 5/s are burst=10"},
-    {"initialPermits", "is called initial here: initial=0"},
-    {"initialTokens", "is called initial here: initial=0"},
-    {"timeoutDuration", "is called timeout here: timeout=5s"},
-    {"max_wait", "is called timeout here: timeout=5s"},
-    {"within", "is called timeout here: timeout=5s"},
-    {"coldFactor", "is called cold here: algo=warmup warmup=4s cold=3"},
-    {"warmupPeriod", "is called warmup here: algo=warmup warmup=4s"},
-    {"burstRatio", "is called ratio here: algo=hybrid ratio=1.1"},
+    {"initialPermits", "is called initial here: initial=$0$"},
+    {"initialTokens", "is called initial here: initial=$0$"},
+    {"timeoutDuration", "is called timeout here: timeout=$5s$"},
+    {"max_wait", "is called timeout here: timeout=$5s$"},
+    {"within", "is called timeout here: timeout=$5s$"},
+    {"coldFactor", "is called cold here: algo=warmup warmup=4s cold=$3$"},
+    {"warmupPeriod", "is called warmup here: algo=warmup warmup=$4s$"},
+    {"burstRatio", "is called ratio here: algo=hybrid ratio=$1.1$"},
     {"limitForPeriod", IS_COUNT},
     {"limit", IS_COUNT},
     {"count", IS_COUNT},
-    {"requests_per_unit", "is the count of the rate: 5/m algo=fixed-window"},
+    {"requests_per_unit", "is the count of the rate: $5$/m algo=fixed-window"},
     {"limitRefreshPeriod", IS_PERIOD},
     {"period", IS_PERIOD},
     {"window", IS_PERIOD},
@@ -55,7 +56,7 @@ static const struct spec_hint hints[] = {
     {"qps", IS_RATE},
     {"rps", IS_RATE},
     {"tps", IS_RATE},
-    {"rpm", "is written as a rate, first and without a name: 100/m"},
+    {"rpm", "is written as a rate, first and without a name: $100$/m"},
     {"permitsPerSecond", IS_RATE},
     {"stableRate", IS_RATE},
     {"permits", IS_UNITS},
@@ -104,7 +105,7 @@ static const struct spec_hint hints[] = {
     {"rate.NewLimiter", "(10, 100) is 10/s burst=100 here"},
     {"Quota::per_second", "(50).allow_burst(10) is 50/s burst=10 here"},
     {"CL.THROTTLE", "key 15 30 60 is the limit 30/m burst=16 here"},
-    {"RL.REDUCE", "key 10 5 REFILL 3 is the limit 3/5s burst=10 algo=step here"},
+    {"RL.REDUCE", "key 10 5 REFILL 3 is 3/5s burst=10 algo=step here; to drain as it does add refused=drain"},
     {"tryAcquire", IS_CALL "take"},
     {"acquire", IS_CALL "acquire"},
     {"acquirePermission", IS_CALL "acquire"},
@@ -142,8 +143,8 @@ static const struct spec_hint unit_hints[] = {
     {"nanosecond", "ns"},  {"nanoseconds", "ns"},  {"nanos", "ns"},  {"nsec", "ns"},
     {"microsecond", "us"}, {"microseconds", "us"}, {"micros", "us"}, {"usec", "us"},
     {"millisecond", "ms"}, {"milliseconds", "ms"}, {"millis", "ms"}, {"msec", "ms"},
-    {"hourly", "h"},       {"daily", "d"},         {"weekly", "w"},  {"monthly", "month"},
-    {"yearly", "year"},    {"y", "year"},          {"yr", "year"},   {"mo", "month"},
+    {"hourly", "h"},       {"daily", "d"},         {"weekly", "w"},  {"monthly", "30d"},
+    {"yearly", "365d"},    {"y", "365d"},          {"yr", "365d"},   {"mo", "30d"},
 };
 
 static const struct spec_hint *find(const struct spec_hint *list, size_t count, const char *word, size_t len)
@@ -157,6 +158,12 @@ static const struct spec_hint *find(const struct spec_hint *list, size_t count, 
 const struct spec_hint *weir_spec_hint(const char *word, size_t len)
 {
     return find(hints, COUNT_OF(hints), word, len);
+}
+
+const char *weir_spec_hint_unit(const char *word, size_t len)
+{
+    const struct spec_hint *hint = find(unit_hints, COUNT_OF(unit_hints), word, len);
+    return hint ? hint->say : NULL;
 }
 
 /* ---- did you mean ----------------------------------------------------------------------------- */
@@ -231,11 +238,36 @@ static const struct spec_hint *guess_hint(const char *word, size_t len)
 
 /* ---- sentences -------------------------------------------------------------------------------- */
 
-bool weir_spec_fault_option(struct spec_fault *fault, const char *word, size_t len)
+static bool is_value(const char *text)
+{
+    return *text >= '0' && *text <= '9' && text[strspn(text, "0123456789.kKMGiBnumshdw")] == '\0';
+}
+
+/* What the hint says, after `lead`, with the value of the text in place of the sample. */
+static bool fault_hint(struct spec_fault *fault, const char *lead, const struct spec_hint *hint,
+                       struct spec_shown value)
+{
+    const char *from = hint->say, *sample = strchr(from, '$'),
+               *rest = sample ? strchr(sample + 1, '$') : NULL;
+    if (!rest)
+        return weir_spec_fault(fault, FIELD_NONE, "%s'%s' %s", lead, hint->word, from);
+    int len = (int)(rest - sample - 1);
+    if (!is_value(value.text))
+        (void)snprintf(value.text, sizeof value.text, "%.*s", len, sample + 1);
+    return weir_spec_fault(fault, FIELD_NONE, "%s'%s' %.*s%s%s", lead, hint->word, (int)(sample - from), from,
+                           value.text, rest + 1);
+}
+
+bool weir_spec_fault_hint(struct spec_fault *fault, const struct spec_hint *hint, struct spec_shown value)
+{
+    return fault_hint(fault, "", hint, value);
+}
+
+bool weir_spec_fault_option(struct spec_fault *fault, const char *word, size_t len, struct spec_shown value)
 {
     const struct spec_hint *hint = weir_spec_hint(word, len);
     if (hint)
-        return weir_spec_fault(fault, FIELD_NONE, "'%s' %s", hint->word, hint->say);
+        return fault_hint(fault, "", hint, value);
 
     struct spec_shown shown = weir_spec_show(word, len);
     int32_t algo = weir_spec_find_algo(word, len);
@@ -245,10 +277,11 @@ bool weir_spec_fault_option(struct spec_fault *fault, const char *word, size_t l
     const char *near = guess_option(word, len);
     if (near)
         return weir_spec_fault(fault, FIELD_NONE, "unknown option '%s'; did you mean %s?", shown.text, near);
+    char lead[sizeof shown.text + 24];
     hint = guess_hint(word, len);
+    (void)snprintf(lead, sizeof lead, "unknown option '%s'; ", shown.text);
     if (hint)
-        return weir_spec_fault(fault, FIELD_NONE, "unknown option '%s'; '%s' %s", shown.text, hint->word,
-                               hint->say);
+        return fault_hint(fault, lead, hint, value);
     return weir_spec_fault(
         fault, FIELD_NONE,
         "unknown option '%s'; the options are burst, initial, algo, ratio, pool, fill, warmup, "
@@ -280,9 +313,8 @@ static const char *guess_unit(const char *word, size_t len)
     static const char *const long_words[] = {"second", "seconds", "minute", "minutes", "hour",
                                              "hours",  "day",     "days",   "week",    "weeks",
                                              "month",  "months",  "year",   "years"};
-    const struct spec_hint *hint = find(unit_hints, COUNT_OF(unit_hints), word, len);
-    if (hint)
-        return hint->say;
+    if (weir_spec_hint_unit(word, len))
+        return weir_spec_hint_unit(word, len);
     for (size_t i = 0; i < COUNT_OF(short_words); i++)
         if (weir_text_same(word, len, short_words[i]))
             return short_words[i];
@@ -306,11 +338,11 @@ bool weir_spec_fault_unit(struct spec_fault *fault, const char *word, size_t len
                            shown.text);
 }
 
-bool weir_spec_fault_start(struct spec_fault *fault, const char *word, size_t len)
+bool weir_spec_fault_start(struct spec_fault *fault, const char *word, size_t len, struct spec_shown value)
 {
     const struct spec_hint *hint = weir_spec_hint(word, len);
     if (hint)
-        return weir_spec_fault(fault, FIELD_NONE, "'%s' %s", hint->word, hint->say);
+        return fault_hint(fault, "", hint, value);
     if (len > 1 && strchr("+-.", word[0]) && word[1] >= '0' && word[1] <= '9')
         return weir_spec_fault(fault, FIELD_NONE, "a count begins with a digit and has no sign: 100 or 0.5");
     if (len > 0 && strchr("\"'`", word[0]))
@@ -325,10 +357,11 @@ bool weir_spec_fault_start(struct spec_fault *fault, const char *word, size_t le
     if (weir_spec_find_option(word, len) != FIELD_NONE || weir_spec_find_algo(word, len) != SPEC_ALGO_NONE)
         return weir_spec_fault(fault, FIELD_NONE,
                                "the rate comes first, options follow it after a space: 100/s burst=20");
+    char lead[sizeof shown.text + 24];
     hint = guess_hint(word, len);
+    (void)snprintf(lead, sizeof lead, "'%s' is no limit; ", shown.text);
     if (hint)
-        return weir_spec_fault(fault, FIELD_NONE, "'%s' is no limit; '%s' %s", shown.text, hint->word,
-                               hint->say);
+        return fault_hint(fault, lead, hint, value);
     return weir_spec_fault(
         fault, FIELD_NONE,
         "a limit begins with a rate, such as 100/s or 5 per minute, or is unlimited or blocked");

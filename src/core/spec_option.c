@@ -108,8 +108,17 @@ static bool read_value(struct spec_reader *value, struct spec_limit *limit, enum
     return read_name(value, limit);
 }
 
+/* Does the reader stand at the token that follows the one at `token`? */
+static bool is_next_token(const char *token, const struct spec_reader *reader)
+{
+    struct spec_reader look = {.at = token, .end = reader->end};
+    look.at += weir_spec_token_len(&look);
+    weir_spec_skip_space(&look);
+    return look.at == reader->at;
+}
+
 /* A word that no = follows. */
-static bool wrong_option(struct spec_reader *reader)
+static bool wrong_option(struct spec_reader *reader, const struct spec_limit *limit)
 {
     struct spec_reader next = *reader;
     const char *word = reader->at;
@@ -135,7 +144,11 @@ static bool wrong_option(struct spec_reader *reader)
     if (!weir_spec_is_letter(reader))
         return weir_spec_wrong(reader, word, "options are written name=value, such as burst=20, not '%s'",
                                name.text);
-    return weir_spec_fault_option(reader->fault, word, len);
+    if (limit->names[FIELD_NAME] && is_next_token(limit->names[FIELD_NAME], reader) &&
+        weir_spec_find_algo(word, len) == SPEC_ALGO_NONE)
+        return weir_spec_wrong(reader, word, "a name has no spaces; write name=%s-%s", limit->spec.name,
+                               name.text);
+    return weir_spec_fault_option(reader->fault, word, len, value);
 }
 
 static bool wrong_no_value(struct spec_reader *reader, enum spec_field field, const char *at)
@@ -154,7 +167,7 @@ bool weir_spec_read_option(struct spec_reader *reader, struct spec_limit *limit)
     const char *name = reader->at, *end = name + weir_spec_token_len(reader);
     const char *equals = memchr(name, '=', (size_t)(end - name));
     if (!equals || equals == name)
-        return wrong_option(reader);
+        return wrong_option(reader, limit);
     size_t len = (size_t)(equals - name);
     enum spec_field field = weir_spec_find_option(name, len);
     reader->at = end;
@@ -164,7 +177,8 @@ bool weir_spec_read_option(struct spec_reader *reader, struct spec_limit *limit)
     }
     if (field == FIELD_NONE) {
         reader->wrong = name;
-        return weir_spec_fault_option(reader->fault, name, len);
+        return weir_spec_fault_option(reader->fault, name, len,
+                                      weir_spec_show(equals + 1, (size_t)(end - equals - 1)));
     }
     if (equals + 1 == end)
         return wrong_no_value(reader, field, end);

@@ -41,7 +41,8 @@ bool weir_spec_finish(struct spec_reader *reader, struct spec_limit *limit)
             "algo=quota is not yet supported; algo=fixed-window counts a total per fixed period");
     if (limit->later) {
         reader->wrong = limit->later;
-        return weir_spec_fault_option(reader->fault, limit->later, strcspn(limit->later, "="));
+        return weir_spec_fault_option(reader->fault, limit->later, strcspn(limit->later, "="),
+                                      (struct spec_shown){""});
     }
     if (weir_spec_complete_written(&limit->spec, &limit->written, reader->fault))
         return true;
@@ -54,7 +55,19 @@ bool weir_spec_finish(struct spec_reader *reader, struct spec_limit *limit)
     return false;
 }
 
-static bool read_limit(struct spec_reader *reader, struct spec_limit *limit)
+/* A limit that begins with neither a number nor a word it may begin with. */
+static bool wrong_start(struct spec_reader *reader)
+{
+    size_t len = weir_spec_token_len(reader), word = 0;
+    while (word < len && !strchr("=(:", reader->at[word]))
+        word++;
+    size_t value = word < len ? word + 1 : word;
+    reader->wrong = reader->at;
+    return weir_spec_fault_start(reader->fault, reader->at, word,
+                                 weir_spec_show(reader->at + value, len - value));
+}
+
+static bool read_parts(struct spec_reader *reader, struct spec_limit *limit)
 {
     *limit = (struct spec_limit){.start = reader->at};
     if (weir_spec_is_digit(reader)) {
@@ -65,17 +78,24 @@ static bool read_limit(struct spec_reader *reader, struct spec_limit *limit)
     } else if (weir_spec_skip_word(reader, "blocked")) {
         limit->spec.algo = WEIR_BLOCKED;
     } else {
-        size_t len = weir_spec_token_len(reader), word = 0;
-        while (word < len && !strchr("=(", reader->at[word]))
-            word++;
-        reader->wrong = reader->at;
-        return weir_spec_fault_start(reader->fault, reader->at, word);
+        return wrong_start(reader);
     }
     for (weir_spec_skip_space(reader); reader->at < reader->end && *reader->at != ',';
          weir_spec_skip_space(reader))
         if (!weir_spec_read_option(reader, limit))
             return false;
     return weir_spec_finish(reader, limit);
+}
+
+/* `before` is where the limit before this one begins: in burst=1,000 the mistake begins there. */
+static bool read_limit(struct spec_reader *reader, struct spec_limit *limit, const char *before)
+{
+    const char *start = reader->at;
+    if (read_parts(reader, limit))
+        return true;
+    if (!weir_spec_find_phrase(reader, start) && before)
+        (void)weir_spec_find_phrase(reader, before);
+    return false;
 }
 
 /* Gives the number of limits, 0 after a mistake. */
@@ -101,9 +121,14 @@ static size_t read_limits(struct spec_reader *reader, struct weir_spec *specs, s
                                   capacity == 1 ? "" : "s");
             return 0;
         }
-        if (!read_limit(reader, &limit))
+        if (!read_limit(reader, &limit, count > 0 ? limit.start : NULL))
             return 0;
-        specs[count++] = limit.spec;
+        specs[count] = limit.spec;
+        if (weir_spec_has_namesake(specs, count)) {
+            (void)weir_spec_wrong(reader, limit.values[FIELD_NAME], SPEC_NAMESAKE, limit.spec.name);
+            return 0;
+        }
+        count++;
         if (!weir_spec_skip(reader, ','))
             return count;
     }

@@ -38,27 +38,12 @@ static bool wrong_per_what(struct spec_reader *reader, const char *count, const 
     return weir_spec_wrong(reader, after, "per what? write %s/s, %s/m, %s/h or %s/d", c, c, c, c);
 }
 
-/* 1,000/s */
-static bool is_grouped(const struct spec_reader *reader)
-{
-    struct spec_reader look = *reader;
-    if (!weir_spec_skip(&look, ','))
-        return false;
-    while (weir_spec_is_digit(&look))
-        look.at++;
-    return look.at - reader->at == 4;
-}
-
 /* What follows the count is neither a multiple nor / per every. */
 static bool wrong_after_count(struct spec_reader *reader, const char *count, const char *after)
 {
     struct spec_shown shown = weir_spec_show(count, (size_t)(after - count));
     size_t len = weir_spec_word_len(reader);
     const char *word = reader->at;
-    if (word == after && is_grouped(reader))
-        return weir_spec_wrong(reader, word,
-                               "a comma separates limits and does not group digits; write %s%.3s", shown.text,
-                               word + 1);
     bool is_option = word + len < reader->end && word[len] == '=';
     if (word == reader->end || *word == ',' || is_option || weir_spec_find_option(word, len) != FIELD_NONE)
         return wrong_per_what(reader, count, after);
@@ -69,8 +54,9 @@ static bool wrong_after_count(struct spec_reader *reader, const char *count, con
         return weir_spec_wrong(reader, word, "B stands only behind a multiple, as in 2MiB; write %s/s",
                                shown.text);
     const struct spec_hint *hint = weir_spec_hint(word, len);
+    reader->wrong = word;
     if (hint)
-        return weir_spec_wrong(reader, word, "'%s' %s", hint->word, hint->say);
+        return weir_spec_fault_hint(reader->fault, hint, shown);
     if (weir_spec_is_letter(reader))
         return weir_spec_wrong(
             reader, word, "'%s' is no multiple; use k M G Ki Mi Gi, such as 12k, 3M or 2MiB, and then /s",
@@ -104,7 +90,7 @@ static bool read_end_of_rate(struct spec_reader *reader)
     const char *at = reader->at;
     weir_spec_skip_space(reader);
     if (reader->at < reader->end && *reader->at == ';')
-        return weir_spec_wrong(reader, reader->at, "limits in a list are separated by commas: 100/s, 10k/h");
+        return weir_spec_wrong(reader, reader->at, "limits in a list are joined by commas: 100/s, 10k/h");
     if (reader->at == at && at < reader->end && *at != ',')
         return weir_spec_wrong(reader, at,
                                "the period ends here; a space and options such as burst=20 may follow");

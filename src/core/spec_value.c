@@ -179,6 +179,30 @@ bool weir_spec_read_count(struct spec_reader *reader, struct quantity *quantity)
 
 /* ---- times ------------------------------------------------------------------------------------ */
 
+/* y and mo are known only as what they are not. */
+static bool is_calendar(const char *word, size_t len)
+{
+    const char *unit = weir_spec_hint_unit(word, len);
+    return unit && *unit == '3'; /* 30d or 365d */
+}
+
+/* Days instead of the months or years whose number stands at `start`. */
+static void wrong_calendar(struct spec_reader *reader, const char *start)
+{
+    int64_t days = 0, number = 0;
+    bool is_year = *reader->at == 'y' || *reader->at == 'Y';
+    for (; digit_at(start, reader->end) && number < 100000; start++)
+        number = number * 10 + (*start - '0');
+    days = is_year ? number * 1461 / 4 : number * 30;
+    if (*start == '.' || days == 0)
+        days = is_year ? 365 : 30;
+    if (days > SPEC_PERIOD_MAX_NS / (86400 * WEIR_SEC))
+        (void)weir_spec_wrong(reader, reader->at, "a time is at most 36525d (100 years)");
+    else
+        (void)weir_spec_wrong(reader, reader->at, "a %s has no fixed length; write days, such as %dd",
+                              is_year ? "year" : "month", (int)days);
+}
+
 /* The unit behind a number, in nanoseconds; 0 after a mistake. */
 static int64_t read_unit(struct spec_reader *reader, const char *start)
 {
@@ -187,16 +211,15 @@ static int64_t read_unit(struct spec_reader *reader, const char *start)
     const char *number = shown.text;
     weir_spec_skip_space(reader);
     size_t len = weir_spec_letters_len(reader);
-    if (len == 0) {
+    bool is_option = reader->at > after && reader->at + len < reader->end && reader->at[len] == '=';
+    if (len == 0 || is_option) {
         (void)weir_spec_wrong(reader, after, "%s what? write %ss, %sm, %sh or %sd", number, number, number,
                               number, number);
         return 0;
     }
     int64_t unit_ns = weir_spec_find_unit(reader->at, len);
-    if (unit_ns == SPEC_CALENDAR) {
-        bool is_year = *reader->at == 'y' || *reader->at == 'Y';
-        (void)weir_spec_wrong(reader, reader->at, "a %s has no fixed length; write days, such as %s",
-                              is_year ? "year" : "month", is_year ? "365d" : "30d");
+    if (unit_ns == SPEC_CALENDAR || is_calendar(reader->at, len)) {
+        wrong_calendar(reader, start);
         return 0;
     }
     if (unit_ns == 0) {

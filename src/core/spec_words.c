@@ -242,34 +242,36 @@ static void list_algos(struct text *list, uint32_t algos)
     }
 }
 
-/* "hybrid has no burst; it belongs to token-bucket, smooth and step" */
-static bool fault_owned(struct spec_fault *fault, enum spec_field field, int32_t algo, const char *what,
-                        uint32_t owners)
+/* "token-bucket has no ratio; it belongs to hybrid; add algo=hybrid" */
+static bool fault_owned(struct spec_fault *fault, enum spec_field field, int32_t algo, bool chosen,
+                        const char *what, uint32_t owners)
 {
     char words[96];
     struct text list;
     weir_text_init(&list, words, sizeof words);
     list_algos(&list, owners);
-    return weir_spec_fault(fault, field, "%s has no %s; it belongs to %s", weir_algo_name(algo), what, words);
+    return weir_spec_fault(fault, field, "%s has no %s; it belongs to %s; %s algo=%.*s", weir_algo_name(algo),
+                           what, words, chosen ? "leave it out or write" : "add", (int)strcspn(words, ", "),
+                           words);
 }
 
-bool weir_spec_fault_foreign(struct spec_fault *fault, enum spec_field field, int32_t algo)
+bool weir_spec_fault_foreign(struct spec_fault *fault, enum spec_field field, int32_t algo, bool chosen)
 {
     const char *name = weir_algo_name(algo), *option = options[field].name;
     if (algo == WEIR_UNLIMITED || algo == WEIR_BLOCKED)
         (void)weir_spec_fault(fault, field, "%s has no %s; only name= may follow it", name, option);
     else
-        (void)fault_owned(fault, field, algo, option, options[field].algos);
+        (void)fault_owned(fault, field, algo, chosen, option, options[field].algos);
     fault->foreign = true;
     return false;
 }
 
 bool weir_spec_fault_foreign_choice(struct spec_fault *fault, enum spec_field field, int32_t algo,
-                                    const struct spec_choice *choice)
+                                    bool chosen, const struct spec_choice *choice)
 {
     char what[32];
     (void)snprintf(what, sizeof what, "%s=%s", options[field].name, choice->word);
-    return fault_owned(fault, field, algo, what, choice->algos);
+    return fault_owned(fault, field, algo, chosen, what, choice->algos);
 }
 
 static void list_choices(struct text *list, const struct spec_choice *choices)

@@ -67,25 +67,31 @@ struct spec_shown weir_spec_show(const char *word, size_t len);
 __attribute__((format(printf, 3, 4))) bool weir_spec_fault(struct spec_fault *fault, enum spec_field field,
                                                            const char *format, ...);
 bool weir_spec_fault_zero(struct spec_fault *fault);
-bool weir_spec_fault_foreign(struct spec_fault *fault, enum spec_field field, int32_t algo);
+/* `chosen`: the algorithm was written, not left to its default. */
+bool weir_spec_fault_foreign(struct spec_fault *fault, enum spec_field field, int32_t algo, bool chosen);
 bool weir_spec_fault_foreign_choice(struct spec_fault *fault, enum spec_field field, int32_t algo,
-                                    const struct spec_choice *choice);
+                                    bool chosen, const struct spec_choice *choice);
 bool weir_spec_fault_choice(struct spec_fault *fault, enum spec_field field, const char *word, size_t len);
 
 /* ---- spec_hints.c ----------------------------------------------------------------------------- */
 
-/* A word of another system: "'capacity' is called burst here". */
+/* A word of another system: "'capacity' is called burst here". What stands between two $ gives way to the
+ * number in the user's text. */
 struct spec_hint {
     const char *word, *say;
 };
 
 /* NULL if the word is not known. */
 const struct spec_hint *weir_spec_hint(const char *word, size_t len);
+bool weir_spec_fault_hint(struct spec_fault *fault, const struct spec_hint *hint, struct spec_shown value);
+/* The unit of time that is meant by a word that is none, such as millis; NULL if none is. */
+const char *weir_spec_hint_unit(const char *word, size_t len);
 
-bool weir_spec_fault_option(struct spec_fault *fault, const char *word, size_t len);
+/* `value` is what follows the word, if anything does. */
+bool weir_spec_fault_option(struct spec_fault *fault, const char *word, size_t len, struct spec_shown value);
 bool weir_spec_fault_algo(struct spec_fault *fault, const char *word, size_t len);
 bool weir_spec_fault_unit(struct spec_fault *fault, const char *word, size_t len);
 /* A limit that begins with neither a number nor a word it may begin with. */
-bool weir_spec_fault_start(struct spec_fault *fault, const char *word, size_t len);
+bool weir_spec_fault_start(struct spec_fault *fault, const char *word, size_t len, struct spec_shown value);
 
 #endif

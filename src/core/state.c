@@ -30,18 +30,15 @@ static int64_t as_of(const int64_t *state, int64_t now)
     return max64(now, state[STATE_PROMISED]);
 }
 
-/* The same for what changes the state: a promise that has come true is forgotten. */
+/* The same for what changes the state: promises that have come true are forgotten for good, so that a clock
+ * that steps back does not bring them back. */
 static int64_t settle(int64_t *state, int64_t now)
 {
-    if (state[STATE_PROMISED] <= now)
+    if (state[STATE_PROMISED] != 0 && state[STATE_PROMISED] <= now) {
         state[STATE_PROMISED] = 0;
+        state[STATE_GENERATION]++;
+    }
     return as_of(state, now);
-}
-
-/* Promises that are outstanding now cannot be taken back any more. */
-static int64_t settled_by_now(const int64_t *state)
-{
-    return max64(state[STATE_SETTLED], state[STATE_PROMISED]);
 }
 
 /* ---- asking ---- */
@@ -104,13 +101,19 @@ static struct answer ask(const struct weir_policy *policy, const int64_t *state,
 static void enter(const struct weir_policy *policy, int64_t *state, const struct question *q, int64_t due,
                   struct weir_reservation *reservations)
 {
-    int64_t before = state[STATE_PROMISED] > q->now ? state[STATE_PROMISED] : 0;
+    (void)settle(state, q->now);
+    struct weir_reservation r = {.n = q->n,
+                                 .wait_ns = due - q->now,
+                                 .due_ns = due,
+                                 .before_ns = state[STATE_PROMISED],
+                                 .generation = state[STATE_GENERATION]};
     for_each_limit(limit, policy) {
-        uint64_t ticket = limit->algorithm->enter(limit, state + limit->offset, due, q->n);
+        r.ticket = limit->algorithm->enter(limit, state + limit->offset, due, q->n);
         if (reservations)
-            *reservations++ = (struct weir_reservation){q->n, due - q->now, due, before, ticket};
+            *reservations++ = r;
     }
-    state[STATE_PROMISED] = due > q->now ? due : 0;
+    if (due > q->now)
+        state[STATE_PROMISED] = due;
 }
 
 /* Tells the limits that refused; few of them care. Gives true if one does. */
@@ -190,7 +193,7 @@ void weir_state_init(const struct weir_policy *policy, void *state, int64_t now_
     int64_t *words = state;
     if (!policy || !state)
         return;
-    words[STATE_PROMISED] = words[STATE_SETTLED] = 0;
+    words[STATE_PROMISED] = words[STATE_GENERATION] = 0;
     for_each_limit(limit, policy)
         limit->algorithm->init(limit, words + limit->offset, clamp_time(now_ns));
 }
@@ -201,7 +204,7 @@ bool weir_state_reserve(const struct weir_policy *policy, void *state, int64_t n
 {
     if (!policy || !state || n < 1)
         return reject(verdict);
-    struct question q = {clamp_time(now_ns), n, max64(timeout_ns, 0)};
+    struct question q = {clamp_time(now_ns), n, timeout_ns < 0 ? policy->timeout_ns : timeout_ns};
     struct answer answer = ask(policy, state, &q);
     if (answer.reason == WEIR_OK)
         enter(policy, state, &q, answer.due, reservations);
@@ -230,12 +233,11 @@ bool weir_state_peek(const struct weir_policy *policy, const void *state, int64_
     return answer.reason == WEIR_OK;
 }
 
-/* Neither handed back, nor due, nor settled. A clock that steps back does not undo a promise that has come
- * true: the first use after it has forgotten it. */
+/* Neither handed back, nor due, nor beyond recall. */
 static bool is_open(const int64_t *state, const struct weir_reservation *r, int64_t now)
 {
     return r->n > 0 && r->wait_ns > 0 && r->due_ns > now && r->due_ns <= state[STATE_PROMISED] &&
-           r->due_ns > state[STATE_SETTLED];
+           r->generation == state[STATE_GENERATION];
 }
 
 bool weir_state_cancel(const struct weir_policy *policy, void *state, int64_t now_ns,
@@ -283,10 +285,12 @@ int64_t weir_state_drain(const struct weir_policy *policy, void *state, int64_t 
         return 0;
     int64_t time = settle(words, now);
     for_each_limit(limit, policy) {
-        drained = min64(drained, remaining_of(limit, words, now));
+        int64_t before = remaining_of(limit, words, now);
         limit->algorithm->drain(limit, words + limit->offset, time);
+        if (remaining_of(limit, words, now) < before) /* unlimited has as much as before */
+            drained = min64(drained, before);
     }
-    return drained;
+    return drained == INT64_MAX ? 0 : drained;
 }
 
 void weir_state_reset(const struct weir_policy *policy, void *state, int64_t now_ns)
@@ -294,9 +298,9 @@ void weir_state_reset(const struct weir_policy *policy, void *state, int64_t now
     int64_t *words = state;
     if (!policy || !state)
         return;
-    int64_t settled = settled_by_now(words);
+    int64_t generation = words[STATE_GENERATION] + 1;
     weir_state_init(policy, state, now_ns);
-    words[STATE_SETTLED] = settled;
+    words[STATE_GENERATION] = generation;
 }
 
 int64_t weir_state_restart(const struct weir_policy *policy, void *state, int64_t now_ns)
@@ -308,7 +312,7 @@ int64_t weir_state_restart(const struct weir_policy *policy, void *state, int64_
     for_each_limit(limit, policy)
         if (limit->spec.algo == WEIR_HYBRID) {
             discarded = max64(discarded, weir_hybrid_restart(limit, words + limit->offset, time));
-            words[STATE_SETTLED] = settled_by_now(words);
+            words[STATE_GENERATION]++;
         }
     return discarded;
 }
@@ -355,6 +359,25 @@ static void pair(const struct weir_policy *policy, const struct weir_policy *nex
                 }
 }
 
+/* When the limits that have no successor would let a unit pass, the latest of them; what is never does not
+ * count. A limit in their place lets nothing pass before, so that a change of algorithm forgives no debt. */
+static int64_t due_of_left(const struct weir_policy *policy, const int64_t *state, int64_t now,
+                           const struct weir_policy *next, const int *partners)
+{
+    struct question q = {now, 1, 0};
+    uint32_t kept = 0;
+    int64_t latest = 0;
+    for (size_t i = 0; i < next->count; i++)
+        if (partners[i] >= 0)
+            kept |= UINT32_C(1) << partners[i];
+    for (size_t i = 0; i < policy->count; i++) {
+        int64_t due = kept >> i & 1 ? 0 : due_of(&policy->limits[i], state, &q);
+        if (due != WEIR_FOREVER)
+            latest = max64(latest, due);
+    }
+    return latest;
+}
+
 void weir_state_change(const struct weir_policy *policy, const void *from, const struct weir_policy *next,
                        void *to, int64_t now_ns)
 {
@@ -366,11 +389,14 @@ void weir_state_change(const struct weir_policy *policy, const void *from, const
     pair(policy, next, partners);
     weir_state_init(next, to, now);
     words[STATE_PROMISED] = old[STATE_PROMISED];
-    words[STATE_SETTLED] = settled_by_now(old);
+    words[STATE_GENERATION] = old[STATE_GENERATION] + 1;
     for_each_limit(limit, next) {
         int partner = partners[limit - next->limits];
         if (partner < 0) {
             limit->algorithm->drain(limit, words + limit->offset, as_of(old, now));
+            int64_t due = due_of_left(policy, old, now, next, partners);
+            if (due > now)
+                words[STATE_PROMISED] = max64(words[STATE_PROMISED], due);
             continue;
         }
         const struct limit *before = &policy->limits[partner];

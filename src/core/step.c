@@ -85,7 +85,8 @@ static void refuse(const struct limit *limit, int64_t *state, int64_t now, int64
 
 /* The steps up to the promise have been taken and stay. Behind a later promise the bucket may have been
  * full: then nothing comes back. */
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                   int64_t promised)
 {
     if (promised == r->due_ns)
         state[UNITS] = min64(limit->spec.burst, sat_add(state[UNITS], r->n));

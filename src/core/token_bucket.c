@@ -28,18 +28,19 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
 }
 
 /*
- * Later promises keep their due times, and until the latest of them the bucket, had it not been for this
- * reservation, could have been full: no more comes back than it has room for then, less what has been taken
- * after the reservation.
+ * The last promise is undone as if it had never been made. Others have later ones behind them, which keep
+ * their due times; had it not been for this one, the bucket could have been full before the latest of them.
+ * So what refills from this one to the latest is lost, and the rest comes back.
  */
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                   int64_t promised)
 {
-    int64_t later = sat_sub(state[0], (int64_t)r->ticket);
-    int64_t room = limit->full - sat_sub(ticks_at(&limit->ticks, promised), state[0]);
-    int64_t back = min64(r->n * limit->ticks.unit, room) - max64(later, 0);
+    int64_t units = sat_mul(r->n, limit->ticks.unit), ticket = (int64_t)r->ticket;
+    int64_t refilled = sat_sub(ticks_at(&limit->ticks, promised), ticket);
+    bool last = state[0] == ticket;
     if (state[0] != INDEX_NEVER)
-        state[0] -= max64(back, 0);
-    return later == 0;
+        state[0] -= last ? units : clamp64(sat_sub(units, refilled), 0, units);
+    return last;
 }
 
 static int64_t most(const struct limit *limit, int64_t span_ns)

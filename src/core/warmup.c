@@ -128,7 +128,8 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
 
 /* Only the last one can be undone. What it took from the store is not known any more: the store is filled
  * up where that costs the caller (above), and left as it is where it would favour him. */
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                   int64_t promised)
 {
     (void)promised;
     struct store store = load(state);

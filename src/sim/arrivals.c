@@ -9,7 +9,7 @@
 
 #include "base/sat.h"
 #include "base/text.h"
-#include "core/spec.h"
+#include "core/spec_value.h"
 
 /* A piece of the line. */
 struct piece {
@@ -57,6 +57,18 @@ __attribute__((format(printf, 4, 5))) static bool fail(struct arrivals_fault *fa
     return false;
 }
 
+/* Whether no comma was forgotten, as in 0 1s and 0;1s. The piece is trimmed: no space ends it. */
+static bool check_commas(const char *line, struct piece piece, struct arrivals_fault *fault)
+{
+    for (const char *at = piece.begin; at < piece.end; at++) {
+        bool space = isspace((unsigned char)*at) && isdigit((unsigned char)at[1]);
+        if (space || *at == ';')
+            return fail(fault, line, at, "between two times stands a comma or a new line, such as 0,1s%s",
+                        space ? "; one time has no space inside: 1h30m" : "");
+    }
+    return true;
+}
+
 static bool read_time(const char *line, struct piece piece, int64_t *time_ns, struct arrivals_fault *fault)
 {
     char text[64];
@@ -64,6 +76,8 @@ static bool read_time(const char *line, struct piece piece, int64_t *time_ns, st
     size_t len = (size_t)(piece.end - piece.begin);
     if (len == 0)
         return fail(fault, line, piece.begin, "a time is missing here, such as 0, 200ms or 1h30m");
+    if (!check_commas(line, piece, fault))
+        return false;
     if (len >= sizeof text)
         return fail(fault, line, piece.begin, "this is too long for a time; write it as 200ms or 1h30m");
     memcpy(text, piece.begin, len);
@@ -77,19 +91,27 @@ static bool read_time(const char *line, struct piece piece, int64_t *time_ns, st
     return true;
 }
 
+bool arrivals_read_n(const char *text, size_t len, int64_t *n)
+{
+    struct spec_fault fault;
+    struct spec_reader reader = {.at = text, .end = text + len, .fault = &fault};
+    struct quantity units = {0, 1};
+    if (!weir_spec_is_digit(&reader) || !weir_spec_read_count(&reader, &units) || reader.at != reader.end)
+        return false;
+    if (units.under != 1 || units.over < 1 || units.over > SPEC_COUNT_MAX)
+        return false;
+    *n = (int64_t)units.over;
+    return true;
+}
+
 static bool read_n(const char *line, struct piece piece, int64_t *n, struct arrivals_fault *fault)
 {
     piece = trim(piece);
-    int64_t number = 0;
-    for (const char *at = piece.begin; at < piece.end; at++) {
-        if (!isdigit((unsigned char)*at))
-            return fail(fault, line, at, "behind the * stands how many units are asked for, such as 1s*5");
-        number = sat_add(sat_mul(number, 10), *at - '0');
-    }
-    if (number == 0 || number == INT64_MAX)
-        return fail(fault, line, piece.begin, "behind the * stands a whole number of units, 1 or more");
-    *n = number;
-    return true;
+    if (!check_commas(line, piece, fault))
+        return false;
+    return arrivals_read_n(piece.begin, (size_t)(piece.end - piece.begin), n) ||
+           fail(fault, line, piece.begin,
+                "behind the * stands how many units are asked for, such as 1s*5 or 1s*2k");
 }
 
 /* FROM..[TO]/STEP; `dots` is where they stand. */

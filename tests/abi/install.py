@@ -48,8 +48,10 @@ def main():
         for program in ("by-pkg-config", "build/with-weir", "build/with-weir-static"):
             if run(here / program) != want:
                 sys.exit(f"{program} does not print what {EXAMPLE.name} should")
-        if not (prefix / "bin" / "weir").exists():
-            sys.exit("the command was not installed")
+        for name in ("bin/weir", "share/man/man1/weir.1", "share/man/man1/weir-spec.1",
+                     "share/bash-completion/completions/weir"):
+            if not (prefix / name).exists():
+                sys.exit(f"{name} was not installed")
     print("pkg-config, CMake package, shared, static")
     return 0
 

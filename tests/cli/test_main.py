@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The weir command as a whole: help, version, unknown words, output that cannot be written, manuals."""
 
+import json
 import os
 import pty
 import re
@@ -77,6 +78,34 @@ class Help(command.CommandTest):
         self.check(["help", "smi"], "", "weir: unknown command 'smi'; did you mean sim?\n", status=2)
         self.check(["--json", "spec"], "",
                    "weir: unknown option '--json'; options follow the command: weir spec --json 5/m\n", status=2)
+
+
+class Bench(command.CommandTest):
+    def test_mistakes(self):
+        for arguments, message in [
+            ([], "measure what? For example: weir bench core"),
+            (["foo"], "unknown word 'foo'; write: weir bench core"),
+            (["core", "extra"], "unknown word 'extra'; write: weir bench core"),
+            (["core", "--time", "5"], "--time '5': 5 what? write 5s, 5m, 5h or 5d"),
+            (["core", "--time", "999us"], "--time takes 1ms to 1m, not '999us'"),
+            (["core", "--time", "61s"], "--time takes 1ms to 1m, not '61s'"),
+        ]:
+            with self.subTest(arguments):
+                self.check(["bench", *arguments], "", f"weir bench: {message}\n", status=2)
+
+    def test_core(self):
+        lines = self.output("bench", "core", "--time", "1ms").splitlines()
+        self.assertIn("The goal of the design is at most 2.5x.", lines)
+        self.assertIn("This take decides inline in one word around one CAS, as a shared limiter will.", lines)
+        self.assertEqual(lines[-1], "weir_state_take pays for any policy: a table of functions, promises, all or none.")
+        rows = [line for line in lines if re.fullmatch(r"  [a-z].*( +\d+\.\d\d){4}", line)]
+        self.assertEqual(len(rows), 12)
+
+    def test_json(self):
+        document = json.loads(self.output("bench", "core", "--time", "1ms", "--json"))
+        self.assertEqual((document["bench"], document["unit"], len(document["decisions"])), ("core", "ns", 12))
+        self.assertAlmostEqual(document["token_bucket_cas64_ratio"],
+                               document["token_bucket_cas64"] / document["cas64"], places=2)
 
 
 class Output(command.CommandTest):

@@ -30,7 +30,7 @@ refused                    × ××× ××× ×××× ××× ×
 """
 
 CURVE = """\
-  price of a unit against units saved: how long the next caller waits for it
+  price of a unit against units saved: how long taking one unit delays the next
   cold 3 s +.................................:.............................--'
            |                                 :                      ..--''   :
            |                                 :                 ..--''        :
@@ -53,6 +53,11 @@ class Chart(command.CommandTest):
         words = self.output("spec", self.WARMUP, LC_ALL="C")
         chart = self.output("spec", "--chart", self.WARMUP, LC_ALL="C")
         self.assertTrue(chart.startswith(words + "\n" + CURVE + "\n  units saved against time: "), chart)
+
+    def test_saved_units_are_told_from_remaining_ones(self):
+        for text in self.WARMUP, "5/s algo=smooth":
+            self.assertIn("\n  units saved against time: a rest, a burst, twice the rate, a rest; who has to\n"
+                          "  wait finds remaining 0, but what is saved stays\n", self.output("spec", "--chart", text))
 
     def test_below(self):
         chart = self.output("spec", "--chart", self.WARMUP + " shape=below", LC_ALL="C").split("\n\n")[1]
@@ -101,6 +106,7 @@ class Plot(command.CommandTest):
         for text in "threshold 2.5", "full 5", "stable 1 s", "cold 3 s", "warmup 5 s", "units saved", "price of a unit":
             self.assertIn(text, self.texts(curve))
         self.assertIn("time", self.texts(time))
+        self.assertEqual(self.texts(curve)[1], "how long taking one unit delays the next")
 
         # Flat at a third of the height up to half of the width, then up into the corner.
         (x0, y0), (x1, y1), (x2, y2) = self.points(curve)

@@ -180,6 +180,18 @@ class Verdicts(command.CommandTest):
         self.assertEqual(self.output("sim", "1/s burst=1 timeout=1s name=a", *arrivals), given)
         self.assertNotIn("after 1 s", self.output("sim", "1/s burst=1 timeout=1s", "--timeout", "0", *arrivals))
 
+    def test_clock_that_steps_back(self):
+        # At 5 s one of five is taken and four are left. The README says who goes on with them at 3 s; nobody gets
+        # more than those, and from 7 s on all is as ever.
+        go_on = {"hybrid pool=1s", "fixed-window", "sliding-window", "step"}
+        wait = {"token-bucket", "interval", "leaky-bucket", "smooth", "warmup warmup=2s", "sliding-log"}
+        for algo in go_on | wait:
+            with self.subTest(algo):
+                out = self.output("sim", "--json", f"5/s algo={algo}", "--timeout", "0",
+                                  "--arrivals", "0,5s,3s..4s/100ms,7s")
+                allowed = [a["allowed"] for a in json.loads(out)["arrivals"]]
+                self.assertEqual(allowed, [True] * 2 + [i < 4 and algo in go_on for i in range(11)] + [True])
+
     def test_queue_without_waiting(self):
         out = self.output("sim", "10/s algo=leaky-bucket", "--timeout", "0", "--arrivals", "0,0,100ms", "--summary")
         self.assertEqual(out, "allowed 2 of 3 units (2 of 3 arrivals), refused 1\n")
@@ -203,6 +215,12 @@ class Arrivals(command.CommandTest):
         self.assertEqual(self.summary("unlimited", "0,1s", "-n3"),
                          "allowed 6 of 6 units (2 of 2 arrivals), refused 0\n")
 
+    def test_units_have_multiples_as_in_a_limit(self):
+        for n, units in {"2k": "2 000", "1.5k": "1 500", "2Ki": "2 048"}.items():
+            words = f"allowed {units} of {units} units (1 of 1 arrivals), refused 0\n"
+            self.assertEqual(self.summary("unlimited", "0", "-n", n), words)
+            self.assertEqual(self.summary("unlimited", f"0*{n}"), words)
+
     def test_until_ends_an_open_range_and_leaves_out_what_is_later(self):
         self.assertEqual(self.summary("unlimited", "0../1s,3s,1500ms,0..10s/1s", "--until", "2s"),
                          "allowed 7 of 7 units (7 of 7 arrivals), refused 0; the clock stepped back 2 times\n")
@@ -210,6 +228,8 @@ class Arrivals(command.CommandTest):
     def test_standard_input_is_the_same_list(self):
         text = "# two at once\n0, 0\n\n  200ms   # then one\n1s*3,\n"
         self.assertEqual(self.output("sim", "5/s burst=2", stdin=text),
+                         self.output("sim", "5/s burst=2", "--arrivals", "0,0,200ms,1s*3"))
+        self.assertEqual(self.output("sim", "5/s burst=2", "--arrivals", "-", stdin=text),
                          self.output("sim", "5/s burst=2", "--arrivals", "0,0,200ms,1s*3"))
         self.assertEqual(self.output("sim", "5/s burst=2", "--arrivals", text),
                          self.output("sim", "5/s burst=2", "--arrivals", "0,0,200ms,1s*3"))
@@ -227,14 +247,21 @@ class Arrivals(command.CommandTest):
                    "^ that makes more than 10000000 arrivals; take a larger step or a shorter range\n", status=2)
 
     def test_mistakes_have_a_place(self):
+        units = "behind the * stands how many units are asked for, such as 1s*5 or 1s*2k"
+        comma = "between two times stands a comma or a new line, such as 0,1s"
         for text, column, message in [
             ("0,5,3s", 3, "5 what? write 5s, 5m, 5h or 5d"),
             ("0,,3s", 3, "a time is missing here, such as 0, 200ms or 1h30m"),
             ("0,soon", 3, "a time begins with a digit, such as 0, 200ms or 1h30m"),
-            ("0, 5s*x", 7, "behind the * stands how many units are asked for, such as 1s*5"),
-            ("5s*", 4, "behind the * stands a whole number of units, 1 or more"),
-            ("5s*0", 4, "behind the * stands a whole number of units, 1 or more"),
-            ("5s*99999999999999999999", 4, "behind the * stands a whole number of units, 1 or more"),
+            ("0, 5s*x", 7, units),
+            ("5s*", 4, units),
+            ("5s*0", 4, units),
+            ("5s*1.5", 4, units),
+            ("5s*2m", 4, units),
+            ("5s*99999999999999999999", 4, units),
+            ("0;1s", 2, comma),
+            ("0;", 2, comma),
+            ("5s*2;6s", 5, comma),
             ("0..5s", 1, "a range needs a step: 0..10s/100ms is every 100 ms for 10 s"),
             ("0../5s", 2, "this range has no end; write one, such as 0..10s/100ms, or use --until"),
             ("5s..1s/1s", 5, "the range ends before it begins; turn it round"),
@@ -243,6 +270,16 @@ class Arrivals(command.CommandTest):
             with self.subTest(text):
                 self.check(["sim", "5/s", "--arrivals", text], "",
                            f"{text}\n{' ' * (column - 1)}^ {message}\n", status=2)
+
+    def test_space_is_no_comma(self):
+        for text, column in ("0 1s", 2), ("1h 30m", 3), ("5s*2 6s", 5), ("0..9s/1s 5s", 9):
+            with self.subTest(text):
+                done = self.run_weir("sim", "5/s", "--arrivals", text, COLUMNS="200")
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (
+                    2, "", f"{text}\n{' ' * (column - 1)}^ between two times stands a comma or a new line, such as "
+                    "0,1s; one time has no space inside: 1h30m\n"))
+        self.assertEqual(self.summary("unlimited", " 0 , 1s * 2 , 2s .. 3s / 1s ,"),
+                         "allowed 5 of 5 units (4 of 4 arrivals), refused 0\n")
 
     def test_mistakes_on_standard_input_have_a_line(self):
         self.check(["sim", "5/s"], "", "weir sim: standard input, line 3:\n1s, 7\n"
@@ -264,13 +301,18 @@ class Arrivals(command.CommandTest):
 
 class Options(command.CommandTest):
     def test_mistakes(self):
+        number = "-n takes a whole number of units, such as 5 or 2k, not "
         for arguments, message in [
             ([], "which limit? For example: weir sim 5/s --arrivals 0..2s/100ms"),
-            (["5/s", "burst=2"], "one LIMITS only; if it has spaces, it needs quotes around it: '5/s burst=2'"),
+            (["5/s", "burst=2"], "quote the limit: weir sim '5/s burst=2'"),
+            (["5/s", "burst", "2", "--summary"], "quote the limit: weir sim '5/s burst=2'"),
+            (["5/s", "100/m"], "one LIMITS only; several have commas between them: '5/s, 100/m'"),
             (["5/s", "--arrivlas", "0"], "unknown option '--arrivlas'; did you mean --arrivals?"),
-            (["5/s", "-n", "0"], "-n takes a whole number from 1 on, not '0'"),
-            (["5/s", "-n", "1e3"], "-n takes a whole number from 1 on, not '1e3'"),
-            (["5/s", "-n", "99999999999999999999"], "-n takes a whole number from 1 on, not '99999999999999999999'"),
+            (["5/s", "-n", "0"], number + "'0'"),
+            (["5/s", "-n", "-1"], number + "'-1'"),
+            (["5/s", "-n", "1e3"], number + "'1e3'"),
+            (["5/s", "-n", "2m"], number + "'2m'"),
+            (["5/s", "-n", "99999999999999999999"], number + "'99999999999999999999'"),
             (["5/s", "--timeout", "5"], "--timeout '5': 5 what? write 5s, 5m, 5h or 5d"),
             (["5/s", "--until=5"], "--until '5': 5 what? write 5s, 5m, 5h or 5d"),
         ]:

@@ -155,7 +155,8 @@ note: smooth refuses no n for its size; token-bucket refuses more than its burst
     # 1 ms * 1.1 / 83.33 us = 13.2; 13.2 + 13 200 in a second
     "12000,1.1": """\
 12k/s algo=hybrid ratio=1.1  hybrid pool=1ms
-  at once            13
+  at once            13, once the pools are full
+  at the start       1
   on schedule        12 000 a second, one every 83.33 µs
   behind it          up to 13 200 a second until the delay is made up
   active pool        1 ms (12 units): what may start at once
@@ -166,7 +167,8 @@ note: smooth refuses no n for its size; token-bucket refuses more than its burst
 """,
     "12k/s algo=hybrid ratio=1": """\
 12k/s algo=hybrid ratio=1  hybrid pool=1ms
-  at once            12
+  at once            12, once the pools are full
+  at the start       1
   on schedule        12 000 a second, one every 83.33 µs
   behind it          no faster: a delay is told (behind_ns), never made up
   active pool        1 ms (12 units): what may start at once
@@ -197,8 +199,8 @@ note: for never more than 5 in any minute, write 5/m algo=sliding-log
   at once            5
   in any minute      at most 5, exactly
   a refusal          is not counted
-  memory             40 bytes for every key: the time of each unit
   full again         after 60 s of rest
+  memory             a state has 72 bytes: it keeps the time of each unit
 """,
     "3/5s burst=10 algo=step": """\
 3/5s burst=10 algo=step  step
@@ -278,7 +280,7 @@ MISTAKES = """\
 5/m algo=bucket
          ^ unknown algorithm 'bucket'; did you mean token-bucket?
 100/s ratio=1.1
-      ^ token-bucket has no ratio; it belongs to hybrid
+      ^ token-bucket has no ratio; it belongs to hybrid; add algo=hybrid
 0/s
 ^ 0 lets nothing pass; write blocked
 1/month algo=sliding-log
@@ -286,8 +288,8 @@ MISTAKES = """\
 100/s, 50
          ^ per what? write 50/s, 50/m, 50/h or 50/d
 50k/s algo=sliding-log
-^ sliding-log keeps 50 000 times for every key (400 kB); sliding-window keeps
-  two numbers
+^ sliding-log keeps 50 000 times for every key (400 kB), at most 10 000;
+  sliding-window keeps two numbers: write algo=sliding-window
 """
 
 
@@ -324,6 +326,23 @@ class Words(command.CommandTest):
         self.assertEqual(out.splitlines()[5:], ["note: for never more than 5 in any minute, write",
                                                 "5/m algo=sliding-log; for an even flow,", "5/m burst=1"])
 
+    def test_memory_is_the_size_of_the_state(self):
+        # 2 words of the policy's own, 2 of the log and one for each unit; a token bucket has 1.
+        for limits, words in [("1/m algo=sliding-log", "a state has 40 bytes: it keeps the time of each unit"),
+                              ("10k/h algo=sliding-log", "a state has 80 032 bytes: it keeps the time of each unit"),
+                              ("5/m algo=sliding-log, 100/s", "56 of the 80 bytes of a state: the time of each unit")]:
+            self.assertIn(f"  memory             {words}\n", self.output("spec", limits))
+
+    def test_hybrid_that_is_only_configured_starts_with_nothing(self):
+        self.assertIn("\n  at the start       0, until it is started\n", self.output("spec", "12000,1.1,configure"))
+        self.assertIn("\n  active pool        1 ms (1 unit): ", self.output("spec", "1000,1.1"))
+
+    def test_width_has_a_least(self):
+        narrow = self.output("spec", "5/s algo=smooth", COLUMNS="40")
+        self.assertLessEqual(max(map(len, narrow.splitlines())), 40)
+        for width in "39", "20", "1":
+            self.assertEqual(self.output("spec", "5/s algo=smooth", COLUMNS=width), narrow)
+
     def test_without_utf8_the_microsecond_is_us(self):
         self.assertIn("one every 83.33 us", self.output("spec", "12000,1.1", LC_ALL="C"))
 
@@ -340,17 +359,33 @@ class Mistakes(command.CommandTest):
     def test_message_is_broken_to_the_width(self):
         self.check(["spec", "100/s, 50"], "", "100/s, 50\n"
                    "         ^ per what? write 50/s, 50/m,\n"
-                   "           50/h or 50/d\n", status=2, COLUMNS="38")
+                   "           50/h or 50/d\n", status=2, COLUMNS="40")
 
     def test_all_mistakes_are_told_and_nothing_is_printed(self):
         self.check(["spec", "5/m", "0/s", "100"], "", "0/s\n^ 0 lets nothing pass; write blocked\n"
                    "100\n   ^ per what? write 100/s, 100/m, 100/h or 100/d\n", status=2)
 
     def test_forgotten_quotes(self):
-        done = self.run_weir("spec", "5/m", "burst=3")
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertTrue(done.stderr.endswith(
-            "weir spec: a limit with spaces needs quotes around it: '5/m burst=3'\n"), done.stderr)
+        for words, limit in [
+            ("5/m burst=3", "5/m burst=3"),
+            ("100/s burst 20", "100/s burst=20"),
+            ("100/s algo smooth burst 20 name x", "100/s algo=smooth burst=20 name=x"),
+            ("100 per second", "100 per second"),
+            ("100 / s burst=3", "100 / s burst=3"),
+            ("100/s, 10k/h", "100/s, 10k/h"),
+            ("5/m 100/s burst=20", "100/s burst=20"),
+            ("9 per s burst=2 algo=step initial=0 refused=drain strict=true timeout=1s name=a",
+             "9 per s burst=2 algo=step initial=0 refused=drain strict=true timeout=1s name=a"),
+        ]:
+            with self.subTest(words):
+                self.check(["spec", *words.split()], "", f"weir spec: quote the limit: weir spec '{limit}'\n", status=2)
+
+    def test_forgotten_quotes_and_a_mistake(self):
+        self.check(["spec", "5/m", "brust=3"], "", "brust=3\n"
+                   "^ a limit begins with a rate, such as 100/s or 5 per minute, or is unlimited or\n  blocked\n"
+                   "weir spec: if this is one limit, quote it: weir spec '5/m brust=3'\n", status=2)
+        for words in ["5/m", "0/s"], ["100", "5/m"], ["brust=3"], ["brust", "20"]:
+            self.assertNotIn("quote", self.run_weir("spec", *words).stderr)
 
     def test_long_text_is_cut_around_the_caret(self):
         text = ", ".join(["100/s burst=20"] * 5 + ["100/s bust=20"] + ["100/s burst=20"] * 5)

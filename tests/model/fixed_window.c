@@ -109,9 +109,13 @@ static void drain(struct model *model, int64_t now)
 
 static void change(struct model *model, const struct limit *next, int64_t now)
 {
-    weir_i128 units = used(model, window_of(model, now));
+    weir_i128 period = model->limit->spec.period_ns, next_period = next->spec.period_ns;
+    weir_i128 start = window_of(model, now) * period, units = used(model, window_of(model, now));
+    int64_t window = (int64_t)(model_max(now, start) / next_period);
+    if (next_period >= period && (window + 1) * next_period < start + period)
+        units = model_min(units + next->spec.count, INT64_MAX); /* no new window before the old one's end */
     model->u.windows.count = 0;
-    add(model, now / next->spec.period_ns, units);
+    add(model, window, units);
 }
 
 static int64_t remaining(const struct model *model, int64_t now)

@@ -147,15 +147,13 @@ static void drain(struct model *model, int64_t now)
     save(model, p);
 }
 
-/* Tokens are time: so many nanoseconds stay so many. What is owed rounds up. */
+/* Tokens are time: so many nanoseconds stay so many. A debt is units, and rounds up. */
 static weir_i128 convert(const struct limit *limit, const struct limit *next, weir_i128 ticks)
 {
     if (ticks >= 0)
         return model_tick(next, span_of(limit, ticks));
-    weir_i128 span = model_min((weir_i128)span_of(limit, model_min(-ticks, INT64_MAX)) + 1, INT64_MAX);
-    weir_i128 exact = span * (weir_i128)next->ticks.whole;
-    weir_u128 part = (weir_u128)span * next->ticks.frac;
-    return -model_min(exact + (weir_i128)(part >> 64) + ((uint64_t)part != 0), INT64_MAX);
+    weir_i128 debt = model_min(-ticks, INT64_MAX) * next->ticks.unit;
+    return -model_min(model_div_up(debt, limit->ticks.unit), INT64_MAX);
 }
 
 static void change(struct model *model, const struct limit *next, int64_t now)
@@ -164,6 +162,8 @@ static void change(struct model *model, const struct limit *next, int64_t now)
     weir_i128 active = convert(model->limit, next, old.active);
     struct pools p = {.waiting = convert(model->limit, next, old.waiting), .started = old.started};
     p.last = model_tick(next, now);
+    if (old.started && old.last > model_tick(model->limit, now)) /* the clock is back: not the same time twice */
+        p.last = model_tick(next, model_when(model->limit, old.last, now));
     p.active = model_min(active, 0);
     save(model, put(next, p, model_max(active, 0)));
     model->limit = next;
@@ -190,7 +190,8 @@ int64_t model_hybrid_restart(struct model *model, int64_t now)
     weir_i128 last = model_tick(model->limit, now);
     if (model->u.hybrid.started) /* a clock that went back does not fill the same time twice */
         last = model_max(last, model->u.hybrid.last);
-    save(model, (struct pools){.last = last, .started = true});
+    weir_i128 debt = model_min(pools_at(model, now).active, 0);
+    save(model, (struct pools){.active = debt, .last = last, .started = true});
     model->u.hybrid.history = model_min(model->u.hybrid.history + behind, INT64_MAX);
     return behind;
 }

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SCALE 32 /* fraction bits of a unit; what does not fit rounds in favour of the law */
@@ -31,7 +30,8 @@ static int32_t algo_of(const struct law_log *log, size_t limit)
 static void set_clock(struct law_log *log, size_t limit, int64_t now)
 {
     bool idle = algo_of(log, limit) == WEIR_SLIDING_LOG ||
-                (algo_of(log, limit) == WEIR_HYBRID && policy_of(log)->limits[limit].spec.verb == WEIR_VERB_CONFIGURE);
+                (algo_of(log, limit) == WEIR_HYBRID &&
+                 policy_of(log)->limits[limit].spec.verb == WEIR_VERB_CONFIGURE);
     log->clock[limit] = log->local[limit] = idle ? 0 : now;
 }
 
@@ -121,12 +121,14 @@ void law_give(struct law_log *log, int64_t now, int64_t n)
     (void)add(log, now, now, n, true);
 }
 
-void law_change(struct law_log *log, const struct weir_policy *next, int64_t now, int64_t owed, const bool *kept)
+void law_change(struct law_log *log, const struct weir_policy *next, int64_t now, int64_t owed,
+                const bool *kept)
 {
     struct law_part *part = begin(log, next, now);
     for (size_t i = 0; i < MODEL_LIMITS; i++) {
         part->until[i] = later(later(log->latest, owed), part->from[i]);
         part->kept[i] = kept[i] && now >= log->clock[i];
+        part->stays[i] = kept[i] && (now < log->clock[i] || part[-1].stays[i]);
         set_clock(log, i, now);
     }
 }
@@ -140,7 +142,6 @@ struct view {
     } events[MODEL_EVENTS];
     size_t count;
 };
-
 
 static void look(const struct law_log *log, size_t limit, struct view *view)
 {
@@ -183,8 +184,8 @@ static weir_i128 earned(const struct limit *limit, int64_t span)
     return units;
 }
 
-/* What a full store of a warmup below the line saves: (most - threshold) * (1 - 1/cold) / 2. The warm-up rounds
- * up to a whole tick. */
+/* What a full store of a warmup below the line saves: (most - threshold) * (1 - 1/cold) / 2. The warm-up
+ * rounds up to a whole tick. */
 static weir_i128 warmup_store(const struct weir_spec *spec)
 {
     if (spec->shape != WEIR_SHAPE_BELOW)
@@ -282,9 +283,14 @@ static weir_i128 chain_capacity(const struct chain *c)
 }
 
 /* Costs of a warmup below the line are doubles: so many roundings of what has been spent. */
-static weir_i128 rounding(const struct limit *limit, weir_i128 spent)
+static weir_i128 rounding(const struct chain *c, weir_i128 spent)
 {
-    return limit->spec.algo == WEIR_WARMUP && limit->spec.shape != WEIR_SHAPE_ABOVE ? (spent >> 46) + 1 : 0;
+    for (size_t i = c->first; i <= c->last; i++) {
+        const struct weir_spec *spec = &limit_of(c->log, i, c->limit)->spec;
+        if (spec->algo == WEIR_WARMUP && spec->shape != WEIR_SHAPE_ABOVE)
+            return (spent >> 46) + 1;
+    }
+    return 0;
 }
 
 static bool bucket_holds(const struct chain *c, const struct view *view, struct law_fault *fault)
@@ -306,7 +312,7 @@ static bool bucket_holds(const struct chain *c, const struct view *view, struct 
         spent += event->n * ONE;
         if (!pays_later(limit))
             level -= event->n * ONE;
-        if (level + rounding(limit, spent) < 0)
+        if (level + rounding(c, spent) < 0)
             return broken(fault, event, "admitted - given back <= burst + rate * time");
         if (pays_later(limit))
             level -= event->n * ONE;
@@ -439,8 +445,8 @@ static bool part_holds(const struct chain *c, const struct view *view, struct la
     switch ((enum weir_algo)chain_algo(c)) {
     case WEIR_FIXED_WINDOW:
         return fixed_window_holds(c, view, fault);
-    case WEIR_SLIDING_WINDOW:
-        return sliding_window_holds(c, view, fault);
+    case WEIR_SLIDING_WINDOW: /* one that stays where it was before the clock stepped back fades from there */
+        return c->log->parts[c->first].stays[c->limit] || sliding_window_holds(c, view, fault);
     case WEIR_SLIDING_LOG:
         return sliding_log_holds(c, view, fault);
     case WEIR_HYBRID: /* tokens are time: a pool keeps its time, not its units */

@@ -25,9 +25,10 @@ struct law_event {
 struct law_part {
     const struct weir_policy *policy;
     int64_t from[MODEL_LIMITS];
-    int64_t until[MODEL_LIMITS]; /* up to here, what was promised before the change follows the old rate */
-    bool kept[MODEL_LIMITS];     /* limit i goes on from the same one of the part before */
+    int64_t until[MODEL_LIMITS];  /* up to here, what was promised before the change follows the old rate */
+    bool kept[MODEL_LIMITS];      /* limit i goes on from the same one of the part before */
     bool counts_on[MODEL_LIMITS]; /* and so do its windows */
+    bool stays[MODEL_LIMITS];     /* changed while the clock was back: its window is that of a later time */
 };
 
 struct law_log {
@@ -47,7 +48,8 @@ size_t law_admit(struct law_log *log, int64_t now, int64_t due, int64_t n);
 void law_cancel(struct law_log *log, size_t event);
 void law_give(struct law_log *log, int64_t now, int64_t n);
 /* `owed`: when the debts of the old policy were paid. */
-void law_change(struct law_log *log, const struct weir_policy *next, int64_t now, int64_t owed, const bool *kept);
+void law_change(struct law_log *log, const struct weir_policy *next, int64_t now, int64_t owed,
+                const bool *kept);
 
 struct law_fault {
     char text[300];

@@ -67,18 +67,14 @@ static int64_t as_of(const struct model_policy *model, int64_t now)
     return model->promised > now ? model->promised : now;
 }
 
-/* What changes a state after a promise has come true ends it. */
+/* What changes a state after the latest promise has come true ends an age: no promise of it comes back. */
 static int64_t settle(struct model_policy *model, int64_t now)
 {
-    if (model->promised <= now)
+    if (model->promised > 0 && model->promised <= now) {
         model->promised = 0;
+        model->age++;
+    }
     return as_of(model, now);
-}
-
-/* What is promised now stays promised. */
-static int64_t settled_by_now(const struct model_policy *model)
-{
-    return model->promised > model->settled ? model->promised : model->settled;
 }
 
 static int64_t due_of(const struct model_policy *model, size_t i, int64_t now, int64_t n)
@@ -109,7 +105,7 @@ static void model_stop(struct model *model)
 void model_init(struct model_policy *model, const struct weir_policy *policy, int64_t now)
 {
     model->count = policy->count;
-    model->promised = model->settled = 0;
+    model->promised = model->age = 0;
     for (size_t i = 0; i < policy->count; i++)
         model_start(&model->limits[i], &policy->limits[i], clamp_time(now));
 }
@@ -191,16 +187,31 @@ static void describe(const struct model_policy *model, int64_t now, struct weir_
     }
 }
 
-static void enter(struct model_policy *model, int64_t now, int64_t n, int64_t due, struct model_promise *promises)
+static void enter(struct model_policy *model, int64_t now, int64_t n, int64_t due,
+                  struct model_promise *promises)
 {
-    int64_t before = model->promised > now ? model->promised : 0;
+    (void)settle(model, now);
+    int64_t before = model->promised;
     for (size_t i = 0; i < model->count; i++) {
         struct model *limit = &model->limits[i];
         weir_i128 mark = limit->machine->enter(limit, due, n);
         if (promises)
-            promises[i] = (struct model_promise){n, due - now, due, before, mark};
+            promises[i] = (struct model_promise){n, due - now, due, before, model->age, mark};
     }
-    model->promised = due > now ? due : 0;
+    if (due > now)
+        model->promised = due;
+}
+
+/* The shortest timeout= there is. */
+static int64_t own_timeout(const struct model_policy *model)
+{
+    int64_t shortest = WEIR_FOREVER;
+    for (size_t i = 0; i < model->count; i++) {
+        int64_t timeout = model->limits[i].limit->spec.timeout_ns;
+        if (timeout > 0 && timeout < shortest)
+            shortest = timeout;
+    }
+    return shortest == WEIR_FOREVER ? 0 : shortest;
 }
 
 bool model_reserve(struct model_policy *model, int64_t now, int64_t n, int64_t timeout, bool peek,
@@ -211,7 +222,8 @@ bool model_reserve(struct model_policy *model, int64_t now, int64_t n, int64_t t
         return false;
     }
     now = clamp_time(now);
-    timeout = timeout < 0 ? 0 : timeout;
+    if (timeout < 0)
+        timeout = own_timeout(model);
     struct answer answer = ask(model, now, n, timeout);
     bool allowed = answer.reason == WEIR_OK;
     if (allowed && !peek)
@@ -234,7 +246,7 @@ bool model_cancel(struct model_policy *model, int64_t now, struct model_promise 
     int64_t due = promises[0].due, before = promises[0].before;
     bool undone = due == model->promised;
     if (promises[0].n < 1 || promises[0].wait < 1 || clamp_time(now) >= due || due > model->promised ||
-        due <= model->settled)
+        promises[0].age != model->age)
         return false;
     for (size_t i = 0; i < model->count; i++) {
         bool last = model->limits[i].machine->cancel(&model->limits[i], &promises[i], model->promised);
@@ -268,18 +280,19 @@ int64_t model_drain(struct model_policy *model, int64_t now)
     int64_t least = INT64_MAX, time = settle(model, clamp_time(now));
     for (size_t i = 0; i < model->count; i++) {
         int64_t remaining = remaining_of(model, i, clamp_time(now));
-        least = remaining < least ? remaining : least;
         model->limits[i].machine->drain(&model->limits[i], time);
+        if (remaining < least && remaining_of(model, i, clamp_time(now)) < remaining)
+            least = remaining;
     }
-    return least;
+    return least == INT64_MAX ? 0 : least;
 }
 
 void model_reset(struct model_policy *model, const struct weir_policy *policy, int64_t now)
 {
-    int64_t settled = settled_by_now(model);
+    int64_t age = model->age + 1;
     model_free(model);
     model_init(model, policy, now);
-    model->settled = settled;
+    model->age = age;
 }
 
 int64_t model_restart(struct model_policy *model, int64_t now)
@@ -291,7 +304,7 @@ int64_t model_restart(struct model_policy *model, int64_t now)
             continue;
         int64_t behind = model_hybrid_restart(limit, time);
         discarded = behind > discarded ? behind : discarded;
-        model->settled = settled_by_now(model);
+        model->age++;
     }
     return discarded;
 }
@@ -326,7 +339,7 @@ void model_change(struct model_policy *model, const struct weir_policy *next, in
     struct model_policy old = *model;
     int64_t time = as_of(model, clamp_time(now));
     bool used[MODEL_LIMITS] = {false}, paired[MODEL_LIMITS] = {false};
-    model->settled = settled_by_now(model);
+    model->age++;
     for (int wanted = 3; wanted >= 1; wanted--)
         for (size_t i = 0; i < next->count; i++)
             for (size_t j = 0; j < old.count; j++)
@@ -338,15 +351,22 @@ void model_change(struct model_policy *model, const struct weir_policy *next, in
                     model->limits[i].machine->change(&model->limits[i], &next->limits[i], time);
                     model->limits[i].limit = &next->limits[i];
                 }
-    for (size_t j = 0; j < old.count; j++)
-        if (!used[j])
-            model_stop(&old.limits[j]);
+    int64_t left = 0; /* when those without a successor would let a unit pass */
+    for (size_t j = 0; j < old.count; j++) {
+        if (used[j])
+            continue;
+        int64_t due = due_of(&old, j, clamp_time(now), 1);
+        left = due != WEIR_FOREVER && due > left ? due : left;
+        model_stop(&old.limits[j]);
+    }
     for (size_t i = 0; i < next->count; i++) {
         if (paired[i])
             continue;
         kept[i] = false;
         model_start(&model->limits[i], &next->limits[i], clamp_time(now));
         model->limits[i].machine->drain(&model->limits[i], time);
+        if (left > clamp_time(now) && left > model->promised)
+            model->promised = left;
     }
     model->count = next->count;
 }

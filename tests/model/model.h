@@ -17,7 +17,7 @@ struct model;
 
 /* What a model keeps of a reservation, for each limit. */
 struct model_promise {
-    int64_t n, wait, due, before;
+    int64_t n, wait, due, before, age;
     weir_i128 mark; /* where the limit stood after it */
 };
 
@@ -126,7 +126,7 @@ bool model_warmup_adopt(struct model *model, const int64_t *words);
 struct model_policy {
     size_t count;
     int64_t promised; /* the time of the latest promise that is outstanding */
-    int64_t settled;  /* promises up to this time cannot be taken back any more */
+    int64_t age;      /* promises of an earlier one cannot be taken back any more */
     struct model limits[MODEL_LIMITS];
 };
 

@@ -108,10 +108,32 @@ static bool cancel(struct model *model, const struct model_promise *promise, int
     return newest(model) < promise->due;
 }
 
+/* The newest stands W after another that it pushed out: a debt, as long as it is still to come. */
+static bool owes(const struct model *model, int64_t now)
+{
+    return model->u.log.length == most(model) && newest(model) > now && newest(model) < INT64_MAX &&
+           newest(model) - model->limit->spec.period_ns <= model->u.log.times[0];
+}
+
+/* The opposite of a charge: the newest goes; if it is owed, the one that it had pushed out comes back. */
 static void give(struct model *model, int64_t now, int64_t n)
 {
-    (void)now;
-    model->u.log.length = n > model->u.log.length ? 0 : model->u.log.length - n;
+    int64_t period = model->limit->spec.period_ns, *times = model->u.log.times;
+    while (n > 0 && model->u.log.length > 0 && newest(model) < INT64_MAX) {
+        int64_t rounds = (int64_t)model_min(n / most(model), (times[0] - now) / period) - 2;
+        if (rounds > 0 && owes(model, now)) { /* whole rings only move the pattern back */
+            for (int64_t i = 0; i < model->u.log.length; i++)
+                times[i] -= rounds * period;
+            n -= rounds * most(model);
+            continue;
+        }
+        int64_t back = newest(model) - period;
+        bool owed = owes(model, now);
+        model->u.log.length--;
+        if (owed)
+            put_in(model, back);
+        n--;
+    }
 }
 
 static void charge(struct model *model, int64_t now, int64_t n)
@@ -146,7 +168,7 @@ static void change(struct model *model, const struct limit *next, int64_t now)
     model->limit = next;
     init(model, now);
     for (int64_t i = 0; i < old.u.log.length; i++)
-        append(model, old.u.log.times[i]);
+        charge(model, old.u.log.times[i], 1);
     free(old.u.log.times);
 }
 

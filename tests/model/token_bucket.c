@@ -95,20 +95,18 @@ static weir_i128 enter(struct model *model, int64_t now, int64_t n)
 }
 
 /*
- * Promises that came later keep their due times: without this reservation the bucket could have been full
- * while they waited. So no more comes back than there is room for at the latest of them, less what has been
- * spent after it.
+ * The last one is undone. Behind others there are later promises, which keep their due times: what the clock
+ * ticks from where this one left the level at zero up to the latest of them would have run over.
  */
 static bool cancel(struct model *model, const struct model_promise *promise, int64_t promised)
 {
     struct level level = replay(model);
-    weir_i128 later = model_max(level.last - level.ticks - promise->mark, 0);
-    bool last = level.last - level.ticks == promise->mark;
-    rise(model, &level, promised);
-    weir_i128 back = model_min(price(model, promise->n), full(model) - level.ticks) - later;
-    if (level.last - level.ticks < INT64_MAX)
-        happen(model, MODEL_CANCEL, 0, model_max(back, 0));
-    return last;
+    weir_i128 position = level.last - level.ticks, back = price(model, promise->n);
+    if (position != promise->mark)
+        back = model_min(back, model_max(back - (model_tick(model->limit, promised) - promise->mark), 0));
+    if (position < INT64_MAX)
+        happen(model, MODEL_CANCEL, 0, back);
+    return position == promise->mark;
 }
 
 /* A debt that long has no end that is known. */

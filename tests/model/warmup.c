@@ -45,8 +45,9 @@ static bool near(long double a, long double b, long double scale, long double sl
 static bool is_compiled_well(const struct limit *limit)
 {
     struct shape a = shape_of(limit), b = shape_from_spec(limit);
-    return near(a.unit, b.unit, b.unit, 0) && near(a.threshold, b.threshold, b.threshold, 0) && near(a.most, b.most, b.most, 0) &&
-           near(a.edge, b.edge, b.edge, 0) && near(a.cool, b.cool, b.cool, 0) &&
+    return near(a.unit, b.unit, b.unit, 0) && near(a.threshold, b.threshold, b.threshold, 0) &&
+           near(a.most, b.most, b.most, 0) && near(a.edge, b.edge, b.edge, 0) &&
+           near(a.cool, b.cool, b.cool, 0) &&
            near(a.slope * (b.most - b.threshold), b.edge - b.unit,
                 (b.edge + b.unit) * b.most / (b.most - b.threshold), 0);
 }

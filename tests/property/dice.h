@@ -48,7 +48,7 @@ static inline bool dice_chance(struct dice *dice, int percent)
     return dice_between(dice, 1, 100) <= percent;
 }
 
-#define DICE_PICK(DICE, ARRAY) \
+#define DICE_PICK(DICE, ARRAY)                                                                               \
     ((ARRAY)[dice_between((DICE), 0, (int64_t)(sizeof(ARRAY) / sizeof *(ARRAY)) - 1)])
 
 #endif

@@ -24,7 +24,8 @@ static void roll_buckets(struct dice *dice, int32_t *algos, size_t *count)
     algos[1] = DICE_PICK(dice, slow);
 }
 
-static void prove(const char *name, void (*roll)(struct dice *dice, int32_t *algos, size_t *count), uint64_t stream)
+static void prove(const char *name, void (*roll)(struct dice *dice, int32_t *algos, size_t *count),
+                  uint64_t stream)
 {
     struct prove prove = {
         .name = name,

@@ -111,10 +111,10 @@ static size_t random_limits(struct rng *rng, struct weir_spec *specs, size_t mos
     while (count < want) {
         ++*tries;
         specs[count] = random_spec(rng);
-        if (weir_spec_complete(&specs[count], &fault))
-            count++;
-        else
+        if (!weir_spec_complete(&specs[count], &fault))
             CHECK(fault.text[0] != '\0');
+        else if (!weir_spec_has_namesake(specs, count))
+            count++;
     }
     return count;
 }

@@ -76,10 +76,12 @@ TEST(a_time_is_the_first_with_its_tick)
         else if (tick > ticks_at(&ticks, ticks.time_max))
             right = time == WEIR_FOREVER;
         else
-            right = ticks_at(&ticks, time) >= tick && ticks_at(&ticks, time - 1) < tick &&
-                    time - (int64_t)mulhi((uint64_t)tick - 1, ticks.inverse) <= 3; /* so the search is short */
+            right =
+                ticks_at(&ticks, time) >= tick && ticks_at(&ticks, time - 1) < tick &&
+                time - (int64_t)mulhi((uint64_t)tick - 1, ticks.inverse) <= 3; /* so the search is short */
         if (!CHECK(right)) {
-            printf("#   %" PRId64 " per %" PRId64 " ns: tick %" PRId64 " at %" PRId64 "\n", count, period, tick, time);
+            printf("#   %" PRId64 " per %" PRId64 " ns: tick %" PRId64 " at %" PRId64 "\n", count, period,
+                   tick, time);
             return;
         }
     }
@@ -92,12 +94,14 @@ TEST(a_span_rounds_as_it_says)
         int64_t count, period;
         struct ticks ticks = roll_ticks(&dice, &count, &period);
         int64_t span = roll_time(&dice, &ticks), from = dice_between(&dice, 0, ticks.time_max - span);
-        int64_t of = weir_ticks_of_span(&ticks, span), passed = ticks_at(&ticks, from + span) - ticks_at(&ticks, from);
+        int64_t of = weir_ticks_of_span(&ticks, span),
+                passed = ticks_at(&ticks, from + span) - ticks_at(&ticks, from);
         int64_t back = weir_ticks_to_span(&ticks, of);
         if (!CHECK(passed <= of && passed >= of - 1) || !CHECK(back >= span) ||
             !CHECK(of == 0 || weir_ticks_to_span(&ticks, of - 1) < span || back == span)) {
-            printf("#   %" PRId64 " per %" PRId64 " ns: %" PRId64 " ns are %" PRId64 " ticks are %" PRId64 " ns\n", count,
-                   period, span, of, back);
+            printf("#   %" PRId64 " per %" PRId64 " ns: %" PRId64 " ns are %" PRId64 " ticks are %" PRId64
+                   " ns\n",
+                   count, period, span, of, back);
             return;
         }
     }
@@ -117,7 +121,8 @@ static void check_rate(int64_t count)
 {
     struct dice dice = dice_new(check.seed, 203);
     weir_i128 exact = (weir_i128)TEN_YEARS_NS * count / WEIR_SEC;
-    struct weir_spec spec = {.count = count, .period_ns = WEIR_SEC, .burst = (int64_t)exact + 2, .initial_given = 1};
+    struct weir_spec spec = {
+        .count = count, .period_ns = WEIR_SEC, .burst = (int64_t)exact + 2, .initial_given = 1};
     struct weir_policy *policy = weir_policy_from(&spec, 1, NULL);
     if (!CHECK(policy))
         return;
@@ -129,14 +134,15 @@ static void check_rate(int64_t count)
     (void)weir_state_peek(policy, state, TEN_YEARS_NS, 1, &v);
 
     int64_t off = v.remaining - (int64_t)exact;
-    double ppb = (double)off / (double)exact * 1e9, years = (double)ticks->time_max / 365.25 / 86400e9, early = -1e9;
+    double ppb = (double)off / (double)exact * 1e9, years = (double)ticks->time_max / 365.25 / 86400e9,
+           early = -1e9;
     for (int i = 0; i < 100000; i++) {
         int64_t from = dice_between(&dice, 0, TEN_YEARS_NS), unit = dice_magnitude(&dice, (int64_t)exact);
         double one = earlier_ns(ticks, count, from, unit);
         early = one > early ? one : early;
     }
-    printf("# %11" PRId64 " %19" PRId64 " %19" PRId64 " %6" PRId64 " %9.6f %9.3f %7.0f\n", count, (int64_t)exact,
-           v.remaining, off, ppb, early, years);
+    printf("# %11" PRId64 " %19" PRId64 " %19" PRId64 " %6" PRId64 " %9.6f %9.3f %7.0f\n", count,
+           (int64_t)exact, v.remaining, off, ppb, early, years);
     CHECK(off >= -1 && off <= 1);
     CHECK(early < 1);
     CHECK(years >= 100);

@@ -19,7 +19,8 @@ static bool run_random(struct run *run, struct scenario *scenario, struct dice *
 static void report(const struct prove *prove, uint64_t number, struct scenario *scenario)
 {
     char fault[512];
-    printf("# %s: broken by random sequence %" PRIu64 " of seed %" PRIu64 "; to repeat it: WEIR_SEED=%" PRIu64 "\n",
+    printf("# %s: broken by random sequence %" PRIu64 " of seed %" PRIu64 "; to repeat it: WEIR_SEED=%" PRIu64
+           "\n",
            prove->name, number, prove->seed, prove->seed);
     run_shrink(scenario);
     if (run_scenario(scenario, fault, sizeof fault))
@@ -50,8 +51,8 @@ bool run_prove(const struct prove *prove)
             report(prove, number, scenario);
         scenario_free(scenario);
     }
-    printf("# %s: %" PRIu64 " decisions in %" PRIu64 " sequences, seed %" PRIu64 "\n", prove->name, decisions, number,
-           prove->seed);
+    printf("# %s: %" PRIu64 " decisions in %" PRIu64 " sequences, seed %" PRIu64 "\n", prove->name, decisions,
+           number, prove->seed);
     free(run);
     free(scenario);
     return good;

@@ -140,7 +140,11 @@ static enum op_kind roll_kind(const struct run *run, struct dice *dice)
     if (run->scenario->mood == MOOD_SINGLE)
         return way < 80 ? OP_TAKE : way < 97 ? OP_RESERVE : way < 99 ? OP_PEEK : OP_CHARGE;
     if (run->scenario->mood == MOOD_PROMISES && way < 75)
-        return way < 35 ? OP_RESERVE : way < 60 ? OP_CANCEL : way < 67 ? OP_GIVE : way < 72 ? OP_TAKE : OP_CHARGE;
+        return way < 35   ? OP_RESERVE
+               : way < 60 ? OP_CANCEL
+               : way < 67 ? OP_GIVE
+               : way < 72 ? OP_TAKE
+                          : OP_CHARGE;
     way = dice_between(dice, 0, 99);
     if (way < 46)
         return OP_TAKE;

@@ -59,11 +59,16 @@ static bool near(const struct run *run, int64_t a, int64_t b)
 /* Forever is what comes after the end of time, and that may be near. */
 static int64_t reset_of(const struct run *run, const struct weir_verdict *v)
 {
+    int64_t end = WEIR_TIME_MAX;
+    for (size_t i = 0; i < run->policy->count; i++)
+        if (run->policy->limits[i].spec.algo == WEIR_WARMUP)
+            end = min64(end, run->policy->limits[i].ticks.time_max);
     bool forever = v->reset_after_ns == WEIR_FOREVER && has_algo(run, WEIR_WARMUP);
-    return forever ? WEIR_TIME_MAX + 1 - run->now : v->reset_after_ns;
+    return forever ? end + 1 - run->now : v->reset_after_ns;
 }
 
-static bool agree(struct run *run, const char *verb, const struct weir_verdict *got, const struct weir_verdict *want)
+static bool agree(struct run *run, const char *verb, const struct weir_verdict *got,
+                  const struct weir_verdict *want)
 {
     bool same = got->allowed == want->allowed && got->reason == want->reason &&
                 near(run, got->remaining, want->remaining) && got->retry_after_ns == want->retry_after_ns &&
@@ -78,8 +83,8 @@ static bool agree(struct run *run, const char *verb, const struct weir_verdict *
                 ", retry %" PRId64 " %" PRId64 ", reset %" PRId64 " %" PRId64 ", wait %" PRId64 " %" PRId64
                 ", behind %" PRId64 " %" PRId64 ", limit %d %d",
                 verb, got->allowed, want->allowed, got->reason, want->reason, got->remaining, want->remaining,
-                got->retry_after_ns, want->retry_after_ns, got->reset_after_ns, want->reset_after_ns, got->wait_ns,
-                want->wait_ns, got->behind_ns, want->behind_ns, got->limit, want->limit);
+                got->retry_after_ns, want->retry_after_ns, got->reset_after_ns, want->reset_after_ns,
+                got->wait_ns, want->wait_ns, got->behind_ns, want->behind_ns, got->limit, want->limit);
 }
 
 static double saved_of(const int64_t *words)
@@ -94,10 +99,12 @@ static bool adopt(struct run *run)
 {
     for (size_t i = 0; i < run->model.count; i++) {
         const int64_t *words = run->state + run->policy->limits[i].offset;
-        if (run->model.limits[i].machine == &model_warmup && !model_warmup_adopt(&run->model.limits[i], words))
-            return fail(run, "the words of limit %zu are off the model: next %" PRId64 " %" PRId64 ", saved %a %La", i,
-                        words[0], run->model.limits[i].u.warmup.next, saved_of(words),
-                        run->model.limits[i].u.warmup.stored);
+        if (run->model.limits[i].machine == &model_warmup &&
+            !model_warmup_adopt(&run->model.limits[i], words))
+            return fail(
+                run, "the words of limit %zu are off the model: next %" PRId64 " %" PRId64 ", saved %a %La",
+                i, words[0], run->model.limits[i].u.warmup.next, saved_of(words),
+                run->model.limits[i].u.warmup.stored);
     }
     return true;
 }
@@ -175,17 +182,20 @@ static bool check_reset(struct run *run, const struct weir_verdict *v)
         return true;
     (void)peek(run, run->now + v->reset_after_ns, 1, &then);
     if (then.remaining != full || then.reset_after_ns != 0)
-        return fail(run, "after reset_after %" PRId64 " only %" PRId64 " pass", v->reset_after_ns, then.remaining);
+        return fail(run, "after reset_after %" PRId64 " only %" PRId64 " pass", v->reset_after_ns,
+                    then.remaining);
     if (v->reset_after_ns == 0)
         return true;
     (void)peek(run, run->now + v->reset_after_ns - 1, 1, &then);
-    return then.remaining < full || fail(run, "as if never used before reset_after %" PRId64, v->reset_after_ns);
+    return then.remaining < full ||
+           fail(run, "as if never used before reset_after %" PRId64, v->reset_after_ns);
 }
 
 static bool check_shape(struct run *run, const struct weir_verdict *v)
 {
     if (v->allowed != (v->reason == WEIR_OK) || (v->allowed && v->retry_after_ns != 0))
-        return fail(run, "allowed %d with reason %d, retry_after %" PRId64, v->allowed, v->reason, v->retry_after_ns);
+        return fail(run, "allowed %d with reason %d, retry_after %" PRId64, v->allowed, v->reason,
+                    v->retry_after_ns);
     bool forever = v->retry_after_ns == WEIR_FOREVER;
     bool never = v->reason == WEIR_NEVER || v->reason == WEIR_INVALID;
     if (forever != never && v->reason != WEIR_FULL)
@@ -209,7 +219,8 @@ static bool op_peek(struct run *run, int64_t at, int64_t n)
         run->retry = got;
     if (allowed != (got.allowed == 1))
         return fail(run, "peek returns %d, but the verdict says %d", allowed, got.allowed);
-    return agree(run, "peek", &got, &want) && check_shape(run, &got) && (n < 1 || check_retry(run, n, 0, &got));
+    return agree(run, "peek", &got, &want) && check_shape(run, &got) &&
+           (n < 1 || check_retry(run, n, 0, &got));
 }
 
 static bool op_reserve(struct run *run, const struct op *op)
@@ -221,8 +232,9 @@ static bool op_reserve(struct run *run, const struct op *op)
     bool peek_allowed = peek(run, op->at, op->n, &peeked);
     memcpy(run->before, run->state, run->size);
     run->decisions++;
-    bool allowed = take ? weir_state_take(run->policy, run->state, op->at, op->n, &got)
-                        : weir_state_reserve(run->policy, run->state, op->at, op->n, timeout, held->reservations, &got);
+    bool allowed =
+        take ? weir_state_take(run->policy, run->state, op->at, op->n, &got)
+             : weir_state_reserve(run->policy, run->state, op->at, op->n, timeout, held->reservations, &got);
     bool wanted = model_reserve(&run->model, op->at, op->n, timeout, false, held->promises, &want);
     run->last = got;
     if (!got.allowed && op->n > 0)
@@ -379,7 +391,8 @@ bool run_op(struct run *run, const struct op *op)
         touch(run);
     if (!good)
         return false;
-    int64_t got = weir_state_behind(run->policy, run->state, op->at), want = model_behind(&run->model, op->at);
+    int64_t got = weir_state_behind(run->policy, run->state, op->at),
+            want = model_behind(&run->model, op->at);
     if (got != want)
         return fail(run, "behind is %" PRId64 ", in the model %" PRId64, got, want);
     return op->kind == OP_TAKE || op->kind == OP_PEEK || op->kind == OP_RESERVE || op_peek(run, op->at, 1);

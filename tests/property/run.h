@@ -14,7 +14,7 @@
 
 struct held {
     uint32_t id;
-    bool passed; /* its time has come, on some clock */
+    bool passed;  /* its time has come, on some clock */
     size_t event; /* in the log */
     struct weir_reservation reservations[MODEL_LIMITS];
     struct model_promise promises[MODEL_LIMITS];

@@ -29,10 +29,19 @@ static double price_mad(void *arg, double stored, double n)
 
 static void roll_rate(struct weir_spec *spec, struct dice *dice)
 {
-    static const int64_t counts[] = {1, 2, 3, 7, 64, 80000, 600000, 1000000, 700000000, 999999937, 1000000000,
-                                     SPEC_COUNT_MAX};
-    static const int64_t periods[] = {1, 2, 3, 64, 1000, WEIR_MS, WEIR_SEC, 60 * WEIR_SEC, 3600 * WEIR_SEC,
-                                      86400 * WEIR_SEC, SPEC_PERIOD_MAX_NS};
+    static const int64_t counts[] = {1,      2,       3,         7,         64,         80000,
+                                     600000, 1000000, 700000000, 999999937, 1000000000, SPEC_COUNT_MAX};
+    static const int64_t periods[] = {1,
+                                      2,
+                                      3,
+                                      64,
+                                      1000,
+                                      WEIR_MS,
+                                      WEIR_SEC,
+                                      60 * WEIR_SEC,
+                                      3600 * WEIR_SEC,
+                                      86400 * WEIR_SEC,
+                                      SPEC_PERIOD_MAX_NS};
     switch (dice_between(dice, 0, 9)) {
     case 0:
     case 1:
@@ -122,8 +131,9 @@ static void roll_leaky(struct weir_spec *spec, struct dice *dice)
 {
     spec->queue = roll_units(spec, dice);
     if (dice_chance(dice, 50))
-        spec->age_ns = dice_chance(dice, 70) ? sat_mul(unit_ns(spec), dice_between(dice, 1, 6)) + dice_chance(dice, 50)
-                                             : dice_magnitude(dice, SPEC_TIME_MAX_NS);
+        spec->age_ns = dice_chance(dice, 70)
+                           ? sat_mul(unit_ns(spec), dice_between(dice, 1, 6)) + dice_chance(dice, 50)
+                           : dice_magnitude(dice, SPEC_TIME_MAX_NS);
 }
 
 static struct weir_spec roll_spec(int32_t algo, struct dice *dice)
@@ -237,11 +247,33 @@ static int64_t roll_start(const struct weir_policy *policy, struct dice *dice)
     }
 }
 
+/* A limit of about the size of another one, so that now this one decides, now that one. */
+static void relate(struct weir_spec *spec, const struct weir_spec *other, struct dice *dice)
+{
+    struct weir_spec near = *spec, complete;
+    struct spec_fault fault;
+    if (near.count == 0 || other->count == 0)
+        return;
+    int64_t units = other->burst ? other->burst : other->count;
+    near.period_ns =
+        sat_mul(max64(mul_div(other->period_ns, units, other->count), 1), dice_between(dice, 1, 2));
+    near.count = max64(units + dice_between(dice, -1, 2), 1);
+    if (near.algo == WEIR_SLIDING_LOG && near.count > 100) /* right, but slow */
+        return;
+    near.burst = near.burst ? near.count : 0;
+    near.initial = near.initial_given = 0;
+    complete = near;
+    if (weir_spec_complete(&complete, &fault))
+        *spec = near;
+}
+
 void scenario_build(struct scenario *scenario, const int32_t *algos, size_t count, struct dice *dice)
 {
     struct weir_spec specs[MODEL_LIMITS];
     for (size_t i = 0; i < count; i++) {
         specs[i] = scenario_spec(algos[i], dice);
+        if (i > 0 && dice_chance(dice, 60))
+            relate(&specs[i], &specs[0], dice);
         if (count > 1 && dice_chance(dice, 70))
             (void)snprintf(specs[i].name, sizeof specs[i].name, "limit-%zu", i);
     }
@@ -250,7 +282,8 @@ void scenario_build(struct scenario *scenario, const int32_t *algos, size_t coun
         for (size_t i = 0; i < count; i++) {
             specs[i] = vary(&specs[i], dice);
             if (count > 1 && dice_chance(dice, 10))
-                specs[i] = scenario_spec(DICE_PICK(dice, ((int32_t[]){WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW})), dice);
+                specs[i] =
+                    scenario_spec(DICE_PICK(dice, ((int32_t[]){WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW})), dice);
         }
     }
     scenario->mood = (enum mood)dice_between(dice, 0, MOOD_LAST - 1);

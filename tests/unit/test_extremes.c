@@ -10,7 +10,7 @@ static const int64_t numbers[] = {
     INT64_MIN,     INT64_MIN + 1,     -SPEC_COUNT_MAX, -1,        0, 1, 2, 1000, WEIR_SEC, SPEC_COUNT_MAX,
     WEIR_TIME_MAX, WEIR_TIME_MAX + 1, INT64_MAX - 1,   INT64_MAX,
 };
-#define NUMBERS (sizeof numbers / sizeof *numbers)
+#define NUMBERS            (sizeof numbers / sizeof *numbers)
 #define for_each_number(x) for (const int64_t *x = numbers; x != numbers + NUMBERS; x++)
 
 /* ---- policies at the edges of what compiles ---- */
@@ -35,7 +35,7 @@ static void build_policies(void)
 {
     static const int64_t counts[] = {1, 64, SPEC_COUNT_MAX}, periods[] = {1, WEIR_SEC, SPEC_PERIOD_MAX_NS};
     static const int64_t bursts[] = {0, 1, SPEC_COUNT_MAX};
-    for (int32_t algo = WEIR_TOKEN_BUCKET; policy_count == 0 || algo <= WEIR_BLOCKED; algo++)
+    for (int32_t algo = WEIR_TOKEN_BUCKET; algo <= WEIR_BLOCKED; algo++)
         for (size_t i = 0; i < 27; i++) {
             struct weir_spec spec = {.algo = algo, .count = counts[i % 3], .period_ns = periods[i / 3 % 3]};
             int64_t burst = bursts[i / 9];
@@ -52,13 +52,19 @@ static void build_policies(void)
             }
             if (algo == WEIR_STEP && i % 2)
                 spec.strict = 1, spec.refused = WEIR_REFUSED_DRAIN;
-            if ((algo == WEIR_FIXED_WINDOW || algo == WEIR_SLIDING_WINDOW || algo == WEIR_SLIDING_LOG) && i % 2)
+            if ((algo == WEIR_FIXED_WINDOW || algo == WEIR_SLIDING_WINDOW || algo == WEIR_SLIDING_LOG) &&
+                i % 2)
                 spec.refused = WEIR_REFUSED_COUNT;
             add_policy(spec);
         }
-    add_policy((struct weir_spec){.algo = WEIR_WARMUP, .count = 64, .period_ns = 1, .warmup_ns = 1,
-                                  .shape = WEIR_SHAPE_OWN, .own = half_price});
-    add_policy((struct weir_spec){.algo = WEIR_HYBRID, .count = 1, .period_ns = 1, .verb = WEIR_VERB_CONFIGURE});
+    add_policy((struct weir_spec){.algo = WEIR_WARMUP,
+                                  .count = 64,
+                                  .period_ns = 1,
+                                  .warmup_ns = 1,
+                                  .shape = WEIR_SHAPE_OWN,
+                                  .own = half_price});
+    add_policy(
+        (struct weir_spec){.algo = WEIR_HYBRID, .count = 1, .period_ns = 1, .verb = WEIR_VERB_CONFIGURE});
 }
 
 #define STATE_WORDS 400
@@ -75,8 +81,8 @@ static const struct weir_policy *policy_at(size_t i)
     return i < policy_count ? policies[i] : NULL;
 }
 
-#define for_each_policy(p, i)                              \
-    for (size_t i = 0; policy_at(i) && policy_count; i++) \
+#define for_each_policy(p, i)                                                                                \
+    for (size_t i = 0; policy_at(i) && policy_count; i++)                                                    \
         for (const struct weir_policy *p = policy_at(i); p && fits(p); p = NULL)
 
 /* ---- answers ---- */
@@ -84,16 +90,17 @@ static const struct weir_policy *policy_at(size_t i)
 static void check_verdict(const struct weir_verdict *v)
 {
     bool good = (v->allowed == 0 || v->allowed == 1) && (v->allowed == 1) == (v->reason == WEIR_OK) &&
-                v->reason >= WEIR_OK && v->reason <= WEIR_INVALID && v->remaining >= 0 && v->retry_after_ns >= 0 &&
-                v->reset_after_ns >= 0 && v->wait_ns >= 0 && v->behind_ns >= 0 && v->limit == 0 &&
-                (v->allowed ? v->retry_after_ns == 0 : v->retry_after_ns > 0);
+                v->reason >= WEIR_OK && v->reason <= WEIR_INVALID && v->remaining >= 0 &&
+                v->retry_after_ns >= 0 && v->reset_after_ns >= 0 && v->wait_ns >= 0 && v->behind_ns >= 0 &&
+                v->limit == 0 && (v->allowed ? v->retry_after_ns == 0 : v->retry_after_ns > 0);
     CHECK(good);
 }
 
 static void check_state(const struct weir_policy *policy, const int64_t *state)
 {
     struct weir_verdict v;
-    for_each_number(now) {
+    for_each_number(now)
+    {
         bool allowed = weir_state_peek(policy, state, *now, 1, &v);
         CHECK(allowed == (v.allowed == 1));
         check_verdict(&v);
@@ -103,55 +110,52 @@ static void check_state(const struct weir_policy *policy, const int64_t *state)
 
 TEST(every_verb_with_every_number)
 {
-    for_each_policy(policy, i)
-        for_each_number(start) for_each_number(now) for_each_number(n)
-        {
-            int64_t state[STATE_WORDS];
-            struct weir_verdict v;
-            weir_state_init(policy, state, *start);
-            bool allowed = weir_state_take(policy, state, *now, *n, &v);
-            CHECK(allowed == (v.allowed == 1) && (*n > 0 || v.reason == WEIR_INVALID));
-            check_verdict(&v);
-            weir_state_charge(policy, state, *now, *n);
-            CHECK(weir_state_drain(policy, state, *start) >= 0);
-            weir_state_give(policy, state, *start, *n);
-            (void)weir_state_peek(policy, state, *now, *n, &v);
-            check_verdict(&v);
-            CHECK(weir_state_restart(policy, state, *now) >= 0);
-        }
+    for_each_policy(policy, i) for_each_number(start) for_each_number(now) for_each_number(n)
+    {
+        int64_t state[STATE_WORDS];
+        struct weir_verdict v;
+        weir_state_init(policy, state, *start);
+        bool allowed = weir_state_take(policy, state, *now, *n, &v);
+        CHECK(allowed == (v.allowed == 1) && (*n > 0 || v.reason == WEIR_INVALID));
+        check_verdict(&v);
+        weir_state_charge(policy, state, *now, *n);
+        CHECK(weir_state_drain(policy, state, *start) >= 0);
+        weir_state_give(policy, state, *start, *n);
+        (void)weir_state_peek(policy, state, *now, *n, &v);
+        check_verdict(&v);
+        CHECK(weir_state_restart(policy, state, *now) >= 0);
+    }
 }
 
 TEST(every_promise_with_every_number)
 {
-    for_each_policy(policy, i)
-        for_each_number(now) for_each_number(n) for_each_number(timeout)
-        {
-            int64_t state[STATE_WORDS];
-            struct weir_reservation r = {0};
-            struct weir_verdict v;
-            weir_state_init(policy, state, *now);
-            weir_state_charge(policy, state, *now, 1);
-            bool allowed = weir_state_reserve(policy, state, *now, *n, *timeout, &r, &v);
-            CHECK(allowed == (v.allowed == 1));
-            check_verdict(&v);
-            CHECK(!allowed || (r.n == *n && r.wait_ns == v.wait_ns && v.wait_ns <= max64(*timeout, 0)));
-            weir_state_give(policy, state, *now, *n);
-            bool canceled = weir_state_cancel(policy, state, *now, &r);
-            CHECK(canceled == (allowed && r.wait_ns > 0));
-            CHECK(!weir_state_cancel(policy, state, *now, &r));
-        }
+    for_each_policy(policy, i) for_each_number(now) for_each_number(n) for_each_number(timeout)
+    {
+        int64_t state[STATE_WORDS];
+        struct weir_reservation r = {0};
+        struct weir_verdict v;
+        weir_state_init(policy, state, *now);
+        weir_state_charge(policy, state, *now, 1);
+        bool allowed = weir_state_reserve(policy, state, *now, *n, *timeout, &r, &v);
+        CHECK(allowed == (v.allowed == 1));
+        check_verdict(&v);
+        CHECK(!allowed || (r.n == *n && r.wait_ns == v.wait_ns && v.wait_ns <= max64(*timeout, 0)));
+        weir_state_give(policy, state, *now, *n);
+        bool canceled = weir_state_cancel(policy, state, *now, &r);
+        CHECK(canceled == (allowed && r.wait_ns > 0));
+        CHECK(!weir_state_cancel(policy, state, *now, &r));
+    }
 }
 
 TEST(states_stay_sane)
 {
-    for_each_policy(policy, i)
-        for_each_number(start) for_each_number(n)
-        {
-            int64_t state[STATE_WORDS];
-            weir_state_init(policy, state, *start);
-            weir_state_charge(policy, state, *start, *n);
-            check_state(policy, state);
-        }
+    for_each_policy(policy, i) for_each_number(start) for_each_number(n)
+    {
+        int64_t state[STATE_WORDS];
+        weir_state_init(policy, state, *start);
+        weir_state_charge(policy, state, *start, *n);
+        check_state(policy, state);
+    }
 }
 
 TEST(every_change)
@@ -189,7 +193,8 @@ static weir_i128 at_once(const struct limit *limit, int64_t largest)
     case WEIR_SMOOTH:
         return (weir_i128)(limit->full / limit->ticks.unit) + largest;
     case WEIR_WARMUP:
-        return limit->spec.shape == WEIR_SHAPE_ABOVE ? largest : (weir_i128)limit->u.warmup.most + 1 + largest;
+        return limit->spec.shape == WEIR_SHAPE_ABOVE ? largest
+                                                     : (weir_i128)limit->u.warmup.most + 1 + largest;
     case WEIR_HYBRID:
         return limit->u.hybrid.over / limit->ticks.unit;
     case WEIR_FIXED_WINDOW:
@@ -207,22 +212,21 @@ static weir_i128 at_once(const struct limit *limit, int64_t largest)
 /* A clock that only ever goes back, by a nanosecond or by 100 years: together no more than at one instant. */
 TEST(a_clock_that_steps_back_mints_nothing)
 {
-    for_each_policy(policy, i)
-        for_each_number(start)
-        {
-            int64_t state[STATE_WORDS], largest = 0;
-            weir_i128 admitted = 0;
-            weir_state_init(policy, state, *start);
-            int64_t times[] = {*start, *start, sat_sub(*start, 1), sat_sub(*start, SPEC_PERIOD_MAX_NS),
-                               *start, 0,      INT64_MIN,          *start};
-            for (size_t t = 0; t < sizeof times / sizeof *times; t++)
-                for (size_t k = NUMBERS; k-- > 0;)
-                    if (weir_state_take(policy, state, times[t], numbers[k], NULL)) {
-                        admitted += numbers[k];
-                        largest = max64(largest, numbers[k]);
-                    }
-            CHECK(admitted <= at_once(&policy->limits[0], largest));
-        }
+    for_each_policy(policy, i) for_each_number(start)
+    {
+        int64_t state[STATE_WORDS], largest = 0;
+        weir_i128 admitted = 0;
+        weir_state_init(policy, state, *start);
+        int64_t times[] = {*start, *start, sat_sub(*start, 1), sat_sub(*start, SPEC_PERIOD_MAX_NS),
+                           *start, 0,      INT64_MIN,          *start};
+        for (size_t t = 0; t < sizeof times / sizeof *times; t++)
+            for (size_t k = NUMBERS; k-- > 0;)
+                if (weir_state_take(policy, state, times[t], numbers[k], NULL)) {
+                    admitted += numbers[k];
+                    largest = max64(largest, numbers[k]);
+                }
+        CHECK(admitted <= at_once(&policy->limits[0], largest));
+    }
 }
 
 /* ---- the rest of the header ---- */
@@ -292,11 +296,11 @@ TEST(null_text_is_refused)
 TEST(every_pair_of_fields)
 {
     static const size_t fields[] = {
-        offsetof(struct weir_spec, count),     offsetof(struct weir_spec, period_ns),
-        offsetof(struct weir_spec, burst),     offsetof(struct weir_spec, initial),
+        offsetof(struct weir_spec, count),      offsetof(struct weir_spec, period_ns),
+        offsetof(struct weir_spec, burst),      offsetof(struct weir_spec, initial),
         offsetof(struct weir_spec, timeout_ns), offsetof(struct weir_spec, warmup_ns),
-        offsetof(struct weir_spec, cold_ppm),  offsetof(struct weir_spec, ratio_ppm),
-        offsetof(struct weir_spec, pool_ns),   offsetof(struct weir_spec, queue),
+        offsetof(struct weir_spec, cold_ppm),   offsetof(struct weir_spec, ratio_ppm),
+        offsetof(struct weir_spec, pool_ns),    offsetof(struct weir_spec, queue),
         offsetof(struct weir_spec, age_ns),
     };
     size_t count = sizeof fields / sizeof *fields, compiled = 0;

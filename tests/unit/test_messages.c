@@ -23,10 +23,12 @@ static const struct {
     {"100/s burst 20", 7, "options are written name=value: burst=20"},
     {"100/s burst=0", 13, "burst is the most that may pass at once, so at least 1 (without it: 100)"},
     {"2m/s", 2, "m means minutes; for 2 million write 2M"},
-    {"100/s ratio=1.1", 7, "token-bucket has no ratio; it belongs to hybrid"},
+    {"100/s ratio=1.1", 7, "token-bucket has no ratio; it belongs to hybrid; add algo=hybrid"},
     {"1/month algo=sliding-log", 1, "a month has no fixed length; only algo=quota counts by the calendar"},
     {"50k/s algo=sliding-log", 1,
-     "sliding-log keeps 50 000 times for every key (400 kB); sliding-window keeps two numbers"},
+     "sliding-log keeps 50 000 times for every key (400 kB), at most 10 000; sliding-window keeps two "
+     "numbers: "
+     "write algo=sliding-window"},
     /* counts */
     {"12000", 6, "per what? write 12000/s, 12000/m, 12000/h or 12000/d"},
     {"12\nk", 5, "per what? write 12 k/s, 12 k/m, 12 k/h or 12 k/d"},
@@ -45,7 +47,7 @@ static const struct {
     {"-5/s", 1, "a count begins with a digit and has no sign: 100 or 0.5"},
     {"\"100/s\"", 1, "a limit has no quotes: 100/s burst=20"},
     {".5/s", 1, "a count begins with a digit and has no sign: 100 or 0.5"},
-    {"1,000/s", 2, "a comma separates limits and does not group digits; write 1000"},
+    {"1,000/s", 2, "digits are not grouped; write 1000/s"},
     {"1.0000000001/s", 12, "at most 9 digits may follow the point"},
     {"50 in-flight", 4, "'in-flight' is not yet supported: weir limits rates, such as 50/s"},
     /* periods */
@@ -59,8 +61,15 @@ static const struct {
     {"100/1h30", 9, "30 what? write 30s, 30m, 30h or 30d"},
     {"100/1.s", 7, "a digit is missing after the point"},
     {"100/0.5ns", 5, "a time is a whole number of nanoseconds"},
-    {"100/2months", 6, "a month has no fixed length; write days, such as 30d"},
+    {"100/2months", 6, "a month has no fixed length; write days, such as 60d"},
     {"100/1 year", 7, "a year has no fixed length; write days, such as 365d"},
+    {"100/1.5 years", 9, "a year has no fixed length; write days, such as 365d"},
+    {"1/200y", 6, "a time is at most 36525d (100 years)"},
+    {"1/100y", 6, "a year has no fixed length; write days, such as 36525d"},
+    {"1/1218mo", 7, "a time is at most 36525d (100 years)"},
+    {"1/1217mo", 7, "a month has no fixed length; write days, such as 36510d"},
+    {"1/y", 3, "'y' is not a period; did you mean 365d?"},
+    {"30/60 burst=16", 6, "60 what? write 60s, 60m, 60h or 60d"},
     {"100/10s!", 8, "the period ends here; a space and options such as burst=20 may follow"},
     /* options */
     {"100/s burst = 20", 12, "no spaces around =; write burst=20"},
@@ -92,12 +101,24 @@ static const struct {
     {"5/s algo=step strict=yes", 22, "strict is false or true, not 'yes'"},
     {"5/s algo=step refused=maybe", 23, "refused is ignore, count or drain, not 'maybe'"},
     {"5/s algo=step refused=count", 23,
-     "step has no refused=count; it belongs to sliding-log, sliding-window and fixed-window"},
-    {"5/s refused=drain algo=fixed-window", 13, "fixed-window has no refused=drain; it belongs to step"},
-    {"5/s algo=interval burst=2", 19, "interval has no burst; it belongs to token-bucket, smooth and step"},
-    {"5/s queue=0", 5, "token-bucket has no queue; it belongs to leaky-bucket"},
+     "step has no refused=count; it belongs to sliding-log, sliding-window and fixed-window; leave it out or "
+     "write algo=sliding-log"},
+    {"5/s refused=drain algo=fixed-window", 13,
+     "fixed-window has no refused=drain; it belongs to step; leave it out or write algo=step"},
+    {"5/s algo=interval burst=2", 19,
+     "interval has no burst; it belongs to token-bucket, smooth and step; leave it out or write "
+     "algo=token-bucket"},
+    {"5/s queue=0", 5, "token-bucket has no queue; it belongs to leaky-bucket; add algo=leaky-bucket"},
     {"5/s algo=hybrid refused=ignore", 17,
-     "hybrid has no refused; it belongs to sliding-log, sliding-window, fixed-window and step"},
+     "hybrid has no refused; it belongs to sliding-log, sliding-window, fixed-window and step; leave it out "
+     "or "
+     "write algo=sliding-log"},
+    {"5/s warmup=4s", 5, "token-bucket has no warmup; it belongs to warmup; add algo=warmup"},
+    {"5/s algo=gcra warmup=4s", 15,
+     "token-bucket has no warmup; it belongs to warmup; leave it out or write algo=warmup"},
+    {"100/s name=my limit", 15, "a name has no spaces; write name=my-limit"},
+    {"100/s name=api sliding-log", 16, "sliding-log is an algorithm; write algo=sliding-log"},
+    {"100/s name=api burst 20", 16, "options are written name=value: burst=20"},
     {"2/s algo=warmup", 10, "how long is the warm-up? write it as warmup=4s"},
     {"2/s algo=warmup warmup=0", 24, "a warm-up of 0 is none; write algo=smooth"},
     {"2/s algo=warmup warmup=1s shape=own", 33,
@@ -118,8 +139,11 @@ static const struct {
     {",100/s", 1, "a limit is missing before the comma"},
     {"100/s, , 5/m", 8, "a limit is missing before the comma"},
     {"100/s 10/m", 7, "a comma is missing between two limits: 100/s, 10k/h"},
-    {"100/s;10/h", 6, "limits in a list are separated by commas: 100/s, 10k/h"},
-    {"100/second ; 10 per hour", 12, "limits in a list are separated by commas: 100/s, 10k/h"},
+    {"100/s;10/h", 6, "limits in a list are joined by commas; write 100/s, 10/h"},
+    {"100/s;", 6, "limits in a list are joined by commas: 100/s, 10k/h"},
+    {"100/second ; 10 per hour", 12, "limits in a list are joined by commas; write 100/s, 10/h"},
+    {"5/m name=x, 5/h, 5/d name=x", 27, "two limits are called 'x'; give each its own name"},
+    {"unlimited name=x, blocked name=x", 32, "two limits are called 'x'; give each its own name"},
     {"100/s and 10/m", 7, "'and' is written as a comma: 100/s, 10k/h"},
     {"100/s,burst=20", 7, "the rate comes first, options follow it after a space: 100/s burst=20"},
     {"burst=20 100/s", 1, "the rate comes first, options follow it after a space: 100/s burst=20"},
@@ -137,7 +161,15 @@ static const struct {
     {"12000,0.9", 7, "a burst ratio below 1.0 would never catch up; write 1.0 or more"},
     {"12k/s algo=hybrid ratio=0.999999", 25,
      "a burst ratio below 1.0 would never catch up; write 1.0 or more"},
-    {"12000,1000.5", 7, "ratio is at most 1000"},
+    {"12000,1000.5", 7,
+     "for 12000 in 1000.5 seconds write 12000/1000.5s; EngineBlock's ratio is at most 1000"},
+    {"cyclerate=12000,1000.5", 17, "ratio is at most 1000"},
+    {"5,60", 3, "for 5 in 60 seconds write 5/60s; for EngineBlock's ratio write cyclerate=5,60"},
+    {"5:60", 3, "for 5 in 60 seconds write 5/60s; for EngineBlock's ratio write cyclerate=5,60"},
+    {"100:60", 5, "for 100 in 60 seconds write 100/60s; for EngineBlock's ratio write cyclerate=100,60"},
+    {"10;100", 4, "for 10 in 100 seconds write 10/100s; for EngineBlock's ratio write cyclerate=10,100"},
+    {"5,10.000001,restart", 3,
+     "for 5 in 10.000001 seconds write 5/10.000001s; for EngineBlock's ratio write cyclerate=5,10.000001"},
     {"0,1.1", 1, "0 lets nothing pass; write blocked"},
     {"12000,1.1,stop", 11, "'stop' is no order to a limit: to pause, set the limit to blocked"},
     {"12000,thread", 7,
@@ -151,7 +183,7 @@ static const struct {
     {"12000,1.1,unlimited", 6, "per what? write 12000/s, 12000/m, 12000/h or 12000/d"},
     {"12000,5/s", 6, "per what? write 12000/s, 12000/m, 12000/h or 12000/d"},
     {"12,500", 3,
-     "a comma does not group digits; write 12500/s, or 12,500.0 if 500 is EngineBlock's burst ratio"},
+     "digits are not grouped; write 12500/s, or cyclerate=12,500 if 500 is EngineBlock's burst ratio"},
     {"cyclerate=5m,1.1", 12, "m means minutes; for 5 million write 5M"},
     {"cyclerate=fast", 11, "here begins EngineBlock's rate, a number of ops a second: 12000,1.1"},
     {"cyclerate=100/s", 14, "EngineBlock's text ends here: rate,ratio,verb such as 12000,1.1,restart"},
@@ -201,7 +233,15 @@ TEST(messages_say_where_and_what_to_write)
 static const struct {
     const char *text, *part;
 } pointers[] = {
-    {"100/s capacity=5", "'capacity' is called burst here"},
+    {"100/s capacity=5", "'capacity' is called burst here: burst=5"},
+    {"100/s capacity=500k", "burst=500k"},
+    {"100/s capacity 500", "burst=500"},
+    {"100/s capacity=lots", "burst=20"},
+    {"capacity", "burst=20"},
+    {"100/s timeoutDuration=250ms", "timeout=250ms"},
+    {"qps=250", "250/s"},
+    {"limit=250", "250/s"},
+    {"limit=many", "50/s"},
     {"100/s CAPACITY=5", "'capacity' is called burst here"},
     {"100/s capcity=5", "unknown option 'capcity'; 'capacity' is called burst here"},
     {"capcity=5", "'capcity' is no limit; 'capacity' is called burst here"},
@@ -212,7 +252,8 @@ static const struct {
     {"100/s maxBurstSeconds=2", "in units"},
     {"100/s limitForPeriod=50", "count of the rate"},
     {"limitForPeriod=50", "count of the rate"},
-    {"100/s limitRefreshPeriod=5s", "period of the rate"},
+    {"100/s limitRefreshPeriod=5s", "the period is part of the rate; write 100/5s"},
+    {"limitRefreshPeriod=5s", "period of the rate: 100/5s"},
     {"100/s timeoutDuration=5s", "called timeout here"},
     {"100/s timeout_duration=5s", "called timeout here"},
     {"100/s initialPermits=5", "called initial here"},
@@ -232,7 +273,6 @@ static const struct {
     {"10r/s", "units have no name"},
     {"100 qps", "written as a rate"},
     {"100rps", "written as a rate"},
-    {"rate=10r/s burst=20 nodelay", "written as a rate"},
     {"100/s rate=5", "written as a rate"},
     {"100/s cyclerate=5", "EngineBlock"},
     {"100/s tryAcquire", "is a call"},
@@ -268,6 +308,149 @@ TEST(words_from_elsewhere_are_known)
         if (!CHECK(strstr(err.text, pointers[i].part) != NULL))
             printf("#   %s\n#   has no \"%s\"\n", err.text, pointers[i].part);
     }
+}
+
+/* ---- phrases ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *text;
+    int column;
+    const char *lead, *limit; /* the message, and what it ends with: the limit to write */
+} phrases[] = {
+    /* digits */
+    {"1 000/s", 2, "digits are not grouped; write ", "1000/s"},
+    {"6 020/m", 2, "digits are not grouped; write ", "6020/m"},
+    {"1_000/s", 2, "digits are not grouped; write ", "1000/s"},
+    {"1'000/s", 2, "digits are not grouped; write ", "1000/s"},
+    {"1,000,000 per hour burst=5", 2, "digits are not grouped; write ", "1000000/h burst=5"},
+    {"100 000 000 000 000 000/200d", 4, "digits are not grouped; write ", "100000000000000000/200d"},
+    {"1 000", 2, "digits are not grouped; write ", "1000/s"},
+    {"5 thousand requests per hour", 3, "a thousand is k; write ", "5k/h"},
+    {"2 million a day", 3, "a million is M; write ", "2M/d"},
+    /* units */
+    {"5 times per hour", 3, "units have no name; write ", "5/h"},
+    {"5 requests per hour", 3, "units have no name; write ", "5/h"},
+    {"5 requests per hour burst=10, 1/s", 3, "units have no name; write ", "5/h burst=10"},
+    {"12 k calls every 90 seconds", 6, "units have no name; write ", "12k/90s"},
+    {"100 req/s", 5, "units have no name; write ", "100/s"},
+    {"10r/s", 3, "units have no name; write ", "10/s"},
+    {"5 req", 3, "units have no name; write 5/s, 5/m, 5/h or ", "5/d"},
+    {"10Mbit/s", 4, "units have no name; to count bits write ", "10M/s"},
+    {"10 Mbps", 5, "units have no name; to count bits write ", "10M/s"},
+    {"100 bytes/s", 5, "units have no name; to count bytes write ", "100/s"},
+    {"100rps", 4, "'rps' is written as a rate: ", "100/s"},
+    {"100 rpm burst=20", 5, "'rpm' is written as a rate: ", "100/m burst=20"},
+    {"10 hz", 4, "'hz' is written as a rate: ", "10/s"},
+    {"100 in 1 minute", 5, "'in' is written as /; write ", "100/m"},
+    {"5 a day", 3, "'a' is written as /; write ", "5/d"},
+    {"5 within 1h30m", 3, "'within' is written as /; write ", "5/1h30m"},
+    /* behind the rate */
+    {"100/s;burst=20", 6, "options follow after a space: ", "100/s burst=20"},
+    {"100/s|burst=20", 6, "options follow after a space: ", "100/s burst=20"},
+    {"100/10 seconds; burst=20 name=a", 15, "options follow after a space: ", "100/10s burst=20 name=a"},
+    {"100/s window=60s", 7, "the period is part of the rate; write ", "100/60s"},
+    {"100/s burst=3 period=1 hour", 15, "the period is part of the rate; write ", "100/h burst=3"},
+    {"5/m per ip", 5, "a limit knows no keys: keep one state for each; write ", "5/m"},
+    {"5/m burst=10 by ip", 14, "a limit knows no keys: keep one state for each; write ", "5/m burst=10"},
+    {"5/m key=ip burst=10", 5, "a limit knows no keys: keep one state for each; write ", "5/m burst=10"},
+    {"5/m/ip", 4, "a limit knows no keys: keep one state for each; write ", "5/m"},
+    {"5 requests per minute per user", 3,
+     "units have no name, and a limit knows no keys: keep one state for each; write ", "5/m"},
+    {"10/s burst=20 nodelay", 6, "nginx's nodelay lets one more pass; write ", "10/s burst=21"},
+    /* in front of the rate */
+    {"max 5/m", 1, "write 5/m; for never more than 5 in any minute write ", "5/m algo=sliding-log"},
+    {"at most 5 per minute", 1, "write 5/m; for never more than 5 in any minute write ",
+     "5/m algo=sliding-log"},
+    {"no more than 5 requests/10s", 1, "write 5/10s; for never more than 5 in any 10s write ",
+     "5/10s algo=sliding-log"},
+    {"max 50k/s", 1, "write ", "50k/s"},
+    {"max 50 concurrent", 8, "'concurrent' is not yet supported: weir limits rates, such as ", "50/s"},
+    {"20 concurrent", 4, "'concurrent' is not yet supported: weir limits rates, such as ", "20/s"},
+    {"every 10s", 1, "how many? write ", "1/10s"},
+    {"@every 10s", 1, "how many? write ", "1/10s"},
+    {"once per minute", 1, "write ", "1/m"},
+    /* options, calls and commands */
+    {"limit=100 period=1s", 1, "count and period are one rate: write ", "100/s"},
+    {"limit: 100, window: 1 minute", 1, "count and period are one rate: write ", "100/m"},
+    {"rate=10r/s burst=20", 1, "'rate' is written as a rate, first and without a name: ", "10/s burst=20"},
+    {"rate=10r/s burst=20 nodelay", 1, "a rate has no name, and nginx's nodelay lets one more pass; write ",
+     "10/s burst=21"},
+    {"create(2, 4, SECONDS)", 1, "'create' with a warm-up is written ", "2/s algo=warmup warmup=4s"},
+    {"RateLimiter.create(2, 400, TimeUnit.MILLISECONDS)", 1,
+     "'RateLimiter.create' with a warm-up is written ", "2/s algo=warmup warmup=400ms"},
+    {"RateLimiter.create(7)", 1, "'RateLimiter.create' is written 7/s algo=smooth; for most uses plain ",
+     "7/s"},
+    {"rate.NewLimiter(20, 5)", 1, "'rate.NewLimiter' is written ", "20/s burst=5"},
+    {"limitForPeriod(50).limitRefreshPeriod(500ns).timeoutDuration(5s)", 1,
+     "count and period are one rate: write ", "50/500ns timeout=5s"},
+    {"unit: minute, requests_per_unit: 7", 1, "count and period are one rate: write ",
+     "7/m algo=fixed-window"},
+    {"100/s burst=1_000", 14, "digits are not grouped; write ", "burst=1000"},
+    {"100/s burst=1,000", 14, "digits are not grouped; write ", "burst=1000"},
+    {"100/s max_burst=15", 7, "'max_burst' counts one less than burst; write ", "burst=16"},
+};
+
+TEST(phrases_are_answered_with_the_limit_to_write)
+{
+    for (size_t i = 0; i < COUNT_OF(phrases); i++) {
+        char message[256], limit[64];
+        struct weir_spec specs[WEIR_LIMITS_MAX];
+        struct spec_fault fault;
+        struct weir_error err;
+        int32_t column = -1;
+        snprintf(message, sizeof message, "%s%s", phrases[i].lead, phrases[i].limit);
+        bool right = CHECK_EQ(weir_spec_read(phrases[i].text, specs, WEIR_LIMITS_MAX, &column, &fault), 0);
+        right = CHECK_STR(fault.text, message) && right;
+        right = CHECK_EQ(column, phrases[i].column) && right;
+        bool is_option = phrases[i].limit[0] == 'b';
+        snprintf(limit, sizeof limit, "%s%s", is_option ? "100/s " : "", phrases[i].limit);
+        if (!CHECK_EQ(weir_spec_parse(limit, specs, 1, &err), 1) || !right)
+            printf("#   from \"%s\"\n", phrases[i].text);
+    }
+}
+
+TEST(a_phrase_does_not_hide_an_earlier_mistake)
+{
+    static const struct {
+        const char *text, *part;
+    } texts[] = {
+        {"5/m brust=3 key=ip", "'brust'"},
+        {"5/m burst=0 per ip", "no keys"}, /* values are judged together, at the end */
+        {"100/s burst=1, 500/q", "'q'"},
+        {"100/s, 5/q", "'q'"},
+        {"1 000 000 000 000 000 000 000/s", "after the count"}, /* more than can be shown */
+        {"100/s burst=20k nodelay", "burst=21 here"},           /* as in general */
+    };
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        struct weir_spec specs[2];
+        struct weir_error err;
+        CHECK_EQ(weir_spec_parse(texts[i].text, specs, 2, &err), 0);
+        if (!CHECK(strstr(err.text, texts[i].part) != NULL))
+            printf("#   %s\n", err.text);
+    }
+}
+
+static size_t put_many(char *text, const char *word, int times)
+{
+    size_t len = strlen(word);
+    for (int i = 0; i < times; i++)
+        memcpy(text + (size_t)i * len, word, len + 1);
+    return len * (size_t)times;
+}
+
+/* What is shown of a text is cut; a message has an end, and is whole characters up to it. */
+TEST(long_phrases_have_short_answers)
+{
+    char text[1024], *at = text;
+    struct weir_spec spec;
+    struct spec_fault fault;
+    int32_t column;
+    at += put_many(at, "max 5 requests per minute burst=20 name=", 1);
+    at += put_many(at, "\xC3\xBC", 30);
+    at += put_many(at, " timeout=5s", 40);
+    CHECK_EQ(weir_spec_read(text, &spec, 1, &column, &fault), 0);
+    CHECK(strstr(fault.text, "write 5/m burst=20 name=") == fault.text);
+    CHECK(strstr(fault.text, "...; for never more than 5 in any minute") != NULL);
 }
 
 TEST(the_error_is_one_finished_line)

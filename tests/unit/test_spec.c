@@ -175,6 +175,9 @@ static const struct {
     {"12k:2;Configure", "12k/s algo=hybrid ratio=2"},
     {" 12345,1.3 ", "12345/s algo=hybrid ratio=1.3"},
     {"3.6,2", "18/5s algo=hybrid ratio=2"},
+    {"12000,10", "12k/s algo=hybrid ratio=10"}, /* the most without cyclerate= in front */
+    {"cyclerate=5,60", "5/s algo=hybrid ratio=60"},
+    {"5/s algo=hybrid ratio=60", "5/s algo=hybrid ratio=60"},
     {"cyclerate=12000,1.1", "12k/s algo=hybrid ratio=1.1"},
     {"CycleRate=12000", "12k/s algo=hybrid ratio=1.1"},
     {"cyclerate=5M,1.25,start", "5M/s algo=hybrid ratio=1.25"},
@@ -191,6 +194,21 @@ TEST(the_canonical_form_is_its_own)
 {
     for (size_t i = 0; i < COUNT_OF(accepted); i++)
         CHECK_STR(canonical(accepted[i].canonical), accepted[i].canonical);
+}
+
+/* No phrase is found in a limit that is right: what is told is the mistake at the end. */
+TEST(a_mistake_at_the_end_is_found_at_the_end)
+{
+    for (size_t i = 0; i < COUNT_OF(accepted); i++) {
+        struct weir_spec specs[WEIR_LIMITS_MAX];
+        struct weir_error err;
+        char text[256];
+        snprintf(text, sizeof text, "%s foo=1", accepted[i].text);
+        CHECK_EQ(weir_spec_parse(text, specs, WEIR_LIMITS_MAX, &err), 0);
+        bool is_engineblock = strstr(accepted[i].canonical, "hybrid") && !strstr(accepted[i].text, "algo");
+        if (!is_engineblock && !CHECK(strstr(err.text, "unknown option 'foo'") != NULL))
+            printf("#   %s\n", err.text);
+    }
 }
 
 TEST(defaults_are_filled_in)
@@ -583,12 +601,35 @@ TEST(the_longest_list_fits_into_a_text)
     char text[SPEC_TEXT_MAX + 1];
     memset(longest.name, 'n', WEIR_NAME_MAX);
     for (size_t i = 0; i <= WEIR_LIMITS_MAX; i++)
-        specs[i] = longest;
+        specs[i] = longest, specs[i].name[0] = (char)('a' + i); /* each has its own */
     size_t len = weir_spec_format(specs, WEIR_LIMITS_MAX, text, sizeof text);
     CHECK(len > 3000);
     CHECK(len <= SPEC_TEXT_MAX);
     CHECK_EQ(weir_spec_parse(text, specs, WEIR_LIMITS_MAX, NULL), WEIR_LIMITS_MAX);
     CHECK_EQ(weir_spec_format(specs, WEIR_LIMITS_MAX + 1, text, sizeof text), 0);
+}
+
+TEST(a_name_is_the_name_of_one_limit)
+{
+    struct weir_spec specs[3] = {{.count = 1, .period_ns = 1, .name = "x"},
+                                 {.count = 1, .period_ns = 1, .name = ""},
+                                 {.count = 1, .period_ns = 2, .name = "x"}};
+    struct weir_error err;
+    char text[64];
+    CHECK(!weir_policy_from(specs, 3, &err));
+    CHECK_STR(err.text, "two limits are called 'x'; give each its own name");
+    CHECK_EQ(err.code, EINVAL);
+    CHECK_EQ(err.column, 0);
+    CHECK_EQ(weir_spec_format(specs, 3, text, sizeof text), 0); /* it could not be read again */
+
+    specs[2].name[0] = 'X';
+    struct weir_policy *policy = weir_policy_from(specs, 3, &err);
+    CHECK(policy != NULL);
+    weir_policy_free(policy);
+    specs[0].name[0] = specs[2].name[0] = '\0'; /* those without a name are not alike */
+    policy = weir_policy_from(specs, 3, &err);
+    CHECK(policy != NULL);
+    weir_policy_free(policy);
 }
 
 TEST(counts_and_times_are_written_alone)

@@ -226,7 +226,7 @@ TEST(s13)
         {"3/s algo=smooth", 3},
         {"3/s algo=warmup warmup=1s", 4},
         {"3/s algo=hybrid", 7},
-        {"3/s algo=fixed-window", 4},
+        {"3/s algo=fixed-window", 5},
         {"3/s algo=sliding-window", 5},
         {"3/s algo=sliding-log", 7},
         {"3/s algo=step", 4},

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sliding-window: two counters. The units of the previous window fade out linearly while the present one
- * goes on.
+ * fixed-window: at most L units in each window [i*W, (i+1)*W). sliding-window: the same, and the units of the
+ * previous window fade out linearly while the present one goes on.
  *
- * Law: at every admission, e nanoseconds into the present window of W,
- *     present + previous * (W - e) / W <= L
- * so each window has at most L, and in every interval [x, y]
+ * Law: in each window at most L, so in every interval [x, y]
  *     admitted - given back <= L * (ceil((y - x) / W) + 1)
- * The slack against sliding-log: up to 2L in one W, when L came in the last instant of a window and L again
- * at the end of the next. Charged units beyond L are carried into the windows that follow.
+ * sliding-window: besides, at every admission, e nanoseconds into the present window,
+ *     present + previous * (W - e) / W <= L
+ * The slack against sliding-log: up to 2L in one W. In a fixed window they may come at one moment, the edge; in a
+ * sliding one L come in the last instant of a window and L again at the end of the next. Charged units beyond L
+ * are carried into the windows that follow and use them up.
  *
- * refused=count: units that were refused count like admitted ones.
+ * refused=count: units that were refused count like admitted ones, as far as the window has room.
  */
 #include "core/limit.h"
 
@@ -20,14 +21,20 @@ struct count {
     int64_t window, present, previous;
 };
 
+static bool fades(const struct limit *limit)
+{
+    return limit->spec.algo == WEIR_SLIDING_WINDOW;
+}
+
 /* The count after `turns` windows more: each takes L of what is there with it. */
 static struct count count_turn(const struct limit *limit, struct count count, int64_t turns)
 {
     if (turns <= 0)
         return count;
     int64_t before = max64(count.present - sat_mul(turns - 1, limit->spec.count), 0);
-    count.previous = min64(before, limit->spec.count);
-    count.present = before - count.previous;
+    int64_t ended = min64(before, limit->spec.count);
+    count.previous = fades(limit) ? ended : 0;
+    count.present = before - ended;
     count.window = sat_add(count.window, turns);
     return count;
 }
@@ -130,7 +137,8 @@ static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t
     save(state, count);
 }
 
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r, int64_t promised)
+static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                   int64_t promised)
 {
     (void)promised;
     int64_t ago = state[WINDOW] - r->due_ns / limit->spec.period_ns;
@@ -148,13 +156,19 @@ static void drain(const struct limit *limit, int64_t *state, int64_t now)
     save(state, count);
 }
 
-/* What counts at this moment goes on in the present window of the new length. */
+/* What counts at this moment goes on in the present window of the new length. A longer fixed window may end
+ * before the old one would have: then it counts in the next one, too. */
 static void change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
                    int64_t now)
 {
+    int64_t period = limit->spec.period_ns, next_period = next->spec.period_ns;
     struct count count = count_at(limit, from, now);
-    int64_t counted = sat_add(count.present, faded(limit, count, now));
-    save(to, (struct count){now / next->spec.period_ns, counted, 0});
+    int64_t start = sat_mul(count.window, period);
+    struct count changed = {max64(now, start) / next_period, sat_add(count.present, faded(limit, count, now)), 0};
+    int64_t end = sat_mul(changed.window + 1, next_period);
+    if (!fades(next) && next_period >= period && end < sat_add(start, period))
+        changed.present = sat_add(changed.present, next->spec.count);
+    save(to, changed);
 }
 
 static int64_t remaining(const struct limit *limit, const int64_t *state, int64_t now)
@@ -163,13 +177,13 @@ static int64_t remaining(const struct limit *limit, const int64_t *state, int64_
     return max64(sat_sub(limit->spec.count, sat_add(count.present, faded(limit, count, now))), 0);
 }
 
-/* Both counters are empty: two windows after the last unit, or after the last one of a debt. */
+/* All counters are empty. */
 static int64_t fresh(const struct limit *limit, const int64_t *state, int64_t now)
 {
     struct count count = count_at(limit, state, now);
     int64_t turns = count.previous > 0;
     if (count.present > 0)
-        turns = sat_add(div_up(count.present, limit->spec.count), 1);
+        turns = sat_add(div_up(count.present, limit->spec.count), fades(limit));
     return turns == 0 ? now : sat_mul(sat_add(count.window, turns), limit->spec.period_ns);
 }
 
@@ -178,7 +192,7 @@ static int64_t most(const struct limit *limit, int64_t span_ns)
     return sat_mul(limit->spec.count, div_up(span_ns, limit->spec.period_ns) + 1);
 }
 
-const struct algorithm weir_sliding_window = {
+const struct algorithm weir_window = {
     .words = words,
     .init = init,
     .due = due,

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stories about states that once went wrong, or nearly: what a live change, a clock that steps back, a cancel
+ * or a give must not hand out. The general properties are in tests/property.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "weir.h"
+
+struct subject {
+    struct weir_policy *policy;
+    int64_t state[64];
+};
+
+static struct subject open_at(const char *limits, int64_t now)
+{
+    struct weir_error err;
+    struct subject s = {.policy = weir_policy_new(limits, &err)};
+    CHECK(s.policy != NULL);
+    CHECK(weir_policy_state_size(s.policy) <= sizeof s.state);
+    weir_state_init(s.policy, s.state, now);
+    return s;
+}
+
+static void change(struct subject *s, const char *limits, int64_t now)
+{
+    struct weir_policy *next = weir_policy_new(limits, NULL);
+    int64_t to[64];
+    CHECK(next != NULL);
+    weir_state_change(s->policy, s->state, next, to, now);
+    memcpy(s->state, to, sizeof to);
+    weir_policy_free(s->policy);
+    s->policy = next;
+}
+
+static int64_t take_all(struct subject *s, int64_t now)
+{
+    int64_t taken = 0;
+    while (taken < 5000 && weir_state_take(s->policy, s->state, now, 1, NULL))
+        taken++;
+    return taken;
+}
+
+static int64_t retry_after(struct subject *s, int64_t now)
+{
+    struct weir_verdict v;
+    (void)weir_state_peek(s->policy, s->state, now, 1, &v);
+    return v.retry_after_ns;
+}
+
+static void close_it(struct subject *s)
+{
+    weir_policy_free(s->policy);
+}
+
+/* A smaller log cannot hold all times; what it dropped came back for free. */
+TEST(a_log_that_shrinks_and_grows_mints_nothing)
+{
+    struct subject s = open_at("10/s algo=sliding-log", 0);
+    int64_t taken = take_all(&s, 0);
+    for (int i = 0; i < 5; i++) {
+        change(&s, "5/s algo=sliding-log", 0);
+        change(&s, "10/s algo=sliding-log", 0);
+        taken += take_all(&s, 0);
+    }
+    CHECK_EQ(taken, 10);
+    close_it(&s);
+}
+
+/* Windows and pools began anew at the earlier time. */
+TEST(a_change_while_the_clock_is_back_mints_nothing)
+{
+    static const char *const limits[] = {
+        "10/s",
+        "10/s algo=interval",
+        "10/s algo=leaky-bucket",
+        "10/s algo=smooth",
+        "10/s algo=warmup warmup=1s",
+        "10/s algo=hybrid ratio=1 pool=1s",
+        "10/s algo=hybrid ratio=10 pool=1s",
+        "10/s algo=fixed-window",
+        "10/s algo=sliding-window",
+        "10/s algo=sliding-log",
+        "10/s algo=step",
+    };
+    const int64_t late = 100500 * WEIR_MS, early = 99900 * WEIR_MS;
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        struct subject s = open_at(limits[i], 0);
+        (void)take_all(&s, late);
+        for (int j = 0; j < 20; j++) {
+            change(&s, limits[i], early);
+            CHECK_EQ(take_all(&s, late), 0);
+        }
+        close_it(&s);
+    }
+}
+
+/* Every new grid of windows has an edge of its own. */
+TEST(longer_windows_do_not_add_edges)
+{
+    struct subject s = open_at("10/3600s algo=fixed-window", 0);
+    int64_t taken = take_all(&s, 0);
+    for (int i = 1; i <= 100; i++) {
+        char limits[64];
+        (void)snprintf(limits, sizeof limits, "10/%ds algo=fixed-window", 3600 + i);
+        change(&s, limits, i * WEIR_SEC);
+        taken += take_all(&s, i * WEIR_SEC + 1);
+    }
+    CHECK_EQ(taken, 10);
+    close_it(&s);
+}
+
+TEST(a_restart_forgives_no_debt)
+{
+    struct subject s = open_at("10/s algo=hybrid", 0);
+    weir_state_charge(s.policy, s.state, 0, 1000);
+    int64_t owed = retry_after(&s, 0);
+    CHECK_EQ(weir_state_restart(s.policy, s.state, 0), 0);
+    CHECK_EQ(retry_after(&s, 0), owed);
+    close_it(&s);
+}
+
+TEST(another_algorithm_forgives_no_debt)
+{
+    struct subject s = open_at("10/s", 0);
+    weir_state_charge(s.policy, s.state, 0, 1000);
+    int64_t owed = retry_after(&s, 0);
+    CHECK_EQ(owed, 99100 * WEIR_MS);
+    change(&s, "10/s algo=step", 0);
+    CHECK(retry_after(&s, 0) >= owed);
+    change(&s, "10/s", 0);
+    CHECK(retry_after(&s, 0) >= owed);
+    close_it(&s);
+
+    s = open_at("blocked", 0); /* but what is for ever ends with its limit */
+    change(&s, "10/s", 0);
+    CHECK_EQ(retry_after(&s, 0), 100 * WEIR_MS);
+    close_it(&s);
+}
+
+TEST(a_debt_of_units_stays_so_many_units)
+{
+    struct subject s = open_at("10/s algo=hybrid", 0);
+    weir_state_charge(s.policy, s.state, 0, 1001);
+    CHECK_EQ(retry_after(&s, 0), 1001 * 100 * WEIR_MS);
+    change(&s, "1/s algo=hybrid", 0);
+    CHECK_EQ(retry_after(&s, 0), 1001 * WEIR_SEC);
+    close_it(&s);
+}
+
+/* take 5, charge 5, give 5: the charge is gone, what was taken is not. */
+TEST(a_give_takes_back_a_charge_first)
+{
+    static const char *const limits[] = {
+        "5/m", "5/m algo=fixed-window", "5/m algo=sliding-window", "5/m algo=sliding-log", "5/m algo=step",
+    };
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        struct subject s = open_at(limits[i], 0);
+        CHECK(weir_state_take(s.policy, s.state, 0, 5, NULL));
+        weir_state_charge(s.policy, s.state, 0, 5);
+        weir_state_give(s.policy, s.state, 0, 5);
+        CHECK_EQ(take_all(&s, 0), 0);
+        weir_state_charge(s.policy, s.state, 0, 12);
+        weir_state_give(s.policy, s.state, 0, 14);
+        CHECK_EQ(take_all(&s, 0), 2);
+        close_it(&s);
+    }
+}
+
+TEST(a_long_debt_of_a_log_is_given_back_unit_by_unit)
+{
+    struct subject s = open_at("5/m algo=sliding-log", 0);
+    weir_state_charge(s.policy, s.state, 0, INT64_C(5000000));
+    weir_state_give(s.policy, s.state, 0, INT64_C(5000000) - 7);
+    CHECK_EQ(retry_after(&s, 0), 60 * WEIR_SEC);
+    weir_state_give(s.policy, s.state, 0, 3);
+    CHECK_EQ(take_all(&s, 0), 1);
+    close_it(&s);
+}
+
+/* The clock steps back before the time of a promise that has come true and of which others followed. */
+TEST(a_promise_that_came_true_cannot_be_recalled)
+{
+    struct subject s = open_at("1/s burst=1", 0);
+    struct weir_reservation first, later;
+    CHECK(weir_state_take(s.policy, s.state, 0, 1, NULL));
+    CHECK(weir_state_reserve(s.policy, s.state, 0, 1, WEIR_SEC, &first, NULL));
+    CHECK(weir_state_take(s.policy, s.state, 2 * WEIR_SEC, 1, NULL));
+    CHECK(weir_state_reserve(s.policy, s.state, 2 * WEIR_SEC, 1, WEIR_SEC, &later, NULL));
+    CHECK(!weir_state_cancel(s.policy, s.state, WEIR_SEC / 2, &first));
+    CHECK(weir_state_cancel(s.policy, s.state, WEIR_SEC / 2, &later));
+    CHECK(!weir_state_cancel(s.policy, s.state, WEIR_SEC / 2, &later));
+    close_it(&s);
+}
+
+/* Promises from before a reset stand; those made after it can be recalled. */
+TEST(a_reset_leaves_new_promises_recallable)
+{
+    struct subject s = open_at("1/s burst=1", 0);
+    struct weir_reservation before, after;
+    CHECK(weir_state_take(s.policy, s.state, 0, 1, NULL));
+    CHECK(weir_state_reserve(s.policy, s.state, 0, 1, WEIR_SEC, &before, NULL));
+    weir_state_reset(s.policy, s.state, 0);
+    CHECK(weir_state_take(s.policy, s.state, 0, 1, NULL));
+    CHECK(weir_state_reserve(s.policy, s.state, 0, 1, WEIR_SEC, &after, NULL));
+    CHECK(!weir_state_cancel(s.policy, s.state, 0, &before));
+    CHECK(weir_state_cancel(s.policy, s.state, 0, &after));
+    close_it(&s);
+}
+
+TEST(reserve_knows_the_timeout_of_the_text)
+{
+    struct subject s = open_at("1/s burst=1 timeout=2s, 100/s timeout=1s", 0);
+    struct weir_reservation r[2];
+    CHECK(weir_state_take(s.policy, s.state, 0, 1, NULL));
+    CHECK(!weir_state_reserve(s.policy, s.state, 0, 1, 0, r, NULL));
+    CHECK(weir_state_reserve(s.policy, s.state, 0, 1, -1, r, NULL)); /* the shortest: 1 s */
+    CHECK(!weir_state_reserve(s.policy, s.state, 0, 1, -1, r, NULL));
+    close_it(&s);
+}
+
+TEST(drain_counts_what_it_takes)
+{
+    struct subject s = open_at("10/s, unlimited, 4/m", 0);
+    CHECK_EQ(weir_state_drain(s.policy, s.state, 0), 4);
+    CHECK_EQ(weir_state_drain(s.policy, s.state, 0), 0);
+    close_it(&s);
+    s = open_at("10/s algo=warmup warmup=10s", 0); /* saved units are no advantage: there is nothing to take */
+    CHECK_EQ(weir_state_drain(s.policy, s.state, 0), 0);
+    close_it(&s);
+    s = open_at("unlimited", 0);
+    CHECK_EQ(weir_state_drain(s.policy, s.state, 0), 0);
+    close_it(&s);
+}
+
+/* Whatever is in a reservation, nothing overflows. */
+TEST(a_forged_reservation_is_no_undefined_behaviour)
+{
+    static const char *const limits[] = {"1/s", "1/s algo=leaky-bucket", "1/s algo=smooth", "1/s algo=hybrid",
+                                         "1/s algo=step", "1/s algo=fixed-window", "1/s algo=sliding-window",
+                                         "1/s algo=sliding-log", "1/s algo=warmup warmup=1s"};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        struct subject s = open_at(limits[i], 0);
+        struct weir_reservation r;
+        (void)take_all(&s, 0);
+        CHECK(weir_state_reserve(s.policy, s.state, 0, 1, 100 * WEIR_SEC, &r, NULL));
+        r.n = INT64_MAX;
+        (void)weir_state_cancel(s.policy, s.state, 0, &r);
+        (void)take_all(&s, 0);
+        close_it(&s);
+    }
+}
