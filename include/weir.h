@@ -131,7 +131,8 @@ struct weir_spec {
     int64_t age_ns;           /* leaky-bucket: longest wait in the queue (default: no bound) */
     weir_stored_wait *own;    /* warmup with WEIR_SHAPE_OWN: not expressible in text */
     void *own_arg;
-    char name[WEIR_NAME_MAX + 1]; /* shown in verdicts and headers; "" if none */
+    char name[WEIR_NAME_MAX + 1]; /* shown in verdicts and headers; "" if none; no two alike in a policy */
+    int64_t spare[6];             /* 0 */
 };
 
 /* Reads a comma list of limits into `specs`; gives their number, 0 on error. */
@@ -140,8 +141,7 @@ WEIR_API size_t weir_spec_parse(const char *text, struct weir_spec *specs, size_
 
 /* Reads EngineBlock's "rate[,ratio[,verb]]", also with "cyclerate=" in front; here a bare number is a
  * rate per second. */
-WEIR_API bool weir_spec_from_engineblock(const char *text, struct weir_spec *spec,
-                                         struct weir_error *err);
+WEIR_API bool weir_spec_from_engineblock(const char *text, struct weir_spec *spec, struct weir_error *err);
 
 /* Writes the canonical text, as snprintf does: gives the length it needs, writes at most size - 1
  * bytes and a NUL. 0 if a spec is invalid. weir_spec_parse of it gives the same specs back, without verbs. */
@@ -172,14 +172,14 @@ WEIR_API void weir_state_init(const struct weir_policy *policy, void *state, int
 WEIR_API bool weir_state_take(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n,
                               struct weir_verdict *verdict);
 /* Take without taking: the same answer, nothing changes. */
-WEIR_API bool weir_state_peek(const struct weir_policy *policy, const void *state, int64_t now_ns,
-                              int64_t n, struct weir_verdict *verdict);
+WEIR_API bool weir_state_peek(const struct weir_policy *policy, const void *state, int64_t now_ns, int64_t n,
+                              struct weir_verdict *verdict);
 
 /* Units that are taken, may be due later, and may still be handed back. There is one for each limit of the
  * policy; keep them where they are, a copy could be handed back twice. */
 struct weir_reservation {
     int64_t n, wait_ns, due_ns;
-    int64_t before_ns, generation; /* private: the promise before this one, and which of them can be recalled */
+    int64_t before_ns, generation; /* private: the promise before it, and which can be recalled */
     uint64_t ticket;               /* private: where the limit stood after it */
 };
 
@@ -187,8 +187,8 @@ struct weir_reservation {
  * counts (none: 0). `reservations` has an element for each limit of the policy (weir_policy_count), or is
  * NULL if the units will not be handed back; all have the same due time. In the verdict, retry_after_ns
  * says when the same question, with the same timeout, would pass. */
-WEIR_API bool weir_state_reserve(const struct weir_policy *policy, void *state, int64_t now_ns,
-                                 int64_t n, int64_t timeout_ns, struct weir_reservation *reservations,
+WEIR_API bool weir_state_reserve(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n,
+                                 int64_t timeout_ns, struct weir_reservation *reservations,
                                  struct weir_verdict *verdict);
 /* Hands a reservation back before it is due. true: the promise is off. How much comes back is what the law
  * leaves: all of it if nothing was promised behind it, else less, or nothing. fixed-window, sliding-window,
@@ -201,8 +201,7 @@ WEIR_API bool weir_state_cancel(const struct weir_policy *policy, void *state, i
 /* Hands unused units back: never above full, and not at all while a promise is outstanding. */
 WEIR_API void weir_state_give(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n);
 /* It has already happened: count it, even into debt. */
-WEIR_API void weir_state_charge(const struct weir_policy *policy, void *state, int64_t now_ns,
-                                int64_t n);
+WEIR_API void weir_state_charge(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n);
 /* Takes all that is there; gives how many units that were (the least of the limits). Forgives no debt. */
 WEIR_API int64_t weir_state_drain(const struct weir_policy *policy, void *state, int64_t now_ns);
 /* As if never used. Promises made before stand, and come on top. */

@@ -17,7 +17,7 @@
 
 struct limit {
     const struct algorithm *algorithm;
-    size_t offset; /* of its words in a state of the policy */
+    size_t offset;         /* of its words in a state of the policy */
     struct weir_spec spec; /* complete: no field is left to a default, except smooth's burst */
     struct ticks ticks;
     int64_t burst, initial; /* index algorithms: units */
@@ -27,9 +27,9 @@ struct limit {
             int64_t active, over; /* sizes of the active pool, and of active and burst together, ticks */
         } hybrid;
         struct {
-            double unit;                            /* ticks of a fresh unit */
-            double threshold, most, edge, slope;    /* curve: see warmup.c */
-            double cool;                            /* idle ticks that store one unit */
+            double unit;                         /* ticks of a fresh unit */
+            double threshold, most, edge, slope; /* curve: see warmup.c */
+            double cool;                         /* idle ticks that store one unit */
         } warmup;
     } u;
 };

@@ -149,8 +149,8 @@ static bool is_in_debt(const struct limit *limit, const int64_t *state, int64_t 
            time - limit->spec.period_ns <= time_of(limit, state, 0);
 }
 
-/* Takes back the newest. One that is a debt had pushed out another, W before it, which comes back; a ring full
- * of them moves all by W. */
+/* Takes back the newest. One that is a debt had pushed out another, W before it, which comes back; a ring
+ * full of them moves all by W. */
 static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     int64_t count = limit->spec.count, period = limit->spec.period_ns;

@@ -105,8 +105,9 @@ static bool check_options(struct check *check)
                                "the function `own` and WEIR_SHAPE_OWN go together");
     if (spec->verb < WEIR_VERB_NONE || spec->verb > WEIR_VERB_RESTART)
         return weir_spec_fault(check->fault, FIELD_NONE, "there is no verb number %d", (int)spec->verb);
-    if (spec->reserved != 0)
-        return weir_spec_fault(check->fault, FIELD_NONE, "the reserved field is not 0");
+    static const int64_t nothing[sizeof spec->spare / sizeof spec->spare[0]];
+    if (spec->reserved != 0 || memcmp(spec->spare, nothing, sizeof nothing) != 0)
+        return weir_spec_fault(check->fault, FIELD_NONE, "a reserved field is not 0");
     return (has_own || check_choice(check, FIELD_SHAPE)) && check_choice(check, FIELD_FILL) &&
            check_choice(check, FIELD_REFUSED) && check_choice(check, FIELD_STRICT);
 }

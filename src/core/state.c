@@ -16,7 +16,7 @@
 
 #include "core/limit.h"
 
-#define for_each_limit(limit, policy) \
+#define for_each_limit(limit, policy)                                                                        \
     for (const struct limit *limit = (policy)->limits; limit != (policy)->limits + (policy)->count; limit++)
 
 static int64_t clamp_time(int64_t now_ns)
@@ -67,8 +67,7 @@ static void ask_for_room(const struct weir_policy *policy, const int64_t *state,
     for_each_limit(limit, policy) {
         if (!limit->algorithm->open)
             continue;
-        int64_t open =
-            limit->algorithm->open(limit, state + limit->offset, q->now, q->n, answer->due);
+        int64_t open = limit->algorithm->open(limit, state + limit->offset, q->now, q->n, answer->due);
         if (open > answer->retry) {
             answer->retry = open;
             answer->limit = (int32_t)(limit - policy->limits);
@@ -149,7 +148,8 @@ static int64_t behind_of(const struct limit *limit, const int64_t *state, int64_
 }
 
 /* Describes the state as the decision left it. */
-static void describe(const struct weir_policy *policy, const int64_t *state, int64_t now, struct weir_verdict *v)
+static void describe(const struct weir_policy *policy, const int64_t *state, int64_t now,
+                     struct weir_verdict *v)
 {
     v->remaining = INT64_MAX;
     for_each_limit(limit, policy) {

@@ -18,15 +18,15 @@
 #include "base/sat.h"
 #include "weir.h"
 
-#define TICKS_SPAN_MAX  (INT64_MAX / 4) /* no burst, pool or single take costs more */
-#define TICKS_PER_NS    64              /* fastest limit; the range of time shrinks by this factor */
+#define TICKS_SPAN_MAX (INT64_MAX / 4) /* no burst, pool or single take costs more */
+#define TICKS_PER_NS   64              /* fastest limit; the range of time shrinks by this factor */
 
 struct ticks {
-    int64_t unit;        /* ticks a unit is worth */
-    uint64_t whole;      /* ticks a nanosecond: whole + frac / 2^64 */
+    int64_t unit;   /* ticks a unit is worth */
+    uint64_t whole; /* ticks a nanosecond: whole + frac / 2^64 */
     uint64_t frac;
-    uint64_t inverse;    /* nanoseconds a tick, times 2^64, rounded down */
-    int64_t time_max;    /* last time that has a tick; later ones count as this */
+    uint64_t inverse; /* nanoseconds a tick, times 2^64, rounded down */
+    int64_t time_max; /* last time that has a tick; later ones count as this */
 };
 
 /* R per W; false if that is more than TICKS_PER_NS a nanosecond. */

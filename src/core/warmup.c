@@ -102,7 +102,8 @@ static void init(const struct limit *limit, int64_t *state, int64_t now)
 
 static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
 {
-    double dearest = limit->u.warmup.edge > limit->u.warmup.unit ? limit->u.warmup.edge : limit->u.warmup.unit;
+    double dearest =
+        limit->u.warmup.edge > limit->u.warmup.unit ? limit->u.warmup.edge : limit->u.warmup.unit;
     if ((double)n * dearest > (double)TICKS_SPAN_MAX)
         return WEIR_FOREVER;
     return state[NEXT] <= ticks_at(&limit->ticks, now) ? now : ticks_time(&limit->ticks, state[NEXT]);
@@ -147,7 +148,8 @@ static bool cancel(const struct limit *limit, int64_t *state, const struct weir_
 /* Given units count at the lowest price there is; the caller's own function has none. */
 static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    double cheapest = limit->u.warmup.edge < limit->u.warmup.unit ? limit->u.warmup.edge : limit->u.warmup.unit;
+    double cheapest =
+        limit->u.warmup.edge < limit->u.warmup.unit ? limit->u.warmup.edge : limit->u.warmup.unit;
     int64_t v = ticks_at(&limit->ticks, now);
     if (limit->spec.shape == WEIR_SHAPE_OWN || state[NEXT] <= v || state[NEXT] == INT64_MAX)
         return;

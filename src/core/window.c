@@ -7,9 +7,9 @@
  *     admitted - given back <= L * (ceil((y - x) / W) + 1)
  * sliding-window: besides, at every admission, e nanoseconds into the present window,
  *     present + previous * (W - e) / W <= L
- * The slack against sliding-log: up to 2L in one W. In a fixed window they may come at one moment, the edge; in a
- * sliding one L come in the last instant of a window and L again at the end of the next. Charged units beyond L
- * are carried into the windows that follow and use them up.
+ * The slack against sliding-log: up to 2L in one W. In a fixed window they may come at one moment, the edge;
+ * in a sliding one L come in the last instant of a window and L again at the end of the next. Charged units
+ * beyond L are carried into the windows that follow and use them up.
  *
  * refused=count: units that were refused count like admitted ones, as far as the window has room.
  */
@@ -164,7 +164,8 @@ static void change(const struct limit *limit, const int64_t *from, const struct 
     int64_t period = limit->spec.period_ns, next_period = next->spec.period_ns;
     struct count count = count_at(limit, from, now);
     int64_t start = sat_mul(count.window, period);
-    struct count changed = {max64(now, start) / next_period, sat_add(count.present, faded(limit, count, now)), 0};
+    struct count changed = {max64(now, start) / next_period, sat_add(count.present, faded(limit, count, now)),
+                            0};
     int64_t end = sat_mul(changed.window + 1, next_period);
     if (!fades(next) && next_period >= period && end < sat_add(start, period))
         changed.present = sat_add(changed.present, next->spec.count);

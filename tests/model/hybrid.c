@@ -162,7 +162,8 @@ static void change(struct model *model, const struct limit *next, int64_t now)
     weir_i128 active = convert(model->limit, next, old.active);
     struct pools p = {.waiting = convert(model->limit, next, old.waiting), .started = old.started};
     p.last = model_tick(next, now);
-    if (old.started && old.last > model_tick(model->limit, now)) /* the clock is back: not the same time twice */
+    if (old.started &&
+        old.last > model_tick(model->limit, now)) /* the clock is back: not the same time twice */
         p.last = model_tick(next, model_when(model->limit, old.last, now));
     p.active = model_min(active, 0);
     save(model, put(next, p, model_max(active, 0)));

@@ -151,8 +151,10 @@ static void drain(struct model *model, int64_t now)
 
 static void change(struct model *model, const struct limit *next, int64_t now)
 {
-    int64_t begun = (int64_t)model_min((weir_i128)counters_at(model, now).window * model->limit->spec.period_ns, INT64_MAX);
-    save(model, (struct counters){(now > begun ? now : begun) / next->spec.period_ns, counted(model, now), 0});
+    int64_t begun = (int64_t)model_min(
+        (weir_i128)counters_at(model, now).window * model->limit->spec.period_ns, INT64_MAX);
+    save(model,
+         (struct counters){(now > begun ? now : begun) / next->spec.period_ns, counted(model, now), 0});
 }
 
 static int64_t remaining(const struct model *model, int64_t now)

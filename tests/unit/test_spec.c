@@ -491,6 +491,7 @@ TEST(a_struct_is_checked_as_a_text_is)
         {FIELD_NONE, offsetof(struct weir_spec, verb), 4, -1},
         {FIELD_NONE, offsetof(struct weir_spec, verb), 4, WEIR_VERB_RESTART + 1},
         {FIELD_NONE, offsetof(struct weir_spec, reserved), 4, 1},
+        {FIELD_NONE, offsetof(struct weir_spec, spare) + 40, 8, 1},
         {FIELD_COUNT, offsetof(struct weir_spec, count), 8, 0},
         {FIELD_COUNT, offsetof(struct weir_spec, count), 8, -1},
         {FIELD_COUNT, offsetof(struct weir_spec, count), 8, INT64_MIN},

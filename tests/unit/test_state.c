@@ -227,7 +227,8 @@ TEST(drain_counts_what_it_takes)
     CHECK_EQ(weir_state_drain(s.policy, s.state, 0), 4);
     CHECK_EQ(weir_state_drain(s.policy, s.state, 0), 0);
     close_it(&s);
-    s = open_at("10/s algo=warmup warmup=10s", 0); /* saved units are no advantage: there is nothing to take */
+    s = open_at("10/s algo=warmup warmup=10s",
+                0); /* saved units are no advantage: there is nothing to take */
     CHECK_EQ(weir_state_drain(s.policy, s.state, 0), 0);
     close_it(&s);
     s = open_at("unlimited", 0);
@@ -238,9 +239,15 @@ TEST(drain_counts_what_it_takes)
 /* Whatever is in a reservation, nothing overflows. */
 TEST(a_forged_reservation_is_no_undefined_behaviour)
 {
-    static const char *const limits[] = {"1/s", "1/s algo=leaky-bucket", "1/s algo=smooth", "1/s algo=hybrid",
-                                         "1/s algo=step", "1/s algo=fixed-window", "1/s algo=sliding-window",
-                                         "1/s algo=sliding-log", "1/s algo=warmup warmup=1s"};
+    static const char *const limits[] = {"1/s",
+                                         "1/s algo=leaky-bucket",
+                                         "1/s algo=smooth",
+                                         "1/s algo=hybrid",
+                                         "1/s algo=step",
+                                         "1/s algo=fixed-window",
+                                         "1/s algo=sliding-window",
+                                         "1/s algo=sliding-log",
+                                         "1/s algo=warmup warmup=1s"};
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         struct subject s = open_at(limits[i], 0);
         struct weir_reservation r;
