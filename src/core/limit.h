@@ -48,7 +48,7 @@ struct algorithm {
     /* The earliest time at which the limit accepts to make n units wait for their turn at `due`; NULL: at
      * once. */
     int64_t (*open)(const struct limit *limit, const int64_t *state, int64_t now, int64_t n, int64_t due);
-    /* n units were refused; NULL: that changes nothing. */
+    /* n units were refused, and the spec says to count that (windows, sliding-log) or to drain (step). */
     void (*refuse)(const struct limit *limit, int64_t *state, int64_t now, int64_t n);
     /* Takes back an enter that is not due yet. `promised` is the time of the latest promise: this one, or a
      * later one. Gives true if nothing was entered after it and the state is again as of the time before it,

@@ -87,8 +87,6 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
 
 static void refuse(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    if (limit->spec.refused != WEIR_REFUSED_COUNT)
-        return;
     int64_t time = max64(now, newest(limit, state));
     for (int64_t i = 0; i < min64(n, limit->spec.count); i++)
         push(limit, state, time);

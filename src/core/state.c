@@ -115,12 +115,12 @@ static void enter(const struct weir_policy *policy, int64_t *state, const struct
         state[STATE_PROMISED] = due;
 }
 
-/* Tells the limits that refused; few of them care. Gives true if one does. */
+/* Tells the limits that refused, if they are to count it. Gives true if one is. */
 static bool refuse(const struct weir_policy *policy, int64_t *state, const struct question *q)
 {
     bool told = false;
     for_each_limit(limit, policy) {
-        if (!limit->algorithm->refuse)
+        if (limit->spec.refused == WEIR_REFUSED_IGNORE)
             continue;
         int64_t due = due_of(limit, state, q);
         if (due == WEIR_FOREVER || sat_sub(due, q->timeout) > q->now) {

@@ -74,8 +74,6 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
 static void refuse(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     (void)n;
-    if (limit->spec.refused != WEIR_REFUSED_DRAIN)
-        return;
     struct bucket bucket = bucket_at(limit, state, now);
     bucket.units = min64(bucket.units, 0);
     if (limit->spec.strict)

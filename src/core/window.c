@@ -123,8 +123,6 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
 
 static void refuse(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    if (limit->spec.refused != WEIR_REFUSED_COUNT)
-        return;
     struct count count = count_at(limit, state, now);
     count.present = max64(count.present, min64(sat_add(count.present, n), limit->spec.count));
     save(state, count);
