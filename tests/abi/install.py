@@ -17,7 +17,7 @@ cmake_minimum_required(VERSION 3.25)
 project(user LANGUAGES C)
 find_package(weir 0.1 REQUIRED)
 foreach(library weir weir-static)
-    add_executable(with-${{library}} {EXAMPLE})
+    add_executable(with-${{library}} "{EXAMPLE}")
     target_link_libraries(with-${{library}} PRIVATE weir::${{library}})
 endforeach()
 """
