@@ -15,6 +15,8 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
+#define PHRASE_MAX 160 /* bytes; nobody writes longer ones, and those who attack wait in vain */
+
 /*
  * spec_form.h explains the forms. In the sentence $1 is the first part of the text that the form names, $1+
  * one more than that number, $1~ that period in words, $0 the mistake, $* the options behind. No form may fit
@@ -230,6 +232,8 @@ bool weir_spec_find_phrase(struct spec_reader *reader, const char *start)
     char bytes[2 * sizeof reader->fault->text];
     struct text text;
     size_t i = 0;
+    if (limit.end - start > PHRASE_MAX)
+        return false;
     while (i < COUNT_OF(phrases) && !weir_form_fit(phrases[i].form, &limit, &match))
         i++;
     if (i == COUNT_OF(phrases) || is_too_late(&match, reader->wrong))
