@@ -215,8 +215,8 @@ WEIR_API void weir_state_reset(const struct weir_policy *policy, void *state, in
 WEIR_API void weir_state_change(const struct weir_policy *policy, const void *from,
                                 const struct weir_policy *next, void *to, int64_t now_ns);
 
-/* EngineBlock's restart (algo=hybrid): empties the pools, gives the nanoseconds behind schedule that
- * were discarded; they stay in weir_state_behind. Other algorithms: 0, nothing changes. */
+/* EngineBlock's restart (algo=hybrid): empties the pools, but forgives no debt; gives the nanoseconds behind
+ * schedule that were discarded; they stay in weir_state_behind. Other algorithms: 0, nothing changes. */
 WEIR_API int64_t weir_state_restart(const struct weir_policy *policy, void *state, int64_t now_ns);
 /* All time the callers were behind schedule, across restarts and changes (algo=hybrid, else 0). */
 WEIR_API int64_t weir_state_behind(const struct weir_policy *policy, const void *state, int64_t now_ns);
