@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rng.h"
+
 struct check_test {
     const char *name;
     void (*run)(void);
@@ -114,40 +116,12 @@ static inline int64_t check_env(const char *name, int64_t fallback)
     return (int64_t)number;
 }
 
-/* ---- a seeded generator ----------------------------------------------------------------------- */
-
-struct rng {
-    uint64_t state;
-};
+/* ---- random numbers --------------------------------------------------------------------------- */
 
 /* Every test draws from its own stream: the seed of the run and the number of the stream. */
 static inline struct rng rng_new(uint64_t stream)
 {
     return (struct rng){check.seed * UINT64_C(0xD1342543DE82EF95) + stream};
-}
-
-/* A counter with an odd step, scrambled until every bit depends on every other (SplitMix64). */
-static inline uint64_t rng_next(struct rng *rng)
-{
-    uint64_t x = rng->state += UINT64_C(0x9E3779B97F4A7C15);
-    x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
-    return x ^ x >> 31;
-}
-
-/* low..high, both included; slightly uneven when the range is no power of two. */
-static inline int64_t rng_between(struct rng *rng, int64_t low, int64_t high)
-{
-    uint64_t span = (uint64_t)high - (uint64_t)low + 1;
-    uint64_t x = rng_next(rng);
-    return (int64_t)((uint64_t)low + (span ? x % span : x));
-}
-
-/* 0..high with every magnitude as likely as any other: finds what only tiny or huge numbers break. */
-static inline int64_t rng_magnitude(struct rng *rng, int64_t high)
-{
-    int64_t x = (int64_t)(rng_next(rng) >> 1 >> rng_between(rng, 0, 62));
-    return x <= high ? x : rng_between(rng, 0, high);
 }
 
 /* ---- main ------------------------------------------------------------------------------------- */
