@@ -3,12 +3,15 @@
 
 #include "bench/bench.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "weir.h"
 
 #ifdef __clang__
 #define COMPILER __VERSION__
@@ -36,24 +39,40 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void show_progress(const char *name)
+void bench_progress(const char *what)
 {
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K%s", name);
+        fprintf(stderr, "\r\033[K%s", what ? what : "");
+}
+
+void bench_sleep(double seconds)
+{
+    struct timespec ts = {.tv_sec = (time_t)seconds};
+    ts.tv_nsec = (long)((seconds - (double)ts.tv_sec) * 1e9);
+    while (clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR)
+        ;
 }
 
 struct bench_result bench_measure(const char *name, bench_fn *fn, void *arg, double seconds)
 {
     double wanted = seconds / BENCH_RUNS, samples[BENCH_RUNS];
     int64_t count = 1000;
-    show_progress(name);
+    bench_progress(name);
     while (run(fn, arg, count) < wanted / 2 && count < INT64_C(1) << 40)
         count *= 2;
     for (int i = 0; i < BENCH_RUNS; i++)
         samples[i] = run(fn, arg, count) * 1e9 / (double)count;
     qsort(samples, BENCH_RUNS, sizeof samples[0], by_value);
-    show_progress("");
+    bench_progress(NULL);
     return (struct bench_result){samples[0], samples[BENCH_RUNS / 2]};
+}
+
+/* weir_now is CLOCK_BOOTTIME, give or take some microseconds. */
+void bench_sleep_until(int64_t time_ns)
+{
+    struct timespec ts = {.tv_sec = (time_t)(time_ns / WEIR_SEC), .tv_nsec = (long)(time_ns % WEIR_SEC)};
+    while (clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &ts, NULL) == EINTR)
+        ;
 }
 
 static void read_cpu_model(char *model, size_t size)

@@ -23,6 +23,13 @@ typedef void bench_fn(void *arg, int64_t count);
 /* Measures for about `seconds`; on a terminal `name` is shown meanwhile. */
 struct bench_result bench_measure(const char *name, bench_fn *fn, void *arg, double seconds);
 
+/* On a terminal: what is being measured, on one line of standard error. NULL: nothing any more. */
+void bench_progress(const char *what);
+
+/* Let real time pass: so long; until a time of weir_now. */
+void bench_sleep(double seconds);
+void bench_sleep_until(int64_t time_ns);
+
 /* Keeps the compiler from dropping what nobody reads. */
 static inline void bench_keep(int64_t value)
 {
@@ -31,7 +38,7 @@ static inline void bench_keep(int64_t value)
 
 struct bench_options {
     bool json;
-    double seconds; /* for one figure */
+    double seconds; /* for one figure; wait: for one step of its curves */
 };
 
 /* What the figures were measured on: lines of text, or members of an open object. */
@@ -39,5 +46,7 @@ void bench_print_machine(void);
 void bench_json_machine(struct json *json);
 
 int bench_core(const struct bench_options *options);
+int bench_limiter(const struct bench_options *options);
+int bench_wait(const struct bench_options *options);
 
 #endif

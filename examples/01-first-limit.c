@@ -1,40 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A first limit: 10 a second, at most 3 at one instant. Five calls come at once, a sixth when the limit said
- * that it would pass, and one after a rest. Time is an argument, so this prints the same everywhere.
+ * A first limit: 5 a minute. Seven calls come at once, and two of them are told when to come again. Then the
+ * limit is raised while it is in use, and one more call waits for its turn.
  */
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <weir.h>
-
-static void call(const struct weir_policy *policy, void *state, int64_t now_ns)
-{
-    struct weir_verdict v;
-    printf("%4" PRId64 " ms  ", now_ns / WEIR_MS);
-    if (weir_state_take(policy, state, now_ns, 1, &v))
-        printf("allowed, %" PRId64 " left\n", v.remaining);
-    else
-        printf("refused, try again in %" PRId64 " ms\n", v.retry_after_ns / WEIR_MS);
-}
 
 int main(void)
 {
     struct weir_error err;
-    struct weir_policy *policy = weir_policy_new("10/s burst=3", &err);
-    if (!policy)
+    struct weir_limiter *api = weir_limiter_new("5/m", &err); /* for any number of threads */
+    if (!api)
         return fprintf(stderr, "%s\n", err.text), 1;
-    void *state = malloc(weir_policy_state_size(policy)); /* yours to keep: one for each user, say */
-    if (!state)
-        return perror("state"), 1;
 
-    weir_state_init(policy, state, 0);
-    for (int i = 0; i < 5; i++)
-        call(policy, state, 0);
-    call(policy, state, 100 * WEIR_MS);
-    call(policy, state, 5 * WEIR_SEC);
-    printf("in any second at most %" PRId64 " pass\n", weir_policy_most(policy, 0, WEIR_SEC));
+    struct weir_verdict v;
+    for (int i = 1; i <= 7; i++)
+        if (!weir_limiter_take(api, 1, &v)) /* now, or not at all */
+            printf("call %d refused, try again in %.0f s\n", i, (double)v.retry_after_ns / WEIR_SEC);
 
-    free(state);
-    weir_policy_free(policy);
+    weir_limiter_set(api, "100/s burst=20", NULL);       /* live: what was spent stays spent */
+    if (weir_limiter_acquire(api, 1, 250 * WEIR_MS, &v)) /* or wait for a place */
+        puts("call 8 waited for its turn, and went");
+
+    weir_limiter_free(api);
 }

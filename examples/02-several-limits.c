@@ -5,38 +5,35 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <weir.h>
 
-static void call(const struct weir_policy *policy, void *state, int64_t now_ns)
+static const char *const names[] = {"pace", "budget"};
+
+static void call(struct weir_limiter *limiter)
 {
     struct weir_verdict v;
-    bool allowed = weir_state_take(policy, state, now_ns, 1, &v);
-    const char *name = weir_policy_spec(policy, (size_t)v.limit)->name;
-    printf("%6.1f s  ", (double)now_ns / WEIR_SEC);
+    bool allowed = weir_limiter_take(limiter, 1, &v);
+    printf("%6.1f s  ", (double)weir_now() / WEIR_SEC);
     if (allowed)
-        printf("allowed, %" PRId64 " left by %s\n", v.remaining, name);
+        printf("allowed, %" PRId64 " left by %s\n", v.remaining, names[v.limit]);
     else
-        printf("refused by %s, try again in %.1f s\n", name, (double)v.retry_after_ns / WEIR_SEC);
+        printf("refused by %s, try again in %.1f s\n", names[v.limit], (double)v.retry_after_ns / WEIR_SEC);
 }
 
 int main(void)
 {
+    weir_clock_set(0); /* time stands still until it is set again, so this prints the same every time */
     struct weir_error err;
-    struct weir_policy *policy =
-        weir_policy_new("2/s algo=sliding-log name=pace, 6/m burst=5 name=budget", &err);
-    if (!policy)
+    struct weir_limiter *limiter = weir_limiter_new("2/s algo=sliding-log, 6/m burst=5", &err);
+    if (!limiter)
         return fprintf(stderr, "%s\n", err.text), 1;
-    void *state = malloc(weir_policy_state_size(policy)); /* of both limits */
-    if (!state)
-        return perror("state"), 1;
 
-    weir_state_init(policy, state, 0);
-    for (int64_t half_seconds = 0; half_seconds < 8; half_seconds++)
+    for (int64_t half_seconds = 0; half_seconds < 8; half_seconds++) {
+        weir_clock_set(half_seconds * WEIR_SEC / 2);
         for (int i = 0; i < 2; i++)
-            call(policy, state, half_seconds * WEIR_SEC / 2);
-    call(policy, state, 10 * WEIR_SEC);
-
-    free(state);
-    weir_policy_free(policy);
+            call(limiter);
+    }
+    weir_clock_set(10 * WEIR_SEC);
+    call(limiter);
+    weir_limiter_free(limiter);
 }

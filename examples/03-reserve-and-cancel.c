@@ -5,47 +5,50 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <weir.h>
 
-static void reserve(const struct weir_policy *policy, void *state, int64_t now_ns, const char *job,
-                    int64_t timeout_ns, struct weir_reservation *r)
+static void say_time(const char *job)
+{
+    printf("%3" PRId64 " ms  %s ", weir_now() / WEIR_MS, job);
+}
+
+static void reserve(struct weir_limiter *limiter, const char *job, int64_t timeout_ns,
+                    struct weir_reservation *r)
 {
     struct weir_verdict v;
-    printf("%3" PRId64 " ms  %s ", now_ns / WEIR_MS, job);
-    if (weir_state_reserve(policy, state, now_ns, 1, timeout_ns, r, &v))
+    say_time(job);
+    if (weir_limiter_reserve(limiter, 1, timeout_ns, r, &v))
         printf("may start at %" PRId64 " ms\n", r->due_ns / WEIR_MS);
     else
         printf("cannot wait so long; asked in %" PRId64 " ms, it could\n", v.retry_after_ns / WEIR_MS);
 }
 
-static void cancel(const struct weir_policy *policy, void *state, int64_t now_ns, const char *job,
-                   struct weir_reservation *r)
+static void cancel(struct weir_limiter *limiter, const char *job, struct weir_reservation *r)
 {
-    bool canceled = weir_state_cancel(policy, state, now_ns, r);
-    printf("%3" PRId64 " ms  %s %s\n", now_ns / WEIR_MS, job, canceled ? "gives up" : "gives up too late");
+    bool canceled = weir_limiter_cancel(limiter, r);
+    say_time(job);
+    puts(canceled ? "gives up" : "gives up too late");
 }
 
 int main(void)
 {
+    weir_clock_set(0); /* time stands still until it is set again */
     struct weir_error err;
-    struct weir_policy *policy = weir_policy_new("10/s burst=1", &err);
-    if (!policy)
+    struct weir_limiter *limiter = weir_limiter_new("10/s burst=1", &err);
+    if (!limiter)
         return fprintf(stderr, "%s\n", err.text), 1;
-    void *state = malloc(weir_policy_state_size(policy));
-    if (!state)
-        return perror("state"), 1;
 
     struct weir_reservation a, b, c, d, e;
-    weir_state_init(policy, state, 0);
-    reserve(policy, state, 0, "a", WEIR_SEC, &a);
-    reserve(policy, state, 0, "b", WEIR_SEC, &b);
-    reserve(policy, state, 0, "c", WEIR_SEC, &c);
-    reserve(policy, state, 0, "d", 200 * WEIR_MS, &d); /* its turn would be at 300 ms */
-    cancel(policy, state, 50 * WEIR_MS, "c", &c);
-    reserve(policy, state, 60 * WEIR_MS, "e", WEIR_SEC, &e); /* the place of c */
-    cancel(policy, state, 150 * WEIR_MS, "b", &b);           /* it was due at 100 ms */
+    reserve(limiter, "a", WEIR_SEC, &a);
+    reserve(limiter, "b", WEIR_SEC, &b);
+    reserve(limiter, "c", WEIR_SEC, &c);
+    reserve(limiter, "d", 200 * WEIR_MS, &d); /* its turn would be at 300 ms */
+    weir_clock_set(50 * WEIR_MS);
+    cancel(limiter, "c", &c);
+    weir_clock_set(60 * WEIR_MS);
+    reserve(limiter, "e", WEIR_SEC, &e); /* the place of c */
+    weir_clock_set(150 * WEIR_MS);
+    cancel(limiter, "b", &b); /* it was due at 100 ms */
 
-    free(state);
-    weir_policy_free(policy);
+    weir_limiter_free(limiter);
 }

@@ -13,7 +13,8 @@
 #define WAKE_NS  (250.0 * (double)WEIR_MS)
 #define AWAKE    5.0 /* saved units above this wake a worker each */
 
-/* Nanoseconds to spend n of `stored` saved units: the area under the line, so it adds up in any order. */
+/* Nanoseconds to spend n of `stored` saved units: the area under the line, so it adds up in any order. Any
+ * thread that uses the limiter may call it, under the limiter's lock: no limiter may be used in it. */
 static double wake_workers(void *arg, double stored, double n)
 {
     (void)arg;
@@ -25,22 +26,21 @@ static double wake_workers(void *arg, double stored, double n)
 static void run(const char *title, const struct weir_spec *spec)
 {
     struct weir_error err;
-    struct weir_policy *policy = weir_policy_from(spec, 1, &err);
-    int64_t state[8], now_ns = 0;
-    if (!policy || weir_policy_state_size(policy) > sizeof state) {
-        printf("%s: %s\n", title, policy ? "the state is larger than expected" : err.text);
+    weir_clock_set(0);
+    struct weir_limiter *limiter = weir_limiter_from(spec, 1, &err); /* rested: all is saved that can be */
+    if (!limiter) {
+        printf("%s: %s\n", title, err.text);
         return;
     }
-    weir_state_init(policy, state, now_ns); /* rested: as much saved as there can be */
     printf("%-6s", title);
     for (int i = 0; i < 9; i++) {
         struct weir_verdict v;
-        weir_state_reserve(policy, state, now_ns, 1, WEIR_FOREVER, NULL, &v);
-        now_ns += v.wait_ns;
+        (void)weir_limiter_reserve(limiter, 1, WEIR_FOREVER, NULL, &v); /* acquire would sleep so long */
+        weir_clock_set(weir_now() + v.wait_ns);
         printf(" %4" PRId64, v.wait_ns / WEIR_MS);
     }
-    printf("  ms between two\n");
-    weir_policy_free(policy);
+    puts("  ms between two");
+    weir_limiter_free(limiter);
 }
 
 int main(void)

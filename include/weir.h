@@ -2,23 +2,27 @@
 /*
  * weir.h: may n units pass now?
  *
- *   policy    one limit, or several that must all agree, compiled from text: "100/s burst=20, 10k/h"
- *   state     what one user of a policy has spent: plain memory of yours, no pointers inside
- *   verdict   the answer: allowed or refused, what is left, when to come back
+ *   limiter   one thing to limit, shared by any number of threads
+ *   registry  limiters by name, with named configurations
+ *   queue     jobs that leave one by one, evenly (algo=leaky-bucket)
+ *   handle    a share of a limiter that one thread spends alone, without clock or lock
+ *   policy    the pure core at the end: limits and states without clock, threads or memory of their own
  *
  * Reading a limit: R/P burst=B lets at most B units pass at one instant and R per P in the long run;
  * in any stretch of time t never more than B + R*t/P. Without burst=, B is R.
  *
  * Every question has one shape: it returns true only when the units are yours. Refused, invalid,
  * NULL: all false, and nothing was taken. Pass a verdict to learn why and when, or NULL if the answer
- * is enough.
+ * is enough. Any thread may call anything except _free.
  *
- * Everything here is pure: no clock is read, no memory is taken except by _new and _from, nothing is
- * shared. Time is an argument in nanoseconds: of CLOCK_MONOTONIC or CLOCK_BOOTTIME in a program, of a
- * virtual clock in a test. It counts from 0 to WEIR_TIME_MAX (146 years; for limits above 1 unit a
- * nanosecond that much less) and is clamped to that. A clock that steps back mints nothing; most limits then
- * wait until it has caught up. A policy never changes and may be shared by any number of threads; a state
- * belongs to one thread at a time.
+ * Times are nanoseconds. Each call has a twin that ends in _at and takes the time instead of reading the
+ * clock (weir_now). Time counts from 0 to WEIR_TIME_MAX (146 years; for limits above 1 unit a nanosecond that
+ * much less) and is clamped to that. A clock that steps back mints nothing; most limits then wait until it
+ * has caught up.
+ *
+ * Coming from elsewhere? tryAcquire is weir_limiter_take, acquirePermission is weir_limiter_acquire,
+ * reservePermission is weir_limiter_reserve, setRate and changeLimitForPeriod are weir_limiter_set;
+ * libweir(3) has the whole table.
  */
 #ifndef WEIR_H
 #define WEIR_H
@@ -81,6 +85,282 @@ struct weir_error {
 };
 
 WEIR_API const char *weir_version(void);
+
+/* ---- clock ------------------------------------------------------------------------------------ */
+
+/* The clock every call without _at reads: nanoseconds since the machine started, suspend included. */
+WEIR_API int64_t weir_now(void);
+
+/* For tests of programs: the clock stands at `now_ns` until it is set again, and whoever waits for a time
+ * that has come goes on. Below 0: the real clock again. */
+WEIR_API void weir_clock_set(int64_t now_ns);
+
+/* ---- limiter: one thing to limit, any number of threads --------------------------------------- */
+
+struct weir_limiter;
+struct weir_spec;
+
+WEIR_API struct weir_limiter *weir_limiter_new(const char *limits, struct weir_error *err); /* or NULL */
+WEIR_API struct weir_limiter *weir_limiter_from(const struct weir_spec *specs, size_t count,
+                                                struct weir_error *err);
+/* Nobody may wait for it or use it any more; a build without NDEBUG stops the program if somebody waits, any
+ * other cancels the waits first. */
+WEIR_API void weir_limiter_free(struct weir_limiter *limiter);
+
+/* Live change: spent units stay spent, saved ones stay saved up to the new burst. Threads that wait may go
+ * earlier, never later than they were told. false: the text is wrong, and nothing has changed. */
+WEIR_API bool weir_limiter_set(struct weir_limiter *limiter, const char *limits, struct weir_error *err);
+WEIR_API bool weir_limiter_set_from(struct weir_limiter *limiter, const struct weir_spec *specs, size_t count,
+                                    struct weir_error *err);
+/* The limits as canonical text; as snprintf does. */
+WEIR_API size_t weir_limiter_text(struct weir_limiter *limiter, char *text, size_t size);
+
+/* Now or not at all. */
+WEIR_API bool weir_limiter_take(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict);
+/* Take without taking: the same answer, nothing changes. */
+WEIR_API bool weir_limiter_peek(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict);
+
+/* Waits for its turn, first come, first served. If that would take longer than `timeout_ns` (below 0: the
+ * timeout= of the limit; none: 0) it says no at once. With WEIR_FOREVER it also waits while the limit is
+ * `blocked`, until it is set to something else. Signals do not end it. */
+WEIR_API bool weir_limiter_acquire(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
+                                   struct weir_verdict *verdict);
+
+/* Ends waits from another thread, or from a signal handler. Starts as { 0 }; may be given to any number of
+ * waits; once set, all of them return false with WEIR_CANCELED, at once, until it is cleared. What was not
+ * due yet is handed back as weir_limiter_cancel does. */
+struct weir_stop {
+    uint32_t word;
+};
+WEIR_API void weir_stop_set(struct weir_stop *stop);
+WEIR_API void weir_stop_clear(struct weir_stop *stop);
+WEIR_API bool weir_limiter_acquire_unless(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
+                                          struct weir_stop *stop, struct weir_verdict *verdict);
+
+/* Units that are taken, may be due later, and may still be handed back. Keep it where it is: a copy could be
+ * handed back twice. To wait for it in an event loop, set a timer to due_ns (a time of weir_now). */
+struct weir_reservation {
+    int64_t n, wait_ns, due_ns;
+    int64_t before_ns, generation; /* private: the promise before it, and which can be recalled */
+    uint64_t ticket;               /* private: where the limit stood after it */
+};
+/* Promises n units within `timeout_ns` (as in acquire), or changes nothing. `reservation` may be NULL. */
+WEIR_API bool weir_limiter_reserve(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
+                                   struct weir_reservation *reservation, struct weir_verdict *verdict);
+/* Hands a reservation back before it is due. true: the promise is off, and what the law leaves comes back:
+ * all of it if nothing was promised behind it, else less, or nothing. false: too late, or already handed
+ * back, or made before a reset or a live change; the units count as used. */
+WEIR_API bool weir_limiter_cancel(struct weir_limiter *limiter, struct weir_reservation *reservation);
+
+/* Hands unused units back: at most what refilling has not already made up for, never above full, and not at
+ * all while a promise is outstanding. */
+WEIR_API void weir_limiter_give(struct weir_limiter *limiter, int64_t n);
+/* It has already happened: count it, even into debt. */
+WEIR_API void weir_limiter_charge(struct weir_limiter *limiter, int64_t n);
+/* Takes all that is there; gives how many units that were. */
+WEIR_API int64_t weir_limiter_drain(struct weir_limiter *limiter);
+/* As if never used. Promises made before stand, and come on top. */
+WEIR_API void weir_limiter_reset(struct weir_limiter *limiter);
+/* EngineBlock's restart (algo=hybrid): gives the nanoseconds behind schedule that were discarded. */
+WEIR_API int64_t weir_limiter_restart(struct weir_limiter *limiter);
+
+/* A look at a limiter. */
+struct weir_stat {
+    int64_t available;       /* units that would pass now */
+    int64_t waiting;         /* threads in acquire */
+    int64_t wait_ns;         /* until one unit would pass; WEIR_FOREVER: not before something changes */
+    int64_t behind_ns;       /* how far behind schedule the callers are (algo=hybrid) */
+    int64_t behind_total_ns; /* the same with all that restarts discarded, kept across changes */
+    int64_t handles;         /* open handles that have a share */
+    int64_t held;            /* units of the burst that are set aside for them */
+    int64_t reserved;        /* 0 */
+};
+WEIR_API void weir_limiter_stat(struct weir_limiter *limiter, struct weir_stat *stat);
+
+/* A call under a limiter: waits for n units, runs, and drains the limiter if the result says so. */
+struct weir_call {
+    int64_t (*run)(void *arg);
+    void *arg;
+    int64_t n;                                   /* units, unless `count` computes them; 0: 1 */
+    int64_t (*count)(void *arg);                 /* or NULL */
+    bool (*drain_on)(void *arg, int64_t result); /* or NULL */
+    int64_t timeout_ns;                          /* as in acquire; 0: now or not at all */
+    int64_t result;                              /* what run gave */
+};
+/* false: not run. */
+WEIR_API bool weir_limiter_call(struct weir_limiter *limiter, struct weir_call *call,
+                                struct weir_verdict *verdict);
+
+/* The twins. acquire_at asks as of `now_ns`, and then waits until weir_now has come to the due time. */
+WEIR_API bool weir_limiter_set_at(struct weir_limiter *limiter, int64_t now_ns, const char *limits,
+                                  struct weir_error *err);
+WEIR_API bool weir_limiter_take_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n,
+                                   struct weir_verdict *verdict);
+WEIR_API bool weir_limiter_peek_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n,
+                                   struct weir_verdict *verdict);
+WEIR_API bool weir_limiter_acquire_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n,
+                                      int64_t timeout_ns, struct weir_stop *stop,
+                                      struct weir_verdict *verdict);
+WEIR_API bool weir_limiter_reserve_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n,
+                                      int64_t timeout_ns, struct weir_reservation *reservation,
+                                      struct weir_verdict *verdict);
+WEIR_API bool weir_limiter_cancel_at(struct weir_limiter *limiter, int64_t now_ns,
+                                     struct weir_reservation *reservation);
+WEIR_API void weir_limiter_give_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n);
+WEIR_API void weir_limiter_charge_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n);
+WEIR_API int64_t weir_limiter_drain_at(struct weir_limiter *limiter, int64_t now_ns);
+WEIR_API void weir_limiter_reset_at(struct weir_limiter *limiter, int64_t now_ns);
+WEIR_API int64_t weir_limiter_restart_at(struct weir_limiter *limiter, int64_t now_ns);
+WEIR_API void weir_limiter_stat_at(struct weir_limiter *limiter, int64_t now_ns, struct weir_stat *stat);
+
+/* ---- events ----------------------------------------------------------------------------------- */
+
+enum weir_event_kind {
+    WEIR_EVENT_SUCCESS, /* n units taken, reserved or acquired */
+    WEIR_EVENT_FAILURE, /* n units refused, or their wait cancelled */
+    WEIR_EVENT_DRAINED, /* n units drained */
+    WEIR_EVENT_ADDED,   /* registry: a limiter */
+    WEIR_EVENT_REMOVED,
+    WEIR_EVENT_REPLACED
+};
+
+struct weir_event {
+    int32_t kind;   /* enum weir_event_kind */
+    int32_t reason; /* FAILURE: enum weir_reason */
+    int64_t n;
+    int64_t time_ns;
+    const char *name;             /* of the limiter in its registry; "" if it has none */
+    struct weir_limiter *limiter; /* valid while the listener runs */
+};
+/* Runs in the thread that caused the event, under no lock: it may call anything, the limiter itself, too;
+ * what it causes is told in turn, so it must know when to stop. */
+typedef void weir_listener(void *arg, const struct weir_event *event);
+
+/* false: out of memory, or it listens already. */
+WEIR_API bool weir_limiter_listen(struct weir_limiter *limiter, weir_listener *listener, void *arg);
+/* An event that is just being told may still arrive. false: it did not listen. */
+WEIR_API bool weir_limiter_unlisten(struct weir_limiter *limiter, weir_listener *listener, void *arg);
+
+/* ---- registry: limiters by name --------------------------------------------------------------- */
+
+#define WEIR_REGISTRY_MAX      1048576 /* limiters in one registry, and configurations */
+#define WEIR_REGISTRY_NAME_MAX 255     /* bytes of a name */
+#define WEIR_TAG_MAX           255     /* bytes of the key of a tag, and of its value */
+#define WEIR_TAGS_MAX          32      /* tags of a limiter, and of the registry itself */
+
+/* Limiters by name, made where they are first asked for. Names are any bytes but NUL, at least one. A limiter
+ * from here is counted by reference: the registry has one and you have one, which weir_limiter_free drops. So
+ * what is removed or replaced, or was in a registry that is freed, lives on for those who have it. A lookup
+ * takes a lock and costs more than a take: keep the limiter. For a limit on each of many users a registry is
+ * the wrong place: it forgets nobody. */
+struct weir_registry;
+
+/* `default_limits` is the configuration "default": what a limiter gets if nothing else is said. */
+WEIR_API struct weir_registry *weir_registry_new(const char *default_limits, struct weir_error *err);
+WEIR_API void weir_registry_free(struct weir_registry *registry);
+
+/* A configuration is limits under a name, for limiters made from now on; it takes the place of an older one
+ * of that name. "default" is reserved. */
+WEIR_API bool weir_registry_configure(struct weir_registry *registry, const char *name, const char *limits,
+                                      struct weir_error *err);
+WEIR_API bool weir_registry_configure_from(struct weir_registry *registry, const char *name,
+                                           const struct weir_spec *specs, size_t count,
+                                           struct weir_error *err);
+/* false: there is none of that name, or it is "default". Limiters made from it stay as they are. */
+WEIR_API bool weir_registry_unconfigure(struct weir_registry *registry, const char *name);
+/* Its limits as canonical text; as snprintf does. 0: there is none, or no text says it (WEIR_SHAPE_OWN). */
+WEIR_API size_t weir_registry_configuration(struct weir_registry *registry, const char *name, char *text,
+                                            size_t size);
+
+/* The limiter of that name, or a new one: from the configuration called `config` (NULL: "default"), or from
+ * `config` as limits if there is none. A limiter that exists is given as it is, whatever `config` says.
+ * Threads that ask for the same name at once get the same limiter. NULL: an error. */
+WEIR_API struct weir_limiter *weir_registry_limiter(struct weir_registry *registry, const char *name,
+                                                    const char *config, struct weir_error *err);
+/* NULL: there is none of that name. */
+WEIR_API struct weir_limiter *weir_registry_find(struct weir_registry *registry, const char *name);
+/* false: there is none of that name. */
+WEIR_API bool weir_registry_remove(struct weir_registry *registry, const char *name);
+/* A new limiter takes the place of one that exists, and begins anew; tags stay. To change a limit for those
+ * who use it, and to keep what was spent, call weir_limiter_set instead. */
+WEIR_API bool weir_registry_replace(struct weir_registry *registry, const char *name, const char *config,
+                                    struct weir_error *err);
+
+/* Shows the limiters that are there now, in the order of their names' bytes, under no lock: the callback may
+ * change the registry. Each is valid while it is shown; no reference to drop. false: the callback gave false,
+ * which ends it, or out of memory, and none was shown. */
+typedef bool weir_each_limiter(void *arg, const char *name, struct weir_limiter *limiter);
+WEIR_API bool weir_registry_each(struct weir_registry *registry, weir_each_limiter *each, void *arg);
+WEIR_API size_t weir_registry_count(struct weir_registry *registry);
+
+/* Tags: pairs of key and value, of a limiter, or with the name NULL of the registry, whose tags all its
+ * limiters inherit; of two with the same key the limiter's own counts. They belong to the name: gone when it
+ * is removed, kept when it is replaced. Setting one again changes it. */
+WEIR_API bool weir_registry_tag(struct weir_registry *registry, const char *name, const char *key,
+                                const char *value, struct weir_error *err);
+/* false: it has no such tag of its own. */
+WEIR_API bool weir_registry_untag(struct weir_registry *registry, const char *name, const char *key);
+/* As snprintf does. 0: no such tag. */
+WEIR_API size_t weir_registry_tag_value(struct weir_registry *registry, const char *name, const char *key,
+                                        char *value, size_t size);
+/* All that count, in the order of their keys, under no lock. false: the callback gave false, which ends it,
+ * or there is no such limiter. */
+typedef bool weir_each_tag(void *arg, const char *key, const char *value);
+WEIR_API bool weir_registry_tags(struct weir_registry *registry, const char *name, weir_each_tag *each,
+                                 void *arg);
+
+/* WEIR_EVENT_ADDED, _REMOVED and _REPLACED (with the new limiter); n is 0. To hear also what limiters decide,
+ * call weir_limiter_listen on ADDED and REPLACED: other threads may use the limiter already. Events of two
+ * threads may arrive in either order. weir_registry_free tells nothing. */
+WEIR_API bool weir_registry_listen(struct weir_registry *registry, weir_listener *listener, void *arg);
+WEIR_API bool weir_registry_unlisten(struct weir_registry *registry, weir_listener *listener, void *arg);
+
+/* ---- handle: a share of a limiter for one thread ---------------------------------------------- */
+
+/* Spends from a share of `chunk` units that it takes from the limiter at once, so that most takes read no
+ * clock and touch nothing shared. The law holds across all handles: the limiter's burst is lower by the chunk
+ * while the handle is open, and a refusal through one handle does not mean that nothing is left in another. A
+ * limit other than one token-bucket, or a burst that leaves no room, has no shares: then every take asks the
+ * limiter, and weir_handle_chunk is 0. Of one thread at a time; valid in a forked child. */
+struct weir_handle;
+WEIR_API struct weir_handle *weir_handle_new(struct weir_limiter *limiter, int64_t chunk,
+                                             struct weir_error *err);
+WEIR_API bool weir_handle_take(struct weir_handle *handle, int64_t n, struct weir_verdict *verdict);
+WEIR_API int64_t weir_handle_chunk(const struct weir_handle *handle);
+WEIR_API void weir_handle_free(struct weir_handle *handle); /* before its limiter */
+
+/* ---- queue: jobs that leave evenly ------------------------------------------------------------ */
+
+/* A FIFO of jobs under one algo=leaky-bucket limit: one unit leaves every period/count. A job is discarded
+ * with WEIR_FULL if more than queue= units would wait, or if it would wait, or has waited, longer than age=.
+ */
+struct weir_queue;
+
+/* verdict->allowed: its turn has come; else it was discarded, and verdict->reason says why. Runs under no
+ * lock. */
+typedef void weir_job(void *arg, const struct weir_verdict *verdict);
+
+enum weir_queue_by {
+    WEIR_QUEUE_THREAD,
+    WEIR_QUEUE_LOOP
+}; /* jobs run in a thread of its own, or in weir_queue_run */
+enum weir_queue_end {
+    WEIR_QUEUE_DRAIN,
+    WEIR_QUEUE_DROP
+}; /* at the end the rest leaves evenly, or is cancelled */
+
+WEIR_API struct weir_queue *weir_queue_new(const char *limit, enum weir_queue_by by, struct weir_error *err);
+/* false: discarded at once, the job is not called. */
+WEIR_API bool weir_queue_put(struct weir_queue *queue, int64_t n, weir_job *job, void *arg,
+                             struct weir_verdict *verdict);
+/* Runs what is due; gives the time of the next job, WEIR_FOREVER if there is none. */
+WEIR_API int64_t weir_queue_run(struct weir_queue *queue);
+WEIR_API int64_t weir_queue_length(struct weir_queue *queue); /* units that wait */
+WEIR_API void weir_queue_free(struct weir_queue *queue, enum weir_queue_end end);
+
+WEIR_API bool weir_queue_put_at(struct weir_queue *queue, int64_t now_ns, int64_t n, weir_job *job, void *arg,
+                                struct weir_verdict *verdict);
+WEIR_API int64_t weir_queue_run_at(struct weir_queue *queue, int64_t now_ns);
 
 /* ---- spec: a limit as a person writes it ------------------------------------------------------ */
 
@@ -149,6 +429,10 @@ WEIR_API size_t weir_spec_format(const struct weir_spec *specs, size_t count, ch
 
 /* ---- policy: limits made ready for arithmetic ------------------------------------------------- */
 
+/* From here on everything is pure: no clock is read, no memory is taken except by _new and _from, nothing is
+ * shared. A policy never changes and may be shared by any number of threads; a state is plain memory of
+ * yours, without pointers inside, and belongs to one thread at a time. */
+
 struct weir_policy; /* immutable; any thread */
 
 WEIR_API struct weir_policy *weir_policy_new(const char *limits, struct weir_error *err); /* or NULL */
@@ -175,14 +459,6 @@ WEIR_API bool weir_state_take(const struct weir_policy *policy, void *state, int
 WEIR_API bool weir_state_peek(const struct weir_policy *policy, const void *state, int64_t now_ns, int64_t n,
                               struct weir_verdict *verdict);
 
-/* Units that are taken, may be due later, and may still be handed back. There is one for each limit of the
- * policy; keep them where they are, a copy could be handed back twice. */
-struct weir_reservation {
-    int64_t n, wait_ns, due_ns;
-    int64_t before_ns, generation; /* private: the promise before it, and which can be recalled */
-    uint64_t ticket;               /* private: where the limit stood after it */
-};
-
 /* Promises n units within `timeout_ns`, or changes nothing; below 0 the shortest timeout= of the limits
  * counts (none: 0). `reservations` has an element for each limit of the policy (weir_policy_count), or is
  * NULL if the units will not be handed back; all have the same due time. In the verdict, retry_after_ns
@@ -202,7 +478,8 @@ WEIR_API bool weir_state_cancel(const struct weir_policy *policy, void *state, i
 WEIR_API void weir_state_give(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n);
 /* It has already happened: count it, even into debt. */
 WEIR_API void weir_state_charge(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n);
-/* Takes all that is there; gives how many units that were (the least of the limits). Forgives no debt. */
+/* Takes all that is there (nothing, while a promise is outstanding); gives how many units that were (the
+ * least of the limits). Forgives no debt. */
 WEIR_API int64_t weir_state_drain(const struct weir_policy *policy, void *state, int64_t now_ns);
 /* As if never used. Promises made before stand, and come on top. */
 WEIR_API void weir_state_reset(const struct weir_policy *policy, void *state, int64_t now_ns);

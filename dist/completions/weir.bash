@@ -21,7 +21,7 @@ _weir()
         case ${COMP_WORDS[1]} in
         spec) words="--chart --plot --json --help" ;;
         sim) words="--arrivals --timeout --until --summary --json --help" ;;
-        bench) words="core --time --json --help" ;;
+        bench) words="core limiter wait --time --json --help" ;;
         help) words="spec sim bench" ;;
         esac
     fi

@@ -11,37 +11,60 @@
 #include "weir.h"
 
 static const char help[] =
-    "usage: weir bench core [--json] [--time TIME]\n"
-    "Measures speed on this machine, beside a baseline measured in the same run.\n"
+    "usage: weir bench WHAT [--json] [--time TIME]\n"
+    "Measures on this machine, beside baselines measured in the same run.\n"
     "\n"
     "  core           a pure decision of each algorithm, beside an empty call and one CAS\n"
+    "  limiter        a decision of a limiter that 1 to 64 threads share, beside bare\n"
+    "                 exchanges and buckets behind a mutex\n"
+    "  wait           how late threads go on that wait for their turn, beside\n"
+    "                 clock_nanosleep, and how exactly they keep the rate\n"
     "\n"
-    "      --time TIME    how long each figure is measured, 1ms to 1m (200ms)\n"
+    "      --time TIME    how long each figure is measured (200ms), or one step of wait,\n"
+    "                     which takes 34 of them (1s); 1ms to 1m\n"
     "      --json         one JSON document on standard output\n"
     "  -h, --help\n"
     "\n"
-    "Example\n"
-    "  weir bench core --time 1s\n";
+    "Examples\n"
+    "  weir bench core --time 1s\n"
+    "  weir bench limiter --json | jq .goals\n";
 
-static bool check_operands(char **argv, int count)
+static const struct bench {
+    const char *name;
+    int (*run)(const struct bench_options *options);
+    int64_t time_ns;
+} benches[] = {
+    {"core", bench_core, 200 * WEIR_MS},
+    {"limiter", bench_limiter, 150 * WEIR_MS},
+    {"wait", bench_wait, WEIR_SEC},
+};
+#define BENCHES (sizeof benches / sizeof benches[0])
+
+static const struct bench *find_bench(char **argv, int count)
 {
     if (count == 0) {
         fputs("weir bench: measure what? For example: weir bench core\n", stderr);
-        return false;
+        return NULL;
     }
-    bool known = strcmp(argv[1], "core") == 0;
-    if (known && count == 1)
-        return true;
-    args_complain("bench", "unknown word", argv[known ? 2 : 1]);
-    fputs("; write: weir bench core\n", stderr);
-    return false;
+    for (size_t i = 0; i < BENCHES; i++) {
+        if (strcmp(argv[1], benches[i].name) != 0)
+            continue;
+        if (count == 1)
+            return &benches[i];
+        args_complain("bench", "unknown word", argv[2]);
+        fprintf(stderr, "; write: weir bench %s\n", benches[i].name);
+        return NULL;
+    }
+    args_complain("bench", "unknown word", argv[1]);
+    fputs("; write core, limiter or wait\n", stderr);
+    return NULL;
 }
 
 int cmd_bench(int argc, char **argv)
 {
     bool json = false, wants_help = false;
     const char *time = NULL;
-    int64_t time_ns = 200 * WEIR_MS;
+    int64_t time_ns;
     const struct args_option options[] = {
         {.name = "json", .flag = &json},
         {.name = "time", .value = &time},
@@ -54,12 +77,15 @@ int cmd_bench(int argc, char **argv)
         return fputs(help, stdout), EXIT_OK;
     if (time && !args_time("bench", "time", time, &time_ns))
         return EXIT_ERROR;
-    if (!check_operands(argv, operands))
+    const struct bench *bench = find_bench(argv, operands);
+    if (!bench)
         return EXIT_ERROR;
+    if (!time)
+        time_ns = bench->time_ns;
     if (time_ns < WEIR_MS || time_ns > 60 * WEIR_SEC) {
         args_complain("bench", "--time takes 1ms to 1m, not", time);
         fputc('\n', stderr);
         return EXIT_ERROR;
     }
-    return bench_core(&(struct bench_options){json, (double)time_ns * 1e-9});
+    return bench->run(&(struct bench_options){json, (double)time_ns * 1e-9});
 }

@@ -48,6 +48,8 @@ static void set_warmup(struct limit *limit)
     limit->u.warmup.slope =
         (limit->u.warmup.edge - unit) / (limit->u.warmup.most - limit->u.warmup.threshold);
     limit->u.warmup.cool = below ? unit : period / limit->u.warmup.most;
+    limit->u.warmup.cooling = 1 / limit->u.warmup.cool;
+    limit->u.warmup.dearest = below ? unit : limit->u.warmup.edge;
 }
 
 static void set_hybrid(struct limit *limit)

@@ -29,7 +29,8 @@ struct limit {
         struct {
             double unit;                         /* ticks of a fresh unit */
             double threshold, most, edge, slope; /* curve: see warmup.c */
-            double cool;                         /* idle ticks that store one unit */
+            double cool, cooling;                /* idle ticks that store one unit; units an idle tick stores */
+            double dearest;                      /* most ticks of a unit */
         } warmup;
     } u;
 };
@@ -86,7 +87,7 @@ bool weir_limit_init(struct limit *limit, const struct weir_spec *spec, struct s
 struct weir_policy {
     size_t count, words; /* limits; 64-bit words of a state */
     int64_t timeout_ns;  /* the shortest timeout= of the limits; 0 if none has one */
-    struct limit limits[];
+    struct limit *limits;
 };
 
 #endif

@@ -15,10 +15,12 @@ _Static_assert(WEIR_LIMITS_MAX == 16, "the message below says so");
 static struct weir_policy *policy_alloc(size_t count, struct weir_error *err)
 {
     struct weir_policy *policy = calloc(1, sizeof *policy + count * sizeof policy->limits[0]);
-    if (policy)
-        policy->words = STATE_HEADER;
-    else
+    if (!policy) {
         weir_error_set(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    policy->words = STATE_HEADER;
+    policy->limits = (struct limit *)(policy + 1);
     return policy;
 }
 

@@ -215,9 +215,24 @@ bool weir_state_reserve(const struct weir_policy *policy, void *state, int64_t n
     return answer.reason == WEIR_OK;
 }
 
+/* One limit, no promise outstanding, nothing to be told or counted: the same decision without the ceremony. */
+static bool take_alone(const struct limit *limit, int64_t *words, int64_t now, int64_t n)
+{
+    if (limit->algorithm->due(limit, words, now, n) > now)
+        return false;
+    (void)limit->algorithm->enter(limit, words, now, n);
+    return true;
+}
+
 bool weir_state_take(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n,
                      struct weir_verdict *verdict)
 {
+    int64_t *words = state;
+    if (policy && state && !verdict && n > 0 && policy->count == 1 && words[STATE_PROMISED] == 0) {
+        const struct limit *limit = &policy->limits[0];
+        if (!limit->algorithm->open && limit->spec.refused == WEIR_REFUSED_IGNORE)
+            return take_alone(limit, words + limit->offset, clamp_time(now_ns), n);
+    }
     return weir_state_reserve(policy, state, now_ns, n, 0, NULL, verdict);
 }
 
@@ -283,10 +298,11 @@ int64_t weir_state_drain(const struct weir_policy *policy, void *state, int64_t 
     int64_t *words = state, now = clamp_time(now_ns), drained = INT64_MAX;
     if (!policy || !state)
         return 0;
-    int64_t time = settle(words, now);
+    if (settle(words, now) > now)
+        return 0;
     for_each_limit(limit, policy) {
         int64_t before = remaining_of(limit, words, now);
-        limit->algorithm->drain(limit, words + limit->offset, time);
+        limit->algorithm->drain(limit, words + limit->offset, now);
         if (remaining_of(limit, words, now) < before) /* unlimited has as much as before */
             drained = min64(drained, before);
     }

@@ -52,7 +52,7 @@ static void save(int64_t *state, struct store store)
 static struct store store_at(const struct limit *limit, struct store store, int64_t v)
 {
     if (v > store.next) {
-        double saved = store.saved + (double)(v - store.next) / limit->u.warmup.cool;
+        double saved = store.saved + (double)(v - store.next) * limit->u.warmup.cooling;
         store.saved = saved < limit->u.warmup.most ? saved : limit->u.warmup.most;
         store.next = v;
     }
@@ -61,14 +61,11 @@ static struct store store_at(const struct limit *limit, struct store store, int6
 
 static double curve(const struct limit *limit, double saved, double n)
 {
-    double unit = limit->u.warmup.unit, slope = limit->u.warmup.slope, cost = 0;
-    double above = saved - limit->u.warmup.threshold;
-    if (above > 0) {
-        double steep = above < n ? above : n;
-        cost = steep * ((unit + above * slope) + (unit + (above - steep) * slope)) / 2;
-        n -= steep;
-    }
-    return cost + unit * n;
+    double unit = limit->u.warmup.unit, above = saved - limit->u.warmup.threshold;
+    if (above <= 0)
+        return unit * n;
+    double steep = above < n ? above : n, middle = above - steep / 2;
+    return steep * (unit + middle * limit->u.warmup.slope) + unit * (n - steep);
 }
 
 /* Ticks that `n` of `saved` units cost. */
@@ -102,9 +99,7 @@ static void init(const struct limit *limit, int64_t *state, int64_t now)
 
 static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
 {
-    double dearest =
-        limit->u.warmup.edge > limit->u.warmup.unit ? limit->u.warmup.edge : limit->u.warmup.unit;
-    if ((double)n * dearest > (double)TICKS_SPAN_MAX)
+    if ((double)n * limit->u.warmup.dearest > (double)TICKS_SPAN_MAX)
         return WEIR_FOREVER;
     return state[NEXT] <= ticks_at(&limit->ticks, now) ? now : ticks_time(&limit->ticks, state[NEXT]);
 }

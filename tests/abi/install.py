@@ -1,24 +1,59 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The installed library as its users meet it: by pkg-config and as a CMake package, shared and static.
+"""The installed library as its users meet it: C and C++, by pkg-config and as a CMake package, shared and
+static; once as part of everything, once built alone with WEIR_LIBRARY_ONLY.
 
 usage: install.py      with WEIR_BUILD naming the build folder
 """
 
 import os
 import pathlib
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
 
-EXAMPLE = pathlib.Path(__file__).resolve().parent.parent.parent / "examples" / "01-first-limit.c"
+import abi
+
+ROOT = abi.ROOT
+EXAMPLE = ROOT / "examples" / "01-first-limit.c"
+CPP = """#include <iostream>
+#include <memory>
+#include <vector>
+#include <weir.h>
+
+int main()
+{
+    weir_error err{};
+    std::unique_ptr<weir_policy, decltype(&weir_policy_free)> policy{weir_policy_new("10/s burst=3", &err),
+                                                                     weir_policy_free};
+    if (!policy)
+        return std::cerr << err.text << '\\n', 1;
+    std::vector<int64_t> state(weir_policy_state_size(policy.get()) / sizeof(int64_t));
+    weir_state_init(policy.get(), state.data(), 0);
+    weir_verdict verdict{};
+    while (weir_state_take(policy.get(), state.data(), WEIR_SEC, 1, &verdict))
+        std::cout << verdict.remaining << " left\\n";
+    std::cout << "again in " << verdict.retry_after_ns / WEIR_MS << " ms\\n";
+}
+"""
+CPP_PRINTS = "2 left\n1 left\n0 left\nagain in 100 ms\n"
+CPP_FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror")
 PROJECT = f"""
 cmake_minimum_required(VERSION 3.25)
-project(user LANGUAGES C)
+project(user LANGUAGES C CXX)
+find_package(weir 999 QUIET)
+if(weir_FOUND)
+    message(FATAL_ERROR "weir 999 is not installed, but was found")
+endif()
 find_package(weir 0.1 REQUIRED)
+set(CMAKE_CXX_STANDARD 17)
 foreach(library weir weir-static)
-    add_executable(with-${{library}} "{EXAMPLE}")
-    target_link_libraries(with-${{library}} PRIVATE weir::${{library}})
+    add_executable(c-with-${{library}} "{EXAMPLE}")
+    add_executable(cpp-with-${{library}} program.cpp)
+    target_link_libraries(c-with-${{library}} PRIVATE weir::${{library}})
+    target_link_libraries(cpp-with-${{library}} PRIVATE weir::${{library}})
 endforeach()
 """
 
@@ -30,29 +65,115 @@ def run(*command, **more):
     return done.stdout
 
 
+def expect(right, message):
+    if not right:
+        sys.exit(message)
+
+
+def dynamic(file, what):
+    """NEEDED or SONAME of a program or library."""
+    return re.findall(rf"\({what}\).*\[(.*)\]", run("readelf", "-d", file))
+
+
+def is_libc(name):
+    return name.startswith(("libc.so", "ld-linux"))
+
+
+def version():
+    return re.search(r'WEIR_VERSION +"([\d.]+)"', abi.HEADER.read_text()).group(1)
+
+
+# ---- the files -------------------------------------------------------------------------------------
+
+
+def check_library(folder):
+    """Name, version, what it shows and what it needs."""
+    soname = f"libweir.so.{version().rpartition('.')[0]}"
+    real = f"libweir.so.{version()}"
+    expect(dynamic(folder / "libweir.so", "SONAME") == [soname], f"the SONAME is not {soname}")
+    for link in ("libweir.so", soname):
+        expect((folder / link).resolve().name == real, f"{link} is no link to {real}")
+    foreign = [name for name in dynamic(folder / real, "NEEDED") if not is_libc(name)]
+    expect(not foreign, f"libweir.so needs {foreign}; libc has to be enough")
+
+    want = (abi.HERE / "symbols.txt").read_text().split()
+    faults = abi.compare("libweir.so", abi.exported(folder / real), want)
+    faults += abi.compare("libweir.a", set(want) & set(abi.external(folder / "libweir.a")), want)
+    expect(not faults, "\n".join(faults))
+
+
+def check_files(prefix, whole):
+    """The command and what belongs to it come with the whole, and only with it."""
+    for name in ("bin/weir", "share/man/man1/weir.1", "share/man/man1/weir-spec.1",
+                 "share/bash-completion/completions/weir"):
+        expect((prefix / name).exists() == whole, f"{name} was {'not ' if whole else ''}installed")
+    expect((prefix / "include" / "weir.h").read_text() == abi.HEADER.read_text(), "weir.h is another one")
+
+
+# ---- programs --------------------------------------------------------------------------------------
+
+
+def build_by_pkg_config(here, libraries):
+    """The same two programs, shared and static; gives their paths."""
+    env = {**os.environ, "PKG_CONFIG_PATH": str(libraries / "pkgconfig")}
+
+    def ask(*options):
+        return shlex.split(run("pkg-config", *options, "weir", env=env))
+
+    expect(ask("--modversion") == [version()], f"pkg-config names another version than {version()}")
+    shared = [*ask("--cflags", "--libs"), f"-Wl,-rpath,{libraries}"]
+    static = [*ask("--static", "--cflags", "--libs"), "-static"]
+    for name, flags in (("shared", shared), ("static", static)):
+        run("cc", EXAMPLE, "-o", here / f"c-{name}", *flags)
+        run("c++", *CPP_FLAGS, here / "program.cpp", "-o", here / f"cpp-{name}", *flags)
+    return [here / f"{language}-{kind}" for language in ("c", "cpp") for kind in ("shared", "static")]
+
+
+def build_by_cmake(here, prefix):
+    build = here / "build"
+    (here / "CMakeLists.txt").write_text(PROJECT)
+    run("cmake", "-G", "Ninja", "-S", here, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", build, "-j", "2")
+    return [build / f"{language}-with-weir{kind}" for language in ("c", "cpp") for kind in ("", "-static")]
+
+
+def check_programs(programs):
+    for program in programs:
+        want = CPP_PRINTS if program.name.startswith("cpp-") else EXAMPLE.with_suffix(".out").read_text()
+        got = run(program)
+        expect(got == want, f"{program.name} prints\n{got}and not\n{want}")
+        shared = [name for name in dynamic(program, "NEEDED") if name.startswith("libweir")]
+        is_static = "static" in program.name
+        expect(is_static == (not shared), f"{program.name} needs {shared or 'no libweir.so'}")
+
+
+def check_install(here, build, whole):
+    """Installs a build into a folder whose name has a blank, and uses it from there."""
+    here.mkdir()
+    prefix = here / "the prefix"
+    run("cmake", "--install", build, "--prefix", prefix)
+    libraries = next(prefix.rglob("weir.pc")).parent.parent
+    check_files(prefix, whole)
+    check_library(libraries)
+    (here / "program.cpp").write_text(CPP)
+    check_programs(build_by_pkg_config(here, libraries) + build_by_cmake(here, prefix))
+
+
+def build_library_only(build):
+    """On a machine with a C compiler and CMake, but without Python and C++."""
+    run("cmake", "-G", "Ninja", "-S", ROOT, "-B", build, "-DWEIR_LIBRARY_ONLY=ON", "-DWEIR_WERROR=ON",
+        "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON",
+        "-DCMAKE_CXX_COMPILER=/nowhere/c++")
+    run("cmake", "--build", build, "-j", "2")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         here = pathlib.Path(folder)
-        prefix = here / "prefix"
-        run("cmake", "--install", os.environ["WEIR_BUILD"], "--prefix", prefix)
-
-        where = next(prefix.rglob("weir.pc")).parent
-        flags = run("pkg-config", "--cflags", "--libs", "weir", env={**os.environ, "PKG_CONFIG_PATH": str(where)})
-        run("cc", EXAMPLE, "-o", here / "by-pkg-config", *flags.split(), f"-Wl,-rpath,{where.parent}")
-
-        (here / "CMakeLists.txt").write_text(PROJECT)
-        run("cmake", "-G", "Ninja", "-S", here, "-B", here / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
-        run("cmake", "--build", here / "build")
-
-        want = EXAMPLE.with_suffix(".out").read_text()
-        for program in ("by-pkg-config", "build/with-weir", "build/with-weir-static"):
-            if run(here / program) != want:
-                sys.exit(f"{program} does not print what {EXAMPLE.name} should")
-        for name in ("bin/weir", "share/man/man1/weir.1", "share/man/man1/weir-spec.1",
-                     "share/bash-completion/completions/weir"):
-            if not (prefix / name).exists():
-                sys.exit(f"{name} was not installed")
-    print("pkg-config, CMake package, shared, static")
+        check_install(here / "whole", os.environ["WEIR_BUILD"], whole=True)
+        build_library_only(here / "build")
+        check_install(here / "library", here / "build", whole=False)
+    print("whole and library only: pkg-config, CMake package, shared, static, C and C++")
     return 0
 
 

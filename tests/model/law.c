@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SCALE 32 /* fraction bits of a unit; what does not fit rounds in favour of the law */
-#define ONE   ((weir_i128)1 << SCALE)
+#define SCALE LAW_SCALE /* fraction bits of a unit; what does not fit rounds in favour of the law */
+#define ONE   LAW_ONE
 
 /* ---- the log ---- */
 
@@ -174,7 +174,7 @@ static bool broken(struct law_fault *fault, const struct seen *event, const char
 /* ---- buckets: one linear pass covers all intervals ---- */
 
 /* R * span / W in 1/ONE of a unit, rounded up. */
-static weir_i128 earned(const struct limit *limit, int64_t span)
+weir_i128 law_earned(const struct limit *limit, int64_t span)
 {
     weir_i128 product = (weir_i128)limit->spec.count * span, period = limit->spec.period_ns;
     weir_i128 units = (model_min(product / period, INT64_MAX / 2) << SCALE) +
@@ -196,7 +196,7 @@ static weir_i128 warmup_store(const struct weir_spec *spec)
     return (weir_i128)((long double)ONE * (units * (cold - 1) / (cold + 1) * (1 + 0x1p-40L)));
 }
 
-static weir_i128 capacity(const struct limit *limit)
+weir_i128 law_capacity(const struct limit *limit)
 {
     const struct weir_spec *spec = &limit->spec;
     switch ((enum weir_algo)spec->algo) {
@@ -205,7 +205,7 @@ static weir_i128 capacity(const struct limit *limit)
     case WEIR_INTERVAL:
         return ONE;
     case WEIR_SMOOTH:
-        return spec->burst ? spec->burst * ONE : earned(limit, WEIR_SEC);
+        return spec->burst ? spec->burst * ONE : law_earned(limit, WEIR_SEC);
     case WEIR_WARMUP:
         return warmup_store(spec);
     case WEIR_HYBRID:
@@ -216,7 +216,7 @@ static weir_i128 capacity(const struct limit *limit)
 }
 
 /* Is the last take of an interval paid for after it? */
-static bool pays_later(const struct limit *limit)
+bool law_pays_later(const struct limit *limit)
 {
     return limit->spec.algo == WEIR_LEAKY_BUCKET || limit->spec.algo == WEIR_SMOOTH ||
            limit->spec.algo == WEIR_WARMUP;
@@ -263,7 +263,7 @@ static weir_i128 integrate(const struct chain *c, int64_t from, int64_t to)
         weir_i128 most = 0;
         for (size_t i = c->first; i <= c->last; i++)
             if (counts_at(c, i, from))
-                most = model_max(most, earned(limit_of(c->log, i, c->limit), edge - from));
+                most = model_max(most, law_earned(limit_of(c->log, i, c->limit), edge - from));
         sum += most;
         from = edge;
     }
@@ -276,8 +276,8 @@ static weir_i128 chain_capacity(const struct chain *c)
     weir_i128 most = 0, grace = 0;
     for (size_t i = c->first; i <= c->last; i++) {
         const struct limit *limit = limit_of(c->log, i, c->limit);
-        most = model_max(most, capacity(limit));
-        grace += earned(limit, 1);
+        most = model_max(most, law_capacity(limit));
+        grace += law_earned(limit, 1);
     }
     return most + grace;
 }
@@ -310,11 +310,11 @@ static bool bucket_holds(const struct chain *c, const struct view *view, struct 
             continue;
         }
         spent += event->n * ONE;
-        if (!pays_later(limit))
+        if (!law_pays_later(limit))
             level -= event->n * ONE;
         if (level + rounding(c, spent) < 0)
             return broken(fault, event, "admitted - given back <= burst + rate * time");
-        if (pays_later(limit))
+        if (law_pays_later(limit))
             level -= event->n * ONE;
     }
     return true;

@@ -68,12 +68,18 @@ static int64_t as_of(const struct model_policy *model, int64_t now)
 }
 
 /* What changes a state after the latest promise has come true ends an age: no promise of it comes back. */
-static int64_t settle(struct model_policy *model, int64_t now)
+static void end_age(struct model_policy *model, int64_t now)
 {
     if (model->promised > 0 && model->promised <= now) {
         model->promised = 0;
         model->age++;
     }
+}
+
+static int64_t settle(struct model_policy *model, int64_t now)
+{
+    if (model->form != MODEL_WORD)
+        end_age(model, now);
     return as_of(model, now);
 }
 
@@ -102,12 +108,32 @@ static void model_stop(struct model *model)
         free(model->u.log.times);
 }
 
-void model_init(struct model_policy *model, const struct weir_policy *policy, int64_t now)
+static void init(struct model_policy *model, const struct weir_policy *policy, int64_t now)
 {
     model->count = policy->count;
     model->promised = model->age = 0;
     for (size_t i = 0; i < policy->count; i++)
         model_start(&model->limits[i], &policy->limits[i], clamp_time(now));
+}
+
+void model_init(struct model_policy *model, const struct weir_policy *policy, int64_t now)
+{
+    model->form = MODEL_STATE;
+    init(model, policy, now);
+}
+
+static enum model_form form_of(const struct weir_policy *policy)
+{
+    int32_t algo = policy->limits[0].spec.algo;
+    bool word = algo == WEIR_TOKEN_BUCKET || algo == WEIR_INTERVAL || algo == WEIR_LEAKY_BUCKET ||
+                algo == WEIR_SMOOTH || algo == WEIR_UNLIMITED || algo == WEIR_BLOCKED;
+    return word && policy->count == 1 ? MODEL_WORD : MODEL_WIDE;
+}
+
+void model_init_limiter(struct model_policy *model, const struct weir_policy *policy, int64_t now)
+{
+    model->form = form_of(policy);
+    init(model, policy, now);
 }
 
 void model_free(struct model_policy *model)
@@ -190,7 +216,8 @@ static void describe(const struct model_policy *model, int64_t now, struct weir_
 static void enter(struct model_policy *model, int64_t now, int64_t n, int64_t due,
                   struct model_promise *promises)
 {
-    (void)settle(model, now);
+    if (model->form != MODEL_WORD || due > now)
+        end_age(model, now);
     int64_t before = model->promised;
     for (size_t i = 0; i < model->count; i++) {
         struct model *limit = &model->limits[i];
@@ -241,6 +268,14 @@ bool model_reserve(struct model_policy *model, int64_t now, int64_t n, int64_t t
     return allowed;
 }
 
+/* What a limiter of several limits knows of its marks: nothing, and of a log that all may have been full. */
+static void forget_marks(const struct model_policy *model, struct model_promise *promises)
+{
+    for (size_t i = 0; i < model->count; i++)
+        promises[i].mark =
+            model->limits[i].machine == &model_sliding_log ? promises[i].n : (weir_i128)INT64_MIN;
+}
+
 bool model_cancel(struct model_policy *model, int64_t now, struct model_promise *promises)
 {
     int64_t due = promises[0].due, before = promises[0].before;
@@ -248,6 +283,8 @@ bool model_cancel(struct model_policy *model, int64_t now, struct model_promise 
     if (promises[0].n < 1 || promises[0].wait < 1 || clamp_time(now) >= due || due > model->promised ||
         promises[0].age != model->age)
         return false;
+    if (model->form == MODEL_WIDE && model->count > 1)
+        forget_marks(model, promises);
     for (size_t i = 0; i < model->count; i++) {
         bool last = model->limits[i].machine->cancel(&model->limits[i], &promises[i], model->promised);
         undone = undone && last;
@@ -256,6 +293,42 @@ bool model_cancel(struct model_policy *model, int64_t now, struct model_promise 
     if (undone)
         model->promised = before;
     return true;
+}
+
+/* Models are large, and mostly unused. */
+static void model_copy(struct model *to, const struct model *from)
+{
+    size_t size = sizeof *from;
+    if (from->machine == &model_token_bucket)
+        size = offsetof(struct model, u.bucket.events) +
+               from->u.bucket.count * sizeof from->u.bucket.events[0];
+    memcpy(to, from, size);
+    if (from->machine == &model_token_bucket)
+        to->u.bucket.count = from->u.bucket.count;
+    if (from->machine != &model_sliding_log)
+        return;
+    size_t count = (size_t)from->limit->spec.count;
+    to->u.log.times = calloc(count, sizeof *to->u.log.times);
+    if (!to->u.log.times)
+        abort();
+    memcpy(to->u.log.times, from->u.log.times, count * sizeof *to->u.log.times);
+}
+
+void model_keep(const struct model_policy *model, struct model_policy *copy)
+{
+    copy->form = model->form;
+    copy->count = model->count;
+    copy->promised = model->promised;
+    copy->age = model->age;
+    for (size_t i = 0; i < model->count; i++)
+        model_copy(&copy->limits[i], &model->limits[i]);
+}
+
+void model_restore(struct model_policy *model, struct model_policy *copy)
+{
+    model_free(model);
+    model_keep(copy, model);
+    model_free(copy);
 }
 
 /* ---- the other verbs ---- */
@@ -277,11 +350,14 @@ void model_charge(struct model_policy *model, int64_t now, int64_t n)
 
 int64_t model_drain(struct model_policy *model, int64_t now)
 {
-    int64_t least = INT64_MAX, time = settle(model, clamp_time(now));
+    int64_t least = INT64_MAX;
+    now = clamp_time(now);
+    if (settle(model, now) > now)
+        return 0;
     for (size_t i = 0; i < model->count; i++) {
-        int64_t remaining = remaining_of(model, i, clamp_time(now));
-        model->limits[i].machine->drain(&model->limits[i], time);
-        if (remaining < least && remaining_of(model, i, clamp_time(now)) < remaining)
+        int64_t remaining = remaining_of(model, i, now);
+        model->limits[i].machine->drain(&model->limits[i], now);
+        if (remaining < least && remaining_of(model, i, now) < remaining)
             least = remaining;
     }
     return least == INT64_MAX ? 0 : least;
@@ -291,7 +367,7 @@ void model_reset(struct model_policy *model, const struct weir_policy *policy, i
 {
     int64_t age = model->age + 1;
     model_free(model);
-    model_init(model, policy, now);
+    init(model, policy, now);
     model->age = age;
 }
 
@@ -369,4 +445,6 @@ void model_change(struct model_policy *model, const struct weir_policy *next, in
             model->promised = left;
     }
     model->count = next->count;
+    if (model->form != MODEL_STATE)
+        model->form = form_of(next);
 }

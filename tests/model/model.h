@@ -123,7 +123,16 @@ bool model_warmup_adopt(struct model *model, const int64_t *words);
 
 #define MODEL_LIMITS 4
 
+/*
+ * A limiter differs from a state in what becomes of promises.
+ *   One limit of one word: that a promise has come true is noted only when the next one is made.
+ *   All others: the last promise, if nothing has happened since, is undone exactly (model_keep, model_restore).
+ *   Of several limits it keeps no tickets: any other promise returns nothing that only a ticket could tell.
+ */
+enum model_form { MODEL_STATE, MODEL_WORD, MODEL_WIDE };
+
 struct model_policy {
+    enum model_form form;
     size_t count;
     int64_t promised; /* the time of the latest promise that is outstanding */
     int64_t age;      /* promises of an earlier one cannot be taken back any more */
@@ -131,6 +140,8 @@ struct model_policy {
 };
 
 void model_init(struct model_policy *model, const struct weir_policy *policy, int64_t now);
+/* The same for a limiter. */
+void model_init_limiter(struct model_policy *model, const struct weir_policy *policy, int64_t now);
 void model_reset(struct model_policy *model, const struct weir_policy *policy, int64_t now);
 void model_free(struct model_policy *model);
 
@@ -138,6 +149,9 @@ void model_free(struct model_policy *model);
 bool model_reserve(struct model_policy *model, int64_t now, int64_t n, int64_t timeout, bool peek,
                    struct model_promise *promises, struct weir_verdict *verdict);
 bool model_cancel(struct model_policy *model, int64_t now, struct model_promise *promises);
+/* Fills `copy`, which model_restore puts back and frees, or model_free frees. */
+void model_keep(const struct model_policy *model, struct model_policy *copy);
+void model_restore(struct model_policy *model, struct model_policy *copy);
 void model_give(struct model_policy *model, int64_t now, int64_t n);
 void model_charge(struct model_policy *model, int64_t now, int64_t n);
 int64_t model_drain(struct model_policy *model, int64_t now);

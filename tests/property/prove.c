@@ -43,7 +43,8 @@ bool run_prove(const struct prove *prove)
             algos[i] = prove->algos[i];
         if (prove->roll)
             prove->roll(&dice, algos, &count);
-        scenario_build(scenario, algos, count, &dice);
+        scenario->subject = prove->subject ? prove->subject : &subject_state;
+        scenario_build(scenario, algos, count, prove->strangers, &dice);
         good = run_random(run, scenario, &dice);
         decisions += run->decisions;
         run_end(run);

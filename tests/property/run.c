@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/state.h"
+#include "limiter/limiter.h"
 
 /* ---- faults ---- */
 
@@ -109,12 +110,53 @@ static bool adopt(struct run *run)
     return true;
 }
 
+/* ---- the exact undo of a limiter ---- */
+
+static void undo_drop(struct run *run)
+{
+    if (run->undo.kept)
+        model_free(&run->undo.model);
+    run->undo.kept = false;
+}
+
+/* Called before the model makes the promise. */
+static void undo_keep(struct run *run)
+{
+    undo_drop(run);
+    if (run->model.form != MODEL_WIDE || run->policy->words > UNDO_WORDS)
+        return;
+    run->undo.kept = true;
+    model_keep(&run->model, &run->undo.model);
+    memcpy(run->undo.clock, run->law.clock, sizeof run->undo.clock);
+    memcpy(run->undo.local, run->law.local, sizeof run->undo.local);
+}
+
+/* As if it had never been: the limits have not seen its time either. false: it is not the last thing that
+ * happened, or too late. */
+static bool undo_promise(struct run *run, struct held *held)
+{
+    struct model_promise *p = held->promises;
+    const struct run_undo *undo = &run->undo;
+    if (!undo->kept || p->n < 1 || p->wait < 1 || run->now >= p->due)
+        return false;
+    if (p->n != undo->n || p->due != undo->due || p->age != undo->age)
+        return false;
+    model_restore(&run->model, &run->undo.model);
+    memcpy(run->law.clock, run->undo.clock, sizeof run->undo.clock);
+    memcpy(run->law.local, run->undo.local, sizeof run->undo.local);
+    memcpy(run->before, run->state, run->size);
+    run->undo.kept = false;
+    for (size_t i = 0; i < run->policy->count; i++)
+        p[i].n = 0;
+    return true;
+}
+
 /* ---- is the verdict true? ---- */
 
 static bool peek(struct run *run, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
     run->decisions++;
-    return weir_state_peek(run->policy, run->state, now, n, verdict);
+    return run->subject->peek(run, now, n, verdict);
 }
 
 /* The same question with the same timeout, asked of a copy. */
@@ -232,10 +274,18 @@ static bool op_reserve(struct run *run, const struct op *op)
     bool peek_allowed = peek(run, op->at, op->n, &peeked);
     memcpy(run->before, run->state, run->size);
     run->decisions++;
-    bool allowed =
-        take ? weir_state_take(run->policy, run->state, op->at, op->n, &got)
-             : weir_state_reserve(run->policy, run->state, op->at, op->n, timeout, held->reservations, &got);
+    bool allowed = take ? run->subject->take(run, op->at, op->n, &got)
+                        : run->subject->reserve(run, op->at, op->n, timeout, held->reservations, &got);
+    if (allowed && !take)
+        undo_keep(run);
+    else if (allowed || (op->n > 0 && counts_refusals(run)))
+        undo_drop(run);
     bool wanted = model_reserve(&run->model, op->at, op->n, timeout, false, held->promises, &want);
+    if (wanted && run->undo.kept && !take) {
+        run->undo.n = op->n;
+        run->undo.due = held->promises[0].due;
+        run->undo.age = held->promises[0].age;
+    }
     run->last = got;
     if (!got.allowed && op->n > 0)
         run->retry = got;
@@ -255,7 +305,7 @@ static bool op_reserve(struct run *run, const struct op *op)
     size_t event = law_admit(&run->law, run->now, run->now + got.wait_ns, op->n);
     if (take)
         return true;
-    for (size_t i = 0; i < run->policy->count; i++)
+    for (size_t i = 0; i < (run->subject->is_limiter ? 1 : run->policy->count); i++)
         if (held->reservations[i].n != op->n || held->reservations[i].wait_ns != got.wait_ns ||
             held->reservations[i].due_ns != run->now + got.wait_ns)
             return fail(run, "reservation %zu is not what the verdict says", i);
@@ -279,8 +329,10 @@ static bool op_cancel(struct run *run, const struct op *op)
         if (held->passed && run->now < due && due <= run->model.promised)
             continue; /* nobody hands back what he has used, whatever the clock says */
         memcpy(run->before, run->state, run->size);
-        bool got = weir_state_cancel(run->policy, run->state, op->at, held->reservations);
-        bool want = model_cancel(&run->model, op->at, held->promises);
+        bool got = run->subject->cancel(run, op->at, held->reservations);
+        bool want = undo_promise(run, held) || model_cancel(&run->model, op->at, held->promises);
+        if (want)
+            undo_drop(run);
         if (got != want)
             return fail(run, "cancel returns %d, the model %d", got, want);
         if (!got && !same_state(run, run->before, run->state))
@@ -296,25 +348,22 @@ static bool op_change(struct run *run, const struct op *op)
     const struct weir_policy *next = run->scenario->policies[op->ref];
     bool kept[MODEL_LIMITS] = {false};
     struct weir_verdict before;
-    (void)weir_state_peek(run->policy, run->state, op->at, 1, &before);
+    (void)peek(run, op->at, 1, &before);
     int64_t owed = sat_add(run->now, before.retry_after_ns);
-    memcpy(run->before, run->state, run->size);
-    weir_state_change(run->policy, run->state, next, run->copy, op->at);
-    if (!same_state(run, run->before, run->state))
-        return fail(run, "a change touched the state it reads");
+    undo_drop(run);
     model_change(&run->model, next, op->at, kept);
     law_change(&run->law, next, run->now, owed, kept);
-    int64_t *state = run->state;
-    run->state = run->copy;
-    run->copy = state;
+    const struct weir_policy *policy = run->policy;
     run->policy = next;
     run->size = weir_policy_state_size(next);
-    return adopt(run);
+    run->subject->change(run, op->at, policy);
+    return run->fault[0] == '\0' && adopt(run);
 }
 
 static bool op_drain(struct run *run, int64_t at)
 {
-    int64_t got = weir_state_drain(run->policy, run->state, at), want = model_drain(&run->model, at);
+    int64_t got = run->subject->drain(run, at), want = model_drain(&run->model, at);
+    undo_drop(run);
     if (!near(run, got, want))
         return fail(run, "drain gives %" PRId64 ", the model %" PRId64, got, want);
     return adopt(run);
@@ -322,7 +371,8 @@ static bool op_drain(struct run *run, int64_t at)
 
 static bool op_restart(struct run *run, int64_t at)
 {
-    int64_t got = weir_state_restart(run->policy, run->state, at), want = model_restart(&run->model, at);
+    int64_t got = run->subject->restart(run, at), want = model_restart(&run->model, at);
+    undo_drop(run);
     return got == want || fail(run, "restart gives %" PRId64 ", the model %" PRId64, got, want);
 }
 
@@ -337,21 +387,26 @@ static bool apply(struct run *run, const struct op *op)
     case OP_CANCEL:
         return op_cancel(run, op);
     case OP_GIVE:
-        weir_state_give(run->policy, run->state, op->at, op->n);
+        if (op->n > 0 && run->model.promised <= run->now) /* else it is dropped */
+            undo_drop(run);
+        run->subject->give(run, op->at, op->n);
         model_give(&run->model, op->at, op->n);
         if (op->n > 0)
             law_give(&run->law, run->now, op->n);
         return adopt(run);
     case OP_CHARGE:
-        weir_state_charge(run->policy, run->state, op->at, op->n);
+        run->subject->charge(run, op->at, op->n);
         model_charge(&run->model, op->at, op->n);
+        if (op->n > 0)
+            undo_drop(run);
         return adopt(run);
     case OP_DRAIN:
         return op_drain(run, op->at);
     case OP_RESET:
         if (!run_finish(run))
             return false;
-        weir_state_reset(run->policy, run->state, op->at);
+        run->subject->reset(run, op->at);
+        undo_drop(run);
         model_reset(&run->model, run->policy, op->at);
         law_start(&run->law, run->policy, run->now);
         return adopt(run);
@@ -391,8 +446,7 @@ bool run_op(struct run *run, const struct op *op)
         touch(run);
     if (!good)
         return false;
-    int64_t got = weir_state_behind(run->policy, run->state, op->at),
-            want = model_behind(&run->model, op->at);
+    int64_t got = run->subject->behind(run, op->at), want = model_behind(&run->model, op->at);
     if (got != want)
         return fail(run, "behind is %" PRId64 ", in the model %" PRId64, got, want);
     return op->kind == OP_TAKE || op->kind == OP_PEEK || op->kind == OP_RESERVE || op_peek(run, op->at, 1);
@@ -416,6 +470,8 @@ bool run_begin(struct run *run, const struct scenario *scenario)
         size = one > size ? one : size;
     }
     run->scenario = scenario;
+    run->subject = scenario->subject;
+    run->undo.kept = false;
     run->policy = scenario->policies[0];
     run->size = weir_policy_state_size(run->policy);
     run->state = allocate(size);
@@ -426,8 +482,8 @@ bool run_begin(struct run *run, const struct scenario *scenario)
     run->fault[0] = '\0';
     run->now = clamp64(scenario->start, 0, WEIR_TIME_MAX);
     run->last = run->retry = (struct weir_verdict){0};
-    weir_state_init(run->policy, run->state, scenario->start);
-    model_init(&run->model, run->policy, scenario->start);
+    run->subject->begin(run, scenario->start);
+    (run->subject->is_limiter ? model_init_limiter : model_init)(&run->model, run->policy, scenario->start);
     law_start(&run->law, run->policy, run->now);
     return adopt(run) && op_peek(run, scenario->start, 1);
 }
@@ -443,6 +499,8 @@ bool run_finish(struct run *run)
 
 void run_end(struct run *run)
 {
+    undo_drop(run);
+    run->subject->end(run);
     model_free(&run->model);
     free(run->state);
     free(run->before);

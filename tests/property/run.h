@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a scenario on the library and on the model side by side, and checks after every operation that
+ * Runs a scenario on the library (the pure core, or a limiter) and on the model side by side, and checks after
+ * every operation that
  *   the two agree in every field of the verdict,
  *   a refusal and a peek leave every byte of the state as it was,
  *   retry_after, remaining and reset_after are true, by asking again at those times and for those units,
@@ -20,12 +21,49 @@ struct held {
     struct model_promise promises[MODEL_LIMITS];
 };
 
+struct run;
+
+/* What is driven. The verbs are those of weir.h; each leaves in run->state what the state is now, in the form of
+ * the core. */
+struct subject {
+    bool is_limiter;
+    void (*begin)(struct run *run, int64_t at);
+    void (*end)(struct run *run);
+    bool (*take)(struct run *run, int64_t at, int64_t n, struct weir_verdict *verdict);
+    bool (*peek)(struct run *run, int64_t at, int64_t n, struct weir_verdict *verdict);
+    /* `reservations` has an element for each limit; a limiter fills the first. */
+    bool (*reserve)(struct run *run, int64_t at, int64_t n, int64_t timeout,
+                    struct weir_reservation *reservations, struct weir_verdict *verdict);
+    bool (*cancel)(struct run *run, int64_t at, struct weir_reservation *reservations);
+    void (*give)(struct run *run, int64_t at, int64_t n);
+    void (*charge)(struct run *run, int64_t at, int64_t n);
+    int64_t (*drain)(struct run *run, int64_t at);
+    void (*reset)(struct run *run, int64_t at);
+    int64_t (*restart)(struct run *run, int64_t at);
+    int64_t (*behind)(struct run *run, int64_t at);
+    /* To run->policy, from `policy`. */
+    void (*change)(struct run *run, int64_t at, const struct weir_policy *policy);
+};
+
+extern const struct subject subject_state, subject_limiter;
+
+/* What a limiter can undo exactly: the last promise, if nothing has happened since, or one that is its equal. */
+struct run_undo {
+    bool kept;
+    int64_t n, due, age;
+    struct model_policy model; /* as it was before */
+    int64_t clock[MODEL_LIMITS], local[MODEL_LIMITS]; /* of the law */
+};
+
 struct run {
     const struct scenario *scenario;
+    const struct subject *subject;
+    struct weir_limiter *limiter; /* subject_limiter */
     const struct weir_policy *policy;
     int64_t *state, *before, *copy;
     size_t size; /* of a state, in bytes */
     struct model_policy model;
+    struct run_undo undo;
     struct law_log law;
     struct held held[SCENARIO_OPS];
     size_t held_count;
@@ -57,6 +95,8 @@ struct prove {
     const int32_t *algos;
     size_t count;
     void (*roll)(struct dice *dice, int32_t *algos, size_t *count);
+    const struct subject *subject; /* NULL: subject_state */
+    bool strangers;                /* see scenario_build */
     uint64_t seed, stream;
     int64_t decisions;
 };

@@ -267,7 +267,8 @@ static void relate(struct weir_spec *spec, const struct weir_spec *other, struct
         *spec = near;
 }
 
-void scenario_build(struct scenario *scenario, const int32_t *algos, size_t count, struct dice *dice)
+void scenario_build(struct scenario *scenario, const int32_t *algos, size_t count, bool strangers,
+                    struct dice *dice)
 {
     struct weir_spec specs[MODEL_LIMITS];
     for (size_t i = 0; i < count; i++) {
@@ -284,6 +285,8 @@ void scenario_build(struct scenario *scenario, const int32_t *algos, size_t coun
             if (count > 1 && dice_chance(dice, 10))
                 specs[i] =
                     scenario_spec(DICE_PICK(dice, ((int32_t[]){WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW})), dice);
+            if (strangers && dice_chance(dice, 30))
+                specs[i] = scenario_spec((int32_t)dice_between(dice, WEIR_TOKEN_BUCKET, WEIR_BLOCKED), dice);
         }
     }
     scenario->mood = (enum mood)dice_between(dice, 0, MOOD_LAST - 1);

@@ -42,7 +42,10 @@ enum mood {
     MOOD_LAST
 };
 
+struct subject;
+
 struct scenario {
+    const struct subject *subject; /* who runs it: see run.h */
     struct weir_policy *policies[SCENARIO_POLICIES];
     int64_t start;
     enum mood mood;
@@ -50,8 +53,9 @@ struct scenario {
     size_t count;
 };
 
-/* `algos`: the algorithms of its limits. */
-void scenario_build(struct scenario *scenario, const int32_t *algos, size_t count, struct dice *dice);
+/* `algos`: the algorithms of its limits. `strangers`: a live change may also be one to another algorithm. */
+void scenario_build(struct scenario *scenario, const int32_t *algos, size_t count, bool strangers,
+                    struct dice *dice);
 void scenario_free(struct scenario *scenario);
 void scenario_print(const struct scenario *scenario, FILE *out);
 

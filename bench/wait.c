@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * weir bench wait: how precisely threads wait for their turn, and whether as many go on as the limit says.
+ */
+#include "bench/wait.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench/bench.h"
+#include "cli/chart.h"
+#include "cli/cli.h"
+#include "cli/words.h"
+
+#define STEPS         3   /* of every rate */
+#define CURVE_PARTS   10  /* of a step */
+#define CURVE_WINDOWS 135 /* a step before the stall, the stall, and the time to catch up */
+#define CURVE_STEPS   ((double)CURVE_WINDOWS / CURVE_PARTS)
+#define STALL_BEGIN   CURVE_PARTS
+#define STALL_END     (2 * CURVE_PARTS)
+#define TOLERANCE     0.05 /* of a window */
+#define SLOW          2000.0
+#define FAST          50000.0
+#define RATIO         1.1
+#define P99_GOAL      1.2
+#define HYBRID_GOAL   2.0 /* per cent */
+
+/* ---- what is measured ---- */
+
+/* Many threads at one rate. */
+static const struct steady {
+    const char *limits;
+    int threads;
+    double rate;
+    double goal; /* per cent; 0: none */
+} steady[] = {
+    {"10k/s burst=1", 64, 10000, 0.1},
+    {"180k/s burst=1", 1000, 180000, 0},
+};
+#define STEADY (sizeof steady / sizeof steady[0])
+
+struct results {
+    double step_s;
+    struct wake_errors wakes[WAKE_SIZES * WAKE_WAYS];
+    double steady[STEADY];
+    double slow[STEPS], fast[STEPS];
+    double curve[CURVE_WINDOWS];
+    double catch_up; /* times the rate, while the callers were behind */
+    double back_s;   /* until they were on schedule again; below 0: they never were */
+};
+
+static bool measure_steady(const struct steady *s, struct results *r, double *rate)
+{
+    double rates[STEPS];
+    char text[80];
+    snprintf(text, sizeof text, "%d threads at %.0f/s", s->threads, s->rate);
+    bench_progress(text);
+    struct flow *flow = flow_open(s->limits, s->threads);
+    if (!flow)
+        return false;
+    bench_sleep(r->step_s / 5); /* all of them have asked */
+    flow_watch(flow, r->step_s, STEPS);
+    flow_rates(flow, rates);
+    flow_close(flow);
+    *rate = 0;
+    for (int i = 0; i < STEPS; i++)
+        *rate += rates[i] / STEPS;
+    return true;
+}
+
+/* What the curve says: how fast they caught up, counted where they had surely begun and surely not ended,
+ * and when as many had passed as if there had been no stall. */
+static void read_curve(struct results *r)
+{
+    double passed = 0, fast = 0, window_s = r->step_s / CURVE_PARTS;
+    size_t from = STALL_END + 3, to = STALL_END + 8 * CURVE_PARTS;
+    r->back_s = -1;
+    for (size_t i = 0; i < CURVE_WINDOWS; i++) {
+        passed += r->curve[i] * window_s;
+        if (i >= STALL_END && r->back_s < 0 && passed >= FAST * window_s * ((double)i + 1 - TOLERANCE))
+            r->back_s = window_s * (double)(i + 1 - STALL_END);
+        if (i >= from && i < to)
+            fast += r->curve[i] / (double)(to - from);
+    }
+    r->catch_up = fast / FAST;
+}
+
+static bool measure_hybrid(struct results *r)
+{
+    bench_progress("hybrid at 2000/s");
+    struct flow *flow = flow_open("2000,1.1", 64);
+    if (!flow)
+        return false;
+    flow_watch(flow, r->step_s, STEPS);
+    flow_rates(flow, r->slow);
+    bench_progress("hybrid, set to 50000/s");
+    bool set = flow_set(flow, "50000,1.1");
+    if (set) {
+        flow_watch(flow, r->step_s, STEPS);
+        flow_rates(flow, r->fast);
+        bench_progress("hybrid, after a stall");
+        flow_watch(flow, r->step_s / CURVE_PARTS, CURVE_WINDOWS);
+        bench_sleep(r->step_s);
+        flow_stall(flow, r->step_s);
+        flow_rates(flow, r->curve);
+        read_curve(r);
+    }
+    flow_close(flow);
+    return set;
+}
+
+/* ---- text ---- */
+
+static const char *const way_names[WAKE_WAYS] = {"weir_limiter_acquire", "clock_nanosleep, least timer slack",
+                                                 "clock_nanosleep, default slack"};
+
+static double percent_off(double rate, double wanted)
+{
+    return (rate / wanted - 1) * 100;
+}
+
+static const char *verdict(bool reached)
+{
+    return reached ? "reached" : "missed";
+}
+
+static double p99_ratio(const struct results *r, int size, enum wake_by by)
+{
+    const struct wake_errors *errors = &r->wakes[size * WAKE_WAYS];
+    return errors[by].p99 > 0 ? (double)errors[WAKE_ACQUIRE].p99 / (double)errors[by].p99 : 0;
+}
+
+static void print_wakes(const struct results *r)
+{
+    printf("\n%-36s %7s %9s %9s %9s %9s\n", "us from due to going on, 10 000/s", "threads", "p50", "p99",
+           "p99.9", "max");
+    for (int i = 0; i < WAKE_SIZES * WAKE_WAYS; i++) {
+        const struct wake_errors *e = &r->wakes[i];
+        printf("  %-34s %7d %9.1f %9.1f %9.1f %9.1f\n", way_names[i % WAKE_WAYS], wake_threads[i / WAKE_WAYS],
+               (double)e->p50 / 1e3, (double)e->p99 / 1e3, (double)e->p999 / 1e3, (double)e->max / 1e3);
+    }
+    for (int size = 0; size < WAKE_SIZES; size++) {
+        double ratio = p99_ratio(r, size, WAKE_NANOSLEEP);
+        printf("  p99 of acquire with %2d thread%s %6.2fx of clock_nanosleep, goal at most %.1fx  %s\n",
+               wake_threads[size], wake_threads[size] == 1 ? ": " : "s:", ratio, P99_GOAL,
+               verdict(ratio <= P99_GOAL));
+    }
+}
+
+static void print_steady(const struct results *r)
+{
+    char number[WORDS_MAX];
+    printf("\n%-36s %12s %9s\n", "rate, blocking threads", "reached", "off");
+    for (size_t i = 0; i < STEADY; i++) {
+        const struct steady *s = &steady[i];
+        char name[80];
+        double off = percent_off(r->steady[i], s->rate);
+        snprintf(name, sizeof name, "%d threads at %s/s", s->threads, words_number((int64_t)s->rate, number));
+        printf("  %-34s %12.1f %+8.3f%%", name, r->steady[i], off);
+        if (s->goal > 0)
+            printf("  goal within %.1f%%  %s", s->goal, verdict(fabs(off) <= s->goal));
+        putchar('\n');
+    }
+}
+
+static void print_steps(const struct results *r, const double *rates, double wanted, const char *limit)
+{
+    char time[WORDS_MAX];
+    for (int i = 0; i < STEPS; i++) {
+        double off = percent_off(rates[i], wanted);
+        printf("  %-18s %-15s %12.1f %+8.3f%%  goal within %.0f%%  %s\n", limit,
+               words_duration((int64_t)(r->step_s * 1e9), time), rates[i], off, HYBRID_GOAL,
+               verdict(fabs(off) <= HYBRID_GOAL));
+    }
+}
+
+static void add_tick(struct figure_axis *axis, double at, bool guide, const char *label)
+{
+    struct figure_tick *tick = &axis->ticks[axis->tick_count++];
+    tick->at = at;
+    tick->guide = guide;
+    snprintf(tick->label, sizeof tick->label, "%s", label);
+}
+
+static void label_axes(const struct results *r, struct figure *figure)
+{
+    char label[WORDS_MAX];
+    snprintf(figure->title, sizeof figure->title, "64 threads, nobody asks for one step of time");
+    snprintf(figure->x.title, sizeof figure->x.title, "time");
+    snprintf(figure->y.title, sizeof figure->y.title, "operations a second");
+    figure->x.max = CURVE_STEPS;
+    figure->y.max = FAST * 1.2;
+    for (int step = 0; step < CURVE_STEPS; step += 2)
+        add_tick(&figure->x, step, false,
+                 step == 0 ? "0" : words_duration((int64_t)(step * r->step_s * 1e9), label));
+    add_tick(&figure->y, 0, false, "0");
+    add_tick(&figure->y, FAST, true, words_number((int64_t)FAST, label));
+    add_tick(&figure->y, FAST * RATIO, true, words_number((int64_t)(FAST * RATIO + 0.5), label));
+}
+
+static void print_curve(const struct results *r)
+{
+    struct figure *figure = calloc(1, sizeof *figure);
+    if (!figure)
+        return;
+    label_axes(r, figure);
+    for (size_t i = 0; i < CURVE_WINDOWS; i++)
+        figure->points[figure->point_count++] =
+            (struct figure_point){((double)i + 0.5) / CURVE_PARTS, r->curve[i]};
+    chart_print(stdout, figure);
+    free(figure);
+}
+
+static void print_hybrid(const struct results *r)
+{
+    printf("\n%-18s %-17s %12s %9s\n", "hybrid, 64 threads", "  each", "rate", "off");
+    print_steps(r, r->slow, SLOW, "2000,1.1");
+    print_steps(r, r->fast, FAST, "set to 50000,1.1");
+    putchar('\n');
+    print_curve(r);
+    printf("caught up at %.3f times the rate (%.1f expected)", r->catch_up, RATIO);
+    if (r->back_s >= 0)
+        printf(", on schedule again after %.1f s (%.1f expected)\n", r->back_s, r->step_s / (RATIO - 1));
+    else
+        puts(", not on schedule again within the time shown");
+}
+
+static void print_text(const struct results *r)
+{
+    bench_print_machine();
+    print_wakes(r);
+    print_steady(r);
+    print_hybrid(r);
+}
+
+/* ---- json ---- */
+
+static void json_wakes(struct json *json, const struct results *r)
+{
+    static const char *const names[WAKE_WAYS] = {"acquire", "nanosleep", "nanosleep_default_slack"};
+    json_open(json, "wake_errors_ns", '[', JSON_LINES);
+    for (int i = 0; i < WAKE_SIZES * WAKE_WAYS; i++) {
+        const struct wake_errors *e = &r->wakes[i];
+        json_open(json, NULL, '{', JSON_FLAT);
+        json_text(json, "way", names[i % WAKE_WAYS]);
+        json_number(json, "threads", wake_threads[i / WAKE_WAYS]);
+        json_number(json, "count", e->count);
+        json_number(json, "p50", e->p50);
+        json_number(json, "p99", e->p99);
+        json_number(json, "p99.9", e->p999);
+        json_number(json, "max", e->max);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+    json_open(json, "p99_ratios", '[', JSON_FLAT);
+    for (int size = 0; size < WAKE_SIZES; size++)
+        json_decimal(json, NULL, p99_ratio(r, size, WAKE_NANOSLEEP));
+    json_close(json, ']');
+}
+
+static void json_steady(struct json *json, const struct results *r)
+{
+    json_open(json, "steady", '[', JSON_LINES);
+    for (size_t i = 0; i < STEADY; i++) {
+        json_open(json, NULL, '{', JSON_FLAT);
+        json_number(json, "threads", steady[i].threads);
+        json_text(json, "limits", steady[i].limits);
+        json_decimal(json, "wanted", steady[i].rate);
+        json_decimal(json, "rate", r->steady[i]);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void json_rates(struct json *json, const char *name, const double *rates, size_t count)
+{
+    json_open(json, name, '[', JSON_FLAT);
+    for (size_t i = 0; i < count; i++)
+        json_decimal(json, NULL, rates[i]);
+    json_close(json, ']');
+}
+
+static void print_json(const struct results *r)
+{
+    struct json json = {.file = stdout};
+    json_open(&json, NULL, '{', JSON_LINES);
+    json_text(&json, "bench", "wait");
+    bench_json_machine(&json);
+    json_decimal(&json, "step_s", r->step_s);
+    json_wakes(&json, r);
+    json_steady(&json, r);
+    json_open(&json, "hybrid", '{', JSON_LINES);
+    json_rates(&json, "at_2000", r->slow, STEPS);
+    json_rates(&json, "at_50000", r->fast, STEPS);
+    json_rates(&json, "stall", r->curve, CURVE_WINDOWS);
+    json_decimal(&json, "catch_up", r->catch_up);
+    json_decimal(&json, "back_s", r->back_s);
+    json_close(&json, '}');
+    json_close(&json, '}');
+}
+
+int bench_wait(const struct bench_options *options)
+{
+    struct results results = {.step_s = options->seconds};
+    bool done = wake_measure(options->seconds * 0.4, results.wakes);
+    for (size_t i = 0; i < STEADY && done; i++)
+        done = measure_steady(&steady[i], &results, &results.steady[i]);
+    done = done && measure_hybrid(&results);
+    bench_progress(NULL);
+    if (!done)
+        return EXIT_ERROR;
+    if (options->json)
+        print_json(&results);
+    else
+        print_text(&results);
+    return EXIT_OK;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting: a promise, and a sleep until it is due.
+ *
+ * The due time is known before the sleep begins, so a wait that is too long is refused at once, and each
+ * thread sleeps for itself: nobody has to be woken by the one before. Promises are made in the order of
+ * asking, so due times are first come, first served. The lock makes a promise and its place in the list one
+ * step, for a live change in between would miss it.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <unistd.h>
+
+#include "limiter/limiter.h"
+#include "os/clock.h"
+#include "os/wait.h"
+
+#define STOPPED UINT32_C(1)
+
+/* ---- stops ---- */
+
+static _Atomic uint32_t *stop_word(struct weir_stop *stop)
+{
+    return (_Atomic uint32_t *)&stop->word;
+}
+
+void weir_stop_set(struct weir_stop *stop)
+{
+    if (!stop)
+        return;
+    (void)atomic_fetch_or_explicit(stop_word(stop), STOPPED, memory_order_release);
+    weir_wait_wake(stop_word(stop));
+}
+
+void weir_stop_clear(struct weir_stop *stop)
+{
+    if (stop)
+        (void)atomic_fetch_and_explicit(stop_word(stop), ~STOPPED, memory_order_release);
+}
+
+/* ---- the list, under the lock ---- */
+
+static void link_last(struct weir_limiter *limiter, struct waiter *waiter)
+{
+    waiter->prev = limiter->last;
+    *(limiter->last ? &limiter->last->next : &limiter->first) = waiter;
+    limiter->last = waiter;
+    limiter->waiting++;
+}
+
+static void unlink_waiter(struct weir_limiter *limiter, struct waiter *waiter)
+{
+    *(waiter->prev ? &waiter->prev->next : &limiter->first) = waiter->next;
+    *(waiter->next ? &waiter->next->prev : &limiter->last) = waiter->prev;
+    limiter->waiting--;
+}
+
+/* ---- waiting ---- */
+
+/* The last microseconds are worth a processor as long as there is one for each who waits. */
+static bool worth_spinning(const struct weir_limiter *limiter)
+{
+    static _Atomic long processors;
+    long count = atomic_load_explicit(&processors, memory_order_relaxed);
+    if (count == 0) {
+        count = sysconf(_SC_NPROCESSORS_ONLN);
+        atomic_store_explicit(&processors, count > 0 ? count : 1, memory_order_relaxed);
+    }
+    return limiter->waiting < count;
+}
+
+/* Sleeps until the wait has an end; gives how it ended. Called and left under the lock. */
+static int sleep_until_due(struct weir_limiter *limiter, struct waiter *waiter)
+{
+    for (;;) {
+        uint32_t value = atomic_load_explicit(waiter->word, memory_order_acquire);
+        int64_t due_ns = waiter->due_ns;
+        if (waiter->refused)
+            return WEIR_NEVER;
+        if (weir_now() >= due_ns)
+            return WEIR_OK;
+        if (value & STOPPED || limiter->ending)
+            return WEIR_CANCELED;
+        bool spin = worth_spinning(limiter);
+        lock_drop(&limiter->lock);
+        weir_wait_until(waiter->word, value, due_ns, spin);
+        lock_take(&limiter->lock);
+    }
+}
+
+/* The wait from the promise on. Called under the lock, which it drops. *gone: the limiter is not there any
+ * more. */
+static int wait_for_turn(struct weir_limiter *limiter, struct waiter *waiter, bool *gone)
+{
+    link_last(limiter, waiter);
+    int reason = sleep_until_due(limiter, waiter);
+    unlink_waiter(limiter, waiter);
+    if (reason == WEIR_CANCELED && waiter->due_ns != WEIR_FOREVER)
+        (void)weir_limiter_recall(limiter, weir_now(), &waiter->promise.reservation, &waiter->promise.undo);
+    bool last = limiter->ending && limiter->waiting == 0;
+    *gone = limiter->ending;
+    lock_drop(&limiter->lock);
+    if (last)
+        weir_limiter_destroy(limiter);
+    return *gone ? WEIR_CANCELED : reason;
+}
+
+static void conclude(struct weir_verdict *verdict, int reason, int64_t slept)
+{
+    verdict->allowed = reason == WEIR_OK;
+    verdict->reason = reason;
+    verdict->wait_ns = slept;
+    verdict->retry_after_ns = reason == WEIR_NEVER ? WEIR_FOREVER : 0;
+}
+
+/* Asks under the lock, and waits if there is something to wait for. */
+static bool ask_and_wait(struct weir_limiter *limiter, int64_t now, int64_t n, int64_t timeout_ns,
+                         struct weir_stop *stop, struct weir_verdict *verdict)
+{
+    struct waiter waiter = {.n = n};
+    bool gone = false;
+    waiter.word = stop ? stop_word(stop) : &waiter.own;
+    lock_take(&limiter->lock);
+    bool promised = weir_limiter_promise(limiter, now, n, timeout_ns, &waiter.promise.reservation,
+                                         &waiter.promise.undo, verdict);
+    waiter.due_ns = promised ? waiter.promise.reservation.due_ns : WEIR_FOREVER;
+    bool parked = !promised && timeout_ns == WEIR_FOREVER && verdict->reason == WEIR_NEVER &&
+                  weir_limiter_paused(limiter, now);
+    if (!parked && (!promised || waiter.due_ns <= now)) {
+        lock_drop(&limiter->lock);
+    } else {
+        int reason = wait_for_turn(limiter, &waiter, &gone);
+        conclude(verdict, reason, max64(weir_now() - now, 0));
+    }
+    if (!gone)
+        limiter_tell(limiter, verdict->allowed, n, now, verdict);
+    return verdict->allowed;
+}
+
+bool weir_limiter_acquire_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n, int64_t timeout_ns,
+                             struct weir_stop *stop, struct weir_verdict *verdict)
+{
+    struct weir_verdict own;
+    if (!limiter || n < 1 || timeout_ns == 0)
+        return weir_limiter_take_at(limiter, now_ns, n, verdict);
+    if (stop && atomic_load_explicit(stop_word(stop), memory_order_acquire) & STOPPED) {
+        if (verdict)
+            *verdict = (struct weir_verdict){.reason = WEIR_CANCELED};
+        return false;
+    }
+    if (word_take(&limiter->word, now_ns, n, verdict) != WORD_YES)
+        return ask_and_wait(limiter, now_ns, n, timeout_ns, stop, verdict ? verdict : &own);
+    limiter_tell(limiter, true, n, now_ns, NULL);
+    return true;
+}
+
+bool weir_limiter_acquire_unless(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
+                                 struct weir_stop *stop, struct weir_verdict *verdict)
+{
+    return weir_limiter_acquire_at(limiter, weir_now(), n, timeout_ns, stop, verdict);
+}
+
+bool weir_limiter_acquire(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
+                          struct weir_verdict *verdict)
+{
+    return weir_limiter_acquire_at(limiter, weir_now(), n, timeout_ns, NULL, verdict);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A handle: units taken from the limiter in advance, for one thread to spend alone.
+ *
+ * Law: while a handle with a chunk of c units is open, the limiter's burst is lower by c. Whatever stretch of
+ * time one looks at, what the limiter let out of itself in it is at most (B - sum of c) + R * t, and each
+ * handle brings at most c from before: B + R * t in all. So a handle needs no deadline and reads no clock.
+ *
+ * A live change makes all shares void: it gives the limiter another handle_generation, which a handle
+ * compares before it spends. What it held counts as spent, and it asks for a share of the new burst. A take
+ * that has just compared counts as made before the change.
+ *
+ * What can be spent lies in a page that a forked child finds wiped (its generation is 0, never that of a
+ * limiter), so the same units are not spent twice.
+ */
+#define _DEFAULT_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "limiter/limiter.h"
+#include "os/clock.h"
+
+/* Only its thread touches it. */
+struct share {
+    int64_t left;
+    uint64_t generation;
+};
+
+struct weir_handle {
+    struct share *share; /* a page of its own */
+    struct weir_limiter *limiter;
+    int64_t wanted, chunk;
+    uint64_t generation; /* the one in which `chunk` was set aside */
+};
+
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* ---- setting a chunk aside, under the lock ---- */
+
+/* How much of the burst can be set aside: half of it at the most, and not for less than two units. */
+static int64_t chunk_of(const struct weir_limiter *limiter, int64_t wanted)
+{
+    const struct limit *limit = &limiter->policy->limits[0];
+    if (limiter->policy->count != 1 || limit->spec.algo != WEIR_TOKEN_BUCKET)
+        return 0;
+    int64_t chunk = min64(wanted, limit->burst / 2);
+    return chunk < 2 ? 0 : chunk;
+}
+
+/* The policy that was set, with `held` units less of burst. */
+static bool hold(struct weir_limiter *limiter, int64_t held, int64_t now)
+{
+    struct weir_spec spec = limiter->said->limits[0].spec;
+    spec.burst -= held;
+    spec.initial = min64(spec.initial, spec.burst);
+    struct weir_policy *next = weir_policy_from(&spec, 1, NULL);
+    if (!next || !weir_limiter_install(limiter, next, now)) {
+        weir_policy_free(next);
+        return false;
+    }
+    limiter->held = held;
+    return true;
+}
+
+/* Takes up to `units` out of the limiter, without a word to the listeners; -1: the word is held. */
+static int64_t take_some(struct weir_limiter *limiter, int64_t units, int64_t now)
+{
+    struct weir_verdict verdict;
+    while (units > 0) {
+        int answer = word_take(&limiter->word, now, units, &verdict);
+        if (answer == WORD_ASK)
+            answer = weir_word_take(&limiter->word, now, units, NULL, &verdict);
+        if (answer != WORD_NO)
+            return answer == WORD_YES ? units : -1;
+        units = min64(units - 1, verdict.remaining);
+    }
+    return 0;
+}
+
+/* The chunk is filled before it is taken from the burst, so that a full limiter loses nothing. */
+static void set_aside(struct weir_handle *handle, int64_t now)
+{
+    struct weir_limiter *limiter = handle->limiter;
+    lock_take(&limiter->lock);
+    handle->chunk = chunk_of(limiter, handle->wanted);
+    handle->generation = atom_load(&limiter->handle_generation, memory_order_relaxed);
+    *handle->share = (struct share){.generation = handle->generation};
+    if (handle->chunk > 0) {
+        int64_t taken = take_some(limiter, handle->chunk, now);
+        if (hold(limiter, limiter->held + handle->chunk, now)) {
+            handle->share->left = taken;
+            limiter->handles++;
+        } else {
+            handle->chunk = 0; /* out of memory: every take asks the limiter */
+            (void)weir_word_give(&limiter->word, now, taken);
+        }
+    }
+    lock_drop(&limiter->lock);
+}
+
+/* ---- begin and end ---- */
+
+static struct weir_handle *handle_alloc(void)
+{
+    struct weir_handle *handle = calloc(1, sizeof *handle);
+    if (!handle)
+        return NULL;
+    handle->share = mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (handle->share != MAP_FAILED && madvise(handle->share, page_size(), MADV_WIPEONFORK) == 0)
+        return handle;
+    if (handle->share != MAP_FAILED)
+        (void)munmap(handle->share, page_size());
+    free(handle);
+    return NULL;
+}
+
+struct weir_handle *weir_handle_new(struct weir_limiter *limiter, int64_t chunk, struct weir_error *err)
+{
+    if (!limiter || chunk < 1) {
+        weir_error_set(err, EINVAL,
+                       limiter ? "a handle takes chunks of 1 unit or more" : "a handle needs a limiter");
+        return NULL;
+    }
+    struct weir_handle *handle = handle_alloc();
+    if (!handle) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    handle->limiter = limiter;
+    handle->wanted = chunk;
+    set_aside(handle, weir_now());
+    weir_error_clear(err);
+    return handle;
+}
+
+/* Raising the burst adds no units; then those left come back. */
+void weir_handle_free(struct weir_handle *handle)
+{
+    if (!handle)
+        return;
+    struct weir_limiter *limiter = handle->limiter;
+    int64_t now = weir_now();
+    lock_take(&limiter->lock);
+    bool valid = handle->generation == atom_load(&limiter->handle_generation, memory_order_relaxed);
+    if (handle->chunk > 0 && valid && hold(limiter, limiter->held - handle->chunk, now)) {
+        limiter->handles--;
+        if (handle->share->generation == handle->generation)
+            (void)weir_word_give(&limiter->word, now, handle->share->left);
+    }
+    lock_drop(&limiter->lock);
+    (void)munmap(handle->share, page_size());
+    free(handle);
+}
+
+int64_t weir_handle_chunk(const struct weir_handle *handle)
+{
+    return handle ? handle->chunk : 0;
+}
+
+/* ---- spending ---- */
+
+/* Is the share of this generation, and of this process? */
+static bool is_valid(const struct weir_handle *handle)
+{
+    uint64_t generation = atom_load(&handle->limiter->handle_generation, memory_order_relaxed);
+    return handle->generation == generation && handle->share->generation == generation;
+}
+
+static void renew(struct weir_handle *handle, int64_t now)
+{
+    if (handle->generation != atom_load(&handle->limiter->handle_generation, memory_order_relaxed))
+        set_aside(handle, now);
+    else /* in a forked child, whose copy of the limiter has the chunk set aside, too */
+        *handle->share = (struct share){.generation = handle->generation};
+}
+
+/* Fills the share up for n units: to a whole chunk, or just so far if that is more. false: the word is held.
+ */
+static bool refill(struct weir_handle *handle, int64_t n, int64_t now)
+{
+    struct weir_limiter *limiter = handle->limiter;
+    struct share *share = handle->share;
+    int64_t taken = 0, missing = n - share->left;
+    if (n <= handle->chunk)
+        taken = take_some(limiter, handle->chunk - share->left, now);
+    else if (weir_word_take(&limiter->word, now, missing, NULL, NULL) == WORD_YES)
+        taken = missing;
+    else if (atom_load(&limiter->word.index, memory_order_relaxed) == WORD_HELD)
+        taken = -1;
+    share->left += max64(taken, 0);
+    return taken >= 0;
+}
+
+static bool refill_and_take(struct weir_handle *handle, int64_t n, struct weir_verdict *verdict)
+{
+    struct weir_limiter *limiter = handle->limiter;
+    int64_t now = weir_now();
+    for (;;) {
+        if (!is_valid(handle))
+            renew(handle, now);
+        if (handle->chunk == 0)
+            return weir_limiter_take_at(limiter, now, n, verdict);
+        if (handle->share->left >= n || refill(handle, n, now))
+            return handle->share->left >= n;
+        lock_take(&limiter->lock); /* a change is under way; it ends with another generation or a free word */
+        lock_drop(&limiter->lock);
+    }
+}
+
+static void describe(const struct weir_handle *handle, int64_t n, bool allowed, struct weir_verdict *verdict)
+{
+    if (!allowed) { /* the limiter knows when what is missing will be there */
+        (void)weir_limiter_peek(handle->limiter, n - handle->share->left, verdict);
+        if (!verdict->allowed)
+            return;
+        *verdict = (struct weir_verdict){.reason = WEIR_LATER};
+        return;
+    }
+    *verdict = (struct weir_verdict){.allowed = 1, .remaining = handle->share->left};
+}
+
+static bool take_slowly(struct weir_handle *handle, int64_t n, struct weir_verdict *verdict)
+{
+    if (!handle || n < 1)
+        return weir_limiter_take(NULL, n, verdict);
+    bool allowed = refill_and_take(handle, n, verdict);
+    if (handle->chunk == 0)
+        return allowed;
+    if (allowed)
+        handle->share->left -= n;
+    if (verdict)
+        describe(handle, n, allowed, verdict);
+    limiter_tell(handle->limiter, allowed, n, weir_now(), verdict);
+    return allowed;
+}
+
+bool weir_handle_take(struct weir_handle *handle, int64_t n, struct weir_verdict *verdict)
+{
+    if (__builtin_expect(!handle || n < 1, 0))
+        return take_slowly(handle, n, verdict);
+    struct share *share = handle->share;
+    struct weir_limiter *limiter = handle->limiter;
+    if (n > share->left ||
+        share->generation != atom_load(&limiter->handle_generation, memory_order_relaxed) || verdict ||
+        listeners_any(&limiter->listeners))
+        return take_slowly(handle, n, verdict);
+    share->left -= n;
+    return true;
+}

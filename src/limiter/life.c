@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How limiters begin, change and end.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "limiter/limiter.h"
+#include "os/clock.h"
+
+/* ---- begin ---- */
+
+static struct weir_limiter *limiter_alloc(void)
+{
+    struct weir_limiter *limiter = aligned_alloc(_Alignof(struct weir_limiter), sizeof *limiter);
+    if (!limiter)
+        return NULL;
+    memset(limiter, 0, sizeof *limiter);
+    weir_word_init(&limiter->word);
+    atom_store(&limiter->holders, 1, memory_order_relaxed);
+    atom_store(&limiter->handle_generation, 1, memory_order_relaxed); /* 0 is what a wiped page says */
+    return limiter;
+}
+
+static bool wants_filler(const struct weir_policy *policy)
+{
+    for (size_t i = 0; i < policy->count; i++)
+        if (policy->limits[i].spec.fill == WEIR_FILL_THREAD)
+            return true;
+    return false;
+}
+
+/* Gives the limiter its first policy and a fresh state. */
+static bool limiter_begin(struct weir_limiter *limiter, struct weir_policy *policy, int64_t now)
+{
+    int64_t word[WORD_STATE] = {0};
+    if (wants_filler(policy)) {
+        limiter->filler = weir_filler_new();
+        if (!limiter->filler)
+            return false;
+    }
+    if (weir_word_fits(policy)) {
+        weir_state_init(policy, word, now);
+        weir_word_put(&limiter->word, policy, word);
+    } else {
+        limiter->state = malloc(weir_policy_state_size(policy));
+        if (!limiter->state)
+            return false;
+        weir_state_init(policy, limiter->state, now);
+    }
+    limiter->said = limiter->policy = policy;
+    return true;
+}
+
+static struct weir_limiter *limiter_make(struct weir_policy *policy, struct weir_error *err)
+{
+    if (!policy)
+        return NULL;
+    struct weir_limiter *limiter = limiter_alloc();
+    if (limiter && limiter_begin(limiter, policy, weir_now())) {
+        weir_fork_join(limiter);
+        return limiter;
+    }
+    weir_error_set(err, ENOMEM, "out of memory");
+    if (limiter)
+        weir_filler_free(limiter->filler);
+    free(limiter);
+    weir_policy_free(policy);
+    return NULL;
+}
+
+struct weir_limiter *weir_limiter_new(const char *limits, struct weir_error *err)
+{
+    return limiter_make(weir_policy_new(limits, err), err);
+}
+
+struct weir_limiter *weir_limiter_from(const struct weir_spec *specs, size_t count, struct weir_error *err)
+{
+    return limiter_make(weir_policy_from(specs, count, err), err);
+}
+
+bool weir_limiter_set_name(struct weir_limiter *limiter, const char *name)
+{
+    limiter->name = strdup(name);
+    return limiter->name != NULL;
+}
+
+/* ---- end ---- */
+
+void weir_limiter_destroy(struct weir_limiter *limiter)
+{
+    weir_fork_leave(limiter);
+    weir_filler_free(limiter->filler);
+    weir_listeners_end(&limiter->listeners);
+    if (limiter->policy != limiter->said)
+        weir_policy_free(limiter->policy);
+    weir_policy_free(limiter->said);
+    free(limiter->state);
+    free(limiter->name);
+    free(limiter);
+}
+
+struct weir_limiter *weir_limiter_ref(struct weir_limiter *limiter)
+{
+    (void)atom_add(&limiter->holders, 1, memory_order_relaxed);
+    return limiter;
+}
+
+static void refuse_to_end(const struct weir_limiter *limiter)
+{
+#ifndef NDEBUG
+    fprintf(stderr, "weir: weir_limiter_free while %lld threads wait for the limiter\n",
+            (long long)limiter->waiting);
+    abort();
+#else
+    (void)limiter;
+#endif
+}
+
+void weir_limiter_free(struct weir_limiter *limiter)
+{
+    if (!limiter || atom_add(&limiter->holders, UINT64_MAX, memory_order_acq_rel) != 1)
+        return;
+    lock_take(&limiter->lock);
+    bool waited_for = limiter->waiting > 0;
+    if (waited_for) {
+        refuse_to_end(limiter);
+        limiter->ending = true;
+        weir_limiter_wake(limiter);
+    }
+    lock_drop(&limiter->lock);
+    if (!waited_for)
+        weir_limiter_destroy(limiter);
+}
+
+/* ---- change ---- */
+
+/* A policy that wants the filler thread finds one; which is left over afterwards is given back. */
+static void swap_filler(struct weir_limiter *limiter, const struct weir_policy *next, struct filler **spare)
+{
+    if (!wants_filler(next)) {
+        *spare = limiter->filler;
+        limiter->filler = NULL;
+    } else if (!limiter->filler) {
+        limiter->filler = *spare;
+        *spare = NULL;
+    }
+}
+
+/* Threads begin and end outside of the lock. */
+static bool limiter_change(struct weir_limiter *limiter, int64_t now, struct weir_policy *next,
+                           struct weir_error *err)
+{
+    if (!next)
+        return false;
+    struct filler *spare = wants_filler(next) ? weir_filler_new() : NULL;
+    lock_take(&limiter->lock);
+    bool done = (limiter->filler || spare || !wants_filler(next)) && weir_limiter_install(limiter, next, now);
+    if (done) {
+        weir_policy_free(limiter->said);
+        limiter->said = next;
+        swap_filler(limiter, next, &spare);
+        /* Shares of the old burst are gone: handles ask for new ones. */
+        limiter->held = limiter->handles = 0;
+        (void)atom_add(&limiter->handle_generation, 1, memory_order_relaxed);
+    }
+    lock_drop(&limiter->lock);
+    weir_filler_free(spare);
+    if (done)
+        return true;
+    weir_policy_free(next);
+    weir_error_set(err, ENOMEM, "out of memory, or no thread to be had");
+    return false;
+}
+
+static bool reject(struct weir_error *err)
+{
+    weir_error_set(err, EINVAL, "no limiter to set (NULL)");
+    return false;
+}
+
+bool weir_limiter_set_at(struct weir_limiter *limiter, int64_t now_ns, const char *limits,
+                         struct weir_error *err)
+{
+    return limiter ? limiter_change(limiter, now_ns, weir_policy_new(limits, err), err) : reject(err);
+}
+
+bool weir_limiter_set(struct weir_limiter *limiter, const char *limits, struct weir_error *err)
+{
+    return weir_limiter_set_at(limiter, weir_now(), limits, err);
+}
+
+bool weir_limiter_set_from(struct weir_limiter *limiter, const struct weir_spec *specs, size_t count,
+                           struct weir_error *err)
+{
+    return limiter ? limiter_change(limiter, weir_now(), weir_policy_from(specs, count, err), err)
+                   : reject(err);
+}
+
+size_t weir_limiter_text(struct weir_limiter *limiter, char *text, size_t size)
+{
+    struct weir_spec specs[WEIR_LIMITS_MAX];
+    if (!limiter)
+        return 0;
+    lock_take(&limiter->lock);
+    size_t count = limiter->said->count;
+    for (size_t i = 0; i < count; i++)
+        specs[i] = limiter->said->limits[i].spec;
+    lock_drop(&limiter->lock);
+    return weir_spec_format(specs, count, text, size);
+}
+
+/* ---- events ---- */
+
+bool weir_limiter_listen(struct weir_limiter *limiter, weir_listener *listener, void *arg)
+{
+    return limiter && listener && weir_listeners_add(&limiter->listeners, listener, arg);
+}
+
+bool weir_limiter_unlisten(struct weir_limiter *limiter, weir_listener *listener, void *arg)
+{
+    return limiter && weir_listeners_remove(&limiter->listeners, listener, arg);
+}
+
+void weir_limiter_tell(struct weir_limiter *limiter, int32_t kind, int32_t reason, int64_t n, int64_t now)
+{
+    struct weir_event event = {.kind = kind,
+                               .reason = reason,
+                               .n = n,
+                               .time_ns = now,
+                               .name = limiter->name ? limiter->name : "",
+                               .limiter = limiter};
+    weir_listeners_tell(&limiter->listeners, &event);
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The verbs of a limiter: in the word if the state is there, else in the core's form under the lock.
+ */
+#include "limiter/limiter.h"
+
+#include <string.h>
+
+#include "os/clock.h"
+
+static bool reject(struct weir_verdict *verdict)
+{
+    if (verdict)
+        *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
+    return false;
+}
+
+/* ---- under the lock ---- */
+
+int64_t weir_limiter_time(const struct weir_limiter *limiter, int64_t now)
+{
+    return limiter->filler ? weir_filler_time(limiter->filler, now) : now;
+}
+
+static void mark(struct weir_limiter *limiter)
+{
+    limiter->mark = ++limiter->marks;
+}
+
+static bool counts_refusals(const struct weir_policy *policy)
+{
+    for (size_t i = 0; i < policy->count; i++)
+        if (policy->limits[i].spec.refused != WEIR_REFUSED_IGNORE)
+            return true;
+    return false;
+}
+
+static void undo_keep(const struct weir_limiter *limiter, struct undo *undo)
+{
+    undo->kept = limiter->policy->words <= UNDO_WORDS;
+    undo->before = limiter->mark;
+    if (undo->kept)
+        memcpy(undo->state, limiter->state, limiter->policy->words * sizeof(int64_t));
+}
+
+static bool promise_wide(struct weir_limiter *limiter, int64_t now, int64_t n, int64_t timeout_ns,
+                         struct weir_reservation *reservation, struct undo *undo,
+                         struct weir_verdict *verdict)
+{
+    struct weir_reservation parts[WEIR_LIMITS_MAX];
+    struct undo kept; /* a refusal leaves the promise before it as it is */
+    undo_keep(limiter, &kept);
+    if (!weir_state_reserve(limiter->policy, limiter->state, now, n, timeout_ns, parts, verdict)) {
+        if (counts_refusals(limiter->policy))
+            mark(limiter);
+        return false;
+    }
+    mark(limiter);
+    *undo = kept;
+    undo->after = limiter->mark;
+    undo->n = n;
+    undo->due_ns = parts[0].due_ns;
+    if (reservation) {
+        *reservation = parts[0];
+        if (limiter->policy->count >
+            1) /* no room for the others' tickets: it comes back whole or not at all */
+            reservation->ticket = (uint64_t)INT64_MIN;
+    }
+    return true;
+}
+
+/* The word needs no undo: the core takes the last promise back exactly. */
+static bool promise_word(struct weir_limiter *limiter, int64_t now, int64_t n, int64_t timeout_ns,
+                         struct weir_reservation *reservation, struct weir_verdict *verdict)
+{
+    int64_t state[WORD_STATE];
+    weir_word_hold(&limiter->word, state);
+    bool promised = weir_state_reserve(limiter->policy, state, now, n, timeout_ns, reservation, verdict);
+    weir_word_return(&limiter->word, state);
+    return promised;
+}
+
+bool weir_limiter_promise(struct weir_limiter *limiter, int64_t now, int64_t n, int64_t timeout_ns,
+                          struct weir_reservation *reservation, struct undo *undo,
+                          struct weir_verdict *verdict)
+{
+    now = weir_limiter_time(limiter, now);
+    if (limiter->state)
+        return promise_wide(limiter, now, n, timeout_ns, reservation, undo, verdict);
+    undo->kept = false;
+    return promise_word(limiter, now, n, timeout_ns, reservation, verdict);
+}
+
+/* Nothing has happened since the promise that `undo` was kept for, and it is this one, or its equal. */
+static bool undo_fits(const struct weir_limiter *limiter, const struct undo *undo,
+                      const struct weir_reservation *r, int64_t now)
+{
+    return undo->kept && undo->after == limiter->mark && r->n > 0 && undo->n == r->n && r->wait_ns > 0 &&
+           r->due_ns > now && undo->due_ns == r->due_ns && r->generation == limiter->state[STATE_GENERATION];
+}
+
+static bool recall_wide(struct weir_limiter *limiter, int64_t now, const struct weir_reservation *r,
+                        struct undo *undo)
+{
+    struct weir_reservation parts[WEIR_LIMITS_MAX];
+    if (undo_fits(limiter, undo, r, now)) {
+        memcpy(limiter->state, undo->state, limiter->policy->words * sizeof(int64_t));
+        limiter->mark = undo->before;
+        undo->kept = false;
+        return true;
+    }
+    for (size_t i = 0; i < limiter->policy->count; i++) {
+        parts[i] = *r;
+        if (limiter->policy->count > 1 && limiter->policy->limits[i].spec.algo == WEIR_SLIDING_LOG)
+            parts[i].ticket = (uint64_t)r->n; /* as if it had pushed out as many */
+    }
+    if (!weir_state_cancel(limiter->policy, limiter->state, now, parts))
+        return false;
+    mark(limiter);
+    return true;
+}
+
+static bool recall_word(struct weir_limiter *limiter, int64_t now, struct weir_reservation *reservation)
+{
+    int64_t state[WORD_STATE];
+    weir_word_hold(&limiter->word, state);
+    bool off = weir_state_cancel(limiter->policy, state, now, reservation);
+    weir_word_return(&limiter->word, state);
+    return off;
+}
+
+bool weir_limiter_recall(struct weir_limiter *limiter, int64_t now, struct weir_reservation *reservation,
+                         struct undo *undo)
+{
+    now = weir_limiter_time(limiter, now);
+    if (!limiter->state)
+        return recall_word(limiter, now, reservation);
+    if (!recall_wide(limiter, now, reservation, undo))
+        return false;
+    reservation->n = 0;
+    return true;
+}
+
+static bool take_locked(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict)
+{
+    if (!limiter->state)
+        return weir_word_take(&limiter->word, now, n, NULL, verdict) == WORD_YES;
+    bool allowed =
+        weir_state_take(limiter->policy, limiter->state, weir_limiter_time(limiter, now), n, verdict);
+    if (allowed || counts_refusals(limiter->policy))
+        mark(limiter);
+    return allowed;
+}
+
+/* ---- questions ---- */
+
+/* A state that needs the core, or the lock. */
+static bool take_otherwise(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict)
+{
+    if (atom_load(&limiter->word.index, memory_order_relaxed) != WORD_HELD) {
+        int answer = weir_word_take(&limiter->word, now, n, NULL, verdict);
+        if (answer != WORD_ASK)
+            return answer == WORD_YES;
+    }
+    lock_take(&limiter->lock);
+    bool allowed = take_locked(limiter, now, n, verdict);
+    lock_drop(&limiter->lock);
+    return allowed;
+}
+
+static __attribute__((noinline)) bool take_fully(struct weir_limiter *limiter, int64_t now, int64_t n,
+                                                 struct weir_verdict *verdict)
+{
+    if (!limiter || n < 1)
+        return reject(verdict);
+    int answer = word_take(&limiter->word, now, n, verdict);
+    bool allowed = answer == WORD_ASK ? take_otherwise(limiter, now, n, verdict) : answer == WORD_YES;
+    limiter_tell(limiter, allowed, n, now, verdict);
+    return allowed;
+}
+
+/* What nearly every take is: of a token bucket, without a verdict, and nobody listens. */
+static inline __attribute__((always_inline)) bool take(struct weir_limiter *limiter, int64_t now, int64_t n,
+                                                       struct weir_verdict *verdict)
+{
+    if (__builtin_expect(!limiter || verdict || listeners_any(&limiter->listeners), 0))
+        return take_fully(limiter, now, n, verdict);
+    int answer = word_take(&limiter->word, now, n, NULL);
+    return __builtin_expect(answer == WORD_ASK, 0) ? take_fully(limiter, now, n, NULL) : answer == WORD_YES;
+}
+
+bool weir_limiter_take(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
+{
+    return take(limiter, clock_now(), n, verdict);
+}
+
+bool weir_limiter_take_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n,
+                          struct weir_verdict *verdict)
+{
+    return take(limiter, now_ns, n, verdict);
+}
+
+bool weir_limiter_peek_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n,
+                          struct weir_verdict *verdict)
+{
+    if (!limiter || n < 1)
+        return reject(verdict);
+    int answer = weir_word_peek(&limiter->word, now_ns, n, verdict);
+    if (answer != WORD_ASK)
+        return answer == WORD_YES;
+    lock_take(&limiter->lock);
+    bool allowed = limiter->state ? weir_state_peek(limiter->policy, limiter->state,
+                                                    weir_limiter_time(limiter, now_ns), n, verdict)
+                                  : weir_word_peek(&limiter->word, now_ns, n, verdict) == WORD_YES;
+    lock_drop(&limiter->lock);
+    return allowed;
+}
+
+bool weir_limiter_reserve_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n, int64_t timeout_ns,
+                             struct weir_reservation *reservation, struct weir_verdict *verdict)
+{
+    if (reservation)
+        *reservation = (struct weir_reservation){0};
+    if (!limiter || n < 1)
+        return reject(verdict);
+    int answer = weir_word_take(&limiter->word, now_ns, n, reservation, verdict);
+    bool allowed = answer == WORD_YES;
+    if (answer == WORD_ASK || (answer == WORD_NO && timeout_ns != 0)) {
+        lock_take(&limiter->lock);
+        allowed = weir_limiter_promise(limiter, now_ns, n, timeout_ns, reservation, &limiter->undo, verdict);
+        lock_drop(&limiter->lock);
+    }
+    limiter_tell(limiter, allowed, n, now_ns, verdict);
+    return allowed;
+}
+
+bool weir_limiter_cancel_at(struct weir_limiter *limiter, int64_t now_ns,
+                            struct weir_reservation *reservation)
+{
+    if (!limiter || !reservation)
+        return false;
+    lock_take(&limiter->lock);
+    bool off = weir_limiter_recall(limiter, now_ns, reservation, &limiter->undo);
+    lock_drop(&limiter->lock);
+    return off;
+}
+
+/* ---- orders ---- */
+
+void weir_limiter_give_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n)
+{
+    if (!limiter || n < 1 || weir_word_give(&limiter->word, now_ns, n) != WORD_ASK)
+        return;
+    lock_take(&limiter->lock);
+    if (limiter->state) {
+        int64_t time = weir_limiter_time(limiter, now_ns);
+        weir_state_give(limiter->policy, limiter->state, time, n);
+        if (limiter->state[STATE_PROMISED] <= time) /* else it was dropped */
+            mark(limiter);
+    } else {
+        (void)weir_word_give(&limiter->word, now_ns, n);
+    }
+    lock_drop(&limiter->lock);
+}
+
+void weir_limiter_charge_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n)
+{
+    if (!limiter || n < 1 || weir_word_charge(&limiter->word, now_ns, n) != WORD_ASK)
+        return;
+    lock_take(&limiter->lock);
+    if (limiter->state) {
+        weir_state_charge(limiter->policy, limiter->state, weir_limiter_time(limiter, now_ns), n);
+        mark(limiter);
+    } else {
+        (void)weir_word_charge(&limiter->word, now_ns, n);
+    }
+    lock_drop(&limiter->lock);
+}
+
+static int64_t drain_locked(struct weir_limiter *limiter, int64_t now)
+{
+    int64_t drained = 0;
+    if (limiter->state) {
+        drained = weir_state_drain(limiter->policy, limiter->state, weir_limiter_time(limiter, now));
+        mark(limiter);
+    } else {
+        (void)weir_word_drain(&limiter->word, now, &drained);
+    }
+    return drained;
+}
+
+int64_t weir_limiter_drain_at(struct weir_limiter *limiter, int64_t now_ns)
+{
+    int64_t drained;
+    if (!limiter)
+        return 0;
+    if (weir_word_drain(&limiter->word, now_ns, &drained) == WORD_ASK) {
+        lock_take(&limiter->lock);
+        drained = drain_locked(limiter, now_ns);
+        lock_drop(&limiter->lock);
+    }
+    if (listeners_any(&limiter->listeners))
+        weir_limiter_tell(limiter, WEIR_EVENT_DRAINED, WEIR_OK, drained, now_ns);
+    return drained;
+}
+
+void weir_limiter_reset_at(struct weir_limiter *limiter, int64_t now_ns)
+{
+    int64_t state[WORD_STATE];
+    if (!limiter)
+        return;
+    lock_take(&limiter->lock);
+    if (limiter->state) {
+        weir_state_reset(limiter->policy, limiter->state, weir_limiter_time(limiter, now_ns));
+        mark(limiter);
+    } else {
+        weir_word_hold(&limiter->word, state);
+        weir_state_reset(limiter->policy, state, now_ns);
+        weir_word_put(&limiter->word, limiter->policy, state);
+    }
+    lock_drop(&limiter->lock);
+}
+
+int64_t weir_limiter_restart_at(struct weir_limiter *limiter, int64_t now_ns)
+{
+    int64_t discarded = 0;
+    if (!limiter)
+        return 0;
+    lock_take(&limiter->lock);
+    if (limiter->state) {
+        discarded = weir_state_restart(limiter->policy, limiter->state, weir_limiter_time(limiter, now_ns));
+        mark(limiter);
+    }
+    lock_drop(&limiter->lock);
+    return discarded;
+}
+
+void weir_limiter_stat_at(struct weir_limiter *limiter, int64_t now_ns, struct weir_stat *stat)
+{
+    struct weir_verdict verdict;
+    if (!stat)
+        return;
+    *stat = (struct weir_stat){0};
+    if (!limiter)
+        return;
+    (void)weir_limiter_peek_at(limiter, now_ns, 1, &verdict);
+    stat->available = verdict.remaining;
+    stat->wait_ns = verdict.retry_after_ns;
+    stat->behind_ns = verdict.behind_ns;
+    lock_take(&limiter->lock);
+    if (limiter->state)
+        stat->behind_total_ns =
+            weir_state_behind(limiter->policy, limiter->state, weir_limiter_time(limiter, now_ns));
+    stat->waiting = limiter->waiting;
+    stat->handles = limiter->handles;
+    stat->held = limiter->held;
+    lock_drop(&limiter->lock);
+}
+
+/* ---- twins that read the clock ---- */
+
+bool weir_limiter_peek(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
+{
+    return weir_limiter_peek_at(limiter, weir_now(), n, verdict);
+}
+
+bool weir_limiter_reserve(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
+                          struct weir_reservation *reservation, struct weir_verdict *verdict)
+{
+    return weir_limiter_reserve_at(limiter, weir_now(), n, timeout_ns, reservation, verdict);
+}
+
+bool weir_limiter_cancel(struct weir_limiter *limiter, struct weir_reservation *reservation)
+{
+    return weir_limiter_cancel_at(limiter, weir_now(), reservation);
+}
+
+void weir_limiter_give(struct weir_limiter *limiter, int64_t n)
+{
+    weir_limiter_give_at(limiter, weir_now(), n);
+}
+
+void weir_limiter_charge(struct weir_limiter *limiter, int64_t n)
+{
+    weir_limiter_charge_at(limiter, weir_now(), n);
+}
+
+int64_t weir_limiter_drain(struct weir_limiter *limiter)
+{
+    return weir_limiter_drain_at(limiter, weir_now());
+}
+
+void weir_limiter_reset(struct weir_limiter *limiter)
+{
+    weir_limiter_reset_at(limiter, weir_now());
+}
+
+int64_t weir_limiter_restart(struct weir_limiter *limiter)
+{
+    return weir_limiter_restart_at(limiter, weir_now());
+}
+
+void weir_limiter_stat(struct weir_limiter *limiter, struct weir_stat *stat)
+{
+    weir_limiter_stat_at(limiter, weir_now(), stat);
+}

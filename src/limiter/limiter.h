@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A limiter: one state that any number of threads decide on.
+ *
+ * The state of a limit that one word can hold lives in `word` and needs no lock. Any other state (two words
+ * or more, several limits) lives in `state`, in the form of the core, under `lock`; then the word is held for
+ * good, which sends every question here. A live change may go from one to the other.
+ *
+ * Who waits has a promise: acquire reserves, and sleeps until it is due. Waiters stand in a list in the order
+ * of their promises, so that a live change can make them earlier, and a stop or the end of the limiter can
+ * wake them. Everything but the word, the listeners and the counters is under `lock`; no callback runs under
+ * it.
+ */
+#ifndef WEIR_LIMITER_LIMITER_H
+#define WEIR_LIMITER_LIMITER_H
+
+#include "limiter/listeners.h"
+#include "limiter/word.h"
+#include "os/lock.h"
+
+#define UNDO_WORDS 16 /* states up to this size can be put back exactly */
+
+/* A state as it was before a promise, to be put back if nothing has happened since. (The word needs none: the
+ * core's cancel puts the last promise back exactly.) */
+struct undo {
+    bool kept;
+    uint64_t before, after; /* marks of the state */
+    int64_t n, due_ns;
+    int64_t state[UNDO_WORDS];
+};
+
+/* A thread in acquire; lives on its stack. */
+struct waiter {
+    struct waiter *next, *prev;
+    int64_t n, due_ns;      /* WEIR_FOREVER: parked, it has no promise */
+    bool refused;           /* a change has made it impossible */
+    _Atomic uint32_t *word; /* it sleeps on: `own`, or the word of its weir_stop */
+    _Atomic uint32_t own;
+    struct promise {
+        struct weir_reservation reservation;
+        struct undo undo;
+    } promise, plan; /* what it has; what a live change may offer */
+};
+
+struct filler;
+
+struct weir_limiter {
+    struct word word;
+
+    /* Read by every take, written hardly ever. */
+    _Alignas(64) struct listeners listeners;
+    atom64 handle_generation; /* handles of another one have lost their share */
+
+    _Alignas(64) struct lock lock;
+    struct weir_policy *said;   /* what was set */
+    struct weir_policy *policy; /* what is in force: the same, or with a burst that is lower by `held` */
+    int64_t *state;             /* or NULL: it is in the word */
+    uint64_t mark, marks;       /* a number for what `state` is now; how many were given out */
+    struct undo undo;           /* of the last promise made to a caller, in `state` */
+    struct waiter *first, *last;
+    int64_t waiting;
+    int64_t handles, held;
+    bool ending; /* nobody holds it any more: the last waiter frees it */
+    atom64 holders;
+    char *name;
+    struct filler *filler;
+    struct weir_limiter *next, *prev; /* of all limiters: see fork.c */
+};
+
+/* One holder more; weir_limiter_free is one less. */
+struct weir_limiter *weir_limiter_ref(struct weir_limiter *limiter);
+/* Called once, before the limiter is shared. false: out of memory. */
+bool weir_limiter_set_name(struct weir_limiter *limiter, const char *name);
+
+/* ---- under the lock ---- */
+
+/* The time as of which a question is answered: that of the filler thread, if there is one. */
+int64_t weir_limiter_time(const struct weir_limiter *limiter, int64_t now);
+
+/* reserve and cancel wherever the state is. `undo` may be NULL in cancel. */
+bool weir_limiter_promise(struct weir_limiter *limiter, int64_t now, int64_t n, int64_t timeout_ns,
+                          struct weir_reservation *reservation, struct undo *undo,
+                          struct weir_verdict *verdict);
+bool weir_limiter_recall(struct weir_limiter *limiter, int64_t now, struct weir_reservation *reservation,
+                         struct undo *undo);
+
+/* Puts `next` in force (and takes it over), at `now`. Waiters are told. false: out of memory. */
+bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now);
+
+/* Would not even one unit pass, ever? Then the limit is a pause, and who waits for ever waits for its end. */
+bool weir_limiter_paused(struct weir_limiter *limiter, int64_t now);
+void weir_limiter_wake(struct weir_limiter *limiter); /* every waiter looks around */
+void weir_limiter_destroy(struct weir_limiter *limiter);
+
+/* ---- parts ---- */
+
+void weir_limiter_tell(struct weir_limiter *limiter, int32_t kind, int32_t reason, int64_t n, int64_t now);
+
+static inline void limiter_tell(struct weir_limiter *limiter, bool allowed, int64_t n, int64_t now,
+                                const struct weir_verdict *verdict)
+{
+    if (__builtin_expect(listeners_any(&limiter->listeners), 0))
+        weir_limiter_tell(limiter, allowed ? WEIR_EVENT_SUCCESS : WEIR_EVENT_FAILURE,
+                          allowed   ? WEIR_OK
+                          : verdict ? verdict->reason
+                                    : WEIR_LATER,
+                          n, now);
+}
+
+/* fork.c: all limiters of the process, so that a forked child finds their locks free and their lists empty.
+ */
+void weir_fork_join(struct weir_limiter *limiter);
+void weir_fork_leave(struct weir_limiter *limiter);
+
+/* filler.c: the thread of algo=hybrid fill=thread. */
+struct filler *weir_filler_new(void);
+void weir_filler_free(struct filler *filler);
+int64_t weir_filler_time(const struct filler *filler, int64_t now);
+void weir_filler_forget(struct filler *filler); /* in a forked child, which has no such thread */
+
+#endif

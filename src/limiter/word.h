@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A state of one word, shared by threads without a lock: the index of core/index.h and the figures of the
+ * limit it is counted by.
+ *
+ * A decision reads the index, decides by the figures, and replaces the index by one exchange. A refusal
+ * writes nothing. Winning exchanges form one chain, and along it the index is what the pure core would have
+ * made of the same questions one after the other.
+ *
+ * Figures are replaced, not shared: a live change holds the word (WORD_HELD), rewrites them, and puts the
+ * converted index back. A thread that has read figures of two limits must not win. Therefore the index is
+ * stored with a bias, a random number drawn anew whenever the figures change: an exchange that expects an
+ * index of older figures finds another number (or, with a chance of 2^-62, does not). So the index is its own
+ * sequence lock: read it (acquire), read figures, fence (acquire), exchange it; the writer takes it away,
+ * fences (release), writes figures, and puts it back (release).
+ *
+ * A promise, the time of the latest being `until`, changes index and `until` together, and so do its cancel,
+ * a reset and a live change: these four hold the word for some nanoseconds, under the limiter's lock. All
+ * else is lock-free: a take looks at `until` as at any figure.
+ *
+ * While another kind of state is in use the word is held for good. Whoever finds it held, or needs a promise,
+ * gets WORD_ASK: come back under the lock.
+ */
+#ifndef WEIR_LIMITER_WORD_H
+#define WEIR_LIMITER_WORD_H
+
+#include "core/index.h"
+#include "core/state.h"
+#include "os/atomic.h"
+
+#define WORD_HELD UINT64_C(0)
+
+enum word_answer { WORD_NO, WORD_YES, WORD_ASK };
+enum { WORD_STATE = STATE_HEADER + 1 }; /* 64-bit words of the core's state */
+
+struct word {
+    _Alignas(64) atom64 index; /* with its bias */
+    /* What a take of a token bucket reads fills one cache line. */
+    _Alignas(64) atom64 bias;
+    atom64 burst; /* token-bucket, interval; 0: ask the core */
+    atom64 unit, whole, frac, time_max, full;
+    atom64 until; /* time of the latest promise; it may have come */
+    atom64 inverse;
+    atom64 algorithm, algo, queue, age_ns, timeout_ns, initial;
+    atom64 generation;
+    uint64_t random; /* under the limiter's lock */
+};
+
+/* Can a word hold the state of this policy? */
+bool weir_word_fits(const struct weir_policy *policy);
+void weir_word_init(struct word *word);
+
+/* ---- under the limiter's lock ---- */
+
+/* Takes the word away; `state` is what it holds, in the form of the core. */
+void weir_word_hold(struct word *word, int64_t *state);
+/* Puts a state back under the same figures, or under those of another policy. */
+void weir_word_return(struct word *word, const int64_t *state);
+void weir_word_put(struct word *word, const struct weir_policy *policy, const int64_t *state);
+
+/* ---- lock-free; enum word_answer ---- */
+
+int weir_word_take(struct word *word, int64_t now, int64_t n, struct weir_reservation *reservation,
+                   struct weir_verdict *verdict);
+int weir_word_peek(struct word *word, int64_t now, int64_t n, struct weir_verdict *verdict);
+int weir_word_give(struct word *word, int64_t now, int64_t n);
+int weir_word_charge(struct word *word, int64_t now, int64_t n);
+int weir_word_drain(struct word *word, int64_t now, int64_t *drained);
+
+/* What word_take decided at `now`: the index before, and what n units cost. */
+void weir_word_describe(const struct ticks *ticks, int64_t full, int64_t now, int64_t index, int64_t cost,
+                        bool allowed, struct weir_verdict *verdict);
+
+/* Arithmetic that may meet figures of two limits: what comes of it is thrown away, but it must not trap. */
+static inline int64_t word_sub(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
+static inline int64_t word_figure(const atom64 *figure)
+{
+    return (int64_t)atom_load(figure, memory_order_relaxed);
+}
+
+static inline __attribute__((always_inline)) struct ticks word_ticks(const struct word *word, bool both_ways)
+{
+    struct ticks ticks = {.unit = word_figure(&word->unit),
+                          .whole = atom_load(&word->whole, memory_order_relaxed),
+                          .frac = atom_load(&word->frac, memory_order_relaxed),
+                          .time_max = word_figure(&word->time_max)};
+    if (both_ways)
+        ticks.inverse = atom_load(&word->inverse, memory_order_relaxed);
+    return ticks;
+}
+
+/* A take of a token bucket, at the price of one exchange; the same decision as in core/token_bucket.c. Gives
+ * WORD_ASK for anything else, n below 1 included. Always inlined, because most callers know that they want no
+ * verdict, and what it costs is what a limiter costs. */
+static inline __attribute__((always_inline)) int word_take(struct word *word, int64_t now, int64_t n,
+                                                           struct weir_verdict *verdict)
+{
+    uint64_t seen = atom_load(&word->index, memory_order_acquire);
+    for (;;) {
+        uint64_t bias = atom_load(&word->bias, memory_order_relaxed);
+        if (seen == WORD_HELD || (uint64_t)n - 1 >= atom_load(&word->burst, memory_order_relaxed))
+            return WORD_ASK;
+        struct ticks ticks = word_ticks(word, verdict != NULL);
+        int64_t v = ticks_at(&ticks, now), full = word_figure(&word->full);
+        int64_t cost = (int64_t)((uint64_t)n * (uint64_t)ticks.unit);
+        int64_t index = max64((int64_t)(seen - bias), word_sub(v, full));
+        bool promised = word_figure(&word->until) > now;
+        atom_fence(memory_order_acquire);
+        if (promised && verdict)
+            return WORD_ASK; /* who comes later waits behind the promise: the core knows for how long */
+        bool allowed = word_sub(v, index) >= cost && !promised;
+        if (allowed) {
+            uint64_t after = (uint64_t)index + (uint64_t)cost + bias;
+            if (!atom_cas(&word->index, &seen, after, memory_order_acq_rel))
+                continue;
+        } else {
+            uint64_t again = atom_load(&word->index, memory_order_acquire);
+            if (again != seen) { /* figures of another limit, or somebody was faster */
+                seen = again;
+                continue;
+            }
+        }
+        if (verdict)
+            weir_word_describe(&ticks, full, now, index, cost, allowed, verdict);
+        return allowed ? WORD_YES : WORD_NO;
+    }
+}
+
+#endif

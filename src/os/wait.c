@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L
+#include "os/wait.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "base/sat.h"
+#include "os/clock.h"
+#include "os/futex.h"
+#include "os/spin.h"
+
+static bool changed(_Atomic uint32_t *word, uint32_t value)
+{
+    return atomic_load_explicit(word, memory_order_acquire) != value;
+}
+
+/* A clock that is set by hand stands still, so there is nothing to sleep for but the next setting of it. */
+static void wait_for_set(_Atomic uint32_t *word, uint32_t value, int64_t until_ns)
+{
+    uint32_t moves = atomic_load_explicit(&weir_clock_moves, memory_order_acquire);
+    if (changed(word, value) || weir_now() >= until_ns)
+        return;
+    weir_futex_wait(&weir_clock_moves, moves, 0);
+}
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static void sleep_for(_Atomic uint32_t *word, uint32_t value, int64_t ns)
+{
+    int saved = errno, slack = prctl(PR_GET_TIMERSLACK);
+    bool lowered = slack > 1 && prctl(PR_SET_TIMERSLACK, 1UL) == 0;
+    weir_futex_wait(word, value, monotonic_ns() + ns);
+    if (lowered)
+        (void)prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
+    errno = saved;
+}
+
+static void spin_until(_Atomic uint32_t *word, uint32_t value, int64_t until_ns)
+{
+    while (!changed(word, value) && weir_now() < until_ns)
+        spin_pause();
+}
+
+void weir_wait_until(_Atomic uint32_t *word, uint32_t value, int64_t until_ns, bool spin)
+{
+    int64_t now, margin = spin ? WAIT_SPIN_NS : 0;
+    while (!changed(word, value) && (now = weir_now()) < until_ns) {
+        if (weir_clock_is_set())
+            wait_for_set(word, value, until_ns);
+        else if (until_ns - now > margin)
+            sleep_for(word, value, min64(until_ns - now - margin, WAIT_SLICE_NS));
+        else
+            spin_until(word, value, until_ns);
+    }
+}
+
+void weir_wait_wake(_Atomic uint32_t *word)
+{
+    if (weir_clock_is_set())
+        weir_clock_touch();
+    weir_futex_wake(word, INT_MAX);
+}

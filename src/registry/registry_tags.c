@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tags of the registry and of its limiters.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "registry/registry.h"
+
+_Static_assert(WEIR_TAG_MAX == 255 && WEIR_TAGS_MAX == 32, "the messages below say so");
+
+/* Whose tags are meant: those of a limiter, or of the registry. */
+struct owner {
+    struct weir_registry *registry;
+    const char *name; /* NULL: the registry */
+    uint64_t hash;
+};
+
+static bool owner_init(struct owner *owner, struct weir_registry *registry, const char *name,
+                       struct weir_error *err)
+{
+    *owner = (struct owner){.registry = registry, .name = name};
+    bool is_registry = registry && !name;
+    return is_registry || weir_registry_hash(registry, name, &owner->hash, err);
+}
+
+/* Under the lock; NULL: there is no such limiter. */
+static struct tags *tags_of(const struct owner *owner)
+{
+    if (!owner->name)
+        return &owner->registry->tags;
+    struct member *member = weir_registry_member(owner->registry, owner->hash, owner->name);
+    return member ? &member->tags : NULL;
+}
+
+static bool check_tag(const char *key, const char *value, struct weir_error *err)
+{
+    if (weir_registry_length(key, WEIR_TAG_MAX) > 0 && weir_registry_length(value, WEIR_TAG_MAX) > 0)
+        return true;
+    weir_error_set(err, EINVAL,
+                   "key and value of a tag have 1 to 255 bytes; weir_registry_untag removes one");
+    return false;
+}
+
+static bool put(const struct owner *owner, struct tag *tag, struct weir_error *err)
+{
+    struct tag *old = NULL;
+    lock_take(&owner->registry->lock);
+    struct tags *tags = tags_of(owner);
+    bool done = tags && weir_tags_put(tags, tag, WEIR_TAGS_MAX, &old);
+    lock_drop(&owner->registry->lock);
+    weir_tag_drop(done ? old : tag);
+    if (done)
+        weir_error_clear(err);
+    else if (tags)
+        weir_error_set(err, ENOSPC, "there are 32 tags already; remove one with weir_registry_untag");
+    else
+        weir_error_at(err, ENOENT, owner->name, strlen(owner->name), 0,
+                      "no limiter has this name; weir_registry_limiter makes one");
+    return done;
+}
+
+bool weir_registry_tag(struct weir_registry *registry, const char *name, const char *key, const char *value,
+                       struct weir_error *err)
+{
+    struct owner owner;
+    if (!owner_init(&owner, registry, name, err) || !check_tag(key, value, err))
+        return false;
+    struct tag *tag = weir_tag_new(key, value);
+    if (!tag) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        return false;
+    }
+    return put(&owner, tag, err);
+}
+
+bool weir_registry_untag(struct weir_registry *registry, const char *name, const char *key)
+{
+    struct owner owner;
+    if (!key || !owner_init(&owner, registry, name, NULL))
+        return false;
+    lock_take(&registry->lock);
+    struct tags *tags = tags_of(&owner);
+    struct tag *tag = tags ? weir_tags_take(tags, key) : NULL;
+    lock_drop(&registry->lock);
+    bool there = tag != NULL;
+    weir_tag_drop(tag);
+    return there;
+}
+
+/* Under the lock: the tag that counts, or NULL. */
+static struct tag *look_up(const struct owner *owner, const char *key)
+{
+    struct tags *own = tags_of(owner);
+    struct tag *tag = own ? weir_tags_find(own, key) : NULL;
+    return own && !tag ? weir_tags_find(&owner->registry->tags, key) : tag;
+}
+
+size_t weir_registry_tag_value(struct weir_registry *registry, const char *name, const char *key, char *value,
+                               size_t size)
+{
+    struct owner owner;
+    struct text text;
+    weir_text_init(&text, value, size);
+    if (!key || !owner_init(&owner, registry, name, NULL))
+        return 0;
+    lock_take(&registry->lock);
+    struct tag *tag = look_up(&owner, key);
+    if (tag)
+        weir_text_put(&text, tag->value, strlen(tag->value));
+    lock_drop(&registry->lock);
+    return text.len;
+}
+
+/* Gives how many; 0 also if there is no such limiter. */
+static size_t collect(const struct owner *owner, struct tag **tags, bool *found)
+{
+    static const struct tags none;
+    lock_take(&owner->registry->lock);
+    struct tags *own = tags_of(owner);
+    const struct tags *inherited = owner->name ? &owner->registry->tags : &none;
+    size_t count = own ? weir_tags_merge(own, inherited, tags) : 0;
+    *found = own != NULL;
+    lock_drop(&owner->registry->lock);
+    return count;
+}
+
+bool weir_registry_tags(struct weir_registry *registry, const char *name, weir_each_tag *each, void *arg)
+{
+    struct owner owner;
+    struct tag *tags[2 * WEIR_TAGS_MAX];
+    bool more;
+    if (!each || !owner_init(&owner, registry, name, NULL))
+        return false;
+    size_t count = collect(&owner, tags, &more);
+    for (size_t i = 0; i < count; i++) {
+        more = more && each(arg, tags[i]->key, tags[i]->value);
+        weir_tag_drop(tags[i]);
+    }
+    return more;
+}

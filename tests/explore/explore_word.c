@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The lock-free word of a limiter (src/limiter/word.h) under every interleaving and every weak behaviour of
+ * two or three threads. src/limiter is compiled for this program with the explorer's atoms and locks,
+ * otherwise as it is.
+ *
+ * A plan says what each thread asks. After every execution there has to be an order of the questions in which
+ * the pure core, asked one after the other, gives the very same answers and is left with the very same units.
+ * One thing is free: a give may be dropped. (It has to be while a promise is outstanding; the word also drops
+ * it when a promise was about to be made.) And no more passes at one instant than the burst and what was
+ * given back.
+ */
+#include "check.h"
+#include "explore/explore.h"
+#include "limiter/limiter.h"
+
+enum { THREADS = 3, ACTS = 3, NOW = 1000000000 };
+
+enum verb { NOTHING, TAKE, ASK, PEEK, RESERVE, CANCEL, GIVE, CHARGE, DRAIN, SET, RESET };
+
+struct act {
+    enum verb
+        verb; /* ASK is a take that wants a verdict; CANCEL hands back the last reservation of its thread */
+    int64_t n;
+    int64_t later_ns; /* than NOW, on the clock of this thread */
+};
+
+struct plan {
+    const char *limits, *next; /* what SET sets */
+    int64_t spent;             /* units gone before the threads begin; more than the burst: a debt */
+    struct act acts[THREADS][ACTS];
+    unsigned weaken;
+    int spurious;
+};
+
+struct answer {
+    bool yes;
+    int64_t value; /* of a reservation its due time, of a drain the units, of a verdict what remains */
+};
+
+static struct plan plan;
+static struct weir_policy *policy, *next;
+static struct weir_limiter limiter;
+static struct weir_reservation reservations[THREADS];
+static struct answer answers[THREADS][ACTS];
+
+/* ---- the threads ---- */
+
+static void begin_state(int64_t *state)
+{
+    weir_state_init(policy, state, NOW);
+    weir_state_charge(policy, state, NOW, plan.spent);
+}
+
+static void name_atoms(void)
+{
+    const struct word *word = &limiter.word;
+    const struct {
+        const atom64 *atom;
+        const char *name;
+    } atoms[] = {{&word->index, "index"},          {&word->bias, "bias"},
+                 {&word->burst, "burst"},          {&word->unit, "unit"},
+                 {&word->whole, "whole"},          {&word->frac, "frac"},
+                 {&word->time_max, "time_max"},    {&word->full, "full"},
+                 {&word->until, "until"},          {&word->inverse, "inverse"},
+                 {&word->algorithm, "algorithm"},  {&word->algo, "algo"},
+                 {&word->queue, "queue"},          {&word->age_ns, "age"},
+                 {&word->timeout_ns, "timeout"},   {&word->initial, "initial"},
+                 {&word->generation, "generation"}};
+    for (size_t i = 0; i < sizeof atoms / sizeof atoms[0]; i++)
+        explore_name(atoms[i].atom, atoms[i].name);
+    explore_name(&limiter.lock, "lock");
+    explore_name(&limiter.listeners.list, "listeners");
+}
+
+static void setup(void)
+{
+    int64_t state[WORD_STATE] = {0};
+    memset(&limiter, 0, sizeof limiter);
+    weir_word_init(&limiter.word);
+    limiter.word.random = 1; /* else no two executions are alike */
+    limiter.policy = limiter.said = policy;
+    begin_state(state);
+    weir_word_put(&limiter.word, policy, state);
+    memset(answers, 0, sizeof answers);
+    memset(reservations, 0, sizeof reservations);
+    name_atoms();
+}
+
+static void set(int64_t now)
+{
+    lock_take(&limiter.lock);
+    EXPLORE_CHECK(weir_limiter_install(&limiter, next, now));
+    limiter.said = next;
+    lock_drop(&limiter.lock);
+}
+
+static struct answer act(int thread, const struct act *a)
+{
+    struct weir_reservation *r = &reservations[thread];
+    struct weir_verdict verdict;
+    int64_t now = NOW + a->later_ns;
+    switch (a->verb) {
+    case TAKE:
+        return (struct answer){weir_limiter_take_at(&limiter, now, a->n, NULL), 0};
+    case ASK: {
+        bool yes = weir_limiter_take_at(&limiter, now, a->n, &verdict);
+        return (struct answer){yes, verdict.remaining};
+    }
+    case PEEK: {
+        bool yes = weir_limiter_peek_at(&limiter, now, a->n, &verdict);
+        return (struct answer){yes, verdict.remaining};
+    }
+    case RESERVE: {
+        bool yes = weir_limiter_reserve_at(&limiter, now, a->n, WEIR_SEC, r, NULL);
+        return (struct answer){yes, yes ? r->due_ns : 0};
+    }
+    case CANCEL:
+        return (struct answer){weir_limiter_cancel_at(&limiter, now, r), 0};
+    case GIVE:
+        weir_limiter_give_at(&limiter, now, a->n);
+        break;
+    case CHARGE:
+        weir_limiter_charge_at(&limiter, now, a->n);
+        break;
+    case DRAIN:
+        return (struct answer){true, weir_limiter_drain_at(&limiter, now)};
+    case SET:
+        set(now);
+        break;
+    case RESET:
+        weir_limiter_reset_at(&limiter, now);
+        break;
+    case NOTHING:
+        break;
+    }
+    return (struct answer){true, 0};
+}
+
+static void run_acts(void)
+{
+    int thread = explore_thread();
+    for (int i = 0; i < ACTS && plan.acts[thread][i].verb; i++)
+        answers[thread][i] = act(thread, &plan.acts[thread][i]);
+}
+
+/* ---- the same questions, one after the other ---- */
+
+struct course {
+    const struct weir_policy *policy;
+    int64_t state[WORD_STATE];
+    struct weir_reservation reservations[THREADS];
+    int done[THREADS]; /* acts of each thread */
+};
+
+static struct answer ask_core(struct course *c, int thread, const struct act *a)
+{
+    struct weir_reservation *r = &c->reservations[thread];
+    struct weir_verdict verdict;
+    int64_t to[WORD_STATE] = {0}, now = NOW + a->later_ns;
+    switch (a->verb) {
+    case TAKE:
+        return (struct answer){weir_state_take(c->policy, c->state, now, a->n, NULL), 0};
+    case ASK: {
+        bool yes = weir_state_take(c->policy, c->state, now, a->n, &verdict);
+        return (struct answer){yes, verdict.remaining};
+    }
+    case PEEK: {
+        bool yes = weir_state_peek(c->policy, c->state, now, a->n, &verdict);
+        return (struct answer){yes, verdict.remaining};
+    }
+    case RESERVE: {
+        bool yes = weir_state_reserve(c->policy, c->state, now, a->n, WEIR_SEC, r, NULL);
+        return (struct answer){yes, yes ? r->due_ns : 0};
+    }
+    case CANCEL:
+        return (struct answer){weir_state_cancel(c->policy, c->state, now, r), 0};
+    case GIVE:
+        weir_state_give(c->policy, c->state, now, a->n);
+        break;
+    case CHARGE:
+        weir_state_charge(c->policy, c->state, now, a->n);
+        break;
+    case DRAIN:
+        return (struct answer){true, weir_state_drain(c->policy, c->state, now)};
+    case SET:
+        weir_state_change(c->policy, c->state, next, to, now);
+        memcpy(c->state, to, sizeof to);
+        c->policy = next;
+        break;
+    case RESET:
+        weir_state_reset(c->policy, c->state, now);
+        break;
+    case NOTHING:
+        break;
+    }
+    return (struct answer){true, 0};
+}
+
+/* The level of the bucket: more than a full one holds does not count. */
+static int64_t level(const struct weir_policy *p, int64_t index)
+{
+    int64_t v = ticks_at(&p->limits[0].ticks, NOW);
+    return v - index_at(&p->limits[0], index, v);
+}
+
+static int64_t latest_time(void)
+{
+    int64_t later = 0;
+    for (int thread = 0; thread < THREADS; thread++)
+        for (int i = 0; i < ACTS; i++)
+            later = max64(later, plan.acts[thread][i].later_ns);
+    return NOW + later;
+}
+
+/* Is this what the word is left with? The core forgets a promise that has come, the word need not. */
+static bool ends_alike(const struct course *c)
+{
+    uint64_t index = atom_load(&limiter.word.index, memory_order_relaxed);
+    uint64_t bias = atom_load(&limiter.word.bias, memory_order_relaxed);
+    int64_t until = word_figure(&limiter.word.until), promised = c->state[STATE_PROMISED];
+    return limiter.policy == c->policy && index != WORD_HELD &&
+           (until == promised || max64(until, promised) <= latest_time()) &&
+           level(c->policy, (int64_t)(index - bias)) == level(c->policy, c->state[STATE_HEADER]);
+}
+
+static bool explains(const struct course *c);
+
+/* Can it have gone on with the next act of this thread? */
+static bool explains_with(const struct course *c, int thread, bool drop)
+{
+    struct course after = *c;
+    int i = after.done[thread]++;
+    const struct act *a = &plan.acts[thread][i];
+    if (drop)
+        return a->verb == GIVE && explains(&after);
+    struct answer answer = ask_core(&after, thread, a);
+    return answer.yes == answers[thread][i].yes && answer.value == answers[thread][i].value &&
+           explains(&after);
+}
+
+static bool explains(const struct course *c)
+{
+    bool ended = true;
+    for (int thread = 0; thread < THREADS; thread++) {
+        if (c->done[thread] == ACTS || !plan.acts[thread][c->done[thread]].verb)
+            continue;
+        ended = false;
+        if (explains_with(c, thread, false) || explains_with(c, thread, true))
+            return true;
+    }
+    return ended && ends_alike(c);
+}
+
+/* ---- what has to hold in the end ---- */
+
+static int64_t count_units(enum verb verb)
+{
+    int64_t units = 0;
+    for (int thread = 0; thread < THREADS; thread++)
+        for (int i = 0; i < ACTS; i++)
+            if (plan.acts[thread][i].verb == verb && answers[thread][i].yes)
+                units += verb == DRAIN ? answers[thread][i].value : plan.acts[thread][i].n;
+    return units;
+}
+
+/* Every exchange of the index replaces one of another thread, or of its own; who holds it puts it back. */
+static void check_chain(void)
+{
+    struct explore_write writes[32];
+    size_t count = explore_writes(&limiter.word.index, writes, 32);
+    for (size_t i = 0; i < count; i++)
+        if (writes[i].value == WORD_HELD)
+            EXPLORE_CHECK(i + 1 < count && writes[i + 1].thread == writes[i].thread);
+}
+
+static void finish(void)
+{
+    struct course course = {.policy = policy};
+    begin_state(course.state);
+    EXPLORE_CHECK(explains(&course));
+    check_chain();
+    int64_t most = max64(weir_policy_most(policy, 0, 0), next ? weir_policy_most(next, 0, 0) : 0);
+    if (count_units(RESET) == 0 && latest_time() == NOW)
+        EXPLORE_CHECK(count_units(TAKE) + count_units(ASK) - count_units(GIVE) <= most);
+}
+
+/* ---- plans ---- */
+
+static struct explore explore_of(const struct plan *p)
+{
+    struct explore e = {.setup = setup, .finish = finish, .weaken = p->weaken, .spurious = p->spurious};
+    for (int thread = 0; thread < THREADS && p->acts[thread][0].verb; thread++)
+        e.threads[thread] = run_acts;
+    return e;
+}
+
+static bool run(const struct plan *p, bool (*how)(struct explore *e))
+{
+    struct weir_error err;
+    plan = *p;
+    policy = weir_policy_new(p->limits, &err);
+    next = p->next ? weir_policy_new(p->next, &err) : NULL;
+    struct explore e = explore_of(p);
+    bool result = CHECK(policy != NULL) && CHECK(next || !p->next) && how(&e);
+    weir_policy_free(policy);
+    weir_policy_free(next);
+    return result;
+}
+
+#define HOLDS(...)  CHECK(run(&(struct plan){__VA_ARGS__}, explore_holds))
+#define BREAKS(...) CHECK(run(&(struct plan){__VA_ARGS__}, explore_breaks))
+
+TEST(three_takes_share_the_last_unit)
+{
+    HOLDS(.limits = "10/s burst=3", .spent = 2, .acts = {{{TAKE, 1}}, {{TAKE, 1}}, {{TAKE, 1}}});
+    HOLDS(.limits = "10/s burst=3", .spent = 1, .acts = {{{TAKE, 1}}, {{TAKE, 2}}, {{ASK, 1}}});
+    HOLDS(.limits = "10/s burst=3", .spent = 0, .acts = {{{TAKE, 1}, {TAKE, 1}}, {{TAKE, 1}, {TAKE, 1}}});
+}
+
+TEST(an_exchange_that_fails_for_no_reason_is_made_again)
+{
+    HOLDS(.limits = "10/s burst=3", .spent = 2, .spurious = 2,
+          .acts = {{{TAKE, 1}}, {{TAKE, 1}}, {{TAKE, 1}}});
+    HOLDS(.limits = "10/s burst=3", .spent = 2, .spurious = 2,
+          .acts = {{{CHARGE, 1}}, {{GIVE, 1}}, {{TAKE, 1}}});
+}
+
+TEST(clocks_that_differ_mint_nothing)
+{
+    HOLDS(.limits = "10/s burst=2", .spent = 2,
+          .acts = {
+              {{TAKE, 1}, {TAKE, 1, 200 * WEIR_MS}}, {{TAKE, 1, 100 * WEIR_MS}}, {{ASK, 1, 150 * WEIR_MS}}});
+    HOLDS(.limits = "10/s burst=2", .spent = 2,
+          .acts = {{{RESERVE, 1}}, {{TAKE, 1, 200 * WEIR_MS}, {GIVE, 1, 50 * WEIR_MS}}});
+}
+
+TEST(a_give_against_takes_is_spent_once)
+{
+    HOLDS(.limits = "10/s burst=3", .spent = 3, .acts = {{{GIVE, 1}}, {{TAKE, 1}}, {{TAKE, 1}}});
+    HOLDS(.limits = "10/s burst=3", .spent = 1, .acts = {{{GIVE, 2}}, {{TAKE, 2}}, {{TAKE, 1}}});
+    HOLDS(.limits = "10/s burst=3", .spent = 3, .acts = {{{GIVE, 1}, {TAKE, 1}}, {{GIVE, 1}, {TAKE, 1}}});
+}
+
+TEST(a_charge_against_takes_is_never_lost)
+{
+    HOLDS(.limits = "10/s burst=3", .spent = 1, .acts = {{{CHARGE, 5}}, {{TAKE, 1}}, {{TAKE, 1}}});
+    HOLDS(.limits = "10/s burst=3", .spent = 1, .acts = {{{CHARGE, 1}, {GIVE, 1}}, {{TAKE, 1}, {TAKE, 1}}});
+}
+
+TEST(a_drain_takes_what_takes_have_left)
+{
+    HOLDS(.limits = "10/s burst=3", .acts = {{{DRAIN}}, {{TAKE, 1}}, {{TAKE, 2}}});
+    HOLDS(.limits = "10/s burst=3", .acts = {{{DRAIN}}, {{DRAIN}}, {{GIVE, 2}}});
+}
+
+TEST(promises_come_one_after_the_other)
+{
+    HOLDS(.limits = "10/s burst=1", .spent = 1, .acts = {{{RESERVE, 1}}, {{RESERVE, 1}}});
+    HOLDS(.limits = "10/s burst=1", .acts = {{{RESERVE, 1}}, {{RESERVE, 1}}, {{TAKE, 1, 100 * WEIR_MS}}});
+    HOLDS(.limits = "10/s burst=1", .spent = 1,
+          .acts = {{{RESERVE, 1}}, {{ASK, 1}, {PEEK, 1, 100 * WEIR_MS}}});
+}
+
+TEST(a_cancel_returns_its_units_once)
+{
+    HOLDS(.limits = "10/s burst=1", .spent = 1,
+          .acts = {{{RESERVE, 1}, {CANCEL}}, {{TAKE, 1, 100 * WEIR_MS}}});
+    HOLDS(.limits = "10/s burst=1", .spent = 1, .acts = {{{RESERVE, 1}, {CANCEL}}, {{RESERVE, 1}, {CANCEL}}});
+    HOLDS(.limits = "10/s burst=2", .spent = 1, .acts = {{{RESERVE, 2}, {CANCEL}}, {{CHARGE, 1}, {TAKE, 1}}});
+}
+
+TEST(a_give_is_dropped_while_a_promise_stands)
+{
+    HOLDS(.limits = "10/s burst=2", .spent = 2, .acts = {{{RESERVE, 1}}, {{GIVE, 1}}});
+    HOLDS(.limits = "10/s burst=2", .spent = 2,
+          .acts = {{{RESERVE, 1}}, {{GIVE, 1}, {TAKE, 1}}, {{GIVE, 1}}});
+    HOLDS(.limits = "10/s burst=2", .spent = 4, .acts = {{{RESERVE, 1}, {CANCEL}}, {{GIVE, 1}, {TAKE, 1}}});
+}
+
+/* The second promise leaves the index where the first one had: only the time of the promise tells that the
+ * units of a give would come on top. */
+TEST(a_give_that_has_seen_a_promise_go_does_not_miss_the_next)
+{
+    HOLDS(.limits = "10/s burst=2", .spent = 2,
+          .acts = {{{RESERVE, 1}, {CANCEL}, {RESERVE, 1}}, {{GIVE, 1}}});
+}
+
+TEST(a_take_by_figures_of_two_limits_never_wins)
+{
+    HOLDS(.limits = "10/s burst=2", .next = "20/s burst=3", .spent = 1,
+          .acts = {{{SET}}, {{TAKE, 1}}, {{TAKE, 1}}});
+    HOLDS(.limits = "20/s burst=4", .next = "3/s burst=2", .spent = 1, .acts = {{{SET}}, {{ASK, 2}}});
+    HOLDS(.limits = "unlimited", .next = "5/s burst=2", .acts = {{{SET}}, {{TAKE, 2}}});
+    HOLDS(.limits = "10/s burst=2", .next = "blocked", .acts = {{{SET}}, {{TAKE, 1}}});
+}
+
+TEST(other_verbs_by_figures_of_two_limits_never_win)
+{
+    HOLDS(.limits = "10/s burst=2", .next = "20/s burst=3", .spent = 2,
+          .acts = {{{SET}}, {{GIVE, 1}, {TAKE, 1}}});
+    HOLDS(.limits = "10/s burst=2", .next = "20/s burst=3", .spent = 2, .acts = {{{SET}}, {{CHARGE, 1}}});
+    HOLDS(.limits = "10/s burst=2", .next = "20/s burst=3", .spent = 0, .acts = {{{SET}}, {{DRAIN}}});
+    HOLDS(.limits = "10/s burst=2", .next = "20/s burst=3", .spent = 2,
+          .acts = {{{SET}}, {{RESERVE, 1}, {CANCEL}}});
+}
+
+TEST(a_reset_against_takes_begins_anew)
+{
+    HOLDS(.limits = "10/s burst=2", .spent = 2, .acts = {{{RESET}}, {{TAKE, 1}}, {{TAKE, 2}}});
+    HOLDS(.limits = "10/s burst=2", .spent = 1, .acts = {{{RESET}}, {{CHARGE, 1}}});
+    HOLDS(.limits = "10/s burst=2", .spent = 2, .acts = {{{RESET}}, {{RESERVE, 1}, {CANCEL}}});
+    HOLDS(.limits = "10/s burst=2", .next = "20/s burst=3", .spent = 2, .acts = {{{RESET}}, {{SET}}});
+}
+
+TEST(every_state_of_one_word_obeys_the_core)
+{
+    static const char *const limits[] = {"10/s algo=smooth", "10/s algo=leaky-bucket queue=2",
+                                         "10/s algo=interval", "unlimited", "blocked"};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        HOLDS(.limits = limits[i], .acts = {{{TAKE, 1}}, {{RESERVE, 1}}, {{TAKE, 1}}});
+}
+
+/* ---- each order and each fence is needed ---- */
+
+TEST(without_a_fence_figures_get_mixed)
+{
+    static const unsigned fences[] = {EXPLORE_NO_ACQUIRE_FENCE, EXPLORE_NO_RELEASE_FENCE};
+    for (int i = 0; i < 2; i++) {
+        BREAKS(.limits = "10/s burst=2", .next = "20/s burst=3", .spent = 1, .weaken = fences[i],
+               .acts = {{{SET}}, {{TAKE, 1}}});
+        BREAKS(.limits = "10/s burst=2", .next = "20/s burst=3", .spent = 1, .weaken = fences[i],
+               .acts = {{{SET}}, {{PEEK, 1}}});
+    }
+}
+
+TEST(without_release_or_acquire_figures_get_mixed)
+{
+    static const unsigned orders[] = {EXPLORE_RELAXED_LOADS, EXPLORE_RELAXED_STORES,
+                                      EXPLORE_RELAXED_EXCHANGES};
+    for (int i = 0; i < 3; i++)
+        BREAKS(.limits = "10/s burst=2", .next = "20/s burst=3", .spent = 1, .weaken = orders[i],
+               .acts = {{{SET}}, {{TAKE, 1}}});
+}

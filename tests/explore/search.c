@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+#include "explore/search.h"
+
+#include <string.h>
+
+enum { DEPTH = 1000, OPTIONS = 64, ASLEEP = 128 };
+
+/* A state on the path, and the step that was taken from it. */
+struct node {
+    struct option options[OPTIONS];
+    int count, taken;
+    struct option asleep[ASLEEP];
+    int asleep_count;
+    unsigned wanted; /* threads to try, as bits */
+    struct op op;
+    struct effect effect;
+    int number;                     /* the how manieth step of its thread, from 1 */
+    uint16_t past[EXPLORE_THREADS]; /* steps of each thread that it depends on, itself included */
+};
+
+static struct {
+    int threads;
+    bool all;
+    struct node path[DEPTH];
+    int depth, length; /* where on the path, and how long it is */
+} search;
+
+void search_begin(int threads, bool all)
+{
+    search.threads = threads;
+    search.all = all;
+    search.depth = search.length = 0;
+}
+
+void search_rewind(void)
+{
+    search.depth = 0;
+}
+
+/* ---- sleep ---- */
+
+static bool is_same(const struct option *a, const struct option *b)
+{
+    return a->thread == b->thread && a->outcome.write == b->outcome.write &&
+           a->outcome.fails == b->outcome.fails;
+}
+
+static bool is_asleep(const struct node *node, const struct option *option)
+{
+    for (int i = 0; i < node->asleep_count; i++)
+        if (is_same(&node->asleep[i], option))
+            return true;
+    return false;
+}
+
+/* When there is no room, an option stays awake: that costs time and nothing else. */
+static void fall_asleep(struct node *node, struct option option)
+{
+    if (node->asleep_count < ASLEEP)
+        node->asleep[node->asleep_count++] = option;
+}
+
+/* What slept before the step of `from` sleeps on if the two can change places. Reads can with everything they
+ * do not read. A store that would have gone right behind some write now has two such places, before and
+ * behind the one that went there first; an exchange that did so has left only the latter. */
+static void inherit_sleep(struct node *node, const struct node *from, const struct op *const *pending)
+{
+    node->asleep_count = 0;
+    for (int i = 0; i < from->asleep_count; i++) {
+        struct option option = from->asleep[i];
+        if (option.thread == from->options[from->taken].thread)
+            continue;
+        const struct op *op = pending[option.thread];
+        bool meets = from->effect.wrote >= 0 && op->location == from->op.location;
+        if (op->kind == OP_PAUSE && from->effect.wrote >= 0 && option.outcome.write == from->op.location)
+            continue;
+        fall_asleep(node, option);
+        if (meets && op->kind == OP_STORE && option.outcome.write == from->effect.read) {
+            option.outcome.write = (uint8_t)from->effect.wrote;
+            fall_asleep(node, option);
+        }
+    }
+}
+
+/* ---- options ---- */
+
+static bool list_options(struct node *node, const struct op *const *pending)
+{
+    struct outcome outcomes[MEMORY_OUTCOMES];
+    node->count = 0;
+    for (int thread = 0; thread < search.threads; thread++) {
+        int count = pending[thread] ? memory_outcomes(thread, pending[thread], search.all, outcomes) : 0;
+        for (int i = 0; i < count; i++) {
+            if (node->count == OPTIONS)
+                return false;
+            node->options[node->count++] = (struct option){thread, outcomes[i]};
+        }
+    }
+    return true;
+}
+
+/* The first option that is awake, of a thread that is wanted; -1: none. */
+static int find_awake(const struct node *node)
+{
+    for (int i = 0; i < node->count; i++)
+        if (node->wanted >> node->options[i].thread & 1 && !is_asleep(node, &node->options[i]))
+            return i;
+    return -1;
+}
+
+static enum search_way extend(const struct op *const *pending)
+{
+    if (search.length == DEPTH)
+        return SEARCH_LIMIT;
+    struct node *node = &search.path[search.length];
+    node->asleep_count = 0;
+    node->wanted = ~0U;
+    if (!list_options(node, pending))
+        return SEARCH_LIMIT;
+    if (node->count == 0)
+        return SEARCH_END;
+    if (search.length > 0 && !search.all)
+        inherit_sleep(node, node - 1, pending);
+    node->taken = find_awake(node);
+    if (node->taken < 0)
+        return SEARCH_KNOWN;
+    if (!search.all)
+        node->wanted = 1U << node->options[node->taken].thread;
+    search.length++;
+    return SEARCH_ON;
+}
+
+enum search_way search_next(const struct op *const *pending, struct option *option)
+{
+    if (search.depth == search.length) {
+        enum search_way way = extend(pending);
+        if (way != SEARCH_ON)
+            return way;
+    }
+    struct node *node = &search.path[search.depth++];
+    *option = node->options[node->taken];
+    node->op = *pending[option->thread];
+    return SEARCH_ON;
+}
+
+bool search_turn(void)
+{
+    while (search.length > 0) {
+        struct node *node = &search.path[search.length - 1];
+        if (search.all) {
+            if (++node->taken < node->count)
+                return true;
+        } else {
+            fall_asleep(node, node->options[node->taken]);
+            node->taken = find_awake(node);
+            if (node->taken >= 0)
+                return true;
+        }
+        search.length--;
+    }
+    return false;
+}
+
+/* ---- races ---- */
+
+static int thread_of(const struct node *node)
+{
+    return node->options[node->taken].thread;
+}
+
+void search_note_step(const struct effect *effect, const uint16_t *past)
+{
+    struct node *node = &search.path[search.depth - 1];
+    node->effect = *effect;
+    node->number = past[thread_of(node)];
+    memcpy(node->past, past, sizeof node->past);
+}
+
+static bool depends(const uint16_t *past, const struct node *earlier)
+{
+    return past[thread_of(earlier)] >= earlier->number;
+}
+
+static bool could_read(const struct node *node, const struct op *write)
+{
+    switch (node->op.kind) {
+    case OP_STORE:
+    case OP_UNLOCK:
+        return false;
+    case OP_PAUSE:
+        return node->effect.watched >> write->location & 1;
+    default:
+        return node->op.location == write->location;
+    }
+}
+
+/* The threads with which the way from `node` to the last step can begin, if the step of `node` is left out:
+ * those whose first step on it depends on no other that is on it. `past` is that of the last step, without
+ * itself. */
+static unsigned beginnings(const struct node *node, const uint16_t *past)
+{
+    const struct node *last = &search.path[search.depth - 1], *way[DEPTH];
+    int count = 0;
+    unsigned seen = 0, result = 0;
+    for (const struct node *next = node + 1; next <= last; next++) {
+        if (next != last && depends(next->past, node))
+            continue;
+        const uint16_t *known = next == last ? past : next->past;
+        bool first = !(seen >> thread_of(next) & 1);
+        for (int i = 0; i < count && first; i++)
+            first = !depends(known, way[i]);
+        if (first)
+            result |= 1U << thread_of(next);
+        seen |= 1U << thread_of(next);
+        way[count++] = next;
+    }
+    return result;
+}
+
+static unsigned lowest_bit(unsigned bits)
+{
+    return bits & (~bits + 1);
+}
+
+void search_note_write(const struct op *op, const struct effect *effect, const uint16_t *past)
+{
+    const struct node *last = &search.path[search.depth - 1];
+    if (search.all || search.depth < search.length || search.depth == 0)
+        return;
+    for (struct node *node = search.path; node < last; node++) {
+        if (thread_of(node) == thread_of(last) || !could_read(node, op) || depends(past, node) ||
+            (node->op.kind == OP_LOAD && effect->done && memory_is_no_news(op->location, node->effect.read)))
+            continue;
+        unsigned threads = beginnings(node, past);
+        if (!(threads & node->wanted))
+            node->wanted |= lowest_bit(threads);
+    }
+}
