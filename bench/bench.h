@@ -30,6 +30,9 @@ void bench_progress(const char *what);
 void bench_sleep(double seconds);
 void bench_sleep_until(int64_t time_ns);
 
+/* Processor time of the whole process. */
+double bench_cpu_seconds(void);
+
 /* Keeps the compiler from dropping what nobody reads. */
 static inline void bench_keep(int64_t value)
 {

@@ -17,7 +17,9 @@ struct watch {
 };
 
 struct flow {
-    struct weir_limiter *limiter;
+    struct weir_limiter *limiter; /* or NULL: */
+    int64_t rate, start_ns;       /* clock_nanosleep to times that are dealt out by a counter */
+    _Atomic int64_t next;
     struct team *team;
     _Atomic bool over;
     _Atomic int64_t resume_ns; /* nobody asks before */
@@ -36,6 +38,18 @@ static void count(struct flow *flow, int64_t now)
         (void)atomic_fetch_add_explicit(&watch->passed[window], 1, memory_order_relaxed);
 }
 
+/* Waits for one's turn. */
+static bool pass(struct flow *flow)
+{
+    if (flow->limiter)
+        return weir_limiter_acquire(flow->limiter, 1, WEIR_FOREVER, NULL);
+    int64_t turn = atomic_fetch_add_explicit(&flow->next, 1, memory_order_relaxed);
+    int64_t due = flow->start_ns + turn * WEIR_SEC / flow->rate;
+    if (due > weir_now())
+        bench_sleep_until(due);
+    return true;
+}
+
 static void work(void *arg)
 {
     struct flow *flow = arg;
@@ -43,25 +57,32 @@ static void work(void *arg)
         int64_t resume = atomic_load_explicit(&flow->resume_ns, memory_order_relaxed);
         if (weir_now() < resume)
             bench_sleep_until(resume);
-        if (weir_limiter_acquire(flow->limiter, 1, WEIR_FOREVER, NULL))
+        if (pass(flow))
             count(flow, weir_now());
     }
 }
 
-/* The limiter is made after the threads: what it saves up meanwhile would be made up for. */
-struct flow *flow_open(const char *limits, int threads)
+static struct flow *flow_new(int threads)
 {
-    struct weir_error err;
     struct flow *flow = calloc(1, sizeof *flow);
     if (!flow) {
         fputs("weir: out of memory\n", stderr);
         return NULL;
     }
     flow->team = team_new(threads, work, flow, 0);
-    if (!flow->team) {
-        free(flow);
+    if (flow->team)
+        return flow;
+    free(flow);
+    return NULL;
+}
+
+/* The limiter is made after the threads: what it saves up meanwhile would be made up for. */
+struct flow *flow_open(const char *limits, int threads)
+{
+    struct weir_error err;
+    struct flow *flow = flow_new(threads);
+    if (!flow)
         return NULL;
-    }
     flow->limiter = weir_limiter_new(limits, &err);
     flow->over = !flow->limiter;
     team_go(flow->team);
@@ -70,6 +91,17 @@ struct flow *flow_open(const char *limits, int threads)
     fprintf(stderr, "weir: %s\n", err.text);
     flow_close(flow);
     return NULL;
+}
+
+struct flow *flow_open_bare(int64_t rate, int threads)
+{
+    struct flow *flow = flow_new(threads);
+    if (!flow)
+        return NULL;
+    flow->rate = rate;
+    flow->start_ns = weir_now();
+    team_go(flow->team);
+    return flow;
 }
 
 bool flow_set(struct flow *flow, const char *limits)

@@ -113,7 +113,9 @@ static void print_goals(const struct cell *cells)
                      goals[i].against);
         printf("  %-*s %8.2fx%c %8s %.1fx  %s\n", NAME_WIDTH + 10, text, outcome.ratio,
                outcome.sure ? ' ' : '~', outcome.at_least ? "at least" : "at most", goals[i].ratio,
-               outcome.reached ? "reached" : "missed");
+               !outcome.sure     ? "unsure"
+               : outcome.reached ? "reached"
+                                 : "missed");
     }
 }
 

@@ -29,7 +29,7 @@ struct team_run {
     double wall_s, cpu_s;
 };
 
-/* Thread i calls fn((char *)args + i * size, a few) again and again, for about `seconds`. Gives false if
+/* Thread i calls fn((char *)args + i * size, many) again and again, for about `seconds`. Gives false if
  * there are not so many threads. */
 bool team_measure(int threads, bench_fn *fn, void *args, size_t size, double seconds, struct team_run *run);
 

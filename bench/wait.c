@@ -4,6 +4,7 @@
  */
 #include "bench/wait.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,42 +31,47 @@
 
 /* Many threads at one rate. */
 static const struct steady {
-    const char *limits;
+    const char *limits; /* NULL: clock_nanosleep */
     int threads;
-    double rate;
+    int64_t rate;
     double goal; /* per cent; 0: none */
 } steady[] = {
     {"10k/s burst=1", 64, 10000, 0.1},
-    {"180k/s burst=1", 1000, 180000, 0},
+    {"180k/s burst=1", 1000, 180000, 1},
+    {NULL, 1000, 180000, 0},
 };
 #define STEADY (sizeof steady / sizeof steady[0])
 
 struct results {
     double step_s;
     struct wake_errors wakes[WAKE_SIZES * WAKE_WAYS];
-    double steady[STEADY];
+    struct steady_result {
+        double rate, cpu_us; /* processor time of one operation */
+    } steady[STEADY];
     double slow[STEPS], fast[STEPS];
     double curve[CURVE_WINDOWS];
     double catch_up; /* times the rate, while the callers were behind */
     double back_s;   /* until they were on schedule again; below 0: they never were */
 };
 
-static bool measure_steady(const struct steady *s, struct results *r, double *rate)
+static bool measure_steady(const struct steady *s, double step_s, struct steady_result *result)
 {
-    double rates[STEPS];
+    double rates[STEPS], sum = 0;
     char text[80];
-    snprintf(text, sizeof text, "%d threads at %.0f/s", s->threads, s->rate);
+    snprintf(text, sizeof text, "%d threads at %" PRId64 "/s", s->threads, s->rate);
     bench_progress(text);
-    struct flow *flow = flow_open(s->limits, s->threads);
+    struct flow *flow = s->limits ? flow_open(s->limits, s->threads) : flow_open_bare(s->rate, s->threads);
     if (!flow)
         return false;
-    bench_sleep(r->step_s / 5); /* all of them have asked */
-    flow_watch(flow, r->step_s, STEPS);
+    bench_sleep(step_s / 5); /* all of them have asked */
+    double cpu_s = bench_cpu_seconds();
+    flow_watch(flow, step_s, STEPS);
     flow_rates(flow, rates);
+    cpu_s = bench_cpu_seconds() - cpu_s;
     flow_close(flow);
-    *rate = 0;
     for (int i = 0; i < STEPS; i++)
-        *rate += rates[i] / STEPS;
+        sum += rates[i];
+    *result = (struct steady_result){sum / STEPS, sum > 0 ? cpu_s * 1e6 / (sum * step_s) : 0};
     return true;
 }
 
@@ -151,13 +157,16 @@ static void print_wakes(const struct results *r)
 static void print_steady(const struct results *r)
 {
     char number[WORDS_MAX];
-    printf("\n%-36s %12s %9s\n", "rate, blocking threads", "reached", "off");
+    printf("\n%-36s %12s %9s %13s\n", "rate, blocking threads", "reached", "off", "processor us");
     for (size_t i = 0; i < STEADY; i++) {
         const struct steady *s = &steady[i];
         char name[80];
-        double off = percent_off(r->steady[i], s->rate);
-        snprintf(name, sizeof name, "%d threads at %s/s", s->threads, words_number((int64_t)s->rate, number));
-        printf("  %-34s %12.1f %+8.3f%%", name, r->steady[i], off);
+        double off = percent_off(r->steady[i].rate, (double)s->rate);
+        if (s->limits)
+            snprintf(name, sizeof name, "%d threads at %s/s", s->threads, words_number(s->rate, number));
+        else
+            snprintf(name, sizeof name, "  the same by clock_nanosleep");
+        printf("  %-34s %12.1f %+8.3f%% %13.2f", name, r->steady[i].rate, off, r->steady[i].cpu_us);
         if (s->goal > 0)
             printf("  goal within %.1f%%  %s", s->goal, verdict(fabs(off) <= s->goal));
         putchar('\n');
@@ -265,9 +274,10 @@ static void json_steady(struct json *json, const struct results *r)
     for (size_t i = 0; i < STEADY; i++) {
         json_open(json, NULL, '{', JSON_FLAT);
         json_number(json, "threads", steady[i].threads);
-        json_text(json, "limits", steady[i].limits);
-        json_decimal(json, "wanted", steady[i].rate);
-        json_decimal(json, "rate", r->steady[i]);
+        json_text(json, "way", steady[i].limits ? "acquire" : "nanosleep_default_slack");
+        json_number(json, "wanted", steady[i].rate);
+        json_decimal(json, "rate", r->steady[i].rate);
+        json_decimal(json, "cpu_us", r->steady[i].cpu_us);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -303,9 +313,9 @@ static void print_json(const struct results *r)
 int bench_wait(const struct bench_options *options)
 {
     struct results results = {.step_s = options->seconds};
-    bool done = wake_measure(options->seconds * 0.4, results.wakes);
+    bool done = wake_measure(options->seconds * 0.35, results.wakes);
     for (size_t i = 0; i < STEADY && done; i++)
-        done = measure_steady(&steady[i], &results, &results.steady[i]);
+        done = measure_steady(&steady[i], results.step_s, &results.steady[i]);
     done = done && measure_hybrid(&results);
     bench_progress(NULL);
     if (!done)

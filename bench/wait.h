@@ -41,6 +41,9 @@ struct flow;
 
 /* NULL: it has said why. */
 struct flow *flow_open(const char *limits, int threads);
+/* The same without a limiter: the threads sleep with clock_nanosleep until times that are dealt out by a
+ * counter, `rate` a second. */
+struct flow *flow_open_bare(int64_t rate, int threads);
 bool flow_set(struct flow *flow, const char *limits);
 /* Counts who goes on from now on, in so many windows of so many seconds. */
 void flow_watch(struct flow *flow, double window_s, size_t windows);

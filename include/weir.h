@@ -350,12 +350,16 @@ enum weir_queue_end {
 }; /* at the end the rest leaves evenly, or is cancelled */
 
 WEIR_API struct weir_queue *weir_queue_new(const char *limit, enum weir_queue_by by, struct weir_error *err);
-/* false: discarded at once, the job is not called. */
+/* false: discarded at once, the job is not called. wait_ns is the time until its turn, if jobs leave on time.
+ * In loop mode a put wakes nobody: wake your loop. */
 WEIR_API bool weir_queue_put(struct weir_queue *queue, int64_t n, weir_job *job, void *arg,
                              struct weir_verdict *verdict);
-/* Runs what is due; gives the time of the next job, WEIR_FOREVER if there is none. */
+/* Discards what is too old and lets at most one job leave; gives the time to call again, WEIR_FOREVER if
+ * nothing waits or another thread runs it. */
 WEIR_API int64_t weir_queue_run(struct weir_queue *queue);
 WEIR_API int64_t weir_queue_length(struct weir_queue *queue); /* units that wait */
+/* The last call. Waits for a job that runs; from inside a job it returns at once, and the rest happens after
+ * that job. A forked child may only free. */
 WEIR_API void weir_queue_free(struct weir_queue *queue, enum weir_queue_end end);
 
 WEIR_API bool weir_queue_put_at(struct weir_queue *queue, int64_t now_ns, int64_t n, weir_job *job, void *arg,

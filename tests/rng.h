@@ -31,7 +31,8 @@ static inline int64_t rng_between(struct rng *rng, int64_t low, int64_t high)
 /* 0..high with every magnitude as likely as any other: finds what only tiny or huge numbers break. */
 static inline int64_t rng_magnitude(struct rng *rng, int64_t high)
 {
-    int64_t x = (int64_t)(rng_next(rng) >> 1 >> rng_between(rng, 0, 62));
+    uint64_t bits = rng_next(rng) >> 1; /* one draw after the other: a seed is the same for every compiler */
+    int64_t x = (int64_t)(bits >> rng_between(rng, 0, 62));
     return x <= high ? x : rng_between(rng, 0, high);
 }
 

@@ -142,6 +142,17 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
     return 0;
 }
 
+static bool take(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    struct pools pools = fill_at(limit, state, now);
+    int64_t cost = sat_mul(n, limit->ticks.unit);
+    if (pools.active < cost || pools.last == IDLE)
+        return false;
+    pools.active -= cost;
+    save(state, pools);
+    return true;
+}
+
 /* The pools have been filled up to the time of the promise and stay there. */
 static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
                    int64_t promised)
@@ -249,6 +260,7 @@ const struct algorithm weir_hybrid = {
     .init = init,
     .due = due,
     .enter = enter,
+    .take = take,
     .cancel = cancel,
     .give = give,
     .charge = charge,

@@ -46,6 +46,9 @@ struct algorithm {
     /* Takes n units at `now`, which `due` has allowed. Gives a ticket for `cancel`. */
     uint64_t (*enter)(const struct limit *limit, int64_t *state, int64_t now, int64_t n);
 
+    /* Both at once: true if n pass at `now`, which then are taken. May be NULL. */
+    bool (*take)(const struct limit *limit, int64_t *state, int64_t now, int64_t n);
+
     /* The earliest time at which the limit accepts to make n units wait for their turn at `due`; NULL: at
      * once. */
     int64_t (*open)(const struct limit *limit, const int64_t *state, int64_t now, int64_t n, int64_t due);

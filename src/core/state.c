@@ -218,6 +218,8 @@ bool weir_state_reserve(const struct weir_policy *policy, void *state, int64_t n
 /* One limit, no promise outstanding, nothing to be told or counted: the same decision without the ceremony. */
 static bool take_alone(const struct limit *limit, int64_t *words, int64_t now, int64_t n)
 {
+    if (limit->algorithm->take)
+        return limit->algorithm->take(limit, words, now, n);
     if (limit->algorithm->due(limit, words, now, n) > now)
         return false;
     (void)limit->algorithm->enter(limit, words, now, n);

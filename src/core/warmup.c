@@ -59,17 +59,19 @@ static struct store store_at(const struct limit *limit, struct store store, int6
     return store;
 }
 
-static double curve(const struct limit *limit, double saved, double n)
+/* The price in the middle of the steep part, times its width; the rest is flat. Written so that little has to wait
+ * for `saved`, which has just been computed. */
+static inline double curve(const struct limit *limit, double saved, double n)
 {
-    double unit = limit->u.warmup.unit, above = saved - limit->u.warmup.threshold;
-    if (above <= 0)
-        return unit * n;
-    double steep = above < n ? above : n, middle = above - steep / 2;
-    return steep * (unit + middle * limit->u.warmup.slope) + unit * (n - steep);
+    double unit = limit->u.warmup.unit, slope = limit->u.warmup.slope, threshold = limit->u.warmup.threshold;
+    double above = saved - threshold;
+    if (above >= n)
+        return unit * n + slope * n * (saved - (threshold + n / 2));
+    return unit * n + (above > 0 ? above * slope * (above / 2) : 0);
 }
 
 /* Ticks that `n` of `saved` units cost. */
-static double cost_saved(const struct limit *limit, double saved, double n)
+static inline double cost_saved(const struct limit *limit, double saved, double n)
 {
     if (limit->spec.shape != WEIR_SHAPE_OWN)
         return curve(limit, saved, n);
@@ -97,22 +99,31 @@ static void init(const struct limit *limit, int64_t *state, int64_t now)
     save(state, (struct store){ticks_at(&limit->ticks, now), limit->u.warmup.most});
 }
 
+static bool is_too_dear(const struct limit *limit, int64_t n)
+{
+    return (double)n * limit->u.warmup.dearest > (double)TICKS_SPAN_MAX;
+}
+
 static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
 {
-    if ((double)n * limit->u.warmup.dearest > (double)TICKS_SPAN_MAX)
+    if (is_too_dear(limit, n))
         return WEIR_FOREVER;
     return state[NEXT] <= ticks_at(&limit->ticks, now) ? now : ticks_time(&limit->ticks, state[NEXT]);
 }
 
-static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static inline uint64_t enter_at(const struct limit *limit, int64_t *state, int64_t v, int64_t n)
 {
-    struct store store = store_at(limit, load(state), ticks_at(&limit->ticks, now));
+    struct store store = store_at(limit, load(state), v);
     int64_t cost;
     if (store.saved <= 0) {
         cost = sat_mul(n, limit->ticks.unit); /* whole units stay exact */
     } else {
-        double saved = store.saved < (double)n ? store.saved : (double)n;
-        cost = round_up(cost_saved(limit, store.saved, saved) + ((double)n - saved) * limit->u.warmup.unit);
+        double units = (double)n, saved = store.saved < units ? store.saved : units, price;
+        if (store.saved >= units)
+            price = cost_saved(limit, store.saved, units);
+        else
+            price = cost_saved(limit, store.saved, saved) + (units - saved) * limit->u.warmup.unit;
+        cost = round_up(price);
         if (limit->spec.shape == WEIR_SHAPE_ABOVE) /* rounding makes no saved unit cheaper than a fresh one */
             cost = max64(cost, sat_mul(n, limit->ticks.unit));
         store.saved -= saved;
@@ -120,6 +131,20 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
     store.next = sat_add(store.next, cost);
     save(state, store);
     return (uint64_t)store.next;
+}
+
+static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    return enter_at(limit, state, ticks_at(&limit->ticks, now), n);
+}
+
+static bool take(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+{
+    int64_t v = ticks_at(&limit->ticks, now);
+    if (state[NEXT] > v || is_too_dear(limit, n))
+        return false;
+    (void)enter_at(limit, state, v, n);
+    return true;
 }
 
 /* Only the last one can be undone. What it took from the store is not known any more: the store is filled
@@ -219,6 +244,7 @@ const struct algorithm weir_warmup = {
     .init = init,
     .due = due,
     .enter = enter,
+    .take = take,
     .cancel = cancel,
     .give = give,
     .charge = charge,

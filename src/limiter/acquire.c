@@ -87,15 +87,21 @@ static int sleep_until_due(struct weir_limiter *limiter, struct waiter *waiter)
     }
 }
 
+static void hand_back(struct weir_limiter *limiter, struct waiter *waiter, int64_t now)
+{
+    if (!weir_limiter_withdraw(limiter, waiter, now))
+        (void)weir_limiter_recall(limiter, now, &waiter->promise.reservation, &waiter->promise.undo);
+}
+
 /* The wait from the promise on. Called under the lock, which it drops. *gone: the limiter is not there any
  * more. */
 static int wait_for_turn(struct weir_limiter *limiter, struct waiter *waiter, bool *gone)
 {
     link_last(limiter, waiter);
     int reason = sleep_until_due(limiter, waiter);
-    unlink_waiter(limiter, waiter);
     if (reason == WEIR_CANCELED && waiter->due_ns != WEIR_FOREVER)
-        (void)weir_limiter_recall(limiter, weir_now(), &waiter->promise.reservation, &waiter->promise.undo);
+        hand_back(limiter, waiter, weir_now());
+    unlink_waiter(limiter, waiter);
     bool last = limiter->ending && limiter->waiting == 0;
     *gone = limiter->ending;
     lock_drop(&limiter->lock);

@@ -13,6 +13,8 @@
 #include "limiter/limiter.h"
 #include "os/wait.h"
 
+#define BEHIND_MAX 256 /* waiters that move up when one in front of them goes away */
+
 static bool is_parked(const struct waiter *waiter)
 {
     return waiter->due_ns == WEIR_FOREVER;
@@ -41,6 +43,15 @@ bool weir_limiter_paused(struct weir_limiter *limiter, int64_t now)
 }
 
 /* ---- waiters under the new policy ---- */
+
+/* The state in the form of the core; a word is held until weir_word_put. */
+static const int64_t *take_state(struct weir_limiter *limiter, int64_t *word)
+{
+    if (limiter->state)
+        return limiter->state;
+    weir_word_hold(&limiter->word, word);
+    return word;
+}
 
 /* A state on its way from one policy to the next. */
 struct change {
@@ -88,6 +99,18 @@ static bool plan(struct change *change, struct weir_limiter *limiter, struct wai
     return parts[0].due_ns <= waiter->due_ns;
 }
 
+/* From `first` on the plans come true. */
+static void move_up(struct waiter *first)
+{
+    for (struct waiter *w = first; w && !is_parked(w); w = w->next) {
+        bool earlier = w->plan.reservation.due_ns < w->due_ns;
+        w->promise = w->plan;
+        w->due_ns = w->plan.reservation.due_ns;
+        if (earlier)
+            wake(w);
+    }
+}
+
 /* Fills change->to; false: the waiters keep what they have, and `to` is worth nothing. */
 static bool change_with_waiters(struct change *change, struct weir_limiter *limiter, const int64_t *state)
 {
@@ -105,12 +128,59 @@ static bool change_with_waiters(struct change *change, struct weir_limiter *limi
     for (struct waiter *w = first; w && !is_parked(w); w = w->next)
         if (!plan(change, limiter, w))
             return false;
-    for (struct waiter *w = first; w && !is_parked(w); w = w->next) {
-        w->promise = w->plan;
-        w->due_ns = w->plan.reservation.due_ns;
-        wake(w);
-    }
+    move_up(first);
     return true;
+}
+
+/* Leaves nothing behind of a waiter that goes away: those behind it move up. */
+static bool withdraw(struct change *change, struct weir_limiter *limiter, const struct waiter *gone)
+{
+    struct waiter *w = limiter->last;
+    for (; w != gone; w = w->prev)
+        if (!is_parked(w) && !unwind(change, w))
+            return false;
+    if (!unwind(change, gone))
+        return false;
+    limiter->marks++;
+    for (w = gone->next; w && !is_parked(w); w = w->next)
+        if (!plan(change, limiter, w))
+            return false;
+    if (gone->next && !is_parked(gone->next))
+        change->mark = limiter->marks;
+    move_up(gone->next);
+    return true;
+}
+
+/* Not more than can be done while others wait for the lock. */
+static bool few_behind(const struct waiter *waiter)
+{
+    int behind = 0;
+    while ((waiter = waiter->next) && behind < BEHIND_MAX)
+        behind++;
+    return behind < BEHIND_MAX;
+}
+
+bool weir_limiter_withdraw(struct weir_limiter *limiter, struct waiter *waiter, int64_t now)
+{
+    int64_t word[WORD_STATE];
+    size_t size = limiter->policy->words * sizeof(int64_t);
+    if (limiter->policy->words > UNDO_WORDS || !few_behind(waiter))
+        return false;
+    struct change change = {.policy = limiter->policy,
+                            .next = limiter->policy,
+                            .now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX),
+                            .mark = limiter->mark};
+    change.to = change.from;
+    const int64_t *state = take_state(limiter, word);
+    memcpy(change.from, state, size);
+    bool done = withdraw(&change, limiter, waiter);
+    if (!limiter->state)
+        weir_word_return(&limiter->word, done ? change.to : word);
+    else if (done)
+        memcpy(limiter->state, change.to, size);
+    if (done)
+        limiter->mark = change.mark;
+    return done;
 }
 
 /* Those who waited for the end of a pause get their promises, first come, first served. */
@@ -132,15 +202,6 @@ static void end_pause(struct weir_limiter *limiter, int64_t now)
 
 /* ---- the change ---- */
 
-/* The state in the form of the core; a word is held until weir_word_put. */
-static const int64_t *take_state(struct weir_limiter *limiter, int64_t *word)
-{
-    if (limiter->state)
-        return limiter->state;
-    weir_word_hold(&limiter->word, word);
-    return word;
-}
-
 static void put_state(struct weir_limiter *limiter, struct weir_policy *next, int64_t *to,
                       const int64_t *word)
 {
@@ -151,11 +212,23 @@ static void put_state(struct weir_limiter *limiter, struct weir_policy *next, in
     limiter->policy = next;
     limiter->mark = ++limiter->marks;
     limiter->undo.kept = false;
+    weir_limiter_note_alone(limiter);
     if (!to)
         weir_word_put(&limiter->word, next, word);
 }
 
-bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now)
+/* Takes up to *units; *units is then what was taken. */
+static void take_out(const struct weir_policy *policy, int64_t *state, int64_t now, int64_t *units)
+{
+    struct weir_verdict verdict;
+    (void)weir_state_peek(policy, state, now, 1, &verdict);
+    *units = min64(*units, verdict.remaining);
+    if (*units > 0)
+        (void)weir_state_take(policy, state, now, *units, NULL);
+}
+
+bool weir_limiter_install_and_take(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
+                                   int64_t *taken)
 {
     int64_t from_word[WORD_STATE], to_word[WORD_STATE] = {0};
     int64_t *wide = weir_word_fits(next) ? NULL : malloc(weir_policy_state_size(next));
@@ -163,6 +236,8 @@ bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next
         return false;
     now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX);
     const int64_t *state = take_state(limiter, from_word);
+    if (*taken > 0 && state == from_word)
+        take_out(limiter->policy, from_word, now, taken);
     struct change change = {.policy = limiter->policy,
                             .next = next,
                             .now = now,
@@ -177,4 +252,10 @@ bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next
         limiter->mark = mark;
     end_pause(limiter, now);
     return true;
+}
+
+bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now)
+{
+    int64_t nothing = 0;
+    return weir_limiter_install_and_take(limiter, next, now, &nothing);
 }

@@ -53,14 +53,15 @@ static int64_t chunk_of(const struct weir_limiter *limiter, int64_t wanted)
     return chunk < 2 ? 0 : chunk;
 }
 
-/* The policy that was set, with `held` units less of burst. */
-static bool hold(struct weir_limiter *limiter, int64_t held, int64_t now)
+/* The policy that was set, with `held` units less of burst. Up to *taken units are taken out in the same
+ * step: between two, the limiter would fill up again while they are out. */
+static bool hold(struct weir_limiter *limiter, int64_t held, int64_t now, int64_t *taken)
 {
     struct weir_spec spec = limiter->said->limits[0].spec;
     spec.burst -= held;
     spec.initial = min64(spec.initial, spec.burst);
     struct weir_policy *next = weir_policy_from(&spec, 1, NULL);
-    if (!next || !weir_limiter_install(limiter, next, now)) {
+    if (!next || !weir_limiter_install_and_take(limiter, next, now, taken)) {
         weir_policy_free(next);
         return false;
     }
@@ -92,13 +93,12 @@ static void set_aside(struct weir_handle *handle, int64_t now)
     handle->generation = atom_load(&limiter->handle_generation, memory_order_relaxed);
     *handle->share = (struct share){.generation = handle->generation};
     if (handle->chunk > 0) {
-        int64_t taken = take_some(limiter, handle->chunk, now);
-        if (hold(limiter, limiter->held + handle->chunk, now)) {
+        int64_t taken = handle->chunk;
+        if (hold(limiter, limiter->held + handle->chunk, now, &taken)) {
             handle->share->left = taken;
             limiter->handles++;
         } else {
             handle->chunk = 0; /* out of memory: every take asks the limiter */
-            (void)weir_word_give(&limiter->word, now, taken);
         }
     }
     lock_drop(&limiter->lock);
@@ -145,10 +145,10 @@ void weir_handle_free(struct weir_handle *handle)
     if (!handle)
         return;
     struct weir_limiter *limiter = handle->limiter;
-    int64_t now = weir_now();
+    int64_t now = weir_now(), nothing = 0;
     lock_take(&limiter->lock);
     bool valid = handle->generation == atom_load(&limiter->handle_generation, memory_order_relaxed);
-    if (handle->chunk > 0 && valid && hold(limiter, limiter->held - handle->chunk, now)) {
+    if (handle->chunk > 0 && valid && hold(limiter, limiter->held - handle->chunk, now, &nothing)) {
         limiter->handles--;
         if (handle->share->generation == handle->generation)
             (void)weir_word_give(&limiter->word, now, handle->share->left);
@@ -180,21 +180,19 @@ static void renew(struct weir_handle *handle, int64_t now)
         *handle->share = (struct share){.generation = handle->generation};
 }
 
-/* Fills the share up for n units: to a whole chunk, or just so far if that is more. false: the word is held.
- */
+/* Fills the share up to a whole chunk, and beyond if n units need more. false: the word is held. */
 static bool refill(struct weir_handle *handle, int64_t n, int64_t now)
 {
     struct weir_limiter *limiter = handle->limiter;
     struct share *share = handle->share;
-    int64_t taken = 0, missing = n - share->left;
-    if (n <= handle->chunk)
-        taken = take_some(limiter, handle->chunk - share->left, now);
-    else if (weir_word_take(&limiter->word, now, missing, NULL, NULL) == WORD_YES)
-        taken = missing;
-    else if (atom_load(&limiter->word.index, memory_order_relaxed) == WORD_HELD)
-        taken = -1;
+    int64_t taken = take_some(limiter, handle->chunk - share->left, now);
     share->left += max64(taken, 0);
-    return taken >= 0;
+    if (taken < 0 || n <= handle->chunk || share->left >= n)
+        return taken >= 0;
+    int answer = weir_word_take(&limiter->word, now, n - share->left, NULL, NULL);
+    if (answer == WORD_YES)
+        share->left = n;
+    return answer != WORD_ASK;
 }
 
 static bool refill_and_take(struct weir_handle *handle, int64_t n, struct weir_verdict *verdict)
@@ -225,7 +223,8 @@ static void describe(const struct weir_handle *handle, int64_t n, bool allowed, 
     *verdict = (struct weir_verdict){.allowed = 1, .remaining = handle->share->left};
 }
 
-static bool take_slowly(struct weir_handle *handle, int64_t n, struct weir_verdict *verdict)
+static __attribute__((noinline)) bool take_slowly(struct weir_handle *handle, int64_t n,
+                                                  struct weir_verdict *verdict)
 {
     if (!handle || n < 1)
         return weir_limiter_take(NULL, n, verdict);

@@ -53,6 +53,7 @@ static bool limiter_begin(struct weir_limiter *limiter, struct weir_policy *poli
         weir_state_init(policy, limiter->state, now);
     }
     limiter->said = limiter->policy = policy;
+    weir_limiter_note_alone(limiter);
     return true;
 }
 
@@ -164,6 +165,7 @@ static bool limiter_change(struct weir_limiter *limiter, int64_t now, struct wei
         weir_policy_free(limiter->said);
         limiter->said = next;
         swap_filler(limiter, next, &spare);
+        weir_limiter_note_alone(limiter);
         /* Shares of the old burst are gone: handles ask for new ones. */
         limiter->held = limiter->handles = 0;
         (void)atom_add(&limiter->handle_generation, 1, memory_order_relaxed);

@@ -141,6 +141,14 @@ bool weir_limiter_recall(struct weir_limiter *limiter, int64_t now, struct weir_
     return true;
 }
 
+void weir_limiter_note_alone(struct weir_limiter *limiter)
+{
+    const struct limit *limit = &limiter->policy->limits[0];
+    bool alone = limiter->state && !limiter->filler && limiter->policy->count == 1 &&
+                 limit->algorithm->take && limit->spec.refused == WEIR_REFUSED_IGNORE;
+    limiter->alone = alone ? limit : NULL;
+}
+
 static bool take_locked(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
     if (!limiter->state)
@@ -168,6 +176,24 @@ static bool take_otherwise(struct weir_limiter *limiter, int64_t now, int64_t n,
     return allowed;
 }
 
+/* The common wide state: one limit, no verdict. The same decision, without what several limits need. */
+static inline bool take_alone(struct weir_limiter *limiter, int64_t now, int64_t n)
+{
+    lock_take(&limiter->lock);
+    const struct limit *limit = limiter->alone;
+    bool allowed;
+    if (limit && n > 0 && limiter->state[STATE_PROMISED] == 0) {
+        now = clamp64(now, 0, WEIR_TIME_MAX);
+        allowed = limit->algorithm->take(limit, limiter->state + STATE_HEADER, now, n);
+        if (allowed)
+            mark(limiter);
+    } else {
+        allowed = n > 0 && take_locked(limiter, now, n, NULL);
+    }
+    lock_drop(&limiter->lock);
+    return allowed;
+}
+
 static __attribute__((noinline)) bool take_fully(struct weir_limiter *limiter, int64_t now, int64_t n,
                                                  struct weir_verdict *verdict)
 {
@@ -179,6 +205,12 @@ static __attribute__((noinline)) bool take_fully(struct weir_limiter *limiter, i
     return allowed;
 }
 
+static __attribute__((noinline)) bool take_past_word(struct weir_limiter *limiter, int64_t now, int64_t n)
+{
+    bool held = atom_load(&limiter->word.index, memory_order_relaxed) == WORD_HELD;
+    return held ? take_alone(limiter, now, n) : take_fully(limiter, now, n, NULL);
+}
+
 /* What nearly every take is: of a token bucket, without a verdict, and nobody listens. */
 static inline __attribute__((always_inline)) bool take(struct weir_limiter *limiter, int64_t now, int64_t n,
                                                        struct weir_verdict *verdict)
@@ -186,7 +218,7 @@ static inline __attribute__((always_inline)) bool take(struct weir_limiter *limi
     if (__builtin_expect(!limiter || verdict || listeners_any(&limiter->listeners), 0))
         return take_fully(limiter, now, n, verdict);
     int answer = word_take(&limiter->word, now, n, NULL);
-    return __builtin_expect(answer == WORD_ASK, 0) ? take_fully(limiter, now, n, NULL) : answer == WORD_YES;
+    return __builtin_expect(answer == WORD_ASK, 0) ? take_past_word(limiter, now, n) : answer == WORD_YES;
 }
 
 bool weir_limiter_take(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)

@@ -52,6 +52,7 @@ struct weir_limiter {
     atom64 handle_generation; /* handles of another one have lost their share */
 
     _Alignas(64) struct lock lock;
+    const struct limit *alone;  /* the one limit of `state`, if it can be asked without ceremony */
     struct weir_policy *said;   /* what was set */
     struct weir_policy *policy; /* what is in force: the same, or with a burst that is lower by `held` */
     int64_t *state;             /* or NULL: it is in the word */
@@ -84,8 +85,18 @@ bool weir_limiter_promise(struct weir_limiter *limiter, int64_t now, int64_t n, 
 bool weir_limiter_recall(struct weir_limiter *limiter, int64_t now, struct weir_reservation *reservation,
                          struct undo *undo);
 
+/* Takes the promise of a waiter back as if it had never been made, and lets those behind it move up. false:
+ * that cannot be done, recall it. */
+bool weir_limiter_withdraw(struct weir_limiter *limiter, struct waiter *waiter, int64_t now);
+
 /* Puts `next` in force (and takes it over), at `now`. Waiters are told. false: out of memory. */
 bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now);
+/* The same; and in the same step up to *taken units are taken out of the word. *taken is then how many. */
+bool weir_limiter_install_and_take(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
+                                   int64_t *taken);
+
+/* To be called whenever policy, state or filler are others. */
+void weir_limiter_note_alone(struct weir_limiter *limiter);
 
 /* Would not even one unit pass, ever? Then the limit is a pause, and who waits for ever waits for its end. */
 bool weir_limiter_paused(struct weir_limiter *limiter, int64_t now);

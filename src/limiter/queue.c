@@ -111,8 +111,7 @@ static bool ask(const struct weir_queue *queue, int64_t now, int64_t n, int64_t 
     return fits;
 }
 
-/* Units that a put would still find room for behind everything up to `index`, where they would wait so long.
- */
+/* Units that would still fit behind everything up to `index`, where they would wait so long. */
 static int64_t room(const struct limit *limit, int64_t index, int64_t now, int64_t wait_ns)
 {
     if (wait_ns == WEIR_FOREVER || (limit->spec.age_ns != 0 && wait_ns > limit->spec.age_ns))
@@ -478,8 +477,7 @@ struct weir_queue *weir_queue_new(const char *limit, enum weir_queue_by by, stru
 
 /* ---- end -------------------------------------------------------------------------------------- */
 
-/* In a forked child. If the lock was held at the fork, the list may be half written: then it is left alone.
- */
+/* In a forked child. If the lock was held at the fork, the list may be half written: it is left alone. */
 static void forget(struct weir_queue *queue)
 {
     if (lock_try(&queue->lock))

@@ -29,14 +29,17 @@
 
 /*
  * How far a reading may be from CLOCK_BOOTTIME, either way, while the counter keeps its promise:
- *   1 us  the anchor: the kernel is asked on both sides of the counter, at most CLOCK_BRACKET_NS apart
- *   2 us  the rate: both ends of its measurement are that uncertain; it takes half a span or more
- *   1 us  NTP: the kernel's clock is sped up or slowed down by 500 ppm at most; from one extreme to the
- * other, that is 1000 ppm of a span 1 us  the processor may read the counter before the instructions in front
- * of it are done A daemon that orders more of the kernel than that (up to 10 % is possible) adds as much of
- * one span, 0.1 ms, at the moment it begins. A kernel clock that leaps forward (resume) and a counter that
- * breaks its promise are noticed at the end of the span: until then, the clock is behind by the leap, or
- * wrong by at most a span.
+ *
+ * - the anchor, 1 us: the kernel is asked on both sides of the counter, at most CLOCK_BRACKET_NS apart
+ * - the rate, 2 us: both ends of its measurement are that uncertain, and it takes half a span or more
+ * - NTP, 1 us: the kernel's clock goes faster or slower by 500 ppm at most, and from one extreme to the other
+ *   that makes 1000 ppm of a span
+ * - the processor, 1 us: it may read the counter before the instructions in front of it are done
+ *
+ * A daemon that asks more of the kernel than that (up to 10 % is possible) adds as much of one span, 0.1 ms,
+ * when it begins. A kernel clock that leaps forward (resume) and a counter that breaks its promise are
+ * noticed at the end of the span, or of the next one if they come just before it: until then the clock is
+ * behind by the leap, or wrong by a span at most.
  */
 #define CLOCK_ERROR_NS INT64_C(5000)
 

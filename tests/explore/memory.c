@@ -169,8 +169,7 @@ bool memory_is_private(int thread, const struct op *op)
     if (op->location < 0)
         return false;
     const struct location *location = &memory.locations[op->location];
-    bool plain = op->kind == OP_LOAD || op->kind == OP_STORE;
-    return ((plain ? location->writers : location->users) & ~(1U << thread)) == 0;
+    return (location->writers & ~(1U << thread)) == 0;
 }
 
 /* ---- views ---- */
@@ -385,8 +384,6 @@ static uint8_t write_value(int thread, const struct op *op, uint8_t behind)
         before->replaced = true;
         join(&write->view, &before->view);
     }
-    if (op->kind == OP_FENCE)
-        memset(write->view.clock, 0, sizeof write->view.clock);
     tick(t);
     return number;
 }

@@ -81,8 +81,8 @@ bool memory_has_room(int location);
 
 /* Notes who uses a location. true: others who use it, too, may have relied on being alone. */
 bool memory_share(int thread, const struct op *op);
-/* The moment of this step does not matter: no other thread writes what it loads or stores (who reads what is
- * stored may still read what was there before), or uses what it exchanges. */
+/* The moment of this step does not matter: no other thread writes there. (Who reads what it writes may still
+ * read what was there before.) */
 bool memory_is_private(int thread, const struct op *op);
 
 /* The thread begins a step that others may notice. */

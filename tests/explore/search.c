@@ -3,7 +3,11 @@
 
 #include <string.h>
 
-enum { DEPTH = 1000, OPTIONS = 64, ASLEEP = 128 };
+enum { DEPTH = 1000, OPTIONS = 64 };
+enum {
+    INHERITED = 64,
+    ASLEEP = INHERITED + OPTIONS
+}; /* what finds no room stays awake: that costs only time */
 
 /* A state on the path, and the step that was taken from it. */
 struct node {
@@ -53,32 +57,23 @@ static bool is_asleep(const struct node *node, const struct option *option)
     return false;
 }
 
-/* When there is no room, an option stays awake: that costs time and nothing else. */
 static void fall_asleep(struct node *node, struct option option)
 {
-    if (node->asleep_count < ASLEEP)
-        node->asleep[node->asleep_count++] = option;
+    node->asleep[node->asleep_count++] = option;
 }
 
-/* What slept before the step of `from` sleeps on if the two can change places. Reads can with everything they
- * do not read. A store that would have gone right behind some write now has two such places, before and
- * behind the one that went there first; an exchange that did so has left only the latter. */
+/* What slept before the step of `from` sleeps on if the two can change places. Reads can with all they do not
+ * read, and so can writes: a store that goes behind some write does not care whether another one goes there
+ * first, and an exchange that came too late is no option any more. */
 static void inherit_sleep(struct node *node, const struct node *from, const struct op *const *pending)
 {
-    node->asleep_count = 0;
+    int last = from->options[from->taken].thread;
     for (int i = 0; i < from->asleep_count; i++) {
-        struct option option = from->asleep[i];
-        if (option.thread == from->options[from->taken].thread)
-            continue;
-        const struct op *op = pending[option.thread];
-        bool meets = from->effect.wrote >= 0 && op->location == from->op.location;
-        if (op->kind == OP_PAUSE && from->effect.wrote >= 0 && option.outcome.write == from->op.location)
-            continue;
-        fall_asleep(node, option);
-        if (meets && op->kind == OP_STORE && option.outcome.write == from->effect.read) {
-            option.outcome.write = (uint8_t)from->effect.wrote;
-            fall_asleep(node, option);
-        }
+        const struct option *option = &from->asleep[i];
+        bool watches = option->thread != last && pending[option->thread]->kind == OP_PAUSE &&
+                       from->effect.wrote >= 0 && option->outcome.write == from->op.location;
+        if (option->thread != last && !watches && node->asleep_count < INHERITED)
+            fall_asleep(node, *option);
     }
 }
 

@@ -14,7 +14,7 @@
 #include "os/lock.h"
 #include "os/spin.h"
 
-enum { LOCATIONS = 2, THREADS = 3, STEPS = 3, EVENTS = LOCATIONS + THREADS * STEPS, SET = 1 << 16 };
+enum { LOCATIONS = 2, THREADS = 3, STEPS = 4, EVENTS = LOCATIONS + THREADS * STEPS, SET = 1 << 16 };
 enum kind { INIT, LOAD, STORE, SWAP, CAS, FENCE, WAIT /* until it reads no 0 */ };
 
 /* An event writes its own number, so that values tell where they come from; INIT writes 0. */
@@ -64,7 +64,8 @@ static void roll_program(struct rng *rng, bool blocking)
     for (int i = 0; i < LOCATIONS; i++)
         program.events[i] = (struct event){.kind = INIT, .thread = -1, .location = i};
     for (int thread = 0; thread < threads; thread++) {
-        int steps = (int)rng_between(rng, 1, threads == 2 ? STEPS : STEPS - (thread == 2));
+        int most = STEPS - (threads == 3) - (thread == 2 || blocking);
+        int steps = (int)rng_between(rng, 1, most);
         for (int i = 0; i < steps; i++) {
             struct event *event = &program.events[program.count++];
             event->kind = (enum kind)rng_between(rng, LOAD, blocking ? WAIT : FENCE);

@@ -451,6 +451,7 @@ static void enter_right(void)
 
 TEST(exclusion_by_two_flags_needs_its_fences)
 {
+    CHECK(COUNT(.threads = {enter_left, enter_right}) > 0);
     CHECK(BREAKS(.threads = {enter_left, enter_right}, .weaken = EXPLORE_NO_SEQ_CST_FENCE));
 }
 
@@ -479,6 +480,29 @@ static void only_read(void)
     (void)explore_read(&copy);
 }
 
+static void read_anyway(void)
+{
+    (void)explore_read(&plain);
+}
+
+static void write_anyway(void)
+{
+    explore_write(&plain, 1);
+}
+
+static void flag_then_write(void)
+{
+    atom_store(&x, 1, REL);
+    explore_write(&plain, 7);
+}
+
+static void fence_flag_then_write(void)
+{
+    atom_fence(REL);
+    explore_write(&plain, 7);
+    atom_store(&x, 1, RLX);
+}
+
 TEST(a_race_is_found_and_only_a_race)
 {
     CHECK_EQ(COUNT(.threads = {write_then_flag, read_if_flagged, read_if_flagged}), 4);
@@ -486,6 +510,10 @@ TEST(a_race_is_found_and_only_a_race)
     CHECK(BREAKS(.threads = {write_then_flag, read_if_flagged}, .weaken = EXPLORE_RELAXED_STORES));
     CHECK(BREAKS(.threads = {write_then_flag, read_if_flagged}, .weaken = EXPLORE_RELAXED_LOADS));
     CHECK(BREAKS(.threads = {write_then_flag, write_if_flagged, read_if_flagged}));
+    CHECK(BREAKS(.threads = {read_anyway, write_anyway}));
+    CHECK(BREAKS(.threads = {write_anyway, write_anyway}));
+    CHECK(BREAKS(.threads = {flag_then_write, read_if_flagged}));
+    CHECK(BREAKS(.threads = {fence_flag_then_write, read_if_flagged}));
 }
 
 static void flag_by_fence(void)

@@ -57,8 +57,8 @@ struct law_fault {
 
 bool law_holds(const struct law_log *log, size_t limit, struct law_fault *fault);
 
-/* The right side of the law of the algorithms that are buckets, in 1/LAW_ONE of a unit, rounded up: what may come at
- * once, and what a stretch of time adds. And: is the last take of an interval paid for after it? */
+/* The right side of the law of the algorithms that are buckets, in 1/LAW_ONE of a unit, rounded up: what may
+ * come at once, and what a stretch of time adds. And: is the last take of an interval paid for after it? */
 #define LAW_SCALE 32
 #define LAW_ONE   ((weir_i128)1 << LAW_SCALE)
 weir_i128 law_capacity(const struct limit *limit);

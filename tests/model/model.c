@@ -300,8 +300,8 @@ static void model_copy(struct model *to, const struct model *from)
 {
     size_t size = sizeof *from;
     if (from->machine == &model_token_bucket)
-        size = offsetof(struct model, u.bucket.events) +
-               from->u.bucket.count * sizeof from->u.bucket.events[0];
+        size =
+            offsetof(struct model, u.bucket.events) + from->u.bucket.count * sizeof from->u.bucket.events[0];
     memcpy(to, from, size);
     if (from->machine == &model_token_bucket)
         to->u.bucket.count = from->u.bucket.count;

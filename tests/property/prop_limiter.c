@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A limiter in the hands of one thread decides as the exact model does, in every field of every verdict, and keeps
- * the law: for every algorithm, for several limits, and across changes from any limit to any other.
+ * A limiter in the hands of one thread decides as the exact model does, in every field of every verdict, and
+ * keeps the law: for every algorithm, for several limits, and across changes from any limit to any other.
  */
 #include "check.h"
 #include "property/run.h"

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a scenario on the library (the pure core, or a limiter) and on the model side by side, and checks after
- * every operation that
- *   the two agree in every field of the verdict,
- *   a refusal and a peek leave every byte of the state as it was,
- *   retry_after, remaining and reset_after are true, by asking again at those times and for those units,
- * and at the end that the log of admissions keeps the law over all intervals.
+ * Runs a scenario on the library (the pure core, or a limiter) and on the model side by side, and checks
+ * after every operation that the two agree in every field of the verdict, a refusal and a peek leave every
+ * byte of the state as it was, retry_after, remaining and reset_after are true, by asking again at those
+ * times and for those units, and at the end that the log of admissions keeps the law over all intervals.
  */
 #ifndef WEIR_TESTS_PROPERTY_RUN_H
 #define WEIR_TESTS_PROPERTY_RUN_H
@@ -23,8 +21,8 @@ struct held {
 
 struct run;
 
-/* What is driven. The verbs are those of weir.h; each leaves in run->state what the state is now, in the form of
- * the core. */
+/* What is driven. The verbs are those of weir.h; each leaves in run->state what the state is now, in the form
+ * of the core. */
 struct subject {
     bool is_limiter;
     void (*begin)(struct run *run, int64_t at);
@@ -47,11 +45,12 @@ struct subject {
 
 extern const struct subject subject_state, subject_limiter;
 
-/* What a limiter can undo exactly: the last promise, if nothing has happened since, or one that is its equal. */
+/* What a limiter can undo exactly: the last promise, if nothing has happened since, or one that is its equal.
+ */
 struct run_undo {
     bool kept;
     int64_t n, due, age;
-    struct model_policy model; /* as it was before */
+    struct model_policy model;                        /* as it was before */
     int64_t clock[MODEL_LIMITS], local[MODEL_LIMITS]; /* of the law */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the property engine drives: a state of the pure core, or a limiter in the hands of one thread, through the
- * calls that take the time.
+ * What the property engine drives: a state of the pure core, or a limiter in the hands of one thread, through
+ * the calls that take the time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,7 +115,8 @@ static void look(struct run *run)
     run->state[STATE_PROMISED] = word_figure(&limiter->word.until);
     run->state[STATE_GENERATION] = word_figure(&limiter->word.generation);
     if (run->policy->words == WORD_STATE)
-        run->state[STATE_HEADER] = word_figure(&limiter->word.index) - word_figure(&limiter->word.bias);
+        run->state[STATE_HEADER] =
+            word_sub(word_figure(&limiter->word.index), word_figure(&limiter->word.bias));
 }
 
 static void limiter_specs(const struct weir_policy *policy, struct weir_spec *specs)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads decide on one limiter while the clock moves, each with a reading of its own that is some microseconds
- * ahead or behind. What was admitted never breaks the law, whatever they do: take, reserve and cancel, give,
- * charge, drain, wait and stop waiting, take through handles, change the limit, reset it.
+ * Threads decide on one limiter while the clock moves, each with a reading of its own that is some
+ * microseconds ahead or behind. What was admitted never breaks the law, whatever they do: take, reserve and
+ * cancel, give, charge, drain, wait and stop waiting, take through handles, change the limit, reset it.
  *
  * WEIR_LAW_OPS says how many operations all threads of one round make together.
  */
@@ -21,7 +21,7 @@
 #define PROMISES   8 /* open ones that a thread keeps */
 #define CHANGE_OPS 150
 
-enum mix { TAKES_ONLY, EVERYTHING };
+enum mix { TAKES_ONLY, HANDLES, EVERYTHING };
 
 struct thread_log {
     struct replay_log log;
@@ -64,8 +64,8 @@ static int64_t skewed_now(size_t self, struct rng *rng)
 
 /* ---- what a thread writes down ---- */
 
-/* Limits of one word take every reading as it is. The others go by the latest that they have seen, which may be
- * any up to the one that is furthest ahead. */
+/* Limits of one word take every reading as it is. The others go by the latest that they have seen, which may
+ * be any up to the one that is furthest ahead. */
 static int64_t latest_reading(const struct world *w, int64_t time)
 {
     bool exact = w->specs->is_word && w->mix == TAKES_ONLY;
@@ -111,6 +111,12 @@ static void do_take_through_handle(struct self *s, int64_t n)
     if (!weir_handle_take(s->handle, n, NULL))
         return;
     replay_add(&s->log->log, event_at(s->w, before, n, epoch));
+}
+
+static void do_renew_handle(struct self *s)
+{
+    weir_handle_free(s->handle);
+    s->handle = weir_handle_new(s->w->limiter, 10, NULL);
 }
 
 static void do_reserve(struct self *s, int64_t n)
@@ -202,12 +208,27 @@ static void begin_epoch(struct self *s, bool reset)
     atomic_store(&w->done, number);
 }
 
+static void use_handle(struct self *s, int64_t n)
+{
+    if (!s->handle)
+        do_take(s, n);
+    else if (rng_between(&s->rng, 0, 5) == 0)
+        do_renew_handle(s);
+    else
+        do_take_through_handle(s, n);
+}
+
 static void do_anything(struct self *s, int64_t op)
 {
-    int64_t way = rng_between(&s->rng, 0, 99), n = rng_between(&s->rng, 0, 3) ? 1 : rng_between(&s->rng, 1, 4);
-    if (s->self == 0 && op % CHANGE_OPS == CHANGE_OPS - 1)
+    int64_t way = rng_between(&s->rng, 0, 99),
+            n = rng_between(&s->rng, 0, 3) ? 1 : rng_between(&s->rng, 1, 4);
+    if (s->w->mix == HANDLES)
+        use_handle(s, n);
+    else if (s->w->mix == TAKES_ONLY)
+        do_take(s, n);
+    else if (s->self == 0 && op % CHANGE_OPS == CHANGE_OPS - 1)
         begin_epoch(s, rng_between(&s->rng, 0, 4) == 0);
-    else if (s->w->mix == TAKES_ONLY || way < 40)
+    else if (way < 40)
         do_take(s, n);
     else if (way < 55)
         do_reserve(s, n);
@@ -221,22 +242,22 @@ static void do_anything(struct self *s, int64_t op)
         (void)weir_limiter_drain_at(s->w->limiter, skewed_now(s->self, &s->rng));
     else if (way < 87)
         do_acquire(s, n);
-    else if (s->handle)
-        do_take_through_handle(s, n);
     else
-        do_take(s, n);
+        use_handle(s, n);
 }
 
 static void body(size_t self, void *arg)
 {
     struct world *w = arg;
     struct self s = {.w = w, .log = &w->logs[self], .rng = rng_new(w->stream * 1000 + self), .self = self};
-    if (w->mix == EVERYTHING && self % 3 == 1)
-        s.handle = weir_handle_new(w->limiter, 4, NULL);
+    if (w->mix != TAKES_ONLY && self % 3 == 1)
+        do_renew_handle(&s);
     for (int64_t op = 0; op < w->ops; op++) {
-        do_anything(&s, w->mix == TAKES_ONLY ? 0 : op);
+        do_anything(&s, op);
         if (rng_between(&s.rng, 0, 3) == 0)
             advance(w, rng_between(&s.rng, 0, 8000));
+        if (rng_between(&s.rng, 0, 99) == 0) /* a rest, in which all is saved up again */
+            advance(w, 200000);
     }
     while (s.log->open_count > 0)
         close_promise(&s, 0, false);
@@ -322,6 +343,16 @@ static void run_all(enum mix mix, bool strangers)
 TEST(takes_keep_the_law_with_clocks_that_disagree)
 {
     run_all(TAKES_ONLY, false);
+}
+
+/* Only a token bucket has shares to give. */
+TEST(handles_that_come_and_go_keep_the_law)
+{
+    static const size_t teams[] = {2, 3, 5, 8};
+    team_watch(60, "handles under a moving clock");
+    for (int64_t i = 0; i < team_scaled(40); i++)
+        (void)run_round(&all_specs[0], teams[i % 4], HANDLES, false);
+    team_watch_done();
 }
 
 TEST(every_verb_keeps_the_law_while_the_limit_changes)

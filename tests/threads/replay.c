@@ -41,7 +41,8 @@ struct stretch {
     size_t first, last, limit;
 };
 
-/* An event as one interval meets it: what is admitted counts from its end on, what is given from its beginning. */
+/* An event as one interval meets it: what is admitted counts from its end on, what is given from its
+ * beginning. */
 struct step {
     int64_t key;   /* the interval has to reach so far */
     int64_t start; /* and to begin no later */
@@ -176,7 +177,7 @@ static bool intervals_hold(const struct stretch *s, const struct step *steps, si
     int64_t sum = 0, largest = 0;
     for (size_t i = 0; i < count; i++) {
         const struct step *step = &steps[i];
-        if (step->key < first->start || step->start < first->start)
+        if (step->start < first->start)
             continue;
         sum += step->n;
         largest = later ? max64(largest, step->n) : 0;
@@ -203,11 +204,11 @@ static bool window_fades(const struct stretch *s, const struct step *steps, size
     for (size_t i = 0; i < count; i++) {
         const struct step *step = &steps[i];
         int64_t low = step->start / spec->period_ns, high = step->key / spec->period_ns;
-        if (step->n < 0 && high >= window - 1 && low <= window) /* given: key is its beginning */
+        if (step->n < 0) /* given: these two have changed places */
+            present += low >= window - 1 && high <= window ? step->n : 0;
+        else if (low == window && high == window && step->key <= last->start && step != last)
             present += step->n;
-        else if (step->n > 0 && low == window && high == window && step->key <= last->start && step != last)
-            present += step->n;
-        else if (step->n > 0 && low == window - 1 && high == window - 1)
+        else if (low == window - 1 && high == window - 1)
             previous += step->n;
     }
     weir_i128 left = period - last->key % spec->period_ns;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What many threads were allowed, put together, and held against the laws. Nobody knows the order in which their
- * questions were decided, nor what time a limit took from clocks that disagree: so every event has a stretch of
- * time in which it counts, and a range of epochs (a live change or a reset begins one) to which it may belong.
+ * What many threads were allowed, put together, and held against the laws. Nobody knows the order in which
+ * their questions were decided, nor what time a limit took from clocks that disagree: so every event has a
+ * stretch of time in which it counts, and a range of epochs (a live change or a reset begins one) to which it
+ * may belong.
  *
  * A law is broken if in some interval there is more than it allows, counting what was admitted within it for
  * certain, and taking off what may have been given back in it.
@@ -33,7 +34,8 @@ void replay_add(struct replay_log *log, struct replay_event event);
 void replay_append(struct replay_log *log, const struct replay_log *other);
 void replay_free(struct replay_log *log);
 
-/* Does every limit keep its law? If not, `fault` says what is wrong. Extends epochs to what was promised in them. */
+/* Does every limit keep its law? If not, `fault` says what is wrong. Extends epochs to what was promised in
+ * them. */
 bool replay_holds(const struct replay_log *log, struct replay_epoch *epochs, size_t count, char *fault,
                   size_t size);
 

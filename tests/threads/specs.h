@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A limit of every algorithm, and what it may be changed to: a unit every few microseconds, so that clocks which
- * disagree by some microseconds matter.
+ * A limit of every algorithm, and what it may be changed to: a unit every few microseconds, so that clocks
+ * which disagree by some microseconds matter.
  */
 #ifndef WEIR_TESTS_THREADS_SPECS_H
 #define WEIR_TESTS_THREADS_SPECS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A number of threads that begin together and run the same function. What they find out they keep to themselves;
- * checks are made by the thread that started them, after they have ended.
+ * A number of threads that begin together and run the same function. What they find out they keep to
+ * themselves; checks are made by the thread that started them, after they have ended.
  */
 #ifndef WEIR_TESTS_THREADS_TEAM_H
 #define WEIR_TESTS_THREADS_TEAM_H
@@ -27,7 +27,8 @@ void team_run(size_t count, team_body *body, void *arg);
 /* Lets another thread go first: what a test does while it waits for something to be seen. */
 void team_yield(void);
 
-/* Stops the program with a message if `done` has not been called after so many seconds: nobody hangs for ever. */
+/* Stops the program with a message if `done` has not been called after so many seconds: nobody hangs for
+ * ever. */
 void team_watch(int seconds, const char *what);
 void team_watch_done(void);
 

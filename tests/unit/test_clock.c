@@ -337,7 +337,7 @@ TEST(a_lead_beyond_the_error_is_not_slewed_but_waited_for)
 
 /* ---- simulated: what goes wrong ---- */
 
-#define HOURS (5 * 3600 * WEIR_SEC)
+#define HOURS (18000 * WEIR_SEC)
 
 struct fault {
     const char *name;
@@ -363,7 +363,7 @@ static const struct fault faults[] = {
     {"the kernel is slewed by 10 %", false, 0, 10, 11, 0, CLOCK_SPAN_NS, 0},
     {"the kernel steps ahead", false, 0, 1, 1, WEIR_SEC, CLOCK_SPAN_NS, 0},
     {"the kernel steps a little back", false, 0, 1, 1, -20 * WEIR_MS, 21 * CLOCK_SPAN_NS, 0},
-    {"the kernel steps far back", false, 0, 1, 1, -HOURS, CLOCK_SPAN_NS, HOURS + CLOCK_ERROR_NS},
+    {"the kernel steps far back", false, 0, 1, 1, -HOURS, CLOCK_SPAN_NS, HOURS},
 };
 
 static void world_break(struct world *world, const struct fault *fault)
@@ -389,7 +389,7 @@ static void break_and_watch(struct rng *rng, const struct fault *fault)
     }
     int64_t step_ns = max64(fault->kernel_ns, -fault->kernel_ns);
     CHECK(max64(world.early, world.late) <= step_ns + CLOCK_SPAN_NS + CLOCK_ERROR_NS);
-    CHECK(world.back <= fault->back_ns);
+    CHECK(world.back <= fault->back_ns + (fault->back_ns ? CLOCK_ERROR_NS : 0));
     CHECK(clock_is_running(&world.clock));
 }
 
@@ -734,14 +734,15 @@ static void *watch(void *wrong)
     return NULL;
 }
 
-/* Whoever knows that the clock was set sees the time it was set to, while a third thread makes anchors. */
+/* Whoever knows that the clock was set sees the time it was set to, while others make anchors. */
 TEST(a_set_clock_is_seen_by_all_who_know_of_it)
 {
-    pthread_t watcher, maker;
+    pthread_t watcher, makers[2];
     int64_t wrong = 0;
     making = true;
     told = answered = 0;
-    CHECK_EQ(pthread_create(&maker, NULL, make_anchors, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pthread_create(&makers[i], NULL, make_anchors, NULL), 0);
     CHECK_EQ(pthread_create(&watcher, NULL, watch, &wrong), 0);
     for (uint32_t round = 1; round <= ROUNDS; round++) {
         weir_clock_set(time_of_round(round));
@@ -750,7 +751,8 @@ TEST(a_set_clock_is_seen_by_all_who_know_of_it)
     }
     making = false;
     CHECK_EQ(pthread_join(watcher, NULL), 0);
-    CHECK_EQ(pthread_join(maker, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pthread_join(makers[i], NULL), 0);
     CHECK_EQ(wrong, 0);
     weir_clock_set(-1);
 }

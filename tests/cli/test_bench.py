@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""weir bench limiter and wait: what is in their reports. How fast anything was is nobody's business here."""
+
+import json
+import os
+import platform
+import pty
+import re
+import subprocess
+
+import command
+
+THREADS = [1, 2, 8, 64]
+RDTSC = platform.machine() == "x86_64"
+BARE = ["CAS64", *(["rdtsc + CAS64", "rdtsc + CAS128", "rdtsc + mutex bucket"] if RDTSC else []),
+        "clock_gettime + CAS64", "clock_gettime + mutex bucket"]
+AT = ["take_at", "take_at, verdict", "take_at, refused"]
+TAKE = ["take", "take, verdict", "take, refused", "take, smooth", "take, warmup", "take, hybrid", "take, two limits",
+        "take, handle", "reserve + cancel"]
+COUNTED = ["CAS64", "take_at", *(["rdtsc + CAS64"] if RDTSC else []), "take"]
+GOALS = [("take_at", "CAS64", 1, 2.5)]
+if RDTSC:
+    GOALS += [("take", "rdtsc + CAS64", 1, 1.2), ("take", "rdtsc + CAS64", 2, 1.2), ("take", "rdtsc + CAS64", 64, 1.3),
+              ("take, handle", "rdtsc + CAS64", 1, 0.3)]
+GOALS += [("take, handle", "take, handle", 2, 1.9)]
+if RDTSC:
+    GOALS += [("take, warmup", "rdtsc + CAS128", 1, 1.3)]
+
+
+def read_all(terminal):
+    """What is written to a terminal until nobody has it open any more."""
+    text = b""
+    try:
+        while part := os.read(terminal, 4096):
+            text += part
+    except OSError:  # Linux: the other side is closed
+        pass
+    os.close(terminal)
+    return text
+
+
+class BenchTest(command.CommandTest):
+    def document(self, *arguments):
+        return json.loads(self.output("bench", *arguments, "--json"))
+
+    def check_machine(self, document):
+        for name in "machine", "system", "compiler":
+            self.assertTrue(document[name], name)
+        self.assertGreater(document["cores"], 0)
+
+
+class Words(command.CommandTest):
+    def test_mistakes(self):
+        for arguments, message in [
+            (["foo"], "unknown word 'foo'; write core, limiter or wait"),
+            (["limiter", "wait"], "unknown word 'wait'; write: weir bench limiter"),
+            (["wait", "core"], "unknown word 'core'; write: weir bench wait"),
+            (["limiter", "--time", "999us"], "--time takes 1ms to 1m, not '999us'"),
+            (["wait", "--time", "61s"], "--time takes 1ms to 1m, not '61s'"),
+        ]:
+            with self.subTest(arguments):
+                self.check(["bench", *arguments], "", f"weir bench: {message}\n", status=2)
+
+    def test_help_names_every_bench(self):
+        listed = re.findall(r"^  ([a-z]+) {5,}\S", self.output("bench", "--help"), re.M)
+        self.assertEqual(listed, ["core", "limiter", "wait"])
+        page = (command.ROOT / "man" / "weir-bench.1").read_text()
+        self.assertEqual(re.findall(r"^\.It Cm ([a-z]+)$", page, re.M), listed)
+
+
+class Limiter(BenchTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.json = None
+
+    def setUp(self):
+        type(self).json = self.json or self.document("limiter", "--time", "1ms")
+
+    def test_machine(self):
+        self.check_machine(self.json)
+        self.assertEqual((self.json["bench"], self.json["unit"]), ("limiter", "ns"))
+        self.assertIn(self.json["clock"], ("tsc", "kernel"))
+
+    def test_every_row_is_measured_with_every_number_of_threads(self):
+        rows = [(row["name"], row["threads"]) for row in self.json["operations"]]
+        self.assertEqual(rows, [(name, threads) for name in BARE + AT + TAKE for threads in THREADS])
+        for row in self.json["operations"]:
+            with self.subTest(row=row):
+                self.assertGreater(row["best"], 0)
+                self.assertGreater(row["median"], 0)
+                self.assertGreater(row["share"], 0)
+
+    def test_rows_do_what_their_names_say(self):
+        for row in self.json["operations"]:
+            with self.subTest(row=row):
+                if row["name"].endswith("refused"):
+                    self.assertEqual(row["allowed"], 0)
+                elif row["threads"] == 1:
+                    self.assertEqual(row["allowed"], 1)
+                else:  # a thread that was stopped between its clock and its take may come too late
+                    self.assertGreater(row["allowed"], 0)
+
+    def test_failed_exchanges(self):
+        rows = [(row["name"], row["threads"]) for row in self.json["failed_exchanges"]]
+        self.assertEqual(rows, [(name, threads) for name in COUNTED for threads in THREADS])
+        for row in self.json["failed_exchanges"]:
+            self.assertGreaterEqual(row["failures"], 0)
+            if RDTSC and row["threads"] == 1:  # elsewhere an exchange may fail for no reason
+                self.assertEqual(row["failures"], 0)
+
+    def test_goals(self):
+        best = {(row["name"], row["threads"]): row["best"] for row in self.json["operations"]}
+        self.assertEqual([(goal["name"], goal["against"], goal["threads"], goal.get("at_most", goal.get("at_least")))
+                          for goal in self.json["goals"]], GOALS)
+        for goal in self.json["goals"]:
+            with self.subTest(goal=goal):
+                if goal["name"] == goal["against"]:
+                    ratio = best[goal["name"], 1] / best[goal["name"], goal["threads"]]
+                    self.assertEqual(goal["reached"], goal["ratio"] >= goal["at_least"])
+                else:
+                    ratio = best[goal["name"], goal["threads"]] / best[goal["against"], goal["threads"]]
+                    self.assertEqual(goal["reached"], goal["ratio"] <= goal["at_most"])
+                self.assertAlmostEqual(goal["ratio"] / ratio, 1, places=6)
+
+    def test_text_and_progress(self):
+        reader, writer = pty.openpty()
+        with subprocess.Popen([command.WEIR, "bench", "limiter", "--time", "1ms"], stdout=subprocess.PIPE,
+                              stderr=writer, text=True, env=command.environment()) as process:
+            os.close(writer)
+            progress = read_all(reader)
+            lines = process.stdout.read().splitlines()
+        self.assertEqual(process.returncode, 0)
+        self.assertIn(b"round 1 of 9: CAS64, threads: 1", progress)
+        self.assertIn(b"round 9 of 9: take, threads: 64", progress)
+        self.assertTrue(progress.endswith(b"\r\x1b[K"), "the line is not wiped")
+        rows = [match.group(1) for line in lines if (match := re.fullmatch(r"  (\S.*?)( +\d+\.\d\d[ ~]){4}", line))]
+        self.assertEqual(rows, BARE + AT + TAKE + COUNTED)
+        goals = [line for line in lines if re.search(r"\dx[ ~] +at (most|least) [\d.]+x  (reached|missed|unsure)$", line)]
+        self.assertEqual(len(goals), len(GOALS))
+
+
+class Wait(BenchTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.json = None
+
+    def setUp(self):
+        type(self).json = self.json or self.document("wait", "--time", "50ms")
+
+    def test_machine(self):
+        self.check_machine(self.json)
+        self.assertEqual((self.json["bench"], self.json["step_s"]), ("wait", 0.05))
+
+    def test_wake_errors(self):
+        rows = self.json["wake_errors_ns"]
+        self.assertEqual([(row["way"], row["threads"]) for row in rows],
+                         [(way, threads) for threads in (1, 64)
+                          for way in ("acquire", "nanosleep", "nanosleep_default_slack")])
+        for row in rows:
+            with self.subTest(row=row):
+                self.assertGreater(row["count"], 0)
+                self.assertGreater(row["max"], 0)
+                self.assertGreaterEqual(row["p50"], 0)  # nobody goes on before the time
+                self.assertEqual(sorted([row["p50"], row["p99"], row["p99.9"], row["max"]]),
+                                 [row["p50"], row["p99"], row["p99.9"], row["max"]])
+        self.assertEqual(self.json["p99_ratios"], [
+            float(f"{acquire['p99'] / nanosleep['p99']:.10g}") if nanosleep["p99"] else 0
+            for acquire, nanosleep, _ in (rows[:3], rows[3:])])
+
+    def test_rates(self):
+        rows = self.json["steady"]
+        self.assertEqual([(row["threads"], row["way"], row["wanted"]) for row in rows],
+                         [(64, "acquire", 10000), (1000, "acquire", 180000),
+                          (1000, "nanosleep_default_slack", 180000)])
+        for row in rows:
+            with self.subTest(row=row):
+                self.assertGreater(row["rate"], 0)
+                self.assertGreater(row["cpu_us"], 0)
+        # In 150 ms, with a burst of one: no more than the law of the limit lets pass, but for those who went on late.
+        self.assertLessEqual(rows[0]["rate"] * 0.15, 1500 + 64 + 1)
+
+    def test_hybrid(self):
+        hybrid = self.json["hybrid"]
+        self.assertEqual([len(hybrid[name]) for name in ("at_2000", "at_50000", "stall")], [3, 3, 135])
+        self.assertGreater(min(hybrid["at_2000"] + hybrid["at_50000"]), 0)
+        self.assertGreaterEqual(min(hybrid["stall"]), 0)
+        self.assertGreater(hybrid["catch_up"], 0)
+
+    def test_text(self):
+        text = self.output("bench", "wait", "--time", "10ms")
+        for line in (r"  weir_limiter_acquire +64( +\d+\.\d){4}",
+                     r"  p99 of acquire with 64 threads: +\S+x of clock_nanosleep, goal at most 1\.2x  (reached|missed)",
+                     r"  64 threads at 10 000/s +\S+ +\S+% +\S+  goal within 0\.1%  (reached|missed)",
+                     r"  1000 threads at 180 000/s +\S+ +\S+% +\S+  goal within 1\.0%  (reached|missed)",
+                     r"    the same by clock_nanosleep +\S+ +\S+% +\S+",
+                     r"  set to 50000,1\.1 +10 ms +\S+ +\S+%  goal within 2%  (reached|missed)",
+                     r" 50 000 ┤.*", r"caught up at \S+ times the rate \(1\.1 expected\), .*"):
+            self.assertRegex(text, rf"(?m)^{line}$")
+
+
+if __name__ == "__main__":
+    command.main()
