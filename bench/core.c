@@ -168,7 +168,7 @@ static void print_text(const struct baseline *b, const struct figures *f)
     printf("  %-42s %7.2fx %7.2fx\n", "  against bare load + CAS64", b->cas_take.best_ns / b->cas.best_ns,
            b->cas_take.median_ns / b->cas.median_ns);
     puts("The goal of the design is at most 2.5x.\n"
-         "This take decides inline in one word around one CAS, as a shared limiter will.");
+         "This take decides inline in one word around one CAS, as a shared limiter does.");
 
     printf("\nns a pure decision, best of %d runs\n", BENCH_RUNS);
     printf("%-22s %21s %21s\n", "", "answer alone", "with its verdict");

@@ -56,8 +56,8 @@ static void unlink_waiter(struct weir_limiter *limiter, struct waiter *waiter)
 
 /* ---- waiting ---- */
 
-/* The last microseconds are worth a processor as long as there is one for each who waits. */
-static bool worth_spinning(const struct weir_limiter *limiter)
+/* As long as there is a processor for each who waits. */
+static bool is_worth_precision(const struct weir_limiter *limiter)
 {
     static _Atomic long processors;
     long count = atomic_load_explicit(&processors, memory_order_relaxed);
@@ -80,9 +80,9 @@ static int sleep_until_due(struct weir_limiter *limiter, struct waiter *waiter)
             return WEIR_OK;
         if (value & STOPPED || limiter->ending)
             return WEIR_CANCELED;
-        bool spin = worth_spinning(limiter);
+        bool precise = is_worth_precision(limiter);
         lock_drop(&limiter->lock);
-        weir_wait_until(waiter->word, value, due_ns, spin);
+        weir_wait_until(waiter->word, value, due_ns, precise);
         lock_take(&limiter->lock);
     }
 }

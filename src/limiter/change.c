@@ -86,14 +86,14 @@ static bool plan(struct change *change, struct weir_limiter *limiter, struct wai
 {
     struct weir_reservation parts[WEIR_LIMITS_MAX];
     struct promise *p = &waiter->plan;
-    p->undo = (struct undo){.kept = !weir_word_fits(change->next), .before = limiter->marks};
+    p->undo = (struct undo){.kept = !weir_word_fits(change->next), .before = change->mark};
     memcpy(p->undo.state, change->to, change->next->words * sizeof(int64_t));
     if (!weir_state_reserve(change->next, change->to, change->now, waiter->n, WEIR_FOREVER, parts, NULL))
         return false;
     p->reservation = parts[0];
     if (change->next->count > 1)
         p->reservation.ticket = (uint64_t)INT64_MIN;
-    p->undo.after = ++limiter->marks;
+    p->undo.after = change->mark = ++limiter->marks;
     p->undo.n = waiter->n;
     p->undo.due_ns = parts[0].due_ns;
     return parts[0].due_ns <= waiter->due_ns;
@@ -118,13 +118,13 @@ static bool change_with_waiters(struct change *change, struct weir_limiter *limi
     if (change->policy->words > UNDO_WORDS || change->next->words > UNDO_WORDS)
         return false;
     memcpy(change->from, state, change->policy->words * sizeof(int64_t));
-    limiter->marks++; /* for `to` */
     for (struct waiter *w = limiter->last; w && (is_parked(w) || unwind(change, w)); w = w->prev)
         if (!is_parked(w))
             first = w;
     if (!first)
         return false;
     weir_state_change(change->policy, change->from, change->next, change->to, change->now);
+    change->mark = ++limiter->marks; /* of `to` */
     for (struct waiter *w = first; w && !is_parked(w); w = w->next)
         if (!plan(change, limiter, w))
             return false;
@@ -141,12 +141,9 @@ static bool withdraw(struct change *change, struct weir_limiter *limiter, const 
             return false;
     if (!unwind(change, gone))
         return false;
-    limiter->marks++;
     for (w = gone->next; w && !is_parked(w); w = w->next)
         if (!plan(change, limiter, w))
             return false;
-    if (gone->next && !is_parked(gone->next))
-        change->mark = limiter->marks;
     move_up(gone->next);
     return true;
 }

@@ -85,7 +85,7 @@ void weir_word_put(struct word *word, const struct weir_policy *policy, const in
     int64_t words[WORD_STATE] = {0};
     memcpy(words, state, policy->words * sizeof words[0]); /* unlimited and blocked have no index */
     write_figures(word, &policy->limits[0], policy->timeout_ns);
-    atom_store(&word->bias, (UINT64_C(1) << 63) - (next_random(word) >> 2), memory_order_relaxed);
+    atom_store(&word->bias, (UINT64_C(1) << 63) - (next_random(word) >> 2), memory_order_release);
     weir_word_return(word, words);
 }
 

@@ -10,9 +10,13 @@
  * Figures are replaced, not shared: a live change holds the word (WORD_HELD), rewrites them, and puts the
  * converted index back. A thread that has read figures of two limits must not win. Therefore the index is
  * stored with a bias, a random number drawn anew whenever the figures change: an exchange that expects an
- * index of older figures finds another number (or, with a chance of 2^-62, does not). So the index is its own
- * sequence lock: read it (acquire), read figures, fence (acquire), exchange it; the writer takes it away,
- * fences (release), writes figures, and puts it back (release).
+ * index of older figures finds another number (or, with a chance of 2^-62, does not). The writer takes the
+ * index away, fences (release), writes the figures, then the bias (release), and puts the index back
+ * (release). Readers have two ways. One reads the index, the figures, fences (acquire), and reads the index
+ * again: if it is the same, so are the figures. The other reads the bias (acquire), the figures, fences
+ * (acquire), the index, and the bias again: had one of the figures been newer, the index would be held, or
+ * newer, and then the bias, too. This one has the index in hand for the shortest time, which is what counts
+ * between processors.
  *
  * A promise, the time of the latest being `until`, changes index and `until` together, and so do its cancel,
  * a reset and a live change: these four hold the word for some nanoseconds, under the limiter's lock. All
@@ -93,40 +97,49 @@ static inline __attribute__((always_inline)) struct ticks word_ticks(const struc
     return ticks;
 }
 
+/* The index, for a load that has to wait for v: read any earlier, its cache line would often be lost to
+ * another processor again before the exchange. */
+static inline const atom64 *word_index_after(const struct word *word, int64_t v)
+{
+    uintptr_t none = (uintptr_t)v;
+#if defined(__x86_64__)
+    __asm__("and $0, %0" : "+r"(none) : : "cc");
+#else
+    none = 0;
+#endif
+    return (const atom64 *)((const char *)&word->index + none);
+}
+
 /* A take of a token bucket, at the price of one exchange; the same decision as in core/token_bucket.c. Gives
  * WORD_ASK for anything else, n below 1 included. Always inlined, because most callers know that they want no
  * verdict, and what it costs is what a limiter costs. */
 static inline __attribute__((always_inline)) int word_take(struct word *word, int64_t now, int64_t n,
                                                            struct weir_verdict *verdict)
 {
-    uint64_t seen = atom_load(&word->index, memory_order_acquire);
     for (;;) {
-        uint64_t bias = atom_load(&word->bias, memory_order_relaxed);
-        if (seen == WORD_HELD || (uint64_t)n - 1 >= atom_load(&word->burst, memory_order_relaxed))
+        uint64_t bias = atom_load(&word->bias, memory_order_acquire);
+        if ((uint64_t)n - 1 >= atom_load(&word->burst, memory_order_relaxed))
             return WORD_ASK;
         struct ticks ticks = word_ticks(word, verdict != NULL);
         int64_t v = ticks_at(&ticks, now), full = word_figure(&word->full);
         int64_t cost = (int64_t)((uint64_t)n * (uint64_t)ticks.unit);
-        int64_t index = max64((int64_t)(seen - bias), word_sub(v, full));
-        bool promised = word_figure(&word->until) > now;
         atom_fence(memory_order_acquire);
-        if (promised && verdict)
-            return WORD_ASK; /* who comes later waits behind the promise: the core knows for how long */
-        bool allowed = word_sub(v, index) >= cost && !promised;
-        if (allowed) {
+        uint64_t seen = atom_load(word_index_after(word, v), memory_order_acquire);
+        while (seen != WORD_HELD && atom_load(&word->bias, memory_order_relaxed) == bias) {
+            int64_t index = max64((int64_t)(seen - bias), word_sub(v, full));
+            bool promised = word_figure(&word->until) > now;
+            if (promised && verdict)
+                return WORD_ASK; /* who comes later waits behind the promise: the core knows for how long */
+            bool allowed = word_sub(v, index) >= cost && !promised;
             uint64_t after = (uint64_t)index + (uint64_t)cost + bias;
-            if (!atom_cas(&word->index, &seen, after, memory_order_acq_rel))
+            if (allowed && !atom_cas(&word->index, &seen, after, memory_order_acq_rel))
                 continue;
-        } else {
-            uint64_t again = atom_load(&word->index, memory_order_acquire);
-            if (again != seen) { /* figures of another limit, or somebody was faster */
-                seen = again;
-                continue;
-            }
+            if (verdict)
+                weir_word_describe(&ticks, full, now, index, cost, allowed, verdict);
+            return allowed ? WORD_YES : WORD_NO;
         }
-        if (verdict)
-            weir_word_describe(&ticks, full, now, index, cost, allowed, verdict);
-        return allowed ? WORD_YES : WORD_NO;
+        if (seen == WORD_HELD)
+            return WORD_ASK;
     }
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lock of four bytes for sections that last some nanoseconds. It is taken by one exchange and dropped by one
- * store, inlined: half of what a mutex costs, which has to look for sleepers when it is dropped. Who finds it
- * taken spins, then lets others run, then sleeps for a moment, so that a holder of lower priority gets its turn.
+ * A lock of four bytes for sections that last some nanoseconds. It is taken by one exchange and dropped by
+ * one store, inlined: half of what a mutex costs, which has to look for sleepers when it is dropped. Who
+ * finds it taken spins, then lets others run, then sleeps for a moment, so that a holder of lower priority
+ * gets its turn.
  */
 #ifndef WEIR_OS_LOCK_H
 #define WEIR_OS_LOCK_H

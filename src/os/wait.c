@@ -33,9 +33,9 @@ static int64_t monotonic_ns(void)
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-static void sleep_for(_Atomic uint32_t *word, uint32_t value, int64_t ns)
+static void sleep_for(_Atomic uint32_t *word, uint32_t value, int64_t ns, bool precise)
 {
-    int saved = errno, slack = prctl(PR_GET_TIMERSLACK);
+    int saved = errno, slack = precise ? prctl(PR_GET_TIMERSLACK) : 0;
     bool lowered = slack > 1 && prctl(PR_SET_TIMERSLACK, 1UL) == 0;
     weir_futex_wait(word, value, monotonic_ns() + ns);
     if (lowered)
@@ -49,14 +49,14 @@ static void spin_until(_Atomic uint32_t *word, uint32_t value, int64_t until_ns)
         spin_pause();
 }
 
-void weir_wait_until(_Atomic uint32_t *word, uint32_t value, int64_t until_ns, bool spin)
+void weir_wait_until(_Atomic uint32_t *word, uint32_t value, int64_t until_ns, bool precise)
 {
-    int64_t now, margin = spin ? WAIT_SPIN_NS : 0;
+    int64_t now, margin = precise ? WAIT_SPIN_NS : 0;
     while (!changed(word, value) && (now = weir_now()) < until_ns) {
         if (weir_clock_is_set())
             wait_for_set(word, value, until_ns);
         else if (until_ns - now > margin)
-            sleep_for(word, value, min64(until_ns - now - margin, WAIT_SLICE_NS));
+            sleep_for(word, value, min64(until_ns - now - margin, WAIT_SLICE_NS), precise);
         else
             spin_until(word, value, until_ns);
     }

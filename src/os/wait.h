@@ -19,8 +19,9 @@
 #define WAIT_SPIN_NS  INT64_C(10000) /* spun at the end of a wait, at the most */
 
 /* Returns once the clock has reached `until_ns` (WEIR_FOREVER: never) or *word is not `value` any more.
- * `spin`: whether the last microseconds are worth a processor. */
-void weir_wait_until(_Atomic uint32_t *word, uint32_t value, int64_t until_ns, bool spin);
+ * `precise`: whether the last microseconds are worth a timer and a processor of their own. Among many who
+ * wait they are not: there they only take time from the others. */
+void weir_wait_until(_Atomic uint32_t *word, uint32_t value, int64_t until_ns, bool precise);
 
 /* Everybody who waits on *word looks at it again; to be called after it was changed. Safe in a signal
  * handler. */

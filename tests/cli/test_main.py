@@ -21,7 +21,7 @@ Limits
   spec LIMITS...                 say in plain words what a limit lets pass
   sim LIMITS [--arrivals LIST]   watch it decide in virtual time
 Speed
-  bench WHAT                     how fast weir decides on this machine: core
+  bench WHAT                     how fast on this machine: core, limiter, wait
 
       --json                     one JSON document on standard output
   -h, --help  -V, --version      weir COMMAND --help tells more, with examples
@@ -84,7 +84,7 @@ class Bench(command.CommandTest):
     def test_mistakes(self):
         for arguments, message in [
             ([], "measure what? For example: weir bench core"),
-            (["foo"], "unknown word 'foo'; write: weir bench core"),
+            (["foo"], "unknown word 'foo'; write core, limiter or wait"),
             (["core", "extra"], "unknown word 'extra'; write: weir bench core"),
             (["core", "--time", "5"], "--time '5': 5 what? write 5s, 5m, 5h or 5d"),
             (["core", "--time", "999us"], "--time takes 1ms to 1m, not '999us'"),
@@ -96,7 +96,7 @@ class Bench(command.CommandTest):
     def test_core(self):
         lines = self.output("bench", "core", "--time", "1ms").splitlines()
         self.assertIn("The goal of the design is at most 2.5x.", lines)
-        self.assertIn("This take decides inline in one word around one CAS, as a shared limiter will.", lines)
+        self.assertIn("This take decides inline in one word around one CAS, as a shared limiter does.", lines)
         self.assertEqual(lines[-1], "weir_state_take pays for any policy: a table of functions, promises, all or none.")
         rows = [line for line in lines if re.fullmatch(r"  [a-z].*( +\d+\.\d\d){4}", line)]
         self.assertEqual(len(rows), 12)
