@@ -44,15 +44,6 @@ bool weir_limiter_paused(struct weir_limiter *limiter, int64_t now)
 
 /* ---- waiters under the new policy ---- */
 
-/* The state in the form of the core; a word is held until weir_word_put. */
-static const int64_t *take_state(struct weir_limiter *limiter, int64_t *word)
-{
-    if (limiter->state)
-        return limiter->state;
-    weir_word_hold(&limiter->word, word);
-    return word;
-}
-
 /* A state on its way from one policy to the next. */
 struct change {
     const struct weir_policy *policy, *next;
@@ -168,7 +159,7 @@ bool weir_limiter_withdraw(struct weir_limiter *limiter, struct waiter *waiter, 
                             .now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX),
                             .mark = limiter->mark};
     change.to = change.from;
-    const int64_t *state = take_state(limiter, word);
+    int64_t *state = weir_limiter_open(limiter, word);
     memcpy(change.from, state, size);
     bool done = withdraw(&change, limiter, waiter);
     if (!limiter->state)
@@ -224,17 +215,17 @@ static void take_out(const struct weir_policy *policy, int64_t *state, int64_t n
         (void)weir_state_take(policy, state, now, *units, NULL);
 }
 
-bool weir_limiter_install_and_take(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
-                                   int64_t *taken)
+bool weir_limiter_install_and_move(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
+                                   int64_t *out)
 {
     int64_t from_word[WORD_STATE], to_word[WORD_STATE] = {0};
     int64_t *wide = weir_word_fits(next) ? NULL : malloc(weir_policy_state_size(next));
     if (!wide && !weir_word_fits(next))
         return false;
     now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX);
-    const int64_t *state = take_state(limiter, from_word);
-    if (*taken > 0 && state == from_word)
-        take_out(limiter->policy, from_word, now, taken);
+    int64_t *state = weir_limiter_open(limiter, from_word);
+    if (*out > 0)
+        take_out(limiter->policy, state, now, out);
     struct change change = {.policy = limiter->policy,
                             .next = next,
                             .now = now,
@@ -244,6 +235,8 @@ bool weir_limiter_install_and_take(struct weir_limiter *limiter, struct weir_pol
     uint64_t mark = limiter->marks; /* of the last plan */
     if (!planned)
         weir_state_change(limiter->policy, state, next, change.to, now);
+    if (*out < 0)
+        weir_state_give(next, change.to, now, -*out);
     put_state(limiter, next, wide, to_word);
     if (planned)
         limiter->mark = mark;
@@ -254,5 +247,5 @@ bool weir_limiter_install_and_take(struct weir_limiter *limiter, struct weir_pol
 bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now)
 {
     int64_t nothing = 0;
-    return weir_limiter_install_and_take(limiter, next, now, &nothing);
+    return weir_limiter_install_and_move(limiter, next, now, &nothing);
 }

@@ -53,15 +53,15 @@ static int64_t chunk_of(const struct weir_limiter *limiter, int64_t wanted)
     return chunk < 2 ? 0 : chunk;
 }
 
-/* The policy that was set, with `held` units less of burst. Up to *taken units are taken out in the same
- * step: between two, the limiter would fill up again while they are out. */
-static bool hold(struct weir_limiter *limiter, int64_t held, int64_t now, int64_t *taken)
+/* The policy that was set, with `held` units less of burst; in the same step units move out of the limiter or
+ * back into it. */
+static bool hold(struct weir_limiter *limiter, int64_t held, int64_t now, int64_t *out)
 {
     struct weir_spec spec = limiter->said->limits[0].spec;
     spec.burst -= held;
     spec.initial = min64(spec.initial, spec.burst);
     struct weir_policy *next = weir_policy_from(&spec, 1, NULL);
-    if (!next || !weir_limiter_install_and_take(limiter, next, now, taken)) {
+    if (!next || !weir_limiter_install_and_move(limiter, next, now, out)) {
         weir_policy_free(next);
         return false;
     }
@@ -69,19 +69,13 @@ static bool hold(struct weir_limiter *limiter, int64_t held, int64_t now, int64_
     return true;
 }
 
-/* Takes up to `units` out of the limiter, without a word to the listeners; -1: the word is held. */
+/* Takes up to `units` out of the limiter, without a word to the listeners. */
 static int64_t take_some(struct weir_limiter *limiter, int64_t units, int64_t now)
 {
     struct weir_verdict verdict;
-    while (units > 0) {
-        int answer = word_take(&limiter->word, now, units, &verdict);
-        if (answer == WORD_ASK)
-            answer = weir_word_take(&limiter->word, now, units, NULL, &verdict);
-        if (answer != WORD_NO)
-            return answer == WORD_YES ? units : -1;
+    while (units > 0 && !weir_limiter_ask(limiter, now, units, &verdict))
         units = min64(units - 1, verdict.remaining);
-    }
-    return 0;
+    return max64(units, 0);
 }
 
 /* The chunk is filled before it is taken from the burst, so that a full limiter loses nothing. */
@@ -139,20 +133,18 @@ struct weir_handle *weir_handle_new(struct weir_limiter *limiter, int64_t chunk,
     return handle;
 }
 
-/* Raising the burst adds no units; then those left come back. */
+/* Raising the burst adds no units; those left come back. */
 void weir_handle_free(struct weir_handle *handle)
 {
     if (!handle)
         return;
     struct weir_limiter *limiter = handle->limiter;
-    int64_t now = weir_now(), nothing = 0;
+    const struct share *share = handle->share;
+    int64_t out = share->generation == handle->generation ? -share->left : 0;
     lock_take(&limiter->lock);
     bool valid = handle->generation == atom_load(&limiter->handle_generation, memory_order_relaxed);
-    if (handle->chunk > 0 && valid && hold(limiter, limiter->held - handle->chunk, now, &nothing)) {
+    if (handle->chunk > 0 && valid && hold(limiter, limiter->held - handle->chunk, weir_now(), &out))
         limiter->handles--;
-        if (handle->share->generation == handle->generation)
-            (void)weir_word_give(&limiter->word, now, handle->share->left);
-    }
     lock_drop(&limiter->lock);
     (void)munmap(handle->share, page_size());
     free(handle);
@@ -180,35 +172,26 @@ static void renew(struct weir_handle *handle, int64_t now)
         *handle->share = (struct share){.generation = handle->generation};
 }
 
-/* Fills the share up to a whole chunk, and beyond if n units need more. false: the word is held. */
-static bool refill(struct weir_handle *handle, int64_t n, int64_t now)
+/* Fills the share up to a whole chunk, and beyond if n units need more. */
+static void refill(struct weir_handle *handle, int64_t n, int64_t now)
 {
     struct weir_limiter *limiter = handle->limiter;
     struct share *share = handle->share;
-    int64_t taken = take_some(limiter, handle->chunk - share->left, now);
-    share->left += max64(taken, 0);
-    if (taken < 0 || n <= handle->chunk || share->left >= n)
-        return taken >= 0;
-    int answer = weir_word_take(&limiter->word, now, n - share->left, NULL, NULL);
-    if (answer == WORD_YES)
+    share->left += take_some(limiter, handle->chunk - share->left, now);
+    if (n > handle->chunk && n > share->left && weir_limiter_ask(limiter, now, n - share->left, NULL))
         share->left = n;
-    return answer != WORD_ASK;
 }
 
 static bool refill_and_take(struct weir_handle *handle, int64_t n, struct weir_verdict *verdict)
 {
-    struct weir_limiter *limiter = handle->limiter;
     int64_t now = weir_now();
-    for (;;) {
-        if (!is_valid(handle))
-            renew(handle, now);
-        if (handle->chunk == 0)
-            return weir_limiter_take_at(limiter, now, n, verdict);
-        if (handle->share->left >= n || refill(handle, n, now))
-            return handle->share->left >= n;
-        lock_take(&limiter->lock); /* a change is under way; it ends with another generation or a free word */
-        lock_drop(&limiter->lock);
-    }
+    if (!is_valid(handle))
+        renew(handle, now);
+    if (handle->chunk == 0)
+        return weir_limiter_take_at(handle->limiter, now, n, verdict);
+    if (handle->share->left < n)
+        refill(handle, n, now);
+    return handle->share->left >= n;
 }
 
 static void describe(const struct weir_handle *handle, int64_t n, bool allowed, struct weir_verdict *verdict)

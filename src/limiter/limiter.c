@@ -27,6 +27,22 @@ static void mark(struct weir_limiter *limiter)
     limiter->mark = ++limiter->marks;
 }
 
+int64_t *weir_limiter_open(struct weir_limiter *limiter, int64_t *word)
+{
+    if (limiter->state)
+        return limiter->state;
+    weir_word_hold(&limiter->word, word);
+    return word;
+}
+
+void weir_limiter_close(struct weir_limiter *limiter, const int64_t *state, bool changed)
+{
+    if (!limiter->state)
+        weir_word_return(&limiter->word, state);
+    else if (changed)
+        mark(limiter);
+}
+
 static bool counts_refusals(const struct weir_policy *policy)
 {
     for (size_t i = 0; i < policy->count; i++)
@@ -37,58 +53,35 @@ static bool counts_refusals(const struct weir_policy *policy)
 
 static void undo_keep(const struct weir_limiter *limiter, struct undo *undo)
 {
-    undo->kept = limiter->policy->words <= UNDO_WORDS;
+    undo->kept = limiter->state && limiter->policy->words <= UNDO_WORDS;
     undo->before = limiter->mark;
     if (undo->kept)
         memcpy(undo->state, limiter->state, limiter->policy->words * sizeof(int64_t));
-}
-
-static bool promise_wide(struct weir_limiter *limiter, int64_t now, int64_t n, int64_t timeout_ns,
-                         struct weir_reservation *reservation, struct undo *undo,
-                         struct weir_verdict *verdict)
-{
-    struct weir_reservation parts[WEIR_LIMITS_MAX];
-    struct undo kept; /* a refusal leaves the promise before it as it is */
-    undo_keep(limiter, &kept);
-    if (!weir_state_reserve(limiter->policy, limiter->state, now, n, timeout_ns, parts, verdict)) {
-        if (counts_refusals(limiter->policy))
-            mark(limiter);
-        return false;
-    }
-    mark(limiter);
-    *undo = kept;
-    undo->after = limiter->mark;
-    undo->n = n;
-    undo->due_ns = parts[0].due_ns;
-    if (reservation) {
-        *reservation = parts[0];
-        if (limiter->policy->count >
-            1) /* no room for the others' tickets: it comes back whole or not at all */
-            reservation->ticket = (uint64_t)INT64_MIN;
-    }
-    return true;
-}
-
-/* The word needs no undo: the core takes the last promise back exactly. */
-static bool promise_word(struct weir_limiter *limiter, int64_t now, int64_t n, int64_t timeout_ns,
-                         struct weir_reservation *reservation, struct weir_verdict *verdict)
-{
-    int64_t state[WORD_STATE];
-    weir_word_hold(&limiter->word, state);
-    bool promised = weir_state_reserve(limiter->policy, state, now, n, timeout_ns, reservation, verdict);
-    weir_word_return(&limiter->word, state);
-    return promised;
 }
 
 bool weir_limiter_promise(struct weir_limiter *limiter, int64_t now, int64_t n, int64_t timeout_ns,
                           struct weir_reservation *reservation, struct undo *undo,
                           struct weir_verdict *verdict)
 {
+    struct weir_reservation parts[WEIR_LIMITS_MAX];
+    struct undo before;
+    const struct weir_policy *policy = limiter->policy;
+    int64_t word[WORD_STATE], *state = weir_limiter_open(limiter, word);
+    undo_keep(limiter, &before);
     now = weir_limiter_time(limiter, now);
-    if (limiter->state)
-        return promise_wide(limiter, now, n, timeout_ns, reservation, undo, verdict);
-    undo->kept = false;
-    return promise_word(limiter, now, n, timeout_ns, reservation, verdict);
+    bool promised = weir_state_reserve(policy, state, now, n, timeout_ns, parts, verdict);
+    weir_limiter_close(limiter, state, promised || counts_refusals(policy));
+    if (!promised)
+        return false;
+    before.after = limiter->mark;
+    before.n = n;
+    before.due_ns = parts[0].due_ns;
+    *undo = before;
+    if (policy->count > 1) /* no room for the others' tickets: it comes back whole or not at all */
+        parts[0].ticket = (uint64_t)INT64_MIN;
+    if (reservation)
+        *reservation = parts[0];
+    return true;
 }
 
 /* Nothing has happened since the promise that `undo` was kept for, and it is this one, or its equal. */
@@ -99,46 +92,31 @@ static bool undo_fits(const struct weir_limiter *limiter, const struct undo *und
            r->due_ns > now && undo->due_ns == r->due_ns && r->generation == limiter->state[STATE_GENERATION];
 }
 
-static bool recall_wide(struct weir_limiter *limiter, int64_t now, const struct weir_reservation *r,
-                        struct undo *undo)
+static bool put_back(struct weir_limiter *limiter, struct undo *undo)
 {
-    struct weir_reservation parts[WEIR_LIMITS_MAX];
-    if (undo_fits(limiter, undo, r, now)) {
-        memcpy(limiter->state, undo->state, limiter->policy->words * sizeof(int64_t));
-        limiter->mark = undo->before;
-        undo->kept = false;
-        return true;
-    }
-    for (size_t i = 0; i < limiter->policy->count; i++) {
-        parts[i] = *r;
-        if (limiter->policy->count > 1 && limiter->policy->limits[i].spec.algo == WEIR_SLIDING_LOG)
-            parts[i].ticket = (uint64_t)r->n; /* as if it had pushed out as many */
-    }
-    if (!weir_state_cancel(limiter->policy, limiter->state, now, parts))
-        return false;
-    mark(limiter);
+    memcpy(limiter->state, undo->state, limiter->policy->words * sizeof(int64_t));
+    limiter->mark = undo->before;
+    undo->kept = false;
     return true;
-}
-
-static bool recall_word(struct weir_limiter *limiter, int64_t now, struct weir_reservation *reservation)
-{
-    int64_t state[WORD_STATE];
-    weir_word_hold(&limiter->word, state);
-    bool off = weir_state_cancel(limiter->policy, state, now, reservation);
-    weir_word_return(&limiter->word, state);
-    return off;
 }
 
 bool weir_limiter_recall(struct weir_limiter *limiter, int64_t now, struct weir_reservation *reservation,
                          struct undo *undo)
 {
+    struct weir_reservation parts[WEIR_LIMITS_MAX];
+    int64_t word[WORD_STATE], *state = weir_limiter_open(limiter, word);
     now = weir_limiter_time(limiter, now);
-    if (!limiter->state)
-        return recall_word(limiter, now, reservation);
-    if (!recall_wide(limiter, now, reservation, undo))
-        return false;
-    reservation->n = 0;
-    return true;
+    for (size_t i = 0; i < limiter->policy->count; i++) {
+        parts[i] = *reservation;
+        if (limiter->policy->count > 1 && limiter->policy->limits[i].spec.algo == WEIR_SLIDING_LOG)
+            parts[i].ticket = (uint64_t)reservation->n; /* a log counts with it: all were pushed out */
+    }
+    bool exact = undo_fits(limiter, undo, reservation, now);
+    bool off = exact ? put_back(limiter, undo) : weir_state_cancel(limiter->policy, state, now, parts);
+    weir_limiter_close(limiter, state, off && !exact);
+    if (off)
+        reservation->n = 0;
+    return off;
 }
 
 void weir_limiter_note_alone(struct weir_limiter *limiter)
@@ -151,19 +129,15 @@ void weir_limiter_note_alone(struct weir_limiter *limiter)
 
 static bool take_locked(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
-    if (!limiter->state)
-        return weir_word_take(&limiter->word, now, n, NULL, verdict) == WORD_YES;
-    bool allowed =
-        weir_state_take(limiter->policy, limiter->state, weir_limiter_time(limiter, now), n, verdict);
-    if (allowed || counts_refusals(limiter->policy))
-        mark(limiter);
+    int64_t word[WORD_STATE], *state = weir_limiter_open(limiter, word);
+    bool allowed = weir_state_take(limiter->policy, state, weir_limiter_time(limiter, now), n, verdict);
+    weir_limiter_close(limiter, state, allowed || counts_refusals(limiter->policy));
     return allowed;
 }
 
 /* ---- questions ---- */
 
-/* A state that needs the core, or the lock. */
-static bool take_otherwise(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict)
+bool weir_limiter_ask(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
     if (atom_load(&limiter->word.index, memory_order_relaxed) != WORD_HELD) {
         int answer = weir_word_take(&limiter->word, now, n, NULL, verdict);
@@ -200,7 +174,7 @@ static __attribute__((noinline)) bool take_fully(struct weir_limiter *limiter, i
     if (!limiter || n < 1)
         return reject(verdict);
     int answer = word_take(&limiter->word, now, n, verdict);
-    bool allowed = answer == WORD_ASK ? take_otherwise(limiter, now, n, verdict) : answer == WORD_YES;
+    bool allowed = answer == WORD_ASK ? weir_limiter_ask(limiter, now, n, verdict) : answer == WORD_YES;
     limiter_tell(limiter, allowed, n, now, verdict);
     return allowed;
 }
@@ -240,10 +214,11 @@ bool weir_limiter_peek_at(struct weir_limiter *limiter, int64_t now_ns, int64_t 
     int answer = weir_word_peek(&limiter->word, now_ns, n, verdict);
     if (answer != WORD_ASK)
         return answer == WORD_YES;
+    int64_t word[WORD_STATE];
     lock_take(&limiter->lock);
-    bool allowed = limiter->state ? weir_state_peek(limiter->policy, limiter->state,
-                                                    weir_limiter_time(limiter, now_ns), n, verdict)
-                                  : weir_word_peek(&limiter->word, now_ns, n, verdict) == WORD_YES;
+    int64_t *state = weir_limiter_open(limiter, word);
+    bool allowed = weir_state_peek(limiter->policy, state, weir_limiter_time(limiter, now_ns), n, verdict);
+    weir_limiter_close(limiter, state, false);
     lock_drop(&limiter->lock);
     return allowed;
 }
@@ -283,15 +258,11 @@ void weir_limiter_give_at(struct weir_limiter *limiter, int64_t now_ns, int64_t 
 {
     if (!limiter || n < 1 || weir_word_give(&limiter->word, now_ns, n) != WORD_ASK)
         return;
+    int64_t word[WORD_STATE];
     lock_take(&limiter->lock);
-    if (limiter->state) {
-        int64_t time = weir_limiter_time(limiter, now_ns);
-        weir_state_give(limiter->policy, limiter->state, time, n);
-        if (limiter->state[STATE_PROMISED] <= time) /* else it was dropped */
-            mark(limiter);
-    } else {
-        (void)weir_word_give(&limiter->word, now_ns, n);
-    }
+    int64_t *state = weir_limiter_open(limiter, word), now = weir_limiter_time(limiter, now_ns);
+    weir_state_give(limiter->policy, state, now, n);
+    weir_limiter_close(limiter, state, state[STATE_PROMISED] <= now); /* else it was dropped */
     lock_drop(&limiter->lock);
 }
 
@@ -299,25 +270,22 @@ void weir_limiter_charge_at(struct weir_limiter *limiter, int64_t now_ns, int64_
 {
     if (!limiter || n < 1 || weir_word_charge(&limiter->word, now_ns, n) != WORD_ASK)
         return;
+    int64_t word[WORD_STATE];
     lock_take(&limiter->lock);
-    if (limiter->state) {
-        weir_state_charge(limiter->policy, limiter->state, weir_limiter_time(limiter, now_ns), n);
-        mark(limiter);
-    } else {
-        (void)weir_word_charge(&limiter->word, now_ns, n);
-    }
+    int64_t *state = weir_limiter_open(limiter, word);
+    weir_state_charge(limiter->policy, state, weir_limiter_time(limiter, now_ns), n);
+    weir_limiter_close(limiter, state, true);
     lock_drop(&limiter->lock);
 }
 
 static int64_t drain_locked(struct weir_limiter *limiter, int64_t now)
 {
-    int64_t drained = 0;
-    if (limiter->state) {
-        drained = weir_state_drain(limiter->policy, limiter->state, weir_limiter_time(limiter, now));
-        mark(limiter);
-    } else {
-        (void)weir_word_drain(&limiter->word, now, &drained);
-    }
+    int64_t word[WORD_STATE];
+    lock_take(&limiter->lock);
+    int64_t *state = weir_limiter_open(limiter, word);
+    int64_t drained = weir_state_drain(limiter->policy, state, weir_limiter_time(limiter, now));
+    weir_limiter_close(limiter, state, true);
+    lock_drop(&limiter->lock);
     return drained;
 }
 
@@ -326,11 +294,8 @@ int64_t weir_limiter_drain_at(struct weir_limiter *limiter, int64_t now_ns)
     int64_t drained;
     if (!limiter)
         return 0;
-    if (weir_word_drain(&limiter->word, now_ns, &drained) == WORD_ASK) {
-        lock_take(&limiter->lock);
+    if (weir_word_drain(&limiter->word, now_ns, &drained) == WORD_ASK)
         drained = drain_locked(limiter, now_ns);
-        lock_drop(&limiter->lock);
-    }
     if (listeners_any(&limiter->listeners))
         weir_limiter_tell(limiter, WEIR_EVENT_DRAINED, WEIR_OK, drained, now_ns);
     return drained;
@@ -338,31 +303,25 @@ int64_t weir_limiter_drain_at(struct weir_limiter *limiter, int64_t now_ns)
 
 void weir_limiter_reset_at(struct weir_limiter *limiter, int64_t now_ns)
 {
-    int64_t state[WORD_STATE];
+    int64_t word[WORD_STATE];
     if (!limiter)
         return;
     lock_take(&limiter->lock);
-    if (limiter->state) {
-        weir_state_reset(limiter->policy, limiter->state, weir_limiter_time(limiter, now_ns));
-        mark(limiter);
-    } else {
-        weir_word_hold(&limiter->word, state);
-        weir_state_reset(limiter->policy, state, now_ns);
-        weir_word_put(&limiter->word, limiter->policy, state);
-    }
+    int64_t *state = weir_limiter_open(limiter, word);
+    weir_state_reset(limiter->policy, state, weir_limiter_time(limiter, now_ns));
+    weir_limiter_close(limiter, state, true);
     lock_drop(&limiter->lock);
 }
 
 int64_t weir_limiter_restart_at(struct weir_limiter *limiter, int64_t now_ns)
 {
-    int64_t discarded = 0;
+    int64_t word[WORD_STATE];
     if (!limiter)
         return 0;
     lock_take(&limiter->lock);
-    if (limiter->state) {
-        discarded = weir_state_restart(limiter->policy, limiter->state, weir_limiter_time(limiter, now_ns));
-        mark(limiter);
-    }
+    int64_t *state = weir_limiter_open(limiter, word);
+    int64_t discarded = weir_state_restart(limiter->policy, state, weir_limiter_time(limiter, now_ns));
+    weir_limiter_close(limiter, state, true);
     lock_drop(&limiter->lock);
     return discarded;
 }

@@ -78,6 +78,10 @@ bool weir_limiter_set_name(struct weir_limiter *limiter, const char *name);
 /* The time as of which a question is answered: that of the filler thread, if there is one. */
 int64_t weir_limiter_time(const struct weir_limiter *limiter, int64_t now);
 
+/* The state in the form of the core, wherever it is kept; `word` has room for it. And back again. */
+int64_t *weir_limiter_open(struct weir_limiter *limiter, int64_t *word);
+void weir_limiter_close(struct weir_limiter *limiter, const int64_t *state, bool changed);
+
 /* reserve and cancel wherever the state is. `undo` may be NULL in cancel. */
 bool weir_limiter_promise(struct weir_limiter *limiter, int64_t now, int64_t n, int64_t timeout_ns,
                           struct weir_reservation *reservation, struct undo *undo,
@@ -91,9 +95,10 @@ bool weir_limiter_withdraw(struct weir_limiter *limiter, struct waiter *waiter, 
 
 /* Puts `next` in force (and takes it over), at `now`. Waiters are told. false: out of memory. */
 bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now);
-/* The same; and in the same step up to *taken units are taken out of the word. *taken is then how many. */
-bool weir_limiter_install_and_take(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
-                                   int64_t *taken);
+/* The same; and in the same step up to *out units are taken out before, which then is how many; or, below 0,
+ * -*out units are given back after. In two steps the limiter would fill up in between. */
+bool weir_limiter_install_and_move(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
+                                   int64_t *out);
 
 /* To be called whenever policy, state or filler are others. */
 void weir_limiter_note_alone(struct weir_limiter *limiter);
@@ -104,6 +109,9 @@ void weir_limiter_wake(struct weir_limiter *limiter); /* every waiter looks arou
 void weir_limiter_destroy(struct weir_limiter *limiter);
 
 /* ---- parts ---- */
+
+/* A take that the word could not answer, without a word to the listeners. */
+bool weir_limiter_ask(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict);
 
 void weir_limiter_tell(struct weir_limiter *limiter, int32_t kind, int32_t reason, int64_t n, int64_t now);
 

@@ -71,21 +71,21 @@ static void write_figures(struct word *word, const struct limit *limit, int64_t 
     write_figure(&word->timeout_ns, timeout_ns);
 }
 
+/* No index is below -2^62. The bias puts WORD_HELD into that gap, at a place drawn by lot. */
 void weir_word_return(struct word *word, const int64_t *state)
 {
-    uint64_t bias = atom_load(&word->bias, memory_order_relaxed);
+    uint64_t bias = (UINT64_C(1) << 63) - (next_random(word) >> 2);
+    atom_store(&word->bias, bias, memory_order_release);
     write_figure(&word->until, state[STATE_PROMISED]);
     write_figure(&word->generation, state[STATE_GENERATION]);
     atom_store(&word->index, (uint64_t)state[STATE_HEADER] + bias, memory_order_release);
 }
 
-/* No index is below -2^62. The bias puts WORD_HELD into that gap, at a place drawn by lot. */
 void weir_word_put(struct word *word, const struct weir_policy *policy, const int64_t *state)
 {
     int64_t words[WORD_STATE] = {0};
     memcpy(words, state, policy->words * sizeof words[0]); /* unlimited and blocked have no index */
     write_figures(word, &policy->limits[0], policy->timeout_ns);
-    atom_store(&word->bias, (UINT64_C(1) << 63) - (next_random(word) >> 2), memory_order_release);
     weir_word_return(word, words);
 }
 
@@ -141,7 +141,10 @@ static int word_do(struct word *word, int64_t now, verb_fn *verb, void *arg)
                 return WORD_ASK;
             continue;
         }
+        int64_t promised = view.state[STATE_PROMISED];
         bool answer = verb(&view, now, arg);
+        if (view.state[STATE_PROMISED] != promised) /* it has come, and that is for all to know */
+            return WORD_ASK;
         uint64_t after = (uint64_t)view.state[STATE_HEADER] + view.bias;
         if (after == seen)
             return answer ? WORD_YES : WORD_NO;

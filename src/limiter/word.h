@@ -19,8 +19,9 @@
  * between processors.
  *
  * A promise, the time of the latest being `until`, changes index and `until` together, and so do its cancel,
- * a reset and a live change: these four hold the word for some nanoseconds, under the limiter's lock. All
- * else is lock-free: a take looks at `until` as at any figure.
+ * a reset and a live change, and whoever first sees that it has come: these hold the word for some
+ * nanoseconds, under the limiter's lock, and leave another bias. All else is lock-free: a take looks at
+ * `until` as at any figure.
  *
  * While another kind of state is in use the word is held for good. Whoever finds it held, or needs a promise,
  * gets WORD_ASK: come back under the lock.
@@ -43,7 +44,7 @@ struct word {
     _Alignas(64) atom64 bias;
     atom64 burst; /* token-bucket, interval; 0: ask the core */
     atom64 unit, whole, frac, time_max, full;
-    atom64 until; /* time of the latest promise; it may have come */
+    atom64 until; /* time of the latest promise; 0: none */
     atom64 inverse;
     atom64 algorithm, algo, queue, age_ns, timeout_ns, initial;
     atom64 generation;
@@ -58,7 +59,8 @@ void weir_word_init(struct word *word);
 
 /* Takes the word away; `state` is what it holds, in the form of the core. */
 void weir_word_hold(struct word *word, int64_t *state);
-/* Puts a state back under the same figures, or under those of another policy. */
+/* Puts a state back, under the same figures or under those of another policy, in both cases with another
+ * bias: the same index may come back with another `until`. */
 void weir_word_return(struct word *word, const int64_t *state);
 void weir_word_put(struct word *word, const struct weir_policy *policy, const int64_t *state);
 
@@ -127,10 +129,10 @@ static inline __attribute__((always_inline)) int word_take(struct word *word, in
         uint64_t seen = atom_load(word_index_after(word, v), memory_order_acquire);
         while (seen != WORD_HELD && atom_load(&word->bias, memory_order_relaxed) == bias) {
             int64_t index = max64((int64_t)(seen - bias), word_sub(v, full));
-            bool promised = word_figure(&word->until) > now;
-            if (promised && verdict)
-                return WORD_ASK; /* who comes later waits behind the promise: the core knows for how long */
-            bool allowed = word_sub(v, index) >= cost && !promised;
+            int64_t until = word_figure(&word->until);
+            if (until != 0 && (verdict || until <= now))
+                return WORD_ASK; /* to be told for how long, or to be the first who sees that it has come */
+            bool allowed = word_sub(v, index) >= cost && until == 0;
             uint64_t after = (uint64_t)index + (uint64_t)cost + bias;
             if (allowed && !atom_cas(&word->index, &seen, after, memory_order_acq_rel))
                 continue;

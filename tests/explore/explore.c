@@ -111,6 +111,8 @@ static struct effect step(const struct op *op)
         outcome = choose(op);
         memory_step(run.running);
     }
+    if (may_write(op) && !memory_has_room(op->location))
+        fault("more than %d writes to one location: a loop that waits without explore_pause?", MEMORY_WRITES);
     memcpy(past, memory_past(run.running), sizeof past);
     struct effect effect = memory_apply(run.running, op, outcome);
     if (!at_once)
@@ -128,8 +130,6 @@ static struct effect make(const struct op *op)
             fault("a thread has ended with a lock in its hands");
         return effect;
     }
-    if (op->location >= 0 && !memory_has_room(op->location))
-        fault("more than %d writes to one location: a loop that waits without explore_pause?", MEMORY_WRITES);
     struct effect effect = step(op);
     record(op, &effect);
     if (op->kind == OP_UNLOCK && effect.old != (uint64_t)run.running + 1)
@@ -276,7 +276,7 @@ void explore_name(const volatile void *atom, const char *name)
 
 size_t explore_writes(const volatile void *atom, struct explore_write *writes, size_t capacity)
 {
-    return memory_writes(find(atom, sizeof(uint64_t)), writes, capacity);
+    return memory_writes(find(atom, 0), writes, capacity);
 }
 
 /* ---- one execution ---- */
@@ -346,7 +346,7 @@ static void execute(void)
     if (way == SEARCH_END)
         end();
     else if (way == SEARCH_LIMIT)
-        fault("too many steps: a loop that waits without explore_pause?");
+        fault("too many steps, or ways to make one: a loop that waits without explore_pause?");
 }
 
 /* ---- all of them ---- */
@@ -370,12 +370,14 @@ void explore_run(struct explore *e)
     bool more = true;
     while (more && !e->fault[0]) {
         execute();
-        if (run.stale)
+        if (run.stale) {
             start_again();
-        else if (++e->paths == (e->paths_max ? e->paths_max : PATHS_MAX))
+            continue;
+        }
+        e->paths++;
+        more = search_turn();
+        if (more && e->paths == (e->paths_max ? e->paths_max : PATHS_MAX))
             fault("gave up after %" PRIu64 " paths", e->paths);
-        else
-            more = search_turn();
     }
     e->complete = !more && !e->fault[0];
 }

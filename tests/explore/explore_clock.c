@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The anchors of the clock (src/os/clock.h) under every interleaving and every weak behaviour: whoever reads the
- * time reads one anchor, and of those who make the next one only one succeeds. src/os/clock.c is compiled for this
- * program with the explorer's atoms, otherwise as it is.
+ * The anchors of the clock (src/os/clock.h) under every interleaving and every weak behaviour: whoever reads
+ * the time reads one anchor, and of those who make the next one only one succeeds. src/os/clock.c is compiled
+ * for this program with the explorer's atoms, otherwise as it is.
  */
 #include "check.h"
 #include "explore/explore.h"
@@ -122,6 +122,6 @@ static void one_made_each_version(void)
 
 TEST(of_those_who_make_an_anchor_one_succeeds)
 {
-    struct explore e = {.setup = setup, .threads = {answer, answer}, .finish = one_made_each_version};
+    struct explore e = {.setup = setup, .threads = {answer, answer, answer}, .finish = one_made_each_version};
     CHECK(explore_holds(&e));
 }

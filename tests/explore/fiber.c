@@ -92,8 +92,10 @@ static struct fiber *running;
 static void *resumer; /* stack pointer of whoever resumed the running one */
 
 #ifdef FIBER_ASAN
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
+/* As the sanitizer's own headers have them. */
+void __asan_unpoison_memory_region(const volatile void *memory, size_t size);
+void __sanitizer_start_switch_fiber(void **shadow_saved, const void *stack, size_t size);
+void __sanitizer_finish_switch_fiber(void *shadow, const void **stack_left, size_t *size_left);
 
 /* Abandoned fibers would never hand back the stacks that this would make for them. */
 const char *__asan_default_options(void);

@@ -115,7 +115,8 @@ int memory_location(const volatile void *atom, size_t size)
         i = memory.count++;
         memory.locations[i] = (struct location){.atom = atom, .size = size};
     }
-    memory.locations[i].size = size; /* a name may have come first */
+    if (size) /* a name may have come first */
+        memory.locations[i].size = size;
     use_location(&memory.locations[i]);
     return i;
 }

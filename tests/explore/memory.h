@@ -10,14 +10,12 @@
  * right behind the write it reads. A fence that is seq_cst is moreover an exchange of one hidden location, so
  * these fences have one order.
  *
- * What this leaves out:
- *   Load buffering, where a load reads a write that is still to come: RC11 forbids it, and so do compilers
- * and processors as long as the write depends on the load, as in all code here, where an index is made from
- * the one that was read. seq_cst for anything but fences: refused, for nothing here needs it. Orders of
- * seq_cst fences that contradict the order in which relaxed loads read: C11 allows a few of them, no
- *   processor does.
- * A relaxed store ends the release sequence of an earlier store of its thread, as in C++20: C17 promises
- * more.
+ * What this leaves out is, first, load buffering, where a load reads a write that is still to come: RC11
+ * forbids it, and so do compilers and processors as long as the write depends on the load, as it does in
+ * exchanges that are made of what was read before. Second, seq_cst for anything but fences, which is refused.
+ * Third, orders of seq_cst fences that contradict the order in which relaxed loads read: C11 allows a few of
+ * them, no processor does. A relaxed store ends the release sequence of an earlier store of its thread, as in
+ * C++20, although C17 promises more.
  */
 #ifndef WEIR_TESTS_EXPLORE_MEMORY_H
 #define WEIR_TESTS_EXPLORE_MEMORY_H
@@ -56,7 +54,8 @@ struct effect {
 void memory_forget(void);
 /* Everything as before setup, for the next execution. */
 void memory_begin(int threads, int spurious);
-/* Finds the location of an atom, or makes it. -1: there are too many. */
+/* Finds the location of an atom, or makes it; size 0: that of a lock, or as it is known. -1: there are too
+ * many. */
 int memory_location(const volatile void *atom, size_t size);
 void memory_name(const volatile void *atom, const char *name);
 const char *memory_location_name(int location);

@@ -3,22 +3,18 @@
 
 #include <string.h>
 
-enum { DEPTH = 1000, OPTIONS = 64 };
-enum {
-    INHERITED = 64,
-    ASLEEP = INHERITED + OPTIONS
-}; /* what finds no room stays awake: that costs only time */
+enum { DEPTH = 1000, OPTIONS = 64, INHERITED = 64 };
 
 /* A state on the path, and the step that was taken from it. */
 struct node {
     struct option options[OPTIONS];
     int count, taken;
-    struct option asleep[ASLEEP];
+    struct option asleep[INHERITED + OPTIONS]; /* what finds no room stays awake: that costs only time */
     int asleep_count;
     unsigned wanted; /* threads to try, as bits */
     struct op op;
     struct effect effect;
-    int number;                     /* the how manieth step of its thread, from 1 */
+    int number;                     /* of the step among those of its thread, from 1 */
     uint16_t past[EXPLORE_THREADS]; /* steps of each thread that it depends on, itself included */
 };
 
@@ -219,9 +215,9 @@ static unsigned lowest_bit(unsigned bits)
 
 void search_note_write(const struct op *op, const struct effect *effect, const uint16_t *past)
 {
-    const struct node *last = &search.path[search.depth - 1];
     if (search.all || search.depth < search.length || search.depth == 0)
         return;
+    const struct node *last = &search.path[search.depth - 1];
     for (struct node *node = search.path; node < last; node++) {
         if (thread_of(node) == thread_of(last) || !could_read(node, op) || depends(past, node) ||
             (node->op.kind == OP_LOAD && effect->done && memory_is_no_news(op->location, node->effect.read)))

@@ -343,7 +343,6 @@ static void send_and_store(void)
 
 TEST(a_relaxed_store_hands_on_nothing)
 {
-    CHECK(BREAKS(.threads = {send_and_store, NULL}, .finish = NULL) == false);
     CHECK(BREAKS(.threads = {send_and_store, add_to_y, receive_two}));
 }
 

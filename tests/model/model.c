@@ -78,8 +78,7 @@ static void end_age(struct model_policy *model, int64_t now)
 
 static int64_t settle(struct model_policy *model, int64_t now)
 {
-    if (model->form != MODEL_WORD)
-        end_age(model, now);
+    end_age(model, now);
     return as_of(model, now);
 }
 
@@ -216,8 +215,7 @@ static void describe(const struct model_policy *model, int64_t now, struct weir_
 static void enter(struct model_policy *model, int64_t now, int64_t n, int64_t due,
                   struct model_promise *promises)
 {
-    if (model->form != MODEL_WORD || due > now)
-        end_age(model, now);
+    end_age(model, now);
     int64_t before = model->promised;
     for (size_t i = 0; i < model->count; i++) {
         struct model *limit = &model->limits[i];
@@ -373,7 +371,9 @@ void model_reset(struct model_policy *model, const struct weir_policy *policy, i
 
 int64_t model_restart(struct model_policy *model, int64_t now)
 {
-    int64_t discarded = 0, time = settle(model, clamp_time(now));
+    int64_t discarded = 0;
+    end_age(model, clamp_time(now));
+    int64_t time = as_of(model, clamp_time(now));
     for (size_t i = 0; i < model->count; i++) {
         struct model *limit = &model->limits[i];
         if (limit->machine != &model_hybrid)

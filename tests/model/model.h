@@ -125,8 +125,8 @@ bool model_warmup_adopt(struct model *model, const int64_t *words);
 
 /*
  * A limiter differs from a state in what becomes of promises.
- *   One limit of one word: that a promise has come true is noted only when the next one is made.
- *   All others: the last promise, if nothing has happened since, is undone exactly (model_keep,
+ *   One limit of one word: that a promise has come true is noted only when the next one is made, or at a
+ * restart. All others: the last promise, if nothing has happened since, is undone exactly (model_keep,
  * model_restore). Of several limits it keeps no tickets: any other promise returns nothing that only a ticket
  * could tell.
  */

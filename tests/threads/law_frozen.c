@@ -346,3 +346,25 @@ TEST(handles_spend_no_more_than_there_is_and_give_back_the_rest)
         weir_clock_set(-1);
     }
 }
+
+/* What lies in shares when the limit changes counts as spent, and nobody finds it again. */
+TEST(a_live_change_voids_the_shares_of_handles)
+{
+    weir_clock_set(START);
+    struct weir_limiter *limiter = weir_limiter_new("1/h burst=40", NULL);
+    struct weir_handle *one = weir_handle_new(limiter, 10, NULL), *other = weir_handle_new(limiter, 10, NULL);
+    CHECK(weir_handle_take(one, 1, NULL));
+    CHECK(weir_limiter_set(limiter, "2/h burst=40", NULL)); /* 20 were left in it */
+    int64_t taken = 0;
+    while (weir_handle_take(one, 1, NULL))
+        taken++;
+    weir_handle_free(one);
+    while (weir_handle_take(other, 1, NULL))
+        taken++;
+    weir_handle_free(other);
+    while (weir_limiter_take(limiter, 1, NULL))
+        taken++;
+    CHECK_EQ(taken, 20);
+    weir_limiter_free(limiter);
+    weir_clock_set(-1);
+}

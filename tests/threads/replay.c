@@ -104,7 +104,7 @@ static weir_i128 capacity_of(const struct stretch *s)
     weir_i128 most = 0, grace = 0;
     for (size_t i = s->first; i <= s->last; i++) {
         most = model_max(most, law_capacity(limit_of(s, i)));
-        grace += law_earned(limit_of(s, i), 1) + 2;
+        grace += law_earned(limit_of(s, i), 1 + (i > s->first ? s->epochs[i].behind_ns : 0)) + 2;
     }
     return most + grace;
 }
@@ -127,10 +127,13 @@ static weir_i128 counted_most(const struct weir_spec *spec, int64_t x, int64_t y
     }
 }
 
+/* What was given at the same moment may have come first. */
 static int by_key(const void *a, const void *b)
 {
     const struct step *x = a, *y = b;
-    return x->key < y->key ? -1 : x->key > y->key;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return x->n < y->n ? -1 : x->n > y->n;
 }
 
 /* Events that may belong to an epoch outside are no evidence; what they gave back counts. */
@@ -158,19 +161,35 @@ static struct step *steps_of(const struct stretch *s, const struct replay_log *l
     return steps;
 }
 
-static bool broken(char *fault, size_t size, const struct stretch *s, const struct step *from,
+static void print_event(const struct replay_event *e, const struct step *around)
+{
+    if (e->high < around->start || e->low > around->key)
+        return;
+    printf("#   %" PRId64 " to %" PRId64 ": %s %" PRId64 ", epochs %u to %u\n", e->low, e->high, e->what,
+           e->n, e->first, e->last);
+}
+
+static bool broken(const struct stretch *s, const struct replay_log *log, const struct step *from,
                    const struct step *to, weir_i128 sum)
 {
-    (void)snprintf(fault, size,
-                   "limit %zu, epochs %zu to %zu: %" PRId64 " units from %" PRId64 " to %" PRId64
-                   ", which is more than its law allows",
-                   s->limit, s->first, s->last, (int64_t)sum, from->start, to->key);
+    struct step around = {.start = from->start, .key = to->key};
+    char text[256];
+    printf("# limit %zu, epochs %zu to %zu: %" PRId64 " units from %" PRId64 " to %" PRId64
+           " are more than its law allows\n",
+           s->limit, s->first, s->last, (int64_t)sum, from->start, to->key);
+    for (size_t i = s->first; i <= s->last && i < s->first + 8; i++) {
+        (void)weir_spec_format(&limit_of(s, i)->spec, 1, text, sizeof text);
+        printf("#   epoch %zu, %" PRId64 " to %" PRId64 ": %s\n", i, s->epochs[i].from, s->epochs[i].until,
+               text);
+    }
+    for (size_t i = 0; i < log->count; i++)
+        print_event(&log->events[i], &around);
     return false;
 }
 
 /* All intervals that begin with what `first` begins. */
 static bool intervals_hold(const struct stretch *s, const struct step *steps, size_t count,
-                           const struct step *first, weir_i128 capacity, char *fault, size_t size)
+                           const struct step *first, weir_i128 capacity, const struct replay_log *log)
 {
     const struct limit *limit = limit_of(s, s->first);
     bool bucket = is_bucket(limit), later = law_pays_later(limit);
@@ -187,14 +206,14 @@ static bool intervals_hold(const struct stretch *s, const struct step *steps, si
         bool holds = bucket ? counts * LAW_ONE <= capacity + step->earned_key - first->earned_start
                             : counts <= counted_most(&limit->spec, first->start, step->key);
         if (!holds)
-            return broken(fault, size, s, first, step, counts);
+            return broken(s, log, first, step, counts);
     }
     return true;
 }
 
 /* present + previous * (W - e) / W <= count, for what is certain to lie in the two windows. */
 static bool window_fades(const struct stretch *s, const struct step *steps, size_t count,
-                         const struct step *last, char *fault, size_t size)
+                         const struct step *last, const struct replay_log *log)
 {
     const struct weir_spec *spec = &limit_of(s, s->first)->spec;
     int64_t window = last->start / spec->period_ns;
@@ -214,10 +233,10 @@ static bool window_fades(const struct stretch *s, const struct step *steps, size
     weir_i128 left = period - last->key % spec->period_ns;
     if (present * period + previous * left <= spec->count * period)
         return true;
-    return broken(fault, size, s, last, last, present);
+    return broken(s, log, last, last, present);
 }
 
-static bool stretch_holds(const struct stretch *s, const struct replay_log *log, char *fault, size_t size)
+static bool stretch_holds(const struct stretch *s, const struct replay_log *log)
 {
     const struct weir_spec *spec = &limit_of(s, s->first)->spec;
     size_t count;
@@ -229,9 +248,9 @@ static bool stretch_holds(const struct stretch *s, const struct replay_log *log,
     for (size_t i = 0; i < count && holds; i++) {
         if (steps[i].n < 0)
             continue;
-        holds = intervals_hold(s, steps, count, &steps[i], capacity, fault, size);
+        holds = intervals_hold(s, steps, count, &steps[i], capacity, log);
         if (holds && spec->algo == WEIR_SLIDING_WINDOW)
-            holds = window_fades(s, steps, count, &steps[i], fault, size);
+            holds = window_fades(s, steps, count, &steps[i], log);
     }
     free(steps);
     return holds;
@@ -257,8 +276,7 @@ static void extend(const struct replay_log *log, struct replay_epoch *epochs)
             epochs[epoch].until = max64(epochs[epoch].until, log->events[i].high);
 }
 
-bool replay_holds(const struct replay_log *log, struct replay_epoch *epochs, size_t count, char *fault,
-                  size_t size)
+bool replay_holds(const struct replay_log *log, struct replay_epoch *epochs, size_t count)
 {
     extend(log, epochs);
     for (size_t limit = 0; limit < WEIR_LIMITS_MAX; limit++) {
@@ -271,7 +289,7 @@ bool replay_holds(const struct replay_log *log, struct replay_epoch *epochs, siz
             s.last = i;
             bool ends = i + 1 == count || limit >= epochs[i + 1].policy->count ||
                         !goes_on(&epochs[i], &epochs[i + 1], limit);
-            if (ends && !stretch_holds(&s, log, fault, size))
+            if (ends && !stretch_holds(&s, log))
                 return false;
         }
     }

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STACK_SIZE ((size_t)64 << 10)
+#define STACK_SIZE    ((size_t)64 << 10)
+#define WATCH_SECONDS 120
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1
@@ -114,10 +115,12 @@ static void bark(int signal)
     abort();
 }
 
-void team_watch(int seconds, const char *what)
+void team_watch(const char *what)
 {
     struct sigaction action = {.sa_handler = bark};
-    (void)snprintf(message, sizeof message, "# %s: no end after %d s\n", what, seconds);
+    const char *text = getenv("WEIR_WATCH_SECONDS");
+    unsigned long seconds = text ? strtoul(text, NULL, 10) : WATCH_SECONDS;
+    (void)snprintf(message, sizeof message, "# %s: no end after %lu s\n", what, seconds);
     (void)sigaction(SIGALRM, &action, NULL);
     (void)alarm((unsigned)seconds);
 }

@@ -27,9 +27,9 @@ void team_run(size_t count, team_body *body, void *arg);
 /* Lets another thread go first: what a test does while it waits for something to be seen. */
 void team_yield(void);
 
-/* Stops the program with a message if `done` has not been called after so many seconds: nobody hangs for
- * ever. */
-void team_watch(int seconds, const char *what);
+/* Stops the program with a message if team_watch_done has not been called after two minutes
+ * (WEIR_WATCH_SECONDS): nobody hangs for ever. */
+void team_watch(const char *what);
 void team_watch_done(void);
 
 /* A number of this test under a sanitizer that slows threads down: a share of what it is elsewhere. */
