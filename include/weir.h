@@ -492,7 +492,7 @@ WEIR_API void weir_state_reset(const struct weir_policy *policy, void *state, in
  * units stay saved up to the new burst, debts and promises are kept (smooth and warmup keep the time of the
  * next start, hybrid the time in its pools, sliding-log its times). Limits are matched by name, then by
  * algorithm and period, then by algorithm; one without a match starts empty, and not before those that have
- * no successor would have let a unit pass. `from` and `to` must not overlap. */
+ * no successor would be out of debt. `from` and `to` must not overlap. */
 WEIR_API void weir_state_change(const struct weir_policy *policy, const void *from,
                                 const struct weir_policy *next, void *to, int64_t now_ns);
 

@@ -144,7 +144,7 @@ static int64_t behind_of(const struct limit *limit, const int64_t *state, int64_
 {
     if (limit->spec.algo != WEIR_HYBRID)
         return 0;
-    return weir_hybrid_behind(limit, state + limit->offset, as_of(state, now));
+    return weir_hybrid_behind(limit, state + limit->offset, now);
 }
 
 /* Describes the state as the decision left it. */
@@ -341,10 +341,10 @@ int64_t weir_state_behind(const struct weir_policy *policy, const void *state, i
     int64_t behind = 0;
     if (!policy || !state)
         return 0;
-    int64_t time = as_of(words, clamp_time(now_ns));
+    int64_t now = clamp_time(now_ns);
     for_each_limit(limit, policy)
         if (limit->spec.algo == WEIR_HYBRID)
-            behind = max64(behind, weir_hybrid_behind_total(limit, words + limit->offset, time));
+            behind = max64(behind, weir_hybrid_behind_total(limit, words + limit->offset, now));
     return behind;
 }
 
@@ -377,10 +377,21 @@ static void pair(const struct weir_policy *policy, const struct weir_policy *nex
                 }
 }
 
-/* When the limits that have no successor would let a unit pass, the latest of them; what is never does not
- * count. A limit in their place lets nothing pass before, so that a change of algorithm forgives no debt. */
-static int64_t due_of_left(const struct weir_policy *policy, const int64_t *state, int64_t now,
-                           const struct weir_policy *next, const int *partners)
+/* When a limit that is used up, but not in debt, lets a unit pass. A log is used up for a whole period. */
+static int64_t due_when_empty(const struct limit *limit, int64_t now)
+{
+    int64_t words[8];
+    if (limit->algorithm->words(limit) > sizeof words / sizeof words[0])
+        return sat_add(now, limit->spec.period_ns);
+    limit->algorithm->init(limit, words, now);
+    limit->algorithm->drain(limit, words, now);
+    return limit->algorithm->due(limit, words, now, 1);
+}
+
+/* When the debts of the limits that have no successor would have been repaid, the latest of them; what is never
+ * does not count. Nothing passes before, so that a change of algorithm forgives no debt. */
+static int64_t debts_end(const struct weir_policy *policy, const int64_t *state, int64_t now,
+                         const struct weir_policy *next, const int *partners)
 {
     struct question q = {now, 1, 0};
     uint32_t kept = 0;
@@ -389,9 +400,10 @@ static int64_t due_of_left(const struct weir_policy *policy, const int64_t *stat
         if (partners[i] >= 0)
             kept |= UINT32_C(1) << partners[i];
     for (size_t i = 0; i < policy->count; i++) {
-        int64_t due = kept >> i & 1 ? 0 : due_of(&policy->limits[i], state, &q);
+        const struct limit *limit = &policy->limits[i];
+        int64_t due = kept >> i & 1 ? WEIR_FOREVER : due_of(limit, state, &q);
         if (due != WEIR_FOREVER)
-            latest = max64(latest, due);
+            latest = max64(latest, now + max64(due - due_when_empty(limit, now), 0));
     }
     return latest;
 }
@@ -412,12 +424,14 @@ void weir_state_change(const struct weir_policy *policy, const void *from, const
         int partner = partners[limit - next->limits];
         if (partner < 0) {
             limit->algorithm->drain(limit, words + limit->offset, as_of(old, now));
-            int64_t due = due_of_left(policy, old, now, next, partners);
-            if (due > now)
-                words[STATE_PROMISED] = max64(words[STATE_PROMISED], due);
+            int64_t end = debts_end(policy, old, now, next, partners);
+            if (end > now)
+                words[STATE_PROMISED] = max64(words[STATE_PROMISED], end);
             continue;
         }
         const struct limit *before = &policy->limits[partner];
         limit->algorithm->change(before, old + before->offset, limit, words + limit->offset, as_of(old, now));
     }
+    if (next->count == 1 && next->limits[0].spec.algo == WEIR_UNLIMITED) /* nobody has to wait for anybody */
+        words[STATE_PROMISED] = 0;
 }

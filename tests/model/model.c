@@ -68,17 +68,12 @@ static int64_t as_of(const struct model_policy *model, int64_t now)
 }
 
 /* What changes a state after the latest promise has come true ends an age: no promise of it comes back. */
-static void end_age(struct model_policy *model, int64_t now)
+static int64_t settle(struct model_policy *model, int64_t now)
 {
     if (model->promised > 0 && model->promised <= now) {
         model->promised = 0;
         model->age++;
     }
-}
-
-static int64_t settle(struct model_policy *model, int64_t now)
-{
-    end_age(model, now);
     return as_of(model, now);
 }
 
@@ -117,21 +112,21 @@ static void init(struct model_policy *model, const struct weir_policy *policy, i
 
 void model_init(struct model_policy *model, const struct weir_policy *policy, int64_t now)
 {
-    model->form = MODEL_STATE;
+    model->limiter = false;
     init(model, policy, now);
 }
 
-static enum model_form form_of(const struct weir_policy *policy)
+bool model_is_wide(const struct model_policy *model)
 {
-    int32_t algo = policy->limits[0].spec.algo;
-    bool word = algo == WEIR_TOKEN_BUCKET || algo == WEIR_INTERVAL || algo == WEIR_LEAKY_BUCKET ||
-                algo == WEIR_SMOOTH || algo == WEIR_UNLIMITED || algo == WEIR_BLOCKED;
-    return word && policy->count == 1 ? MODEL_WORD : MODEL_WIDE;
+    const struct machine *machine = model->limits[0].machine;
+    bool word = machine == &model_token_bucket || machine == &model_leaky_bucket ||
+                machine == &model_smooth || machine == &model_unlimited || machine == &model_blocked;
+    return model->limiter && !(word && model->count == 1);
 }
 
 void model_init_limiter(struct model_policy *model, const struct weir_policy *policy, int64_t now)
 {
-    model->form = form_of(policy);
+    model->limiter = true;
     init(model, policy, now);
 }
 
@@ -202,7 +197,7 @@ static void describe(const struct model_policy *model, int64_t now, struct weir_
         int64_t remaining = remaining_of(model, i, now);
         int64_t fresh = limit->machine->fresh(limit, as_of(model, now));
         int64_t reset = fresh > WEIR_TIME_MAX ? WEIR_FOREVER : fresh - now;
-        int64_t behind = limit->machine == &model_hybrid ? model_hybrid_behind(limit, as_of(model, now)) : 0;
+        int64_t behind = limit->machine == &model_hybrid ? model_hybrid_behind(limit, now) : 0;
         if (remaining < v->remaining) {
             v->remaining = remaining;
             v->limit = v->allowed ? (int32_t)i : v->limit;
@@ -215,7 +210,7 @@ static void describe(const struct model_policy *model, int64_t now, struct weir_
 static void enter(struct model_policy *model, int64_t now, int64_t n, int64_t due,
                   struct model_promise *promises)
 {
-    end_age(model, now);
+    (void)settle(model, now);
     int64_t before = model->promised;
     for (size_t i = 0; i < model->count; i++) {
         struct model *limit = &model->limits[i];
@@ -281,7 +276,7 @@ bool model_cancel(struct model_policy *model, int64_t now, struct model_promise 
     if (promises[0].n < 1 || promises[0].wait < 1 || clamp_time(now) >= due || due > model->promised ||
         promises[0].age != model->age)
         return false;
-    if (model->form == MODEL_WIDE && model->count > 1)
+    if (model->limiter && model->count > 1)
         forget_marks(model, promises);
     for (size_t i = 0; i < model->count; i++) {
         bool last = model->limits[i].machine->cancel(&model->limits[i], &promises[i], model->promised);
@@ -314,7 +309,7 @@ static void model_copy(struct model *to, const struct model *from)
 
 void model_keep(const struct model_policy *model, struct model_policy *copy)
 {
-    copy->form = model->form;
+    copy->limiter = model->limiter;
     copy->count = model->count;
     copy->promised = model->promised;
     copy->age = model->age;
@@ -371,9 +366,7 @@ void model_reset(struct model_policy *model, const struct weir_policy *policy, i
 
 int64_t model_restart(struct model_policy *model, int64_t now)
 {
-    int64_t discarded = 0;
-    end_age(model, clamp_time(now));
-    int64_t time = as_of(model, clamp_time(now));
+    int64_t discarded = 0, time = settle(model, clamp_time(now));
     for (size_t i = 0; i < model->count; i++) {
         struct model *limit = &model->limits[i];
         if (limit->machine != &model_hybrid)
@@ -392,7 +385,7 @@ int64_t model_behind(const struct model_policy *model, int64_t now)
         const struct model *limit = &model->limits[i];
         if (limit->machine != &model_hybrid)
             continue;
-        int64_t behind = model_hybrid_total(limit, as_of(model, clamp_time(now)));
+        int64_t behind = model_hybrid_total(limit, clamp_time(now));
         most = behind > most ? behind : most;
     }
     return most;
@@ -408,6 +401,16 @@ static int kinship(const struct weir_spec *a, const struct weir_spec *b)
     if (a->name[0] && strcmp(a->name, b->name) == 0)
         return 3;
     return a->period_ns == b->period_ns ? 2 : 1;
+}
+
+static int64_t due_when_empty(const struct model *model, int64_t now)
+{
+    struct model_policy empty = {.count = 1};
+    model_start(&empty.limits[0], model->limit, now);
+    empty.limits[0].machine->drain(&empty.limits[0], now);
+    int64_t due = due_of(&empty, 0, now, 1);
+    model_stop(&empty.limits[0]);
+    return due;
 }
 
 void model_change(struct model_policy *model, const struct weir_policy *next, int64_t now, bool *kept)
@@ -427,12 +430,13 @@ void model_change(struct model_policy *model, const struct weir_policy *next, in
                     model->limits[i].machine->change(&model->limits[i], &next->limits[i], time);
                     model->limits[i].limit = &next->limits[i];
                 }
-    int64_t left = 0; /* when those without a successor would let a unit pass */
+    int64_t left = 0; /* when those without a successor would be out of debt */
     for (size_t j = 0; j < old.count; j++) {
         if (used[j])
             continue;
         int64_t due = due_of(&old, j, clamp_time(now), 1);
-        left = due != WEIR_FOREVER && due > left ? due : left;
+        int64_t debt = due == WEIR_FOREVER ? 0 : due - due_when_empty(&old.limits[j], clamp_time(now));
+        left = debt > 0 && clamp_time(now) + debt > left ? clamp_time(now) + debt : left;
         model_stop(&old.limits[j]);
     }
     for (size_t i = 0; i < next->count; i++) {
@@ -441,10 +445,10 @@ void model_change(struct model_policy *model, const struct weir_policy *next, in
         kept[i] = false;
         model_start(&model->limits[i], &next->limits[i], clamp_time(now));
         model->limits[i].machine->drain(&model->limits[i], time);
-        if (left > clamp_time(now) && left > model->promised)
+        if (left > model->promised)
             model->promised = left;
     }
     model->count = next->count;
-    if (model->form != MODEL_STATE)
-        model->form = form_of(next);
+    if (next->count == 1 && next->limits[0].spec.algo == WEIR_UNLIMITED)
+        model->promised = 0;
 }

@@ -124,16 +124,12 @@ bool model_warmup_adopt(struct model *model, const int64_t *words);
 #define MODEL_LIMITS 4
 
 /*
- * A limiter differs from a state in what becomes of promises.
- *   One limit of one word: that a promise has come true is noted only when the next one is made, or at a
- * restart. All others: the last promise, if nothing has happened since, is undone exactly (model_keep,
- * model_restore). Of several limits it keeps no tickets: any other promise returns nothing that only a ticket
- * could tell.
+ * A limiter does as a state does, but for promises that are taken back from a state of more than one word.
+ * The last promise, if nothing has happened since, is undone exactly (model_keep, model_restore). Of several
+ * limits it keeps no tickets: any other promise returns nothing that only a ticket could tell.
  */
-enum model_form { MODEL_STATE, MODEL_WORD, MODEL_WIDE };
-
 struct model_policy {
-    enum model_form form;
+    bool limiter;
     size_t count;
     int64_t promised; /* the time of the latest promise that is outstanding */
     int64_t age;      /* promises of an earlier one cannot be taken back any more */
@@ -143,6 +139,8 @@ struct model_policy {
 void model_init(struct model_policy *model, const struct weir_policy *policy, int64_t now);
 /* The same for a limiter. */
 void model_init_limiter(struct model_policy *model, const struct weir_policy *policy, int64_t now);
+/* Is it a limiter, with a state of more than one word? */
+bool model_is_wide(const struct model_policy *model);
 void model_reset(struct model_policy *model, const struct weir_policy *policy, int64_t now);
 void model_free(struct model_policy *model);
 

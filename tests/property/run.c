@@ -123,7 +123,7 @@ static void undo_drop(struct run *run)
 static void undo_keep(struct run *run)
 {
     undo_drop(run);
-    if (run->model.form != MODEL_WIDE || run->policy->words > UNDO_WORDS)
+    if (!model_is_wide(&run->model) || run->policy->words > UNDO_WORDS)
         return;
     run->undo.kept = true;
     model_keep(&run->model, &run->undo.model);

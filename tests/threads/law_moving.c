@@ -16,7 +16,6 @@
 #include "threads/team.h"
 
 #define SKEW_NS    INT64_C(3000) /* clocks are at most so far ahead, or behind */
-#define RATE_MAX   400000        /* of all limits in specs.h */
 #define EPOCHS     64
 #define THREADS    64
 #define PROMISES   8 /* open ones that a thread keeps */
@@ -136,25 +135,11 @@ static void do_reserve(struct self *s, int64_t n)
     s->log->promised[s->log->open_count++] = event_at(s->w, "reserve", r->due_ns, n, epoch);
 }
 
-/* A promise that was handed back in time never counts. But if others had seen its time come, the limit may
- * have run over meanwhile, and what comes back is more than it could have kept: as much as the clocks are
- * apart. */
-static void log_cancel(struct self *s, int64_t now, int64_t n)
-{
-    struct replay_event event = event_at(s->w, "late cancel", now, 0, epoch_before(s->w));
-    event.n = -min64(n, mul_div_up(event.high - now, RATE_MAX, WEIR_SEC));
-    event.low = now - 2 * s->w->skew_ns;
-    if (event.n < 0)
-        replay_add(&s->log->log, event);
-}
-
-/* The promise at `i` is kept, or handed back. */
+/* The promise at `i` is kept, or was handed back in time and never counts. */
 static void close_promise(struct self *s, size_t i, bool cancel)
 {
-    int64_t now = skewed_now(s->w, s->self, &s->rng), n = s->log->promised[i].n;
-    if (cancel && weir_limiter_cancel_at(s->w->limiter, now, &s->log->open[i]))
-        log_cancel(s, now, n);
-    else
+    int64_t now = skewed_now(s->w, s->self, &s->rng);
+    if (!cancel || !weir_limiter_cancel_at(s->w->limiter, now, &s->log->open[i]))
         replay_add(&s->log->log, s->log->promised[i]);
     s->log->open_count--;
     s->log->open[i] = s->log->open[s->log->open_count];

@@ -122,16 +122,31 @@ TEST(a_restart_forgives_no_debt)
     close_it(&s);
 }
 
+TEST(another_algorithm_does_not_wait_for_a_limit_that_is_only_used_up)
+{
+    static const char *const used_up[] = {"1/h", "1/h algo=sliding-log", "1/h algo=fixed-window", "1/h algo=step",
+                                          "1/h algo=hybrid"};
+    for (size_t i = 0; i < sizeof used_up / sizeof used_up[0]; i++) {
+        struct subject s = open_at(used_up[i], 0);
+        CHECK_EQ(take_all(&s, 1), 1);
+        change(&s, "1000/s algo=interval", 1);
+        CHECK_EQ(retry_after(&s, 1), WEIR_MS);
+        close_it(&s);
+    }
+}
+
 TEST(another_algorithm_forgives_no_debt)
 {
     struct subject s = open_at("10/s", 0);
     weir_state_charge(s.policy, s.state, 0, 1000);
     int64_t owed = retry_after(&s, 0);
-    CHECK_EQ(owed, 99100 * WEIR_MS);
+    CHECK_EQ(owed, 99100 * WEIR_MS); /* 99 s of debt, and one unit */
     change(&s, "10/s algo=step", 0);
-    CHECK(retry_after(&s, 0) >= owed);
+    CHECK(retry_after(&s, 0) >= owed - 100 * WEIR_MS);
     change(&s, "10/s", 0);
-    CHECK(retry_after(&s, 0) >= owed);
+    CHECK(retry_after(&s, 0) >= owed - 100 * WEIR_MS);
+    change(&s, "unlimited", 0); /* except that no limit is no limit */
+    CHECK_EQ(retry_after(&s, 0), 0);
     close_it(&s);
 
     s = open_at("blocked", 0); /* but what is for ever ends with its limit */
