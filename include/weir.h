@@ -40,10 +40,12 @@ extern "C" {
 #define WEIR_VERSION_PATCH 0
 #define WEIR_VERSION       "0.1.0"
 
+#ifndef WEIR_API /* weir.c inside of another library: -DWEIR_API= keeps it inside */
 #if defined(__GNUC__)
 #define WEIR_API __attribute__((visibility("default")))
 #else
 #define WEIR_API
+#endif
 #endif
 
 #define WEIR_MS         INT64_C(1000000)
@@ -85,6 +87,8 @@ struct weir_error {
 };
 
 WEIR_API const char *weir_version(void);
+/* The name of a reason: "ok", "later", ... */
+WEIR_API const char *weir_reason_name(int32_t reason);
 
 /* ---- clock ------------------------------------------------------------------------------------ */
 
@@ -106,6 +110,8 @@ WEIR_API struct weir_limiter *weir_limiter_from(const struct weir_spec *specs, s
 /* Nobody may wait for it or use it any more; a build without NDEBUG stops the program if somebody waits, any
  * other cancels the waits first. */
 WEIR_API void weir_limiter_free(struct weir_limiter *limiter);
+/* One more owner, who frees it, too: the last one to do so ends it. */
+WEIR_API struct weir_limiter *weir_limiter_ref(struct weir_limiter *limiter);
 
 /* Live change: spent units stay spent, saved ones stay saved up to the new burst. Threads that wait may go
  * earlier, never later than they were told. false: the text is wrong, and nothing has changed. */
@@ -185,6 +191,7 @@ struct weir_call {
     int64_t (*count)(void *arg);                 /* or NULL */
     bool (*drain_on)(void *arg, int64_t result); /* or NULL */
     int64_t timeout_ns;                          /* as in acquire; 0: now or not at all */
+    struct weir_stop *stop;                      /* or NULL */
     int64_t result;                              /* what run gave */
 };
 /* false: not run. */

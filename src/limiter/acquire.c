@@ -7,9 +7,6 @@
  * asking, so due times are first come, first served. The lock makes a promise and its place in the list one
  * step, for a live change in between would miss it.
  */
-#define _POSIX_C_SOURCE 200809L
-#include <unistd.h>
-
 #include "limiter/limiter.h"
 #include "os/clock.h"
 #include "os/wait.h"
@@ -59,13 +56,7 @@ static void unlink_waiter(struct weir_limiter *limiter, struct waiter *waiter)
 /* As long as there is a processor for each who waits. */
 static bool is_worth_precision(const struct weir_limiter *limiter)
 {
-    static _Atomic long processors;
-    long count = atomic_load_explicit(&processors, memory_order_relaxed);
-    if (count == 0) {
-        count = sysconf(_SC_NPROCESSORS_ONLN);
-        atomic_store_explicit(&processors, count > 0 ? count : 1, memory_order_relaxed);
-    }
-    return limiter->waiting < count;
+    return limiter->waiting < limiter->processors;
 }
 
 /* Sleeps until the wait has an end; gives how it ended. Called and left under the lock. */
@@ -115,7 +106,7 @@ static void conclude(struct weir_verdict *verdict, int reason, int64_t slept)
     verdict->allowed = reason == WEIR_OK;
     verdict->reason = reason;
     verdict->wait_ns = slept;
-    verdict->retry_after_ns = reason == WEIR_NEVER ? WEIR_FOREVER : 0;
+    verdict->retry_after_ns = reason == WEIR_OK ? 0 : WEIR_FOREVER;
 }
 
 /* Asks under the lock, and waits if there is something to wait for. */
@@ -133,9 +124,10 @@ static bool ask_and_wait(struct weir_limiter *limiter, int64_t now, int64_t n, i
                   weir_limiter_paused(limiter, now);
     if (!parked && (!promised || waiter.due_ns <= now)) {
         lock_drop(&limiter->lock);
+        verdict->wait_ns = 0; /* a filler thread may be behind */
     } else {
         int reason = wait_for_turn(limiter, &waiter, &gone);
-        conclude(verdict, reason, max64(weir_now() - now, 0));
+        conclude(verdict, reason, max64(sat_sub(weir_now(), now), 0));
     }
     if (!gone)
         limiter_tell(limiter, verdict->allowed, n, now, verdict);
@@ -146,13 +138,13 @@ bool weir_limiter_acquire_at(struct weir_limiter *limiter, int64_t now_ns, int64
                              struct weir_stop *stop, struct weir_verdict *verdict)
 {
     struct weir_verdict own;
-    if (!limiter || n < 1 || timeout_ns == 0)
-        return weir_limiter_take_at(limiter, now_ns, n, verdict);
     if (stop && atomic_load_explicit(stop_word(stop), memory_order_acquire) & STOPPED) {
         if (verdict)
-            *verdict = (struct weir_verdict){.reason = WEIR_CANCELED};
+            *verdict = (struct weir_verdict){.reason = WEIR_CANCELED, .retry_after_ns = WEIR_FOREVER};
         return false;
     }
+    if (!limiter || n < 1 || timeout_ns == 0)
+        return weir_limiter_take_at(limiter, now_ns, n, verdict);
     if (word_take(&limiter->word, now_ns, n, verdict) != WORD_YES)
         return ask_and_wait(limiter, now_ns, n, timeout_ns, stop, verdict ? verdict : &own);
     limiter_tell(limiter, true, n, now_ns, NULL);

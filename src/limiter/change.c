@@ -6,6 +6,10 @@
  * taken back and made anew under the new policy, if that lets it go no later than it was told. So the
  * waiters' promises are unwound, the last one first, as far as nothing else happened in between; what is left
  * is changed; and they are made again in the same order. If one of them would become later, none is touched.
+ * In the same way those behind a waiter that gives up move up.
+ *
+ * All of this happens on a copy, while the word is held; then the word is public again, and only then waiters
+ * are woken. A waiter without a promise is parked: it waits for the end of a pause.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +19,30 @@
 
 #define BEHIND_MAX 256 /* waiters that move up when one in front of them goes away */
 
+/* A state on its way from one policy to the next, or to one with other waiters. */
+struct change {
+    const struct weir_policy *policy, *next;
+    int64_t now;
+    int64_t from[UNDO_WORDS]; /* unwound */
+    int64_t *to;
+    uint64_t mark;         /* of `from`, then of `to` */
+    bool keeps_generation; /* units and ticks are the same: reservations can still be cancelled */
+};
+
 static bool is_parked(const struct waiter *waiter)
 {
     return waiter->due_ns == WEIR_FOREVER;
 }
+
+static bool has(const struct weir_policy *policy, int32_t algo)
+{
+    for (size_t i = 0; i < policy->count; i++)
+        if (policy->limits[i].spec.algo == algo)
+            return true;
+    return false;
+}
+
+/* ---- waking ---- */
 
 static void wake(struct waiter *waiter)
 {
@@ -32,26 +56,19 @@ void weir_limiter_wake(struct weir_limiter *limiter)
         wake(waiter);
 }
 
-bool weir_limiter_paused(struct weir_limiter *limiter, int64_t now)
+static void wake_moved(struct weir_limiter *limiter)
 {
-    struct weir_verdict verdict;
-    if (limiter->state)
-        (void)weir_state_peek(limiter->policy, limiter->state, weir_limiter_time(limiter, now), 1, &verdict);
-    else
-        (void)weir_word_peek(&limiter->word, now, 1, &verdict);
-    return verdict.reason == WEIR_NEVER;
+    const _Atomic uint32_t *last = NULL; /* many may wait on the word of one weir_stop */
+    for (struct waiter *w = limiter->first; w; w = w->next) {
+        if (w->moved && w->word != last)
+            wake(w);
+        if (w->moved)
+            last = w->word;
+        w->moved = false;
+    }
 }
 
-/* ---- waiters under the new policy ---- */
-
-/* A state on its way from one policy to the next. */
-struct change {
-    const struct weir_policy *policy, *next;
-    int64_t now;
-    int64_t from[UNDO_WORDS]; /* unwound */
-    uint64_t mark;
-    int64_t *to;
-};
+/* ---- promises taken back and made anew ---- */
 
 /* Takes the promise of one waiter out of `from`, exactly, or leaves it. */
 static bool unwind(struct change *change, const struct waiter *waiter)
@@ -72,13 +89,16 @@ static bool unwind(struct change *change, const struct waiter *waiter)
            weir_state_cancel(change->policy, change->from, change->now, &r);
 }
 
-/* Makes the promise anew. false: it would be later. */
+/* Makes the promise anew. false: it would be later, or cannot be made. */
 static bool plan(struct change *change, struct weir_limiter *limiter, struct waiter *waiter)
 {
     struct weir_reservation parts[WEIR_LIMITS_MAX];
     struct promise *p = &waiter->plan;
-    p->undo = (struct undo){.kept = !weir_word_fits(change->next), .before = change->mark};
-    memcpy(p->undo.state, change->to, change->next->words * sizeof(int64_t));
+    size_t words = change->next->words;
+    p->undo.kept = !weir_word_fits(change->next) && words <= UNDO_WORDS;
+    p->undo.before = change->mark;
+    if (p->undo.kept)
+        memcpy(p->undo.state, change->to, words * sizeof(int64_t));
     if (!weir_state_reserve(change->next, change->to, change->now, waiter->n, WEIR_FOREVER, parts, NULL))
         return false;
     p->reservation = parts[0];
@@ -90,52 +110,39 @@ static bool plan(struct change *change, struct weir_limiter *limiter, struct wai
     return parts[0].due_ns <= waiter->due_ns;
 }
 
-/* From `first` on the plans come true. */
-static void move_up(struct waiter *first)
+static bool plan_all(struct change *change, struct weir_limiter *limiter, struct waiter *first)
 {
-    for (struct waiter *w = first; w && !is_parked(w); w = w->next) {
-        bool earlier = w->plan.reservation.due_ns < w->due_ns;
-        w->promise = w->plan;
-        w->due_ns = w->plan.reservation.due_ns;
-        if (earlier)
-            wake(w);
-    }
-}
-
-/* Fills change->to; false: the waiters keep what they have, and `to` is worth nothing. */
-static bool change_with_waiters(struct change *change, struct weir_limiter *limiter, const int64_t *state)
-{
-    struct waiter *first = NULL;
-    if (change->policy->words > UNDO_WORDS || change->next->words > UNDO_WORDS)
-        return false;
-    memcpy(change->from, state, change->policy->words * sizeof(int64_t));
-    for (struct waiter *w = limiter->last; w && (is_parked(w) || unwind(change, w)); w = w->prev)
-        if (!is_parked(w))
-            first = w;
-    if (!first)
-        return false;
-    weir_state_change(change->policy, change->from, change->next, change->to, change->now);
-    change->mark = ++limiter->marks; /* of `to` */
-    for (struct waiter *w = first; w && !is_parked(w); w = w->next)
-        if (!plan(change, limiter, w))
+    for (struct waiter *w = first; w; w = w->next)
+        if (!is_parked(w) && !plan(change, limiter, w))
             return false;
-    move_up(first);
     return true;
 }
 
-/* Leaves nothing behind of a waiter that goes away: those behind it move up. */
+static void move_up(struct waiter *waiter)
+{
+    waiter->moved = waiter->plan.reservation.due_ns < waiter->due_ns;
+    waiter->promise = waiter->plan;
+    waiter->due_ns = waiter->plan.reservation.due_ns;
+}
+
+/* From `first` on the plans come true. */
+static void move_all_up(struct waiter *first)
+{
+    for (struct waiter *w = first; w; w = w->next)
+        if (!is_parked(w))
+            move_up(w);
+}
+
+/* ---- a waiter gives up ---- */
+
 static bool withdraw(struct change *change, struct weir_limiter *limiter, const struct waiter *gone)
 {
-    struct waiter *w = limiter->last;
-    for (; w != gone; w = w->prev)
+    for (struct waiter *w = limiter->last; w != gone; w = w->prev)
         if (!is_parked(w) && !unwind(change, w))
             return false;
-    if (!unwind(change, gone))
+    if (!unwind(change, gone) || !plan_all(change, limiter, gone->next))
         return false;
-    for (w = gone->next; w && !is_parked(w); w = w->next)
-        if (!plan(change, limiter, w))
-            return false;
-    move_up(gone->next);
+    move_all_up(gone->next);
     return true;
 }
 
@@ -162,90 +169,186 @@ bool weir_limiter_withdraw(struct weir_limiter *limiter, struct waiter *waiter, 
     int64_t *state = weir_limiter_open(limiter, word);
     memcpy(change.from, state, size);
     bool done = withdraw(&change, limiter, waiter);
-    if (!limiter->state)
-        weir_word_return(&limiter->word, done ? change.to : word);
-    else if (done)
-        memcpy(limiter->state, change.to, size);
-    if (done)
+    if (done) {
+        memcpy(state, change.to, size);
         limiter->mark = change.mark;
+    }
+    weir_limiter_close(limiter, state, false);
+    wake_moved(limiter);
     return done;
 }
 
+/* ---- pauses ---- */
+
+/* Handles of the old burst lose their shares, before a new one is in force. */
+static void end_shares(struct weir_limiter *limiter)
+{
+    limiter->held = limiter->handles = 0;
+    (void)atom_add(&limiter->handle_generation, 1, memory_order_release);
+}
+
+/* Would not even one unit pass, ever? Then n, too, waits for something else. */
+static bool is_pause(const struct weir_policy *policy, const int64_t *state, int64_t now)
+{
+    struct weir_verdict verdict;
+    (void)weir_state_peek(policy, state, now, 1, &verdict);
+    return verdict.reason == WEIR_NEVER;
+}
+
+bool weir_limiter_paused(struct weir_limiter *limiter, int64_t now)
+{
+    int64_t word[WORD_STATE];
+    if (limiter->paused)
+        return true;
+    int64_t *state = weir_limiter_open(limiter, word);
+    bool paused = is_pause(limiter->policy, state, weir_limiter_time(limiter, now));
+    weir_limiter_close(limiter, state, false);
+    return paused;
+}
+
+bool weir_limiter_pause(struct weir_limiter *limiter)
+{
+    if (!limiter->state) { /* the word is held until the pause is over */
+        int64_t word[WORD_STATE], *state = malloc(sizeof word);
+        if (!state)
+            return false;
+        weir_word_hold(&limiter->word, word);
+        memcpy(state, word, sizeof word);
+        limiter->state = state;
+    }
+    limiter->paused = true;
+    end_shares(limiter);
+    weir_limiter_note_alone(limiter);
+    return true;
+}
+
 /* Those who waited for the end of a pause get their promises, first come, first served. */
-static void end_pause(struct weir_limiter *limiter, int64_t now)
+static void end_pause(struct change *change, struct weir_limiter *limiter)
 {
     for (struct waiter *w = limiter->first; w; w = w->next) {
-        if (!is_parked(w))
+        if (!is_parked(w) || w->refused)
             continue;
-        if (weir_limiter_promise(limiter, now, w->n, WEIR_FOREVER, &w->promise.reservation, &w->promise.undo,
-                                 NULL))
-            w->due_ns = w->promise.reservation.due_ns;
-        else if (weir_limiter_paused(limiter, now))
-            continue;
+        if (plan(change, limiter, w))
+            move_up(w);
         else
-            w->refused = true;
-        wake(w);
+            w->moved = w->refused = !is_pause(change->next, change->to, change->now);
     }
+}
+
+void weir_limiter_revive(struct weir_limiter *limiter, int64_t now)
+{
+    int64_t word[WORD_STATE];
+    if (limiter->paused || !limiter->first)
+        return;
+    struct change change = {.next = limiter->policy,
+                            .now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX),
+                            .to = weir_limiter_open(limiter, word),
+                            .mark = limiter->mark};
+    end_pause(&change, limiter);
+    weir_limiter_close(limiter, change.to, false);
+    limiter->mark = change.mark;
+    wake_moved(limiter);
 }
 
 /* ---- the change ---- */
 
-static void put_state(struct weir_limiter *limiter, struct weir_policy *next, int64_t *to,
+/* A limiter that began as `blocked` has let nothing pass yet: its first limits start fresh. */
+static void change_state(struct change *change, struct weir_limiter *limiter, const int64_t *state)
+{
+    if (change->policy->count == 1 && has(change->policy, WEIR_BLOCKED))
+        weir_state_init(change->next, change->to, change->now);
+    else
+        weir_state_change(change->policy, state, change->next, change->to, change->now);
+    if (change->keeps_generation)
+        change->to[STATE_GENERATION] = state[STATE_GENERATION];
+    change->mark = ++limiter->marks;
+}
+
+/* Fills change->to; false: the waiters keep what they have, and `to` is worth nothing. */
+static bool change_with_waiters(struct change *change, struct weir_limiter *limiter, const int64_t *state)
+{
+    struct waiter *first = NULL;
+    if (change->policy->words > UNDO_WORDS)
+        return false;
+    memcpy(change->from, state, change->policy->words * sizeof(int64_t));
+    for (struct waiter *w = limiter->last; w && (is_parked(w) || unwind(change, w)); w = w->prev)
+        if (!is_parked(w))
+            first = w;
+    if (!first)
+        return false;
+    change_state(change, limiter, change->from);
+    if (!plan_all(change, limiter, first))
+        return false;
+    move_all_up(first);
+    return true;
+}
+
+static void put_state(struct weir_limiter *limiter, struct weir_policy *next, int64_t *wide,
                       const int64_t *word)
 {
     free(limiter->state);
-    limiter->state = to;
+    limiter->state = wide;
     if (limiter->policy != limiter->said)
         weir_policy_free(limiter->policy);
     limiter->policy = next;
-    limiter->mark = ++limiter->marks;
+    limiter->paused = false;
     limiter->undo.kept = false;
     weir_limiter_note_alone(limiter);
-    if (!to)
+    if (!wide)
         weir_word_put(&limiter->word, next, word);
 }
 
-/* Takes up to *units; *units is then what was taken. */
-static void take_out(const struct weir_policy *policy, int64_t *state, int64_t now, int64_t *units)
+/* Units that move with a change: up to *out are taken out before, which then is how many; or, below 0, -*out
+ * are given back after. */
+static void take_out(const struct change *change, int64_t *state, int64_t *out)
 {
     struct weir_verdict verdict;
-    (void)weir_state_peek(policy, state, now, 1, &verdict);
-    *units = min64(*units, verdict.remaining);
-    if (*units > 0)
-        (void)weir_state_take(policy, state, now, *units, NULL);
+    if (*out <= 0)
+        return;
+    (void)weir_state_peek(change->policy, state, change->now, 1, &verdict);
+    *out = min64(*out, verdict.remaining);
+    if (*out > 0)
+        (void)weir_state_take(change->policy, state, change->now, *out, NULL);
 }
 
-bool weir_limiter_install_and_move(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
-                                   int64_t *out)
+static bool install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now, int64_t *out)
 {
     int64_t from_word[WORD_STATE], to_word[WORD_STATE] = {0};
     int64_t *wide = weir_word_fits(next) ? NULL : malloc(weir_policy_state_size(next));
     if (!wide && !weir_word_fits(next))
         return false;
-    now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX);
     int64_t *state = weir_limiter_open(limiter, from_word);
-    if (*out > 0)
-        take_out(limiter->policy, state, now, out);
     struct change change = {.policy = limiter->policy,
                             .next = next,
-                            .now = now,
+                            .now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX),
                             .mark = limiter->mark,
-                            .to = wide ? wide : to_word};
-    bool planned = change_with_waiters(&change, limiter, state);
-    uint64_t mark = limiter->marks; /* of the last plan */
-    if (!planned)
-        weir_state_change(limiter->policy, state, next, change.to, now);
-    if (*out < 0)
-        weir_state_give(next, change.to, now, -*out);
+                            .to = wide ? wide : to_word,
+                            .keeps_generation = out != NULL};
+    if (out)
+        take_out(&change, state, out);
+    else
+        end_shares(limiter);
+    if (!change_with_waiters(&change, limiter, state))
+        change_state(&change, limiter, state);
+    if (out && *out < 0)
+        weir_state_give(next, change.to, change.now, -*out);
+    if (!has(next, WEIR_HYBRID))
+        limiter->behind_before =
+            sat_add(limiter->behind_before, weir_state_behind(limiter->policy, state, change.now));
+    end_pause(&change, limiter);
     put_state(limiter, next, wide, to_word);
-    if (planned)
-        limiter->mark = mark;
-    end_pause(limiter, now);
+    limiter->mark = change.mark;
+    wake_moved(limiter);
     return true;
 }
 
 bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now)
 {
-    int64_t nothing = 0;
-    return weir_limiter_install_and_move(limiter, next, now, &nothing);
+    return install(limiter, next, now, NULL);
+}
+
+bool weir_limiter_install_burst(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
+                                int64_t *out)
+{
+    return install(limiter, next, now, out);
 }

@@ -47,7 +47,7 @@ static size_t page_size(void)
 static int64_t chunk_of(const struct weir_limiter *limiter, int64_t wanted)
 {
     const struct limit *limit = &limiter->policy->limits[0];
-    if (limiter->policy->count != 1 || limit->spec.algo != WEIR_TOKEN_BUCKET)
+    if (limiter->paused || limiter->policy->count != 1 || limit->spec.algo != WEIR_TOKEN_BUCKET)
         return 0;
     int64_t chunk = min64(wanted, limit->burst / 2);
     return chunk < 2 ? 0 : chunk;
@@ -61,7 +61,7 @@ static bool hold(struct weir_limiter *limiter, int64_t held, int64_t now, int64_
     spec.burst -= held;
     spec.initial = min64(spec.initial, spec.burst);
     struct weir_policy *next = weir_policy_from(&spec, 1, NULL);
-    if (!next || !weir_limiter_install_and_move(limiter, next, now, out)) {
+    if (!next || !weir_limiter_install_burst(limiter, next, now, out)) {
         weir_policy_free(next);
         return false;
     }
@@ -194,16 +194,17 @@ static bool refill_and_take(struct weir_handle *handle, int64_t n, struct weir_v
     return handle->share->left >= n;
 }
 
+/* What is left here comes on top of what the limiter has; and the limiter knows when more will be there. */
 static void describe(const struct weir_handle *handle, int64_t n, bool allowed, struct weir_verdict *verdict)
 {
-    if (!allowed) { /* the limiter knows when what is missing will be there */
-        (void)weir_limiter_peek(handle->limiter, n - handle->share->left, verdict);
-        if (!verdict->allowed)
-            return;
-        *verdict = (struct weir_verdict){.reason = WEIR_LATER};
-        return;
+    int64_t left = handle->share->left, missing = allowed ? 1 : n - left;
+    bool there = weir_limiter_peek(handle->limiter, missing, verdict);
+    verdict->allowed = allowed;
+    verdict->remaining = sat_add(verdict->remaining, left);
+    if (allowed || there) { /* there: it has just come */
+        verdict->reason = allowed ? WEIR_OK : WEIR_LATER;
+        verdict->retry_after_ns = 0;
     }
-    *verdict = (struct weir_verdict){.allowed = 1, .remaining = handle->share->left};
 }
 
 static __attribute__((noinline)) bool take_slowly(struct weir_handle *handle, int64_t n,

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "limiter/limiter.h"
@@ -21,6 +22,7 @@ static struct weir_limiter *limiter_alloc(void)
         return NULL;
     memset(limiter, 0, sizeof *limiter);
     weir_word_init(&limiter->word);
+    limiter->processors = sysconf(_SC_NPROCESSORS_ONLN);
     atom_store(&limiter->holders, 1, memory_order_relaxed);
     atom_store(&limiter->handle_generation, 1, memory_order_relaxed); /* 0 is what a wiped page says */
     return limiter;
@@ -107,7 +109,8 @@ void weir_limiter_destroy(struct weir_limiter *limiter)
 
 struct weir_limiter *weir_limiter_ref(struct weir_limiter *limiter)
 {
-    (void)atom_add(&limiter->holders, 1, memory_order_relaxed);
+    if (limiter)
+        (void)atom_add(&limiter->holders, 1, memory_order_relaxed);
     return limiter;
 }
 
@@ -152,31 +155,62 @@ static void swap_filler(struct weir_limiter *limiter, const struct weir_policy *
     }
 }
 
+/* Is it `blocked`, and nothing else? That is a pause, not another limit: what was saved and spent is kept. */
+static bool is_pause(const struct weir_policy *policy)
+{
+    return policy->count == 1 && policy->limits[0].spec.algo == WEIR_BLOCKED;
+}
+
+static bool is_same(const struct weir_policy *policy, const struct weir_policy *next)
+{
+    bool same = policy->count == next->count;
+    for (size_t i = 0; same && i < next->count; i++)
+        same = next->limits[i].spec.verb == WEIR_VERB_NONE &&
+               memcmp(&policy->limits[i].spec, &next->limits[i].spec, sizeof(struct weir_spec)) == 0;
+    return same;
+}
+
+static bool change_locked(struct weir_limiter *limiter, int64_t now, struct weir_policy *next,
+                          struct filler **spare)
+{
+    struct weir_policy *said = limiter->said;
+    if (is_pause(next) && !is_pause(limiter->policy)) {
+        if (!weir_limiter_pause(limiter))
+            return false;
+    } else {
+        if (wants_filler(next) && !limiter->filler && !*spare)
+            return false;
+        if (!weir_limiter_install(limiter, next, now))
+            return false;
+        swap_filler(limiter, next, spare);
+        weir_limiter_note_alone(limiter);
+    }
+    limiter->said = next;
+    if (said != limiter->policy)
+        weir_policy_free(said);
+    return true;
+}
+
 /* Threads begin and end outside of the lock. */
 static bool limiter_change(struct weir_limiter *limiter, int64_t now, struct weir_policy *next,
                            struct weir_error *err)
 {
     if (!next)
         return false;
-    struct filler *spare = wants_filler(next) ? weir_filler_new() : NULL;
     lock_take(&limiter->lock);
-    bool done = (limiter->filler || spare || !wants_filler(next)) && weir_limiter_install(limiter, next, now);
-    if (done) {
-        weir_policy_free(limiter->said);
-        limiter->said = next;
-        swap_filler(limiter, next, &spare);
-        weir_limiter_note_alone(limiter);
-        /* Shares of the old burst are gone: handles ask for new ones. */
-        limiter->held = limiter->handles = 0;
-        (void)atom_add(&limiter->handle_generation, 1, memory_order_relaxed);
-    }
+    bool has_filler = limiter->filler;
+    lock_drop(&limiter->lock);
+    struct filler *spare = wants_filler(next) && !has_filler ? weir_filler_new() : NULL;
+    lock_take(&limiter->lock);
+    bool same = is_same(limiter->said, next);
+    bool done = same || change_locked(limiter, now, next, &spare);
     lock_drop(&limiter->lock);
     weir_filler_free(spare);
-    if (done)
-        return true;
-    weir_policy_free(next);
-    weir_error_set(err, ENOMEM, "out of memory, or no thread to be had");
-    return false;
+    if (!done || same)
+        weir_policy_free(next);
+    if (!done)
+        weir_error_set(err, ENOMEM, "out of memory, or no thread to be had");
+    return done;
 }
 
 static bool reject(struct weir_error *err)

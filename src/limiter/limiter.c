@@ -17,6 +17,14 @@ static bool reject(struct weir_verdict *verdict)
 
 /* ---- under the lock ---- */
 
+/* What a pause says to every question, as a limit `blocked` does. */
+static bool refuse(struct weir_verdict *verdict)
+{
+    if (verdict)
+        *verdict = (struct weir_verdict){.reason = WEIR_NEVER, .retry_after_ns = WEIR_FOREVER};
+    return false;
+}
+
 int64_t weir_limiter_time(const struct weir_limiter *limiter, int64_t now)
 {
     return limiter->filler ? weir_filler_time(limiter->filler, now) : now;
@@ -65,6 +73,8 @@ bool weir_limiter_promise(struct weir_limiter *limiter, int64_t now, int64_t n, 
 {
     struct weir_reservation parts[WEIR_LIMITS_MAX];
     struct undo before;
+    if (limiter->paused)
+        return refuse(verdict);
     const struct weir_policy *policy = limiter->policy;
     int64_t word[WORD_STATE], *state = weir_limiter_open(limiter, word);
     undo_keep(limiter, &before);
@@ -122,13 +132,15 @@ bool weir_limiter_recall(struct weir_limiter *limiter, int64_t now, struct weir_
 void weir_limiter_note_alone(struct weir_limiter *limiter)
 {
     const struct limit *limit = &limiter->policy->limits[0];
-    bool alone = limiter->state && !limiter->filler && limiter->policy->count == 1 &&
+    bool alone = limiter->state && !limiter->paused && !limiter->filler && limiter->policy->count == 1 &&
                  limit->algorithm->take && limit->spec.refused == WEIR_REFUSED_IGNORE;
     limiter->alone = alone ? limit : NULL;
 }
 
 static bool take_locked(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
+    if (limiter->paused)
+        return refuse(verdict);
     int64_t word[WORD_STATE], *state = weir_limiter_open(limiter, word);
     bool allowed = weir_state_take(limiter->policy, state, weir_limiter_time(limiter, now), n, verdict);
     weir_limiter_close(limiter, state, allowed || counts_refusals(limiter->policy));
@@ -171,8 +183,11 @@ static inline bool take_alone(struct weir_limiter *limiter, int64_t now, int64_t
 static __attribute__((noinline)) bool take_fully(struct weir_limiter *limiter, int64_t now, int64_t n,
                                                  struct weir_verdict *verdict)
 {
+    struct weir_verdict own;
     if (!limiter || n < 1)
         return reject(verdict);
+    if (!verdict && listeners_any(&limiter->listeners))
+        verdict = &own; /* they are told the reason */
     int answer = word_take(&limiter->word, now, n, verdict);
     bool allowed = answer == WORD_ASK ? weir_limiter_ask(limiter, now, n, verdict) : answer == WORD_YES;
     limiter_tell(limiter, allowed, n, now, verdict);
@@ -206,6 +221,16 @@ bool weir_limiter_take_at(struct weir_limiter *limiter, int64_t now_ns, int64_t 
     return take(limiter, now_ns, n, verdict);
 }
 
+static bool peek_locked(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict)
+{
+    if (limiter->paused)
+        return refuse(verdict);
+    int64_t word[WORD_STATE], *state = weir_limiter_open(limiter, word);
+    bool allowed = weir_state_peek(limiter->policy, state, weir_limiter_time(limiter, now), n, verdict);
+    weir_limiter_close(limiter, state, false);
+    return allowed;
+}
+
 bool weir_limiter_peek_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n,
                           struct weir_verdict *verdict)
 {
@@ -214,11 +239,8 @@ bool weir_limiter_peek_at(struct weir_limiter *limiter, int64_t now_ns, int64_t 
     int answer = weir_word_peek(&limiter->word, now_ns, n, verdict);
     if (answer != WORD_ASK)
         return answer == WORD_YES;
-    int64_t word[WORD_STATE];
     lock_take(&limiter->lock);
-    int64_t *state = weir_limiter_open(limiter, word);
-    bool allowed = weir_state_peek(limiter->policy, state, weir_limiter_time(limiter, now_ns), n, verdict);
-    weir_limiter_close(limiter, state, false);
+    bool allowed = peek_locked(limiter, now_ns, n, verdict);
     lock_drop(&limiter->lock);
     return allowed;
 }
@@ -228,8 +250,11 @@ bool weir_limiter_reserve_at(struct weir_limiter *limiter, int64_t now_ns, int64
 {
     if (reservation)
         *reservation = (struct weir_reservation){0};
+    struct weir_verdict own;
     if (!limiter || n < 1)
         return reject(verdict);
+    if (!verdict && listeners_any(&limiter->listeners))
+        verdict = &own;
     int answer = weir_word_take(&limiter->word, now_ns, n, reservation, verdict);
     bool allowed = answer == WORD_YES;
     if (answer == WORD_ASK || (answer == WORD_NO && timeout_ns != 0)) {
@@ -310,6 +335,7 @@ void weir_limiter_reset_at(struct weir_limiter *limiter, int64_t now_ns)
     int64_t *state = weir_limiter_open(limiter, word);
     weir_state_reset(limiter->policy, state, weir_limiter_time(limiter, now_ns));
     weir_limiter_close(limiter, state, true);
+    weir_limiter_revive(limiter, now_ns);
     lock_drop(&limiter->lock);
 }
 
@@ -322,6 +348,7 @@ int64_t weir_limiter_restart_at(struct weir_limiter *limiter, int64_t now_ns)
     int64_t *state = weir_limiter_open(limiter, word);
     int64_t discarded = weir_state_restart(limiter->policy, state, weir_limiter_time(limiter, now_ns));
     weir_limiter_close(limiter, state, true);
+    weir_limiter_revive(limiter, now_ns);
     lock_drop(&limiter->lock);
     return discarded;
 }
@@ -339,9 +366,11 @@ void weir_limiter_stat_at(struct weir_limiter *limiter, int64_t now_ns, struct w
     stat->wait_ns = verdict.retry_after_ns;
     stat->behind_ns = verdict.behind_ns;
     lock_take(&limiter->lock);
+    stat->behind_total_ns = limiter->behind_before;
     if (limiter->state)
         stat->behind_total_ns =
-            weir_state_behind(limiter->policy, limiter->state, weir_limiter_time(limiter, now_ns));
+            sat_add(stat->behind_total_ns,
+                    weir_state_behind(limiter->policy, limiter->state, weir_limiter_time(limiter, now_ns)));
     stat->waiting = limiter->waiting;
     stat->handles = limiter->handles;
     stat->held = limiter->held;

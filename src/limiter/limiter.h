@@ -33,6 +33,7 @@ struct undo {
 struct waiter {
     struct waiter *next, *prev;
     int64_t n, due_ns;      /* WEIR_FOREVER: parked, it has no promise */
+    bool moved;             /* it has another time, and is to be woken */
     bool refused;           /* a change has made it impossible */
     _Atomic uint32_t *word; /* it sleeps on: `own`, or the word of its weir_stop */
     _Atomic uint32_t own;
@@ -59,17 +60,17 @@ struct weir_limiter {
     uint64_t mark, marks;       /* a number for what `state` is now; how many were given out */
     struct undo undo;           /* of the last promise made to a caller, in `state` */
     struct waiter *first, *last;
-    int64_t waiting;
+    int64_t waiting, processors;
     int64_t handles, held;
-    bool ending; /* nobody holds it any more: the last waiter frees it */
+    bool paused;           /* `blocked` was set: nothing passes, and policy and state are kept as they were */
+    int64_t behind_before; /* total of hybrid limits that were replaced by another algorithm */
+    bool ending;           /* nobody holds it any more: the last waiter frees it */
     atom64 holders;
     char *name;
     struct filler *filler;
     struct weir_limiter *next, *prev; /* of all limiters: see fork.c */
 };
 
-/* One holder more; weir_limiter_free is one less. */
-struct weir_limiter *weir_limiter_ref(struct weir_limiter *limiter);
 /* Called once, before the limiter is shared. false: out of memory. */
 bool weir_limiter_set_name(struct weir_limiter *limiter, const char *name);
 
@@ -82,7 +83,7 @@ int64_t weir_limiter_time(const struct weir_limiter *limiter, int64_t now);
 int64_t *weir_limiter_open(struct weir_limiter *limiter, int64_t *word);
 void weir_limiter_close(struct weir_limiter *limiter, const int64_t *state, bool changed);
 
-/* reserve and cancel wherever the state is. `undo` may be NULL in cancel. */
+/* reserve and cancel wherever the state is. */
 bool weir_limiter_promise(struct weir_limiter *limiter, int64_t now, int64_t n, int64_t timeout_ns,
                           struct weir_reservation *reservation, struct undo *undo,
                           struct weir_verdict *verdict);
@@ -93,18 +94,25 @@ bool weir_limiter_recall(struct weir_limiter *limiter, int64_t now, struct weir_
  * that cannot be done, recall it. */
 bool weir_limiter_withdraw(struct weir_limiter *limiter, struct waiter *waiter, int64_t now);
 
-/* Puts `next` in force (and takes it over), at `now`. Waiters are told. false: out of memory. */
+/* Puts `next` in force (and takes it over), at `now`. Waiters are told, handles lose their shares. false: out
+ * of memory. */
 bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now);
-/* The same; and in the same step up to *out units are taken out before, which then is how many; or, below 0,
- * -*out units are given back after. In two steps the limiter would fill up in between. */
-bool weir_limiter_install_and_move(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
-                                   int64_t *out);
+/* The same if only the burst is another one: handles and reservations stay valid. In the same step up to *out
+ * units are taken out before, which then is how many; or, below 0, -*out units are given back after. In two
+ * steps the limiter would fill up in between. */
+bool weir_limiter_install_burst(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
+                                int64_t *out);
+
+/* Nothing passes until the next weir_limiter_install. false: out of memory. */
+bool weir_limiter_pause(struct weir_limiter *limiter);
 
 /* To be called whenever policy, state or filler are others. */
 void weir_limiter_note_alone(struct weir_limiter *limiter);
 
 /* Would not even one unit pass, ever? Then the limit is a pause, and who waits for ever waits for its end. */
 bool weir_limiter_paused(struct weir_limiter *limiter, int64_t now);
+/* Something may pass again: those who are parked get their promises. */
+void weir_limiter_revive(struct weir_limiter *limiter, int64_t now);
 void weir_limiter_wake(struct weir_limiter *limiter); /* every waiter looks around */
 void weir_limiter_destroy(struct weir_limiter *limiter);
 

@@ -7,6 +7,7 @@
 #define _DEFAULT_SOURCE
 #include "limiter/word.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -34,8 +35,10 @@ bool weir_word_fits(const struct weir_policy *policy)
 void weir_word_init(struct word *word)
 {
     memset(word, 0, sizeof *word);
+    int saved = errno;
     if (getrandom(&word->random, sizeof word->random, GRND_NONBLOCK) < 0)
         word->random = (uint64_t)(uintptr_t)word; /* an old kernel, early in its life */
+    errno = saved;
     atom_store(&word->index, WORD_HELD, memory_order_relaxed);
 }
 

@@ -258,7 +258,7 @@ int64_t weir_now(void)
 
 void weir_clock_set(int64_t now_ns)
 {
-    struct clock_anchor anchor = {.ns = max64(now_ns, 0), .set = now_ns >= 0};
+    struct clock_anchor anchor = {.ns = clamp64(now_ns, 0, WEIR_TIME_MAX), .set = now_ns >= 0};
     (void)pthread_once(&chosen, choose);
     while (!weir_clock_try_hold(&weir_clock))
         (void)sched_yield();

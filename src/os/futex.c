@@ -18,6 +18,13 @@ void weir_futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t monotonic_n
     errno = saved;
 }
 
+int64_t weir_monotonic_ns(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
 void weir_futex_wake(_Atomic uint32_t *word, int threads)
 {
     int saved = errno;

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <sys/prctl.h>
-#include <time.h>
 
 #include "base/sat.h"
 #include "os/clock.h"
@@ -21,23 +20,16 @@ static bool changed(_Atomic uint32_t *word, uint32_t value)
 static void wait_for_set(_Atomic uint32_t *word, uint32_t value, int64_t until_ns)
 {
     uint32_t moves = atomic_load_explicit(&weir_clock_moves, memory_order_acquire);
-    if (changed(word, value) || weir_now() >= until_ns)
-        return;
+    if (!weir_clock_is_set() || changed(word, value) || weir_now() >= until_ns)
+        return; /* looked at after `moves`: whatever changes from here on moves it */
     weir_futex_wait(&weir_clock_moves, moves, 0);
-}
-
-static int64_t monotonic_ns(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 static void sleep_for(_Atomic uint32_t *word, uint32_t value, int64_t ns, bool precise)
 {
     int saved = errno, slack = precise ? prctl(PR_GET_TIMERSLACK) : 0;
     bool lowered = slack > 1 && prctl(PR_SET_TIMERSLACK, 1UL) == 0;
-    weir_futex_wait(word, value, monotonic_ns() + ns);
+    weir_futex_wait(word, value, weir_monotonic_ns() + ns);
     if (lowered)
         (void)prctl(PR_SET_TIMERSLACK, (unsigned long)slack);
     errno = saved;
@@ -64,6 +56,7 @@ void weir_wait_until(_Atomic uint32_t *word, uint32_t value, int64_t until_ns, b
 
 void weir_wait_wake(_Atomic uint32_t *word)
 {
+    atomic_thread_fence(memory_order_seq_cst); /* the word has changed before the clock is looked at */
     if (weir_clock_is_set())
         weir_clock_touch();
     weir_futex_wake(word, INT_MAX);

@@ -104,6 +104,7 @@ static void model_stop(struct model *model)
 
 static void init(struct model_policy *model, const struct weir_policy *policy, int64_t now)
 {
+    model->paused = false;
     model->count = policy->count;
     model->promised = model->age = 0;
     for (size_t i = 0; i < policy->count; i++)
@@ -241,6 +242,10 @@ bool model_reserve(struct model_policy *model, int64_t now, int64_t n, int64_t t
         *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
         return false;
     }
+    if (model->paused) {
+        *verdict = (struct weir_verdict){.reason = WEIR_NEVER, .retry_after_ns = WEIR_FOREVER};
+        return false;
+    }
     now = clamp_time(now);
     if (timeout < 0)
         timeout = own_timeout(model);
@@ -310,6 +315,7 @@ static void model_copy(struct model *to, const struct model *from)
 void model_keep(const struct model_policy *model, struct model_policy *copy)
 {
     copy->limiter = model->limiter;
+    copy->paused = model->paused;
     copy->count = model->count;
     copy->promised = model->promised;
     copy->age = model->age;
@@ -319,9 +325,11 @@ void model_keep(const struct model_policy *model, struct model_policy *copy)
 
 void model_restore(struct model_policy *model, struct model_policy *copy)
 {
+    bool paused = model->paused; /* a pause goes on */
     model_free(model);
     model_keep(copy, model);
     model_free(copy);
+    model->paused = paused;
 }
 
 /* ---- the other verbs ---- */
@@ -359,9 +367,11 @@ int64_t model_drain(struct model_policy *model, int64_t now)
 void model_reset(struct model_policy *model, const struct weir_policy *policy, int64_t now)
 {
     int64_t age = model->age + 1;
+    bool paused = model->paused;
     model_free(model);
     init(model, policy, now);
     model->age = age;
+    model->paused = paused;
 }
 
 int64_t model_restart(struct model_policy *model, int64_t now)

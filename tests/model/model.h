@@ -124,12 +124,13 @@ bool model_warmup_adopt(struct model *model, const int64_t *words);
 #define MODEL_LIMITS 4
 
 /*
- * A limiter does as a state does, but for promises that are taken back from a state of more than one word.
- * The last promise, if nothing has happened since, is undone exactly (model_keep, model_restore). Of several
- * limits it keeps no tickets: any other promise returns nothing that only a ticket could tell.
+ * A limiter does as a state does, with two exceptions. What is taken back from a state of more than one word:
+ * the last promise, if nothing has happened since, is undone exactly (model_keep, model_restore); and of
+ * several limits it keeps no tickets: any other promise returns nothing that only a ticket could tell. And
+ * `blocked` is a pause: nothing passes, but limits and state stay as they are.
  */
 struct model_policy {
-    bool limiter;
+    bool limiter, paused;
     size_t count;
     int64_t promised; /* the time of the latest promise that is outstanding */
     int64_t age;      /* promises of an earlier one cannot be taken back any more */

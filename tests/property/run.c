@@ -20,12 +20,17 @@ __attribute__((format(printf, 2, 3))) static bool fail(struct run *run, const ch
     return false;
 }
 
-static bool has_algo(const struct run *run, int32_t algo)
+static bool policy_has(const struct weir_policy *policy, int32_t algo)
 {
-    for (size_t i = 0; i < run->policy->count; i++)
-        if (run->policy->limits[i].spec.algo == algo)
+    for (size_t i = 0; i < policy->count; i++)
+        if (policy->limits[i].spec.algo == algo)
             return true;
     return false;
+}
+
+static bool has_algo(const struct run *run, int32_t algo)
+{
+    return policy_has(run->policy, algo);
 }
 
 /* Does a refusal change the state of one of the limits? */
@@ -305,7 +310,7 @@ static bool op_reserve(struct run *run, const struct op *op)
         return fail(run, "a question without sense changed the state");
     if (!adopt(run) || (silent && !op_peek(run, op->at, 1)) || !check_shape(run, &got) ||
         (op->n > 0 && !check_retry(run, op->n, timeout, &got)) ||
-        (op->n > 0 && !(check_remaining(run, &got) && check_reset(run, &got))))
+        (op->n > 0 && !run->model.paused && !(check_remaining(run, &got) && check_reset(run, &got))))
         return false;
     if (!allowed)
         return true;
@@ -350,21 +355,69 @@ static bool op_cancel(struct run *run, const struct op *op)
     return adopt(run);
 }
 
-static bool op_change(struct run *run, const struct op *op)
+/* `blocked`, and nothing else. */
+static bool is_blocked(const struct weir_policy *policy)
 {
-    const struct weir_policy *next = run->scenario->policies[op->ref];
-    bool kept[MODEL_LIMITS] = {false};
-    struct weir_verdict before;
-    (void)peek(run, op->at, 1, &before);
-    int64_t owed = sat_add(run->now, before.retry_after_ns);
-    undo_drop(run);
-    model_change(&run->model, next, op->at, kept);
-    law_change(&run->law, next, run->now, owed, kept);
+    return policy->count == 1 && policy->limits[0].spec.algo == WEIR_BLOCKED;
+}
+
+static bool is_same(const struct weir_policy *policy, const struct weir_policy *next)
+{
+    bool same = policy->count == next->count;
+    for (size_t i = 0; same && i < next->count; i++)
+        same = next->limits[i].spec.verb == WEIR_VERB_NONE &&
+               memcmp(&policy->limits[i].spec, &next->limits[i].spec, sizeof(struct weir_spec)) == 0;
+    return same;
+}
+
+static bool put_policy(struct run *run, int64_t at, const struct weir_policy *next)
+{
     const struct weir_policy *policy = run->policy;
     run->policy = next;
     run->size = weir_policy_state_size(next);
-    run->subject->change(run, op->at, policy);
+    run->subject->change(run, at, policy, next);
     return run->fault[0] == '\0' && adopt(run);
+}
+
+/* A limiter that began as `blocked` has let nothing pass yet: it starts fresh. */
+static bool begin_anew(struct run *run, const struct op *op, const struct weir_policy *next)
+{
+    model_free(&run->model);
+    model_init_limiter(&run->model, next, op->at);
+    law_start(&run->law, next, run->now);
+    return put_policy(run, op->at, next);
+}
+
+static bool change_all(struct run *run, const struct op *op, const struct weir_policy *next)
+{
+    bool kept[MODEL_LIMITS] = {false};
+    struct weir_verdict before;
+    undo_drop(run);
+    if (run->subject->is_limiter && is_blocked(run->policy))
+        return begin_anew(run, op, next);
+    (void)weir_state_peek(run->policy, run->state, op->at, 1, &before);
+    model_change(&run->model, next, op->at, kept);
+    run->model.paused = false;
+    law_change(&run->law, next, run->now, sat_add(run->now, before.retry_after_ns), kept);
+    return put_policy(run, op->at, next);
+}
+
+/* A limiter that is set to what it is stays as it is; and `blocked` is a pause. */
+static bool op_change(struct run *run, const struct op *op)
+{
+    const struct weir_policy *next = run->scenario->policies[op->ref], *said = run->said;
+    bool same = run->subject->is_limiter && is_same(said, next);
+    bool pause = run->subject->is_limiter && is_blocked(next) && !is_blocked(run->policy);
+    run->said = next;
+    if (!same && !pause) {
+        if (!policy_has(next, WEIR_HYBRID))
+            run->behind_before = sat_add(run->behind_before, model_behind(&run->model, op->at));
+        return change_all(run, op, next);
+    }
+    memcpy(run->before, run->state, run->size);
+    run->subject->change(run, op->at, said, next);
+    run->model.paused = run->model.paused || pause;
+    return same_state(run, run->before, run->state) || fail(run, "a change that is none changed the state");
 }
 
 static bool op_drain(struct run *run, int64_t at)
@@ -454,6 +507,8 @@ bool run_op(struct run *run, const struct op *op)
     if (!good)
         return false;
     int64_t got = run->subject->behind(run, op->at), want = model_behind(&run->model, op->at);
+    if (run->subject->is_limiter)
+        want = sat_add(want, run->behind_before);
     if (got != want)
         return fail(run, "behind is %" PRId64 ", in the model %" PRId64, got, want);
     return op->kind == OP_TAKE || op->kind == OP_PEEK || op->kind == OP_RESERVE || op_peek(run, op->at, 1);
@@ -479,7 +534,8 @@ bool run_begin(struct run *run, const struct scenario *scenario)
     run->scenario = scenario;
     run->subject = scenario->subject;
     run->undo.kept = false;
-    run->policy = scenario->policies[0];
+    run->policy = run->said = scenario->policies[0];
+    run->behind_before = 0;
     run->size = weir_policy_state_size(run->policy);
     run->state = allocate(size);
     run->before = allocate(size);

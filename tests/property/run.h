@@ -39,8 +39,9 @@ struct subject {
     void (*reset)(struct run *run, int64_t at);
     int64_t (*restart)(struct run *run, int64_t at);
     int64_t (*behind)(struct run *run, int64_t at);
-    /* To run->policy, from `policy`. */
-    void (*change)(struct run *run, int64_t at, const struct weir_policy *policy);
+    /* From `policy` to `next`. run->policy is what is in force after that. */
+    void (*change)(struct run *run, int64_t at, const struct weir_policy *policy,
+                   const struct weir_policy *next);
 };
 
 extern const struct subject subject_state, subject_limiter;
@@ -57,8 +58,10 @@ struct run_undo {
 struct run {
     const struct scenario *scenario;
     const struct subject *subject;
-    struct weir_limiter *limiter; /* subject_limiter */
-    const struct weir_policy *policy;
+    struct weir_limiter *limiter;     /* subject_limiter */
+    const struct weir_policy *policy; /* in force */
+    const struct weir_policy *said;   /* the last one that was set: the same, or a pause */
+    int64_t behind_before;            /* of hybrid limits that a limiter had before, in all */
     int64_t *state, *before, *copy;
     size_t size; /* of a state, in bytes */
     struct model_policy model;

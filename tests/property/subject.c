@@ -74,12 +74,13 @@ static int64_t state_behind(struct run *run, int64_t at)
     return weir_state_behind(run->policy, run->state, at);
 }
 
-static void state_change(struct run *run, int64_t at, const struct weir_policy *policy)
+static void state_change(struct run *run, int64_t at, const struct weir_policy *policy,
+                         const struct weir_policy *next)
 {
     size_t size = weir_policy_state_size(policy);
     int64_t *state = run->state;
     memcpy(run->before, state, size);
-    weir_state_change(policy, state, run->policy, run->copy, at);
+    weir_state_change(policy, state, next, run->copy, at);
     if (memcmp(run->before, state, size) != 0)
         (void)snprintf(run->fault, sizeof run->fault, "a change touched the state it reads");
     run->state = run->copy;
@@ -218,13 +219,14 @@ static int64_t limiter_behind(struct run *run, int64_t at)
     return stat.behind_total_ns;
 }
 
-static void limiter_change(struct run *run, int64_t at, const struct weir_policy *policy)
+static void limiter_change(struct run *run, int64_t at, const struct weir_policy *policy,
+                           const struct weir_policy *next)
 {
     struct weir_spec specs[WEIR_LIMITS_MAX];
     (void)policy;
-    limiter_specs(run->policy, specs);
+    limiter_specs(next, specs);
     set_clock(at);
-    if (!weir_limiter_set_from(run->limiter, specs, run->policy->count, NULL))
+    if (!weir_limiter_set_from(run->limiter, specs, next->count, NULL))
         (void)snprintf(run->fault, sizeof run->fault, "a live change was refused");
     look(run);
 }

@@ -183,6 +183,8 @@ static void do_acquire(struct self *s, int64_t n)
 
 static const char *next_limits(struct self *s)
 {
+    if (rng_between(&s->rng, 0, 7) == 0)
+        return "blocked"; /* a pause */
     if (s->w->strangers && rng_between(&s->rng, 0, 1))
         return all_specs[rng_between(&s->rng, 0, SPECS - 1)].limits;
     int64_t which = rng_between(&s->rng, 0, 2);

@@ -37,6 +37,7 @@ enum { PACES = sizeof paces / sizeof paces[0] };
 static struct weir_limiter *limiter_at(int64_t now, const char *limits)
 {
     struct weir_error err;
+    team_watch(limits);
     weir_clock_set(now);
     struct weir_limiter *limiter = weir_limiter_new(limits, &err);
     if (!limiter) {
@@ -113,14 +114,12 @@ static void check_turns(const char *limits)
 
 TEST(waiters_go_in_turn_as_the_clock_comes_to_their_times)
 {
-    team_watch("turns");
     for (size_t i = 0; i < PACES; i++)
         check_turns(paces[i].slow);
 }
 
 TEST(a_leap_of_the_clock_by_hours_lets_all_go)
 {
-    team_watch("a leap");
     for (size_t i = 0; i < PACES; i++) {
         struct weir_limiter *limiter = spent_limiter(paces[i].slow);
         struct crowd *crowd = crowd_new(limiter, 8, 1);
@@ -147,7 +146,6 @@ TEST(a_wait_that_would_be_too_long_is_refused_at_once_and_changes_nothing)
 /* The timeout= of the limit counts if none is given. */
 TEST(the_limit_may_say_how_long_a_wait_may_be)
 {
-    team_watch("a timeout");
     struct weir_limiter *limiter = spent_limiter("10/s burst=1 timeout=150ms");
     struct crowd *crowd = crowd_new(limiter, 0, 1);
     crowd_add(crowd, 1, -1);
@@ -163,7 +161,6 @@ TEST(the_limit_may_say_how_long_a_wait_may_be)
 
 TEST(a_stop_ends_a_wait_and_hands_back_what_was_promised)
 {
-    team_watch("stops");
     for (size_t i = 0; i < PACES; i++) {
         struct weir_limiter *limiter = spent_limiter(paces[i].slow);
         int64_t retry = retry_after(limiter);
@@ -209,7 +206,6 @@ static void check_leaving(const char *limits, size_t count, struct rng *rng)
 TEST(however_waiters_leave_it_is_as_if_they_had_never_asked)
 {
     struct rng rng = rng_new(1);
-    team_watch("leaving");
     for (size_t i = 0; i < PACES; i++)
         for (size_t round = 0; round < 4; round++)
             check_leaving(paces[i].slow, round == 0 ? 3 : 12, &rng);
@@ -218,7 +214,6 @@ TEST(however_waiters_leave_it_is_as_if_they_had_never_asked)
 /* Those behind one that leaves move up. */
 TEST(who_waits_behind_one_that_leaves_goes_earlier)
 {
-    team_watch("moving up");
     for (size_t i = 0; i < PACES; i++) {
         struct weir_limiter *limiter = spent_limiter(paces[i].slow);
         struct crowd *crowd = crowd_new(limiter, 3, 1);
@@ -263,7 +258,6 @@ static void wait_under_shared_stop(size_t self, void *arg)
 
 TEST(one_stop_ends_many_waits)
 {
-    team_watch("one stop");
     struct shared_stop s = {.limiter = spent_limiter("10/s burst=1")};
     struct team *team = team_start(20, wait_under_shared_stop, &s);
     struct weir_stat stat = {0};
@@ -285,7 +279,6 @@ static void stop_by_signal(int signal)
 
 TEST(a_stop_may_be_set_by_a_signal_handler)
 {
-    team_watch("a signal");
     struct sigaction action = {.sa_handler = stop_by_signal}, before;
     struct weir_limiter *limiter = spent_limiter("10/s burst=1");
     (void)sigaction(SIGUSR1, &action, &before);
@@ -306,7 +299,6 @@ TEST(a_stop_may_be_set_by_a_signal_handler)
 /* Ten wait for a second; a faster limit lets them go within that many milliseconds, in turn. */
 TEST(a_faster_limit_makes_waiters_earlier)
 {
-    team_watch("a faster limit");
     for (size_t i = 0; i < PACES; i++) {
         struct weir_limiter *limiter = spent_limiter(paces[i].slow);
         int64_t first = retry_after(limiter);
@@ -324,7 +316,6 @@ TEST(a_faster_limit_makes_waiters_earlier)
 
 TEST(a_slower_limit_makes_nobody_later)
 {
-    team_watch("a slower limit");
     for (size_t i = 0; i < PACES; i++) {
         struct weir_limiter *limiter = spent_limiter(paces[i].fast);
         struct crowd *crowd = crowd_new(limiter, 10, 1);
@@ -355,7 +346,6 @@ static void check_line(struct weir_limiter *limiter, int64_t *told, size_t count
 TEST(changes_between_all_limits_keep_the_turns_and_make_nobody_later)
 {
     struct rng rng = rng_new(2);
-    team_watch("changes");
     for (size_t i = 0; i < PACES; i++) {
         struct weir_limiter *limiter = spent_limiter(paces[i].slow);
         struct crowd *crowd = crowd_new(limiter, 6, 1);
@@ -378,7 +368,6 @@ TEST(changes_between_all_limits_keep_the_turns_and_make_nobody_later)
 
 TEST(blocked_is_a_pause_for_those_who_wait_for_ever)
 {
-    team_watch("a pause");
     struct weir_limiter *limiter = limiter_at(START, "blocked");
     struct weir_verdict v;
     CHECK(!weir_limiter_acquire(limiter, 1, 1000 * WEIR_SEC, &v));
@@ -395,11 +384,11 @@ TEST(blocked_is_a_pause_for_those_who_wait_for_ever)
     crowd_await_one(crowd, 2);
     CHECK_EQ(crowd->waits[2].verdict.reason, WEIR_NEVER);
     static const size_t turns[] = {0, 1, 3};
-    for (int64_t i = 0; i < 3; i++) { /* what was spent before the pause is not known: it begins empty */
-        weir_clock_set(now + (i + 1) * (100 * WEIR_MS));
+    for (int64_t i = 0; i < 3; i++) { /* nothing has passed yet: it begins full */
+        weir_clock_set(now + i * (100 * WEIR_MS));
         crowd_await_one(crowd, turns[i]);
         CHECK(crowd->waits[turns[i]].verdict.allowed);
-        CHECK_EQ(crowd->waits[turns[i]].ended_ns, now + (i + 1) * (100 * WEIR_MS));
+        CHECK_EQ(crowd->waits[turns[i]].ended_ns, now + i * (100 * WEIR_MS));
     }
     crowd_free(crowd);
     end(limiter);
@@ -407,7 +396,6 @@ TEST(blocked_is_a_pause_for_those_who_wait_for_ever)
 
 TEST(a_pause_takes_no_promise_back_and_a_stop_ends_it)
 {
-    team_watch("a pause between");
     for (size_t i = 0; i < PACES; i++) {
         struct weir_limiter *limiter = spent_limiter(paces[i].slow);
         struct crowd *crowd = crowd_new(limiter, 3, 1);
@@ -430,7 +418,6 @@ TEST(a_pause_takes_no_promise_back_and_a_stop_ends_it)
 TEST(ten_thousand_waiting_threads_all_get_through)
 {
     size_t count = (size_t)team_scaled(10000);
-    team_watch("many threads");
     struct weir_limiter *limiter = spent_limiter("1k/s burst=1");
     struct crowd *crowd = crowd_new(limiter, 0, 1);
     struct weir_stat stat;

@@ -675,7 +675,7 @@ static bool is_real(void)
 
 TEST(a_clock_that_is_set_stands_until_it_is_set_again)
 {
-    static const int64_t times[] = {0, 1, 5 * WEIR_SEC, WEIR_TIME_MAX, INT64_MAX, 3};
+    static const int64_t times[] = {0, 1, 5 * WEIR_SEC, WEIR_TIME_MAX, 3};
     const char *name = weir_clock_name();
     for (int round = 0; round < 3; round++) {
         start_counter();
