@@ -152,7 +152,7 @@ static void put_period(struct text *text, const struct form_part *part, bool in_
     struct spec_shown shown = weir_spec_show(part->start, part->len);
     struct spec_fault fault;
     char written[sizeof shown.text + 2], period[sizeof written];
-    int64_t period_ns;
+    int64_t period_ns = 0;
     bool has_number = *shown.text >= '0' && *shown.text <= '9';
     const char *unit = weir_spec_hint_unit(part->start, part->len);
     (void)snprintf(written, sizeof written, "%s%s%s", has_number ? "" : "1", unit ? unit : shown.text,

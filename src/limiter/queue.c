@@ -16,8 +16,10 @@
  * One thread at a time runs jobs, under no lock. What a job may do: put, ask for the length, run (which does
  * nothing then) and free.
  *
- * A queue belongs to the process that made it. A forked child may do nothing with its copy but free it, which
- * calls no job: they are the parent's, and so is the thread.
+ * A queue belongs to the process that made it. A forked child can do nothing with its copy but free it, which
+ * calls no job: they are the parent's, and so is the thread. Its lock may have been held at the fork, so
+ * every function looks for a copy first, by a count of forks and not by getpid, which is a call to the kernel
+ * and may be the same in another namespace.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -26,7 +28,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "core/index.h"
@@ -36,7 +37,6 @@
 
 #define INDEX    STATE_HEADER /* of the state's only word of its own: the last slot that is taken */
 #define BY_CLOCK (-1)         /* in place of a time: read the clock when it matters */
-#define LEFT     (-1)         /* in place of the next time: a job has freed the queue */
 
 struct job {
     struct job *next;
@@ -64,8 +64,28 @@ struct weir_queue {
 
     enum weir_queue_by by;
     pthread_t thread;
-    pid_t process;
+    uint64_t forks; /* of the process, when it was made */
 };
+
+/* ---- forked children -------------------------------------------------------------------------- */
+
+static _Atomic uint64_t forks; /* between the first process and this one, since the first queue was made */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void count_fork(void)
+{
+    atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
+}
+
+static void register_handler(void)
+{
+    (void)pthread_atfork(NULL, NULL, count_fork);
+}
+
+static bool is_copy(const struct weir_queue *queue)
+{
+    return queue->forks != atomic_load_explicit(&forks, memory_order_relaxed);
+}
 
 static int64_t clamp_time(int64_t now_ns)
 {
@@ -181,7 +201,7 @@ bool weir_queue_put_at(struct weir_queue *queue, int64_t now_ns, int64_t n, weir
     struct weir_verdict unread;
     if (!verdict)
         verdict = &unread;
-    if (!queue || !call || n < 1)
+    if (!queue || !call || n < 1 || is_copy(queue))
         return refuse(verdict, WEIR_INVALID);
     int64_t now = clamp_time(now_ns);
     struct job *job = malloc(sizeof *job);
@@ -211,7 +231,7 @@ bool weir_queue_put(struct weir_queue *queue, int64_t n, weir_job *call, void *a
 
 int64_t weir_queue_length(struct weir_queue *queue)
 {
-    if (!queue)
+    if (!queue || is_copy(queue))
         return 0;
     lock_take(&queue->lock);
     int64_t units = queue->units;
@@ -312,9 +332,12 @@ static int64_t next_time(const struct weir_queue *queue, int64_t at)
                                                  : now;
 }
 
-/* Whoever finds somebody else running has nothing to do: that one will be told the next time. */
-static int64_t run(struct weir_queue *queue, int64_t at)
+/* Whoever finds somebody else running has nothing to do: that one will be told the next time. *abandoned: a
+ * job has freed the queue, and the rest is for the caller to do. Looked at under the lock, for if it was not
+ * a job, the queue may be gone as soon as it is dropped. */
+static int64_t run(struct weir_queue *queue, int64_t at, bool *abandoned)
 {
+    *abandoned = false;
     lock_take(&queue->lock);
     if (queue->running) {
         queue->awaited = true;
@@ -325,7 +348,8 @@ static int64_t run(struct weir_queue *queue, int64_t at)
     queue->runner = pthread_self();
     run_jobs(queue, at);
     queue->running = false;
-    int64_t next = queue->abandoned ? LEFT : next_time(queue, at);
+    *abandoned = queue->abandoned;
+    int64_t next = next_time(queue, at);
     bool wake = queue->awaited;
     if (wake)
         atomic_fetch_add_explicit(&queue->changes, 1, memory_order_release);
@@ -347,9 +371,10 @@ static bool is_done(struct weir_queue *queue)
 /* Runs jobs as their time comes, until the queue is closed and empty. */
 static void work(struct weir_queue *queue)
 {
+    bool abandoned; /* whoever calls knows, or finds out at the end */
     for (;;) {
         uint32_t seen = atomic_load_explicit(&queue->changes, memory_order_acquire);
-        int64_t next = run(queue, BY_CLOCK);
+        int64_t next = run(queue, BY_CLOCK, &abandoned);
         if (is_done(queue))
             return;
         weir_wait_until(&queue->changes, seen, next, true);
@@ -364,10 +389,11 @@ static void destroy(struct weir_queue *queue)
 
 static int64_t run_in_loop(struct weir_queue *queue, int64_t at)
 {
-    if (!queue || queue->by == WEIR_QUEUE_THREAD)
+    bool abandoned;
+    if (!queue || queue->by == WEIR_QUEUE_THREAD || is_copy(queue))
         return WEIR_FOREVER;
-    int64_t next = run(queue, at);
-    if (next != LEFT)
+    int64_t next = run(queue, at, &abandoned);
+    if (!abandoned)
         return next;
     work(queue);
     destroy(queue);
@@ -426,7 +452,8 @@ static struct weir_queue *make_queue(struct weir_policy *policy, enum weir_queue
     weir_state_init(policy, queue->state, 0);
     queue->last = &queue->first;
     queue->by = by;
-    queue->process = getpid();
+    (void)pthread_once(&once, register_handler);
+    queue->forks = atomic_load_explicit(&forks, memory_order_relaxed);
     return queue;
 }
 
@@ -504,7 +531,7 @@ void weir_queue_free(struct weir_queue *queue, enum weir_queue_end end)
 {
     if (!queue)
         return;
-    if (queue->process != getpid()) {
+    if (is_copy(queue)) {
         forget(queue);
         return;
     }

@@ -5,6 +5,7 @@
 usage: amalgam.py
 """
 
+import concurrent.futures
 import importlib.machinery
 import importlib.util
 import pathlib
@@ -49,31 +50,45 @@ def say(*command):
 # ---- the files -------------------------------------------------------------------------------------
 
 
-def check_compilers(folder):
-    """weir.c alone: plainly, and with every warning in two dialects. gnu17 would let a multiply and an add be
-    fused; weir.c must not, or its results would depend on the machine."""
-    alone = folder / "alone"
-    alone.mkdir()
-    source = shutil.copy(folder / "weir.c", alone)
-    faults = say("cc", "-c", source, "-o", folder / "weir.o")
-    for compiler in ("gcc", "clang"):
-        if not shutil.which(compiler):
-            print(f"no {compiler} here: weir.c not tried with it")
-            continue
-        faults += say(compiler, "-std=c17", "-O2", *WARNINGS, "-c", source, "-o", alone / "strict.o")
-        fused = alone / "fused.o"
-        wrong = say(compiler, "-std=gnu17", "-O2", *FUSE, *WARNINGS, "-c", source, "-o", fused)
-        if not wrong and FUSED.search(abi.output("objdump", "-d", fused)):
-            wrong = [f"{compiler} -std=gnu17 {' '.join(FUSE)}: weir.c fuses a multiply and an add"]
-        faults += wrong
-    return faults
+def fuses(compiler, source, target, *flags):
+    """Compiles as GNU C, which may fuse a multiply and an add; gives whether it did, and what went wrong."""
+    faults = say(compiler, "-std=gnu17", "-O2", *FUSE, *WARNINGS, *flags, "-c", source, "-o", target)
+    return not faults and bool(FUSED.search(abi.output("objdump", "-d", target))), faults
+
+
+def check_compiler(folder, compiler):
+    """weir.c with every warning, in two dialects; and it must fuse nothing, or its results would depend on the
+    machine."""
+    if not shutil.which(compiler):
+        print(f"no {compiler} here: weir.c not tried with it")
+        return []
+    probe = folder / f"probe-{compiler}.c"
+    probe.write_text("double f(double, double, double);\n"
+                     "double f(double a, double b, double c)\n{\n    return a * b + c;\n}\n")
+    would, faults = fuses(compiler, probe, folder / f"probe-{compiler}.o")
+    if not would and not faults:
+        faults = [f"{compiler} does not fuse a * b + c: nothing can be seen of weir.c"]
+    does, wrong = fuses(compiler, folder / "weir.c", folder / f"fused-{compiler}.o")
+    if does:
+        wrong = [f"{compiler} -std=gnu17 {' '.join(FUSE)}: weir.c fuses a multiply and an add"]
+    return faults + wrong + say(compiler, "-std=c17", *WARNINGS, "-fsyntax-only", folder / "weir.c")
+
+
+def check_inside(folder):
+    """-DWEIR_API= keeps weir.c inside of a shared library of somebody else."""
+    (folder / "plug.c").write_text('#include "weir.h"\n'
+                                   "long plug(void);\nlong plug(void)\n{\n    return (long)weir_now();\n}\n")
+    shared = folder / "plug.so"
+    faults = say("cc", "-DWEIR_API=", "-shared", "-fPIC", "-Wl,-z,defs", folder / "plug.c", folder / "weir.c",
+                 "-o", shared)
+    return faults or abi.compare("weir.c with -DWEIR_API=", abi.exported(shared), ["plug"])
 
 
 def check_symbols(folder):
     """Nothing but the public functions is to be seen from outside, and libc is enough."""
     want = (HERE / "symbols.txt").read_text().split()
     shared = folder / "libweir.so"
-    faults = say("cc", "-shared", "-fPIC", "-Wl,-z,defs", folder / "weir.c", "-o", shared)
+    faults = say("cc", "-shared", "-Wl,-z,defs", folder / "weir.o", "-o", shared)
     if faults:
         return faults
     faults = abi.compare("weir.c as a shared library", abi.exported(shared), want)
@@ -112,27 +127,26 @@ def check_program(folder, source, flags=()):
     return (None if faults else program), faults
 
 
-def check_examples(folder):
-    faults, count = [], 0
-    for source in sorted([*(ROOT / "examples").glob("*.c"), *(ROOT / "examples").glob("*.cpp")]):
-        program, wrong = check_program(folder, source)
-        if program:
-            wrong = say(ROOT / "tests" / "expect", source.with_suffix(".out"), program)
-            count += 1
-        faults += wrong
-    return faults, count
+def examples():
+    return sorted([*(ROOT / "examples").glob("*.c"), *(ROOT / "examples").glob("*.cpp")])
 
 
-def check_vectors(folder):
-    """The documented behaviour of all algorithms, decided by weir.c."""
-    faults = []
-    for source in sorted((ROOT / "tests" / "vectors").glob("test_*.c")):
-        program, wrong = check_program(folder, source, [f"-I{ROOT / 'tests'}", f"-I{ROOT / 'src'}"])
-        if program:
-            done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            wrong = [f"{source.name}: {done.stdout}"] if done.returncode else []
-        faults += wrong
-    return faults
+def vectors():
+    return sorted((ROOT / "tests" / "vectors").glob("test_*.c"))
+
+
+def check_example(folder, source):
+    program, faults = check_program(folder, source)
+    return faults or say(ROOT / "tests" / "expect", source.with_suffix(".out"), program)
+
+
+def check_vector(folder, source):
+    """The documented behaviour of the algorithms, decided by weir.c."""
+    program, faults = check_program(folder, source, [f"-I{ROOT / 'tests'}", f"-I{ROOT / 'src'}"])
+    if faults:
+        return faults
+    done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return [f"{source.name}: {done.stdout}"] if done.returncode else []
 
 
 def check_cpp(folder):
@@ -452,18 +466,34 @@ def check_refusals(script, folder):
     return faults
 
 
+# ---- all of it -------------------------------------------------------------------------------------
+
+
+def jobs():
+    """What can be done side by side, the longest first. Most of it needs weir.o."""
+    for compiler in ("gcc", "clang"):
+        yield check_compiler, compiler
+    for check in (check_inside, check_symbols, check_header, check_cpp):
+        yield check,
+    for source in examples():
+        yield check_example, source
+    for source in vectors():
+        yield check_vector, source
+
+
 def main():
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(2) as pool:
         folder, script = pathlib.Path(name), load_script()
-        faults = check_twins(script, folder) + check_refusals(script, folder)
         install.run(sys.executable, SCRIPT, folder)
-        faults += check_compilers(folder) + check_header(folder)
-        examples = 0
-        if (folder / "weir.o").exists():
-            wrong, examples = check_examples(folder)
-            faults += check_symbols(folder) + check_vectors(folder) + check_cpp(folder) + wrong
+        alone = folder / "alone"
+        alone.mkdir()
+        faults = say("cc", "-fPIC", "-c", shutil.copy(folder / "weir.c", alone), "-o", folder / "weir.o")
+        running = [] if faults else [pool.submit(check, folder, *more) for check, *more in jobs()]
+        faults += check_twins(script, folder) + check_refusals(script, folder)
+        for done in running:
+            faults += done.result()
         lines = (folder / "weir.c").read_text().count("\n")
-    print("\n".join(faults) or f"weir.c: {lines} lines, {examples} examples")
+    print("\n".join(faults) or f"weir.c: {lines} lines, {len(examples())} examples")
     return 1 if faults else 0
 
 

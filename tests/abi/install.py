@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The installed library as its users meet it: C and C++, by pkg-config and as a CMake package, shared and
-static; once as part of everything, once built alone with WEIR_LIBRARY_ONLY.
+"""The library as its users meet it: installed, for C and C++, by pkg-config and as a CMake package, shared and
+static, once as part of everything, once built alone with WEIR_LIBRARY_ONLY; and as a folder of their own tree.
 
 usage: install.py      with WEIR_BUILD naming the build folder
 """
@@ -56,6 +56,18 @@ foreach(library weir weir-static)
     target_link_libraries(cpp-with-${{library}} PRIVATE weir::${{library}})
 endforeach()
 """
+PARENT = f"""
+cmake_minimum_required(VERSION 3.25)
+project(parent LANGUAGES C)
+add_subdirectory("{ROOT}" weir)
+if(CMAKE_BUILD_TYPE OR TARGET example-01-first-limit)
+    message(FATAL_ERROR "weir does more here than it was asked for")
+endif()
+foreach(library weir weir-static)
+    add_executable(c-with-${{library}} "{EXAMPLE}")
+    target_link_libraries(c-with-${{library}} PRIVATE weir::${{library}})
+endforeach()
+"""
 
 
 def run(*command, **more):
@@ -108,6 +120,13 @@ def check_files(prefix, whole):
                  "share/bash-completion/completions/weir"):
         expect((prefix / name).exists() == whole, f"{name} was {'not ' if whole else ''}installed")
     expect((prefix / "include" / "weir.h").read_text() == abi.HEADER.read_text(), "weir.h is another one")
+    pages = prefix / "share" / "man" / "man3"
+    expect((pages / "libweir.3").exists(), "libweir.3 was not installed")
+    want = (abi.HERE / "symbols.txt").read_text().split()
+    faults = abi.compare("man3", [page.stem for page in pages.glob("weir_*.3")], want)
+    faults += [f"{page.name} does not lead to libweir(3)" for page in pages.glob("weir_*.3")
+               if page.read_text() != ".so man3/libweir.3\n"]
+    expect(not faults, "\n".join(faults))
 
 
 # ---- programs --------------------------------------------------------------------------------------
@@ -130,11 +149,16 @@ def build_by_pkg_config(here, libraries):
 
 
 def build_by_cmake(here, prefix):
-    build = here / "build"
-    (here / "CMakeLists.txt").write_text(PROJECT)
-    run("cmake", "-G", "Ninja", "-S", here, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
-    run("cmake", "--build", build, "-j", "2")
+    build = build_project(here, PROJECT, f"-DCMAKE_PREFIX_PATH={prefix}")
     return [build / f"{language}-with-weir{kind}" for language in ("c", "cpp") for kind in ("", "-static")]
+
+
+def build_project(here, project, *options):
+    build = here / "build"
+    (here / "CMakeLists.txt").write_text(project)
+    run("cmake", "-G", "Ninja", "-S", here, "-B", build, *options)
+    run("cmake", "--build", build, "-j", "2")
+    return build
 
 
 def check_programs(programs):
@@ -159,6 +183,14 @@ def check_install(here, build, whole):
     check_programs(build_by_pkg_config(here, libraries) + build_by_cmake(here, prefix))
 
 
+def check_subdirectory(here):
+    """A project that has weir among its own folders: the same targets, and nothing but the library."""
+    here.mkdir()
+    build = build_project(here, PARENT)
+    expect(not (build / "weir" / "weir").exists(), "the command was built, too")
+    check_programs([build / "c-with-weir", build / "c-with-weir-static"])
+
+
 def build_library_only(build):
     """On a machine with a C compiler and CMake, but without Python and C++."""
     run("cmake", "-G", "Ninja", "-S", ROOT, "-B", build, "-DWEIR_LIBRARY_ONLY=ON", "-DWEIR_WERROR=ON",
@@ -173,7 +205,8 @@ def main():
         check_install(here / "whole", os.environ["WEIR_BUILD"], whole=True)
         build_library_only(here / "build")
         check_install(here / "library", here / "build", whole=False)
-    print("whole and library only: pkg-config, CMake package, shared, static, C and C++")
+        check_subdirectory(here / "parent")
+    print("whole and library only: pkg-config, CMake package, shared, static, C and C++; as a subdirectory")
     return 0
 
 

@@ -2,8 +2,11 @@
 /*
  * Random puts and runs of a job queue, at explicit times, beside a slow exact model: who leaves, when and in
  * what order, what is refused and discarded, what every verdict says, and that no job is lost or called
- * twice.
+ * twice. Then many threads, which put what they can.
  */
+#include <pthread.h>
+#include <sched.h>
+
 #include "check.h"
 #include "core/limit.h"
 
@@ -394,4 +397,94 @@ TEST(random_puts_and_runs_go_as_in_the_model)
            " refused, %" PRId64 " of them came again in time\n",
            t.operations, t.left, t.discarded, t.canceled, t.refused, t.returned);
     CHECK(t.left > wanted / 10 && t.refused > wanted / 10 && t.discarded > wanted / 100);
+}
+
+/* ---- many threads -------------------------------------------------------------------------------- */
+
+#define THREADS ((size_t)8)
+#define EACH    ((size_t)5000)
+
+struct many_job {
+    int64_t put_ns, left_ns; /* left_ns: 0 if it is not known exactly */
+    int32_t reason;          /* -1: not called */
+    bool entered;
+};
+
+static struct {
+    struct weir_queue *queue;
+    struct many_job jobs[THREADS][EACH];
+    struct many_job *called[THREADS * EACH];
+    size_t count; /* only one job runs at a time: no lock */
+} many;
+
+static void many_call(void *arg, const struct weir_verdict *verdict)
+{
+    struct many_job *job = arg;
+    CHECK_EQ(job->reason, -1);
+    job->reason = verdict->reason;
+    job->left_ns = verdict->wait_ns > 0 ? job->put_ns + verdict->wait_ns : 0;
+    many.called[many.count++] = job;
+}
+
+static void *many_put(void *arg)
+{
+    struct many_job *jobs = arg;
+    for (size_t i = 0; i < EACH; i++) {
+        jobs[i] = (struct many_job){.put_ns = weir_now(), .reason = -1};
+        jobs[i].entered = weir_queue_put_at(many.queue, jobs[i].put_ns, 1, many_call, &jobs[i], NULL);
+        if (!jobs[i].entered)
+            (void)sched_yield();
+    }
+    return NULL;
+}
+
+static size_t many_check_jobs(enum weir_queue_end end)
+{
+    size_t entered = 0;
+    for (size_t i = 0; i < THREADS * EACH; i++) {
+        const struct many_job *job = &many.jobs[i / EACH][i % EACH];
+        entered += job->entered;
+        CHECK(job->entered ? job->reason >= 0 : job->reason == -1);
+        if (end == WEIR_QUEUE_DRAIN && job->entered)
+            CHECK_EQ(job->reason, WEIR_OK);
+    }
+    return entered;
+}
+
+/* Each thread's jobs were called in its order, and those that left kept the distance of 10M/s. */
+static void many_check_order(void)
+{
+    const struct many_job *last_of[THREADS] = {NULL}, *last = NULL;
+    for (size_t i = 0; i < many.count; i++) {
+        const struct many_job *job = many.called[i];
+        size_t thread = (size_t)(job - &many.jobs[0][0]) / EACH;
+        CHECK(!last_of[thread] || last_of[thread] < job);
+        last_of[thread] = job;
+        if (last && last->left_ns && job->left_ns && job->reason == WEIR_OK)
+            CHECK(job->left_ns - last->left_ns >= 100);
+        last = job;
+    }
+}
+
+static void many_round(enum weir_queue_end end)
+{
+    pthread_t threads[THREADS];
+    many.queue = weir_queue_new("10M/s algo=leaky-bucket queue=500", WEIR_QUEUE_THREAD, NULL);
+    many.count = 0;
+    for (size_t i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, many_put, many.jobs[i]), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    weir_queue_free(many.queue, end);
+    size_t entered = many_check_jobs(end);
+    CHECK_EQ(many.count, entered);
+    CHECK(entered > 0);
+    many_check_order();
+    printf("# %zu threads: %zu of %zu jobs accepted\n", THREADS, entered, THREADS * EACH);
+}
+
+TEST(many_threads_put_and_nothing_is_lost_or_swapped)
+{
+    many_round(WEIR_QUEUE_DRAIN);
+    many_round(WEIR_QUEUE_DROP);
 }

@@ -19,7 +19,7 @@ static int in_child(int (*body)(void *arg), void *arg)
 {
     pid_t child = fork();
     if (child == 0) {
-        (void)alarm(10);
+        (void)alarm(team_patience() / 2); /* sooner than the parent's own */
         _exit(body(arg));
     }
     int status = 0;

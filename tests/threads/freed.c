@@ -58,7 +58,7 @@ static int free_too_early(char *said, size_t size)
         struct sigaction standard = {.sa_handler = SIG_DFL};
         (void)dup2(ends[1], STDERR_FILENO);
         (void)sigaction(SIGABRT, &standard, NULL); /* a sanitizer may want to see it */
-        (void)alarm(10);
+        (void)alarm(team_patience());
         weir_limiter_free(crowd_of("1/s burst=1")->limiter);
         _exit(0);
     }

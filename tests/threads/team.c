@@ -115,14 +115,18 @@ static void bark(int signal)
     abort();
 }
 
+unsigned team_patience(void)
+{
+    const char *text = getenv("WEIR_WATCH_SECONDS");
+    return text ? (unsigned)strtoul(text, NULL, 10) : WATCH_SECONDS;
+}
+
 void team_watch(const char *what)
 {
     struct sigaction action = {.sa_handler = bark};
-    const char *text = getenv("WEIR_WATCH_SECONDS");
-    unsigned long seconds = text ? strtoul(text, NULL, 10) : WATCH_SECONDS;
-    (void)snprintf(message, sizeof message, "# %s: no end after %lu s\n", what, seconds);
+    (void)snprintf(message, sizeof message, "# %s: no end after %u s\n", what, team_patience());
     (void)sigaction(SIGALRM, &action, NULL);
-    (void)alarm((unsigned)seconds);
+    (void)alarm(team_patience());
 }
 
 void team_watch_done(void)
