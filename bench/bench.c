@@ -36,6 +36,35 @@ double bench_cpu_seconds(void)
     return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+/* Time of the processors that was not idle. Interrupts are left out: here most are timers of this process. */
+static double used_seconds(void)
+{
+    enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, FIELDS };
+    long long ticks[FIELDS] = {0};
+    char line[256] = "";
+    FILE *file = fopen("/proc/stat", "r");
+    if (file && fgets(line, sizeof line, file) && strncmp(line, "cpu ", 4) == 0) {
+        char *at = line + 4;
+        for (int i = 0; i < FIELDS; i++)
+            ticks[i] = strtoll(at, &at, 10);
+    }
+    if (file)
+        fclose(file);
+    return (double)(ticks[USER] + ticks[NICE] + ticks[SYSTEM] + ticks[STEAL]) / (double)sysconf(_SC_CLK_TCK);
+}
+
+struct bench_load bench_load_now(void)
+{
+    return (struct bench_load){seconds_now(), bench_cpu_seconds(), used_seconds()};
+}
+
+double bench_others(struct bench_load from, struct bench_load to)
+{
+    double all = (to.wall_s - from.wall_s) * (double)sysconf(_SC_NPROCESSORS_ONLN);
+    double others = to.used_s - from.used_s - (to.own_s - from.own_s);
+    return all > 0 && others > 0 ? others / all : 0;
+}
+
 static double run(bench_fn *fn, void *arg, int64_t count)
 {
     double start = seconds_now();

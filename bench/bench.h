@@ -33,6 +33,17 @@ void bench_sleep_until(int64_t time_ns);
 /* Processor time of the whole process. */
 double bench_cpu_seconds(void);
 
+/* Who had the processors: all times since some beginning, in seconds. */
+struct bench_load {
+    double wall_s, own_s, used_s; /* on the wall; had by this process; had by anybody, or stolen by a host */
+};
+struct bench_load bench_load_now(void);
+/* What others had of the processors between two looks, as a part of all. 0 if the system does not tell. */
+double bench_others(struct bench_load from, struct bench_load to);
+
+/* With more in the hands of others, a figure that came out badly says little. */
+#define BENCH_OTHERS_MAX 0.1
+
 /* Keeps the compiler from dropping what nobody reads. */
 static inline void bench_keep(int64_t value)
 {

@@ -9,6 +9,9 @@
 #include "os/clock.h"
 
 #define NAME_WIDTH 34
+#define BEST_RULE                                                                                            \
+    "the fastest of the runs whose threads had 0.9 of the processors they can use; without such a run, "     \
+    "the one that had the most, and then share is below 0.9"
 
 /* ---- goals ---- */
 
@@ -194,6 +197,7 @@ void limiter_print_json(const struct cell *cells)
     bench_json_machine(&json);
     json_text(&json, "clock", weir_clock_name());
     json_text(&json, "unit", "ns");
+    json_text(&json, "best", BEST_RULE);
     json_cells(&json, "operations", cells, false);
     json_cells(&json, "failed_exchanges", cells, true);
     json_goals(&json, cells);

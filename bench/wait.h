@@ -27,6 +27,7 @@ extern const int wake_threads[WAKE_SIZES];
 struct wake_errors {
     int64_t count; /* of wake-ups that were waited for */
     int64_t p50, p99, p999, max;
+    double others; /* part of the processors that others had meanwhile */
 };
 
 /* errors[size * WAKE_WAYS + way], measured in turns of `seconds`; false: it has said why. */

@@ -32,6 +32,7 @@ struct wake {
     _Atomic int64_t next;                    /* clock_nanosleep: the number of the next turn */
     _Atomic int64_t count;
     int64_t capacity, *samples; /* of all turns */
+    double others;              /* their sum over the turns */
 };
 
 static void record(struct wake *wake, int64_t due, int64_t now)
@@ -108,8 +109,10 @@ static bool run_turn(struct wake *wake, int threads, double seconds)
     wake->count_from_ns = wake->start_ns + (int64_t)(seconds * 1e8);
     wake->end_ns = wake->start_ns + (int64_t)(seconds * 1e9);
     wake->next = 1;
+    struct bench_load before = bench_load_now();
     team_go(team);
     team_end(team);
+    wake->others += bench_others(before, bench_load_now());
     if (!wake->limiter)
         return fprintf(stderr, "weir: %s\n", err.text), false;
     weir_limiter_free(wake->limiter);
@@ -149,7 +152,8 @@ static struct wake_errors sum_up(struct wake *wake)
                                 .p50 = sorted[count / 2],
                                 .p99 = sorted[count * 99 / 100],
                                 .p999 = sorted[count * 999 / 1000],
-                                .max = sorted[count - 1]};
+                                .max = sorted[count - 1],
+                                .others = wake->others / TURNS};
 }
 
 bool wake_measure(double seconds, struct wake_errors *errors)

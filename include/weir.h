@@ -62,10 +62,11 @@ enum weir_reason {
     WEIR_FULL,     /* the queue is full; retry_after_ns tells when it has room */
     WEIR_LOST,     /* the coordinator is away (fleet) */
     WEIR_CANCELED, /* the wait was cancelled */
-    WEIR_INVALID   /* the question made no sense: n below 1, or a NULL */
+    WEIR_INVALID   /* the question made no sense: n below 1, a NULL, a queue of the process before a fork */
 };
 
-/* The answer: 64 bytes, integers only, the same in every language. */
+/* The answer: 64 bytes, integers only, the same in every language. After a wait, remaining, reset_after_ns
+ * and behind_ns are those of the moment of asking, when the promise was made. */
 struct weir_verdict {
     int32_t allowed;        /* 1 or 0 */
     int32_t reason;         /* enum weir_reason */
@@ -87,7 +88,7 @@ struct weir_error {
 };
 
 WEIR_API const char *weir_version(void);
-/* The name of a reason: "ok", "later", ... */
+/* The name of a reason: "ok", "later", "never", "full", "lost", "canceled", "invalid"; else "unknown". */
 WEIR_API const char *weir_reason_name(int32_t reason);
 
 /* ---- clock ------------------------------------------------------------------------------------ */
@@ -95,8 +96,11 @@ WEIR_API const char *weir_reason_name(int32_t reason);
 /* The clock every call without _at reads: nanoseconds since the machine started, suspend included. */
 WEIR_API int64_t weir_now(void);
 
-/* For tests of programs: the clock stands at `now_ns` until it is set again, and whoever waits for a time
- * that has come goes on. Below 0: the real clock again. */
+/* For tests of programs: the clock stands at `now_ns` (at most WEIR_TIME_MAX) until it is set again, and
+ * whoever waits for a time that has come goes on. Below 0: the real clock again. A program of one thread must
+ * not wait on a clock that it has to move itself: reserve instead, or move it from another thread. Threads
+ * that sleep while the clock changes between real and set notice it within a second. With fill=thread the
+ * pools lag behind a set clock until their thread has noticed, some milliseconds of real time. */
 WEIR_API void weir_clock_set(int64_t now_ns);
 
 /* ---- limiter: one thing to limit, any number of threads --------------------------------------- */
@@ -110,11 +114,18 @@ WEIR_API struct weir_limiter *weir_limiter_from(const struct weir_spec *specs, s
 /* Nobody may wait for it or use it any more; a build without NDEBUG stops the program if somebody waits, any
  * other cancels the waits first. */
 WEIR_API void weir_limiter_free(struct weir_limiter *limiter);
-/* One more owner, who frees it, too: the last one to do so ends it. */
+/* One more owner, who frees it, too: the last one to do so ends it. Gives the limiter. */
 WEIR_API struct weir_limiter *weir_limiter_ref(struct weir_limiter *limiter);
 
 /* Live change: spent units stay spent, saved ones stay saved up to the new burst. Threads that wait may go
- * earlier, never later than they were told. false: the text is wrong, and nothing has changed. */
+ * earlier, never later than they were told. Another algorithm starts empty, and not before debts (what was
+ * charged beyond the limit) are paid; what is only used up it does not wait for, and `unlimited` waits for
+ * nothing. The same limits again change nothing, and reservations stay valid. false: the text is wrong, or
+ * out of memory, and nothing has changed.
+ *
+ * `blocked` is a pause: nothing passes, but limit and state are kept. What is charged counts, give and reset
+ * work, handles lose their shares, and the next set goes on from there. A limiter that was made as `blocked`
+ * starts fresh with its first limits. */
 WEIR_API bool weir_limiter_set(struct weir_limiter *limiter, const char *limits, struct weir_error *err);
 WEIR_API bool weir_limiter_set_from(struct weir_limiter *limiter, const struct weir_spec *specs, size_t count,
                                     struct weir_error *err);
@@ -128,13 +139,16 @@ WEIR_API bool weir_limiter_peek(struct weir_limiter *limiter, int64_t n, struct 
 
 /* Waits for its turn, first come, first served. If that would take longer than `timeout_ns` (below 0: the
  * timeout= of the limit; none: 0) it says no at once. With WEIR_FOREVER it also waits while the limit is
- * `blocked`, until it is set to something else. Signals do not end it. */
+ * `blocked`, until it is set to something else. Signals do not end it, nor does pthread_cancel: it is no
+ * cancellation point. */
 WEIR_API bool weir_limiter_acquire(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
                                    struct weir_verdict *verdict);
 
 /* Ends waits from another thread, or from a signal handler. Starts as { 0 }; may be given to any number of
- * waits; once set, all of them return false with WEIR_CANCELED, at once, until it is cleared. What was not
- * due yet is handed back as weir_limiter_cancel does. */
+ * waits; once set, all of them return false with WEIR_CANCELED, at once, until it is cleared. Clear it only
+ * when they have returned: set and clear at once may go unnoticed. A wait that is stopped leaves nothing
+ * behind, those who wait behind it move up; if they are 256 or more, or something else came in between, it is
+ * handed back as weir_limiter_cancel does. */
 struct weir_stop {
     uint32_t word;
 };
@@ -163,11 +177,13 @@ WEIR_API bool weir_limiter_cancel(struct weir_limiter *limiter, struct weir_rese
 WEIR_API void weir_limiter_give(struct weir_limiter *limiter, int64_t n);
 /* It has already happened: count it, even into debt. */
 WEIR_API void weir_limiter_charge(struct weir_limiter *limiter, int64_t n);
-/* Takes all that is there; gives how many units that were. */
+/* Takes all that is there, but nothing while a promise is outstanding; gives how many units that were.
+ * Handles keep their shares. */
 WEIR_API int64_t weir_limiter_drain(struct weir_limiter *limiter);
 /* As if never used. Promises made before stand, and come on top. */
 WEIR_API void weir_limiter_reset(struct weir_limiter *limiter);
-/* EngineBlock's restart (algo=hybrid): gives the nanoseconds behind schedule that were discarded. */
+/* EngineBlock's restart (algo=hybrid): gives the nanoseconds behind schedule that were discarded. (Its verb
+ * "configure": a limiter made so refuses with WEIR_NEVER until it is set with "start", or without a verb.) */
 WEIR_API int64_t weir_limiter_restart(struct weir_limiter *limiter);
 
 /* A look at a limiter. */
@@ -176,7 +192,7 @@ struct weir_stat {
     int64_t waiting;         /* threads in acquire */
     int64_t wait_ns;         /* until one unit would pass; WEIR_FOREVER: not before something changes */
     int64_t behind_ns;       /* how far behind schedule the callers are (algo=hybrid) */
-    int64_t behind_total_ns; /* the same with all that restarts discarded, kept across changes */
+    int64_t behind_total_ns; /* the same with all that restarts discarded; no change forgets it */
     int64_t handles;         /* open handles that have a share */
     int64_t held;            /* units of the burst that are set aside for them */
     int64_t reserved;        /* 0 */
@@ -191,7 +207,7 @@ struct weir_call {
     int64_t (*count)(void *arg);                 /* or NULL */
     bool (*drain_on)(void *arg, int64_t result); /* or NULL */
     int64_t timeout_ns;                          /* as in acquire; 0: now or not at all */
-    struct weir_stop *stop;                      /* or NULL */
+    struct weir_stop *stop;                      /* ends the wait, not the run; or NULL */
     int64_t result;                              /* what run gave */
 };
 /* false: not run. */
@@ -235,12 +251,13 @@ struct weir_event {
     int32_t kind;   /* enum weir_event_kind */
     int32_t reason; /* FAILURE: enum weir_reason */
     int64_t n;
-    int64_t time_ns;
+    int64_t time_ns;              /* of asking, also if it had to wait */
     const char *name;             /* of the limiter in its registry; "" if it has none */
-    struct weir_limiter *limiter; /* valid while the listener runs */
+    struct weir_limiter *limiter; /* valid while the listener runs; weir_limiter_ref keeps it */
 };
 /* Runs in the thread that caused the event, under no lock: it may call anything, the limiter itself, too;
- * what it causes is told in turn, so it must know when to stop. */
+ * what it causes is told in turn, so it must know when to stop. Questions without sense (a NULL, n below 1)
+ * and waits whose stop was set before are told to nobody. */
 typedef void weir_listener(void *arg, const struct weir_event *event);
 
 /* false: out of memory, or it listens already. */
@@ -328,13 +345,16 @@ WEIR_API bool weir_registry_unlisten(struct weir_registry *registry, weir_listen
  * clock and touch nothing shared. The law holds across all handles: the limiter's burst is lower by the chunk
  * while the handle is open, and a refusal through one handle does not mean that nothing is left in another. A
  * limit other than one token-bucket, or a burst that leaves no room, has no shares: then every take asks the
- * limiter, and weir_handle_chunk is 0. Of one thread at a time; valid in a forked child. */
+ * limiter, and weir_handle_chunk is 0. Opening and freeing leave reservations valid. Of one thread at a time;
+ * valid in a forked child. */
 struct weir_handle;
 WEIR_API struct weir_handle *weir_handle_new(struct weir_limiter *limiter, int64_t chunk,
                                              struct weir_error *err);
 WEIR_API bool weir_handle_take(struct weir_handle *handle, int64_t n, struct weir_verdict *verdict);
 WEIR_API int64_t weir_handle_chunk(const struct weir_handle *handle);
-WEIR_API void weir_handle_free(struct weir_handle *handle); /* before its limiter */
+/* Before its limiter. What it had left goes back; without memory nothing does, and the burst stays lower
+ * until the next weir_limiter_set. */
+WEIR_API void weir_handle_free(struct weir_handle *handle);
 
 /* ---- queue: jobs that leave evenly ------------------------------------------------------------ */
 
@@ -366,7 +386,9 @@ WEIR_API bool weir_queue_put(struct weir_queue *queue, int64_t n, weir_job *job,
 WEIR_API int64_t weir_queue_run(struct weir_queue *queue);
 WEIR_API int64_t weir_queue_length(struct weir_queue *queue); /* units that wait */
 /* The last call. Waits for a job that runs; from inside a job it returns at once, and the rest happens after
- * that job. A forked child may only free. */
+ * that job: with WEIR_QUEUE_LOOP inside the weir_queue_run that called it, which with WEIR_QUEUE_DRAIN
+ * returns only when all have left. A forked child may only free: put refuses there (WEIR_INVALID), and
+ * nothing runs. */
 WEIR_API void weir_queue_free(struct weir_queue *queue, enum weir_queue_end end);
 
 WEIR_API bool weir_queue_put_at(struct weir_queue *queue, int64_t now_ns, int64_t n, weir_job *job, void *arg,
@@ -499,7 +521,7 @@ WEIR_API void weir_state_reset(const struct weir_policy *policy, void *state, in
  * units stay saved up to the new burst, debts and promises are kept (smooth and warmup keep the time of the
  * next start, hybrid the time in its pools, sliding-log its times). Limits are matched by name, then by
  * algorithm and period, then by algorithm; one without a match starts empty, and not before those that have
- * no successor would be out of debt. `from` and `to` must not overlap. */
+ * no successor would be out of debt (`unlimited` waits for nothing). `from` and `to` must not overlap. */
 WEIR_API void weir_state_change(const struct weir_policy *policy, const void *from,
                                 const struct weir_policy *next, void *to, int64_t now_ns);
 

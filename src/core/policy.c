@@ -52,7 +52,7 @@ static void append(struct weir_policy *policy, struct limit *limit)
 struct weir_policy *weir_policy_from(const struct weir_spec *specs, size_t count, struct weir_error *err)
 {
     if (!specs || count == 0 || count > WEIR_LIMITS_MAX) {
-        weir_error_set(err, EINVAL, "a policy has 1 to 16 limits");
+        weir_error_set(err, EINVAL, specs ? "a policy has 1 to 16 limits" : "specs is NULL");
         return NULL;
     }
     struct weir_policy *policy = policy_alloc(count, err);

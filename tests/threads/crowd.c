@@ -67,7 +67,7 @@ void crowd_add(struct crowd *crowd, int64_t n, int64_t timeout_ns)
 {
     int64_t before = waiting(crowd);
     begin(crowd, n, timeout_ns);
-    while (waiting(crowd) == before)
+    while (waiting(crowd) == before && !atomic_load(&crowd->waits[crowd->count - 1].ended))
         team_yield();
 }
 

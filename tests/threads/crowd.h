@@ -32,7 +32,7 @@ struct crowd *crowd_new(struct weir_limiter *limiter, size_t count, int64_t n);
 /* All of them have ended. */
 void crowd_free(struct crowd *crowd);
 
-/* One more, and returns once it waits behind the others. It must not get its units at once. */
+/* One more, and returns once it waits behind the others, or has its answer. */
 void crowd_add(struct crowd *crowd, int64_t n, int64_t timeout_ns);
 
 /* So many more, in any order. */

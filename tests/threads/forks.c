@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "limiter/limiter.h"
 #include "threads/crowd.h"
 #include "threads/team.h"
 
@@ -104,6 +105,62 @@ TEST(a_child_can_use_and_free_what_others_were_busy_with)
     team_join(team);
     for (size_t i = 0; i < 3; i++)
         weir_limiter_free(b.limiters[i]);
+    team_watch_done();
+}
+
+/* ---- nobody is in the midst of something ---- */
+
+static struct {
+    struct weir_limiter *limiter;
+    atomic_bool held, forking, done, over;
+} midst;
+
+/* Called before the library's own: handlers run in the opposite order of their registration. */
+static void note_fork(void)
+{
+    atomic_store(&midst.forking, true);
+}
+
+/* Is in the midst of a change for as long as the other thread needs to get to its fork, and some more. */
+static void hold_lock(size_t self, void *arg)
+{
+    (void)self, (void)arg;
+    lock_take(&midst.limiter->lock);
+    atomic_store(&midst.held, true);
+    while (!atomic_load(&midst.forking))
+        team_yield();
+    for (int i = 0; i < 2000; i++)
+        team_yield();
+    atomic_store(&midst.done, true);
+    lock_drop(&midst.limiter->lock);
+    while (!atomic_load(&midst.over)) /* a child that has seen it end would miss its join */
+        team_yield();
+}
+
+static int was_done(void *arg)
+{
+    (void)arg;
+    return atomic_load(&midst.done) ? 0 : 1;
+}
+
+TEST(a_fork_waits_until_nobody_is_in_the_midst_of_a_change)
+{
+    team_watch("a fork that waits");
+    midst.limiter = weir_limiter_new("1/h burst=40", NULL);
+    (void)pthread_atfork(note_fork, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&midst.held, false);
+        atomic_store(&midst.forking, false);
+        atomic_store(&midst.done, false);
+        atomic_store(&midst.over, false);
+        struct team *team = team_start(1, hold_lock, NULL);
+        while (!atomic_load(&midst.held))
+            team_yield();
+        CHECK_EQ(in_child(was_done, NULL), 0);
+        atomic_store(&midst.over, true);
+        team_join(team);
+    }
+    weir_limiter_free(midst.limiter);
     team_watch_done();
 }
 

@@ -284,7 +284,10 @@ TEST(null_text_is_refused)
     char text[8];
     CHECK(!weir_policy_new(NULL, &err) && err.code != 0 && err.text[0]);
     CHECK(!weir_policy_new(NULL, NULL) && !weir_policy_new("", NULL));
-    CHECK(!weir_policy_from(NULL, 1, &err) && err.code != 0 && err.text[0]);
+    CHECK(!weir_policy_from(NULL, 1, &err) && err.code == EINVAL);
+    CHECK_STR(err.text, "specs is NULL");
+    CHECK(!weir_limiter_from(NULL, 1, &err) && err.code == EINVAL);
+    CHECK_STR(err.text, "specs is NULL");
     CHECK(!weir_policy_from(&spec, 0, NULL) && !weir_policy_from(&spec, WEIR_LIMITS_MAX + 1, NULL));
     CHECK(weir_spec_parse(NULL, &spec, 1, &err) == 0 && err.text[0]);
     CHECK(weir_spec_parse("1/s", NULL, 0, NULL) == 0);

@@ -388,8 +388,10 @@ TEST(a_configuration_may_hold_what_text_cannot_say)
     spec.count = 0;
     CHECK(!weir_registry_configure_from(registry, "own", &spec, 1, &err));
     CHECK_EQ(err.code, EINVAL);
-    CHECK(!weir_registry_configure_from(registry, "own", NULL, 0, &err));
+    CHECK(!weir_registry_configure_from(registry, "own", &spec, 0, &err));
     CHECK_STR(err.text, "a policy has 1 to 16 limits");
+    CHECK(!weir_registry_configure_from(registry, "own", NULL, 1, &err));
+    CHECK_STR(err.text, "specs is NULL");
     weir_registry_free(registry);
 }
 
