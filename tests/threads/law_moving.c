@@ -201,6 +201,9 @@ static void begin_epoch(struct self *s, bool reset)
     struct replay_epoch *epoch = &w->epochs[number], *before = epoch - 1;
     const char *limits = next_limits(s);
     *epoch = (struct replay_epoch){.from = weir_now() - w->skew_ns, .until = INT64_MAX / 4, .anew = reset};
+    struct weir_verdict v; /* what is owed follows the old rate until it is paid */
+    (void)weir_limiter_peek(w->limiter, 1, &v);
+    int64_t owed = v.retry_after_ns == WEIR_FOREVER ? 0 : weir_now() + v.retry_after_ns;
     atomic_store(&w->begun, number);
     int64_t now = skewed_now(s->w, s->self, &s->rng);
     if (reset) {
@@ -212,8 +215,8 @@ static void begin_epoch(struct self *s, bool reset)
         epoch->policy = weir_policy_new(limits, NULL);
         (void)weir_limiter_set_at(w->limiter, now, limits, NULL);
     }
-    before->until = weir_now() + w->skew_ns;
-    epoch->behind_ns = before->until - now;
+    epoch->behind_ns = weir_now() + w->skew_ns - now;
+    before->until = max64(weir_now(), owed) + w->skew_ns;
     atomic_store(&w->done, number);
 }
 

@@ -181,10 +181,19 @@ static void use_handle(struct scene *s, int64_t n)
     }
 }
 
+/* Until when the promises that stand, and what is owed for them, follow the old rate: also those which are
+ * taken back later, for they cannot be undone any more. */
+static int64_t owed_until(struct scene *s)
+{
+    struct weir_verdict v;
+    (void)weir_limiter_peek(s->limiter, 1, &v);
+    return v.retry_after_ns == WEIR_FOREVER ? weir_now() : weir_now() + v.retry_after_ns;
+}
+
 static void begin_epoch(struct scene *s, const char *limits)
 {
     char text[256];
-    s->epochs[s->epoch].until = weir_now();
+    s->epochs[s->epoch].until = owed_until(s);
     s->epochs[++s->epoch] = (struct replay_epoch){
         .from = weir_now(), .until = INT64_MAX / 4, .anew = limits == NULL, .behind_ns = 0};
     if (limits) {
