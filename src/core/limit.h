@@ -29,8 +29,8 @@ struct limit {
         struct {
             double unit;                         /* ticks of a fresh unit */
             double threshold, most, edge, slope; /* curve: see warmup.c */
-            double cool, cooling;                /* idle ticks that store one unit; units an idle tick stores */
-            double dearest;                      /* most ticks of a unit */
+            double cool, cooling; /* idle ticks that store one unit; units an idle tick stores */
+            double dearest;       /* most ticks of a unit */
         } warmup;
     } u;
 };

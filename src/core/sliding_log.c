@@ -120,7 +120,7 @@ static bool cancel(const struct limit *limit, int64_t *state, const struct weir_
 static void shift(const struct limit *limit, int64_t *state, int64_t periods)
 {
     int64_t by = sat_mul(periods, limit->spec.period_ns);
-    for (int64_t i = 0; i < state[LENGTH]; i++)
+    for (int64_t i = 0; by != 0 && i < state[LENGTH]; i++)
         *entry(limit, state, i) = sat_add(time_of(limit, state, i), by);
 }
 

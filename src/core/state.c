@@ -36,7 +36,7 @@ static int64_t settle(int64_t *state, int64_t now)
 {
     if (state[STATE_PROMISED] != 0 && state[STATE_PROMISED] <= now) {
         state[STATE_PROMISED] = 0;
-        state[STATE_GENERATION]++;
+        state[STATE_GENERATION] = state_next_age(state[STATE_GENERATION]);
     }
     return as_of(state, now);
 }
@@ -101,6 +101,8 @@ static void enter(const struct weir_policy *policy, int64_t *state, const struct
                   struct weir_reservation *reservations)
 {
     (void)settle(state, q->now);
+    if (due > q->now)
+        state[STATE_GENERATION]++;
     struct weir_reservation r = {.n = q->n,
                                  .wait_ns = due - q->now,
                                  .due_ns = due,
@@ -215,7 +217,8 @@ bool weir_state_reserve(const struct weir_policy *policy, void *state, int64_t n
     return answer.reason == WEIR_OK;
 }
 
-/* One limit, no promise outstanding, nothing to be told or counted: the same decision without the ceremony. */
+/* One limit, no promise outstanding, nothing to be told or counted: the same decision without the ceremony.
+ */
 static bool take_alone(const struct limit *limit, int64_t *words, int64_t now, int64_t n)
 {
     if (limit->algorithm->take)
@@ -254,7 +257,7 @@ bool weir_state_peek(const struct weir_policy *policy, const void *state, int64_
 static bool is_open(const int64_t *state, const struct weir_reservation *r, int64_t now)
 {
     return r->n > 0 && r->wait_ns > 0 && r->due_ns > now && r->due_ns <= state[STATE_PROMISED] &&
-           r->generation == state[STATE_GENERATION];
+           r->generation / STATE_AGE == state[STATE_GENERATION] / STATE_AGE;
 }
 
 bool weir_state_cancel(const struct weir_policy *policy, void *state, int64_t now_ns,
@@ -264,15 +267,18 @@ bool weir_state_cancel(const struct weir_policy *policy, void *state, int64_t no
     struct weir_reservation *r = reservations;
     if (!policy || !state || !r || !is_open(words, r, clamp_time(now_ns)))
         return false;
-    bool undone = r->due_ns == words[STATE_PROMISED];
+    bool undone =
+        r->generation == words[STATE_GENERATION]; /* the latest: another may be due at the same time */
     for_each_limit(limit, policy) {
         if (!limit->algorithm->cancel(limit, words + limit->offset, r, words[STATE_PROMISED]))
             undone = false;
         r->n = 0;
         r++;
     }
-    if (undone)
+    if (undone) {
         words[STATE_PROMISED] = reservations->before_ns;
+        words[STATE_GENERATION]--;
+    }
     return true;
 }
 
@@ -316,7 +322,7 @@ void weir_state_reset(const struct weir_policy *policy, void *state, int64_t now
     int64_t *words = state;
     if (!policy || !state)
         return;
-    int64_t generation = words[STATE_GENERATION] + 1;
+    int64_t generation = state_next_age(words[STATE_GENERATION]);
     weir_state_init(policy, state, now_ns);
     words[STATE_GENERATION] = generation;
 }
@@ -330,7 +336,7 @@ int64_t weir_state_restart(const struct weir_policy *policy, void *state, int64_
     for_each_limit(limit, policy)
         if (limit->spec.algo == WEIR_HYBRID) {
             discarded = max64(discarded, weir_hybrid_restart(limit, words + limit->offset, time));
-            words[STATE_GENERATION]++;
+            words[STATE_GENERATION] = state_next_age(words[STATE_GENERATION]);
         }
     return discarded;
 }
@@ -388,8 +394,8 @@ static int64_t due_when_empty(const struct limit *limit, int64_t now)
     return limit->algorithm->due(limit, words, now, 1);
 }
 
-/* When the debts of the limits that have no successor would have been repaid, the latest of them; what is never
- * does not count. Nothing passes before, so that a change of algorithm forgives no debt. */
+/* When the debts of the limits that have no successor would have been repaid, the latest of them; what is
+ * never does not count. Nothing passes before, so that a change of algorithm forgives no debt. */
 static int64_t debts_end(const struct weir_policy *policy, const int64_t *state, int64_t now,
                          const struct weir_policy *next, const int *partners)
 {
@@ -419,7 +425,7 @@ void weir_state_change(const struct weir_policy *policy, const void *from, const
     pair(policy, next, partners);
     weir_state_init(next, to, now);
     words[STATE_PROMISED] = old[STATE_PROMISED];
-    words[STATE_GENERATION] = old[STATE_GENERATION] + 1;
+    words[STATE_GENERATION] = state_next_age(old[STATE_GENERATION]);
     for_each_limit(limit, next) {
         int partner = partners[limit - next->limits];
         if (partner < 0) {

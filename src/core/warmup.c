@@ -59,8 +59,8 @@ static struct store store_at(const struct limit *limit, struct store store, int6
     return store;
 }
 
-/* The price in the middle of the steep part, times its width; the rest is flat. Written so that little has to wait
- * for `saved`, which has just been computed. */
+/* The price in the middle of the steep part, times its width; the rest is flat. Written so that little has to
+ * wait for `saved`, which has just been computed. */
 static inline double curve(const struct limit *limit, double saved, double n)
 {
     double unit = limit->u.warmup.unit, slope = limit->u.warmup.slope, threshold = limit->u.warmup.threshold;

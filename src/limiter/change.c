@@ -86,6 +86,7 @@ static bool unwind(struct change *change, const struct waiter *waiter)
     }
     return weir_word_fits(change->policy) && change->policy->words == WORD_STATE &&
            change->from[STATE_HEADER] == (int64_t)r.ticket &&
+           change->from[STATE_GENERATION] == r.generation &&
            weir_state_cancel(change->policy, change->from, change->now, &r);
 }
 

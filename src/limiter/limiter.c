@@ -94,7 +94,7 @@ bool weir_limiter_promise(struct weir_limiter *limiter, int64_t now, int64_t n, 
     return true;
 }
 
-/* Nothing has happened since the promise that `undo` was kept for, and it is this one, or its equal. */
+/* Nothing has happened since the promise that `undo` was kept for, and it is this one. */
 static bool undo_fits(const struct weir_limiter *limiter, const struct undo *undo,
                       const struct weir_reservation *r, int64_t now)
 {

@@ -106,7 +106,7 @@ static void init(struct model_policy *model, const struct weir_policy *policy, i
 {
     model->paused = false;
     model->count = policy->count;
-    model->promised = model->age = 0;
+    model->promised = model->age = model->number = 0;
     for (size_t i = 0; i < policy->count; i++)
         model_start(&model->limits[i], &policy->limits[i], clamp_time(now));
 }
@@ -213,11 +213,13 @@ static void enter(struct model_policy *model, int64_t now, int64_t n, int64_t du
 {
     (void)settle(model, now);
     int64_t before = model->promised;
+    if (due > now)
+        model->number++;
     for (size_t i = 0; i < model->count; i++) {
         struct model *limit = &model->limits[i];
         weir_i128 mark = limit->machine->enter(limit, due, n);
         if (promises)
-            promises[i] = (struct model_promise){n, due - now, due, before, model->age, mark};
+            promises[i] = (struct model_promise){n, due - now, due, before, model->age, mark, model->number};
     }
     if (due > now)
         model->promised = due;
@@ -277,7 +279,7 @@ static void forget_marks(const struct model_policy *model, struct model_promise 
 bool model_cancel(struct model_policy *model, int64_t now, struct model_promise *promises)
 {
     int64_t due = promises[0].due, before = promises[0].before;
-    bool undone = due == model->promised;
+    bool undone = promises[0].number == model->number;
     if (promises[0].n < 1 || promises[0].wait < 1 || clamp_time(now) >= due || due > model->promised ||
         promises[0].age != model->age)
         return false;
@@ -288,8 +290,10 @@ bool model_cancel(struct model_policy *model, int64_t now, struct model_promise 
         undone = undone && last;
         promises[i].n = 0;
     }
-    if (undone)
+    if (undone) {
         model->promised = before;
+        model->number--;
+    }
     return true;
 }
 
@@ -319,6 +323,7 @@ void model_keep(const struct model_policy *model, struct model_policy *copy)
     copy->count = model->count;
     copy->promised = model->promised;
     copy->age = model->age;
+    copy->number = model->number;
     for (size_t i = 0; i < model->count; i++)
         model_copy(&copy->limits[i], &model->limits[i]);
 }

@@ -19,6 +19,7 @@ struct model;
 struct model_promise {
     int64_t n, wait, due, before, age;
     weir_i128 mark; /* where the limit stood after it */
+    int64_t number; /* how many had been promised before it and not been undone, and this one */
 };
 
 struct machine {
@@ -134,6 +135,7 @@ struct model_policy {
     size_t count;
     int64_t promised; /* the time of the latest promise that is outstanding */
     int64_t age;      /* promises of an earlier one cannot be taken back any more */
+    int64_t number;   /* of the latest promise */
     struct model limits[MODEL_LIMITS];
 };
 

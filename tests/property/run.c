@@ -144,7 +144,7 @@ static bool undo_promise(struct run *run, struct held *held)
     const struct run_undo *undo = &run->undo;
     if (!undo->kept || p->n < 1 || p->wait < 1 || run->now >= p->due)
         return false;
-    if (p->n != undo->n || p->due != undo->due || p->age != undo->age)
+    if (p->n != undo->n || p->due != undo->due || p->age != undo->age || p->number != undo->number)
         return false;
     model_restore(&run->model, &run->undo.model);
     memcpy(run->law.clock, run->undo.clock, sizeof run->undo.clock);
@@ -292,6 +292,7 @@ static bool op_reserve(struct run *run, const struct op *op)
         run->undo.n = op->n;
         run->undo.due = held->promises[0].due;
         run->undo.age = held->promises[0].age;
+        run->undo.number = held->promises[0].number;
     }
     if (silent) {
         got = want;

@@ -46,11 +46,11 @@ struct subject {
 
 extern const struct subject subject_state, subject_limiter;
 
-/* What a limiter can undo exactly: the last promise, if nothing has happened since, or one that is its equal.
+/* What a limiter can undo exactly: the last promise, if nothing has happened since.
  */
 struct run_undo {
     bool kept;
-    int64_t n, due, age;
+    int64_t n, due, age, number;
     struct model_policy model;                        /* as it was before */
     int64_t clock[MODEL_LIMITS], local[MODEL_LIMITS]; /* of the law */
 };

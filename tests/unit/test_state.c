@@ -112,6 +112,24 @@ TEST(longer_windows_do_not_add_edges)
     close_it(&s);
 }
 
+/* After a cancel in the middle, two promises may be due at one moment and leave the limit at one place. */
+TEST(of_two_promises_for_one_moment_only_the_later_ends_the_wait)
+{
+    struct subject s = open_at("100k/s burst=60", 0);
+    struct weir_reservation b, r, c, d;
+    CHECK_EQ(take_all(&s, 0), 60);
+    CHECK(weir_state_reserve(s.policy, s.state, 0, 3, WEIR_SEC, &b, NULL));
+    CHECK(weir_state_reserve(s.policy, s.state, 0, 1, WEIR_SEC, &r, NULL));
+    CHECK(weir_state_reserve(s.policy, s.state, 0, 1, WEIR_SEC, &c, NULL));
+    CHECK(weir_state_cancel(s.policy, s.state, 0, &b));
+    CHECK(weir_state_reserve(s.policy, s.state, 0, 1, WEIR_SEC, &d, NULL));
+    CHECK_EQ(d.due_ns, c.due_ns);
+    CHECK(weir_state_cancel(s.policy, s.state, 0, &c));
+    weir_state_give(s.policy, s.state, 45000, 60); /* dropped: d is still promised */
+    CHECK(!weir_state_take(s.policy, s.state, d.due_ns, 60, NULL));
+    close_it(&s);
+}
+
 TEST(a_restart_forgives_no_debt)
 {
     struct subject s = open_at("10/s algo=hybrid", 0);
@@ -124,8 +142,8 @@ TEST(a_restart_forgives_no_debt)
 
 TEST(another_algorithm_does_not_wait_for_a_limit_that_is_only_used_up)
 {
-    static const char *const used_up[] = {"1/h", "1/h algo=sliding-log", "1/h algo=fixed-window", "1/h algo=step",
-                                          "1/h algo=hybrid"};
+    static const char *const used_up[] = {"1/h", "1/h algo=sliding-log", "1/h algo=fixed-window",
+                                          "1/h algo=step", "1/h algo=hybrid"};
     for (size_t i = 0; i < sizeof used_up / sizeof used_up[0]; i++) {
         struct subject s = open_at(used_up[i], 0);
         CHECK_EQ(take_all(&s, 1), 1);
