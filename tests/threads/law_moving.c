@@ -325,7 +325,7 @@ static size_t run_round(const struct specs *specs, size_t threads, enum mix mix,
     w->strangers = strangers;
     w->skew_ns = skew_ns;
     w->threads = threads;
-    w->ops = max64(team_scaled(check_env("WEIR_LAW_OPS", 6000)) / (int64_t)threads, 10);
+    w->ops = max64(team_scaled(check_env("WEIR_LAW_OPS", 4000)) / (int64_t)threads, 10);
     w->stream = ++rounds;
     world_begin(w);
     struct rng rng = rng_new(w->stream * 1000 + THREADS);
