@@ -6,11 +6,11 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "limiter/limiter.h"
 #include "os/clock.h"
+#include "os/thread.h"
 #include "os/wait.h"
 
 struct filler {
@@ -31,24 +31,13 @@ static void *fill(void *arg)
     return NULL;
 }
 
-/* No signal of the program is handled in the thread. */
-static bool start(struct filler *filler)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&filler->thread, NULL, fill, filler) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 struct filler *weir_filler_new(void)
 {
     struct filler *filler = calloc(1, sizeof *filler);
     if (!filler)
         return NULL;
     atom_store(&filler->time, (uint64_t)weir_now(), memory_order_relaxed);
-    if (start(filler))
+    if (weir_thread_start(&filler->thread, fill, filler))
         return filler;
     free(filler);
     return NULL;

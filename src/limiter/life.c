@@ -68,7 +68,7 @@ static struct weir_limiter *limiter_make(struct weir_policy *policy, struct weir
         weir_fork_join(limiter);
         return limiter;
     }
-    weir_error_set(err, ENOMEM, "out of memory");
+    weir_error_set(err, ENOMEM, "out of memory, or no thread to be had");
     if (limiter)
         weir_filler_free(limiter->filler);
     free(limiter);

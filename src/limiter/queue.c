@@ -24,7 +24,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +32,7 @@
 #include "core/index.h"
 #include "core/state.h"
 #include "os/lock.h"
+#include "os/thread.h"
 #include "os/wait.h"
 
 #define INDEX    STATE_HEADER /* of the state's only word of its own: the last slot that is taken */
@@ -468,17 +468,6 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* No signal of the program is handled in the thread. */
-static bool start_thread(struct weir_queue *queue)
-{
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&queue->thread, NULL, thread_main, queue) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 struct weir_queue *weir_queue_new(const char *limit, enum weir_queue_by by, struct weir_error *err)
 {
     if (by != WEIR_QUEUE_THREAD && by != WEIR_QUEUE_LOOP) {
@@ -494,7 +483,7 @@ struct weir_queue *weir_queue_new(const char *limit, enum weir_queue_by by, stru
         weir_policy_free(policy);
         return NULL;
     }
-    if (by == WEIR_QUEUE_THREAD && !start_thread(queue)) {
+    if (by == WEIR_QUEUE_THREAD && !weir_thread_start(&queue->thread, thread_main, queue)) {
         weir_error_set(err, EAGAIN, "the system has no thread left for the queue");
         destroy(queue);
         return NULL;
