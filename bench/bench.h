@@ -50,9 +50,13 @@ static inline void bench_keep(int64_t value)
     __asm__ volatile("" : : "r"(value) : "memory");
 }
 
+#define BENCH_KEYS_MIN 1000
+#define BENCH_KEYS_MAX 100000000 /* names of keys have 8 digits */
+
 struct bench_options {
     bool json;
     double seconds; /* for one figure; wait: for one step of its curves */
+    int64_t keys;   /* table: the most */
 };
 
 /* What the figures were measured on: lines of text, or members of an open object. */
@@ -61,6 +65,7 @@ void bench_json_machine(struct json *json);
 
 int bench_core(const struct bench_options *options);
 int bench_limiter(const struct bench_options *options);
+int bench_table(const struct bench_options *options);
 int bench_wait(const struct bench_options *options);
 
 #endif

@@ -3,6 +3,7 @@
  * weir.h: may n units pass now?
  *
  *   limiter   one thing to limit, shared by any number of threads
+ *   table     one limit (or several) for each of many keys, in memory or shared by processes
  *   registry  limiters by name, with named configurations
  *   queue     jobs that leave one by one, evenly (algo=leaky-bucket)
  *   handle    a share of a limiter that one thread spends alone, without clock or lock
@@ -264,6 +265,219 @@ typedef void weir_listener(void *arg, const struct weir_event *event);
 WEIR_API bool weir_limiter_listen(struct weir_limiter *limiter, weir_listener *listener, void *arg);
 /* An event that is just being told may still arrive. false: it did not listen. */
 WEIR_API bool weir_limiter_unlisten(struct weir_limiter *limiter, weir_listener *listener, void *arg);
+
+/* ---- table: limits for each of many keys ------------------------------------------------------ */
+
+/* One limit, or several, for each of any number of keys: users, addresses, tenants. A key is any bytes, also
+ * none; a key never seen is one that has been idle for ever, and one that is as if never used may be
+ * forgotten to make room. Nothing else ever is: no debt, no spent unit. All memory is taken when the table is
+ * made. `initial=` says nothing here, nor do an own warm-up curve, fill=thread and EngineBlock's verbs.
+ *
+ * A single token-bucket, interval, leaky-bucket or smooth limit takes 24 bytes a key, and no take ever waits
+ * for another; other limits, and several on a key, are decided under one of many locks. Any thread may call
+ * anything except _free. After a fork the child has a copy of a table in memory; one from a file stays
+ * shared.
+ */
+struct weir_table;
+
+enum weir_when_full {
+    WEIR_FULL_SHARE, /* keys that find no room share one key's limits, until there is room again */
+    WEIR_FULL_REFUSE /* they are refused, with WEIR_FULL */
+};
+
+/* Zero means "the default" everywhere. */
+struct weir_table_options {
+    size_t keys;        /* how many are to fit at the same time */
+    size_t key_max;     /* keep keys as they are, up to so many bytes; longer ones are WEIR_INVALID (default:
+                           keep 64 bits of a keyed hash, with which two keys of 10^7 are mistaken for one
+                           another with a chance of 3 in a million, and then share a limit) */
+    size_t name_bytes;  /* memory for names, so that weir_table_each can tell them (default: none) */
+    size_t overrides;   /* most keys with limits of their own (default: 64) */
+    int32_t when_full;  /* enum weir_when_full */
+    int32_t no_top;     /* 1: weir_table_top is not needed */
+    int32_t own_limits; /* 1: limits come with each call: weir_table_take_own; `limits` is then NULL */
+    int32_t mode;       /* file mode (default: 0600); who can read the file can foresee hashes */
+    int64_t horizon_ns; /* own_limits: longest time a key may need to be full again (default: 31 days) */
+    int64_t spare[8];   /* 0 */
+};
+
+/* NULL: an error. A table for `keys` keys at the same time. */
+WEIR_API struct weir_table *weir_table_new(const char *limits, size_t keys, struct weir_error *err);
+/* The same in a file, for all processes of this machine that open it: made if it is not there yet. If it is,
+ * other rates or bursts are a live change for everybody; another algorithm or number of limits is an error,
+ * and so is a file that is no table, or damaged. `keys` counts when it is made. A process that is killed, at
+ * any moment, leaves the others a whole table; one that is stopped delays those who need its lock. /dev/shm
+ * is the place for it: elsewhere the kernel writes it to disk. It outlives an orderly reboot, not a power
+ * cut. Who shrinks the file while it is open kills all who use it (SIGBUS). */
+WEIR_API struct weir_table *weir_table_open(const char *path, const char *limits, size_t keys,
+                                            struct weir_error *err);
+/* Both, with options. `path` NULL: in memory. */
+WEIR_API struct weir_table *weir_table_make(const char *path, const char *limits,
+                                            const struct weir_table_options *options, struct weir_error *err);
+WEIR_API void weir_table_free(struct weir_table *table); /* a file stays */
+
+/* Live change for all keys: spent units stay spent. Takes go on meanwhile; the call returns when the last key
+ * is converted. Same algorithms, in the same order. false: wrong text, other algorithms, or more than a key
+ * has memory for, and nothing has changed. */
+WEIR_API bool weir_table_set(struct weir_table *table, const char *limits, struct weir_error *err);
+/* The limits as canonical text; as snprintf does. */
+WEIR_API size_t weir_table_text(struct weir_table *table, char *text, size_t size);
+
+/* The verbs are those of a limiter. */
+WEIR_API bool weir_table_take(struct weir_table *table, const void *key, size_t len, int64_t n,
+                              struct weir_verdict *verdict);
+WEIR_API bool weir_table_peek(struct weir_table *table, const void *key, size_t len, int64_t n,
+                              struct weir_verdict *verdict);
+WEIR_API bool weir_table_reserve(struct weir_table *table, const void *key, size_t len, int64_t n,
+                                 int64_t timeout_ns, struct weir_reservation *reservation,
+                                 struct weir_verdict *verdict);
+/* With a single one-word limit, units come back if nothing was promised behind it, else nothing does. */
+WEIR_API bool weir_table_cancel(struct weir_table *table, const void *key, size_t len,
+                                struct weir_reservation *reservation);
+WEIR_API void weir_table_give(struct weir_table *table, const void *key, size_t len, int64_t n);
+/* false: the key is new and the table is full: it was not counted. */
+WEIR_API bool weir_table_charge(struct weir_table *table, const void *key, size_t len, int64_t n);
+WEIR_API void weir_table_reset(struct weir_table *table, const void *key, size_t len);
+
+/* One limit of a key, as it stands. */
+struct weir_limit_state {
+    int64_t used, left;     /* units; used is more than all there are if the key is in debt */
+    int64_t next_after_ns;  /* until one unit would pass; 0: now; WEIR_FOREVER: never */
+    int64_t reset_after_ns; /* until it is as if never used */
+    int32_t refuses;        /* 1: one unit would be refused now, by this limit */
+    int32_t reserved;       /* 0 */
+    char text[128];         /* the limit: its name=, or its text */
+};
+/* Fills at most `count` elements, one for each limit; gives how many limits there are, 0 on an error. */
+WEIR_API size_t weir_table_explain(struct weir_table *table, const void *key, size_t len,
+                                   struct weir_limit_state *limits, size_t count);
+
+/* Several keys at once. */
+struct weir_ask {
+    struct weir_table *table;
+    const void *key;
+    size_t len;
+    int64_t n;
+    struct weir_verdict verdict;
+};
+/* Each for itself, as weir_table_take, but the memory of all is fetched first; gives how many passed. */
+WEIR_API size_t weir_take_each(struct weir_ask *asks, size_t count);
+/* All of them or none; at most WEIR_ALL_MAX, of any tables but those with own_limits. Asks for the same key
+ * are added up. Refused: nothing is charged or counted, nobody else is refused because of it, and no verdict
+ * says allowed; those that would have passed alone have the reason WEIR_OK, the others say why and when. Who
+ * is killed meanwhile has taken all or nothing of each table; of several files perhaps of some only, and then
+ * those units are lost. */
+#define WEIR_ALL_MAX 16
+WEIR_API bool weir_take_all(struct weir_ask *asks, size_t count);
+/* Which of them decided: the refusing one with the longest wait; `count` if all passed. */
+WEIR_API size_t weir_ask_refusing(const struct weir_ask *asks, size_t count);
+
+/* Limits of its own for a key, of any algorithm, until they are taken away (limits NULL); what was spent
+ * stays spent, as in a live change of a limiter: so another algorithm starts empty. The table's own changes
+ * leave such a key alone. false: wrong text, limits that remember more than 64 numbers, as a sliding-log of
+ * more than 60 does, no room for the key, or too many such keys; nothing has changed then. */
+WEIR_API bool weir_table_override(struct weir_table *table, const void *key, size_t len, const char *limits,
+                                  struct weir_error *err);
+/* As snprintf does. 0: none. */
+WEIR_API size_t weir_table_override_text(struct weir_table *table, const void *key, size_t len, char *text,
+                                         size_t size);
+
+/* Shows the keys that are in the table, those that could be forgotten left out. Takes go on meanwhile: what
+ * comes or goes while it runs may be shown or not, no key twice. false: the callback gave false, which ends
+ * it. */
+struct weir_key {
+    uint64_t id;     /* what the table keeps of a key: its keyed hash */
+    const void *key; /* NULL: not known (see key_max and name_bytes) */
+    size_t len;
+    struct weir_verdict verdict; /* of a peek for one unit; own_limits: only reset_after_ns is known */
+    int32_t overridden;          /* 1: it has limits of its own */
+    int32_t reserved[7];         /* 0 */
+};
+typedef bool weir_each_key(void *arg, const struct weir_key *key);
+WEIR_API bool weir_table_each(struct weir_table *table, weir_each_key *each, void *arg);
+
+/* Looks at the next so many slots and clears those that could be forgotten; gives how many. Nobody has to
+ * call it: new keys take such slots, too. */
+WEIR_API size_t weir_table_sweep(struct weir_table *table, size_t slots);
+/* Room for `keys` keys in all, beside what is there; takes go on meanwhile. A table that has grown is slower
+ * than one that was made large. At most 7 times. */
+WEIR_API bool weir_table_grow(struct weir_table *table, size_t keys, struct weir_error *err);
+
+struct weir_table_info {
+    int64_t keys;        /* that cannot be forgotten now; an estimate if there are more than 65536 slots */
+    int64_t capacity;    /* the keys it was made for, and grown to */
+    int64_t slots;       /* places for them */
+    int64_t bytes;       /* of memory, all in all */
+    int64_t shared;      /* takes that found the table full: shared one limit, */
+    int64_t refused;     /* or were refused */
+    int64_t overrides;   /* keys with limits of their own */
+    int64_t changes;     /* live changes so far */
+    int32_t nearly_full; /* 1: keys is 80 % of capacity, or more */
+    int32_t huge_pages;  /* 1: its memory was asked for in huge pages */
+    int64_t reserved[6]; /* 0 */
+};
+WEIR_API void weir_table_stat(struct weir_table *table, struct weir_table_info *stat);
+
+/* The keys that took most, or were refused most, the first first; gives how many. Counted on a sample of the
+ * calls, fading by half every minute; names are cut to 39 bytes. */
+enum weir_top { WEIR_TOP_TAKEN, WEIR_TOP_REFUSED };
+struct weir_top_key {
+    uint64_t id;
+    int64_t units;    /* estimate */
+    uint32_t len;     /* of the whole key */
+    char name[40];    /* its first bytes, and a NUL */
+    int32_t reserved; /* 0 */
+};
+WEIR_API size_t weir_table_top(struct weir_table *table, enum weir_top by, struct weir_top_key *keys,
+                               size_t count);
+
+/* A table with own_limits: each call brings its token bucket along, for servers whose clients name the limit.
+ * A key that is asked for under another limit than before keeps the time at which it is full again. Units
+ * cost whole nanoseconds: a limit may be slower by a millionth than it says, and above 1000/ms each call may
+ * cost up to a nanosecond more. A limit that needs longer than horizon_ns to fill its burst is WEIR_INVALID,
+ * and so are all other verbs here, but for a reset. */
+struct weir_own_limit {
+    int64_t count, period_ns, burst;
+};
+WEIR_API bool weir_table_take_own(struct weir_table *table, const void *key, size_t len,
+                                  const struct weir_own_limit *limit, int64_t n,
+                                  struct weir_verdict *verdict);
+WEIR_API bool weir_table_peek_own(struct weir_table *table, const void *key, size_t len,
+                                  const struct weir_own_limit *limit, int64_t n,
+                                  struct weir_verdict *verdict);
+
+/* The twins. Times are those of weir_now. */
+WEIR_API bool weir_table_set_at(struct weir_table *table, int64_t now_ns, const char *limits,
+                                struct weir_error *err);
+WEIR_API bool weir_table_take_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                                 int64_t n, struct weir_verdict *verdict);
+WEIR_API bool weir_table_peek_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                                 int64_t n, struct weir_verdict *verdict);
+WEIR_API bool weir_table_reserve_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                                    int64_t n, int64_t timeout_ns, struct weir_reservation *reservation,
+                                    struct weir_verdict *verdict);
+WEIR_API bool weir_table_cancel_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                                   struct weir_reservation *reservation);
+WEIR_API void weir_table_give_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                                 int64_t n);
+WEIR_API bool weir_table_charge_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                                   int64_t n);
+WEIR_API void weir_table_reset_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len);
+WEIR_API size_t weir_table_explain_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                                      struct weir_limit_state *limits, size_t count);
+WEIR_API size_t weir_take_each_at(struct weir_ask *asks, size_t count, int64_t now_ns);
+WEIR_API bool weir_take_all_at(struct weir_ask *asks, size_t count, int64_t now_ns);
+WEIR_API bool weir_table_override_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                                     const char *limits, struct weir_error *err);
+WEIR_API bool weir_table_each_at(struct weir_table *table, int64_t now_ns, weir_each_key *each, void *arg);
+WEIR_API size_t weir_table_sweep_at(struct weir_table *table, int64_t now_ns, size_t slots);
+WEIR_API void weir_table_stat_at(struct weir_table *table, int64_t now_ns, struct weir_table_info *stat);
+WEIR_API bool weir_table_take_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                                     const struct weir_own_limit *limit, int64_t n,
+                                     struct weir_verdict *verdict);
+WEIR_API bool weir_table_peek_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                                     const struct weir_own_limit *limit, int64_t n,
+                                     struct weir_verdict *verdict);
 
 /* ---- registry: limiters by name --------------------------------------------------------------- */
 

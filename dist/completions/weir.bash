@@ -13,7 +13,7 @@ _weir()
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
             return
             ;;
-        --arrivals | --timeout | --until | --time | -n)
+        --arrivals | --timeout | --until | --time | --keys | -n)
             COMPREPLY=()
             return
             ;;
@@ -21,7 +21,7 @@ _weir()
         case ${COMP_WORDS[1]} in
         spec) words="--chart --plot --json --help" ;;
         sim) words="--arrivals --timeout --until --summary --json --help" ;;
-        bench) words="core limiter wait --time --json --help" ;;
+        bench) words="core limiter table wait --time --keys --json --help" ;;
         help) words="spec sim bench" ;;
         esac
     fi

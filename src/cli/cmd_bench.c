@@ -11,23 +11,29 @@
 #include "weir.h"
 
 static const char help[] =
-    "usage: weir bench WHAT [--json] [--time TIME]\n"
+    "usage: weir bench WHAT [--json] [--time TIME] [--keys KEYS]\n"
     "Measures on this machine, beside baselines measured in the same run.\n"
     "\n"
     "  core           a pure decision of each algorithm, beside an empty call and one CAS\n"
     "  limiter        a decision of a limiter that 1 to 64 threads share, beside bare\n"
     "                 exchanges and buckets behind a mutex\n"
+    "  table          a decision about one of 1000 to 10 million keys, alone and in\n"
+    "                 batches, beside a bare exchange; memory; latencies\n"
     "  wait           how late threads go on that wait for their turn, beside\n"
     "                 clock_nanosleep, and how exactly they keep the rate\n"
     "\n"
-    "      --time TIME    how long each figure is measured (200ms; limiter: 150ms), or\n"
-    "                     one of the 36 steps of wait (1s); from 1ms to 1m\n"
+    "      --time TIME    how long each figure is measured (200ms; limiter, table: 150ms),\n"
+    "                     or one of the 36 steps of wait (1s); from 1ms to 1m\n"
+    "      --keys KEYS    table: the most keys (10M); from 1k to 100M\n"
     "      --json         one JSON document on standard output\n"
     "  -h, --help\n"
     "\n"
     "Examples\n"
     "  weir bench core --time 1s\n"
-    "  weir bench limiter --json | jq .goals\n";
+    "  weir bench limiter --json | jq .goals\n"
+    "  weir bench table --keys 1M\n";
+
+#define KEYS_DEFAULT 10000000
 
 static const struct bench {
     const char *name;
@@ -36,6 +42,7 @@ static const struct bench {
 } benches[] = {
     {"core", bench_core, 200 * WEIR_MS},
     {"limiter", bench_limiter, 150 * WEIR_MS},
+    {"table", bench_table, 150 * WEIR_MS},
     {"wait", bench_wait, WEIR_SEC},
 };
 #define BENCHES (sizeof benches / sizeof benches[0])
@@ -56,18 +63,51 @@ static const struct bench *find_bench(char **argv, int count)
         return NULL;
     }
     args_complain("bench", "unknown word", argv[1]);
-    fputs("; write core, limiter or wait\n", stderr);
+    fputs("; write core, limiter, table or wait\n", stderr);
     return NULL;
+}
+
+static bool read_time(const struct bench *bench, const char *time, int64_t *time_ns)
+{
+    *time_ns = bench->time_ns;
+    if (!time)
+        return true;
+    if (!args_time("bench", "time", time, time_ns))
+        return false;
+    if (*time_ns >= WEIR_MS && *time_ns <= 60 * WEIR_SEC)
+        return true;
+    args_complain("bench", "--time takes 1ms to 1m, not", time);
+    fputc('\n', stderr);
+    return false;
+}
+
+static bool read_keys(const struct bench *bench, const char *keys, int64_t *count)
+{
+    *count = KEYS_DEFAULT;
+    if (!keys)
+        return true;
+    if (bench->run != bench_table) {
+        fprintf(stderr, "weir bench: --keys belongs to table, not to %s\n", bench->name);
+        return false;
+    }
+    if (!args_count("bench", "keys", keys, count))
+        return false;
+    if (*count >= BENCH_KEYS_MIN && *count <= BENCH_KEYS_MAX)
+        return true;
+    args_complain("bench", "--keys takes 1k to 100M, not", keys);
+    fputc('\n', stderr);
+    return false;
 }
 
 int cmd_bench(int argc, char **argv)
 {
     bool json = false, wants_help = false;
-    const char *time = NULL;
-    int64_t time_ns;
+    const char *time = NULL, *keys = NULL;
+    int64_t time_ns, key_count;
     const struct args_option options[] = {
         {.name = "json", .flag = &json},
         {.name = "time", .value = &time},
+        {.name = "keys", .value = &keys},
         {.name = "help", .letter = 'h', .flag = &wants_help},
     };
     int operands = args_read(argc, argv, options, sizeof options / sizeof options[0]);
@@ -75,17 +115,8 @@ int cmd_bench(int argc, char **argv)
         return EXIT_ERROR;
     if (wants_help)
         return fputs(help, stdout), EXIT_OK;
-    if (time && !args_time("bench", "time", time, &time_ns))
-        return EXIT_ERROR;
     const struct bench *bench = find_bench(argv, operands);
-    if (!bench)
+    if (!bench || !read_time(bench, time, &time_ns) || !read_keys(bench, keys, &key_count))
         return EXIT_ERROR;
-    if (!time)
-        time_ns = bench->time_ns;
-    if (time_ns < WEIR_MS || time_ns > 60 * WEIR_SEC) {
-        args_complain("bench", "--time takes 1ms to 1m, not", time);
-        fputc('\n', stderr);
-        return EXIT_ERROR;
-    }
-    return bench->run(&(struct bench_options){json, (double)time_ns * 1e-9});
+    return bench->run(&(struct bench_options){json, (double)time_ns * 1e-9, key_count});
 }

@@ -24,7 +24,7 @@ struct command {
 static const struct command commands[] = {
     {"Limits", "spec", "LIMITS...", "say in plain words what a limit lets pass", cmd_spec},
     {NULL, "sim", "LIMITS [--arrivals LIST]", "watch it decide in virtual time", cmd_sim},
-    {"Speed", "bench", "WHAT", "how fast on this machine: core, limiter, wait", cmd_bench},
+    {"Speed", "bench", "WHAT", "how fast here: core, limiter, table, wait", cmd_bench},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Things found by their name: a hash table of chains that grows with what is in it. Names may come from
- * outside, so their hash has to be a keyed one (registry/hash.h), or somebody could choose names that all
+ * outside, so their hash has to be a keyed one (base/hash.h), or somebody could choose names that all
  * land in one chain. The owner of a table has the lock, the key and the things. Memory is needed only to
  * grow; without it chains get longer, and nothing here fails.
  */

@@ -10,7 +10,7 @@
 
 #include "limiter/listeners.h"
 #include "os/lock.h"
-#include "registry/hash.h"
+#include "base/hash.h"
 #include "registry/names.h"
 #include "registry/tags.h"
 #include "weir.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""weir bench limiter and wait: what is in their reports. How fast anything was is nobody's business here."""
+"""weir bench limiter, table and wait: what is in their reports. How fast anything was is nobody's business here."""
 
 import contextlib
 import json
@@ -28,6 +28,12 @@ if RDTSC:
 GOALS += [("take, handle", "take, handle", 2, 1.9)]
 if RDTSC:
     GOALS += [("take, warmup", "rdtsc + CAS128", 1, 1.3)]
+TABLE_EACH = ["bare exchange", "take", "take_each of 8", "take_each of 32"]
+TABLE_ROWS = [(name, order) for order in ("uniform", "zipf 0.99") for name in TABLE_EACH] + [("take, new key", "once")]
+TABLE_LARGEST = [(name, "uniform") for name in (
+    "take, verdict", "take, refused", "take_each of 32, refused", "take, no_top", "take, three limits",
+    "take_each of 32, three limits")]
+TABLE_BESIDES = ["nothing", "takes", "sweep", "live change"]
 
 
 def read_all(terminal):
@@ -55,18 +61,22 @@ class BenchTest(command.CommandTest):
 class Words(command.CommandTest):
     def test_mistakes(self):
         for arguments, message in [
-            (["foo"], "unknown word 'foo'; write core, limiter or wait"),
+            (["foo"], "unknown word 'foo'; write core, limiter, table or wait"),
             (["limiter", "wait"], "unknown word 'wait'; write: weir bench limiter"),
             (["wait", "core"], "unknown word 'core'; write: weir bench wait"),
             (["limiter", "--time", "999us"], "--time takes 1ms to 1m, not '999us'"),
             (["wait", "--time", "61s"], "--time takes 1ms to 1m, not '61s'"),
+            (["table", "--keys", "999"], "--keys takes 1k to 100M, not '999'"),
+            (["table", "--keys", "101M"], "--keys takes 1k to 100M, not '101M'"),
+            (["table", "--keys", "many"], "--keys takes a whole number of units, such as 5 or 2k, not 'many'"),
+            (["limiter", "--keys", "1k"], "--keys belongs to table, not to limiter"),
         ]:
             with self.subTest(arguments):
                 self.check(["bench", *arguments], "", f"weir bench: {message}\n", status=2)
 
     def test_help_names_every_bench(self):
         listed = re.findall(r"^  ([a-z]+) {5,}\S", self.output("bench", "--help"), re.M)
-        self.assertEqual(listed, ["core", "limiter", "wait"])
+        self.assertEqual(listed, ["core", "limiter", "table", "wait"])
         page = (command.ROOT / "man" / "weir-bench.1").read_text()
         self.assertEqual(re.findall(r"^\.It Cm ([a-z]+)$", page, re.M), listed)
 
@@ -141,6 +151,93 @@ class Limiter(BenchTest):
         self.assertEqual(rows, BARE + AT + TAKE + COUNTED)
         goal = re.compile(r"\dx[ ~] +at (most|least) [\d.]+x  (reached|missed|unsure)$")
         self.assertEqual(len(list(filter(goal.search, lines))), len(GOALS))
+
+
+class Table(BenchTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.json = None
+
+    def setUp(self):
+        type(self).json = self.json or self.document("table", "--time", "1ms", "--keys", "2k")
+
+    def best(self, name, threads):
+        return next(row["best"] for row in self.json["operations"]
+                    if (row["name"], row["order"], row["threads"], row["keys"]) == (name, "uniform", threads, 2000))
+
+    def test_machine(self):
+        self.check_machine(self.json)
+        self.assertEqual((self.json["bench"], self.json["unit"]), ("table", "ns"))
+        self.assertIn("12 bytes, hashed whole", self.json["key"])
+
+    def test_every_row_is_measured_with_every_number_of_keys_and_threads(self):
+        rows = [(row["keys"], (row["name"], row["order"]), row["threads"]) for row in self.json["operations"]]
+        self.assertEqual(rows, [(1000, row, threads) for row in TABLE_ROWS for threads in (1, 2)] +
+                         [(2000, row, threads) for row in TABLE_ROWS + TABLE_LARGEST for threads in (1, 2)])
+        for row in self.json["operations"]:
+            with self.subTest(row=row):
+                self.assertGreater(min(row["best"], row["median"], row["share"]), 0)
+
+    def test_rows_do_what_their_names_say(self):
+        for row in self.json["operations"]:
+            with self.subTest(row=row):
+                if row["name"] == "take, new key" and row["threads"] > 1:  # who is late may find no room
+                    self.assertGreater(row["allowed"], 0.9)
+                else:
+                    self.assertEqual(row["allowed"], 0 if row["name"].endswith("refused") else 1)
+
+    def test_memory(self):
+        self.assertEqual([(row["limits"], row["keys"]) for row in self.json["memory"]],
+                         [("1G/30d", 1000), ("1G/30d", 2000), ("1G/30d, 2G/60d, 3G/90d", 2000)])
+        for row in self.json["memory"]:
+            with self.subTest(row=row):
+                self.assertGreaterEqual(row["capacity"], row["keys"])
+                self.assertGreaterEqual(row["slots"], row["capacity"])
+                self.assertGreaterEqual(row["bytes"], 16 * row["slots"])
+                self.assertAlmostEqual(row["bytes_per_key"], row["bytes"] / row["capacity"], places=5)
+                self.assertEqual(row["without_room"], 0)  # it was made for so many
+                self.assertGreater(row["fill_ns"], 0)
+
+    def test_latencies(self):
+        self.assertEqual([row["beside"] for row in self.json["tails"]], TABLE_BESIDES)
+        for row in self.json["tails"]:
+            with self.subTest(row=row):
+                self.assertGreater(row["count"], 0)
+                self.assertGreater(row["p50"], 0)
+                times = [row[name] for name in ("p50", "p99", "p99.9", "p99.99", "max")]
+                self.assertEqual(sorted(times), times)
+        change = self.json["live_change"]
+        self.assertEqual(change["keys"], 2000)
+        self.assertGreater(change["best_ms"], 0)
+        self.assertGreaterEqual(change["median_ms"], change["best_ms"])
+
+    def test_goals(self):
+        tails = {row["beside"]: row["p99.99"] for row in self.json["tails"]}
+        want = [("take", self.best("take", 1) / self.best("bare exchange", 1), 1.2),
+                ("take", self.best("take", 2) / self.best("bare exchange", 2), 1.2),
+                ("take_each of 32", self.best("take_each of 32", 1) / self.best("take", 1), 0.4),
+                ("memory of a key", self.json["memory"][1]["bytes_per_key"], 24),
+                ("p99.99 during a sweep", tails["sweep"] / tails["nothing"], 3),
+                ("p99.99 during a live change", tails["live change"] / tails["nothing"], 3)]
+        self.assertEqual([(goal["name"], goal["at_most"]) for goal in self.json["goals"]],
+                         [(name, at_most) for name, _, at_most in want])
+        for goal, (_, value, at_most) in zip(self.json["goals"], want):
+            with self.subTest(goal=goal):
+                self.assertAlmostEqual(goal.get("ratio", goal.get("bytes")) / value, 1, places=6)
+                self.assertEqual(goal["reached"], value <= at_most)
+                self.assertIn(goal["sure"], (True, False))
+        self.assertAlmostEqual(self.json["top_ratio"], self.best("take", 1) / self.best("take, no_top", 1), places=6)
+
+    def test_text(self):
+        lines = self.output("bench", "table", "--time", "1ms", "--keys", "1500").splitlines()
+        self.assertEqual([line.split()[-2:] for line in lines if line.startswith("ns a decision")], [["1k", "1500"]])
+        rows = [match.group(1) for line in lines if (match := re.fullmatch(r"  (\S.*?)( +\d+\.\d\d[ ~]){2}", line))]
+        once = [name for name, _ in TABLE_ROWS]
+        self.assertEqual(rows, once + once + [name for name, _ in TABLE_LARGEST])
+        tail = re.compile(r"  (at rest|beside takes of another thread|during weir_table_s\w+)( +\d+){5}~?")
+        self.assertEqual(len(list(filter(tail.fullmatch, lines))), len(TABLE_BESIDES))
+        goal = re.compile(r"\d[x ][ ~] at most [\d.]+(x| bytes)  (reached|missed|unsure)$")
+        self.assertEqual(len(list(filter(goal.search, lines))), 6)
 
 
 class Wait(BenchTest):

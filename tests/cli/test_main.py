@@ -21,7 +21,7 @@ Limits
   spec LIMITS...                 say in plain words what a limit lets pass
   sim LIMITS [--arrivals LIST]   watch it decide in virtual time
 Speed
-  bench WHAT                     how fast on this machine: core, limiter, wait
+  bench WHAT                     how fast here: core, limiter, table, wait
 
       --json                     one JSON document on standard output
   -h, --help  -V, --version      weir COMMAND --help tells more, with examples
@@ -215,7 +215,7 @@ class Completion(command.CommandTest):
         for name in COMMANDS:
             helped = set(re.findall(r"--[a-z]+", self.output(name, "--help").split("\n\n")[1] + " --help"))
             if name == "bench":
-                helped = {"--time", "--json", "--help"}
+                helped = {"--time", "--keys", "--json", "--help"}
             self.assertEqual(set(self.complete("weir", name)("--")), helped, name)
 
 

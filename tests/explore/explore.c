@@ -111,7 +111,7 @@ static struct effect step(const struct op *op)
         outcome = choose(op);
         memory_step(run.running);
     }
-    if (may_write(op) && !memory_has_room(op->location))
+    if (may_write(op) && !memory_has_room(op))
         fault("more than %d writes to one location: a loop that waits without explore_pause?", MEMORY_WRITES);
     memcpy(past, memory_past(run.running), sizeof past);
     struct effect effect = memory_apply(run.running, op, outcome);
@@ -165,8 +165,8 @@ static memory_order without_release(memory_order order)
 /* The order of an access, as weakened. */
 static memory_order order_of(memory_order order, unsigned weakened_by)
 {
-    if (order == memory_order_seq_cst)
-        fault("seq_cst is known for fences alone");
+    if (order == memory_order_seq_cst && run.e->weaken & EXPLORE_NO_SEQ_CST_ACCESS)
+        order = memory_order_acq_rel; /* of which a load takes one half, a store the other */
     return run.e->weaken & weakened_by ? memory_order_relaxed : order;
 }
 
@@ -207,6 +207,23 @@ bool explore_atom_cas(volatile void *atom, size_t size, void *seen, uint64_t val
     op.failure = order_of(failure, EXPLORE_RELAXED_EXCHANGES);
     struct effect effect = make(&op);
     memory_put(seen, size, effect.old);
+    return effect.done;
+}
+
+bool explore_atom_cas128(volatile void *low, volatile void *high, const uint64_t expected[2],
+                         const uint64_t values[2], uint64_t seen[2])
+{
+    struct op op = {.kind = OP_CAS, .value = values[0], .second_value = values[1]};
+    op.location = find(low, sizeof(uint64_t));
+    op.second = find(high, sizeof(uint64_t));
+    op.expected = expected[0];
+    op.second_expected = expected[1];
+    op.order = op.failure = order_of(memory_order_seq_cst, EXPLORE_RELAXED_EXCHANGES);
+    struct effect effect = make(&op);
+    if (seen) {
+        seen[0] = effect.old;
+        seen[1] = effect.second;
+    }
     return effect.done;
 }
 

@@ -7,15 +7,23 @@
  * know after an acquire fence; `released`, what it knew at its last release fence. Each write carries the
  * view that whoever acquires it gets. A load may read any write that is not older than `now`; a store may go
  * anywhere behind `now` in the order, except between an exchange and the write it replaced; an exchange comes
- * right behind the write it reads. A fence that is seq_cst is moreover an exchange of one hidden location, so
- * these fences have one order.
+ * right behind the write it reads. An exchange of two words is one step that does so in both their locations,
+ * and hands on one view. A fence that is seq_cst is moreover an exchange of one hidden location, so these
+ * fences have one order.
+ *
+ * Accesses that are seq_cst have one order, too, which agrees with happens-before, and on each location with
+ * what they read and write there. It is not the order of the steps: around such an access others can be late
+ * or early, as on ARM. So it is known only in part: a view also names, of each location, the latest seq_cst
+ * write that comes before. No seq_cst access may read or go behind an older one than that. What comes before
+ * a write may grow after its step, when a later step reads what it has replaced.
  *
  * What this leaves out is, first, load buffering, where a load reads a write that is still to come: RC11
  * forbids it, and so do compilers and processors as long as the write depends on the load, as it does in
- * exchanges that are made of what was read before. Second, seq_cst for anything but fences, which is refused.
- * Third, orders of seq_cst fences that contradict the order in which relaxed loads read: C11 allows a few of
- * them, no processor does. A relaxed store ends the release sequence of an earlier store of its thread, as in
- * C++20, although C17 promises more.
+ * exchanges that are made of what was read before. Second, orders of seq_cst fences that contradict the order
+ * in which relaxed loads read: C11 allows a few of them, no processor does. What it has too much: seq_cst
+ * fences and seq_cst accesses know nothing of each other, and what happens before is in the order of seq_cst
+ * accesses even where RC11 leaves that open, for the sake of Power: x86 and ARM do not. A relaxed store ends
+ * the release sequence of an earlier store of its thread, as in C++20, although C17 promises more.
  */
 #ifndef WEIR_TESTS_EXPLORE_MEMORY_H
 #define WEIR_TESTS_EXPLORE_MEMORY_H
@@ -29,23 +37,28 @@ enum op_kind { OP_LOAD, OP_STORE, OP_SWAP, OP_ADD, OP_CAS, OP_FENCE, OP_LOCK, OP
 struct op {
     enum op_kind kind;
     int location; /* -1: none */
+    int second;   /* of a cas of two words: where the other one is; 0: it has one */
     memory_order order, failure;
     bool weak; /* a cas that may fail for no reason */
     uint64_t value, expected;
+    uint64_t second_value, second_expected;
 };
 
 /* One of the ways in which a step can go. */
 struct outcome {
-    uint8_t write; /* the write it reads, or comes behind; of a pause, the location that has news */
-    bool fails;    /* a cas */
+    uint8_t write;  /* the write it reads, or comes behind; of a pause, the location that has news */
+    bool fails;     /* a cas */
+    uint8_t second; /* the same as `write`, of the second location */
 };
 
 struct effect {
-    uint64_t old;     /* what was read */
+    uint64_t old;     /* what was read, */
+    uint64_t second;  /* and of the second word */
     bool done;        /* false: a cas that failed */
     bool inside;      /* the write did not become the last one */
     int from;         /* the thread that wrote what was read; -1: setup */
-    uint8_t read;     /* the write that was read, or that the new one stands behind */
+    uint8_t read;     /* the write that was read, or that the new one stands behind, */
+    uint8_t read_too; /* and of the second word */
     int wrote;        /* the new write; -1: none */
     uint32_t watched; /* of a pause: the locations it looked at, as bits */
 };
@@ -76,7 +89,7 @@ int memory_fence_location(void);
 struct effect memory_alone(const struct op *op);
 
 /* Is there room for another write? */
-bool memory_has_room(int location);
+bool memory_has_room(const struct op *op);
 
 /* Notes who uses a location. true: others who use it, too, may have relied on being alone. */
 bool memory_share(int thread, const struct op *op);
@@ -88,6 +101,9 @@ bool memory_is_private(int thread, const struct op *op);
 void memory_step(int thread);
 /* How many steps of each thread the thread depends on, by program order and by what it has read. */
 const uint16_t *memory_past(int thread);
+
+/* The same of a write. */
+const uint16_t *memory_write_past(int location, uint8_t write);
 
 /* Whoever has read this write would learn nothing from the one that was made last. */
 bool memory_is_no_news(int location, uint8_t read);

@@ -42,7 +42,7 @@ void search_rewind(void)
 static bool is_same(const struct option *a, const struct option *b)
 {
     return a->thread == b->thread && a->outcome.write == b->outcome.write &&
-           a->outcome.fails == b->outcome.fails;
+           a->outcome.second == b->outcome.second && a->outcome.fails == b->outcome.fails;
 }
 
 static bool is_asleep(const struct node *node, const struct option *option)
@@ -58,6 +58,11 @@ static void fall_asleep(struct node *node, struct option option)
     node->asleep[node->asleep_count++] = option;
 }
 
+static bool is_at(const struct op *op, int location)
+{
+    return op->location == location || (op->second && op->second == location);
+}
+
 /* What slept before the step of `from` sleeps on if the two can change places. Reads can with all they do not
  * read, and so can writes: a store that goes behind some write does not care whether another one goes there
  * first, and an exchange that came too late is no option any more. */
@@ -67,7 +72,7 @@ static void inherit_sleep(struct node *node, const struct node *from, const stru
     for (int i = 0; i < from->asleep_count; i++) {
         const struct option *option = &from->asleep[i];
         bool watches = option->thread != last && pending[option->thread]->kind == OP_PAUSE &&
-                       from->effect.wrote >= 0 && option->outcome.write == from->op.location;
+                       from->effect.wrote >= 0 && is_at(&from->op, option->outcome.write);
         if (option->thread != last && !watches && node->asleep_count < INHERITED)
             fall_asleep(node, *option);
     }
@@ -179,9 +184,10 @@ static bool could_read(const struct node *node, const struct op *write)
     case OP_UNLOCK:
         return false;
     case OP_PAUSE:
-        return node->effect.watched >> write->location & 1;
+        return (node->effect.watched >> write->location & 1) ||
+               (write->second && node->effect.watched >> write->second & 1);
     default:
-        return node->op.location == write->location;
+        return is_at(write, node->op.location) || (node->op.second && is_at(write, node->op.second));
     }
 }
 
@@ -208,9 +214,26 @@ static unsigned beginnings(const struct node *node, const uint16_t *past)
     return result;
 }
 
+/* It would have read the same, and learnt no more. A seq_cst load has its place before what it did not read:
+ * that is something to learn. */
+static bool is_no_news(const struct node *node)
+{
+    return node->op.kind == OP_LOAD && node->op.order != memory_order_seq_cst &&
+           memory_is_no_news(node->op.location, node->effect.read);
+}
+
 static unsigned lowest_bit(unsigned bits)
 {
     return bits & (~bits + 1);
+}
+
+/* An exchange of two words that goes before `node` may read another write where the two meet, but what it has
+ * read in the other location has to be there, too: unless that comes from the step of `node`. */
+static void add_read(uint16_t *past, const struct node *node, const uint16_t *read)
+{
+    for (int i = 0; i < search.threads && !depends(read, node); i++)
+        if (past[i] < read[i])
+            past[i] = read[i];
 }
 
 void search_note_write(const struct op *op, const struct effect *effect, const uint16_t *past)
@@ -220,9 +243,15 @@ void search_note_write(const struct op *op, const struct effect *effect, const u
     const struct node *last = &search.path[search.depth - 1];
     for (struct node *node = search.path; node < last; node++) {
         if (thread_of(node) == thread_of(last) || !could_read(node, op) || depends(past, node) ||
-            (node->op.kind == OP_LOAD && effect->done && memory_is_no_news(op->location, node->effect.read)))
+            (effect->done && is_no_news(node)))
             continue;
-        unsigned threads = beginnings(node, past);
+        uint16_t known[EXPLORE_THREADS];
+        memcpy(known, past, sizeof known);
+        if (op->second) {
+            add_read(known, node, memory_write_past(op->location, effect->read));
+            add_read(known, node, memory_write_past(op->second, effect->read_too));
+        }
+        unsigned threads = beginnings(node, known);
         if (!(threads & node->wanted))
             node->wanted |= lowest_bit(threads);
     }

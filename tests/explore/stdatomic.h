@@ -26,6 +26,9 @@ uint64_t explore_atom_swap(volatile void *atom, size_t size, uint64_t value, mem
 uint64_t explore_atom_add(volatile void *atom, size_t size, uint64_t value, memory_order order);
 bool explore_atom_cas(volatile void *atom, size_t size, void *seen, uint64_t value, memory_order order,
                       memory_order failure, bool weak);
+/* Both words in one step; seq_cst. Afterwards seen[0] and seen[1] are what was there; NULL: never mind. */
+bool explore_atom_cas128(volatile void *low, volatile void *high, const uint64_t expected[2],
+                         const uint64_t values[2], uint64_t seen[2]);
 void explore_fence(memory_order order);
 
 /* The value of an atom, without its qualifiers. */
@@ -46,5 +49,9 @@ void explore_fence(memory_order order);
 #define atomic_compare_exchange_strong_explicit(ATOM, SEEN, VALUE, ORDER, FAILURE)                           \
     explore_atom_cas((ATOM), sizeof *(ATOM), (SEEN), (uint64_t)(VALUE), (ORDER), (FAILURE), false)
 #define atomic_thread_fence(ORDER) explore_fence(ORDER)
+/* For os/atomic.h, in place of the processor's. */
+#define ATOM_CAS128(PAIR, LOW, HIGH, NEXT_LOW, NEXT_HIGH)                                                    \
+    explore_atom_cas128(&(PAIR)->low.value, &(PAIR)->high.value, (const uint64_t[]){(LOW), (HIGH)},          \
+                        (const uint64_t[]){(NEXT_LOW), (NEXT_HIGH)}, NULL)
 
 #endif

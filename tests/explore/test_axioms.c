@@ -5,7 +5,8 @@
  * assignment of writes to reads and every order of the writes of a location is made, without any notion of
  * steps, and kept if no event happens before one that it follows in its location (coherence), an exchange
  * comes right behind what it reads (atomicity), program order and reads-from have no cycle, and neither has
- * what the fences that are seq_cst order. The explorer has to come to the very same executions, each once,
+ * what the fences that are seq_cst order, nor the accesses that are. An exchange of two words is one event
+ * that reads and writes in both locations. The explorer has to come to the very same executions, each once,
  * and so it has without its shortcuts.
  */
 #include "check.h"
@@ -15,7 +16,7 @@
 #include "os/spin.h"
 
 enum { LOCATIONS = 2, THREADS = 3, STEPS = 4, EVENTS = LOCATIONS + THREADS * STEPS, SET = 1 << 16 };
-enum kind { INIT, LOAD, STORE, SWAP, CAS, FENCE, WAIT /* until it reads no 0 */ };
+enum kind { INIT, LOAD, STORE, SWAP, CAS, PAIR /* both locations */, FENCE, WAIT /* until it reads no 0 */ };
 
 /* An event writes its own number, so that values tell where they come from; INIT writes 0. */
 struct event {
@@ -23,13 +24,14 @@ struct event {
     int thread, location;
     memory_order order;
     int expected; /* by a CAS: the event whose value it wants */
+    int second;   /* by a PAIR: the same, of the second location */
     bool locked;  /* under the one lock there is */
 };
 
 static struct {
     struct event events[EVENTS]; /* the INITs first, then thread by thread */
     int count;
-    bool seq_cst; /* some fence is */
+    bool fences; /* some are seq_cst */
 } program;
 
 static uint64_t value_of(int event)
@@ -39,12 +41,14 @@ static uint64_t value_of(int event)
 
 /* ---- random programs ---- */
 
-static memory_order roll_order(struct rng *rng, enum kind kind)
+static memory_order roll_order(struct rng *rng, enum kind kind, bool seq_cst)
 {
     static const memory_order loads[] = {memory_order_relaxed, memory_order_acquire};
     static const memory_order stores[] = {memory_order_relaxed, memory_order_release};
     static const memory_order others[] = {memory_order_release, memory_order_acquire, memory_order_acq_rel,
                                           memory_order_seq_cst, memory_order_relaxed};
+    if (kind == PAIR || (seq_cst && kind != FENCE && rng_between(rng, 0, 1)))
+        return memory_order_seq_cst;
     if (kind == LOAD || kind == WAIT)
         return loads[rng_between(rng, 0, 1)];
     if (kind == STORE)
@@ -55,12 +59,23 @@ static memory_order roll_order(struct rng *rng, enum kind kind)
     return order == memory_order_seq_cst ? memory_order_relaxed : order;
 }
 
+/* By chance alone two words would seldom be as wanted. */
+static void roll_expected(struct rng *rng, struct event *event)
+{
+    int64_t way = rng_between(rng, 0, 3);
+    event->expected = (int)rng_between(rng, 0, program.count - 1);
+    event->second = way == 0 ? (int)rng_between(rng, 0, program.count - 1) : event->expected;
+    if (event->kind == PAIR && way > 1)
+        event->expected = event->second = 0;
+}
+
 /* `blocking`: with locks and waits. */
 static void roll_program(struct rng *rng, bool blocking)
 {
     int threads = (int)rng_between(rng, 2, THREADS);
+    bool seq_cst = rng_between(rng, 0, 1);
     program.count = LOCATIONS;
-    program.seq_cst = false;
+    program.fences = false;
     for (int i = 0; i < LOCATIONS; i++)
         program.events[i] = (struct event){.kind = INIT, .thread = -1, .location = i};
     for (int thread = 0; thread < threads; thread++) {
@@ -72,28 +87,28 @@ static void roll_program(struct rng *rng, bool blocking)
             event->locked = blocking && event->kind != WAIT && rng_between(rng, 0, 1);
             event->thread = thread;
             event->location = (int)rng_between(rng, 0, LOCATIONS - 1);
-            event->order = roll_order(rng, event->kind);
-            program.seq_cst |= event->kind == FENCE && event->order == memory_order_seq_cst;
+            event->order = roll_order(rng, event->kind, seq_cst);
+            program.fences |= event->kind == FENCE && event->order == memory_order_seq_cst;
         }
     }
     for (int i = 0; i < program.count; i++)
-        program.events[i].expected = (int)rng_between(rng, 0, program.count - 1);
+        roll_expected(rng, &program.events[i]);
 }
 
 static void print_program(void)
 {
-    static const char *const names[] = {"init", "load", "store", "swap", "cas", "fence", "wait"};
+    static const char *const names[] = {"init", "load", "store", "swap", "cas", "pair", "fence", "wait"};
     for (int i = LOCATIONS; i < program.count; i++) {
         const struct event *event = &program.events[i];
-        printf("#   %d: thread %d %s of %d, order %d, expects %d\n", i, event->thread, names[event->kind],
-               event->location, (int)event->order, event->expected);
+        printf("#   %d: thread %d %s of %d, order %d, expects %d, %d\n", i, event->thread, names[event->kind],
+               event->location, (int)event->order, event->expected, event->second);
     }
 }
 
 /* ---- an execution, however it was made ---- */
 
 struct execution {
-    int from[EVENTS];             /* the event that a reading event reads */
+    int from[EVENTS][LOCATIONS];  /* the event that a reading event reads */
     int order[LOCATIONS][EVENTS]; /* the writes of each location, INIT first */
     int order_count[LOCATIONS];
 };
@@ -101,14 +116,23 @@ struct execution {
 static bool reads(int e)
 {
     enum kind kind = program.events[e].kind;
-    return kind == LOAD || kind == SWAP || kind == CAS || kind == WAIT;
+    return kind == LOAD || kind == SWAP || kind == CAS || kind == PAIR || kind == WAIT;
+}
+
+static bool is_at(int e, int location)
+{
+    const struct event *event = &program.events[e];
+    return event->kind != FENCE && (event->kind == PAIR || event->location == location);
 }
 
 static bool writes(const struct execution *x, int e)
 {
     const struct event *event = &program.events[e];
     if (event->kind == CAS)
-        return value_of(x->from[e]) == value_of(event->expected);
+        return value_of(x->from[e][event->location]) == value_of(event->expected);
+    if (event->kind == PAIR)
+        return value_of(x->from[e][0]) == value_of(event->expected) &&
+               value_of(x->from[e][1]) == value_of(event->second);
     return event->kind == INIT || event->kind == STORE || event->kind == SWAP;
 }
 
@@ -121,8 +145,9 @@ static uint64_t digest_of(const struct execution *x)
 {
     struct rng rng = {0};
     for (int i = LOCATIONS; i < program.count; i++)
-        if (reads(i))
-            absorb(&rng, (uint64_t)x->from[i]);
+        for (int l = 0; l < LOCATIONS; l++)
+            if (reads(i) && is_at(i, l))
+                absorb(&rng, (uint64_t)x->from[i][l]);
     for (int l = 0; l < LOCATIONS; l++)
         for (int i = 0; i < x->order_count[l]; i++)
             absorb(&rng, (uint64_t)x->order[l][i]);
@@ -238,6 +263,13 @@ static bool acquires(const struct execution *x, int e)
            (program.events[e].kind == CAS && !writes(x, e));
 }
 
+static bool is_sc_access(const struct execution *x, int e)
+{
+    const struct event *event = &program.events[e];
+    return event->kind != INIT && event->kind != FENCE && event->order == memory_order_seq_cst &&
+           (event->kind != CAS || writes(x, e));
+}
+
 static struct relation program_order(void)
 {
     struct relation sb = {{0}};
@@ -250,41 +282,50 @@ static struct relation program_order(void)
     return sb;
 }
 
-static struct relation reads_from(const struct execution *x)
+/* All of them in one location. */
+static struct relation reads_from(const struct execution *x, int l)
 {
     struct relation rf = {{0}};
     for (int e = LOCATIONS; e < program.count; e++)
-        if (reads(e))
-            relate(&rf, x->from[e], e);
+        if (reads(e) && is_at(e, l))
+            relate(&rf, x->from[e][l], e);
     return rf;
 }
 
-static struct relation write_order(const struct execution *x)
+static struct relation write_order(const struct execution *x, int l)
 {
     struct relation mo = {{0}};
-    for (int l = 0; l < LOCATIONS; l++)
-        for (int i = 0; i < x->order_count[l]; i++)
-            for (int j = i + 1; j < x->order_count[l]; j++)
-                relate(&mo, x->order[l][i], x->order[l][j]);
+    for (int i = 0; i < x->order_count[l]; i++)
+        for (int j = i + 1; j < x->order_count[l]; j++)
+            relate(&mo, x->order[l][i], x->order[l][j]);
     return mo;
 }
 
 /* A read comes before all writes behind the one it reads. */
-static struct relation reads_before(const struct execution *x, const struct relation *mo)
+static struct relation reads_before(const struct execution *x, int l, const struct relation *mo)
 {
     struct relation rb = {{0}};
     for (int e = LOCATIONS; e < program.count; e++)
-        if (reads(e))
-            rb.to[e] = mo->to[x->from[e]] & ~(UINT32_C(1) << e);
+        if (reads(e) && is_at(e, l))
+            rb.to[e] = mo->to[x->from[e][l]] & ~(UINT32_C(1) << e);
     return rb;
 }
 
 /* Who hands on what `writer` releases: itself, and exchanges that replace it one after the other. */
-static bool carries(const struct execution *x, int writer, int last)
+static bool carries(const struct execution *x, int l, int writer, int last)
 {
     while (last != writer && reads(last) && writes(x, last))
-        last = x->from[last];
+        last = x->from[last][l];
     return last == writer;
+}
+
+static bool hands_over(const struct execution *x, int writer, int reader)
+{
+    for (int l = 0; l < LOCATIONS; l++)
+        if (reads(reader) && is_at(writer, l) && is_at(reader, l) &&
+            carries(x, l, writer, x->from[reader][l]))
+            return true;
+    return false;
 }
 
 static bool synchronizes_with(const struct execution *x, const struct relation *sb, int a, int b)
@@ -295,7 +336,7 @@ static bool synchronizes_with(const struct execution *x, const struct relation *
             continue;
         for (int reader = LOCATIONS; reader < program.count; reader++) {
             bool to_b = is_fence(b) ? related(sb, reader, b) : b == reader;
-            if (reads(reader) && to_b && carries(x, writer, x->from[reader]))
+            if (to_b && hands_over(x, writer, reader))
                 return true;
         }
     }
@@ -330,29 +371,33 @@ static bool fences_agree(const struct relation *hb, const struct relation *eco)
     return !has_cycle(psc);
 }
 
-static bool is_atomic(const struct execution *x)
+/* `near`: reads-from, write order and reads-before. */
+static bool accesses_agree(const struct execution *x, const struct relation *hb, const struct relation *near)
 {
-    for (int l = 0; l < LOCATIONS; l++)
-        for (int i = 1; i < x->order_count[l]; i++) {
-            int e = x->order[l][i];
-            if (reads(e) && x->from[e] != x->order[l][i - 1])
-                return false;
-        }
-    return true;
+    struct relation order = *hb;
+    add(&order, near);
+    for (int a = 0; a < program.count; a++)
+        for (int b = 0; b < program.count; b++)
+            if (!is_sc_access(x, a) || !is_sc_access(x, b))
+                order.to[a] &= ~(UINT32_C(1) << b);
+    return !has_cycle(order);
 }
 
 static bool is_consistent(const struct execution *x)
 {
-    if (!is_atomic(x))
-        return false;
-    struct relation sb = program_order(), rf = reads_from(x), mo = write_order(x);
-    struct relation steps = sb, eco = rf, rb = reads_before(x, &mo);
-    add(&steps, &rf);
-    add(&eco, &mo);
-    add(&eco, &rb);
-    close(&eco);
+    struct relation sb = program_order(), steps = sb, near = {{0}}, eco = {{0}};
+    for (int l = 0; l < LOCATIONS; l++) {
+        struct relation rf = reads_from(x, l), mo = write_order(x, l), rb = reads_before(x, l, &mo);
+        add(&steps, &rf);
+        add(&rf, &mo);
+        add(&rf, &rb);
+        add(&near, &rf);
+        close(&rf);
+        add(&eco, &rf);
+    }
     struct relation hb = happens_before(x, &sb), back = follow(&hb, &eco);
-    return !has_cycle(steps) && !has_loop(&hb) && !has_loop(&back) && fences_agree(&hb, &eco);
+    return !has_cycle(steps) && !has_loop(&hb) && !has_loop(&back) && fences_agree(&hb, &eco) &&
+           accesses_agree(x, &hb, &near);
 }
 
 /* ---- all executions, by the axioms ---- */
@@ -368,12 +413,14 @@ static void order_writes(struct execution *x, int location)
     }
     bool complete = true;
     for (int e = LOCATIONS; e < program.count; e++) {
-        bool placed = program.events[e].location != location || !writes(x, e) || is_fence(e);
+        bool placed = !is_at(e, location) || !writes(x, e);
         for (int i = 0; i < x->order_count[location]; i++)
             placed |= x->order[location][i] == e;
         if (placed)
             continue;
         complete = false;
+        if (reads(e) && x->from[e][location] != x->order[location][x->order_count[location] - 1])
+            continue; /* an exchange comes right behind what it reads */
         x->order[location][x->order_count[location]++] = e;
         order_writes(x, location);
         x->order_count[location]--;
@@ -385,8 +432,9 @@ static void order_writes(struct execution *x, int location)
 static void order_all_writes(struct execution *x)
 {
     for (int e = LOCATIONS; e < program.count; e++)
-        if (reads(e) && !writes(x, x->from[e]))
-            return;
+        for (int l = 0; l < LOCATIONS; l++)
+            if (reads(e) && is_at(e, l) && !writes(x, x->from[e][l]))
+                return;
     for (int l = 0; l < LOCATIONS; l++) {
         x->order[l][0] = l;
         x->order_count[l] = 1;
@@ -394,54 +442,71 @@ static void order_all_writes(struct execution *x)
     order_writes(x, 0);
 }
 
-static void assign_reads(struct execution *x, int e)
+static bool is_later(int a, int b)
 {
-    while (e < program.count && !reads(e))
-        e++;
-    if (e == program.count) {
+    return program.events[a].thread == program.events[b].thread && a > b;
+}
+
+/* `next`: event and location, as one number. */
+static void assign_reads(struct execution *x, int next)
+{
+    int end = program.count * LOCATIONS;
+    while (next < end && !(reads(next / LOCATIONS) && is_at(next / LOCATIONS, next % LOCATIONS)))
+        next++;
+    if (next == end) {
         order_all_writes(x);
         return;
     }
-    for (int w = 0; w < program.count; w++) {
-        const struct event *event = &program.events[w];
-        if (w != e && event->location == program.events[e].location && event->kind != LOAD &&
-            event->kind != FENCE) {
-            x->from[e] = w;
-            assign_reads(x, e + 1);
+    int e = next / LOCATIONS, l = next % LOCATIONS;
+    for (int w = 0; w < program.count; w++)
+        if (w != e && is_at(w, l) && program.events[w].kind != LOAD && !is_later(w, e) &&
+            (w > e || writes(x, w))) {
+            x->from[e][l] = w;
+            assign_reads(x, next + 1);
         }
-    }
 }
 
 /* ---- all executions, by the explorer ---- */
 
 static struct lock lock;
 static atom64 atoms[LOCATIONS];
-static uint64_t read_values[EVENTS];
+static uint64_t read_values[EVENTS][LOCATIONS];
+
+static void do_pair(int e)
+{
+    const struct event *event = &program.events[e];
+    const uint64_t wanted[] = {value_of(event->expected), value_of(event->second)};
+    const uint64_t values[] = {value_of(e), value_of(e)};
+    (void)explore_atom_cas128(&atoms[0].value, &atoms[1].value, wanted, values, read_values[e]);
+}
 
 static void do_event(int e)
 {
     const struct event *event = &program.events[e];
     atom64 *atom = &atoms[event->location];
-    uint64_t wanted = value_of(event->expected);
+    uint64_t wanted = value_of(event->expected), *read = &read_values[e][event->location];
     switch (event->kind) {
     case LOAD:
-        read_values[e] = atom_load(atom, event->order);
+        *read = atom_load(atom, event->order);
         break;
     case STORE:
         atom_store(atom, value_of(e), event->order);
         break;
     case SWAP:
-        read_values[e] = atom_swap(atom, value_of(e), event->order);
+        *read = atom_swap(atom, value_of(e), event->order);
         break;
     case CAS:
         (void)atom_cas(atom, &wanted, value_of(e), event->order);
-        read_values[e] = wanted;
+        *read = wanted;
+        break;
+    case PAIR:
+        do_pair(e);
         break;
     case FENCE:
         atom_fence(event->order);
         break;
     case WAIT:
-        while ((read_values[e] = atom_load(atom, event->order)) == 0)
+        while ((*read = atom_load(atom, event->order)) == 0)
             spin_pause();
         break;
     case INIT:
@@ -464,9 +529,10 @@ static void run_events(void)
 
 static void note_execution(void)
 {
-    struct execution x = {{0}, {{0}}, {0}};
+    struct execution x = {{{0}}, {{0}}, {0}};
     for (int e = LOCATIONS; e < program.count; e++)
-        x.from[e] = read_values[e] ? (int)read_values[e] : program.events[e].location;
+        for (int l = 0; l < LOCATIONS; l++)
+            x.from[e][l] = read_values[e][l] ? (int)read_values[e][l] : l;
     for (int l = 0; l < LOCATIONS; l++) {
         struct explore_write list[EVENTS];
         size_t count = explore_writes(&atoms[l], list, EVENTS);
@@ -493,10 +559,10 @@ static uint64_t explore_program(bool every_interleaving)
 static bool agrees_with_axioms(void)
 {
     by_axioms.count = 0;
-    assign_reads(&(struct execution){{0}, {{0}}, {0}}, LOCATIONS);
+    assign_reads(&(struct execution){{{0}}, {{0}}, {0}}, LOCATIONS * LOCATIONS);
     set_order(&by_axioms);
     uint64_t executions = explore_program(false);
-    bool once = program.seq_cst || executions == by_explorer.count; /* fences may come in several orders */
+    bool once = program.fences || executions == by_explorer.count; /* fences may come in several orders */
     return CHECK(once) && CHECK(set_equals(&by_axioms, &by_explorer));
 }
 
@@ -529,5 +595,5 @@ TEST(the_explorer_finds_what_the_axioms_allow_and_nothing_else)
 
 TEST(its_shortcuts_lose_nothing)
 {
-    try_programs(2, check_env("WEIR_EXPLORE_PROGRAMS", 2000) / 4, true, loses_nothing);
+    try_programs(2, check_env("WEIR_EXPLORE_PROGRAMS", 2000) / 8, true, loses_nothing);
 }

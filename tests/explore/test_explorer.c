@@ -662,12 +662,6 @@ TEST(a_search_that_gives_up_is_no_success)
     CHECK(strstr(e.fault, "gave up after 20 paths") != NULL);
 }
 
-TEST(accesses_that_are_seq_cst_are_refused)
-{
-    send_order = memory_order_seq_cst;
-    CHECK(BREAKS(.threads = {send}));
-}
-
 /* ---- known numbers ---- */
 
 static int steps;

@@ -62,12 +62,37 @@ static const char *number(uint64_t value, char *room, size_t size)
     return room;
 }
 
+static const char *numbers(const uint64_t values[2], bool both, char *room, size_t size)
+{
+    char low[24], high[24];
+    (void)number(values[0], low, sizeof low);
+    (void)number(values[1], high, sizeof high);
+    (void)snprintf(room, size, both ? "{%s, %s}" : "%s%.0s", low, high);
+    return room;
+}
+
+/* "NEW for OLD of THREAD", of one word or of two. */
+static void print_exchange(FILE *file, const struct event *event)
+{
+    const struct op *op = &event->op;
+    const struct effect *effect = &event->effect;
+    uint64_t wanted[] = {op->expected, op->second_expected}, old[] = {effect->old, effect->second};
+    uint64_t value[] = {op->value, op->second_value};
+    char who[24], left[50], right[50];
+    if (!effect->done)
+        fprintf(file, "wants %s, finds ", numbers(wanted, op->second, left, sizeof left));
+    else
+        fprintf(file, "%s for ", numbers(value, op->second, left, sizeof left));
+    fprintf(file, "%s of %s", numbers(old, op->second, right, sizeof right),
+            writer_name(effect->from, who, sizeof who));
+}
+
 static void print_event(FILE *file, const struct event *event)
 {
     static const char *const names[] = {"load",  "store", "swap",   "add",  "cas",
                                         "fence", "lock",  "unlock", "pause"};
     const struct op *op = &event->op;
-    char who[24], old[24], wanted[24], value[24], place[24] = "";
+    char who[24], old[24], value[24], place[24] = "";
     if (op->location > 0) {
         const char *name = memory_location_name(op->location);
         (void)snprintf(place, sizeof place, name ? "%s" : "atom %.0s%d", name ? name : "", op->location);
@@ -75,7 +100,6 @@ static void print_event(FILE *file, const struct event *event)
     fprintf(file, "#   thread %d  %-6s %-10s ", event->thread, names[op->kind], place);
     (void)number(event->effect.old, old, sizeof old);
     (void)number(op->value, value, sizeof value);
-    (void)number(op->expected, wanted, sizeof wanted);
     switch (op->kind) {
     case OP_LOAD:
         fprintf(file, "reads %s of %s", old, writer_name(event->effect.from, who, sizeof who));
@@ -85,14 +109,8 @@ static void print_event(FILE *file, const struct event *event)
         break;
     case OP_SWAP:
     case OP_ADD:
-        fprintf(file, "%s for %s of %s", value, old, writer_name(event->effect.from, who, sizeof who));
-        break;
     case OP_CAS:
-        if (event->effect.done)
-            fprintf(file, "%s for %s of %s", value, old, writer_name(event->effect.from, who, sizeof who));
-        else
-            fprintf(file, "wants %s, finds %s of %s", wanted, old,
-                    writer_name(event->effect.from, who, sizeof who));
+        print_exchange(file, event);
         break;
     default:
         break;

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of names under the registry, and its hash. The program is linked with --wrap=calloc and
- * --wrap=getrandom, so that memory and randomness can be missing.
+ * The table of names under the registry. The program is linked with --wrap=calloc, so that memory can be
+ * missing.
  */
 #include "registry/names.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
+#include "base/hash.h"
 #include "check.h"
-#include "registry/hash.h"
 
 static bool out_of_memory;
 void *__real_calloc(size_t count, size_t size);
@@ -19,44 +17,6 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
     return out_of_memory ? NULL : __real_calloc(count, size);
-}
-
-static bool without_randomness;
-ssize_t __real_getrandom(void *bytes, size_t size, unsigned flags);
-ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags);
-
-ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
-{
-    errno = EAGAIN;
-    return without_randomness ? -1 : __real_getrandom(bytes, size, flags);
-}
-
-/* Computed by another implementation: hash() of Python 3.11 with PYTHONHASHSEED=0. */
-TEST(the_hash_is_siphash_1_3)
-{
-    static const struct hash_key zero;
-    unsigned char bytes[63];
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = (unsigned char)(i + 1);
-    CHECK(weir_hash(&zero, "a", 1) == UINT64_C(0x407448d2b89b1813));
-    CHECK(weir_hash(&zero, "abcdefg", 7) == UINT64_C(0x6db12aae9070f506));
-    CHECK(weir_hash(&zero, "abcdefgh", 8) == UINT64_C(0x3f7b849c0b8e35ea));
-    CHECK(weir_hash(&zero, "abcdefghi", 9) == UINT64_C(0xf89b34a3d11eb6e5));
-    CHECK(weir_hash(&zero, bytes, sizeof bytes) == UINT64_C(0x6bafe9f92616651b));
-    struct hash_key key = {1, 2}, other = {2, 1};
-    CHECK(weir_hash(&key, "a", 1) != weir_hash(&other, "a", 1));
-}
-
-TEST(every_key_is_another)
-{
-    struct hash_key a = weir_hash_key(), b = weir_hash_key();
-    CHECK(a.low != b.low && a.high != b.high);
-    without_randomness = true; /* early in the life of a machine */
-    errno = 7;
-    struct hash_key c = weir_hash_key();
-    CHECK_EQ(errno, 7);
-    without_randomness = false;
-    CHECK(c.low != 0 && c.high != 0 && c.low != c.high);
 }
 
 enum { MANY = 5000 };

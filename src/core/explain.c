@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/explain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/idle.h"
+#include "core/state.h"
+
+/* The most units that are there at one instant; in a warm-up's store, those of a cold one. */
+static int64_t capacity_of(const struct limit *limit)
+{
+    switch ((enum weir_algo)limit->spec.algo) {
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_STEP:
+        return limit->spec.burst;
+    case WEIR_INTERVAL:
+        return 1;
+    case WEIR_LEAKY_BUCKET:
+        return limit->spec.queue + 1;
+    case WEIR_SMOOTH:
+        return limit->full / limit->ticks.unit;
+    case WEIR_WARMUP:
+        return (int64_t)limit->u.warmup.most;
+    case WEIR_HYBRID:
+        return limit->u.hybrid.over / limit->ticks.unit;
+    case WEIR_FIXED_WINDOW:
+    case WEIR_SLIDING_WINDOW:
+    case WEIR_SLIDING_LOG:
+        return limit->spec.count;
+    case WEIR_UNLIMITED:
+        return INT64_MAX;
+    case WEIR_BLOCKED:
+        break;
+    }
+    return 0;
+}
+
+/* Units, begun ones counted whole, that so many ticks are worth. */
+static int64_t units_of(const struct limit *limit, int64_t ticks)
+{
+    return div_up(max64(ticks, 0), limit->ticks.unit);
+}
+
+/* How far a tick lies ahead. */
+static int64_t ahead(const struct limit *limit, int64_t tick, int64_t now)
+{
+    return sat_sub(tick, ticks_at(&limit->ticks, now));
+}
+
+#define CHARGED_WORDS 5
+
+/* The words of a small state one unit later: a charge brings it up to now. */
+static void charged(const struct limit *limit, const int64_t *words, int64_t now, int64_t *copy)
+{
+    memcpy(copy, words, limit->algorithm->words(limit) * sizeof *copy);
+    limit->algorithm->charge(limit, copy, now, 1);
+}
+
+static int64_t window_debt(const struct limit *limit, const int64_t *words, int64_t now)
+{
+    int64_t copy[CHARGED_WORDS], period = limit->spec.period_ns;
+    charged(limit, words, now, copy);
+    int64_t elapsed = max64(now - sat_mul(copy[AT_WINDOW], period), 0);
+    int64_t faded = mul_div_up(copy[AT_PREVIOUS], period - elapsed, period);
+    return sat_sub(sat_add(copy[AT_PRESENT] - 1, faded), limit->spec.count);
+}
+
+static int64_t hybrid_debt(const struct limit *limit, const int64_t *words, int64_t now)
+{
+    int64_t copy[CHARGED_WORDS];
+    charged(limit, words, now, copy);
+    return units_of(limit, sat_sub(-limit->ticks.unit, copy[AT_ACTIVE]));
+}
+
+static int64_t step_debt(const struct limit *limit, const int64_t *words, int64_t now)
+{
+    int64_t copy[CHARGED_WORDS];
+    charged(limit, words, now, copy);
+    return sat_sub(-1, copy[AT_UNITS]);
+}
+
+/* In a full ring a unit that lies ahead has taken its place a period after another, which is not in the ring
+ * any more, and so on: all that are less than a period old count. */
+static int64_t log_debt(const struct limit *limit, const int64_t *words, int64_t now)
+{
+    int64_t used = 0, count = limit->spec.count;
+    for (int64_t i = 0; i < words[AT_LENGTH]; i++) {
+        int64_t time = words[AT_TIMES + (words[AT_HEAD] + i) % count];
+        if (time > now - limit->spec.period_ns)
+            used = sat_add(used, 1);
+        if (time > now && words[AT_LENGTH] == count)
+            used = sat_add(used, div_up(time - now, limit->spec.period_ns));
+    }
+    return used - count;
+}
+
+/* Units owed beyond all there are, where nothing is left. */
+static int64_t debt_of(const struct limit *limit, const int64_t *words, int64_t now)
+{
+    switch ((enum weir_algo)limit->spec.algo) {
+    case WEIR_TOKEN_BUCKET:
+    case WEIR_INTERVAL:
+    case WEIR_SMOOTH:
+        return units_of(limit, ahead(limit, words[AT_INDEX], now));
+    case WEIR_WARMUP:
+        return units_of(limit, ahead(limit, words[AT_NEXT], now));
+    case WEIR_HYBRID:
+        return hybrid_debt(limit, words, now);
+    case WEIR_FIXED_WINDOW:
+    case WEIR_SLIDING_WINDOW:
+        return window_debt(limit, words, now);
+    case WEIR_STEP:
+        return step_debt(limit, words, now);
+    case WEIR_SLIDING_LOG:
+        return log_debt(limit, words, now);
+    case WEIR_LEAKY_BUCKET: /* see used_of */
+    case WEIR_UNLIMITED:
+    case WEIR_BLOCKED:
+        break;
+    }
+    return 0;
+}
+
+/* A queue is used by what is in it, not by how much would be let in; its first slot counts. */
+static int64_t used_of(const struct limit *limit, const int64_t *words, int64_t now)
+{
+    if (limit->spec.algo == WEIR_LEAKY_BUCKET)
+        return units_of(limit, ahead(limit, sat_add(words[AT_INDEX], limit->full), now));
+    int64_t left = limit->algorithm->remaining(limit, words, now), used = capacity_of(limit) - left;
+    return left > 0 ? used : sat_add(used, max64(debt_of(limit, words, now), 0));
+}
+
+static void name_it(const struct limit *limit, char *text, size_t size)
+{
+    if (limit->spec.name[0])
+        (void)snprintf(text, size, "%s", limit->spec.name);
+    else if (weir_spec_format(&limit->spec, 1, text, size) == 0) /* no text says a curve of one's own */
+        (void)snprintf(text, size, "%s", weir_algo_name(limit->spec.algo));
+}
+
+static int64_t until(int64_t time, int64_t now)
+{
+    return time > WEIR_TIME_MAX ? WEIR_FOREVER : time - now;
+}
+
+/* Nobody overtakes a promise: until its time has come nothing is left, in no limit. */
+static void explain(const struct limit *limit, const int64_t *state, int64_t now,
+                    struct weir_limit_state *explained)
+{
+    const int64_t *words = state + limit->offset;
+    int64_t time = max64(now, state[STATE_PROMISED]);
+    int64_t next = until(limit->algorithm->due(limit, words, time, 1), now);
+    *explained = (struct weir_limit_state){
+        .used = used_of(limit, words, now),
+        .left = time > now ? 0 : limit->algorithm->remaining(limit, words, now),
+        .next_after_ns = next,
+        .reset_after_ns = until(limit->algorithm->fresh(limit, words, time), now),
+        .refuses = next > 0,
+    };
+    name_it(limit, explained->text, sizeof explained->text);
+}
+
+void weir_state_explain(const struct weir_policy *policy, const int64_t *state, int64_t now,
+                        struct weir_limit_state *limits, size_t count)
+{
+    for (size_t i = 0; i < policy->count && i < count; i++)
+        explain(&policy->limits[i], state, clamp64(now, 0, WEIR_TIME_MAX), &limits[i]);
+}

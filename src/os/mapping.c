@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "os/mapping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define HUGE_SIZE    (UINT64_C(2) << 20)
+#define MEMORY_FILES 0x01021994L          /* f_type of tmpfs */
+#define PIECE        (UINT64_C(64) << 20) /* of a reservation: a signal throws one piece back, not all */
+#define BYTES_MAX    (UINT64_C(1) << 62)  /* fits in off_t, and so does twice that */
+#define OPEN_TRIES   100
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+uint64_t weir_page_size(void)
+{
+    long size = sysconf(_SC_PAGESIZE);
+    return size > 0 ? (uint64_t)size : 4096;
+}
+
+/* ---- how much memory there is ---- */
+
+/* The number behind `word`, which starts a line; "" is the start of the file. */
+static bool read_figure(const char *path, const char *word, uint64_t *figure)
+{
+    char line[256];
+    bool found = false;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    while (!found && fgets(line, sizeof line, file)) {
+        char *start = line + strlen(word), *end;
+        if (strncmp(line, word, strlen(word)) != 0)
+            continue;
+        *figure = strtoull(start, &end, 10);
+        found = end != start;
+    }
+    (void)fclose(file);
+    return found;
+}
+
+/* What a group of processes may still take: what it uses beyond its limit would end one of them. Pages that
+ * only cache files make room. */
+static uint64_t left_in_group(const char *group)
+{
+    static const char *const caches[] = {"inactive_file ", "active_file "};
+    char path[4200];
+    uint64_t most = 0, used = 0;
+    (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.max", group);
+    if (!read_figure(path, "", &most))
+        return UINT64_MAX;
+    (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.current", group);
+    (void)read_figure(path, "", &used);
+    (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.stat", group);
+    for (int i = 0; i < 2; i++) {
+        uint64_t cache = 0;
+        (void)read_figure(path, caches[i], &cache);
+        used -= cache < used ? cache : used;
+    }
+    return most > used ? most - used : 0;
+}
+
+/* The group of this process, and all groups around it. */
+static uint64_t left_in_groups(void)
+{
+    char group[4096] = "";
+    uint64_t left = UINT64_MAX;
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    if (!file)
+        return left;
+    while (fgets(group, sizeof group, file) && strncmp(group, "0::/", 4) != 0)
+        group[0] = '\0';
+    (void)fclose(file);
+    if (!group[0])
+        return left;
+    char *path = group + 3;
+    path[strcspn(path, "\n")] = '\0';
+    for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
+        *end = '\0';
+        uint64_t here = left_in_group(path);
+        left = here < left ? here : left;
+    }
+    return left;
+}
+
+uint64_t weir_memory_left(void)
+{
+    int saved = errno;
+    uint64_t kilobytes, left = left_in_groups();
+    if (read_figure("/proc/meminfo", "MemAvailable:", &kilobytes) && kilobytes < left / 1024)
+        left = kilobytes * 1024;
+    errno = saved;
+    return left == UINT64_MAX ? left : left - left / 16;
+}
+
+/* ---- memory of the process ---- */
+
+static void touch(unsigned char *memory, uint64_t bytes, bool write)
+{
+    volatile unsigned char *page = memory;
+    for (uint64_t at = 0; at < bytes; at += 4096) {
+        unsigned char seen = page[at];
+        if (write)
+            page[at] = seen; /* nobody else has it yet */
+    }
+}
+
+/* A kernel before 5.14 does not know the advice. */
+static int fetch_pages(unsigned char *memory, uint64_t bytes, bool write)
+{
+    int result;
+    do {
+        result = madvise(memory, bytes, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+    } while (result != 0 && errno == EINTR);
+    if (result == 0)
+        return 0;
+    if (errno != EINVAL)
+        return errno == EFAULT ? EIO : errno;
+    touch(memory, bytes, write);
+    return 0;
+}
+
+static int map_pages(int file, uint64_t offset, uint64_t bytes, unsigned char **memory)
+{
+    if (bytes > BYTES_MAX || offset > BYTES_MAX)
+        return ENOMEM;
+    int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, file, (off_t)offset);
+    if (address == MAP_FAILED)
+        return errno;
+    *memory = address;
+    return 0;
+}
+
+/* Asks for more and hands back what is on both sides. */
+static int map_aligned(uint64_t bytes, uint64_t alignment, unsigned char **memory)
+{
+    unsigned char *start = NULL;
+    int fault = map_pages(-1, 0, bytes + alignment, &start);
+    if (fault)
+        return fault;
+    uint64_t before = (alignment - (uintptr_t)start % alignment) % alignment;
+    if (before > 0)
+        (void)munmap(start, before);
+    (void)munmap(start + before + bytes, alignment - before);
+    *memory = start + before;
+    return 0;
+}
+
+int weir_memory_map(uint64_t bytes, unsigned char **memory, bool *huge)
+{
+    uint64_t page = weir_page_size();
+    if (bytes == 0 || bytes > BYTES_MAX || bytes > weir_memory_left())
+        return ENOMEM;
+    bytes = (bytes + page - 1) / page * page;
+    bool large = bytes >= HUGE_SIZE;
+    int fault = large ? map_aligned(bytes, HUGE_SIZE, memory) : map_pages(-1, 0, bytes, memory);
+    if (fault)
+        return fault;
+    *huge = large && madvise(*memory, bytes, MADV_HUGEPAGE) == 0;
+    fault = fetch_pages(*memory, bytes, true);
+    if (fault)
+        weir_memory_unmap(*memory, bytes);
+    return fault;
+}
+
+void weir_memory_unmap(void *memory, uint64_t bytes)
+{
+    if (memory)
+        (void)munmap(memory, bytes);
+}
+
+/* ---- files ---- */
+
+static int open_or_create(const char *path, unsigned mode, int *file, bool *created)
+{
+    *created = false;
+    *file = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (*file >= 0 || errno != ENOENT)
+        return *file < 0 ? errno : 0;
+    *file = open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, (mode_t)(mode & 0777));
+    *created = *file >= 0;
+    return *file < 0 ? errno : 0;
+}
+
+/* EEXIST: it came in between the two. It stays so with a link that leads nowhere. */
+int weir_file_open(const char *path, unsigned mode, int *file, bool *created)
+{
+    struct stat status;
+    int fault, tries = OPEN_TRIES;
+    do {
+        fault = open_or_create(path, mode, file, created);
+    } while ((fault == EEXIST || fault == EINTR) && --tries > 0);
+    if (fault)
+        return fault;
+    if (fstat(*file, &status) == 0 && S_ISREG(status.st_mode))
+        return 0;
+    (void)close(*file);
+    *file = -1;
+    return ENOTSUP;
+}
+
+void weir_file_close(int file)
+{
+    (void)close(file);
+}
+
+bool weir_file_is_at(int file, const char *path)
+{
+    struct stat here, there;
+    return fstat(file, &here) == 0 && stat(path, &there) == 0 && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino;
+}
+
+int weir_file_size(int file, uint64_t *bytes)
+{
+    struct stat status;
+    if (fstat(file, &status) != 0)
+        return errno;
+    *bytes = (uint64_t)status.st_size;
+    return 0;
+}
+
+int weir_file_clear(int file)
+{
+    return ftruncate(file, 0) == 0 ? 0 : errno;
+}
+
+int weir_file_set_mode(int file, unsigned mode)
+{
+    return fchmod(file, (mode_t)(mode & 0777)) == 0 || errno == EPERM ? 0 : errno;
+}
+
+void weir_file_remove(int file, const char *path)
+{
+    if (weir_file_is_at(file, path))
+        (void)unlink(path);
+}
+
+int weir_file_read(int file, void *bytes, uint64_t count, uint64_t *done)
+{
+    for (*done = 0; *done < count;) {
+        ssize_t len = pread(file, (unsigned char *)bytes + *done, count - *done, (off_t)*done);
+        if (len < 0 && errno != EINTR)
+            return errno;
+        if (len == 0)
+            break;
+        *done += len > 0 ? (uint64_t)len : 0;
+    }
+    return 0;
+}
+
+int weir_file_write(int file, const void *bytes, uint64_t count)
+{
+    for (uint64_t done = 0; done < count;) {
+        ssize_t len = pwrite(file, (const unsigned char *)bytes + done, count - done, (off_t)done);
+        if (len < 0 && errno != EINTR)
+            return errno;
+        done += len > 0 ? (uint64_t)len : 0;
+    }
+    return 0;
+}
+
+uint64_t weir_file_room(int file)
+{
+    struct statvfs room;
+    if (fstatvfs(file, &room) != 0 || room.f_blocks == 0) /* a file system without a limit of its own */
+        return UINT64_MAX;
+    return (uint64_t)room.f_bavail * room.f_frsize;
+}
+
+/* Is there a limit that so many bytes more, up to `end`, would break? */
+static int check_room(int file, uint64_t more, uint64_t end)
+{
+    struct rlimit most;
+    struct statfs system;
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY && end > most.rlim_cur)
+        return EFBIG; /* to try would be a SIGXFSZ */
+    if (more > weir_file_room(file))
+        return ENOSPC;
+    bool in_memory = fstatfs(file, &system) == 0 && system.f_type == MEMORY_FILES;
+    return in_memory && more > weir_memory_left() ? ENOMEM : 0;
+}
+
+int weir_file_reserve(int file, uint64_t offset, uint64_t bytes)
+{
+    uint64_t size = 0, end = offset + bytes;
+    if (offset > BYTES_MAX || bytes > BYTES_MAX)
+        return EFBIG;
+    int fault = weir_file_size(file, &size);
+    if (!fault && end > size)
+        fault = check_room(file, end - size, end);
+    while (!fault && offset < end) {
+        uint64_t piece = end - offset < PIECE ? end - offset : PIECE;
+        fault = posix_fallocate(file, (off_t)offset, (off_t)piece);
+        if (fault == EINTR)
+            fault = 0;
+        else
+            offset += piece;
+    }
+    return fault;
+}
+
+int weir_file_map(int file, uint64_t offset, uint64_t bytes, enum file_fetch fetch, unsigned char **memory)
+{
+    int fault = map_pages(file, offset, bytes, memory);
+    if (fault || fetch == FILE_LAZY)
+        return fault;
+    fault = fetch_pages(*memory, bytes, fetch == FILE_WRITE);
+    if (fault)
+        weir_memory_unmap(*memory, bytes);
+    return fault;
+}
+
+/* ---- locks ---- */
+
+/* Of the open file, not of the process: two openings by one process are two users, a forked child is the same
+ * user as its parent, and to close some other descriptor of the file drops nothing. */
+static int lock_byte(int file, enum file_lock lock, short type, bool wait)
+{
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)lock, .l_len = 1};
+    int result;
+    do {
+        result = fcntl(file, wait ? F_OFD_SETLKW : F_OFD_SETLK, &range);
+    } while (result != 0 && errno == EINTR);
+    if (result == 0)
+        return 0;
+    return errno == EACCES ? EAGAIN : errno;
+}
+
+int weir_file_lock_alone(int file, enum file_lock lock, bool wait)
+{
+    return lock_byte(file, lock, F_WRLCK, wait);
+}
+
+int weir_file_lock_shared(int file, enum file_lock lock)
+{
+    return lock_byte(file, lock, F_RDLCK, false);
+}
+
+void weir_file_unlock(int file, enum file_lock lock)
+{
+    (void)lock_byte(file, lock, F_UNLCK, false);
+}

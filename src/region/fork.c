@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fork(2) copies private regions, but only the thread that called it. Nothing is half done while it copies:
+ * all locks are taken before. The parent drops them; the child, which is another owner in the eyes of the
+ * kernel, makes those of its copies anew. A region in a file stays shared, its locks with it: in the child
+ * they belong to threads of the parent, as they should. Only the lock around mapping is the process's own.
+ *
+ * The list is kept in the order of ids, in which several regions are locked.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+
+#include "region/layout.h"
+#include "region/stripe.h"
+
+static struct lock regions_lock;
+static struct region *regions;
+
+static void take_regions(void)
+{
+    lock_take(&regions_lock);
+    for (struct region *region = regions; region; region = region->next)
+        if (region->file < 0)
+            weir_stripes_lock_all(region);
+    for (struct region *region = regions; region; region = region->next)
+        lock_take(&region->lock); /* after: who has a stripe may need it to map a segment */
+}
+
+static void drop_regions(void)
+{
+    for (struct region *region = regions; region; region = region->next)
+        lock_drop(&region->lock);
+    lock_drop(&regions_lock);
+}
+
+static void go_on_in_parent(void)
+{
+    for (struct region *region = regions; region; region = region->next)
+        if (region->file < 0)
+            weir_stripes_unlock_all(region);
+    drop_regions();
+}
+
+static void begin_in_child(void)
+{
+    struct region *first = regions;
+    drop_regions();
+    for (struct region *region = first; region; region = region->next)
+        if (region->file < 0)
+            weir_stripes_renew(region);
+}
+
+static void watch_for_forks(void)
+{
+    (void)pthread_atfork(take_regions, go_on_in_parent, begin_in_child);
+}
+
+void weir_regions_join(struct region *region)
+{
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&watched, watch_for_forks);
+    lock_take(&regions_lock);
+    struct region **place = &regions, *previous = NULL;
+    for (; *place && (*place)->header->id < region->header->id; place = &(*place)->next)
+        previous = *place;
+    region->next = *place;
+    region->previous = previous;
+    if (region->next)
+        region->next->previous = region;
+    *place = region;
+    lock_drop(&regions_lock);
+}
+
+void weir_regions_leave(struct region *region)
+{
+    lock_take(&regions_lock);
+    *(region->previous ? &region->previous->next : &regions) = region->next;
+    if (region->next)
+        region->next->previous = region->previous;
+    lock_drop(&regions_lock);
+}

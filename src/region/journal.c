@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Journals. An entry is what was there, and behind it where:
+ *
+ *   old words | offset in the region | bytes, kind
+ *
+ * so that entries are found from the last to the first, which is the order in which they are undone. An entry
+ * counts once `used` covers it, and that is stored before what it saves is changed. A process is killed
+ * between two of its instructions, so all that is needed is that the compiler keeps the order of stores:
+ * release before the stores that matter, a fence for the compiler behind those that others must follow.
+ *
+ *   begin    used = 0, OPEN        a death in OPEN: undo from the last entry to the first. Again, if that
+ * dies, too: it gives the same commit   IDLE                  nothing was held: valid by this store DONE, let
+ * go, IDLE    valid by DONE; a death there: the rest is let go
+ *
+ * A slot is held by an exchange after its entry, and only under the lock of its stripe. So a slot that is
+ * HELD when its entry is undone was held by that entry, and one that is not has been let go already, or never
+ * was held: others may have changed it since, and it is left alone.
+ *
+ * What is read from a journal may come from a damaged file: an entry that names no memory, or memory that
+ * weir_region_at keeps to itself, is skipped; where the length of one makes no sense, those before it cannot
+ * be found. weir_region_at maps segments that only the dead process had.
+ */
+#include "region/stripe.h"
+
+#include <string.h>
+
+enum entry_kind { ENTRY_BYTES = 1, ENTRY_HELD };
+
+struct entry {
+    uint64_t offset;
+    uint32_t bytes, kind;
+};
+
+#define WORD sizeof(uint64_t)
+
+static uint64_t padded(uint64_t bytes)
+{
+    return (bytes + WORD - 1) & ~(uint64_t)(WORD - 1);
+}
+
+uint64_t weir_journal_size(uint64_t bytes, uint64_t pieces)
+{
+    return padded(bytes + pieces * (sizeof(struct entry) + WORD - 1));
+}
+
+static bool is_within(const void *address, const void *start, uint64_t bytes)
+{
+    return (uintptr_t)address - (uintptr_t)start < bytes;
+}
+
+static uint64_t room_of(const struct region *region, const struct journal *journal)
+{
+    const struct region_shape *shape = &region->header->shape;
+    bool in_lane = is_within(journal, region->lanes, REGION_LANES * weir_lane_size(shape->lane_size));
+    return in_lane ? shape->lane_size : shape->journal_size;
+}
+
+static unsigned char *entries_of(struct journal *journal)
+{
+    return (unsigned char *)(journal + 1);
+}
+
+/* ---- copies: whoever reads without the lock never sees half a word ---- */
+
+static bool is_aligned(const void *address)
+{
+    return (uintptr_t)address % WORD == 0;
+}
+
+static void copy_out(unsigned char *to, const unsigned char *from, uint64_t bytes)
+{
+    for (; bytes >= WORD && is_aligned(from); bytes -= WORD, from += WORD, to += WORD) {
+        const _Atomic uint64_t *word = (const void *)from;
+        *(uint64_t *)(void *)to = atomic_load_explicit(word, memory_order_relaxed);
+    }
+    memcpy(to, from, bytes);
+}
+
+static void copy_back(unsigned char *to, const unsigned char *from, uint64_t bytes)
+{
+    for (; bytes >= WORD && is_aligned(to); bytes -= WORD, from += WORD, to += WORD) {
+        _Atomic uint64_t *word = (void *)to;
+        atomic_store_explicit(word, *(const uint64_t *)(const void *)from, memory_order_relaxed);
+    }
+    memcpy(to, from, bytes);
+}
+
+/* ---- writing ---- */
+
+static void set_state(struct journal *journal, enum journal_state state)
+{
+    atomic_store_explicit(&journal->state, state, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+void weir_journal_begin(struct journal *journal)
+{
+    atomic_store_explicit(&journal->used, 0, memory_order_relaxed); /* first: old entries are never undone */
+    set_state(journal, JOURNAL_OPEN);
+}
+
+/* Where the old words of an entry go. NULL: it does not fit. */
+static unsigned char *entry_begin(const struct region *region, struct journal *journal, uint64_t bytes)
+{
+    uint64_t room = room_of(region, journal);
+    uint32_t used = atomic_load_explicit(&journal->used, memory_order_relaxed);
+    if (used > room || bytes > room || padded(bytes) + sizeof(struct entry) > room - used)
+        return NULL;
+    return entries_of(journal) + used;
+}
+
+static void entry_end(struct region *region, struct journal *journal, const void *address, uint64_t bytes,
+                      enum entry_kind kind)
+{
+    uint32_t used = atomic_load_explicit(&journal->used, memory_order_relaxed) + (uint32_t)padded(bytes);
+    struct entry *entry = (void *)(entries_of(journal) + used);
+    *entry = (struct entry){weir_region_offset(region, address), (uint32_t)bytes, kind};
+    atomic_store_explicit(&journal->used, used + (uint32_t)sizeof *entry, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst); /* what is saved is changed after this */
+}
+
+bool weir_journal_save(struct region *region, struct journal *journal, const void *address, size_t bytes)
+{
+    unsigned char *words = entry_begin(region, journal, bytes);
+    if (!words)
+        return false;
+    copy_out(words, address, bytes);
+    entry_end(region, journal, address, bytes, ENTRY_BYTES);
+    return true;
+}
+
+static bool can_be_held(uint64_t who, uint64_t word)
+{
+    return who != 0 && (slot_kind(word) == SLOT_PLAIN || slot_kind(word) == SLOT_PROMISED);
+}
+
+bool weir_journal_hold(struct region *region, struct journal *journal, struct slot *slot, uint64_t who,
+                       uint64_t word)
+{
+    uint64_t both[2] = {who, word};
+    uint32_t before = atomic_load_explicit(&journal->used, memory_order_relaxed);
+    unsigned char *words = can_be_held(who, word) ? entry_begin(region, journal, sizeof both) : NULL;
+    if (!words)
+        return false;
+    memcpy(words, both, sizeof both);
+    entry_end(region, journal, slot, sizeof both, ENTRY_HELD);
+    if (slot_exchange(slot, who, word, who, slot_with_kind(word, SLOT_HELD)))
+        return true;
+    atomic_store_explicit(&journal->used, before, memory_order_release);
+    return false;
+}
+
+/* ---- reading ---- */
+
+/* Bytes of entries that can be looked at. */
+static uint32_t used_of(const struct region *region, const struct journal *journal)
+{
+    uint32_t used = atomic_load_explicit(&journal->used, memory_order_relaxed);
+    return used <= room_of(region, journal) ? used & ~(uint32_t)(WORD - 1) : 0;
+}
+
+/* The last entry before *used, which goes back to where it begins, where its words are. */
+static bool entry_before(struct journal *journal, uint32_t *used, struct entry *entry)
+{
+    if (*used < sizeof *entry)
+        return false;
+    memcpy(entry, entries_of(journal) + *used - sizeof *entry, sizeof *entry);
+    uint64_t size = padded(entry->bytes) + sizeof *entry;
+    if (size > *used)
+        return false;
+    *used -= (uint32_t)size;
+    return true;
+}
+
+static void slot_let_go(struct slot *slot, uint64_t who, uint64_t next, bool keep_value)
+{
+    for (;;) {
+        uint64_t word = slot_word(slot);
+        if (slot_who(slot) != who || slot_kind(word) != SLOT_HELD)
+            return;
+        if (slot_exchange(slot, who, word, who, keep_value ? slot_with_kind(word, SLOT_PLAIN) : next))
+            return;
+    }
+}
+
+/* Lets the slot of an entry go, with the word that it had or the value that it has. */
+static void entry_let_go(struct region *region, const struct entry *entry, const unsigned char *words,
+                         bool keep_value)
+{
+    uint64_t both[2];
+    struct slot *slot =
+        entry->bytes == sizeof both ? weir_region_at(region, entry->offset, entry->bytes) : NULL;
+    if (!slot || (uintptr_t)slot % sizeof *slot != 0)
+        return;
+    memcpy(both, words, sizeof both);
+    if (can_be_held(both[0], both[1]))
+        slot_let_go(slot, both[0], both[1], keep_value);
+}
+
+void weir_journal_commit(struct region *region, struct journal *journal)
+{
+    struct entry entry;
+    bool done = false;
+    for (uint32_t used = used_of(region, journal); entry_before(journal, &used, &entry);) {
+        if (entry.kind != ENTRY_HELD)
+            continue;
+        if (!done)
+            set_state(journal, JOURNAL_DONE);
+        done = true;
+        entry_let_go(region, &entry, entries_of(journal) + used, true);
+    }
+    set_state(journal, JOURNAL_IDLE);
+}
+
+void weir_journal_commit_held(struct journal *journal)
+{
+    set_state(journal, JOURNAL_IDLE);
+}
+
+void weir_journal_undo(struct region *region, struct journal *journal)
+{
+    struct entry entry;
+    for (uint32_t used = used_of(region, journal); entry_before(journal, &used, &entry);) {
+        const unsigned char *words = entries_of(journal) + used;
+        void *place = entry.kind == ENTRY_BYTES ? weir_region_at(region, entry.offset, entry.bytes) : NULL;
+        if (place)
+            copy_back(place, words, entry.bytes);
+        else if (entry.kind == ENTRY_HELD)
+            entry_let_go(region, &entry, words, false);
+    }
+    set_state(journal, JOURNAL_IDLE);
+}
+
+void weir_journal_recover(struct region *region, struct journal *journal)
+{
+    uint32_t state = atomic_load_explicit(&journal->state, memory_order_relaxed);
+    if (state == JOURNAL_IDLE)
+        return;
+    if (state == JOURNAL_OPEN)
+        weir_journal_undo(region, journal);
+    else if (state == JOURNAL_DONE)
+        weir_journal_commit(region, journal);
+    else
+        set_state(journal, JOURNAL_IDLE);
+}

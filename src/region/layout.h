@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where things are in a region, computed from its shape, and whether what a file says of itself can be true.
+ * Only region.c, layout.c and fork.c include this.
+ */
+#ifndef WEIR_REGION_LAYOUT_H
+#define WEIR_REGION_LAYOUT_H
+
+#include "region/region.h"
+
+#define LAYOUT_PAGE       UINT64_C(4096) /* the header is one; segments begin at one */
+#define LAYOUT_BYTE_ORDER UINT32_C(0x01020304)
+
+/* Offsets in the region. */
+struct layout {
+    uint64_t parts[REGION_PARTS], stripes, lanes;
+    uint64_t segment; /* the first one */
+    uint64_t bytes;   /* in all */
+};
+
+/* false: it makes no sense, or is more than fits in anything. */
+bool weir_layout_of(const struct region_shape *shape, struct layout *layout);
+
+/* Of a segment: slots, reach, numbers, up to the next page; UINT64_MAX if more than fits in anything. */
+uint64_t weir_segment_size(const struct region_shape *shape, uint64_t lines);
+/* Sets up a segment whose memory begins at `memory`. */
+void weir_segment_place(struct segment *segment, const struct region_shape *shape, unsigned char *memory,
+                        uint64_t offset, uint64_t lines);
+
+uint64_t weir_header_checksum(const struct region_header *header);
+
+/* Why the first bytes of a file cannot be used as a region: a sentence, NULL if they can. */
+const char *weir_header_fault(const struct region_header *header);
+/* Has the making of the file begun, and not come to its end? `count` bytes of the header are there. */
+bool weir_header_is_unfinished(const struct region_header *header, uint64_t count);
+
+/* Is segment `index` where it can be, in a file of that size? */
+bool weir_span_fits(const struct region_header *header, uint64_t index, uint64_t file_bytes);
+/* Where it ends. */
+uint64_t weir_span_end(const struct region_header *header, uint64_t index);
+
+/* fork.c: all regions of the process, in the order of their id. */
+void weir_regions_join(struct region *region);
+void weir_regions_leave(struct region *region);
+
+#endif

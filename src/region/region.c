@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of a region. A file goes through these states, and a kill at any moment leaves one of them:
+ *
+ *   nothing, or an empty file     made by the next who opens it
+ *   the magic, and ready is 0     being made; if nobody holds the lock, the maker died: made anew
+ *   ready is 1                    whole; a length beyond the last segment is a growth that came to no end
+ *
+ * Who opens a file first waits for the lock FILE_OPENING, and keeps it until the region is ready. So there is
+ * no moment at which two make it, or one uses what another has not finished.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "region/region.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "os/boot.h"
+#include "os/mapping.h"
+#include "region/layout.h"
+#include "region/stripe.h"
+
+#define ENTER_TRIES 100
+#define AWAY_MAX_NS (366 * INT64_C(86400) * WEIR_SEC)
+
+/* ---- errors ---- */
+
+static void put_bytes(struct text *text, double bytes)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    size_t unit = 0;
+    for (; bytes >= 1024 && unit + 1 < sizeof units / sizeof units[0]; unit++)
+        bytes /= 1024;
+    weir_text_print(text, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+}
+
+/* Gives false, for those who end with it. */
+static bool refuse(const struct region *region, int code, const char *message, struct weir_error *err)
+{
+    if (region->path)
+        weir_error_at(err, code, region->path, strlen(region->path), 0, message);
+    else
+        weir_error_set(err, code, message);
+    return false;
+}
+
+static const char *explain(int code)
+{
+    switch (code) {
+    case ENOENT:
+        return "its folder does not exist; make that first";
+    case ENOTDIR:
+        return "a part of the path is a file, not a folder";
+    case EISDIR:
+        return "is a folder; name a file in it";
+    case ENOTSUP:
+        return "is no ordinary file; name another one";
+    case EACCES:
+    case EPERM:
+        return "there is no permission to make it, or to read and write it";
+    case EROFS:
+        return "its file system is read-only; /dev/shm is a good place";
+    case EEXIST:
+        return "is a link that leads nowhere, or somebody keeps replacing it";
+    case ENOLCK:
+        return "its file system has no locks; /dev/shm is a good place";
+    case EFBIG:
+        return "is larger than this process may make a file (ulimit -f)";
+    default:
+        return NULL;
+    }
+}
+
+static bool refuse_code(const struct region *region, int code, struct weir_error *err)
+{
+    char message[128];
+    struct text text;
+    const char *known = explain(code);
+    if (known)
+        return refuse(region, code, known, err);
+    weir_text_init(&text, message, sizeof message);
+    weir_text_print(&text, "cannot be used: %s", strerror(code));
+    return refuse(region, code, message, err);
+}
+
+/* What a shape takes, also if that is more than fits in 64 bits. */
+static double rough_size(const struct region_shape *shape)
+{
+    uint64_t bytes = weir_region_size(shape);
+    double line = (double)shape->slot_size * (double)shape->line_slots + 1;
+    if (shape->flags & REGION_NUMBERED)
+        line += sizeof(atom64);
+    return bytes < UINT64_MAX ? (double)bytes : line * (double)shape->lines;
+}
+
+/* `keys` of them need so much, and this much is there. */
+static bool refuse_size(const struct region *region, int code, uint64_t keys, double need,
+                        struct weir_error *err)
+{
+    char message[200];
+    struct text text;
+    uint64_t memory = weir_memory_left();
+    uint64_t left = region->file >= 0 && code == ENOSPC ? weir_file_room(region->file) : memory;
+    weir_text_init(&text, message, sizeof message);
+    weir_text_print(&text, "%" PRIu64 " keys need ", keys);
+    put_bytes(&text, need);
+    if ((double)left < need) {
+        weir_text_print(&text, ", and there are ");
+        put_bytes(&text, (double)left);
+        weir_text_print(&text, "; at most about %" PRIu64 " keys fit here",
+                        (uint64_t)((double)keys * ((double)left / need)));
+    } else {
+        weir_text_print(&text, ", which the system refuses to this process (see ulimit -a)");
+    }
+    return refuse(region, code, message, err);
+}
+
+static bool is_about_size(int code)
+{
+    return code == ENOMEM || code == ENOSPC || code == EDQUOT;
+}
+
+static bool refuse_cut_off(const struct region *region, uint64_t need, uint64_t bytes, struct weir_error *err)
+{
+    char message[160];
+    struct text text;
+    weir_text_init(&text, message, sizeof message);
+    weir_text_print(&text,
+                    "is cut off: it needs %" PRIu64 " bytes and has %" PRIu64 "; remove it to begin anew",
+                    need, bytes);
+    return refuse(region, EINVAL, message, err);
+}
+
+/* ---- time ---- */
+
+/*
+ * Two words, each of them right by itself, so that a kill between them does no harm. The wall clock is read
+ * after region time was, so the lead is at least what it should be; a lead that is too large makes the next
+ * boot see too little time pass, which is the safe side: what is too small is waited for, what is too large
+ * would be minted. Only who moved seen_time notes the lead.
+ */
+void weir_region_note_time(struct region *region, int64_t region_now)
+{
+    struct region_header *header = region->header;
+    uint64_t seen = atom_load(&header->seen_time, memory_order_relaxed);
+    int64_t now = clamp64(region_now, 0, WEIR_TIME_MAX);
+    if (region->file < 0 || sat_sub(now, (int64_t)seen) < WEIR_SEC)
+        return;
+    if (atom_cas(&header->seen_time, &seen, (uint64_t)now, memory_order_acq_rel))
+        atom_store(&header->wall_lead, (uint64_t)sat_sub(weir_boot.wall(), now), memory_order_relaxed);
+}
+
+/* Where region time goes on in a new boot: never before it was last seen, and not without end if the wall
+ * clock makes a leap: a machine that was off for a year has waited for nearly every limit. */
+static int64_t time_after_boot(const struct region_header *header, int64_t wall)
+{
+    int64_t seen = (int64_t)atom_load(&header->seen_time, memory_order_relaxed);
+    int64_t floor = (int64_t)atom_load(&header->floor, memory_order_relaxed);
+    int64_t told = sat_sub(wall, (int64_t)atom_load(&header->wall_lead, memory_order_relaxed));
+    return min64(max64(clamp64(told, seen, sat_add(seen, AWAY_MAX_NS)), floor), WEIR_TIME_MAX);
+}
+
+/* The boot id comes last: until it is there, the next who opens the file does all of this again, and comes to
+ * the same result, or to that much more as the wall clock has gone on. */
+static void move_time(struct region_header *header, const unsigned char *boot, int64_t wall, int64_t time,
+                      int64_t host_now)
+{
+    atom_store(&header->wall_lead, (uint64_t)sat_sub(wall, time), memory_order_release);
+    atom_store(&header->seen_time, (uint64_t)time, memory_order_release);
+    atom_store(&header->offset, (uint64_t)sat_sub(time, host_now), memory_order_release);
+    atom_fence(memory_order_release);
+    memcpy(header->boot, boot, sizeof header->boot);
+}
+
+/* The wall clock is read before the other one: what passes in between is not counted twice. */
+static bool begin_time(struct region *region, bool alone, struct weir_error *err)
+{
+    struct region_header *header = region->header;
+    unsigned char boot[BOOT_ID_SIZE];
+    int64_t shift, wall = weir_boot.wall();
+    _Static_assert(sizeof boot == sizeof header->boot, "a boot id fits");
+    if (!weir_boot.id(boot))
+        return refuse(region, ENOSYS, "/proc does not tell the boot of the machine; is it mounted?", err);
+    if (!weir_boot.shift(&shift))
+        return refuse(region, ENOSYS, "cannot be used in a time namespace whose offset nobody tells", err);
+    int64_t host_now = sat_sub(weir_now(), shift);
+    if (region->made)
+        move_time(header, boot, wall, max64(host_now, WEIR_SEC), host_now);
+    else if (memcmp(boot, header->boot, sizeof boot) != 0) {
+        if (!alone)
+            return refuse(region, EBUSY, "is in use on another machine; each one needs a file of its own",
+                          err);
+        move_time(header, boot, wall, time_after_boot(header, wall), host_now);
+    }
+    region->offset_ns = sat_sub((int64_t)atom_load(&header->offset, memory_order_relaxed), shift);
+    return true;
+}
+
+/* ---- parts of a life ---- */
+
+static struct region *region_alloc(const char *path, struct weir_error *err)
+{
+    struct region *region = calloc(1, sizeof *region);
+    char *copy = path ? strdup(path) : NULL;
+    if (!region || (path && !copy)) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        free(region);
+        free(copy);
+        return NULL;
+    }
+    region->path = copy;
+    region->file = -1;
+    return region;
+}
+
+/* The file of a region that never became ready goes, or is empty again if it was there before. */
+static void leave_file(struct region *region)
+{
+    if (region->opening) {
+        if (region->made && region->created)
+            weir_file_remove(region->file, region->path);
+        else if (region->made)
+            (void)weir_file_clear(region->file);
+        weir_file_unlock(region->file, FILE_USING); /* a child that was forked meanwhile has the file, too */
+        weir_file_unlock(region->file, FILE_OPENING);
+    }
+    weir_file_close(region->file);
+}
+
+/* The memory goes before the lock does: who is alone then can be sure of it. */
+static void region_end(struct region *region)
+{
+    uint64_t mapped = atom_load(&region->mapped, memory_order_relaxed);
+    for (uint64_t i = 1; i < mapped; i++)
+        weir_memory_unmap(region->segments[i].slots, region->segments[i].bytes);
+    if (mapped > 0)
+        weir_memory_unmap(region->header, region->segments[0].offset + region->segments[0].bytes);
+    if (region->file >= 0)
+        leave_file(region);
+    free(region->path);
+    free(region);
+}
+
+/* Everything up to the end of the first segment is one piece of memory. */
+static void place(struct region *region, unsigned char *memory, const struct region_shape *shape,
+                  const struct layout *layout)
+{
+    region->header = (struct region_header *)(void *)memory;
+    for (int i = 0; i < REGION_PARTS; i++)
+        region->parts[i] = memory + layout->parts[i];
+    region->stripes = memory + layout->stripes;
+    region->lanes = memory + layout->lanes;
+    weir_segment_place(&region->segments[0], shape, memory + layout->segment, layout->segment, shape->lines);
+    atom_store(&region->bytes, layout->bytes, memory_order_relaxed);
+    atom_store(&region->mapped, 1, memory_order_release);
+}
+
+/* In memory that is zero. */
+static void write_header(struct region_header *header, const struct region_shape *shape,
+                         const struct layout *layout)
+{
+    struct hash_key lot = weir_hash_key();
+    memcpy(header->magic, REGION_MAGIC, sizeof header->magic);
+    header->version = REGION_VERSION;
+    header->byte_order = LAYOUT_BYTE_ORDER;
+    header->id = lot.low ^ lot.high;
+    header->key = weir_hash_key();
+    header->shape = *shape;
+    header->checksum = weir_header_checksum(header);
+    atom_store(&header->capacity, shape->capacity, memory_order_relaxed);
+    atom_store(&header->spans[0].offset, layout->segment, memory_order_relaxed);
+    atom_store(&header->spans[0].lines, shape->lines, memory_order_relaxed);
+    atom_store(&header->segments, 1, memory_order_relaxed);
+}
+
+/* ---- in memory ---- */
+
+static bool make_in_memory(struct region *region, const struct region_shape *shape, struct weir_error *err)
+{
+    struct layout layout;
+    unsigned char *memory = NULL;
+    int fault = ENOMEM;
+    if (weir_layout_of(shape, &layout))
+        fault = weir_memory_map(layout.bytes, &memory, &region->huge);
+    if (fault)
+        return refuse_size(region, fault, shape->capacity, rough_size(shape), err);
+    place(region, memory, shape, &layout);
+    write_header(region->header, shape, &layout);
+    weir_stripes_renew(region);
+    atom_store(&region->header->ready, 1, memory_order_release);
+    return true;
+}
+
+struct region *weir_region_new(const struct region_shape *shape, struct weir_error *err)
+{
+    weir_error_clear(err);
+    struct region *region = region_alloc(NULL, err);
+    if (!region)
+        return NULL;
+    if (!make_in_memory(region, shape, err)) {
+        region_end(region);
+        return NULL;
+    }
+    weir_regions_join(region);
+    return region;
+}
+
+/* ---- in a file ---- */
+
+static int make_file(struct region *region, const struct layout *layout, unsigned mode,
+                     unsigned char **memory)
+{
+    int fault = weir_file_clear(region->file);
+    if (!fault)
+        fault = weir_file_set_mode(region->file, mode);
+    if (!fault)
+        fault = weir_file_write(region->file, REGION_MAGIC, sizeof region->header->magic);
+    if (!fault)
+        fault = weir_file_reserve(region->file, 0, layout->bytes);
+    return fault ? fault : weir_file_map(region->file, 0, layout->bytes, FILE_WRITE, memory);
+}
+
+static bool make(struct region *region, const struct region_shape *shape, unsigned mode,
+                 struct weir_error *err)
+{
+    struct layout layout;
+    unsigned char *memory = NULL;
+    int fault = ENOMEM;
+    region->made = true;
+    if (weir_layout_of(shape, &layout))
+        fault = make_file(region, &layout, mode, &memory);
+    if (is_about_size(fault))
+        return refuse_size(region, fault, shape->capacity, rough_size(shape), err);
+    if (fault)
+        return refuse_code(region, fault, err);
+    place(region, memory, shape, &layout);
+    write_header(region->header, shape, &layout);
+    if (!begin_time(region, true, err))
+        return false;
+    weir_stripes_renew(region);
+    return true;
+}
+
+/* Of a file that others have made or grown; the next one that is not mapped. */
+static int map_next_segment(struct region *region, enum file_fetch fetch)
+{
+    const struct region_header *header = region->header;
+    uint64_t index = atom_load(&region->mapped, memory_order_relaxed), size = 0;
+    unsigned char *memory = NULL;
+    int fault = weir_file_size(region->file, &size);
+    if (!fault && !weir_span_fits(header, index, size))
+        fault = EINVAL;
+    uint64_t offset = atom_load(&header->spans[index].offset, memory_order_relaxed);
+    uint64_t lines = atom_load(&header->spans[index].lines, memory_order_relaxed);
+    uint64_t bytes = fault ? 0 : weir_segment_size(&header->shape, lines);
+    if (!fault)
+        fault = weir_file_map(region->file, offset, bytes, fetch, &memory);
+    if (fault)
+        return fault;
+    weir_segment_place(&region->segments[index], &header->shape, memory, offset, lines);
+    (void)atom_add(&region->bytes, bytes, memory_order_relaxed);
+    atom_store(&region->mapped, index + 1, memory_order_release);
+    return 0;
+}
+
+/* Nothing of the file is touched before its length has been compared with what it says. */
+static bool check_file(const struct region *region, const struct region_header *header, uint64_t count,
+                       struct weir_error *err)
+{
+    uint64_t size = 0;
+    const char *message = weir_header_fault(header);
+    int fault = weir_file_size(region->file, &size);
+    if (count < sizeof *header && memcmp(header->magic, REGION_MAGIC, sizeof header->magic) == 0)
+        return refuse_cut_off(region, LAYOUT_PAGE, size, err);
+    if (message)
+        return refuse(region, EINVAL, message, err);
+    if (fault)
+        return refuse_code(region, fault, err);
+    for (uint64_t i = 0; i < atom_load(&header->segments, memory_order_relaxed); i++) {
+        uint64_t end = weir_span_end(header, i);
+        if (!weir_span_fits(header, i, UINT64_MAX - 1))
+            return refuse(region, EINVAL,
+                          "is damaged (its segments cannot be where it says); remove it to begin anew", err);
+        if (end > size)
+            return refuse_cut_off(region, end, size, err);
+    }
+    return true;
+}
+
+static int map_file(struct region *region, const struct region_header *header, bool alone)
+{
+    struct layout layout;
+    unsigned char *memory = NULL;
+    uint64_t segments = atom_load(&header->segments, memory_order_relaxed);
+    int fault = weir_layout_of(&header->shape, &layout) ? 0 : EINVAL;
+    if (!fault && alone) /* a copy may have holes, for which the disk has to have room */
+        fault = weir_file_reserve(region->file, 0, weir_span_end(header, segments - 1));
+    if (!fault)
+        fault = weir_file_map(region->file, 0, layout.bytes, FILE_READ, &memory);
+    if (fault)
+        return fault;
+    place(region, memory, &header->shape, &layout);
+    while (!fault && atom_load(&region->mapped, memory_order_relaxed) < segments)
+        fault = map_next_segment(region, FILE_READ);
+    return fault;
+}
+
+static bool adopt(struct region *region, const struct region_header *header, uint64_t count, bool alone,
+                  struct weir_error *err)
+{
+    if (!check_file(region, header, count, err))
+        return false;
+    int fault = map_file(region, header, alone);
+    if (is_about_size(fault))
+        return refuse_size(region, fault, header->shape.capacity, rough_size(&header->shape), err);
+    if (fault)
+        return refuse_code(region, fault, err);
+    if (!begin_time(region, alone, err))
+        return false;
+    if (alone)
+        weir_stripes_renew(region);
+    return true;
+}
+
+/* Opens the file and waits for its lock. Meanwhile whoever had it may have removed the file. */
+static int open_file(struct region *region, unsigned mode)
+{
+    for (int tries = ENTER_TRIES; tries > 0; tries--) {
+        int fault = weir_file_open(region->path, mode, &region->file, &region->created);
+        if (fault)
+            return fault;
+        fault = weir_file_lock_alone(region->file, FILE_OPENING, true);
+        if (fault && region->created)
+            weir_file_remove(region->file, region->path);
+        if (fault)
+            return fault == EINVAL ? ENOLCK : fault;
+        if (weir_file_is_at(region->file, region->path))
+            return 0;
+        weir_file_close(region->file);
+        region->file = -1;
+    }
+    return EEXIST;
+}
+
+static int enter_file(struct region *region, unsigned mode, bool *alone)
+{
+    int fault = open_file(region, mode);
+    if (fault)
+        return fault;
+    region->opening = true;
+    fault = weir_file_lock_alone(region->file, FILE_USING, false);
+    *alone = fault == 0;
+    if (fault && fault != EAGAIN)
+        return fault;
+    return weir_file_lock_shared(region->file, FILE_USING);
+}
+
+static bool make_or_adopt(struct region *region, const struct region_shape *shape, unsigned mode, bool alone,
+                          struct weir_error *err)
+{
+    struct region_header header = {.version = 0};
+    uint64_t count = 0;
+    int fault = weir_file_read(region->file, &header, sizeof header, &count);
+    if (fault)
+        return refuse_code(region, fault, err);
+    if (count > 0 && !weir_header_is_unfinished(&header, count))
+        return adopt(region, &header, count, alone, err);
+    if (!alone)
+        return refuse(region, EBUSY, "is in use, but was emptied; end those who use it, then remove it", err);
+    return make(region, shape, mode, err);
+}
+
+struct region *weir_region_open(const char *path, const struct region_shape *shape, unsigned mode, bool *made,
+                                bool *alone, struct weir_error *err)
+{
+    weir_error_clear(err);
+    struct region *region = region_alloc(path, err);
+    if (!region)
+        return NULL;
+    int fault = enter_file(region, mode, alone);
+    if (fault)
+        (void)refuse_code(region, fault, err);
+    if (fault || !make_or_adopt(region, shape, mode, *alone, err)) {
+        region_end(region);
+        return NULL;
+    }
+    *made = region->made;
+    weir_regions_join(region);
+    return region;
+}
+
+void weir_region_ready(struct region *region)
+{
+    if (!region->opening)
+        return;
+    atom_store(&region->header->ready, 1, memory_order_release);
+    region->opening = false;
+    weir_file_unlock(region->file, FILE_OPENING);
+}
+
+void weir_region_free(struct region *region)
+{
+    if (!region)
+        return;
+    weir_regions_leave(region);
+    region_end(region);
+}
+
+/* ---- growth ---- */
+
+bool weir_region_refresh(struct region *region)
+{
+    int fault = 0;
+    lock_take(&region->lock);
+    while (!fault && region->file >= 0) {
+        uint64_t segments = atom_load(&region->header->segments, memory_order_acquire);
+        if (atom_load(&region->mapped, memory_order_relaxed) >= segments)
+            break;
+        fault = segments > REGION_SEGMENTS ? EINVAL : map_next_segment(region, FILE_LAZY);
+    }
+    lock_drop(&region->lock);
+    return fault == 0;
+}
+
+/* What a growth that came to no end has left there is zeroed, too. */
+static int grow_memory(struct region *region, uint64_t offset, uint64_t bytes, unsigned char **memory)
+{
+    bool huge;
+    if (region->file < 0)
+        return weir_memory_map(bytes, memory, &huge);
+    int fault = weir_file_reserve(region->file, offset, bytes);
+    if (!fault)
+        fault = weir_file_map(region->file, offset, bytes, FILE_WRITE, memory);
+    if (!fault)
+        memset(*memory, 0, bytes);
+    return fault;
+}
+
+/* Who sees the number of segments sees where they are. Who is killed before that has changed nothing. */
+static void publish_segment(struct region *region, unsigned char *memory, uint64_t offset, uint64_t lines)
+{
+    struct region_header *header = region->header;
+    uint64_t index = atom_load(&region->mapped, memory_order_relaxed);
+    atom_store(&header->spans[index].offset, offset, memory_order_relaxed);
+    atom_store(&header->spans[index].lines, lines, memory_order_relaxed);
+    lock_take(&region->lock);
+    weir_segment_place(&region->segments[index], &header->shape, memory, offset, lines);
+    (void)atom_add(&region->bytes, weir_segment_size(&header->shape, lines), memory_order_relaxed);
+    atom_store(&region->mapped, index + 1, memory_order_release);
+    atom_store(&header->segments, index + 1, memory_order_seq_cst);
+    lock_drop(&region->lock);
+}
+
+bool weir_region_grow(struct region *region, uint64_t lines, struct weir_error *err)
+{
+    const struct region_shape *shape = &region->header->shape;
+    uint64_t bytes = weir_segment_size(shape, lines), page = weir_page_size();
+    unsigned char *memory = NULL;
+    weir_error_clear(err);
+    if (!weir_region_refresh(region))
+        return refuse(region, ENOMEM, "what others have added cannot be mapped", err);
+    uint64_t count = atom_load(&region->mapped, memory_order_relaxed);
+    if (count == REGION_SEGMENTS)
+        return refuse(region, ENOSPC, "has grown 7 times, which is the most; make a larger one", err);
+    if (lines == 0 || (shape->kind == REGION_WIDE && lines % shape->stripes != 0))
+        return refuse(region, EINVAL, "does not grow by so many lines", err);
+    uint64_t offset = (weir_span_end(region->header, count - 1) + page - 1) / page * page;
+    int fault = bytes == UINT64_MAX ? ENOMEM : grow_memory(region, offset, bytes, &memory);
+    if (is_about_size(fault)) {
+        double keys = (double)shape->capacity / (double)shape->lines * (double)lines;
+        double need = rough_size(shape) / (double)shape->lines * (double)lines;
+        return refuse_size(region, fault, keys < 1e18 ? (uint64_t)keys : UINT64_C(1000000000000000000), need,
+                           err);
+    }
+    if (fault)
+        return refuse_code(region, fault, err);
+    publish_segment(region, memory, offset, lines);
+    return true;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A region: a bounded segment of memory that outlives those who use it. It lies in anonymous memory of the
+ * process, or in a file that any number of processes map. What is in it is found by offsets, never by
+ * pointers.
+ *
+ *   header | parts | stripes | lanes | segment 0 | segment 1 ...
+ *
+ * Parts are memory for the table's own use, of any size. Stripes and lanes are locks with journals
+ * (stripe.h). A segment is an array of lines; a line is `line_slots` slots and has a byte of reach and, if
+ * the region is numbered, a lowering number. Segments are added by growth, and never go.
+ *
+ * The header is frozen: it begins with the shape, from which everything about the layout follows, and a
+ * checksum over it. A region knows nothing of limits.
+ *
+ * Region time runs on from one boot of the machine to the next: CLOCK_BOOTTIME plus an offset in the header.
+ * The first process that opens a file after a boot moves the offset, by what the wall clock says has passed
+ * since the time was last noted there: nothing, if it says less than nothing. A process in another time
+ * namespace corrects for that by itself.
+ */
+#ifndef WEIR_REGION_REGION_H
+#define WEIR_REGION_REGION_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "base/hash.h"
+#include "base/sat.h"
+#include "os/atomic.h"
+#include "os/lock.h"
+#include "region/slot.h"
+#include "weir.h"
+
+#define REGION_MAGIC    "weir\r\n\032\n"
+#define REGION_VERSION  1
+#define REGION_SEGMENTS 8
+#define REGION_LANES    4
+
+enum region_kind { REGION_WORDS = 1, REGION_WIDE, REGION_OWN };
+enum region_flags { REGION_NUMBERED = 1 }; /* lines have lowering numbers, for a store */
+enum region_part { PART_POLICIES, PART_OVERRIDES, PART_TOP, PART_NAMES, REGION_PARTS = 8 };
+
+/* Fixed when a region is made. Sizes are bytes. */
+struct region_shape {
+    uint32_t kind, flags;
+    uint64_t capacity;              /* keys it was made for */
+    uint64_t slot_size, line_slots; /* slot_size * line_slots is a multiple of 8; 64 for REGION_WORDS */
+    uint64_t lines;                 /* of segment 0 */
+    uint64_t stripes;             /* locks; a power of 2; lines is a multiple of it if kind is REGION_WIDE */
+    uint64_t journal_size;        /* of each stripe's journal */
+    uint64_t lane_size;           /* of each lane's journal */
+    uint64_t parts[REGION_PARTS]; /* sizes */
+    uint64_t own[8];              /* whatever the table wants to know again */
+};
+
+struct region_span { /* of a segment in the file */
+    atom64 offset, lines;
+};
+
+/* One page at the start. Everything but the shape changes while it is used, by atomic words. */
+struct region_header {
+    /* -- immutable, under the checksum -- */
+    char magic[8];
+    uint32_t version, byte_order; /* 0x01020304 */
+    uint64_t id;                  /* drawn by lot: the order in which regions are locked */
+    struct hash_key key;          /* of the keyed hash */
+    struct region_shape shape;
+    uint64_t checksum;
+    /* -- read by everybody, seldom written -- */
+    _Alignas(64) atom64 ready; /* 0: being made; 1 */
+    atom64 segments;           /* how many there are */
+    atom64 generation;         /* of the limits: live changes so far */
+    atom64 floor;              /* region time: see table/slots.c */
+    struct region_span spans[REGION_SEGMENTS];
+    /* -- written now and then -- */
+    _Alignas(64) atom64 swept; /* every word is of this generation, or later */
+    atom64 number;             /* the last lowering number that was drawn */
+    atom64 cursor;             /* of the sweep: a line */
+    atom64 capacity;           /* keys, grown */
+    atom64 shared, refused;    /* takes that found no room */
+    atom64 overrides;          /* keys with limits of their own */
+    /* -- time -- */
+    _Alignas(64) atom64 offset; /* region time = host's boot time + offset, as int64_t */
+    atom64 seen_time;           /* region time when it was last noted */
+    atom64 wall_lead;           /* wall clock - region time at that moment, as int64_t */
+    unsigned char boot[16];     /* boot id: whose boot time */
+    /* -- for who changes limits, overrides or size: one at a time -- */
+    _Alignas(64) pthread_mutex_t change;
+    _Atomic uint32_t mending; /* somebody makes a damaged lock anew: see stripe.c */
+    /* -- for a log, a ledger, checkpoints: 0 -- */
+    _Alignas(64) uint64_t spare[64];
+};
+
+struct segment { /* where a segment is in this process */
+    unsigned char *slots;
+    _Atomic unsigned char *reach; /* of each line */
+    atom64 *numbers;              /* of each line, or NULL */
+    uint64_t lines;
+    uint64_t offset; /* in the region, of its slots */
+    uint64_t bytes;  /* all three, up to the next page */
+};
+
+struct region {
+    struct region_header *header;
+    int64_t offset_ns; /* region time = weir_now + this */
+    atom64 mapped;     /* segments that are mapped here */
+    struct segment segments[REGION_SEGMENTS];
+    unsigned char *parts[REGION_PARTS];
+    unsigned char *stripes, *lanes; /* see stripe.h */
+    atom64 bytes;                   /* in all, of the segments mapped here */
+    int file;                       /* -1: private memory */
+    bool huge;
+    bool opening, made, created;    /* until it is ready: others wait; from nothing; the file itself, too */
+    struct lock lock;               /* around mapping */
+    struct region *next, *previous; /* all regions of the process, by id: see fork.c */
+    char *path;
+};
+
+/* In memory of the process. NULL: an error, which says what would fit if it is too large. */
+struct region *weir_region_new(const struct region_shape *shape, struct weir_error *err);
+
+/*
+ * In a file. If there is one, `shape` is not looked at (the caller compares with header->shape); else it is
+ * made, and *made is true. Either way others who open it wait until weir_region_ready; *alone tells whether
+ * nobody else has it open: then all locks were made anew, and what a dead process left half done was undone.
+ * NULL: an error; nothing was changed, and no half-made file is left behind.
+ */
+struct region *weir_region_open(const char *path, const struct region_shape *shape, unsigned mode, bool *made,
+                                bool *alone, struct weir_error *err);
+void weir_region_ready(struct region *region); /* others may use it from now on */
+void weir_region_free(struct region *region);  /* also one that never became ready: then its new file goes */
+
+/* A segment more; under header->change. */
+bool weir_region_grow(struct region *region, uint64_t lines, struct weir_error *err);
+/* Maps what others have added. false: that failed; what is mapped stays. */
+bool weir_region_refresh(struct region *region);
+
+/* The bytes that a region of that shape takes; UINT64_MAX if more than fits in anything. */
+uint64_t weir_region_size(const struct region_shape *shape);
+
+/* Notes region time and wall clock for the next boot, if the last note is a second old. */
+void weir_region_note_time(struct region *region, int64_t region_now);
+
+static inline int64_t region_time(const struct region *region, int64_t now_ns)
+{
+    int64_t time = sat_add(now_ns, region->offset_ns);
+    return time < 0 ? 0 : time > WEIR_TIME_MAX ? WEIR_TIME_MAX : time;
+}
+
+/* Segments to be searched; those that others have added meanwhile are mapped first. *whole: that worked, and
+ * there are no more. A key that is not found where it is not whole may live in what is not mapped. */
+static inline uint64_t region_look(struct region *region, bool *whole)
+{
+    uint64_t mapped = atom_load(&region->mapped, memory_order_acquire);
+    *whole = true;
+    if (__builtin_expect(atom_load(&region->header->segments, memory_order_seq_cst) != mapped, 0)) {
+        *whole = weir_region_refresh(region);
+        mapped = atom_load(&region->mapped, memory_order_acquire);
+    }
+    return mapped;
+}
+
+static inline uint64_t region_segments(struct region *region)
+{
+    bool whole;
+    return region_look(region, &whole);
+}
+
+static inline struct slot *region_slot(const struct segment *segment, uint64_t index)
+{
+    return (struct slot *)(void *)segment->slots + index;
+}
+
+/* Before a state of the line is made less spent: insert, give, cancel, reset, live change. The number is
+ * drawn before the change, and whoever logs the line reads it after the change. */
+static inline void region_lower(struct region *region, const struct segment *segment, uint64_t line)
+{
+    if (__builtin_expect(segment->numbers != NULL, 0)) {
+        uint64_t number = atom_add(&region->header->number, 1, memory_order_seq_cst) + 1;
+        uint64_t seen = atom_load(&segment->numbers[line], memory_order_relaxed);
+        while (seen < number && !atom_cas(&segment->numbers[line], &seen, number, memory_order_seq_cst)) {
+        }
+    }
+}
+
+/* Bytes of the region by their offset, and back: counters of the header (swept ... overrides), parts,
+ * segments. NULL, UINT64_MAX: none of these, or not mapped here. */
+void *weir_region_at(struct region *region, uint64_t offset, uint64_t bytes);
+uint64_t weir_region_offset(struct region *region, const void *address);
+
+#endif

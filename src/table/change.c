@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Live change. The limits of a generation are text in the region, which every process makes ready for itself.
+ * A change writes the next text, with the time from which it counts, and then the next generation; from then
+ * on everybody who meets a state of the generation before converts it, as of that time. The change itself
+ * goes through all states and converts the rest. Only then another one may begin: so a state is never more
+ * than one generation behind, and two bits tell which it is of. Who is killed while he changes leaves the
+ * rest of it to the next who does.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/idle.h"
+#include "os/clock.h"
+#include "table/make.h"
+#include "table/words.h"
+
+/* ---- editions ---- */
+
+void weir_edition_free(struct edition *edition)
+{
+    while (edition) {
+        struct edition *older = edition->older;
+        weir_policy_free(edition->policy);
+        free(edition->text);
+        free(edition);
+        edition = older;
+    }
+}
+
+struct edition *weir_edition_new(const char *text, uint64_t generation, int64_t time, struct weir_error *err)
+{
+    struct edition *edition = calloc(1, sizeof *edition);
+    char canonical[TABLE_TEXT_MAX];
+    if (!edition) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    edition->generation = generation;
+    edition->time = time;
+    edition->policy = weir_policy_idle(text, err);
+    if (!edition->policy) {
+        free(edition);
+        return NULL;
+    }
+    size_t length = weir_policy_text(edition->policy, canonical, sizeof canonical);
+    edition->text = length < sizeof((struct policy_text *)NULL)->text ? strdup(canonical) : NULL;
+    if (!edition->text) {
+        weir_error_set(err, length < sizeof canonical ? ENOMEM : E2BIG,
+                       length < sizeof canonical ? "out of memory"
+                                                 : "the limits of a table have too long a text");
+        weir_edition_free(edition);
+        return NULL;
+    }
+    return edition;
+}
+
+/* A word can hold its state, if the table has words; then a take may be the simple one. */
+bool weir_edition_suits_words(struct edition *edition)
+{
+    const struct limit *limit = &edition->policy->limits[0];
+    if (!weir_words_suit(edition->policy))
+        return false;
+    if (limit->algorithm == &weir_token_bucket)
+        edition->bucket = limit;
+    return true;
+}
+
+/* Another table kind than it was made for. */
+static bool suits(const struct weir_table *table, struct edition *edition)
+{
+    if (table->kind == &weir_table_words)
+        return weir_edition_suits_words(edition);
+    return edition->policy->words <= table->state_words;
+}
+
+/* The limits of that generation as they are in the region; NULL: no memory, or they are not there any more.
+ */
+static struct edition *read_edition(struct weir_table *table, uint64_t generation, struct weir_error *err)
+{
+    const struct policy_text *from = &table->policies->texts[generation & 3];
+    char text[sizeof from->text];
+    memcpy(text, from->text, sizeof text);
+    text[sizeof text - 1] = '\0';
+    struct edition *edition =
+        weir_edition_new(text, generation, (int64_t)atom_load(&from->time, memory_order_acquire), err);
+    if (edition && !suits(table, edition)) {
+        weir_error_set(err, EINVAL, "its limits do not fit its states: the file is damaged");
+        weir_edition_free(edition);
+        return NULL;
+    }
+    return edition;
+}
+
+bool weir_table_load(struct weir_table *table, struct weir_error *err)
+{
+    uint64_t generation = atom_load(&table->region->header->generation, memory_order_acquire);
+    struct edition *latest = read_edition(table, generation, err);
+    if (latest && generation > 0 && !(latest->older = read_edition(table, generation - 1, err))) {
+        weir_edition_free(latest);
+        return false;
+    }
+    atomic_store_explicit(&table->edition, latest, memory_order_release);
+    return latest != NULL;
+}
+
+/* The latest, on top of what is known already. */
+static struct edition *follow(struct weir_table *table, struct edition *known, uint64_t generation)
+{
+    struct edition *before = known;
+    if (known->generation + 1 != generation) {
+        before = read_edition(table, generation - 1, NULL);
+        if (!before)
+            return NULL;
+        before->older = known;
+    }
+    struct edition *latest = read_edition(table, generation, NULL);
+    if (latest)
+        latest->older = before;
+    else if (before != known) {
+        before->older = NULL;
+        weir_edition_free(before);
+    }
+    return latest;
+}
+
+struct edition *weir_table_refresh(struct weir_table *table)
+{
+    lock_take(&table->lock);
+    struct edition *known = atomic_load_explicit(&table->edition, memory_order_acquire);
+    struct edition *latest = known;
+    for (;;) {
+        uint64_t generation = atom_load(&table->region->header->generation, memory_order_seq_cst);
+        if (latest && latest->generation == generation)
+            break;
+        latest = follow(table, known, generation);
+        if (atom_load(&table->region->header->generation, memory_order_seq_cst) == generation)
+            break;
+        known = latest ? latest : known; /* it has changed again meanwhile: what was read may be a mixture */
+    }
+    if (latest)
+        atomic_store_explicit(&table->edition, latest, memory_order_release);
+    lock_drop(&table->lock);
+    return latest;
+}
+
+/* ---- changing ---- */
+
+uint64_t weir_table_lines(struct weir_table *table)
+{
+    uint64_t lines = 0, count = region_segments(table->region);
+    for (uint64_t s = 0; s < count; s++)
+        lines += table->region->segments[s].lines;
+    return lines;
+}
+
+/* Converts every state that is not of the latest generation yet. */
+static void convert_all(struct weir_table *table, const struct edition *edition, int64_t now)
+{
+    if (table->kind == &weir_table_words)
+        weir_words_convert_shared(table, edition);
+    (void)table->kind->sweep(table, now, 0, weir_table_lines(table), false);
+    atom_store(&table->region->header->swept, edition->generation, memory_order_seq_cst);
+}
+
+static bool same_form(const struct weir_policy *a, const struct weir_policy *b)
+{
+    if (a->count != b->count)
+        return false;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->limits[i].spec.algo != b->limits[i].spec.algo)
+            return false;
+    return true;
+}
+
+static bool refuse_form(const char *has, const char *wanted, struct weir_error *err)
+{
+    char message[sizeof err->text];
+    (void)snprintf(
+        message, sizeof message,
+        "the table has '%.80s'; '%.80s' needs another table: only rates, periods and bursts can change", has,
+        wanted);
+    weir_error_set(err, EINVAL, message);
+    return false;
+}
+
+/* Under the change lock. */
+static bool change(struct weir_table *table, int64_t now, const char *limits, struct weir_error *err)
+{
+    struct region_header *header = table->region->header;
+    struct edition *latest = table_edition(table);
+    struct edition *next = weir_edition_new(limits, 0, 0, err);
+    bool done = false, whole;
+    (void)region_look(table->region, &whole);
+    if (!latest || !whole) /* what is not mapped here could not be converted */
+        weir_error_set(err, ENOMEM, "out of memory");
+    if (!latest || !whole || !next)
+        goto end;
+    if (!same_form(latest->policy, next->policy) || !suits(table, next)) {
+        (void)refuse_form(latest->text, next->text, err);
+        goto end;
+    }
+    done = true;
+    weir_error_clear(err);
+    if (atom_load(&header->swept, memory_order_acquire) != latest->generation)
+        convert_all(table, latest, now);
+    if (strcmp(latest->text, next->text) == 0)
+        goto end;
+    struct policy_text *to = &table->policies->texts[(latest->generation + 1) & 3];
+    memcpy(to->text, next->text, strlen(next->text) + 1);
+    atom_store(&to->time, (uint64_t)max64(now, latest->time), memory_order_release);
+    atom_store(&header->generation, latest->generation + 1, memory_order_seq_cst);
+    latest = weir_table_refresh(table);
+    if (latest)
+        convert_all(table, latest, now);
+end:
+    weir_edition_free(next);
+    return done;
+}
+
+bool weir_table_set_at(struct weir_table *table, int64_t now_ns, const char *limits, struct weir_error *err)
+{
+    if (!table || !limits || table->kind == &weir_table_own) {
+        weir_error_set(err, EINVAL,
+                       !table    ? "the table is NULL"
+                       : !limits ? "limits is NULL"
+                                 : "limits come with each call to this table");
+        return false;
+    }
+    weir_change_lock(table->region);
+    bool done = change(table, region_time(table->region, now_ns), limits, err);
+    weir_change_unlock(table->region);
+    return done;
+}
+
+bool weir_table_set(struct weir_table *table, const char *limits, struct weir_error *err)
+{
+    return weir_table_set_at(table, clock_now(), limits, err);
+}
+
+size_t weir_table_text(struct weir_table *table, char *text, size_t size)
+{
+    const struct edition *edition = table && table->kind != &weir_table_own ? table_edition(table) : NULL;
+    if (text && size > 0)
+        text[0] = '\0';
+    if (!edition)
+        return 0;
+    return (size_t)snprintf(text, text ? size : 0, "%s", edition->text);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "table/deed.h"
+
+#include "core/explain.h"
+
+/* ---- promises: as a limiter's, in one reservation for all limits ---- */
+
+static bool reserve(const struct weir_policy *policy, int64_t *state, struct deed *deed)
+{
+    struct weir_reservation parts[WEIR_LIMITS_MAX];
+    bool promised =
+        weir_state_reserve(policy, state, deed->now, deed->n, deed->timeout_ns, parts, deed->verdict);
+    if (!deed->reservation)
+        return promised;
+    *deed->reservation = promised ? parts[0] : (struct weir_reservation){0};
+    if (promised && policy->count > 1) /* no room for the others' tickets: an index stays where it is */
+        deed->reservation->ticket = (uint64_t)INT64_MIN;
+    return promised;
+}
+
+static bool cancel(const struct weir_policy *policy, int64_t *state, struct deed *deed)
+{
+    struct weir_reservation parts[WEIR_LIMITS_MAX], *reservation = deed->reservation;
+    if (!reservation)
+        return false;
+    for (size_t i = 0; i < policy->count; i++) {
+        parts[i] = *reservation;
+        if (policy->count > 1 && policy->limits[i].spec.algo == WEIR_SLIDING_LOG)
+            parts[i].ticket = (uint64_t)reservation->n; /* a log counts with it: all were pushed out */
+    }
+    bool off = weir_state_cancel(policy, state, deed->now, parts);
+    if (off)
+        reservation->n = 0;
+    return off;
+}
+
+/* ---- a key that is there ---- */
+
+bool weir_deed_do(const struct weir_policy *policy, int64_t *state, struct deed *deed)
+{
+    switch (deed->verb) {
+    case VERB_TAKE:
+        return weir_state_take(policy, state, deed->now, deed->n, deed->verdict);
+    case VERB_PEEK:
+        return weir_state_peek(policy, state, deed->now, deed->n, deed->verdict);
+    case VERB_RESERVE:
+        return reserve(policy, state, deed);
+    case VERB_CANCEL:
+        return cancel(policy, state, deed);
+    case VERB_GIVE:
+        weir_state_give(policy, state, deed->now, deed->n);
+        break;
+    case VERB_CHARGE:
+        weir_state_charge(policy, state, deed->now, deed->n);
+        break;
+    case VERB_RESET:
+        weir_state_reset(policy, state, deed->now);
+        break;
+    case VERB_EXPLAIN:
+        weir_state_explain(policy, state, deed->now, deed->limits, deed->limit_count);
+        deed->limit_count = policy->count;
+        break;
+    }
+    return true;
+}
+
+/* ---- a key that is not there ---- */
+
+static bool counts_refusals(const struct weir_policy *policy)
+{
+    for (size_t i = 0; i < policy->count; i++)
+        if (policy->limits[i].spec.refused != WEIR_REFUSED_IGNORE)
+            return true;
+    return false;
+}
+
+/* Would the promise be made? Asked without making it. */
+static bool would_promise(const struct weir_policy *policy, const int64_t *fresh, const struct deed *deed)
+{
+    struct weir_verdict verdict;
+    (void)weir_state_peek(policy, fresh, deed->now, deed->n, &verdict);
+    int64_t timeout_ns = deed->timeout_ns < 0 ? policy->timeout_ns : deed->timeout_ns;
+    if (verdict.retry_after_ns == WEIR_FOREVER || verdict.retry_after_ns > timeout_ns)
+        return false;
+    int64_t due = deed->now + verdict.retry_after_ns;
+    for (size_t i = 0; i < policy->count; i++) {
+        const struct limit *limit = &policy->limits[i];
+        if (limit->algorithm->open &&
+            limit->algorithm->open(limit, fresh + limit->offset, deed->now, deed->n, due) > deed->now)
+            return false;
+    }
+    return true;
+}
+
+/* Does the deed leave the state as it is? Then the state that was made for it can answer. */
+static bool changes_nothing(const struct weir_policy *policy, const int64_t *fresh, const struct deed *deed)
+{
+    if (deed_reads(deed) || deed->n < 1)
+        return true;
+    if (policy->words == STATE_HEADER) /* nothing but unlimited and blocked */
+        return true;
+    if (deed->verb == VERB_CHARGE || counts_refusals(policy))
+        return false;
+    if (deed->verb == VERB_TAKE)
+        return !weir_state_peek(policy, fresh, deed->now, deed->n, NULL);
+    return !would_promise(policy, fresh, deed);
+}
+
+bool weir_deed_absent(const struct weir_policy *policy, int64_t *fresh, struct deed *deed, bool *insert)
+{
+    *insert = false;
+    if (deed->verb == VERB_CANCEL) /* what was promised has been due, or the key would be here */
+        return false;
+    if (deed->verb == VERB_GIVE || deed->verb == VERB_RESET) /* full is full */
+        return true;
+    *insert = !changes_nothing(policy, fresh, deed);
+    return *insert ? false : weir_deed_do(policy, fresh, deed);
+}
+
+/*
+ * Room comes when other keys have been idle long enough, and nobody knows when, or whether, that will be. So
+ * there is no time of which it could be said that the same question passes then: WEIR_FOREVER, as the
+ * contract of retry_after_ns has it, and the reason tells that it was for want of room.
+ */
+bool weir_deed_full(struct deed *deed)
+{
+    if (deed->verdict)
+        *deed->verdict = (struct weir_verdict){.reason = WEIR_FULL, .retry_after_ns = WEIR_FOREVER};
+    if (deed->verb == VERB_RESERVE && deed->reservation)
+        *deed->reservation = (struct weir_reservation){0};
+    return false;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A look at all keys: listing, clearing, counting.
+ */
+#include "os/clock.h"
+#include "table/make.h"
+#include "table/names.h"
+#include "table/table.h"
+
+#define SAMPLE_SLOTS 65536 /* counted by weir_table_stat at the most */
+
+/* ---- listing ---- */
+
+struct listing {
+    weir_each_key *each;
+    void *arg;
+    const struct name_index *names;
+};
+
+/* Adds the name, where one is kept. */
+static bool show(void *arg, const struct weir_key *key)
+{
+    const struct listing *listing = arg;
+    struct weir_key named = *key;
+    if (!named.key && listing->names)
+        named.key = weir_name_index_find(listing->names, key->id, &named.len);
+    return listing->each(listing->arg, &named);
+}
+
+bool weir_table_each_at(struct weir_table *table, int64_t now_ns, weir_each_key *each, void *arg)
+{
+    if (!table || !each)
+        return false;
+    struct name_index *names = table->names ? weir_name_index_read(table) : NULL;
+    struct listing listing = {each, arg, names};
+    bool all = table->kind->each(table, region_time(table->region, now_ns), show, &listing);
+    weir_name_index_free(names);
+    return all;
+}
+
+bool weir_table_each(struct weir_table *table, weir_each_key *each, void *arg)
+{
+    return weir_table_each_at(table, clock_now(), each, arg);
+}
+
+/* ---- clearing ---- */
+
+static bool is_in(void *arg, uint64_t who)
+{
+    struct weir_table *table = arg;
+    return table->kind->has(table, who);
+}
+
+size_t weir_table_sweep_at(struct weir_table *table, int64_t now_ns, size_t slots)
+{
+    if (!table || slots == 0)
+        return 0;
+    const struct region_shape *shape = &table->region->header->shape;
+    int64_t now = region_time(table->region, now_ns);
+    uint64_t all = weir_table_lines(table), lines = (slots + shape->line_slots - 1) / shape->line_slots;
+    lines = lines < all ? lines : all;
+    uint64_t from = atom_add(&table->region->header->cursor, lines, memory_order_relaxed) % all;
+    uint64_t first = lines < all - from ? lines : all - from;
+    size_t cleared = table->kind->sweep(table, now, from, first, true);
+    if (first < lines)
+        cleared += table->kind->sweep(table, now, 0, lines - first, true);
+    if (table->names && weir_name_log_crowded(table)) {
+        weir_change_lock(table->region);
+        (void)weir_name_log_compact(table, is_in, table);
+        weir_change_unlock(table->region);
+    }
+    weir_region_note_time(table->region, now);
+    return cleared;
+}
+
+size_t weir_table_sweep(struct weir_table *table, size_t slots)
+{
+    return weir_table_sweep_at(table, clock_now(), slots);
+}
+
+/* ---- counting ---- */
+
+/* Keys, from stretches of lines evenly spread over the table if it is large. */
+static int64_t estimate_keys(struct weir_table *table, int64_t now, uint64_t lines)
+{
+    uint64_t sample = SAMPLE_SLOTS / table->region->header->shape.line_slots, stretch = 64;
+    if (lines <= sample)
+        return (int64_t)table->kind->count(table, now, 0, lines);
+    uint64_t stretches = sample / stretch, keys = 0;
+    for (uint64_t i = 0; i < stretches; i++)
+        keys += table->kind->count(table, now, i * (lines - stretch) / stretches, stretch);
+    return (int64_t)((weir_u128)keys * lines / (stretches * stretch));
+}
+
+void weir_table_stat_at(struct weir_table *table, int64_t now_ns, struct weir_table_info *stat)
+{
+    if (!stat)
+        return;
+    *stat = (struct weir_table_info){0};
+    if (!table)
+        return;
+    const struct region_header *header = table->region->header;
+    uint64_t lines = weir_table_lines(table);
+    int64_t now = region_time(table->region, now_ns);
+    stat->keys = estimate_keys(table, now, lines);
+    stat->capacity = (int64_t)atom_load(&header->capacity, memory_order_relaxed);
+    stat->slots = (int64_t)(lines * header->shape.line_slots);
+    stat->bytes = (int64_t)atom_load(&table->region->bytes, memory_order_relaxed);
+    stat->shared = (int64_t)atom_load(&header->shared, memory_order_relaxed);
+    stat->refused = (int64_t)atom_load(&header->refused, memory_order_relaxed);
+    stat->overrides = (int64_t)atom_load(&header->overrides, memory_order_relaxed);
+    stat->changes = (int64_t)atom_load(&header->generation, memory_order_relaxed);
+    stat->nearly_full = stat->keys >= stat->capacity - stat->capacity / 5;
+    stat->huge_pages = table->region->huge;
+    weir_region_note_time(table->region, now);
+}
+
+void weir_table_stat(struct weir_table *table, struct weir_table_info *stat)
+{
+    weir_table_stat_at(table, clock_now(), stat);
+}

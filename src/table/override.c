@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT */
+#include "table/override.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/idle.h"
+#include "os/clock.h"
+#include "table/verbs.h"
+
+#define TOMBSTONE UINT64_C(1) /* who of a place that was used before; no key's */
+
+struct head {
+    atom64 changing; /* who of the key whose limits are being changed; 0: none */
+    atom64 number;   /* the last that was drawn */
+    uint64_t reserved[6];
+};
+
+struct own_limits {
+    uint64_t number; /* drawn anew at every change, so that what is made ready of it is known by it */
+    uint64_t length; /* of the key, if whole keys are kept */
+    char text[OVERRIDE_TEXT_MAX];
+    int64_t state[OVERRIDE_WORDS];
+    unsigned char key[]; /* key_max bytes, in whole words */
+};
+
+/* What this process has made ready, an element for each place. It belongs to whoever has the stripe of the
+ * key that is there. */
+struct override_cache {
+    uint64_t number;
+    struct weir_policy *policy;
+};
+
+/* ---- the part ---- */
+
+static uint64_t place_size(size_t key_max)
+{
+    return sizeof(struct own_limits) + (key_max + 7) / 8 * 8;
+}
+
+/* One place more than there may be keys: a key that changes has two of them for a moment. */
+uint64_t weir_override_part_size(size_t overrides, size_t key_max)
+{
+    return sizeof(struct head) + (overrides + 1) * (sizeof(atom64) + place_size(key_max));
+}
+
+static size_t places_of(const struct weir_table *table)
+{
+    uint64_t size = table->region->header->shape.parts[PART_OVERRIDES];
+    return size < sizeof(struct head)
+               ? 0
+               : (size - sizeof(struct head)) / (sizeof(atom64) + place_size(table->key_max));
+}
+
+static struct head *head_of(const struct weir_table *table)
+{
+    return (struct head *)(void *)table->region->parts[PART_OVERRIDES];
+}
+
+static atom64 *who_at(const struct weir_table *table, size_t at)
+{
+    return (atom64 *)(head_of(table) + 1) + at;
+}
+
+static struct own_limits *place_at(const struct weir_table *table, size_t at)
+{
+    unsigned char *first = (unsigned char *)who_at(table, places_of(table));
+    return (struct own_limits *)(void *)(first + at * place_size(table->key_max));
+}
+
+static bool is_of(const struct weir_table *table, size_t at, const struct key *key)
+{
+    const struct own_limits *own = place_at(table, at);
+    return table->key_max == 0 || (own->length == key->len && own->length <= table->key_max &&
+                                   (key->len == 0 || memcmp(own->key, key->bytes, key->len) == 0));
+}
+
+/* Looks for the key, or for any key that is called so if `key` is NULL. Gives the number of places if there
+ * is none. */
+static size_t find(const struct weir_table *table, uint64_t who, const struct key *key)
+{
+    size_t places = places_of(table), at = spread(who, places);
+    for (size_t i = 0; i < places; i++) {
+        uint64_t is = atom_load(who_at(table, at), memory_order_acquire);
+        if (is == 0)
+            break;
+        if (is == who && (!key || is_of(table, at, key)))
+            return at;
+        at = at + 1 < places ? at + 1 : 0;
+    }
+    return places;
+}
+
+/* Under `change`. */
+static size_t find_room(const struct weir_table *table, uint64_t who)
+{
+    size_t places = places_of(table), at = spread(who, places);
+    for (size_t i = 0; i < places; i++) {
+        if (atom_load(who_at(table, at), memory_order_relaxed) <= TOMBSTONE)
+            return at;
+        at = at + 1 < places ? at + 1 : 0;
+    }
+    return places;
+}
+
+bool weir_override_has(struct weir_table *table, uint64_t who)
+{
+    return find(table, who, NULL) < places_of(table);
+}
+
+/* ---- limits made ready ---- */
+
+static struct override_cache *cache_of(struct weir_table *table)
+{
+    struct override_cache *cache = atomic_load_explicit(&table->overrides, memory_order_acquire);
+    if (cache)
+        return cache;
+    struct override_cache *made = calloc(places_of(table), sizeof *made);
+    if (made && atomic_compare_exchange_strong_explicit(&table->overrides, &cache, made, memory_order_acq_rel,
+                                                        memory_order_acquire))
+        return made;
+    free(made);
+    return cache;
+}
+
+void weir_override_free(struct weir_table *table)
+{
+    struct override_cache *cache = atomic_load_explicit(&table->overrides, memory_order_relaxed);
+    for (size_t i = 0; cache && i < places_of(table); i++)
+        weir_policy_free(cache[i].policy);
+    free(cache);
+}
+
+/* NULL: no memory, or the text is damaged. */
+static struct weir_policy *read_policy(const struct own_limits *own)
+{
+    char text[OVERRIDE_TEXT_MAX];
+    memcpy(text, own->text, sizeof text);
+    text[sizeof text - 1] = '\0';
+    struct weir_policy *policy = weir_policy_idle(text, NULL);
+    if (!policy || policy->words <= OVERRIDE_WORDS)
+        return policy;
+    weir_policy_free(policy);
+    return NULL;
+}
+
+static const struct weir_policy *policy_at(struct weir_table *table, size_t at)
+{
+    const struct own_limits *own = place_at(table, at);
+    struct override_cache *ready = cache_of(table);
+    if (!ready)
+        return NULL;
+    ready += at;
+    if (ready->policy && ready->number == own->number)
+        return ready->policy;
+    struct weir_policy *policy = read_policy(own);
+    if (policy) {
+        weir_policy_free(ready->policy);
+        *ready = (struct override_cache){own->number, policy};
+    }
+    return policy;
+}
+
+/* ---- deeds ---- */
+
+bool weir_override_find(struct weir_table *table, const struct key *key, const struct weir_policy **policy,
+                        int64_t **state)
+{
+    size_t at = find(table, key->who, key);
+    if (at == places_of(table))
+        return false;
+    *policy = policy_at(table, at);
+    *state = place_at(table, at)->state;
+    return true;
+}
+
+bool weir_override_run(struct weir_table *table, const struct key *key, struct stripe *stripe,
+                       struct deed *deed, bool *answer)
+{
+    const struct weir_policy *policy;
+    int64_t *state, copy[OVERRIDE_WORDS];
+    if (!weir_override_find(table, key, &policy, &state))
+        return false;
+    if (!policy) {
+        *answer = weir_deed_full(deed);
+        return true;
+    }
+    size_t bytes = policy->words * sizeof *state;
+    memcpy(copy, state, bytes);
+    *answer = weir_deed_do(policy, copy, deed);
+    if (deed_reads(deed) || memcmp(copy, state, bytes) == 0)
+        return true;
+    weir_journal_begin(&stripe->journal);
+    (void)weir_journal_save(table->region, &stripe->journal, state, bytes); /* shapes leave room for it */
+    memcpy(state, copy, bytes);
+    weir_journal_commit(table->region, &stripe->journal);
+    return true;
+}
+
+/* ---- changing a key's limits ---- */
+
+struct change {
+    struct weir_table *table;
+    const struct key *key;
+    int64_t now;
+    const struct edition *edition;
+    struct weir_policy *policy; /* the limits to come; NULL: the table's */
+    char text[OVERRIDE_TEXT_MAX];
+    struct journal *journal;
+    int64_t *before, *after; /* states */
+    struct weir_error *err;
+};
+
+static bool fail(const struct change *change, int32_t code, const char *message)
+{
+    weir_error_set(change->err, code, message);
+    return false;
+}
+
+static bool read_limits(struct change *change, const char *limits)
+{
+    char message[sizeof change->err->text];
+    if (!limits)
+        return true;
+    change->policy = weir_policy_idle(limits, change->err);
+    if (!change->policy)
+        return false;
+    if (weir_policy_text(change->policy, change->text, sizeof change->text) >= sizeof change->text)
+        return fail(change, E2BIG, "the limits of a single key have too long a text: at most 511 bytes");
+    if (change->policy->words <= OVERRIDE_WORDS)
+        return true;
+    (void)snprintf(message, sizeof message,
+                   "the limits of a single key may remember %d numbers, and these need %zu: a smaller "
+                   "sliding-log, or a table of its own",
+                   OVERRIDE_WORDS, change->policy->words);
+    return fail(change, E2BIG, message);
+}
+
+static void set_who(const struct change *change, size_t at, uint64_t who)
+{
+    atom64 *place = who_at(change->table, at);
+    (void)weir_journal_save(change->table->region, change->journal, place, sizeof *place);
+    atom_store(place, who, memory_order_release);
+}
+
+/* Puts the key, with the state `after`, into a place that nobody looks at yet. */
+static void fill(const struct change *change, size_t at)
+{
+    struct own_limits *own = place_at(change->table, at);
+    own->number = atom_add(&head_of(change->table)->number, 1, memory_order_seq_cst) + 1;
+    if (change->table->key_max > 0) {
+        own->length = change->key->len;
+        if (own->length > 0)
+            memcpy(own->key, change->key->bytes, own->length);
+    }
+    memcpy(own->text, change->text, sizeof own->text);
+    memcpy(own->state, change->after, change->policy->words * sizeof own->state[0]);
+    set_who(change, at, change->key->who);
+}
+
+/* The state that the key has now, and its policy. */
+static const struct weir_policy *take_over(const struct change *change, size_t old, const int64_t **state)
+{
+    struct weir_table *table = change->table;
+    size_t places = places_of(table);
+    if (old < places) {
+        const struct weir_policy *policy = policy_at(table, old);
+        *state = place_at(table, old)->state;
+        if (!policy)
+            (void)fail(change, ENOMEM, "out of memory");
+        return policy;
+    }
+    *state = change->before;
+    if (atom_load(&table->region->header->overrides, memory_order_relaxed) + 1 >= places)
+        (void)fail(change, ENOSPC, "no more keys can have limits of their own: see overrides in the options");
+    else if (!table->kind->detach(table, change->key, change->now, change->journal, change->before))
+        (void)fail(change, ENOSPC, "the table is full: there is no room for the key");
+    else
+        return change->edition->policy;
+    return NULL;
+}
+
+static bool give_own(const struct change *change, size_t old)
+{
+    struct weir_table *table = change->table;
+    const int64_t *before;
+    size_t places = places_of(table), at = find_room(table, change->key->who);
+    if (at == places)
+        return fail(change, ENOSPC,
+                    "no more keys can have limits of their own: see overrides in the options");
+    const struct weir_policy *policy = take_over(change, old, &before);
+    if (!policy)
+        return false;
+    weir_state_change(policy, before, change->policy, change->after, change->now);
+    fill(change, at);
+    if (old < places)
+        set_who(change, old, TOMBSTONE);
+    return true;
+}
+
+static bool take_away(const struct change *change, size_t old)
+{
+    struct weir_table *table = change->table;
+    const struct weir_policy *policy = policy_at(table, old);
+    if (!policy)
+        return fail(change, ENOMEM, "out of memory");
+    weir_state_change(policy, place_at(table, old)->state, change->edition->policy, change->after,
+                      change->now);
+    if (change->after[STATE_PROMISED] <= change->now) /* that has come */
+        change->after[STATE_PROMISED] = 0;
+    if (!table->kind->attach(table, change->key, change->journal, change->after))
+        return fail(change, ENOMEM, "out of memory");
+    set_who(change, old, TOMBSTONE);
+    return true;
+}
+
+static uint64_t count_all(const struct weir_table *table)
+{
+    uint64_t count = 0;
+    for (size_t at = 0; at < places_of(table); at++)
+        count += atom_load(who_at(table, at), memory_order_relaxed) > TOMBSTONE;
+    return count;
+}
+
+/* Somebody died while he changed the limits of a key: that is undone, or it was done. */
+static void settle(struct weir_table *table)
+{
+    struct head *head = head_of(table);
+    uint64_t who = atom_load(&head->changing, memory_order_relaxed);
+    if (who == 0)
+        return;
+    weir_stripe_unlock(weir_stripe_lock(table->region, table_stripe(table, who)));
+    atom_store(&table->region->header->overrides, count_all(table), memory_order_relaxed);
+    atom_store(&head->changing, 0, memory_order_release);
+}
+
+/* Under the lock of the key's stripe; `old` is its place so far, if it has one. */
+static bool change_in_stripe(struct change *change, size_t old)
+{
+    struct region *region = change->table->region;
+    weir_journal_begin(change->journal);
+    if (!(change->policy ? give_own(change, old) : take_away(change, old))) {
+        weir_journal_undo(region, change->journal);
+        return false;
+    }
+    weir_journal_commit_held(change->journal);
+    if (!change->policy && change->table->kind->let_go)
+        change->table->kind->let_go(change->table, change->key->who, change->after[STATE_PROMISED] != 0);
+    return true;
+}
+
+/* Under `change`, so the limits of the table and its size stay as they are. */
+static bool change_limits(struct change *change)
+{
+    struct weir_table *table = change->table;
+    atom64 *changing = &head_of(table)->changing, *count = &table->region->header->overrides;
+    uint64_t who = change->key->who;
+    atom_store(changing, who, memory_order_release);
+    struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, who));
+    size_t old = find(table, who, change->key);
+    bool had = old < places_of(table), has = change->policy != NULL;
+    change->journal = &stripe->journal;
+    bool done = (!had && !has) || change_in_stripe(change, old);
+    weir_stripe_unlock(stripe);
+    if (done)
+        (void)atom_add(count, (uint64_t)has - (uint64_t)had, memory_order_relaxed);
+    atom_store(changing, 0, memory_order_release);
+    return done;
+}
+
+static bool make_room(struct change *change)
+{
+    size_t words = change->edition ? change->edition->policy->words : 0;
+    if (words < OVERRIDE_WORDS)
+        words = OVERRIDE_WORDS;
+    change->before = change->edition ? calloc(2 * words, sizeof *change->before) : NULL;
+    if (!change->before)
+        return fail(change, ENOMEM, "out of memory");
+    change->after = change->before + words;
+    return true;
+}
+
+static bool change_under_lock(struct change *change)
+{
+    weir_change_lock(change->table->region);
+    settle(change->table);
+    change->edition = table_edition(change->table);
+    bool done = make_room(change) && change_limits(change);
+    weir_change_unlock(change->table->region);
+    free(change->before);
+    return done;
+}
+
+/* Does the table have such keys at all? */
+static bool check_key(struct weir_table *table, const void *key, size_t len, struct weir_error *err)
+{
+    const char *fault = NULL;
+    if (!table)
+        fault = "the table is NULL";
+    else if (table->kind == &weir_table_own)
+        fault = "limits come with each call to this table: no key has its own";
+    else if (!weir_table_knows(table, key, len))
+        fault = key ? "the key is longer than key_max" : "the key is NULL";
+    if (fault)
+        weir_error_set(err, EINVAL, fault);
+    return !fault;
+}
+
+bool weir_table_override_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                            const char *limits, struct weir_error *err)
+{
+    if (!check_key(table, key, len, err))
+        return false;
+    struct key k = {key, len, table_who(table, key, len)};
+    struct change change = {.table = table, .key = &k, .now = region_time(table->region, now_ns), .err = err};
+    bool done = read_limits(&change, limits) && change_under_lock(&change);
+    weir_policy_free(change.policy);
+    if (!done)
+        return false;
+    if (limits)
+        weir_table_name(table, &k);
+    weir_error_clear(err);
+    return true;
+}
+
+bool weir_table_override(struct weir_table *table, const void *key, size_t len, const char *limits,
+                         struct weir_error *err)
+{
+    return weir_table_override_at(table, clock_now(), key, len, limits, err);
+}
+
+size_t weir_table_override_text(struct weir_table *table, const void *key, size_t len, char *text,
+                                size_t size)
+{
+    char found[OVERRIDE_TEXT_MAX] = "";
+    if (text && size > 0)
+        text[0] = '\0';
+    if (!check_key(table, key, len, NULL))
+        return 0;
+    struct key k = {key, len, table_who(table, key, len)};
+    struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, k.who));
+    size_t at = find(table, k.who, &k);
+    if (at < places_of(table))
+        memcpy(found, place_at(table, at)->text, sizeof found - 1);
+    weir_stripe_unlock(stripe);
+    return (size_t)snprintf(text, text ? size : 0, "%s", found);
+}
+
+/* ---- a file that may be damaged ---- */
+
+static bool check_place(const struct weir_table *table, size_t at)
+{
+    const struct own_limits *own = place_at(table, at);
+    struct key key = {own->key, own->length, atom_load(who_at(table, at), memory_order_relaxed)};
+    if (key.who <= TOMBSTONE)
+        return true;
+    if (table->key_max > 0 && own->length > table->key_max)
+        return false;
+    if (find(table, key.who, &key) != at) /* it is there twice, or nobody finds it */
+        return false;
+    struct weir_policy *policy = read_policy(own);
+    bool valid = policy && weir_state_valid(policy, own->state);
+    weir_policy_free(policy);
+    return valid;
+}
+
+bool weir_override_check(struct weir_table *table)
+{
+    size_t places = places_of(table);
+    if (places == 0)
+        return false;
+    settle(table);
+    for (size_t at = 0; at < places; at++)
+        if (!check_place(table, at))
+            return false;
+    atom_store(&table->region->header->overrides, count_all(table), memory_order_relaxed);
+    return true;
+}

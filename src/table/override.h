@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keys with limits of their own. They are in a part of the region:
+ *
+ *   head | who of each place | places: number, key, limits, state
+ *
+ * A key's place is found from its hash on, place by place, up to the first that was never used. What belongs
+ * to a key changes only under the lock of its stripe, and `who` of a place is saved in that stripe's journal
+ * before it changes: so the key has the limits of before or of after, with the state that goes with them,
+ * whenever its holder is killed. Places are given out under `change`; who gets that lock after a death lets
+ * the dead one's stripe be recovered first.
+ */
+#ifndef WEIR_TABLE_OVERRIDE_H
+#define WEIR_TABLE_OVERRIDE_H
+
+#include "table/table.h"
+
+#define OVERRIDE_WORDS    64  /* most words of a state */
+#define OVERRIDE_TEXT_MAX 512 /* bytes of the limits, with the NUL */
+
+/* Of PART_OVERRIDES, for so many keys. All zero it is empty. */
+uint64_t weir_override_part_size(size_t overrides, size_t key_max);
+/* Is every place one that this code could have left? For files that were opened alone. */
+bool weir_override_check(struct weir_table *table);
+/* What this process has made ready. */
+void weir_override_free(struct weir_table *table);
+
+/* Under the stripe's lock, which also guards the policy and the state, in the region. false: the key has no
+ * limits of its own. *policy is NULL if there is no memory to make it ready. */
+bool weir_override_find(struct weir_table *table, const struct key *key, const struct weir_policy **policy,
+                        int64_t **state);
+/* Is there one for a key that is called so? */
+bool weir_override_has(struct weir_table *table, uint64_t who);
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tables whose limits come with each call. The word of a key is the region time, in nanoseconds, at which its
+ * bucket is full again; it says nothing of any limit, so the next call may bring another one along.
+ *
+ * A limit of R per W with burst B: n units cost c(n) nanoseconds, and pass if the key is full again at most
+ * c(B) from now with them, so that c(B) is what a bucket holds. A unit is worth u = W/R nanoseconds. If u
+ * rounded up is larger by a millionth at the most, c(n) = n * ceil(u): then B units pass at one instant in
+ * whatever pieces, and the limit is slower by that millionth. Else, above 1000 a millisecond or so, c(n) =
+ * ceil(n * u), which makes each call, whatever its n, dearer by less than a nanosecond.
+ *
+ * Law, for the calls that bring the same limit along: those that pass within [x, y] cost c(n) >= n * u each.
+ * The first of them leaves the key full again at x plus its cost or later, the last one at y + c(B) or
+ * earlier. So all of them together cost y - x + c(B) at the most, and they are at most (y - x + c(B)) / u <=
+ * B + R * (y - x + 1 ns) / W units: with n * ceil(u) for a cost, because then all of them are that much
+ * dearer; else because c(B) < B * u + 1 ns.
+ *
+ * No key can be made to need longer than the table's horizon: limits whose c(B) is more are refused. So who
+ * names limits as he likes cannot fill the table for ever.
+ */
+#include "os/clock.h"
+#include "table/slots.h"
+#include "table/verbs.h"
+#include "table/words.h"
+
+#define MILLION 1000000
+
+/* A limit, made ready. */
+struct terms {
+    int64_t count, period_ns, burst;
+    int64_t unit_ns; /* whole nanoseconds that a unit costs; 0: they are reckoned for all n at once */
+    int64_t span_ns; /* c(B) */
+};
+
+struct question {
+    const struct terms *terms;
+    int64_t now, n;
+    bool take;
+    struct weir_verdict *verdict; /* or NULL */
+};
+
+static bool reject(struct weir_verdict *verdict)
+{
+    if (verdict)
+        *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
+    return false;
+}
+
+/* ---- limits ---- */
+
+static int64_t cost_of(const struct terms *terms, int64_t n)
+{
+    return terms->unit_ns > 0 ? sat_mul(n, terms->unit_ns) : mul_div_up(n, terms->period_ns, terms->count);
+}
+
+/* The most units that cost no more than that. */
+static int64_t units_for(const struct terms *terms, int64_t span_ns)
+{
+    return terms->unit_ns > 0 ? span_ns / terms->unit_ns : mul_div(span_ns, terms->count, terms->period_ns);
+}
+
+/* Is the unit, rounded up, larger by a millionth at the most? */
+static bool is_nearly_whole(const struct weir_own_limit *limit, int64_t unit_ns)
+{
+    weir_i128 excess = (weir_i128)unit_ns * limit->count - limit->period_ns;
+    return excess * MILLION <= limit->period_ns;
+}
+
+static bool read_terms(const struct weir_table *table, const struct weir_own_limit *limit,
+                       struct terms *terms)
+{
+    if (!limit || limit->count < 1 || limit->period_ns < 1 || limit->burst < 1)
+        return false;
+    int64_t unit_ns = div_up(limit->period_ns, limit->count);
+    *terms = (struct terms){.count = limit->count,
+                            .period_ns = limit->period_ns,
+                            .burst = limit->burst,
+                            .unit_ns = is_nearly_whole(limit, unit_ns) ? unit_ns : 0};
+    terms->span_ns = cost_of(terms, limit->burst);
+    return terms->span_ns <= min64(table->horizon_ns, (int64_t)SLOT_VALUE_MAX / 2);
+}
+
+/* ---- deciding ---- */
+
+/* Words end somewhere: half of them is for the time, half for what lies ahead. */
+static int64_t clamp_now(int64_t now)
+{
+    return clamp64(now, 0, (int64_t)SLOT_VALUE_MAX / 2);
+}
+
+static void judge(const struct question *q, int64_t full_at, int64_t after, bool allowed)
+{
+    const struct terms *terms = q->terms;
+    int64_t stands = allowed ? after : full_at;
+    bool never = q->n > terms->burst;
+    if (!q->verdict)
+        return;
+    *q->verdict = (struct weir_verdict){
+        .allowed = allowed,
+        .reason = allowed ? WEIR_OK
+                  : never ? WEIR_NEVER
+                          : WEIR_LATER,
+        .remaining = units_for(terms, max64(q->now + terms->span_ns - stands, 0)),
+        .retry_after_ns = allowed ? 0
+                          : never ? WEIR_FOREVER
+                                  : after - terms->span_ns - q->now,
+        .reset_after_ns = stands - q->now,
+    };
+}
+
+/* What becomes of a key that is full again at *full_at. */
+static bool decide(const struct question *q, int64_t *full_at)
+{
+    int64_t from = max64(*full_at, q->now);
+    int64_t after = sat_add(from, cost_of(q->terms, q->n));
+    bool allowed = q->n <= q->terms->burst && after - q->terms->span_ns <= q->now;
+    judge(q, from, after, allowed);
+    if (allowed)
+        *full_at = after;
+    return allowed;
+}
+
+enum outcome { DONE_NO, DONE_YES, GONE };
+
+/* As in words.c. Nothing is ever held here, so a word that says so comes from a damaged file. */
+static enum outcome ask_in_place(struct slot *slot, uint64_t who, const struct question *q)
+{
+    for (;;) {
+        uint64_t owner = slot_who(slot), word = slot_word(slot);
+        if (owner != who || slot_kind(word) == SLOT_TENTATIVE)
+            return GONE;
+        int64_t full_at = (int64_t)slot_value(word);
+        bool allowed = decide(q, &full_at);
+        if (!allowed || !q->take) {
+            if (slot_who(slot) == who && slot_word(slot) == word)
+                return allowed ? DONE_YES : DONE_NO;
+        } else if (slot_exchange(slot, who, word, who, slot_pack(SLOT_PLAIN, 0, (uint64_t)full_at)))
+            return DONE_YES;
+    }
+}
+
+/* ---- keys that are not there ---- */
+
+static void give_back(struct slot *slot, int64_t cost)
+{
+    for (;;) {
+        uint64_t word = slot_word(slot);
+        int64_t value = max64((int64_t)slot_value(word) - cost, 0);
+        if (slot_exchange(slot, OVERFLOW_WHO, word, OVERFLOW_WHO, slot_pack(SLOT_PLAIN, 0, (uint64_t)value)))
+            return;
+    }
+}
+
+/* false: the key is in the table by now. */
+static bool ask_shared(struct weir_table *table, const struct key *key, const struct question *q,
+                       bool *answer)
+{
+    struct region_header *header = table->region->header;
+    struct slot *shared = &table->policies->overflow;
+    if (table->refuse_when_full) {
+        struct deed deed = {.verb = VERB_TAKE, .verdict = q->verdict};
+        (void)atom_add(&header->refused, 1, memory_order_relaxed);
+        *answer = weir_deed_full(&deed);
+        return true;
+    }
+    *answer = ask_in_place(shared, OVERFLOW_WHO, q) == DONE_YES;
+    if (*answer && weir_slots_any(table, key->who)) {
+        give_back(shared, cost_of(q->terms, q->n));
+        return false;
+    }
+    (void)atom_add(&header->shared, 1, memory_order_relaxed);
+    return true;
+}
+
+/* What is refused, or only asked, needs no slot. Its time does not begin before the floor. false: the key is
+ * in the table by now. */
+static bool ask_absent(struct weir_table *table, const struct edition *edition, const struct key *key,
+                       struct question *q, bool *answer)
+{
+    int64_t floor = (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst);
+    q->now = clamp_now(max64(q->now, floor));
+    int64_t full_at = (int64_t)slot_value(slot_word(&table->policies->overflow));
+    *answer = decide(q, &full_at);
+    if (!*answer || !q->take)
+        return true;
+    struct spot spot = weir_slots_settle(table, &edition, key, q->now);
+    return !spot.slot && edition && ask_shared(table, key, q, answer);
+}
+
+static bool ask(struct weir_table *table, const struct key *key, struct question *q)
+{
+    for (;;) {
+        bool answer;
+        const struct edition *edition = table_edition(table);
+        struct spot spot = weir_slots_find(table, key->who);
+        if (!spot.slot) {
+            if (ask_absent(table, edition, key, q, &answer))
+                return answer;
+            continue;
+        }
+        enum outcome outcome = ask_in_place(spot.slot, key->who, q);
+        if (outcome != GONE)
+            return outcome == DONE_YES;
+    }
+}
+
+static bool ask_own(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                    const struct weir_own_limit *limit, struct question *q)
+{
+    struct terms terms;
+    if (!weir_table_knows(table, key, len) || table->kind != &weir_table_own || q->n < 1 ||
+        !read_terms(table, limit, &terms))
+        return reject(q->verdict);
+    struct key k = {key, len, table_who(table, key, len)};
+    q->terms = &terms;
+    q->now = clamp_now(region_time(table->region, now_ns));
+    bool answer = ask(table, &k, q);
+    if (q->take)
+        table_tell(table, &k, q->n, answer, q->now);
+    return answer;
+}
+
+bool weir_table_take_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                            const struct weir_own_limit *limit, int64_t n, struct weir_verdict *verdict)
+{
+    struct question q = {.n = n, .take = true, .verdict = verdict};
+    return ask_own(table, now_ns, key, len, limit, &q);
+}
+
+bool weir_table_take_own(struct weir_table *table, const void *key, size_t len,
+                         const struct weir_own_limit *limit, int64_t n, struct weir_verdict *verdict)
+{
+    return weir_table_take_own_at(table, clock_now(), key, len, limit, n, verdict);
+}
+
+bool weir_table_peek_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                            const struct weir_own_limit *limit, int64_t n, struct weir_verdict *verdict)
+{
+    struct question q = {.n = n, .verdict = verdict};
+    return ask_own(table, now_ns, key, len, limit, &q);
+}
+
+bool weir_table_peek_own(struct weir_table *table, const void *key, size_t len,
+                         const struct weir_own_limit *limit, int64_t n, struct weir_verdict *verdict)
+{
+    return weir_table_peek_own_at(table, clock_now(), key, len, limit, n, verdict);
+}
+
+/* ---- the kind ---- */
+
+static void reset(struct weir_table *table, uint64_t who, int64_t now)
+{
+    for (;;) {
+        struct spot spot = weir_slots_find(table, who);
+        if (!spot.slot)
+            return;
+        uint64_t word = slot_word(spot.slot);
+        uint64_t next = slot_pack(SLOT_PLAIN, 0, (uint64_t)clamp_now(now));
+        region_lower(table->region, spot.segment, spot.line);
+        if (slot_kind(word) != SLOT_TENTATIVE && slot_exchange(spot.slot, who, word, who, next))
+            return;
+    }
+}
+
+/* The verbs that bring no limit along make no sense here, but for a reset. */
+static bool run(struct weir_table *table, const struct key *key, struct deed *deed)
+{
+    if (deed->verb == VERB_RESET) {
+        reset(table, key->who, deed->now);
+        return true;
+    }
+    if (deed->reservation && deed->verb == VERB_RESERVE)
+        *deed->reservation = (struct weir_reservation){0};
+    return reject(deed->verdict);
+}
+
+const struct table_kind weir_table_own = {
+    .run = run,
+    .has = weir_slots_any,
+    .prefetch = weir_words_prefetch,
+    .sweep = weir_words_sweep,
+    .each = weir_words_each,
+    .count = weir_words_count,
+};

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+#include "table/slots.h"
+
+#include <string.h>
+
+#include "table/words.h"
+
+/* ---- windows ---- */
+
+static unsigned reach_of(const struct segment *segment, uint64_t line)
+{
+    return atomic_load_explicit(&segment->reach[line], memory_order_seq_cst);
+}
+
+static void raise_reach(const struct segment *segment, uint64_t line, unsigned distance)
+{
+    unsigned char seen = (unsigned char)reach_of(segment, line);
+    while (seen < distance &&
+           !atomic_compare_exchange_weak_explicit(&segment->reach[line], &seen, (unsigned char)distance,
+                                                  memory_order_seq_cst, memory_order_seq_cst)) {
+    }
+}
+
+static uint64_t line_behind(const struct segment *segment, uint64_t home, unsigned distance)
+{
+    uint64_t line = home + distance;
+    return line < segment->lines ? line : line % segment->lines;
+}
+
+/* Lines that a window may have: no line twice. */
+static unsigned reach_max(const struct segment *segment)
+{
+    return segment->lines > REACH_MAX ? REACH_MAX : (unsigned)segment->lines - 1;
+}
+
+/* ---- looking through a window ---- */
+
+#define RIVALS 8 /* tentative entries of a key that are settled in one go */
+
+struct rival {
+    struct slot *slot;
+    uint64_t word;
+};
+
+struct look {
+    struct spot found;           /* not tentative */
+    struct rival rivals[RIVALS]; /* tentative ones, the lowest place first */
+    size_t rival_count;
+    bool whole; /* all segments could be looked through */
+};
+
+/* Gives false once there is nothing more to look for. */
+static bool look_at_line(struct segment *segment, uint64_t line, uint64_t who, struct look *look)
+{
+    struct slot *slot = region_slot(segment, line * LINE_SLOTS);
+    for (int i = 0; i < LINE_SLOTS; i++, slot++) {
+        if (slot_who(slot) != who)
+            continue;
+        uint64_t word = slot_word(slot);
+        if (slot_kind(word) != SLOT_TENTATIVE) {
+            look->found = (struct spot){segment, line, slot};
+            return false;
+        }
+        if (look->rival_count < RIVALS)
+            look->rivals[look->rival_count++] = (struct rival){slot, word};
+    }
+    return true;
+}
+
+static void look_through(struct weir_table *table, uint64_t who, struct look *look)
+{
+    look->found.slot = NULL;
+    look->rival_count = 0;
+    uint64_t count = region_look(table->region, &look->whole);
+    for (uint64_t s = 0; s < count; s++) {
+        struct segment *segment = &table->region->segments[s];
+        uint64_t home = spread(who, segment->lines);
+        unsigned reach = reach_of(segment, home);
+        for (unsigned d = 0; d <= reach && d <= reach_max(segment); d++)
+            if (!look_at_line(segment, line_behind(segment, home, d), who, look))
+                return;
+    }
+}
+
+struct spot weir_slots_find(struct weir_table *table, uint64_t who)
+{
+    struct look look;
+    look_through(table, who, &look);
+    return look.found;
+}
+
+bool weir_slots_any(struct weir_table *table, uint64_t who)
+{
+    struct look look;
+    look_through(table, who, &look);
+    return look.found.slot || look.rival_count > 0 || !look.whole;
+}
+
+/* ---- forgetting ---- */
+
+bool weir_slot_is_idle(struct weir_table *table, const struct edition *edition, uint64_t who, uint64_t word,
+                       int64_t now)
+{
+    enum slot_kind kind = slot_kind(word);
+    if (who <= OVERFLOW_WHO || kind == SLOT_TENTATIVE || kind == SLOT_HELD)
+        return false;
+    return slot_value(weir_word_convert(table, edition, word)) <=
+           weir_word_fresh(table, edition, now - TABLE_GRACE_NS);
+}
+
+/* The floor is at least r - grace whenever something is dropped at the reading r. To raise it to r itself
+ * keeps the next ones from having to: it is written once in TABLE_GRACE_NS at the most. */
+static void raise_floor(struct region *region, int64_t now)
+{
+    uint64_t seen = atom_load(&region->header->floor, memory_order_relaxed);
+    while ((int64_t)seen < now - TABLE_GRACE_NS &&
+           !atom_cas(&region->header->floor, &seen, (uint64_t)now, memory_order_seq_cst)) {
+    }
+}
+
+bool weir_slots_drop(struct weir_table *table, struct slot *slot, uint64_t who, uint64_t word, int64_t now)
+{
+    if (slot_kind(word) != SLOT_TENTATIVE)
+        raise_floor(table->region, now);
+    return slot_exchange(slot, who, word, 0, 0);
+}
+
+/* ---- coming in ---- */
+
+struct room {
+    struct spot place;
+    uint64_t who, word; /* what is there now */
+    unsigned distance;  /* from home */
+};
+
+static bool room_in_line(struct weir_table *table, const struct edition *edition, struct segment *segment,
+                         uint64_t line, int64_t now, struct room *room)
+{
+    struct slot *slot = region_slot(segment, line * LINE_SLOTS);
+    for (int i = 0; i < LINE_SLOTS; i++, slot++) {
+        uint64_t who = slot_who(slot), word = slot_word(slot);
+        if (who != 0 && !weir_slot_is_idle(table, edition, who, word, now))
+            continue;
+        room->place = (struct spot){segment, line, slot};
+        room->who = who;
+        room->word = who ? word : 0;
+        return true;
+    }
+    return false;
+}
+
+/* Near its homes first, the newest segment's before the others', which probably are full. */
+static bool find_room(struct weir_table *table, const struct edition *edition, uint64_t who, int64_t now,
+                      struct room *room)
+{
+    static const unsigned from[] = {0, 8}, to[] = {7, REACH_MAX};
+    uint64_t count = region_segments(table->region);
+    for (size_t round = 0; round < sizeof from / sizeof from[0]; round++)
+        for (uint64_t s = count; s-- > 0;) {
+            struct segment *segment = &table->region->segments[s];
+            uint64_t home = spread(who, segment->lines);
+            for (unsigned d = from[round]; d <= to[round] && d <= reach_max(segment); d++) {
+                room->distance = d;
+                if (room_in_line(table, edition, segment, line_behind(segment, home, d), now, room))
+                    return true;
+            }
+        }
+    return false;
+}
+
+/* Claims a slot. false: no room. *rival stays empty if another was quicker. */
+static bool claim(struct weir_table *table, const struct edition *edition, uint64_t who, int64_t now,
+                  struct rival *rival)
+{
+    struct room room;
+    struct region *region = table->region;
+    if (!find_room(table, edition, who, now, &room))
+        return false;
+    if (room.who != 0)
+        raise_floor(region, now);
+    raise_reach(room.place.segment, spread(who, room.place.segment->lines), room.distance);
+    uint64_t number = atom_add(&region->header->number, 1, memory_order_seq_cst) + 1; /* nobody else's */
+    uint64_t word = slot_pack(SLOT_TENTATIVE, 0, number & SLOT_VALUE_MAX);
+    region_lower(region, room.place.segment, room.place.line);
+    if (slot_exchange(room.place.slot, room.who, room.word, who, word))
+        *rival = (struct rival){room.place.slot, word};
+    return true;
+}
+
+/* How a key starts whose entry was seen before this is called: see slots.h for the two reasons. */
+static uint64_t start_word(struct weir_table *table, const struct edition *edition, int64_t now)
+{
+    int64_t floor = (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst);
+    uint64_t value = weir_word_fresh(table, edition, max64(now, floor));
+    uint64_t shared = slot_value(weir_word_convert(table, edition, slot_word(&table->policies->overflow)));
+    return slot_pack(SLOT_PLAIN, (unsigned)edition->generation & 3, shared > value ? shared : value);
+}
+
+/* Leaves the lowest of them; true if it was alone. */
+static bool remove_others(const struct look *look, uint64_t who)
+{
+    for (size_t i = 1; i < look->rival_count; i++)
+        (void)slot_exchange(look->rivals[i].slot, who, look->rivals[i].word, 0, 0);
+    return look->rival_count == 1;
+}
+
+/* The limits by which a key comes in, still the latest after its entry was seen. */
+static bool is_latest(const struct weir_table *table, const struct edition *edition)
+{
+    return atom_load(&table->region->header->generation, memory_order_seq_cst) == edition->generation;
+}
+
+struct spot weir_slots_settle(struct weir_table *table, const struct edition **edition, const struct key *key,
+                              int64_t now)
+{
+    const struct spot nowhere = {NULL, 0, NULL};
+    struct rival seen = {NULL, 0}; /* before the look */
+    struct look look;
+    for (;;) {
+        look_through(table, key->who, &look);
+        if (look.found.slot)
+            return look.found;
+        if (!look.whole) {
+            *edition = NULL;
+            return nowhere;
+        }
+        if (look.rival_count == 0) {
+            seen = (struct rival){NULL, 0};
+            if (!claim(table, *edition, key->who, now, &seen))
+                return nowhere;
+            continue;
+        }
+        const struct rival *lowest = &look.rivals[0];
+        bool ours = remove_others(&look, key->who) && lowest->slot == seen.slot && lowest->word == seen.word;
+        if (!is_latest(table, *edition) && !(*edition = table_edition(table)))
+            return nowhere;
+        seen = *lowest;
+        if (ours && is_latest(table, *edition) &&
+            slot_exchange(seen.slot, key->who, seen.word, key->who, start_word(table, *edition, now)))
+            weir_table_name(table, key);
+    }
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where keys live in a table of 16-byte slots, and how they come in and go out without a lock.
+ *
+ * A key's home is a line of four slots in each segment. It may live there or in a line behind, as far as the
+ * line's reach tells; the lines within reach, of all segments, are its window. Reach only grows.
+ *
+ * **A key lives once.** An insert claims a slot for the key with a TENTATIVE word, which nobody has used
+ * before, and looks through the whole window again. Of several tentative entries of a key the one in the
+ * lowest place stands, the others are removed; a PLAIN one beats them all. An entry X is made PLAIN only by
+ * somebody who has seen it, then looked through the window, and found no better one. Let X and Y be entries
+ * of one key, and X be inserted before Y. Who makes Y plain has looked after Y came in, hence after X did,
+ * and reach was raised before that: so he saw X, or X was gone. If X was plain, or stood lower, he left Y
+ * alone; if X stood higher he removed it first, and as its word was unique it can never become plain. So X
+ * and Y are never plain at the same time. All of this needs one order of all inserts and looks: they are
+ * sequentially consistent. It does not matter who does it: an entry whose inserter was killed is settled by
+ * the next who asks for the key.
+ *
+ * **What is forgotten was as if never used, for everybody.** A slot is dropped when its key has been so for
+ * TABLE_GRACE_NS. A thread whose clock reading is older than that could insert the key anew and count its
+ * units at a time at which it was not: they would come on top. So, before a slot is dropped at the reading r,
+ * `floor` is raised to at least r - TABLE_GRACE_NS, and a key that comes in starts at the floor, if its
+ * reading lies before it. Whoever does not find the key reads the floor after the drop.
+ *
+ * **No key comes in under limits of the past.** Who makes an entry plain looks at the generation after he has
+ * seen the entry; a change first sets the generation, then removes every tentative entry it passes. So an
+ * entry that came in under the old limits is removed before it is plain, or its inserter sees the new
+ * generation.
+ *
+ * **Nobody takes twice by way of the overflow.** A key that finds no room takes from the state that all such
+ * keys share. Afterwards it looks whether it has come in meanwhile; and who makes an entry plain reads the
+ * shared state after the entry came in, and starts no better than that. One of the two sees the other.
+ */
+#ifndef WEIR_TABLE_SLOTS_H
+#define WEIR_TABLE_SLOTS_H
+
+#include "table/table.h"
+
+#define LINE_SLOTS 4
+#define REACH_MAX  63 /* lines behind its home that a key may live */
+
+struct spot {
+    struct segment *segment;
+    uint64_t line;
+    struct slot *slot; /* NULL: nowhere */
+};
+
+/* The key's entry, whatever its kind, but tentative; looks no further than the window. */
+struct spot weir_slots_find(struct weir_table *table, uint64_t who);
+/* Is there one of any kind, or may there be? */
+bool weir_slots_any(struct weir_table *table, uint64_t who);
+/* The key's entry, put there if it is not, under the latest limits: *edition is the latest afterwards. NULL:
+ * no room; or no memory for the latest limits, and *edition is NULL, too. */
+struct spot weir_slots_settle(struct weir_table *table, const struct edition **edition, const struct key *key,
+                              int64_t now);
+/* May the slot's key be forgotten at `now`? */
+bool weir_slot_is_idle(struct weir_table *table, const struct edition *edition, uint64_t who, uint64_t word,
+                       int64_t now);
+/* Empties the slot, if it still is {who, word}, of which weir_slot_is_idle has said yes, or which is
+ * tentative. */
+bool weir_slots_drop(struct weir_table *table, struct slot *slot, uint64_t who, uint64_t word, int64_t now);
+
+/* Which of the four it is nobody can foresee: computed, not branched on, so that a processor can run ahead to
+ * the next take while the line is on its way. */
+static inline struct slot *slots_in_line(struct slot *line, uint64_t who)
+{
+    unsigned is = 0;
+    for (unsigned i = 0; i < LINE_SLOTS; i++)
+        is |= (unsigned)(slot_who(&line[i]) == who) << i;
+    return __builtin_expect(is != 0, 1) ? line + __builtin_ctz(is) : NULL;
+}
+
+/* In the first segment, in its home line or the next one: there nearly all keys are. */
+static inline struct slot *slots_near_home(const struct segment *segment, uint64_t who)
+{
+    uint64_t home = spread(who, segment->lines);
+    struct slot *line = region_slot(segment, home * LINE_SLOTS), *slot = slots_in_line(line, who);
+    if (__builtin_expect(!slot && home + 1 < segment->lines, 0))
+        slot = slots_in_line(line + LINE_SLOTS, who);
+    return slot;
+}
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Making a table, opening one, growing it and letting go of it.
+ */
+#include "table/table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/idle.h"
+#include "os/clock.h"
+#include "table/make.h"
+#include "table/names.h"
+#include "table/override.h"
+#include "table/slots.h"
+#include "table/top.h"
+#include "table/wide.h"
+#include "table/words.h"
+
+#define OVERRIDES_DEFAULT 64
+#define OVERRIDES_MAX     65536
+#define KEY_BYTES_MAX     4096
+#define HORIZON_DEFAULT   (INT64_C(31) * 86400 * WEIR_SEC)
+#define KEYS_MAX          (UINT64_C(1) << 40)
+
+/* What a table wants to know again when its file is opened: in shape.own. */
+enum { OWN_KEY_MAX, OWN_STATE_WORDS, OWN_WHEN_FULL, OWN_HORIZON };
+
+/* ---- shape ---- */
+
+/* Lines for so many keys. At 69 % of the slots a key is at home nearly always, and takes 23.6 bytes. */
+static uint64_t lines_for(uint64_t keys)
+{
+    uint64_t slots = keys + keys * 9 / 20;
+    return slots / LINE_SLOTS + 1;
+}
+
+static uint64_t stripes_for(uint64_t keys)
+{
+    uint64_t stripes = 16;
+    while (stripes < 256 && stripes * 64 < keys)
+        stripes *= 2;
+    return stripes;
+}
+
+static void shape_slots(struct region_shape *shape, uint64_t keys)
+{
+    shape->slot_size = sizeof(struct slot);
+    shape->line_slots = LINE_SLOTS;
+    shape->lines = lines_for(keys);
+    shape->stripes = stripes_for(keys);
+}
+
+/* Journals hold one state of the table, or of a key with limits of its own, and what is beside it. */
+static void shape_journals(struct region_shape *shape)
+{
+    uint64_t state = shape->slot_size > OVERRIDE_WORDS * sizeof(int64_t) ? shape->slot_size
+                                                                         : OVERRIDE_WORDS * sizeof(int64_t);
+    shape->journal_size = weir_journal_size(state + 64, 4);
+    shape->lane_size = weir_journal_size(WEIR_ALL_MAX * (state + 64), WEIR_ALL_MAX * 4);
+}
+
+static void shape_table(struct region_shape *shape, const struct weir_table_options *options,
+                        struct edition *edition)
+{
+    uint64_t keys = options->keys;
+    *shape = (struct region_shape){.capacity = keys};
+    if (options->own_limits) {
+        shape->kind = REGION_OWN;
+        shape_slots(shape, keys);
+    } else if (options->key_max == 0 && weir_edition_suits_words(edition)) {
+        shape->kind = REGION_WORDS;
+        shape_slots(shape, keys);
+    } else {
+        shape->kind = REGION_WIDE;
+        shape->own[OWN_STATE_WORDS] = edition->policy->words;
+        weir_wide_shape(shape, keys, edition->policy->words, options->key_max);
+    }
+    shape_journals(shape);
+    shape->parts[PART_POLICIES] = sizeof(struct policies);
+    shape->parts[PART_TOP] = options->no_top ? 0 : weir_top_size();
+    shape->parts[PART_NAMES] = weir_name_log_size(options->name_bytes);
+    shape->parts[PART_OVERRIDES] =
+        options->own_limits
+            ? 0
+            : weir_override_part_size(options->overrides ? options->overrides : OVERRIDES_DEFAULT,
+                                      options->key_max);
+    shape->own[OWN_KEY_MAX] = options->key_max;
+    shape->own[OWN_WHEN_FULL] = (uint64_t)options->when_full;
+    shape->own[OWN_HORIZON] = (uint64_t)(options->horizon_ns ? options->horizon_ns : HORIZON_DEFAULT);
+}
+
+static bool check_options(const char *limits, const struct weir_table_options *o, struct weir_error *err)
+{
+    char message[sizeof err->text];
+    const char *fault = NULL;
+    if (!o->own_limits && !limits)
+        fault = "limits is NULL";
+    else if (o->own_limits && limits)
+        fault = "limits come with each call if own_limits is 1: give NULL here";
+    else if (o->own_limits && (o->key_max > 0 || o->name_bytes > 0))
+        fault = "a table with own_limits keeps hashes: key_max and name_bytes must be 0";
+    else if (o->keys == 0)
+        fault = "a table is made for 1 key or more: how many may be busy at the same time?";
+    else if (o->when_full != WEIR_FULL_SHARE && o->when_full != WEIR_FULL_REFUSE)
+        fault = "when_full is WEIR_FULL_SHARE or WEIR_FULL_REFUSE";
+    else if (o->key_max > KEY_BYTES_MAX)
+        fault = "key_max is at most 4096 bytes: without it keys of any length are known by their hashes";
+    else if (o->overrides > OVERRIDES_MAX)
+        fault = "overrides is at most 65536: for more, use a table of their own";
+    else if (o->horizon_ns < 0)
+        fault = "horizon_ns is negative";
+    else if (o->keys > KEYS_MAX) {
+        (void)snprintf(message, sizeof message,
+                       "%zu keys are more than any machine holds: at most 2^40, and 24 bytes for each",
+                       o->keys);
+        fault = message;
+    }
+    if (fault)
+        weir_error_set(err, EINVAL, fault);
+    return !fault;
+}
+
+/* ---- the table in this process ---- */
+
+static const struct table_kind *kind_of(const struct region_shape *shape)
+{
+    switch (shape->kind) {
+    case REGION_WORDS:
+        return &weir_table_words;
+    case REGION_WIDE:
+        return &weir_table_wide;
+    case REGION_OWN:
+        return &weir_table_own;
+    default:
+        return NULL;
+    }
+}
+
+static struct weir_table *table_on(struct region *region, struct weir_error *err)
+{
+    struct weir_table *table = calloc(1, sizeof *table);
+    if (!table) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    const struct region_shape *shape = &region->header->shape;
+    table->region = region;
+    table->kind = kind_of(shape);
+    table->policies = (struct policies *)(void *)region->parts[PART_POLICIES];
+    table->key_max = shape->own[OWN_KEY_MAX];
+    table->state_words = shape->own[OWN_STATE_WORDS];
+    table->refuse_when_full = shape->own[OWN_WHEN_FULL] == WEIR_FULL_REFUSE;
+    table->horizon_ns = (int64_t)shape->own[OWN_HORIZON];
+    if (shape->parts[PART_TOP] > 0)
+        table->top = (struct top *)(void *)region->parts[PART_TOP];
+    if (shape->parts[PART_NAMES] > 0)
+        table->names = (struct name_log *)(void *)region->parts[PART_NAMES];
+    return table;
+}
+
+void weir_table_free(struct weir_table *table)
+{
+    if (!table)
+        return;
+    weir_override_free(table);
+    weir_edition_free(atomic_load_explicit(&table->edition, memory_order_relaxed));
+    weir_region_free(table->region);
+    free(table);
+}
+
+/* Fills a region that was just made. */
+static bool begin(struct weir_table *table, struct edition *edition)
+{
+    struct policies *policies = table->policies;
+    if (table->kind != &weir_table_own)
+        memcpy(policies->texts[0].text, edition->text, strlen(edition->text) + 1);
+    atom_store(&policies->overflow.both.low, OVERFLOW_WHO, memory_order_relaxed);
+    atomic_store_explicit(&table->edition, edition, memory_order_release);
+    return true;
+}
+
+/* A shape from a file may say anything that makes sense to the region. */
+static bool shape_makes_sense(const struct region_shape *shape)
+{
+    bool slots = shape->slot_size == sizeof(struct slot) && shape->line_slots == LINE_SLOTS;
+    if (shape->parts[PART_POLICIES] != sizeof(struct policies) || shape->own[OWN_KEY_MAX] > KEY_BYTES_MAX ||
+        (shape->parts[PART_TOP] != 0 && shape->parts[PART_TOP] != weir_top_size()))
+        return false;
+    if (shape->kind == REGION_WORDS || shape->kind == REGION_OWN)
+        return slots;
+    return shape->kind == REGION_WIDE && weir_wide_shape_fits(shape, shape->own[OWN_STATE_WORDS]);
+}
+
+static bool refuse_kind(const char *path, const char *why, struct weir_error *err)
+{
+    char message[sizeof err->text];
+    (void)snprintf(message, sizeof message, "%.100s: %s", path, why);
+    weir_error_set(err, EINVAL, message);
+    return false;
+}
+
+/* Joins a table that was there already. */
+static bool join(struct weir_table *table, const char *path, const char *limits,
+                 const struct weir_table_options *options, bool alone, struct weir_error *err)
+{
+    if (table->kind == &weir_table_own) {
+        struct edition *edition = options->own_limits ? calloc(1, sizeof *edition) : NULL;
+        atomic_store_explicit(&table->edition, edition, memory_order_release);
+        return edition || refuse_kind(path, "limits come with each call to this table (own_limits)", err);
+    }
+    if (options->own_limits)
+        return refuse_kind(path, "this table has limits of its own: own_limits must be 0", err);
+    if (options->key_max != 0 && options->key_max != table->key_max)
+        return refuse_kind(path, "this table keeps keys of another length (key_max)", err);
+    if (!weir_table_load(table, err))
+        return false;
+    if (alone &&
+        (!weir_override_check(table) || (table->kind == &weir_table_wide && !weir_wide_check(table))))
+        return refuse_kind(path, "the table is damaged; remove it to begin anew", err);
+    return weir_table_set(table, limits, err);
+}
+
+static struct weir_table *open_table(const char *path, const char *limits,
+                                     const struct weir_table_options *options, struct weir_error *err)
+{
+    bool made = true, alone = true;
+    struct region_shape shape;
+    struct edition *edition =
+        options->own_limits ? calloc(1, sizeof *edition) : weir_edition_new(limits, 0, 0, err);
+    if (!edition)
+        return NULL;
+    shape_table(&shape, options, edition);
+    unsigned mode = options->mode ? (unsigned)options->mode : 0600;
+    struct region *region =
+        path ? weir_region_open(path, &shape, mode, &made, &alone, err) : weir_region_new(&shape, err);
+    if (region && !made && !shape_makes_sense(&region->header->shape)) {
+        (void)refuse_kind(path, "this is no table, or a damaged one", err);
+        weir_region_free(region);
+        region = NULL;
+    }
+    struct weir_table *table = region ? table_on(region, err) : NULL;
+    if (!table)
+        weir_region_free(region);
+    if (!table || !made)
+        weir_edition_free(edition);
+    if (!table)
+        return NULL;
+    if (made ? begin(table, edition) : join(table, path, limits, options, alone, err)) {
+        weir_region_ready(region);
+        weir_error_clear(err);
+        return table;
+    }
+    weir_table_free(table);
+    return NULL;
+}
+
+struct weir_table *weir_table_make(const char *path, const char *limits,
+                                   const struct weir_table_options *options, struct weir_error *err)
+{
+    if (!options) {
+        weir_error_set(err, EINVAL, "options is NULL");
+        return NULL;
+    }
+    return check_options(limits, options, err) ? open_table(path, limits, options, err) : NULL;
+}
+
+struct weir_table *weir_table_new(const char *limits, size_t keys, struct weir_error *err)
+{
+    return weir_table_make(NULL, limits, &(struct weir_table_options){.keys = keys}, err);
+}
+
+struct weir_table *weir_table_open(const char *path, const char *limits, size_t keys, struct weir_error *err)
+{
+    if (!path) {
+        weir_error_set(err, EINVAL, "path is NULL: for a table in memory use weir_table_new");
+        return NULL;
+    }
+    return weir_table_make(path, limits, &(struct weir_table_options){.keys = keys}, err);
+}
+
+/* ---- growth ---- */
+
+/* Under the change lock. */
+static bool grow(struct weir_table *table, size_t keys, struct weir_error *err)
+{
+    struct region_header *header = table->region->header;
+    uint64_t has = atom_load(&header->capacity, memory_order_relaxed);
+    if (keys <= has) {
+        weir_error_clear(err);
+        return true;
+    }
+    uint64_t more = keys - has;
+    uint64_t lines =
+        table->kind == &weir_table_wide ? weir_wide_lines(&header->shape, more) : lines_for(more);
+    if (!weir_region_grow(table->region, lines, err))
+        return false;
+    atom_store(&header->capacity, keys, memory_order_relaxed);
+    weir_error_clear(err);
+    return true;
+}
+
+bool weir_table_grow(struct weir_table *table, size_t keys, struct weir_error *err)
+{
+    if (!table || keys == 0 || keys > KEYS_MAX) {
+        weir_error_set(err, EINVAL, !table ? "the table is NULL" : "a table grows to 1 to 2^40 keys");
+        return false;
+    }
+    weir_change_lock(table->region);
+    bool grown = grow(table, keys, err);
+    weir_change_unlock(table->region);
+    return grown;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A table: key -> state, in a region. Three kinds:
+ *
+ *   words  a single limit whose state is one word: slots of 16 bytes, changed by exchange (slots.c, words.c)
+ *   wide   everything else: slots of any size, under the locks of their stripes (wide.c)
+ *   own    limits that come with each call: slots of 16 bytes, counted in nanoseconds (own.c)
+ */
+#ifndef WEIR_TABLE_TABLE_H
+#define WEIR_TABLE_TABLE_H
+
+#include "region/stripe.h"
+#include "table/deed.h"
+
+/* A slot is dropped only when its key has been as if never used for so long: see slots.c. */
+#define TABLE_GRACE_NS WEIR_MS
+
+#define TABLE_TEXT_MAX 4096        /* of the limits, with the NUL */
+#define OVERFLOW_WHO   UINT64_C(1) /* who of the state that keys without room share; no key's */
+
+/* PART_POLICIES: the limits of the last four generations, each in its place, generation % 4, and what the
+ * table keeps for itself. */
+struct policy_text {
+    atom64 time; /* region time of the change */
+    char text[TABLE_TEXT_MAX - sizeof(atom64)];
+};
+struct policies {
+    struct policy_text texts[4];
+    _Alignas(64) struct slot overflow; /* words: who is OVERFLOW_WHO */
+};
+
+/* The limits of a generation, made ready in this process. Kept until the table is freed: a slow thread may
+ * still use them. */
+struct edition {
+    uint64_t generation;
+    int64_t time; /* region time at which states become its own */
+    struct weir_policy *policy;
+    const struct limit *bucket; /* words: the limit, if it is a token bucket; else NULL */
+    char *text;
+    struct edition *older;
+};
+
+struct key {
+    const void *bytes;
+    size_t len;
+    uint64_t who; /* its identity */
+};
+
+struct table_kind {
+    bool (*run)(struct weir_table *table, const struct key *key, struct deed *deed);
+    bool (*has)(struct weir_table *table, uint64_t who); /* is there such a key? */
+    void (*prefetch)(struct weir_table *table, uint64_t who);
+    /* Converts and clears slots of `lines` lines from `line` on, of all segments in turn; gives how many it
+     * cleared. `clear` false: only converts. */
+    size_t (*sweep)(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines, bool clear);
+    /* Calls back for every key that cannot be forgotten. */
+    bool (*each)(struct weir_table *table, int64_t now, weir_each_key *each, void *arg);
+    /* Keys that cannot be forgotten among `lines` lines from `line` on. */
+    uint64_t (*count)(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines);
+    /* override.c: takes the state of the key out (its words into `state`), so that it is only found under the
+     * stripe's lock, and puts one back. Under that lock and its journal, which is open, and under `change`.
+     * false: no room, or no memory. */
+    bool (*detach)(struct weir_table *table, const struct key *key, int64_t now, struct journal *journal,
+                   int64_t *state);
+    bool (*attach)(struct weir_table *table, const struct key *key, struct journal *journal,
+                   const int64_t *state);
+    /* Once the attach is valid; may be NULL. `promised`: a promise of the state is outstanding. */
+    void (*let_go)(struct weir_table *table, uint64_t who, bool promised);
+};
+extern const struct table_kind weir_table_words, weir_table_wide, weir_table_own;
+
+struct weir_table {
+    struct region *region;
+    const struct table_kind *kind;
+    _Atomic(struct edition *) edition; /* the latest known here */
+    struct policies *policies;
+    size_t key_max;     /* wide: whole keys, of up to so many bytes; 0: hashes */
+    size_t state_words; /* wide: words of a state in a slot */
+    bool refuse_when_full;
+    int64_t horizon_ns;                         /* own */
+    struct top *top;                            /* or NULL: in the region */
+    struct name_log *names;                     /* or NULL: in the region */
+    struct lock lock;                           /* around new editions */
+    _Atomic(struct override_cache *) overrides; /* or NULL: limits of single keys, made ready */
+};
+
+/* ---- editions: change.c ---- */
+
+/* The latest, which the region is at; reads it from there if another process has changed it. NULL: that
+ * failed, for want of memory: refuse. */
+struct edition *weir_table_refresh(struct weir_table *table);
+
+static inline struct edition *table_edition(struct weir_table *table)
+{
+    struct edition *edition = atomic_load_explicit(&table->edition, memory_order_acquire);
+    uint64_t generation = atom_load(&table->region->header->generation, memory_order_acquire);
+    return __builtin_expect(edition->generation == generation, 1) ? edition : weir_table_refresh(table);
+}
+
+/* ---- keys ---- */
+
+/* 0 means empty and 1 means overflow; nobody is called that. */
+static inline uint64_t table_who(const struct weir_table *table, const void *bytes, size_t len)
+{
+    uint64_t who = weir_hash(&table->region->header->key, bytes, len);
+    return who > OVERFLOW_WHO ? who : who + 2;
+}
+
+/* x * y / 2^64: where in y places the hash x falls. Order is kept, so a larger table keeps neighbours. */
+static inline uint64_t spread(uint64_t x, uint64_t y)
+{
+    return mulhi(x, y);
+}
+
+static inline uint64_t table_stripe(const struct weir_table *table, uint64_t who)
+{
+    return spread(who, table->region->header->shape.stripes);
+}
+
+/* ---- overrides: override.c ---- */
+
+/* Under the stripe's lock: does the deed, if the key has limits of its own. false: it has none. */
+bool weir_override_run(struct weir_table *table, const struct key *key, struct stripe *stripe,
+                       struct deed *deed, bool *answer);
+
+/* ---- what is told of keys: top.c, names.c ---- */
+
+void weir_table_sample(struct weir_table *table, const struct key *key, int64_t n, bool allowed, int64_t now);
+void weir_table_name(struct weir_table *table, const struct key *key); /* a key came in */
+
+/* Every so many calls of a thread one is sampled: the others pay a decrement. */
+#define TOP_SAMPLE 64
+extern _Thread_local uint32_t weir_top_countdown __attribute__((tls_model("initial-exec")));
+
+static inline void table_tell(struct weir_table *table, const struct key *key, int64_t n, bool allowed,
+                              int64_t now)
+{
+    if (__builtin_expect(weir_top_countdown-- == 0, 0))
+        weir_table_sample(table, key, n, allowed, now);
+}
+
+#endif

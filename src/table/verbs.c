@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The verbs of a table, as weir.h has them: the key is hashed, the time becomes region time, and the table's
+ * kind does the rest.
+ */
+#include "table/verbs.h"
+#include "os/clock.h"
+#include "table/words.h"
+
+static bool reject(struct weir_verdict *verdict)
+{
+    if (verdict)
+        *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
+    return false;
+}
+
+bool weir_table_knows(const struct weir_table *table, const void *bytes, size_t len)
+{
+    return table && (bytes || len == 0) && (table->key_max == 0 || len <= table->key_max);
+}
+
+static struct key key_of(const struct weir_table *table, const void *bytes, size_t len)
+{
+    return (struct key){bytes, len, table_who(table, bytes, len)};
+}
+
+bool weir_table_do(struct weir_table *table, const struct key *key, struct deed *deed)
+{
+    bool answer = table->kind->run(table, key, deed);
+    if (deed->verb == VERB_TAKE || deed->verb == VERB_RESERVE)
+        table_tell(table, key, deed->n, answer, deed->now);
+    return answer;
+}
+
+bool weir_table_take_key(struct weir_table *table, const struct key *key, int64_t now, int64_t n,
+                         struct weir_verdict *verdict)
+{
+    if (table->kind == &weir_table_words) {
+        enum slot_answer answer = weir_words_take(table, key->who, now, n, verdict);
+        if (__builtin_expect(answer != SLOT_ASK, 1)) {
+            table_tell(table, key, n, answer == SLOT_YES, now);
+            return answer == SLOT_YES;
+        }
+    }
+    struct deed deed = {.verb = VERB_TAKE, .now = now, .n = n, .verdict = verdict};
+    return n < 1 ? reject(verdict) : weir_table_do(table, key, &deed);
+}
+
+bool weir_table_take_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n,
+                        struct weir_verdict *verdict)
+{
+    if (__builtin_expect(!weir_table_knows(table, key, len), 0))
+        return reject(verdict);
+    struct key k = key_of(table, key, len);
+    return weir_table_take_key(table, &k, region_time(table->region, now_ns), n, verdict);
+}
+
+/* While the clock is read, the key's memory is on its way. */
+bool weir_table_take(struct weir_table *table, const void *key, size_t len, int64_t n,
+                     struct weir_verdict *verdict)
+{
+    if (__builtin_expect(!weir_table_knows(table, key, len), 0))
+        return reject(verdict);
+    struct key k = key_of(table, key, len);
+    table->kind->prefetch(table, k.who);
+    return weir_table_take_key(table, &k, region_time(table->region, clock_now()), n, verdict);
+}
+
+bool weir_table_peek_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n,
+                        struct weir_verdict *verdict)
+{
+    if (!weir_table_knows(table, key, len) || n < 1)
+        return reject(verdict);
+    struct key k = key_of(table, key, len);
+    struct deed deed = {
+        .verb = VERB_PEEK, .now = region_time(table->region, now_ns), .n = n, .verdict = verdict};
+    return weir_table_do(table, &k, &deed);
+}
+
+bool weir_table_peek(struct weir_table *table, const void *key, size_t len, int64_t n,
+                     struct weir_verdict *verdict)
+{
+    return weir_table_peek_at(table, clock_now(), key, len, n, verdict);
+}
+
+/* Callers know the times of weir_now, the region its own. */
+static void shift_reservation(struct weir_reservation *reservation, int64_t by)
+{
+    reservation->due_ns = sat_add(reservation->due_ns, by);
+    if (reservation->before_ns != 0)
+        reservation->before_ns = sat_add(reservation->before_ns, by);
+}
+
+bool weir_table_reserve_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n,
+                           int64_t timeout_ns, struct weir_reservation *reservation,
+                           struct weir_verdict *verdict)
+{
+    struct weir_reservation own;
+    struct weir_reservation *r = reservation ? reservation : &own;
+    *r = (struct weir_reservation){0};
+    if (!weir_table_knows(table, key, len) || n < 1)
+        return reject(verdict);
+    struct key k = key_of(table, key, len);
+    struct deed deed = {.verb = VERB_RESERVE,
+                        .now = region_time(table->region, now_ns),
+                        .n = n,
+                        .timeout_ns = timeout_ns,
+                        .reservation = r,
+                        .verdict = verdict};
+    bool answer = weir_table_do(table, &k, &deed);
+    if (answer)
+        shift_reservation(r, -table->region->offset_ns);
+    else
+        *r = (struct weir_reservation){0};
+    return answer;
+}
+
+bool weir_table_reserve(struct weir_table *table, const void *key, size_t len, int64_t n, int64_t timeout_ns,
+                        struct weir_reservation *reservation, struct weir_verdict *verdict)
+{
+    return weir_table_reserve_at(table, clock_now(), key, len, n, timeout_ns, reservation, verdict);
+}
+
+bool weir_table_cancel_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                          struct weir_reservation *reservation)
+{
+    if (!weir_table_knows(table, key, len) || !reservation)
+        return false;
+    struct key k = key_of(table, key, len);
+    struct weir_reservation r = *reservation;
+    shift_reservation(&r, table->region->offset_ns);
+    struct deed deed = {.verb = VERB_CANCEL, .now = region_time(table->region, now_ns), .reservation = &r};
+    bool off = weir_table_do(table, &k, &deed);
+    if (off)
+        reservation->n = 0;
+    return off;
+}
+
+bool weir_table_cancel(struct weir_table *table, const void *key, size_t len,
+                       struct weir_reservation *reservation)
+{
+    return weir_table_cancel_at(table, clock_now(), key, len, reservation);
+}
+
+static bool do_simply(struct weir_table *table, enum verb verb, int64_t now_ns, const void *key, size_t len,
+                      int64_t n)
+{
+    if (!weir_table_knows(table, key, len) || n < 1)
+        return false;
+    struct key k = key_of(table, key, len);
+    struct deed deed = {.verb = verb, .now = region_time(table->region, now_ns), .n = n};
+    return weir_table_do(table, &k, &deed);
+}
+
+void weir_table_give_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n)
+{
+    (void)do_simply(table, VERB_GIVE, now_ns, key, len, n);
+}
+
+void weir_table_give(struct weir_table *table, const void *key, size_t len, int64_t n)
+{
+    weir_table_give_at(table, clock_now(), key, len, n);
+}
+
+bool weir_table_charge_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n)
+{
+    return do_simply(table, VERB_CHARGE, now_ns, key, len, n);
+}
+
+bool weir_table_charge(struct weir_table *table, const void *key, size_t len, int64_t n)
+{
+    return weir_table_charge_at(table, clock_now(), key, len, n);
+}
+
+void weir_table_reset_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len)
+{
+    (void)do_simply(table, VERB_RESET, now_ns, key, len, 1);
+}
+
+void weir_table_reset(struct weir_table *table, const void *key, size_t len)
+{
+    weir_table_reset_at(table, clock_now(), key, len);
+}
+
+size_t weir_table_explain_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                             struct weir_limit_state *limits, size_t count)
+{
+    if (!weir_table_knows(table, key, len) || (!limits && count > 0))
+        return 0;
+    struct key k = key_of(table, key, len);
+    struct deed deed = {.verb = VERB_EXPLAIN,
+                        .now = region_time(table->region, now_ns),
+                        .n = 1,
+                        .limits = limits,
+                        .limit_count = count};
+    return weir_table_do(table, &k, &deed) ? deed.limit_count : 0;
+}
+
+size_t weir_table_explain(struct weir_table *table, const void *key, size_t len,
+                          struct weir_limit_state *limits, size_t count)
+{
+    return weir_table_explain_at(table, clock_now(), key, len, limits, count);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tables whose states are wider than a word, or whose keys are kept whole.
+ *
+ * Law: as core/state.c keeps it for a single state, for each key: its deeds are done one after the other,
+ * under the lock of its stripe, to one state. Between a forgotten state and the next one of the same key
+ * nothing is gained: see wide_slots.c. Keys that find no room share the stripe's overflow state; a key that
+ * gets a slot while that is in use starts from a copy of it, for it may have spent there.
+ */
+#include "table/wide.h"
+
+#include <string.h>
+
+/* ---- a key that is there ---- */
+
+/* Writes what a deed has changed in the copy of the state back, and nothing else. */
+static void write_back(struct holding *holding, int64_t *state)
+{
+    const int64_t *copy = holding->small;
+    size_t first = 0, end = holding->edition->policy->words;
+    while (first < end && state[first] == copy[first])
+        first++;
+    while (end > first && state[end - 1] == copy[end - 1])
+        end--;
+    if (end - first == 1) {
+        __atomic_store_n(&state[first], copy[first], __ATOMIC_RELAXED);
+    } else if (end > first) {
+        weir_journal_begin(holding->journal);
+        weir_wide_save(holding, state + first, (end - first) * sizeof *state);
+        memcpy(state + first, copy + first, (end - first) * sizeof *state);
+        weir_journal_commit(holding->table->region, holding->journal);
+    }
+}
+
+static bool act_on_copy(struct holding *holding, int64_t *state, struct deed *deed)
+{
+    const struct weir_policy *policy = holding->edition->policy;
+    memcpy(holding->small, state, policy->words * sizeof *state);
+    bool answer = weir_deed_do(policy, holding->small, deed);
+    write_back(holding, state);
+    return answer;
+}
+
+/* A state of some kilobytes is copied once, into the journal. */
+static bool act_in_place(struct holding *holding, int64_t *state, struct deed *deed)
+{
+    const struct weir_policy *policy = holding->edition->policy;
+    weir_journal_begin(holding->journal);
+    weir_wide_save(holding, state, policy->words * sizeof *state);
+    bool answer = weir_deed_do(policy, state, deed);
+    weir_journal_commit(holding->table->region, holding->journal);
+    return answer;
+}
+
+static bool act(struct holding *holding, const struct place *place, struct deed *deed)
+{
+    struct region *region = holding->table->region;
+    int64_t *state = wide_state(holding->table, place->slot);
+    if (deed_reads(deed))
+        return weir_deed_do(holding->edition->policy, state, deed);
+    if (deed_lowers(deed))
+        region_lower(region, &region->segments[place->segment],
+                     wide_line(holding, place->segment, place->at));
+    return holding->table->state_words > WIDE_SMALL ? act_in_place(holding, state, deed)
+                                                    : act_on_copy(holding, state, deed);
+}
+
+/* ---- a key that is not ---- */
+
+/* The stripe's overflow state. false: it is not in use. */
+static bool find_overflow(struct holding *holding, int64_t now, struct place *place)
+{
+    *place = wide_place(holding, 0, wide_places(holding, 0) + WIDE_OVERFLOW);
+    if (wide_who(place->slot) == 0)
+        return false;
+    if (!weir_wide_droppable(holding, place, now))
+        return true;
+    weir_wide_forget(holding, place, now);
+    return false;
+}
+
+/* Fills `scratch` with the state from which a new key starts. */
+static void start(struct holding *holding, int64_t now)
+{
+    const struct weir_policy *policy = holding->edition->policy;
+    struct place overflow;
+    if (find_overflow(holding, now, &overflow))
+        memcpy(holding->scratch, wide_state(holding->table, overflow.slot),
+               policy->words * sizeof *holding->scratch);
+    else
+        weir_state_init(policy, holding->scratch, now);
+}
+
+/* The stripe's overflow state, in use from now on. */
+static void share(struct holding *holding, int64_t now, struct place *place)
+{
+    static const struct key overflow = {.who = OVERFLOW_WHO};
+    (void)atom_add(&holding->table->region->header->shared, 1, memory_order_relaxed);
+    if (find_overflow(holding, now, place))
+        return;
+    weir_state_init(holding->edition->policy, holding->scratch, now);
+    weir_wide_insert(holding, place, &overflow, now);
+}
+
+static bool act_without_room(struct holding *holding, struct deed *deed)
+{
+    struct region_header *header = holding->table->region->header;
+    struct place place;
+    if (holding->table->refuse_when_full) {
+        (void)atom_add(&header->refused, 1, memory_order_relaxed);
+        return weir_deed_full(deed);
+    }
+    share(holding, deed->now, &place);
+    return act(holding, &place, deed);
+}
+
+static bool act_on_new(struct holding *holding, const struct key *key, struct deed *deed, bool *came)
+{
+    struct place place;
+    bool insert = false;
+    start(holding, deed->now);
+    bool answer = weir_deed_absent(holding->edition->policy, holding->scratch, deed, &insert);
+    bool would_insert = deed->verb == VERB_PEEK && answer && holding->table->refuse_when_full;
+    if (!insert && !would_insert)
+        return answer;
+    bool has_room = weir_wide_room(holding, key->who, deed->now, &place);
+    if (!insert)
+        return has_room || weir_deed_full(deed);
+    if (!has_room)
+        return act_without_room(holding, deed);
+    start(holding, deed->now); /* the look for room may have used the memory */
+    answer = weir_deed_do(holding->edition->policy, holding->scratch, deed);
+    weir_wide_insert(holding, &place, key, deed->now);
+    *came = true;
+    return answer;
+}
+
+/* ---- the kind ---- */
+
+static bool act_under_lock(struct holding *holding, const struct key *key, struct deed *deed, bool *came)
+{
+    struct place place;
+    bool answer;
+    if (weir_wide_find(holding, key, &place)) {
+        if ((place.slot->flags & WIDE_OVERRIDDEN) &&
+            weir_override_run(holding->table, key, holding->stripe, deed, &answer))
+            return answer;
+        weir_wide_convert(holding, &place);
+        return act(holding, &place, deed);
+    }
+    int64_t asked = deed->now;
+    deed->now =
+        max64(asked, (int64_t)atom_load(&holding->table->region->header->floor, memory_order_relaxed));
+    answer = act_on_new(holding, key, deed, came);
+    deed->now = asked;
+    return answer;
+}
+
+static bool run(struct weir_table *table, const struct key *key, struct deed *deed)
+{
+    struct holding holding;
+    bool came = false;
+    if (!weir_wide_enter(&holding, table, table_stripe(table, key->who)))
+        return weir_deed_full(deed);
+    bool answer = act_under_lock(&holding, key, deed, &came);
+    weir_wide_leave(&holding);
+    if (came && table->names)
+        weir_table_name(table, key);
+    return answer;
+}
+
+bool weir_wide_settle(struct holding *holding, const struct key *key, int64_t now, struct place *place)
+{
+    struct region_header *header = holding->table->region->header;
+    if (weir_wide_find(holding, key, place)) {
+        weir_wide_convert(holding, place);
+        return true;
+    }
+    now = max64(now, (int64_t)atom_load(&header->floor, memory_order_relaxed));
+    if (weir_wide_room(holding, key->who, now, place)) {
+        start(holding, now);
+        weir_wide_insert(holding, place, key, now);
+        weir_table_name(holding->table, key);
+    } else if (holding->table->refuse_when_full) {
+        (void)atom_add(&header->refused, 1, memory_order_relaxed);
+        return false;
+    } else
+        share(holding, now, place);
+    return true;
+}
+
+static bool has(struct weir_table *table, uint64_t who)
+{
+    struct holding holding;
+    if (!weir_wide_enter(&holding, table, table_stripe(table, who)))
+        return true; /* not known: what is there must not be taken for gone */
+    bool found = weir_wide_has(&holding, who);
+    weir_wide_leave(&holding);
+    return found;
+}
+
+static void prefetch(struct weir_table *table, uint64_t who)
+{
+    struct holding where;
+    where.table = table;
+    where.stripes_log2 = (unsigned)__builtin_ctzll(table->region->header->shape.stripes);
+    where.index = table_stripe(table, who);
+    const char *slot =
+        (const char *)wide_place(&where, 0, wide_home(&where, who, wide_places(&where, 0))).slot;
+    __builtin_prefetch(slot, 1);
+    __builtin_prefetch(slot + 64, 1);
+}
+
+static bool detach(struct weir_table *table, const struct key *key, int64_t now, struct journal *journal,
+                   int64_t *state)
+{
+    struct holding holding;
+    struct place place;
+    if (!weir_wide_join(&holding, table, table_stripe(table, key->who), journal))
+        return false;
+    now = max64(now, (int64_t)atom_load(&table->region->header->floor, memory_order_relaxed));
+    if (!weir_wide_find(&holding, key, &place)) {
+        if (!weir_wide_room(&holding, key->who, now, &place))
+            return false;
+        start(&holding, now);
+        weir_wide_insert(&holding, &place, key, now);
+    }
+    weir_wide_convert(&holding, &place);
+    memcpy(state, wide_state(table, place.slot), holding.edition->policy->words * sizeof *state);
+    weir_wide_save(&holding, place.slot, sizeof *place.slot);
+    place.slot->flags |= WIDE_OVERRIDDEN;
+    return true;
+}
+
+static bool attach(struct weir_table *table, const struct key *key, struct journal *journal,
+                   const int64_t *state)
+{
+    struct holding holding;
+    struct place place;
+    if (!weir_wide_join(&holding, table, table_stripe(table, key->who), journal) ||
+        !weir_wide_find(&holding, key, &place))
+        return false;
+    int64_t *words = wide_state(table, place.slot);
+    size_t bytes = holding.edition->policy->words * sizeof *words;
+    region_lower(table->region, &table->region->segments[place.segment],
+                 wide_line(&holding, place.segment, place.at));
+    weir_wide_save(&holding, place.slot, sizeof *place.slot);
+    weir_wide_save(&holding, words, bytes);
+    memcpy(words, state, bytes);
+    place.slot->generation = (uint32_t)holding.edition->generation;
+    place.slot->flags &= ~(uint32_t)WIDE_OVERRIDDEN;
+    return true;
+}
+
+const struct table_kind weir_table_wide = {
+    .run = run,
+    .has = has,
+    .prefetch = prefetch,
+    .sweep = weir_wide_sweep,
+    .each = weir_wide_each,
+    .count = weir_wide_count,
+    .detach = detach,
+    .attach = attach,
+};

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Going through a wide table. A lock is held for some slots at a time, so that nobody waits long; only a
+ * listing takes a stripe as a whole, or a key that moves meanwhile would be shown twice.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/idle.h"
+#include "table/wide.h"
+
+#define STEP 64 /* slots under one lock */
+
+/* Called under the lock, for each slot that is not empty. */
+typedef void visit_slot(struct holding *holding, const struct place *place, void *arg);
+
+/* A stretch of at most STEP slots of one stripe, from `line` of the segment on. Gives how many. */
+static uint64_t visit_some(struct weir_table *table, uint64_t segment, uint64_t line, uint64_t lines,
+                           visit_slot *visit, void *arg)
+{
+    struct region *region = table->region;
+    uint64_t run = region->segments[segment].lines / region->header->shape.stripes, at = line % run;
+    uint64_t count = lines < STEP ? lines : STEP;
+    struct holding holding;
+    if (count > run - at)
+        count = run - at;
+    if (!weir_wide_enter(&holding, table, line / run))
+        return count;
+    for (uint64_t i = 0; i < count; i++) {
+        struct place place = wide_place(&holding, segment, at + i);
+        if (wide_who(place.slot) != 0)
+            visit(&holding, &place, arg);
+    }
+    weir_wide_leave(&holding);
+    return count;
+}
+
+static void walk(struct weir_table *table, uint64_t line, uint64_t lines, visit_slot *visit, void *arg)
+{
+    struct region *region = table->region;
+    uint64_t segments = region_segments(region);
+    for (uint64_t segment = 0; segment < segments; segment++) {
+        uint64_t all = region->segments[segment].lines;
+        while (line < all && lines > 0) {
+            uint64_t count = visit_some(table, segment, line, lines, visit, arg);
+            line += count;
+            lines -= count;
+        }
+        line = line > all ? line - all : 0;
+    }
+}
+
+/* ---- sweeping and counting ---- */
+
+struct tally {
+    int64_t now;
+    bool clear;
+    uint64_t count;
+};
+
+static void visit_to_sweep(struct holding *holding, const struct place *place, void *arg)
+{
+    struct tally *tally = arg;
+    weir_wide_convert(holding, place);
+    if (tally->clear && weir_wide_droppable(holding, place, tally->now)) {
+        weir_wide_forget(holding, place, tally->now);
+        tally->count++;
+    }
+}
+
+size_t weir_wide_sweep(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines, bool clear)
+{
+    struct tally tally = {.now = now, .clear = clear};
+    walk(table, line, lines, visit_to_sweep, &tally);
+    return (size_t)tally.count;
+}
+
+static void visit_to_count(struct holding *holding, const struct place *place, void *arg)
+{
+    struct tally *tally = arg;
+    if (wide_who(place->slot) != OVERFLOW_WHO && !weir_wide_droppable(holding, place, tally->now))
+        tally->count++;
+}
+
+uint64_t weir_wide_count(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines)
+{
+    struct tally tally = {.now = now};
+    walk(table, line, lines, visit_to_count, &tally);
+    return tally.count;
+}
+
+/* ---- listing ---- */
+
+struct listing { /* of one stripe */
+    struct weir_key *keys;
+    unsigned char *bytes; /* of whole keys, as many words for each as a slot has */
+    uint64_t room, count;
+    int64_t now;
+};
+
+/* Slots of a stripe where keys can be, in all segments. */
+static uint64_t places_of(const struct holding *holding)
+{
+    uint64_t places = 0;
+    for (uint64_t segment = 0; segment < holding->segments; segment++)
+        places += wide_places(holding, segment);
+    return places;
+}
+
+static bool make_room(struct listing *listing, const struct weir_table *table, uint64_t places)
+{
+    free(listing->keys);
+    free(listing->bytes);
+    listing->keys = calloc(places, sizeof *listing->keys);
+    listing->bytes = calloc(places, wide_key_words(table->key_max) * 8 + 1);
+    listing->room = places;
+    return listing->keys && listing->bytes;
+}
+
+static void list_key(struct holding *holding, const struct place *place, struct listing *listing)
+{
+    struct weir_table *table = holding->table;
+    struct wide *slot = place->slot;
+    struct weir_key *shown = &listing->keys[listing->count];
+    struct deed deed = {.verb = VERB_PEEK, .now = listing->now, .n = 1, .verdict = &shown->verdict};
+    bool answer;
+    if (wide_who(slot) == 0 || weir_wide_droppable(holding, place, listing->now))
+        return;
+    *shown = (struct weir_key){.id = wide_who(slot), .overridden = (slot->flags & WIDE_OVERRIDDEN) != 0};
+    if (table->key_max > 0) {
+        void *bytes = listing->bytes + listing->count * wide_key_words(table->key_max) * 8;
+        shown->key = memcpy(bytes, slot->contents + 1, slot->contents[0]);
+        shown->len = slot->contents[0];
+    }
+    struct key key = {shown->key, shown->len, shown->id};
+    weir_wide_convert(holding, place);
+    if (!shown->overridden || !weir_override_run(table, &key, holding->stripe, &deed, &answer))
+        (void)weir_deed_do(holding->edition->policy, wide_state(table, slot), &deed);
+    listing->count++;
+}
+
+/* false: it has no memory for that. */
+static bool list_stripe(struct weir_table *table, uint64_t stripe, struct listing *listing)
+{
+    struct holding holding;
+    for (;;) {
+        if (!weir_wide_enter(&holding, table, stripe))
+            return false;
+        uint64_t places = places_of(&holding);
+        if (places <= listing->room)
+            break;
+        weir_wide_leave(&holding);
+        if (!make_room(listing, table, places))
+            return false;
+    }
+    listing->count = 0;
+    for (uint64_t segment = 0; segment < holding.segments; segment++)
+        for (uint64_t at = 0; at < wide_places(&holding, segment); at++) {
+            struct place place = wide_place(&holding, segment, at);
+            list_key(&holding, &place, listing);
+        }
+    weir_wide_leave(&holding);
+    return true;
+}
+
+bool weir_wide_each(struct weir_table *table, int64_t now, weir_each_key *each, void *arg)
+{
+    struct listing listing = {.now = now};
+    bool goes_on = true;
+    for (uint64_t stripe = 0; goes_on && stripe < table->region->header->shape.stripes; stripe++) {
+        goes_on = list_stripe(table, stripe, &listing);
+        for (uint64_t i = 0; goes_on && i < listing.count; i++)
+            goes_on = each(arg, &listing.keys[i]);
+    }
+    free(listing.keys);
+    free(listing.bytes);
+    return goes_on;
+}
+
+/* ---- checking ---- */
+
+/* Is it where a search finds it, and nothing before it that looks the same? */
+static bool is_found(const struct holding *holding, const struct place *place)
+{
+    const struct weir_table *table = holding->table;
+    struct wide *slot = place->slot;
+    struct key key = {.who = wide_who(slot)};
+    struct place found;
+    if (key.who <= OVERFLOW_WHO || table_stripe(table, key.who) != holding->index)
+        return false;
+    if (table->key_max > 0) {
+        key.bytes = slot->contents + 1;
+        key.len = slot->contents[0];
+        if (key.len > table->key_max || table_who(table, key.bytes, key.len) != key.who)
+            return false;
+    }
+    return weir_wide_find(holding, &key, &found) && found.slot == slot;
+}
+
+static bool is_sound(const struct holding *holding, const struct place *place)
+{
+    struct wide *slot = place->slot;
+    const struct edition *edition = wide_edition(holding->edition, slot->generation);
+    uint64_t places = wide_places(holding, place->segment);
+    if (!edition || (slot->flags & ~(uint32_t)WIDE_OVERRIDDEN))
+        return false;
+    if (place->at >= places && (place->at != places + WIDE_OVERFLOW || wide_who(slot) != OVERFLOW_WHO))
+        return false;
+    return (place->at >= places || is_found(holding, place)) &&
+           weir_state_valid(edition->policy, wide_state(holding->table, slot));
+}
+
+static void visit_to_check(struct holding *holding, const struct place *place, void *arg)
+{
+    bool *sound = arg;
+    *sound = *sound && is_sound(holding, place);
+}
+
+/* Does all that a slot holds fit in it, and is there a slot for every key? */
+static bool is_spacious(struct weir_table *table)
+{
+    struct region *region = table->region;
+    const struct region_shape *shape = &region->header->shape;
+    uint64_t segments = region_segments(region);
+    for (uint64_t segment = 0; segment < segments; segment++)
+        if (region->segments[segment].lines % shape->stripes != 0 || region->segments[segment].lines == 0)
+            return false;
+    return weir_wide_shape_fits(shape, table->state_words + wide_key_words(table->key_max));
+}
+
+bool weir_wide_check(struct weir_table *table)
+{
+    bool sound = is_spacious(table);
+    if (sound)
+        walk(table, 0, UINT64_MAX, visit_to_check, &sound);
+    return sound;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A state of one word in a slot. Its value is the tick, of the limit of its generation, at which the bucket
+ * is full again: the index of core/index.h plus a full bucket. So a fresh key has the tick of the moment it
+ * comes in, a key may be forgotten once the time has come to its value, and no value is negative.
+ * SLOT_VALUE_MAX: never.
+ */
+#ifndef WEIR_TABLE_WORDS_H
+#define WEIR_TABLE_WORDS_H
+
+#include "table/table.h"
+
+enum { SLOT_STATE = STATE_HEADER + 1 }; /* words of the core's form */
+
+/* Can states of this policy be words of a table, and for 18 years at the least? Then its clock ends where
+ * words do. */
+bool weir_words_suit(struct weir_policy *policy);
+
+/* The value of a key that comes in at `now`. */
+uint64_t weir_word_fresh(const struct weir_table *table, const struct edition *edition, int64_t now);
+/* The word as it is under `edition`: the same, if it is of that generation already. */
+uint64_t weir_word_convert(const struct weir_table *table, const struct edition *edition, uint64_t word);
+
+/* The word may be of a later generation than `edition`, which is not the latest any more. */
+bool weir_word_is_newer(const struct weir_table *table, const struct edition *edition, uint64_t word);
+
+/* A take that needs no lock and no new key, as nearly all are. SLOT_ASK: it is not that. */
+enum slot_answer { SLOT_NO, SLOT_YES, SLOT_ASK };
+enum slot_answer weir_words_take(struct weir_table *table, uint64_t who, int64_t now, int64_t n,
+                                 struct weir_verdict *verdict);
+
+/* Of every table with slots of 16 bytes. */
+void weir_words_prefetch(struct weir_table *table, uint64_t who);
+size_t weir_words_sweep(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines, bool clear);
+bool weir_words_each(struct weir_table *table, int64_t now, weir_each_key *each, void *arg);
+uint64_t weir_words_count(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines);
+
+/* Brings what keys without room share to the latest generation. */
+void weir_words_convert_shared(struct weir_table *table, const struct edition *edition);
+
+void weir_word_unpack(const struct limit *limit, uint64_t word, int64_t *state);
+uint64_t weir_word_pack(const struct limit *limit, const struct edition *edition, const int64_t *state);
+
+#endif
