@@ -43,7 +43,7 @@ bool table_bare_take(struct weir_table *table, const void *key, size_t len, int6
 {
     struct table_bare *bare = (struct table_bare *)(void *)table;
     (void)verdict;
-    uint64_t hash = weir_hash(&bare->key, key, len);
+    uint64_t hash = hash_bytes(&bare->key, key, len); /* as tables do */
     _Atomic uint64_t *word = &bare->words[(uint64_t)((weir_u128)hash * bare->count >> 64)];
     int64_t now = clock_now();
     uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);

@@ -331,7 +331,7 @@ WEIR_API bool weir_table_peek(struct weir_table *table, const void *key, size_t 
 WEIR_API bool weir_table_reserve(struct weir_table *table, const void *key, size_t len, int64_t n,
                                  int64_t timeout_ns, struct weir_reservation *reservation,
                                  struct weir_verdict *verdict);
-/* With a single one-word limit, units come back if nothing was promised behind it, else nothing does. */
+/* Units come back if nothing was promised behind it; else less does, with token buckets nothing. */
 WEIR_API bool weir_table_cancel(struct weir_table *table, const void *key, size_t len,
                                 struct weir_reservation *reservation);
 WEIR_API void weir_table_give(struct weir_table *table, const void *key, size_t len, int64_t n);
@@ -412,14 +412,15 @@ struct weir_table_info {
     int64_t refused;     /* or were refused */
     int64_t overrides;   /* keys with limits of their own */
     int64_t changes;     /* live changes so far */
+    int64_t names_lost;  /* names that found no room (name_bytes) */
     int32_t nearly_full; /* 1: keys is 80 % of capacity, or more */
     int32_t huge_pages;  /* 1: its memory was asked for in huge pages */
-    int64_t reserved[6]; /* 0 */
+    int64_t reserved[5]; /* 0 */
 };
 WEIR_API void weir_table_stat(struct weir_table *table, struct weir_table_info *stat);
 
 /* The keys that took most, or were refused most, the first first; gives how many. Counted on a sample of the
- * calls, fading by half every minute; names are cut to 39 bytes. */
+ * calls, fading by half every minute: who takes r a minute shows r to 2 r. Names are cut to 39 bytes. */
 enum weir_top { WEIR_TOP_TAKEN, WEIR_TOP_REFUSED };
 struct weir_top_key {
     uint64_t id;
@@ -433,7 +434,7 @@ WEIR_API size_t weir_table_top(struct weir_table *table, enum weir_top by, struc
 
 /* A table with own_limits: each call brings its token bucket along, for servers whose clients name the limit.
  * A key that is asked for under another limit than before keeps the time at which it is full again. Units
- * cost whole nanoseconds: a limit may be slower by a millionth than it says, and above 1000/ms each call may
+ * cost whole nanoseconds: a limit may be slower by a millionth than it says, and above 1000/s each call may
  * cost up to a nanosecond more. A limit that needs longer than horizon_ns to fill its burst is WEIR_INVALID,
  * and so are all other verbs here, but for a reset. */
 struct weir_own_limit {
@@ -472,6 +473,8 @@ WEIR_API bool weir_table_override_at(struct weir_table *table, int64_t now_ns, c
 WEIR_API bool weir_table_each_at(struct weir_table *table, int64_t now_ns, weir_each_key *each, void *arg);
 WEIR_API size_t weir_table_sweep_at(struct weir_table *table, int64_t now_ns, size_t slots);
 WEIR_API void weir_table_stat_at(struct weir_table *table, int64_t now_ns, struct weir_table_info *stat);
+WEIR_API size_t weir_table_top_at(struct weir_table *table, int64_t now_ns, enum weir_top by,
+                                  struct weir_top_key *keys, size_t count);
 WEIR_API bool weir_table_take_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
                                      const struct weir_own_limit *limit, int64_t n,
                                      struct weir_verdict *verdict);

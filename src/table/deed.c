@@ -18,6 +18,17 @@ static bool reserve(const struct weir_policy *policy, int64_t *state, struct dee
     return promised;
 }
 
+/* A reservation has room for the ticket of one limit. Of several, that of the latest promise is found where
+ * the limits stand now: nothing has moved them since, but what was charged, which stays. Earlier ones come
+ * back to no limit. A log counts with its ticket: all were pushed out. */
+static uint64_t ticket_of(const struct limit *limit, const int64_t *state, const struct weir_reservation *r)
+{
+    if (limit->spec.algo == WEIR_SLIDING_LOG)
+        return (uint64_t)r->n;
+    bool latest = r->generation == state[STATE_GENERATION];
+    return latest && limit->algorithm->words(limit) > 0 ? (uint64_t)state[limit->offset] : r->ticket;
+}
+
 static bool cancel(const struct weir_policy *policy, int64_t *state, struct deed *deed)
 {
     struct weir_reservation parts[WEIR_LIMITS_MAX], *reservation = deed->reservation;
@@ -25,8 +36,8 @@ static bool cancel(const struct weir_policy *policy, int64_t *state, struct deed
         return false;
     for (size_t i = 0; i < policy->count; i++) {
         parts[i] = *reservation;
-        if (policy->count > 1 && policy->limits[i].spec.algo == WEIR_SLIDING_LOG)
-            parts[i].ticket = (uint64_t)reservation->n; /* a log counts with it: all were pushed out */
+        if (policy->count > 1)
+            parts[i].ticket = ticket_of(&policy->limits[i], state, reservation);
     }
     bool off = weir_state_cancel(policy, state, deed->now, parts);
     if (off)

@@ -9,6 +9,24 @@
 
 #define SAMPLE_SLOTS 65536 /* counted by weir_table_stat at the most */
 
+/* ---- names ---- */
+
+static bool is_in(void *arg, uint64_t who)
+{
+    struct weir_table *table = arg;
+    return table->kind->has(table, who);
+}
+
+/* Names of keys that are gone make room for others. */
+static void compact_names(struct weir_table *table)
+{
+    if (!table->names || !weir_name_log_crowded(table))
+        return;
+    weir_change_lock(table->region);
+    (void)weir_name_log_compact(table, is_in, table);
+    weir_change_unlock(table->region);
+}
+
 /* ---- listing ---- */
 
 struct listing {
@@ -31,6 +49,7 @@ bool weir_table_each_at(struct weir_table *table, int64_t now_ns, weir_each_key 
 {
     if (!table || !each)
         return false;
+    compact_names(table);
     struct name_index *names = table->names ? weir_name_index_read(table) : NULL;
     struct listing listing = {each, arg, names};
     bool all = table->kind->each(table, region_time(table->region, now_ns), show, &listing);
@@ -45,12 +64,6 @@ bool weir_table_each(struct weir_table *table, weir_each_key *each, void *arg)
 
 /* ---- clearing ---- */
 
-static bool is_in(void *arg, uint64_t who)
-{
-    struct weir_table *table = arg;
-    return table->kind->has(table, who);
-}
-
 size_t weir_table_sweep_at(struct weir_table *table, int64_t now_ns, size_t slots)
 {
     if (!table || slots == 0)
@@ -64,11 +77,7 @@ size_t weir_table_sweep_at(struct weir_table *table, int64_t now_ns, size_t slot
     size_t cleared = table->kind->sweep(table, now, from, first, true);
     if (first < lines)
         cleared += table->kind->sweep(table, now, 0, lines - first, true);
-    if (table->names && weir_name_log_crowded(table)) {
-        weir_change_lock(table->region);
-        (void)weir_name_log_compact(table, is_in, table);
-        weir_change_unlock(table->region);
-    }
+    compact_names(table);
     weir_region_note_time(table->region, now);
     return cleared;
 }
@@ -110,6 +119,7 @@ void weir_table_stat_at(struct weir_table *table, int64_t now_ns, struct weir_ta
     stat->refused = (int64_t)atom_load(&header->refused, memory_order_relaxed);
     stat->overrides = (int64_t)atom_load(&header->overrides, memory_order_relaxed);
     stat->changes = (int64_t)atom_load(&header->generation, memory_order_relaxed);
+    stat->names_lost = table->names ? (int64_t)weir_name_log_lost(table) : 0;
     stat->nearly_full = stat->keys >= stat->capacity - stat->capacity / 5;
     stat->huge_pages = table->region->huge;
     weir_region_note_time(table->region, now);

@@ -80,4 +80,9 @@ static inline struct slot *slots_near_home(const struct segment *segment, uint64
     return slot;
 }
 
+static inline void slots_prefetch(const struct segment *segment, uint64_t who)
+{
+    __builtin_prefetch(region_slot(segment, spread(who, segment->lines) * LINE_SLOTS), 1);
+}
+
 #endif

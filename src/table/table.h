@@ -46,6 +46,8 @@ struct key {
     uint64_t who; /* its identity */
 };
 
+struct override_cache;
+
 struct table_kind {
     bool (*run)(struct weir_table *table, const struct key *key, struct deed *deed);
     bool (*has)(struct weir_table *table, uint64_t who); /* is there such a key? */
@@ -102,7 +104,7 @@ static inline struct edition *table_edition(struct weir_table *table)
 /* 0 means empty and 1 means overflow; nobody is called that. */
 static inline uint64_t table_who(const struct weir_table *table, const void *bytes, size_t len)
 {
-    uint64_t who = weir_hash(&table->region->header->key, bytes, len);
+    uint64_t who = hash_bytes(&table->region->header->key, bytes, len);
     return who > OVERFLOW_WHO ? who : who + 2;
 }
 

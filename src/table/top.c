@@ -246,9 +246,15 @@ size_t weir_top_read(const struct weir_table *table, enum weir_top by, int64_t n
     return used;
 }
 
-size_t weir_table_top(struct weir_table *table, enum weir_top by, struct weir_top_key *keys, size_t count)
+size_t weir_table_top_at(struct weir_table *table, int64_t now_ns, enum weir_top by,
+                         struct weir_top_key *keys, size_t count)
 {
     if (!table || !keys || count == 0)
         return 0;
-    return weir_top_read(table, by, region_time(table->region, weir_now()), keys, count);
+    return weir_top_read(table, by, region_time(table->region, now_ns), keys, count);
+}
+
+size_t weir_table_top(struct weir_table *table, enum weir_top by, struct weir_top_key *keys, size_t count)
+{
+    return weir_table_top_at(table, weir_now(), by, keys, count);
 }

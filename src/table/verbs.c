@@ -5,6 +5,7 @@
  */
 #include "table/verbs.h"
 #include "os/clock.h"
+#include "table/slots.h"
 #include "table/words.h"
 
 static bool reject(struct weir_verdict *verdict)
@@ -62,7 +63,10 @@ bool weir_table_take(struct weir_table *table, const void *key, size_t len, int6
     if (__builtin_expect(!weir_table_knows(table, key, len), 0))
         return reject(verdict);
     struct key k = key_of(table, key, len);
-    table->kind->prefetch(table, k.who);
+    if (__builtin_expect(table->kind == &weir_table_words, 1))
+        slots_prefetch(&table->region->segments[0], k.who);
+    else
+        table->kind->prefetch(table, k.who);
     return weir_table_take_key(table, &k, region_time(table->region, clock_now()), n, verdict);
 }
 

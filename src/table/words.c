@@ -349,8 +349,7 @@ enum slot_answer weir_words_take(struct weir_table *table, uint64_t who, int64_t
 
 void weir_words_prefetch(struct weir_table *table, uint64_t who)
 {
-    const struct segment *segment = &table->region->segments[0];
-    __builtin_prefetch(region_slot(segment, spread(who, segment->lines) * LINE_SLOTS), 1);
+    slots_prefetch(&table->region->segments[0], who);
 }
 
 /* ---- all slots in turn ---- */

@@ -629,20 +629,33 @@ TEST(one_reservation_stands_for_several_limits)
 }
 
 /* A ticket of one limit would be taken for the other's, and more could come back than was promised. */
-TEST(a_cancel_of_several_limits_moves_no_index)
+TEST(a_cancel_of_several_limits_undoes_the_latest_promise_only)
 {
     struct subject s = open_at("1/s, 1/s burst=5", 0);
-    struct weir_reservation r;
-    struct deed deed = {.verb = VERB_RESERVE, .n = 1, .timeout_ns = WEIR_FOREVER, .reservation = &r};
+    struct weir_reservation r[2];
+    struct deed deed = {.verb = VERB_RESERVE, .n = 1, .timeout_ns = WEIR_FOREVER};
+    int64_t first[2], second[2];
     CHECK(weir_state_take(s.policy, s.state, 0, 1, NULL));
-    CHECK(weir_deed_do(s.policy, s.state, &deed));
-    int64_t first = s.state[STATE_HEADER], second = s.state[STATE_HEADER + 1];
+    for (int i = 0; i < 2; i++) {
+        first[i] = s.state[STATE_HEADER];
+        second[i] = s.state[STATE_HEADER + 1];
+        deed.reservation = &r[i];
+        CHECK(weir_deed_do(s.policy, s.state, &deed));
+    }
+    int64_t last = s.state[STATE_HEADER];
     deed.verb = VERB_CANCEL;
+    struct weir_reservation earlier = r[0];
+    deed.reservation = &earlier; /* another waits behind it */
     CHECK(weir_deed_do(s.policy, s.state, &deed));
-    CHECK_EQ(s.state[STATE_HEADER], first);
-    CHECK_EQ(s.state[STATE_HEADER + 1], second);
-    CHECK(!weir_state_take(s.policy, s.state, WEIR_SEC, 1, NULL));
-    CHECK(weir_state_take(s.policy, s.state, 2 * WEIR_SEC, 1, NULL));
+    CHECK_EQ(s.state[STATE_HEADER], last);
+    for (int i = 1; i >= 0; i--) {
+        deed.reservation = &r[i];
+        CHECK(weir_deed_do(s.policy, s.state, &deed));
+        CHECK_EQ(s.state[STATE_HEADER], first[i]);
+        CHECK_EQ(s.state[STATE_HEADER + 1], second[i]);
+    }
+    CHECK(!weir_state_take(s.policy, s.state, WEIR_SEC - 1, 1, NULL));
+    CHECK(weir_state_take(s.policy, s.state, WEIR_SEC, 1, NULL));
     close_it(&s);
 }
 

@@ -437,6 +437,27 @@ TEST(another_lane_recovers_a_dead_lane_that_it_meets)
     ground_free(&g);
 }
 
+/* Whichever lane the dead one had: it is among these. None of them has a stripe of his. */
+TEST(a_dead_lane_is_recovered_before_it_is_used)
+{
+    if (are_deaths_unknown())
+        return;
+    struct ground g = ground_new();
+    uint32_t stripes[REGION_LANES] = {0, 2, 3, 5};
+    struct lane *lanes[REGION_LANES];
+    size_t one = 1;
+    dead(&g, die_in_lane);
+    for (int i = 0; i < REGION_LANES; i++) {
+        lanes[i] = weir_lane_lock(g.region, &stripes[i], &one);
+        weir_journal_begin(weir_lane_journal(lanes[i]));
+        weir_journal_commit(g.region, weir_lane_journal(lanes[i]));
+    }
+    check_lane_undone(&g);
+    for (int i = 0; i < REGION_LANES; i++)
+        weir_lane_unlock(g.region, lanes[i], &stripes[i], one);
+    ground_free(&g);
+}
+
 static void die_after_lane(struct ground *g)
 {
     uint32_t stripes[] = {1, 4};
@@ -668,6 +689,10 @@ TEST(a_mark_that_no_lane_set_goes_away)
         atomic_store(&stripe->lane, marks[i]);
         struct lane *lane = weir_lane_lock(g.region, stripes, &count);
         weir_lane_unlock(g.region, lane, stripes, count);
+        atomic_store(&stripe->lane, marks[i]);
+        weir_stripes_lock_all(g.region);
+        weir_stripes_unlock_all(g.region);
+        CHECK_EQ(atomic_load(&stripe->lane), 0);
     }
     ground_free(&g);
 }
