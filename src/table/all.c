@@ -278,7 +278,7 @@ static bool hold_word(struct joint *joint, struct part *part, const struct spot 
                       uint64_t word)
 {
     struct region *region = part->table->region;
-    if (weir_word_is_newer(part->table, part->edition, word) ||
+    if (!table_is_latest(part->table, part->edition) ||
         !weir_journal_hold(region, journal_of(joint, part), spot->slot, who, word))
         return false;
     uint64_t converted = weir_word_convert(part->table, part->edition, word);

@@ -130,7 +130,7 @@ static struct edition *follow(struct weir_table *table, struct edition *known, u
 
 struct edition *weir_table_refresh(struct weir_table *table)
 {
-    lock_take(&table->lock);
+    lock_take(&table->region->ready); /* a child of a fork finds it free */
     struct edition *known = atomic_load_explicit(&table->edition, memory_order_acquire);
     struct edition *latest = known;
     for (;;) {
@@ -144,7 +144,7 @@ struct edition *weir_table_refresh(struct weir_table *table)
     }
     if (latest)
         atomic_store_explicit(&table->edition, latest, memory_order_release);
-    lock_drop(&table->lock);
+    lock_drop(&table->region->ready);
     return latest;
 }
 

@@ -102,7 +102,8 @@ bool weir_slot_is_idle(struct weir_table *table, const struct edition *edition, 
                        int64_t now)
 {
     enum slot_kind kind = slot_kind(word);
-    if (who <= OVERFLOW_WHO || kind == SLOT_TENTATIVE || kind == SLOT_HELD)
+    if (who <= OVERFLOW_WHO || kind == SLOT_TENTATIVE || kind == SLOT_HELD ||
+        !table_is_latest(table, edition))
         return false;
     return slot_value(weir_word_convert(table, edition, word)) <=
            weir_word_fresh(table, edition, now - TABLE_GRACE_NS);
@@ -196,18 +197,19 @@ static uint64_t start_word(struct weir_table *table, const struct edition *editi
     return slot_pack(SLOT_PLAIN, (unsigned)edition->generation & 3, shared > value ? shared : value);
 }
 
-/* Leaves the lowest of them; true if it was alone. */
-static bool remove_others(const struct look *look, uint64_t who)
+/* Of the tentative entries, from the given one on. */
+static void remove_rivals(const struct look *look, uint64_t who, size_t from)
 {
-    for (size_t i = 1; i < look->rival_count; i++)
+    for (size_t i = from; i < look->rival_count; i++)
         (void)slot_exchange(look->rivals[i].slot, who, look->rivals[i].word, 0, 0);
-    return look->rival_count == 1;
 }
 
-/* The limits by which a key comes in, still the latest after its entry was seen. */
-static bool is_latest(const struct weir_table *table, const struct edition *edition)
+/* The key is there already: what came in beside it goes, or it would keep its slot for ever. */
+static void give_way(const struct look *look, uint64_t who, const struct rival *ours)
 {
-    return atom_load(&table->region->header->generation, memory_order_seq_cst) == edition->generation;
+    remove_rivals(look, who, 0);
+    if (ours->slot)
+        (void)slot_exchange(ours->slot, who, ours->word, 0, 0);
 }
 
 struct spot weir_slots_settle(struct weir_table *table, const struct edition **edition, const struct key *key,
@@ -218,25 +220,29 @@ struct spot weir_slots_settle(struct weir_table *table, const struct edition **e
     struct look look;
     for (;;) {
         look_through(table, key->who, &look);
-        if (look.found.slot)
+        if (look.found.slot) {
+            give_way(&look, key->who, &seen);
             return look.found;
+        }
         if (!look.whole) {
             *edition = NULL;
             return nowhere;
         }
+        if (!table_is_latest(table, *edition) && !(*edition = table_edition(table)))
+            return nowhere;
         if (look.rival_count == 0) {
             seen = (struct rival){NULL, 0};
-            if (!claim(table, *edition, key->who, now, &seen))
+            if (!claim(table, *edition, key->who, now, &seen) && table_is_latest(table, *edition))
                 return nowhere;
             continue;
         }
         const struct rival *lowest = &look.rivals[0];
-        bool ours = remove_others(&look, key->who) && lowest->slot == seen.slot && lowest->word == seen.word;
-        if (!is_latest(table, *edition) && !(*edition = table_edition(table)))
-            return nowhere;
+        bool alone = look.rival_count == 1 && lowest->slot == seen.slot && lowest->word == seen.word;
+        remove_rivals(&look, key->who, 1);
         seen = *lowest;
-        if (ours && is_latest(table, *edition) &&
-            slot_exchange(seen.slot, key->who, seen.word, key->who, start_word(table, *edition, now)))
+        uint64_t start = start_word(table, *edition, now);
+        if (alone && table_is_latest(table, *edition) &&
+            slot_exchange(seen.slot, key->who, seen.word, key->who, start))
             weir_table_name(table, key);
     }
 }

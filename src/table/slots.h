@@ -26,6 +26,7 @@
  * seen the entry; a change first sets the generation, then removes every tentative entry it passes. So an
  * entry that came in under the old limits is removed before it is plain, or its inserter sees the new
  * generation.
+ * The word it gets is reckoned by that generation, and what it is reckoned from is read before.
  *
  * **Nobody takes twice by way of the overflow.** A key that finds no room takes from the state that all such
  * keys share. Afterwards it looks whether it has come in meanwhile; and who makes an entry plain reads the
@@ -53,7 +54,7 @@ bool weir_slots_any(struct weir_table *table, uint64_t who);
  * no room; or no memory for the latest limits, and *edition is NULL, too. */
 struct spot weir_slots_settle(struct weir_table *table, const struct edition **edition, const struct key *key,
                               int64_t now);
-/* May the slot's key be forgotten at `now`? */
+/* May the slot's key be forgotten at `now`? No, if `edition` is not the latest any more. */
 bool weir_slot_is_idle(struct weir_table *table, const struct edition *edition, uint64_t who, uint64_t word,
                        int64_t now);
 /* Empties the slot, if it still is {who, word}, of which weir_slot_is_idle has said yes, or which is

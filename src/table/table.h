@@ -82,7 +82,6 @@ struct weir_table {
     int64_t horizon_ns;                         /* own */
     struct top *top;                            /* or NULL: in the region */
     struct name_log *names;                     /* or NULL: in the region */
-    struct lock lock;                           /* around new editions */
     _Atomic(struct override_cache *) overrides; /* or NULL: limits of single keys, made ready */
 };
 
@@ -97,6 +96,14 @@ static inline struct edition *table_edition(struct weir_table *table)
     struct edition *edition = atomic_load_explicit(&table->edition, memory_order_acquire);
     uint64_t generation = atom_load(&table->region->header->generation, memory_order_acquire);
     return __builtin_expect(edition->generation == generation, 1) ? edition : weir_table_refresh(table);
+}
+
+/* To be asked after a word was read: only of the latest edition it is known that the word is of its
+ * generation or of the one before, and two bits tell which. A thread that slept since it got its edition may
+ * have missed any number of changes. */
+static inline bool table_is_latest(const struct weir_table *table, const struct edition *edition)
+{
+    return atom_load(&table->region->header->generation, memory_order_seq_cst) == edition->generation;
 }
 
 /* ---- keys ---- */

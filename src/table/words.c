@@ -64,13 +64,6 @@ static bool is_of_before(const struct edition *edition, uint64_t word)
     return ((edition->generation - slot_generation(word)) & 3) == 1;
 }
 
-bool weir_word_is_newer(const struct weir_table *table, const struct edition *edition, uint64_t word)
-{
-    return table->kind != &weir_table_own && slot_generation(word) != (edition->generation & 3) &&
-           !is_of_before(edition, word) &&
-           atom_load(&table->region->header->generation, memory_order_seq_cst) != edition->generation;
-}
-
 uint64_t weir_word_convert(const struct weir_table *table, const struct edition *edition, uint64_t word)
 {
     int64_t from[SLOT_STATE], to[SLOT_STATE];
@@ -125,7 +118,7 @@ static enum outcome do_in_place(struct weir_table *table, const struct edition *
             return GONE;
         if (slot_kind(word) == SLOT_HELD)
             return IS_HELD;
-        if (weir_word_is_newer(table, edition, word))
+        if (!table_is_latest(table, edition))
             return GONE;
         uint64_t converted = weir_word_convert(table, edition, word);
         weir_word_unpack(limit_of(edition), converted, state);
@@ -250,6 +243,8 @@ static bool do_absent(struct weir_table *table, const struct edition *edition, c
     uint64_t shared = slot_value(weir_word_convert(table, edition, slot_word(&table->policies->overflow)));
     uint64_t fresh = weir_word_fresh(table, edition, deed->now);
     weir_word_unpack(limit_of(edition), slot_pack(SLOT_PLAIN, 0, shared > fresh ? shared : fresh), state);
+    if (!table_is_latest(table, edition)) /* then who knows what is shared */
+        return false;
     *answer = weir_deed_absent(edition->policy, state, deed, &insert);
     if (!insert) {
         if (!*answer && shared > fresh && !deed_reads(deed))
@@ -325,14 +320,15 @@ static void judge(const struct limit *limit, int64_t now, uint64_t tick, uint64_
 enum slot_answer weir_words_take(struct weir_table *table, uint64_t who, int64_t now, int64_t n,
                                  struct weir_verdict *verdict)
 {
-    const struct edition *edition = table_edition(table);
-    const struct limit *limit = edition ? edition->bucket : NULL;
-    if (!limit || n < 1 || n > limit->burst)
-        return SLOT_ASK;
     struct slot *slot = slots_near_home(&table->region->segments[0], who);
     if (!slot)
         return SLOT_ASK;
-    uint64_t word = slot_word(slot), generation = edition->generation & 3;
+    uint64_t word = slot_word(slot);
+    const struct edition *edition = table_edition(table); /* after the word: see table_is_latest */
+    const struct limit *limit = edition ? edition->bucket : NULL;
+    if (!limit || n < 1 || n > limit->burst)
+        return SLOT_ASK;
+    uint64_t generation = edition->generation & 3;
     if (word >> SLOT_VALUE_BITS != generation) /* another generation, or not PLAIN */
         return SLOT_ASK;
     uint64_t tick = (uint64_t)ticks_at(&limit->ticks, now), value = slot_value(word);
@@ -371,19 +367,26 @@ static struct segment *segment_of(struct weir_table *table, uint64_t *line)
 /* Brings the slot's word to the latest generation; gives what the slot has then. In a table that changes a
  * tentative entry goes: its inserter may be about to make it plain under the limits of before, after the
  * sweep has passed by. */
-static uint64_t convert_in_place(struct weir_table *table, const struct edition *edition, struct spot place,
+static uint64_t convert_in_place(struct weir_table *table, const struct edition **edition, struct spot place,
                                  uint64_t *who)
 {
     for (;;) {
         *who = slot_who(place.slot);
         uint64_t word = slot_word(place.slot);
-        if (*who == 0 || slot_kind(word) == SLOT_HELD || weir_word_is_newer(table, edition, word))
+        if (*who == 0 || slot_kind(word) == SLOT_HELD)
             return word;
         if (slot_kind(word) == SLOT_TENTATIVE) {
             (void)slot_exchange(place.slot, *who, word, 0, 0);
             continue;
         }
-        uint64_t converted = weir_word_convert(table, edition, word);
+        if (!table_is_latest(table, *edition)) {
+            const struct edition *latest = table_edition(table);
+            if (!latest)
+                return word;
+            *edition = latest;
+            continue;
+        }
+        uint64_t converted = weir_word_convert(table, *edition, word);
         if (converted == word)
             return word;
         region_lower(table->region, place.segment, place.line);
@@ -392,12 +395,16 @@ static uint64_t convert_in_place(struct weir_table *table, const struct edition 
     }
 }
 
-/* Until whoever holds the key has let go of it, or has died. */
-static void wait_for(struct weir_table *table, uint64_t who)
+/* The same for a word that is held: whoever holds it has let go of it, or has died, when its lock is to be
+ * had; and nobody else can hold it before it is converted. */
+static uint64_t convert_held(struct weir_table *table, const struct edition **edition, struct spot place,
+                             uint64_t *who)
 {
-    struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, who));
-    let_go(table, who, true);
+    struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, *who));
+    let_go(table, *who, true);
+    uint64_t word = convert_in_place(table, edition, place, who);
     weir_stripe_unlock(stripe);
+    return word;
 }
 
 size_t weir_words_sweep(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines, bool clear)
@@ -412,11 +419,9 @@ size_t weir_words_sweep(struct weir_table *table, int64_t now, uint64_t line, ui
         place.line = at;
         place.slot = region_slot(place.segment, at * LINE_SLOTS);
         for (int s = 0; s < LINE_SLOTS; s++, place.slot++) {
-            uint64_t word = convert_in_place(table, edition, place, &who);
-            if (slot_kind(word) == SLOT_HELD && !weir_override_has(table, who)) {
-                wait_for(table, who);
-                word = convert_in_place(table, edition, place, &who);
-            }
+            uint64_t word = convert_in_place(table, &edition, place, &who);
+            while (who != 0 && slot_kind(word) == SLOT_HELD && !weir_override_has(table, who))
+                word = convert_held(table, &edition, place, &who);
             if (clear && weir_slot_is_idle(table, edition, who, word, now))
                 cleared += weir_slots_drop(table, place.slot, who, word, now);
         }
@@ -439,6 +444,7 @@ uint64_t weir_words_count(struct weir_table *table, int64_t now, uint64_t line, 
             keys += who != 0 && slot_kind(word) != SLOT_TENTATIVE &&
                     !weir_slot_is_idle(table, edition, who, word, now);
         }
+        edition = table_edition(table);
     }
     return keys;
 }
@@ -460,6 +466,8 @@ static bool show(struct weir_table *table, const struct edition *edition, struct
     }
     bool answer;
     enum outcome outcome = do_in_place(table, edition, place, shown.id, &deed);
+    while (outcome == GONE && !table_is_latest(table, edition) && (edition = table_edition(table)))
+        outcome = do_in_place(table, edition, place, shown.id, &deed);
     if (outcome == IS_HELD)
         shown.overridden = do_held(table, &key, &deed, &answer);
     if (outcome == GONE || (outcome == IS_HELD && !shown.overridden))
@@ -481,6 +489,7 @@ bool weir_words_each(struct weir_table *table, int64_t now, weir_each_key *each,
         for (int s = 0; s < LINE_SLOTS; s++, place.slot++)
             if (!show(table, edition, place, now, each, arg))
                 return false;
+        edition = table_edition(table);
     }
     return false;
 }
@@ -496,7 +505,7 @@ static bool detach(struct weir_table *table, const struct key *key, int64_t now,
         struct spot place = weir_slots_settle(table, &edition, key, now);
         if (!place.slot || !edition)
             return false;
-        uint64_t who, word = convert_in_place(table, edition, place, &who);
+        uint64_t who, word = convert_in_place(table, &edition, place, &who);
         if (who == key->who && slot_kind(word) == SLOT_HELD) /* left behind by somebody who died */
             (void)slot_exchange(place.slot, who, word, who, slot_with_kind(word, SLOT_PLAIN));
         else if (who == key->who && weir_journal_hold(table->region, journal, place.slot, who, word)) {

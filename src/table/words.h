@@ -21,9 +21,6 @@ uint64_t weir_word_fresh(const struct weir_table *table, const struct edition *e
 /* The word as it is under `edition`: the same, if it is of that generation already. */
 uint64_t weir_word_convert(const struct weir_table *table, const struct edition *edition, uint64_t word);
 
-/* The word may be of a later generation than `edition`, which is not the latest any more. */
-bool weir_word_is_newer(const struct weir_table *table, const struct edition *edition, uint64_t word);
-
 /* A take that needs no lock and no new key, as nearly all are. SLOT_ASK: it is not that. */
 enum slot_answer { SLOT_NO, SLOT_YES, SLOT_ASK };
 enum slot_answer weir_words_take(struct weir_table *table, uint64_t who, int64_t now, int64_t n,

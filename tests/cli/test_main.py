@@ -84,7 +84,7 @@ class Bench(command.CommandTest):
     def test_mistakes(self):
         for arguments, message in [
             ([], "measure what? For example: weir bench core"),
-            (["foo"], "unknown word 'foo'; write core, limiter or wait"),
+            (["foo"], "unknown word 'foo'; write core, limiter, table or wait"),
             (["core", "extra"], "unknown word 'extra'; write: weir bench core"),
             (["core", "--time", "5"], "--time '5': 5 what? write 5s, 5m, 5h or 5d"),
             (["core", "--time", "999us"], "--time takes 1ms to 1m, not '999us'"),

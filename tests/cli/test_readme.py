@@ -79,12 +79,18 @@ class Readme(Document):
 
     def test_calls(self):
         """The lines that show the verbs are C, with these variables."""
-        self.assertEqual(len(blocks(README)), 2)
+        self.assertEqual(len(blocks(README)), 3)
         self.check_c("#include <weir.h>\n"
                      "void f(struct weir_limiter *l, int64_t n, int64_t timeout_ns);\n"
                      "void f(struct weir_limiter *l, int64_t n, int64_t timeout_ns)\n{\n"
                      "struct weir_verdict v;\nstruct weir_reservation r;\nstruct weir_error err;\n"
                      + blocks(README)[1] + "}\n")
+        self.check_c("#include <weir.h>\n"
+                     "void f(const void *key, size_t len, int64_t n, struct weir_ask *asks, size_t count);\n"
+                     "void f(const void *key, size_t len, int64_t n, struct weir_ask *asks, size_t count)\n{\n"
+                     "struct weir_verdict v;\nstruct weir_error err;\nstruct weir_table *t;\n"
+                     "struct weir_limit_state limits[3];\nstruct weir_top_key top[10];\nstruct weir_table_info info;\n"
+                     + blocks(README)[2] + "}\n")
 
     def test_limits(self):
         table = README[README.index("| you want | write |"):].partition("\n\n")[0]
