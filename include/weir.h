@@ -271,11 +271,11 @@ WEIR_API bool weir_limiter_unlisten(struct weir_limiter *limiter, weir_listener 
 /* One limit, or several, for each of any number of keys: users, addresses, tenants. A key is any bytes, also
  * none; a key never seen is one that has been idle for ever, and one that is as if never used may be
  * forgotten to make room. Nothing else ever is: no debt, no spent unit. All memory is taken when the table is
- * made. `initial=` says nothing here, nor do an own warm-up curve, fill=thread and EngineBlock's verbs.
+ * made. `initial=`, fill=thread and EngineBlock's verbs are errors here.
  *
- * A single token-bucket, interval, leaky-bucket or smooth limit takes 24 bytes a key, and no take ever waits
- * for another; other limits, and several on a key, are decided under one of many locks. Any thread may call
- * anything except _free. After a fork the child has a copy of a table in memory; one from a file stays
+ * A single token-bucket, interval, leaky-bucket or smooth limit takes 24 bytes a key, and takes do not wait
+ * for each other; other limits, and several on a key, are decided under one of many locks. Any thread may
+ * call anything except _free. After a fork the child has a copy of a table in memory; one from a file stays
  * shared.
  */
 struct weir_table;
@@ -288,14 +288,16 @@ enum weir_when_full {
 /* Zero means "the default" everywhere. */
 struct weir_table_options {
     size_t keys;        /* how many are to fit at the same time */
-    size_t key_max;     /* keep keys as they are, up to so many bytes; longer ones are WEIR_INVALID (default:
+    size_t key_max;     /* keep keys as they are, up to so many bytes (4096 at the most); longer ones are
+                           WEIR_INVALID (default:
                            keep 64 bits of a keyed hash, with which two keys of 10^7 are mistaken for one
                            another with a chance of 3 in a million, and then share a limit) */
     size_t name_bytes;  /* memory for names, so that weir_table_each can tell them (default: none) */
-    size_t overrides;   /* most keys with limits of their own (default: 64) */
+    size_t overrides;   /* most keys with limits of their own (default: 64; at most 65536) */
     int32_t when_full;  /* enum weir_when_full */
     int32_t no_top;     /* 1: weir_table_top is not needed */
-    int32_t own_limits; /* 1: limits come with each call: weir_table_take_own; `limits` is then NULL */
+    int32_t own_limits; /* 1: limits come with each call: weir_table_take_own; `limits` is then NULL,
+                           key_max and name_bytes 0 */
     int32_t mode;       /* file mode (default: 0600); who can read the file can foresee hashes */
     int64_t horizon_ns; /* own_limits: longest time a key may need to be full again (default: 31 days) */
     int64_t spare[8];   /* 0 */
@@ -318,7 +320,8 @@ WEIR_API void weir_table_free(struct weir_table *table); /* a file stays */
 
 /* Live change for all keys: spent units stay spent. Takes go on meanwhile; the call returns when the last key
  * is converted. Same algorithms, in the same order. false: wrong text, other algorithms, or more than a key
- * has memory for, and nothing has changed. */
+ * has memory for, and nothing has changed. Each change keeps half a
+ * kilobyte of the process until the table is freed. */
 WEIR_API bool weir_table_set(struct weir_table *table, const char *limits, struct weir_error *err);
 /* The limits as canonical text; as snprintf does. */
 WEIR_API size_t weir_table_text(struct weir_table *table, char *text, size_t size);
@@ -359,14 +362,15 @@ struct weir_ask {
     size_t len;
     int64_t n;
     struct weir_verdict verdict;
+    int64_t spare[2]; /* 0 */
 };
 /* Each for itself, as weir_table_take, but the memory of all is fetched first; gives how many passed. */
 WEIR_API size_t weir_take_each(struct weir_ask *asks, size_t count);
-/* All of them or none; at most WEIR_ALL_MAX, of any tables but those with own_limits. Asks for the same key
- * are added up. Refused: nothing is charged or counted, nobody else is refused because of it, and no verdict
- * says allowed; those that would have passed alone have the reason WEIR_OK, the others say why and when. Who
- * is killed meanwhile has taken all or nothing of each table; of several files perhaps of some only, and then
- * those units are lost. */
+/* All of them or none; none is true; at most WEIR_ALL_MAX, of any tables but those with own_limits. Asks for
+ * the same key are added up. Refused: nothing is charged or counted, nobody else is refused because of it,
+ * and no verdict says allowed; those that would have passed alone have the reason WEIR_OK, the others say why
+ * and when. Who is killed meanwhile has taken all or nothing of each table; of several files perhaps of some
+ * only, and then those units are lost. */
 #define WEIR_ALL_MAX 16
 WEIR_API bool weir_take_all(struct weir_ask *asks, size_t count);
 /* Which of them decided: the refusing one with the longest wait; `count` if all passed. */
@@ -383,8 +387,8 @@ WEIR_API size_t weir_table_override_text(struct weir_table *table, const void *k
                                          size_t size);
 
 /* Shows the keys that are in the table, those that could be forgotten left out. Takes go on meanwhile: what
- * comes or goes while it runs may be shown or not, no key twice. false: the callback gave false, which ends
- * it. */
+ * comes or goes while it runs may be shown or not; a key that goes and comes back may be shown twice. false:
+ * the callback gave false, which ends it. */
 struct weir_key {
     uint64_t id;     /* what the table keeps of a key: its keyed hash */
     const void *key; /* NULL: not known (see key_max and name_bytes) */

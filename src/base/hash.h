@@ -90,7 +90,8 @@ static inline uint64_t sip_rest(const unsigned char *bytes, size_t len)
     return bytes[0] | (uint64_t)bytes[len / 2] << 8 * (len / 2) | (uint64_t)bytes[len - 1] << 8 * (len - 1);
 }
 
-static inline uint64_t hash_bytes(const struct hash_key *key, const void *bytes, size_t len)
+static inline __attribute__((always_inline)) uint64_t hash_bytes(const struct hash_key *key,
+                                                                 const void *bytes, size_t len)
 {
     const unsigned char *at = bytes;
     struct sip s = {key->low ^ UINT64_C(0x736f6d6570736575), key->high ^ UINT64_C(0x646f72616e646f6d),

@@ -114,7 +114,8 @@ static inline bool clock_is_running(const struct clock *clock)
  * after next also sees that the version has moved on, and no fence is needed. The product fits: it is at most
  * CLOCK_SPAN_NS times 2^32. What does not fit, from a mixture of two anchors, is thrown away.
  */
-static inline bool clock_tell(const struct clock *clock, uint64_t tsc, int64_t *ns)
+static inline __attribute__((always_inline)) bool clock_tell(const struct clock *clock, uint64_t tsc,
+                                                             int64_t *ns)
 {
     uint64_t version = atom_load(&clock->version, memory_order_acquire);
     const struct clock_slot *slot = &clock->slots[version % 2];

@@ -3,7 +3,8 @@
  * fork(2) copies private regions, but only the thread that called it. Nothing is half done while it copies:
  * all locks are taken before. The parent drops them; the child, which is another owner in the eyes of the
  * kernel, makes those of its copies anew. A region in a file stays shared, its locks with it: in the child
- * they belong to threads of the parent, as they should. Only the lock around mapping is the process's own.
+ * they belong to threads of the parent, as they should. Only the locks around mapping and around what a table
+ * has made ready are the process's own.
  *
  * The list is kept in the order of ids, in which several regions are locked.
  */
@@ -22,14 +23,18 @@ static void take_regions(void)
     for (struct region *region = regions; region; region = region->next)
         if (region->file < 0)
             weir_stripes_lock_all(region);
-    for (struct region *region = regions; region; region = region->next)
-        lock_take(&region->lock); /* after: who has a stripe may need it to map a segment */
+    for (struct region *region = regions; region; region = region->next) {
+        lock_take(&region->ready); /* after: who has a stripe may read new limits, or map a segment */
+        lock_take(&region->lock);
+    }
 }
 
 static void drop_regions(void)
 {
-    for (struct region *region = regions; region; region = region->next)
+    for (struct region *region = regions; region; region = region->next) {
         lock_drop(&region->lock);
+        lock_drop(&region->ready);
+    }
     lock_drop(&regions_lock);
 }
 

@@ -9,9 +9,10 @@
  * between two of its instructions, so all that is needed is that the compiler keeps the order of stores:
  * release before the stores that matter, a fence for the compiler behind those that others must follow.
  *
- *   begin    used = 0, OPEN        a death in OPEN: undo from the last entry to the first. Again, if that
- * dies, too: it gives the same commit   IDLE                  nothing was held: valid by this store DONE, let
- * go, IDLE    valid by DONE; a death there: the rest is let go
+ * A journal is OPEN from its first entry on: a death then is undone, from the last entry to the first; again,
+ * if the one who does it dies, too: it gives the same. Where no slot is held, IDLE is the store by which
+ * everything is valid. Where one is, DONE is: held slots are let go after it, by the next holder of the lock
+ * if need be, and then it is IDLE.
  *
  * A slot is held by an exchange after its entry, and only under the lock of its stripe. So a slot that is
  * HELD when its entry is undone was held by that entry, and one that is not has been let go already, or never

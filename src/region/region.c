@@ -87,14 +87,17 @@ static bool refuse_code(const struct region *region, int code, struct weir_error
     return refuse(region, code, message, err);
 }
 
+static double line_size(const struct region_shape *shape)
+{
+    double reach = 1, number = shape->flags & REGION_NUMBERED ? sizeof(atom64) : 0;
+    return (double)shape->slot_size * (double)shape->line_slots + reach + number;
+}
+
 /* What a shape takes, also if that is more than fits in 64 bits. */
 static double rough_size(const struct region_shape *shape)
 {
     uint64_t bytes = weir_region_size(shape);
-    double line = (double)shape->slot_size * (double)shape->line_slots + 1;
-    if (shape->flags & REGION_NUMBERED)
-        line += sizeof(atom64);
-    return bytes < UINT64_MAX ? (double)bytes : line * (double)shape->lines;
+    return bytes < UINT64_MAX ? (double)bytes : line_size(shape) * (double)shape->lines;
 }
 
 /* `keys` of them need so much, and this much is there. */
@@ -106,7 +109,7 @@ static bool refuse_size(const struct region *region, int code, uint64_t keys, do
     uint64_t memory = weir_memory_left();
     uint64_t left = region->file >= 0 && code == ENOSPC ? weir_file_room(region->file) : memory;
     weir_text_init(&text, message, sizeof message);
-    weir_text_print(&text, "%" PRIu64 " keys need ", keys);
+    weir_text_print(&text, "%" PRIu64 " keys%s need ", keys, region->header ? " more" : "");
     put_bytes(&text, need);
     if ((double)left < need) {
         weir_text_print(&text, ", and there are ");
@@ -572,9 +575,8 @@ bool weir_region_grow(struct region *region, uint64_t lines, struct weir_error *
     int fault = bytes == UINT64_MAX ? ENOMEM : grow_memory(region, offset, bytes, &memory);
     if (is_about_size(fault)) {
         double keys = (double)shape->capacity / (double)shape->lines * (double)lines;
-        double need = rough_size(shape) / (double)shape->lines * (double)lines;
-        return refuse_size(region, fault, keys < 1e18 ? (uint64_t)keys : UINT64_C(1000000000000000000), need,
-                           err);
+        return refuse_size(region, fault, keys < 1e18 ? (uint64_t)keys : UINT64_C(1000000000000000000),
+                           line_size(shape) * (double)lines, err);
     }
     if (fault)
         return refuse_code(region, fault, err);

@@ -110,8 +110,9 @@ struct region {
     atom64 bytes;                   /* in all, of the segments mapped here */
     int file;                       /* -1: private memory */
     bool huge;
-    bool opening, made, created;    /* until it is ready: others wait; from nothing; the file itself, too */
-    struct lock lock;               /* around mapping */
+    bool opening, made, created; /* until it is ready: others wait; from nothing; the file itself, too */
+    struct lock lock;            /* around mapping */
+    struct lock ready; /* around what the table makes ready in this process; not half done in a fork */
     struct region *next, *previous; /* all regions of the process, by id: see fork.c */
     char *path;
 };

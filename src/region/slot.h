@@ -5,13 +5,6 @@
  *
  *   who    64 bits of the key's hash; 0: the slot is empty, and so is the word
  *   word   2 bits kind, 2 bits generation, 60 bits value
- *
- * PLAIN      value is the state, counted by the limit of that generation
- * TENTATIVE  nobody's yet: value is a number drawn by lot. It carries no charge, so anybody may remove it or
- *            make it PLAIN, by the rules of table/slots.c
- * HELD       value is the state, and whoever has the lock of the key's stripe decides on it; others wait
- * there. A key with limits of its own stays held: under the lock it is found where they are PROMISED   as
- * PLAIN, and a promise is outstanding until the time at which the value has refilled
  */
 #ifndef WEIR_REGION_SLOT_H
 #define WEIR_REGION_SLOT_H
@@ -22,7 +15,18 @@ struct slot {
     atom128 both; /* low: who, high: word */
 };
 
-enum slot_kind { SLOT_PLAIN, SLOT_TENTATIVE, SLOT_HELD, SLOT_PROMISED };
+enum slot_kind {
+    /* The value is the state, counted by the limit of that generation. */
+    SLOT_PLAIN,
+    /* Nobody's yet: the value is a number that was never used before. It carries no charge, so anybody may
+     * remove it, or make it PLAIN by the rules of table/slots.h. */
+    SLOT_TENTATIVE,
+    /* The value is the state, and whoever has the lock of the key's stripe decides on it; others wait there.
+     * A key with limits of its own stays held: under the lock it is found where they are. */
+    SLOT_HELD,
+    /* As PLAIN, and a promise is outstanding until the time at which the value is level. */
+    SLOT_PROMISED
+};
 
 #define SLOT_VALUE_BITS 60
 #define SLOT_VALUE_MAX  ((UINT64_C(1) << SLOT_VALUE_BITS) - 1)

@@ -281,7 +281,8 @@ static bool hold_word(struct joint *joint, struct part *part, const struct spot 
     if (!table_is_latest(part->table, part->edition) ||
         !weir_journal_hold(region, journal_of(joint, part), spot->slot, who, word))
         return false;
-    uint64_t converted = weir_word_convert(part->table, part->edition, word);
+    uint64_t converted = part->shares ? weir_word_convert_shared(part->table, part->edition, word)
+                                      : weir_word_convert(part->table, part->edition, word);
     if (converted != word && spot->segment)
         region_lower(region, spot->segment, spot->line);
     weir_word_unpack(&part->edition->policy->limits[0], converted, part->words);
@@ -308,8 +309,8 @@ static enum joining join_word(struct joint *joint, struct part *part)
                 return JOINED;
         } else if (!part->shares && join_own_limits(part))
             return JOINED;
-        else /* left behind by somebody who died */
-            (void)slot_exchange(spot.slot, who, word, who, slot_with_kind(word, SLOT_PLAIN));
+        else /* of the dead, perhaps with a promise */
+            (void)slot_exchange(spot.slot, who, word, who, slot_with_kind(word, SLOT_PROMISED));
     }
 }
 
@@ -332,8 +333,8 @@ static enum joining join_wide(struct joint *joint, struct part *part)
         if (!table_edition(table) || !weir_region_refresh(table->region))
             return NO_ROOM;
     holding.open = false;
-    if (!weir_wide_find(&holding, &part->key, &place)) /* its time does not begin before the floor */
-        part->now = max64(part->now, (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst));
+    /* not before the floor, as any deed of wide.c */
+    part->now = max64(part->now, (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst));
     if (!weir_wide_settle(&holding, &part->key, part->now, &place))
         return NO_ROOM;
     if ((place.slot->flags & WIDE_OVERRIDDEN) && join_own_limits(part))
@@ -415,7 +416,7 @@ static bool charge_all(struct joint *joint)
     bool still = true;
     for (size_t i = 0; i < joint->count; i++) {
         struct part *part = &joint->parts[i];
-        if (part->shares && weir_slots_any(part->table, part->key.who)) {
+        if (part->shares && weir_slots_came(part->table, part->key.who, part->now)) {
             part->shares = false;
             still = false;
         }

@@ -17,7 +17,11 @@
 #include "core/idle.h"
 #include "os/clock.h"
 #include "table/make.h"
+#include "table/override.h"
 #include "table/words.h"
+
+/* In policy_text.time: not known yet, or this much more than the time. */
+enum { TIME_UNKNOWN, TIME_KNOWN };
 
 /* ---- editions ---- */
 
@@ -35,7 +39,7 @@ void weir_edition_free(struct edition *edition)
 struct edition *weir_edition_new(const char *text, uint64_t generation, int64_t time, struct weir_error *err)
 {
     struct edition *edition = calloc(1, sizeof *edition);
-    char canonical[TABLE_TEXT_MAX];
+    char canonical[sizeof((struct policy_text *)NULL)->text];
     if (!edition) {
         weir_error_set(err, ENOMEM, "out of memory");
         return NULL;
@@ -47,16 +51,14 @@ struct edition *weir_edition_new(const char *text, uint64_t generation, int64_t 
         free(edition);
         return NULL;
     }
-    size_t length = weir_policy_text(edition->policy, canonical, sizeof canonical);
-    edition->text = length < sizeof((struct policy_text *)NULL)->text ? strdup(canonical) : NULL;
-    if (!edition->text) {
-        weir_error_set(err, length < sizeof canonical ? ENOMEM : E2BIG,
-                       length < sizeof canonical ? "out of memory"
-                                                 : "the limits of a table have too long a text");
-        weir_edition_free(edition);
-        return NULL;
-    }
-    return edition;
+    if (weir_policy_text(edition->policy, canonical, sizeof canonical) >= sizeof canonical)
+        weir_error_set(err, E2BIG, "the limits of a table have at most 4087 bytes of text");
+    else if ((edition->text = strdup(canonical)))
+        return edition;
+    else
+        weir_error_set(err, ENOMEM, "out of memory");
+    weir_edition_free(edition);
+    return NULL;
 }
 
 /* A word can hold its state, if the table has words; then a take may be the simple one. */
@@ -78,6 +80,24 @@ static bool suits(const struct weir_table *table, struct edition *edition)
     return edition->policy->words <= table->state_words;
 }
 
+/*
+ * The time from which limits count. Who took by the limits of before has read the clock before he saw the old
+ * generation. So the time has to lie behind the store of the new one, else units would be counted as spent
+ * before the change, and refill by the new limits: whoever needs the time first reads the clock, and all
+ * agree on that.
+ */
+static int64_t time_of(struct weir_table *table, uint64_t generation)
+{
+    atom64 *time = &table->policies->texts[generation & 3].time;
+    uint64_t seen = atom_load(time, memory_order_acquire);
+    if (seen == TIME_UNKNOWN) {
+        uint64_t now = TIME_KNOWN + (uint64_t)region_time(table->region, clock_now());
+        if (atom_cas(time, &seen, now, memory_order_seq_cst))
+            seen = now;
+    }
+    return seen == TIME_UNKNOWN ? time_of(table, generation) : (int64_t)(seen - TIME_KNOWN);
+}
+
 /* The limits of that generation as they are in the region; NULL: no memory, or they are not there any more.
  */
 static struct edition *read_edition(struct weir_table *table, uint64_t generation, struct weir_error *err)
@@ -86,14 +106,13 @@ static struct edition *read_edition(struct weir_table *table, uint64_t generatio
     char text[sizeof from->text];
     memcpy(text, from->text, sizeof text);
     text[sizeof text - 1] = '\0';
-    struct edition *edition =
-        weir_edition_new(text, generation, (int64_t)atom_load(&from->time, memory_order_acquire), err);
-    if (edition && !suits(table, edition)) {
-        weir_error_set(err, EINVAL, "its limits do not fit its states: the file is damaged");
-        weir_edition_free(edition);
-        return NULL;
-    }
-    return edition;
+    struct edition *edition = weir_edition_new(text, generation, time_of(table, generation), err);
+    if (edition && suits(table, edition))
+        return edition;
+    if (edition || !err || err->code != ENOMEM)
+        weir_error_set(err, EINVAL, "the limits of this table are damaged; remove the file to begin anew");
+    weir_edition_free(edition);
+    return NULL;
 }
 
 bool weir_table_load(struct weir_table *table, struct weir_error *err)
@@ -106,6 +125,17 @@ bool weir_table_load(struct weir_table *table, struct weir_error *err)
     }
     atomic_store_explicit(&table->edition, latest, memory_order_release);
     return latest != NULL;
+}
+
+/* Those that are newer than `known`, which nobody else has seen. */
+static void forget(struct edition *latest, const struct edition *known)
+{
+    while (latest && latest != known) {
+        struct edition *older = latest->older;
+        latest->older = NULL;
+        weir_edition_free(latest);
+        latest = older;
+    }
 }
 
 /* The latest, on top of what is known already. */
@@ -121,26 +151,22 @@ static struct edition *follow(struct weir_table *table, struct edition *known, u
     struct edition *latest = read_edition(table, generation, NULL);
     if (latest)
         latest->older = before;
-    else if (before != known) {
-        before->older = NULL;
-        weir_edition_free(before);
-    }
+    else
+        forget(before, known);
     return latest;
 }
 
 struct edition *weir_table_refresh(struct weir_table *table)
 {
+    const struct region_header *header = table->region->header;
     lock_take(&table->region->ready); /* a child of a fork finds it free */
-    struct edition *known = atomic_load_explicit(&table->edition, memory_order_acquire);
-    struct edition *latest = known;
+    struct edition *known = atomic_load_explicit(&table->edition, memory_order_acquire), *latest = known;
     for (;;) {
-        uint64_t generation = atom_load(&table->region->header->generation, memory_order_seq_cst);
-        if (latest && latest->generation == generation)
+        uint64_t generation = atom_load(&header->generation, memory_order_seq_cst);
+        latest = known->generation == generation ? known : follow(table, known, generation);
+        if (atom_load(&header->generation, memory_order_seq_cst) == generation)
             break;
-        latest = follow(table, known, generation);
-        if (atom_load(&table->region->header->generation, memory_order_seq_cst) == generation)
-            break;
-        known = latest ? latest : known; /* it has changed again meanwhile: what was read may be a mixture */
+        forget(latest, known); /* it has changed again meanwhile: what was read may be a mixture */
     }
     if (latest)
         atomic_store_explicit(&table->edition, latest, memory_order_release);
@@ -167,6 +193,12 @@ static void convert_all(struct weir_table *table, const struct edition *edition,
     atom_store(&table->region->header->swept, edition->generation, memory_order_seq_cst);
 }
 
+void weir_table_finish_change(struct weir_table *table, const struct edition *latest, int64_t now)
+{
+    if (atom_load(&table->region->header->swept, memory_order_acquire) != latest->generation)
+        convert_all(table, latest, now);
+}
+
 static bool same_form(const struct weir_policy *a, const struct weir_policy *b)
 {
     if (a->count != b->count)
@@ -177,18 +209,19 @@ static bool same_form(const struct weir_policy *a, const struct weir_policy *b)
     return true;
 }
 
-static bool refuse_form(const char *has, const char *wanted, struct weir_error *err)
+static bool refuse_form(const struct edition *has, const struct edition *wanted, struct weir_error *err)
 {
     char message[sizeof err->text];
-    (void)snprintf(
-        message, sizeof message,
-        "the table has '%.80s'; '%.80s' needs another table: only rates, periods and bursts can change", has,
-        wanted);
+    const char *why = same_form(has->policy, wanted->policy)
+                          ? "a key has not enough memory for it"
+                          : "algorithms and number of limits stay what they are";
+    (void)snprintf(message, sizeof message, "the table has '%.70s'; '%.70s' needs another table: %s",
+                   has->text, wanted->text, why);
     weir_error_set(err, EINVAL, message);
     return false;
 }
 
-/* Under the change lock. */
+/* Under the change lock. `now` below 0: the clock says when, see time_of. */
 static bool change(struct weir_table *table, int64_t now, const char *limits, struct weir_error *err)
 {
     struct region_header *header = table->region->header;
@@ -201,18 +234,19 @@ static bool change(struct weir_table *table, int64_t now, const char *limits, st
     if (!latest || !whole || !next)
         goto end;
     if (!same_form(latest->policy, next->policy) || !suits(table, next)) {
-        (void)refuse_form(latest->text, next->text, err);
+        (void)refuse_form(latest, next, err);
         goto end;
     }
     done = true;
     weir_error_clear(err);
-    if (atom_load(&header->swept, memory_order_acquire) != latest->generation)
-        convert_all(table, latest, now);
+    weir_override_settle(table);
+    weir_table_finish_change(table, latest, now);
     if (strcmp(latest->text, next->text) == 0)
         goto end;
     struct policy_text *to = &table->policies->texts[(latest->generation + 1) & 3];
     memcpy(to->text, next->text, strlen(next->text) + 1);
-    atom_store(&to->time, (uint64_t)max64(now, latest->time), memory_order_release);
+    uint64_t time = now < 0 ? TIME_UNKNOWN : TIME_KNOWN + (uint64_t)max64(now, latest->time);
+    atom_store(&to->time, time, memory_order_release);
     atom_store(&header->generation, latest->generation + 1, memory_order_seq_cst);
     latest = weir_table_refresh(table);
     if (latest)
@@ -222,24 +256,33 @@ end:
     return done;
 }
 
-bool weir_table_set_at(struct weir_table *table, int64_t now_ns, const char *limits, struct weir_error *err)
+static bool set(struct weir_table *table, int64_t now, const char *limits, struct weir_error *err)
 {
-    if (!table || !limits || table->kind == &weir_table_own) {
-        weir_error_set(err, EINVAL,
-                       !table    ? "the table is NULL"
-                       : !limits ? "limits is NULL"
-                                 : "limits come with each call to this table");
-        return false;
-    }
     weir_change_lock(table->region);
-    bool done = change(table, region_time(table->region, now_ns), limits, err);
+    bool done = change(table, now, limits, err);
     weir_change_unlock(table->region);
     return done;
 }
 
+static bool can_set(const struct weir_table *table, const char *limits, struct weir_error *err)
+{
+    const char *fault = !table                           ? "the table is NULL"
+                        : !limits                        ? "limits is NULL"
+                        : table->kind == &weir_table_own ? "limits come with each call to this table"
+                                                         : NULL;
+    if (fault)
+        weir_error_set(err, EINVAL, fault);
+    return !fault;
+}
+
+bool weir_table_set_at(struct weir_table *table, int64_t now_ns, const char *limits, struct weir_error *err)
+{
+    return can_set(table, limits, err) && set(table, region_time(table->region, now_ns), limits, err);
+}
+
 bool weir_table_set(struct weir_table *table, const char *limits, struct weir_error *err)
 {
-    return weir_table_set_at(table, clock_now(), limits, err);
+    return can_set(table, limits, err) && set(table, -1, limits, err);
 }
 
 size_t weir_table_text(struct weir_table *table, char *text, size_t size)

@@ -2,31 +2,62 @@
 #include "table/deed.h"
 
 #include "core/explain.h"
+#include "core/index.h"
 
-/* ---- promises: as a limiter's, in one reservation for all limits ---- */
+/* ---- promises: in one reservation for all limits ---- */
+
+static bool is_index(const struct limit *limit)
+{
+    return limit->algorithm->words == weir_index_words;
+}
+
+/* A reservation has one ticket. For several limits it is the latest of the times at which their buckets were,
+ * or will be, empty: no index lies behind it. */
+static int64_t empty_at(const struct weir_policy *policy, const int64_t *state)
+{
+    int64_t latest = 0;
+    for (size_t i = 0; i < policy->count; i++)
+        if (is_index(&policy->limits[i]))
+            latest = max64(latest, ticks_time(&policy->limits[i].ticks, state[policy->limits[i].offset]));
+    return latest;
+}
 
 static bool reserve(const struct weir_policy *policy, int64_t *state, struct deed *deed)
 {
     struct weir_reservation parts[WEIR_LIMITS_MAX];
+    int64_t empty = policy->count > 1 ? empty_at(policy, state) : 0;
     bool promised =
         weir_state_reserve(policy, state, deed->now, deed->n, deed->timeout_ns, parts, deed->verdict);
     if (!deed->reservation)
         return promised;
     *deed->reservation = promised ? parts[0] : (struct weir_reservation){0};
-    if (promised && policy->count > 1) /* no room for the others' tickets: an index stays where it is */
-        deed->reservation->ticket = (uint64_t)INT64_MIN;
+    if (promised && policy->count > 1)
+        deed->reservation->ticket = (uint64_t)empty;
     return promised;
 }
 
-/* A reservation has room for the ticket of one limit. Of several, that of the latest promise is found where
- * the limits stand now: nothing has moved them since, but what was charged, which stays. Earlier ones come
- * back to no limit. A log counts with its ticket: all were pushed out. */
-static uint64_t ticket_of(const struct limit *limit, const int64_t *state, const struct weir_reservation *r)
+/* The ticket of the latest promise is found where a limit stands now: nothing has moved it since, but what
+ * was charged, which stays. Earlier promises come back to no limit. A log counts with its ticket: all were
+ * pushed out. */
+static uint64_t ticket_of(const struct limit *limit, const int64_t *state, const struct weir_reservation *r,
+                          bool latest)
 {
     if (limit->spec.algo == WEIR_SLIDING_LOG)
         return (uint64_t)r->n;
-    bool latest = r->generation == state[STATE_GENERATION];
-    return latest && limit->algorithm->words(limit) > 0 ? (uint64_t)state[limit->offset] : r->ticket;
+    return latest && limit->algorithm->words(limit) > 0 ? (uint64_t)state[limit->offset]
+                                                        : (uint64_t)INT64_MIN;
+}
+
+/* A bucket that would have been full at the due time was taken to that time: what it held before is not
+ * known, only that it was empty at `empty_ns` or earlier. So much it gets back. */
+static void refill(const struct weir_policy *policy, int64_t *state, int64_t due_ns, int64_t empty_ns)
+{
+    for (size_t i = 0; i < policy->count; i++) {
+        const struct limit *limit = &policy->limits[i];
+        int64_t *index = &state[limit->offset];
+        if (is_index(limit) && *index == ticks_at(&limit->ticks, due_ns) - limit->full)
+            *index = min64(*index, ticks_at(&limit->ticks, empty_ns));
+    }
 }
 
 static bool cancel(const struct weir_policy *policy, int64_t *state, struct deed *deed)
@@ -34,12 +65,15 @@ static bool cancel(const struct weir_policy *policy, int64_t *state, struct deed
     struct weir_reservation parts[WEIR_LIMITS_MAX], *reservation = deed->reservation;
     if (!reservation)
         return false;
+    bool several = policy->count > 1, latest = reservation->generation == state[STATE_GENERATION];
     for (size_t i = 0; i < policy->count; i++) {
         parts[i] = *reservation;
-        if (policy->count > 1)
-            parts[i].ticket = ticket_of(&policy->limits[i], state, reservation);
+        if (several)
+            parts[i].ticket = ticket_of(&policy->limits[i], state, reservation, latest);
     }
     bool off = weir_state_cancel(policy, state, deed->now, parts);
+    if (off && several && latest)
+        refill(policy, state, reservation->due_ns, (int64_t)reservation->ticket);
     if (off)
         reservation->n = 0;
     return off;

@@ -43,6 +43,12 @@ static inline bool deed_lowers(const struct deed *deed)
     return deed->verb == VERB_GIVE || deed->verb == VERB_CANCEL || deed->verb == VERB_RESET;
 }
 
+/* Does it ask for units that are then the caller's? */
+static inline bool deed_takes(const struct deed *deed)
+{
+    return deed->verb == VERB_TAKE || deed->verb == VERB_RESERVE;
+}
+
 /* Does it leave the state as it is? */
 static inline bool deed_reads(const struct deed *deed)
 {

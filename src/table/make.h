@@ -5,6 +5,7 @@
 #ifndef WEIR_TABLE_MAKE_H
 #define WEIR_TABLE_MAKE_H
 
+#include "table/override.h"
 #include "table/table.h"
 
 /* Limits made ready; the text may be any that people write. */
@@ -13,10 +14,22 @@ void weir_edition_free(struct edition *edition); /* and all older ones */
 /* Can a word hold its state? */
 bool weir_edition_suits_words(struct edition *edition);
 
+/* Under the change lock: finishes a change whose caller has died before all states were converted. */
+void weir_table_finish_change(struct weir_table *table, const struct edition *latest, int64_t now);
+
 /* Reads the limits that the region is at. */
 bool weir_table_load(struct weir_table *table, struct weir_error *err);
 
 /* Of all segments. */
 uint64_t weir_table_lines(struct weir_table *table);
+
+/* Journals hold one state of the table, or of a key with limits of its own, and what is beside it. */
+static inline void table_shape_journals(struct region_shape *shape)
+{
+    uint64_t state = shape->slot_size > OVERRIDE_WORDS * sizeof(int64_t) ? shape->slot_size
+                                                                         : OVERRIDE_WORDS * sizeof(int64_t);
+    shape->journal_size = weir_journal_size(state + 256, 8);
+    shape->lane_size = weir_journal_size(WEIR_ALL_MAX * (state + 64), WEIR_ALL_MAX * 4);
+}
 
 #endif

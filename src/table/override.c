@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "core/idle.h"
 #include "os/clock.h"
+#include "table/make.h"
 #include "table/verbs.h"
 
 #define TOMBSTONE UINT64_C(1) /* who of a place that was used before; no key's */
@@ -158,8 +159,9 @@ static const struct weir_policy *policy_at(struct weir_table *table, size_t at)
         return ready->policy;
     struct weir_policy *policy = read_policy(own);
     if (policy) {
-        weir_policy_free(ready->policy);
+        struct weir_policy *old = ready->policy;
         *ready = (struct override_cache){own->number, policy};
+        weir_policy_free(old); /* last: a forked child must not find what is free */
     }
     return policy;
 }
@@ -206,6 +208,7 @@ struct change {
     struct weir_table *table;
     const struct key *key;
     int64_t now;
+    bool by_clock; /* now is when the key is held: see time_of in change.c */
     const struct edition *edition;
     struct weir_policy *policy; /* the limits to come; NULL: the table's */
     char text[OVERRIDE_TEXT_MAX];
@@ -283,6 +286,11 @@ static const struct weir_policy *take_over(const struct change *change, size_t o
     return NULL;
 }
 
+static int64_t when(const struct change *change)
+{
+    return change->by_clock ? region_time(change->table->region, clock_now()) : change->now;
+}
+
 static bool give_own(const struct change *change, size_t old)
 {
     struct weir_table *table = change->table;
@@ -294,7 +302,7 @@ static bool give_own(const struct change *change, size_t old)
     const struct weir_policy *policy = take_over(change, old, &before);
     if (!policy)
         return false;
-    weir_state_change(policy, before, change->policy, change->after, change->now);
+    weir_state_change(policy, before, change->policy, change->after, when(change));
     fill(change, at);
     if (old < places)
         set_who(change, old, TOMBSTONE);
@@ -307,9 +315,9 @@ static bool take_away(const struct change *change, size_t old)
     const struct weir_policy *policy = policy_at(table, old);
     if (!policy)
         return fail(change, ENOMEM, "out of memory");
-    weir_state_change(policy, place_at(table, old)->state, change->edition->policy, change->after,
-                      change->now);
-    if (change->after[STATE_PROMISED] <= change->now) /* that has come */
+    int64_t now = when(change);
+    weir_state_change(policy, place_at(table, old)->state, change->edition->policy, change->after, now);
+    if (change->after[STATE_PROMISED] <= now) /* that has come */
         change->after[STATE_PROMISED] = 0;
     if (!table->kind->attach(table, change->key, change->journal, change->after))
         return fail(change, ENOMEM, "out of memory");
@@ -325,8 +333,7 @@ static uint64_t count_all(const struct weir_table *table)
     return count;
 }
 
-/* Somebody died while he changed the limits of a key: that is undone, or it was done. */
-static void settle(struct weir_table *table)
+void weir_override_settle(struct weir_table *table)
 {
     struct head *head = head_of(table);
     uint64_t who = atom_load(&head->changing, memory_order_relaxed);
@@ -386,8 +393,10 @@ static bool make_room(struct change *change)
 static bool change_under_lock(struct change *change)
 {
     weir_change_lock(change->table->region);
-    settle(change->table);
+    weir_override_settle(change->table);
     change->edition = table_edition(change->table);
+    if (change->edition) /* so that no state is of the limits of before while the journal is open */
+        weir_table_finish_change(change->table, change->edition, change->now);
     bool done = make_room(change) && change_limits(change);
     weir_change_unlock(change->table->region);
     free(change->before);
@@ -409,13 +418,17 @@ static bool check_key(struct weir_table *table, const void *key, size_t len, str
     return !fault;
 }
 
-bool weir_table_override_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
-                            const char *limits, struct weir_error *err)
+static bool override(struct weir_table *table, int64_t now_ns, bool by_clock, const void *key, size_t len,
+                     const char *limits, struct weir_error *err)
 {
     if (!check_key(table, key, len, err))
         return false;
     struct key k = {key, len, table_who(table, key, len)};
-    struct change change = {.table = table, .key = &k, .now = region_time(table->region, now_ns), .err = err};
+    struct change change = {.table = table,
+                            .key = &k,
+                            .now = region_time(table->region, now_ns),
+                            .by_clock = by_clock,
+                            .err = err};
     bool done = read_limits(&change, limits) && change_under_lock(&change);
     weir_policy_free(change.policy);
     if (!done)
@@ -426,10 +439,16 @@ bool weir_table_override_at(struct weir_table *table, int64_t now_ns, const void
     return true;
 }
 
+bool weir_table_override_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                            const char *limits, struct weir_error *err)
+{
+    return override(table, now_ns, false, key, len, limits, err);
+}
+
 bool weir_table_override(struct weir_table *table, const void *key, size_t len, const char *limits,
                          struct weir_error *err)
 {
-    return weir_table_override_at(table, clock_now(), key, len, limits, err);
+    return override(table, clock_now(), true, key, len, limits, err);
 }
 
 size_t weir_table_override_text(struct weir_table *table, const void *key, size_t len, char *text,
@@ -472,7 +491,7 @@ bool weir_override_check(struct weir_table *table)
     size_t places = places_of(table);
     if (places == 0)
         return false;
-    settle(table);
+    weir_override_settle(table);
     for (size_t at = 0; at < places; at++)
         if (!check_place(table, at))
             return false;

@@ -32,4 +32,8 @@ bool weir_override_find(struct weir_table *table, const struct key *key, const s
 /* Is there one for a key that is called so? */
 bool weir_override_has(struct weir_table *table, uint64_t who);
 
+/* Under header->change, before anything else: somebody may have died while he changed the limits of a key.
+ * That is undone, or it was done. */
+void weir_override_settle(struct weir_table *table);
+
 #endif

@@ -6,7 +6,7 @@
  * A limit of R per W with burst B: n units cost c(n) nanoseconds, and pass if the key is full again at most
  * c(B) from now with them, so that c(B) is what a bucket holds. A unit is worth u = W/R nanoseconds. If u
  * rounded up is larger by a millionth at the most, c(n) = n * ceil(u): then B units pass at one instant in
- * whatever pieces, and the limit is slower by that millionth. Else, above 1000 a millisecond or so, c(n) =
+ * whatever pieces, and the limit is slower by that millionth. Else, above 1000 a second or so, c(n) =
  * ceil(n * u), which makes each call, whatever its n, dearer by less than a nanosecond.
  *
  * Law, for the calls that bring the same limit along: those that pass within [x, y] cost c(n) >= n * u each.
@@ -122,8 +122,13 @@ static bool decide(const struct question *q, int64_t *full_at)
 
 enum outcome { DONE_NO, DONE_YES, GONE };
 
+struct trace { /* of a take: the word before and after it */
+    uint64_t before, after;
+};
+
 /* As in words.c. Nothing is ever held here, so a word that says so comes from a damaged file. */
-static enum outcome ask_in_place(struct slot *slot, uint64_t who, const struct question *q)
+static enum outcome ask_in_place(struct slot *slot, uint64_t who, const struct question *q,
+                                 struct trace *trace)
 {
     for (;;) {
         uint64_t owner = slot_who(slot), word = slot_word(slot);
@@ -131,25 +136,16 @@ static enum outcome ask_in_place(struct slot *slot, uint64_t who, const struct q
             return GONE;
         int64_t full_at = (int64_t)slot_value(word);
         bool allowed = decide(q, &full_at);
+        *trace = (struct trace){word, slot_pack(SLOT_PLAIN, 0, (uint64_t)full_at)};
         if (!allowed || !q->take) {
             if (slot_who(slot) == who && slot_word(slot) == word)
                 return allowed ? DONE_YES : DONE_NO;
-        } else if (slot_exchange(slot, who, word, who, slot_pack(SLOT_PLAIN, 0, (uint64_t)full_at)))
+        } else if (slot_exchange(slot, who, word, who, trace->after))
             return DONE_YES;
     }
 }
 
 /* ---- keys that are not there ---- */
-
-static void give_back(struct slot *slot, int64_t cost)
-{
-    for (;;) {
-        uint64_t word = slot_word(slot);
-        int64_t value = max64((int64_t)slot_value(word) - cost, 0);
-        if (slot_exchange(slot, OVERFLOW_WHO, word, OVERFLOW_WHO, slot_pack(SLOT_PLAIN, 0, (uint64_t)value)))
-            return;
-    }
-}
 
 /* false: the key is in the table by now. */
 static bool ask_shared(struct weir_table *table, const struct key *key, const struct question *q,
@@ -157,15 +153,17 @@ static bool ask_shared(struct weir_table *table, const struct key *key, const st
 {
     struct region_header *header = table->region->header;
     struct slot *shared = &table->policies->overflow;
+    struct trace trace;
     if (table->refuse_when_full) {
         struct deed deed = {.verb = VERB_TAKE, .verdict = q->verdict};
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
         *answer = weir_deed_full(&deed);
         return true;
     }
-    *answer = ask_in_place(shared, OVERFLOW_WHO, q) == DONE_YES;
-    if (*answer && weir_slots_any(table, key->who)) {
-        give_back(shared, cost_of(q->terms, q->n));
+    *answer = ask_in_place(shared, OVERFLOW_WHO, q, &trace) == DONE_YES;
+    if (*answer && weir_slots_came(table, key->who, q->now)) {
+        (void)slot_exchange(shared, OVERFLOW_WHO, trace.after, OVERFLOW_WHO,
+                            trace.before); /* as in words.c */
         return false;
     }
     (void)atom_add(&header->shared, 1, memory_order_relaxed);
@@ -198,7 +196,8 @@ static bool ask(struct weir_table *table, const struct key *key, struct question
                 return answer;
             continue;
         }
-        enum outcome outcome = ask_in_place(spot.slot, key->who, q);
+        struct trace trace;
+        enum outcome outcome = ask_in_place(spot.slot, key->who, q, &trace);
         if (outcome != GONE)
             return outcome == DONE_YES;
     }

@@ -49,7 +49,8 @@ struct look {
     bool whole; /* all segments could be looked through */
 };
 
-/* Gives false once there is nothing more to look for. */
+/* Gives false once there is nothing more to look for. A word counts only if the slot is still the key's after
+ * it was read: that of an empty slot would look like a plain one. */
 static bool look_at_line(struct segment *segment, uint64_t line, uint64_t who, struct look *look)
 {
     struct slot *slot = region_slot(segment, line * LINE_SLOTS);
@@ -57,6 +58,8 @@ static bool look_at_line(struct segment *segment, uint64_t line, uint64_t who, s
         if (slot_who(slot) != who)
             continue;
         uint64_t word = slot_word(slot);
+        if (slot_who(slot) != who)
+            continue;
         if (slot_kind(word) != SLOT_TENTATIVE) {
             look->found = (struct spot){segment, line, slot};
             return false;
@@ -89,11 +92,30 @@ struct spot weir_slots_find(struct weir_table *table, uint64_t who)
     return look.found;
 }
 
+struct slot *weir_slots_far(const struct segment *segment, uint64_t who)
+{
+    uint64_t home = spread(who, segment->lines);
+    unsigned reach = reach_of(segment, home);
+    for (unsigned d = 1; d <= reach && d <= reach_max(segment); d++) {
+        struct slot *slot =
+            slots_in_line(region_slot(segment, line_behind(segment, home, d) * LINE_SLOTS), who);
+        if (slot)
+            return slot;
+    }
+    return NULL;
+}
+
 bool weir_slots_any(struct weir_table *table, uint64_t who)
 {
     struct look look;
     look_through(table, who, &look);
     return look.found.slot || look.rival_count > 0 || !look.whole;
+}
+
+bool weir_slots_came(struct weir_table *table, uint64_t who, int64_t now)
+{
+    return weir_slots_any(table, who) ||
+           (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst) > now;
 }
 
 /* ---- forgetting ---- */
@@ -169,6 +191,12 @@ static bool find_room(struct weir_table *table, const struct edition *edition, u
     return false;
 }
 
+bool weir_slots_has_room(struct weir_table *table, const struct edition *edition, uint64_t who, int64_t now)
+{
+    struct room room;
+    return find_room(table, edition, who, now, &room);
+}
+
 /* Claims a slot. false: no room. *rival stays empty if another was quicker. */
 static bool claim(struct weir_table *table, const struct edition *edition, uint64_t who, int64_t now,
                   struct rival *rival)
@@ -188,13 +216,16 @@ static bool claim(struct weir_table *table, const struct edition *edition, uint6
     return true;
 }
 
-/* How a key starts whose entry was seen before this is called: see slots.h for the two reasons. */
+/* How a key starts whose entry was seen before this is called: see slots.h for the two reasons. If a promise
+ * of what it starts from is outstanding, or might be, it may be the key's own. */
 static uint64_t start_word(struct weir_table *table, const struct edition *edition, int64_t now)
 {
     int64_t floor = (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst);
     uint64_t value = weir_word_fresh(table, edition, max64(now, floor));
-    uint64_t shared = slot_value(weir_word_convert(table, edition, slot_word(&table->policies->overflow)));
-    return slot_pack(SLOT_PLAIN, (unsigned)edition->generation & 3, shared > value ? shared : value);
+    uint64_t shared = weir_word_convert_shared(table, edition, slot_word(&table->policies->overflow));
+    if (slot_value(shared) <= value)
+        return slot_pack(SLOT_PLAIN, (unsigned)edition->generation & 3, value);
+    return slot_with_kind(shared, slot_kind(shared) == SLOT_PLAIN ? SLOT_PLAIN : SLOT_PROMISED);
 }
 
 /* Of the tentative entries, from the given one on. */
@@ -232,7 +263,8 @@ struct spot weir_slots_settle(struct weir_table *table, const struct edition **e
             return nowhere;
         if (look.rival_count == 0) {
             seen = (struct rival){NULL, 0};
-            if (!claim(table, *edition, key->who, now, &seen) && table_is_latest(table, *edition))
+            if (!claim(table, *edition, key->who, now, &seen) && table_is_latest(table, *edition) &&
+                !weir_slots_any(table, key->who)) /* it may have come in where the last room was */
                 return nowhere;
             continue;
         }

@@ -30,7 +30,8 @@
  *
  * **Nobody takes twice by way of the overflow.** A key that finds no room takes from the state that all such
  * keys share. Afterwards it looks whether it has come in meanwhile; and who makes an entry plain reads the
- * shared state after the entry came in, and starts no better than that. One of the two sees the other.
+ * shared state after the entry came in, and starts no better than that. One of the two sees the other. If the
+ * key has come in and gone again by then, the floor tells: whoever finds it above his reading begins anew.
  */
 #ifndef WEIR_TABLE_SLOTS_H
 #define WEIR_TABLE_SLOTS_H
@@ -50,10 +51,15 @@ struct spot {
 struct spot weir_slots_find(struct weir_table *table, uint64_t who);
 /* Is there one of any kind, or may there be? */
 bool weir_slots_any(struct weir_table *table, uint64_t who);
+/* After a key without room has taken from the shared state: has it come in meanwhile, or may it have come in
+ * and been forgotten again, at a time for which the reading `now` is too old? */
+bool weir_slots_came(struct weir_table *table, uint64_t who, int64_t now);
 /* The key's entry, put there if it is not, under the latest limits: *edition is the latest afterwards. NULL:
  * no room; or no memory for the latest limits, and *edition is NULL, too. */
 struct spot weir_slots_settle(struct weir_table *table, const struct edition **edition, const struct key *key,
                               int64_t now);
+/* Could the key come in at `now`? */
+bool weir_slots_has_room(struct weir_table *table, const struct edition *edition, uint64_t who, int64_t now);
 /* May the slot's key be forgotten at `now`? No, if `edition` is not the latest any more. */
 bool weir_slot_is_idle(struct weir_table *table, const struct edition *edition, uint64_t who, uint64_t word,
                        int64_t now);
@@ -80,6 +86,9 @@ static inline struct slot *slots_near_home(const struct segment *segment, uint64
         slot = slots_in_line(line + LINE_SLOTS, who);
     return slot;
 }
+
+/* Further from it, as far as its reach. */
+struct slot *weir_slots_far(const struct segment *segment, uint64_t who);
 
 static inline void slots_prefetch(const struct segment *segment, uint64_t who)
 {

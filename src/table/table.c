@@ -24,6 +24,7 @@
 #define OVERRIDES_MAX     65536
 #define KEY_BYTES_MAX     4096
 #define HORIZON_DEFAULT   (INT64_C(31) * 86400 * WEIR_SEC)
+#define NAME_BYTES_MAX    (UINT64_C(1) << 40)
 #define KEYS_MAX          (UINT64_C(1) << 40)
 
 /* What a table wants to know again when its file is opened: in shape.own. */
@@ -54,15 +55,6 @@ static void shape_slots(struct region_shape *shape, uint64_t keys)
     shape->stripes = stripes_for(keys);
 }
 
-/* Journals hold one state of the table, or of a key with limits of its own, and what is beside it. */
-static void shape_journals(struct region_shape *shape)
-{
-    uint64_t state = shape->slot_size > OVERRIDE_WORDS * sizeof(int64_t) ? shape->slot_size
-                                                                         : OVERRIDE_WORDS * sizeof(int64_t);
-    shape->journal_size = weir_journal_size(state + 64, 4);
-    shape->lane_size = weir_journal_size(WEIR_ALL_MAX * (state + 64), WEIR_ALL_MAX * 4);
-}
-
 static void shape_table(struct region_shape *shape, const struct weir_table_options *options,
                         struct edition *edition)
 {
@@ -79,7 +71,7 @@ static void shape_table(struct region_shape *shape, const struct weir_table_opti
         shape->own[OWN_STATE_WORDS] = edition->policy->words;
         weir_wide_shape(shape, keys, edition->policy->words, options->key_max);
     }
-    shape_journals(shape);
+    table_shape_journals(shape);
     shape->parts[PART_POLICIES] = sizeof(struct policies);
     shape->parts[PART_TOP] = options->no_top ? 0 : weir_top_size();
     shape->parts[PART_NAMES] = weir_name_log_size(options->name_bytes);
@@ -93,6 +85,20 @@ static void shape_table(struct region_shape *shape, const struct weir_table_opti
     shape->own[OWN_HORIZON] = (uint64_t)(options->horizon_ns ? options->horizon_ns : HORIZON_DEFAULT);
 }
 
+static bool is_boolean(int32_t value)
+{
+    return value == 0 || value == 1;
+}
+
+/* What is ignored today could not get a meaning tomorrow. */
+static bool is_spare(const int64_t *spare, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (spare[i] != 0)
+            return false;
+    return true;
+}
+
 static bool check_options(const char *limits, const struct weir_table_options *o, struct weir_error *err)
 {
     char message[sizeof err->text];
@@ -103,6 +109,8 @@ static bool check_options(const char *limits, const struct weir_table_options *o
         fault = "limits come with each call if own_limits is 1: give NULL here";
     else if (o->own_limits && (o->key_max > 0 || o->name_bytes > 0))
         fault = "a table with own_limits keeps hashes: key_max and name_bytes must be 0";
+    else if (o->name_bytes > NAME_BYTES_MAX)
+        fault = "name_bytes is at most 2^40";
     else if (o->keys == 0)
         fault = "a table is made for 1 key or more: how many may be busy at the same time?";
     else if (o->when_full != WEIR_FULL_SHARE && o->when_full != WEIR_FULL_REFUSE)
@@ -113,6 +121,10 @@ static bool check_options(const char *limits, const struct weir_table_options *o
         fault = "overrides is at most 65536: for more, use a table of their own";
     else if (o->horizon_ns < 0)
         fault = "horizon_ns is negative";
+    else if (o->mode < 0 || o->mode > 0777)
+        fault = "mode is a file mode, such as 0600 or 0660";
+    else if (!is_boolean(o->no_top) || !is_boolean(o->own_limits) || !is_spare(o->spare, 8))
+        fault = "no_top and own_limits are 0 or 1, spare is 0: set the options to { 0 } first";
     else if (o->keys > KEYS_MAX) {
         (void)snprintf(message, sizeof message,
                        "%zu keys are more than any machine holds: at most 2^40, and 24 bytes for each",
@@ -187,12 +199,25 @@ static bool begin(struct weir_table *table, struct edition *edition)
 static bool shape_makes_sense(const struct region_shape *shape)
 {
     bool slots = shape->slot_size == sizeof(struct slot) && shape->line_slots == LINE_SLOTS;
+    struct region_shape journals = *shape;
+    table_shape_journals(&journals);
+    if (shape->journal_size != journals.journal_size || shape->lane_size != journals.lane_size)
+        return false;
     if (shape->parts[PART_POLICIES] != sizeof(struct policies) || shape->own[OWN_KEY_MAX] > KEY_BYTES_MAX ||
         (shape->parts[PART_TOP] != 0 && shape->parts[PART_TOP] != weir_top_size()))
         return false;
     if (shape->kind == REGION_WORDS || shape->kind == REGION_OWN)
         return slots;
     return shape->kind == REGION_WIDE && weir_wide_shape_fits(shape, shape->own[OWN_STATE_WORDS]);
+}
+
+/* Of a table whose limits come with each call. */
+static struct edition *dummy_edition(struct weir_error *err)
+{
+    struct edition *edition = calloc(1, sizeof *edition);
+    if (!edition)
+        weir_error_set(err, ENOMEM, "out of memory");
+    return edition;
 }
 
 static bool refuse_kind(const char *path, const char *why, struct weir_error *err)
@@ -203,17 +228,38 @@ static bool refuse_kind(const char *path, const char *why, struct weir_error *er
     return false;
 }
 
+/* What keys without room share is always there. */
+static bool shared_makes_sense(const struct weir_table *table)
+{
+    const struct slot *shared = &table->policies->overflow;
+    return slot_who(shared) == OVERFLOW_WHO && slot_kind(slot_word(shared)) != SLOT_TENTATIVE;
+}
+
+static bool is_whole(struct weir_table *table)
+{
+    if (!shared_makes_sense(table))
+        return false;
+    if (table->kind == &weir_table_own)
+        return atom_load(&table->region->header->generation, memory_order_relaxed) == 0;
+    return weir_override_check(table) && (table->kind != &weir_table_wide || weir_wide_check(table));
+}
+
 /* Joins a table that was there already. */
 static bool join(struct weir_table *table, const char *path, const char *limits,
                  const struct weir_table_options *options, bool alone, struct weir_error *err)
 {
-    if (table->kind == &weir_table_own) {
-        struct edition *edition = options->own_limits ? calloc(1, sizeof *edition) : NULL;
+    static const char damaged[] = "the table is damaged; remove it to begin anew";
+    bool own = table->kind == &weir_table_own;
+    if (own != (options->own_limits == 1))
+        return refuse_kind(path,
+                           own ? "limits come with each call to this table: own_limits must be 1"
+                               : "this table has limits of its own: own_limits must be 0",
+                           err);
+    if (own) {
+        struct edition *edition = dummy_edition(err);
         atomic_store_explicit(&table->edition, edition, memory_order_release);
-        return edition || refuse_kind(path, "limits come with each call to this table (own_limits)", err);
+        return edition && (!alone || is_whole(table) || refuse_kind(path, damaged, err));
     }
-    if (options->own_limits)
-        return refuse_kind(path, "this table has limits of its own: own_limits must be 0", err);
     if (options->key_max != 0 && options->key_max != table->key_max)
         return refuse_kind(path, "this table keeps keys of another length (key_max)", err);
     if (!weir_table_load(table, err))
@@ -229,8 +275,7 @@ static struct weir_table *open_table(const char *path, const char *limits,
 {
     bool made = true, alone = true;
     struct region_shape shape;
-    struct edition *edition =
-        options->own_limits ? calloc(1, sizeof *edition) : weir_edition_new(limits, 0, 0, err);
+    struct edition *edition = options->own_limits ? dummy_edition(err) : weir_edition_new(limits, 0, 0, err);
     if (!edition)
         return NULL;
     shape_table(&shape, options, edition);
@@ -310,6 +355,8 @@ bool weir_table_grow(struct weir_table *table, size_t keys, struct weir_error *e
         return false;
     }
     weir_change_lock(table->region);
+    if (table->kind != &weir_table_own)
+        weir_override_settle(table);
     bool grown = grow(table, keys, err);
     weir_change_unlock(table->region);
     return grown;

@@ -109,7 +109,8 @@ static inline bool table_is_latest(const struct weir_table *table, const struct 
 /* ---- keys ---- */
 
 /* 0 means empty and 1 means overflow; nobody is called that. */
-static inline uint64_t table_who(const struct weir_table *table, const void *bytes, size_t len)
+static inline __attribute__((always_inline)) uint64_t table_who(const struct weir_table *table,
+                                                                const void *bytes, size_t len)
 {
     uint64_t who = hash_bytes(&table->region->header->key, bytes, len);
     return who > OVERFLOW_WHO ? who : who + 2;

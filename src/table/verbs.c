@@ -28,7 +28,7 @@ static struct key key_of(const struct weir_table *table, const void *bytes, size
 bool weir_table_do(struct weir_table *table, const struct key *key, struct deed *deed)
 {
     bool answer = table->kind->run(table, key, deed);
-    if (deed->verb == VERB_TAKE || deed->verb == VERB_RESERVE)
+    if (deed_takes(deed))
         table_tell(table, key, deed->n, answer, deed->now);
     return answer;
 }
@@ -56,18 +56,35 @@ bool weir_table_take_at(struct weir_table *table, int64_t now_ns, const void *ke
     return weir_table_take_key(table, &k, region_time(table->region, now_ns), n, verdict);
 }
 
-/* While the clock is read, the key's memory is on its way. */
+static __attribute__((noinline)) bool take_slowly(struct weir_table *table, const void *key, size_t len,
+                                                  int64_t n, struct weir_verdict *verdict)
+{
+    return weir_table_take_at(table, clock_now(), key, len, n, verdict);
+}
+
+static __attribute__((noinline)) void tell(struct weir_table *table, const void *bytes, size_t len,
+                                           uint64_t who, int64_t n, bool allowed, int64_t now)
+{
+    weir_table_sample(table, &(struct key){bytes, len, who}, n, allowed, now);
+}
+
+/* What nearly every take is, with as few instructions as can be: while the line of one key is on its way a
+ * processor runs ahead to the next take, and asks for that line as well, if it is not too far. The clock is
+ * read meanwhile. */
 bool weir_table_take(struct weir_table *table, const void *key, size_t len, int64_t n,
                      struct weir_verdict *verdict)
 {
-    if (__builtin_expect(!weir_table_knows(table, key, len), 0))
-        return reject(verdict);
-    struct key k = key_of(table, key, len);
-    if (__builtin_expect(table->kind == &weir_table_words, 1))
-        slots_prefetch(&table->region->segments[0], k.who);
-    else
-        table->kind->prefetch(table, k.who);
-    return weir_table_take_key(table, &k, region_time(table->region, clock_now()), n, verdict);
+    if (__builtin_expect(!table || table->kind != &weir_table_words || !key, 0))
+        return take_slowly(table, key, len, n, verdict);
+    uint64_t who = table_who(table, key, len);
+    slots_prefetch(&table->region->segments[0], who);
+    int64_t now = clock_now() + table->region->offset_ns; /* neither is large */
+    enum slot_answer answer = words_take(table, who, now, n, verdict);
+    if (__builtin_expect(answer == SLOT_ASK, 0))
+        return take_slowly(table, key, len, n, verdict);
+    if (__builtin_expect(weir_top_countdown-- == 0, 0))
+        tell(table, key, len, who, n, answer == SLOT_YES, now);
+    return answer == SLOT_YES;
 }
 
 bool weir_table_peek_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n,

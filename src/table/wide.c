@@ -79,16 +79,18 @@ static bool find_overflow(struct holding *holding, int64_t now, struct place *pl
     return false;
 }
 
-/* Fills `scratch` with the state from which a new key starts. */
-static void start(struct holding *holding, int64_t now)
+/* Fills `scratch` with the state from which a new key starts; true: with what is shared. */
+static bool start(struct holding *holding, int64_t now)
 {
     const struct weir_policy *policy = holding->edition->policy;
     struct place overflow;
-    if (find_overflow(holding, now, &overflow))
+    bool shared = find_overflow(holding, now, &overflow);
+    if (shared)
         memcpy(holding->scratch, wide_state(holding->table, overflow.slot),
                policy->words * sizeof *holding->scratch);
     else
         weir_state_init(policy, holding->scratch, now);
+    return shared;
 }
 
 /* The stripe's overflow state, in use from now on. */
@@ -102,11 +104,12 @@ static void share(struct holding *holding, int64_t now, struct place *place)
     weir_wide_insert(holding, place, &overflow, now);
 }
 
+/* What is charged is not shared: a single debt would be everybody's. */
 static bool act_without_room(struct holding *holding, struct deed *deed)
 {
     struct region_header *header = holding->table->region->header;
     struct place place;
-    if (holding->table->refuse_when_full) {
+    if (holding->table->refuse_when_full || deed->verb == VERB_CHARGE) {
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
         return weir_deed_full(deed);
     }
@@ -118,9 +121,13 @@ static bool act_on_new(struct holding *holding, const struct key *key, struct de
 {
     struct place place;
     bool insert = false;
-    start(holding, deed->now);
+    bool shared = start(holding, deed->now);
     bool answer = weir_deed_absent(holding->edition->policy, holding->scratch, deed, &insert);
-    bool would_insert = deed->verb == VERB_PEEK && answer && holding->table->refuse_when_full;
+    if (shared && !answer && !insert &&
+        deed_takes(deed)) /* refused by what is shared, as if it had come to it */
+        (void)atom_add(&holding->table->region->header->shared, 1, memory_order_relaxed);
+    bool would_insert = deed->verb == VERB_PEEK && answer && holding->table->refuse_when_full &&
+                        holding->edition->policy->words > STATE_HEADER; /* else nobody has to come in */
     if (!insert && !would_insert)
         return answer;
     bool has_room = weir_wide_room(holding, key->who, deed->now, &place);
@@ -128,7 +135,7 @@ static bool act_on_new(struct holding *holding, const struct key *key, struct de
         return has_room || weir_deed_full(deed);
     if (!has_room)
         return act_without_room(holding, deed);
-    start(holding, deed->now); /* the look for room may have used the memory */
+    (void)start(holding, deed->now); /* the look for room may have used the memory */
     answer = weir_deed_do(holding->edition->policy, holding->scratch, deed);
     weir_wide_insert(holding, &place, key, deed->now);
     *came = true;
@@ -137,21 +144,27 @@ static bool act_on_new(struct holding *holding, const struct key *key, struct de
 
 /* ---- the kind ---- */
 
-static bool act_under_lock(struct holding *holding, const struct key *key, struct deed *deed, bool *came)
+static bool act_on_key(struct holding *holding, const struct key *key, struct deed *deed, bool *came)
 {
     struct place place;
     bool answer;
-    if (weir_wide_find(holding, key, &place)) {
-        if ((place.slot->flags & WIDE_OVERRIDDEN) &&
-            weir_override_run(holding->table, key, holding->stripe, deed, &answer))
-            return answer;
-        weir_wide_convert(holding, &place);
-        return act(holding, &place, deed);
-    }
+    if (!weir_wide_find(holding, key, &place))
+        return act_on_new(holding, key, deed, came);
+    if ((place.slot->flags & WIDE_OVERRIDDEN) &&
+        weir_override_run(holding->table, key, holding->stripe, deed, &answer))
+        return answer;
+    weir_wide_convert(holding, &place);
+    return act(holding, &place, deed);
+}
+
+/* Not before the floor. A key that is there may be a new one with nothing in its log, which then knows of no
+ * time: it would let pass again what passed, and was forgotten, at the time of an old reading. */
+static bool act_under_lock(struct holding *holding, const struct key *key, struct deed *deed, bool *came)
+{
     int64_t asked = deed->now;
     deed->now =
         max64(asked, (int64_t)atom_load(&holding->table->region->header->floor, memory_order_relaxed));
-    answer = act_on_new(holding, key, deed, came);
+    bool answer = act_on_key(holding, key, deed, came);
     deed->now = asked;
     return answer;
 }
@@ -178,7 +191,7 @@ bool weir_wide_settle(struct holding *holding, const struct key *key, int64_t no
     }
     now = max64(now, (int64_t)atom_load(&header->floor, memory_order_relaxed));
     if (weir_wide_room(holding, key->who, now, place)) {
-        start(holding, now);
+        (void)start(holding, now);
         weir_wide_insert(holding, place, key, now);
         weir_table_name(holding->table, key);
     } else if (holding->table->refuse_when_full) {

@@ -50,9 +50,8 @@ struct place {
     uint64_t segment, at; /* in the stripe's run */
 };
 
-/* For wide tables a region of this shape: as many keys fit, with a state of so many words and whole keys of
- * up to key_max bytes (0: hashes). Leaves parts, flags and own alone. A journal has room for a whole slot and
- * 256 bytes in a few pieces. */
+/* For wide tables a region of this shape, but for its journals: so many keys fit, with a state of so many
+ * words and whole keys of up to `key_max` bytes. */
 void weir_wide_shape(struct region_shape *shape, size_t keys, size_t words, size_t key_max);
 /* Lines of a segment for so many keys more. */
 uint64_t weir_wide_lines(const struct region_shape *shape, size_t keys);

@@ -36,8 +36,6 @@ void weir_wide_shape(struct region_shape *shape, size_t keys, size_t words, size
     while (shape->stripes < STRIPES_MAX && keys / (2 * shape->stripes) >= SHARE_LEAST)
         shape->stripes *= 2;
     shape->lines = shape->stripes * (run_for(keys, shape->stripes) + WIDE_SPARE);
-    shape->journal_size = weir_journal_size(shape->slot_size + 256, 8);
-    shape->lane_size = weir_journal_size(WEIR_ALL_MAX * shape->slot_size, 2 * WEIR_ALL_MAX);
 }
 
 uint64_t weir_wide_lines(const struct region_shape *shape, size_t keys)

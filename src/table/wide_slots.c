@@ -80,7 +80,7 @@ static void commit(struct holding *holding)
 
 void weir_wide_save(struct holding *holding, const void *address, size_t bytes)
 {
-    (void)weir_journal_save(/* there is room: see weir_wide_shape */
+    (void)weir_journal_save(/* there is room: see table_shape_journals */
                             holding->table->region, holding->journal, address, bytes);
 }
 
@@ -90,10 +90,15 @@ static void lower(struct holding *holding, const struct place *place)
     region_lower(region, &region->segments[place->segment], wide_line(holding, place->segment, place->at));
 }
 
-/* A state of limits that nobody knows any more counts as used up. */
+/* A state of limits that nobody knows any more counts as used up. What keys without room share stays as if
+ * never used, if it was: see weir_word_convert_shared. */
 static void make_current(struct holding *holding, const struct wide *slot, const int64_t *state)
 {
     const struct edition *next = holding->edition, *own = wide_edition(next->older, slot->generation);
+    if (own && wide_who(slot) == OVERFLOW_WHO && weir_state_idle_from(own->policy, state) <= next->time) {
+        weir_state_init(next->policy, holding->scratch, next->time);
+        return;
+    }
     if (own) {
         weir_state_change(own->policy, state, next->policy, holding->scratch, next->time);
         return;

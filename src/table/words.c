@@ -44,7 +44,9 @@ void weir_word_unpack(const struct limit *limit, uint64_t word, int64_t *state)
 {
     uint64_t value = slot_value(word);
     int64_t index = value == SLOT_VALUE_MAX ? INDEX_NEVER : (int64_t)value - limit->full;
-    state[STATE_PROMISED] = slot_kind(word) == SLOT_PROMISED ? ticks_time(&limit->ticks, index) : 0;
+    state[STATE_PROMISED] = 0;
+    if (slot_kind(word) == SLOT_PROMISED) /* a state has no promise beyond all time */
+        state[STATE_PROMISED] = min64(ticks_time(&limit->ticks, index), WEIR_TIME_MAX);
     state[STATE_GENERATION] = 0;
     state[STATE_HEADER] = index;
 }
@@ -74,6 +76,17 @@ uint64_t weir_word_convert(const struct weir_table *table, const struct edition 
     weir_word_unpack(limit_of(edition->older), word, from);
     weir_state_change(edition->older->policy, from, edition->policy, to, edition->time);
     return slot_with_kind(weir_word_pack(limit_of(edition), edition, to), slot_kind(word));
+}
+
+uint64_t weir_word_convert_shared(const struct weir_table *table, const struct edition *edition,
+                                  uint64_t word)
+{
+    if (table->kind == &weir_table_own || slot_generation(word) == (edition->generation & 3) ||
+        !edition->older || !is_of_before(edition, word) ||
+        slot_value(word) > weir_word_fresh(table, edition->older, edition->time))
+        return weir_word_convert(table, edition, word);
+    enum slot_kind kind = slot_kind(word) == SLOT_HELD ? SLOT_HELD : SLOT_PLAIN;
+    return slot_pack(kind, (unsigned)edition->generation & 3, weir_word_fresh(table, edition, edition->time));
 }
 
 /* ---- deeds ---- */
@@ -106,10 +119,14 @@ static bool do_to(const struct edition *edition, int64_t *state, struct deed *de
 
 enum outcome { DONE_NO, DONE_YES, GONE, IS_HELD };
 
+struct trace { /* of a deed: the word before and after it, under the same limits */
+    uint64_t before, after;
+};
+
 /* Does the deed to the entry, if it is still that key's. What changes nothing, as a refusal, writes nothing;
- * who is looked at on both sides of the word, so that the word is that key's. */
+ * who is looked at on both sides of the word, so that the word is that key's. `trace` may be NULL. */
 static enum outcome do_in_place(struct weir_table *table, const struct edition *edition, struct spot place,
-                                uint64_t who, struct deed *deed)
+                                uint64_t who, struct deed *deed, struct trace *trace)
 {
     int64_t state[SLOT_STATE];
     for (;;) {
@@ -120,10 +137,13 @@ static enum outcome do_in_place(struct weir_table *table, const struct edition *
             return IS_HELD;
         if (!table_is_latest(table, edition))
             return GONE;
-        uint64_t converted = weir_word_convert(table, edition, word);
+        uint64_t converted = who == OVERFLOW_WHO ? weir_word_convert_shared(table, edition, word)
+                                                 : weir_word_convert(table, edition, word);
         weir_word_unpack(limit_of(edition), converted, state);
         bool answer = do_to(edition, state, deed);
         uint64_t next = weir_word_pack(limit_of(edition), edition, state);
+        if (trace)
+            *trace = (struct trace){converted, next};
         if (next == converted || deed_reads(deed)) {
             if (slot_who(place.slot) == who && slot_word(place.slot) == word)
                 return answer ? DONE_YES : DONE_NO;
@@ -138,13 +158,19 @@ static enum outcome do_in_place(struct weir_table *table, const struct edition *
 
 /* Under the lock of its stripe, a word that is held by nobody any more: who held it has died, or the key had
  * limits of its own. */
+static void let_go_of(struct weir_table *table, struct slot *slot, uint64_t who, bool promised)
+{
+    uint64_t word = slot_word(slot);
+    enum slot_kind kind = promised ? SLOT_PROMISED : SLOT_PLAIN;
+    if (slot_kind(word) == SLOT_HELD && !weir_override_has(table, who))
+        (void)slot_exchange(slot, who, word, who, slot_with_kind(word, kind));
+}
+
 static void let_go(struct weir_table *table, uint64_t who, bool promised)
 {
     struct spot place = weir_slots_find(table, who);
-    uint64_t word = place.slot ? slot_word(place.slot) : 0;
-    enum slot_kind kind = promised ? SLOT_PROMISED : SLOT_PLAIN;
-    if (place.slot && slot_kind(word) == SLOT_HELD && !weir_override_has(table, who))
-        (void)slot_exchange(place.slot, who, word, who, slot_with_kind(word, kind));
+    if (place.slot)
+        let_go_of(table, place.slot, who, promised);
 }
 
 /* A key that is held: it has limits of its own, or it was, and has been let go by now. false: ask again. */
@@ -172,11 +198,12 @@ static void wait_for_shared(struct weir_table *table)
     weir_stripe_unlock(stripe);
 }
 
-static enum outcome do_to_shared(struct weir_table *table, const struct edition *edition, struct spot shared,
-                                 struct deed *deed)
+static enum outcome do_to_shared(struct weir_table *table, const struct edition *edition, struct slot *slot,
+                                 struct deed *deed, struct trace *trace)
 {
+    struct spot shared = {NULL, 0, slot};
     for (;;) {
-        enum outcome outcome = do_in_place(table, edition, shared, OVERFLOW_WHO, deed);
+        enum outcome outcome = do_in_place(table, edition, shared, OVERFLOW_WHO, deed, trace);
         if (outcome != IS_HELD)
             return outcome;
         wait_for_shared(table);
@@ -186,25 +213,13 @@ static enum outcome do_to_shared(struct weir_table *table, const struct edition 
 void weir_words_convert_shared(struct weir_table *table, const struct edition *edition)
 {
     struct slot *shared = &table->policies->overflow;
-    for (;;) {
-        uint64_t word = slot_word(shared), converted = weir_word_convert(table, edition, word);
+    while (slot_who(shared) == OVERFLOW_WHO) { /* a damaged one serves nobody */
+        uint64_t word = slot_word(shared), converted = weir_word_convert_shared(table, edition, word);
         if (slot_kind(word) == SLOT_HELD)
             wait_for_shared(table);
         else if (converted == word || slot_exchange(shared, OVERFLOW_WHO, word, OVERFLOW_WHO, converted))
             return;
     }
-}
-
-/* The key has come in while it took from the shared state: that is taken back. */
-static void undo_shared(struct weir_table *table, const struct edition *edition, struct spot shared,
-                        const struct deed *deed)
-{
-    struct deed back = {.verb = VERB_GIVE, .now = deed->now, .n = deed->n};
-    if (deed->verb == VERB_RESERVE && deed->reservation && deed->reservation->wait_ns > 0) {
-        back.verb = VERB_CANCEL;
-        back.reservation = deed->reservation;
-    }
-    (void)do_to_shared(table, edition, shared, &back);
 }
 
 /* false: the key is in the table by now. What is charged is not shared: a single debt would be everybody's.
@@ -218,13 +233,20 @@ static bool do_shared(struct weir_table *table, const struct edition *edition, c
         *answer = weir_deed_full(deed);
         return true;
     }
-    struct spot shared = {NULL, 0, &table->policies->overflow};
-    enum outcome outcome = do_to_shared(table, edition, shared, deed);
+    struct slot *shared = &table->policies->overflow;
+    struct trace trace;
+    enum outcome outcome = do_to_shared(table, edition, shared, deed, &trace);
+    if (outcome == GONE && slot_who(shared) != OVERFLOW_WHO) {
+        *answer = weir_deed_full(deed); /* it is damaged, and serves nobody */
+        return true;
+    }
     if (outcome == GONE) /* the limits have changed meanwhile */
         return false;
     *answer = outcome == DONE_YES;
-    if (*answer && !deed_reads(deed) && weir_slots_any(table, key->who)) {
-        undo_shared(table, edition, shared, deed);
+    if (*answer && !deed_reads(deed) && weir_slots_came(table, key->who, deed->now)) {
+        /* As if it had not been, if nobody was there since. Else it stays taken: to give it back now, when
+         * time may have made up for it, would make units. */
+        (void)slot_exchange(shared, OVERFLOW_WHO, trace.after, OVERFLOW_WHO, trace.before);
         return false;
     }
     (void)atom_add(&header->shared, 1, memory_order_relaxed);
@@ -240,14 +262,18 @@ static bool do_absent(struct weir_table *table, const struct edition *edition, c
     bool insert;
     int64_t floor = (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst);
     deed->now = max64(deed->now, floor);
-    uint64_t shared = slot_value(weir_word_convert(table, edition, slot_word(&table->policies->overflow)));
+    uint64_t shared =
+        slot_value(weir_word_convert_shared(table, edition, slot_word(&table->policies->overflow)));
     uint64_t fresh = weir_word_fresh(table, edition, deed->now);
     weir_word_unpack(limit_of(edition), slot_pack(SLOT_PLAIN, 0, shared > fresh ? shared : fresh), state);
     if (!table_is_latest(table, edition)) /* then who knows what is shared */
         return false;
     *answer = weir_deed_absent(edition->policy, state, deed, &insert);
     if (!insert) {
-        if (!*answer && shared > fresh && !deed_reads(deed))
+        if (deed->verb == VERB_PEEK && *answer && table->refuse_when_full &&
+            !weir_slots_has_room(table, edition, key->who, deed->now)) /* as a take would be answered */
+            *answer = weir_deed_full(deed);
+        if (!*answer && shared > fresh && deed_takes(deed))
             (void)atom_add(&table->region->header->shared, 1, memory_order_relaxed);
         return true;
     }
@@ -272,7 +298,7 @@ static bool run(struct weir_table *table, const struct key *key, struct deed *de
             return answer;
         if (!place.slot)
             continue;
-        switch (do_in_place(table, edition, place, key->who, deed)) {
+        switch (do_in_place(table, edition, place, key->who, deed, NULL)) {
         case DONE_NO:
             return false;
         case DONE_YES:
@@ -297,10 +323,8 @@ static int64_t time_until(const struct limit *limit, int64_t now, uint64_t tick)
     return time == WEIR_FOREVER ? WEIR_FOREVER : max64(time - now, 0);
 }
 
-/* What the core says of a token bucket that is full at the tick `value`; `after` is that of the same with n
- * units taken. */
-static void judge(const struct limit *limit, int64_t now, uint64_t tick, uint64_t value, uint64_t after,
-                  bool allowed, struct weir_verdict *verdict)
+void weir_words_judge(const struct limit *limit, int64_t now, uint64_t tick, uint64_t value, uint64_t after,
+                      bool allowed, struct weir_verdict *verdict)
 {
     uint64_t full = (uint64_t)limit->full, stands = allowed ? after : value;
     uint64_t level = tick + full > stands ? tick + full - stands : 0;
@@ -315,32 +339,10 @@ static void judge(const struct limit *limit, int64_t now, uint64_t tick, uint64_
         verdict->reason = WEIR_NEVER;
 }
 
-/* Of a key near its home, under the latest limits, which are a token bucket. Both sides of the comparison
- * are below SLOT_VALUE_MAX: see weir_words_suit. */
 enum slot_answer weir_words_take(struct weir_table *table, uint64_t who, int64_t now, int64_t n,
                                  struct weir_verdict *verdict)
 {
-    struct slot *slot = slots_near_home(&table->region->segments[0], who);
-    if (!slot)
-        return SLOT_ASK;
-    uint64_t word = slot_word(slot);
-    const struct edition *edition = table_edition(table); /* after the word: see table_is_latest */
-    const struct limit *limit = edition ? edition->bucket : NULL;
-    if (!limit || n < 1 || n > limit->burst)
-        return SLOT_ASK;
-    uint64_t generation = edition->generation & 3;
-    if (word >> SLOT_VALUE_BITS != generation) /* another generation, or not PLAIN */
-        return SLOT_ASK;
-    uint64_t tick = (uint64_t)ticks_at(&limit->ticks, now), value = slot_value(word);
-    value = value > tick ? value : tick;
-    uint64_t after = value + (uint64_t)(n * limit->ticks.unit);
-    bool allowed = after <= tick + (uint64_t)limit->full;
-    if (verdict)
-        judge(limit, now, tick, value, after, allowed, verdict);
-    if (!allowed)
-        return slot_who(slot) == who ? SLOT_NO : SLOT_ASK;
-    bool won = slot_exchange(slot, who, word, who, generation << SLOT_VALUE_BITS | after);
-    return won ? SLOT_YES : SLOT_ASK;
+    return words_take(table, who, now, n, verdict);
 }
 
 void weir_words_prefetch(struct weir_table *table, uint64_t who)
@@ -376,8 +378,10 @@ static uint64_t convert_in_place(struct weir_table *table, const struct edition 
         if (*who == 0 || slot_kind(word) == SLOT_HELD)
             return word;
         if (slot_kind(word) == SLOT_TENTATIVE) {
-            (void)slot_exchange(place.slot, *who, word, 0, 0);
-            continue;
+            if (!slot_exchange(place.slot, *who, word, 0, 0))
+                continue;
+            *who = 0; /* who comes in here from now on sees the latest generation */
+            return 0;
         }
         if (!table_is_latest(table, *edition)) {
             const struct edition *latest = table_edition(table);
@@ -401,7 +405,7 @@ static uint64_t convert_held(struct weir_table *table, const struct edition **ed
                              uint64_t *who)
 {
     struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, *who));
-    let_go(table, *who, true);
+    let_go_of(table, place.slot, *who, true);
     uint64_t word = convert_in_place(table, edition, place, who);
     weir_stripe_unlock(stripe);
     return word;
@@ -465,9 +469,9 @@ static bool show(struct weir_table *table, const struct edition *edition, struct
         return each(arg, &shown);
     }
     bool answer;
-    enum outcome outcome = do_in_place(table, edition, place, shown.id, &deed);
+    enum outcome outcome = do_in_place(table, edition, place, shown.id, &deed, NULL);
     while (outcome == GONE && !table_is_latest(table, edition) && (edition = table_edition(table)))
-        outcome = do_in_place(table, edition, place, shown.id, &deed);
+        outcome = do_in_place(table, edition, place, shown.id, &deed, NULL);
     if (outcome == IS_HELD)
         shown.overridden = do_held(table, &key, &deed, &answer);
     if (outcome == GONE || (outcome == IS_HELD && !shown.overridden))
@@ -506,8 +510,8 @@ static bool detach(struct weir_table *table, const struct key *key, int64_t now,
         if (!place.slot || !edition)
             return false;
         uint64_t who, word = convert_in_place(table, &edition, place, &who);
-        if (who == key->who && slot_kind(word) == SLOT_HELD) /* left behind by somebody who died */
-            (void)slot_exchange(place.slot, who, word, who, slot_with_kind(word, SLOT_PLAIN));
+        if (who == key->who && slot_kind(word) == SLOT_HELD) /* of the dead, perhaps with a promise */
+            (void)slot_exchange(place.slot, who, word, who, slot_with_kind(word, SLOT_PROMISED));
         else if (who == key->who && weir_journal_hold(table->region, journal, place.slot, who, word)) {
             weir_word_unpack(limit_of(edition), word, state);
             return true;

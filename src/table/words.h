@@ -8,7 +8,7 @@
 #ifndef WEIR_TABLE_WORDS_H
 #define WEIR_TABLE_WORDS_H
 
-#include "table/table.h"
+#include "table/slots.h"
 
 enum { SLOT_STATE = STATE_HEADER + 1 }; /* words of the core's form */
 
@@ -20,6 +20,10 @@ bool weir_words_suit(struct weir_policy *policy);
 uint64_t weir_word_fresh(const struct weir_table *table, const struct edition *edition, int64_t now);
 /* The word as it is under `edition`: the same, if it is of that generation already. */
 uint64_t weir_word_convert(const struct weir_table *table, const struct edition *edition, uint64_t word);
+/* The same for what keys without room share. If it was as if never used when the limits changed, it still is:
+ * converted as a key's own, it would hold back every new key by what the old burst had less. */
+uint64_t weir_word_convert_shared(const struct weir_table *table, const struct edition *edition,
+                                  uint64_t word);
 
 /* A take that needs no lock and no new key, as nearly all are. SLOT_ASK: it is not that. */
 enum slot_answer { SLOT_NO, SLOT_YES, SLOT_ASK };
@@ -37,5 +41,39 @@ void weir_words_convert_shared(struct weir_table *table, const struct edition *e
 
 void weir_word_unpack(const struct limit *limit, uint64_t word, int64_t *state);
 uint64_t weir_word_pack(const struct limit *limit, const struct edition *edition, const int64_t *state);
+
+/* What the core says of a token bucket that is full at the tick `value`; `after` is that of the same with n
+ * units taken. */
+void weir_words_judge(const struct limit *limit, int64_t now, uint64_t tick, uint64_t value, uint64_t after,
+                      bool allowed, struct weir_verdict *verdict);
+
+/* Of a key in the first segment, under the latest limits, which are a token bucket. Both sides of the
+ * comparison are below SLOT_VALUE_MAX: see weir_words_suit. */
+static inline __attribute__((always_inline)) enum slot_answer
+words_take(struct weir_table *table, uint64_t who, int64_t now, int64_t n, struct weir_verdict *verdict)
+{
+    const struct segment *segment = &table->region->segments[0];
+    struct slot *slot = slots_near_home(segment, who);
+    if (__builtin_expect(!slot && !(slot = weir_slots_far(segment, who)), 0))
+        return SLOT_ASK;
+    uint64_t word = slot_word(slot);
+    const struct edition *edition = table_edition(table); /* after the word: see table_is_latest */
+    const struct limit *limit = edition ? edition->bucket : NULL;
+    if (!limit || n < 1 || n > limit->burst)
+        return SLOT_ASK;
+    uint64_t generation = edition->generation & 3;
+    if (word >> SLOT_VALUE_BITS != generation) /* another generation, or not PLAIN */
+        return SLOT_ASK;
+    uint64_t tick = (uint64_t)ticks_at(&limit->ticks, now), value = slot_value(word);
+    value = value > tick ? value : tick;
+    uint64_t after = value + (uint64_t)(n * limit->ticks.unit);
+    bool allowed = after <= tick + (uint64_t)limit->full;
+    if (verdict)
+        weir_words_judge(limit, now, tick, value, after, allowed, verdict);
+    if (!allowed) /* by a word that is still the key's, and of this generation */
+        return slot_who(slot) == who && slot_word(slot) == word ? SLOT_NO : SLOT_ASK;
+    bool won = slot_exchange(slot, who, word, who, generation << SLOT_VALUE_BITS | after);
+    return won ? SLOT_YES : SLOT_ASK;
+}
 
 #endif

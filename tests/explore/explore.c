@@ -27,6 +27,8 @@ struct runner {
     struct op op; /* the step it is about to make */
     struct outcome outcome;
     bool ended;
+    bool mortal;
+    int left; /* steps that it may still make, if it is mortal */
 };
 
 static struct {
@@ -122,6 +124,27 @@ static struct effect step(const struct op *op)
     return effect;
 }
 
+void explore_die_after(int steps)
+{
+    struct runner *me = &run.runners[run.running];
+    me->mortal = true;
+    me->left = steps;
+}
+
+static void end_thread(void)
+{
+    run.runners[run.running].ended = true;
+    for (;;)
+        fiber_yield();
+}
+
+static void live_on(void)
+{
+    struct runner *me = &run.runners[run.running];
+    if (me->mortal && me->left-- == 0)
+        end_thread();
+}
+
 static struct effect make(const struct op *op)
 {
     if (run.running < 0) {
@@ -130,6 +153,7 @@ static struct effect make(const struct op *op)
             fault("a thread has ended with a lock in its hands");
         return effect;
     }
+    live_on();
     struct effect effect = step(op);
     record(op, &effect);
     if (op->kind == OP_UNLOCK && effect.old != (uint64_t)run.running + 1)
@@ -301,9 +325,7 @@ size_t explore_writes(const volatile void *atom, struct explore_write *writes, s
 static void run_thread(void)
 {
     run.e->threads[run.running]();
-    run.runners[run.running].ended = true;
-    for (;;)
-        fiber_yield();
+    end_thread();
 }
 
 static void resume(int thread)

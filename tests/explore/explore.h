@@ -85,6 +85,9 @@ void explore_check(bool holds, const char *text, const char *file, int line);
 /* The number of the running thread, from 0. */
 int explore_thread(void);
 
+/* The running thread makes so many steps more and is killed before the next one. */
+void explore_die_after(int steps);
+
 /* A name for the trace; to be called in setup. */
 void explore_name(const volatile void *atom, const char *name);
 

@@ -5,6 +5,8 @@
 
 enum { PLAIN = 32, HIDDEN = 0 /* the location of seq_cst fences */ };
 
+_Static_assert(MEMORY_LOCATIONS % sizeof(uint64_t) == 0, "join_writes takes whole words");
+
 struct view {
     uint8_t at[MEMORY_LOCATIONS];    /* the write, by its number */
     uint8_t sc[MEMORY_LOCATIONS];    /* the latest seq_cst write that comes before */
@@ -77,6 +79,8 @@ void memory_begin(int threads, int spurious)
 
 uint64_t memory_get(const volatile void *from, size_t size)
 {
+    if (size == sizeof(uint8_t))
+        return *(const volatile uint8_t *)from;
     if (size == sizeof(uint32_t))
         return *(const volatile uint32_t *)from;
     return size ? *(const volatile uint64_t *)from : 0;
@@ -84,7 +88,9 @@ uint64_t memory_get(const volatile void *from, size_t size)
 
 void memory_put(void *to, size_t size, uint64_t value)
 {
-    if (size == sizeof(uint32_t))
+    if (size == sizeof(uint8_t))
+        *(uint8_t *)to = (uint8_t)value;
+    else if (size == sizeof(uint32_t))
         *(uint32_t *)to = (uint32_t)value;
     else
         *(uint64_t *)to = value;
@@ -218,11 +224,17 @@ static void raise(uint8_t *writes, int location, uint8_t number)
         writes[location] = number;
 }
 
-/* Of each location the later write. */
+/* Of each location the later write. Most of them are the same, or are those of setup, which have the number 0
+ * and are the oldest. */
 static void join_writes(uint8_t *writes, const uint8_t *others)
 {
-    for (int i = 0; i < memory.count; i++)
-        raise(writes, i, others[i]);
+    for (int from = 0; from < memory.count; from += (int)sizeof(uint64_t)) {
+        uint64_t ours, theirs;
+        memcpy(&ours, writes + from, sizeof ours);
+        memcpy(&theirs, others + from, sizeof theirs);
+        for (int i = from; theirs != 0 && theirs != ours && i < from + (int)sizeof theirs; i++)
+            raise(writes, i, others[i]);
+    }
 }
 
 static void join(struct view *view, const struct view *other)
@@ -518,7 +530,9 @@ static uint8_t write_value(int thread, const struct op *op, int word, uint8_t be
     struct write *write = &location->writes[number], *before = &location->writes[behind];
     *write = (struct write){.value = written_value(thread, op, word, before->value), .thread = thread};
     memcpy(write->past, t->past, sizeof write->past);
-    if (location->size == 4)
+    if (location->size == sizeof(uint8_t))
+        write->value = (uint8_t)write->value;
+    else if (location->size == sizeof(uint32_t))
         write->value = (uint32_t)write->value;
     see(t, at, number);
     write->seq_cst = op->kind <= OP_CAS && op->order == memory_order_seq_cst;

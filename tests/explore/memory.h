@@ -20,10 +20,10 @@
  * What this leaves out is, first, load buffering, where a load reads a write that is still to come: RC11
  * forbids it, and so do compilers and processors as long as the write depends on the load, as it does in
  * exchanges that are made of what was read before. Second, orders of seq_cst fences that contradict the order
- * in which relaxed loads read: C11 allows a few of them, no processor does. What it has too much: seq_cst
- * fences and seq_cst accesses know nothing of each other, and what happens before is in the order of seq_cst
- * accesses even where RC11 leaves that open, for the sake of Power: x86 and ARM do not. A relaxed store ends
- * the release sequence of an earlier store of its thread, as in C++20, although C17 promises more.
+ * in which relaxed loads read: C11 allows a few of them, no processor does. Third, orders of seq_cst accesses
+ * that contradict happens-before: RC11 allows a few for the sake of Power, x86 and ARM have none. What it has
+ * too much: seq_cst fences and seq_cst accesses know nothing of each other. A relaxed store ends the release
+ * sequence of an earlier store of its thread, as in C++20, although C17 promises more.
  */
 #ifndef WEIR_TESTS_EXPLORE_MEMORY_H
 #define WEIR_TESTS_EXPLORE_MEMORY_H
@@ -73,7 +73,7 @@ int memory_location(const volatile void *atom, size_t size);
 void memory_name(const volatile void *atom, const char *name);
 const char *memory_location_name(int location);
 
-/* A number of 4 or 8 bytes; 0 if there are none. */
+/* A number of 1, 4 or 8 bytes; 0 if there are none. */
 uint64_t memory_get(const volatile void *from, size_t size);
 void memory_put(void *to, size_t size, uint64_t value);
 

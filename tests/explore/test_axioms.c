@@ -595,5 +595,5 @@ TEST(the_explorer_finds_what_the_axioms_allow_and_nothing_else)
 
 TEST(its_shortcuts_lose_nothing)
 {
-    try_programs(2, check_env("WEIR_EXPLORE_PROGRAMS", 2000) / 8, true, loses_nothing);
+    try_programs(2, check_env("WEIR_EXPLORE_PROGRAMS", 2000) / 4, true, loses_nothing);
 }

@@ -90,6 +90,13 @@ void image_write(const struct image *image, const char *path)
     (void)close(file);
 }
 
+void image_copy(struct image *image, const struct image *from)
+{
+    make_room(image, from->size);
+    if (from->size > 0)
+        memcpy(image->bytes, from->bytes, from->size);
+}
+
 bool image_is(const struct image *image, const struct image *other)
 {
     return image->size == other->size &&

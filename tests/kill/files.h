@@ -24,6 +24,7 @@ struct image {
 void image_read(struct image *image, const char *path);
 /* The file has these bytes then, and no others; it stays the same file. */
 void image_write(const struct image *image, const char *path);
+void image_copy(struct image *image, const struct image *from);
 bool image_is(const struct image *image, const struct image *other);
 void image_free(struct image *image);
 

@@ -120,6 +120,12 @@ int64_t model_hybrid_restart(struct model *model, int64_t now);
  * stated tolerance of the model; else gives false. */
 bool model_warmup_adopt(struct model *model, const int64_t *words);
 
+/* ---- the models of one word ---- */
+
+/* The tick at which the level is 0, of a bucket; and puts it there. */
+weir_i128 model_bucket_position(const struct model *model);
+void model_bucket_put(struct model *model, weir_i128 position, int64_t now);
+
 /* ---- a policy ---- */
 
 #define MODEL_LIMITS 4

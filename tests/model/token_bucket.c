@@ -147,6 +147,19 @@ static void change(struct model *model, const struct limit *next, int64_t now)
     model->u.bucket.count = 0;
 }
 
+weir_i128 model_bucket_position(const struct model *model)
+{
+    struct level level = replay(model);
+    return level.last - level.ticks;
+}
+
+void model_bucket_put(struct model *model, weir_i128 position, int64_t now)
+{
+    model->u.bucket.level = model_tick(model->limit, now) - position;
+    model->u.bucket.start = now;
+    model->u.bucket.count = 0;
+}
+
 static int64_t remaining(const struct model *model, int64_t now)
 {
     return (int64_t)(model_max(level_at(model, now), 0) / model->limit->ticks.unit);

@@ -8,6 +8,7 @@
 
 #include "core/state.h"
 #include "limiter/limiter.h"
+#include "property/agree.h"
 
 /* ---- faults ---- */
 
@@ -49,48 +50,16 @@ static bool same_state(const struct run *run, const int64_t *a, const int64_t *b
 
 /* ---- agreement with the model ---- */
 
-/* A warmup's store is a double: what comes from it may differ by some roundings of a full one. */
 static bool near(const struct run *run, int64_t a, int64_t b)
 {
-    double apart = (double)(a > b ? sat_sub(a, b) : sat_sub(b, a)), slack = 0;
-    for (size_t i = 0; i < run->policy->count; i++) {
-        const struct limit *limit = &run->policy->limits[i];
-        double most = limit->u.warmup.most, idle = most * limit->u.warmup.cool;
-        if (limit->spec.algo == WEIR_WARMUP)
-            slack += 2 + (idle + most + (double)run->model.limits[i].u.warmup.cost) * 0x1p-42;
-    }
-    return apart <= slack;
-}
-
-/* Forever is what comes after the end of time, and that may be near. */
-static int64_t reset_of(const struct run *run, const struct weir_verdict *v)
-{
-    int64_t end = WEIR_TIME_MAX;
-    for (size_t i = 0; i < run->policy->count; i++)
-        if (run->policy->limits[i].spec.algo == WEIR_WARMUP)
-            end = min64(end, run->policy->limits[i].ticks.time_max);
-    bool forever = v->reset_after_ns == WEIR_FOREVER && has_algo(run, WEIR_WARMUP);
-    return forever ? end + 1 - run->now : v->reset_after_ns;
+    return agree_near(run->policy, &run->model, a, b);
 }
 
 static bool agree(struct run *run, const char *verb, const struct weir_verdict *got,
                   const struct weir_verdict *want)
 {
-    bool same = got->allowed == want->allowed && got->reason == want->reason &&
-                near(run, got->remaining, want->remaining) && got->retry_after_ns == want->retry_after_ns &&
-                near(run, reset_of(run, got), reset_of(run, want)) && got->wait_ns == want->wait_ns &&
-                got->behind_ns == want->behind_ns &&
-                (got->limit == want->limit || has_algo(run, WEIR_WARMUP)) && got->reserved[0] == 0 &&
-                got->reserved[1] == 0 && got->reserved[2] == 0;
-    if (same)
-        return true;
-    return fail(run,
-                "%s and model differ: allowed %d %d, reason %d %d, remaining %" PRId64 " %" PRId64
-                ", retry %" PRId64 " %" PRId64 ", reset %" PRId64 " %" PRId64 ", wait %" PRId64 " %" PRId64
-                ", behind %" PRId64 " %" PRId64 ", limit %d %d",
-                verb, got->allowed, want->allowed, got->reason, want->reason, got->remaining, want->remaining,
-                got->retry_after_ns, want->retry_after_ns, got->reset_after_ns, want->reset_after_ns,
-                got->wait_ns, want->wait_ns, got->behind_ns, want->behind_ns, got->limit, want->limit);
+    return agree_verdicts(run->policy, &run->model, run->now, got, want) ||
+           (agree_print(verb, got, want, run->fault, sizeof run->fault), false);
 }
 
 static double saved_of(const int64_t *words)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -25,7 +26,8 @@
 struct way {
     uint64_t *places; /* where the child is after so many steps */
     uint32_t *passes; /* how often it has come there by then; 0 for the start */
-    uint64_t steps;   /* to the end */
+    uint64_t *marks;  /* steps after which something was different */
+    uint64_t steps, marked;
 };
 
 static void stop(const char *what)
@@ -42,6 +44,7 @@ static pid_t child_new(step_operation *operation, void *arg)
         stop("fork");
     if (child == 0) {
         pid_t self = getpid();
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody is left behind if the test is stopped */
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
             _exit(1);
         (void)kill(self, SIGSTOP);
@@ -142,18 +145,22 @@ static void count_passes(struct way *way)
     free(seen);
 }
 
-static bool way_learn(struct way *way, step_operation *operation, void *arg)
+static bool way_learn(struct way *way, step_operation *operation, step_there *changed, void *arg)
 {
     pid_t child = child_new(operation, arg);
     if (child < 0)
         return false;
     *way = (struct way){.places = malloc(STEPS_MAX * sizeof way->places[0]),
-                        .passes = malloc(STEPS_MAX * sizeof way->passes[0])};
-    if (!way->places || !way->passes)
+                        .passes = malloc(STEPS_MAX * sizeof way->passes[0]),
+                        .marks = malloc(STEPS_MAX * sizeof way->marks[0])};
+    if (!way->places || !way->passes || !way->marks)
         stop("malloc");
     way->places[0] = child_place(child);
-    while (way->steps + 1 < STEPS_MAX && child_step(child))
+    while (way->steps + 1 < STEPS_MAX && child_step(child)) {
         way->places[++way->steps] = child_place(child);
+        if (changed && changed(arg))
+            way->marks[way->marked++] = way->steps;
+    }
     child_kill(child);
     count_passes(way);
     return true;
@@ -163,6 +170,7 @@ static void way_forget(struct way *way)
 {
     free(way->places);
     free(way->passes);
+    free(way->marks);
 }
 
 /* In a loop it is quicker to stop before it, and to go on by steps. */
@@ -187,41 +195,62 @@ static bool way_lead(const struct way *way, pid_t child, uint64_t step)
     return true;
 }
 
-/* Kills at every `stride`-th step from `first` on; if `kills` says how many, at so many, evenly spread. */
-static uint64_t kill_all(step_setup *setup, step_operation *operation, step_check *check, void *arg,
-                         uint64_t stride, uint64_t kills, uint64_t first)
+struct plan {
+    step_setup *setup;
+    step_operation *operation;
+    step_check *check;
+    void *arg;
+};
+
+static bool plan_begin(const struct plan *plan, step_there *changed, struct way *way)
 {
-    struct way way;
-    setup(arg);
-    operation(arg);
-    check(arg, 0, true);
-    setup(arg);
-    if (!way_learn(&way, operation, arg))
-        return 0;
-    check(arg, way.steps, true);
-    if (kills > 0)
-        stride = way.steps / kills + 1;
-    for (uint64_t step = first % stride; step <= way.steps; step += stride) {
-        setup(arg);
-        pid_t child = child_new(operation, arg);
-        bool whole = !way_lead(&way, child, step);
-        child_kill(child);
-        check(arg, step, whole);
-    }
-    way_forget(&way);
-    return way.steps;
+    plan->setup(plan->arg);
+    plan->operation(plan->arg);
+    plan->check(plan->arg, 0, true);
+    plan->setup(plan->arg);
+    if (changed)
+        (void)changed(plan->arg);
+    if (!way_learn(way, plan->operation, changed, plan->arg))
+        return false;
+    plan->check(plan->arg, way->steps, true);
+    return true;
+}
+
+static void plan_kill(const struct plan *plan, const struct way *way, uint64_t step)
+{
+    plan->setup(plan->arg);
+    pid_t child = child_new(plan->operation, plan->arg);
+    bool whole = !way_lead(way, child, step);
+    child_kill(child);
+    plan->check(plan->arg, step, whole);
 }
 
 uint64_t step_kill(step_setup *setup, step_operation *operation, step_check *check, void *arg,
                    uint64_t stride)
 {
-    return kill_all(setup, operation, check, arg, stride, 0, 0);
+    const struct plan plan = {setup, operation, check, arg};
+    struct way way;
+    if (!plan_begin(&plan, NULL, &way))
+        return 0;
+    for (uint64_t step = 0; step <= way.steps; step += stride)
+        plan_kill(&plan, &way, step);
+    way_forget(&way);
+    return way.steps;
 }
 
-uint64_t step_kill_some(step_setup *setup, step_operation *operation, step_check *check, void *arg,
-                        uint64_t kills, uint64_t first)
+uint64_t step_kill_some(step_setup *setup, step_operation *operation, step_check *check, step_there *changed,
+                        void *arg, uint64_t kills, uint64_t first)
 {
-    return kill_all(setup, operation, check, arg, 1, kills, first);
+    const struct plan plan = {setup, operation, check, arg};
+    struct way way;
+    if (!plan_begin(&plan, changed, &way))
+        return 0;
+    uint64_t stride = way.marked / kills + 1;
+    plan_kill(&plan, &way, 0);
+    for (uint64_t i = first % stride; i < way.marked; i += stride)
+        plan_kill(&plan, &way, way.marks[i]);
+    way_forget(&way);
+    return way.steps;
 }
 
 pid_t step_stop(step_operation *operation, step_there *there, void *arg)
@@ -246,10 +275,10 @@ uint64_t step_kill(step_setup *setup, step_operation *operation, step_check *che
     return 0;
 }
 
-uint64_t step_kill_some(step_setup *setup, step_operation *operation, step_check *check, void *arg,
-                        uint64_t kills, uint64_t first)
+uint64_t step_kill_some(step_setup *setup, step_operation *operation, step_check *check, step_there *changed,
+                        void *arg, uint64_t kills, uint64_t first)
 {
-    (void)setup, (void)operation, (void)check, (void)arg, (void)kills, (void)first;
+    (void)setup, (void)operation, (void)check, (void)changed, (void)arg, (void)kills, (void)first;
     return 0;
 }
 

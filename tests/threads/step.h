@@ -29,12 +29,16 @@ typedef void step_check(void *arg, uint64_t step, bool whole);
  */
 uint64_t step_kill(step_setup *setup, step_operation *operation, step_check *check, void *arg,
                    uint64_t stride);
-/* The same at about so many instructions, evenly spread over all of them; `first` says where they begin. */
-uint64_t step_kill_some(step_setup *setup, step_operation *operation, step_check *check, void *arg,
-                        uint64_t kills, uint64_t first);
 
 /* In this process, after each instruction of the child. */
 typedef bool step_there(void *arg);
+
+/* The same where it matters most: at the start, and at up to about `kills` of the instructions after which
+ * `changed` says that something is different from what it was when it was asked last. They are spread evenly;
+ * `first` says where they begin. */
+uint64_t step_kill_some(step_setup *setup, step_operation *operation, step_check *check, step_there *changed,
+                        void *arg, uint64_t kills, uint64_t first);
+
 /* Leads a child to where `there` says so, and leaves it stopped there, as by SIGSTOP. 0: it never came there.
  * -1: this cannot be done here. */
 pid_t step_stop(step_operation *operation, step_there *there, void *arg);

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -336,6 +337,7 @@ static pid_t worker_new(struct world *w, uint64_t stream)
     must(pid >= 0, "fork");
     if (pid == 0) {
         struct rng rng = rng_new(stream);
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody is left behind if the test is stopped */
         while (!atomic_load(&w->progress->stop))
             change_any(w, &rng);
         _exit(0);

@@ -2,6 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "unit/wide_table.h"
 
+#include "table/make.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +63,7 @@ static struct weir_table *make(const char *limits, const char *widest, size_t ke
         weir_policy_free(wide);
     }
     weir_wide_shape(&shape, keys, table->state_words, key_max);
+    table_shape_journals(&shape);
     table->region = in_file ? region_in_file(&shape, &err) : weir_region_new(&shape, &err);
     if (!table->region) {
         printf("# no region: %s\n", err.text);

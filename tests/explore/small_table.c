@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+#include "explore/small_table.h"
+
+#include <string.h>
+
+#include "core/idle.h"
+#include "explore/explore.h"
+#include "table/override.h"
+
+struct small_table small;
+
+/* ---- limits ---- */
+
+bool small_table_read(const char *const *limits)
+{
+    bool good = true;
+    for (int i = 0; i < SMALL_EDITIONS && limits[i]; i++) {
+        struct edition *edition = &small.editions[i];
+        *edition = (struct edition){.generation = (uint64_t)i, .policy = weir_policy_idle(limits[i], NULL)};
+        edition->older = i > 0 ? &small.editions[i - 1] : NULL;
+        good = good && edition->policy && weir_words_suit(edition->policy);
+        edition->bucket = good ? &edition->policy->limits[0] : NULL;
+    }
+    return good;
+}
+
+void small_table_free(void)
+{
+    for (int i = 0; i < SMALL_EDITIONS; i++) {
+        weir_policy_free(small.editions[i].policy);
+        small.editions[i].policy = NULL;
+    }
+}
+
+/* The limits of a generation are in the region before its number is: here they always were. */
+struct edition *weir_table_refresh(struct weir_table *table)
+{
+    uint64_t generation = atom_load(&small.header.generation, memory_order_seq_cst);
+    struct edition *latest = &small.editions[generation];
+    atomic_store_explicit(&table->edition, latest, memory_order_release);
+    return latest;
+}
+
+void small_table_change(int64_t now)
+{
+    struct weir_table *table = small_table();
+    uint64_t generation = atom_load(&small.header.generation, memory_order_relaxed) + 1;
+    small.editions[generation].time = now; /* the same for every execution, so no race */
+    atom_store(&small.header.generation, generation, memory_order_seq_cst);
+    const struct edition *latest = weir_table_refresh(table);
+    weir_words_convert_shared(table, latest);
+    (void)weir_words_sweep(table, now, 0, SMALL_SEGMENTS * SMALL_LINES, false);
+}
+
+/* ---- the region ---- */
+
+bool weir_region_refresh(struct region *region)
+{
+    atom_store(&region->mapped, atom_load(&region->header->segments, memory_order_seq_cst),
+               memory_order_release);
+    return true;
+}
+
+void small_table_grow(void)
+{
+    atom_store(&small.header.segments, SMALL_SEGMENTS, memory_order_seq_cst);
+}
+
+struct stripe *weir_stripe_lock(struct region *region, uint64_t stripe)
+{
+    (void)region;
+    (void)stripe;
+    explore_lock(&small.stripe);
+    return &small.stripe;
+}
+
+void weir_stripe_unlock(struct stripe *stripe)
+{
+    explore_unlock(stripe);
+}
+
+bool weir_journal_hold(struct region *region, struct journal *journal, struct slot *slot, uint64_t who,
+                       uint64_t word)
+{
+    (void)region;
+    (void)journal;
+    return slot_exchange(slot, who, word, who, slot_with_kind(word, SLOT_HELD));
+}
+
+/* ---- the rest of the table ---- */
+
+const struct table_kind weir_table_own;
+
+bool weir_override_has(struct weir_table *table, uint64_t who)
+{
+    (void)table;
+    (void)who;
+    return false;
+}
+
+bool weir_override_run(struct weir_table *table, const struct key *key, struct stripe *stripe,
+                       struct deed *deed, bool *answer)
+{
+    (void)table;
+    (void)key;
+    (void)stripe;
+    (void)deed;
+    (void)answer;
+    return false;
+}
+
+void weir_table_name(struct weir_table *table, const struct key *key)
+{
+    (void)key;
+    small.came_in[table - small.tables]++;
+}
+
+struct weir_table *small_table(void)
+{
+    return &small.tables[explore_thread() < 0 ? 0 : explore_thread()];
+}
+
+/* ---- setup: memory is filled as if there were no atoms, for the explorer counts those that are used ---- */
+
+static void name_slots(uint64_t segments, uint64_t lines)
+{
+    static const char *const names[SMALL_SEGMENTS][SMALL_LINES * LINE_SLOTS][2] = {
+        {{"who 0", "word 0"},
+         {"who 1", "word 1"},
+         {"who 2", "word 2"},
+         {"who 3", "word 3"},
+         {"who 4", "word 4"},
+         {"who 5", "word 5"},
+         {"who 6", "word 6"},
+         {"who 7", "word 7"}},
+        {{"new who 0", "new word 0"},
+         {"new who 1", "new word 1"},
+         {"new who 2", "new word 2"},
+         {"new who 3", "new word 3"}},
+    };
+    for (uint64_t s = 0; s < segments; s++)
+        for (uint64_t i = 0; i < lines * LINE_SLOTS; i++) {
+            explore_name(&small.slots[s][i].both.low, names[s][i][0]);
+            explore_name(&small.slots[s][i].both.high, names[s][i][1]);
+        }
+}
+
+static void name_rest(void)
+{
+    explore_name(&small.header.segments, "segments");
+    explore_name(&small.header.generation, "generation");
+    explore_name(&small.header.floor, "floor");
+    explore_name(&small.header.number, "number");
+    explore_name(&small.policies.overflow.both.high, "shared");
+    explore_name(&small.reach[0][0], "reach 0");
+    explore_name(&small.stripe, "stripe");
+}
+
+static void make_process(int process, uint64_t lines, bool numbered)
+{
+    struct region *region = &small.regions[process];
+    struct weir_table *table = &small.tables[process];
+    *region = (struct region){.header = &small.header, .mapped = {1}, .file = -1};
+    for (int s = 0; s < SMALL_SEGMENTS; s++)
+        region->segments[s] = (struct segment){.slots = (unsigned char *)small.slots[s],
+                                               .reach = small.reach[s],
+                                               .numbers = numbered ? small.numbers[s] : NULL,
+                                               .lines = lines};
+    *table = (struct weir_table){.region = region,
+                                 .kind = &weir_table_words,
+                                 .edition = &small.editions[0],
+                                 .policies = &small.policies};
+}
+
+void small_table_clear(uint64_t segments, uint64_t lines, bool numbered)
+{
+    memset(&small.header, 0, sizeof small.header);
+    memset(small.slots, 0, sizeof small.slots);
+    memset((void *)small.reach, 0, sizeof small.reach);
+    memset(small.numbers, 0, sizeof small.numbers);
+    memset(small.came_in, 0, sizeof small.came_in);
+    small.header.shape.stripes = 1;
+    small.header.segments = (atom64){1};
+    for (int i = 0; i < SMALL_PROCESSES; i++)
+        make_process(i, lines, numbered);
+    small_table_put(&small.policies.overflow, OVERFLOW_WHO, SLOT_PLAIN, 0, 0);
+    name_slots(segments, lines);
+    name_rest();
+}
+
+void small_table_put(struct slot *slot, uint64_t who, enum slot_kind kind, int64_t time, int64_t spent)
+{
+    const struct ticks *ticks = &small.editions[0].bucket->ticks;
+    uint64_t value = (uint64_t)(ticks_at(ticks, time) + spent * ticks->unit);
+    *slot = (struct slot){{{who}, {who ? slot_pack(kind, 0, value) : 0}}};
+}
