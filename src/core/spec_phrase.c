@@ -33,7 +33,7 @@ struct phrase {
 #define COUNT       "limit|count|max|requests|calls|permits|tokens|amount|limitForPeriod|rate|points"
 #define GUAVA       "^RateLimiter.create|create"
 #define NO_NAME     "units have no name; write $1/$2$*"
-#define NO_KEYS     "a limit knows no keys: keep one state for each; write $1/$2"
+#define NO_KEYS     "a limit knows no keys, a table has one for each; write $1/$2"
 #define NO_GROUPS   "digits are not grouped; write "
 #define AS_RATE     "'$0' is written as a rate: $1"
 #define ONE_RATE    "count and period are one rate: write "

@@ -127,7 +127,7 @@ class Documents(Document):
     def test_paths(self):
         """Scripts and examples are there under the names they are called by."""
         for name in DOCUMENTS:
-            for path in re.findall(r"\b(?:script/[a-z]+|examples/\d[\w-]+\.\w+)", read(name)):
+            for path in re.findall(r"\b(?:script/[a-z-]+|examples/\d[\w-]+\.\w+)", read(name)):
                 with self.subTest(f"{name}: {path}"):
                     self.assertTrue((ROOT / path).exists())
 

@@ -188,8 +188,8 @@ bool look_after(struct world *world, const struct table_op *op)
         if (!look_after_site(world, site, world_floor(site, now)) ||
             !look_at(world, site, &op->asks[i].key, cell))
             return false;
-        if (moves && cell->present && !cell->came)
-            cell_log_touch(cell, now);
+        if (moves && cell->present)
+            cell_log_touch(cell, cell->came ? world_floor(site, now) : now);
         if (moves && site->shared->present)
             cell_log_touch(site->shared, world_floor(site, now));
     }

@@ -73,6 +73,11 @@ void world_look_shared(struct site *site, int64_t now)
     world_raise_floor(site, now);
 }
 
+static void remember(struct cell *cell)
+{
+    memcpy(cell->before, cell->words, cell->policy->words * sizeof cell->words[0]);
+}
+
 void world_start(struct site *site, struct cell *cell, int64_t now)
 {
     world_look_shared(site, now);
@@ -80,6 +85,7 @@ void world_start(struct site *site, struct cell *cell, int64_t now)
     cell->shared = site->words ? cell_position(site->shared) > cell_position(cell) : site->shared->present;
     if (cell->shared)
         cell_copy(cell, site->shared);
+    remember(cell);
 }
 
 /* The limits of a key that takes part in another one's state have seen what that has. */
@@ -120,6 +126,7 @@ struct cell *world_share(struct site *site, int64_t now)
         return shared;
     shared->present = true;
     cell_begin(shared, site->policy, site->words, now);
+    remember(shared);
     world_log_begin(site, shared, now);
     cell_log_see(shared, now);
     return shared;
@@ -189,12 +196,6 @@ static bool apply(struct world *world, const struct table_op *op)
     default:
         return op->kind < DEED_EACH ? world_deed(world, op) : world_whole(world, op);
     }
-}
-
-static void remember(struct cell *cell)
-{
-    if (cell->present)
-        memcpy(cell->before, cell->words, cell->policy->words * sizeof cell->words[0]);
 }
 
 static void pass_promises(struct world *world, int64_t at)
