@@ -376,10 +376,11 @@ WEIR_API bool weir_take_all(struct weir_ask *asks, size_t count);
 /* Which of them decided: the refusing one with the longest wait; `count` if all passed. */
 WEIR_API size_t weir_ask_refusing(const struct weir_ask *asks, size_t count);
 
-/* Limits of its own for a key, of any algorithm, until they are taken away (limits NULL); what was spent
- * stays spent, as in a live change of a limiter: so another algorithm starts empty. The table's own changes
- * leave such a key alone. false: wrong text, limits that remember more than 64 numbers, as a sliding-log of
- * more than 60 does, no room for the key, or too many such keys; nothing has changed then. */
+/* Limits of its own for a key, of any algorithm, until they are taken away (limits NULL). A key that is as if
+ * never used has their whole burst; else what was spent stays spent, as in a live change of a limiter: so
+ * another algorithm, or one limit more, starts empty. The table's own changes leave such a key alone. false:
+ * wrong text, limits that remember more than 64 numbers, as a sliding-log of more than 60 does, no room for
+ * the key, or too many such keys; nothing has changed then. */
 WEIR_API bool weir_table_override(struct weir_table *table, const void *key, size_t len, const char *limits,
                                   struct weir_error *err);
 /* As snprintf does. 0: none. */

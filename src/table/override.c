@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "core/idle.h"
+#include "core/index.h"
 #include "os/clock.h"
 #include "table/make.h"
 #include "table/verbs.h"
@@ -291,6 +292,26 @@ static int64_t when(const struct change *change)
     return change->by_clock ? region_time(change->table->region, clock_now()) : change->now;
 }
 
+/* A limit that lets nothing pass remembers nothing: what was spent before it is not known. */
+static bool remembers(const struct weir_policy *policy)
+{
+    for (size_t i = 0; i < policy->count; i++)
+        if (policy->limits[i].spec.algo == WEIR_BLOCKED)
+            return false;
+    return true;
+}
+
+/* The state under other limits. A key that is as if never used is that under them, too: it has their whole
+ * burst, as if it had been forgotten and had come in again. */
+static void convert(const struct weir_policy *policy, const int64_t *before, const struct weir_policy *next,
+                    int64_t *after, int64_t now)
+{
+    if (remembers(policy) && weir_state_idle_from(policy, before) <= now)
+        weir_state_init(next, after, now);
+    else
+        weir_state_change(policy, before, next, after, now);
+}
+
 static bool give_own(const struct change *change, size_t old)
 {
     struct weir_table *table = change->table;
@@ -302,7 +323,7 @@ static bool give_own(const struct change *change, size_t old)
     const struct weir_policy *policy = take_over(change, old, &before);
     if (!policy)
         return false;
-    weir_state_change(policy, before, change->policy, change->after, when(change));
+    convert(policy, before, change->policy, change->after, when(change));
     fill(change, at);
     if (old < places)
         set_who(change, old, TOMBSTONE);
@@ -316,7 +337,12 @@ static bool take_away(const struct change *change, size_t old)
     if (!policy)
         return fail(change, ENOMEM, "out of memory");
     int64_t now = when(change);
-    weir_state_change(policy, place_at(table, old)->state, change->edition->policy, change->after, now);
+    convert(policy, place_at(table, old)->state, change->edition->policy, change->after, now);
+    if (table->kind == &weir_table_words) { /* a word says when the bucket is full, and not since when */
+        const struct limit *limit = &change->edition->policy->limits[0];
+        change->after[STATE_HEADER] =
+            index_at(limit, change->after[STATE_HEADER], ticks_at(&limit->ticks, now));
+    }
     if (change->after[STATE_PROMISED] <= now) /* that has come */
         change->after[STATE_PROMISED] = 0;
     if (!table->kind->attach(table, change->key, change->journal, change->after))

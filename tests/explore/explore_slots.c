@@ -494,6 +494,14 @@ TEST(a_key_that_was_forgotten_shares_from_the_floor_on)
           .acts = {{DO(INSERT, KEY, 1), AT(2000, SETTLE, OTHER, 1)}, {AT(300, TAKE, KEY, 1)}});
 }
 
+/* The floor is where KEY stands: so OTHER, whose reading is older, comes in with the same word. */
+TEST(a_delayed_take_charges_nobody_else)
+{
+    HOLDS(BURST_1, .slots = {{{.key = KEY}, IDLE_AT(OTHER, 0), DEBTOR, DEBTOR}}, .forgets = true,
+          .acts = {{DO(FAST, KEY, 1), DO(FAST, KEY, 1)},
+                   {DO(SWEEP, NOBODY, 1), AT(1, SWEEP, NOBODY, 1), DO(SETTLE, OTHER, 1)}});
+}
+
 TEST(nobody_takes_twice_by_way_of_the_overflow)
 {
     HOLDS(BURST_1, .slots = {{IDLE_AT(OTHER, 5), DEBTOR, DEBTOR, DEBTOR}},

@@ -91,6 +91,7 @@ void cell_begin(struct cell *cell, const struct weir_policy *policy, bool word, 
     cell->policy = policy;
     cell->word = word;
     cell->flagged = false;
+    cell->due = 0;
     model_init(&cell->model, policy, now);
     weir_state_init(policy, cell->words, now);
     fill_up(cell);
@@ -104,6 +105,7 @@ void cell_copy(struct cell *cell, const struct cell *from)
     cell->policy = from->policy;
     cell->word = from->word;
     cell->flagged = from->flagged;
+    cell->due = from->due;
     model_keep(&from->model, &cell->model);
     memcpy(cell->words, from->words, from->policy->words * sizeof from->words[0]);
 }
@@ -140,6 +142,7 @@ bool cell_reserve(struct cell *cell, int64_t now, int64_t n, int64_t timeout, ui
     if (!cell->word)
         (void)weir_state_reserve(cell->policy, cell->words, now, n, timeout, NULL, NULL);
     if (allowed) {
+        cell->due = max64(cell->due, promise->parts[0].due);
         promise->word = cell->word;
         promise->generation = generation;
         promise->position = cell->word ? cell_position(cell) : 0;
@@ -251,7 +254,8 @@ static void change(struct cell *cell, const struct weir_policy *next, int64_t no
     (void)cell_peek(cell, now, 1, &before);
     model_change(&cell->model, next, now, kept);
     if (cell->logged && next->count == cell->policy->count)
-        law_change(&cell->law, next, now, sat_add(now, before.retry_after_ns), kept);
+        law_change(&cell->law, next, now,
+                   before.retry_after_ns == WEIR_FOREVER ? now : now + before.retry_after_ns, kept);
     else if (cell->logged) /* a log has one number of limits */
         cell_log_begin(cell, next, now);
     cell->policy = next;
@@ -269,11 +273,29 @@ void cell_change(struct cell *cell, const struct weir_policy *next, int64_t now)
         settle_word(cell, now);
 }
 
+static bool remembers(const struct weir_policy *policy)
+{
+    for (size_t i = 0; i < policy->count; i++)
+        if (policy->limits[i].spec.algo == WEIR_BLOCKED)
+            return false;
+    return true;
+}
+
 void cell_override(struct cell *cell, struct weir_policy *own, const struct weir_policy *table, bool word,
                    int64_t now)
 {
     bool kept[MODEL_LIMITS] = {false};
     struct weir_policy *old = cell->own;
+    if (remembers(cell->policy) &&
+        cell_idle_from(cell) <= now) { /* as if never used: so it is under any limits */
+        cell_begin(cell, own ? own : table, word && !own, now);
+        cell->own = own;
+        cell->era++;
+        settle(cell, now);
+        cell_log_begin(cell, cell->policy, now);
+        weir_policy_free(old);
+        return;
+    }
     if (cell->word) /* which keeps no count of ages */
         cell->model.age = 0;
     change(cell, own ? own : table, now, kept);
@@ -372,8 +394,8 @@ void cell_log_touch(struct cell *cell, int64_t now)
     for (size_t i = 0; i < policy->count; i++) {
         size_t from = policy->limits[i].offset;
         size_t to = i + 1 < policy->count ? policy->limits[i + 1].offset : policy->words;
-        if (cell->before[STATE_PROMISED] <= now) /* has come true */
-            law_touch(&cell->law, i, cell->before[STATE_PROMISED]);
+        if (cell->before[STATE_PROMISED] <= now) /* has come true; a debt that has ended is no promise */
+            law_touch(&cell->law, i, min64(cell->before[STATE_PROMISED], cell->due));
         if (memcmp(cell->words + from, cell->before + from, (to - from) * sizeof cell->words[0]) != 0)
             law_touch(&cell->law, i, now);
     }

@@ -19,6 +19,7 @@ struct cell {
     bool present;                     /* it has a place of its own in the table */
     bool word;                        /* its state is a word: of a table of words, under the table's limits */
     bool flagged;                     /* a word says that a promise is outstanding */
+    int64_t due;                      /* the latest time for which something was promised, or passed */
     bool came;                        /* in this operation, */
     bool held;                        /* which decides on several */
     bool shared;                      /* it began with what keys without room had left */

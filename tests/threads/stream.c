@@ -20,7 +20,7 @@
 #define FULL    10                /* units of a key */
 #define REFILL  (WEIR_SEC / FULL) /* of one unit: so long a key that took it cannot be forgotten */
 #define THREADS 2
-#define AT_ONCE 32   /* keys that a thread draws at once */
+#define AT_ONCE 40   /* keys that a thread draws at once: more than the library fetches at once */
 #define WATCHED 1000 /* keys */
 #define HOUR    (3600 * WEIR_SEC)
 

@@ -204,14 +204,14 @@ static void count_spent(struct pairing *pairing, const struct pick *pick, int64_
     atomic_fetch_add(&pairing->accounts->spent[pick->table][pick->key], n);
 }
 
-/* Two to four keys of both tables, perhaps one of them twice. */
+/* Two to four keys of both tables, in any order, perhaps one of them twice. */
 static void take_together(struct pairing *pairing, struct rng *rng, struct basket *basket)
 {
     struct weir_ask asks[4];
-    size_t count = (size_t)rng_between(rng, 2, 4);
+    size_t count = (size_t)rng_between(rng, 2, 4), first = (size_t)rng_between(rng, 0, 1);
     for (size_t i = 0; i < count; i++) {
         struct pick *pick = &basket->picks[i];
-        *pick = (struct pick){i < 2 ? i : (size_t)rng_between(rng, 0, 1),
+        *pick = (struct pick){i < 2 ? i ^ first : (size_t)rng_between(rng, 0, 1),
                               (uint64_t)rng_between(rng, 0, KEYS - 1), rng_between(rng, 1, 2)};
         asks[i] = ask_for(pairing->tables[pick->table], &pick->key, pick->n);
     }

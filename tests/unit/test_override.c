@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Keys with limits of their own, beside states of the core that are changed by weir_state_change at the same
- * times: every verdict has to be the same.
+ * times, or begin anew if they are as if never used: every verdict has to be the same.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -88,7 +88,12 @@ static void change(struct model *model, const char *limits, int64_t now)
 {
     int64_t to[256];
     struct weir_policy *next = limits ? weir_policy_idle(limits, NULL) : NULL;
-    weir_state_change(policy_of(model), model->state, next ? next : model->base, to, now);
+    const struct weir_policy *policy = policy_of(model), *after = next ? next : model->base;
+    bool blocked = weir_policy_spec(policy, 0)->algo == WEIR_BLOCKED;
+    if (!blocked && weir_state_idle_from(policy, model->state) <= now)
+        weir_state_init(after, to, now);
+    else
+        weir_state_change(policy, model->state, after, to, now);
     memcpy(model->state, to, sizeof to);
     weir_policy_free(model->own);
     model->own = next;
@@ -413,7 +418,7 @@ TEST(a_file_keeps_them_and_damage_is_noticed)
         return;
     int64_t now = weir_now();
     CHECK(set(table, now, "a", "77/h"));
-    CHECK(take(table, now, "a", 5)); /* ten of the table's were there */
+    CHECK(take(table, now, "a", 72)); /* it was never used: all of them were there */
     CHECK(!take(table, now, "a", 6));
     weir_table_free(table);
     table = weir_table_open(path, "20/s", 100, &err);
