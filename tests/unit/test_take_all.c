@@ -89,7 +89,11 @@ static void override(struct world *world, size_t t, size_t k, const char *limits
     int64_t to[32];
     CHECK(
         weir_table_override_at(world->tables[t], now, world->keys[k], strlen(world->keys[k]), limits, NULL));
-    weir_state_change(subject->policy, subject->state, next, to, now);
+    if (weir_state_idle_from(subject->policy, subject->state) <=
+        now) /* as if never used, also under others */
+        weir_state_init(next, to, now);
+    else
+        weir_state_change(subject->policy, subject->state, next, to, now);
     memcpy(subject->state, to, sizeof to);
     weir_policy_free(subject->policy);
     subject->policy = next;
