@@ -299,7 +299,7 @@ TEST(killed_while_a_key_goes_back_to_two_limits)
 
 TEST(killed_while_a_key_takes_under_limits_of_its_own)
 {
-    run_own_limits("10/s, 20/m", "15/s, 17/m, 40/h algo=sliding-log", take_own);
+    run_own_limits("10/s, 20/m, 50/h", "15/s, 17/m, 40/h", take_own);
 }
 
 /* ---- the whole table ---- */
