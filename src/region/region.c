@@ -93,6 +93,8 @@ static double line_size(const struct region_shape *shape)
     return (double)shape->slot_size * (double)shape->line_slots + reach + number;
 }
 
+#define OFFSET_MAX (WEIR_TIME_MAX / 2)
+
 /* What a shape takes, also if that is more than fits in 64 bits. */
 static double rough_size(const struct region_shape *shape)
 {
@@ -199,7 +201,8 @@ static bool begin_time(struct region *region, bool alone, struct weir_error *err
                           err);
         move_time(header, boot, wall, time_after_boot(header, wall), host_now);
     }
-    region->offset_ns = sat_sub((int64_t)atom_load(&header->offset, memory_order_relaxed), shift);
+    int64_t offset = sat_sub((int64_t)atom_load(&header->offset, memory_order_relaxed), shift);
+    region->offset_ns = clamp64(offset, -OFFSET_MAX, OFFSET_MAX); /* a damaged one could be anything */
     return true;
 }
 

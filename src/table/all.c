@@ -302,6 +302,8 @@ static enum joining join_word(struct joint *joint, struct part *part)
             return joining;
         uint64_t who = part->shares ? OVERFLOW_WHO : part->key.who;
         uint64_t owner = slot_who(spot.slot), word = slot_word(spot.slot);
+        if (part->shares && (owner != who || slot_kind(word) == SLOT_TENTATIVE))
+            return NO_ROOM; /* it is damaged, and serves nobody */
         if (owner != who || slot_kind(word) == SLOT_TENTATIVE)
             continue;
         if (slot_kind(word) != SLOT_HELD) {

@@ -20,8 +20,17 @@
 #include "table/override.h"
 #include "table/words.h"
 
-/* In policy_text.time: not known yet, or this much more than the time. */
-enum { TIME_UNKNOWN, TIME_KNOWN };
+/* In policy_text.time: twice the time, or, while that is not known yet, an odd number that no other
+ * generation has. */
+static uint64_t time_known(int64_t time)
+{
+    return (uint64_t)time << 1;
+}
+
+static uint64_t time_unknown(uint64_t generation)
+{
+    return generation << 1 | 1;
+}
 
 /* ---- editions ---- */
 
@@ -90,12 +99,12 @@ static int64_t time_of(struct weir_table *table, uint64_t generation)
 {
     atom64 *time = &table->policies->texts[generation & 3].time;
     uint64_t seen = atom_load(time, memory_order_acquire);
-    if (seen == TIME_UNKNOWN) {
-        uint64_t now = TIME_KNOWN + (uint64_t)region_time(table->region, clock_now());
+    while (seen == time_unknown(generation)) {
+        uint64_t now = time_known(region_time(table->region, clock_now()));
         if (atom_cas(time, &seen, now, memory_order_seq_cst))
             seen = now;
     }
-    return seen == TIME_UNKNOWN ? time_of(table, generation) : (int64_t)(seen - TIME_KNOWN);
+    return (int64_t)(seen >> 1); /* of another generation: what was read of it is thrown away */
 }
 
 /* The limits of that generation as they are in the region; NULL: no memory, or they are not there any more.
@@ -164,6 +173,7 @@ struct edition *weir_table_refresh(struct weir_table *table)
     for (;;) {
         uint64_t generation = atom_load(&header->generation, memory_order_seq_cst);
         latest = known->generation == generation ? known : follow(table, known, generation);
+        atom_fence(memory_order_acquire); /* what was read, was read before */
         if (atom_load(&header->generation, memory_order_seq_cst) == generation)
             break;
         forget(latest, known); /* it has changed again meanwhile: what was read may be a mixture */
@@ -245,7 +255,7 @@ static bool change(struct weir_table *table, int64_t now, const char *limits, st
         goto end;
     struct policy_text *to = &table->policies->texts[(latest->generation + 1) & 3];
     memcpy(to->text, next->text, strlen(next->text) + 1);
-    uint64_t time = now < 0 ? TIME_UNKNOWN : TIME_KNOWN + (uint64_t)max64(now, latest->time);
+    uint64_t time = now < 0 ? time_unknown(latest->generation + 1) : time_known(max64(now, latest->time));
     atom_store(&to->time, time, memory_order_release);
     atom_store(&header->generation, latest->generation + 1, memory_order_seq_cst);
     latest = weir_table_refresh(table);

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "core/idle.h"
-#include "core/index.h"
 #include "os/clock.h"
 #include "table/make.h"
 #include "table/verbs.h"
@@ -161,8 +160,11 @@ static const struct weir_policy *policy_at(struct weir_table *table, size_t at)
     struct weir_policy *policy = read_policy(own);
     if (policy) {
         struct weir_policy *old = ready->policy;
-        *ready = (struct override_cache){own->number, policy};
-        weir_policy_free(old); /* last: a forked child must not find what is free */
+        ready->policy = policy; /* in this order, for a child that is forked meanwhile */
+        atomic_signal_fence(memory_order_seq_cst);
+        ready->number = own->number;
+        atomic_signal_fence(memory_order_seq_cst);
+        weir_policy_free(old);
     }
     return policy;
 }
@@ -255,6 +257,9 @@ static void fill(const struct change *change, size_t at)
 {
     struct own_limits *own = place_at(change->table, at);
     own->number = atom_add(&head_of(change->table)->number, 1, memory_order_seq_cst) + 1;
+    /* Words keep no ages: those of a key's own limits never come back. */
+    change->after[STATE_GENERATION] =
+        max64(change->after[STATE_GENERATION], sat_mul((int64_t)(own->number & UINT32_MAX), STATE_AGE));
     if (change->table->key_max > 0) {
         own->length = change->key->len;
         if (own->length > 0)
@@ -292,24 +297,17 @@ static int64_t when(const struct change *change)
     return change->by_clock ? region_time(change->table->region, clock_now()) : change->now;
 }
 
-/* A limit that lets nothing pass remembers nothing: what was spent before it is not known. */
-static bool remembers(const struct weir_policy *policy)
+/* The key's state under limits of its own. One that is as if never used is that under them, too, if they come
+ * in the place of the table's: it has their whole burst, as if it had been forgotten and had come in again.
+ * Limits of its own say nothing of what was spent before them. */
+static void convert(const struct change *change, const struct weir_policy *policy, const int64_t *before)
 {
-    for (size_t i = 0; i < policy->count; i++)
-        if (policy->limits[i].spec.algo == WEIR_BLOCKED)
-            return false;
-    return true;
-}
-
-/* The state under other limits. A key that is as if never used is that under them, too: it has their whole
- * burst, as if it had been forgotten and had come in again. */
-static void convert(const struct weir_policy *policy, const int64_t *before, const struct weir_policy *next,
-                    int64_t *after, int64_t now)
-{
-    if (remembers(policy) && weir_state_idle_from(policy, before) <= now)
-        weir_state_init(next, after, now);
+    int64_t now = when(change), age = before[STATE_GENERATION];
+    if (policy == change->edition->policy && weir_state_idle_from(policy, before) <= now)
+        weir_state_init(change->policy, change->after, now);
     else
-        weir_state_change(policy, before, next, after, now);
+        weir_state_change(policy, before, change->policy, change->after, now);
+    change->after[STATE_GENERATION] = state_next_age(age); /* no promise made so far can be taken back */
 }
 
 static bool give_own(const struct change *change, size_t old)
@@ -323,7 +321,7 @@ static bool give_own(const struct change *change, size_t old)
     const struct weir_policy *policy = take_over(change, old, &before);
     if (!policy)
         return false;
-    convert(policy, before, change->policy, change->after, when(change));
+    convert(change, policy, before);
     fill(change, at);
     if (old < places)
         set_who(change, old, TOMBSTONE);
@@ -337,12 +335,7 @@ static bool take_away(const struct change *change, size_t old)
     if (!policy)
         return fail(change, ENOMEM, "out of memory");
     int64_t now = when(change);
-    convert(policy, place_at(table, old)->state, change->edition->policy, change->after, now);
-    if (table->kind == &weir_table_words) { /* a word says when the bucket is full, and not since when */
-        const struct limit *limit = &change->edition->policy->limits[0];
-        change->after[STATE_HEADER] =
-            index_at(limit, change->after[STATE_HEADER], ticks_at(&limit->ticks, now));
-    }
+    weir_state_change(policy, place_at(table, old)->state, change->edition->policy, change->after, now);
     if (change->after[STATE_PROMISED] <= now) /* that has come */
         change->after[STATE_PROMISED] = 0;
     if (!table->kind->attach(table, change->key, change->journal, change->after))

@@ -166,7 +166,7 @@ static bool room_in_line(struct weir_table *table, const struct edition *edition
             continue;
         room->place = (struct spot){segment, line, slot};
         room->who = who;
-        room->word = who ? word : 0;
+        room->word = word;
         return true;
     }
     return false;

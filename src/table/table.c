@@ -264,9 +264,8 @@ static bool join(struct weir_table *table, const char *path, const char *limits,
         return refuse_kind(path, "this table keeps keys of another length (key_max)", err);
     if (!weir_table_load(table, err))
         return false;
-    if (alone &&
-        (!weir_override_check(table) || (table->kind == &weir_table_wide && !weir_wide_check(table))))
-        return refuse_kind(path, "the table is damaged; remove it to begin anew", err);
+    if (alone && !is_whole(table))
+        return refuse_kind(path, damaged, err);
     return weir_table_set(table, limits, err);
 }
 

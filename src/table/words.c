@@ -236,7 +236,8 @@ static bool do_shared(struct weir_table *table, const struct edition *edition, c
     struct slot *shared = &table->policies->overflow;
     struct trace trace;
     enum outcome outcome = do_to_shared(table, edition, shared, deed, &trace);
-    if (outcome == GONE && slot_who(shared) != OVERFLOW_WHO) {
+    if (outcome == GONE &&
+        (slot_who(shared) != OVERFLOW_WHO || slot_kind(slot_word(shared)) == SLOT_TENTATIVE)) {
         *answer = weir_deed_full(deed); /* it is damaged, and serves nobody */
         return true;
     }

@@ -198,13 +198,13 @@ static bool goes_on(const struct scene *s, struct weir_table *table)
 {
     struct weir_error err;
     struct weir_table_info info;
+    bool changed = change_and_change_back(s, table); /* first: a sweep would convert all */
     (void)weir_table_override_at(table, s->now, "later", 5, "5/s", &err);
     (void)weir_table_override_at(table, s->now, "later", 5, NULL, &err);
     (void)weir_table_sweep_at(table, s->now, 1000);
     weir_table_stat_at(table, s->now, &info);
-    return change_and_change_back(s, table) && weir_table_each_at(table, s->now, is_name_right, table) &&
-           info.keys <= info.slots && weir_table_grow(table, (size_t)info.capacity + 1, &err) &&
-           is_nobody_left(s, table);
+    return changed && weir_table_each_at(table, s->now, is_name_right, table) && info.keys <= info.slots &&
+           weir_table_grow(table, (size_t)info.capacity + 1, &err) && is_nobody_left(s, table);
 }
 
 /* ---- before and after each kill ---- */

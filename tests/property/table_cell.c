@@ -273,21 +273,12 @@ void cell_change(struct cell *cell, const struct weir_policy *next, int64_t now)
         settle_word(cell, now);
 }
 
-static bool remembers(const struct weir_policy *policy)
-{
-    for (size_t i = 0; i < policy->count; i++)
-        if (policy->limits[i].spec.algo == WEIR_BLOCKED)
-            return false;
-    return true;
-}
-
 void cell_override(struct cell *cell, struct weir_policy *own, const struct weir_policy *table, bool word,
                    int64_t now)
 {
     bool kept[MODEL_LIMITS] = {false};
     struct weir_policy *old = cell->own;
-    if (remembers(cell->policy) &&
-        cell_idle_from(cell) <= now) { /* as if never used: so it is under any limits */
+    if (own && !old && cell_idle_from(cell) <= now) { /* as if never used: so it is under these, too */
         cell_begin(cell, own ? own : table, word && !own, now);
         cell->own = own;
         cell->era++;

@@ -74,7 +74,8 @@ static void set_half(struct weir_table *table, int64_t now, const char *limits)
     const struct edition *latest = table_edition(table);
     struct policy_text *to = &table->policies->texts[(latest->generation + 1) & 3];
     (void)snprintf(to->text, sizeof to->text, "%s", limits);
-    atom_store(&to->time, 1 + (uint64_t)max64(now, latest->time), memory_order_release); /* 0: not known */
+    atom_store(&to->time, (uint64_t)max64(now, latest->time) << 1,
+               memory_order_release); /* even: it is known */
     atom_store(&header->generation, latest->generation + 1, memory_order_seq_cst);
 }
 

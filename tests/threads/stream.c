@@ -183,7 +183,11 @@ static int64_t take_together(struct stream *s, int64_t from, int64_t end)
         asks[i - from] =
             (struct weir_ask){.table = s->table, .key = &keys[i - from], .len = sizeof keys[0], .n = 1};
     }
-    return (int64_t)weir_take_each_at(asks, (size_t)(end - from), time_of(s, from));
+    int64_t allowed = 0;
+    (void)weir_take_each_at(asks, (size_t)(end - from), time_of(s, from));
+    for (int64_t i = from; i < end; i++)
+        allowed += asks[i - from].verdict.allowed;
+    return allowed;
 }
 
 static void stream_some(size_t self, void *arg)

@@ -143,6 +143,52 @@ TEST(what_is_taken_alone_and_together_adds_up)
     team_watch_done();
 }
 
+/* ---- keys without room ---- */
+
+/* What they share is a single state, whoever asks for it with whom. */
+#define CROWD UINT64_C(1000) /* the first of its keys */
+
+struct crowd {
+    struct weir_table *table;
+    atomic_llong taken;
+};
+
+static void ask_without_room(size_t self, void *arg)
+{
+    struct crowd *crowd = arg;
+    struct rng rng = rng_new(5000 + self);
+    for (int refused = 0; refused < 3;) {
+        uint64_t key = CROWD + (uint64_t)rng_between(&rng, 0, 999), other = key + 1000;
+        struct weir_ask asks[] = {ask_for(crowd->table, &key, 1), ask_for(crowd->table, &other, 1)};
+        if (weir_take_all_at(asks, 2, START))
+            atomic_fetch_add(&crowd->taken, 2);
+        else if (take(crowd->table, key, START, 1, NULL))
+            atomic_fetch_add(&crowd->taken, 1);
+        else
+            refused++;
+    }
+}
+
+TEST(keys_without_room_that_ask_together_share_one_limit)
+{
+    int64_t burst = team_scaled(200000);
+    team_watch("keys without room");
+    for (int i = 0; i < 2; i++) {
+        char limits[64];
+        struct weir_table_info info;
+        (void)snprintf(limits, sizeof limits, "10/h burst=%" PRId64 "%s", burst, i ? WIDER : "");
+        struct crowd crowd = {.table = table_open(NULL, limits, (struct weir_table_options){.keys = 4})};
+        for (uint64_t key = 0; key < 100; key++) /* the last of them share, too */
+            CHECK(take(crowd.table, key, START, 1, NULL));
+        weir_table_stat_at(crowd.table, START, &info);
+        CHECK(info.shared > 0);
+        team_run(SINGLES + HAMMERERS, ask_without_room, &crowd);
+        CHECK_EQ(atomic_load(&crowd.taken) + info.shared, burst);
+        weir_table_free(crowd.table);
+    }
+    team_watch_done();
+}
+
 /* ---- never half charged ---- */
 
 #define KEYS    10

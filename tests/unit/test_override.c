@@ -89,8 +89,7 @@ static void change(struct model *model, const char *limits, int64_t now)
     int64_t to[256];
     struct weir_policy *next = limits ? weir_policy_idle(limits, NULL) : NULL;
     const struct weir_policy *policy = policy_of(model), *after = next ? next : model->base;
-    bool blocked = weir_policy_spec(policy, 0)->algo == WEIR_BLOCKED;
-    if (!blocked && weir_state_idle_from(policy, model->state) <= now)
+    if (!model->own && next && weir_state_idle_from(policy, model->state) <= now)
         weir_state_init(after, to, now);
     else
         weir_state_change(policy, model->state, after, to, now);

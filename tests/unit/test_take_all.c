@@ -45,6 +45,7 @@ static int64_t remaining(struct weir_table *table, int64_t now, const char *key)
 
 struct subject {
     struct weir_policy *policy;
+    bool own; /* not the table's */
     int64_t state[32];
 };
 
@@ -68,6 +69,7 @@ static void begin(struct world *world)
             struct subject *subject = &world->subjects[t][k];
             (void)snprintf(world->keys[k], sizeof world->keys[k], "key %zu", k);
             subject->policy = weir_policy_idle(tables[t].limits, NULL);
+            subject->own = false;
             weir_state_init(subject->policy, subject->state, START);
         }
     }
@@ -89,14 +91,14 @@ static void override(struct world *world, size_t t, size_t k, const char *limits
     int64_t to[32];
     CHECK(
         weir_table_override_at(world->tables[t], now, world->keys[k], strlen(world->keys[k]), limits, NULL));
-    if (weir_state_idle_from(subject->policy, subject->state) <=
-        now) /* as if never used, also under others */
+    if (!subject->own && weir_state_idle_from(subject->policy, subject->state) <= now)
         weir_state_init(next, to, now);
     else
         weir_state_change(subject->policy, subject->state, next, to, now);
     memcpy(subject->state, to, sizeof to);
     weir_policy_free(subject->policy);
     subject->policy = next;
+    subject->own = true;
 }
 
 struct choice {
