@@ -93,7 +93,7 @@ static double line_size(const struct region_shape *shape)
     return (double)shape->slot_size * (double)shape->line_slots + reach + number;
 }
 
-#define OFFSET_MAX (WEIR_TIME_MAX / 2)
+#define OFFSET_MAX WEIR_TIME_MAX
 
 /* What a shape takes, also if that is more than fits in 64 bits. */
 static double rough_size(const struct region_shape *shape)
