@@ -475,7 +475,7 @@ static void run_round(const struct specs *specs, size_t threads, const struct cr
     w->skew_ns = skew_ns;
     w->threads = threads;
     w->stream = ++rounds;
-    w->ops = max64(team_scaled(check_env("WEIR_LAW_OPS", 2400)) / (int64_t)threads, 10);
+    w->ops = max64(team_scaled(check_env("WEIR_LAW_OPS", 1400)) / (int64_t)threads, 10);
     if (is_crowded(w))
         w->ops *= 2;
     world_begin(w, key_max);
