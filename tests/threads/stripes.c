@@ -267,9 +267,11 @@ static bool check_all(struct world *w)
 {
     uint64_t done = atomic_load(&w->progress->done);
     struct sums sums = count_all(w);
-    return CHECK_EQ(sums.units, TOTAL) & CHECK_EQ(sums.held, 0) & CHECK(sums.changes >= done) &
-           CHECK(sums.changes <= atomic_load(&w->progress->begun)) &
-           CHECK_EQ(atomic_load(&w->progress->faults), 0);
+    bool good = CHECK_EQ(sums.units, TOTAL);
+    good = CHECK_EQ(sums.held, 0) && good;
+    good = CHECK(sums.changes >= done) && good;
+    good = CHECK(sums.changes <= atomic_load(&w->progress->begun)) && good;
+    return CHECK_EQ(atomic_load(&w->progress->faults), 0) && good;
 }
 
 /* ---- threads ---- */
