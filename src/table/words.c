@@ -2,7 +2,7 @@
 /*
  * The table of one-word states. A deed is done to a copy of the state, in the form of the core, and one
  * exchange of key and word makes it valid, or it is done again. What a take nearly always is, one of a token
- * bucket without a verdict, is computed in place.
+ * bucket that is there, is computed in place: words_take in words.h.
  */
 #include "table/words.h"
 
