@@ -21,6 +21,7 @@
 #define REFILL  (WEIR_SEC / FULL) /* of one unit: so long a key that took it cannot be forgotten */
 #define THREADS 2
 #define AT_ONCE 40   /* keys that a thread draws at once: more than the library fetches at once */
+#define STEP    400  /* keys by which the one who watches lets the stream go on */
 #define WATCHED 1000 /* keys */
 #define HOUR    (3600 * WEIR_SEC)
 
@@ -157,6 +158,7 @@ struct stream {
     int64_t keys, first;       /* from that number on */
     int64_t start, per_refill; /* so many come in the time of one unit */
     atomic_llong next, allowed;
+    atomic_llong open; /* keys before that number may come: nobody's time is later than the watcher's */
 };
 
 static int64_t time_of(const struct stream *s, int64_t number)
@@ -199,6 +201,8 @@ static void stream_some(size_t self, void *arg)
         if (from >= s->keys)
             break;
         end = end < s->keys ? end : s->keys;
+        while (atomic_load(&s->open) < end)
+            team_yield();
         allowed += self % 2 ? take_together(s, from, end) : take_one_by_one(s, from, end);
     }
     atomic_fetch_add(&s->allowed, allowed);
@@ -209,12 +213,17 @@ static int64_t stream_end(const struct stream *s)
     return time_of(s, s->keys);
 }
 
+/* A key that is forgotten counts from the latest time that the table knows (its floor). The watcher's time is
+ * the latest there is, so what it sees is exact however long a thread of the stream is kept from running. */
 static void stream_run(struct stream *s, struct watched *w, const char *what)
 {
     int64_t began = weir_now();
     struct team *team = team_start(THREADS, stream_some, s);
     while (team_running(team) > 0) {
-        watch_next(w, s->table, time_of(s, atomic_load(&s->next)));
+        int64_t open = atomic_load(&s->open);
+        watch_next(w, s->table, time_of(s, open));
+        if (atomic_load(&s->next) > open - STEP)
+            atomic_store(&s->open, open + STEP);
         team_yield();
     }
     team_join(team);
