@@ -142,19 +142,25 @@ bool weir_table_reserve(struct weir_table *table, const void *key, size_t len, i
     return weir_table_reserve_at(table, clock_now(), key, len, n, timeout_ns, reservation, verdict);
 }
 
+static bool cancel_key(struct weir_table *table, int64_t now_ns, const struct key *key,
+                       struct weir_reservation *reservation)
+{
+    struct weir_reservation r = *reservation;
+    shift_reservation(&r, table->region->offset_ns);
+    struct deed deed = {.verb = VERB_CANCEL, .now = region_time(table->region, now_ns), .reservation = &r};
+    bool off = weir_table_do(table, key, &deed);
+    if (off)
+        reservation->n = 0;
+    return off;
+}
+
 bool weir_table_cancel_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
                           struct weir_reservation *reservation)
 {
     if (!weir_table_knows(table, key, len) || !reservation)
         return false;
     struct key k = key_of(table, key, len);
-    struct weir_reservation r = *reservation;
-    shift_reservation(&r, table->region->offset_ns);
-    struct deed deed = {.verb = VERB_CANCEL, .now = region_time(table->region, now_ns), .reservation = &r};
-    bool off = weir_table_do(table, &k, &deed);
-    if (off)
-        reservation->n = 0;
-    return off;
+    return cancel_key(table, now_ns, &k, reservation);
 }
 
 bool weir_table_cancel(struct weir_table *table, const void *key, size_t len,
@@ -221,4 +227,44 @@ size_t weir_table_explain(struct weir_table *table, const void *key, size_t len,
                           struct weir_limit_state *limits, size_t count)
 {
     return weir_table_explain_at(table, clock_now(), key, len, limits, count);
+}
+
+/* ---- keys of which only the identity is known ---- */
+
+static bool do_who(struct weir_table *table, enum verb verb, int64_t now_ns, uint64_t who, int64_t n,
+                   struct weir_verdict *verdict)
+{
+    if (!table || table->key_max > 0 || n < 1)
+        return reject(verdict);
+    struct key key = {"", 0, who};
+    struct deed deed = {.verb = verb, .now = region_time(table->region, now_ns), .n = n, .verdict = verdict};
+    return weir_table_do(table, &key, &deed);
+}
+
+void weir_table_give_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n)
+{
+    (void)do_who(table, VERB_GIVE, now_ns, who, n, NULL);
+}
+
+bool weir_table_charge_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n)
+{
+    return do_who(table, VERB_CHARGE, now_ns, who, n, NULL);
+}
+
+bool weir_table_peek_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n,
+                         struct weir_verdict *verdict)
+{
+    return do_who(table, VERB_PEEK, now_ns, who, n, verdict);
+}
+
+bool weir_table_cancel_who(struct weir_table *table, int64_t now_ns, uint64_t who,
+                           struct weir_reservation *reservation)
+{
+    struct key key = {"", 0, who};
+    return table && table->key_max == 0 && cancel_key(table, now_ns, &key, reservation);
+}
+
+void weir_table_prefetch(struct weir_table *table, const void *key, size_t len)
+{
+    table->kind->prefetch(table, table_who(table, key, len));
 }

@@ -11,4 +11,15 @@ bool weir_table_take_key(struct weir_table *table, const struct key *key, int64_
                          struct weir_verdict *verdict);
 bool weir_table_do(struct weir_table *table, const struct key *key, struct deed *deed);
 
+/* The verbs for a key of which only the identity is known (table_who): not where whole keys are kept. */
+void weir_table_give_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n);
+bool weir_table_charge_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n);
+bool weir_table_cancel_who(struct weir_table *table, int64_t now_ns, uint64_t who,
+                           struct weir_reservation *reservation);
+bool weir_table_peek_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n,
+                         struct weir_verdict *verdict);
+
+/* Fetches the memory that a verb for this key will need. */
+void weir_table_prefetch(struct weir_table *table, const void *key, size_t len);
+
 #endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests of the Redis protocol: arrays of bulk strings, or a line as a person types it. Sans-IO: bytes in,
+ * words out; nothing is copied, the words lie in the bytes. The same bytes give the same requests however
+ * they are cut.
+ */
+#ifndef WEIR_PROTO_RESP_READ_H
+#define WEIR_PROTO_RESP_READ_H
+
+#include <stdint.h>
+
+#include "base/buffer.h"
+
+#define RESP_LINE_MAX (64 * 1024) /* of an inline request, and of a header line, as Redis has it */
+
+/* What a client may send; smaller before it has logged in. */
+struct resp_limits {
+    size_t args;   /* words of a request */
+    size_t bulk;   /* bytes of a word */
+    size_t all;    /* bytes of a request */
+    bool stranger; /* has not logged in: the messages say "unauthenticated" */
+};
+
+struct request {
+    const struct slice *args; /* the name first; at least one */
+    size_t count;
+};
+
+/* How far a request has come that is not all there yet. Starts as { 0 }, and is that again after each
+ * request. */
+struct resp_reader {
+    size_t at;        /* bytes that have been looked at */
+    int64_t expected; /* words that the array announced; 0: no array has begun */
+    int64_t bulk;     /* bytes that the next word announced, -1: not known yet */
+    size_t words;     /* that are complete: args[0 ... words - 1], as offsets */
+};
+
+enum resp_got {
+    RESP_MORE,    /* not all there: call again with more bytes behind these */
+    RESP_REQUEST, /* *used bytes are a request; its words are in args */
+    RESP_NOTHING, /* *used bytes ask for nothing (an empty line, *0, *-1) */
+    RESP_BAD      /* `why` is what the client is told, without "-ERR "; the connection must be closed */
+};
+
+struct resp_got_request {
+    size_t used;
+    size_t words;
+    char why[96];
+};
+
+/*
+ * Reads the first request in `bytes`. `args` has room for limits->args words and keeps, until the request is
+ * complete, what is known of it, so it must be the same memory in each call for one request; a request that
+ * is complete has its words there. Quotes and escapes of a line are resolved in place: `bytes` is changed.
+ */
+enum resp_got weir_resp_read(struct resp_reader *reader, const struct resp_limits *limits, char *bytes,
+                             size_t len, struct slice *args, struct resp_got_request *got);
+
+#endif

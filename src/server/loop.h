@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An event loop: files that can be read or written, timers, and orders from other threads. One thread runs a
+ * loop; only weir_loop_post and weir_loop_stop may be called by others. loop.c is the one file that knows
+ * libuv; sockets are read and written by those who own them.
+ */
+#ifndef WEIR_SERVER_LOOP_H
+#define WEIR_SERVER_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct loop;
+
+struct loop *weir_loop_new(void); /* or NULL */
+void weir_loop_run(struct loop *loop);
+void weir_loop_stop(struct loop *loop);
+void weir_loop_free(struct loop *loop); /* all watches and timers of it have been freed */
+
+/* Runs once in the loop's own thread, in the order of posting. false: out of memory. */
+typedef void loop_order(void *arg);
+bool weir_loop_post(struct loop *loop, loop_order *order, void *arg);
+
+/* ---- files ---- */
+
+enum watch_events { WATCH_READ = 1, WATCH_WRITE = 2, WATCH_GONE = 4 /* the other side has left */ };
+
+struct watch;
+typedef void watch_ready(void *arg, unsigned events);
+struct watch *weir_watch_new(struct loop *loop, int fd, watch_ready *ready, void *arg); /* or NULL */
+/* What to tell about: enum watch_events, or-ed; 0: nothing. As long as it is true it is told again. */
+bool weir_watch_for(struct watch *watch, unsigned events);
+void weir_watch_free(struct watch *watch); /* `ready` is not called any more; the file stays open */
+
+/* ---- time ---- */
+
+struct timer;
+typedef void timer_due(void *arg);
+struct timer *weir_timer_new(struct loop *loop, timer_due *due, void *arg);
+void weir_timer_set(struct timer *timer, int64_t after_ms, int64_t every_ms); /* every_ms 0: once */
+void weir_timer_stop(struct timer *timer);
+void weir_timer_free(struct timer *timer);
+
+/* ---- signals: in the loop that was made first ---- */
+
+typedef void loop_signal(void *arg, int number);
+bool weir_loop_on_signal(struct loop *loop, int number, loop_signal *handler, void *arg);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The server: listeners, event loops and connections around a service. It knows no limits.
+ *
+ * The first loop accepts and hands each connection to the loop that has the fewest; a connection stays
+ * where it is. The chore thread does what may take long, and ticks.
+ */
+#ifndef WEIR_SERVER_SERVER_H
+#define WEIR_SERVER_SERVER_H
+
+#include "service/service.h"
+
+struct server_options {
+    const struct config *config; /* with what the command line said already in it */
+    struct service_options service;
+    bool no_password;
+    int *inherited; /* sockets that are listening already (systemd) */
+    int inherited_count;
+    void (*ready)(void *arg, struct server *server); /* all listen; before the first connection */
+    void *arg;
+};
+
+struct server;
+
+/* Everything is made and listens, nothing runs yet. NULL: an error, which says what to do. */
+struct server *weir_server_new(const struct server_options *options, struct weir_error *err);
+/* Serves until SIGTERM or SIGINT; then no more are accepted, those who are being answered get their answer,
+ * and it returns the exit status. SIGHUP reloads. */
+int weir_server_run(struct server *server);
+void weir_server_free(struct server *server);
+
+struct service *weir_server_service(struct server *server);
+/* Where it listens: "127.0.0.1:9049", one line each. */
+const char *weir_server_listens(const struct server *server);
+
+#endif

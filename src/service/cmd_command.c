@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/command.h"
+
+const struct command weir_commands_command[] = {{0}};

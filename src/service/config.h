@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What weir.yaml says, as plain data: read, checked and complete, but nothing of it in force yet. Strings
+ * belong to the configuration. Everything that is 0 or NULL was not said.
+ */
+#ifndef WEIR_SERVICE_CONFIG_H
+#define WEIR_SERVICE_CONFIG_H
+
+#include "base/secret.h"
+#include "weir.h"
+
+#define CONFIG_NAME_MAX     63 /* bytes of a policy's or user's name: letters, digits, and -_.:/ */
+#define CONFIG_POLICIES_MAX 1024
+#define CONFIG_PREFIXES_MAX 64 /* overrides of a policy that end in '*' */
+#define CONFIG_PERCENT_ALL  100
+
+struct place { /* in a file, from 1; 0: nowhere, as of what was set by command */
+    int line, column;
+};
+
+enum policy_mode { MODE_ENFORCE, MODE_SHADOW, MODE_DISABLED };
+enum overrun { OVERRUN_DEBT, OVERRUN_REFUSE };
+
+struct config_override {
+    char *key; /* any bytes */
+    size_t len;
+    bool prefix;      /* it ended in '*': `key` is what stands before it */
+    char *limits;     /* canonical text */
+    char *reason;     /* or NULL */
+    int64_t until_ms; /* wall clock, milliseconds since 1970; 0: no end */
+    struct place place;
+};
+
+struct config_policy {
+    char *name;
+    char *limits;    /* canonical text */
+    char *candidate; /* the same, or NULL */
+    enum policy_mode mode;
+    int percent; /* of the keys for which it is enforced: 1 to 100; MODE_ENFORCE only */
+    enum weir_when_full on_full;
+    int64_t keys;           /* room from the start; 0: it grows by itself */
+    int64_t reserve_ttl_ms; /* 0: DEFAULT_TTL_MS */
+    enum overrun overrun;   /* what happens if more is committed than was reserved */
+    struct config_override *overrides;
+    size_t override_count;
+    struct place place;
+};
+
+/* Classes of commands. Everybody may say hello, log in and leave. */
+enum may {
+    MAY_LOOK = 1,   /* peek, explain, top, list, INFO: nothing changes */
+    MAY_TAKE = 2,   /* take, acquire, reserve, commit, cancel; RL.*, CL.THROTTLE, THROTTLE */
+    MAY_ADJUST = 4, /* give, charge, reset, DEL: what a key has spent */
+    MAY_ADMIN = 8,  /* policies, overrides, modes, reload, clients, clock */
+    MAY_ALL = 15
+};
+
+struct config_user {
+    char *name;
+    bool has_password; /* false: none is needed (only `default`) */
+    struct digest password;
+    unsigned may;    /* enum may, or-ed */
+    char **prefixes; /* of the keys; none: all keys */
+    size_t prefix_count;
+    char **policies; /* names; none: all */
+    size_t policy_count;
+    struct place place;
+};
+
+struct config {
+    char *path; /* NULL: no file */
+    char *resp; /* host:port; NULL: the default; "none": not at all */
+    char *unix_path;
+    char *data;          /* "none", the only one today */
+    int64_t memory;      /* bytes for all keys */
+    int threads;         /* 0: one for each processor */
+    int64_t client_keys; /* room for keys whose limits come with the call (RL.*, CL.THROTTLE); 0: a share */
+    int64_t horizon_ns;  /* longest time such a key may need to be full again; 0: 31 days */
+    int64_t max_clients; /* 0: 10000 */
+    int64_t idle_ms;     /* clients that say nothing for so long are closed; 0: never */
+    char *log_format;    /* "logfmt" or "json" */
+    struct config_user *users;
+    size_t user_count;
+    struct config_policy *policies;
+    size_t policy_count;
+};
+
+#define CONFIG_RESP    "127.0.0.1:9049"
+#define CONFIG_MEMORY  (INT64_C(256) << 20)
+#define DEFAULT_TTL_MS INT64_C(60000)
+
+/* One line, as interface.md shows them: "weir.yaml:9:20: 100/s brust=200: column 7: unknown option ...". */
+typedef void config_complain(void *arg, const char *file, struct place place, const char *message);
+
+/* Reads a file, or text that stands for one. NULL: at least one complaint was made; as many mistakes as can
+ * be told apart are told, at most 20. weir_config_new is what stands without a file. */
+struct config *weir_config_new(void);
+struct config *weir_config_read(const char *path, config_complain *complain, void *arg);
+struct config *weir_config_parse(const char *path, const char *text, size_t len, config_complain *complain,
+                                 void *arg);
+void weir_config_free(struct config *config);
+
+/* Writes it as YAML that weir_config_parse reads back as the same; passwords as sha256 digests never: as
+ * "(hidden)" comments. false: out of memory. */
+struct buffer;
+bool weir_config_print(const struct config *config, struct buffer *out);
+
+/* Small readers that commands share. false: `why` says what to write. */
+bool weir_config_name(const char *text, size_t len, char *why, size_t size);
+bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int *percent, char *why,
+                      size_t size);
+/* 30m, 2h, 1h30m; more than 0. */
+bool weir_config_time(const char *text, size_t len, int64_t *time_ns, char *why, size_t size);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Policies in force. What requests read never changes: a policy, and the snapshot that lists all of them, is
+ * immutable, and a change publishes a new snapshot (snapshot.h). What does change lies behind pointers that
+ * old and new share: the tallies, which count keys, and the counters.
+ *
+ *   policy   a name with its limits, mode, overrides; immutable
+ *   tally    a table and what goes with it; shared by all editions of the policy, counted by references
+ *   counters what was decided, per worker
+ */
+#ifndef WEIR_SERVICE_POLICY_H
+#define WEIR_SERVICE_POLICY_H
+
+#include <stdatomic.h>
+
+#include "base/buffer.h"
+#include "service/config.h"
+
+#define LABEL_MAX 128
+
+/* The keys that are counted under one list of limits. */
+struct tally {
+    _Atomic uint32_t refs;
+    uint64_t serial; /* no other tally of this process ever has it */
+    struct weir_table *table;
+    int64_t bytes; /* of memory, as last seen */
+};
+
+/* What a tally's limits are called in answers; immutable, made anew with each change. */
+struct labels {
+    size_t count;
+    char text[WEIR_LIMITS_MAX][LABEL_MAX]; /* name=, or the limit's text */
+};
+
+/* One line of counting per worker: nobody else writes it. */
+struct counts {
+    _Alignas(64) _Atomic int64_t allowed; /* calls, shadow-refused ones included */
+    _Atomic int64_t refused, shadow_refused, candidate_refused, errors, units;
+};
+struct counters {
+    _Atomic uint32_t refs;
+    uint32_t workers;
+    struct counts counts[]; /* one of each worker */
+};
+
+struct prefix_override {
+    char *prefix;
+    size_t len;
+    struct tally *tally;
+    const struct labels *labels;
+    char *limits, *reason;
+    int64_t until_ms;
+};
+
+struct key_override { /* of a whole key: the table has the limits, this is what is told about it */
+    char *key;
+    size_t len;
+    char *limits, *reason;
+    int64_t until_ms;
+};
+
+struct policy {
+    char name[CONFIG_NAME_MAX + 1];
+    char *limits, *candidate; /* canonical text; candidate may be NULL */
+    bool from_file;           /* else set by command */
+    enum policy_mode mode;
+    int percent;
+    int64_t mode_until_ns;       /* weir_now; 0: no end. Then: */
+    enum policy_mode mode_after; /* ... */
+    int percent_after;
+    enum weir_when_full on_full;
+    int64_t ttl_ms;
+    enum overrun overrun;
+    int64_t id_window_ns; /* how long a request id is remembered: the longest period, 1 min to 1 day */
+    struct tally *main;
+    const struct labels *labels;
+    struct tally *tried; /* the candidate's; or NULL */
+    /* The limits of before a change to another kind of limits: until `older_until_ns` both must agree, so
+     * that nothing that was spent is forgotten. */
+    struct tally *older;
+    int64_t older_until_ns;
+    struct counters *counters;
+    struct prefix_override *prefixes; /* the longest first */
+    size_t prefix_count;
+    struct key_override *keys; /* sorted by bytes */
+    size_t key_count;
+    _Atomic uint32_t refs; /* snapshots, and sessions that wait */
+};
+
+/* ---- policy.c: making and freeing; no locks, no snapshots ---- */
+
+/* `err` says why; `keys` of room, or 0: little, it grows. */
+struct tally *weir_tally_new(const char *limits, int64_t keys, enum weir_when_full on_full,
+                             bool client_limits, int64_t horizon_ns, struct weir_error *err);
+struct tally *weir_tally_ref(struct tally *tally); /* NULL stays NULL */
+void weir_tally_free(struct tally *tally);         /* one reference; NULL is fine */
+
+struct labels *weir_labels_new(const char *limits);
+
+struct counters *weir_counters_new(uint32_t workers);
+void weir_counters_free(struct counters *counters); /* one reference */
+void weir_counters_sum(const struct counters *counters, struct counts *sum);
+
+/* A copy that shares tallies and counters, to be changed and then published; or NULL. */
+struct policy *weir_policy_copy(const struct policy *policy);
+struct policy *weir_policy_make(const char *name, uint32_t workers); /* empty, with counters */
+void weir_policy_ref(struct policy *policy);
+void weir_policy_drop(struct policy *policy);
+
+#endif

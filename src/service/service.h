@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The service: everything the server does, without a socket. Requests come in as words, answers go out as
+ * bytes of the Redis protocol into a buffer. Tests call it as the server does.
+ *
+ *   service  policies, tables, ledger, users: one of a process
+ *   worker   a thread that runs requests: its counters and its turn; one of each event loop
+ *   session  a client: version of the protocol, user, name; belongs to one worker at a time
+ *   chore    a request that may take long: is done by the chore thread, its answer comes later
+ */
+#ifndef WEIR_SERVICE_SERVICE_H
+#define WEIR_SERVICE_SERVICE_H
+
+#include <pthread.h>
+
+#include "ledger/ledger.h"
+#include "ledger/steps.h"
+#include "proto/resp_read.h"
+#include "proto/resp_write.h"
+#include "service/snapshot.h"
+
+struct session;
+
+/* ---- service ---------------------------------------------------------------------------------- */
+
+struct service_options {
+    uint32_t workers;
+    bool test_clock;               /* WEIR.CLOCK works; the clock starts at 0 and stands still */
+    bool no_password;              /* the operator said so: `default` needs none */
+    const struct digest *password; /* of `default`, from --password-file; NULL: as the file says */
+    const char *config_path;       /* what WEIR.RELOAD reads; NULL: nothing */
+};
+
+struct worker { /* counters are written by the worker alone, read by anybody */
+    struct service *service;
+    uint32_t number;
+    const struct snapshot *snapshot;    /* of this turn; NULL between turns */
+    int64_t now_ns;                     /* of this turn */
+    _Alignas(64) _Atomic uint64_t turn; /* even: between turns; see snapshot.c */
+    _Atomic int64_t commands, errors;   /* requests answered; those of them with an error */
+    _Atomic int64_t allowed, refused;   /* decisions of all kinds, the compatible commands' too */
+    _Atomic int64_t input_bytes, output_bytes;
+    _Atomic int64_t connections;            /* sessions that are open */
+    _Atomic int64_t waiting;                /* sessions in WEIR.ACQUIRE */
+    _Atomic int64_t *calls, *failed, *usec; /* of each command, by its number */
+};
+
+struct service {
+    struct service_options options;
+    _Atomic(struct snapshot *) snapshot;
+    struct snapshot *retired; /* under `change` */
+    pthread_mutex_t change;   /* who publishes snapshots */
+    struct worker *workers;
+    struct ledger ledger;
+    struct steps *steps;       /* RL.* */
+    struct tally *client_keys; /* CL.THROTTLE, THROTTLE, GCRA */
+    struct weir_table *logins; /* failed logins by address */
+    int64_t memory;            /* budget in bytes */
+    _Atomic int64_t memory_used;
+    int64_t wall_lead_ns; /* wall clock - weir_now, as of the start */
+    int64_t started_ms, started_ns;
+    char run_id[41];
+    char *listens; /* for INFO: what the server said */
+    int tcp_port;
+    int64_t max_clients;
+    _Atomic uint64_t sessions; /* that ever were: the last id */
+    _Atomic int64_t rejected;  /* connections above max_clients */
+    _Atomic int64_t reloads, reload_failures;
+    _Atomic int64_t ops_per_second;
+    char reload_error[256]; /* of the last reload; "" if it went well. Under `change` */
+    /* Set by the server; a service without one leaves them NULL. */
+    void (*clock_moved)(void *arg); /* WEIR.CLOCK: sessions that wait look again */
+    void (*clients)(void *arg, struct session *asking, struct buffer *out); /* CLIENT LIST of all loops */
+    bool (*kill)(void *arg, uint64_t id);                                   /* CLIENT KILL ID */
+    void *server;
+};
+
+struct service *weir_service_new(const struct config *config, const struct service_options *options,
+                                 struct weir_error *err);
+void weir_service_free(struct service *service);
+
+/* Wall clock in milliseconds at a time of weir_now: never steps. */
+static inline int64_t service_wall_ms(const struct service *service, int64_t now_ns)
+{
+    return (now_ns + service->wall_lead_ns) / WEIR_MS;
+}
+
+/* Puts a configuration in force, all of it or nothing; keys keep what they spent. By the chore thread. */
+bool weir_service_apply(struct service *service, const struct config *config, struct weir_error *err);
+/* Reads options.config_path and applies it; what is wrong goes to `report`, a line each. */
+bool weir_service_reload(struct service *service, struct buffer *report);
+
+/* Now and then, by the chore thread: tables grow, ends of modes and overrides come, sweeps, retired snapshots
+ * go, rates are measured. */
+void weir_service_tick(struct service *service);
+
+/* ---- turns ------------------------------------------------------------------------------------ */
+
+/* A worker's turn: snapshot and time are read once. Nothing in between may wait. */
+void weir_worker_begin(struct worker *worker);
+void weir_worker_end(struct worker *worker);
+
+/* ---- sessions --------------------------------------------------------------------------------- */
+
+struct chore;
+
+struct session {
+    uint64_t id;
+    int version; /* 2 or 3 */
+    bool logged_in;
+    char user[CONFIG_NAME_MAX + 1]; /* looked up in each turn's snapshot: a user who is gone may do nothing */
+    char address[64];               /* "127.0.0.1:50211", "unix" */
+    char local[64];
+    char *name, *lib_name, *lib_version; /* or NULL */
+    int64_t since_ns, active_ns;
+    enum reply_mode { REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, REPLY_OFF } replies;
+    const char *last_command; /* static */
+    int64_t commands;
+    bool closing; /* after what it has been answered */
+    /* WEIR.ACQUIRE that waits: */
+    bool waits;
+    int64_t due_ns;
+    struct {
+        struct policy *policy; /* a reference */
+        struct tally *tally;   /* a reference */
+        uint64_t who;
+        struct weir_reservation reservation;
+        struct weir_verdict verdict;
+        int64_t n, asked_ns;
+        const struct labels *labels;
+    } wait;
+    struct chore *chore; /* that is being done; the session must not go away meanwhile */
+};
+
+void weir_session_begin(struct session *session, struct service *service, const char *address,
+                        const char *local, int64_t now_ns);
+/* What it waits for is cancelled. Not while a chore is being done. */
+void weir_session_end(struct session *session, struct worker *worker);
+
+enum run_state {
+    RUN_READY, /* all were answered */
+    RUN_WAITS, /* the last one waits until session->due_ns: weir_service_resume */
+    RUN_CHORE, /* the last one is session->chore: weir_chore_do, then weir_chore_finish */
+    RUN_CLOSE  /* the connection is to be closed once `out` is written */
+};
+
+/*
+ * Runs requests in their order, as one turn, and appends the answers to `out`; stops after one that waits, is
+ * a chore, or ends the session. Gives how many were run (the last included).
+ */
+size_t weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
+                        size_t count, struct buffer *out, enum run_state *state);
+
+/* After session->due_ns has come, or the clock moved: answers if it is due. false: not yet. */
+bool weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
+
+/* By the chore thread: does it. Then, in the session's own thread: appends the answer. */
+void weir_chore_do(struct chore *chore);
+void weir_chore_finish(struct session *session, struct buffer *out, enum run_state *state);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What requests see: everything that a reload or a command may change, in one immutable piece. A worker reads
+ * the pointer once at the start of a turn and uses that until the end of the turn; who changes something
+ * publishes a new one, and the old one is freed when every worker has ended the turn in which it could have
+ * seen it. No request ever waits for that.
+ */
+#ifndef WEIR_SERVICE_SNAPSHOT_H
+#define WEIR_SERVICE_SNAPSHOT_H
+
+#include "service/policy.h"
+#include "service/users.h"
+
+struct snapshot {
+    struct policy **policies; /* sorted by name */
+    size_t policy_count;
+    uint32_t *index;        /* of the policies by hash of the name: index_size entries, UINT32_MAX: empty */
+    size_t index_size;      /* a power of 2 */
+    struct tally **tallies; /* of all of them, sorted by serial */
+    size_t tally_count;
+    const struct users *users;
+    /* WEIR.POLICY MODE *: stands above all modes until it ends. */
+    bool mode_for_all;
+    enum policy_mode all_mode;
+    int64_t all_until_ns;     /* 0: no end */
+    int64_t loaded_ms;        /* wall clock of the last configuration that was applied */
+    struct snapshot *retired; /* private: the next that waits to be freed */
+    uint64_t retired_in;      /* private: the turn after which nobody sees it */
+};
+
+struct policy *weir_snapshot_policy(const struct snapshot *snapshot, struct slice name); /* NULL: none */
+struct tally *weir_snapshot_tally(const struct snapshot *snapshot, uint64_t serial);     /* NULL: gone */
+
+/* The name that was probably meant, or NULL. */
+const char *weir_snapshot_near(const struct snapshot *snapshot, struct slice name);
+
+/* ---- for those who change something (change.c), one at a time ---- */
+
+/* A copy that holds its own references to the policies, without indexes; or NULL. */
+struct snapshot *weir_snapshot_copy(const struct snapshot *snapshot);
+/* Puts `policy` (one reference goes over) in the place of the one of that name, or adds it. `policy` NULL:
+ * removes `name`. false: out of memory. */
+bool weir_snapshot_put(struct snapshot *snapshot, const char *name, struct policy *policy);
+/* Builds the indexes. false: out of memory. */
+bool weir_snapshot_seal(struct snapshot *snapshot);
+void weir_snapshot_free(struct snapshot *snapshot);
+
+#endif
