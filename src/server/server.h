@@ -10,6 +10,8 @@
 
 #include "service/service.h"
 
+struct server;
+
 struct server_options {
     const struct config *config; /* with what the command line said already in it */
     struct service_options service;
@@ -19,8 +21,6 @@ struct server_options {
     void (*ready)(void *arg, struct server *server); /* all listen; before the first connection */
     void *arg;
 };
-
-struct server;
 
 /* Everything is made and listens, nothing runs yet. NULL: an error, which says what to do. */
 struct server *weir_server_new(const struct server_options *options, struct weir_error *err);
