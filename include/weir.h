@@ -451,6 +451,12 @@ WEIR_API bool weir_table_take_own(struct weir_table *table, const void *key, siz
 WEIR_API bool weir_table_peek_own(struct weir_table *table, const void *key, size_t len,
                                   const struct weir_own_limit *limit, int64_t n,
                                   struct weir_verdict *verdict);
+/* Gives back n units, also none, as much of them as the key still owes: it is full again earlier by what they
+ * cost, but not before now. The verdict is that of somebody who takes nothing afterwards; so n 0 tells how a
+ * key stands. false: it owes more than this limit's burst even then, or WEIR_INVALID. */
+WEIR_API bool weir_table_give_own(struct weir_table *table, const void *key, size_t len,
+                                  const struct weir_own_limit *limit, int64_t n,
+                                  struct weir_verdict *verdict);
 
 /* The twins. Times are those of weir_now. */
 WEIR_API bool weir_table_set_at(struct weir_table *table, int64_t now_ns, const char *limits,
@@ -484,6 +490,9 @@ WEIR_API bool weir_table_take_own_at(struct weir_table *table, int64_t now_ns, c
                                      const struct weir_own_limit *limit, int64_t n,
                                      struct weir_verdict *verdict);
 WEIR_API bool weir_table_peek_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                                     const struct weir_own_limit *limit, int64_t n,
+                                     struct weir_verdict *verdict);
+WEIR_API bool weir_table_give_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
                                      const struct weir_own_limit *limit, int64_t n,
                                      struct weir_verdict *verdict);
 

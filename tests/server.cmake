@@ -14,13 +14,95 @@ endfunction()
 
 # ---- unit ------------------------------------------------------------------------------------------
 
+weir_service_test(unit-resp-read unit/test_resp_read.c)
+weir_service_test(unit-resp-reply unit/test_resp_reply.c)
+target_link_options(unit-resp-reply PRIVATE -Wl,--wrap=calloc)
+weir_service_test(unit-resp-write unit/test_resp_write.c)
+
+weir_service_test(unit-config unit/test_config.c)
+weir_service_test(unit-config-memory unit/test_config_memory.c)
+target_link_options(unit-config-memory PRIVATE
+    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup)
+weir_service_test(unit-config-print unit/test_config_print.c)
+weir_service_test(unit-users unit/test_users.c)
+weir_service_test(unit-log unit/test_log.c)
+weir_race(unit-log)
+weir_service_test(unit-ledger unit/test_ledger.c)
+weir_service_test(unit-records unit/test_records.c)
+target_link_options(unit-records PRIVATE -Wl,--wrap=calloc,--wrap=aligned_alloc)
+weir_service_test(unit-reserve unit/test_reserve.c unit/service_kit.c)
+
+weir_service_test(unit-steps unit/test_steps.c)
+weir_service_test(unit-smyte unit/test_smyte.c unit/service_kit.c)
+weir_service_test(unit-cell unit/test_cell.c unit/service_kit.c)
+weir_service_test(unit-take unit/test_take.c unit/service_kit.c)
+weir_service_test(unit-explain unit/test_explain.c unit/service_kit.c)
+weir_service_test(unit-policy unit/test_policy.c)
+weir_service_test(unit-snapshot unit/test_snapshot.c unit/service_kit.c)
+weir_service_test(unit-service unit/test_service.c unit/service_kit.c)
+
+weir_service_test(unit-change unit/test_change.c unit/service_kit.c)
+weir_service_test(unit-apply unit/test_apply.c unit/service_kit.c)
+foreach(test unit-change unit-apply)
+    target_link_options(${test} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup)
+endforeach()
+weir_service_test(unit-growth unit/test_growth.c unit/service_kit.c)
+
+weir_service_test(unit-connection unit/test_connection.c unit/service_kit.c)
+weir_service_test(unit-client-commands unit/test_client_commands.c unit/service_kit.c)
+target_link_options(unit-client-commands PRIVATE -Wl,--wrap=malloc -Wl,--wrap=realloc)
+weir_service_test(unit-command-docs unit/test_command_docs.c unit/service_kit.c)
+weir_service_test(unit-info unit/test_info.c unit/service_kit.c)
+weir_service_test(unit-policy-commands unit/test_policy_commands.c unit/service_kit.c)
+weir_service_test(unit-override-commands unit/test_override_commands.c unit/service_kit.c)
+weir_service_test(unit-matrix unit/test_matrix.c unit/service_kit.c)
+
+weir_service_test(unit-loop unit/test_loop.c)
+weir_service_test(unit-listen unit/test_listen.c)
+weir_service_test(unit-notify unit/test_notify.c)
+weir_race(unit-loop)
+
 # ---- threads ---------------------------------------------------------------------------------------
+
+weir_service_test(threads-records threads/records.c threads/team.c)
+set_property(TEST threads-records PROPERTY LABELS threads sanitize)
+weir_race(threads-records)
+weir_service_test(threads-reservations threads/reservations.c threads/team.c unit/service_kit.c)
+set_property(TEST threads-reservations PROPERTY LABELS threads sanitize)
+weir_race(threads-reservations)
+
+weir_service_test(threads-compatible threads/compatible.c threads/team.c unit/service_kit.c)
+set_property(TEST threads-compatible PROPERTY LABELS threads sanitize)
+weir_race(threads-compatible)
+
+weir_service_test(threads-service threads/service_turns.c threads/team.c unit/service_kit.c)
+weir_race(threads-service)
 
 # ---- property --------------------------------------------------------------------------------------
 
+weir_service_test(prop-resp property/prop_resp.c)
+
+weir_service_test(prop-steps property/prop_steps.c)
+weir_service_test(prop-ledger property/prop_ledger.c unit/service_kit.c)
+
+weir_service_test(prop-change property/prop_change.c unit/service_kit.c)
+
 # ---- fuzz ------------------------------------------------------------------------------------------
+
+weir_fuzz(config fuzz/fuzz_config.c)
+target_link_libraries(fuzz-config PRIVATE weir_service)
+weir_fuzz(resp fuzz/fuzz_resp.c)
+target_link_libraries(fuzz-resp PRIVATE weir_service)
 
 # ---- server: a real one on loopback, from outside --------------------------------------------------
 
+foreach(part serve hostile)
+    weir_script(server-${part} server/test_${part}.py)
+endforeach()
+
+weir_script(server-vectors server/test_vectors.py)
+weir_script(server-protocol server/test_protocol.py)
+
 # ---- cli: commands that talk to a server -----------------------------------------------------------
 
+weir_script(cli-check cli/test_check.py)

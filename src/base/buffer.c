@@ -1,3 +1,89 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/buffer.h"
 
+#include <stdint.h>
+#include <stdlib.h>
+
+#define FIRST_SIZE 256 /* most answers are smaller */
+
+void weir_buffer_free(struct buffer *buffer)
+{
+    free(buffer->bytes);
+    *buffer = (struct buffer){.most = buffer->most};
+}
+
+/* Twice as much as before, so that a byte is moved a bounded number of times on average; never above `most`.
+ */
+static size_t next_size(const struct buffer *buffer, size_t needed)
+{
+    size_t size = buffer->size < FIRST_SIZE ? FIRST_SIZE : buffer->size;
+    while (size < needed)
+        size = size > SIZE_MAX / 2 ? needed : size * 2;
+    return buffer->most > 0 && size > buffer->most ? buffer->most : size;
+}
+
+static bool move_to(struct buffer *buffer, size_t size)
+{
+    size_t len = buffer_len(buffer);
+    char *bytes = malloc(size);
+    if (!bytes)
+        return false;
+    if (len > 0)
+        memcpy(bytes, buffer->bytes + buffer->start, len);
+    free(buffer->bytes);
+    buffer->bytes = bytes;
+    buffer->size = size;
+    buffer->start = 0;
+    buffer->end = len;
+    return true;
+}
+
+/* Bytes go to the front only if at least as many have gone there: each is moved for one that was dropped. */
+static bool make_room(struct buffer *buffer, size_t needed)
+{
+    size_t len = buffer_len(buffer);
+    if (!buffer->bytes || needed > buffer->size || buffer->start < len)
+        return move_to(buffer, next_size(buffer, needed > buffer->size ? needed : buffer->size + 1));
+    memmove(buffer->bytes, buffer->bytes + buffer->start, len);
+    buffer->start = 0;
+    buffer->end = len;
+    return true;
+}
+
+char *weir_buffer_room(struct buffer *buffer, size_t len)
+{
+    if (buffer->failed)
+        return NULL;
+    size_t used = buffer_len(buffer);
+    if (len > SIZE_MAX - used || (buffer->most > 0 && used + len > buffer->most)) {
+        buffer->failed = true;
+        return NULL;
+    }
+    if ((!buffer->bytes || buffer->size - buffer->end < len) && !make_room(buffer, used + len)) {
+        buffer->failed = true;
+        return NULL;
+    }
+    return buffer->bytes + buffer->end;
+}
+
+void weir_buffer_put_slowly(struct buffer *buffer, const char *bytes, size_t len)
+{
+    char *room = len > 0 ? weir_buffer_room(buffer, len) : NULL;
+    if (!room)
+        return;
+    memcpy(room, bytes, len);
+    buffer->end += len;
+}
+
+void weir_buffer_drop(struct buffer *buffer, size_t len, size_t keep)
+{
+    buffer->start += len < buffer_len(buffer) ? len : buffer_len(buffer);
+    if (buffer->start < buffer->end)
+        return;
+    buffer->start = buffer->end = 0;
+    if (buffer->size > keep) {
+        free(buffer->bytes);
+        buffer->bytes = NULL;
+        buffer->size = 0;
+    }
+}

@@ -26,11 +26,16 @@ struct slice {
 
 void weir_buffer_free(struct buffer *buffer); /* may be used again, as if new; `most` stays */
 
-/* Room for `len` bytes at the end, or NULL. What is written there counts after weir_buffer_wrote. */
+/* Room for `len` bytes at the end, or NULL. What is written there counts after buffer_wrote. */
 char *weir_buffer_room(struct buffer *buffer, size_t len);
 void weir_buffer_put_slowly(struct buffer *buffer, const char *bytes, size_t len);
 /* Removes bytes at the front; an empty buffer of more than `keep` bytes gives its memory back. */
 void weir_buffer_drop(struct buffer *buffer, size_t len, size_t keep);
+
+static inline void buffer_wrote(struct buffer *buffer, size_t len)
+{
+    buffer->end += len;
+}
 
 static inline size_t buffer_len(const struct buffer *buffer)
 {
@@ -39,7 +44,8 @@ static inline size_t buffer_len(const struct buffer *buffer)
 
 static inline char *buffer_bytes(struct buffer *buffer)
 {
-    return buffer->bytes + buffer->start;
+    return buffer->start > 0 ? buffer->bytes + buffer->start
+                             : buffer->bytes; /* NULL + 0 is no pointer in C */
 }
 
 static inline void buffer_put(struct buffer *buffer, const char *bytes, size_t len)
@@ -54,7 +60,7 @@ static inline void buffer_put(struct buffer *buffer, const char *bytes, size_t l
 
 static inline bool slice_is(struct slice slice, const char *word)
 {
-    return slice.len == strlen(word) && memcmp(slice.bytes, word, slice.len) == 0;
+    return slice.len == strlen(word) && (slice.len == 0 || memcmp(slice.bytes, word, slice.len) == 0);
 }
 
 #endif

@@ -8,12 +8,20 @@
 #ifndef WEIR_CLI_CLI_H
 #define WEIR_CLI_CLI_H
 
-#define EXIT_OK    0
-#define EXIT_ERROR 2 /* 1 is kept for "refused" */
+#define EXIT_OK      0
+#define EXIT_REFUSED 1
+#define EXIT_ERROR   2
 
 int cmd_spec(int argc, char **argv);
 int cmd_sim(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_reload(int argc, char **argv);
+int cmd_ask(int argc, char **argv); /* take, peek, acquire, give, charge, reset, explain: argv[0] says */
+int cmd_top(int argc, char **argv);
+int cmd_stat(int argc, char **argv);
+int cmd_policy(int argc, char **argv);
+int cmd_override(int argc, char **argv);
 
 #endif

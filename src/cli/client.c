@@ -1,3 +1,462 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
+/*
+ * The client of the commands. The socket does not block: every wait has an end that is known before.
+ */
+#define _GNU_SOURCE
 
+#include "cli/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/secret.h"
+#include "base/text.h"
+#include "cli/term.h"
+
+#define PART_MAX   256
+#define ANSWER_MAX (64 << 20) /* bytes */
+#define WORDS_MOST 1024
+
+/* What a URL says. */
+struct target {
+    bool is_unix, login;
+    char user[PART_MAX], password[PART_MAX];
+    char host[PART_MAX], port[8]; /* unix: the path is in `host` */
+};
+
+struct client {
+    int fd;
+    int64_t answer_ms;
+    struct buffer in, out;
+    size_t used; /* bytes of `in` that are the last answer */
+    struct resp_value *value;
+    char shown[PART_MAX + 32];
+};
+
+__attribute__((format(printf, 2, 3))) static void complain(struct weir_error *err, const char *format, ...)
+{
+    char text[sizeof err->text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    weir_error_set(err, WEIR_INVALID, text);
+}
+
+/* ---- the URL ---------------------------------------------------------------------------------- */
+
+static int hex(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    char lower = weir_text_lower(digit);
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+/* Copies a part, %41 as A; false: too long, or no such escape. */
+static bool copy_part(char *to, const char *from, size_t len)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < len; i++) {
+        char byte = from[i];
+        if (byte == '%') {
+            if (len - i < 3 || hex(from[i + 1]) < 0 || hex(from[i + 2]) < 0)
+                return false;
+            byte = (char)(hex(from[i + 1]) * 16 + hex(from[i + 2]));
+            i += 2;
+        }
+        if (at + 1 >= PART_MAX || byte == '\0')
+            return false;
+        to[at++] = byte;
+    }
+    to[at] = '\0';
+    return true;
+}
+
+/* user:password, :password (the user is `default`) or password alone, as others write it. */
+static bool read_login(struct target *target, const char *text, size_t len)
+{
+    const char *colon = memchr(text, ':', len);
+    size_t user_len = colon ? (size_t)(colon - text) : 0;
+    const char *password = colon ? colon + 1 : text;
+    target->login = true;
+    if (!copy_part(target->user, text, user_len) ||
+        !copy_part(target->password, password, len - (size_t)(password - text)))
+        return false;
+    if (!target->user[0])
+        snprintf(target->user, sizeof target->user, "default");
+    return true;
+}
+
+static bool read_host(struct target *target, const char *text, size_t len)
+{
+    const char *port = NULL;
+    size_t port_len = 0, host_len = len;
+    if (len > 0 && text[0] == '[') {
+        const char *end = memchr(text, ']', len);
+        if (!end)
+            return false;
+        host_len = (size_t)(end - text) - 1;
+        port = end + 1;
+        port_len = len - host_len - 2;
+        text++;
+    } else if ((port = memchr(text, ':', len))) {
+        host_len = (size_t)(port - text);
+        port_len = len - host_len;
+    }
+    if (host_len == 0 || !copy_part(target->host, text, host_len))
+        return false;
+    if (port_len == 0)
+        return snprintf(target->port, sizeof target->port, "9049") > 0;
+    if (port[0] != ':' || port_len < 2 || port_len > 6 || strspn(port + 1, "0123456789") < port_len - 1)
+        return false;
+    memcpy(target->port, port + 1, port_len - 1);
+    target->port[port_len - 1] = '\0';
+    return true;
+}
+
+static bool read_url(const char *url, struct target *target)
+{
+    *target = (struct target){.is_unix = strncmp(url, "unix://", 7) == 0};
+    if (!target->is_unix && strncmp(url, "redis://", 8) != 0)
+        return false;
+    const char *rest = url + (target->is_unix ? 7 : 8);
+    size_t len = target->is_unix ? strlen(rest) : strcspn(rest, "/");
+    const char *at = memrchr(rest, '@', len);
+    if (at) {
+        if (!read_login(target, rest, (size_t)(at - rest)))
+            return false;
+        len -= (size_t)(at + 1 - rest);
+        rest = at + 1;
+    }
+    if (target->is_unix)
+        return rest[0] == '/' && copy_part(target->host, rest, len);
+    return (rest[len] == '\0' || strcmp(rest + len, "/") == 0 || strcmp(rest + len, "/0") == 0) &&
+           read_host(target, rest, len);
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------- */
+
+static int64_t clock_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* until_ms below 0: no end. */
+static bool wait_for(int fd, short events, int64_t until_ms)
+{
+    for (;;) {
+        int64_t left = until_ms < 0 ? -1 : until_ms - clock_ms();
+        if (until_ms >= 0 && left < 0)
+            left = 0;
+        struct pollfd file = {.fd = fd, .events = events};
+        int got = poll(&file, 1, left > 1 << 30 ? 1 << 30 : (int)left);
+        if (got > 0)
+            return true;
+        if (got == 0 && left <= 1 << 30)
+            return errno = ETIMEDOUT, false;
+        if (got < 0 && errno != EINTR)
+            return false;
+    }
+}
+
+static int64_t end_of(int64_t ms)
+{
+    return ms < 0 ? -1 : clock_ms() + ms;
+}
+
+/* ---- connecting ------------------------------------------------------------------------------- */
+
+static int connect_to(const struct sockaddr *address, socklen_t len, int64_t until_ms)
+{
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    int fault = connect(fd, address, len) == 0 ? 0 : errno;
+    if (fault == EINPROGRESS || fault == EAGAIN) {
+        socklen_t size = sizeof fault;
+        if (!wait_for(fd, POLLOUT, until_ms))
+            fault = errno;
+        else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &fault, &size) < 0)
+            fault = errno;
+    }
+    if (fault == 0) {
+        int one = 1;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        return fd;
+    }
+    close(fd);
+    errno = fault;
+    return -1;
+}
+
+static int connect_unix(const char *path, int64_t until_ms)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return errno = ENAMETOOLONG, -1;
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    return connect_to((const struct sockaddr *)&address, sizeof address, until_ms);
+}
+
+/* Every address of the name is tried. *why: what the resolver says, if it is that. */
+static int connect_tcp(const struct target *target, int64_t until_ms, const char **why)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
+    int fault = getaddrinfo(target->host, target->port, &hints, &list);
+    if (fault != 0)
+        return *why = gai_strerror(fault), -1;
+    int fd = -1;
+    for (const struct addrinfo *at = list; at && fd < 0; at = at->ai_next)
+        fd = connect_to(at->ai_addr, at->ai_addrlen, until_ms);
+    int kept = errno;
+    freeaddrinfo(list);
+    errno = kept;
+    return fd;
+}
+
+static void show(const struct target *target, char *text, size_t size)
+{
+    bool six = strchr(target->host, ':') && !target->is_unix;
+    if (target->is_unix)
+        snprintf(text, size, "unix://%s", target->host);
+    else
+        snprintf(text, size, "redis://%s%s%s:%s", six ? "[" : "", target->host, six ? "]" : "", target->port);
+}
+
+static bool connect_client(struct client *client, const struct target *target, struct weir_error *err)
+{
+    const char *why = NULL;
+    int64_t until_ms = end_of(CLIENT_CONNECT_MS);
+    client->fd = target->is_unix ? connect_unix(target->host, until_ms) : connect_tcp(target, until_ms, &why);
+    if (client->fd >= 0)
+        return true;
+    const char *advice = errno == ECONNREFUSED || errno == ENOENT
+                             ? "; is a server running there? weir serve starts one, -s URL names another"
+                             : "";
+    complain(err, "cannot connect to %s: %s%s", client->shown, why ? why : strerror(errno),
+             why ? "" : advice);
+    return false;
+}
+
+/* ---- asking ----------------------------------------------------------------------------------- */
+
+static bool send_all(struct client *client, int64_t until_ms)
+{
+    while (buffer_len(&client->out) > 0) {
+        ssize_t sent = send(client->fd, buffer_bytes(&client->out), buffer_len(&client->out), MSG_NOSIGNAL);
+        if (sent >= 0)
+            weir_buffer_drop(&client->out, (size_t)sent, 0);
+        else if (errno == EAGAIN ? !wait_for(client->fd, POLLOUT, until_ms) : errno != EINTR)
+            return false;
+    }
+    return true;
+}
+
+/* Appends what has come to `in`. */
+static bool receive(struct client *client, int64_t until_ms)
+{
+    for (;;) {
+        char *room = weir_buffer_room(&client->in, 16384);
+        if (!room)
+            return errno = ENOMEM, false;
+        ssize_t got = recv(client->fd, room, 16384, 0);
+        if (got > 0)
+            return client->in.end += (size_t)got, true;
+        if (got == 0)
+            return errno = 0, false;
+        if (errno == EAGAIN ? !wait_for(client->fd, POLLIN, until_ms) : errno != EINTR)
+            return false;
+    }
+}
+
+static void forget_answer(struct client *client)
+{
+    weir_resp_value_free(client->value);
+    client->value = NULL;
+    weir_buffer_drop(&client->in, client->used, 65536);
+    client->used = 0;
+}
+
+static bool broken(struct client *client, struct weir_error *err)
+{
+    if (errno == 0)
+        complain(err, "%s closed the connection", client->shown);
+    else if (errno == ETIMEDOUT)
+        complain(err, "%s does not answer", client->shown);
+    else
+        complain(err, "%s: %s", client->shown, strerror(errno));
+    return false;
+}
+
+static bool read_answer(struct client *client, struct weir_error *err)
+{
+    int64_t until_ms = end_of(client->answer_ms);
+    for (;;) {
+        enum resp_parsed parsed = RESP_INCOMPLETE;
+        if (buffer_len(&client->in) > 0)
+            parsed = weir_resp_parse(buffer_bytes(&client->in), buffer_len(&client->in), &client->value,
+                                     &client->used);
+        if (parsed == RESP_PARSED && client->value->type != RESP_PUSH)
+            return true;
+        if (parsed == RESP_PARSED)
+            forget_answer(client);
+        else if (parsed == RESP_BROKEN)
+            return complain(err, "%s does not speak the Redis protocol; weir's port is 9049", client->shown),
+                   false;
+        else if (parsed == RESP_NO_MEMORY)
+            return errno = ENOMEM, broken(client, err);
+        else if (!receive(client, until_ms))
+            return broken(client, err);
+    }
+}
+
+const struct resp_value *client_ask(struct client *client, const struct slice *words, size_t count,
+                                    struct weir_error *err)
+{
+    forget_answer(client);
+    weir_resp_ask(&client->out, words, count);
+    if (client->out.failed) {
+        complain(err, "out of memory");
+        return NULL;
+    }
+    if (!send_all(client, end_of(client->answer_ms < 0 ? CLIENT_ANSWER_MS : client->answer_ms))) {
+        broken(client, err);
+        return NULL;
+    }
+    return read_answer(client, err) ? client->value : NULL;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------- */
+
+static bool greet(struct client *client, const struct target *target, struct weir_error *err)
+{
+    struct slice words[] = {{"HELLO", 5},
+                            {"3", 1},
+                            {"AUTH", 4},
+                            {target->user, strlen(target->user)},
+                            {target->password, strlen(target->password)}};
+    client->answer_ms = CLIENT_CONNECT_MS;
+    const struct resp_value *value = client_ask(client, words, target->login ? 5 : 2, err);
+    if (client->out.bytes)
+        weir_secret_wipe(client->out.bytes, client->out.size);
+    weir_buffer_free(&client->out);
+    client->answer_ms = CLIENT_ANSWER_MS;
+    if (!value)
+        return false;
+    if (value->type != RESP_ERROR)
+        return true;
+    bool nobody = value->text.len >= 6 && memcmp(value->text.bytes, "NOAUTH", 6) == 0;
+    if (nobody)
+        complain(err, "%s wants a password: redis://user:password@host:port, by -s or in WEIR_URL",
+                 client->shown);
+    else
+        complain(err, "%s: %.*s", client->shown, value->text.len > 150 ? 150 : (int)value->text.len,
+                 value->text.bytes);
+    return false;
+}
+
+struct client *client_open(const char *url, struct weir_error *err)
+{
+    struct target target;
+    if (!url)
+        url = getenv("WEIR_URL");
+    if (!url || !*url)
+        url = CLIENT_URL;
+    if (!read_url(url, &target)) {
+        weir_secret_wipe(&target, sizeof target);
+        complain(err, "not the address of a server; write redis://[user:password@]host:port or unix:///path");
+        return NULL;
+    }
+    struct client *client = calloc(1, sizeof *client);
+    if (!client) {
+        complain(err, "out of memory");
+    } else {
+        client->fd = -1;
+        client->in.most = ANSWER_MAX;
+        show(&target, client->shown, sizeof client->shown);
+        if (!connect_client(client, &target, err) || !greet(client, &target, err)) {
+            client_close(client);
+            client = NULL;
+        }
+    }
+    weir_secret_wipe(&target, sizeof target);
+    return client;
+}
+
+void client_close(struct client *client)
+{
+    if (!client)
+        return;
+    if (client->fd >= 0)
+        close(client->fd);
+    weir_resp_value_free(client->value);
+    weir_buffer_free(&client->in);
+    weir_buffer_free(&client->out);
+    free(client);
+}
+
+const char *client_shown(const struct client *client)
+{
+    return client->shown;
+}
+
+void client_patience(struct client *client, int64_t answer_ms)
+{
+    client->answer_ms = answer_ms;
+}
+
+/* ---- with a word on standard error ------------------------------------------------------------ */
+
+static void say(const char *command, const char *text, size_t len)
+{
+    fprintf(stderr, "weir %s: ", command);
+    term_put(stderr, text, len);
+    fputc('\n', stderr);
+}
+
+struct client *client_start(const char *command, const char *url)
+{
+    struct weir_error err;
+    struct client *client = client_open(url, &err);
+    if (!client)
+        say(command, err.text, strlen(err.text));
+    return client;
+}
+
+const struct resp_value *client_tell(const char *command, struct client *client, const char *const *words,
+                                     size_t count)
+{
+    struct weir_error err;
+    struct slice slices[WORDS_MOST];
+    if (count > WORDS_MOST) {
+        fprintf(stderr, "weir %s: more than %d words\n", command, WORDS_MOST);
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        slices[i] = (struct slice){words[i], strlen(words[i])};
+    const struct resp_value *value = client_ask(client, slices, count, &err);
+    if (!value) {
+        say(command, err.text, strlen(err.text));
+        return NULL;
+    }
+    if (value->type != RESP_ERROR)
+        return value;
+    bool plain = value->text.len > 4 && memcmp(value->text.bytes, "ERR ", 4) == 0;
+    say(command, value->text.bytes + (plain ? 4 : 0), value->text.len - (plain ? 4 : 0));
+    return NULL;
+}

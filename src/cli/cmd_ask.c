@@ -1,3 +1,303 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
+/*
+ * weir take, peek, acquire, give, charge, reset, explain: the questions about one key. The exit status of
+ * the first three is the answer: 0 allowed, 1 refused, 2 error.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
 
+#include "base/sat.h"
+#include "cli/args.h"
+#include "cli/ask.h"
+#include "cli/cli.h"
+#include "cli/term.h"
+#include "cli/words.h"
+#include "sim/arrivals.h"
+
+#define TAKES_ID      1
+#define TAKES_TIMEOUT 2
+#define TAKES_N       4
+#define TAKES_AND     8
+#define IS_VERDICT    16
+
+struct question {
+    const char *name, *command; /* what people type, what the server is asked */
+    unsigned takes;
+    const char *done; /* printed if it is no verdict */
+    const char *help;
+};
+
+#define OPTION_ID    "      --id ID          the same id again gets the first answer, and counts once\n"
+#define OPTION_QUIET "  -q, --quiet          say nothing; the exit status is the answer\n"
+#define STATUS_HELP                                                                                          \
+    "\n"                                                                                                     \
+    "N is the number of units, 1 if it is left out.\n"                                                       \
+    "Exit status: 0 allowed, 1 refused, 2 error.\n"                                                          \
+    "\n"
+#define DONE_HELP                                                                                            \
+    "\n"                                                                                                     \
+    "Exit status: 0 done, 2 error.\n"                                                                        \
+    "\n"
+
+static const struct question questions[] = {
+    {"take", "WEIR.TAKE", TAKES_ID | TAKES_N | TAKES_AND | IS_VERDICT, "",
+     "usage: weir take [OPTION]... POLICY KEY [N] [and POLICY KEY [N]]...\n"
+     "Take units now, or not at all; of several keys from all of them or from none.\n"
+     "\n" OPTION_ID OPTION_QUIET ASK_HELP STATUS_HELP "Examples\n"
+     "  weir take api user:42\n"
+     "  weir take api user:42 5 and org org:7 5 --id 8f1c\n"
+     "  weir take -q deploy prod && ./deploy.sh\n"},
+    {"peek", "WEIR.PEEK", TAKES_N | IS_VERDICT, "",
+     "usage: weir peek [OPTION]... POLICY KEY [N]\n"
+     "What a take would be told; nothing changes.\n"
+     "\n" OPTION_QUIET ASK_HELP STATUS_HELP "Examples\n"
+     "  weir peek api user:42\n"
+     "  weir peek --json api user:42 100\n"},
+    {"acquire", "WEIR.ACQUIRE", TAKES_TIMEOUT | TAKES_N | IS_VERDICT, "",
+     "usage: weir acquire [OPTION]... POLICY KEY [N]\n"
+     "Wait for units, first come, first served; refused at once if it would take too long.\n"
+     "\n"
+     "      --timeout TIME   the longest wait, such as 250ms (default: the timeout= of\n"
+     "                       the limit, else as long as it takes)\n" OPTION_QUIET ASK_HELP STATUS_HELP
+     "Examples\n"
+     "  weir acquire api user:42\n"
+     "  weir acquire --timeout 5s jobs nightly && ./job.sh\n"},
+    {"give", "WEIR.GIVE", TAKES_ID | TAKES_N, "given back",
+     "usage: weir give [OPTION]... POLICY KEY [N]\n"
+     "Hand unused units back; 1 if N is left out.\n"
+     "\n" OPTION_ID OPTION_QUIET ASK_HELP DONE_HELP "Examples\n"
+     "  weir give api user:42 3\n"},
+    {"charge", "WEIR.CHARGE", TAKES_ID | TAKES_N, "charged",
+     "usage: weir charge [OPTION]... POLICY KEY [N]\n"
+     "Count units that have been used already, even into debt; 1 if N is left out.\n"
+     "\n" OPTION_ID OPTION_QUIET ASK_HELP DONE_HELP "Examples\n"
+     "  weir charge llm-tokens org:7 1830\n"},
+    {"reset", "WEIR.RESET", 0, "reset",
+     "usage: weir reset [OPTION]... POLICY KEY\n"
+     "Forget what a key has spent.\n"
+     "\n" OPTION_QUIET ASK_HELP DONE_HELP "Examples\n"
+     "  weir reset login user:42\n"},
+    {"explain", "WEIR.EXPLAIN", 0, NULL,
+     "usage: weir explain [OPTION]... POLICY KEY\n"
+     "Each limit of a key: how much is used, what is left, when it frees.\n"
+     "\n" OPTION_QUIET ASK_HELP DONE_HELP "Examples\n"
+     "  weir explain api user:42\n"
+     "  weir explain --json api user:42 | jq .limits\n"},
+};
+#define QUESTIONS (sizeof questions / sizeof questions[0])
+
+struct options {
+    struct ask_options common;
+    bool quiet;
+    const char *id, *timeout;
+};
+
+/* ---- the answer ---- */
+
+static bool is(struct slice text, const char *word)
+{
+    return slice_is(text, word);
+}
+
+static void print_allowed(const struct resp_value *answer)
+{
+    char text[WORDS_MAX];
+    printf("%sallowed%s", term_colour(stdout, TERM_GOOD), term_colour(stdout, TERM_PLAIN));
+    if (ask_number(answer, "waited_ms") > 0)
+        printf(" after %s", words_duration(sat_mul(ask_number(answer, "waited_ms"), WEIR_MS), text));
+    if (is(ask_text(answer, "reason"), "shadow")) {
+        fputs(" in shadow: ", stdout);
+        ask_put(stdout, ask_text(answer, "limit"));
+        fputs(" would have refused it\n", stdout);
+        return;
+    }
+    int64_t remaining = ask_number(answer, "remaining");
+    if (remaining == INT64_MAX)
+        puts(", no limit");
+    else
+        printf(", %s left\n", words_number(remaining, text));
+}
+
+static void print_refused(const struct resp_value *answer)
+{
+    char text[WORDS_MAX];
+    struct slice reason = ask_text(answer, "reason");
+    int64_t retry_ms = ask_number(answer, "retry_after_ms");
+    printf("%srefused%s by ", term_colour(stdout, TERM_BAD), term_colour(stdout, TERM_PLAIN));
+    ask_put(stdout, ask_text(answer, "limit"));
+    if (is(reason, "full"))
+        fputs(": there is no room", stdout);
+    if (retry_ms < 0)
+        puts(is(reason, "never") ? ": so many never pass" : "");
+    else
+        printf(": try again in %s\n", words_duration_up(sat_mul(retry_ms, WEIR_MS), text));
+}
+
+static int print_verdict(const struct resp_value *answer, const struct options *options)
+{
+    bool allowed = ask_truth(answer, "allowed");
+    if (options->common.json)
+        ask_print_json(answer);
+    else if (!options->quiet && allowed)
+        print_allowed(answer);
+    else if (!options->quiet)
+        print_refused(answer);
+    return allowed ? EXIT_OK : EXIT_REFUSED;
+}
+
+/* Text that the server has made for people, or as JSON: as it is, but for what a terminal must not get. */
+static void print_lines(struct slice text)
+{
+    while (text.len > 0) {
+        const char *end = memchr(text.bytes, '\n', text.len);
+        size_t len = end ? (size_t)(end - text.bytes) : text.len;
+        term_put(stdout, text.bytes, len);
+        fputc('\n', stdout);
+        len += end != NULL;
+        text.bytes += len;
+        text.len -= len;
+    }
+}
+
+static int print_answer(const struct question *question, const struct options *options,
+                        const struct resp_value *answer)
+{
+    if (question->takes & IS_VERDICT)
+        return print_verdict(answer, options);
+    if (!question->done && !options->quiet)
+        print_lines(answer->text);
+    else if (options->common.json)
+        ask_print_json(answer);
+    else if (!options->quiet)
+        puts(question->done);
+    return EXIT_OK;
+}
+
+/* ---- the question ---- */
+
+/* Numbers as the server reads them. */
+struct numbers {
+    char text[ASK_WORDS_MAX][24];
+    size_t count;
+};
+
+static const char *number(struct numbers *numbers, int64_t value)
+{
+    char *text = numbers->text[numbers->count++];
+    (void)snprintf(text, sizeof numbers->text[0], "%" PRId64, value);
+    return text;
+}
+
+static bool complain(const struct question *question, const char *what)
+{
+    fprintf(stderr, "weir %s: %s; weir %s --help shows how it is written\n", question->name, what,
+            question->name);
+    return false;
+}
+
+static bool read_n(const struct question *question, const char *word, int64_t *n)
+{
+    if (arrivals_read_n(word, strlen(word), n))
+        return true;
+    args_complain(question->name, "N is a whole number of units, such as 5 or 2k, not", word);
+    fputc('\n', stderr);
+    return false;
+}
+
+/* POLICY KEY [N] from words[*at] on. */
+static bool add_pair(const struct question *question, char **words, int count, int *at, struct ask *ask,
+                     struct numbers *numbers)
+{
+    int64_t n = 1;
+    if (*at + 1 >= count)
+        return complain(question, *at < count ? "the key is missing" : "a policy and a key are missing");
+    if (!ask_add(ask, words[*at]) || !ask_add(ask, words[*at + 1]))
+        return complain(question, "too many words");
+    *at += 2;
+    bool has_n = *at < count && !((question->takes & TAKES_AND) && strcasecmp(words[*at], "and") == 0);
+    if (has_n && !(question->takes & TAKES_N))
+        return complain(question, "a policy and a key are enough");
+    if (has_n && !read_n(question, words[(*at)++], &n))
+        return false;
+    return !(question->takes & TAKES_N) || ask_add(ask, number(numbers, n)) ||
+           complain(question, "too many words");
+}
+
+static bool add_pairs(const struct question *question, char **words, int count, struct ask *ask,
+                      struct numbers *numbers)
+{
+    int at = 0;
+    while (add_pair(question, words, count, &at, ask, numbers)) {
+        if (at == count)
+            return true;
+        if (!(question->takes & TAKES_AND) || strcasecmp(words[at], "and") != 0)
+            return complain(question, "too many words");
+        at++;
+        if (!ask_add(ask, "AND"))
+            return complain(question, "too many words");
+    }
+    return false;
+}
+
+static bool add_options(const struct question *question, const struct options *options, struct ask *ask,
+                        struct numbers *numbers)
+{
+    int64_t timeout_ns;
+    if (options->id && !(ask_add(ask, "ID") && ask_add(ask, options->id)))
+        return complain(question, "too many words");
+    if (options->timeout) {
+        if (!args_time(question->name, "timeout", options->timeout, &timeout_ns))
+            return false;
+        (void)ask_add(ask, "TIMEOUT");
+        (void)ask_add(ask, number(numbers, div_up(timeout_ns, WEIR_MS)));
+    }
+    if (!question->done && options->common.json)
+        (void)ask_add(ask, "JSON");
+    return true;
+}
+
+static int run(const struct question *question, const struct options *options, const struct ask *ask)
+{
+    struct client *client = client_start(question->name, options->common.server);
+    if (!client)
+        return EXIT_ERROR;
+    if (question->takes & TAKES_TIMEOUT)
+        client_patience(client, -1);
+    const struct resp_value *answer = client_tell(question->name, client, ask->words, ask->count);
+    int status = answer ? print_answer(question, options, answer) : EXIT_ERROR;
+    client_close(client);
+    return status;
+}
+
+static int read_and_run(const struct question *question, int argc, char **argv)
+{
+    struct options options = {0};
+    struct ask ask = {{question->command}, 1};
+    struct numbers numbers = {.count = 0};
+    struct args_option table[8] = {ASK_OPTIONS(options.common), {"quiet", 'q', &options.quiet, NULL}};
+    size_t known = 4;
+    if (question->takes & TAKES_ID)
+        table[known++] = (struct args_option){"id", 0, NULL, &options.id};
+    if (question->takes & TAKES_TIMEOUT)
+        table[known++] = (struct args_option){"timeout", 0, NULL, &options.timeout};
+    int count = args_read(argc, argv, table, known);
+    if (count < 0)
+        return EXIT_ERROR;
+    if (options.common.help) {
+        fputs(question->help, stdout);
+        return EXIT_OK;
+    }
+    if (!add_pairs(question, argv + 1, count, &ask, &numbers) ||
+        !add_options(question, &options, &ask, &numbers))
+        return EXIT_ERROR;
+    return run(question, &options, &ask);
+}
+
+int cmd_ask(int argc, char **argv)
+{
+    for (size_t i = 0; i < QUESTIONS; i++)
+        if (strcmp(questions[i].name, argv[0]) == 0)
+            return read_and_run(&questions[i], argc, argv);
+    return EXIT_ERROR;
+}

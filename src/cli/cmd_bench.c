@@ -17,14 +17,18 @@ static const char help[] =
     "  core           a pure decision of each algorithm, beside an empty call and one CAS\n"
     "  limiter        a decision of a limiter that 1 to 64 threads share, beside bare\n"
     "                 exchanges and buckets behind a mutex\n"
+    "  server         a decision over TCP and a unix socket, in pipelines of 1, 16 and 100:\n"
+    "                 processor time of the server, rates, latencies; beside redis-server\n"
     "  table          a decision about one of 1000 to 10 million keys, alone and in\n"
     "                 batches, beside a bare exchange; memory; latencies\n"
     "  wait           how late threads go on that wait for their turn, beside\n"
     "                 clock_nanosleep, and how exactly they keep the rate\n"
     "\n"
-    "      --time TIME    how long each figure is measured (200ms; limiter, table: 150ms),\n"
+    "      --time TIME    how long each figure is measured (200ms; limiter, table: 150ms;\n"
+    "                     server: 300ms),\n"
     "                     or one of the 36 steps of wait (1s); from 1ms to 1m\n"
-    "      --keys KEYS    table: the most keys (10M); from 1k to 100M\n"
+    "      --keys KEYS    table: the most keys (10M); server: the many keys of one row (1M);\n"
+    "                     from 1k to 100M\n"
     "      --json         one JSON document on standard output\n"
     "  -h, --help\n"
     "\n"
@@ -34,15 +38,15 @@ static const char help[] =
     "  weir bench table --keys 1M\n";
 
 #define KEYS_DEFAULT 10000000
+#define KEYS_SERVER  1000000
 
 static const struct bench {
     const char *name;
     int (*run)(const struct bench_options *options);
     int64_t time_ns;
 } benches[] = {
-    {"core", bench_core, 200 * WEIR_MS},
-    {"limiter", bench_limiter, 150 * WEIR_MS},
-    {"table", bench_table, 150 * WEIR_MS},
+    {"core", bench_core, 200 * WEIR_MS},     {"limiter", bench_limiter, 150 * WEIR_MS},
+    {"server", bench_server, 300 * WEIR_MS}, {"table", bench_table, 150 * WEIR_MS},
     {"wait", bench_wait, WEIR_SEC},
 };
 #define BENCHES (sizeof benches / sizeof benches[0])
@@ -63,7 +67,7 @@ static const struct bench *find_bench(char **argv, int count)
         return NULL;
     }
     args_complain("bench", "unknown word", argv[1]);
-    fputs("; write core, limiter, table or wait\n", stderr);
+    fputs("; write core, limiter, server, table or wait\n", stderr);
     return NULL;
 }
 
@@ -83,11 +87,11 @@ static bool read_time(const struct bench *bench, const char *time, int64_t *time
 
 static bool read_keys(const struct bench *bench, const char *keys, int64_t *count)
 {
-    *count = KEYS_DEFAULT;
+    *count = bench->run == bench_server ? KEYS_SERVER : KEYS_DEFAULT;
     if (!keys)
         return true;
-    if (bench->run != bench_table) {
-        fprintf(stderr, "weir bench: --keys belongs to table, not to %s\n", bench->name);
+    if (bench->run != bench_table && bench->run != bench_server) {
+        fprintf(stderr, "weir bench: --keys belongs to table and server, not to %s\n", bench->name);
         return false;
     }
     if (!args_count("bench", "keys", keys, count))

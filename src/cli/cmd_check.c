@@ -1,3 +1,421 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
+/*
+ * weir check: is a configuration right, how much does it hold, and what would it change on a server that
+ * runs.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/text.h"
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/json.h"
+#include "cli/term.h"
+#include "cli/words.h"
+#include "os/boot.h"
+#include "service/config.h"
+#include "service/moment.h"
+
+static const char help[] =
+    "usage: weir check FILE [-s URL] [--json]\n"
+    "Is this configuration right, and what would it change?\n"
+    "\n"
+    "Every mistake is told with its line and column. If a server answers, its policies\n"
+    "are compared with those of the file: nothing is changed.\n"
+    "\n"
+    "  -s, --server URL   redis://[user:password@]host:port or unix:///path\n"
+    "                     (default redis://127.0.0.1:9049; WEIR_URL in the environment)\n"
+    "      --json         one JSON document on standard output\n"
+    "  -h, --help\n"
+    "\n"
+    "The exit status is 0 if the file is right, else 2; also 2 if a server that was\n"
+    "named by -s does not answer.\n"
+    "\n"
+    "Examples\n"
+    "  weir check weir.yaml && weir reload\n"
+    "  weir check --json weir.yaml | jq .changes\n";
+
+#define KEY_BYTES 24 /* of a key with one limit */
+#define TEXT_SIZE 1024
+
+struct check {
+    const char *file;
+    struct config *config;
+    struct client *client;         /* NULL: no server was asked */
+    const struct resp_value *list; /* its policies; NULL: it did not say */
+    struct weir_error err;         /* why not */
+    bool json;
+    struct json document;
+};
+
+/* ---- mistakes ---- */
+
+static void tell_mistake(void *arg, const char *file, struct place place, const char *message)
+{
+    struct check *check = arg;
+    if (check->json) {
+        json_open(&check->document, NULL, '{', JSON_FLAT);
+        json_number(&check->document, "line", place.line);
+        json_number(&check->document, "column", place.column);
+        json_text(&check->document, "message", message);
+        json_close(&check->document, '}');
+    } else if (place.line > 0) {
+        fprintf(stderr, "%s:%d:%d: %s\n", file, place.line, place.column, message);
+    } else {
+        fprintf(stderr, "%s: %s\n", file, message);
+    }
+}
+
+/* ---- what it holds ---- */
+
+static size_t count_overrides(const struct config *config)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < config->policy_count; i++)
+        count += config->policies[i].override_count;
+    return count;
+}
+
+/* A sixteenth of the memory is for reservations, one for RL.*, an eighth for limits that clients bring. */
+static int64_t keys_held(const struct config *config)
+{
+    return config->memory / 4 * 3 / KEY_BYTES;
+}
+
+/* To two digits: about 8.4 million, about 260 000. */
+static const char *words_about(int64_t number, char text[static WORDS_MAX])
+{
+    char digits[WORDS_MAX];
+    int64_t power = 1;
+    while (number / power >= 100)
+        power *= 10;
+    number = (number + power / 2) / power * power;
+    if (number >= 1000000000)
+        (void)snprintf(text, WORDS_MAX, "%.48s billion", words_decimal((double)number / 1e9, digits));
+    else if (number >= 1000000)
+        (void)snprintf(text, WORDS_MAX, "%.48s million", words_decimal((double)number / 1e6, digits));
+    else
+        (void)words_number(number, text);
+    return text;
+}
+
+static const char *words_memory(int64_t bytes, char text[static WORDS_MAX])
+{
+    char digits[WORDS_MAX];
+    bool giga = bytes % (INT64_C(1) << 30) == 0;
+    (void)snprintf(text, WORDS_MAX, "%.48s %s",
+                   words_decimal((double)bytes / (double)(INT64_C(1) << (giga ? 30 : 20)), digits),
+                   giga ? "GiB" : "MiB");
+    return text;
+}
+
+static void print_count(size_t count, const char *one, const char *many)
+{
+    char text[WORDS_MAX];
+    printf("%s %s", words_number((int64_t)count, text), count == 1 ? one : many);
+}
+
+static void print_summary(const struct check *check)
+{
+    const struct config *config = check->config;
+    char memory[WORDS_MAX], keys[WORDS_MAX];
+    printf("%s: ", check->file);
+    print_count(config->policy_count, "policy", "policies");
+    fputs(", ", stdout);
+    print_count(count_overrides(config), "override", "overrides");
+    if (config->user_count > 0) {
+        fputs(", ", stdout);
+        print_count(config->user_count, "user", "users");
+    }
+    printf("; %s hold about %s keys of one limit each\n", words_memory(config->memory, memory),
+           words_about(keys_held(config), keys));
+}
+
+/* Overrides whose time is over do nothing; a file may keep them, but somebody should know. */
+static void print_ended(const struct check *check)
+{
+    int64_t now_ms = weir_boot.wall() / WEIR_MS;
+    for (size_t i = 0; i < check->config->policy_count; i++) {
+        const struct config_policy *policy = &check->config->policies[i];
+        for (size_t j = 0; j < policy->override_count; j++) {
+            const struct config_override *override = &policy->overrides[j];
+            char moment[MOMENT_MAX];
+            if (override->until_ms == 0 || override->until_ms > now_ms)
+                continue;
+            weir_moment_write(override->until_ms, moment);
+            printf("note: line %d: the override of ", override->place.line);
+            term_put(stdout, override->key, override->len);
+            printf("%s in %s has ended, %.16sZ\n", override->prefix ? "*" : "", policy->name, moment);
+        }
+    }
+}
+
+/* ---- what it would change ---- */
+
+static struct slice text_of(const struct resp_value *policy, const char *name)
+{
+    const struct resp_value *value = weir_resp_get(policy, name);
+    return value && (value->type == RESP_BULK || value->type == RESP_SIMPLE) ? value->text
+                                                                             : (struct slice){"", 0};
+}
+
+static bool same_text(struct slice slice, const char *text)
+{
+    return slice_is(slice, text ? text : "");
+}
+
+static const char *mode_of(const struct config_policy *policy)
+{
+    static const char *const modes[] = {"enforce", "shadow", "disabled"};
+    return modes[policy->mode];
+}
+
+static int64_t percent_of(const struct resp_value *policy)
+{
+    const struct resp_value *value = weir_resp_get(policy, "percent");
+    return value && value->type == RESP_INTEGER ? value->integer : CONFIG_PERCENT_ALL;
+}
+
+static bool is_partly(const struct config_policy *policy)
+{
+    return policy->mode == MODE_ENFORCE && policy->percent < CONFIG_PERCENT_ALL;
+}
+
+/* The part before which a semicolon stands, unless it is the first. */
+__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
+{
+    char part[TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(part, sizeof part, format, args);
+    va_end(args);
+    if (text->len > 0)
+        weir_text_put(text, "; ", 2);
+    weir_text_put(text, part, len < (int)sizeof part ? (size_t)len : sizeof part - 1);
+}
+
+#define SHOW(slice) (int)((slice).len < 400 ? (slice).len : 400), (slice).bytes
+
+static void compare_candidate(const struct config_policy *policy, struct slice was, struct text *text)
+{
+    if (same_text(was, policy->candidate))
+        return;
+    if (was.len == 0)
+        add(text, "candidate %.400s is new", policy->candidate);
+    else if (!policy->candidate)
+        add(text, "candidate %.*s ends", SHOW(was));
+    else
+        add(text, "candidate %.400s instead of %.*s", policy->candidate, SHOW(was));
+}
+
+static void compare_mode(const struct config_policy *policy, const struct resp_value *has, struct text *text)
+{
+    struct slice was = text_of(has, "mode");
+    int64_t percent = percent_of(has);
+    bool same = same_text(was, mode_of(policy)) || was.len == 0;
+    if (same && (policy->mode != MODE_ENFORCE || percent == policy->percent))
+        return;
+    if (same || (is_partly(policy) && slice_is(was, "enforce")))
+        add(text, "enforced for %d %% of keys (was %d %%)", policy->percent, (int)percent);
+    else if (is_partly(policy))
+        add(text, "enforced for %d %% of keys (was %.*s)", policy->percent, SHOW(was));
+    else
+        add(text, "mode %s (was %.*s)", mode_of(policy), SHOW(was));
+}
+
+/* Says in `line` what is different; false: nothing. */
+static bool compare(const struct config_policy *policy, const struct resp_value *has, char *line, size_t size)
+{
+    struct text text, rest;
+    char others[TEXT_SIZE];
+    struct slice was = text_of(has, "limits");
+    bool stays = same_text(was, policy->limits);
+    weir_text_init(&text, line, size);
+    weir_text_init(&rest, others, sizeof others);
+    compare_candidate(policy, text_of(has, "candidate"), &rest);
+    compare_mode(policy, has, &rest);
+    if (slice_is(text_of(has, "from"), "command"))
+        add(&rest, "was set by command, now by the file");
+    if (stays && rest.len == 0)
+        return false;
+    if (stays)
+        add(&text, "%.400s stays", policy->limits);
+    else
+        add(&text, "%.400s instead of %.*s", policy->limits, SHOW(was));
+    if (rest.len > 0)
+        add(&text, "%s", others);
+    return true;
+}
+
+static void say_new(const struct config_policy *policy, char *line, size_t size)
+{
+    if (is_partly(policy))
+        (void)snprintf(line, size, "new, enforced for %d %% of keys", policy->percent);
+    else
+        (void)snprintf(line, size, "new, %s", mode_of(policy));
+}
+
+static const struct resp_value *find_on_server(const struct resp_value *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (slice_is(text_of(&list->elements[i], "name"), name))
+            return &list->elements[i];
+    return NULL;
+}
+
+static bool is_in_file(const struct config *config, struct slice name)
+{
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (slice_is(name, config->policies[i].name))
+            return true;
+    return false;
+}
+
+/* Shows one change; the first one under a heading. */
+static void show_change(struct check *check, size_t *count, struct slice name, const char *kind,
+                        const char *line)
+{
+    char copy[CONFIG_NAME_MAX + 1];
+    (void)snprintf(copy, sizeof copy, "%.*s", (int)(name.len < CONFIG_NAME_MAX ? name.len : CONFIG_NAME_MAX),
+                   name.bytes);
+    (*count)++;
+    if (check->json) {
+        json_open(&check->document, NULL, '{', JSON_FLAT);
+        json_text(&check->document, "policy", copy);
+        json_text(&check->document, "change", kind);
+        json_text(&check->document, "text", line);
+        json_close(&check->document, '}');
+        return;
+    }
+    if (*count == 1)
+        printf("changes against %s\n", client_shown(check->client));
+    fputs("  ", stdout);
+    term_put(stdout, copy, strlen(copy));
+    printf("%*s ", strlen(copy) < 8 ? 8 - (int)strlen(copy) : 0, "");
+    term_put(stdout, line, strlen(line));
+    fputc('\n', stdout);
+}
+
+static void show_changes(struct check *check)
+{
+    const struct config *config = check->config;
+    char line[2 * TEXT_SIZE];
+    size_t count = 0;
+    for (size_t i = 0; i < config->policy_count; i++) {
+        const struct config_policy *policy = &config->policies[i];
+        const struct resp_value *has = find_on_server(check->list, policy->name);
+        struct slice name = {policy->name, strlen(policy->name)};
+        if (!has)
+            say_new(policy, line, sizeof line);
+        if (!has || compare(policy, has, line, sizeof line))
+            show_change(check, &count, name, has ? "changed" : "new", line);
+    }
+    for (size_t i = 0; i < check->list->count; i++) {
+        const struct resp_value *has = &check->list->elements[i];
+        struct slice name = text_of(has, "name");
+        if (!is_in_file(config, name) && slice_is(text_of(has, "from"), "file"))
+            show_change(check, &count, name, "removed", "removed");
+    }
+    if (count == 0 && !check->json)
+        printf("no changes against %s\n", client_shown(check->client));
+}
+
+/* ---- the command ---- */
+
+static void ask_server(struct check *check, const char *url)
+{
+    static const struct slice words[] = {{"WEIR.POLICY", 11}, {"LIST", 4}};
+    check->client = client_open(url, &check->err);
+    const struct resp_value *value = check->client ? client_ask(check->client, words, 2, &check->err) : NULL;
+    if (value && value->type == RESP_ARRAY)
+        check->list = value;
+    else if (value)
+        (void)snprintf(check->err.text, sizeof check->err.text, "%s: %.*s", client_shown(check->client),
+                       value->type == RESP_ERROR ? (int)(value->text.len < 160 ? value->text.len : 160) : 0,
+                       value->type == RESP_ERROR ? value->text.bytes : "");
+}
+
+static void print_json(struct check *check)
+{
+    struct json *json = &check->document;
+    json_number(json, "policies", (int64_t)check->config->policy_count);
+    json_number(json, "overrides", (int64_t)count_overrides(check->config));
+    json_number(json, "users", (int64_t)check->config->user_count);
+    json_number(json, "memory", check->config->memory);
+    json_number(json, "keys", keys_held(check->config));
+    if (check->list) {
+        json_text(json, "server", client_shown(check->client));
+        json_open(json, "changes", '[', JSON_LINES);
+        show_changes(check);
+        json_close(json, ']');
+    }
+}
+
+static void print_text(struct check *check)
+{
+    print_summary(check);
+    print_ended(check);
+    if (check->list)
+        show_changes(check);
+    else
+        printf("not compared with a server: %s\n", check->err.text);
+}
+
+static int run_check(struct check *check, const char *url)
+{
+    struct json *json = &check->document;
+    if (check->json) {
+        json_open(json, NULL, '{', JSON_LINES);
+        json_text(json, "file", check->file);
+        json_open(json, "mistakes", '[', JSON_LINES);
+    }
+    check->config = weir_config_read(check->file, tell_mistake, check);
+    if (check->json)
+        json_close(json, ']');
+    if (check->config)
+        ask_server(check, url);
+    if (check->config && check->json)
+        print_json(check);
+    else if (check->config && (check->list || !url))
+        print_text(check);
+    else if (check->config)
+        print_summary(check);
+    if (check->json)
+        json_close(json, '}');
+    if (check->config && url && !check->list) {
+        fputs("weir check: ", stderr);
+        term_put(stderr, check->err.text, strlen(check->err.text));
+        fputc('\n', stderr);
+    }
+    return check->config && (check->list || !url) ? EXIT_OK : EXIT_ERROR;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    bool wants_help = false;
+    const char *url = NULL;
+    struct check check = {.document = {.file = stdout}};
+    const struct args_option options[] = {
+        {"server", 's', NULL, &url}, {"json", 0, &check.json, NULL}, {"help", 'h', &wants_help, NULL}};
+    int count = args_read(argc, argv, options, sizeof options / sizeof options[0]);
+    if (count < 0)
+        return EXIT_ERROR;
+    if (wants_help) {
+        fputs(help, stdout);
+        return EXIT_OK;
+    }
+    if (count != 1) {
+        fputs(count == 0 ? "weir check: which file? For example: weir check weir.yaml\n"
+                         : "weir check: one file at a time, as in: weir check weir.yaml\n",
+              stderr);
+        return EXIT_ERROR;
+    }
+    check.file = argv[1];
+    int status = run_check(&check, url);
+    client_close(check.client);
+    weir_config_free(check.config);
+    return status;
+}

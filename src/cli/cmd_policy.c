@@ -1,3 +1,280 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
+/*
+ * weir policy: the policies of a server: what they allow, what they have decided, in which mode.
+ */
+#include <inttypes.h>
+#include <string.h>
 
+#include "base/sat.h"
+#include "cli/args.h"
+#include "cli/ask.h"
+#include "cli/cli.h"
+#include "cli/near.h"
+#include "cli/words.h"
+
+static const char help[] =
+    "usage: weir policy list | show NAME | set NAME LIMITS | del NAME | mode NAME MODE\n"
+    "See and change the policies of a server; MODE is enforce, shadow or disabled.\n"
+    "\n"
+    "      --fresh          set: nobody has spent anything\n"
+    "      --percent P      mode enforce: for so many of 100 keys; the others are only counted\n"
+    "      --for TIME       mode: for so long, such as 30m; then as before\n"
+    "      --all            mode: above all policies, instead of NAME; enforce ends it\n" ASK_HELP "\n"
+    "What was spent stays spent when limits change. What is set here is gone when the server\n"
+    "stops, and what the configuration says of a policy counts again when it is reloaded.\n"
+    "Exit status: 0, or 2 on an error.\n"
+    "\n"
+    "Examples\n"
+    "  weir policy list\n"
+    "  weir policy show login\n"
+    "  weir policy set api '100/s burst=200, 10k/h'\n"
+    "  weir policy mode login enforce --percent 5\n"
+    "  weir policy mode --all disabled --for 30m\n";
+
+struct policy_options {
+    struct ask_options common;
+    bool fresh, all;
+    const char *percent, *time;
+};
+
+/* ---- list ---- */
+
+/* Rows of text in columns as wide as the widest. */
+static int widest(const struct resp_value *list, const char *name, const char *title)
+{
+    int width = (int)strlen(title);
+    for (size_t i = 0; i < list->count; i++) {
+        int columns = ask_width(ask_text(&list->elements[i], name));
+        width = columns > width ? columns : width;
+    }
+    return width;
+}
+
+static void put_column(struct slice text, int width)
+{
+    ask_put(stdout, text);
+    printf("%*s", width + 2 - ask_width(text), "");
+}
+
+static void print_mode(const struct resp_value *policy, char *text, size_t size)
+{
+    struct slice mode = ask_text(policy, "mode");
+    int64_t percent = ask_number(policy, "percent");
+    if (slice_is(mode, "enforce") && percent > 0 && percent < 100)
+        (void)snprintf(text, size, "enforce %d%%", (int)percent);
+    else
+        (void)snprintf(text, size, "%.*s", (int)(mode.len < 16 ? mode.len : 16), mode.bytes);
+}
+
+static int print_list(const struct resp_value *list)
+{
+    if (list->count == 0) {
+        puts("no policies; weir policy set NAME LIMITS makes one");
+        return EXIT_OK;
+    }
+    int name = widest(list, "name", "policy"), limits = widest(list, "limits", "limits");
+    printf("%-*s  %-*s  %-12s %14s %14s %16s\n", name, "policy", limits, "limits", "mode", "allowed",
+           "refused", "shadow-refused");
+    for (size_t i = 0; i < list->count; i++) {
+        const struct resp_value *policy = &list->elements[i];
+        char mode[24], allowed[WORDS_MAX], refused[WORDS_MAX], shadow[WORDS_MAX];
+        print_mode(policy, mode, sizeof mode);
+        put_column(ask_text(policy, "name"), name);
+        put_column(ask_text(policy, "limits"), limits);
+        printf("%-12s %14s %14s %16s\n", mode, words_number(ask_number(policy, "allowed"), allowed),
+               words_number(ask_number(policy, "refused"), refused),
+               words_number(ask_number(policy, "shadow_refused"), shadow));
+    }
+    return EXIT_OK;
+}
+
+/* ---- show ---- */
+
+/* ", 812 shadow-refused (0.07 %)", of all calls. */
+static void print_part(const char *what, int64_t part, int64_t calls)
+{
+    char text[WORDS_MAX], percent[WORDS_MAX];
+    printf(", %s %s", words_number(part, text), what);
+    if (part > 0 && calls > 0) {
+        (void)snprintf(percent, sizeof percent, "%.2g", 100.0 * (double)part / (double)calls);
+        printf(" (%s %%)", part == calls ? "100" : percent);
+    }
+}
+
+static void print_counts(const struct resp_value *policy)
+{
+    char text[WORDS_MAX];
+    int64_t allowed = ask_number(policy, "allowed"), refused = ask_number(policy, "refused");
+    int64_t calls = sat_add(allowed, refused);
+    printf("%s allowed", words_number(allowed, text));
+    print_part("refused", refused, calls);
+    if (ask_number(policy, "shadow_refused") > 0 || slice_is(ask_text(policy, "mode"), "shadow"))
+        print_part("shadow-refused", ask_number(policy, "shadow_refused"), calls);
+    if (ask_has(policy, "candidate"))
+        print_part("refused by the candidate", ask_number(policy, "candidate_refused"), calls);
+    fputc('\n', stdout);
+}
+
+static void print_line(const char *title, struct slice text)
+{
+    printf("  %-12s", title);
+    ask_put(stdout, text);
+    fputc('\n', stdout);
+}
+
+static void print_end(const struct resp_value *policy, const char *name, const char *before,
+                      const char *behind)
+{
+    char text[WORDS_MAX];
+    if (ask_has(policy, name))
+        printf("%s%s%s", before, words_duration_up(sat_mul(ask_number(policy, name), WEIR_MS), text), behind);
+}
+
+static void print_whole_mode(const struct resp_value *policy)
+{
+    char mode[24];
+    print_mode(policy, mode, sizeof mode);
+    printf("  %-12s%s", "mode", mode);
+    print_end(policy, "mode_ends_in_ms", ", for another ", "");
+    if (ask_has(policy, "mode_of_all")) {
+        fputs("; but all policies are ", stdout);
+        ask_put(stdout, ask_text(policy, "mode_of_all"));
+        fputs(" at present", stdout);
+    }
+    fputc('\n', stdout);
+}
+
+static int print_show(const struct resp_value *policy)
+{
+    char keys[WORDS_MAX], capacity[WORDS_MAX];
+    ask_put(stdout, ask_text(policy, "name"));
+    fputs(": ", stdout);
+    print_counts(policy);
+    print_line("limits", ask_text(policy, "limits"));
+    if (ask_has(policy, "candidate"))
+        print_line("candidate", ask_text(policy, "candidate"));
+    print_whole_mode(policy);
+    print_line("set by", ask_text(policy, "from"));
+    printf("  %-12s%s, room for %s\n", "keys", words_number(ask_number(policy, "keys"), keys),
+           words_number(ask_number(policy, "capacity"), capacity));
+    if (ask_number(policy, "overrides") > 0)
+        printf("  %-12s%" PRId64 " (weir override list)\n", "overrides", ask_number(policy, "overrides"));
+    print_end(policy, "older_limits_end_in_ms", "  the limits of before must agree, too, for another ", "\n");
+    return EXIT_OK;
+}
+
+/* ---- words ---- */
+
+static bool needs(int count, int least, int most, const char *how)
+{
+    if (count >= least && count <= most)
+        return true;
+    fprintf(stderr, "weir policy: write: weir policy %s\n", how);
+    return false;
+}
+
+/* Limits may be several words, as the shell leaves them. */
+static bool add_set(struct ask *ask, const struct policy_options *options, char **words, int count)
+{
+    if (!needs(count, 2, ASK_WORDS_MAX - 8, "set NAME LIMITS"))
+        return false;
+    bool good = true;
+    for (int i = 0; i < count; i++)
+        good = good && ask_add(ask, words[i]);
+    return good && (!options->fresh || ask_add(ask, "FRESH"));
+}
+
+static bool add_mode(struct ask *ask, const struct policy_options *options, char **words, int count)
+{
+    int named = options->all ? 0 : 1;
+    if (!needs(count, 1 + named, 1 + named, "mode NAME|--all enforce|shadow|disabled"))
+        return false;
+    bool good = ask_add(ask, options->all ? "*" : words[0]) && ask_add(ask, words[named]);
+    if (options->percent)
+        good = good && ask_add(ask, "PERCENT") && ask_add(ask, options->percent);
+    if (options->time)
+        good = good && ask_add(ask, "FOR") && ask_add(ask, options->time);
+    return good;
+}
+
+static bool add_words(struct ask *ask, const char *verb, const struct policy_options *options, char **words,
+                      int count)
+{
+    if (strcmp(verb, "list") == 0)
+        return needs(count, 0, 0, "list");
+    if (strcmp(verb, "set") == 0)
+        return add_set(ask, options, words, count);
+    if (strcmp(verb, "mode") == 0)
+        return add_mode(ask, options, words, count);
+    return needs(count, 1, 1, strcmp(verb, "show") == 0 ? "show NAME" : "del NAME") && ask_add(ask, words[0]);
+}
+
+static int unknown(const char *verb)
+{
+    static const char *const verbs[] = {"list", "show", "set", "del", "mode"};
+    struct near near;
+    near_init(&near, verb, strlen(verb));
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        near_try(&near, verbs[i]);
+    args_complain("policy", "unknown word", verb);
+    if (near_found(&near))
+        fprintf(stderr, "; did you mean %s?\n", near_found(&near));
+    else
+        fputs("; write list, show, set, del or mode\n", stderr);
+    return EXIT_ERROR;
+}
+
+/* An option that does nothing here was meant for something else. */
+static bool options_fit(const char *verb, const struct policy_options *options)
+{
+    bool mode = strcmp(verb, "mode") == 0;
+    const char *wrong = options->fresh && strcmp(verb, "set") != 0 ? "--fresh goes with set"
+                        : options->percent && !mode                ? "--percent goes with mode"
+                        : options->time && !mode                   ? "--for goes with mode"
+                        : options->all && !mode                    ? "--all goes with mode"
+                                                                   : NULL;
+    if (wrong)
+        fprintf(stderr, "weir policy: %s\n", wrong);
+    return !wrong;
+}
+
+static int run(const struct policy_options *options, char **words, int count)
+{
+    static const struct {
+        const char *verb, *word;
+        int (*print)(const struct resp_value *value);
+    } verbs[] = {{"list", "LIST", print_list},
+                 {"show", "SHOW", print_show},
+                 {"set", "SET", ask_print_nothing},
+                 {"del", "DEL", ask_print_nothing},
+                 {"mode", "MODE", ask_print_nothing}};
+    const char *verb = count > 0 ? words[0] : "list";
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        struct ask ask = {{"WEIR.POLICY", verbs[i].word}, 2};
+        if (strcmp(verb, verbs[i].verb) != 0)
+            continue;
+        if (!options_fit(verb, options) ||
+            !add_words(&ask, verb, options, words + 1, count > 0 ? count - 1 : 0))
+            return EXIT_ERROR;
+        return ask_once("policy", &options->common, &ask, verbs[i].print);
+    }
+    return unknown(verb);
+}
+
+int cmd_policy(int argc, char **argv)
+{
+    struct policy_options options = {0};
+    const struct args_option table[] = {
+        ASK_OPTIONS(options.common),     {"fresh", 0, &options.fresh, NULL},
+        {"all", 0, &options.all, NULL},  {"percent", 0, NULL, &options.percent},
+        {"for", 0, NULL, &options.time},
+    };
+    int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
+    if (count < 0)
+        return EXIT_ERROR;
+    if (options.common.help) {
+        fputs(help, stdout);
+        return EXIT_OK;
+    }
+    return run(&options, argv + 1, count);
+}

@@ -1,4 +1,427 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/cli.h"
+/*
+ * weir serve: reads what the command line, the environment and the file say, in this order of weight, and
+ * runs the server.
+ */
+#define _GNU_SOURCE
 
-int cmd_serve(int argc, char **argv) { (void)argc; (void)argv; return EXIT_ERROR; }
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/term.h"
+#include "cli/words.h"
+#include "server/listen.h"
+#include "server/notify.h"
+#include "server/server.h"
+#include "service/log.h"
+#include "sim/arrivals.h"
+
+#define PASSWORD_MAX    512
+#define BYTES_PER_KEY   24 /* of one limit; see README */
+#define MEMORY_LEAST    (INT64_C(8) << 20)
+#define MAX_CLIENTS_MAX 1000000
+
+static const char help[] =
+    "usage: weir serve [OPTION]...\n"
+    "Answers Redis clients: WEIR.TAKE and its kin, CL.THROTTLE, THROTTLE, RL.REDUCE.\n"
+    "\n"
+    "      --config FILE          weir.yaml: policies, users, listeners; SIGHUP or weir\n"
+    "                             reload reads it again\n"
+    "      --resp ADDRESS         host:port, :port for all addresses, or none\n"
+    "                             (127.0.0.1:9049)\n"
+    "      --unix PATH            listen on a unix socket, too\n"
+    "      --threads N            event loops (one for each processor, at most 16)\n"
+    "      --memory SIZE          for all keys (256MiB)\n"
+    "      --data none            everything is kept in memory; there is no other yet\n"
+    "      --password-file FILE   its first line is the password of the user default\n"
+    "      --no-password          nobody needs one, although others can connect\n"
+    "      --max-clients N        connections at the same time (10000)\n"
+    "      --log-format FORMAT    logfmt or json\n"
+    "      --log-level LEVEL      debug, info, warn or error (info)\n"
+    "      --test-clock           time stands still; WEIR.CLOCK moves it. For tests\n"
+    "      --print-config         say what would be in force, as YAML, and end\n"
+    "  -h, --help\n"
+    "\n"
+    "Each has its variable: WEIR_CONFIG, WEIR_RESP, WEIR_PASSWORD_FILE and so on. What the\n"
+    "command line says stands above the variables, and they above the file.\n"
+    "\n"
+    "Examples\n"
+    "  weir serve\n"
+    "  weir serve --config weir.yaml --memory 1GiB\n"
+    "  weir serve --resp none --unix /run/weir/weir.sock\n"
+    "  weir serve --resp :9049 --password-file /etc/weir/password\n";
+
+enum {
+    CONFIG,
+    RESP,
+    UNIX,
+    THREADS,
+    MEMORY,
+    DATA,
+    PASSWORD_FILE,
+    MAX_CLIENTS,
+    LOG_FORMAT,
+    LOG_LEVEL,
+    STUCK,
+    STRANGER,
+    DRAIN,
+    VALUES
+};
+enum { NO_PASSWORD, TEST_CLOCK, PRINT_CONFIG, HELP, FLAGS };
+
+static const char *const value_names[VALUES] = {
+    "config",      "resp",       "unix",      "threads",  "memory",      "data",    "password-file",
+    "max-clients", "log-format", "log-level", "stuck-ms", "stranger-ms", "drain-ms"};
+static const char *const flag_names[FLAGS] = {"no-password", "test-clock", "print-config", "help"};
+
+struct settings {
+    const char *values[VALUES];
+    bool by_variable[VALUES];
+    bool flags[FLAGS];
+};
+
+struct words {
+    const char *all[5];
+};
+static const struct words formats = {{"logfmt", "json"}}, levels = {{"debug", "info", "warn", "error"}};
+
+/* ---- what was said ---------------------------------------------------------------------------- */
+
+static const char *variable_name(const char *name, char text[static 32])
+{
+    snprintf(text, 32, "WEIR_%s", name);
+    for (char *at = text; *at; at++)
+        *at = *at == '-' ? '_' : *at >= 'a' && *at <= 'z' ? (char)(*at - 'a' + 'A') : *at;
+    return text;
+}
+
+static void read_variables(struct settings *settings)
+{
+    char name[32];
+    for (int i = 0; i < VALUES; i++) {
+        const char *value = settings->values[i] ? NULL : getenv(variable_name(value_names[i], name));
+        if (!value || !*value)
+            continue;
+        settings->values[i] = value;
+        settings->by_variable[i] = true;
+    }
+    for (int i = 0; i < PRINT_CONFIG; i++) {
+        const char *value = getenv(variable_name(flag_names[i], name));
+        if (value && *value && strcmp(value, "0") != 0 && strcmp(value, "false") != 0)
+            settings->flags[i] = true;
+    }
+    /* Of the two that exclude each other, the one on the command line counts. */
+    if (settings->by_variable[PASSWORD_FILE] && settings->flags[NO_PASSWORD])
+        settings->values[PASSWORD_FILE] = NULL;
+}
+
+static bool read_settings(int argc, char **argv, struct settings *settings)
+{
+    struct args_option options[VALUES + FLAGS];
+    for (int i = 0; i < VALUES; i++)
+        options[i] = (struct args_option){.name = value_names[i], .value = &settings->values[i]};
+    for (int i = 0; i < FLAGS; i++)
+        options[VALUES + i] = (struct args_option){.name = flag_names[i], .flag = &settings->flags[i]};
+    options[VALUES + HELP].letter = 'h';
+    int operands = args_read(argc, argv, options, VALUES + FLAGS);
+    if (operands < 0)
+        return false;
+    if (operands > 0) {
+        args_complain("serve", "unknown word", argv[1]);
+        fputs("; a file is named by --config\n", stderr);
+        return false;
+    }
+    if (settings->values[PASSWORD_FILE] && settings->flags[NO_PASSWORD]) {
+        fputs("weir serve: --password-file and --no-password exclude each other; leave one out\n", stderr);
+        return false;
+    }
+    bool password_by_line = settings->values[PASSWORD_FILE] != NULL;
+    read_variables(settings);
+    if (password_by_line)
+        settings->flags[NO_PASSWORD] = false;
+    return true;
+}
+
+/* "weir serve: --threads takes 1 to 64, not 'many'" */
+static bool unfit(const struct settings *settings, int which, const char *what)
+{
+    char name[32], shown[48];
+    if (settings->by_variable[which])
+        snprintf(shown, sizeof shown, "%s", variable_name(value_names[which], name));
+    else
+        snprintf(shown, sizeof shown, "--%s", value_names[which]);
+    fprintf(stderr, "weir serve: %s takes %s, not '", shown, what);
+    term_put(stderr, settings->values[which], strlen(settings->values[which]));
+    fputs("'\n", stderr);
+    return false;
+}
+
+/* ---- into the configuration ------------------------------------------------------------------- */
+
+static bool put_number(const struct settings *settings, int which, int64_t least, int64_t most,
+                       const char *what, int64_t *number)
+{
+    const char *text = settings->values[which];
+    int64_t read;
+    if (!text)
+        return true;
+    if (!arrivals_read_n(text, strlen(text), &read) || read < least || read > most)
+        return unfit(settings, which, what);
+    *number = read;
+    return true;
+}
+
+static bool put_text(const struct settings *settings, int which, char **place)
+{
+    if (!settings->values[which])
+        return true;
+    char *copy = strdup(settings->values[which]);
+    if (!copy) {
+        fputs("weir serve: out of memory\n", stderr);
+        return false;
+    }
+    free(*place);
+    *place = copy;
+    return true;
+}
+
+static bool put_word(const struct settings *settings, int which, const struct words *words, const char *what,
+                     char **place)
+{
+    const char *text = settings->values[which];
+    bool known = !text;
+    for (int i = 0; !known && words->all[i]; i++)
+        known = strcmp(text, words->all[i]) == 0;
+    return known ? put_text(settings, which, place) : unfit(settings, which, what);
+}
+
+static bool put_settings(const struct settings *settings, struct config *config)
+{
+    int64_t threads = config->threads;
+    if (settings->values[DATA] && strcmp(settings->values[DATA], "none") != 0)
+        return unfit(settings, DATA, "none, since this version keeps everything in memory");
+    bool good = put_number(settings, THREADS, 1, SERVER_THREADS_MAX, "a number from 1 to 64", &threads) &&
+                put_number(settings, MEMORY, MEMORY_LEAST, INT64_C(1) << 50,
+                           "a size of at least 8MiB, such as 256MiB or 1GiB", &config->memory) &&
+                put_number(settings, MAX_CLIENTS, 1, MAX_CLIENTS_MAX, "a number from 1 to 1M",
+                           &config->max_clients) &&
+                put_text(settings, RESP, &config->resp) && put_text(settings, UNIX, &config->unix_path) &&
+                put_text(settings, DATA, &config->data) &&
+                put_word(settings, LOG_FORMAT, &formats, "logfmt or json", &config->log_format) &&
+                put_word(settings, LOG_LEVEL, &levels, "debug, info, warn or error", &config->log_level);
+    config->threads = (int)threads;
+    return good;
+}
+
+static void complain(void *arg, const char *file, struct place place, const char *message)
+{
+    (void)arg;
+    if (place.line > 0)
+        fprintf(stderr, "%s:%d:%d: %s\n", file, place.line, place.column, message);
+    else
+        fprintf(stderr, "%s: %s\n", file, message);
+}
+
+static struct config *read_config(const struct settings *settings)
+{
+    const char *path = settings->values[CONFIG];
+    struct config *config = path ? weir_config_read(path, complain, NULL) : weir_config_new();
+    if (!config) {
+        if (!path) /* else it has been complained about */
+            fputs("weir serve: out of memory\n", stderr);
+        return NULL;
+    }
+    if (put_settings(settings, config))
+        return config;
+    weir_config_free(config);
+    return NULL;
+}
+
+/* ---- the password ----------------------------------------------------------------------------- */
+
+static bool no_password_file(const char *path, const char *why)
+{
+    fputs("weir serve: --password-file ", stderr);
+    term_put(stderr, path, strlen(path));
+    fprintf(stderr, ": %s\n", why);
+    return false;
+}
+
+static bool read_password(const char *path, struct digest *digest)
+{
+    char text[PASSWORD_MAX + 2];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return no_password_file(path, strerror(errno));
+    ssize_t got = read(fd, text, sizeof text);
+    int fault = errno;
+    close(fd);
+    if (got < 0)
+        return no_password_file(path, strerror(fault));
+    const char *end = memchr(text, '\n', (size_t)got);
+    size_t len = end ? (size_t)(end - text) : (size_t)got;
+    if (len > 0 && text[len - 1] == '\r')
+        len--;
+    bool good = len > 0 && len <= PASSWORD_MAX;
+    if (good)
+        *digest = weir_sha256(text, len);
+    weir_secret_wipe(text, sizeof text);
+    return good || no_password_file(path, "its first line is the password, 1 to 512 bytes");
+}
+
+/* ---- what start-up says ----------------------------------------------------------------------- */
+
+struct story {
+    const struct config *config;
+    bool person; /* somebody looks at it as it starts */
+};
+
+/* "redis-cli -p 9049", "redis-cli -s /run/weir.sock" */
+static void how_to_connect(const char *listens, char *text, size_t size)
+{
+    size_t len = strcspn(listens, "\n");
+    const char *colon = memrchr(listens, ':', len);
+    if (strncmp(listens, "unix:", 5) == 0)
+        snprintf(text, size, "redis-cli -s %.*s", (int)len - 5, listens + 5);
+    else if (colon)
+        snprintf(text, size, "redis-cli -p %.*s", (int)(listens + len - colon) - 1, colon + 1);
+}
+
+static int64_t keys_that_fit(const struct config *config)
+{
+    int64_t memory = config->memory > 0 ? config->memory : CONFIG_MEMORY;
+    return memory / 4 * 3 / BYTES_PER_KEY; /* a quarter is for reservations and limits that clients name */
+}
+
+static void tell_person(const struct story *story, const char *listens, const char *try)
+{
+    char keys[WORDS_MAX];
+    const struct config *config = story->config;
+    fprintf(stderr, "weir %s listens on", weir_version());
+    for (const char *at = listens; *at; at += strcspn(at, "\n") + 1)
+        fprintf(stderr, " %.*s", (int)strcspn(at, "\n"), at);
+    fprintf(stderr, "\n%zu polic%s%s%s; memory for about %s keys of one limit each\n", config->policy_count,
+            config->policy_count == 1 ? "y" : "ies", config->path ? " from " : "",
+            config->path ? config->path : "", words_number(keys_that_fit(config) / 100000 * 100000, keys));
+    fprintf(stderr, "everything is kept in memory and is gone when it stops\n");
+    fprintf(stderr, "try   %s WEIR.POLICY SET api 100/s\n      %s WEIR.TAKE api user:42\n", try, try);
+}
+
+static void on_ready(void *arg, struct server *server)
+{
+    const struct story *story = arg;
+    const char *listens = weir_server_listens(server);
+    char try[160] = "redis-cli", line[200];
+    how_to_connect(listens, try, sizeof try);
+    if (story->person) {
+        tell_person(story, listens, try);
+        return;
+    }
+    for (const char *at = listens; *at; at += strcspn(at, "\n") + 1) {
+        char one[136];
+        snprintf(one, sizeof one, "%.*s", (int)strcspn(at, "\n"), at);
+        weir_log(LOG_INFO_LEVEL, "listening", LOG_TEXT("on", one));
+    }
+    weir_log(LOG_INFO_LEVEL, "loaded", LOG_TEXT("config", story->config->path ? story->config->path : "none"),
+             LOG_NUMBER("policies", (int64_t)story->config->policy_count),
+             LOG_NUMBER("memory", story->config->memory),
+             LOG_NUMBER("keys_that_fit", keys_that_fit(story->config)));
+    weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", "none"),
+             LOG_TEXT("means", "everything is kept in memory and is gone when it stops"));
+    snprintf(line, sizeof line, "%s WEIR.POLICY SET api 100/s", try);
+    weir_log(LOG_INFO_LEVEL, "ready", LOG_TEXT("version", weir_version()),
+             LOG_NUMBER("threads", weir_server_threads(server)), LOG_TEXT("try", line));
+}
+
+/* ---- running ---------------------------------------------------------------------------------- */
+
+static enum log_level log_level(const struct config *config)
+{
+    for (int i = 0; config->log_level && levels.all[i]; i++)
+        if (strcmp(config->log_level, levels.all[i]) == 0)
+            return (enum log_level)i;
+    return LOG_INFO_LEVEL;
+}
+
+static bool start_log(const struct settings *settings, const struct config *config, struct story *story)
+{
+    bool json = config->log_format && strcmp(config->log_format, "json") == 0;
+    story->person = isatty(STDERR_FILENO) && !json && !settings->values[LOG_FORMAT];
+    return weir_log_start(json ? LOG_JSON : LOG_LOGFMT, log_level(config), getenv("JOURNAL_STREAM") != NULL);
+}
+
+static int serve(const struct settings *settings, const struct config *config)
+{
+    struct weir_error err;
+    struct digest password;
+    struct story story = {.config = config};
+    int fds[LISTEN_MAX];
+    int64_t patience[3] = {0};
+    struct server_options options = {
+        .config = config,
+        .service = {.test_clock = settings->flags[TEST_CLOCK],
+                    .no_password = settings->flags[NO_PASSWORD],
+                    .config_path = config->path},
+        .inherited = fds,
+        .inherited_count = weir_notify_sockets(fds, LISTEN_MAX),
+        .ready = on_ready,
+        .arg = &story,
+    };
+    for (int i = STUCK; i <= DRAIN; i++)
+        if (!put_number(settings, i, 1, 3600000, "milliseconds", &patience[i - STUCK]))
+            return EXIT_ERROR;
+    options.stuck_ms = patience[0];
+    options.stranger_ms = patience[1];
+    options.drain_ms = patience[2];
+    if (settings->values[PASSWORD_FILE]) {
+        if (!read_password(settings->values[PASSWORD_FILE], &password))
+            return EXIT_ERROR;
+        options.service.password = &password;
+    }
+    if (!start_log(settings, config, &story))
+        return fputs("weir serve: out of memory\n", stderr), EXIT_ERROR;
+    struct server *server = weir_server_new(&options, &err);
+    if (!server) {
+        fprintf(stderr, "weir serve: %s\n", err.text);
+        weir_log_end();
+        return EXIT_ERROR;
+    }
+    int status = weir_server_run(server);
+    weir_server_free(server);
+    weir_log_end();
+    return status;
+}
+
+static int print_config(const struct config *config)
+{
+    struct buffer text = {0};
+    bool good = weir_config_print(config, &text);
+    if (good && buffer_len(&text) > 0)
+        fwrite(buffer_bytes(&text), 1, buffer_len(&text), stdout);
+    else if (!good)
+        fputs("weir serve: out of memory\n", stderr);
+    weir_buffer_free(&text);
+    return good ? EXIT_OK : EXIT_ERROR;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+    struct settings settings = {.values = {NULL}};
+    if (!read_settings(argc, argv, &settings))
+        return EXIT_ERROR;
+    if (settings.flags[HELP])
+        return fputs(help, stdout), EXIT_OK;
+    struct config *config = read_config(&settings);
+    if (!config)
+        return EXIT_ERROR;
+    int status = settings.flags[PRINT_CONFIG] ? print_config(config) : serve(&settings, config);
+    weir_config_free(config);
+    return status;
+}

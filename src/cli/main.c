@@ -17,13 +17,29 @@
 
 struct command {
     const char *group; /* heading in the help; NULL: as the one before */
-    const char *name, *operands, *summary;
+    const char *name;
+    const char *operands; /* ", peek ...": the next one is shown in the same line */
+    const char *summary;  /* NULL: it stands in the line before */
     int (*run)(int argc, char **argv);
 };
 
 static const struct command commands[] = {
     {"Limits", "spec", "LIMITS...", "say in plain words what a limit lets pass", cmd_spec},
     {NULL, "sim", "LIMITS [--arrivals LIST]", "watch it decide in virtual time", cmd_sim},
+    {"Server", "serve", "[--config FILE]", "answer Redis clients on 9049", cmd_serve},
+    {NULL, "check", "FILE", "is this configuration right, and what would it change", cmd_check},
+    {NULL, "reload", "", "apply the configuration, or keep the old one and say why", cmd_reload},
+    {"Ask a server", "take", ", peek POLICY KEY [N]", "exit status 0 allowed, 1 refused, 2 error", cmd_ask},
+    {NULL, "peek", NULL, NULL, cmd_ask},
+    {NULL, "acquire", "POLICY KEY [N]", "the same, but wait (--timeout TIME)", cmd_ask},
+    {NULL, "give", ", charge POLICY KEY [N]", "hand units back; count what has happened already", cmd_ask},
+    {NULL, "charge", NULL, NULL, cmd_ask},
+    {NULL, "reset", "POLICY KEY", "forget what a key has spent", cmd_ask},
+    {NULL, "explain", "POLICY KEY", "each limit of this key: used, left, when it frees", cmd_ask},
+    {"Operate", "top", ", stat", "who takes and is refused most; one line a second", cmd_top},
+    {NULL, "stat", NULL, NULL, cmd_stat},
+    {NULL, "policy", "", "list, show, set, del, mode (--percent P, --for TIME, --all)", cmd_policy},
+    {NULL, "override", "", "set, list, delete: another limit for one key, with an end", cmd_override},
     {"Speed", "bench", "WHAT", "how fast here: core, limiter, table, wait", cmd_bench},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
@@ -36,7 +52,10 @@ static void print_usage(FILE *file)
           file);
     for (size_t i = 0; i < COMMANDS; i++) {
         char synopsis[64];
-        snprintf(synopsis, sizeof synopsis, "%s %s", commands[i].name, commands[i].operands);
+        if (!commands[i].summary)
+            continue;
+        snprintf(synopsis, sizeof synopsis, "%s%s%s", commands[i].name,
+                 commands[i].operands[0] == ',' ? "" : " ", commands[i].operands);
         if (commands[i].group)
             fprintf(file, "%s\n", commands[i].group);
         fprintf(file, "  %-30s %s\n", synopsis, commands[i].summary);

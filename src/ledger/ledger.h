@@ -11,6 +11,8 @@
 #ifndef WEIR_LEDGER_LEDGER_H
 #define WEIR_LEDGER_LEDGER_H
 
+#include <stdatomic.h>
+
 #include "ledger/records.h"
 
 #define LEDGER_PAIRS 5 /* of one reservation */
@@ -31,6 +33,14 @@ struct ledger_verdict { /* what the client was told */
     int8_t allowed, reason, limit, pair; /* the limit's index, and in which pair of the question */
 };
 
+/* What came of it: kept until its old end, if there is room, so that who did not get the answer can ask
+ * again.
+ */
+struct ledger_settled {
+    uint64_t question; /* a hash of what was asked; 0: it is not settled */
+    int64_t charged, given_back, remaining;
+};
+
 struct ledger_entry {
     uint32_t kind;        /* enum entry_kind */
     uint32_t pairs;       /* RESERVATION */
@@ -39,7 +49,14 @@ struct ledger_entry {
         struct ledger_verdict verdict;
         struct {
             struct weir_reservation promise; /* of the only pair, if it was due later; n 0: no promise */
+            /* Behind the pairs, as far as there is room: other tallies that count a pair, too. */
             struct ledger_pair pair[LEDGER_PAIRS];
+            uint8_t also;             /* how many of those there are, */
+            uint8_t of[LEDGER_PAIRS]; /* and which pair each of them is about */
+            uint8_t charged;          /* bit i: pair i was charged; else there is nothing to give back */
+            uint8_t strict;           /* bit i: no more may be committed of pair i than was reserved */
+            uint64_t owner;           /* weir_ledger_owner of who made it */
+            struct ledger_settled settled;
         } reservation;
     } is;
 };
@@ -47,7 +64,7 @@ _Static_assert(sizeof(struct ledger_entry) <= LEDGER_BYTES, "an entry fits its r
 
 struct ledger {
     struct records *records;
-    uint64_t nonce;          /* drawn at the start: numbers of another run are not ours */
+    uint64_t nonce;          /* drawn at the start, 32 bits: numbers of another run are not ours */
     _Atomic uint64_t number; /* the last reservation's */
 };
 
@@ -62,6 +79,12 @@ static inline struct ledger_entry *visit_entry(const struct visit *visit)
 struct record_id weir_ledger_request(const struct ledger *ledger, const char *scope, size_t scope_len,
                                      const void *id, size_t len);
 struct record_id weir_ledger_reservation(const struct ledger *ledger, uint64_t number);
+uint64_t weir_ledger_next(struct ledger *ledger); /* a number that no reservation had */
+
+/* Hashes that cannot be foreseen and are never 0: of a user's name, and of a question, so that two of them
+ * can be told apart without being kept. */
+uint64_t weir_ledger_owner(const struct ledger *ledger, const char *name, size_t len);
+uint64_t weir_ledger_question(const struct ledger *ledger, const void *bytes, size_t len);
 
 /* A reservation's number as people see it, "5f3a-1", and back. false: no such text, or of another run. */
 #define LEDGER_TEXT_MAX 40

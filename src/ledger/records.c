@@ -1,3 +1,391 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Places come in groups of 32. An id may live in two groups, drawn by its hash, and a newcomer goes to the
+ * one with more free places: that way groups fill evenly, and none is full before nearly all are. Each place
+ * has a tag, a byte of the id's hash, or 0 if it is free: the 64 tags are all that a look-up reads of the
+ * places that are not its own. Every look-up compares all of them, so it does not matter in which order
+ * records have come and gone.
+ *
+ * Both groups lie in one range of places, which has one lock. Who enters two ids takes the locks in rising
+ * order. Tags lie in the region's bytes of reach and could be computed anew from the records.
+ *
+ * Law: a record whose time has not come, and which does not yield, is neither moved nor dropped. `used` of a
+ * range is the number of its tags that are not 0.
+ */
 #include "ledger/records.h"
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "region/region.h"
+
+#define GROUP      32  /* places; two groups of tags are one cache line */
+#define SCARCE     8   /* free places of a group: then it is worth to look for expired ones */
+#define RANGES_MAX 256 /* locks */
+#define RANGE_PLACES                                                                                         \
+    1024 /* at least, if there are several: chance must not fill one far above the others                    \
+          */
+
+_Static_assert(sizeof(struct record) == REGION_RECORD_HEAD, "as the region has it");
+_Static_assert(sizeof(struct record_id) == 2 * sizeof(uint64_t), "no padding: ids are compared as bytes");
+
+struct range {
+    _Alignas(64) struct lock lock;
+    _Atomic uint32_t used; /* written under the lock, read by anybody */
+};
+
+struct records {
+    struct region *region;
+    struct hash_key key[2];
+    size_t stride; /* from a record to the next */
+    uint64_t groups, range_groups;
+    uint32_t range_count;
+    record_yields *yields; /* or NULL */
+    struct range ranges[];
+};
+
+/* ---- making ---- */
+
+static uint64_t round_up(uint64_t number, uint64_t unit)
+{
+    return (number + unit - 1) / unit * unit;
+}
+
+static uint32_t ranges_for(uint64_t places)
+{
+    uint32_t ranges = 1;
+    while (ranges < RANGES_MAX && places / RANGE_PLACES >= 2 * ranges)
+        ranges *= 2;
+    return ranges;
+}
+
+/* The second key goes where a store would find it again. */
+static struct region_shape shape_for(uint64_t places, size_t bytes)
+{
+    struct hash_key second = weir_hash_key();
+    return (struct region_shape){.kind = REGION_RECORDS,
+                                 .capacity = places,
+                                 .slot_size = sizeof(struct record) + bytes,
+                                 .line_slots = 1,
+                                 .lines = places,
+                                 .stripes = 1,
+                                 .own = {second.low, second.high}};
+}
+
+struct records *weir_records_new(size_t count, size_t bytes, struct weir_error *err)
+{
+    weir_error_clear(err);
+    if (count < 1 || bytes < 8 || bytes % 8 != 0 || bytes > UINT32_MAX || count > UINT64_C(1) << 40) {
+        weir_error_set(err, EINVAL, "records need a count, and a size that is a multiple of 8");
+        return NULL;
+    }
+    uint32_t ranges = ranges_for(count);
+    uint64_t places = round_up(count, (uint64_t)ranges * GROUP);
+    struct region_shape shape = shape_for(places, bytes);
+    struct region *region = weir_region_new(&shape, err);
+    if (!region)
+        return NULL;
+    size_t size = sizeof(struct records) + ranges * sizeof(struct range);
+    struct records *records = aligned_alloc(_Alignof(struct range), round_up(size, _Alignof(struct range)));
+    if (!records) {
+        weir_region_free(region);
+        weir_error_set(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    memset(records, 0, size);
+    records->region = region;
+    records->key[0] = region->header->key;
+    records->key[1] = (struct hash_key){shape.own[0], shape.own[1]};
+    records->stride = shape.slot_size;
+    records->groups = places / GROUP;
+    records->range_groups = records->groups / ranges;
+    records->range_count = ranges;
+    weir_region_ready(region);
+    return records;
+}
+
+void weir_records_free(struct records *records)
+{
+    if (!records)
+        return;
+    weir_region_free(records->region);
+    free(records);
+}
+
+void weir_records_yield(struct records *records, record_yields *yields)
+{
+    records->yields = yields;
+}
+
+/* ---- ids ---- */
+
+/* Each half is a hash under a key of its own, which the kind has changed. */
+struct record_id weir_record_id(const struct records *records, const char *kind, const void *bytes,
+                                size_t len)
+{
+    struct record_id id;
+    uint64_t lot = weir_hash(&records->key[0], kind, strlen(kind));
+    for (int i = 0; i < 2; i++) {
+        struct hash_key key = {records->key[i].low ^ lot, records->key[i].high};
+        id.word[i] = weir_hash(&key, bytes, len);
+    }
+    if (id.word[0] == 0 && id.word[1] == 0)
+        id.word[1] = 1;
+    return id;
+}
+
+static uint32_t range_of(const struct records *records, const struct record_id *id)
+{
+    return (uint32_t)mulhi(id->word[0], records->range_count);
+}
+
+static unsigned char tag_of(const struct record_id *id)
+{
+    unsigned char tag = (unsigned char)id->word[0];
+    return tag ? tag : 1;
+}
+
+/* The two groups of an id, which are one if the range has no more. */
+static void groups_of(const struct records *records, const struct record_id *id, uint64_t *groups)
+{
+    uint64_t first = range_of(records, id) * records->range_groups;
+    uint64_t one = mulhi(id->word[1] << 32, records->range_groups);
+    uint64_t other = mulhi(id->word[1], records->range_groups);
+    if (one == other)
+        other = one + 1 < records->range_groups ? one + 1 : 0;
+    groups[0] = first + one;
+    groups[1] = first + other;
+}
+
+/* ---- places; under the lock of their range ---- */
+
+static struct record *record_at(const struct records *records, uint64_t place)
+{
+    return (struct record *)(void *)(records->region->segments[0].slots + place * records->stride);
+}
+
+static uint64_t place_of(const struct records *records, const struct record *record)
+{
+    const unsigned char *first = records->region->segments[0].slots;
+    return (uint64_t)((const unsigned char *)record - first) / records->stride;
+}
+
+static unsigned char *tags_at(const struct records *records, uint64_t place)
+{
+    return (unsigned char *)(uintptr_t)records->region->segments[0].reach + place; /* under the lock: plain */
+}
+
+static struct range *range_at(struct records *records, uint64_t place)
+{
+    return &records->ranges[place / GROUP / records->range_groups];
+}
+
+/* Only who has the lock writes it. */
+static void count_used(struct range *range, uint32_t more)
+{
+    uint32_t used = atomic_load_explicit(&range->used, memory_order_relaxed);
+    atomic_store_explicit(&range->used, used + more, memory_order_relaxed);
+}
+
+static void place_free(struct records *records, uint64_t place)
+{
+    memset(record_at(records, place), 0, records->stride);
+    *tags_at(records, place) = 0;
+    count_used(range_at(records, place), UINT32_MAX);
+}
+
+static struct record *place_take(struct records *records, uint64_t place, const struct record_id *id)
+{
+    struct record *record = record_at(records, place);
+    *tags_at(records, place) = tag_of(id);
+    count_used(range_at(records, place), 1);
+    record->id = *id;
+    return record;
+}
+
+static struct record *group_find(const struct records *records, uint64_t group, const struct record_id *id)
+{
+    const unsigned char *tags = tags_at(records, group * GROUP);
+    unsigned char tag = tag_of(id);
+    for (uint64_t i = 0; i < GROUP; i++) {
+        if (tags[i] == tag) {
+            struct record *record = record_at(records, group * GROUP + i);
+            if (memcmp(&record->id, id, sizeof *id) == 0)
+                return record;
+        }
+    }
+    return NULL;
+}
+
+static unsigned group_free_places(const struct records *records, uint64_t group)
+{
+    const unsigned char *tags = tags_at(records, group * GROUP);
+    unsigned count = 0;
+    for (uint64_t i = 0; i < GROUP; i++)
+        count += tags[i] == 0;
+    return count;
+}
+
+/* What has no time yet is in somebody's hands: the other one of two that were entered together. */
+static bool is_expired(const struct record *record, int64_t now_ns)
+{
+    return record->expires_ns != 0 && record->expires_ns <= now_ns;
+}
+
+/* Gives how many places are free then. */
+static unsigned group_sweep(struct records *records, uint64_t group, int64_t now_ns)
+{
+    const unsigned char *tags = tags_at(records, group * GROUP);
+    for (uint64_t i = 0; i < GROUP; i++)
+        if (tags[i] != 0 && is_expired(record_at(records, group * GROUP + i), now_ns))
+            place_free(records, group * GROUP + i);
+    return group_free_places(records, group);
+}
+
+/* There is a free place. */
+static struct record *group_take(struct records *records, uint64_t group, const struct record_id *id)
+{
+    const unsigned char *tag = memchr(tags_at(records, group * GROUP), 0, GROUP);
+    return place_take(records, (uint64_t)(tag - tags_at(records, 0)), id);
+}
+
+/* ---- enter and leave ---- */
+
+static struct record *find(const struct records *records, const uint64_t *groups, const struct record_id *id)
+{
+    struct record *record = group_find(records, groups[0], id);
+    return record ? record : group_find(records, groups[1], id);
+}
+
+/* Of the records that may go, the one that would expire first goes. Not what somebody has in hand. */
+static bool make_room(struct records *records, const uint64_t *groups, const struct record *in_hand)
+{
+    struct record *first = NULL;
+    for (uint64_t i = 0; records->yields && i < 2 * GROUP; i++) {
+        struct record *record = record_at(records, groups[i / GROUP] * GROUP + i % GROUP);
+        if (record != in_hand && (!first || record->expires_ns < first->expires_ns) &&
+            records->yields(record))
+            first = record;
+    }
+    if (first)
+        place_free(records, place_of(records, first));
+    return first != NULL;
+}
+
+/* Those that have expired are looked for only where places become scarce: their times are not among the tags.
+ */
+static struct record *make(struct records *records, const uint64_t *groups, const struct record_id *id,
+                           int64_t now_ns, const struct record *in_hand)
+{
+    unsigned one = group_free_places(records, groups[0]), other = group_free_places(records, groups[1]);
+    if (one < SCARCE && other < SCARCE) {
+        one = group_sweep(records, groups[0], now_ns);
+        other = group_sweep(records, groups[1], now_ns);
+    }
+    if (one == 0 && other == 0) {
+        if (!make_room(records, groups, in_hand))
+            return NULL;
+        one = group_free_places(records, groups[0]);
+    }
+    return group_take(records, groups[one >= other ? 0 : 1], id);
+}
+
+/* Whoever wants it now is the first again. */
+static void renew(const struct records *records, struct record *record)
+{
+    record->expires_ns = 0;
+    memset(record_bytes(record), 0, records->stride - sizeof *record);
+}
+
+static void visit_begin(struct records *records, const struct record_id *id, int64_t now_ns,
+                        const struct record *in_hand, struct visit *visit)
+{
+    uint64_t groups[2];
+    groups_of(records, id, groups);
+    visit->record = find(records, groups, id);
+    visit->found = visit->record && !is_expired(visit->record, now_ns);
+    if (visit->record && !visit->found)
+        renew(records, visit->record);
+    if (!visit->record)
+        visit->record = make(records, groups, id, now_ns, in_hand);
+    if (!visit->record)
+        (void)atom_add(&records->region->header->refused, 1, memory_order_relaxed);
+}
+
+void weir_records_enter(struct records *records, const struct record_id *ids, size_t count, int64_t now_ns,
+                        struct visit *visits)
+{
+    for (size_t i = 0; i < count; i++)
+        visits[i].lock = range_of(records, &ids[i]);
+    uint32_t low = visits[0].lock, high = visits[count - 1].lock;
+    if (low > high) {
+        low = visits[count - 1].lock;
+        high = visits[0].lock;
+    }
+    lock_take(&records->ranges[low].lock);
+    if (high != low)
+        lock_take(&records->ranges[high].lock);
+    for (size_t i = 0; i < count; i++)
+        visit_begin(records, &ids[i], now_ns, i > 0 ? visits[0].record : NULL, &visits[i]);
+}
+
+void weir_records_leave(struct records *records, const struct visit *visits, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (visits[i].record && visits[i].record->expires_ns == 0)
+            place_free(records, place_of(records, visits[i].record));
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || visits[i].lock != visits[0].lock)
+            lock_drop(&records->ranges[visits[i].lock].lock);
+}
+
+/* ---- all of them ---- */
+
+void weir_records_stat(struct records *records, struct records_stat *stat)
+{
+    *stat = (struct records_stat){
+        .capacity = (int64_t)(records->groups * GROUP),
+        .bytes = (int64_t)atom_load(&records->region->bytes, memory_order_relaxed),
+        .refused = (int64_t)atom_load(&records->region->header->refused, memory_order_relaxed)};
+    for (uint32_t i = 0; i < records->range_count; i++)
+        stat->used += atomic_load_explicit(&records->ranges[i].used, memory_order_relaxed);
+}
+
+void weir_records_sweep(struct records *records, size_t count, int64_t now_ns)
+{
+    uint64_t groups = count / GROUP + (count % GROUP != 0);
+    if (groups > records->groups)
+        groups = records->groups;
+    uint64_t group = atom_add(&records->region->header->cursor, groups, memory_order_relaxed);
+    for (uint64_t i = 0; i < groups; i++) {
+        uint64_t at = (group + i) % records->groups;
+        struct range *range = range_at(records, at * GROUP);
+        lock_take(&range->lock);
+        (void)group_sweep(records, at, now_ns);
+        lock_drop(&range->lock);
+    }
+}
+
+static void group_each(struct records *records, uint64_t group, int64_t now_ns,
+                       void (*each)(void *arg, struct record *record), void *arg)
+{
+    const unsigned char *tags = tags_at(records, group * GROUP);
+    for (uint64_t i = 0; i < GROUP; i++) {
+        struct record *record = record_at(records, group * GROUP + i);
+        if (tags[i] != 0 && !is_expired(record, now_ns))
+            each(arg, record);
+    }
+}
+
+void weir_records_each(struct records *records, int64_t now_ns,
+                       void (*each)(void *arg, struct record *record), void *arg)
+{
+    for (uint64_t group = 0; group < records->groups; group++) {
+        struct range *range = range_at(records, group * GROUP);
+        lock_take(&range->lock);
+        group_each(records, group, now_ns, each, arg);
+        lock_drop(&range->lock);
+    }
+}

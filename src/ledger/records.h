@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Records: a bounded map from an id of 128 bits to some bytes that must be remembered until a stated time. A
- * record is never given up before that: if there is no room, the newcomer gets none. All memory is taken at
- * the start, in a region, so that a store can keep it.
+ * record is never given up before that, unless it says so: if there is no room, the newcomer gets none. All
+ * memory is taken at the start, in a region, so that a store can keep it.
  *
  * Who wants a record enters it: until he leaves, nobody else can enter that id, so what he finds there, does
  * and writes is one step for all others. Two ids can be entered together, never one after the other. What is
@@ -19,15 +19,21 @@ struct record_id {
 
 struct record {
     struct record_id id;
-    int64_t expires_ns; /* a time of weir_now; 0: it is free */
+    int64_t expires_ns; /* a time of weir_now, after which it is forgotten; 0: it is free */
     /* the bytes follow, aligned to 8 */
 };
 
 struct records;
 
-/* NULL: an error. `bytes` of each, a multiple of 8. */
+/* NULL: an error. `bytes` of each, a multiple of 8. Up to three quarters of them find room, all but surely;
+ * above that the first newcomers find none. */
 struct records *weir_records_new(size_t count, size_t bytes, struct weir_error *err);
 void weir_records_free(struct records *records);
+
+/* Before anybody else uses them: records of which `yields` says true may be dropped before their time, if a
+ * newcomer finds no other place. Called inside of the record. */
+typedef bool record_yields(const struct record *record);
+void weir_records_yield(struct records *records, record_yields *yields);
 
 /* A keyed hash of some bytes; `kind` keeps names of different kinds apart. */
 struct record_id weir_record_id(const struct records *records, const char *kind, const void *bytes,
@@ -38,10 +44,10 @@ struct visit {
     bool found;            /* it was there; else it is new: zero bytes and expires_ns 0 */
     uint32_t lock;         /* private */
 };
-/* One id or two different ones. */
+/* One id or two different ones. At expires_ns a record is no longer there. */
 void weir_records_enter(struct records *records, const struct record_id *ids, size_t count, int64_t now_ns,
                         struct visit *visits);
-/* Records whose expires_ns is 0 by then are free again. */
+/* Records whose expires_ns is 0 by then are free again. With what enter has filled, all of it. */
 void weir_records_leave(struct records *records, const struct visit *visits, size_t count);
 
 static inline void *record_bytes(struct record *record)
@@ -50,16 +56,18 @@ static inline void *record_bytes(struct record *record)
 }
 
 struct records_stat {
-    int64_t capacity, used; /* used: have not expired; counted a part at a time, as the sweep goes */
+    int64_t capacity, used; /* places; one that has expired counts as used until somebody comes by */
     int64_t bytes;
     int64_t refused; /* newcomers that found no room */
 };
 void weir_records_stat(struct records *records, struct records_stat *stat);
 
-/* Looks at the next so many records and frees those that have expired. Nobody has to call it. */
+/* Looks at the next so many records and frees those that have expired. Nobody has to call it: newcomers who
+ * find no free place do the same in theirs. */
 void weir_records_sweep(struct records *records, size_t count, int64_t now_ns);
 
-/* Calls back for every record that has not expired, inside of it. */
+/* Calls back for every record that has not expired, inside of it. One that comes or goes meanwhile may be
+ * shown or not. */
 void weir_records_each(struct records *records, int64_t now_ns,
                        void (*each)(void *arg, struct record *record), void *arg);
 

@@ -36,6 +36,8 @@ struct step_answer {
 /* Pure: what becomes of a bucket. */
 struct step_bucket weir_step_fresh(const struct step_limit *limit, int64_t at_ms);
 struct step_answer weir_step_do(struct step_bucket *bucket, const struct step_ask *ask);
+/* How long an empty bucket needs to be full; INT64_MAX if longer than that. */
+int64_t weir_step_fill_ms(const struct step_limit *limit);
 
 struct steps;
 struct steps *weir_steps_new(size_t keys, struct weir_error *err);

@@ -15,7 +15,7 @@
 
 /* What a client may send; smaller before it has logged in. */
 struct resp_limits {
-    size_t args;   /* words of a request */
+    size_t args;   /* words of a request; no number in a request may be above INT32_MAX in any case */
     size_t bulk;   /* bytes of a word */
     size_t all;    /* bytes of a request */
     bool stranger; /* has not logged in: the messages say "unauthenticated" */
@@ -29,10 +29,12 @@ struct request {
 /* How far a request has come that is not all there yet. Starts as { 0 }, and is that again after each
  * request. */
 struct resp_reader {
-    size_t at;        /* bytes that have been looked at */
+    size_t at;        /* where the line or the word begins that is not all there */
+    size_t seen;      /* bytes behind `at` that have no end of a line among them */
     int64_t expected; /* words that the array announced; 0: no array has begun */
     int64_t bulk;     /* bytes that the next word announced, -1: not known yet */
-    size_t words;     /* that are complete: args[0 ... words - 1], as offsets */
+    size_t
+        words; /* that are complete: args[0 ... words - 1]; their `bytes` are offsets until all are there */
 };
 
 enum resp_got {
@@ -43,15 +45,16 @@ enum resp_got {
 };
 
 struct resp_got_request {
-    size_t used;
-    size_t words;
-    char why[96];
+    size_t used;  /* set by REQUEST and NOTHING */
+    size_t words; /* by REQUEST: at least 1 */
+    char why[96]; /* by BAD */
 };
 
 /*
  * Reads the first request in `bytes`. `args` has room for limits->args words and keeps, until the request is
  * complete, what is known of it, so it must be the same memory in each call for one request; a request that
- * is complete has its words there. Quotes and escapes of a line are resolved in place: `bytes` is changed.
+ * is complete has its words there. Between calls for one request the bytes may move, but not change. Quotes
+ * and escapes of a line are resolved in place: `bytes` is changed.
  */
 enum resp_got weir_resp_read(struct resp_reader *reader, const struct resp_limits *limits, char *bytes,
                              size_t len, struct slice *args, struct resp_got_request *got);

@@ -41,6 +41,8 @@ static bool is_kind_sane(const struct region_shape *shape)
         return shape->lines % shape->stripes == 0;
     case REGION_OWN:
         return shape->slot_size == sizeof(struct slot);
+    case REGION_RECORDS:
+        return shape->slot_size > REGION_RECORD_HEAD && shape->slot_size % 8 == 0 && shape->line_slots == 1;
     default:
         return false;
     }

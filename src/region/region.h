@@ -36,7 +36,9 @@
 #define REGION_SEGMENTS 8
 #define REGION_LANES    4
 
-enum region_kind { REGION_WORDS = 1, REGION_WIDE, REGION_OWN };
+#define REGION_RECORD_HEAD 24 /* bytes in front of a record's own: see ledger/records.h */
+
+enum region_kind { REGION_WORDS = 1, REGION_WIDE, REGION_OWN, REGION_RECORDS };
 enum region_flags { REGION_NUMBERED = 1 }; /* lines have lowering numbers, for a store */
 enum region_part { PART_POLICIES, PART_OVERRIDES, PART_TOP, PART_NAMES, REGION_PARTS = 8 };
 

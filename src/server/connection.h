@@ -7,42 +7,71 @@
 #ifndef WEIR_SERVER_CONNECTION_H
 #define WEIR_SERVER_CONNECTION_H
 
-#include "server/loop.h"
-#include "service/service.h"
+#include "server/lane.h"
 
 #define BATCH         32
+#define BATCH_WORDS   1024 /* a batch ends when its requests have so many words */
 #define SLICE         1024
-#define READ_SIZE     (64 * 1024)  /* read at once, into the loop's own memory */
-#define OUTPUT_PAUSE  (256 * 1024) /* not written yet: no more is read or run until the client reads */
+#define READ_SIZE     (64 * 1024)  /* read at once, into the lane's own memory */
+#define HEADROOM      4096         /* before that: for what was kept of the last time */
+#define OUTPUT_PAUSE  (256 * 1024) /* not written yet: no more is run until the client reads */
 #define OUTPUT_MOST   (8 << 20)    /* of one answer and what waits before it: then it is closed */
 #define ARGS_MAX      1024
 #define BULK_MAX      (64 * 1024)
 #define REQUEST_MAX   (1 << 20)
 #define STRANGER_ARGS 10
 #define STRANGER_BULK 16384
-#define STRANGER_MS   10000 /* to log in */
-#define STUCK_MS                                                                                             \
-    30000 /* a client that reads nothing of what waits for it, or sends half a request and no more */
+#define STRANGER_MS   10000
+#define STUCK_MS      30000
+#define LINGER_MS     1000
+#define HELD_MOST     (INT64_C(256) << 20) /* bytes that all connections hold: then those who hold much go */
+#define HELD_FAIR     (32 * 1024)          /* that is, more than this */
 
-/* A thread of the server. */
-struct lane {
-    struct server *server;
-    struct loop *loop;
-    struct worker *worker;
-    pthread_t thread;
-    struct connection *connections; /* a list of all of them */
-    struct connection *again;       /* those that have requests left from their last slice */
-    struct timer *again_timer, *watch_timer;
-    char *read_bytes;   /* READ_SIZE, of whoever reads just now */
-    struct slice *args; /* BATCH * ARGS_MAX words is too many: BATCH + ARGS_MAX; see connection.c */
-    struct buffer out;  /* answers of whoever is being run, before they are written */
+enum connection_state {
+    READING,  /* asks and is answered */
+    WAITING,  /* for its WEIR.ACQUIRE */
+    WORKING,  /* the chore thread does what it asked for */
+    LEAVING,  /* what waits is written, then it is closed */
+    LINGERING /* all was written; what it still sends is thrown away, so that it can read the rest */
 };
 
-struct connection;
+/* Fields that lane.c reads; connection.c alone changes them. */
+struct connection {
+    struct lane *lane;
+    struct connection *next, *before; /* in the lane's list */
+    struct connection *next_again;
+    struct watch *watch;
+    struct timer *timer; /* while it waits */
+    struct order order;  /* its arrival in the lane; the end of its chore */
+    struct buffer in;    /* what was read and not run yet */
+    struct buffer out;   /* what was answered and not written yet */
+    int fd;
+    enum connection_state state;
+    bool more;     /* `in` has not been looked at since the last request was run */
+    bool in_again; /* is in the list lane->again */
+    bool gone;     /* to be freed by who still needs it: that list, or the end of its chore */
+    bool posted;   /* its chore is on its way */
+    bool killed;   /* under lane->mutex */
+    bool spoke;    /* since the lane began to drain */
+    bool ended;    /* it will say nothing more */
+    size_t held;   /* bytes of its buffers, as last counted in lane->held */
+    int64_t began_ms, asked_ms, wrote_ms, linger_until_ms;
+    struct session session;
+};
 
-/* Takes over the file. NULL: out of memory, and it was closed. */
-struct connection *weir_connection_new(struct lane *lane, int fd, const char *address, const char *local);
-/* Closes it as soon as that is possible. */
+/* Takes over the file and sends it to its lane; by any thread. false: out of memory, and it was closed. */
+bool weir_connection_offer(struct lane *lane, int fd, const char *address, const char *local);
+
+/* ---- by the lane's own thread ---- */
+
+void weir_connection_go_on(struct connection *connection); /* what it has left from its last slice */
+void weir_connection_look(struct connection *connection);  /* it waits: is it due by now? */
+void weir_connection_drain(struct connection *connection);
+/* Closes it if it has used up its patience. */
+void weir_connection_watch(struct connection *connection, int64_t now_ms);
+/* Closes it as soon as that is possible. `why` is for the log; NULL: nothing worth a line. */
 void weir_connection_close(struct connection *connection, const char *why);
+/* When no thread runs any more: frees it, its chore, too. */
+void weir_connection_free(struct connection *connection);
 
 #endif

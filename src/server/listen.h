@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Where clients come in: TCP addresses, a unix socket, sockets that somebody else has opened.
+ */
 #ifndef WEIR_SERVER_LISTEN_H
 #define WEIR_SERVER_LISTEN_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "weir.h"
 
-#define LISTEN_MAX 16
+#define LISTEN_MAX         16
+#define LISTEN_ADDRESS_MAX 64 /* bytes of a client's address as text */
 
 struct listener {
     int fd;
     bool is_unix, inherited, loopback;
+    int port;       /* TCP */
     char text[128]; /* "127.0.0.1:9049", "unix:/run/weir.sock" */
     char path[108]; /* unix: to be removed at the end, if it is ours */
+    uint64_t inode; /* of that file */
 };
 
 /* "host:port", "[::1]:port", ":port" (all addresses), port 0: any. Every address of the name is listened on;
@@ -26,7 +33,7 @@ bool weir_listen_inherited(int fd, struct listener *listener, struct weir_error 
 void weir_listen_end(struct listener *listener);
 
 /* A connection, or -1: none now. Non-blocking, close-on-exec, without Nagle's delay, kept alive. `address`
- * and `local` have 64 bytes. *busy: there are no more descriptors to be had. */
+ * and `local` have LISTEN_ADDRESS_MAX bytes. *busy: there are no more descriptors to be had. */
 int weir_listen_accept(const struct listener *listener, char *address, char *local, bool *busy);
 
 #endif

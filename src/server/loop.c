@@ -1,3 +1,237 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Event loops by libuv. Handles are freed when libuv says that it has let go of them, which is later than
+ * their owner does.
+ */
+#define _GNU_SOURCE
+
 #include "server/loop.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <uv.h>
+
+struct loop {
+    uv_loop_t uv;
+    uv_async_t wake;
+    pthread_mutex_t mutex; /* of the orders */
+    struct order *first, **end;
+    atomic_bool stop;
+};
+
+struct watch {
+    uv_poll_t uv;
+    watch_ready *ready;
+    void *arg;
+    unsigned events;
+};
+
+struct timer {
+    uv_timer_t uv;
+    timer_due *due;
+    void *arg;
+};
+
+struct signal_watch {
+    uv_signal_t uv;
+    loop_signal *handler;
+    void *arg;
+};
+
+static void free_handle(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+/* ---- the loop --------------------------------------------------------------------------------- */
+
+static void run_orders(uv_async_t *wake)
+{
+    struct loop *loop = wake->data;
+    pthread_mutex_lock(&loop->mutex);
+    struct order *order = loop->first;
+    loop->first = NULL;
+    loop->end = &loop->first;
+    pthread_mutex_unlock(&loop->mutex);
+    while (order) {
+        struct order *next = order->next; /* the order may be gone, or posted again, after its run */
+        order->run(order->arg);
+        order = next;
+    }
+    if (atomic_load(&loop->stop))
+        uv_stop(&loop->uv);
+}
+
+struct loop *weir_loop_new(void)
+{
+    struct loop *loop = calloc(1, sizeof *loop);
+    if (!loop)
+        return NULL;
+    if (uv_loop_init(&loop->uv) != 0) {
+        free(loop);
+        return NULL;
+    }
+    if (uv_async_init(&loop->uv, &loop->wake, run_orders) != 0) {
+        uv_loop_close(&loop->uv);
+        free(loop);
+        return NULL;
+    }
+    loop->wake.data = loop;
+    loop->end = &loop->first;
+    pthread_mutex_init(&loop->mutex, NULL);
+    return loop;
+}
+
+void weir_loop_run(struct loop *loop)
+{
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+}
+
+void weir_loop_stop(struct loop *loop)
+{
+    atomic_store(&loop->stop, true);
+    uv_async_send(&loop->wake);
+}
+
+static void close_handle(uv_handle_t *handle, void *loop)
+{
+    if (!uv_is_closing(handle))
+        uv_close(handle, handle == (uv_handle_t *)&((struct loop *)loop)->wake ? NULL : free_handle);
+}
+
+void weir_loop_free(struct loop *loop)
+{
+    if (!loop)
+        return;
+    uv_walk(&loop->uv, close_handle, loop);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    uv_loop_close(&loop->uv);
+    pthread_mutex_destroy(&loop->mutex);
+    free(loop);
+}
+
+int64_t weir_loop_now_ms(const struct loop *loop)
+{
+    return (int64_t)uv_now(&loop->uv);
+}
+
+void weir_loop_post(struct loop *loop, struct order *order)
+{
+    order->next = NULL;
+    pthread_mutex_lock(&loop->mutex);
+    *loop->end = order;
+    loop->end = &order->next;
+    pthread_mutex_unlock(&loop->mutex);
+    uv_async_send(&loop->wake);
+}
+
+/* ---- files ------------------------------------------------------------------------------------ */
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+    struct watch *watch = handle->data;
+    if (status < 0) {
+        watch->events = 0; /* libuv has stopped it */
+        watch->ready(watch->arg, WATCH_READ | WATCH_WRITE | WATCH_GONE);
+        return;
+    }
+    watch->ready(watch->arg, (events & UV_READABLE ? WATCH_READ : 0U) |
+                                 (events & UV_WRITABLE ? WATCH_WRITE : 0U) |
+                                 (events & UV_DISCONNECT ? WATCH_GONE : 0U));
+}
+
+struct watch *weir_watch_new(struct loop *loop, int fd, watch_ready *ready, void *arg)
+{
+    struct watch *watch = calloc(1, sizeof *watch);
+    if (!watch)
+        return NULL;
+    if (uv_poll_init(&loop->uv, &watch->uv, fd) != 0) {
+        free(watch);
+        return NULL;
+    }
+    watch->uv.data = watch;
+    watch->ready = ready;
+    watch->arg = arg;
+    return watch;
+}
+
+bool weir_watch_for(struct watch *watch, unsigned events)
+{
+    if (events == watch->events)
+        return true;
+    int wanted = (events & WATCH_READ ? UV_READABLE : 0) | (events & WATCH_WRITE ? UV_WRITABLE : 0) |
+                 (events & WATCH_GONE ? UV_DISCONNECT : 0);
+    if ((wanted ? uv_poll_start(&watch->uv, wanted, on_poll) : uv_poll_stop(&watch->uv)) != 0)
+        return false;
+    watch->events = events;
+    return true;
+}
+
+void weir_watch_free(struct watch *watch)
+{
+    if (watch)
+        uv_close((uv_handle_t *)&watch->uv, free_handle);
+}
+
+/* ---- time ------------------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *handle)
+{
+    struct timer *timer = handle->data;
+    timer->due(timer->arg);
+}
+
+struct timer *weir_timer_new(struct loop *loop, timer_due *due, void *arg)
+{
+    struct timer *timer = calloc(1, sizeof *timer);
+    if (!timer)
+        return NULL;
+    uv_timer_init(&loop->uv, &timer->uv);
+    timer->uv.data = timer;
+    timer->due = due;
+    timer->arg = arg;
+    return timer;
+}
+
+void weir_timer_set(struct timer *timer, int64_t after_ms, int64_t every_ms)
+{
+    if (after_ms > 0) /* the loop may have been busy since it last looked */
+        uv_update_time(timer->uv.loop);
+    uv_timer_start(&timer->uv, on_timer, after_ms > 0 ? (uint64_t)after_ms : 0,
+                   every_ms > 0 ? (uint64_t)every_ms : 0);
+}
+
+void weir_timer_stop(struct timer *timer)
+{
+    uv_timer_stop(&timer->uv);
+}
+
+void weir_timer_free(struct timer *timer)
+{
+    if (timer)
+        uv_close((uv_handle_t *)&timer->uv, free_handle);
+}
+
+/* ---- signals ---------------------------------------------------------------------------------- */
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct signal_watch *watch = handle->data;
+    watch->handler(watch->arg, number);
+}
+
+bool weir_loop_on_signal(struct loop *loop, int number, loop_signal *handler, void *arg)
+{
+    struct signal_watch *watch = calloc(1, sizeof *watch);
+    if (!watch)
+        return false;
+    if (uv_signal_init(&loop->uv, &watch->uv) != 0) {
+        free(watch);
+        return false;
+    }
+    watch->uv.data = watch;
+    watch->handler = handler;
+    watch->arg = arg;
+    return uv_signal_start(&watch->uv, on_signal, number) == 0; /* else it goes with the loop */
+}

@@ -14,12 +14,21 @@ struct loop;
 
 struct loop *weir_loop_new(void); /* or NULL */
 void weir_loop_run(struct loop *loop);
-void weir_loop_stop(struct loop *loop);
-void weir_loop_free(struct loop *loop); /* all watches and timers of it have been freed */
+void weir_loop_stop(struct loop *loop); /* after what it is doing; orders posted before are done */
+/* Watches, timers and signals of it that are still there are freed, too. Nobody runs it. NULL is fine. */
+void weir_loop_free(struct loop *loop);
 
-/* Runs once in the loop's own thread, in the order of posting. false: out of memory. */
-typedef void loop_order(void *arg);
-bool weir_loop_post(struct loop *loop, loop_order *order, void *arg);
+/* Milliseconds of a clock that never stands still, as of when the loop woke up. By its own thread. */
+int64_t weir_loop_now_ms(const struct loop *loop);
+
+/* Runs once in the loop's own thread, in the order of posting. The memory is the poster's and must last until
+ * then: so nothing can fail. */
+struct order {
+    void (*run)(void *arg);
+    void *arg;
+    struct order *next; /* the loop's */
+};
+void weir_loop_post(struct loop *loop, struct order *order);
 
 /* ---- files ---- */
 
@@ -27,8 +36,10 @@ enum watch_events { WATCH_READ = 1, WATCH_WRITE = 2, WATCH_GONE = 4 /* the other
 
 struct watch;
 typedef void watch_ready(void *arg, unsigned events);
-struct watch *weir_watch_new(struct loop *loop, int fd, watch_ready *ready, void *arg); /* or NULL */
-/* What to tell about: enum watch_events, or-ed; 0: nothing. As long as it is true it is told again. */
+/* Or NULL. The file does not block from now on. */
+struct watch *weir_watch_new(struct loop *loop, int fd, watch_ready *ready, void *arg);
+/* What to tell about: enum watch_events, or-ed; 0: nothing. As long as it is true it is told again. A file
+ * that is broken is told as all of it. */
 bool weir_watch_for(struct watch *watch, unsigned events);
 void weir_watch_free(struct watch *watch); /* `ready` is not called any more; the file stays open */
 
@@ -39,9 +50,9 @@ typedef void timer_due(void *arg);
 struct timer *weir_timer_new(struct loop *loop, timer_due *due, void *arg);
 void weir_timer_set(struct timer *timer, int64_t after_ms, int64_t every_ms); /* every_ms 0: once */
 void weir_timer_stop(struct timer *timer);
-void weir_timer_free(struct timer *timer);
+void weir_timer_free(struct timer *timer); /* NULL is fine */
 
-/* ---- signals: in the loop that was made first ---- */
+/* ---- signals ---- */
 
 typedef void loop_signal(void *arg, int number);
 bool weir_loop_on_signal(struct loop *loop, int number, loop_signal *handler, void *arg);

@@ -1,3 +1,404 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+
 #include "server/server.h"
 
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/error.h"
+#include "server/accept.h"
+#include "server/connection.h"
+#include "server/notify.h"
+#include "service/log.h"
+
+#define THREADS_DEFAULT 16 /* at most: a processor each, but not all of a large machine */
+#define TICK_MS         20
+#define DRAIN_MS        5000
+#define FILES_ASIDE     64 /* descriptors that are no clients */
+
+struct server {
+    struct server_options options;
+    struct service *service;
+    struct door door;
+    struct lane *lanes;
+    int lane_count, running; /* lanes whose thread runs */
+    struct loop *chores;
+    pthread_t chore_thread;
+    bool chore_runs;
+    struct timer *drain_timer, *dog_timer;
+    struct order reload, drained;
+    _Atomic int undrained;
+    atomic_bool reloading;
+    bool stopping;
+    char *listens;
+};
+
+__attribute__((format(printf, 2, 3))) static bool complain(struct weir_error *err, const char *format, ...)
+{
+    char text[sizeof err->text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    weir_error_set(err, WEIR_INVALID, text);
+    return false;
+}
+
+/* ---- what the service asks of it -------------------------------------------------------------- */
+
+static void clock_moved(void *arg)
+{
+    struct server *server = arg;
+    for (int i = 0; i < server->lane_count; i++)
+        weir_lane_wish(&server->lanes[i], WISH_LOOK);
+}
+
+/* Each looks at all lanes, one after the other, and must hold none of them meanwhile: two who held their own
+ * and waited for the other's would wait for ever. */
+static struct lane *lane_of(struct session *session)
+{
+    struct connection *connection =
+        (struct connection *)(void *)((char *)session - offsetof(struct connection, session));
+    return connection->lane;
+}
+
+static void list_clients(void *arg, struct session *asking, struct buffer *out)
+{
+    struct server *server = arg;
+    struct lane *own = lane_of(asking);
+    pthread_mutex_unlock(&own->mutex);
+    for (int i = 0; i < server->lane_count; i++)
+        weir_lane_list(&server->lanes[i], own->worker->now_ns, out);
+    pthread_mutex_lock(&own->mutex);
+}
+
+static bool kill_client(void *arg, struct session *asking, uint64_t id)
+{
+    struct server *server = arg;
+    struct lane *own = lane_of(asking);
+    bool found = false;
+    pthread_mutex_unlock(&own->mutex);
+    for (int i = 0; i < server->lane_count && !found; i++)
+        found = weir_lane_kill(&server->lanes[i], id);
+    pthread_mutex_lock(&own->mutex);
+    return found;
+}
+
+/* ---- the chore thread ------------------------------------------------------------------------- */
+
+static void tick(void *arg)
+{
+    weir_service_tick(arg);
+}
+
+static void log_report(struct buffer *report)
+{
+    char *line = buffer_bytes(report);
+    size_t left = buffer_len(report);
+    while (left > 0) {
+        char text[512];
+        const char *end = memchr(line, '\n', left);
+        size_t len = end ? (size_t)(end - line) : left;
+        if (len > 0) {
+            snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : sizeof text - 1), line);
+            weir_log(LOG_ERROR_LEVEL, "reload-failed", LOG_TEXT("why", text));
+        }
+        line += len + (end != NULL);
+        left -= len + (end != NULL);
+    }
+}
+
+static void reload(void *arg)
+{
+    struct server *server = arg;
+    struct buffer report = {.most = 65536};
+    atomic_store(&server->reloading, false);
+    weir_notify_send("RELOADING=1");
+    if (weir_service_reload(server->service, &report))
+        weir_log(LOG_INFO_LEVEL, "reloaded",
+                 LOG_TEXT("config", server->options.service.config_path ? server->options.service.config_path
+                                                                        : "none"));
+    else
+        log_report(&report);
+    weir_buffer_free(&report);
+    weir_notify_send("READY=1");
+}
+
+static void *run_chores(void *arg)
+{
+    struct server *server = arg;
+    struct timer *timer = weir_timer_new(server->chores, tick, server->service);
+    if (timer)
+        weir_timer_set(timer, TICK_MS, TICK_MS);
+    weir_loop_run(server->chores);
+    weir_timer_free(timer);
+    return NULL;
+}
+
+/* ---- stopping --------------------------------------------------------------------------------- */
+
+static void end_lanes(void *arg)
+{
+    struct server *server = arg;
+    for (int i = 0; i < server->lane_count; i++)
+        weir_lane_wish(&server->lanes[i], WISH_END);
+}
+
+/* By each lane's own thread; the last one ends them all. */
+static void lane_drained(void *arg)
+{
+    struct server *server = arg;
+    if (atomic_fetch_sub(&server->undrained, 1) == 1)
+        end_lanes(server);
+}
+
+static void on_stop(void *arg, int number)
+{
+    struct server *server = arg;
+    int64_t drain_ms = server->options.drain_ms > 0 ? server->options.drain_ms : DRAIN_MS;
+    if (server->stopping) { /* somebody is in a hurry */
+        end_lanes(server);
+        return;
+    }
+    server->stopping = true;
+    weir_notify_send("STOPPING=1");
+    weir_log(LOG_INFO_LEVEL, "stopping", LOG_TEXT("signal", number == SIGINT ? "SIGINT" : "SIGTERM"));
+    weir_door_close(&server->door);
+    weir_timer_set(server->drain_timer, drain_ms, 0);
+    for (int i = 0; i < server->lane_count; i++)
+        weir_lane_wish(&server->lanes[i], WISH_DRAIN);
+}
+
+static void on_reload(void *arg, int number)
+{
+    struct server *server = arg;
+    (void)number;
+    if (!atomic_exchange(&server->reloading, true))
+        weir_loop_post(server->chores, &server->reload);
+}
+
+static void feed_dog(void *arg)
+{
+    (void)arg;
+    weir_notify_send("WATCHDOG=1");
+}
+
+/* ---- making ----------------------------------------------------------------------------------- */
+
+static int count_threads(const struct config *config)
+{
+    cpu_set_t set;
+    if (config->threads > 0)
+        return config->threads < SERVER_THREADS_MAX ? config->threads : SERVER_THREADS_MAX;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return count < 1 ? 1 : count < THREADS_DEFAULT ? count : THREADS_DEFAULT;
+}
+
+/* As many as the system lets us have; then as many clients as there are descriptors for. */
+static void raise_files(struct service *service)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return;
+    rlim_t wanted = (rlim_t)service->max_clients + FILES_ASIDE;
+    if (files.rlim_cur < wanted) {
+        files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
+        setrlimit(RLIMIT_NOFILE, &files);
+        getrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (files.rlim_cur >= wanted)
+        return;
+    service->max_clients = files.rlim_cur > 2 * FILES_ASIDE ? (int64_t)files.rlim_cur - FILES_ASIDE
+                                                            : (int64_t)files.rlim_cur / 2;
+    weir_log(LOG_WARN_LEVEL, "few-descriptors", LOG_NUMBER("max_clients", service->max_clients),
+             LOG_TEXT("do", "raise the limit: ulimit -n, LimitNOFILE="));
+}
+
+static bool make_lanes(struct server *server, struct weir_error *err)
+{
+    const struct config *config = server->options.config;
+    struct patience patience = {
+        .stuck_ms = server->options.stuck_ms > 0 ? server->options.stuck_ms : STUCK_MS,
+        .stranger_ms = server->options.stranger_ms > 0 ? server->options.stranger_ms : STRANGER_MS,
+        .idle_ms = config->idle_ms,
+        .linger_ms = LINGER_MS,
+    };
+    int wanted = (int)server->options.service.workers;
+    server->chores = weir_loop_new();
+    server->lanes = calloc((size_t)wanted, sizeof *server->lanes);
+    if (!server->chores || !server->lanes)
+        return complain(err, "out of memory");
+    for (int i = 0; i < wanted; i++) {
+        struct lane *lane = &server->lanes[server->lane_count++];
+        if (!weir_lane_begin(lane, &server->service->workers[i], server->chores, &patience))
+            return complain(err, "no memory or descriptors for %d threads; --threads 1 needs less", wanted);
+        lane->held_most = HELD_MOST / wanted;
+        lane->drained = lane_drained;
+        lane->drained_arg = server;
+    }
+    atomic_store(&server->undrained, wanted);
+    server->drain_timer = weir_timer_new(server->lanes[0].loop, end_lanes, server);
+    server->dog_timer = weir_timer_new(server->lanes[0].loop, feed_dog, NULL);
+    return (server->drain_timer && server->dog_timer) || complain(err, "out of memory");
+}
+
+static bool tell_listens(struct server *server, struct weir_error *err)
+{
+    struct buffer text = {.most = LISTEN_MAX * 256};
+    for (size_t i = 0; i < server->door.count; i++) {
+        const struct listener *listener = &server->door.listeners[i];
+        buffer_put(&text, listener->text, strlen(listener->text));
+        buffer_put(&text, "\n", 1);
+        if (!listener->is_unix && server->service->tcp_port == 0)
+            server->service->tcp_port = listener->port;
+    }
+    buffer_put(&text, "", 1);
+    server->listens = text.failed ? NULL : strdup(text.bytes);
+    weir_buffer_free(&text);
+    server->service->listens = server->listens ? strdup(server->listens) : NULL;
+    return server->service->listens || complain(err, "out of memory");
+}
+
+/* Who can be reached from elsewhere needs a password, and a clock that nobody can set. */
+static bool is_safe(struct server *server, struct weir_error *err)
+{
+    const char *other;
+    const struct service_options *options = &server->options.service;
+    if (weir_door_is_local(&server->door, &other))
+        return true;
+    if (options->test_clock)
+        return complain(err,
+                        "--test-clock lets any client set the time, and %s is not for this machine alone; "
+                        "listen on 127.0.0.1 or a unix socket",
+                        other);
+    const struct snapshot *snapshot = atomic_load(&server->service->snapshot);
+    if (snapshot->users->list[0].has_password || options->no_password)
+        return true;
+    return complain(err,
+                    "%s can be reached from elsewhere and there is no password; give --password-file FILE, "
+                    "or --no-password if something in front of weir asks for one",
+                    other);
+}
+
+static bool make(struct server *server, struct weir_error *err)
+{
+    struct server_options *options = &server->options;
+    options->service.workers = (uint32_t)count_threads(options->config);
+    if (!weir_door_open(&server->door, options->config, options->inherited, options->inherited_count, err))
+        return false;
+    server->service = weir_service_new(options->config, &options->service, err);
+    if (!server->service || !is_safe(server, err) || !make_lanes(server, err) || !tell_listens(server, err))
+        return false;
+    server->service->server = server;
+    server->service->clock_moved = clock_moved;
+    server->service->clients = list_clients;
+    server->service->kill = kill_client;
+    raise_files(server->service);
+    server->door.lanes = server->lanes;
+    server->door.lane_count = server->lane_count;
+    server->door.service = server->service;
+    server->reload = (struct order){.run = reload, .arg = server};
+    struct loop *loop = server->lanes[0].loop;
+    if (!weir_loop_on_signal(loop, SIGTERM, on_stop, server) ||
+        !weir_loop_on_signal(loop, SIGINT, on_stop, server) ||
+        !weir_loop_on_signal(loop, SIGHUP, on_reload, server) || !weir_door_watch(&server->door, loop))
+        return complain(err, "no memory or descriptors for an event loop");
+    return true;
+}
+
+struct server *weir_server_new(const struct server_options *options, struct weir_error *err)
+{
+    struct server *server = calloc(1, sizeof *server);
+    if (!server) {
+        complain(err, "out of memory");
+        return NULL;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    server->options = *options;
+    server->door.spare = -1;
+    if (make(server, err))
+        return server;
+    weir_server_free(server);
+    return NULL;
+}
+
+/* ---- running ---------------------------------------------------------------------------------- */
+
+static void *run_lane(void *arg)
+{
+    struct lane *lane = arg;
+    weir_loop_run(lane->loop);
+    return NULL;
+}
+
+static bool start_threads(struct server *server)
+{
+    server->chore_runs = pthread_create(&server->chore_thread, NULL, run_chores, server) == 0;
+    for (server->running = 1; server->chore_runs && server->running < server->lane_count; server->running++) {
+        struct lane *lane = &server->lanes[server->running];
+        if (pthread_create(&lane->thread, NULL, run_lane, lane) != 0)
+            return false;
+    }
+    return server->chore_runs;
+}
+
+int weir_server_run(struct server *server)
+{
+    int64_t dog_ms = weir_notify_watchdog_ms();
+    bool good = start_threads(server);
+    if (good) {
+        if (dog_ms > 0)
+            weir_timer_set(server->dog_timer, dog_ms, dog_ms);
+        if (server->options.ready)
+            server->options.ready(server->options.arg, server);
+        weir_notify_send("READY=1\nSTATUS=serving");
+        weir_loop_run(server->lanes[0].loop);
+    } else {
+        weir_log(LOG_ERROR_LEVEL, "no-thread", LOG_TEXT("do", "raise the limit of threads, or --threads 1"));
+        end_lanes(server);
+        weir_loop_run(server->lanes[0].loop);
+    }
+    for (int i = 1; i < server->running; i++)
+        pthread_join(server->lanes[i].thread, NULL);
+    if (server->chore_runs) { /* after the lanes: chores that they have asked for are done first */
+        weir_loop_stop(server->chores);
+        pthread_join(server->chore_thread, NULL);
+    }
+    weir_log(LOG_INFO_LEVEL, "stopped", LOG_NUMBER("status", good ? 0 : 2));
+    return good ? 0 : 2;
+}
+
+void weir_server_free(struct server *server)
+{
+    if (!server)
+        return;
+    weir_door_close(&server->door);
+    for (int i = 0; i < server->lane_count; i++)
+        weir_lane_end(&server->lanes[i]);
+    weir_loop_free(server->chores);
+    weir_service_free(server->service);
+    free(server->lanes);
+    free(server->listens);
+    free(server);
+}
+
+struct service *weir_server_service(struct server *server)
+{
+    return server->service;
+}
+
+const char *weir_server_listens(const struct server *server)
+{
+    return server->listens;
+}
+
+int weir_server_threads(const struct server *server)
+{
+    return server->lane_count;
+}

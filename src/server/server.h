@@ -10,14 +10,17 @@
 
 #include "service/service.h"
 
+#define SERVER_THREADS_MAX 64
+
 struct server;
 
 struct server_options {
-    const struct config *config; /* with what the command line said already in it */
-    struct service_options service;
-    bool no_password;
-    int *inherited; /* sockets that are listening already (systemd) */
+    const struct config *config;    /* with what the command line said already in it */
+    struct service_options service; /* `workers` is set by the server */
+    int *inherited;                 /* sockets that are listening already (systemd): instead of the others */
     int inherited_count;
+    /* How long things may take, in milliseconds, for tests; 0: as connection.h has it. */
+    int64_t stuck_ms, stranger_ms, drain_ms;
     void (*ready)(void *arg, struct server *server); /* all listen; before the first connection */
     void *arg;
 };
@@ -27,10 +30,11 @@ struct server *weir_server_new(const struct server_options *options, struct weir
 /* Serves until SIGTERM or SIGINT; then no more are accepted, those who are being answered get their answer,
  * and it returns the exit status. SIGHUP reloads. */
 int weir_server_run(struct server *server);
-void weir_server_free(struct server *server);
+void weir_server_free(struct server *server); /* NULL is fine */
 
 struct service *weir_server_service(struct server *server);
 /* Where it listens: "127.0.0.1:9049", one line each. */
 const char *weir_server_listens(const struct server *server);
+int weir_server_threads(const struct server *server);
 
 #endif

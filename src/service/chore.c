@@ -1,3 +1,97 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/command.h"
+/*
+ * A chore is a request that was put away with its words, to be run by another thread. That thread has a
+ * worker of its own, the last one, so it sees a snapshot as everybody does, in a turn.
+ */
+#include <stdlib.h>
+#include <string.h>
 
+#include "service/run.h"
+
+struct chore {
+    struct service *service;
+    struct session *session;
+    const struct command *command;
+    struct buffer out;
+    int version;
+    bool failed;
+    enum run_state state;
+    size_t count;
+    struct slice args[]; /* and their bytes behind them */
+};
+
+static struct chore *copy_request(const struct call *call)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < call->count; i++)
+        bytes += call->args[i].len;
+    struct chore *chore = calloc(1, sizeof *chore + call->count * sizeof *chore->args + bytes);
+    if (!chore)
+        return NULL;
+    char *at = (char *)(chore->args + call->count);
+    chore->count = call->count;
+    for (size_t i = 0; i < call->count; i++) {
+        size_t len = call->args[i].len;
+        if (len > 0)
+            memcpy(at, call->args[i].bytes, len);
+        chore->args[i] = (struct slice){at, len};
+        at += len;
+    }
+    return chore;
+}
+
+void weir_chore_begin(struct call *call)
+{
+    struct chore *chore = copy_request(call);
+    if (!chore) {
+        weir_call_error(call, "ERR out of memory: nothing was changed");
+        return;
+    }
+    chore->service = call->worker->service;
+    chore->session = call->session;
+    chore->command = call->command;
+    chore->version = call->reply.version;
+    chore->out.most = call->reply.out->most;
+    call->session->chore = chore;
+    call->state = RUN_CHORE;
+}
+
+void weir_chore_do(struct chore *chore)
+{
+    struct worker *worker = &chore->service->workers[chore->service->options.workers];
+    struct call call = {.worker = worker,
+                        .session = chore->session,
+                        .command = chore->command,
+                        .args = chore->args,
+                        .count = chore->count,
+                        .reply = {&chore->out, chore->version}};
+    bool began = turn_begin(worker);
+    call.user = weir_session_user(chore->session, worker->snapshot);
+    if (call.user)
+        call.command->run(&call);
+    else
+        weir_call_error(&call, "NOAUTH Authentication required.");
+    turn_end(worker, began);
+    chore->failed = call.failed;
+    chore->state = call.state;
+    if (call.failed) {
+        size_t number;
+        count_up(&worker->errors, 1);
+        if (weir_command_find(chore->args[0], &number))
+            count_up(&worker->failed[number], 1);
+    }
+}
+
+void weir_chore_finish(struct session *session, struct buffer *out, enum run_state *state)
+{
+    struct chore *chore = session->chore;
+    size_t before = buffer_len(out);
+    session->chore = NULL;
+    buffer_put(out, buffer_bytes(&chore->out), buffer_len(&chore->out));
+    if (chore->out.failed)
+        out->failed = true;
+    weir_session_mute(session, out, before);
+    *state = out->failed || session->closing || chore->state == RUN_CLOSE ? RUN_CLOSE : RUN_READY;
+    weir_buffer_free(&chore->out);
+    free(chore);
+}

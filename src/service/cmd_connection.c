@@ -1,4 +1,300 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/command.h"
+/*
+ * Connections: who is there, in which version of the protocol, as which user. Texts of errors are those of
+ * Redis: clients look for them.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-const struct command weir_commands_connection[] = {{0}};
+#include "service/client.h"
+#include "service/log.h"
+#include "service/run.h"
+
+#define REDIS_VERSION "7.4.0" /* whose commands and replies are meant; clients choose features by it */
+#define DATABASES     16      /* all of them the same */
+
+static struct slice word(const char *text)
+{
+    return (struct slice){text, strlen(text)};
+}
+
+/* ---- logging in ------------------------------------------------------------------------------- */
+
+/* An address without its port: who tries from many ports is one. */
+static struct slice host(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    return (struct slice){address, colon ? (size_t)(colon - address) : strlen(address)};
+}
+
+static void refuse_login(struct call *call, int64_t retry_after_ns)
+{
+    if (retry_after_ns == WEIR_FOREVER) {
+        weir_call_error(call, "ERR too many failed logins from this address");
+        return;
+    }
+    int64_t seconds = retry_after_ns / WEIR_SEC + (retry_after_ns % WEIR_SEC > 0);
+    weir_call_error(call, "ERR too many failed logins from this address; try again in %" PRId64 " s",
+                    seconds > 0 ? seconds : 1);
+}
+
+/* Each try takes a unit of its address before the password is looked at, and gets it back if it was right:
+ * so any number of tries at the same time are no more than the limit allows. */
+static bool log_in(struct call *call, struct slice name, struct slice password)
+{
+    struct session *session = call->session;
+    struct weir_table *logins = call->worker->service->logins;
+    struct slice from = host(session->address);
+    struct weir_verdict verdict;
+    if (!weir_table_take_at(logins, call->worker->now_ns, from.bytes, from.len, 1, &verdict)) {
+        refuse_login(call, verdict.retry_after_ns);
+        return false;
+    }
+    const struct user *user = weir_users_login(call->worker->snapshot->users, name, password);
+    if (!user) {
+        weir_log(LOG_WARN_LEVEL, "login-failed", LOG_TEXT("address", session->address));
+        weir_call_error(call, "WRONGPASS invalid username-password pair or user is disabled.");
+        return false;
+    }
+    weir_table_give_at(logins, call->worker->now_ns, from.bytes, from.len, 1);
+    snprintf(session->user, sizeof session->user, "%s", user->name);
+    session->logged_in = true;
+    call->user = user;
+    return true;
+}
+
+static const struct user *default_user(const struct call *call)
+{
+    return &call->worker->snapshot->users->list[0];
+}
+
+static void run_auth(struct call *call)
+{
+    if (call->count > 3) {
+        weir_call_error(call, "ERR syntax error");
+        return;
+    }
+    if (call->count == 2 && !default_user(call)->has_password) {
+        weir_call_error(call, "ERR AUTH <password> called without any password configured for the default "
+                              "user. Are you sure your configuration is correct?");
+        return;
+    }
+    struct slice name = call->count == 3 ? call->args[1] : word("default");
+    if (log_in(call, name, call->args[call->count - 1]))
+        weir_reply_simple(&call->reply, "OK");
+}
+
+/* ---- HELLO ------------------------------------------------------------------------------------ */
+
+struct hello {
+    int64_t version;
+    bool auth, named;
+    struct slice user, password, name;
+};
+
+static bool read_hello(struct call *call, struct hello *hello)
+{
+    if (call->count > 1 && !weir_read_integer(call->args[1], &hello->version)) {
+        weir_call_error(call, "ERR Protocol version is not an integer or out of range");
+        return false;
+    }
+    if (hello->version < 2 || hello->version > 3) {
+        weir_call_error(call, "NOPROTO unsupported protocol version");
+        return false;
+    }
+    for (size_t at = 2; at < call->count;) {
+        if (weir_call_word(call, at, "AUTH") && call->count - at > 2) {
+            hello->auth = true;
+            hello->user = call->args[at + 1];
+            hello->password = call->args[at + 2];
+            at += 3;
+        } else if (weir_call_word(call, at, "SETNAME") && call->count - at > 1) {
+            hello->named = true;
+            hello->name = call->args[at + 1];
+            at += 2;
+        } else {
+            char shown[72];
+            weir_call_error(call, "ERR Syntax error in HELLO option '%s'", weir_shown(call->args[at], shown));
+            return false;
+        }
+    }
+    return true;
+}
+
+static void answer_hello(struct call *call)
+{
+    struct reply *reply = &call->reply;
+    weir_reply_map(reply, 7);
+    weir_reply_text(reply, "server");
+    weir_reply_text(reply, "redis");
+    weir_reply_text(reply, "version");
+    weir_reply_text(reply, REDIS_VERSION);
+    weir_reply_text(reply, "proto");
+    weir_reply_integer(reply, call->session->version);
+    weir_reply_text(reply, "id");
+    weir_reply_integer(reply, (int64_t)call->session->id);
+    weir_reply_text(reply, "mode");
+    weir_reply_text(reply, "standalone");
+    weir_reply_text(reply, "role");
+    weir_reply_text(reply, "master");
+    weir_reply_text(reply, "modules");
+    weir_reply_array(reply, 0);
+}
+
+static void run_hello(struct call *call)
+{
+    struct hello hello = {.version = call->session->version};
+    if (!read_hello(call, &hello) || (hello.auth && !log_in(call, hello.user, hello.password)))
+        return;
+    if (!weir_session_user(call->session, call->worker->snapshot)) {
+        weir_call_error(call, "NOAUTH HELLO must be called with the client already authenticated, otherwise "
+                              "the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the "
+                              "client and select the RESP protocol version at the same time");
+        return;
+    }
+    if (hello.named && !weir_client_set_name(call, hello.name))
+        return;
+    call->session->version = call->reply.version = (int)hello.version;
+    answer_hello(call);
+}
+
+/* ---- small ones ------------------------------------------------------------------------------- */
+
+static void run_ping(struct call *call)
+{
+    if (call->count > 2)
+        weir_call_arity(call);
+    else if (call->count == 2)
+        weir_reply_bulk(&call->reply, call->args[1].bytes, call->args[1].len);
+    else
+        weir_reply_simple(&call->reply, "PONG");
+}
+
+static void run_echo(struct call *call)
+{
+    weir_reply_bulk(&call->reply, call->args[1].bytes, call->args[1].len);
+}
+
+static void run_select(struct call *call)
+{
+    int64_t number;
+    if (!weir_read_integer(call->args[1], &number))
+        weir_call_error(call, "ERR invalid DB index");
+    else if (number < 0 || number >= DATABASES)
+        weir_call_error(call, "ERR DB index is out of range");
+    else
+        weir_reply_simple(&call->reply, "OK");
+}
+
+static void run_quit(struct call *call)
+{
+    weir_reply_simple(&call->reply, "OK");
+    call->session->closing = true;
+    call->state = RUN_CLOSE;
+}
+
+static void run_reset(struct call *call)
+{
+    struct session *session = call->session;
+    session->logged_in = false;
+    snprintf(session->user, sizeof session->user, "default");
+    free(session->name);
+    session->name = NULL;
+    session->replies = REPLY_ON;
+    session->version = call->reply.version = 2;
+    weir_reply_simple(&call->reply, "RESET");
+}
+
+static void run_cluster(struct call *call)
+{
+    weir_call_error(call, "ERR This instance has cluster support disabled");
+}
+
+/* ---- table ------------------------------------------------------------------------------------ */
+
+static const struct arg auth_docs[] = {
+    {.name = "username", .flags = ARG_OPTIONAL}, {.name = "password"}, {0}};
+static const struct arg auth_parts[] = {{.name = "username"}, {.name = "password"}, {0}};
+static const struct arg hello_parts[] = {
+    {.name = "protover", .type = ARG_INTEGER},
+    {.name = "auth", .type = ARG_BLOCK, .token = "AUTH", .flags = ARG_OPTIONAL, .parts = auth_parts},
+    {.name = "clientname", .token = "SETNAME", .flags = ARG_OPTIONAL},
+    {0}};
+static const struct arg hello_docs[] = {
+    {.name = "arguments", .type = ARG_BLOCK, .flags = ARG_OPTIONAL, .parts = hello_parts}, {0}};
+static const struct arg message_docs[] = {{.name = "message"}, {0}};
+static const struct arg ping_docs[] = {{.name = "message", .flags = ARG_OPTIONAL}, {0}};
+static const struct arg select_docs[] = {{.name = "index", .type = ARG_INTEGER}, {0}};
+static const struct arg cluster_docs[] = {
+    {.name = "subcommand"}, {.name = "argument", .flags = ARG_OPTIONAL | ARG_MULTIPLE}, {0}};
+
+const struct command weir_commands_connection[] = {
+    {.name = "hello",
+     .summary = "Chooses the version of the protocol, and can log in and give the connection a name",
+     .group = "connection",
+     .arity = -1,
+     .flags = CMD_STRANGER | CMD_LOCAL,
+     .run = run_hello,
+     .docs = hello_docs,
+     .example = "HELLO 3"},
+    {.name = "auth",
+     .summary = "Logs in with a password, as `default` or as another user",
+     .group = "connection",
+     .arity = -2,
+     .flags = CMD_STRANGER | CMD_LOCAL,
+     .run = run_auth,
+     .docs = auth_docs},
+    {.name = "ping",
+     .summary = "Answers PONG, or the message",
+     .group = "connection",
+     .arity = -1,
+     .run = run_ping,
+     .docs = ping_docs,
+     .example = "PING"},
+    {.name = "echo",
+     .summary = "Answers the message",
+     .group = "connection",
+     .arity = 2,
+     .run = run_echo,
+     .docs = message_docs,
+     .example = "ECHO hello"},
+    {.name = "select",
+     .summary = "Accepts 0 to 15, which are all the same: weir has no databases",
+     .group = "connection",
+     .arity = 2,
+     .run = run_select,
+     .docs = select_docs,
+     .example = "SELECT 0"},
+    {.name = "quit",
+     .summary = "Closes the connection after the answer",
+     .group = "connection",
+     .arity = -1,
+     .flags = CMD_STRANGER | CMD_LOCAL,
+     .run = run_quit,
+     .example = "QUIT"},
+    {.name = "reset",
+     .summary = "Makes the connection as if it were new: logged out, without a name, version 2",
+     .group = "connection",
+     .arity = 1,
+     .flags = CMD_STRANGER | CMD_LOCAL,
+     .run = run_reset,
+     .example = "RESET"},
+    {.name = "readonly",
+     .summary = "An error: weir is no Redis cluster",
+     .group = "connection",
+     .arity = 1,
+     .run = run_cluster},
+    {.name = "readwrite",
+     .summary = "An error: weir is no Redis cluster",
+     .group = "connection",
+     .arity = 1,
+     .run = run_cluster},
+    {.name = "cluster",
+     .summary = "An error: weir is no Redis cluster",
+     .group = "connection",
+     .arity = -2,
+     .run = run_cluster,
+     .docs = cluster_docs},
+    {0}};

@@ -1,4 +1,483 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/command.h"
+/*
+ * WEIR.EXPLAIN tells a person, or with JSON a program, how each limit of a key stands; WEIR.TOP who takes, or
+ * is refused, most.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-const struct command weir_commands_explain[] = {{0}};
+#include "base/sat.h"
+#include "base/text.h"
+#include "service/command.h"
+#include "service/moment.h"
+
+#define TOP_COUNT 10  /* unless told */
+#define TOP_MOST  128 /* keys that are told */
+#define NUMBER    32  /* bytes of a number as people read it */
+#define DURATION  48
+
+/* A key, as it stands. */
+struct view {
+    struct call *call;
+    struct pair pair;
+    enum policy_mode mode; /* for this key */
+    const char *own_key;   /* of the override, or NULL; a prefix without its '*' */
+    size_t own_len;
+    bool own_prefix;
+    const char *limits, *reason;
+    int64_t until_ms;
+    struct weir_spec specs[WEIR_LIMITS_MAX];
+    struct weir_limit_state states[WEIR_LIMITS_MAX];
+    size_t count;
+    struct answer answer; /* to one unit */
+};
+
+/* ---- looking ---- */
+
+static void find_own_limits(struct view *view, const struct tally *tally)
+{
+    const struct policy *policy = view->pair.policy;
+    const struct key_override *own = weir_policy_override(policy, view->pair.key);
+    view->limits = policy->limits;
+    if (own) {
+        view->own_key = own->key;
+        view->own_len = own->len;
+        view->limits = own->limits;
+        view->reason = own->reason;
+        view->until_ms = own->until_ms;
+        return;
+    }
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        if (policy->prefixes[i].tally == tally) {
+            const struct prefix_override *prefix = &policy->prefixes[i];
+            view->own_key = prefix->prefix;
+            view->own_len = prefix->len;
+            view->own_prefix = true;
+            view->limits = prefix->limits;
+            view->reason = prefix->reason;
+            view->until_ms = prefix->until_ms;
+        }
+}
+
+static void look(struct view *view, struct call *call, struct policy *policy, struct slice key)
+{
+    struct worker *worker = call->worker;
+    memset(view, 0, sizeof *view);
+    view->call = call;
+    view->pair = (struct pair){policy, key, 1};
+    view->mode = weir_policy_mode(worker, policy, key);
+    const struct tally *tally = weir_policy_tally(policy, key, NULL);
+    find_own_limits(view, tally);
+    size_t states = weir_table_explain_at(tally->table, worker->now_ns, key.bytes, key.len, view->states,
+                                          WEIR_LIMITS_MAX);
+    size_t specs = weir_spec_parse(view->limits, view->specs, WEIR_LIMITS_MAX, NULL);
+    view->count = states < specs ? states : specs; /* they differ only while a change is on its way */
+    weir_decide_peek(worker, &view->pair, &view->answer);
+}
+
+/* ---- numbers for people ---- */
+
+static const char *number(int64_t value, char text[static NUMBER])
+{
+    char digits[NUMBER];
+    char *out = text;
+    if (value == INT64_MAX)
+        return "any number";
+    int len = snprintf(digits, sizeof digits, "%" PRId64, value);
+    for (int i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0 && digits[i - 1] != '-')
+            *out++ = ' ';
+        *out++ = digits[i];
+    }
+    *out = '\0';
+    return text;
+}
+
+/* Rounded up: nobody comes too early. */
+static const char *duration(int64_t time_ns, char text[static DURATION])
+{
+    static const struct {
+        int64_t below_s, unit_s, part_s;
+        const char *unit, *part;
+    } scales[] = {
+        {3600, 60, 1, "min", "s"}, {86400, 3600, 60, "h", "min"}, {INT64_MAX, 86400, 3600, "d", "h"}};
+    int64_t ms = weir_ms_up(time_ns);
+    if (ms < 1000) {
+        (void)snprintf(text, DURATION, "%" PRId64 " ms", ms);
+    } else if (ms <= 120 * 1000) {
+        int64_t tenths = div_up(ms, 100);
+        (void)snprintf(text, DURATION, tenths % 10 > 0 ? "%" PRId64 ".%" PRId64 " s" : "%" PRId64 " s",
+                       tenths / 10, tenths % 10);
+    } else {
+        size_t at = 0;
+        while (div_up(ms, 1000) >= scales[at].below_s)
+            at++;
+        int64_t parts = div_up(ms, scales[at].part_s * 1000), each = scales[at].unit_s / scales[at].part_s;
+        (void)snprintf(text, DURATION, parts % each > 0 ? "%" PRId64 " %s %" PRId64 " %s" : "%" PRId64 " %s",
+                       parts / each, scales[at].unit, parts % each, scales[at].part);
+    }
+    return text;
+}
+
+/* ---- text ---- */
+
+static const char *mode_name(enum policy_mode mode)
+{
+    return mode == MODE_ENFORCE ? "enforce" : mode == MODE_SHADOW ? "shadow" : "disabled";
+}
+
+__attribute__((format(printf, 2, 3))) static void say(struct buffer *out, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    buffer_put(out, line, len < (int)sizeof line ? (size_t)len : sizeof line - 1);
+}
+
+static void say_head(const struct view *view, struct buffer *out)
+{
+    char shown[72], until[MOMENT_MAX];
+    say(out, "policy %s, mode %s, override ", view->pair.policy->name, mode_name(view->mode));
+    if (!view->own_key) {
+        say(out, "none\n");
+        return;
+    }
+    say(out, "%s%s %s", weir_shown((struct slice){view->own_key, view->own_len}, shown),
+        view->own_prefix ? "*" : "", view->limits);
+    if (view->until_ms > 0) {
+        weir_moment_write(view->until_ms, until);
+        say(out, " until %.16sZ", until);
+    }
+    if (view->reason)
+        say(out, " (%s)", weir_shown((struct slice){view->reason, strlen(view->reason)}, shown));
+    say(out, "\n");
+}
+
+/* The columns of a limit. */
+struct row {
+    char name[WEIR_NAME_MAX + 1], limit[LABEL_MAX], used[NUMBER + 8], left[NUMBER + 8], when[DURATION + 32];
+};
+
+static const char *when_words(const struct weir_spec *spec)
+{
+    switch ((enum weir_algo)spec->algo) {
+    case WEIR_FIXED_WINDOW:
+        return "new window in";
+    case WEIR_LEAKY_BUCKET:
+        return "empty in";
+    case WEIR_WARMUP:
+        return "cold again in";
+    default:
+        return "full again in";
+    }
+}
+
+static void fill_row(struct row *row, const struct weir_spec *spec, const struct weir_limit_state *state)
+{
+    struct weir_spec bare = *spec;
+    char text[NUMBER], time[DURATION];
+    memset(row, 0, sizeof *row);
+    memcpy(row->name, spec->name, sizeof row->name);
+    bare.name[0] = '\0';
+    (void)weir_spec_format(&bare, 1, row->limit, sizeof row->limit);
+    (void)snprintf(row->used, sizeof row->used, "used %s", number(state->used, text));
+    (void)snprintf(row->left, sizeof row->left, "left %s", number(state->left, text));
+    if (spec->algo == WEIR_BLOCKED || state->reset_after_ns == WEIR_FOREVER)
+        (void)snprintf(row->when, sizeof row->when, "nothing passes");
+    else if (state->reset_after_ns > 0)
+        (void)snprintf(row->when, sizeof row->when, "%s %s", when_words(spec),
+                       duration(state->reset_after_ns, time));
+}
+
+static void widen(size_t *width, const char *text)
+{
+    size_t len = strlen(text);
+    if (len > *width)
+        *width = len;
+}
+
+static void say_rows(const struct view *view, struct buffer *out)
+{
+    struct row rows[WEIR_LIMITS_MAX];
+    size_t name = 0, limit = 0, used = 0, left = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        fill_row(&rows[i], &view->specs[i], &view->states[i]);
+        widen(&name, rows[i].name);
+        widen(&limit, rows[i].limit);
+        widen(&used, rows[i].used);
+        widen(&left, rows[i].left);
+    }
+    for (size_t i = 0; i < view->count; i++) {
+        char line[640];
+        int len = snprintf(line, sizeof line, "  %-*s%s%-*s   %-*s   %-*s   %s", (int)name, rows[i].name,
+                           name > 0 ? "  " : "", (int)limit, rows[i].limit, (int)used, rows[i].used,
+                           (int)left, rows[i].left, rows[i].when);
+        while (len > 0 && line[len - 1] == ' ')
+            len--;
+        say(out, "%.*s\n", len, line);
+    }
+}
+
+/* When one unit would pass; the longest wait of the limits. */
+static int64_t next_after(const struct view *view)
+{
+    int64_t next = view->answer.retry_after_ns;
+    for (size_t i = 0; i < view->count; i++)
+        next = max64(next, view->states[i].next_after_ns);
+    return next;
+}
+
+static void say_end(const struct view *view, struct buffer *out)
+{
+    char text[NUMBER], time[DURATION];
+    bool refused = !view->answer.allowed || view->answer.reason == ANSWER_SHADOW;
+    int64_t next = next_after(view);
+    if (view->mode == MODE_DISABLED) {
+        say(out, "  everything passes and nothing is counted: the policy is disabled\n");
+    } else if (!refused) {
+        say(out, "  nothing is refused at present; up to %s would pass now\n",
+            number(view->answer.remaining, text));
+    } else {
+        say(out, "  one unit is refused at present by %s", view->answer.label);
+        if (view->mode == MODE_SHADOW)
+            say(out, ", on paper: shadow lets it pass");
+        if (next == WEIR_FOREVER)
+            say(out, "; waiting does not help\n");
+        else
+            say(out, "; one would pass in %s\n", duration(next, time));
+    }
+}
+
+/* ---- JSON ---- */
+
+/* Bytes that are no UTF-8 are shown as U+FFFD. */
+static void put_json(struct buffer *out, const char *bytes, size_t len)
+{
+    buffer_put(out, "\"", 1);
+    for (size_t i = 0; i < len;) {
+        uint32_t code;
+        size_t width = weir_utf8_read(bytes + i, len - i, &code);
+        if (width == 0)
+            say(out, "\\ufffd");
+        else if (code < ' ')
+            say(out, "\\u%04x", (unsigned)code);
+        else {
+            if (code == '"' || code == '\\')
+                buffer_put(out, "\\", 1);
+            buffer_put(out, bytes + i, width);
+        }
+        i += width > 0 ? width : 1;
+    }
+    buffer_put(out, "\"", 1);
+}
+
+static void put_json_text(struct buffer *out, const char *text)
+{
+    if (text)
+        put_json(out, text, strlen(text));
+    else
+        say(out, "null");
+}
+
+static void put_override(const struct view *view, struct buffer *out)
+{
+    char until[MOMENT_MAX];
+    say(out, ",\"override\":");
+    if (!view->own_key) {
+        say(out, "null");
+        return;
+    }
+    say(out, "{\"limits\":");
+    put_json_text(out, view->limits);
+    if (view->until_ms > 0)
+        weir_moment_write(view->until_ms, until);
+    say(out, ",\"until\":");
+    put_json_text(out, view->until_ms > 0 ? until : NULL);
+    say(out, ",\"reason\":");
+    put_json_text(out, view->reason);
+    say(out, "}");
+}
+
+/* Without a bound: null. */
+static void put_units(struct buffer *out, const char *name, int64_t units)
+{
+    say(out, units == INT64_MAX ? "\"%s\":null" : "\"%s\":%" PRId64, name, units);
+}
+
+static void put_view(const struct view *view, struct buffer *out)
+{
+    bool refused = !view->answer.allowed || view->answer.reason == ANSWER_SHADOW;
+    say(out, "{\"policy\":");
+    put_json_text(out, view->pair.policy->name);
+    say(out, ",\"mode\":\"%s\"", mode_name(view->mode));
+    put_override(view, out);
+    say(out, ",\"limits\":[");
+    for (size_t i = 0; i < view->count; i++) {
+        const struct weir_limit_state *state = &view->states[i];
+        say(out, i > 0 ? ",{\"limit\":" : "{\"limit\":");
+        put_json_text(out, state->text);
+        say(out, ",");
+        put_units(out, "used", state->used);
+        say(out, ",");
+        put_units(out, "left", state->left);
+        say(out, ",\"next_after_ms\":%" PRId64 ",\"reset_after_ms\":%" PRId64 ",\"refuses\":%s}",
+            weir_ms_up(state->next_after_ns), weir_ms_up(state->reset_after_ns),
+            state->refuses ? "true" : "false");
+    }
+    say(out, "],");
+    put_units(out, "would_pass", refused ? 0 : view->answer.remaining);
+    say(out, "}");
+}
+
+/* ---- the command ---- */
+
+static void explain(struct call *call)
+{
+    struct view view;
+    struct buffer text = {.most = 64 * 1024};
+    struct policy *policy = weir_call_policy(call, 1);
+    bool json = weir_call_word(call, 3, "json");
+    if (!policy || !weir_call_key(call, 2))
+        return;
+    if (call->count > 4 || (call->count == 4 && !json)) {
+        weir_call_syntax(call, json ? 4 : 3);
+        return;
+    }
+    look(&view, call, policy, call->args[2]);
+    if (json) {
+        put_view(&view, &text);
+    } else {
+        say_head(&view, &text);
+        if (view.mode != MODE_DISABLED)
+            say_rows(&view, &text);
+        say_end(&view, &text);
+    }
+    if (text.failed)
+        weir_call_error(call, "ERR out of memory");
+    else
+        weir_reply_verbatim(&call->reply, buffer_bytes(&text), buffer_len(&text));
+    weir_buffer_free(&text);
+}
+
+/* ---- top ---- */
+
+struct top_list {
+    struct weir_top_key keys[TOP_MOST];
+    size_t count, most;
+};
+
+static void insert(struct top_list *list, const struct weir_top_key *key)
+{
+    size_t at = list->count;
+    while (at > 0 && list->keys[at - 1].units < key->units)
+        at--;
+    if (at == list->most)
+        return;
+    if (list->count < list->most)
+        list->count++;
+    memmove(&list->keys[at + 1], &list->keys[at], (list->count - at - 1) * sizeof *key);
+    list->keys[at] = *key;
+}
+
+static struct slice name_of(const struct weir_top_key *key)
+{
+    size_t most = sizeof key->name - 1;
+    return (struct slice){key->name, key->len < most ? key->len : most};
+}
+
+/* Who may see some keys only sees those. */
+static void add_tally(struct call *call, const struct tally *tally, enum weir_top by, struct top_list *list)
+{
+    struct weir_top_key keys[TOP_MOST];
+    size_t count = weir_table_top_at(tally->table, call->worker->now_ns, by, keys, TOP_MOST);
+    for (size_t i = 0; i < count; i++)
+        if (weir_user_may_key(call->user, name_of(&keys[i])))
+            insert(list, &keys[i]);
+}
+
+static bool read_top(struct call *call, enum weir_top *by, size_t *most)
+{
+    size_t at = 2;
+    int64_t count = TOP_COUNT;
+    *by = WEIR_TOP_TAKEN;
+    if (weir_call_word(call, at, "taken") || weir_call_word(call, at, "refused"))
+        *by = weir_call_word(call, at++, "refused") ? WEIR_TOP_REFUSED : WEIR_TOP_TAKEN;
+    if (weir_call_word(call, at, "count")) {
+        if (!weir_call_integer(call, at + 1, "COUNT", 1, &count))
+            return false;
+        at += 2;
+    }
+    if (at < call->count) {
+        weir_call_syntax(call, at);
+        return false;
+    }
+    *most = (size_t)min64(count, TOP_MOST);
+    return true;
+}
+
+static void top(struct call *call)
+{
+    enum weir_top by;
+    struct top_list list = {.count = 0};
+    struct policy *policy = weir_call_policy(call, 1);
+    if (!policy || !read_top(call, &by, &list.most))
+        return;
+    add_tally(call, policy->main, by, &list);
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        add_tally(call, policy->prefixes[i].tally, by, &list);
+    weir_reply_array(&call->reply, list.count);
+    for (size_t i = 0; i < list.count; i++) {
+        struct slice name = name_of(&list.keys[i]);
+        weir_reply_map(&call->reply, 2);
+        weir_reply_text(&call->reply, "key");
+        weir_reply_bulk(&call->reply, name.bytes, name.len);
+        weir_reply_text(&call->reply, "units");
+        weir_reply_integer(&call->reply, list.keys[i].units);
+    }
+}
+
+static const struct arg explain_docs[] = {
+    {.name = "policy", .type = ARG_STRING},
+    {.name = "key", .type = ARG_KEY},
+    {.name = "json", .type = ARG_TOKEN, .token = "JSON", .flags = ARG_OPTIONAL},
+    {0},
+};
+static const struct arg top_by[] = {
+    {.name = "taken", .type = ARG_TOKEN, .token = "TAKEN"},
+    {.name = "refused", .type = ARG_TOKEN, .token = "REFUSED"},
+    {0},
+};
+static const struct arg top_docs[] = {
+    {.name = "policy", .type = ARG_STRING},
+    {.name = "by", .type = ARG_ONEOF, .flags = ARG_OPTIONAL, .parts = top_by},
+    {.name = "n", .type = ARG_INTEGER, .token = "COUNT", .flags = ARG_OPTIONAL},
+    {0},
+};
+
+const struct command weir_commands_explain[] = {
+    {.name = "weir.explain",
+     .summary = "Tells how each limit of a key stands: used, left, when it frees; JSON for programs",
+     .group = "weir",
+     .arity = -3,
+     .may = MAY_LOOK,
+     .policy_at = 1,
+     .key_at = 2,
+     .run = explain,
+     .docs = explain_docs,
+     .example = "WEIR.EXPLAIN api user:42"},
+    {.name = "weir.top",
+     .summary = "Tells the keys that take most, or are refused most, with units of about the last minute",
+     .group = "weir",
+     .arity = -2,
+     .may = MAY_LOOK,
+     .policy_at = 1,
+     .run = top,
+     .docs = top_docs,
+     .example = "WEIR.TOP api REFUSED COUNT 10"},
+    {0},
+};

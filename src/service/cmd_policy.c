@@ -1,4 +1,365 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/command.h"
+/*
+ * WEIR.POLICY, WEIR.RELOAD and WEIR.CLOCK: for operators. What changes something is done by the chore thread,
+ * outside of any turn: there, only the service and the words of the call are used.
+ */
+#include <inttypes.h>
+#include <string.h>
 
-const struct command weir_commands_policy[] = {{0}};
+#include "base/sat.h"
+#include "service/change.h"
+#include "service/client.h"
+
+#define REPORT_MOST 4096 /* bytes of what a reload complains about */
+
+/* ---- looking ---------------------------------------------------------------------------------- */
+
+static int64_t load(const _Atomic int64_t *number)
+{
+    return atomic_load_explicit(number, memory_order_relaxed);
+}
+
+static void answer_text(struct reply *reply, const char *name, const char *text)
+{
+    weir_reply_text(reply, name);
+    if (text)
+        weir_reply_text(reply, text);
+    else
+        weir_reply_null(reply);
+}
+
+static void answer_number(struct reply *reply, const char *name, int64_t number)
+{
+    weir_reply_text(reply, name);
+    weir_reply_integer(reply, number);
+}
+
+/* The ten fields that LIST and SHOW have in common. Keys are counted for it: some ten microseconds. */
+static void answer_policy(struct call *call, const struct policy *policy, size_t more)
+{
+    struct reply *reply = &call->reply;
+    struct counts counts = {0};
+    struct policy_room room;
+    int percent;
+    enum policy_mode mode = weir_policy_stated_mode(policy, call->worker->now_ns, &percent);
+    weir_counters_sum(policy->counters, &counts);
+    weir_policy_room(policy, call->worker->now_ns, &room);
+    weir_reply_map(reply, 10 + more);
+    answer_text(reply, "name", policy->name);
+    answer_text(reply, "limits", policy->limits);
+    answer_text(reply, "mode", weir_mode_name(mode));
+    answer_number(reply, "percent", percent);
+    answer_text(reply, "candidate", policy->candidate);
+    answer_text(reply, "from", policy->from_file ? "file" : "command");
+    answer_number(reply, "keys", room.keys);
+    answer_number(reply, "allowed", load(&counts.allowed));
+    answer_number(reply, "refused", load(&counts.refused));
+    answer_number(reply, "shadow_refused", load(&counts.shadow_refused));
+}
+
+static bool may_see(const struct call *call, const struct policy *policy)
+{
+    return weir_user_may_policy(call->user, (struct slice){policy->name, strlen(policy->name)});
+}
+
+static void run_list(struct call *call)
+{
+    const struct snapshot *snapshot = call->worker->snapshot;
+    size_t count = 0;
+    for (size_t i = 0; i < snapshot->policy_count; i++)
+        count += may_see(call, snapshot->policies[i]);
+    weir_reply_array(&call->reply, count);
+    for (size_t i = 0; i < snapshot->policy_count; i++)
+        if (may_see(call, snapshot->policies[i]))
+            answer_policy(call, snapshot->policies[i], 0);
+}
+
+/* Milliseconds until a time of weir_now, or null if there is none or it has passed. */
+static void answer_end(struct call *call, const char *name, int64_t until_ns)
+{
+    weir_reply_text(&call->reply, name);
+    if (until_ns > call->worker->now_ns)
+        weir_reply_integer(&call->reply, weir_ms_up(until_ns - call->worker->now_ns));
+    else
+        weir_reply_null(&call->reply);
+}
+
+/* The mode that WEIR.POLICY MODE * has put above all others, or NULL. */
+static const char *mode_of_all(const struct worker *worker)
+{
+    const struct snapshot *snapshot = worker->snapshot;
+    bool over = snapshot->all_until_ns != 0 && worker->now_ns >= snapshot->all_until_ns;
+    return snapshot->mode_for_all && !over ? weir_mode_name(snapshot->all_mode) : NULL;
+}
+
+static void answer_more(struct call *call, const struct policy *policy)
+{
+    struct reply *reply = &call->reply;
+    struct counts counts = {0};
+    struct policy_room room;
+    weir_counters_sum(policy->counters, &counts);
+    weir_policy_room(policy, call->worker->now_ns, &room);
+    answer_number(reply, "candidate_refused", load(&counts.candidate_refused));
+    answer_number(reply, "errors", load(&counts.errors));
+    answer_number(reply, "units", load(&counts.units));
+    answer_number(reply, "capacity", room.capacity);
+    answer_end(call, "mode_ends_in_ms", policy->mode_until_ns);
+    answer_text(reply, "mode_of_all", mode_of_all(call->worker));
+    answer_text(reply, "on_full", policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share");
+    answer_number(reply, "reserve_ttl_ms", policy->ttl_ms);
+    answer_text(reply, "overrun", policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt");
+    answer_number(reply, "id_window_ms", weir_ms_up(policy->id_window_ns));
+    answer_end(call, "older_limits_end_in_ms", policy->older ? policy->older_until_ns : 0);
+    answer_number(reply, "overrides", (int64_t)(policy->prefix_count + policy->key_count));
+}
+
+static void run_show(struct call *call)
+{
+    const struct policy *policy = weir_call_policy(call, 2);
+    if (!policy)
+        return;
+    answer_policy(call, policy, 12);
+    answer_more(call, policy);
+}
+
+/* ---- changing: by the chore thread ------------------------------------------------------------ */
+
+static void answer_change(struct call *call, bool done, const struct weir_error *err)
+{
+    if (done)
+        weir_reply_simple(&call->reply, "OK");
+    else
+        weir_call_error(call, "ERR %s", err->text);
+}
+
+bool weir_call_limits(struct call *call, size_t from, size_t to, char *text, size_t size)
+{
+    size_t len = 0;
+    for (size_t i = from; i < to; i++) {
+        struct slice word = call->args[i];
+        if (memchr(word.bytes, '\0', word.len) || word.len + 2 > size - len) {
+            weir_call_error(call, "ERR limits are text of less than %zu bytes, such as 100/s burst=200",
+                            size);
+            return false;
+        }
+        if (i > from)
+            text[len++] = ' ';
+        memcpy(text + len, word.bytes, word.len);
+        len += word.len;
+    }
+    text[len] = '\0';
+    return true;
+}
+
+/* WEIR.POLICY SET name limits ... [FRESH] */
+static void run_set(struct call *call)
+{
+    struct weir_error err = {0};
+    char limits[LIMITS_TEXT_MAX];
+    bool fresh = call->count > 4 && weir_call_word(call, call->count - 1, "FRESH");
+    if (!weir_call_limits(call, 3, call->count - fresh, limits, sizeof limits))
+        return;
+    bool done = weir_change_policy(call->worker->service, call->args[2], limits, fresh, &err);
+    answer_change(call, done, &err);
+}
+
+static void run_del(struct call *call)
+{
+    struct weir_error err = {0};
+    bool done = weir_change_remove(call->worker->service, call->args[2], &err);
+    answer_change(call, done, &err);
+}
+
+struct mode_words {
+    enum policy_mode mode;
+    int percent;
+    int64_t for_ns;
+};
+
+static bool read_percent(struct call *call, size_t at, int *percent)
+{
+    int64_t number;
+    if (at >= call->count || !weir_read_integer(call->args[at], &number) || number < 1 || number > 100) {
+        weir_call_error(call, "ERR PERCENT takes a whole number from 1 to 100");
+        return false;
+    }
+    *percent = (int)number;
+    return true;
+}
+
+bool weir_call_time(struct call *call, size_t at, int64_t *time_ns)
+{
+    char why[160] = "write a time behind FOR, such as 30m or 2h";
+    if (at < call->count &&
+        weir_config_time(call->args[at].bytes, call->args[at].len, time_ns, why, sizeof why))
+        return true;
+    weir_call_error(call, "ERR %s", why);
+    return false;
+}
+
+static bool read_mode(struct call *call, struct mode_words *words)
+{
+    char why[160] = "";
+    if (!weir_config_mode(call->args[3].bytes, call->args[3].len, &words->mode, &words->percent, why,
+                          sizeof why)) {
+        weir_call_error(call, "ERR %s", why);
+        return false;
+    }
+    for (size_t at = 4; at < call->count; at += 2) {
+        if (weir_call_word(call, at, "PERCENT")) {
+            if (!read_percent(call, at + 1, &words->percent))
+                return false;
+        } else if (weir_call_word(call, at, "FOR")) {
+            if (!weir_call_time(call, at + 1, &words->for_ns))
+                return false;
+        } else {
+            weir_call_syntax(call, at);
+            return false;
+        }
+    }
+    if (words->percent != CONFIG_PERCENT_ALL && words->mode != MODE_ENFORCE) {
+        weir_call_error(call, "ERR PERCENT goes with enforce only");
+        return false;
+    }
+    return true;
+}
+
+/* WEIR.POLICY MODE name|* mode [PERCENT p] [FOR time] */
+static void run_mode(struct call *call)
+{
+    struct weir_error err = {0};
+    struct mode_words words = {.percent = CONFIG_PERCENT_ALL};
+    if (!read_mode(call, &words))
+        return;
+    bool done =
+        weir_change_mode(call->worker->service, call->args[2], words.mode, words.percent, words.for_ns, &err);
+    answer_change(call, done, &err);
+}
+
+/* A report of several lines as the one line that an error is. */
+static void answer_report(struct call *call, struct buffer *report)
+{
+    char *text = buffer_bytes(report);
+    size_t len = buffer_len(report);
+    while (len > 0 && text[len - 1] == '\n')
+        len--;
+    for (size_t i = 0; i < len; i++)
+        if (text[i] == '\n')
+            text[i] = ';';
+    weir_call_error(call, "ERR %.*s", (int)len, len > 0 ? text : "nothing was changed");
+}
+
+static void run_reload(struct call *call)
+{
+    struct buffer report = {.most = REPORT_MOST};
+    if (!call->worker->service->options.config_path)
+        weir_call_error(call, "ERR there is no file to read again; start weir serve with --config");
+    else if (weir_service_reload(call->worker->service, &report))
+        weir_reply_simple(&call->reply, "OK");
+    else
+        answer_report(call, &report);
+    weir_buffer_free(&report);
+}
+
+/* ---- WEIR.CLOCK ------------------------------------------------------------------------------- */
+
+static bool has_clock(struct call *call)
+{
+    if (call->worker->service->options.test_clock)
+        return true;
+    weir_call_error(call, "ERR the clock is the machine's and cannot be set; only weir serve --test-clock, "
+                          "which is for tests, has one of its own");
+    return false;
+}
+
+/* What follows in this turn happens at the new time, and who waits for a time looks again. */
+static void set_clock(struct call *call, int64_t now_ms)
+{
+    struct service *service = call->worker->service;
+    if (now_ms > WEIR_TIME_MAX / WEIR_MS) {
+        weir_call_error(call, "ERR that is too late for a clock; at most %" PRId64 " ms",
+                        WEIR_TIME_MAX / WEIR_MS);
+        return;
+    }
+    weir_clock_set(now_ms * WEIR_MS);
+    call->worker->now_ns = now_ms * WEIR_MS;
+    if (service->clock_moved)
+        service->clock_moved(service->server);
+    weir_reply_simple(&call->reply, "OK");
+}
+
+static void run_clock_set(struct call *call)
+{
+    int64_t ms;
+    if (has_clock(call) && weir_call_integer(call, 2, "ms", 0, &ms))
+        set_clock(call, ms);
+}
+
+static void run_clock_advance(struct call *call)
+{
+    int64_t ms;
+    if (has_clock(call) && weir_call_integer(call, 2, "ms", 0, &ms))
+        set_clock(call, sat_add(weir_now() / WEIR_MS, ms));
+}
+
+/* ---- table ------------------------------------------------------------------------------------ */
+
+static const struct arg name_docs[] = {{.name = "name"}, {0}};
+static const struct arg set_docs[] = {
+    {.name = "name"},
+    {.name = "limits", .flags = ARG_MULTIPLE},
+    {.name = "fresh", .type = ARG_TOKEN, .token = "FRESH", .flags = ARG_OPTIONAL},
+    {0}};
+static const struct arg mode_parts[] = {{.name = "enforce", .type = ARG_TOKEN, .token = "enforce"},
+                                        {.name = "shadow", .type = ARG_TOKEN, .token = "shadow"},
+                                        {.name = "disabled", .type = ARG_TOKEN, .token = "disabled"},
+                                        {0}};
+static const struct arg mode_docs[] = {
+    {.name = "name|*"},
+    {.name = "mode", .type = ARG_ONEOF, .parts = mode_parts},
+    {.name = "percent", .type = ARG_INTEGER, .token = "PERCENT", .flags = ARG_OPTIONAL},
+    {.name = "time", .token = "FOR", .flags = ARG_OPTIONAL},
+    {0}};
+static const struct arg clock_docs[] = {{.name = "ms", .type = ARG_INTEGER}, {0}};
+
+#define POLICY_PART(NAME, SUMMARY, ARITY, MAY, FLAGS, RUN)                                                   \
+    .name = NAME, .summary = SUMMARY, .group = "weir", .arity = ARITY, .may = MAY, .flags = FLAGS, .run = RUN
+
+static const struct command policy_parts[] = {
+    {POLICY_PART("list", "All policies: limits, mode, what was allowed and refused", 2, MAY_LOOK, CMD_CHORE,
+                 run_list),
+     .example = "WEIR.POLICY LIST"},
+    {POLICY_PART("show", "Everything about a policy", 3, MAY_LOOK, 0, run_show), .policy_at = 2,
+     .docs = name_docs, .example = "WEIR.POLICY SHOW api"},
+    {POLICY_PART("set", "Limits of a new policy, or other limits; what was spent stays spent unless FRESH",
+                 -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE, run_set),
+     .policy_at = 2, .docs = set_docs, .example = "WEIR.POLICY SET api 100/s burst=200, 10k/h"},
+    {POLICY_PART("del", "Removes a policy and forgets its keys", 3, MAY_ADMIN, CMD_CHORE | CMD_WRITE,
+                 run_del),
+     .policy_at = 2, .docs = name_docs, .example = "WEIR.POLICY DEL api"},
+    {POLICY_PART("mode", "Enforces a policy, for some keys only, counts without refusing, or lets all pass",
+                 -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE, run_mode),
+     .policy_at = 2, .docs = mode_docs, .example = "WEIR.POLICY MODE api shadow FOR 30m"},
+    {POLICY_PART("help", "Lists the subcommands", 2, 0, 0, weir_command_help), .example = "WEIR.POLICY HELP"},
+    {0}};
+
+static const struct command clock_parts[] = {
+    {POLICY_PART("set", "Sets the clock of --test-clock to a time in milliseconds", 3, MAY_ADMIN, CMD_LOCAL,
+                 run_clock_set),
+     .docs = clock_docs, .example = "WEIR.CLOCK SET 1000"},
+    {POLICY_PART("advance", "Moves the clock of --test-clock on by so many milliseconds", 3, MAY_ADMIN,
+                 CMD_LOCAL, run_clock_advance),
+     .docs = clock_docs, .example = "WEIR.CLOCK ADVANCE 250"},
+    {POLICY_PART("help", "Lists the subcommands", 2, 0, 0, weir_command_help), .example = "WEIR.CLOCK HELP"},
+    {0}};
+
+const struct command weir_commands_policy[] = {
+    {POLICY_PART("weir.policy", "Names with limits: list, show, set, del, mode", -2, 0, 0, NULL),
+     .commands = policy_parts},
+    {POLICY_PART("weir.reload", "Reads the configuration again; what is wrong changes nothing", 1, MAY_ADMIN,
+                 CMD_CHORE | CMD_WRITE, run_reload),
+     .example = "WEIR.RELOAD"},
+    {POLICY_PART("weir.clock", "Moves the clock of a server that was started with --test-clock", -2, 0, 0,
+                 NULL),
+     .commands = clock_parts},
+    {0}};

@@ -1,4 +1,289 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/command.h"
+/*
+ * WEIR.RESERVE, WEIR.COMMIT, WEIR.CANCEL: units that are taken now, and settled when it is known how many
+ * were used.
+ *
+ * Room in the ledger is made first, then the units are charged, then the reservation is written, all of it
+ * inside of its record: nobody can settle what is not charged. A reservation is settled once (settle.c). At
+ * the end of its TTL, which begins when it is due, nothing comes back: nobody knows what was used.
+ */
+#include <inttypes.h>
+#include <string.h>
 
-const struct command weir_commands_reserve[] = {{0}};
+#include "base/sat.h"
+#include "service/request_id.h"
+#include "service/settle.h"
+#include "table/verbs.h"
+
+#define TTL_MAX_MS     INT64_C(86400000)
+#define TIMEOUT_MAX_MS INT64_C(86400000)
+
+/* ---- WEIR.RESERVE: the question ---- */
+
+struct reserve {
+    struct pair pairs[LEDGER_PAIRS];
+    size_t count;
+    int64_t ttl_ms, timeout_ms; /* -1: not said */
+    struct slice id;            /* bytes NULL: none */
+    uint64_t number;            /* of the reservation */
+};
+
+static bool read_ms(struct call *call, size_t at, const char *what, int64_t least, int64_t most,
+                    int64_t *number)
+{
+    if (*number >= 0) {
+        weir_call_error(call, "ERR %s is there twice", what);
+        return false;
+    }
+    if (!weir_call_integer(call, at, what, least, number))
+        return false;
+    if (*number > most) {
+        weir_call_error(call, "ERR %s is in milliseconds, at most %" PRId64 " (24 hours)", what, most);
+        return false;
+    }
+    return true;
+}
+
+static bool read_id(struct call *call, size_t at, struct slice *id)
+{
+    if (id->bytes) {
+        weir_call_error(call, "ERR ID is there twice");
+        return false;
+    }
+    if (at >= call->count) {
+        weir_call_syntax(call, at);
+        return false;
+    }
+    *id = call->args[at];
+    if (!id->bytes)
+        id->bytes = "";
+    return true;
+}
+
+static bool read_options(struct call *call, size_t at, struct reserve *ask)
+{
+    for (; at < call->count; at += 2) {
+        bool good = false;
+        if (weir_call_word(call, at, "TTL"))
+            good = read_ms(call, at + 1, "TTL", 1, TTL_MAX_MS, &ask->ttl_ms);
+        else if (weir_call_word(call, at, "TIMEOUT"))
+            good = read_ms(call, at + 1, "TIMEOUT", 0, TIMEOUT_MAX_MS, &ask->timeout_ms);
+        else if (weir_call_word(call, at, "ID"))
+            good = read_id(call, at + 1, &ask->id);
+        else
+            weir_call_syntax(call, at);
+        if (!good)
+            return false;
+    }
+    if (ask->count > 1 && ask->timeout_ms > 0) {
+        weir_call_error(call, "ERR TIMEOUT needs a single pair: several are reserved now or not at all; "
+                              "leave TIMEOUT out and ask again after retry_after_ms");
+        return false;
+    }
+    return true;
+}
+
+static bool read_question(struct call *call, struct reserve *ask)
+{
+    size_t at = 1;
+    *ask = (struct reserve){.ttl_ms = -1, .timeout_ms = -1};
+    ask->count = weir_call_pairs(call, &at, ask->pairs, LEDGER_PAIRS, true);
+    if (ask->count == 0 || !read_options(call, at, ask))
+        return false;
+    if (ask->ttl_ms < 0)
+        ask->ttl_ms = ask->pairs[0].policy->ttl_ms;
+    return true;
+}
+
+/* ---- WEIR.RESERVE: the answer ---- */
+
+static void tell(struct call *call, const struct answer *answer, const struct ledger_verdict *verdict)
+{
+    char text[LEDGER_TEXT_MAX];
+    weir_call_answer(call, answer, 2);
+    weir_reply_text(&call->reply, "id");
+    if (verdict->reservation != 0) {
+        weir_ledger_text(&call->worker->service->ledger, verdict->reservation, text);
+        weir_reply_text(&call->reply, text);
+    } else {
+        weir_reply_null(&call->reply);
+    }
+    weir_reply_text(&call->reply, "due_in_ms");
+    weir_reply_integer(&call->reply, verdict->due_in_ms);
+}
+
+static void refuse_for_want_of_room(struct call *call, const struct reserve *ask)
+{
+    struct answer answer;
+    weir_request_refuse(call->worker, ask->pairs, ask->count, &answer);
+    tell(call, &answer, &(struct ledger_verdict){0});
+}
+
+static void answer_again(struct call *call, const struct reserve *ask, const struct ledger_verdict *verdict)
+{
+    struct answer answer;
+    weir_verdict_answer(call->worker, verdict, ask->pairs, ask->count, &answer);
+    tell(call, &answer, verdict);
+}
+
+static void decide(struct call *call, const struct reserve *ask, struct weir_reservation *promise,
+                   struct answer *answer)
+{
+    *answer = (struct answer){0};
+    *promise = (struct weir_reservation){0};
+    if (ask->count > 1)
+        weir_decide_take(call->worker, ask->pairs, ask->count, answer);
+    else
+        weir_decide_reserve(call->worker, ask->pairs, ask->timeout_ms < 0 ? -1 : ask->timeout_ms * WEIR_MS,
+                            promise, answer);
+    if (!answer->allowed || (answer->charged & 1) == 0 || promise->due_ns <= call->worker->now_ns)
+        promise->n = 0; /* nothing to wait for */
+}
+
+/* Only where the limits are enforced may an overrun be refused, too. */
+static void write_pair(const struct call *call, const struct pair *pair, bool charged, size_t i,
+                       struct ledger_entry *entry)
+{
+    const struct labels *labels;
+    struct tally *tally = weir_policy_tally(pair->policy, pair->key, &labels);
+    entry->is.reservation.pair[i] = (struct ledger_pair){
+        .tally = tally->serial, .who = table_who(tally->table, pair->key.bytes, pair->key.len), .n = pair->n};
+    if (charged)
+        entry->is.reservation.charged |= (uint8_t)(1u << i);
+    if (charged && pair->policy->overrun == OVERRUN_REFUSE &&
+        weir_policy_mode(call->worker, pair->policy, pair->key) == MODE_ENFORCE)
+        entry->is.reservation.strict |= (uint8_t)(1u << i);
+}
+
+/* Nothing is lost if there is no room: that tally then counts what was reserved. */
+static void write_also(const struct pair *pair, struct tally *tally, size_t i, struct ledger_entry *entry)
+{
+    size_t at = entry->pairs + entry->is.reservation.also;
+    if (at == LEDGER_PAIRS)
+        return;
+    entry->is.reservation.pair[at] = (struct ledger_pair){
+        .tally = tally->serial, .who = table_who(tally->table, pair->key.bytes, pair->key.len), .n = pair->n};
+    entry->is.reservation.of[at] = (uint8_t)i;
+    entry->is.reservation.also++;
+}
+
+/* The limits of before a change, which had to agree, and a candidate. */
+static void write_others(const struct call *call, const struct pair *pair, const struct answer *answer,
+                         size_t i, struct ledger_entry *entry)
+{
+    const struct policy *policy = pair->policy;
+    if ((answer->charged >> i & 1) != 0 && policy->older && call->worker->now_ns < policy->older_until_ns &&
+        weir_policy_tally(policy, pair->key, NULL) == policy->main)
+        write_also(pair, policy->older, i, entry);
+    if ((answer->tried >> i & 1) != 0)
+        write_also(pair, policy->tried, i, entry);
+}
+
+static void write_reservation(const struct call *call, const struct reserve *ask, const struct answer *answer,
+                              const struct weir_reservation *promise, struct record *record)
+{
+    const struct ledger *ledger = &call->worker->service->ledger;
+    struct ledger_entry *entry = record_bytes(record);
+    int64_t due_ns = sat_add(call->worker->now_ns, answer->wait_ns);
+    *entry = (struct ledger_entry){
+        .kind = ENTRY_RESERVATION, .pairs = (uint32_t)ask->count, .fingerprint = ask->number};
+    entry->is.reservation.promise = *promise;
+    entry->is.reservation.owner = weir_ledger_owner(ledger, call->user->name, strlen(call->user->name));
+    for (size_t i = 0; i < ask->count; i++)
+        write_pair(call, &ask->pairs[i], (answer->charged >> i & 1) != 0, i, entry);
+    for (size_t i = 0; i < ask->count; i++)
+        write_others(call, &ask->pairs[i], answer, i, entry);
+    record->expires_ns = sat_add(due_ns, ask->ttl_ms * WEIR_MS);
+}
+
+/* Inside of the records. The id of a request is remembered at least as long as what it has reserved. */
+static void reserve(struct call *call, const struct reserve *ask, struct request_visit *visit)
+{
+    struct weir_reservation promise;
+    struct answer answer;
+    decide(call, ask, &promise, &answer);
+    struct ledger_verdict verdict = weir_verdict_of(&answer);
+    if (answer.allowed) {
+        write_reservation(call, ask, &answer, &promise, visit->reservation);
+        visit->expires_ns = max64(visit->expires_ns, visit->reservation->expires_ns);
+        verdict.reservation = ask->number;
+    }
+    weir_request_end(call, visit, &verdict);
+    tell(call, &answer, &verdict);
+}
+
+static void run_reserve(struct call *call)
+{
+    struct reserve ask;
+    struct request_visit visit;
+    if (!read_question(call, &ask))
+        return;
+    uint64_t fingerprint = weir_request_fingerprint(call, ask.pairs, ask.count, ask.ttl_ms, ask.timeout_ms);
+    ask.number = weir_ledger_next(&call->worker->service->ledger);
+    switch (weir_request_begin(call, ask.pairs[0].policy, ask.id, fingerprint, ask.number, &visit)) {
+    case REQUEST_NEW:
+        reserve(call, &ask, &visit);
+        break;
+    case REQUEST_AGAIN:
+        answer_again(call, &ask, &visit.verdict);
+        break;
+    case REQUEST_NO_ROOM:
+        refuse_for_want_of_room(call, &ask);
+        break;
+    case REQUEST_OTHER:
+        break;
+    }
+}
+
+/* ---- the table ---- */
+
+static const struct arg pair_words[] = {{"policy", ARG_STRING, NULL, 0, NULL},
+                                        {"key", ARG_KEY, NULL, 0, NULL},
+                                        {"n", ARG_INTEGER, NULL, 0, NULL},
+                                        {0}};
+
+static const struct arg reserve_words[] = {
+    {"policy", ARG_STRING, NULL, 0, NULL},
+    {"key", ARG_KEY, NULL, 0, NULL},
+    {"n", ARG_INTEGER, NULL, 0, NULL},
+    {"pair", ARG_BLOCK, "AND", ARG_OPTIONAL | ARG_MULTIPLE, pair_words},
+    {"ttl-ms", ARG_INTEGER, "TTL", ARG_OPTIONAL, NULL},
+    {"timeout-ms", ARG_INTEGER, "TIMEOUT", ARG_OPTIONAL, NULL},
+    {"request-id", ARG_STRING, "ID", ARG_OPTIONAL, NULL},
+    {0}};
+
+static const struct arg commit_words[] = {{"reservation", ARG_STRING, NULL, 0, NULL},
+                                          {"n", ARG_INTEGER, NULL, ARG_OPTIONAL | ARG_MULTIPLE, NULL},
+                                          {0}};
+
+static const struct arg cancel_words[] = {{"reservation", ARG_STRING, NULL, 0, NULL}, {0}};
+
+const struct command weir_commands_reserve[] = {
+    {.name = "weir.reserve",
+     .summary = "Takes units that may still be handed back: all pairs or none, until the TTL ends",
+     .group = "weir",
+     .arity = -4,
+     .may = MAY_TAKE,
+     .flags = CMD_WRITE,
+     .policy_at = 1,
+     .key_at = 2,
+     .run = run_reserve,
+     .docs = reserve_words,
+     .example = "WEIR.RESERVE llm-tokens org:7 4000 TTL 120000"},
+    {.name = "weir.commit",
+     .summary = "Settles a reservation with what was really used, one number per pair",
+     .group = "weir",
+     .arity = -2,
+     .may = MAY_TAKE,
+     .flags = CMD_WRITE,
+     .run = weir_run_commit,
+     .docs = commit_words},
+    {.name = "weir.cancel",
+     .summary = "Hands a reservation back",
+     .group = "weir",
+     .arity = 2,
+     .may = MAY_TAKE,
+     .flags = CMD_WRITE,
+     .run = weir_run_cancel,
+     .docs = cancel_words},
+    {0}};

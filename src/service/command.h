@@ -28,6 +28,8 @@ struct call {
     const struct slice *args;      /* words; args[0] is the name, args[1] perhaps the subcommand's */
     size_t count;
     struct reply reply;
+    struct policy *found; /* of the word at policy_at, if it was looked up already; or NULL */
+    uint64_t who;         /* of the word at key_at there; or 0 */
     enum run_state state; /* RUN_READY until somebody says something else */
     bool failed;          /* an error was answered */
 };

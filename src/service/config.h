@@ -79,6 +79,7 @@ struct config {
     int64_t max_clients; /* 0: 10000 */
     int64_t idle_ms;     /* clients that say nothing for so long are closed; 0: never */
     char *log_format;    /* "logfmt" or "json" */
+    char *log_level;     /* "debug", "info", "warn" or "error" */
     struct config_user *users;
     size_t user_count;
     struct config_policy *policies;
@@ -89,7 +90,10 @@ struct config {
 #define CONFIG_MEMORY  (INT64_C(256) << 20)
 #define DEFAULT_TTL_MS INT64_C(60000)
 
-/* One line, as interface.md shows them: "weir.yaml:9:20: 100/s brust=200: column 7: unknown option ...". */
+/* To be printed as "%s:%d:%d: %s\n" of file, line, column and message, or "%s: %s\n" if there is no line. A
+ * mistake inside of limits has two lines, the second one with a caret that then stands under the place:
+ *     weir.yaml:9:20: 100/s brust=200
+ *                           ^ unknown option 'brust'; did you mean burst? */
 typedef void config_complain(void *arg, const char *file, struct place place, const char *message);
 
 /* Reads a file, or text that stands for one. NULL: at least one complaint was made; as many mistakes as can

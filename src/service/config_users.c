@@ -1,3 +1,256 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/config.h"
+/*
+ * The users of weir.yaml: passwords, classes of commands, prefixes of keys, policies.
+ */
+#define _POSIX_C_SOURCE 200809L
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "service/config_read.h"
+
+/* ---- passwords ---- */
+
+static bool take_password(struct reading *reading, const struct node *node, struct config_user *user)
+{
+    if (user->has_password)
+        weir_reading_wrong(reading, node->key_place,
+                           "a user has one password: password_file, password_sha256 or password");
+    return !user->has_password;
+}
+
+static void read_password(struct reading *reading, const struct node *node, const struct field *field,
+                          void *into)
+{
+    struct config_user *user = into;
+    if (!weir_reading_is_text(reading, node, field) || !take_password(reading, node, user))
+        return;
+    if (node->len > CONFIG_PASSWORD_MAX)
+        weir_reading_wrong(reading, node->place, "a password has at most %d bytes", CONFIG_PASSWORD_MAX);
+    user->password = weir_sha256(node->text, node->len);
+    user->has_password = true;
+}
+
+/* The text is not shown: it may be a password in the wrong place. */
+static void read_digest(struct reading *reading, const struct node *node, const struct field *field,
+                        void *into)
+{
+    struct config_user *user = into;
+    if (!weir_reading_is_text(reading, node, field) || !take_password(reading, node, user))
+        return;
+    if (!weir_digest_read(node->text, node->len, &user->password))
+        weir_reading_wrong(reading, node->place, "password_sha256 is something else; write %s", field->write);
+    user->has_password = true;
+}
+
+/* Beside the file that names it, unless the path is a whole one. NULL: out of memory. */
+static char *path_beside(struct reading *reading, const struct node *node)
+{
+    const char *slash = strrchr(reading->file, '/');
+    size_t folder = slash && node->text[0] != '/' ? (size_t)(slash - reading->file) + 1 : 0;
+    char *path = weir_reading_array(reading, folder + node->len + 1, 1);
+    if (path) {
+        memcpy(path, reading->file, folder);
+        memcpy(path + folder, node->text, node->len);
+    }
+    return path;
+}
+
+/* The whole of a small file; below 0: errno says why. Waits for nobody, as who opens a pipe would. */
+static ssize_t read_small_file(const char *path, char *bytes, size_t size)
+{
+    struct stat about;
+    ssize_t len = -1, all = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &about) == 0) {
+        errno = EINVAL;
+        while (S_ISREG(about.st_mode) && (len = read(fd, bytes + all, size - (size_t)all)) > 0)
+            all += len;
+    }
+    int fault = errno;
+    (void)close(fd);
+    errno = fault;
+    return len == 0 || (size_t)all == size ? all : -1;
+}
+
+static void read_password_file(struct reading *reading, const struct node *node, const struct field *field,
+                               void *into)
+{
+    struct config_user *user = into;
+    char bytes[CONFIG_PASSWORD_MAX + 2];
+    if (!weir_reading_is_text(reading, node, field) || !take_password(reading, node, user))
+        return;
+    char *path = path_beside(reading, node);
+    ssize_t len = path ? read_small_file(path, bytes, sizeof bytes) : -1;
+    const char *why = !path || len >= 0 ? NULL : errno == EINVAL ? "it is no plain file" : strerror(errno);
+    if (len > 0 && bytes[len - 1] == '\n')
+        len--;
+    if (why)
+        weir_reading_wrong(reading, node->place, "password_file %.200s cannot be read: %s", path, why);
+    else if (len == 0)
+        weir_reading_wrong(reading, node->place, "password_file %.200s is empty", path);
+    else if (len > CONFIG_PASSWORD_MAX)
+        weir_reading_wrong(reading, node->place, "password_file %.200s is too long: at most %d bytes", path,
+                           CONFIG_PASSWORD_MAX);
+    else if (len > 0)
+        user->password = weir_sha256(bytes, (size_t)len);
+    user->has_password = true; /* what was wrong about it was said */
+    weir_secret_wipe(bytes, sizeof bytes);
+    free(path);
+}
+
+/* ---- rights ---- */
+
+static void read_user_name(struct reading *reading, const struct node *node, const struct field *field,
+                           void *into)
+{
+    struct config_user *user = into;
+    user->name = weir_reading_name(reading, node, field);
+}
+
+static void read_may(struct reading *reading, const struct node *node, const struct field *field, void *into)
+{
+    static const char *const words[] = {"look", "take", "adjust", "admin", "all", NULL};
+    struct config_user *user = into;
+    if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, field, 16))
+        return;
+    const struct node *entry = node->kind == NODE_LIST ? node->first : node;
+    for (; entry; entry = node->kind == NODE_LIST ? entry->next : NULL) {
+        int word = weir_reading_word(reading, entry, field, words);
+        if (word >= 0)
+            user->may |= words[word + 1] ? 1u << word : (unsigned)MAY_ALL;
+    }
+}
+
+/* A list of texts, each of which `check` agrees to. */
+static void read_texts(struct reading *reading, const struct node *node, const struct field *field,
+                       char *(*read)(struct reading *, const struct node *, const struct field *),
+                       char ***texts, size_t *count)
+{
+    if (!weir_reading_is_list(reading, node, field, CONFIG_RIGHTS_MAX))
+        return;
+    *texts = weir_reading_array(reading, weir_node_count(node), sizeof(char *));
+    for (const struct node *entry = *texts ? node->first : NULL; entry; entry = entry->next) {
+        char *text = read(reading, entry, field);
+        if (text)
+            (*texts)[(*count)++] = text;
+    }
+}
+
+static char *read_prefix(struct reading *reading, const struct node *node, const struct field *field)
+{
+    char shown[READING_SHOWN];
+    if (!weir_reading_is_text(reading, node, field))
+        return NULL;
+    if (node->len <= CONFIG_KEY_MAX && node->text[node->len - 1] == '*')
+        return weir_reading_copy(reading, node->text, node->len - 1);
+    weir_reading_show(node->text, node->len, shown);
+    if (node->len > CONFIG_KEY_MAX)
+        weir_reading_wrong(reading, node->place, "a key has at most %d bytes, not %zu", CONFIG_KEY_MAX,
+                           node->len);
+    else
+        weir_reading_wrong(
+            reading, node->place,
+            "keys are the beginnings of keys and end in *; write \"%s*\" for all that begin so", shown);
+    return NULL;
+}
+
+static void read_user_keys(struct reading *reading, const struct node *node, const struct field *field,
+                           void *into)
+{
+    struct config_user *user = into;
+    read_texts(reading, node, field, read_prefix, &user->prefixes, &user->prefix_count);
+}
+
+static void read_user_policies(struct reading *reading, const struct node *node, const struct field *field,
+                               void *into)
+{
+    struct config_user *user = into;
+    read_texts(reading, node, field, weir_reading_name, &user->policies, &user->policy_count);
+}
+
+/* ---- a user ---- */
+
+static void check_user(struct reading *reading, const struct node *node, const struct config_user *user,
+                       const char *whose)
+{
+    bool is_default = user->name && strcmp(user->name, "default") == 0;
+    if (!weir_node_find(node, "name"))
+        weir_reading_wrong(reading, node->place, "this user has no name; write name: app");
+    if (!user->has_password && !is_default)
+        weir_reading_wrong(reading, node->place,
+                           "%s has no password; write password_file: app.password (only `default` may go "
+                           "without)",
+                           whose);
+    if (!weir_node_find(node, "may"))
+        weir_reading_wrong(reading, node->place,
+                           "%s may do nothing; write may: all, or some of may: [look, take, adjust, admin]",
+                           whose);
+}
+
+static void read_user(struct reading *reading, const struct node *node, struct config_user *user)
+{
+    static const struct field fields[] = {
+        {"name", "a name such as app", read_user_name},
+        {"password", "a password in quotes, or better password_file or password_sha256", read_password},
+        {"password_sha256", "64 hexadecimal digits, as sha256sum prints them", read_digest},
+        {"password_file", "the path of a file that holds the password alone", read_password_file},
+        {"may", "all, or some of [look, take, adjust, admin]", read_may},
+        {"keys", "beginnings of keys: [\"user:*\"]; leave it out for all keys", read_user_keys},
+        {"policies", "names: [api, login]; leave it out for all policies", read_user_policies},
+    };
+    const struct node *name = weir_node_find(node, "name");
+    char shown[READING_SHOWN], whose[READING_SHOWN + 16];
+    if (name && name->kind == NODE_TEXT && name->len > 0)
+        (void)snprintf(whose, sizeof whose, "user '%s'", weir_reading_show(name->text, name->len, shown));
+    else
+        (void)snprintf(whose, sizeof whose, "a user");
+    user->place = node->place;
+    if (weir_reading_map(reading, node, whose, fields, sizeof fields / sizeof fields[0], user))
+        check_user(reading, node, user, whose);
+}
+
+static void check_twin(struct reading *reading, const struct config *config, const struct config_user *last)
+{
+    for (const struct config_user *user = config->users; last->name && user < last; user++)
+        if (user->name && strcmp(user->name, last->name) == 0) {
+            weir_reading_wrong(reading, last->place, "user '%s' is defined twice, first at line %d",
+                               last->name, user->place.line);
+            return;
+        }
+}
+
+void weir_reading_users(struct reading *reading, const struct node *node, const struct field *field,
+                        void *into)
+{
+    struct config *config = into;
+    if (!weir_reading_is_list(reading, node, field, CONFIG_USERS_MAX))
+        return;
+    config->users = weir_reading_array(reading, weir_node_count(node), sizeof *config->users);
+    for (const struct node *entry = config->users ? node->first : NULL; entry; entry = entry->next) {
+        struct config_user *user = &config->users[config->user_count++];
+        read_user(reading, entry, user);
+        check_twin(reading, config, user);
+        if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
+            return;
+    }
+}
+
+void weir_config_user_free(struct config_user *user)
+{
+    for (size_t i = 0; i < user->prefix_count; i++)
+        free(user->prefixes[i]);
+    for (size_t i = 0; i < user->policy_count; i++)
+        free(user->policies[i]);
+    free(user->prefixes);
+    free(user->policies);
+    free(user->name);
+    weir_secret_wipe(&user->password, sizeof user->password);
+}

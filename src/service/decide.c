@@ -1,3 +1,564 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A question about a key goes to the tally that counts it (main, or that of a prefix), and after a change to
+ * another kind of limits also to the older one; both must agree. Shadow changes what is answered to a
+ * refusal, never what is charged: a take that is let through on paper takes nothing.
+ */
 #include "service/decide.h"
 
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/sat.h"
+#include "service/run.h"
+#include "table/verbs.h"
+
+#define UNLIMITED "unlimited"
+
+const char *weir_answer_reason(int reason)
+{
+    static const char *const names[] = {"ok", "later", "never", "shadow", "full", "lost"};
+    return reason >= 0 && reason <= ANSWER_LOST ? names[reason] : "unknown";
+}
+
+/* ---- which limits, which mode ---- */
+
+const struct key_override *weir_policy_override(const struct policy *policy, struct slice key)
+{
+    size_t low = 0, high = policy->key_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct key_override *own = &policy->keys[middle];
+        size_t both = own->len < key.len ? own->len : key.len;
+        int order = both > 0 ? memcmp(own->key, key.bytes, both) : 0;
+        if (order == 0 && own->len == key.len)
+            return own;
+        if (order < 0 || (order == 0 && own->len < key.len))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+static inline bool is_overridden(const struct policy *policy, struct slice key)
+{
+    return __builtin_expect(policy->key_count > 0, 0) && weir_policy_override(policy, key) != NULL;
+}
+
+struct tally *weir_policy_tally(const struct policy *policy, struct slice key, const struct labels **labels)
+{
+    if (__builtin_expect(policy->prefix_count > 0, 0) && !is_overridden(policy, key))
+        for (size_t i = 0; i < policy->prefix_count; i++) {
+            const struct prefix_override *prefix = &policy->prefixes[i];
+            if (key.len >= prefix->len && memcmp(key.bytes, prefix->prefix, prefix->len) == 0) {
+                if (labels)
+                    *labels = prefix->labels;
+                return prefix->tally;
+            }
+        }
+    if (labels)
+        *labels = policy->labels;
+    return policy->main;
+}
+
+/* The same keys on every machine and after every start, other ones in every policy; and who is among the
+ * first 5 % is among the first 25 %. */
+static bool is_among(const struct policy *policy, struct slice key, int percent)
+{
+    const struct hash_key fixed = {UINT64_C(0x70657263656e7421), UINT64_C(0x6f66746865206b65)};
+    struct hash_key own = {weir_hash(&fixed, policy->name, strlen(policy->name)), fixed.high};
+    return mulhi(weir_hash(&own, key.bytes, key.len), 100) < (uint64_t)max64(percent, 0);
+}
+
+enum policy_mode weir_policy_mode(const struct worker *worker, const struct policy *policy, struct slice key)
+{
+    const struct snapshot *snapshot = worker->snapshot;
+    if (__builtin_expect(snapshot->mode_for_all, 0) &&
+        (snapshot->all_until_ns == 0 || worker->now_ns < snapshot->all_until_ns))
+        return snapshot->all_mode;
+    bool over = policy->mode_until_ns != 0 && worker->now_ns >= policy->mode_until_ns;
+    enum policy_mode mode = over ? policy->mode_after : policy->mode;
+    int percent = over ? policy->percent_after : policy->percent;
+    if (mode != MODE_ENFORCE || percent >= CONFIG_PERCENT_ALL)
+        return mode;
+    return is_among(policy, key, percent) ? MODE_ENFORCE : MODE_SHADOW;
+}
+
+static inline bool has_older(const struct worker *worker, const struct policy *policy,
+                             const struct tally *tally)
+{
+    return __builtin_expect(policy->older != NULL, 0) && tally == policy->main &&
+           worker->now_ns < policy->older_until_ns;
+}
+
+/* The candidate stands in for the limits of the policy, not for overrides. */
+static inline bool has_candidate(const struct policy *policy, struct slice key, const struct tally *tally)
+{
+    return __builtin_expect(policy->tried != NULL, 0) && tally == policy->main && !is_overridden(policy, key);
+}
+
+/* ---- answers ---- */
+
+static enum answer_reason reason_of(int32_t reason)
+{
+    switch ((enum weir_reason)reason) {
+    case WEIR_OK: /* one of several, and another one refused */
+    case WEIR_LATER:
+        return ANSWER_LATER;
+    case WEIR_NEVER:
+        return ANSWER_NEVER;
+    case WEIR_LOST:
+        return ANSWER_LOST;
+    case WEIR_FULL:
+    case WEIR_CANCELED:
+    case WEIR_INVALID: /* out of memory: keys and numbers were looked at before */
+        break;
+    }
+    return ANSWER_FULL;
+}
+
+/* The label of a limit that no policy has ready: the table is asked. */
+static const char *ask_label(struct worker *worker, struct weir_table *table, struct slice key, int32_t limit)
+{
+    struct weir_limit_state limits[WEIR_LIMITS_MAX];
+    size_t count = weir_table_explain_at(table, worker->now_ns, key.bytes, key.len, limits, WEIR_LIMITS_MAX);
+    worker->label[0] = '\0';
+    if (limit >= 0 && (size_t)limit < count && limit < WEIR_LIMITS_MAX) {
+        _Static_assert(sizeof limits[0].text <= LABEL_MAX, "a text fits its label");
+        memcpy(worker->label, limits[limit].text, sizeof limits[limit].text);
+    }
+    return worker->label;
+}
+
+static inline const char *label_of(struct worker *worker, const struct policy *policy,
+                                   const struct tally *tally, const struct labels *labels, struct slice key,
+                                   int32_t limit)
+{
+    if (is_overridden(policy, key))
+        return ask_label(worker, tally->table, key, limit);
+    return labels && limit >= 0 && (size_t)limit < labels->count ? labels->text[limit] : "";
+}
+
+const char *weir_decide_label(struct worker *worker, const struct pair *pair, int32_t limit)
+{
+    const struct labels *labels;
+    struct tally *tally = weir_policy_tally(pair->policy, pair->key, &labels);
+    return limit < 0 ? UNLIMITED : label_of(worker, pair->policy, tally, labels, pair->key, limit);
+}
+
+static inline void fill_answer(struct answer *answer, const struct weir_verdict *verdict)
+{
+    answer->allowed = verdict->allowed != 0;
+    answer->reason = answer->allowed ? ANSWER_OK : reason_of(verdict->reason);
+    answer->remaining = max64(verdict->remaining, 0);
+    answer->retry_after_ns = answer->allowed ? 0 : verdict->retry_after_ns;
+    answer->reset_after_ns = verdict->reset_after_ns;
+    answer->limit = verdict->limit;
+    answer->pair = 0;
+    answer->policy = NULL;
+    answer->charged = answer->allowed;
+    answer->tried = 0;
+    answer->wait_ns = 0;
+}
+
+static void fill_disabled(struct answer *answer)
+{
+    *answer = (struct answer){.allowed = true, .remaining = INT64_MAX, .limit = -1, .label = UNLIMITED};
+}
+
+/* Refused, but nobody is to feel it. */
+static void let_through(struct answer *answer)
+{
+    answer->allowed = true;
+    answer->reason = ANSWER_SHADOW;
+    answer->retry_after_ns = 0;
+}
+
+/* ---- counting ---- */
+
+static inline struct counts *counts_of(const struct worker *worker, const struct policy *policy)
+{
+    return &policy->counters->counts[worker->number];
+}
+
+static void count_pair(struct worker *worker, const struct pair *pair, enum answer_reason reason)
+{
+    struct counts *counts = counts_of(worker, pair->policy);
+    if (reason == ANSWER_OK || reason == ANSWER_SHADOW) {
+        count_up(&counts->allowed, 1);
+        count_up(&counts->units, pair->n);
+        if (reason == ANSWER_SHADOW)
+            count_up(&counts->shadow_refused, 1);
+    } else {
+        count_up(&counts->refused, 1);
+    }
+}
+
+static void count_answer(struct worker *worker, const struct answer *answer)
+{
+    count_up(answer->allowed ? &worker->allowed : &worker->refused, 1);
+}
+
+static void try_candidate(struct worker *worker, const struct pair *pair, size_t i, const struct tally *tally,
+                          struct answer *answer)
+{
+    if (!has_candidate(pair->policy, pair->key, tally))
+        return;
+    if (weir_table_take_at(pair->policy->tried->table, worker->now_ns, pair->key.bytes, pair->key.len,
+                           pair->n, NULL))
+        answer->tried |= 1u << i;
+    else
+        count_up(&counts_of(worker, pair->policy)->candidate_refused, 1);
+}
+
+/* ---- one pair ---- */
+
+static void take_one(struct worker *worker, const struct pair *pair, struct tally *tally,
+                     const struct labels *labels, enum policy_mode mode, struct answer *answer)
+{
+    struct weir_verdict verdict;
+    struct weir_table *table = tally->table;
+    struct key key = {pair->key.bytes, pair->key.len, pair->who};
+    if (pair->who == 0)
+        key.who = table_who(table, key.bytes, key.len);
+    (void)weir_table_take_key(table, &key, region_time(table->region, worker->now_ns), pair->n, &verdict);
+    fill_answer(answer, &verdict);
+    answer->label = label_of(worker, pair->policy, tally, labels, pair->key, verdict.limit);
+    if (mode == MODE_SHADOW && !answer->allowed)
+        let_through(answer);
+    try_candidate(worker, pair, 0, tally, answer);
+    count_pair(worker, pair, answer->reason);
+    count_answer(worker, answer);
+}
+
+/* ---- several pairs, or several tallies of one ---- */
+
+/* What is asked of one tally. */
+struct part {
+    size_t pair;
+    struct tally *tally;
+    const struct labels *labels; /* NULL: the older tally's, which are not at hand */
+    bool shadow;
+    bool dropped; /* refused in shadow: taken out of the question */
+};
+
+struct joint {
+    const struct pair *pairs;
+    size_t count, part_count;
+    struct part parts[WEIR_ALL_MAX];
+    struct weir_verdict verdicts[WEIR_ALL_MAX]; /* of the parts */
+    bool disabled[PAIRS_MAX];
+};
+
+static void add_parts(struct worker *worker, struct joint *joint, size_t pair)
+{
+    const struct policy *policy = joint->pairs[pair].policy;
+    struct slice key = joint->pairs[pair].key;
+    enum policy_mode mode = weir_policy_mode(worker, policy, key);
+    joint->disabled[pair] = mode == MODE_DISABLED;
+    if (mode == MODE_DISABLED)
+        return;
+    struct part part = {.pair = pair, .shadow = mode == MODE_SHADOW};
+    part.tally = weir_policy_tally(policy, key, &part.labels);
+    joint->parts[joint->part_count++] = part;
+    if (has_older(worker, policy, part.tally)) {
+        part.tally = policy->older;
+        part.labels = NULL;
+        joint->parts[joint->part_count++] = part;
+    }
+}
+
+/* All parts that are still in the question, or none. */
+static bool ask_parts(struct worker *worker, struct joint *joint)
+{
+    struct weir_ask asks[WEIR_ALL_MAX];
+    size_t which[WEIR_ALL_MAX], count = 0;
+    for (size_t i = 0; i < joint->part_count; i++) {
+        const struct pair *pair = &joint->pairs[joint->parts[i].pair];
+        if (joint->parts[i].dropped)
+            continue;
+        which[count] = i;
+        asks[count++] = (struct weir_ask){.table = joint->parts[i].tally->table,
+                                          .key = pair->key.bytes,
+                                          .len = pair->key.len,
+                                          .n = pair->n};
+    }
+    bool passed = weir_take_all_at(asks, count, worker->now_ns);
+    for (size_t i = 0; i < count; i++)
+        joint->verdicts[which[i]] = asks[i].verdict;
+    return passed;
+}
+
+static bool refuses(const struct joint *joint, size_t part)
+{
+    return !joint->parts[part].dropped && joint->verdicts[part].reason != WEIR_OK;
+}
+
+/* Takes a pair out of the question, with both of its tallies. */
+static void drop_pair(struct joint *joint, size_t pair)
+{
+    for (size_t i = 0; i < joint->part_count; i++)
+        if (joint->parts[i].pair == pair)
+            joint->parts[i].dropped = true;
+}
+
+/* After a no: does a part that counts refuse? Else those that refuse are in shadow, and are taken out. */
+static bool is_refused(struct joint *joint)
+{
+    bool dropped = false;
+    for (size_t i = 0; i < joint->part_count; i++)
+        if (!joint->parts[i].shadow && refuses(joint, i))
+            return true;
+    for (size_t i = 0; i < joint->part_count; i++)
+        if (refuses(joint, i)) {
+            drop_pair(joint, joint->parts[i].pair);
+            dropped = true;
+        }
+    return !dropped;
+}
+
+/* Refused: the one with the longest wait of those that count. Let through: a shadow's. Else the one with the
+ * least left. */
+static size_t deciding_part(const struct joint *joint, bool passed, bool shadow)
+{
+    size_t best = joint->part_count;
+    for (size_t i = 0; i < joint->part_count; i++) {
+        const struct weir_verdict *verdict = &joint->verdicts[i];
+        const struct part *part = &joint->parts[i];
+        bool candidate = passed ? part->dropped == shadow && (!shadow || verdict->reason != WEIR_OK)
+                                : !part->shadow && verdict->reason != WEIR_OK;
+        if (!candidate)
+            continue;
+        if (best == joint->part_count ||
+            (passed && !shadow ? verdict->remaining < joint->verdicts[best].remaining
+                               : verdict->retry_after_ns > joint->verdicts[best].retry_after_ns))
+            best = i;
+    }
+    return best;
+}
+
+static void answer_joint(struct worker *worker, const struct joint *joint, bool passed, bool shadow,
+                         struct answer *answer)
+{
+    size_t best = deciding_part(joint, passed, shadow);
+    if (best == joint->part_count && !passed)
+        best = 0; /* nobody says why */
+    if (best == joint->part_count) {
+        fill_disabled(answer);
+    } else {
+        const struct part *part = &joint->parts[best];
+        const struct pair *pair = &joint->pairs[part->pair];
+        struct weir_verdict verdict = joint->verdicts[best];
+        fill_answer(answer, &verdict);
+        answer->label =
+            part->labels ? label_of(worker, pair->policy, part->tally, part->labels, pair->key, verdict.limit)
+                         : ask_label(worker, part->tally->table, pair->key, verdict.limit);
+        answer->pair = (int32_t)part->pair;
+        if (shadow)
+            let_through(answer);
+    }
+    if (joint->count > 1)
+        answer->policy = joint->pairs[answer->pair].policy->name;
+    answer->charged = 0;
+    for (size_t i = 0; passed && i < joint->part_count; i++)
+        if (!joint->parts[i].dropped)
+            answer->charged |= 1u << joint->parts[i].pair;
+}
+
+/* Who was let through counts with each policy, who was refused with the one that refused. */
+static void count_joint(struct worker *worker, const struct joint *joint, const struct answer *answer)
+{
+    count_answer(worker, answer);
+    if (!answer->allowed) {
+        count_pair(worker, &joint->pairs[answer->pair], answer->reason);
+        return;
+    }
+    for (size_t i = 0; i < joint->count; i++) {
+        bool taken = joint->disabled[i] || (answer->charged >> i & 1) != 0;
+        count_pair(worker, &joint->pairs[i], taken ? ANSWER_OK : ANSWER_SHADOW);
+    }
+}
+
+static void take_jointly(struct worker *worker, const struct pair *pairs, size_t count, struct answer *answer)
+{
+    struct joint joint = {.pairs = pairs, .count = count};
+    bool passed, shadow = false;
+    for (size_t i = 0; i < count; i++)
+        add_parts(worker, &joint, i);
+    while (!(passed = ask_parts(worker, &joint)) && !is_refused(&joint))
+        shadow = true;
+    answer_joint(worker, &joint, passed, passed && shadow, answer);
+    for (size_t i = 0; i < count; i++)
+        if (!joint.disabled[i])
+            try_candidate(worker, &pairs[i], i, weir_policy_tally(pairs[i].policy, pairs[i].key, NULL),
+                          answer);
+    count_joint(worker, &joint, answer);
+}
+
+void weir_decide_take(struct worker *worker, const struct pair *pairs, size_t count, struct answer *answer)
+{
+    const struct labels *labels;
+    if (count != 1) {
+        take_jointly(worker, pairs, count, answer);
+        return;
+    }
+    struct tally *tally = weir_policy_tally(pairs->policy, pairs->key, &labels);
+    enum policy_mode mode = weir_policy_mode(worker, pairs->policy, pairs->key);
+    if (__builtin_expect(mode != MODE_DISABLED && !has_older(worker, pairs->policy, tally), 1))
+        take_one(worker, pairs, tally, labels, mode, answer);
+    else
+        take_jointly(worker, pairs, count, answer);
+}
+
+/* ---- looking ---- */
+
+static bool is_tighter(const struct weir_verdict *one, const struct weir_verdict *other)
+{
+    if (one->allowed != other->allowed)
+        return !one->allowed;
+    return one->allowed ? one->remaining < other->remaining : one->retry_after_ns > other->retry_after_ns;
+}
+
+void weir_decide_peek(struct worker *worker, const struct pair *pair, struct answer *answer)
+{
+    const struct policy *policy = pair->policy;
+    const struct labels *labels;
+    struct tally *tally = weir_policy_tally(policy, pair->key, &labels);
+    enum policy_mode mode = weir_policy_mode(worker, policy, pair->key);
+    struct weir_verdict verdict, older;
+    if (mode == MODE_DISABLED) {
+        fill_disabled(answer);
+        return;
+    }
+    (void)weir_table_peek_at(tally->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n, &verdict);
+    bool both = has_older(worker, policy, tally);
+    if (both)
+        (void)weir_table_peek_at(policy->older->table, worker->now_ns, pair->key.bytes, pair->key.len,
+                                 pair->n, &older);
+    if (both && is_tighter(&older, &verdict)) {
+        fill_answer(answer, &older);
+        answer->label = ask_label(worker, policy->older->table, pair->key, older.limit);
+    } else {
+        fill_answer(answer, &verdict);
+        answer->label = label_of(worker, policy, tally, labels, pair->key, verdict.limit);
+    }
+    answer->charged = 0;
+    if (mode == MODE_SHADOW && !answer->allowed)
+        let_through(answer);
+}
+
+/* ---- promises ---- */
+
+/* The older tally promises first; if the other one then does not, its promise is handed back. Who waits,
+ * waits for the later of the two, but hands back only the one of the main tally: the older one is forgotten
+ * before long. */
+static bool reserve_both(struct worker *worker, const struct pair *pair, int64_t timeout_ns,
+                         struct weir_reservation *reservation, struct weir_verdict *verdict, bool *by_older)
+{
+    struct weir_table *main = pair->policy->main->table, *older = pair->policy->older->table;
+    struct weir_reservation first;
+    *by_older = true;
+    if (!weir_table_reserve_at(older, worker->now_ns, pair->key.bytes, pair->key.len, pair->n, timeout_ns,
+                               &first, verdict))
+        return false;
+    *by_older = false;
+    if (weir_table_reserve_at(main, worker->now_ns, pair->key.bytes, pair->key.len, pair->n, timeout_ns,
+                              reservation, verdict)) {
+        verdict->wait_ns = max64(reservation->wait_ns, first.wait_ns);
+        return true;
+    }
+    if (first.wait_ns > 0)
+        (void)weir_table_cancel_at(older, worker->now_ns, pair->key.bytes, pair->key.len, &first);
+    else
+        weir_table_give_at(older, worker->now_ns, pair->key.bytes, pair->key.len, pair->n);
+    return false;
+}
+
+void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t timeout_ns,
+                         struct weir_reservation *reservation, struct answer *answer)
+{
+    const struct policy *policy = pair->policy;
+    const struct labels *labels;
+    struct tally *tally = weir_policy_tally(policy, pair->key, &labels);
+    enum policy_mode mode = weir_policy_mode(worker, policy, pair->key);
+    struct weir_verdict verdict = {0};
+    bool by_older = false;
+    *reservation = (struct weir_reservation){0};
+    if (mode == MODE_DISABLED) {
+        fill_disabled(answer);
+    } else {
+        if (has_older(worker, policy, tally))
+            (void)reserve_both(worker, pair, timeout_ns, reservation, &verdict, &by_older);
+        else
+            (void)weir_table_reserve_at(tally->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n,
+                                        timeout_ns, reservation, &verdict);
+        fill_answer(answer, &verdict);
+        answer->wait_ns = answer->allowed ? verdict.wait_ns : 0;
+        answer->label = by_older ? ask_label(worker, policy->older->table, pair->key, verdict.limit)
+                                 : label_of(worker, policy, tally, labels, pair->key, verdict.limit);
+        if (mode == MODE_SHADOW && !answer->allowed)
+            let_through(answer);
+        try_candidate(worker, pair, 0, tally, answer);
+    }
+    count_pair(worker, pair, answer->reason);
+    count_answer(worker, answer);
+}
+
+/* ---- the rest ---- */
+
+/* The tallies that know of this key, at most three; none if the policy is disabled: what was not charged is
+ * not handed back, and what happens meanwhile does not count. */
+static size_t tallies_of(const struct worker *worker, const struct pair *pair, struct tally **tallies)
+{
+    size_t count = 0;
+    if (weir_policy_mode(worker, pair->policy, pair->key) == MODE_DISABLED)
+        return 0;
+    struct tally *tally = weir_policy_tally(pair->policy, pair->key, NULL);
+    tallies[count++] = tally;
+    if (has_older(worker, pair->policy, tally))
+        tallies[count++] = pair->policy->older;
+    if (has_candidate(pair->policy, pair->key, tally))
+        tallies[count++] = pair->policy->tried;
+    return count;
+}
+
+void weir_decide_give(struct worker *worker, const struct pair *pair)
+{
+    struct tally *tallies[3];
+    size_t count = tallies_of(worker, pair, tallies);
+    for (size_t i = 0; i < count; i++)
+        weir_table_give_at(tallies[i]->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n);
+}
+
+bool weir_decide_charge(struct worker *worker, const struct pair *pair)
+{
+    struct tally *tallies[3];
+    size_t count = tallies_of(worker, pair, tallies);
+    bool counted = true;
+    for (size_t i = 0; i < count; i++) {
+        bool done =
+            weir_table_charge_at(tallies[i]->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n);
+        counted = counted && (done || tallies[i] == pair->policy->tried);
+    }
+    return counted;
+}
+
+void weir_decide_reset(struct worker *worker, const struct pair *pair)
+{
+    struct tally *tally = weir_policy_tally(pair->policy, pair->key, NULL);
+    struct tally *tallies[] = {tally, pair->policy->older, pair->policy->tried};
+    for (size_t i = 0; i < sizeof tallies / sizeof *tallies; i++)
+        if (tallies[i])
+            weir_table_reset_at(tallies[i]->table, worker->now_ns, pair->key.bytes, pair->key.len);
+}
+
+uint64_t weir_decide_prefetch(const struct policy *policy, struct slice key)
+{
+    if (key.len > KEY_MAX)
+        return 0;
+    struct weir_table *table = weir_policy_tally(policy, key, NULL)->table;
+    uint64_t who = table_who(table, key.bytes, key.len);
+    table->kind->prefetch(table, who);
+    return who;
+}

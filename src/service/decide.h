@@ -8,7 +8,8 @@
 
 #include "service/service.h"
 
-#define KEY_MAX 4096 /* bytes of a key */
+#define KEY_MAX   4096               /* bytes of a key */
+#define PAIRS_MAX (WEIR_ALL_MAX / 2) /* of one question: each may have an older tally to ask as well */
 
 enum answer_reason { ANSWER_OK, ANSWER_LATER, ANSWER_NEVER, ANSWER_SHADOW, ANSWER_FULL, ANSWER_LOST };
 const char *weir_answer_reason(int reason); /* "ok", "later", "never", "shadow", "full", "lost" */
@@ -19,16 +20,20 @@ struct answer {
     int64_t remaining;
     int64_t retry_after_ns; /* 0 if allowed; WEIR_FOREVER: never */
     int64_t reset_after_ns;
-    int32_t limit;      /* index in labels */
+    int32_t limit;      /* index in labels; -1: the policy is disabled */
     int32_t pair;       /* which of several decided */
     const char *policy; /* its name, if there were several pairs; else NULL */
     const char *label;  /* of the limit that decided; valid for this turn */
+    int64_t wait_ns;    /* of a promise: until it is due */
+    uint32_t charged;   /* bit i: the units of pair i were charged to its tally (weir_policy_tally) */
+    uint32_t tried;     /* bit i: and to that of its candidate */
 };
 
 struct pair {
     struct policy *policy;
     struct slice key;
     int64_t n;
+    uint64_t who; /* of the key, in the tally that counts it, if it is known already; else 0 */
 };
 
 /* Which tally counts this key: an override of a prefix, or the main one. Labels are those of its limits. */
@@ -36,7 +41,7 @@ struct tally *weir_policy_tally(const struct policy *policy, struct slice key, c
 /* As it stands at `now`: modes that have ended count no more, MODE * stands above all. */
 enum policy_mode weir_policy_mode(const struct worker *worker, const struct policy *policy, struct slice key);
 
-/* All or none; at most WEIR_ALL_MAX pairs. Counts. */
+/* All or none; at most PAIRS_MAX pairs. Counts. */
 void weir_decide_take(struct worker *worker, const struct pair *pairs, size_t count, struct answer *answer);
 /* What a take would be told; counts nothing. */
 void weir_decide_peek(struct worker *worker, const struct pair *pair, struct answer *answer);
@@ -48,7 +53,11 @@ void weir_decide_give(struct worker *worker, const struct pair *pair);
 bool weir_decide_charge(struct worker *worker, const struct pair *pair); /* false: no room for the key */
 void weir_decide_reset(struct worker *worker, const struct pair *pair);
 
-/* Fetches the memory that the next decision about this key will need. */
-void weir_decide_prefetch(const struct policy *policy, struct slice key);
+/* What limit number `limit` of this key is called; valid for this turn, and until the next answer. */
+const char *weir_decide_label(struct worker *worker, const struct pair *pair, int32_t limit);
+const struct key_override *weir_policy_override(const struct policy *policy, struct slice key); /* or NULL */
+
+/* Fetches the memory that the next decision about this key will need; gives the pair's `who`. */
+uint64_t weir_decide_prefetch(const struct policy *policy, struct slice key);
 
 #endif

@@ -29,6 +29,9 @@ struct log_field {
 #define LOG_NUMBER(name, number) ((struct log_field){name, NULL, number})
 
 void weir_log_write(enum log_level level, const char *event, const struct log_field *fields, int count);
+/* The same with time as arguments: of weir_now, for the limiter, and since 1970. */
+void weir_log_write_at(int64_t now_ns, int64_t wall_ns, enum log_level level, const char *event,
+                       const struct log_field *fields, int count);
 /* weir_log(LOG_INFO_LEVEL, "reloaded", LOG_NUMBER("policies", 5)); at least one field. */
 #define weir_log(level, event, ...)                                                                          \
     weir_log_write(level, event, (struct log_field[]){__VA_ARGS__},                                          \

@@ -1,3 +1,292 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/policy.h"
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sat.h"
+
+#define TALLY_KEYS      4096 /* room of a tally that was told nothing: it grows */
+#define TALLY_OVERRIDES 1024 /* keys with limits of their own, a kilobyte each */
+
+/* ---- tallies ---- */
+
+static uint64_t next_serial(void)
+{
+    static _Atomic uint64_t last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+struct tally *weir_tally_new(const char *limits, int64_t keys, enum weir_when_full on_full,
+                             bool client_limits, int64_t horizon_ns, struct weir_error *err)
+{
+    struct weir_table_options options = {
+        .keys = keys > 0 ? (size_t)keys : TALLY_KEYS,
+        .overrides = client_limits ? 0 : TALLY_OVERRIDES,
+        .when_full = (int32_t)on_full,
+        .own_limits = client_limits,
+        .horizon_ns = horizon_ns,
+    };
+    struct tally *tally = calloc(1, sizeof *tally);
+    if (!tally) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    tally->table = weir_table_make(NULL, client_limits ? NULL : limits, &options, err);
+    if (!tally->table) {
+        free(tally);
+        return NULL;
+    }
+    struct weir_table_info info;
+    weir_table_stat(tally->table, &info);
+    tally->bytes = info.bytes;
+    tally->serial = next_serial();
+    atomic_init(&tally->refs, 1);
+    return tally;
+}
+
+struct tally *weir_tally_ref(struct tally *tally)
+{
+    if (tally)
+        atomic_fetch_add_explicit(&tally->refs, 1, memory_order_relaxed);
+    return tally;
+}
+
+void weir_tally_free(struct tally *tally)
+{
+    if (!tally || atomic_fetch_sub_explicit(&tally->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    weir_table_free(tally->table);
+    free(tally);
+}
+
+/* ---- labels ---- */
+
+static void add_label(struct labels *labels, const struct weir_spec *spec)
+{
+    char *text = labels->text[labels->count++];
+    if (spec->name[0])
+        memcpy(text, spec->name, sizeof spec->name);
+    else
+        (void)weir_spec_format(spec, 1, text, LABEL_MAX);
+    if (spec->timeout_ns > 0 && (labels->timeout_ns < 0 || spec->timeout_ns < labels->timeout_ns))
+        labels->timeout_ns = spec->timeout_ns;
+}
+
+struct labels *weir_labels_new(const char *limits)
+{
+    struct weir_spec specs[WEIR_LIMITS_MAX];
+    size_t count = weir_spec_parse(limits, specs, WEIR_LIMITS_MAX, NULL);
+    struct labels *labels = count > 0 ? calloc(1, sizeof *labels) : NULL;
+    if (!labels)
+        return NULL;
+    labels->timeout_ns = -1;
+    for (size_t i = 0; i < count; i++)
+        add_label(labels, &specs[i]);
+    return labels;
+}
+
+static const struct labels *copy_labels(const struct labels *labels)
+{
+    struct labels *copy = malloc(sizeof *copy);
+    if (copy)
+        *copy = *labels;
+    return copy;
+}
+
+static void free_labels(const struct labels *labels)
+{
+    free((void *)(uintptr_t)labels);
+}
+
+/* ---- counters ---- */
+
+struct counters *weir_counters_new(uint32_t workers)
+{
+    size_t size = sizeof(struct counters) + workers * sizeof(struct counts);
+    struct counters *counters = aligned_alloc(_Alignof(struct counters), size);
+    if (!counters)
+        return NULL;
+    memset(counters, 0, size);
+    counters->workers = workers;
+    atomic_init(&counters->refs, 1);
+    return counters;
+}
+
+void weir_counters_free(struct counters *counters)
+{
+    if (counters && atomic_fetch_sub_explicit(&counters->refs, 1, memory_order_acq_rel) == 1)
+        free(counters);
+}
+
+static void add_count(_Atomic int64_t *sum, const _Atomic int64_t *count)
+{
+    int64_t more = atomic_load_explicit(count, memory_order_relaxed);
+    atomic_store_explicit(sum, sat_add(atomic_load_explicit(sum, memory_order_relaxed), more),
+                          memory_order_relaxed);
+}
+
+void weir_counters_sum(const struct counters *counters, struct counts *sum)
+{
+    *sum = (struct counts){0};
+    for (uint32_t i = 0; i < counters->workers; i++) {
+        const struct counts *counts = &counters->counts[i];
+        add_count(&sum->allowed, &counts->allowed);
+        add_count(&sum->refused, &counts->refused);
+        add_count(&sum->shadow_refused, &counts->shadow_refused);
+        add_count(&sum->candidate_refused, &counts->candidate_refused);
+        add_count(&sum->errors, &counts->errors);
+        add_count(&sum->units, &counts->units);
+    }
+}
+
+/* ---- policies ---- */
+
+/* `len` bytes and a NUL; NULL stays NULL. false: out of memory. */
+static bool copy_bytes(char **copy, const char *bytes, size_t len)
+{
+    *copy = NULL;
+    if (!bytes)
+        return true;
+    *copy = malloc(len + 1);
+    if (!*copy)
+        return false;
+    memcpy(*copy, bytes, len);
+    (*copy)[len] = '\0';
+    return true;
+}
+
+static bool copy_text(char **copy, const char *text)
+{
+    return copy_bytes(copy, text, text ? strlen(text) : 0);
+}
+
+static bool copy_prefix(struct prefix_override *copy, const struct prefix_override *prefix)
+{
+    *copy = *prefix;
+    copy->tally = weir_tally_ref(prefix->tally);
+    copy->labels = prefix->labels ? copy_labels(prefix->labels) : NULL;
+    bool done = copy_bytes(&copy->prefix, prefix->prefix, prefix->len);
+    done = copy_text(&copy->limits, prefix->limits) && done;
+    done = copy_text(&copy->reason, prefix->reason) && done;
+    return done && (copy->labels || !prefix->labels);
+}
+
+static bool copy_key(struct key_override *copy, const struct key_override *key)
+{
+    *copy = *key;
+    bool done = copy_bytes(&copy->key, key->key, key->len);
+    done = copy_text(&copy->limits, key->limits) && done;
+    return copy_text(&copy->reason, key->reason) && done;
+}
+
+/* Counts what it has copied, so that a copy that failed can be freed. */
+static bool copy_overrides(struct policy *copy, const struct policy *policy)
+{
+    bool done = true;
+    if (policy->prefix_count > 0) {
+        copy->prefixes = calloc(policy->prefix_count, sizeof *copy->prefixes);
+        done = copy->prefixes != NULL;
+    }
+    for (size_t i = 0; done && i < policy->prefix_count; i++)
+        done = copy_prefix(&copy->prefixes[copy->prefix_count++], &policy->prefixes[i]);
+    if (done && policy->key_count > 0) {
+        copy->keys = calloc(policy->key_count, sizeof *copy->keys);
+        done = copy->keys != NULL;
+    }
+    for (size_t i = 0; done && i < policy->key_count; i++)
+        done = copy_key(&copy->keys[copy->key_count++], &policy->keys[i]);
+    return done;
+}
+
+static void forget_pointers(struct policy *policy)
+{
+    policy->limits = policy->candidate = NULL;
+    policy->labels = NULL;
+    policy->prefixes = NULL;
+    policy->keys = NULL;
+    policy->prefix_count = policy->key_count = 0;
+}
+
+struct policy *weir_policy_copy(const struct policy *policy)
+{
+    struct policy *copy = malloc(sizeof *copy);
+    if (!copy)
+        return NULL;
+    memcpy(copy, policy, offsetof(struct policy, refs)); /* which others change meanwhile; it is the last */
+    atomic_init(&copy->refs, 1);
+    forget_pointers(copy);
+    (void)weir_tally_ref(copy->main);
+    (void)weir_tally_ref(copy->tried);
+    (void)weir_tally_ref(copy->older);
+    if (copy->counters)
+        atomic_fetch_add_explicit(&copy->counters->refs, 1, memory_order_relaxed);
+    copy->labels = policy->labels ? copy_labels(policy->labels) : NULL;
+    bool done = copy->labels || !policy->labels;
+    done = copy_text(&copy->limits, policy->limits) && done;
+    done = copy_text(&copy->candidate, policy->candidate) && done;
+    if (!copy_overrides(copy, policy) || !done) {
+        weir_policy_drop(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+struct policy *weir_policy_make(const char *name, uint32_t workers)
+{
+    struct policy *policy = calloc(1, sizeof *policy);
+    struct counters *counters = weir_counters_new(workers);
+    size_t len = strlen(name);
+    if (!policy || !counters || len > CONFIG_NAME_MAX) {
+        weir_counters_free(counters);
+        free(policy);
+        return NULL;
+    }
+    memcpy(policy->name, name, len + 1);
+    policy->percent = policy->percent_after = CONFIG_PERCENT_ALL;
+    policy->ttl_ms = DEFAULT_TTL_MS;
+    policy->counters = counters;
+    atomic_init(&policy->refs, 1);
+    return policy;
+}
+
+void weir_policy_ref(struct policy *policy)
+{
+    atomic_fetch_add_explicit(&policy->refs, 1, memory_order_relaxed);
+}
+
+static void free_overrides(struct policy *policy)
+{
+    for (size_t i = 0; i < policy->prefix_count; i++) {
+        struct prefix_override *prefix = &policy->prefixes[i];
+        weir_tally_free(prefix->tally);
+        free_labels(prefix->labels);
+        free(prefix->prefix);
+        free(prefix->limits);
+        free(prefix->reason);
+    }
+    for (size_t i = 0; i < policy->key_count; i++) {
+        free(policy->keys[i].key);
+        free(policy->keys[i].limits);
+        free(policy->keys[i].reason);
+    }
+    free(policy->prefixes);
+    free(policy->keys);
+}
+
+void weir_policy_drop(struct policy *policy)
+{
+    if (!policy || atomic_fetch_sub_explicit(&policy->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    free_overrides(policy);
+    weir_tally_free(policy->main);
+    weir_tally_free(policy->tried);
+    weir_tally_free(policy->older);
+    weir_counters_free(policy->counters);
+    free_labels(policy->labels);
+    free(policy->limits);
+    free(policy->candidate);
+    free(policy);
+}

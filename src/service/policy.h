@@ -16,7 +16,8 @@
 #include "base/buffer.h"
 #include "service/config.h"
 
-#define LABEL_MAX 128
+#define LABEL_MAX       128
+#define TALLY_OVERRIDES 1024 /* most keys of a tally with limits of their own: about a kilobyte each */
 
 /* The keys that are counted under one list of limits. */
 struct tally {
@@ -24,11 +25,18 @@ struct tally {
     uint64_t serial; /* no other tally of this process ever has it */
     struct weir_table *table;
     int64_t bytes; /* of memory, as last seen */
+    struct {       /* the chore thread's own: see growth.c */
+        int64_t look_at;  /* calls of its policy at which to look again */
+        int64_t crowded;  /* takes that had found no room, as last seen */
+        bool warned_near; /* said once: nearly full and cannot grow, */
+        bool warned_full; /* full */
+    } room;
 };
 
 /* What a tally's limits are called in answers; immutable, made anew with each change. */
 struct labels {
     size_t count;
+    int64_t timeout_ns;                    /* the shortest timeout= of the limits; -1: none has one */
     char text[WEIR_LIMITS_MAX][LABEL_MAX]; /* name=, or the limit's text */
 };
 
@@ -50,6 +58,7 @@ struct prefix_override {
     const struct labels *labels;
     char *limits, *reason;
     int64_t until_ms;
+    bool from_file; /* else set by command: stays when the file is read again */
 };
 
 struct key_override { /* of a whole key: the table has the limits, this is what is told about it */
@@ -57,12 +66,14 @@ struct key_override { /* of a whole key: the table has the limits, this is what 
     size_t len;
     char *limits, *reason;
     int64_t until_ms;
+    bool from_file;
 };
 
 struct policy {
     char name[CONFIG_NAME_MAX + 1];
     char *limits, *candidate; /* canonical text; candidate may be NULL */
     bool from_file;           /* else set by command */
+    bool touched;             /* from the file, but changed by command since */
     enum policy_mode mode;
     int percent;
     int64_t mode_until_ns;       /* weir_now; 0: no end. Then: */
@@ -73,7 +84,7 @@ struct policy {
     enum overrun overrun;
     int64_t id_window_ns; /* how long a request id is remembered: the longest period, 1 min to 1 day */
     struct tally *main;
-    const struct labels *labels;
+    const struct labels *labels; /* its own, as those of prefixes: a copy has copies */
     struct tally *tried; /* the candidate's; or NULL */
     /* The limits of before a change to another kind of limits: until `older_until_ns` both must agree, so
      * that nothing that was spent is forgotten. */

@@ -1,3 +1,254 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/command.h"
+/*
+ * From words to answers. A batch is gone through twice: first every request's command is looked up, and the
+ * memory asked for that its key will need; then they are run, one after the other, while that arrives.
+ */
+#include "service/run.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "os/clock.h"
+#include "table/verbs.h"
+
+#define FLIGHT     32 /* requests that are looked ahead at */
+#define ARGS_SHOWN 128
+
+struct plan {
+    const struct command *command; /* NULL: there is none of that name */
+    size_t number;
+    struct policy *policy; /* that it names, or NULL: it was not looked up, or there is none */
+    uint64_t who;          /* of its key, or 0 */
+};
+
+/* ---- what is wrong with a request ---- */
+
+static void answer_unknown(struct call *call)
+{
+    char shown[72], args[ARGS_SHOWN + 80] = "";
+    const char *advice = weir_foreign_advice(call->args[0]);
+    struct text text;
+    if (advice) {
+        weir_call_error(call, "ERR unknown command '%s'; %s", weir_shown(call->args[0], shown), advice);
+        return;
+    }
+    weir_text_init(&text, args, sizeof args);
+    for (size_t i = 1; i < call->count && text.len < ARGS_SHOWN; i++)
+        weir_text_print(&text, "'%s' ", weir_shown(call->args[i], shown));
+    weir_call_error(call, "ERR unknown command '%s', with args beginning with: %s",
+                    weir_shown(call->args[0], shown), args);
+}
+
+/* Finds the subcommand. false: there is none, and an error was answered; or none is needed. */
+static bool find_subcommand(struct call *call)
+{
+    char shown[72], name[64];
+    if (call->count < 2) {
+        if (call->command->run)
+            return true;
+        weir_call_arity(call);
+        return false;
+    }
+    for (const struct command *sub = call->command->commands; sub->name; sub++)
+        if (weir_call_word(call, 1, sub->name)) {
+            call->command = sub;
+            return true;
+        }
+    (void)snprintf(name, sizeof name, "%s", call->command->name);
+    for (char *letter = name; *letter; letter++)
+        *letter = *letter >= 'a' && *letter <= 'z' ? (char)(*letter - 'a' + 'A') : *letter;
+    weir_call_error(call, "ERR unknown subcommand '%s'. Try %s HELP.", weir_shown(call->args[1], shown),
+                    name);
+    return false;
+}
+
+static bool has_arity(const struct command *command, size_t count)
+{
+    return command->arity < 0 ? count >= (size_t)-command->arity : count == (size_t)command->arity;
+}
+
+/* The classes of the command, and the words that the table says are a policy's name and a key. */
+static bool has_rights(struct call *call)
+{
+    char name[64];
+    const struct command *command = call->command;
+    if (command->may != 0 && !weir_user_may(call->user, command->may)) {
+        weir_call_error(call, "NOPERM User %s has no permissions to run the '%s' command", call->user->name,
+                        weir_call_name(call, name));
+        return false;
+    }
+    size_t policy_at = (size_t)command->policy_at, key_at = (size_t)command->key_at;
+    if (policy_at > 0 && policy_at < call->count &&
+        !weir_user_may_policy(call->user, call->args[policy_at])) {
+        weir_call_error(call, "NOPERM No permissions to access a policy");
+        return false;
+    }
+    return key_at == 0 || key_at >= call->count || weir_call_key(call, key_at);
+}
+
+/* In the order of Redis: is there such a command, are the words enough, who asks, may he? */
+static bool is_ready(struct call *call)
+{
+    if (!call->command) {
+        answer_unknown(call);
+        return false;
+    }
+    if (call->command->commands && !find_subcommand(call))
+        return false;
+    if (!has_arity(call->command, call->count)) {
+        weir_call_arity(call);
+        return false;
+    }
+    if (call->user)
+        return has_rights(call);
+    if (call->command->flags & CMD_STRANGER)
+        return true;
+    weir_call_error(call, "NOAUTH Authentication required.");
+    return false;
+}
+
+/* ---- running ---- */
+
+/* Errors of deciding commands count with the policy that they name, too. */
+static void count_error(struct call *call, const struct plan *plan)
+{
+    struct worker *worker = call->worker;
+    count_up(&worker->errors, 1);
+    if (!plan->command)
+        return;
+    count_up(&worker->failed[plan->number], 1);
+    size_t policy_at = (size_t)plan->command->policy_at;
+    if (policy_at == 0 || policy_at >= call->count)
+        return;
+    struct policy *policy = weir_snapshot_policy(worker->snapshot, call->args[policy_at]);
+    if (policy)
+        count_up(&policy->counters->counts[worker->number].errors, 1);
+}
+
+static bool is_error(const struct call *call, const struct buffer *out, size_t before)
+{
+    return call->failed || (buffer_len(out) > before && out->bytes[out->start + before] == '-');
+}
+
+static enum run_state run_request(struct worker *worker, struct session *session, const struct user *user,
+                                  const struct plan *plan, const struct request *request, struct buffer *out)
+{
+    struct call call = {.worker = worker,
+                        .session = session,
+                        .user = user,
+                        .command = plan->command,
+                        .args = request->args,
+                        .count = request->count,
+                        .reply = {out, session->version},
+                        .found = plan->policy,
+                        .who = plan->who};
+    size_t before = buffer_len(out);
+    session->commands++;
+    count_up(&worker->commands, 1);
+    if (plan->command) {
+        session->last_command = plan->command->name;
+        count_up(&worker->calls[plan->number], 1);
+    }
+    if (!is_ready(&call))
+        ;
+    else if (call.command->flags & CMD_CHORE)
+        weir_chore_begin(&call);
+    else
+        call.command->run(&call);
+    if (__builtin_expect(is_error(&call, out, before), 0))
+        count_error(&call, plan);
+    if (call.state == RUN_READY || call.state == RUN_CLOSE)
+        weir_session_mute(session, out, before);
+    return out->failed || session->closing ? RUN_CLOSE : call.state;
+}
+
+/* ---- batches ---- */
+
+static void prefetch(struct worker *worker, struct plan *plan, const struct request *request)
+{
+    const struct command *command = plan->command;
+    size_t key_at = (size_t)command->key_at, policy_at = (size_t)command->policy_at;
+    if (key_at == 0 || key_at >= request->count || command->commands)
+        return;
+    struct slice key = request->args[key_at];
+    if (policy_at > 0) {
+        plan->policy = weir_snapshot_policy(worker->snapshot, request->args[policy_at]);
+        if (plan->policy)
+            plan->who = weir_decide_prefetch(plan->policy, key);
+    } else if (strcmp(command->group, "redis-cell") == 0)
+        weir_table_prefetch(worker->service->client_keys->table, key.bytes, key.len);
+}
+
+static void look_ahead(struct worker *worker, const struct request *requests, size_t count,
+                       struct plan *plans)
+{
+    for (size_t i = 0; i < count; i++) {
+        plans[i] = (struct plan){0};
+        plans[i].command = weir_command_find(requests[i].args[0], &plans[i].number);
+        if (count > 1 && plans[i].command)
+            prefetch(worker, &plans[i], &requests[i]);
+    }
+}
+
+/* Time is told to those who used it: the clock is read when another command begins, not for each of many. */
+static void tell_time(struct worker *worker, const struct plan *plan, int64_t *since_ns)
+{
+    int64_t now_ns = clock_now();
+    if (plan->command && now_ns > *since_ns) {
+        int64_t all_ns = worker->rest_ns + now_ns - *since_ns;
+        count_up(&worker->usec[plan->number], all_ns / 1000);
+        worker->rest_ns = all_ns % 1000;
+    }
+    *since_ns = now_ns;
+}
+
+static size_t run_flight(struct worker *worker, struct session *session, const struct request *requests,
+                         size_t count, struct buffer *out, enum run_state *state)
+{
+    struct plan plans[FLIGHT];
+    size_t done = 0;
+    int64_t since_ns = clock_now();
+    const struct user *user = weir_session_user(session, worker->snapshot);
+    look_ahead(worker, requests, count, plans);
+    *state = RUN_READY;
+    while (done < count && *state == RUN_READY) {
+        const struct command *command = plans[done].command;
+        *state = run_request(worker, session, user, &plans[done], &requests[done], out);
+        if (command && command->flags & CMD_STRANGER) /* to log in and out is one of these */
+            user = weir_session_user(session, worker->snapshot);
+        done++;
+        if (done == count || *state != RUN_READY || plans[done].command != plans[done - 1].command)
+            tell_time(worker, &plans[done - 1], &since_ns);
+    }
+    return done;
+}
+
+size_t weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
+                        size_t count, struct buffer *out, enum run_state *state)
+{
+    bool began = turn_begin(worker);
+    size_t done = 0;
+    session->active_ns = worker->now_ns;
+    *state = RUN_READY;
+    while (done < count && *state == RUN_READY) {
+        size_t flight = count - done < FLIGHT ? count - done : FLIGHT;
+        done += run_flight(worker, session, requests + done, flight, out, state);
+    }
+    turn_end(worker, began);
+    return done;
+}
+
+bool weir_service_resume(struct worker *worker, struct session *session, struct buffer *out)
+{
+    if (!session->waits)
+        return false;
+    bool began = turn_begin(worker), due = worker->now_ns >= session->due_ns;
+    if (due) {
+        size_t before = buffer_len(out);
+        weir_acquire_answer(worker, session, out);
+        weir_session_mute(session, out, before);
+    }
+    turn_end(worker, began);
+    return due;
+}

@@ -43,17 +43,21 @@ struct worker { /* counters are written by the worker alone, read by anybody */
     _Atomic int64_t connections;            /* sessions that are open */
     _Atomic int64_t waiting;                /* sessions in WEIR.ACQUIRE */
     _Atomic int64_t *calls, *failed, *usec; /* of each command, by its number */
+    int64_t rest_ns;                        /* less than a microsecond, not in usec yet */
+    char label[LABEL_MAX];                  /* of the last answer, where no policy has it ready */
 };
 
 struct service {
     struct service_options options;
     _Atomic(struct snapshot *) snapshot;
     struct snapshot *retired; /* under `change` */
+    _Atomic uint64_t epoch;   /* snapshots that were published so far: see snapshot.c */
     pthread_mutex_t change;   /* who publishes snapshots */
-    struct worker *workers;
+    struct worker *workers; /* options.workers, and one more: the chore thread's */
     struct ledger ledger;
     struct steps *steps;       /* RL.* */
     struct tally *client_keys; /* CL.THROTTLE, THROTTLE, GCRA */
+    int64_t horizon_ns;        /* longest time a key of these may need to be full again; 0: 31 days */
     struct weir_table *logins; /* failed logins by address */
     int64_t memory;            /* budget in bytes */
     _Atomic int64_t memory_used;
@@ -67,11 +71,18 @@ struct service {
     _Atomic int64_t rejected;  /* connections above max_clients */
     _Atomic int64_t reloads, reload_failures;
     _Atomic int64_t ops_per_second;
+    struct {                     /* the chore thread's own */
+        int64_t next_end_ns;     /* when the next mode, override or older tally ends; 0: look */
+        int64_t measured_ns;     /* when commands were last counted, */
+        int64_t measured;        /* and how many they were */
+        int64_t seen;            /* commands, as of the last look at the tables */
+        size_t swept, looked_at; /* which tally, and which policy, is next */
+    } upkeep;
     char reload_error[256]; /* of the last reload; "" if it went well. Under `change` */
     /* Set by the server; a service without one leaves them NULL. */
     void (*clock_moved)(void *arg); /* WEIR.CLOCK: sessions that wait look again */
     void (*clients)(void *arg, struct session *asking, struct buffer *out); /* CLIENT LIST of all loops */
-    bool (*kill)(void *arg, uint64_t id);                                   /* CLIENT KILL ID */
+    bool (*kill)(void *arg, struct session *asking, uint64_t id);                                   /* CLIENT KILL ID */
     void *server;
 };
 
@@ -84,6 +95,11 @@ static inline int64_t service_wall_ms(const struct service *service, int64_t now
 {
     return (now_ns + service->wall_lead_ns) / WEIR_MS;
 }
+
+/* Under `change`, in snapshot.c: puts a sealed snapshot in force, the one before is retired; frees those
+ * retired ones that nobody can see any more. */
+void weir_snapshot_publish(struct service *service, struct snapshot *next);
+void weir_snapshot_collect(struct service *service);
 
 /* Puts a configuration in force, all of it or nothing; keys keep what they spent. By the chore thread. */
 bool weir_service_apply(struct service *service, const struct config *config, struct weir_error *err);
@@ -128,6 +144,7 @@ struct session {
         struct weir_verdict verdict;
         int64_t n, asked_ns;
         const struct labels *labels;
+        char *label; /* if it is none of `labels` */
     } wait;
     struct chore *chore; /* that is being done; the session must not go away meanwhile */
 };

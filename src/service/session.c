@@ -1,3 +1,45 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/service.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "service/run.h"
+
+void weir_session_begin(struct session *session, struct service *service, const char *address,
+                        const char *local, int64_t now_ns)
+{
+    *session = (struct session){.version = 2, .since_ns = now_ns, .active_ns = now_ns, .user = "default"};
+    session->id = atomic_fetch_add_explicit(&service->sessions, 1, memory_order_relaxed) + 1;
+    session->last_command = "NULL"; /* as Redis has it */
+    (void)snprintf(session->address, sizeof session->address, "%s", address);
+    (void)snprintf(session->local, sizeof session->local, "%s", local);
+}
+
+void weir_session_end(struct session *session, struct worker *worker)
+{
+    if (session->waits)
+        weir_acquire_cancel(worker, session);
+    free(session->name);
+    free(session->lib_name);
+    free(session->lib_version);
+    session->name = session->lib_name = session->lib_version = NULL;
+}
+
+const struct user *weir_session_user(const struct session *session, const struct snapshot *snapshot)
+{
+    const struct users *users = snapshot->users;
+    if (!session->logged_in)
+        return users->list[0].has_password ? NULL : &users->list[0];
+    return weir_users_find(users, (struct slice){session->user, strlen(session->user)});
+}
+
+void weir_session_mute(struct session *session, struct buffer *out, size_t before)
+{
+    if (__builtin_expect(session->replies == REPLY_ON, 1))
+        return;
+    out->end = out->start + before;
+    if (session->replies == REPLY_SKIP_NEXT)
+        session->replies = REPLY_SKIP;
+    else if (session->replies == REPLY_SKIP)
+        session->replies = REPLY_ON;
+}

@@ -1,3 +1,186 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/users.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making ---- */
+
+static void free_slices(struct slice *slices, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free((void *)(uintptr_t)slices[i].bytes);
+    free(slices);
+}
+
+/* Copies of `count` texts; *done tells how many there are, also if memory ran out. */
+static bool copy_slice(struct slice *slices, size_t *done, const char *bytes, size_t len)
+{
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return false;
+    if (len > 0)
+        memcpy(copy, bytes, len);
+    copy[len] = '\0';
+    slices[(*done)++] = (struct slice){copy, len};
+    return true;
+}
+
+static bool copy_texts(char *const *texts, size_t count, struct slice **slices, size_t *done)
+{
+    *slices = count > 0 ? calloc(count, sizeof **slices) : NULL;
+    for (size_t i = 0; *slices && i < count; i++)
+        if (!copy_slice(*slices, done, texts[i], strlen(texts[i])))
+            return false;
+    return count == 0 || *slices;
+}
+
+static bool copy_slices(const struct slice *from, size_t count, struct slice **slices, size_t *done)
+{
+    *slices = count > 0 ? calloc(count, sizeof **slices) : NULL;
+    for (size_t i = 0; *slices && i < count; i++)
+        if (!copy_slice(*slices, done, from[i].bytes, from[i].len))
+            return false;
+    return count == 0 || *slices;
+}
+
+static struct users *users_alloc(size_t count)
+{
+    struct users *users = calloc(1, sizeof *users);
+    if (!users)
+        return NULL;
+    users->list = calloc(count, sizeof *users->list);
+    if (!users->list) {
+        free(users);
+        return NULL;
+    }
+    users->count = count;
+    return users;
+}
+
+static bool is_default(const struct config_user *user)
+{
+    return strcmp(user->name, "default") == 0;
+}
+
+static bool init_user(struct user *user, const struct config_user *from)
+{
+    (void)snprintf(user->name, sizeof user->name, "%s", from->name);
+    user->has_password = from->has_password;
+    user->password = from->password;
+    user->may = from->may;
+    return copy_texts(from->prefixes, from->prefix_count, &user->prefixes, &user->prefix_count) &&
+           copy_texts(from->policies, from->policy_count, &user->policies, &user->policy_count);
+}
+
+/* Who does not log in, if the file does not say. Without any users everybody may do everything. With some,
+ * nobody may who is not one of them: no password has a digest of zeros. */
+static void init_default(struct user *user, bool others)
+{
+    (void)snprintf(user->name, sizeof user->name, "default");
+    user->has_password = others;
+    user->may = MAY_ALL;
+}
+
+struct users *weir_users_new(const struct config *config)
+{
+    size_t named = config->user_count;
+    for (size_t i = 0; i < config->user_count; i++)
+        named -= is_default(&config->users[i]);
+    struct users *users = users_alloc(named + 1);
+    if (!users)
+        return NULL;
+    if (named == config->user_count)
+        init_default(&users->list[0], named > 0);
+    size_t next = 1;
+    for (size_t i = 0; i < config->user_count; i++) {
+        size_t at = is_default(&config->users[i]) ? 0 : next++;
+        if (!init_user(&users->list[at], &config->users[i])) {
+            weir_users_free(users);
+            return NULL;
+        }
+    }
+    return users;
+}
+
+struct users *weir_users_copy(const struct users *users)
+{
+    struct users *copy = users_alloc(users->count);
+    for (size_t i = 0; copy && i < users->count; i++) {
+        const struct user *from = &users->list[i];
+        struct user *user = &copy->list[i];
+        *user = *from;
+        user->prefixes = user->policies = NULL;
+        user->prefix_count = user->policy_count = 0;
+        if (!copy_slices(from->prefixes, from->prefix_count, &user->prefixes, &user->prefix_count) ||
+            !copy_slices(from->policies, from->policy_count, &user->policies, &user->policy_count)) {
+            weir_users_free(copy);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+void weir_users_free(struct users *users)
+{
+    if (!users)
+        return;
+    for (size_t i = 0; i < users->count; i++) {
+        free_slices(users->list[i].prefixes, users->list[i].prefix_count);
+        free_slices(users->list[i].policies, users->list[i].policy_count);
+    }
+    weir_secret_wipe(users->list, users->count * sizeof *users->list);
+    free(users->list);
+    free(users);
+}
+
+/* ---- asking ---- */
+
+const struct user *weir_users_find(const struct users *users, struct slice name)
+{
+    for (size_t i = 0; i < users->count; i++)
+        if (slice_is(name, users->list[i].name))
+            return &users->list[i];
+    return NULL;
+}
+
+/* Goes through all of them, and compares a digest also if there is no such user: the time of a refusal
+ * depends on nothing but how many users there are and how long the words are. */
+const struct user *weir_users_login(const struct users *users, struct slice name, struct slice password)
+{
+    static const struct digest nobody = {{0}};
+    const struct user *found = NULL;
+    for (size_t i = 0; i < users->count; i++)
+        if (slice_is(name, users->list[i].name))
+            found = &users->list[i];
+    struct digest digest = weir_sha256(password.bytes, password.len);
+    bool same = weir_digest_same(&digest, found ? &found->password : &nobody);
+    weir_secret_wipe(&digest, sizeof digest);
+    return found && (same || !found->has_password) ? found : NULL;
+}
+
+bool weir_user_may(const struct user *user, unsigned classes)
+{
+    return (user->may & classes) == classes;
+}
+
+bool weir_user_may_key(const struct user *user, struct slice key)
+{
+    for (size_t i = 0; i < user->prefix_count; i++) {
+        const struct slice *prefix = &user->prefixes[i];
+        if (prefix->len == 0 ||
+            (prefix->len <= key.len && memcmp(prefix->bytes, key.bytes, prefix->len) == 0))
+            return true;
+    }
+    return user->prefix_count == 0;
+}
+
+bool weir_user_may_policy(const struct user *user, struct slice policy)
+{
+    for (size_t i = 0; i < user->policy_count; i++)
+        if (user->policies[i].len == policy.len &&
+            (policy.len == 0 || memcmp(user->policies[i].bytes, policy.bytes, policy.len) == 0))
+            return true;
+    return user->policy_count == 0;
+}

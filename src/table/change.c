@@ -285,6 +285,16 @@ static bool can_set(const struct weir_table *table, const char *limits, struct w
     return !fault;
 }
 
+bool weir_table_can_set(struct weir_table *table, const char *limits)
+{
+    if (!can_set(table, limits, NULL))
+        return false;
+    struct edition *has = table_edition(table), *next = weir_edition_new(limits, 0, 0, NULL);
+    bool can = has && next && same_form(has->policy, next->policy) && suits(table, next);
+    weir_edition_free(next);
+    return can;
+}
+
 bool weir_table_set_at(struct weir_table *table, int64_t now_ns, const char *limits, struct weir_error *err)
 {
     return can_set(table, limits, err) && set(table, region_time(table->region, now_ns), limits, err);

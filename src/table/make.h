@@ -14,6 +14,9 @@ void weir_edition_free(struct edition *edition); /* and all older ones */
 /* Can a word hold its state? */
 bool weir_edition_suits_words(struct edition *edition);
 
+/* Would weir_table_set accept these limits, as far as their text and form go? */
+bool weir_table_can_set(struct weir_table *table, const char *limits);
+
 /* Under the change lock: finishes a change whose caller has died before all states were converted. */
 void weir_table_finish_change(struct weir_table *table, const struct edition *latest, int64_t now);
 

@@ -15,6 +15,9 @@
  * B + R * (y - x + 1 ns) / W units: with n * ceil(u) for a cost, because then all of them are that much
  * dearer; else because c(B) < B * u + 1 ns.
  *
+ * What is given back makes a key full again earlier by no more than n * u, and never before now: so takes and
+ * gives of a unit cancel out at the most, in whatever pieces they come.
+ *
  * No key can be made to need longer than the table's horizon: limits whose c(B) is more are refused. So who
  * names limits as he likes cannot fill the table for ever.
  */
@@ -51,6 +54,12 @@ static bool reject(struct weir_verdict *verdict)
 static int64_t cost_of(const struct terms *terms, int64_t n)
 {
     return terms->unit_ns > 0 ? sat_mul(n, terms->unit_ns) : mul_div_up(n, terms->period_ns, terms->count);
+}
+
+/* What n units bring back: in pieces, or not, no more than they cost. */
+static int64_t worth_of(const struct terms *terms, int64_t n)
+{
+    return terms->unit_ns > 0 ? sat_mul(n, terms->unit_ns) : mul_div(n, terms->period_ns, terms->count);
 }
 
 /* The most units that cost no more than that. */
@@ -203,6 +212,50 @@ static bool ask(struct weir_table *table, const struct key *key, struct question
     }
 }
 
+/* ---- giving back ---- */
+
+/* q->n is 0: what would be told to somebody who takes nothing afterwards. */
+static enum outcome give_in_place(struct weir_table *table, struct spot spot, uint64_t who,
+                                  const struct question *q, int64_t back_ns)
+{
+    for (;;) {
+        uint64_t owner = slot_who(spot.slot), word = slot_word(spot.slot);
+        if (owner != who || slot_kind(word) == SLOT_TENTATIVE)
+            return GONE;
+        int64_t before = (int64_t)slot_value(word);
+        int64_t after = min64(before, max64(sat_sub(before, back_ns), q->now)), judged = after;
+        bool allowed = decide(q, &judged);
+        if (after == before) {
+            if (slot_who(spot.slot) == who && slot_word(spot.slot) == word)
+                return allowed ? DONE_YES : DONE_NO;
+            continue;
+        }
+        region_lower(table->region, spot.segment, spot.line);
+        if (slot_exchange(spot.slot, who, word, who, slot_pack(SLOT_PLAIN, 0, (uint64_t)after)))
+            return allowed ? DONE_YES : DONE_NO;
+    }
+}
+
+/* A key that is not there owes nothing of its own; what keys without room share is not given back to. */
+static bool give(struct weir_table *table, const struct key *key, struct question *q, int64_t back_ns)
+{
+    for (;;) {
+        bool answer;
+        const struct edition *edition = table_edition(table);
+        struct spot spot = weir_slots_find(table, key->who);
+        if (!spot.slot) {
+            if (ask_absent(table, edition, key, q, &answer))
+                return answer;
+            continue;
+        }
+        enum outcome outcome = give_in_place(table, spot, key->who, q, back_ns);
+        if (outcome != GONE)
+            return outcome == DONE_YES;
+    }
+}
+
+/* ---- the verbs ---- */
+
 static bool ask_own(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
                     const struct weir_own_limit *limit, struct question *q)
 {
@@ -243,6 +296,25 @@ bool weir_table_peek_own(struct weir_table *table, const void *key, size_t len,
                          const struct weir_own_limit *limit, int64_t n, struct weir_verdict *verdict)
 {
     return weir_table_peek_own_at(table, clock_now(), key, len, limit, n, verdict);
+}
+
+bool weir_table_give_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                            const struct weir_own_limit *limit, int64_t n, struct weir_verdict *verdict)
+{
+    struct terms terms;
+    if (!weir_table_knows(table, key, len) || table->kind != &weir_table_own || n < 0 ||
+        !read_terms(table, limit, &terms))
+        return reject(verdict);
+    struct key k = {key, len, table_who(table, key, len)};
+    struct question q = {
+        .terms = &terms, .now = clamp_now(region_time(table->region, now_ns)), .verdict = verdict};
+    return give(table, &k, &q, worth_of(&terms, n));
+}
+
+bool weir_table_give_own(struct weir_table *table, const void *key, size_t len,
+                         const struct weir_own_limit *limit, int64_t n, struct weir_verdict *verdict)
+{
+    return weir_table_give_own_at(table, clock_now(), key, len, limit, n, verdict);
 }
 
 /* ---- the kind ---- */

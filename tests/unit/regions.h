@@ -53,6 +53,9 @@ static struct region_shape shape_of(uint32_t kind, uint64_t lines)
         shape.flags = REGION_NUMBERED;
         shape.slot_size = 56;
         shape.line_slots = 3;
+    } else if (kind == REGION_RECORDS) {
+        shape.slot_size = 48;
+        shape.line_slots = 1;
     }
     return shape;
 }

@@ -37,6 +37,12 @@ static bool peek(struct weir_table *table, int64_t now, const char *key, struct 
     return weir_table_peek_own_at(table, now, key, strlen(key), &limit, n, verdict);
 }
 
+static bool give(struct weir_table *table, int64_t now, const char *key, struct weir_own_limit limit,
+                 int64_t n, struct weir_verdict *verdict)
+{
+    return weir_table_give_own_at(table, now, key, strlen(key), &limit, n, verdict);
+}
+
 /* ---- the model ---- */
 
 struct bucket {
@@ -176,6 +182,96 @@ TEST(a_key_keeps_its_time_when_its_limit_changes)
     CHECK_EQ(verdict.remaining, 0);
     CHECK(peek(table, START, "b", fast, 1000, NULL));
     CHECK(take(table, START, "b", fast, 1000, NULL)); /* the peek took nothing */
+    weir_table_free(table);
+}
+
+TEST(what_is_given_back_can_be_taken_again)
+{
+    struct weir_table *table = make(100, 0, 0);
+    struct weir_own_limit limit = {1, WEIR_SEC, 5}, small = {1, WEIR_SEC, 2};
+    struct weir_verdict verdict;
+    CHECK(take(table, START, "a", limit, 5, NULL));
+    CHECK(give(table, START, "a", limit, 2, &verdict));
+    CHECK_EQ(verdict.remaining, 2);
+    CHECK_EQ(verdict.reset_after_ns, 3 * WEIR_SEC);
+    CHECK_EQ(verdict.retry_after_ns, 0);
+    CHECK(!take(table, START, "a", limit, 3, NULL));
+    CHECK(take(table, START, "a", limit, 2, NULL));
+    CHECK(give(table, START, "a", limit, 0, &verdict)); /* looks */
+    CHECK_EQ(verdict.remaining, 0);
+    CHECK_EQ(verdict.reset_after_ns, 5 * WEIR_SEC);
+    CHECK(!give(table, START, "a", small, 1, &verdict)); /* owes 4, where 2 are a burst */
+    CHECK_EQ(verdict.reason, WEIR_LATER);
+    CHECK_EQ(verdict.retry_after_ns, 2 * WEIR_SEC);
+    CHECK_EQ(verdict.reset_after_ns, 4 * WEIR_SEC);
+    weir_table_free(table);
+}
+
+TEST(no_more_is_given_back_than_is_owed)
+{
+    struct weir_table *table = make(100, 0, 0);
+    struct weir_own_limit limit = {1, WEIR_SEC, 5};
+    struct weir_verdict verdict;
+    struct weir_table_info stat;
+    CHECK(give(table, START, "never seen", limit, 3, &verdict));
+    CHECK_EQ(verdict.remaining, 5);
+    CHECK_EQ(verdict.reset_after_ns, 0);
+    weir_table_stat_at(table, START, &stat);
+    CHECK_EQ(stat.keys, 0);
+    CHECK(take(table, START, "a", limit, 3, NULL));
+    CHECK(give(table, START + WEIR_SEC, "a", limit, INT64_MAX, &verdict));
+    CHECK_EQ(verdict.remaining, 5);
+    CHECK(take(table, START + WEIR_SEC, "a", limit, 5, NULL));
+    CHECK(!take(table, START + WEIR_SEC, "a", limit, 1, NULL));
+    CHECK(give(table, START + 100 * WEIR_SEC, "a", limit, 5, NULL)); /* it has made up for them itself */
+    CHECK(take(table, START + 100 * WEIR_SEC, "a", limit, 5, NULL));
+    CHECK(!take(table, START + 100 * WEIR_SEC, "a", limit, 1, NULL));
+    weir_table_free(table);
+}
+
+TEST(gives_without_sense_are_invalid)
+{
+    struct weir_table *table = make(100, 0, 0), *other = weir_table_new("10/s", 100, NULL);
+    struct weir_own_limit limit = {1, WEIR_SEC, 5}, wrong = {0, WEIR_SEC, 5};
+    struct weir_verdict verdict;
+    CHECK(!give(table, START, "a", limit, -1, &verdict));
+    CHECK_EQ(verdict.reason, WEIR_INVALID);
+    CHECK(!give(table, START, "a", limit, INT64_MIN, &verdict));
+    CHECK(!give(table, START, "a", wrong, 1, &verdict));
+    CHECK_EQ(verdict.reason, WEIR_INVALID);
+    CHECK(!give(other, START, "a", limit, 1, &verdict));
+    CHECK_EQ(verdict.reason, WEIR_INVALID);
+    CHECK(!weir_table_give_own_at(NULL, START, "a", 1, &limit, 1, &verdict));
+    CHECK(!weir_table_give_own(table, "a", 1, NULL, 1, &verdict));
+    CHECK_EQ(verdict.reason, WEIR_INVALID);
+    CHECK(weir_table_give_own(table, "a", 1, &limit, 1, NULL));
+    weir_table_free(table);
+    weir_table_free(other);
+}
+
+/* Taken in one piece and given back in many, or the other way round: never more than was taken. */
+TEST(takes_and_gives_in_other_pieces_mint_nothing)
+{
+    struct rng rng = rng_new(3);
+    struct weir_table *table = make(1000, 0, 0);
+    for (int round = 0; round < 600; round++) {
+        struct weir_own_limit limit = {1 + rng_magnitude(&rng, INT64_C(1) << 34),
+                                       1 + rng_magnitude(&rng, INT64_C(1) << 35), rng_between(&rng, 2, 60)};
+        int64_t held = 0; /* taken and not given back, all at one instant */
+        char key[32];
+        (void)snprintf(key, sizeof key, "key %d", round);
+        for (int i = 0; i < 100; i++) {
+            int64_t n = rng_between(&rng, 1, limit.burst);
+            if (rng_between(&rng, 0, 1) && held > 0) {
+                n = min64(n, held);
+                (void)give(table, START, key, limit, n, NULL);
+                held -= n;
+            } else if (take(table, START, key, limit, n, NULL))
+                held += n;
+            if (!CHECK((weir_i128)(held - limit.burst) * limit.period_ns < (weir_i128)limit.count * 2))
+                return;
+        }
+    }
     weir_table_free(table);
 }
 

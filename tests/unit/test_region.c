@@ -49,7 +49,7 @@ static void check_places(struct region *region, const struct region_shape *shape
 
 TEST(a_region_in_memory_is_empty_and_laid_out_as_its_shape_says)
 {
-    for (uint32_t kind = REGION_WORDS; kind <= REGION_OWN; kind++) {
+    for (uint32_t kind = REGION_WORDS; kind <= REGION_RECORDS; kind++) {
         for (uint64_t lines = 8; lines <= 1 << 16; lines *= 1 << 13) {
             struct region_shape shape = shape_of(kind, lines);
             struct weir_error err;
@@ -126,8 +126,9 @@ TEST(shapes_without_sense_have_no_size)
     shape.CHANGE;                                                                                            \
     CHECK_EQ(weir_region_size(&shape), UINT64_MAX)
     BAD(kind = 0);
-    BAD(kind = 4);
-    BAD(kind = REGION_WORDS); /* its slots are 16 bytes */
+    BAD(kind = 5);
+    BAD(kind = REGION_RECORDS); /* a line of it is one record */
+    BAD(kind = REGION_WORDS);   /* its slots are 16 bytes */
     BAD(flags = 2);
     BAD(capacity = 0);
     BAD(lines = 0);
@@ -145,14 +146,35 @@ TEST(shapes_without_sense_have_no_size)
     BAD(lane_size = UINT64_MAX);
     BAD(parts[7] = UINT64_MAX);
     BAD(parts[7] = UINT64_C(1) << 47);
+    good = shape_of(REGION_RECORDS, 64);
+    CHECK(weir_region_size(&good) < 1 << 20);
+    BAD(slot_size = REGION_RECORD_HEAD); /* nothing in it */
+    BAD(slot_size = 36);
+    BAD(line_slots = 2);
 #undef BAD
 }
 
 /* ---- files ---- */
 
+TEST(a_file_of_records_is_no_table)
+{
+    struct region_shape shape = shape_of(REGION_RECORDS, 64);
+    const char *path = fresh_path("records");
+    struct weir_error err;
+    bool made, alone;
+    struct region *region = open_region(path, &shape, &made, &alone);
+    if (!CHECK(region && made && alone))
+        return;
+    weir_region_ready(region);
+    weir_region_free(region);
+    CHECK(!weir_table_open(path, "10/s", 100, &err));
+    CHECK(says(&err, EINVAL, "this is no table, or a damaged one"));
+    (void)unlink(path);
+}
+
 TEST(a_file_is_made_once_and_then_found_as_it_was_left)
 {
-    for (uint32_t kind = REGION_WORDS; kind <= REGION_OWN; kind++) {
+    for (uint32_t kind = REGION_WORDS; kind <= REGION_RECORDS; kind++) {
         struct region_shape shape = shape_of(kind, 64), other = shape_of(REGION_WORDS, 8);
         const char *path = fresh_path("found");
         bool made, alone;

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+
+#include "bench/load.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/sat.h"
+#include "bench/bench.h"
+#include "proto/resp_reply.h"
+#include "weir.h"
+
+#define KEY_DIGITS 12
+#define DUE_MAX    4096 /* pipelines of a connection that wait for their answer; a power of 2 */
+#define STEPS      32   /* of the histogram for each doubling */
+#define DOUBLINGS  40
+#define DRAIN_NS   (2 * WEIR_SEC) /* for what is still on its way at the end */
+
+struct histogram {
+    int64_t counts[DOUBLINGS * STEPS];
+    int64_t all, largest_ns;
+};
+
+struct wire {
+    int fd;
+    size_t out_at, out_end;  /* of `bytes`: what is left to send */
+    int64_t due[DUE_MAX];    /* of each pipeline that is on its way, oldest first */
+    uint32_t first, pending; /* in `due` */
+    int replies;             /* of the oldest one, so far */
+    int lines;               /* of the reply that is coming in */
+    bool within;             /* a line whose end has not come in */
+    bool writing;
+};
+
+struct load {
+    const struct load_plan *plan;
+    struct load_result *result;
+    struct histogram histogram;
+    struct wire *wires;
+    char *bytes; /* of one pipeline: every wire sends a copy of it, with other keys */
+    size_t len;
+    size_t key_at; /* of the first key in a request; 0: there is none */
+    size_t request_len;
+    int reply_lines; /* of one reply */
+    uint64_t random;
+    int epoll;
+};
+
+/* ---- latencies ---- */
+
+static size_t bucket_of(int64_t ns)
+{
+    uint64_t value = (uint64_t)(ns < STEPS ? STEPS : ns);
+    int doubling = 63 - __builtin_clzll(value);
+    size_t step = (size_t)((value >> (doubling - 5)) & (STEPS - 1));
+    size_t bucket = (size_t)(doubling - 5) * STEPS + step;
+    return bucket < DOUBLINGS * STEPS ? bucket : DOUBLINGS * STEPS - 1;
+}
+
+static double bucket_us(size_t bucket)
+{
+    return (double)((STEPS + bucket % STEPS) << (bucket / STEPS)) * 1e-3;
+}
+
+static void note(struct histogram *histogram, int64_t ns, int64_t times)
+{
+    histogram->counts[bucket_of(ns)] += times;
+    histogram->all += times;
+    histogram->largest_ns = max64(histogram->largest_ns, ns);
+}
+
+static double percentile_us(const struct histogram *histogram, double part)
+{
+    int64_t wanted = (int64_t)((double)histogram->all * part), seen = 0;
+    for (size_t i = 0; i < DOUBLINGS * STEPS; i++) {
+        seen += histogram->counts[i];
+        if (seen > wanted)
+            return bucket_us(i);
+    }
+    return (double)histogram->largest_ns * 1e-3;
+}
+
+/* ---- requests ---- */
+
+static uint64_t draw(struct load *load)
+{
+    load->random ^= load->random << 13;
+    load->random ^= load->random >> 7;
+    load->random ^= load->random << 17;
+    return load->random;
+}
+
+static void write_key(char *at, int64_t key)
+{
+    for (int i = KEY_DIGITS - 1; i >= 0; i--, key /= 10)
+        at[i] = (char)('0' + key % 10);
+}
+
+/* A pipeline of requests whose keys are all zeros. */
+static bool make_requests(struct load *load)
+{
+    struct buffer out = {0};
+    struct slice words[16];
+    const struct load_plan *plan = load->plan;
+    static const char blank[] = "000000000000";
+    for (size_t i = 0; i < plan->count; i++) {
+        bool key = strcmp(plan->words[i], "KEY") == 0;
+        words[i] =
+            key ? (struct slice){blank, KEY_DIGITS} : (struct slice){plan->words[i], strlen(plan->words[i])};
+    }
+    for (int i = 0; i < plan->pipeline; i++)
+        weir_resp_ask(&out, words, plan->count);
+    load->bytes = out.bytes;
+    load->len = out.end;
+    load->request_len = out.end / (size_t)plan->pipeline;
+    const char *found = out.failed ? NULL : memmem(out.bytes, load->request_len, blank, KEY_DIGITS);
+    load->key_at = found ? (size_t)(found - out.bytes) : 0;
+    return !out.failed;
+}
+
+static void draw_keys(struct load *load)
+{
+    if (load->key_at == 0)
+        return;
+    for (int i = 0; i < load->plan->pipeline; i++)
+        write_key(load->bytes + (size_t)i * load->request_len + load->key_at,
+                  (int64_t)(draw(load) % (uint64_t)load->plan->keys));
+}
+
+/* ---- wires ---- */
+
+static bool watch(struct load *load, struct wire *wire, int how)
+{
+    struct epoll_event event = {.events = EPOLLIN | (wire->writing ? EPOLLOUT : 0), .data.ptr = wire};
+    return epoll_ctl(load->epoll, how, wire->fd, &event) == 0;
+}
+
+/* What does not fit into the socket waits for its turn; that the keys in it are drawn anew meanwhile does no
+ * harm. */
+static bool push(struct load *load, struct wire *wire)
+{
+    while (wire->out_at < wire->out_end) {
+        ssize_t sent = write(wire->fd, load->bytes + wire->out_at, wire->out_end - wire->out_at);
+        if (sent < 0 && errno != EAGAIN && errno != EINTR)
+            return false;
+        if (sent < 0)
+            break;
+        wire->out_at += (size_t)sent;
+    }
+    bool writing = wire->out_at < wire->out_end;
+    if (writing == wire->writing)
+        return true;
+    wire->writing = writing;
+    return watch(load, wire, EPOLL_CTL_MOD);
+}
+
+static bool send_pipeline(struct load *load, struct wire *wire, int64_t due_ns)
+{
+    if (wire->writing || wire->pending == DUE_MAX)
+        return true; /* the server is so far behind that the load must wait for it, too */
+    draw_keys(load);
+    wire->due[(wire->first + wire->pending++) % DUE_MAX] = due_ns;
+    wire->out_at = 0;
+    wire->out_end = load->len;
+    return push(load, wire);
+}
+
+static void count_reply(struct load *load, struct wire *wire, int64_t now_ns)
+{
+    load->result->replies++;
+    if (++wire->replies < load->plan->pipeline || wire->pending == 0)
+        return;
+    note(&load->histogram, now_ns - wire->due[wire->first], load->plan->pipeline);
+    wire->first = (wire->first + 1) % DUE_MAX;
+    wire->pending--;
+    wire->replies = 0;
+}
+
+/* Every reply has the same number of lines: what is asked is always the same. */
+static void count_lines(struct load *load, struct wire *wire, const char *bytes, size_t len)
+{
+    int64_t now_ns = weir_now();
+    const char *end = bytes + len, *line = bytes;
+    while (line < end) {
+        if (wire->lines == 0 && !wire->within && *line == '-') {
+            load->result->errors++;
+            wire->lines = load->reply_lines - 1; /* an error is one line */
+        }
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        wire->within = !newline;
+        if (!newline)
+            break;
+        line = newline + 1;
+        if (++wire->lines == load->reply_lines) {
+            wire->lines = 0;
+            count_reply(load, wire, now_ns);
+        }
+    }
+}
+
+static bool pull(struct load *load, struct wire *wire)
+{
+    static char bytes[256 * 1024];
+    ssize_t got = read(wire->fd, bytes, sizeof bytes);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (got <= 0)
+        return false;
+    count_lines(load, wire, bytes, (size_t)got);
+    return true;
+}
+
+/* ---- running ---- */
+
+/* How many lines a reply has: asked once, before. */
+static bool learn_reply(struct load *load)
+{
+    char bytes[4096];
+    struct resp_value *value = NULL;
+    size_t have = 0, used = 0;
+    int fd = measured_connect(load->plan->server, load->plan->by_unix);
+    draw_keys(load);
+    bool sent = fd >= 0 && write(fd, load->bytes, load->request_len) == (ssize_t)load->request_len;
+    while (sent && !value && have < sizeof bytes) {
+        ssize_t got = read(fd, bytes + have, sizeof bytes - have);
+        if (got <= 0)
+            break;
+        have += (size_t)got;
+        (void)weir_resp_parse(bytes, have, &value, &used);
+    }
+    if (fd >= 0)
+        close(fd);
+    for (size_t i = 0; i < used; i++)
+        load->reply_lines += bytes[i] == '\n';
+    if (value && value->type == RESP_ERROR)
+        fprintf(stderr, "weir bench: %s says: %.*s\n", load->plan->server->name, (int)value->text.len,
+                value->text.bytes);
+    bool good = value && value->type != RESP_ERROR;
+    weir_resp_value_free(value);
+    return good;
+}
+
+static bool open_wires(struct load *load)
+{
+    load->epoll = epoll_create1(EPOLL_CLOEXEC);
+    load->wires = calloc((size_t)load->plan->connections, sizeof *load->wires);
+    if (load->epoll < 0 || !load->wires)
+        return false;
+    for (int i = 0; i < load->plan->connections; i++)
+        load->wires[i].fd = -1;
+    for (int i = 0; i < load->plan->connections; i++) {
+        struct wire *wire = &load->wires[i];
+        wire->fd = measured_connect(load->plan->server, load->plan->by_unix);
+        if (wire->fd < 0 || fcntl(wire->fd, F_SETFL, O_NONBLOCK) != 0 || !watch(load, wire, EPOLL_CTL_ADD))
+            return false;
+    }
+    return true;
+}
+
+static void close_wires(struct load *load)
+{
+    for (int i = 0; load->wires && i < load->plan->connections; i++)
+        if (load->wires[i].fd >= 0)
+            close(load->wires[i].fd);
+    if (load->epoll >= 0)
+        close(load->epoll);
+    free(load->wires);
+    free(load->bytes);
+}
+
+static bool handle_events(struct load *load, int timeout_ms)
+{
+    struct epoll_event events[64];
+    int count = epoll_wait(load->epoll, events, 64, timeout_ms);
+    for (int i = 0; i < count; i++) {
+        struct wire *wire = events[i].data.ptr;
+        if ((events[i].events & EPOLLOUT) && !push(load, wire))
+            return false;
+        if ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && !pull(load, wire))
+            return false;
+    }
+    return true;
+}
+
+static bool send_closed(struct load *load, int64_t now_ns)
+{
+    for (int i = 0; i < load->plan->connections; i++)
+        if (load->wires[i].pending == 0 && !send_pipeline(load, &load->wires[i], now_ns))
+            return false;
+    return true;
+}
+
+static bool is_drained(const struct load *load)
+{
+    for (int i = 0; i < load->plan->connections; i++)
+        if (load->wires[i].pending > 0)
+            return false;
+    return true;
+}
+
+/* Sends until the time is over, then waits for what is on its way. */
+static bool drive(struct load *load)
+{
+    const struct load_plan *plan = load->plan;
+    int64_t start = weir_now(), end = start + (int64_t)(plan->seconds * 1e9), now;
+    double gap_ns = plan->rate > 0 ? 1e9 * plan->pipeline / plan->rate : 0, due = (double)start;
+    uint64_t next = 0;
+    while ((now = weir_now()) < end) {
+        if (gap_ns == 0 && !send_closed(load, now))
+            return false;
+        for (; gap_ns > 0 && due <= (double)now; due += gap_ns)
+            if (!send_pipeline(load, &load->wires[next++ % (uint64_t)plan->connections], (int64_t)due))
+                return false;
+        if (!handle_events(load, gap_ns > 0 ? 0 : 1))
+            return false;
+    }
+    load->result->seconds = (double)(weir_now() - start) * 1e-9;
+    while (!is_drained(load) && weir_now() < end + DRAIN_NS)
+        if (!handle_events(load, 1))
+            return false;
+    return is_drained(load);
+}
+
+bool load_run(const struct load_plan *plan, struct load_result *result)
+{
+    struct load *load = calloc(1, sizeof *load);
+    if (!load)
+        return false;
+    *result = (struct load_result){0};
+    load->plan = plan;
+    load->result = result;
+    load->random = 88172645463325252U;
+    load->epoll = -1;
+    bench_pin(LOAD_CPU);
+    bool good = make_requests(load) && learn_reply(load) && open_wires(load);
+    double cpu = measured_cpu(plan->server);
+    good = good && drive(load);
+    result->server_cpu_s = measured_cpu(plan->server) - cpu;
+    if (!good)
+        fprintf(stderr, "weir bench: the connection to %s broke\n", plan->server->name);
+    result->p50_us = percentile_us(&load->histogram, 0.5);
+    result->p99_us = percentile_us(&load->histogram, 0.99);
+    result->p999_us = percentile_us(&load->histogram, 0.999);
+    result->p9999_us = percentile_us(&load->histogram, 0.9999);
+    result->max_us = (double)load->histogram.largest_ns * 1e-3;
+    close_wires(load);
+    free(load);
+    return good;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+
+#include "bench/servers.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench/bench.h"
+#include "proto/resp_reply.h"
+
+#define READY_S  10.0 /* until a server answers */
+#define STEP_S   0.01
+#define ARGS_MAX 32
+
+void bench_pin(int cpu)
+{
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+        return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
+}
+
+/* One that nobody has now. */
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0), port = 0;
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+        getsockname(fd, (struct sockaddr *)&address, &len) == 0)
+        port = ntohs(address.sin_port);
+    if (fd >= 0)
+        close(fd);
+    return port;
+}
+
+static int connect_to(const struct sockaddr *address, socklen_t len, bool by_unix)
+{
+    int fd = socket(by_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+    if (fd < 0 || connect(fd, address, len) != 0) {
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    if (!by_unix)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    return fd;
+}
+
+int measured_connect(const struct measured *server, bool by_unix)
+{
+    if (by_unix) {
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        snprintf(address.sun_path, sizeof address.sun_path, "%s", server->socket);
+        return connect_to((struct sockaddr *)&address, sizeof address, true);
+    }
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)server->port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    return connect_to((struct sockaddr *)&address, sizeof address, false);
+}
+
+static void show_output(const struct measured *server)
+{
+    char path[96], line[256];
+    snprintf(path, sizeof path, "%s/output", server->folder);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        fprintf(stderr, "    %s", line);
+    if (file)
+        fclose(file);
+}
+
+/* It listens on both sockets; or it has ended, or takes too long. */
+static bool wait_ready(struct measured *server)
+{
+    for (double waited = 0; waited < READY_S; waited += STEP_S) {
+        int tcp = measured_connect(server, false), local = measured_connect(server, true);
+        if (tcp >= 0)
+            close(tcp);
+        if (local >= 0)
+            close(local);
+        if (tcp >= 0 && local >= 0)
+            return true;
+        if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
+            server->pid = 0;
+            break;
+        }
+        bench_sleep(STEP_S);
+    }
+    fprintf(stderr, "weir bench: %s does not answer; it said:\n", server->name);
+    show_output(server);
+    measured_stop(server);
+    return false;
+}
+
+/* In the child. Dies with its parent, so that nothing is left behind. */
+static void run_child(const struct measured *server, const char *const *args)
+{
+    char path[96];
+    snprintf(path, sizeof path, "%s/output", server->folder);
+    int out = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600), null = open("/dev/null", O_RDONLY);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)dup2(null, 0);
+    (void)dup2(out, 1);
+    (void)dup2(out, 2);
+    bench_pin(SERVER_CPU);
+    execvp(args[0], (char *const *)(uintptr_t)args);
+    perror(args[0]);
+    _exit(127);
+}
+
+static bool start(struct measured *server, const char *const *args)
+{
+    fflush(NULL);
+    server->pid = fork();
+    if (server->pid < 0) {
+        fprintf(stderr, "weir bench: cannot start %s: %s\n", server->name, strerror(errno));
+        server->pid = 0;
+        return false;
+    }
+    if (server->pid == 0)
+        run_child(server, args);
+    return wait_ready(server);
+}
+
+static bool prepare(struct measured *server, const char *name)
+{
+    *server = (struct measured){.name = name, .port = free_port()};
+    snprintf(server->folder, sizeof server->folder, "/tmp/weir-bench-XXXXXX");
+    if (!mkdtemp(server->folder) || server->port == 0) {
+        fprintf(stderr, "weir bench: no folder or no port for %s: %s\n", name, strerror(errno));
+        return false;
+    }
+    snprintf(server->socket, sizeof server->socket, "%s/socket", server->folder);
+    return true;
+}
+
+bool measured_start_weir(struct measured *server, const char *const *extra)
+{
+    char resp[32];
+    if (!prepare(server, "weir"))
+        return false;
+    snprintf(resp, sizeof resp, "127.0.0.1:%d", server->port);
+    const char *args[ARGS_MAX] = {"/proc/self/exe", "serve",     "--resp", resp,          "--unix",
+                                  server->socket,   "--threads", "1",      "--log-level", "warn"};
+    for (size_t i = 10; extra && *extra && i < ARGS_MAX - 1; i++)
+        args[i] = *extra++;
+    return start(server, args);
+}
+
+bool measured_start_redis(struct measured *server)
+{
+    char port[16];
+    if (!prepare(server, "redis-server"))
+        return false;
+    snprintf(port, sizeof port, "%d", server->port);
+    const char *const args[] = {"redis-server", "--port",       port,           "--bind", "127.0.0.1",
+                                "--unixsocket", server->socket, "--save",       "",       "--appendonly",
+                                "no",           "--dir",        server->folder, NULL};
+    return start(server, args);
+}
+
+void measured_stop(struct measured *server)
+{
+    char path[128];
+    if (server->pid > 0) {
+        (void)kill(server->pid, SIGTERM);
+        for (double waited = 0; waited < READY_S && waitpid(server->pid, NULL, WNOHANG) == 0;
+             waited += STEP_S)
+            bench_sleep(STEP_S);
+        (void)kill(server->pid, SIGKILL);
+        (void)waitpid(server->pid, NULL, 0);
+    }
+    server->pid = 0;
+    snprintf(path, sizeof path, "%s/output", server->folder);
+    (void)unlink(path);
+    (void)unlink(server->socket);
+    (void)rmdir(server->folder);
+}
+
+double measured_cpu(const struct measured *server)
+{
+    clockid_t clock;
+    struct timespec time;
+    if (clock_getcpuclockid(server->pid, &clock) != 0 || clock_gettime(clock, &time) != 0)
+        return 0;
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+double measured_resident(const struct measured *server)
+{
+    char path[64], line[128] = "", *at = line;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)server->pid);
+    FILE *file = fopen(path, "r");
+    if (file && fgets(line, sizeof line, file))
+        (void)strtoll(line, &at, 10);
+    if (file)
+        fclose(file);
+    return (double)strtoll(at, NULL, 10) * (double)sysconf(_SC_PAGESIZE);
+}
+
+static bool send_all(int fd, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t sent = write(fd, bytes, len);
+        if (sent <= 0)
+            return false;
+        bytes += sent;
+        len -= (size_t)sent;
+    }
+    return true;
+}
+
+static bool tell(const struct resp_value *value, char *reply, size_t size)
+{
+    if (value->type == RESP_INTEGER)
+        snprintf(reply, size, "%lld", (long long)value->integer);
+    else
+        snprintf(reply, size, "%.*s", (int)value->text.len, value->text.bytes ? value->text.bytes : "");
+    return value->type != RESP_ERROR;
+}
+
+bool measured_ask(const struct measured *server, const char *const *words, size_t count, char *reply,
+                  size_t size)
+{
+    struct slice slices[ARGS_MAX];
+    struct buffer out = {0}, in = {0};
+    struct resp_value *value = NULL;
+    size_t used;
+    bool good = false;
+    for (size_t i = 0; i < count && i < ARGS_MAX; i++)
+        slices[i] = (struct slice){words[i], strlen(words[i])};
+    weir_resp_ask(&out, slices, count);
+    int fd = measured_connect(server, false);
+    if (fd >= 0 && !out.failed && send_all(fd, buffer_bytes(&out), buffer_len(&out))) {
+        ssize_t got;
+        char bytes[4096];
+        while (!value && (got = read(fd, bytes, sizeof bytes)) > 0) {
+            buffer_put(&in, bytes, (size_t)got);
+            if (in.failed ||
+                weir_resp_parse(buffer_bytes(&in), buffer_len(&in), &value, &used) == RESP_BROKEN)
+                break;
+        }
+    }
+    if (value)
+        good = tell(value, reply, size);
+    if (!good)
+        fprintf(stderr, "weir bench: %s to %s: %s\n", words[0], server->name, value ? reply : "no answer");
+    if (fd >= 0)
+        close(fd);
+    weir_resp_value_free(value);
+    weir_buffer_free(&in);
+    weir_buffer_free(&out);
+    return good;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Servers that are measured: started for it on loopback, pinned to a processor of their own, and stopped
+ * again whatever happens.
+ */
+#ifndef WEIR_BENCH_SERVERS_H
+#define WEIR_BENCH_SERVERS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define SERVER_CPU 0 /* whose processor is whose, if there are two */
+#define LOAD_CPU   1
+
+struct measured {
+    const char *name;
+    pid_t pid; /* 0: it does not run */
+    int port;
+    char folder[64]; /* with its unix socket and what it prints */
+    char socket[96];
+};
+
+/* false: it has said why on standard error. `extra` are arguments for `weir serve`, up to a NULL; or NULL. */
+bool measured_start_weir(struct measured *server, const char *const *extra);
+bool measured_start_redis(struct measured *server);
+void measured_stop(struct measured *server);
+
+/* Processor time of the process so far, all threads. */
+double measured_cpu(const struct measured *server);
+/* Memory that it has in use, in bytes; 0: unknown. */
+double measured_resident(const struct measured *server);
+
+/* A connection, or -1. */
+int measured_connect(const struct measured *server, bool by_unix);
+
+/* Sends the words, and gives the reply as text in `reply` (its first line, or the bytes of a bulk string).
+ * false: no reply, or an error, which it has said. */
+bool measured_ask(const struct measured *server, const char *const *words, size_t count, char *reply,
+                  size_t size);
+
+void bench_pin(int cpu);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/ask.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/term.h"
+
+bool ask_add(struct ask *ask, const char *word)
+{
+    if (ask->count == ASK_WORDS_MAX)
+        return false;
+    ask->words[ask->count++] = word;
+    return true;
+}
+
+/* ---- fields ---- */
+
+int64_t ask_number(const struct resp_value *map, const char *name)
+{
+    const struct resp_value *value = weir_resp_get(map, name);
+    return value && (value->type == RESP_INTEGER || value->type == RESP_BOOL) ? value->integer : 0;
+}
+
+bool ask_truth(const struct resp_value *map, const char *name)
+{
+    return ask_number(map, name) != 0;
+}
+
+static bool is_text(const struct resp_value *value)
+{
+    return value->type == RESP_BULK || value->type == RESP_SIMPLE || value->type == RESP_VERBATIM;
+}
+
+struct slice ask_text(const struct resp_value *map, const char *name)
+{
+    const struct resp_value *value = weir_resp_get(map, name);
+    return value && is_text(value) ? value->text : (struct slice){"", 0};
+}
+
+bool ask_has(const struct resp_value *map, const char *name)
+{
+    const struct resp_value *value = weir_resp_get(map, name);
+    return value && value->type != RESP_NULL;
+}
+
+void ask_put(FILE *file, struct slice text)
+{
+    term_put(file, text.bytes, text.len);
+}
+
+int ask_width(struct slice text)
+{
+    return term_columns(text.bytes, text.len);
+}
+
+/* ---- JSON ---- */
+
+/* With a NUL behind it; JSON has no place for those inside. NULL: out of memory. */
+static char *copy_text(struct slice text)
+{
+    char *copy = malloc(text.len + 1);
+    for (size_t i = 0; copy && i < text.len; i++)
+        copy[i] = text.bytes[i] ? text.bytes[i] : '?';
+    if (copy)
+        copy[text.len] = '\0';
+    return copy;
+}
+
+static void put_value(struct json *json, const char *name, const struct resp_value *value);
+
+static void put_elements(struct json *json, const char *name, const struct resp_value *value)
+{
+    bool map = value->type == RESP_MAP;
+    json_open(json, name, map ? '{' : '[', JSON_LINES);
+    for (size_t i = 0; i + map < value->count; i += 1 + map) {
+        char *key = map ? copy_text(value->elements[i].text) : NULL;
+        put_value(json, map ? key ? key : "" : NULL, &value->elements[i + map]);
+        free(key);
+    }
+    json_close(json, map ? '}' : ']');
+}
+
+static void put_value(struct json *json, const char *name, const struct resp_value *value)
+{
+    char *text;
+    switch (value->type) {
+    case RESP_INTEGER:
+        json_number(json, name, value->integer);
+        return;
+    case RESP_BOOL:
+        json_bool(json, name, value->integer != 0);
+        return;
+    case RESP_DOUBLE:
+        json_decimal(json, name, value->number);
+        return;
+    case RESP_NULL:
+        json_bound(json, name, WEIR_FOREVER);
+        return;
+    case RESP_SIMPLE:
+    case RESP_ERROR:
+    case RESP_BULK:
+    case RESP_VERBATIM:
+        text = copy_text(value->text);
+        json_text(json, name, text ? text : "");
+        free(text);
+        return;
+    case RESP_ARRAY:
+    case RESP_SET:
+    case RESP_PUSH:
+    case RESP_MAP:
+        if (json->depth + 2 < JSON_DEPTH_MAX)
+            put_elements(json, name, value);
+        return;
+    }
+}
+
+/* A document is an object or a list; what is neither becomes an object of one field. */
+void ask_print_json(const struct resp_value *value)
+{
+    struct json json = {.file = stdout};
+    bool whole = value->type == RESP_MAP || value->type == RESP_ARRAY || value->type == RESP_SET;
+    if (!whole)
+        json_open(&json, NULL, '{', JSON_LINES);
+    put_value(&json, whole ? NULL : "answer", value);
+    if (!whole)
+        json_close(&json, '}');
+}
+
+/* ---- all of it ---- */
+
+int ask_print_nothing(const struct resp_value *value)
+{
+    (void)value;
+    return EXIT_OK;
+}
+
+int ask_once(const char *command, const struct ask_options *options, const struct ask *ask,
+             int (*print)(const struct resp_value *value))
+{
+    struct client *client = client_start(command, options->server);
+    if (!client)
+        return EXIT_ERROR;
+    const struct resp_value *value = client_tell(command, client, ask->words, ask->count);
+    int status = EXIT_ERROR;
+    if (value && options->json)
+        ask_print_json(value);
+    if (value)
+        status = options->json ? EXIT_OK : print(value);
+    client_close(client);
+    return status;
+}

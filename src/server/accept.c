@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+
+#include "server/accept.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "server/connection.h"
+#include "service/log.h"
+
+#define ACCEPT_MOST 64 /* in one go: those who are here want answers, too */
+
+static const char full[] = "-ERR max number of clients reached\r\n";
+
+bool weir_door_open(struct door *door, const struct config *config, const int *inherited, int count,
+                    struct weir_error *err)
+{
+    for (int i = 0; i < count && door->count < LISTEN_MAX; i++)
+        if (!weir_listen_inherited(inherited[i], &door->listeners[door->count++], err))
+            return false;
+    const char *resp = config->resp ? config->resp : CONFIG_RESP;
+    if (count == 0 && strcmp(resp, "none") != 0) {
+        size_t opened = weir_listen_tcp(resp, door->listeners, LISTEN_MAX - 1, err);
+        if (opened == 0)
+            return false;
+        door->count = opened;
+    }
+    if (count == 0 && config->unix_path) {
+        if (!weir_listen_unix(config->unix_path, &door->listeners[door->count], err))
+            return false;
+        door->count++;
+    }
+    if (door->count == 0) {
+        weir_error_set(err, WEIR_INVALID, "nowhere to listen; give --resp 127.0.0.1:9049 or --unix PATH");
+        return false;
+    }
+    door->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return true;
+}
+
+bool weir_door_is_local(const struct door *door, const char **other)
+{
+    for (size_t i = 0; i < door->count; i++)
+        if (!door->listeners[i].loopback) {
+            *other = door->listeners[i].text;
+            return false;
+        }
+    return true;
+}
+
+/* ---- letting in ------------------------------------------------------------------------------- */
+
+static void turn_away(struct door *door, int fd, const char *address)
+{
+    (void)!send(fd, full, sizeof full - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+    atomic_fetch_add(&door->service->rejected, 1);
+    weir_log(LOG_WARN_LEVEL, "turned-away", LOG_TEXT("client", address),
+             LOG_NUMBER("max_clients", door->service->max_clients));
+}
+
+/* There are no descriptors left: one is freed for as long as it takes to say so. */
+static void turn_away_one(struct door *door, const struct listener *listener)
+{
+    char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
+    bool busy;
+    if (door->spare >= 0)
+        close(door->spare);
+    int fd = weir_listen_accept(listener, address, local, &busy);
+    if (fd >= 0)
+        turn_away(door, fd, address);
+    door->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static struct lane *least_loaded(struct door *door, int64_t *all)
+{
+    struct lane *least = &door->lanes[0];
+    int64_t least_load = INT64_MAX;
+    *all = 0;
+    for (int i = 0; i < door->lane_count; i++) {
+        int64_t load = atomic_load_explicit(&door->lanes[i].load, memory_order_relaxed);
+        *all += load;
+        if (load < least_load) {
+            least_load = load;
+            least = &door->lanes[i];
+        }
+    }
+    return least;
+}
+
+static void let_in(struct door *door, const struct listener *listener)
+{
+    char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
+    for (int i = 0; i < ACCEPT_MOST; i++) {
+        bool busy;
+        int64_t all;
+        int fd = weir_listen_accept(listener, address, local, &busy);
+        if (busy)
+            turn_away_one(door, listener);
+        if (fd < 0)
+            return;
+        struct lane *lane = least_loaded(door, &all);
+        if (all >= door->service->max_clients)
+            turn_away(door, fd, address);
+        else if (!weir_connection_offer(lane, fd, address, local))
+            weir_log(LOG_ERROR_LEVEL, "out-of-memory", LOG_TEXT("client", address));
+    }
+}
+
+/* Which of the listeners it was is not told: all are asked, there are few. */
+static void on_knock(void *arg, unsigned events)
+{
+    struct door *door = arg;
+    (void)events;
+    for (size_t i = 0; i < door->count; i++)
+        let_in(door, &door->listeners[i]);
+}
+
+bool weir_door_watch(struct door *door, struct loop *loop)
+{
+    for (size_t i = 0; i < door->count; i++) {
+        door->watches[i] = weir_watch_new(loop, door->listeners[i].fd, on_knock, door);
+        if (!door->watches[i] || !weir_watch_for(door->watches[i], WATCH_READ))
+            return false;
+    }
+    return true;
+}
+
+void weir_door_close(struct door *door)
+{
+    for (size_t i = 0; i < door->count; i++) {
+        weir_watch_free(door->watches[i]);
+        door->watches[i] = NULL;
+        weir_listen_end(&door->listeners[i]);
+    }
+    door->count = 0;
+    if (door->spare >= 0)
+        close(door->spare);
+    door->spare = -1;
+}

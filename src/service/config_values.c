@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the readers of weir.yaml share: complaints, maps by their fields, and values.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "core/spec_value.h"
+#include "service/config_read.h"
+
+/* ---- complaints ---- */
+
+void weir_reading_wrong(struct reading *reading, struct place place, const char *format, ...)
+{
+    char message[1024];
+    if (reading->complaints++ >= CONFIG_COMPLAINTS_MAX)
+        return;
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    message[weir_text_cut(message, strlen(message), sizeof message - 1)] = '\0';
+    reading->complain(reading->arg, reading->file, place, message);
+}
+
+void weir_reading_no_memory(struct reading *reading)
+{
+    if (!reading->out_of_memory)
+        weir_reading_wrong(reading, (struct place){0, 0}, "out of memory");
+    reading->out_of_memory = true;
+}
+
+const char *weir_reading_show(const char *bytes, size_t len, char text[static READING_SHOWN])
+{
+    struct text shown;
+    size_t most = READING_SHOWN - 4, step;
+    uint32_t code;
+    weir_text_init(&shown, text, READING_SHOWN);
+    for (size_t i = 0; i < len; i += step ? step : 1) {
+        step = weir_utf8_read(bytes + i, len - i, &code);
+        bool good = step > 0 && weir_utf8_printable(code);
+        if (shown.len + (good ? step : 1) > most) {
+            weir_text_put(&shown, "...", 3);
+            break;
+        }
+        weir_text_put(&shown, good ? bytes + i : "?", good ? step : 1);
+    }
+    return text;
+}
+
+/* Of the names of fields, the one that was probably meant; or NULL. */
+static const char *near_field(const char *word, size_t len, const struct field *fields, size_t count)
+{
+    const char *found = NULL;
+    size_t least = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        size_t distance = weir_text_distance(word, len, fields[i].name);
+        if (distance < least && distance <= 2 && 2 * distance <= strlen(fields[i].name)) {
+            least = distance;
+            found = fields[i].name;
+        }
+    }
+    return found;
+}
+
+/* ---- memory ---- */
+
+char *weir_reading_copy(struct reading *reading, const char *bytes, size_t len)
+{
+    char *copy = malloc(len + 1);
+    if (!copy) {
+        weir_reading_no_memory(reading);
+        return NULL;
+    }
+    if (len > 0)
+        memcpy(copy, bytes, len);
+    copy[len] = '\0';
+    return copy;
+}
+
+void *weir_reading_array(struct reading *reading, size_t count, size_t size)
+{
+    void *array = calloc(count, size);
+    if (!array)
+        weir_reading_no_memory(reading);
+    return array;
+}
+
+/* ---- maps ---- */
+
+static bool is_named(const struct node *node, const char *name)
+{
+    return node->key_len == strlen(name) && memcmp(node->key, name, node->key_len) == 0;
+}
+
+const struct node *weir_node_find(const struct node *map, const char *name)
+{
+    for (const struct node *node = map->kind == NODE_MAP ? map->first : NULL; node; node = node->next)
+        if (is_named(node, name))
+            return node;
+    return NULL;
+}
+
+size_t weir_node_count(const struct node *node)
+{
+    size_t count = 0;
+    for (const struct node *child = node->first; child; child = child->next)
+        count++;
+    return count;
+}
+
+static void complain_unknown(struct reading *reading, const struct node *node, const char *whose,
+                             const struct field *fields, size_t count)
+{
+    char shown[READING_SHOWN];
+    const char *near = near_field(node->key, node->key_len, fields, count);
+    struct weir_spec specs[WEIR_LIMITS_MAX];
+    weir_reading_show(node->key, node->key_len, shown);
+    if (near)
+        weir_reading_wrong(reading, node->key_place, "unknown key '%s' in %s; did you mean %s?", shown, whose,
+                           near);
+    else if (node->len == 0 && node->kind == NODE_TEXT &&
+             weir_spec_parse(node->key, specs, WEIR_LIMITS_MAX, NULL) > 0)
+        weir_reading_wrong(reading, node->key_place,
+                           "in braces several limits stand in brackets: limits: [100/s, %s]", shown);
+    else
+        weir_reading_wrong(reading, node->key_place, "unknown key '%s' in %s", shown, whose);
+}
+
+/* Stands a name twice in a map? Looks no further than the first of that name, which is near the front. */
+static bool is_first(struct reading *reading, const struct node *map, const struct node *node,
+                     const char *whose)
+{
+    const struct node *first = weir_node_find(map, node->key);
+    if (first == node)
+        return true;
+    weir_reading_wrong(reading, node->key_place, "%s stands twice in %s, first in line %d", node->key, whose,
+                       first->key_place.line);
+    return false;
+}
+
+bool weir_reading_map(struct reading *reading, const struct node *node, const char *whose,
+                      const struct field *fields, size_t count, void *into)
+{
+    if (node->kind != NODE_MAP) {
+        weir_reading_wrong(reading, node->place, "%s is written as names and values, such as %s: ...", whose,
+                           fields[0].name);
+        return false;
+    }
+    for (const struct node *child = node->first; child; child = child->next) {
+        const struct field *field = NULL;
+        for (size_t i = 0; i < count && !field; i++)
+            if (is_named(child, fields[i].name))
+                field = &fields[i];
+        if (!field)
+            complain_unknown(reading, child, whose, fields, count);
+        else if (is_first(reading, node, child, whose))
+            field->read(reading, child, field, into);
+        if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
+            break;
+    }
+    return true;
+}
+
+/* ---- values ---- */
+
+static bool is_boolean(const struct node *node)
+{
+    static const char *const words[] = {"true", "false", "on", "off", "yes", "no"};
+    for (size_t i = 0; node->plain && i < sizeof words / sizeof words[0]; i++)
+        if (weir_text_same(node->text, node->len, words[i]))
+            return true;
+    return false;
+}
+
+static bool is_nothing(const struct node *node)
+{
+    return node->len == 0 || (node->plain && (weir_text_same(node->text, node->len, "~") ||
+                                              weir_text_same(node->text, node->len, "null")));
+}
+
+bool weir_reading_is_text(struct reading *reading, const struct node *node, const struct field *field)
+{
+    const char *fault = NULL;
+    char message[160];
+    if (node->kind != NODE_TEXT)
+        fault =
+            node->kind == NODE_LIST ? "takes one value, not a list" : "takes one value, not names and values";
+    else if (is_nothing(node))
+        fault = "has no value";
+    else if (memchr(node->text, '\0', node->len))
+        fault = "has a NUL character inside";
+    if (!fault && is_boolean(node)) {
+        (void)snprintf(message, sizeof message, "is '%.8s', which many YAML tools take for true or false",
+                       node->text);
+        fault = message;
+    }
+    if (fault)
+        weir_reading_wrong(reading, node->place, "%s %s; write %s", field->name, fault, field->write);
+    return !fault;
+}
+
+char *weir_reading_text(struct reading *reading, const struct node *node, const struct field *field)
+{
+    return weir_reading_is_text(reading, node, field) ? weir_reading_copy(reading, node->text, node->len)
+                                                      : NULL;
+}
+
+bool weir_reading_is_list(struct reading *reading, const struct node *node, const struct field *field,
+                          size_t most)
+{
+    if (node->kind != NODE_LIST)
+        weir_reading_wrong(reading, node->place, "%s takes a list; write %s", field->name, field->write);
+    else if (!node->first)
+        weir_reading_wrong(reading, node->place, "%s is an empty list; leave it out, or write %s",
+                           field->name, field->write);
+    else if (weir_node_count(node) > most)
+        weir_reading_wrong(reading, node->place, "%s has %zu entries; at most %zu", field->name,
+                           weir_node_count(node), most);
+    else
+        return true;
+    return false;
+}
+
+static bool read_count(const struct node *node, int64_t *number)
+{
+    struct spec_fault fault;
+    struct spec_reader reader = {.at = node->text, .end = node->text + node->len, .fault = &fault};
+    struct quantity quantity;
+    if (!weir_spec_is_digit(&reader) || !weir_spec_read_count(&reader, &quantity) ||
+        reader.at != reader.end || quantity.under != 1 || quantity.over > SPEC_COUNT_MAX)
+        return false;
+    *number = (int64_t)quantity.over;
+    return true;
+}
+
+void weir_reading_unfit(struct reading *reading, const struct node *node, const struct field *field)
+{
+    char shown[READING_SHOWN];
+    weir_reading_wrong(reading, node->place, "%s cannot be '%s'; write %s", field->name,
+                       weir_reading_show(node->text, node->len, shown), field->write);
+}
+
+bool weir_reading_count(struct reading *reading, const struct node *node, const struct field *field,
+                        int64_t least, int64_t most, int64_t *number)
+{
+    int64_t value;
+    if (!weir_reading_is_text(reading, node, field))
+        return false;
+    if (!read_count(node, &value) || value < least || value > most) {
+        weir_reading_unfit(reading, node, field);
+        return false;
+    }
+    *number = value;
+    return true;
+}
+
+bool weir_reading_time(struct reading *reading, const struct node *node, const struct field *field,
+                       int64_t least_ns, int64_t most_ns, int64_t *time_ns)
+{
+    char why[256];
+    int64_t value;
+    if (!weir_reading_is_text(reading, node, field))
+        return false;
+    if (!weir_config_time(node->text, node->len, &value, why, sizeof why)) {
+        weir_reading_wrong(reading, node->place, "%s: %s", field->name, why);
+        return false;
+    }
+    if (value < least_ns || value > most_ns) {
+        weir_reading_unfit(reading, node, field);
+        return false;
+    }
+    *time_ns = value;
+    return true;
+}
+
+int weir_reading_word(struct reading *reading, const struct node *node, const struct field *field,
+                      const char *const *words)
+{
+    if (!weir_reading_is_text(reading, node, field))
+        return -1;
+    for (int i = 0; words[i]; i++)
+        if (strlen(words[i]) == node->len && memcmp(words[i], node->text, node->len) == 0)
+            return i;
+    weir_reading_unfit(reading, node, field);
+    return -1;
+}
+
+void weir_reading_later(struct reading *reading, const struct node *node, const struct field *field,
+                        void *into)
+{
+    (void)into;
+    weir_reading_wrong(reading, node->key_place, "%s is not in this version of weir; %s", field->name,
+                       field->write);
+}
+
+char *weir_reading_name(struct reading *reading, const struct node *node, const struct field *field)
+{
+    char why[160];
+    if (!weir_reading_is_text(reading, node, field))
+        return NULL;
+    if (weir_config_name(node->text, node->len, why, sizeof why))
+        return weir_reading_copy(reading, node->text, node->len);
+    weir_reading_wrong(reading, node->place, "%s", why);
+    return NULL;
+}
+
+/* ---- small readers that commands share ---- */
+
+static bool is_name_byte(char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
+           (byte != '\0' && strchr("-_.:/", byte));
+}
+
+bool weir_config_name(const char *text, size_t len, char *why, size_t size)
+{
+    char shown[READING_SHOWN];
+    size_t good = 0;
+    while (good < len && is_name_byte(text[good]))
+        good++;
+    if (len == 0)
+        (void)snprintf(why, size, "a name has at least one letter");
+    else if (good < len)
+        (void)snprintf(why, size, "a name has letters, digits and -_.:/ only, not '%s'",
+                       weir_reading_show(text, len, shown));
+    else if (len > CONFIG_NAME_MAX)
+        (void)snprintf(why, size, "a name has at most %d letters, not %zu", CONFIG_NAME_MAX, len);
+    else
+        return true;
+    return false;
+}
+
+/* " 25%", " 25 %"; the whole of what stands behind "enforce". */
+static bool read_percent(const char *text, size_t len, int *percent)
+{
+    size_t at = 0;
+    int value = 0;
+    while (at < len && text[at] == ' ')
+        at++;
+    if (at == 0)
+        return false;
+    for (size_t first = at; at < len && at - first < 3 && text[at] >= '0' && text[at] <= '9'; at++)
+        value = value * 10 + (text[at] - '0');
+    while (at < len && text[at] == ' ')
+        at++;
+    *percent = value;
+    return at + 1 == len && text[at] == '%' && value >= 1 && value <= CONFIG_PERCENT_ALL;
+}
+
+bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int *percent, char *why,
+                      size_t size)
+{
+    static const char enforce[] = "enforce";
+    char shown[READING_SHOWN];
+    int share = CONFIG_PERCENT_ALL;
+    if (weir_text_same(text, len, "shadow"))
+        *mode = MODE_SHADOW;
+    else if (weir_text_same(text, len, "disabled"))
+        *mode = MODE_DISABLED;
+    else if (weir_text_same(text, len, enforce) ||
+             (len > sizeof enforce - 1 && weir_text_same(text, sizeof enforce - 1, enforce) &&
+              read_percent(text + sizeof enforce - 1, len - (sizeof enforce - 1), &share)))
+        *mode = MODE_ENFORCE;
+    else {
+        (void)snprintf(why, size,
+                       "mode cannot be '%s'; write enforce, shadow, disabled, or enforce 25%% (1 to 100)",
+                       weir_reading_show(text, len, shown));
+        return false;
+    }
+    *percent = share;
+    return true;
+}
+
+bool weir_config_time(const char *text, size_t len, int64_t *time_ns, char *why, size_t size)
+{
+    char copy[64];
+    struct spec_fault fault = {.text = "a time is written 30s, 5m, 2h or 1h30m"};
+    if (len < sizeof copy && !memchr(text, '\0', len)) {
+        memcpy(copy, text, len);
+        copy[len] = '\0';
+        if (weir_spec_read_period(copy, time_ns, &fault)) {
+            if (*time_ns > 0)
+                return true;
+            (void)snprintf(fault.text, sizeof fault.text, "a time of 0 makes no sense here; write 30m or 2h");
+        }
+    }
+    (void)snprintf(why, size, "%s", fault.text);
+    return false;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Other limits for a policy. The same algorithms in the same order: the table changes while it is used, and
+ * every key keeps what it spent. Anything else needs a table of another form, and the keys of the old one
+ * cannot be moved, because it only knows hashes of them. So for as long as the old one remembers anything,
+ * both are asked, and both must agree.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sat.h"
+#include "core/idle.h"
+#include "service/edit.h"
+#include "service/growth.h"
+#include "service/log.h"
+#include "table/make.h"
+
+#define ID_WINDOW_LEAST (60 * WEIR_SEC)
+#define ID_WINDOW_MOST  (86400 * WEIR_SEC)
+
+bool weir_edit_read(struct edit *edit, const char *limits, char text[static SPEC_TEXT_MAX])
+{
+    struct weir_policy *policy = weir_policy_idle(limits, edit->err);
+    if (!policy)
+        return false;
+    size_t len = weir_policy_text(policy, text, SPEC_TEXT_MAX);
+    weir_policy_free(policy);
+    return (len > 0 && len < SPEC_TEXT_MAX) ||
+           weir_edit_fail(edit, E2BIG, "the limits of a policy have at most 4087 bytes of text");
+}
+
+/* ---- what limits say of themselves ---- */
+
+/* Retries of a request come within the time that its limits look back. */
+static int64_t id_window(const char *text)
+{
+    struct weir_spec specs[WEIR_LIMITS_MAX];
+    size_t count = weir_spec_parse(text, specs, WEIR_LIMITS_MAX, NULL);
+    int64_t longest = 0;
+    for (size_t i = 0; i < count; i++)
+        longest = max64(longest, specs[i].period_ns);
+    return clamp64(longest, ID_WINDOW_LEAST, ID_WINDOW_MOST);
+}
+
+static bool is_unlimited(const char *text)
+{
+    struct weir_spec specs[WEIR_LIMITS_MAX];
+    size_t count = weir_spec_parse(text, specs, WEIR_LIMITS_MAX, NULL);
+    for (size_t i = 0; i < count; i++)
+        if (specs[i].algo != WEIR_UNLIMITED)
+            return false;
+    return true;
+}
+
+/* How long a key remembers that all was taken at once, at the beginning of a window. */
+static int64_t longest_memory(const char *text)
+{
+    struct weir_policy *policy = weir_policy_idle(text, NULL);
+    void *state = policy ? calloc(1, weir_policy_state_size(policy)) : NULL;
+    struct weir_verdict verdict = {.reset_after_ns = WEIR_FOREVER}; /* no memory to find out: for ever */
+    if (state) {
+        weir_state_init(policy, state, 0);
+        (void)weir_state_drain(policy, state, 0);
+        (void)weir_state_peek(policy, state, 0, 1, &verdict);
+    }
+    free(state);
+    weir_policy_free(policy);
+    return verdict.reset_after_ns;
+}
+
+static bool longest_reset(void *arg, const struct weir_key *key)
+{
+    int64_t *longest = arg;
+    *longest = max64(*longest, key->verdict.reset_after_ns);
+    return true;
+}
+
+/* The time after which a tally knows nothing any more; debts last longer than the limits say. 0: nothing. */
+static int64_t remembers_for(const struct tally *tally)
+{
+    char text[SPEC_TEXT_MAX];
+    if (weir_table_text(tally->table, text, sizeof text) >= sizeof text)
+        return WEIR_FOREVER;
+    int64_t longest = longest_memory(text);
+    (void)weir_table_each(tally->table, longest_reset, &longest);
+    return longest;
+}
+
+/* ---- the old and the new ---- */
+
+static void drop_tally(struct tally **tally)
+{
+    weir_tally_free(*tally);
+    *tally = NULL;
+}
+
+static bool set_labels(struct edit *edit, const struct labels **at, const char *text)
+{
+    struct labels *labels = weir_labels_new(text);
+    if (!labels)
+        return weir_edit_out_of_memory(edit);
+    free((void *)(uintptr_t)*at);
+    *at = labels;
+    return true;
+}
+
+/* Asked beside the main one for as long as it remembers anything. Takes the reference over. */
+static void keep_older(struct edit *edit, struct policy *policy, struct tally *tally, int64_t memory)
+{
+    weir_tally_free(policy->older);
+    policy->older = tally;
+    policy->older_until_ns = sat_add(edit->now_ns, memory);
+    if (memory <= 0)
+        drop_tally(&policy->older);
+}
+
+/* Back to the kind of limits from which the last change came: that tally has counted all the time. */
+static bool swap_back(struct edit *edit, struct policy *policy, const char *text)
+{
+    if (!weir_edit_step(edit, policy->older, NULL, text, false))
+        return false;
+    struct tally *from = policy->main;
+    policy->main = policy->older;
+    policy->older = NULL;
+    keep_older(edit, policy, from, remembers_for(from));
+    return true;
+}
+
+/*
+ * Of three kinds of limits the last but one or the one before it can be asked: that which remembers longer.
+ * Both have counted all that passed since the change between them.
+ */
+static void choose_older(struct edit *edit, struct policy *policy, struct tally *from)
+{
+    int64_t memory = remembers_for(from);
+    int64_t longer = policy->older ? remembers_for(policy->older) : 0;
+    if (policy->older)
+        weir_log(LOG_WARN_LEVEL, "limits-forgotten", LOG_TEXT("policy", policy->name),
+                 LOG_TEXT("why", "the kind of limits changed twice within the time they look back"));
+    if (longer <= memory) {
+        keep_older(edit, policy, from, memory);
+        return;
+    }
+    policy->older_until_ns = max64(policy->older_until_ns, sat_add(edit->now_ns, longer));
+    weir_tally_free(from);
+}
+
+/* Those who are there now will be back in a moment. */
+static int64_t keys_to_come(const struct edit *edit, const struct policy *policy,
+                            const struct edit_limits *to)
+{
+    struct weir_table_info info = {0};
+    if (policy->main)
+        weir_table_stat(policy->main->table, &info);
+    int64_t busy = sat_add(info.keys, info.keys / 2);
+    return busy <= to->keys ? to->keys : max64(to->keys, weir_growth_room(edit->service, to->text, busy));
+}
+
+static bool replace_main(struct edit *edit, struct policy *policy, const struct edit_limits *to)
+{
+    int64_t keys = keys_to_come(edit, policy, to);
+    struct tally *from = policy->main, *tally = weir_edit_tally(edit, to->text, keys, policy->on_full);
+    if (!tally)
+        return false;
+    policy->main = tally;
+    if (!from)
+        return true;
+    if (to->fresh || is_unlimited(to->text)) {
+        weir_tally_free(from);
+        drop_tally(&policy->older);
+    } else {
+        choose_older(edit, policy, from);
+    }
+    return weir_edit_carry_keys(edit, policy, tally, false);
+}
+
+static bool change_main(struct edit *edit, struct policy *policy, const struct edit_limits *to)
+{
+    bool anew = !policy->main || to->fresh || to->refit;
+    if (policy->older && policy->older_until_ns <= edit->now_ns)
+        drop_tally(&policy->older);
+    if (!anew && strcmp(policy->limits, to->text) == 0)
+        return true;
+    if (!anew && weir_table_can_set(policy->main->table, to->text))
+        return weir_edit_step(edit, policy->main, NULL, to->text, false);
+    if (!anew && policy->older && weir_table_can_set(policy->older->table, to->text))
+        return swap_back(edit, policy, to->text);
+    return replace_main(edit, policy, to);
+}
+
+bool weir_edit_limits(struct edit *edit, struct policy *policy, const struct edit_limits *to)
+{
+    if (!change_main(edit, policy, to) || !set_labels(edit, &policy->labels, to->text))
+        return false;
+    policy->id_window_ns = id_window(to->text);
+    return weir_edit_text(edit, &policy->limits, to->text, strlen(to->text));
+}
+
+/* It decides nothing, so what it forgets does no harm. */
+bool weir_edit_candidate(struct edit *edit, struct policy *policy, const char *text, int64_t keys)
+{
+    if (!text) {
+        drop_tally(&policy->tried);
+        return weir_edit_text(edit, &policy->candidate, NULL, 0);
+    }
+    if (policy->tried && weir_table_can_set(policy->tried->table, text)) {
+        if (strcmp(policy->candidate, text) != 0 && !weir_edit_step(edit, policy->tried, NULL, text, true))
+            return false;
+    } else {
+        struct tally *tally = weir_edit_tally(edit, text, keys, WEIR_FULL_SHARE);
+        if (!tally)
+            return false;
+        weir_tally_free(policy->tried);
+        policy->tried = tally;
+        if (!weir_edit_carry_keys(edit, policy, tally, true))
+            return false;
+    }
+    return weir_edit_text(edit, &policy->candidate, text, strlen(text));
+}

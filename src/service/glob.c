@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "service/client.h"
+
+static int fold(char byte)
+{
+    return tolower((unsigned char)byte);
+}
+
+/* A set such as [^a-c]: does it hold `byte`? *at leads from behind '[' to behind ']'; a set without an end
+ * goes to the end of the pattern. */
+static bool in_set(struct slice pattern, size_t *at, char byte)
+{
+    bool found = false, inverted = *at < pattern.len && pattern.bytes[*at] == '^';
+    *at += inverted;
+    while (*at < pattern.len && pattern.bytes[*at] != ']') {
+        *at += pattern.bytes[*at] == '\\' && *at + 1 < pattern.len;
+        int low = fold(pattern.bytes[(*at)++]), high = low;
+        if (*at + 1 < pattern.len && pattern.bytes[*at] == '-' && pattern.bytes[*at + 1] != ']') {
+            high = fold(pattern.bytes[*at + 1]);
+            *at += 2;
+        }
+        found |= low <= fold(byte) && fold(byte) <= high;
+    }
+    *at += *at < pattern.len;
+    return found != inverted;
+}
+
+/* One place of the pattern, which is no '*', against one byte. */
+static bool fits(struct slice pattern, size_t *at, char byte)
+{
+    char sign = pattern.bytes[(*at)++];
+    if (sign == '?')
+        return true;
+    if (sign == '[')
+        return in_set(pattern, at, byte);
+    if (sign == '\\' && *at < pattern.len)
+        sign = pattern.bytes[(*at)++];
+    return fold(sign) == fold(byte);
+}
+
+/* After a misfit only the last '*' takes one byte more, so the time is at most pattern times text. */
+bool weir_glob(struct slice pattern, struct slice text)
+{
+    size_t at = 0, star = SIZE_MAX, star_text = 0;
+    for (size_t i = 0; i < text.len;) {
+        if (at < pattern.len && pattern.bytes[at] == '*') {
+            star = ++at;
+            star_text = i;
+        } else if (at < pattern.len && fits(pattern, &at, text.bytes[i])) {
+            i++;
+        } else if (star != SIZE_MAX) {
+            at = star;
+            i = ++star_text;
+        } else {
+            return false;
+        }
+    }
+    while (at < pattern.len && pattern.bytes[at] == '*')
+        at++;
+    return at == pattern.len;
+}
+
+void weir_buffer_print(struct buffer *out, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (len > 0)
+        buffer_put(out, text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * INFO: sections of lines "field:value", as monitoring tools read them from Redis, and one of weir's own.
+ * Counters of workers are read one by one while they count: each is right, their sums may be a call apart.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "service/client.h"
+#include "service/log.h"
+
+#define REDIS_VERSION "7.4.0"
+
+struct teller {
+    struct worker *worker;
+    struct service *service;
+    const struct user *user;
+    struct buffer *out;
+    int64_t keys; /* of all policies, once they were counted; -1: not yet */
+};
+
+#define say(teller, ...) weir_buffer_print((teller)->out, __VA_ARGS__)
+
+/* ---- sums ------------------------------------------------------------------------------------- */
+
+struct sums {
+    int64_t commands, errors, allowed, refused, input, output, connections, waiting;
+};
+
+static int64_t load(const _Atomic int64_t *number)
+{
+    return atomic_load_explicit(number, memory_order_relaxed);
+}
+
+/* Behind the workers of the loops stands the chore thread's. */
+static struct sums sum_up(const struct service *service)
+{
+    struct sums sums = {0};
+    for (uint32_t i = 0; i <= service->options.workers; i++) {
+        const struct worker *worker = &service->workers[i];
+        sums.commands += load(&worker->commands);
+        sums.errors += load(&worker->errors);
+        sums.allowed += load(&worker->allowed);
+        sums.refused += load(&worker->refused);
+        sums.input += load(&worker->input_bytes);
+        sums.output += load(&worker->output_bytes);
+        sums.connections += load(&worker->connections);
+        sums.waiting += load(&worker->waiting);
+    }
+    return sums;
+}
+
+static void add_room(const struct tally *tally, int64_t now_ns, struct policy_room *room)
+{
+    struct weir_table_info info = {0};
+    if (!tally || !tally->table)
+        return;
+    weir_table_stat_at(tally->table, now_ns, &info);
+    room->keys += info.keys;
+    room->capacity += info.capacity;
+}
+
+void weir_policy_room(const struct policy *policy, int64_t now_ns, struct policy_room *room)
+{
+    *room = (struct policy_room){0};
+    add_room(policy->main, now_ns, room);
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        add_room(policy->prefixes[i].tally, now_ns, room);
+}
+
+static int64_t keys_of_policies(const struct worker *worker)
+{
+    const struct snapshot *snapshot = worker->snapshot;
+    int64_t keys = 0;
+    for (size_t i = 0; i < snapshot->policy_count; i++) {
+        struct policy_room room;
+        weir_policy_room(snapshot->policies[i], worker->now_ns, &room);
+        keys += room.keys;
+    }
+    return keys;
+}
+
+/* Whose limits come with the call. */
+static int64_t keys_of_clients(const struct worker *worker)
+{
+    struct policy_room room = {0};
+    struct records_stat steps = {0};
+    add_room(worker->service->client_keys, worker->now_ns, &room);
+    if (worker->service->steps)
+        weir_steps_stat(worker->service->steps, &steps);
+    return room.keys + steps.used;
+}
+
+int64_t weir_keys_all(const struct worker *worker)
+{
+    return keys_of_policies(worker) + keys_of_clients(worker);
+}
+
+const char *weir_mode_name(enum policy_mode mode)
+{
+    static const char *const names[] = {"enforce", "shadow", "disabled"};
+    return names[mode];
+}
+
+enum policy_mode weir_policy_stated_mode(const struct policy *policy, int64_t now_ns, int *percent)
+{
+    bool over = policy->mode_until_ns != 0 && now_ns >= policy->mode_until_ns;
+    *percent = over ? policy->percent_after : policy->percent;
+    return over ? policy->mode_after : policy->mode;
+}
+
+/* ---- sections --------------------------------------------------------------------------------- */
+
+static void tell_server(struct teller *teller)
+{
+    const struct service *service = teller->service;
+    struct utsname system;
+    int64_t up = (teller->worker->now_ns - service->started_ns) / WEIR_SEC;
+    say(teller, "redis_version:%s\r\nweir_version:%s\r\nredis_mode:standalone\r\n", REDIS_VERSION,
+        weir_version());
+    if (uname(&system) == 0)
+        say(teller, "os:%s %s %s\r\n", system.sysname, system.release, system.machine);
+    say(teller, "arch_bits:%zu\r\nmultiplexing_api:epoll\r\nprocess_id:%ld\r\nrun_id:%s\r\ntcp_port:%d\r\n",
+        sizeof(void *) * 8, (long)getpid(), service->run_id, service->tcp_port);
+    int64_t now_ns = teller->worker->now_ns + service->wall_lead_ns;
+    say(teller,
+        "server_time_usec:%" PRId64 "\r\nuptime_in_seconds:%" PRId64 "\r\nuptime_in_days:%" PRId64 "\r\n",
+        now_ns / 1000, up, up / 86400);
+    say(teller, "io_threads:%" PRIu32 "\r\nconfig_file:%s\r\n", service->options.workers,
+        service->options.config_path ? service->options.config_path : "");
+}
+
+static void tell_clients(struct teller *teller)
+{
+    struct sums sums = sum_up(teller->service);
+    say(teller, "connected_clients:%" PRId64 "\r\ncluster_connections:0\r\nmaxclients:%" PRId64 "\r\n",
+        sums.connections, teller->service->max_clients);
+    say(teller, "blocked_clients:%" PRId64 "\r\ntracking_clients:0\r\npubsub_clients:0\r\n", sums.waiting);
+}
+
+static int64_t most_memory(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+static void tell_size(struct teller *teller, const char *name, int64_t bytes)
+{
+    static const char units[] = "BKMGT";
+    double size = (double)bytes;
+    size_t unit = 0;
+    for (; size >= 1024 && units[unit + 1]; unit++)
+        size /= 1024;
+    say(teller, "%s:%" PRId64 "\r\n%s_human:%.2f%c\r\n", name, bytes, name, size, units[unit]);
+}
+
+static void tell_memory(struct teller *teller)
+{
+    tell_size(teller, "used_memory", load(&teller->service->memory_used));
+    tell_size(teller, "used_memory_peak", most_memory());
+    tell_size(teller, "maxmemory", teller->service->memory);
+    say(teller, "maxmemory_policy:noeviction\r\n");
+}
+
+static void tell_persistence(struct teller *teller)
+{
+    say(teller, "loading:0\r\nasync_loading:0\r\nrdb_changes_since_last_save:0\r\n"
+                "rdb_bgsave_in_progress:0\r\nrdb_last_bgsave_status:ok\r\naof_enabled:0\r\n"
+                "aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n");
+}
+
+static void tell_stats(struct teller *teller)
+{
+    struct service *service = teller->service;
+    struct sums sums = sum_up(service);
+    say(teller, "total_connections_received:%" PRIu64 "\r\ntotal_commands_processed:%" PRId64 "\r\n",
+        atomic_load_explicit(&service->sessions, memory_order_relaxed), sums.commands);
+    say(teller, "instantaneous_ops_per_sec:%" PRId64 "\r\ntotal_net_input_bytes:%" PRId64 "\r\n",
+        load(&service->ops_per_second), sums.input);
+    say(teller, "total_net_output_bytes:%" PRId64 "\r\nrejected_connections:%" PRId64 "\r\n", sums.output,
+        load(&service->rejected));
+    say(teller,
+        "expired_keys:0\r\nevicted_keys:0\r\nkeyspace_hits:0\r\nkeyspace_misses:0\r\n"
+        "total_error_replies:%" PRId64 "\r\n",
+        sums.errors);
+}
+
+static void tell_replication(struct teller *teller)
+{
+    say(teller, "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\n"
+                "master_repl_offset:0\r\n");
+}
+
+static void tell_cpu(struct teller *teller)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        return;
+    say(teller, "used_cpu_sys:%" PRId64 ".%06" PRId64 "\r\nused_cpu_user:%" PRId64 ".%06" PRId64 "\r\n",
+        (int64_t)usage.ru_stime.tv_sec, (int64_t)usage.ru_stime.tv_usec, (int64_t)usage.ru_utime.tv_sec,
+        (int64_t)usage.ru_utime.tv_usec);
+}
+
+static void tell_modules(struct teller *teller)
+{
+    (void)teller;
+}
+
+static void tell_commands(struct teller *teller)
+{
+    const struct service *service = teller->service;
+    for (size_t command = 0; command < weir_command_count(); command++) {
+        int64_t calls = 0, failed = 0, usec = 0;
+        for (uint32_t i = 0; i <= service->options.workers; i++) {
+            const struct worker *worker = &service->workers[i];
+            calls += load(&worker->calls[command]);
+            failed += load(&worker->failed[command]);
+            usec += load(&worker->usec[command]);
+        }
+        if (calls > 0)
+            say(teller,
+                "cmdstat_%s:calls=%" PRId64 ",usec=%" PRId64
+                ",usec_per_call=%.2f,rejected_calls=0,failed_calls=%" PRId64 "\r\n",
+                weir_command_at(command)->name, calls, usec, (double)usec / (double)calls, failed);
+    }
+}
+
+static void tell_errors(struct teller *teller)
+{
+    struct sums sums = sum_up(teller->service);
+    if (sums.errors > 0)
+        say(teller, "errorstat_ERR:count=%" PRId64 "\r\n", sums.errors);
+}
+
+static void tell_cluster(struct teller *teller)
+{
+    say(teller, "cluster_enabled:0\r\n");
+}
+
+static void tell_keyspace(struct teller *teller)
+{
+    if (teller->keys < 0)
+        teller->keys = keys_of_policies(teller->worker);
+    int64_t keys = teller->keys + keys_of_clients(teller->worker);
+    if (keys > 0)
+        say(teller, "db0:keys=%" PRId64 ",expires=%" PRId64 ",avg_ttl=0\r\n", keys, keys);
+}
+
+/* ---- # Weir ----------------------------------------------------------------------------------- */
+
+/* Of all policies. */
+struct totals {
+    int64_t keys, capacity, shadow_refused;
+};
+
+static void tell_policy(struct teller *teller, const struct policy *policy, struct totals *totals)
+{
+    struct counts counts = {0};
+    struct policy_room room;
+    int percent;
+    weir_counters_sum(policy->counters, &counts);
+    weir_policy_room(policy, teller->worker->now_ns, &room);
+    totals->keys += room.keys;
+    totals->capacity += room.capacity;
+    totals->shadow_refused += load(&counts.shadow_refused);
+    if (!weir_user_may_policy(teller->user, (struct slice){policy->name, strlen(policy->name)}))
+        return;
+    enum policy_mode mode = weir_policy_stated_mode(policy, teller->worker->now_ns, &percent);
+    say(teller,
+        "policy_%s:allowed=%" PRId64 ",refused=%" PRId64 ",shadow_refused=%" PRId64
+        ",candidate_refused=%" PRId64 ",errors=%" PRId64,
+        policy->name, load(&counts.allowed), load(&counts.refused), load(&counts.shadow_refused),
+        load(&counts.candidate_refused), load(&counts.errors));
+    say(teller, ",keys=%" PRId64 ",capacity=%" PRId64 ",mode=%s,percent=%d\r\n", room.keys, room.capacity,
+        weir_mode_name(mode), percent);
+}
+
+/* A live change of many keys holds the lock for long; nobody waits for it here. */
+static void tell_reload(struct teller *teller)
+{
+    struct service *service = teller->service;
+    say(teller, "config_loaded_ms:%" PRId64 "\r\nreloads:%" PRId64 "\r\nreload_failures:%" PRId64 "\r\n",
+        teller->worker->snapshot->loaded_ms, load(&service->reloads), load(&service->reload_failures));
+    char error[sizeof service->reload_error] = "a change is going on; ask again";
+    if (pthread_mutex_trylock(&service->change) == 0) {
+        memcpy(error, service->reload_error, sizeof error);
+        pthread_mutex_unlock(&service->change);
+    }
+    for (char *sign = error; *sign; sign++) /* it may show what stands in a file */
+        if ((unsigned char)*sign < ' ')
+            *sign = ' ';
+    say(teller, "last_reload_error:%s\r\n", error);
+}
+
+static void tell_mode_of_all(struct teller *teller)
+{
+    const struct snapshot *snapshot = teller->worker->snapshot;
+    int64_t until = snapshot->all_until_ns, now = teller->worker->now_ns;
+    bool stands = snapshot->mode_for_all && (until == 0 || now < until);
+    say(teller, "mode_of_all:%s\r\nmode_of_all_ends_in_ms:%" PRId64 "\r\n",
+        stands ? weir_mode_name(snapshot->all_mode) : "none", stands && until ? weir_ms_up(until - now) : -1);
+}
+
+static void tell_ledger(struct teller *teller)
+{
+    struct records_stat ledger = {0}, steps = {0};
+    if (teller->service->ledger.records)
+        weir_records_stat(teller->service->ledger.records, &ledger);
+    if (teller->service->steps)
+        weir_steps_stat(teller->service->steps, &steps);
+    say(teller,
+        "ledger_used:%" PRId64 "\r\nledger_capacity:%" PRId64 "\r\nledger_refused:%" PRId64
+        "\r\nsteps_used:%" PRId64 "\r\nsteps_capacity:%" PRId64 "\r\n",
+        ledger.used, ledger.capacity, ledger.refused, steps.used, steps.capacity);
+}
+
+static void tell_totals(struct teller *teller, const struct totals *totals)
+{
+    struct sums sums = sum_up(teller->service);
+    say(teller, "policies:%zu\r\nkeys:%" PRId64 "\r\ncapacity:%" PRId64 "\r\n",
+        teller->worker->snapshot->policy_count, totals->keys, totals->capacity);
+    say(teller,
+        "allowed:%" PRId64 "\r\nrefused:%" PRId64 "\r\nshadow_refused:%" PRId64 "\r\nerrors:%" PRId64
+        "\r\nwaiting:%" PRId64 "\r\n",
+        sums.allowed, sums.refused, totals->shadow_refused, sums.errors, sums.waiting);
+}
+
+static void tell_weir(struct teller *teller)
+{
+    struct service *service = teller->service;
+    const struct snapshot *snapshot = teller->worker->snapshot;
+    struct totals totals = {0};
+    say(teller, "weir_version:%s\r\ntest_clock:%d\r\n", weir_version(), service->options.test_clock);
+    say(teller, "memory_budget:%" PRId64 "\r\nmemory_used:%" PRId64 "\r\n", service->memory,
+        load(&service->memory_used));
+    tell_ledger(teller);
+    tell_mode_of_all(teller);
+    tell_reload(teller);
+    say(teller, "log_lines_left_out:%" PRId64 "\r\n", weir_log_left_out());
+    for (size_t i = 0; i < snapshot->policy_count; i++)
+        tell_policy(teller, snapshot->policies[i], &totals);
+    tell_totals(teller, &totals);
+    teller->keys = totals.keys;
+}
+
+/* ---- which of them ---------------------------------------------------------------------------- */
+
+struct section {
+    const char *name, *title;
+    bool usual; /* without asking for it */
+    void (*tell)(struct teller *teller);
+};
+
+static const struct section sections[] = {
+    {"server", "Server", true, tell_server},
+    {"clients", "Clients", true, tell_clients},
+    {"memory", "Memory", true, tell_memory},
+    {"persistence", "Persistence", true, tell_persistence},
+    {"stats", "Stats", true, tell_stats},
+    {"replication", "Replication", true, tell_replication},
+    {"cpu", "CPU", true, tell_cpu},
+    {"modules", "Modules", true, tell_modules},
+    {"commandstats", "Commandstats", false, tell_commands},
+    {"errorstats", "Errorstats", true, tell_errors},
+    {"cluster", "Cluster", true, tell_cluster},
+    {"weir", "Weir", true, tell_weir},
+    {"keyspace", "Keyspace", true, tell_keyspace},
+};
+
+static bool is_wanted(const struct section *section, const struct slice *words, size_t count)
+{
+    const struct call call = {.args = words, .count = count};
+    if (count == 0)
+        return section->usual;
+    for (size_t i = 0; i < count; i++)
+        if (weir_call_word(&call, i, section->name) || weir_call_word(&call, i, "all") ||
+            weir_call_word(&call, i, "everything") || (section->usual && weir_call_word(&call, i, "default")))
+            return true;
+    return false;
+}
+
+void weir_info_write(struct worker *worker, const struct user *user, const struct slice *words, size_t count,
+                     struct buffer *out)
+{
+    struct teller teller = {
+        .worker = worker, .service = worker->service, .user = user, .out = out, .keys = -1};
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        if (!is_wanted(&sections[i], words, count))
+            continue;
+        say(&teller, "%s# %s\r\n", buffer_len(out) > 0 ? "\r\n" : "", sections[i].title);
+        sections[i].tell(&teller);
+    }
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/request_id.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/sat.h"
+#include "service/run.h"
+
+/* ---- questions ---- */
+
+/* One pair from word *at on. Behind a key stands a number, or the next word of the command. */
+static bool read_pair(struct call *call, size_t *at, struct pair *pair, bool n_needed)
+{
+    pair->policy = weir_call_policy(call, *at);
+    if (!pair->policy || !weir_call_key(call, *at + 1))
+        return false;
+    pair->key = call->args[*at + 1];
+    pair->n = 1;
+    pair->who = call->found && *at == (size_t)call->command->policy_at ? call->who : 0;
+    *at += 2;
+    if (!n_needed && (*at == call->count || weir_call_word(call, *at, "and") ||
+                      weir_call_word(call, *at, "id") || weir_call_word(call, *at, "timeout")))
+        return true;
+    if (!weir_call_integer(call, *at, "n", 1, &pair->n))
+        return false;
+    *at += 1;
+    return true;
+}
+
+size_t weir_call_pairs(struct call *call, size_t *at, struct pair *pairs, size_t most, bool n_needed)
+{
+    size_t count = 0;
+    do {
+        if (count == most) {
+            weir_call_error(call, "ERR at most %zu pairs of policy and key can be decided together", most);
+            return 0;
+        }
+        *at += count > 0; /* AND */
+        if (!read_pair(call, at, &pairs[count], n_needed))
+            return 0;
+        count++;
+    } while (weir_call_word(call, *at, "and"));
+    return count;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t nonce, const void *bytes, size_t len)
+{
+    struct hash_key key = {hash ^ len, nonce};
+    return weir_hash(&key, bytes, len);
+}
+
+uint64_t weir_request_fingerprint(const struct call *call, const struct pair *pairs, size_t count,
+                                  int64_t first, int64_t second)
+{
+    uint64_t nonce = call->worker->service->ledger.nonce;
+    int64_t numbers[] = {first, second, (int64_t)count};
+    uint64_t hash = mix(0, nonce, call->command->name, strlen(call->command->name));
+    hash = mix(hash, nonce, numbers, sizeof numbers);
+    for (size_t i = 0; i < count; i++) {
+        hash = mix(hash, nonce, pairs[i].policy->name, strlen(pairs[i].policy->name));
+        hash = mix(hash, nonce, pairs[i].key.bytes, pairs[i].key.len);
+        hash = mix(hash, nonce, &pairs[i].n, sizeof pairs[i].n);
+    }
+    return hash;
+}
+
+/* ---- in and out ---- */
+
+static void leave(struct call *call, struct request_visit *visit)
+{
+    if (visit->count > 0)
+        weir_records_leave(call->worker->service->ledger.records, visit->visits, visit->count);
+    visit->count = 0;
+}
+
+static void enter(struct call *call, const struct policy *policy, struct slice id, uint64_t reservation,
+                  struct request_visit *visit)
+{
+    const struct ledger *ledger = &call->worker->service->ledger;
+    struct record_id ids[2];
+    if (id.bytes)
+        ids[visit->count++] =
+            weir_ledger_request(ledger, policy->name, strlen(policy->name), id.bytes, id.len);
+    if (reservation != 0)
+        ids[visit->count++] = weir_ledger_reservation(ledger, reservation);
+    if (visit->count > 0)
+        weir_records_enter(ledger->records, ids, visit->count, call->worker->now_ns, visit->visits);
+    if (id.bytes)
+        visit->request = visit->visits[0].record;
+    if (reservation != 0)
+        visit->reservation = visit->visits[visit->count - 1].record;
+}
+
+enum request_seen weir_request_begin(struct call *call, const struct policy *policy, struct slice id,
+                                     uint64_t fingerprint, uint64_t reservation, struct request_visit *visit)
+{
+    char shown[72];
+    *visit = (struct request_visit){
+        .fingerprint = fingerprint,
+        .expires_ns = sat_add(call->worker->now_ns, max64(policy->id_window_ns, 60 * WEIR_SEC))};
+    enter(call, policy, id, reservation, visit);
+    if (visit->request && visit->visits[0].found) {
+        struct ledger_entry *entry = visit_entry(&visit->visits[0]);
+        bool same = entry->kind == ENTRY_VERDICT && entry->fingerprint == fingerprint;
+        visit->verdict = entry->is.verdict;
+        leave(call, visit);
+        if (same)
+            return REQUEST_AGAIN;
+        weir_call_error(call,
+                        "ERR the id '%s' belongs to another question; every question needs an id of its own",
+                        weir_shown(id, shown));
+        return REQUEST_OTHER;
+    }
+    if ((id.bytes && !visit->request) || (reservation != 0 && !visit->reservation)) {
+        leave(call, visit);
+        return REQUEST_NO_ROOM;
+    }
+    return REQUEST_NEW;
+}
+
+void weir_request_end(struct call *call, struct request_visit *visit, const struct ledger_verdict *verdict)
+{
+    if (visit->request && verdict) {
+        struct ledger_entry *entry = record_bytes(visit->request);
+        entry->kind = ENTRY_VERDICT;
+        entry->fingerprint = visit->fingerprint;
+        entry->is.verdict = *verdict;
+        visit->request->expires_ns = visit->expires_ns;
+    }
+    leave(call, visit);
+}
+
+/* ---- verdicts ---- */
+
+struct ledger_verdict weir_verdict_of(const struct answer *answer)
+{
+    return (struct ledger_verdict){
+        .remaining = answer->remaining,
+        .retry_after_ms = weir_ms_up(answer->retry_after_ns),
+        .reset_after_ms = weir_ms_up(answer->reset_after_ns),
+        .due_in_ms = (int32_t)min64(weir_ms_up(answer->wait_ns), INT32_MAX),
+        .allowed = answer->allowed,
+        .reason = (int8_t)answer->reason,
+        .limit = (int8_t)answer->limit,
+        .pair = (int8_t)answer->pair,
+    };
+}
+
+static int64_t ns_of(int64_t time_ms)
+{
+    return time_ms < 0 ? WEIR_FOREVER : sat_mul(time_ms, WEIR_MS);
+}
+
+void weir_verdict_answer(struct worker *worker, const struct ledger_verdict *verdict,
+                         const struct pair *pairs, size_t count, struct answer *answer)
+{
+    size_t pair = verdict->pair >= 0 && (size_t)verdict->pair < count ? (size_t)verdict->pair : 0;
+    *answer = (struct answer){
+        .allowed = verdict->allowed != 0,
+        .reason = (enum answer_reason)clamp64(verdict->reason, ANSWER_OK, ANSWER_LOST),
+        .remaining = verdict->remaining,
+        .retry_after_ns = ns_of(verdict->retry_after_ms),
+        .reset_after_ns = ns_of(verdict->reset_after_ms),
+        .wait_ns = ns_of(verdict->due_in_ms),
+        .limit = verdict->limit,
+        .pair = (int32_t)pair,
+        .policy = count > 1 ? pairs[pair].policy->name : NULL,
+        .label = weir_decide_label(worker, &pairs[pair], verdict->limit),
+    };
+}
+
+void weir_request_refuse(struct worker *worker, const struct pair *pairs, size_t count, struct answer *answer)
+{
+    *answer = (struct answer){.reason = ANSWER_FULL,
+                              .retry_after_ns = WEIR_SEC,
+                              .policy = count > 1 ? pairs[0].policy->name : NULL,
+                              .label = weir_decide_label(worker, &pairs[0], 0)};
+    count_up(&worker->refused, 1);
+    count_up(&pairs[0].policy->counters->counts[worker->number].refused, 1);
+}

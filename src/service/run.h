@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files around run.c need of each other.
+ */
+#ifndef WEIR_SERVICE_RUN_H
+#define WEIR_SERVICE_RUN_H
+
+#include "service/command.h"
+
+/* Counters that one thread writes and others read. */
+static inline void count_up(_Atomic int64_t *count, int64_t by)
+{
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + by,
+                          memory_order_relaxed);
+}
+
+/* Begins a turn, unless the caller has; true: weir_run_end must end it. */
+static inline bool turn_begin(struct worker *worker)
+{
+    if (worker->snapshot)
+        return false;
+    weir_worker_begin(worker);
+    return true;
+}
+
+static inline void turn_end(struct worker *worker, bool began)
+{
+    if (began)
+        weir_worker_end(worker);
+}
+
+/* Who asks: NULL if he has not logged in and must, or is gone. */
+const struct user *weir_session_user(const struct session *session, const struct snapshot *snapshot);
+
+/* CLIENT REPLY: takes back what was answered since `before` bytes were in `out`, if the client wants none. */
+void weir_session_mute(struct session *session, struct buffer *out, size_t before);
+
+/* Puts the request away for the chore thread: call->state is RUN_CHORE. Or answers with an error. */
+void weir_chore_begin(struct call *call);
+
+/* cmd_take.c: the answer to a WEIR.ACQUIRE that is due; and what is to be given up if it will never be. */
+void weir_acquire_answer(struct worker *worker, struct session *session, struct buffer *out);
+void weir_acquire_cancel(struct worker *worker, struct session *session);
+
+/* The command's name as people know it: "client|list". */
+const char *weir_call_name(const struct call *call, char text[static 64]);
+
+#endif

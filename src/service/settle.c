@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * WEIR.COMMIT and WEIR.CANCEL. All of it happens inside of the reservation's record, so of any number who
+ * settle it at once one does, and those who said the same get the same answer.
+ *
+ * What is said to be given back was handed back to the tally; what that gains is up to the law of the limit.
+ * A bucket that has refilled meanwhile cannot be more than full, and while somebody else's promise is
+ * outstanding nothing is gained. Before it is due, a promise can be cancelled but not made smaller: who
+ * commits less then gives back 0. Given and charged units are those of all pairs together, `remaining` is
+ * that of the first.
+ */
+#include "service/settle.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/sat.h"
+#include "table/verbs.h"
+
+struct settle {
+    bool cancel;
+    size_t count; /* of numbers; 0: all of it */
+    int64_t used[LEDGER_PAIRS];
+};
+
+/* The question as it is compared with a later one: whoever says nothing says the numbers that were reserved.
+ */
+static uint64_t settle_hash(const struct ledger *ledger, const struct settle *ask,
+                            const struct ledger_entry *entry)
+{
+    int64_t words[1 + LEDGER_PAIRS] = {ask->cancel};
+    for (size_t i = 0; i < entry->pairs && !ask->cancel; i++)
+        words[1 + i] = ask->count > 0 ? ask->used[i] : entry->is.reservation.pair[i].n;
+    return weir_ledger_question(ledger, words, sizeof words);
+}
+
+static bool has_tally(const struct policy *policy, uint64_t serial)
+{
+    if (policy->main->serial == serial || (policy->older && policy->older->serial == serial))
+        return true;
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        if (policy->prefixes[i].tally->serial == serial)
+            return true;
+    return false;
+}
+
+/* For a message; too slow for anything else. */
+static const char *policy_name(const struct snapshot *snapshot, uint64_t serial)
+{
+    for (size_t i = 0; i < snapshot->policy_count; i++)
+        if (has_tally(snapshot->policies[i], serial))
+            return snapshot->policies[i]->name;
+    return "(gone)";
+}
+
+/* May all of it be committed? Else answers why not. */
+static bool check_commit(struct call *call, const struct settle *ask, const struct ledger_entry *entry)
+{
+    const struct snapshot *snapshot = call->worker->snapshot;
+    if (ask->count > 0 && ask->count != entry->pairs) {
+        weir_call_error(call,
+                        "ERR this reservation has %u pair%s and there are %zu numbers; give one for each, or "
+                        "none to commit all of it",
+                        entry->pairs, entry->pairs == 1 ? "" : "s", ask->count);
+        return false;
+    }
+    for (size_t i = 0; i < ask->count; i++) {
+        const struct ledger_pair *pair = &entry->is.reservation.pair[i];
+        if (ask->used[i] <= pair->n || (entry->is.reservation.strict >> i & 1) == 0 ||
+            !weir_snapshot_tally(snapshot, pair->tally))
+            continue;
+        weir_call_error(call,
+                        "ERR %" PRId64 " is more than the %" PRId64 " reserved, and policy '%s' refuses "
+                        "overruns (reserve: {overrun: debt} charges them)",
+                        ask->used[i], pair->n, policy_name(snapshot, pair->tally));
+        return false;
+    }
+    return true;
+}
+
+static bool is_promised(const struct ledger_entry *entry, int64_t now_ns)
+{
+    return entry->is.reservation.promise.n > 0 && entry->is.reservation.promise.due_ns > now_ns;
+}
+
+/* Of a pair that was charged and is still counted somewhere: how much of it stays charged. */
+static int64_t commit_pair(const struct call *call, struct weir_table *table,
+                           const struct ledger_entry *entry, const struct ledger_pair *pair, int64_t used,
+                           struct ledger_settled *settled)
+{
+    int64_t now_ns = call->worker->now_ns, charged = pair->n;
+    if (used < pair->n && !is_promised(entry, now_ns)) {
+        weir_table_give_who(table, now_ns, pair->who, pair->n - used);
+        settled->given_back = sat_add(settled->given_back, pair->n - used);
+        charged = used;
+    } else if (used > pair->n && weir_table_charge_who(table, now_ns, pair->who, used - pair->n)) {
+        charged = used;
+    }
+    settled->charged = sat_add(settled->charged, charged);
+    return charged;
+}
+
+static int64_t cancel_pair(const struct call *call, struct weir_table *table, struct ledger_entry *entry,
+                           const struct ledger_pair *pair, struct ledger_settled *settled)
+{
+    int64_t now_ns = call->worker->now_ns;
+    bool off = true;
+    if (is_promised(entry, now_ns))
+        off = weir_table_cancel_who(table, now_ns, pair->who, &entry->is.reservation.promise);
+    else
+        weir_table_give_who(table, now_ns, pair->who, pair->n);
+    if (!off)
+        return pair->n;
+    settled->given_back = sat_add(settled->given_back, pair->n);
+    return 0;
+}
+
+/* The other tallies that count pair `i` follow. They tell nobody. */
+static void settle_others(const struct call *call, const struct ledger_entry *entry, size_t i,
+                          int64_t charged)
+{
+    int64_t now_ns = call->worker->now_ns;
+    for (size_t k = 0; k < entry->is.reservation.also; k++) {
+        const struct ledger_pair *pair = &entry->is.reservation.pair[entry->pairs + k];
+        struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
+        if (!tally || entry->is.reservation.of[entry->pairs + k] != i)
+            continue;
+        if (charged < pair->n)
+            weir_table_give_who(tally->table, now_ns, pair->who, pair->n - charged);
+        else if (charged > pair->n)
+            (void)weir_table_charge_who(tally->table, now_ns, pair->who, charged - pair->n);
+    }
+}
+
+static int64_t remaining_of(const struct call *call, const struct ledger_pair *pair)
+{
+    struct weir_verdict verdict = {0};
+    struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
+    if (tally)
+        (void)weir_table_peek_who(tally->table, call->worker->now_ns, pair->who, 1, &verdict);
+    return verdict.remaining;
+}
+
+static void settle_pairs(const struct call *call, const struct settle *ask, struct ledger_entry *entry)
+{
+    struct ledger_settled settled = {0};
+    settled.question = settle_hash(&call->worker->service->ledger, ask, entry);
+    for (size_t i = 0; i < entry->pairs; i++) {
+        const struct ledger_pair *pair = &entry->is.reservation.pair[i];
+        struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
+        int64_t used = ask->cancel ? 0 : ask->count > 0 ? ask->used[i] : pair->n;
+        if (tally && (entry->is.reservation.charged >> i & 1) != 0)
+            used = ask->cancel ? cancel_pair(call, tally->table, entry, pair, &settled)
+                               : commit_pair(call, tally->table, entry, pair, used, &settled);
+        settle_others(call, entry, i, used);
+    }
+    settled.remaining = remaining_of(call, &entry->is.reservation.pair[0]);
+    entry->is.reservation.settled = settled;
+}
+
+static void tell_settled(struct call *call, const struct settle *ask, const struct ledger_settled *settled)
+{
+    weir_reply_map(&call->reply, ask->cancel ? 2 : 3);
+    if (!ask->cancel) {
+        weir_reply_text(&call->reply, "charged");
+        weir_reply_integer(&call->reply, settled->charged);
+    }
+    weir_reply_text(&call->reply, "given_back");
+    weir_reply_integer(&call->reply, settled->given_back);
+    weir_reply_text(&call->reply, "remaining");
+    weir_reply_integer(&call->reply, settled->remaining);
+}
+
+static void refuse_unknown(struct call *call)
+{
+    char shown[72];
+    weir_call_error(call, "ERR no reservation '%s': it was settled, or its time is over",
+                    weir_shown(call->args[1], shown));
+}
+
+static bool is_his(const struct call *call, const struct ledger_entry *entry)
+{
+    const char *name = call->user->name;
+    return (call->user->may & MAY_ADMIN) != 0 ||
+           entry->is.reservation.owner ==
+               weir_ledger_owner(&call->worker->service->ledger, name, strlen(name));
+}
+
+/* Inside of the record. */
+static void settle_entry(struct call *call, const struct settle *ask, struct ledger_entry *entry)
+{
+    struct ledger_settled *settled = &entry->is.reservation.settled;
+    if (!is_his(call, entry)) {
+        weir_call_error(call, "NOPERM No permissions to settle a reservation of another user");
+        return;
+    }
+    if (settled->question == 0) {
+        if (!ask->cancel && !check_commit(call, ask, entry))
+            return;
+        settle_pairs(call, ask, entry);
+    } else if ((ask->count > 0 && ask->count != entry->pairs) ||
+               settled->question != settle_hash(&call->worker->service->ledger, ask, entry)) {
+        refuse_unknown(call);
+        return;
+    }
+    tell_settled(call, ask, settled);
+}
+
+static void settle(struct call *call, const struct settle *ask)
+{
+    struct ledger *ledger = &call->worker->service->ledger;
+    struct visit visit;
+    uint64_t number;
+    if (!weir_ledger_number(ledger, call->args[1].bytes, call->args[1].len, &number)) {
+        refuse_unknown(call);
+        return;
+    }
+    struct record_id id = weir_ledger_reservation(ledger, number);
+    weir_records_enter(ledger->records, &id, 1, call->worker->now_ns, &visit);
+    if (visit.record && visit.found && visit_entry(&visit)->kind == ENTRY_RESERVATION)
+        settle_entry(call, ask, visit_entry(&visit));
+    else
+        refuse_unknown(call);
+    weir_records_leave(ledger->records, &visit, 1);
+}
+
+void weir_run_commit(struct call *call)
+{
+    struct settle ask = {.count = call->count - 2};
+    if (ask.count > LEDGER_PAIRS) {
+        weir_call_arity(call);
+        return;
+    }
+    for (size_t i = 0; i < ask.count; i++)
+        if (!weir_call_integer(call, 2 + i, "what was used", 0, &ask.used[i]))
+            return;
+    settle(call, &ask);
+}
+
+void weir_run_cancel(struct call *call)
+{
+    settle(call, &(struct settle){.cancel = true});
+}

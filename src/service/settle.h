@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEIR_SERVICE_SETTLE_H
+#define WEIR_SERVICE_SETTLE_H
+
+#include "service/command.h"
+
+/* Run functions of WEIR.COMMIT and WEIR.CANCEL; their words are in the table of cmd_reserve.c. */
+void weir_run_commit(struct call *call);
+void weir_run_cancel(struct call *call);
+
+#endif

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""weir check: what it says about files, right and wrong, and about a server beside them."""
+
+import json
+import pathlib
+import socket
+import socketserver
+import tempfile
+import threading
+
+import command
+
+# Nobody listens on port 1, so nothing is compared unless a test has a server.
+NOWHERE = "redis://127.0.0.1:1"
+SUMMARY = "8.4 million keys of one limit each\n"
+
+
+def bulk(text):
+    return b"_\r\n" if text is None else b"$%d\r\n%s\r\n" % (len(text), text)
+
+
+def policy(name, limits, mode=b"enforce", percent=100, candidate=None, origin=b"file"):
+    """As WEIR.POLICY LIST answers, its first fields."""
+    return (b"%6\r\n" + bulk(b"name") + bulk(name) + bulk(b"limits") + bulk(limits) + bulk(b"mode") + bulk(mode)
+            + bulk(b"percent") + b":%d\r\n" % percent + bulk(b"candidate") + bulk(candidate)
+            + bulk(b"from") + bulk(origin))
+
+
+class FakeServer:
+    """Answers HELLO, and any other question with the same bytes."""
+
+    def __init__(self, answer):
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self):
+                while line := self.rfile.readline():
+                    words = []
+                    for _ in range(int(line[1:])):
+                        length = int(self.rfile.readline()[1:])
+                        words.append(self.rfile.read(length + 2)[:-2])
+                    hello = words[0].upper() == b"HELLO"
+                    self.wfile.write(b"%1\r\n$5\r\nproto\r\n:3\r\n" if hello else answer)
+
+        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"redis://127.0.0.1:{self.server.server_address[1]}"
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return self.url
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class CheckTest(command.CommandTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = str(pathlib.Path(folder.name) / "w.yaml")
+
+    def write(self, text):
+        pathlib.Path(self.file).write_text(text, encoding="utf-8")
+
+    def mistakes(self, text):
+        """What is said about a file, with its name made short, and the caret moved along."""
+        self.write(text)
+        done = self.run_weir("check", self.file, WEIR_URL=NOWHERE)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        cut = len(self.file) - len("w.yaml")
+        lines = done.stderr.splitlines()
+        return [line.replace(self.file, "w.yaml") if self.file in line else line[cut:] for line in lines]
+
+    def test_the_example_is_right(self):
+        done = self.run_weir("check", str(command.ROOT / "dist/weir.yaml"), WEIR_URL=NOWHERE)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        first, second = done.stdout.splitlines()
+        self.assertTrue(first.endswith("weir.yaml: 4 policies, 3 overrides; 256 MiB hold about " + SUMMARY.strip()))
+        self.assertTrue(second.startswith("not compared with a server: cannot connect to " + NOWHERE))
+
+    def test_the_documented_file_is_right(self):
+        text = (command.ROOT / "docs/config.md").read_text(encoding="utf-8")
+        blocks = text.split("```yaml\n")[1:]
+        self.assertGreater(len(blocks), 3)
+        for block in blocks:
+            self.write(block.split("```")[0].replace("password_file: app.password", 'password: "x"'))
+            done = self.run_weir("check", self.file, WEIR_URL=NOWHERE)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), block)
+
+    def test_one_of_everything(self):
+        self.write("memory: 1GiB\nusers: [{name: a, password: b, may: all}]\n"
+                   "policies: [{name: a, limits: 5/m, overrides: [{key: k, limits: 6/m}]}]\n")
+        done = self.run_weir("check", self.file, WEIR_URL=NOWHERE)
+        self.assertEqual(done.stdout.splitlines()[0],
+                         f"{self.file}: 1 policy, 1 override, 1 user; 1 GiB hold about 34 million keys of one limit each")
+
+    def test_an_override_that_has_ended_is_noted(self):
+        self.write("policies:\n- name: a\n  limits: 5/m\n  overrides:\n"
+                   "  - {key: \"k*\", limits: 6/m, until: 2020-02-03T04:05:06Z}\n"
+                   "  - {key: k, limits: 6/m, until: 2999-01-01}\n")
+        done = self.run_weir("check", self.file, WEIR_URL=NOWHERE)
+        self.assertEqual(done.stdout.splitlines()[1],
+                         "note: line 5: the override of k* in a has ended, 2020-02-03T04:05Z")
+
+    def test_mistakes_stand_where_they_are(self):
+        self.assertEqual(self.mistakes("policies:\n"
+                                       "  - name: api\n"
+                                       "    limits: [100/s brust=200, 10k/h]\n"
+                                       "  - name: search\n"
+                                       "    limts: 5/s\n"
+                                       "  - {name: api, limits: 5/s}\n"),
+                         ["w.yaml:3:20: 100/s brust=200",
+                          "                   ^ unknown option 'brust'; did you mean burst?",
+                          "w.yaml:5:5: unknown key 'limts' in policy 'search'; did you mean limits?",
+                          "w.yaml:4:5: policy 'search' has no limits; write limits: 100/s",
+                          "w.yaml:6:5: policy 'api' is defined twice, first at line 2"])
+
+    def test_a_caret_stands_under_its_place(self):
+        for limits in ("100", "[5/s, 2m/s]", "'5/s brust=1'", '"5/s brust=1"', "[é]"):
+            line, caret = self.mistakes(f"policies: [{{name: a, limits: {limits}}}]\n")
+            column = int(line.split(":")[2])
+            shown = line.split(": ", 1)[1]
+            at = caret.index("^") - line.index(shown)
+            source = f"policies: [{{name: a, limits: {limits}}}]"
+            self.assertEqual(source[column - 1:column - 1 + len(shown) - at].rstrip("]}'\""), shown[at:])
+
+    def test_a_file_that_is_not_there(self):
+        self.check(["check", "/none/weir.yaml"], status=2,
+                   err="/none/weir.yaml: cannot be read: No such file or directory\n")
+
+    def test_the_command_line(self):
+        self.check(["check"], status=2, err="weir check: which file? For example: weir check weir.yaml\n")
+        self.check(["check", "a", "b"], status=2,
+                   err="weir check: one file at a time, as in: weir check weir.yaml\n")
+        self.assertIn("usage: weir check FILE", self.output("check", "--help"))
+
+    def test_a_named_server_has_to_answer(self):
+        self.write("")
+        done = self.run_weir("check", self.file, "-s", NOWHERE)
+        self.assertEqual(done.returncode, 2)
+        self.assertTrue(done.stderr.startswith("weir check: cannot connect to " + NOWHERE))
+        with FakeServer(b"-NOPERM User default has no permissions\r\n") as url:
+            done = self.run_weir("check", self.file, "-s", url)
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, f"weir check: {url}: NOPERM User default has no permissions\n"))
+
+    def test_changes_against_a_server(self):
+        self.write("policies:\n"
+                   "- {name: api, limits: 100/s}\n"
+                   "- {name: login, limits: 5/m, mode: shadow}\n"
+                   "- {name: search, limits: 50/s, candidate: 30/s burst=60, mode: enforce 25%}\n"
+                   "- {name: a-longer-name, limits: 2/s}\n"
+                   "- {name: mode, limits: 2/s, mode: disabled}\n"
+                   "- {name: part, limits: 2/s, mode: enforce 5%}\n"
+                   "- {name: whole, limits: 2/s}\n"
+                   "- {name: tried, limits: 2/s, candidate: 1/s}\n"
+                   "- {name: try, limits: 2/s}\n"
+                   "- {name: mine, limits: 2/s}\n")
+        answer = b"*11\r\n" + b"".join([
+            policy(b"api", b"100/s"), policy(b"search", b"50/s"), policy(b"a-longer-name", b"1/s"),
+            policy(b"mode", b"2/s"), policy(b"part", b"2/s", b"shadow"), policy(b"whole", b"2/s", b"enforce", 5),
+            policy(b"tried", b"2/s", candidate=b"5/s"), policy(b"try", b"2/s", candidate=b"5/s"),
+            policy(b"mine", b"2/s", origin=b"command"),
+            policy(b"gone", b"5/s"), policy(b"set-by-hand", b"5/s", origin=b"command")])
+        with FakeServer(answer) as url:
+            text = self.output("check", self.file, "-s", url)
+            document = json.loads(self.output("check", "--json", self.file, WEIR_URL=url))
+        self.assertEqual(text.splitlines()[1:], [
+            f"changes against {url}",
+            "  login    new, shadow",
+            "  search   50/s stays; candidate 30/s burst=60 is new; enforced for 25 % of keys (was 100 %)",
+            "  a-longer-name 2/s instead of 1/s",
+            "  mode     2/s stays; mode disabled (was enforce)",
+            "  part     2/s stays; enforced for 5 % of keys (was shadow)",
+            "  whole    2/s stays; enforced for 100 % of keys (was 5 %)",
+            "  tried    2/s stays; candidate 1/s instead of 5/s",
+            "  try      2/s stays; candidate 5/s ends",
+            "  mine     2/s stays; was set by command, now by the file",
+            "  gone     removed"])
+        self.assertEqual(document["server"], url)
+        self.assertEqual(document["mistakes"], [])
+        self.assertEqual(document["policies"], 10)
+        self.assertEqual([(change["policy"], change["change"]) for change in document["changes"]][:2],
+                         [("login", "new"), ("search", "changed")])
+        self.assertEqual(document["changes"][-1], {"policy": "gone", "change": "removed", "text": "removed"})
+
+    def test_no_changes(self):
+        self.write("policies: [{name: api, limits: 100/s}]\n")
+        with FakeServer(b"*1\r\n" + policy(b"api", b"100/s")) as url:
+            self.assertEqual(self.output("check", self.file, "-s", url).splitlines()[1], f"no changes against {url}")
+
+    def test_mistakes_as_json(self):
+        self.write("threads: 0\n")
+        done = self.run_weir("check", "--json", self.file, WEIR_URL=NOWHERE)
+        self.assertEqual((done.returncode, done.stderr), (2, ""))
+        self.assertEqual(json.loads(done.stdout), {"file": self.file, "mistakes": [
+            {"line": 1, "column": 10, "message": "threads cannot be '0'; write a number from 1 to 256"}]})
+
+
+if __name__ == "__main__":
+    socket.setdefaulttimeout(10)
+    command.main()

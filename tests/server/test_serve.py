@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""weir serve as an operator has it: flags, variables, files, signals, systemd, passwords."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import unittest
+
+import server
+
+POLICIES = "policies:\n  - {name: api, limits: [100/s burst=5]}\n"
+
+
+class Refused(unittest.TestCase):
+    """What cannot start says what to do, in one line, and ends with status 2."""
+
+    def refuse(self, *arguments, folder=None, **variables):
+        done = subprocess.run([server.WEIR, "serve", *arguments], capture_output=True, text=True, cwd=folder,
+                              env=server.environment(**variables), timeout=server.PATIENCE, stdin=subprocess.DEVNULL)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        return done.stderr
+
+    def test_unknown_flag(self):
+        self.assertEqual(self.refuse("--thread", "3"),
+                         "weir serve: unknown option '--thread'; did you mean --threads?\n")
+
+    def test_a_word_too_many(self):
+        self.assertEqual(self.refuse("weir.yaml"),
+                         "weir serve: unknown word 'weir.yaml'; a file is named by --config\n")
+
+    def test_values_that_make_no_sense(self):
+        for flag, value, what in (("--threads", "0", "a number from 1 to 64"),
+                                  ("--threads", "many", "a number from 1 to 64"),
+                                  ("--memory", "1MiB", "a size of at least 8MiB, such as 256MiB or 1GiB"),
+                                  ("--max-clients", "-1", "a number from 1 to 1M"),
+                                  ("--log-format", "xml", "logfmt or json"),
+                                  ("--log-level", "loud", "debug, info, warn or error"),
+                                  ("--data", "/var/lib/weir", "none, since this version keeps everything in memory")):
+            self.assertEqual(self.refuse(flag, value), f"weir serve: {flag} takes {what}, not '{value}'\n")
+        self.assertEqual(self.refuse(WEIR_LOG_LEVEL="loud"),
+                         "weir serve: WEIR_LOG_LEVEL takes debug, info, warn or error, not 'loud'\n")
+
+    def test_addresses_that_make_no_sense(self):
+        for address in ("127.0.0.1", "localhost:", "::1:9049", "127.0.0.1:http", "127.0.0.1:123456"):
+            self.assertIn("write host:port, such as 127.0.0.1:9049", self.refuse("--resp", address))
+        self.assertIn("is no address of this machine", self.refuse("--resp", "192.0.2.1:0"))
+        self.assertIn("nowhere to listen", self.refuse("--resp", "none"))
+
+    def test_port_in_use(self):
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            self.assertEqual(self.refuse("--resp", f"127.0.0.1:{port}"),
+                             f"weir serve: 127.0.0.1:{port} is in use; is another weir running? "
+                             "--resp 127.0.0.1:9050 takes another port\n")
+
+    def test_unix_sockets_that_cannot_be(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "s")
+            with open(path, "w", encoding="ascii"):
+                pass
+            self.assertIn("is no socket", self.refuse("--resp", "none", "--unix", path))
+            self.assertTrue(os.path.exists(path))
+            os.unlink(path)
+            with socket.socket(socket.AF_UNIX) as other:
+                other.bind(path)
+                other.listen()
+                self.assertIn("is in use", self.refuse("--resp", "none", "--unix", path))
+            self.assertIn("1 to 107 bytes", self.refuse("--resp", "none", "--unix", "/" + "x" * 120))
+            self.assertIn("No such file", self.refuse("--resp", "none", "--unix", folder + "/no/such"))
+
+    def test_bad_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "weir.yaml"), "w", encoding="utf-8") as file:
+                file.write("policies:\n  - {name: api, limts: 5/s}\n")
+            error = subprocess.run([server.WEIR, "serve", "--config", "weir.yaml"], capture_output=True, text=True,
+                                   cwd=folder, env=server.environment(), timeout=server.PATIENCE)
+            self.assertEqual((error.returncode, error.stdout), (2, ""))
+            self.assertRegex(error.stderr, r"(?m)^weir.yaml:2:\d+: .*'limts'.*did you mean limits\?$")
+        self.assertIn("No such file", self.refuse("--config", "/nowhere/weir.yaml"))
+
+    def test_passwords(self):
+        self.assertIn("exclude each other", self.refuse("--password-file", "f", "--no-password"))
+        self.assertIn("No such file", self.refuse("--password-file", "/nowhere/password"))
+        self.assertIn("1 to 512 bytes", self.refuse("--password-file", "/dev/null"))
+        self.assertIn("1 to 512 bytes", self.refuse("--password-file", "/dev/zero"))
+
+    def test_others_need_a_password(self):
+        self.assertRegex(self.refuse("--resp", "0.0.0.0:0"),
+                         r"^weir serve: 0\.0\.0\.0:\d+ can be reached from elsewhere and there is no password; "
+                         r"give --password-file FILE, or --no-password if something in front of weir asks for one\n$")
+
+    def test_others_must_not_set_the_clock(self):
+        self.assertIn("--test-clock lets any client set the time",
+                      self.refuse("--resp", "0.0.0.0:0", "--test-clock", "--no-password"))
+
+    def test_sockets_of_systemd_that_are_none(self):
+        with tempfile.TemporaryFile() as file:
+            done = subprocess.run(
+                ["sh", "-c", f'LISTEN_PID=$$ LISTEN_FDS=1 exec "{server.WEIR}" serve 3<&{file.fileno()}'],
+                capture_output=True, text=True, env=server.environment(), pass_fds=[file.fileno()],
+                timeout=server.PATIENCE)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("descriptor 3 was handed over and is no listening stream socket", done.stderr)
+
+
+class Started(server.ServerTest):
+    def test_says_where_it_listens_and_what_it_loaded(self):
+        weir = self.start(config=POLICIES, unix=True)
+        log = "\n".join(weir.lines)
+        self.assertRegex(log, rf"level=info event=listening on=127\.0\.0\.1:{weir.port}")
+        self.assertIn(f"event=listening on=unix:{weir.path}", log)
+        self.assertRegex(log, r"event=loaded config=\S+weir.yaml policies=1 memory=268435456 keys_that_fit=\d+")
+        self.assertIn("everything is kept in memory and is gone when it stops", log)
+        self.assertIn(f'try="redis-cli -p {weir.port} WEIR.POLICY SET api 100/s"', log)
+
+    def test_both_doors_lead_to_one_server(self):
+        weir = self.start(config=POLICIES, unix=True)
+        with weir.connect(unix=False) as tcp, weir.connect(unix=True) as unix:
+            self.assertEqual(tcp.ask("WEIR.TAKE", "api", "k", 5)[1], 1)
+            self.assertEqual(unix.ask("WEIR.TAKE", "api", "k", 5)[1], 0)
+
+    def test_unix_socket_alone_and_old_files(self):
+        weir = self.start(tcp=False, unix=True)
+        self.assertEqual(stat.S_IMODE(os.stat(weir.path).st_mode), 0o660)
+        weir.process.kill()  # it cannot clean up
+        weir.process.wait()
+        self.assertTrue(os.path.exists(weir.path))
+        next_one = self.start("--resp", "none", "--unix", weir.path, tcp=None)
+        with server.Client(weir.path) as client:
+            self.assertEqual(client.ask("PING"), "PONG")
+        next_one.stop()
+        self.assertFalse(os.path.exists(weir.path))
+
+    def test_json_lines(self):
+        weir = self.start("--log-format", "json")
+        weir.stop()
+        events = [json.loads(line)["event"] for line in weir.lines]
+        self.assertEqual(events[0], "listening")
+        self.assertEqual(events[-1], "stopped")
+
+    def test_log_level(self):
+        weir = self.start("--log-level", "error", "--resp", "none", unix=True, tcp=None, ready=False)
+        while weir.process.poll() is None:  # it is quiet, so the socket has to tell
+            try:
+                with server.Client(weir.path) as client:
+                    self.assertEqual(client.ask("PING"), "PONG")
+                break
+            except (FileNotFoundError, ConnectionRefusedError):
+                os.sched_yield()
+        weir.stop()
+        self.assertEqual(weir.lines, [])
+
+    def test_variables(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "s")
+            weir = self.start(tcp=None, threads=None, env={"WEIR_RESP": "127.0.0.1:0", "WEIR_UNIX": path,
+                                                           "WEIR_THREADS": "3", "WEIR_TEST_CLOCK": "1",
+                                                           "WEIR_MAX_CLIENTS": "7", "WEIR_LOG_FORMAT": "json"})
+            self.assertEqual(json.loads(weir.lines[-1])["threads"], 3)
+            with server.Client(path) as client:
+                self.assertEqual(client.ask("WEIR.CLOCK", "SET", "5000"), "OK")
+                self.assertIn("maxclients:7\r\n", client.ask("INFO", "clients"))
+
+    def print_config(self, *arguments, config=None, **variables):
+        with tempfile.TemporaryDirectory() as folder:
+            line = [server.WEIR, "serve", "--print-config", *arguments]
+            if config is not None:
+                with open(os.path.join(folder, "weir.yaml"), "w", encoding="utf-8") as file:
+                    file.write(config)
+                line += ["--config", "weir.yaml"]
+            done = subprocess.run(line, capture_output=True, text=True, cwd=folder, timeout=server.PATIENCE,
+                                  env=server.environment(**variables))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def test_flag_above_variable_above_file_above_default(self):
+        file = "listen: {resp: \"127.0.0.1:1111\"}\n"
+        variable = {"WEIR_RESP": "127.0.0.1:2222"}
+        self.assertIn("127.0.0.1:9049", self.print_config())
+        self.assertIn("127.0.0.1:1111", self.print_config(config=file))
+        self.assertIn("127.0.0.1:2222", self.print_config(config=file, **variable))
+        self.assertIn("127.0.0.1:3333", self.print_config("--resp", "127.0.0.1:3333", config=file, **variable))
+
+    def test_printed_configuration_is_read_back(self):
+        printed = self.print_config("--memory", "64MiB", "--max-clients", "99", config=POLICIES)
+        self.assertIn("memory: 64MiB", printed)
+        self.assertEqual(self.print_config(config=printed), printed)
+
+
+class Passwords(server.ServerTest):
+    def write(self, text):
+        file = tempfile.NamedTemporaryFile("w", encoding="utf-8")
+        self.addCleanup(file.close)
+        file.write(text)
+        file.flush()
+        return file.name
+
+    def test_password_file(self):
+        weir = self.start("--password-file", self.write("s3cret\nnot this\n"))
+        with weir.connect() as client:
+            self.assertEqual(client.ask("PING"), server.Error("NOAUTH Authentication required."))
+            self.assertTrue(client.ask("AUTH", "wrong").startswith("WRONGPASS"))
+            self.assertEqual(client.ask("AUTH", "s3cret"), "OK")
+            self.assertEqual(client.ask("PING"), "PONG")
+        self.assertNotIn("s3cret", "\n".join(weir.lines))
+
+    def test_others_may_come_with_a_password_or_if_told_so(self):
+        for arguments in ["--password-file", self.write("s3cret")], ["--no-password"]:
+            weir = self.start("--resp", "0.0.0.0:0", *arguments, tcp=None)
+            with weir.connect(password="s3cret" if len(arguments) > 1 else None) as client:
+                self.assertEqual(client.ask("PING"), "PONG")
+
+    def test_the_command_line_is_above_the_variable(self):
+        weir = self.start("--no-password", env={"WEIR_PASSWORD_FILE": self.write("s3cret")})
+        with weir.connect() as client:
+            self.assertEqual(client.ask("PING"), "PONG")
+        weir = self.start("--password-file", self.write("s3cret"), env={"WEIR_NO_PASSWORD": "1"})
+        with weir.connect() as client:
+            self.assertTrue(client.ask("PING").startswith("NOAUTH"))
+
+    def test_strangers_have_to_log_in_soon(self):
+        weir = self.start("--password-file", self.write("s3cret"), "--stranger-ms", "100")
+        with weir.connect() as stranger, weir.connect(password="s3cret") as known:
+            self.assertEqual(stranger.rest(), b"")
+            weir.wait_line("event=closed.*did not log in")
+            self.assertEqual(known.ask("PING"), "PONG")
+
+
+class Stopped(server.ServerTest):
+    def test_answers_on_their_way_are_delivered(self):
+        weir = self.start(config=POLICIES)
+        with weir.connect() as busy, weir.connect() as idle:
+            self.assertEqual(idle.ask("PING"), "PONG")
+            self.assertEqual(busy.ask("PING"), "PONG")
+            busy.raw(server.encode("WEIR.TAKE", "api", "k") * 1000)
+            weir.signal(signal.SIGTERM)
+            got = busy.rest()
+            self.assertEqual(got.count(b"$7\r\nallowed\r\n"), 1000)
+            self.assertEqual(idle.rest(), b"")
+        self.assertEqual(weir.wait(), 0)
+
+    def test_a_wait_that_ends_soon_is_waited_for(self):
+        weir = self.start(config="policies: [{name: slow, limits: 1/300ms}]\n")
+        with weir.connect(version=3) as client:
+            client.ask("WEIR.TAKE", "slow", "k")
+            client.send("WEIR.ACQUIRE", "slow", "k", 1, "TIMEOUT", 5000)
+            with weir.connect() as other:  # it has been read when this one is answered, or the drain reads it
+                other.ask("PING")
+            weir.signal(signal.SIGTERM)
+            self.assertEqual(client.read()["allowed"], True)
+        self.assertEqual(weir.wait(), 0)
+
+    def test_a_wait_that_does_not_end_is_not(self):
+        weir = self.start("--test-clock", "--drain-ms", "100", config="policies: [{name: slow, limits: 1/h}]\n")
+        with weir.connect() as client:
+            client.ask("WEIR.TAKE", "slow", "k")
+            client.send("WEIR.ACQUIRE", "slow", "k", 1, "TIMEOUT", 7200000)
+            weir.signal(signal.SIGTERM)
+            self.assertEqual(client.rest(), b"")
+        self.assertEqual(weir.wait(), 0)
+
+    def test_nobody_is_let_in_any_more(self):
+        weir = self.start("--test-clock", config="policies: [{name: slow, limits: 1/h}]\n")
+        with weir.connect() as client:
+            client.ask("WEIR.TAKE", "slow", "k")
+            client.send("WEIR.ACQUIRE", "slow", "k", 1, "TIMEOUT", 7200000)
+            weir.signal(signal.SIGTERM)
+            weir.wait_line("event=stopping")
+            with self.assertRaises(OSError):
+                for _ in range(1000):
+                    server.Client(weir.address()).close()
+            weir.signal(signal.SIGTERM)  # the second one is in a hurry
+            self.assertEqual(weir.wait(), 0)
+
+    def test_interrupt(self):
+        weir = self.start()
+        weir.signal(signal.SIGINT)
+        self.assertEqual(weir.wait(), 0)
+
+
+class Reloaded(server.ServerTest):
+    def test_a_good_file(self):
+        weir = self.start(config=POLICIES)
+        with weir.connect() as client:
+            self.assertEqual(client.ask("WEIR.TAKE", "api", "k", 5)[1], 1)
+            weir.configure(POLICIES + "  - {name: login, limits: [5/m]}\n")
+            weir.signal(signal.SIGHUP)
+            weir.wait_line("event=reloaded")
+            self.assertEqual(client.ask("WEIR.TAKE", "login", "k")[1], 1)
+
+    def test_a_bad_file_changes_nothing(self):
+        weir = self.start(config=POLICIES)
+        weir.configure("policies:\n  - {name: api, limits: [100/s brust=5]}\n")
+        weir.signal(signal.SIGHUP)
+        weir.wait_line("level=error event=reload-failed .*brust")
+        with weir.connect() as client:
+            self.assertEqual(client.ask("WEIR.TAKE", "api", "k")[1], 1)
+            reply = client.ask("WEIR.RELOAD")
+            self.assertIsInstance(reply, server.Error)
+            self.assertIn("brust", reply)
+
+    def test_by_command(self):
+        weir = self.start(config=POLICIES)
+
+        def reload(*arguments):
+            done = subprocess.run([server.WEIR, "reload", "-s", weir.url(), *arguments], capture_output=True,
+                                  text=True, env=server.environment(), timeout=server.PATIENCE)
+            return done.returncode, done.stdout, done.stderr
+
+        status, out, err = reload()
+        self.assertEqual((status, err), (0, ""))
+        self.assertTrue(out)
+        status, out, err = reload("--json")
+        self.assertEqual((status, err, json.loads(out)), (0, "", {"reloaded": True}))
+        weir.configure("policies: 5\n")
+        status, out, err = reload()
+        self.assertEqual((status, out), (2, ""))
+        self.assertIn("weir reload: ", err)
+        with weir.connect() as client:
+            self.assertEqual(client.ask("WEIR.TAKE", "api", "k")[1], 1)
+
+
+class Systemd(server.ServerTest):
+    def test_it_is_told_when_ready_reloading_and_stopping(self):
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bus:
+            path = os.path.join(folder, "notify")
+            bus.bind(path)
+            bus.settimeout(server.PATIENCE)
+            weir = self.start(config=POLICIES, env={"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "40000"})
+            self.assertEqual(bus.recv(4096), b"READY=1\nSTATUS=serving")
+            self.assertEqual(bus.recv(4096), b"WATCHDOG=1")
+            weir.signal(signal.SIGHUP)
+            said = [bus.recv(4096)]
+            while said[-1] != b"READY=1":
+                said.append(bus.recv(4096))
+            self.assertIn(b"RELOADING=1", said)
+            weir.stop()
+            self.assertIn(b"STOPPING=1", self.drain(bus))
+
+    @staticmethod
+    def drain(bus):
+        bus.setblocking(False)
+        said = []
+        try:
+            while True:
+                said.append(bus.recv(4096))
+        except BlockingIOError:
+            return said
+
+    def test_a_socket_that_is_handed_over(self):
+        with socket.create_server(("127.0.0.1", 0)) as door:
+            port = door.getsockname()[1]
+            process = subprocess.Popen(
+                ["sh", "-c", f'LISTEN_PID=$$ LISTEN_FDS=1 exec "{server.WEIR}" serve 3<&{door.fileno()}'],
+                stderr=subprocess.PIPE, text=True, env=server.environment(), pass_fds=[door.fileno()])
+            try:
+                with server.Client(("127.0.0.1", port)) as client:  # it waits in the backlog until weir is there
+                    self.assertEqual(client.ask("PING"), "PONG")
+                process.send_signal(signal.SIGTERM)
+                _, log = process.communicate(timeout=server.PATIENCE)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                    process.communicate()
+        self.assertEqual(process.returncode, 0, log)
+        self.assertIn(f"event=listening on=127.0.0.1:{port}", log)
+        self.assertEqual(log.count("event=listening"), 1)
+
+
+if __name__ == "__main__":
+    server.main()

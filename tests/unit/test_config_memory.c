@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory runs out while a configuration is read, printed or made into users: each time at another place. It
+ * is told, nothing leaks and nothing falls over; a sanitizer watches.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "base/buffer.h"
+#include "check.h"
+#include "service/users.h"
+
+static int64_t until_failure = -1; /* allocations; below 0: none fails */
+
+static bool may_allocate(void)
+{
+    return until_failure < 0 || until_failure-- != 0;
+}
+
+#define WRAP(NAME, PARAMETERS, ARGUMENTS)                                                                    \
+    void *__real_##NAME PARAMETERS;                                                                          \
+    void *__wrap_##NAME PARAMETERS;                                                                          \
+    void *__wrap_##NAME PARAMETERS                                                                           \
+    {                                                                                                        \
+        return may_allocate() ? __real_##NAME ARGUMENTS : NULL;                                              \
+    }
+WRAP(malloc, (size_t size), (size))
+WRAP(calloc, (size_t count, size_t size), (count, size))
+WRAP(realloc, (void *memory, size_t size), (memory, size))
+WRAP(strdup, (const char *text), (text))
+
+static int complaints;
+
+static void count_complaint(void *arg, const char *file, struct place place, const char *message)
+{
+    (void)arg;
+    (void)file;
+    (void)place;
+    complaints++;
+    CHECK(message[0] != '\0');
+}
+
+static const char text[] =
+    "listen: {resp: 127.0.0.1:9049, unix: /run/weir.sock}\n"
+    "data: none\n"
+    "log: {format: json, level: warn}\n"
+    "users:\n"
+    "  - {name: default, may: look}\n"
+    "  - {name: app, password: x, may: [take], keys: [\"a*\", \"b*\"], policies: [p, q]}\n"
+    "policies:\n"
+    "  - name: p\n"
+    "    limits: [5/s, 10/m name=x]\n"
+    "    candidate: 5/m\n"
+    "    overrides:\n"
+    "      - {key: k, limits: 5/s, reason: r, until: 2030-01-01}\n"
+    "      - {key: \"k*\", limits: unlimited}\n"
+    "  - {name: q, limits: 5/s}\n";
+
+static struct config *parse(void)
+{
+    complaints = 0;
+    return weir_config_parse("w.yaml", text, sizeof text - 1, count_complaint, NULL);
+}
+
+TEST(reading_survives_every_failure)
+{
+    int64_t rounds = 0;
+    for (struct config *config = NULL; !config && rounds < 10000; rounds++) {
+        until_failure = rounds;
+        config = parse();
+        bool failed = until_failure < 0; /* it has come to pass */
+        until_failure = -1;
+        CHECK_EQ(!config, failed);
+        CHECK_EQ(complaints > 0, failed);
+        weir_config_free(config);
+    }
+    CHECK(rounds > 50 && rounds < 10000);
+}
+
+TEST(users_and_printing_survive_every_failure)
+{
+    struct config *config = parse();
+    if (!CHECK(config != NULL))
+        return;
+    int64_t rounds = 0;
+    for (bool done = false; !done && rounds < 1000; rounds++) {
+        struct buffer out = {0};
+        until_failure = rounds;
+        struct users *users = weir_users_new(config);
+        struct users *copy = users ? weir_users_copy(users) : NULL;
+        bool printed = weir_config_print(config, &out);
+        bool failed = until_failure < 0;
+        until_failure = -1;
+        done = users && copy && printed;
+        CHECK_EQ(!done, failed);
+        weir_users_free(users);
+        weir_users_free(copy);
+        weir_buffer_free(&out);
+    }
+    CHECK(rounds > 10 && rounds < 1000);
+    weir_config_free(config);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A configuration that is printed and read again is the same, but for passwords, which are never printed.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdio.h>
+
+#include "check.h"
+#include "service/config_read.h"
+
+static char told[4096];
+
+static void tell(void *arg, const char *file, struct place place, const char *message)
+{
+    size_t len = strlen(told);
+    (void)arg;
+    (void)snprintf(told + len, sizeof told - len, "%s:%d:%d: %s\n", file, place.line, place.column, message);
+}
+
+static struct config *parse(const char *text, size_t len)
+{
+    told[0] = '\0';
+    struct config *config = weir_config_parse("w.yaml", text, len, tell, NULL);
+    CHECK_STR(told, "");
+    return config;
+}
+
+static char *print(const struct config *config)
+{
+    struct buffer out = {0};
+    CHECK(weir_config_print(config, &out));
+    buffer_put(&out, "", 1);
+    return out.bytes; /* from its start: nothing was dropped */
+}
+
+/* Reads, prints, reads and prints again; gives the text of both, to be freed. */
+static char *twice(const char *text, size_t len)
+{
+    struct config *config = parse(text, len);
+    char *first = config ? print(config) : NULL;
+    struct config *again = first ? parse(first, strlen(first)) : NULL;
+    char *second = again ? print(again) : NULL;
+    if (CHECK(second != NULL))
+        CHECK_STR(second, first);
+    weir_config_free(config);
+    weir_config_free(again);
+    free(second);
+    return first;
+}
+
+static const char whole[] = "listen:\n"
+                            "  resp: \"[::1]:9049\"\n"
+                            "  unix: /run/weir/weir.sock\n"
+                            "data: none\n"
+                            "memory: 1GiB\n"
+                            "threads: 4\n"
+                            "clients:\n"
+                            "  max: 2000\n"
+                            "  idle: 5m\n"
+                            "client_limits:\n"
+                            "  keys: 100000\n"
+                            "  horizon: 1w\n"
+                            "log:\n"
+                            "  format: json\n"
+                            "  level: warn\n"
+                            "users:\n"
+                            "  - name: default\n"
+                            "    may: all\n"
+                            "policies:\n"
+                            "  - name: api\n"
+                            "    limits: [100/s burst=200, 10k/h]\n"
+                            "    candidate: [30/s burst=60]\n"
+                            "    mode: enforce 25%\n"
+                            "    on_full: refuse\n"
+                            "    keys: 1000\n"
+                            "    reserve:\n"
+                            "      ttl: 2m\n"
+                            "      overrun: refuse\n"
+                            "    recover: exact\n"
+                            "    overrides:\n"
+                            "      - key: org:acme\n"
+                            "        limits: [1k/s]\n"
+                            "        until: 2027-01-31\n"
+                            "        reason: launch week\n"
+                            "      - key: \"internal:*\"\n"
+                            "        limits: [unlimited]\n"
+                            "        until: 2027-01-31T12:00:00Z\n"
+                            "      - key: \"\\u0000\\\"\\\\ #\"\n"
+                            "        limits: [blocked]\n"
+                            "  - name: \"off\"\n"
+                            "    limits: [\"5/m name=#1\"]\n"
+                            "    mode: shadow\n"
+                            "    on_full: share\n"
+                            "    reserve:\n"
+                            "      ttl: 1m\n"
+                            "      overrun: debt\n"
+                            "    recover: exact\n";
+
+TEST(what_is_printed_reads_back_as_the_same)
+{
+    char *text = twice(whole, sizeof whole - 1);
+    CHECK_STR(text, whole);
+    free(text);
+}
+
+TEST(what_nobody_said_is_printed_too)
+{
+    char *text = twice("", 0);
+    CHECK_STR(text, "listen:\n"
+                    "  resp: 127.0.0.1:9049\n"
+                    "  unix: none\n"
+                    "data: none\n"
+                    "memory: 256MiB\n"
+                    "# threads: one for each processor\n"
+                    "clients:\n"
+                    "  max: 10000\n"
+                    "  idle: never\n"
+                    "client_limits:\n"
+                    "  # keys: as many as an eighth of the memory holds\n"
+                    "  horizon: 31d\n"
+                    "log:\n"
+                    "  format: logfmt\n"
+                    "  level: info\n"
+                    "policies: []\n");
+    free(text);
+}
+
+TEST(a_password_is_never_printed)
+{
+    static const char line[] =
+        "users: [{name: app, password: tops3cret, may: [take, adjust], keys: [\"a*\", \"*\"],"
+        " policies: [api]}]";
+    struct digest digest = weir_sha256("tops3cret", 9);
+    char digits[65];
+    weir_digest_write(&digest, digits);
+    struct config *config = parse(line, sizeof line - 1);
+    char *text = config ? print(config) : NULL;
+    if (CHECK(text != NULL)) {
+        CHECK(!strstr(text, "tops3cret") && !strstr(text, digits));
+        const char *users = strstr(text, "users:");
+        CHECK_STR(users, "users:\n"
+                         "  - name: app\n"
+                         "    # password_sha256: (hidden)\n"
+                         "    may: [take, adjust]\n"
+                         "    keys: [\"a*\", \"*\"]\n"
+                         "    policies: [api]\n"
+                         "policies: []\n");
+    }
+    free(text);
+    weir_config_free(config);
+}
+
+static const char one_override[] =
+    "policies: [{name: p, limits: 5/m, overrides: [{key: k, limits: 5/m, reason: r}]}]";
+
+/* Keys and reasons of any characters. */
+TEST(any_key_survives)
+{
+    static const char *const letters[] = {"a",
+                                          "Z",
+                                          "0",
+                                          " ",
+                                          ":",
+                                          "#",
+                                          "\"",
+                                          "\\",
+                                          "'",
+                                          "*",
+                                          "-",
+                                          "\n",
+                                          "\t",
+                                          "\r",
+                                          "\x7f",
+                                          "\xc3\xa9",
+                                          "\xe2\x80\xa8",
+                                          "\xf0\x9f\x8c\x8a",
+                                          "\x01",
+                                          "{",
+                                          "}",
+                                          "[",
+                                          "]",
+                                          ",",
+                                          "&",
+                                          "!",
+                                          "|",
+                                          "%",
+                                          "@",
+                                          "=",
+                                          "\xef\xbb\xbf",
+                                          "\xc2\x85",
+                                          "~",
+                                          "?"};
+    struct rng rng = rng_new(7);
+    for (int round = 0; round < 400; round++) {
+        struct config *config = parse(one_override, sizeof one_override - 1);
+        if (!config)
+            return;
+        struct config_override *one = &config->policies[0].overrides[0];
+        char key[128] = "", reason[128] = "r";
+        for (int64_t i = rng_between(&rng, 1, 12); i > 0; i--) {
+            (void)snprintf(key + strlen(key), 8, "%s", letters[rng_between(&rng, 0, 33)]);
+            (void)snprintf(reason + strlen(reason), 8, "%s", letters[rng_between(&rng, 0, 33)]);
+        }
+        free(one->key);
+        free(one->reason);
+        one->prefix = key[strlen(key) - 1] == '*';
+        one->len = strlen(key) - (one->prefix ? 1 : 0);
+        key[one->len] = '\0';
+        one->key = strdup(key);
+        one->reason = strdup(reason);
+        char *text = print(config);
+        struct config *again = parse(text, strlen(text));
+        if (CHECK(again != NULL)) {
+            const struct config_override *back = &again->policies[0].overrides[0];
+            CHECK_EQ(back->len, one->len);
+            CHECK_STR(back->key, key);
+            CHECK_EQ(back->prefix, one->prefix);
+            CHECK_STR(back->reason, reason);
+        }
+        free(text);
+        weir_config_free(config);
+        weir_config_free(again);
+    }
+}
+
+TEST(no_room_is_told)
+{
+    struct config *config = weir_config_new();
+    struct buffer out = {.most = 100};
+    CHECK(config && !weir_config_print(config, &out));
+    weir_buffer_free(&out);
+    weir_config_free(config);
+}

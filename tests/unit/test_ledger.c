@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ledger: names of requests and reservations.
+ */
+#include "check.h"
+#include "ledger/ledger.h"
+
+static struct ledger ledger_of(size_t entries)
+{
+    struct ledger ledger;
+    struct weir_error err;
+    if (!weir_ledger_init(&ledger, entries, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        abort();
+    }
+    return ledger;
+}
+
+static bool same(struct record_id one, struct record_id other)
+{
+    return memcmp(&one, &other, sizeof one) == 0;
+}
+
+TEST(a_number_has_one_text_and_comes_back_from_it)
+{
+    struct ledger ledger = ledger_of(10);
+    const uint64_t numbers[] = {1, 9, 10, 4711, UINT64_MAX};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char text[LEDGER_TEXT_MAX];
+        uint64_t number = 0;
+        weir_ledger_text(&ledger, numbers[i], text);
+        CHECK(weir_ledger_number(&ledger, text, strlen(text), &number));
+        CHECK_EQ(number, numbers[i]);
+        CHECK(!weir_ledger_number(&ledger, text, strlen(text) + 1, &number)); /* with the NUL */
+    }
+    weir_ledger_end(&ledger);
+}
+
+TEST(other_texts_are_no_numbers)
+{
+    struct ledger ledger = ledger_of(10);
+    ledger.nonce = 0x5f3a;
+    uint64_t number = 0;
+    CHECK(weir_ledger_number(&ledger, "5f3a-1", 6, &number) && number == 1);
+    static const char *const wrong[] = {"",
+                                        "-",
+                                        "5f3a",
+                                        "5f3a-",
+                                        "-1",
+                                        "5f3a-0",
+                                        "5f3a-01",
+                                        "5f3a-+1",
+                                        "5f3a- 1",
+                                        "5f3a-1 ",
+                                        "5F3A-1",
+                                        "05f3a-1",
+                                        "5f3b-1",
+                                        "5f3a--1",
+                                        "5f3a-1x",
+                                        "5f3a1",
+                                        "x5f3a-1",
+                                        "5f3a-1-1",
+                                        "5f3a-1a",
+                                        "5f3a-18446744073709551616",
+                                        "5f3a-99999999999999999999",
+                                        "5f3a-1111111111111111111111111111111111111111111111111111111"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (!CHECK(!weir_ledger_number(&ledger, wrong[i], strlen(wrong[i]), &number)))
+            printf("# %s\n", wrong[i]);
+    weir_ledger_end(&ledger);
+}
+
+TEST(numbers_of_another_run_are_not_ours)
+{
+    struct ledger one = ledger_of(10), other = ledger_of(10);
+    char text[LEDGER_TEXT_MAX];
+    uint64_t number;
+    if (one.nonce == other.nonce) /* once in four billion */
+        other.nonce ^= 1;
+    weir_ledger_text(&one, 1, text);
+    CHECK(!weir_ledger_number(&other, text, strlen(text), &number));
+    weir_ledger_end(&one);
+    weir_ledger_end(&other);
+}
+
+TEST(request_ids_differ_by_scope_and_id_however_they_are_cut)
+{
+    struct ledger ledger = ledger_of(10);
+    struct record_id id = weir_ledger_request(&ledger, "api", 3, "x1", 2);
+    CHECK(same(id, weir_ledger_request(&ledger, "api", 3, "x1", 2)));
+    CHECK(!same(id, weir_ledger_request(&ledger, "apix", 4, "1", 1)));
+    CHECK(!same(id, weir_ledger_request(&ledger, "ap", 2, "ix1", 3)));
+    CHECK(!same(id, weir_ledger_request(&ledger, "api", 3, "x2", 2)));
+    CHECK(!same(id, weir_ledger_request(&ledger, "apj", 3, "x1", 2)));
+    CHECK(!same(weir_ledger_request(&ledger, "", 0, "", 0), weir_ledger_request(&ledger, "", 0, "\0", 1)));
+    CHECK(!same(weir_ledger_reservation(&ledger, 1), weir_ledger_reservation(&ledger, 2)));
+    weir_ledger_end(&ledger);
+}
+
+TEST(numbers_rise_and_hashes_are_never_0)
+{
+    struct ledger ledger = ledger_of(10);
+    CHECK_EQ(weir_ledger_next(&ledger), 1);
+    CHECK_EQ(weir_ledger_next(&ledger), 2);
+    CHECK(weir_ledger_owner(&ledger, "default", 7) != 0);
+    CHECK(weir_ledger_owner(&ledger, "a", 1) != weir_ledger_owner(&ledger, "b", 1));
+    CHECK(weir_ledger_owner(&ledger, "a", 1) != weir_ledger_question(&ledger, "a", 1));
+    weir_ledger_end(&ledger);
+}
+
+TEST(an_entry_is_kept_until_its_end)
+{
+    struct ledger ledger = ledger_of(10);
+    struct record_id id = weir_ledger_reservation(&ledger, 1);
+    struct visit visit;
+    weir_records_enter(ledger.records, &id, 1, 1, &visit);
+    *visit_entry(&visit) = (struct ledger_entry){.kind = ENTRY_RESERVATION, .pairs = 1, .fingerprint = 1};
+    visit_entry(&visit)->is.reservation.settled.remaining = 42; /* the last number of it */
+    visit.record->expires_ns = 10;
+    weir_records_leave(ledger.records, &visit, 1);
+    weir_records_enter(ledger.records, &id, 1, 9, &visit);
+    CHECK(visit.found && visit_entry(&visit)->kind == ENTRY_RESERVATION);
+    CHECK_EQ(visit_entry(&visit)->is.reservation.settled.remaining, 42);
+    weir_records_leave(ledger.records, &visit, 1);
+    weir_records_enter(ledger.records, &id, 1, 10, &visit);
+    CHECK(!visit.found && visit_entry(&visit)->kind == 0);
+    weir_records_leave(ledger.records, &visit, 1);
+    weir_ledger_end(&ledger);
+}
+
+TEST(a_ledger_that_is_too_large_is_an_error)
+{
+    struct ledger ledger;
+    struct weir_error err;
+    CHECK(!weir_ledger_init(&ledger, (size_t)1 << 40, &err) && err.code == ENOMEM);
+    weir_ledger_end(&ledger);
+}

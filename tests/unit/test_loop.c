@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "server/loop.h"
+
+struct notes {
+    struct loop *loop;
+    struct watch *watch;
+    struct timer *timer;
+    int fd;
+    int count, stop_at;
+    unsigned seen[8];
+    char order[16];
+};
+
+static void note(struct notes *notes, unsigned what)
+{
+    if (notes->count < 8)
+        notes->seen[notes->count] = what;
+    if (++notes->count == notes->stop_at)
+        weir_loop_stop(notes->loop);
+}
+
+/* ---- orders ---- */
+
+struct numbered {
+    struct order order;
+    struct notes *notes;
+    unsigned number;
+};
+
+static void run_numbered(void *arg)
+{
+    struct numbered *numbered = arg;
+    note(numbered->notes, numbered->number);
+}
+
+TEST(orders_are_run_in_their_order_also_those_from_before)
+{
+    struct notes notes = {.loop = weir_loop_new(), .stop_at = 3};
+    struct numbered orders[3];
+    for (unsigned i = 0; i < 3; i++) {
+        orders[i] = (struct numbered){{.run = run_numbered, .arg = &orders[i]}, &notes, i};
+        weir_loop_post(notes.loop, &orders[i].order);
+    }
+    weir_loop_run(notes.loop);
+    CHECK_EQ(notes.count, 3);
+    for (unsigned i = 0; i < 3; i++)
+        CHECK_EQ(notes.seen[i], i);
+    weir_loop_free(notes.loop);
+}
+
+static void run_twice(void *arg)
+{
+    struct numbered *numbered = arg;
+    note(numbered->notes, numbered->number);
+    if (numbered->notes->count < 2)
+        weir_loop_post(numbered->notes->loop, &numbered->order);
+}
+
+TEST(an_order_may_post_itself_again)
+{
+    struct notes notes = {.loop = weir_loop_new(), .stop_at = 2};
+    struct numbered order = {{.run = run_twice, .arg = &order}, &notes, 7};
+    weir_loop_post(notes.loop, &order.order);
+    weir_loop_run(notes.loop);
+    CHECK_EQ(notes.count, 2);
+    weir_loop_free(notes.loop);
+}
+
+TEST(a_stop_lets_orders_from_before_be_done)
+{
+    struct notes notes = {.loop = weir_loop_new()};
+    struct numbered order = {{.run = run_numbered, .arg = &order}, &notes, 7};
+    weir_loop_post(notes.loop, &order.order);
+    weir_loop_stop(notes.loop);
+    weir_loop_run(notes.loop);
+    CHECK_EQ(notes.count, 1);
+    weir_loop_free(notes.loop);
+}
+
+#define POSTERS 4
+#define POSTS   1000
+
+struct poster {
+    struct loop *loop;
+    struct numbered orders[POSTS];
+};
+
+static void *post_all(void *arg)
+{
+    struct poster *poster = arg;
+    for (int i = 0; i < POSTS; i++)
+        weir_loop_post(poster->loop, &poster->orders[i].order);
+    return NULL;
+}
+
+TEST(orders_of_several_threads_are_all_run)
+{
+    static struct poster posters[POSTERS];
+    pthread_t threads[POSTERS];
+    struct notes notes = {.loop = weir_loop_new(), .stop_at = POSTERS * POSTS};
+    for (int i = 0; i < POSTERS; i++) {
+        posters[i].loop = notes.loop;
+        for (int j = 0; j < POSTS; j++) {
+            struct numbered *numbered = &posters[i].orders[j];
+            *numbered = (struct numbered){{.run = run_numbered, .arg = numbered}, &notes, 0};
+        }
+        CHECK_EQ(pthread_create(&threads[i], NULL, post_all, &posters[i]), 0);
+    }
+    weir_loop_run(notes.loop);
+    for (int i = 0; i < POSTERS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQ(notes.count, POSTERS * POSTS);
+    weir_loop_free(notes.loop);
+}
+
+/* ---- files ---- */
+
+static void on_ready(void *arg, unsigned events)
+{
+    note(arg, events);
+}
+
+TEST(what_can_be_read_is_told_until_it_has_been)
+{
+    int pair[2];
+    struct notes notes = {.loop = weir_loop_new(), .stop_at = 3};
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    notes.watch = weir_watch_new(notes.loop, pair[0], on_ready, &notes);
+    CHECK(weir_watch_for(notes.watch, WATCH_READ));
+    CHECK_EQ(write(pair[1], "x", 1), 1);
+    weir_loop_run(notes.loop);
+    CHECK(notes.count >= 3); /* nobody has read it */
+    CHECK_EQ(notes.seen[0], WATCH_READ);
+    weir_watch_free(notes.watch);
+    CHECK_EQ(write(pair[0], "x", 1), 1); /* the file is still open */
+    close(pair[0]);
+    close(pair[1]);
+    weir_loop_free(notes.loop);
+}
+
+TEST(the_end_of_the_other_side_is_told_without_reading)
+{
+    int pair[2];
+    struct notes notes = {.loop = weir_loop_new(), .stop_at = 1};
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    notes.watch = weir_watch_new(notes.loop, pair[0], on_ready, &notes);
+    CHECK_EQ(write(pair[1], "unread", 6), 6);
+    CHECK(weir_watch_for(notes.watch, WATCH_GONE));
+    close(pair[1]);
+    weir_loop_run(notes.loop);
+    CHECK(notes.count >= 1);
+    CHECK(notes.seen[0] & WATCH_GONE);
+    weir_watch_free(notes.watch);
+    close(pair[0]);
+    weir_loop_free(notes.loop);
+}
+
+static void on_writable(void *arg, unsigned events)
+{
+    struct notes *notes = arg;
+    CHECK(weir_watch_for(notes->watch, 0));
+    weir_timer_set(notes->timer, 1, 0);
+    note(notes, events);
+}
+
+static void stop_loop(void *arg)
+{
+    weir_loop_stop(((struct notes *)arg)->loop);
+}
+
+TEST(nothing_is_told_that_nobody_wants)
+{
+    int pair[2];
+    struct notes notes = {.loop = weir_loop_new()};
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    notes.watch = weir_watch_new(notes.loop, pair[0], on_writable, &notes);
+    notes.timer = weir_timer_new(notes.loop, stop_loop, &notes);
+    CHECK_EQ(write(pair[1], "x", 1), 1);
+    CHECK(weir_watch_for(notes.watch, WATCH_WRITE));
+    weir_loop_run(notes.loop);
+    CHECK_EQ(notes.count, 1);
+    CHECK_EQ(notes.seen[0], WATCH_WRITE);
+    weir_loop_free(notes.loop); /* with its watch and timer */
+    close(pair[0]);
+    close(pair[1]);
+}
+
+static void free_watch(void *arg, unsigned events)
+{
+    struct notes *notes = arg;
+    weir_watch_free(notes->watch);
+    close(notes->fd);
+    note(notes, events);
+}
+
+TEST(a_watch_may_be_freed_by_what_it_tells)
+{
+    int pair[2];
+    struct notes notes = {.loop = weir_loop_new(), .stop_at = 1};
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    notes.fd = pair[0];
+    notes.watch = weir_watch_new(notes.loop, pair[0], free_watch, &notes);
+    CHECK(weir_watch_for(notes.watch, WATCH_WRITE));
+    weir_loop_run(notes.loop);
+    CHECK_EQ(notes.count, 1);
+    close(pair[1]);
+    weir_loop_free(notes.loop);
+}
+
+/* ---- time and signals ---- */
+
+static void on_time(void *arg)
+{
+    struct notes *notes = arg;
+    note(notes, (unsigned)(weir_loop_now_ms(notes->loop) & 0xffffffff));
+}
+
+TEST(a_timer_comes_again_until_it_is_stopped)
+{
+    struct notes notes = {.loop = weir_loop_new(), .stop_at = 3};
+    notes.timer = weir_timer_new(notes.loop, on_time, &notes);
+    int64_t before = weir_loop_now_ms(notes.loop);
+    weir_timer_set(notes.timer, 2, 3);
+    weir_loop_run(notes.loop);
+    CHECK_EQ(notes.count, 3);
+    CHECK(weir_loop_now_ms(notes.loop) - before >= 8);
+    weir_timer_stop(notes.timer);
+    weir_timer_free(notes.timer);
+    weir_timer_free(NULL);
+    weir_loop_free(notes.loop);
+}
+
+static void on_signal(void *arg, int number)
+{
+    note(arg, (unsigned)number);
+}
+
+TEST(signals_come_to_the_loop)
+{
+    struct notes notes = {.loop = weir_loop_new(), .stop_at = 1};
+    CHECK(weir_loop_on_signal(notes.loop, SIGUSR1, on_signal, &notes));
+    CHECK_EQ(raise(SIGUSR1), 0);
+    weir_loop_run(notes.loop);
+    CHECK_EQ(notes.seen[0], SIGUSR1);
+    weir_loop_free(notes.loop);
+    weir_loop_free(NULL);
+}

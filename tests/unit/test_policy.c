@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "check.h"
+#include "service/policy.h"
+
+TEST(a_tally_goes_with_its_last_owner)
+{
+    struct weir_error err;
+    struct tally *tally = weir_tally_new("10/s", 100, WEIR_FULL_SHARE, false, 0, &err);
+    struct tally *other = weir_tally_new("10/s", 0, WEIR_FULL_SHARE, false, 0, &err);
+    if (!CHECK(tally && other))
+        return;
+    CHECK(tally->serial != other->serial);
+    CHECK(tally->bytes > 0);
+    CHECK(weir_tally_ref(tally) == tally);
+    weir_tally_free(tally);
+    CHECK(weir_table_take_at(tally->table, 0, "k", 1, 10, NULL));
+    CHECK(!weir_table_take_at(tally->table, 0, "k", 1, 1, NULL));
+    weir_tally_free(tally);
+    weir_tally_free(other);
+    weir_tally_free(NULL);
+    CHECK(weir_tally_ref(NULL) == NULL);
+}
+
+TEST(a_tally_says_why_it_cannot_be)
+{
+    struct weir_error err;
+    CHECK(weir_tally_new("10/x", 0, WEIR_FULL_SHARE, false, 0, &err) == NULL);
+    CHECK(err.code != 0 && strstr(err.text, "'x' is not a period"));
+}
+
+TEST(limits_that_come_with_the_call)
+{
+    struct weir_error err;
+    struct weir_own_limit limit = {1, WEIR_SEC, 2};
+    struct tally *tally = weir_tally_new(NULL, 100, WEIR_FULL_SHARE, true, 10 * WEIR_SEC, &err);
+    if (!CHECK(tally))
+        return;
+    CHECK(weir_table_take_own_at(tally->table, 0, "k", 1, &limit, 2, NULL));
+    CHECK(!weir_table_take_own_at(tally->table, 0, "k", 1, &limit, 1, NULL));
+    limit.burst = 11;
+    CHECK(!weir_table_take_own_at(tally->table, 0, "l", 1, &limit, 1, NULL)); /* beyond the horizon */
+    weir_tally_free(tally);
+}
+
+TEST(a_label_is_the_name_or_the_text)
+{
+    struct labels *labels = weir_labels_new("100/s burst=20 timeout=3s, 10k/h name=hour timeout=2s");
+    if (!CHECK(labels))
+        return;
+    CHECK_EQ(labels->count, 2);
+    CHECK_STR(labels->text[0], "100/s burst=20 timeout=3s");
+    CHECK_STR(labels->text[1], "hour");
+    CHECK_EQ(labels->timeout_ns, 2 * WEIR_SEC);
+    free(labels);
+    labels = weir_labels_new("5/m");
+    CHECK(labels && labels->timeout_ns == -1);
+    free(labels);
+    CHECK(weir_labels_new("5/x") == NULL);
+}
+
+static char *text(const char *bytes)
+{
+    char *copy = malloc(strlen(bytes) + 1);
+    return copy ? memcpy(copy, bytes, strlen(bytes) + 1) : NULL;
+}
+
+static struct policy *make_policy(void)
+{
+    struct policy *policy = weir_policy_make("api", 2);
+    if (!policy)
+        return NULL;
+    policy->main = weir_tally_new("10/s", 100, WEIR_FULL_SHARE, false, 0, NULL);
+    policy->labels = weir_labels_new("10/s");
+    policy->limits = text("10/s");
+    policy->prefixes = calloc(1, sizeof *policy->prefixes);
+    policy->prefix_count = 1;
+    policy->prefixes[0] = (struct prefix_override){
+        .prefix = text("int:"),
+        .len = 4,
+        .tally = weir_tally_new("20/s", 100, WEIR_FULL_SHARE, false, 0, NULL),
+        .labels = weir_labels_new("20/s"),
+        .limits = text("20/s"),
+    };
+    policy->keys = calloc(1, sizeof *policy->keys);
+    policy->key_count = 1;
+    policy->keys[0] =
+        (struct key_override){.key = text("acme"), .len = 4, .limits = text("1/s"), .reason = text("why")};
+    return policy;
+}
+
+TEST(a_copy_shares_what_counts_and_owns_the_rest)
+{
+    struct policy *policy = make_policy(), *copy = policy ? weir_policy_copy(policy) : NULL;
+    if (!CHECK(policy && copy))
+        return;
+    CHECK(copy->main == policy->main);
+    CHECK(copy->counters == policy->counters);
+    CHECK(copy->prefixes[0].tally == policy->prefixes[0].tally);
+    CHECK(copy->labels != policy->labels);
+    CHECK(copy->limits != policy->limits);
+    weir_policy_drop(policy);
+    CHECK_STR(copy->name, "api");
+    CHECK_STR(copy->limits, "10/s");
+    CHECK_STR(copy->labels->text[0], "10/s");
+    CHECK_STR(copy->prefixes[0].prefix, "int:");
+    CHECK_STR(copy->prefixes[0].labels->text[0], "20/s");
+    CHECK_STR(copy->keys[0].key, "acme");
+    CHECK_STR(copy->keys[0].reason, "why");
+    CHECK(weir_table_take_at(copy->main->table, 0, "k", 1, 1, NULL));
+    weir_policy_ref(copy);
+    weir_policy_drop(copy);
+    weir_policy_drop(copy);
+}
+
+TEST(counters_are_the_sum_of_all_workers)
+{
+    struct counters *counters = weir_counters_new(3);
+    struct counts sum;
+    if (!CHECK(counters))
+        return;
+    CHECK_EQ((uintptr_t)counters % 64, 0);
+    for (int i = 0; i < 3; i++) {
+        counters->counts[i].allowed = 10 + i;
+        counters->counts[i].shadow_refused = i;
+        counters->counts[i].units = 100;
+    }
+    weir_counters_sum(counters, &sum);
+    CHECK_EQ(sum.allowed, 33);
+    CHECK_EQ(sum.shadow_refused, 3);
+    CHECK_EQ(sum.units, 300);
+    CHECK_EQ(sum.refused, 0);
+    weir_counters_free(counters);
+}
+
+TEST(names_that_are_too_long_make_no_policy)
+{
+    char name[CONFIG_NAME_MAX + 2];
+    memset(name, 'n', sizeof name);
+    name[CONFIG_NAME_MAX + 1] = '\0';
+    CHECK(weir_policy_make(name, 1) == NULL);
+    name[CONFIG_NAME_MAX] = '\0';
+    struct policy *policy = weir_policy_make(name, 1);
+    CHECK(policy != NULL);
+    CHECK_EQ(policy ? policy->percent : 0, CONFIG_PERCENT_ALL);
+    weir_policy_drop(policy);
+}
