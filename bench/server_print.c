@@ -149,6 +149,7 @@ void server_print_json(const struct server_results *r)
 {
     struct json json = {.file = stdout};
     json_open(&json, NULL, '{', JSON_LINES);
+    json_text(&json, "bench", "server");
     bench_json_machine(&json);
     json_number(&json, "connections", r->connections);
     json_closed(&json, r);

@@ -40,6 +40,9 @@ weir_service_test(unit-explain unit/test_explain.c unit/service_kit.c)
 weir_service_test(unit-policy unit/test_policy.c)
 weir_service_test(unit-snapshot unit/test_snapshot.c unit/service_kit.c)
 weir_service_test(unit-service unit/test_service.c unit/service_kit.c)
+weir_service_test(unit-service-memory unit/test_service_memory.c unit/service_kit.c)
+target_link_options(unit-service-memory PRIVATE
+    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc)
 
 weir_service_test(unit-change unit/test_change.c unit/service_kit.c)
 weir_service_test(unit-apply unit/test_apply.c unit/service_kit.c)
@@ -102,7 +105,9 @@ endforeach()
 
 weir_script(server-vectors server/test_vectors.py)
 weir_script(server-protocol server/test_protocol.py)
+weir_script(server-reload server/test_reload.py)
 
 # ---- cli: commands that talk to a server -----------------------------------------------------------
 
 weir_script(cli-check cli/test_check.py)
+weir_script(cli-client cli/test_client.py)

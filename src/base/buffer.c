@@ -28,7 +28,7 @@ static bool move_to(struct buffer *buffer, size_t size)
     char *bytes = malloc(size);
     if (!bytes)
         return false;
-    if (len > 0)
+    if (buffer->bytes)
         memcpy(bytes, buffer->bytes + buffer->start, len);
     free(buffer->bytes);
     buffer->bytes = bytes;

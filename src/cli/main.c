@@ -40,7 +40,7 @@ static const struct command commands[] = {
     {NULL, "stat", NULL, NULL, cmd_stat},
     {NULL, "policy", "", "list, show, set, del, mode (--percent P, --for TIME, --all)", cmd_policy},
     {NULL, "override", "", "set, list, delete: another limit for one key, with an end", cmd_override},
-    {"Speed", "bench", "WHAT", "how fast here: core, limiter, table, wait", cmd_bench},
+    {"Speed", "bench", "WHAT", "how fast here: core, limiter, server, table, wait", cmd_bench},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

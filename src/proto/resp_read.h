@@ -11,7 +11,7 @@
 
 #include "base/buffer.h"
 
-#define RESP_LINE_MAX (64 * 1024) /* of an inline request, and of a header line, as Redis has it */
+#define RESP_LINE_MAX 65536 /* bytes of an inline request, and of a header line, as Redis has it */
 
 /* What a client may send; smaller before it has logged in. */
 struct resp_limits {

@@ -11,7 +11,7 @@
 
 #include "proto/resp_write.h"
 
-#define LINE_MAX_BYTES (64 * 1024)
+#define LINE_MAX_BYTES 65536
 #define BULK_MAX       (512 << 20)
 #define DOUBLE_MAX     64 /* digits of a double, and more than any has */
 

@@ -381,6 +381,11 @@ void weir_server_free(struct server *server)
     weir_door_close(&server->door);
     for (int i = 0; i < server->lane_count; i++)
         weir_lane_end(&server->lanes[i]);
+    if (server->stopping) { /* the loops have stopped to listen: who asks again must not spoil the exit status
+                             */
+        signal(SIGTERM, SIG_IGN);
+        signal(SIGINT, SIG_IGN);
+    }
     weir_loop_free(server->chores);
     weir_service_free(server->service);
     free(server->lanes);

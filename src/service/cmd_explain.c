@@ -67,7 +67,7 @@ static void look(struct view *view, struct call *call, struct policy *policy, st
     struct worker *worker = call->worker;
     memset(view, 0, sizeof *view);
     view->call = call;
-    view->pair = (struct pair){policy, key, 1};
+    view->pair = (struct pair){.policy = policy, .key = key, .n = 1};
     view->mode = weir_policy_mode(worker, policy, key);
     const struct tally *tally = weir_policy_tally(policy, key, NULL);
     find_own_limits(view, tally);

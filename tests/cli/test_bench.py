@@ -61,7 +61,7 @@ class BenchTest(command.CommandTest):
 class Words(command.CommandTest):
     def test_mistakes(self):
         for arguments, message in [
-            (["foo"], "unknown word 'foo'; write core, limiter, table or wait"),
+            (["foo"], "unknown word 'foo'; write core, limiter, server, table or wait"),
             (["limiter", "wait"], "unknown word 'wait'; write: weir bench limiter"),
             (["wait", "core"], "unknown word 'core'; write: weir bench wait"),
             (["limiter", "--time", "999us"], "--time takes 1ms to 1m, not '999us'"),
@@ -69,14 +69,14 @@ class Words(command.CommandTest):
             (["table", "--keys", "999"], "--keys takes 1k to 100M, not '999'"),
             (["table", "--keys", "101M"], "--keys takes 1k to 100M, not '101M'"),
             (["table", "--keys", "many"], "--keys takes a whole number of units, such as 5 or 2k, not 'many'"),
-            (["limiter", "--keys", "1k"], "--keys belongs to table, not to limiter"),
+            (["limiter", "--keys", "1k"], "--keys belongs to table and server, not to limiter"),
         ]:
             with self.subTest(arguments):
                 self.check(["bench", *arguments], "", f"weir bench: {message}\n", status=2)
 
     def test_help_names_every_bench(self):
         listed = re.findall(r"^  ([a-z]+) {5,}\S", self.output("bench", "--help"), re.M)
-        self.assertEqual(listed, ["core", "limiter", "table", "wait"])
+        self.assertEqual(listed, ["core", "limiter", "server", "table", "wait"])
         page = (command.ROOT / "man" / "weir-bench.1").read_text()
         self.assertEqual(re.findall(r"^\.It Cm ([a-z]+)$", page, re.M), listed)
 
@@ -151,6 +151,45 @@ class Limiter(BenchTest):
         self.assertEqual(rows, BARE + AT + TAKE + COUNTED)
         goal = re.compile(r"\dx[ ~] +at (most|least) [\d.]+x  (reached|missed|unsure)$")
         self.assertEqual(len(list(filter(goal.search, lines))), len(GOALS))
+
+
+class Server(BenchTest):
+    """A real redis-server and a real weir, some milliseconds each."""
+
+    WHO = ["redis INCR", "redis Lua GCRA", "weir take", "weir refused"]
+    json = None
+
+    def setUp(self):
+        type(self).json = self.json or self.document("server", "--time", "10ms", "--keys", "2k")
+
+    def test_every_row_is_measured(self):
+        rows = [(row["by"], row["pipeline"], row["who"]) for row in self.json["closed"]]
+        self.assertEqual(rows, [(by, pipeline, who) for by in ("TCP", "unix socket") for pipeline in (1, 16, 100)
+                                for who in self.WHO])
+        for row in self.json["closed"]:
+            self.assertGreater(row["requests_per_second"], 0, row)
+            self.assertGreater(row["cpu_us"], 0, row)
+            self.assertGreaterEqual(row["p99_us"], row["p50_us"], row)
+
+    def test_the_open_loop_is_measured(self):
+        self.assertEqual([row["who"] for row in self.json["open"]], self.WHO)
+        for row in self.json["open"]:
+            tail = [row[name] for name in ("p50_us", "p99_us", "p999_us", "p9999_us")]
+            self.assertEqual(tail, sorted(tail), row)
+
+    def test_goals_are_the_ratios_of_the_rows(self):
+        rows = {(row["by"], row["pipeline"], row["who"]): row["cpu_us"] for row in self.json["closed"]}
+        for goal in self.json["goals"]:
+            ratio = rows["TCP", goal["pipeline"], "weir take"] / rows["TCP", goal["pipeline"], "redis INCR"]
+            self.assertAlmostEqual(goal["ratio"], ratio, delta=0.02 * ratio)
+            self.assertEqual(goal["reached"], goal["ratio"] <= goal["at_most"])
+        self.assertEqual([goal["pipeline"] for goal in self.json["goals"]], [1, 16, 100])
+
+    def test_what_was_asked_was_counted(self):
+        counted = self.json["counted"]
+        self.assertEqual(counted["asked"], counted["allowed"] + counted["refused"] + counted["errors"])
+        self.assertGreater(counted["refused"], 0)
+        self.assertEqual(counted["errors"], 0)
 
 
 class Table(BenchTest):

@@ -33,10 +33,11 @@ static struct resp_limits limits_of(unsigned which)
                                 .stranger = which & 8};
 }
 
-/* Pieces of 1 to 15 bytes; 0: of lengths that the bytes themselves say. */
-static size_t piece_len(unsigned rule, const char *bytes, size_t at)
+/* Pieces of 1 to 15 bytes; 0: of lengths that the bytes themselves say. Longer ones of a long input, as each
+ * arrival copies what is not used up. */
+static size_t piece_len(unsigned rule, const char *bytes, size_t at, size_t len)
 {
-    return rule > 0 ? rule : 1U + (unsigned char)bytes[at] % 32;
+    return (rule > 0 ? rule : 1U + (unsigned char)bytes[at] % 32) * (1 + len / 256);
 }
 
 static void check_requests(unsigned first, const char *bytes, size_t len)
@@ -47,7 +48,7 @@ static void check_requests(unsigned first, const char *bytes, size_t len)
     story_arrive(&whole, bytes, len);
     story_end(&whole, len);
     story_begin(&cut, &limits);
-    for (size_t end = 0; end < len && !cut.ended; end += piece_len(first >> 4, bytes, end))
+    for (size_t end = 0; end < len && !cut.ended; end += piece_len(first >> 4, bytes, end, len))
         story_arrive(&cut, bytes, end);
     if (!cut.ended)
         story_arrive(&cut, bytes, len);
@@ -83,21 +84,27 @@ static size_t check_value(const struct resp_value *value, const char *bytes, siz
     return all;
 }
 
-/* The bytes in memory of just their length. */
-static enum resp_parsed parse_exactly(const char *bytes, size_t len, size_t *used, size_t *values)
+static enum resp_parsed parse(const char *bytes, size_t len, size_t *used, size_t *values)
 {
-    char *there = malloc(len > 0 ? len : 1);
     struct resp_value *value;
-    MUST(there != NULL);
-    if (len > 0)
-        memcpy(there, bytes, len);
-    enum resp_parsed parsed = weir_resp_parse(there, len, &value, used);
+    enum resp_parsed parsed = weir_resp_parse(bytes, len, &value, used);
     MUST((parsed == RESP_PARSED) == (value != NULL) && parsed != RESP_NO_MEMORY);
     if (value) {
         MUST(*used > 0 && *used <= len);
-        *values = check_value(value, there, *used, 0);
+        *values = check_value(value, bytes, *used, 0);
     }
     weir_resp_value_free(value);
+    return parsed;
+}
+
+/* The same in memory of just that length. */
+static enum resp_parsed parse_exactly(const char *bytes, size_t len, size_t *used, size_t *values)
+{
+    char *there = malloc(len > 0 ? len : 1);
+    MUST(there != NULL);
+    if (len > 0)
+        memcpy(there, bytes, len);
+    enum resp_parsed parsed = parse(there, len, used, values);
     free(there);
     return parsed;
 }
@@ -105,11 +112,12 @@ static enum resp_parsed parse_exactly(const char *bytes, size_t len, size_t *use
 static void check_replies(const char *bytes, size_t len)
 {
     size_t used = 0, values = 0, used_again = 0, values_again = 0;
-    for (; parse_exactly(bytes, len, &used, &values) == RESP_PARSED; bytes += used, len -= used) {
+    for (; parse(bytes, len, &used, &values) == RESP_PARSED; bytes += used, len -= used) {
         MUST(parse_exactly(bytes, used, &used_again, &values_again) == RESP_PARSED);
         MUST(used == used_again && values == values_again);
         MUST(parse_exactly(bytes, used - 1, &used_again, &values_again) == RESP_INCOMPLETE);
     }
+    (void)parse_exactly(bytes, len, &used, &values);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

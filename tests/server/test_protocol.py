@@ -169,10 +169,12 @@ class Terminal:
 
     def __init__(self, *arguments):
         self.seen = ""
-        self.process, self.screen = pty.fork()
-        if self.process == 0:
-            os.execve(CLI, [CLI, *arguments], server.environment(TERM="xterm", HOME="/nonexistent"))
-        fcntl.ioctl(self.screen, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 240, 0, 0))
+        self.screen, inside = pty.openpty()
+        fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 240, 0, 0))
+        self.process = subprocess.Popen([CLI, *arguments], stdin=inside, stdout=inside, stderr=inside,
+                                        start_new_session=True,
+                                        env=server.environment(TERM="xterm", HOME="/nonexistent"))
+        os.close(inside)
 
     def type(self, text):
         self.seen = ""
@@ -190,9 +192,9 @@ class Terminal:
             self.seen += os.read(self.screen, 65536).decode("utf-8", "replace")
 
     def close(self):
-        os.kill(self.process, 9)
+        self.process.kill()
+        self.process.wait()
         os.close(self.screen)
-        os.waitpid(self.process, 0)
 
 
 @unittest.skipUnless(CLI, "there is no redis-cli")
