@@ -105,6 +105,12 @@ endforeach()
 
 weir_script(server-vectors server/test_vectors.py)
 weir_script(server-protocol server/test_protocol.py)
+
+add_executable(server-steady server/steady.c) # a client for those below
+weir_test_settings(server-steady)
+foreach(part load abuse soak)
+    weir_script(server-${part} server/test_${part}.py)
+endforeach()
 weir_script(server-reload server/test_reload.py)
 
 # ---- cli: commands that talk to a server -----------------------------------------------------------

@@ -17,7 +17,7 @@ static const char help[] =
     "See and change the policies of a server; MODE is enforce, shadow or disabled.\n"
     "\n"
     "      --fresh          set: nobody has spent anything\n"
-    "      --percent P      mode enforce: for so many of 100 keys; the others are only counted\n"
+    "      --percent P      mode enforce: for so many of 100 keys; the others only count\n"
     "      --for TIME       mode: for so long, such as 30m; then as before\n"
     "      --all            mode: above all policies, instead of NAME; enforce ends it\n" ASK_HELP "\n"
     "What was spent stays spent when limits change. What is set here is gone when the server\n"

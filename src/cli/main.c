@@ -61,11 +61,13 @@ static void print_usage(FILE *file)
         fprintf(file, "  %-30s %s\n", synopsis, commands[i].summary);
     }
     fputs("\n"
+          "  -s, --server URL               redis://[user:password@]host:port or unix:///path\n"
+          "                                 (default redis://127.0.0.1:9049; WEIR_URL in the environment)\n"
           "      --json                     one JSON document on standard output\n"
           "  -h, --help  -V, --version      weir COMMAND --help tells more, with examples\n"
           "\n"
           "Try   weir spec '100/s burst=20'\n"
-          "      weir sim 5/s --arrivals 0..2s/100ms\n",
+          "      weir serve & redis-cli -p 9049 WEIR.POLICY SET api 100/s\n",
           file);
 }
 

@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "service/log.h"
 
 #define LINGER_READ  65536
@@ -203,73 +202,6 @@ static void discard(struct connection *connection)
 
 /* ---- running ---------------------------------------------------------------------------------- */
 
-enum batch_end { BATCH_FULL, BATCH_MORE, BATCH_BAD, BATCH_FOREIGN };
-
-struct batch {
-    struct request requests[BATCH];
-    size_t ends[BATCH]; /* where each one's bytes end */
-    size_t count;
-    size_t end;         /* where the bytes end that are done with */
-    enum batch_end why; /* no more */
-    struct resp_got_request got;
-};
-
-static void set_limits(const struct connection *connection, struct resp_limits *limits)
-{
-    bool stranger = !connection->session.logged_in && !connection->lane->open;
-    *limits = (struct resp_limits){.args = stranger ? STRANGER_ARGS : ARGS_MAX,
-                                   .bulk = stranger ? STRANGER_BULK : BULK_MAX,
-                                   .all = REQUEST_MAX,
-                                   .stranger = stranger};
-}
-
-/* A browser that was lured to this port sends these. */
-static bool is_foreign(struct slice name)
-{
-    return (name.len == 4 && weir_text_same(name.bytes, 4, "post")) ||
-           (name.len == 5 && weir_text_same(name.bytes, 5, "host:"));
-}
-
-/*
- * Reads requests until the batch is full. What a later request may be can depend on what an earlier one does:
- * a stranger's come one by one, and none follows a RESET. A typed line is changed as it is read, and could
- * not be read again: so it comes alone.
- */
-static void read_batch(const struct connection *connection, struct batch *batch, char *bytes, size_t len)
-{
-    struct resp_limits limits;
-    size_t words = 0;
-    set_limits(connection, &limits);
-    batch->count = 0;
-    batch->end = 0;
-    batch->why = BATCH_FULL;
-    while (batch->count < BATCH && words < BATCH_WORDS) {
-        struct resp_reader reader = {0};
-        struct slice *args = connection->lane->args + words;
-        bool typed = batch->end < len && bytes[batch->end] != '*';
-        if (typed && batch->count > 0)
-            return;
-        enum resp_got got =
-            weir_resp_read(&reader, &limits, bytes + batch->end, len - batch->end, args, &batch->got);
-        if (got == RESP_MORE || got == RESP_BAD) {
-            batch->why = got == RESP_MORE ? BATCH_MORE : BATCH_BAD;
-            return;
-        }
-        batch->end += batch->got.used;
-        if (got == RESP_NOTHING)
-            continue;
-        if (is_foreign(args[0])) {
-            batch->why = BATCH_FOREIGN;
-            return;
-        }
-        batch->requests[batch->count] = (struct request){args, batch->got.words};
-        batch->ends[batch->count++] = batch->end;
-        words += batch->got.words;
-        if (typed || limits.stranger || (args[0].len == 5 && weir_text_same(args[0].bytes, 5, "reset")))
-            return;
-    }
-}
-
 static void on_due(void *arg)
 {
     weir_connection_look(arg);
@@ -302,6 +234,11 @@ static void follow(struct connection *connection, enum run_state state)
         connection->state = state == RUN_CLOSE ? LEAVING : READING;
 }
 
+static bool is_stranger(const struct connection *connection)
+{
+    return !connection->session.logged_in && !connection->lane->open;
+}
+
 /* Runs a batch; gives where the bytes end that are done with. */
 static size_t run_batch(struct connection *connection, const struct batch *batch, struct buffer *out)
 {
@@ -332,7 +269,7 @@ static size_t run_slice(struct connection *connection, char *bytes, size_t len, 
     size_t used = 0, requests = 0;
     pthread_mutex_lock(&connection->lane->mutex);
     do {
-        read_batch(connection, &batch, bytes + used, len - used);
+        weir_batch_read(&batch, connection->lane->args, is_stranger(connection), bytes + used, len - used);
         used += run_batch(connection, &batch, out);
         requests += batch.count;
     } while (connection->state == READING && batch.why == BATCH_FULL && requests < SLICE &&
@@ -566,8 +503,7 @@ static const char *out_of_patience(const struct connection *connection, int64_t 
         return NULL;
     if (half && time_ms - connection->asked_ms > patience->stuck_ms)
         return "half a request and no more";
-    if (!connection->session.logged_in && !connection->lane->open &&
-        time_ms - connection->began_ms > patience->stranger_ms)
+    if (is_stranger(connection) && time_ms - connection->began_ms > patience->stranger_ms)
         return "did not log in";
     if (patience->idle_ms > 0 && time_ms - connection->asked_ms > patience->idle_ms)
         return "idle";

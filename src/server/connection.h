@@ -7,25 +7,19 @@
 #ifndef WEIR_SERVER_CONNECTION_H
 #define WEIR_SERVER_CONNECTION_H
 
+#include "server/batch.h"
 #include "server/lane.h"
 
-#define BATCH         32
-#define BATCH_WORDS   1024 /* a batch ends when its requests have so many words */
-#define SLICE         1024
-#define READ_SIZE     (64 * 1024)  /* read at once, into the lane's own memory */
-#define HEADROOM      4096         /* before that: for what was kept of the last time */
-#define OUTPUT_PAUSE  (256 * 1024) /* not written yet: no more is run until the client reads */
-#define OUTPUT_MOST   (8 << 20)    /* of one answer and what waits before it: then it is closed */
-#define ARGS_MAX      1024
-#define BULK_MAX      (64 * 1024)
-#define REQUEST_MAX   (1 << 20)
-#define STRANGER_ARGS 10
-#define STRANGER_BULK 16384
-#define STRANGER_MS   10000
-#define STUCK_MS      30000
-#define LINGER_MS     1000
-#define HELD_MOST     (INT64_C(256) << 20) /* bytes that all connections hold: then those who hold much go */
-#define HELD_FAIR     (32 * 1024)          /* that is, more than this */
+#define SLICE        1024
+#define READ_SIZE    (64 * 1024)  /* read at once, into the lane's own memory */
+#define HEADROOM     4096         /* before that: for what was kept of the last time */
+#define OUTPUT_PAUSE (256 * 1024) /* not written yet: no more is run until the client reads */
+#define OUTPUT_MOST  (8 << 20)    /* of one answer and what waits before it: then it is closed */
+#define STRANGER_MS  10000
+#define STUCK_MS     30000
+#define LINGER_MS    1000
+#define HELD_MOST    (INT64_C(256) << 20) /* bytes that all connections hold: then those who hold much go */
+#define HELD_FAIR    (32 * 1024)          /* that is, more than this */
 
 enum connection_state {
     READING,  /* asks and is answered */
@@ -51,12 +45,12 @@ struct connection {
     bool in_again; /* is in the list lane->again */
     bool gone;     /* to be freed by who still needs it: that list, or the end of its chore */
     bool posted;   /* its chore is on its way */
-    bool killed;   /* under lane->mutex */
     bool spoke;    /* since the lane began to drain */
     bool ended;    /* it will say nothing more */
     size_t held;   /* bytes of its buffers, as last counted in lane->held */
     int64_t began_ms, asked_ms, wrote_ms, linger_until_ms;
     struct session session;
+    _Atomic bool killed; /* by another thread; apart from what this one uses all the time */
 };
 
 /* Takes over the file and sends it to its lane; by any thread. false: out of memory, and it was closed. */

@@ -24,8 +24,8 @@ struct tally {
     _Atomic uint32_t refs;
     uint64_t serial; /* no other tally of this process ever has it */
     struct weir_table *table;
-    int64_t bytes; /* of memory, as last seen */
-    struct {       /* the chore thread's own: see growth.c */
+    int64_t bytes;        /* of memory, as last seen */
+    struct {              /* the chore thread's own: see growth.c */
         int64_t look_at;  /* calls of its policy at which to look again */
         int64_t crowded;  /* takes that had found no room, as last seen */
         bool warned_near; /* said once: nearly full and cannot grow, */
@@ -85,7 +85,7 @@ struct policy {
     int64_t id_window_ns; /* how long a request id is remembered: the longest period, 1 min to 1 day */
     struct tally *main;
     const struct labels *labels; /* its own, as those of prefixes: a copy has copies */
-    struct tally *tried; /* the candidate's; or NULL */
+    struct tally *tried;         /* the candidate's; or NULL */
     /* The limits of before a change to another kind of limits: until `older_until_ns` both must agree, so
      * that nothing that was spent is forgotten. */
     struct tally *older;

@@ -53,7 +53,7 @@ struct service {
     struct snapshot *retired; /* under `change` */
     _Atomic uint64_t epoch;   /* snapshots that were published so far: see snapshot.c */
     pthread_mutex_t change;   /* who publishes snapshots */
-    struct worker *workers; /* options.workers, and one more: the chore thread's */
+    struct worker *workers;   /* options.workers, and one more: the chore thread's */
     struct ledger ledger;
     struct steps *steps;       /* RL.* */
     struct tally *client_keys; /* CL.THROTTLE, THROTTLE, GCRA */
@@ -82,7 +82,7 @@ struct service {
     /* Set by the server; a service without one leaves them NULL. */
     void (*clock_moved)(void *arg); /* WEIR.CLOCK: sessions that wait look again */
     void (*clients)(void *arg, struct session *asking, struct buffer *out); /* CLIENT LIST of all loops */
-    bool (*kill)(void *arg, struct session *asking, uint64_t id);                                   /* CLIENT KILL ID */
+    bool (*kill)(void *arg, struct session *asking, uint64_t id);           /* CLIENT KILL ID */
     void *server;
 };
 

@@ -132,8 +132,10 @@ bool weir_snapshot_put(struct snapshot *snapshot, const char *name, struct polic
         snapshot->policy_count--;
     } else if (policy) {
         struct policy **more = realloc(snapshot->policies, (snapshot->policy_count + 1) * sizeof *more);
-        if (!more)
+        if (!more) {
+            weir_policy_drop(policy);
             return false;
+        }
         memmove(more + at + 1, more + at, behind * sizeof policy);
         more[at] = policy;
         snapshot->policies = more;

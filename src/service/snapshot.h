@@ -38,8 +38,8 @@ const char *weir_snapshot_near(const struct snapshot *snapshot, struct slice nam
 
 /* A copy that holds its own references to the policies, without indexes; or NULL. */
 struct snapshot *weir_snapshot_copy(const struct snapshot *snapshot);
-/* Puts `policy` (one reference goes over) in the place of the one of that name, or adds it. `policy` NULL:
- * removes `name`. false: out of memory. */
+/* Puts `policy` (one reference goes over, whatever comes of it) in the place of the one of that name, or adds
+ * it. `policy` NULL: removes `name`. false: out of memory. */
 bool weir_snapshot_put(struct snapshot *snapshot, const char *name, struct policy *policy);
 /* Builds the indexes. false: out of memory. */
 bool weir_snapshot_seal(struct snapshot *snapshot);

@@ -3,13 +3,9 @@
 """The commands that ask a server: what they print, and their exit status. The clock of the server stands still."""
 
 import json
-import os
 import pathlib
-import re
 import subprocess
 import sys
-import threading
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
 
@@ -227,9 +223,9 @@ class Watch(ClientTest):
         header = ["allowed/s", "refused/s", "shadow/s", "errors", "keys", "memory", "clients"]
         self.assertEqual([i for i, line in enumerate(lines) if line.split() == header], [0, 21])
         self.assertEqual(len(lines), 24)
-        self.assertRegex(lines[-1], r"^ +0 +0 +0 +0 +1 +\d+\.\d MiB +2$")
+        self.assertRegex(lines[-1], r"^ +0 +0 +0 +0 +\d+ +\d+\.\d MiB +2$")
         document = json.loads(self.output("stat", "--count", "1", "--json"))
-        self.assertEqual((document["allowed"], document["refused"], document["keys"]), (1, 1, 1))
+        self.assertEqual((document["allowed"], document["refused"], document["clients"]), (1, 1, 2))
         self.check(["stat", "--every", "0"], "", "weir stat: --every takes 1ms to 1d\n", status=2)
 
 

@@ -16,7 +16,9 @@ policies:
 class Reload(server.ServerTest):
     def begin(self, config=START):
         weir = self.start("--test-clock", config=config)
-        return weir, weir.connect(version=3)
+        client = weir.connect(version=3)
+        self.addCleanup(client.close)
+        return weir, client
 
     def reload(self, weir, client, config):
         weir.configure(config)

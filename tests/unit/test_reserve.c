@@ -8,7 +8,8 @@
 #include "check.h"
 #include "unit/service_kit.h"
 
-static const char config[] = "policies:\n"
+static const char config[] = "memory: 8MiB\n"
+                             "policies:\n"
                              "  - name: tokens\n"
                              "    limits: [1k/h]\n"
                              "    overrides:\n"

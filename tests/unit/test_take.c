@@ -483,6 +483,24 @@ TEST(who_waits_outlives_the_policy)
     kit_close(&kit);
 }
 
+TEST(acquire_waits_for_the_older_limits_too)
+{
+    struct kit kit, other;
+    if (!CHECK(kit_open(&kit, NULL)))
+        return;
+    kit_policy(&kit, "api", "10/s burst=1");
+    CHECK_TAKE(&kit, "WEIR.TAKE api a", 1, 0);
+    kit_policy(&kit, "api", "3/m algo=fixed-window");
+    kit_join(&other, &kit, 0);
+    CHECK_STR(kit_ask(&other, "WEIR.ACQUIRE api a"), "");
+    CHECK_EQ(other.session.due_ns, 100 * WEIR_MS);
+    kit_clock(&kit, 50);
+    kit_leave(&other);
+    kit_clock(&kit, 5000); /* the older one is as if never used: what the new one has left decides */
+    CHECK_TAKE(&kit, "WEIR.PEEK api a", 1, 3);
+    kit_close(&kit);
+}
+
 TEST(waiting_stops_a_batch)
 {
     struct kit kit;

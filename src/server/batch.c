@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/batch.h"
+
+#include "base/text.h"
+
+/* A browser that was lured to this port sends these. */
+static bool is_foreign(struct slice name)
+{
+    return weir_text_same(name.bytes, name.len, "post") || weir_text_same(name.bytes, name.len, "host:");
+}
+
+/*
+ * What a later request may be can depend on what an earlier one does: a stranger's come one by one, and none
+ * follows a RESET. A typed line is changed as it is read, and could not be read again: so it comes alone.
+ */
+void weir_batch_read(struct batch *batch, struct slice *args, bool stranger, char *bytes, size_t len)
+{
+    const struct resp_limits limits = {.args = stranger ? STRANGER_ARGS : ARGS_MAX,
+                                       .bulk = stranger ? STRANGER_BULK : BULK_MAX,
+                                       .all = REQUEST_MAX,
+                                       .stranger = stranger};
+    const struct slice *room_end = args + BATCH_WORDS;
+    batch->count = 0;
+    batch->end = 0;
+    batch->why = BATCH_FULL;
+    while (batch->count < BATCH && args < room_end) {
+        struct resp_reader reader = {0};
+        bool typed = batch->end < len && bytes[batch->end] != '*';
+        if (typed && batch->count > 0)
+            return;
+        enum resp_got got =
+            weir_resp_read(&reader, &limits, bytes + batch->end, len - batch->end, args, &batch->got);
+        if (got == RESP_MORE || got == RESP_BAD) {
+            batch->why = got == RESP_MORE ? BATCH_MORE : BATCH_BAD;
+            return;
+        }
+        batch->end += batch->got.used;
+        if (got == RESP_NOTHING)
+            continue;
+        if (is_foreign(args[0])) {
+            batch->why = BATCH_FOREIGN;
+            return;
+        }
+        batch->requests[batch->count] = (struct request){args, batch->got.words};
+        batch->ends[batch->count++] = batch->end;
+        if (typed || stranger || weir_text_same(args[0].bytes, args[0].len, "reset"))
+            return;
+        args += batch->got.words;
+    }
+}
