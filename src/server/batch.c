@@ -3,10 +3,15 @@
 
 #include "base/text.h"
 
+static bool is_word(struct slice name, const char *word, size_t len)
+{
+    return name.len == len && weir_text_same(name.bytes, len, word);
+}
+
 /* A browser that was lured to this port sends these. */
 static bool is_foreign(struct slice name)
 {
-    return weir_text_same(name.bytes, name.len, "post") || weir_text_same(name.bytes, name.len, "host:");
+    return is_word(name, "post", 4) || is_word(name, "host:", 5);
 }
 
 /*
@@ -43,7 +48,7 @@ void weir_batch_read(struct batch *batch, struct slice *args, bool stranger, cha
         }
         batch->requests[batch->count] = (struct request){args, batch->got.words};
         batch->ends[batch->count++] = batch->end;
-        if (typed || stranger || weir_text_same(args[0].bytes, args[0].len, "reset"))
+        if (typed || stranger || is_word(args[0], "reset", 5))
             return;
         args += batch->got.words;
     }

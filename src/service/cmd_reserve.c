@@ -12,6 +12,7 @@
 
 #include "base/sat.h"
 #include "service/request_id.h"
+#include "service/run.h"
 #include "service/settle.h"
 #include "table/verbs.h"
 
@@ -123,6 +124,7 @@ static void answer_again(struct call *call, const struct reserve *ask, const str
 {
     struct answer answer;
     weir_verdict_answer(call->worker, verdict, ask->pairs, ask->count, &answer);
+    count_up(answer.allowed ? &call->worker->allowed : &call->worker->refused, 1);
     tell(call, &answer, verdict);
 }
 

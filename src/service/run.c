@@ -40,7 +40,7 @@ static void answer_unknown(struct call *call)
                     weir_shown(call->args[0], shown), args);
 }
 
-/* Finds the subcommand. false: there is none, and an error was answered; or none is needed. */
+/* Finds the subcommand, where one is needed. false: there is none, and an error was answered. */
 static bool find_subcommand(struct call *call)
 {
     char shown[72], name[64];

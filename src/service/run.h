@@ -14,7 +14,7 @@ static inline void count_up(_Atomic int64_t *count, int64_t by)
                           memory_order_relaxed);
 }
 
-/* Begins a turn, unless the caller has; true: weir_run_end must end it. */
+/* Begins a turn, unless the caller has; true: turn_end is to end it. */
 static inline bool turn_begin(struct worker *worker)
 {
     if (worker->snapshot)
