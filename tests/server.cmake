@@ -81,6 +81,10 @@ weir_race(threads-compatible)
 weir_service_test(threads-service threads/service_turns.c threads/team.c unit/service_kit.c)
 weir_race(threads-service)
 
+weir_service_test(threads-changes threads/service_changes.c threads/team.c unit/service_kit.c)
+set_property(TEST threads-changes PROPERTY LABELS threads sanitize)
+weir_race(threads-changes)
+
 # ---- property --------------------------------------------------------------------------------------
 
 weir_service_test(prop-resp property/prop_resp.c)
@@ -92,6 +96,8 @@ weir_service_test(prop-change property/prop_change.c unit/service_kit.c)
 
 # ---- fuzz ------------------------------------------------------------------------------------------
 
+weir_fuzz(command fuzz/fuzz_command.c)
+target_link_libraries(fuzz-command PRIVATE weir_service)
 weir_fuzz(config fuzz/fuzz_config.c)
 target_link_libraries(fuzz-config PRIVATE weir_service)
 weir_fuzz(resp fuzz/fuzz_resp.c)

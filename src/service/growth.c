@@ -174,6 +174,18 @@ static void look_at_policy(struct service *service, const struct policy *policy,
         look_if(service, policy->prefixes[i].tally, policy, calls, in_turn);
 }
 
+/* Keys whose limits come with the call have a share of the budget from the start, and no more. */
+static void look_at_client_keys(struct service *service)
+{
+    struct tally *tally = service->client_keys;
+    struct weir_table_info info;
+    weir_table_stat(tally->table, &info);
+    if (sat_add(info.shared, info.refused) > 0)
+        warn(&tally->room.warned_full, "client-keys-full", "CL.THROTTLE", &info);
+    else if (info.nearly_full)
+        warn(&tally->room.warned_near, "client-keys-nearly-full", "CL.THROTTLE", &info);
+}
+
 static int64_t commands_of(const struct service *service)
 {
     int64_t commands = 0;
@@ -193,10 +205,13 @@ void weir_change_growth(struct service *service)
     bool busy = commands != service->upkeep.seen;
     size_t turn = service->upkeep.looked_at < snapshot->policy_count ? service->upkeep.looked_at : 0;
     service->upkeep.seen = commands;
-    for (size_t i = 0; i < snapshot->policy_count; i++)
-        look_at_policy(service, snapshot->policies[i], busy && i == turn);
-    service->upkeep.looked_at = busy ? turn + 1 : turn;
-    weir_growth_count(service);
+    for (size_t i = 0; busy && i < snapshot->policy_count; i++)
+        look_at_policy(service, snapshot->policies[i], i == turn);
+    if (busy && turn == 0 && service->client_keys)
+        look_at_client_keys(service);
+    service->upkeep.looked_at = turn + busy;
+    if (busy)
+        weir_growth_count(service);
     pthread_mutex_unlock(&service->change);
 }
 

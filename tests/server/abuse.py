@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT
+"""A bystander keeps its load while others do nothing and still others do harm: abuse.py [SECONDS [IDLE [ABUSIVE]]]
+
+Prints what an idle connection costs, what the bystander notices, and why connections were closed. Exit status 1 if the
+server was harmed: it died, lost or miscounted a request, or kept what it used for those who have left.
+"""
+
+import collections
+import json
+import pathlib
+import random
+import re
+import socket
+import subprocess
+import sys
+
+import server
+import traffic
+
+CONFIG = """\
+users:
+  - {name: default, may: all}
+  - {name: operator, password: not to be guessed, may: all}
+policies:
+  - {name: bystander, limits: [1M/s]}
+  - {name: crowd, limits: [1000/s]}
+"""
+RATE = 2000  # requests of the bystander in a second
+
+
+class Idle:
+    """Connections that have asked one thing and then nothing more."""
+
+    def __init__(self, port, count):
+        self.sockets = []
+        for number in range(count):
+            client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            client.settimeout(server.PATIENCE)
+            client.bind((f"127.0.0.{100 + number // 5000}", 0))
+            client.connect(("127.0.0.1", port))
+            self.sockets.append(client)
+        for client in self.sockets:
+            client.send(b"PING\r\n")
+        for client in self.sockets:
+            assert client.recv(16) == b"+PONG\r\n"
+
+    def alive(self):
+        """How many are still answered."""
+        count = 0
+        for client in self.sockets:
+            try:
+                client.send(b"PING\r\n")
+                count += client.recv(16) == b"+PONG\r\n"
+            except OSError:
+                pass
+        return count
+
+    def close(self):
+        for client in self.sockets:
+            client.close()
+
+
+def tell(name, figures):
+    print(f"  {name:22} {traffic.shown_us(figures)}", flush=True)
+
+
+class Round:
+    """One round of it; every figure and every fault is kept."""
+
+    def __init__(self, seconds, idle, abusive, *arguments, seed=None):
+        self.seconds, self.idle_count, self.abusive = seconds, idle, abusive
+        self.seed = random.randrange(1 << 32) if seed is None else seed
+        self.faults = []
+        self.figures = {}
+        traffic.raise_files(20000)
+        self.weir = server.Server("--max-clients", str(idle + 2 * abusive + 100), *arguments, config=CONFIG)
+
+    def expect(self, what, got, wanted):
+        if got != wanted:
+            self.faults.append(f"{what}: {got}, not {wanted}")
+
+    def clients(self):
+        return int(traffic.info(self.control, "clients")["connected_clients"])
+
+    def run(self):
+        try:
+            self.control = self.weir.connect()
+            self.go()
+            self.control.close()
+            self.weir.stop()
+        finally:
+            self.weir.clean()
+        return self
+
+    def go(self):
+        self.expect("clients at first", self.clients(), 1)
+        files = self.weir.files()
+        bystander = traffic.Steady(self.weir, "bystander", 1000, RATE)
+        print(f"bystander: {RATE} requests a second, one at a time; seed {self.seed}")
+        bystander.run(min(self.seconds / 8, 2))  # so that what is used first is there
+        self.figures["alone"] = bystander.run(self.seconds / 4)
+        tell("alone", self.figures["alone"])
+        idle = self.add_idle()
+        self.figures["idle"] = bystander.run(self.seconds / 4)
+        tell(f"{self.idle_count} idle", self.figures["idle"])
+        self.abuse(bystander, idle)
+        self.figures["after"] = bystander.run(min(self.seconds / 8, 5))
+        tell("after it", self.figures["after"])
+        self.check_counts(bystander)
+        idle.close()
+        bystander.close()
+        traffic.wait_until(lambda: self.clients() == 1, "all have left")
+        self.expect("descriptors afterwards", self.weir.files(), files)
+        self.figures["memory after"] = self.weir.memory()
+
+    def add_idle(self):
+        before = self.weir.memory()
+        idle = Idle(self.weir.port, self.idle_count)
+        self.figures["idle bytes"] = (self.weir.memory() - before) / self.idle_count
+        return idle
+
+    def abuse(self, bystander, idle):
+        here = self.clients()
+        line = [sys.executable, str(pathlib.Path(__file__).with_name("abuser.py")), str(self.weir.port),
+                str(self.abusive), str(self.seconds / 2 + 0.5), str(self.seed)]
+        with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as crowd:
+            crowd.stdout.readline()
+            before = self.weir.memory()
+            self.figures["abuse"] = bystander.run(self.seconds / 2)
+            self.figures["abuse bytes"] = self.weir.memory() - before
+            tell(f"{self.abusive} abusive", self.figures["abuse"])
+            self.figures["crowd"] = json.loads(crowd.stdout.readline())
+        self.expect("exit status of the crowd", crowd.returncode, 0)
+        traffic.wait_until(lambda: self.clients() == here, "the abusive ones have left")
+        self.expect("idle clients that are still answered", idle.alive(), self.idle_count)
+
+    def check_counts(self, bystander):
+        """Every request of the bystander was answered and counted, and those of the others add up."""
+        said = traffic.info(self.control, "weir", "commandstats", "stats")
+        own, take = said["policy_bystander"], said["cmdstat_weir.take"]
+        self.expect("requests of the bystander that were counted", int(own["allowed"]) + int(own["refused"]),
+                    bystander.answered)
+        self.expect("errors that the bystander saw", sum(self.figures[name]["errors"] for name in ("idle", "abuse")), 0)
+        self.expect("allowed + refused", int(said["allowed"]) + int(said["refused"]),
+                    int(take["calls"]) - int(take["failed_calls"]))
+        self.figures["requests"] = int(said["total_commands_processed"])
+        self.figures["left out"] = int(said["log_lines_left_out"])
+
+    def reasons(self):
+        """Why connections were closed, as far as the log says."""
+        found = collections.Counter()
+        for line in self.weir.lines:
+            why = re.search(r"event=closed .*why=(\"[^\"]*\"|\S+)", line)
+            if why:
+                found[why.group(1).strip('"')] += 1
+        return found
+
+    def report(self):
+        figures, crowd = self.figures, self.figures["crowd"]
+        print(f"an idle connection     {figures['idle bytes']:.0f} bytes of memory")
+        print(f"the abusive ones       {figures['abuse bytes'] / 2**20:.1f} MiB while they were there; "
+              f"{crowd['connected']} connections, {crowd.get('bytes said', 0) / 2**20:.0f} MiB said, "
+              f"{crowd.get('bytes heard', 0) / 2**20:.0f} MiB heard")
+        print(f"the bystander's p99    {figures['abuse']['p99_us'] / figures['alone']['p99_us']:.1f} times that of before")
+        print(f"requests of all        {figures['requests']}")
+        for why, count in self.reasons().most_common():
+            print(f"closed, in the log     {count:6} {why}")
+        print(f"lines not in the log   {figures['left out']}")
+        for fault in self.faults:
+            print(f"FAULT  {fault}")
+        print("the server is harmed" if self.faults else "alive, and all counts add up")
+
+
+def main():
+    try:
+        seconds, idle, abusive = (float(word) for word in (sys.argv[1:] + ["60", "10000", "1000"][len(sys.argv) - 1:]))
+    except ValueError:
+        sys.exit("usage: abuse.py [SECONDS [IDLE [ABUSIVE]]]")
+    done = Round(seconds, int(idle), int(abusive)).run()
+    done.report()
+    sys.exit(1 if done.faults else 0)
+
+
+if __name__ == "__main__":
+    main()

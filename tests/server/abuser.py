@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: MIT
+"""Connections that mean harm, as many as wanted, in one process: abuser.py PORT COUNT SECONDS SEED
+
+Prints a line "ready" when all are connected, and at the end what they have done as JSON. Works at the lowest priority:
+on one machine with the server they would else take its processors as well, which nobody far away could.
+"""
+
+import collections
+import errno
+import json
+import os
+import random
+import selectors
+import socket
+import struct
+import sys
+import time
+
+import server
+import traffic
+
+SOURCES = 20  # addresses they come from: one has ports for 28 000 only
+RECEIVED = 1 << 18
+
+
+class Abuser:
+    """One of them: connects, does its harm, and begins again when it is thrown out."""
+
+    small_window = False  # nothing that is answered fits
+    deaf = False
+
+    def __init__(self, crowd, number):
+        self.crowd = crowd
+        self.number = number
+        self.dice = crowd.dice
+        self.socket = None
+        self.begin()
+
+    # ---- what kinds differ in
+
+    def say(self):
+        """Bytes to say next; None: nothing more, for now or for ever."""
+        raise NotImplementedError
+
+    def heard(self, data):
+        """What was answered."""
+
+    def rested(self):
+        """A time of rest is over."""
+
+    # ---- what they share
+
+    def begin(self):
+        self.out = b""
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.socket.setblocking(False)
+        if self.small_window:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.bind((f"127.0.0.{10 + self.number % SOURCES}", 0))
+        try:
+            self.socket.connect(("127.0.0.1", self.crowd.port))
+        except BlockingIOError:
+            pass
+        self.crowd.count["connected"] += 1
+        self.watched = selectors.EVENT_WRITE
+        self.crowd.selector.register(self.socket, self.watched, self)
+
+    def watch(self, events):
+        if events == self.watched:
+            return
+        if not self.watched:
+            self.crowd.selector.register(self.socket, events, self)
+        elif not events:
+            self.crowd.selector.unregister(self.socket)
+        else:
+            self.crowd.selector.modify(self.socket, events, self)
+        self.watched = events
+
+    def leave(self, reset=False):
+        """Goes, and comes back after a while."""
+        if reset:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.watch(0)
+        self.socket.close()
+        self.socket = None
+        self.rest(self.dice.uniform(0.05, 0.5))
+
+    def rest(self, seconds):
+        self.crowd.resting.append((time.monotonic() + seconds, self))
+
+    def wake(self):
+        if self.socket is None:
+            self.begin()
+            return
+        self.rested()
+        self.turn()
+
+    def turn(self, events=selectors.EVENT_WRITE):
+        try:
+            if events & selectors.EVENT_READ:
+                self.hear()
+            if self.socket and events & selectors.EVENT_WRITE:
+                self.speak()
+        except OSError as fault:
+            self.crowd.count[errno.errorcode.get(fault.errno, "fault")] += 1
+            if self.socket:
+                self.leave()
+
+    def hear(self):
+        data = self.socket.recv(RECEIVED)
+        if not data:
+            self.crowd.count["thrown out"] += 1
+            self.leave()
+            return
+        self.crowd.count["bytes heard"] += len(data)
+        self.heard(data)
+
+    def speak(self):
+        if not self.out:
+            self.out = self.say()
+            if self.socket is None:
+                return
+        if self.out:
+            try:
+                sent = self.socket.send(self.out)
+                self.crowd.count["bytes said"] += sent
+                self.out = self.out[sent:]
+            except BlockingIOError:
+                pass
+        listens = 0 if self.deaf else selectors.EVENT_READ
+        self.watch(listens if self.out is None else listens | selectors.EVENT_WRITE)
+
+
+class Deaf(Abuser):
+    """Asks for much, and never reads."""
+    small_window = True
+    deaf = True
+    chunk = server.encode("ECHO", "x" * 10000) * 6
+
+    def say(self):
+        return self.chunk
+
+
+class Half(Abuser):
+    """Half a request, and now and then a byte more."""
+    byte = True
+
+    def begin(self):
+        self.said = False
+        super().begin()
+
+    def say(self):
+        if not self.said:
+            self.said = True
+            return self.dice.choice((b"*3\r\n$9\r\nWEIR.T", b"*2\r\n$4\r\nECHO\r\n$60000\r\n", b"*1", b"PIN"))
+        if self.byte:
+            self.byte = False
+            self.rest(self.dice.uniform(0.5, 2))
+            return b"x"
+        return None
+
+    def rested(self):
+        self.byte = True
+
+
+class Garbage(Abuser):
+    """What is no request."""
+
+    def begin(self):
+        self.left = 3
+        super().begin()
+
+    def say(self):
+        self.left -= 1
+        if self.left < 0:
+            return None
+        return self.dice.choice((self.dice.randbytes(self.dice.randrange(1, 4000)), b"*1000000000\r\n",
+                                 b"*3\r\n$-5\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01" * 50,
+                                 b"*1\r\n$4\r\nQUIX\r\n" * 100, b"x" * 70000))
+
+
+class Giant(Abuser):
+    """Ten thousand requests at once; reads, and rests."""
+    chunk = server.encode("WEIR.TAKE", "crowd", "k") * 5000 + server.encode("WEIR.EXPLAIN", "crowd", "k") * 100 + \
+        server.encode("PING") * 4900
+    busy = True
+
+    def begin(self):
+        self.busy = True
+        super().begin()
+
+    def say(self):
+        if not self.busy:
+            return None
+        self.busy = False
+        self.rest(self.dice.uniform(1, 3))
+        return self.chunk
+
+    def rested(self):
+        self.busy = True
+
+
+class Storm(Abuser):
+    """Comes and goes."""
+    ask = server.encode("WEIR.TAKE", "crowd", "storm")
+
+    def begin(self):
+        self.asked = False
+        super().begin()
+
+    def say(self):
+        if self.asked or self.dice.random() < 0.3:
+            self.leave(reset=self.dice.random() < 0.5)
+            return None
+        self.asked = True
+        return self.ask
+
+
+class Login(Abuser):
+    """Tries passwords."""
+
+    def begin(self):
+        self.tried = 0
+        super().begin()
+
+    def say(self):
+        self.tried += 1
+        if self.tried > 20:
+            self.leave()
+            return None
+        return server.encode("AUTH", "operator", f"{self.dice.random()}") * 10
+
+
+KINDS = (Deaf, Half, Garbage, Giant, Storm, Login)
+
+
+class Crowd:
+    def __init__(self, port, count, seed):
+        self.port = port
+        self.dice = random.Random(seed)
+        self.count = collections.Counter()
+        self.selector = selectors.EpollSelector()
+        self.resting = collections.deque()
+        self.all = [KINDS[number % len(KINDS)](self, number) for number in range(count)]
+
+    def wake(self):
+        now = time.monotonic()
+        for _ in range(len(self.resting)):
+            when, abuser = self.resting.popleft()
+            if when <= now:
+                abuser.wake()
+            else:
+                self.resting.append((when, abuser))
+
+    def run(self, seconds):
+        end = time.monotonic() + seconds
+        looked = 0.0
+        while (now := time.monotonic()) < end:
+            if now - looked > 0.02:
+                self.wake()
+                looked = now
+            for key, events in self.selector.select(0.02):
+                if key.data.socket is key.fileobj:
+                    key.data.turn(events)
+        for abuser in self.all:
+            if abuser.socket:
+                abuser.socket.close()
+
+
+def main():
+    port, count, seconds, seed = sys.argv[1:]
+    os.nice(19)
+    traffic.raise_files()
+    crowd = Crowd(int(port), int(count), int(seed))
+    print("ready", flush=True)
+    crowd.run(float(seconds))
+    print(json.dumps(crowd.count))
+
+
+if __name__ == "__main__":
+    main()
