@@ -98,6 +98,7 @@ weir_service_test(prop-change property/prop_change.c unit/service_kit.c)
 
 weir_fuzz(command fuzz/fuzz_command.c)
 target_link_libraries(fuzz-command PRIVATE weir_service)
+target_link_options(fuzz-command PRIVATE -Wl,--wrap=madvise)
 weir_fuzz(config fuzz/fuzz_config.c)
 target_link_libraries(fuzz-config PRIVATE weir_service)
 weir_fuzz(resp fuzz/fuzz_resp.c)

@@ -85,20 +85,30 @@ static int print_list(const struct resp_value *list)
                words_number(ask_number(policy, "refused"), refused),
                words_number(ask_number(policy, "shadow_refused"), shadow));
     }
+    if (ask_has(&list->elements[0], "mode_of_all")) {
+        fputs("all of them are ", stdout);
+        ask_put(stdout, ask_text(&list->elements[0], "mode_of_all"));
+        puts(" at present; weir policy mode --all enforce ends that");
+    }
     return EXIT_OK;
 }
 
 /* ---- show ---- */
 
-/* ", 812 shadow-refused (0.07 %)", of all calls. */
+/* ", 812 shadow-refused (0.07 %)", of all calls. 100 is said of all of them only. */
 static void print_part(const char *what, int64_t part, int64_t calls)
 {
-    char text[WORDS_MAX], percent[WORDS_MAX];
+    char text[WORDS_MAX];
     printf(", %s %s", words_number(part, text), what);
-    if (part > 0 && calls > 0) {
-        (void)snprintf(percent, sizeof percent, "%.2g", 100.0 * (double)part / (double)calls);
-        printf(" (%s %%)", part == calls ? "100" : percent);
-    }
+    if (part <= 0 || calls <= 0)
+        return;
+    double percent = 100.0 * (double)part / (double)calls;
+    if (percent >= 10)
+        printf(" (%d %%)", (int)percent);
+    else if (percent >= 0.01)
+        printf(" (%.2g %%)", percent);
+    else
+        fputs(" (less than 0.01 %)", stdout);
 }
 
 static void print_counts(const struct resp_value *policy)

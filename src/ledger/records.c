@@ -288,6 +288,7 @@ static struct record *make(struct records *records, const uint64_t *groups, cons
         if (!make_room(records, groups, in_hand))
             return NULL;
         one = group_free_places(records, groups[0]);
+        other = group_free_places(records, groups[1]);
     }
     return group_take(records, groups[one >= other ? 0 : 1], id);
 }

@@ -48,7 +48,7 @@ bool weir_change_policy(struct service *service, struct slice name, const char *
     if (!policy)
         return weir_edit_end(&edit, false);
     policy->touched = policy->from_file;
-    struct edit_limits to = {text, weir_growth_room(service, text, GROWTH_KEYS_COMMAND), fresh, false};
+    struct edit_limits to = {text, weir_growth_next(service, text), fresh, false};
     bool good = weir_edit_put(&edit, policy, weir_edit_limits(&edit, policy, &to));
     return weir_edit_end(&edit, good);
 }

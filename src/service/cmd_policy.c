@@ -62,18 +62,6 @@ static bool may_see(const struct call *call, const struct policy *policy)
     return weir_user_may_policy(call->user, (struct slice){policy->name, strlen(policy->name)});
 }
 
-static void run_list(struct call *call)
-{
-    const struct snapshot *snapshot = call->worker->snapshot;
-    size_t count = 0;
-    for (size_t i = 0; i < snapshot->policy_count; i++)
-        count += may_see(call, snapshot->policies[i]);
-    weir_reply_array(&call->reply, count);
-    for (size_t i = 0; i < snapshot->policy_count; i++)
-        if (may_see(call, snapshot->policies[i]))
-            answer_policy(call, snapshot->policies[i], 0);
-}
-
 /* Milliseconds until a time of weir_now, or null if there is none or it has passed. */
 static void answer_end(struct call *call, const char *name, int64_t until_ns)
 {
@@ -90,6 +78,20 @@ static const char *mode_of_all(const struct worker *worker)
     const struct snapshot *snapshot = worker->snapshot;
     bool over = snapshot->all_until_ns != 0 && worker->now_ns >= snapshot->all_until_ns;
     return snapshot->mode_for_all && !over ? weir_mode_name(snapshot->all_mode) : NULL;
+}
+
+static void run_list(struct call *call)
+{
+    const struct snapshot *snapshot = call->worker->snapshot;
+    size_t count = 0;
+    for (size_t i = 0; i < snapshot->policy_count; i++)
+        count += may_see(call, snapshot->policies[i]);
+    weir_reply_array(&call->reply, count);
+    for (size_t i = 0; i < snapshot->policy_count; i++)
+        if (may_see(call, snapshot->policies[i])) {
+            answer_policy(call, snapshot->policies[i], 1);
+            answer_text(&call->reply, "mode_of_all", mode_of_all(call->worker));
+        }
 }
 
 static void answer_more(struct call *call, const struct policy *policy)

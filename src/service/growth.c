@@ -15,6 +15,10 @@
 #define GROWTH_FACTOR  8
 #define GROWTH_LEAST   4 /* a quarter more, or it is not worth one of seven growths */
 #define SWEEP_SLOTS    4096
+#define SLOTS_A_TICK   8192 /* that may be looked at, on the average, to see how full a table is */
+#define SLOTS_LOOKED   65536
+#define TURN_TICKS     16
+#define FIRST_PART     128
 #define SWEEP_RECORDS  1024
 #define WORD_KEY_BYTES 24
 
@@ -42,10 +46,20 @@ int64_t weir_growth_first(const struct service *service, const char *limits, siz
     return clamp64(bytes / key_bytes_of(limits), GROWTH_KEYS_LEAST, GROWTH_KEYS_MOST);
 }
 
+static int64_t free_bytes(const struct service *service)
+{
+    return service->memory - atomic_load_explicit(&service->memory_used, memory_order_relaxed);
+}
+
+int64_t weir_growth_next(const struct service *service, const char *limits)
+{
+    int64_t keys = free_bytes(service) / FIRST_PART / key_bytes_of(limits);
+    return clamp64(keys, GROWTH_KEYS_LEAST, GROWTH_KEYS_MOST);
+}
+
 int64_t weir_growth_room(const struct service *service, const char *limits, int64_t keys)
 {
-    int64_t free_bytes = service->memory - atomic_load_explicit(&service->memory_used, memory_order_relaxed);
-    return clamp64(keys, 0, max64(free_bytes / key_bytes_of(limits), GROWTH_KEYS_LEAST));
+    return clamp64(keys, 0, max64(free_bytes(service) / key_bytes_of(limits), GROWTH_KEYS_LEAST));
 }
 
 static int64_t bytes_of(const struct tally *tally, const struct weir_table_info *info)
@@ -126,6 +140,13 @@ static bool grow(struct service *service, struct tally *tally, const char *polic
     return true;
 }
 
+static int64_t crowded_of(const struct tally *tally)
+{
+    const struct region_header *header = tally->table->region->header;
+    return (int64_t)(atom_load(&header->shared, memory_order_relaxed) +
+                     atom_load(&header->refused, memory_order_relaxed));
+}
+
 /* How many calls can come before it might be nearly full. */
 static int64_t calls_until_full(const struct weir_table_info *info)
 {
@@ -136,9 +157,9 @@ static void look(struct service *service, struct tally *tally, const char *polic
 {
     struct weir_table_info info;
     weir_table_stat(tally->table, &info);
-    int64_t crowded = sat_add(info.shared, info.refused);
-    bool full = crowded > tally->room.crowded;
-    tally->room.crowded = crowded;
+    bool full = crowded_of(tally) > tally->room.crowded;
+    tally->room.crowded = crowded_of(tally);
+    tally->room.tick = service->upkeep.ticks + min64(info.slots, SLOTS_LOOKED) / SLOTS_A_TICK;
     tally->bytes = bytes_of(tally, &info);
     tally->room.look_at = sat_add(calls, calls_until_full(&info));
     if ((!info.nearly_full && !full) || grow(service, tally, policy, &info))
@@ -160,7 +181,10 @@ static int64_t calls_of_policy(const struct policy *policy)
 static void look_if(struct service *service, struct tally *tally, const struct policy *policy, int64_t calls,
                     bool in_turn)
 {
-    if (tally && (in_turn || calls >= tally->room.look_at))
+    if (!tally)
+        return;
+    bool due = calls >= tally->room.look_at && service->upkeep.ticks >= tally->room.tick;
+    if (in_turn || due || crowded_of(tally) > tally->room.crowded)
         look(service, tally, policy->name, calls);
 }
 
@@ -195,21 +219,22 @@ static int64_t commands_of(const struct service *service)
     return commands;
 }
 
-/* A charge brings keys, too, and is no call that a policy counts: so while there are commands at all, one
- * policy after the other has its turn. */
+/* A charge brings keys, too, and is no call that a policy counts: so while there are commands at all, now and
+ * then one policy after the other has its turn. */
 void weir_change_growth(struct service *service)
 {
     pthread_mutex_lock(&service->change);
     const struct snapshot *snapshot = in_force(service);
     int64_t commands = commands_of(service);
     bool busy = commands != service->upkeep.seen;
-    size_t turn = service->upkeep.looked_at < snapshot->policy_count ? service->upkeep.looked_at : 0;
+    bool turn = busy && service->upkeep.ticks++ % TURN_TICKS == 0;
+    size_t next = service->upkeep.looked_at < snapshot->policy_count ? service->upkeep.looked_at : 0;
     service->upkeep.seen = commands;
     for (size_t i = 0; busy && i < snapshot->policy_count; i++)
-        look_at_policy(service, snapshot->policies[i], i == turn);
-    if (busy && turn == 0 && service->client_keys)
+        look_at_policy(service, snapshot->policies[i], turn && i == next);
+    if (turn && next == 0 && service->client_keys)
         look_at_client_keys(service);
-    service->upkeep.looked_at = turn + busy;
+    service->upkeep.looked_at = next + turn;
     if (busy)
         weir_growth_count(service);
     pthread_mutex_unlock(&service->change);

@@ -27,6 +27,7 @@ struct tally {
     int64_t bytes;        /* of memory, as last seen */
     struct {              /* the chore thread's own: see growth.c */
         int64_t look_at;  /* calls of its policy at which to look again */
+        int64_t tick;     /* but not before that tick, unless takes find no room */
         int64_t crowded;  /* takes that had found no room, as last seen */
         bool warned_near; /* said once: nearly full and cannot grow, */
         bool warned_full; /* full */

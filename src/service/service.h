@@ -77,6 +77,7 @@ struct service {
         int64_t measured;        /* and how many they were */
         int64_t seen;            /* commands, as of the last look at the tables */
         size_t swept, looked_at; /* which tally, and which policy, is next */
+        int64_t ticks;
     } upkeep;
     char reload_error[256]; /* of the last reload; "" if it went well. Under `change` */
     /* Set by the server; a service without one leaves them NULL. */

@@ -137,6 +137,16 @@ class Policy(ClientTest):
             "  mode        shadow"])
         self.assertEqual(json.loads(self.output("policy", "show", "login", "--json"))["shadow_refused"], 1)
 
+    def test_shares_of_calls(self):
+        """Two digits; 100 % are all of them."""
+        self.wire.pipeline(*[("WEIR.TAKE", "login", "k")] * 400)
+        self.assertTrue(self.output("policy", "show", "login").startswith(
+            "login: 400 allowed, 0 refused, 398 shadow-refused (99 %)\n"))
+        self.wire.pipeline(*[("WEIR.TAKE", "free", "k")] * 400, ("WEIR.POLICY", "SET", "free", "blocked"),
+                           ("WEIR.TAKE", "free", "k"))
+        self.assertTrue(self.output("policy", "show", "free").startswith(
+            "free: 400 allowed, 1 refused (0.25 %)\n"))
+
     def test_set_and_delete(self):
         self.check(["policy", "set", "new", "5/m"])
         self.check(["policy", "set", "two", "5/m,", "10/h"])
@@ -157,7 +167,10 @@ class Policy(ClientTest):
         self.assertIn("  mode        disabled, for another 30 min\n", self.output("policy", "show", "login"))
         self.check(["policy", "mode", "--all", "disabled", "--for", "30m"])
         self.assertIn("; but all policies are disabled at present\n", self.output("policy", "show", "api"))
+        self.assertTrue(self.output("policy").endswith(
+            "\nall of them are disabled at present; weir policy mode --all enforce ends that\n"))
         self.check(["policy", "mode", "--all", "enforce"])
+        self.assertNotIn("at present", self.output("policy"))
         self.assertNotIn("at present", self.output("policy", "show", "api"))
 
     def test_another_kind_of_limits(self):

@@ -95,6 +95,10 @@ TEST(list_shows_all_policies_and_del_removes_one)
     CHECK_EQ(weir_resp_get(api, "keys")->integer, 1);
     CHECK_STR(text_of(weir_resp_get(login, "mode")), "enforce");
     CHECK_EQ(weir_resp_get(login, "percent")->integer, 25);
+    CHECK_EQ(weir_resp_get(login, "mode_of_all")->type, RESP_NULL);
+    say("WEIR.POLICY MODE * disabled");
+    say("WEIR.POLICY LIST");
+    CHECK_STR(text_of(weir_resp_get(&got->elements[1], "mode_of_all")), "disabled");
     CHECK_STR(say("WEIR.POLICY DEL api"), "+OK\r\n");
     CHECK(begins(say("WEIR.POLICY DEL api"), "-ERR no policy 'api'"));
     say("WEIR.POLICY LIST");

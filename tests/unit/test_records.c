@@ -219,6 +219,18 @@ TEST(those_that_yield_go_first_and_only_if_there_is_no_other_place)
     weir_records_free(records);
 }
 
+/* Whichever of its two groups the one that goes lies in, the newcomer gets that place. */
+TEST(many_newcomers_take_the_places_of_those_that_yield)
+{
+    struct records *records = records_of(256);
+    weir_records_yield(records, is_even);
+    for (uint64_t i = 0; i < 4000; i++)
+        CHECK_EQ(visit_once(records, 2 * i, 1, 100 + (int64_t)(i % 7)), 0);
+    CHECK_EQ(stat_of(records).used, 256);
+    CHECK_EQ(stat_of(records).refused, 0);
+    weir_records_free(records);
+}
+
 TEST(what_is_in_hand_does_not_yield)
 {
     struct records *records = records_of(1);
