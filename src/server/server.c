@@ -265,35 +265,30 @@ static bool tell_listens(struct server *server, struct weir_error *err)
     return server->service->listens || complain(err, "out of memory");
 }
 
-/* Who can be reached from elsewhere needs a password, and a clock that nobody can set. */
-static bool is_safe(struct server *server, struct weir_error *err)
+/* Who can be reached from elsewhere needs a clock that nobody can set; and a password, which the service sees
+ * to, at each reload. */
+static bool look_who_comes(struct server *server, struct weir_error *err)
 {
-    const char *other;
-    const struct service_options *options = &server->options.service;
-    if (weir_door_is_local(&server->door, &other))
-        return true;
-    if (options->test_clock)
-        return complain(err,
-                        "--test-clock lets any client set the time, and %s is not for this machine alone; "
-                        "listen on 127.0.0.1 or a unix socket",
-                        other);
-    const struct snapshot *snapshot = atomic_load(&server->service->snapshot);
-    if (snapshot->users->list[0].has_password || options->no_password)
+    struct service_options *options = &server->options.service;
+    if (weir_door_is_local(&server->door, &options->exposed))
+        options->exposed = NULL;
+    if (!options->exposed || !options->test_clock)
         return true;
     return complain(err,
-                    "%s can be reached from elsewhere and there is no password; give --password-file FILE, "
-                    "or --no-password if something in front of weir asks for one",
-                    other);
+                    "--test-clock lets any client set the time, and %s is not for this machine alone; "
+                    "listen on 127.0.0.1 or a unix socket",
+                    options->exposed);
 }
 
 static bool make(struct server *server, struct weir_error *err)
 {
     struct server_options *options = &server->options;
     options->service.workers = (uint32_t)count_threads(options->config);
-    if (!weir_door_open(&server->door, options->config, options->inherited, options->inherited_count, err))
+    if (!weir_door_open(&server->door, options->config, options->inherited, options->inherited_count, err) ||
+        !look_who_comes(server, err))
         return false;
     server->service = weir_service_new(options->config, &options->service, err);
-    if (!server->service || !is_safe(server, err) || !make_lanes(server, err) || !tell_listens(server, err))
+    if (!server->service || !make_lanes(server, err) || !tell_listens(server, err))
         return false;
     server->service->server = server;
     server->service->clock_moved = clock_moved;

@@ -202,6 +202,16 @@ static bool apply_policies(struct apply *apply)
 
 /* ---- users ---- */
 
+static bool fail_exposed(struct apply *apply, const char *where)
+{
+    char text[240];
+    snprintf(text, sizeof text,
+             "%s can be reached from elsewhere and there is no password; give --password-file FILE, or "
+             "--no-password if something in front of weir asks for one",
+             where);
+    return weir_edit_fail(&apply->edit, EPERM, text);
+}
+
 /* What the command line says of the password stands above the file. */
 static bool apply_users(struct apply *apply)
 {
@@ -215,9 +225,10 @@ static bool apply_users(struct apply *apply)
         users->list[0].has_password = true;
         users->list[0].password = *options->password;
     }
+    bool open = !users->list[0].has_password && !options->no_password;
     weir_users_free((struct users *)(uintptr_t)apply->edit.next->users);
     apply->edit.next->users = users;
-    return true;
+    return !open || !options->exposed || fail_exposed(apply, options->exposed);
 }
 
 bool weir_service_apply(struct service *service, const struct config *config, struct weir_error *err)

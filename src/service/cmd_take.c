@@ -241,10 +241,7 @@ void weir_acquire_cancel(struct worker *worker, struct session *session)
 {
     int64_t now_ns = worker->snapshot ? worker->now_ns : weir_now();
     struct weir_table *table = session->wait.tally->table;
-    if (session->wait.reservation.wait_ns > 0)
-        (void)weir_table_cancel_who(table, now_ns, session->wait.who, &session->wait.reservation);
-    else /* it was the older tally that let him wait */
-        weir_table_give_who(table, now_ns, session->wait.who, session->wait.n);
+    (void)weir_table_cancel_who(table, now_ns, session->wait.who, &session->wait.reservation);
     count_up(&worker->waiting, -1);
     give_up_wait(session);
 }

@@ -450,28 +450,28 @@ void weir_decide_peek(struct worker *worker, const struct pair *pair, struct ans
 
 /* ---- promises ---- */
 
-/* The older tally promises first; if the other one then does not, its promise is handed back. Who waits,
- * waits for the later of the two, but hands back only the one of the main tally: the older one is forgotten
- * before long. */
+/* The main tally promises, and the older one must have the units by then. Nobody waits for the older one alone:
+ * he would go at a time at which the main tally has not counted him. */
 static bool reserve_both(struct worker *worker, const struct pair *pair, int64_t timeout_ns,
                          struct weir_reservation *reservation, struct weir_verdict *verdict, bool *by_older)
 {
     struct weir_table *main = pair->policy->main->table, *older = pair->policy->older->table;
-    struct weir_reservation first;
-    *by_older = true;
-    if (!weir_table_reserve_at(older, worker->now_ns, pair->key.bytes, pair->key.len, pair->n, timeout_ns,
-                               &first, verdict))
+    const void *key = pair->key.bytes;
+    struct weir_reservation second;
+    struct weir_verdict no;
+    if (!weir_table_reserve_at(main, worker->now_ns, key, pair->key.len, pair->n, timeout_ns, reservation,
+                               verdict))
         return false;
-    *by_older = false;
-    if (weir_table_reserve_at(main, worker->now_ns, pair->key.bytes, pair->key.len, pair->n, timeout_ns,
-                              reservation, verdict)) {
-        verdict->wait_ns = max64(reservation->wait_ns, first.wait_ns);
+    if (weir_table_reserve_at(older, worker->now_ns, key, pair->key.len, pair->n, reservation->wait_ns,
+                              &second, &no))
         return true;
-    }
-    if (first.wait_ns > 0)
-        (void)weir_table_cancel_at(older, worker->now_ns, pair->key.bytes, pair->key.len, &first);
+    if (reservation->wait_ns > 0)
+        (void)weir_table_cancel_at(main, worker->now_ns, key, pair->key.len, reservation);
     else
-        weir_table_give_at(older, worker->now_ns, pair->key.bytes, pair->key.len, pair->n);
+        weir_table_give_at(main, worker->now_ns, key, pair->key.len, pair->n);
+    *reservation = (struct weir_reservation){0};
+    *verdict = no;
+    *by_older = true;
     return false;
 }
 

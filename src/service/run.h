@@ -5,12 +5,13 @@
 #ifndef WEIR_SERVICE_RUN_H
 #define WEIR_SERVICE_RUN_H
 
+#include "base/sat.h"
 #include "service/command.h"
 
-/* Counters that one thread writes and others read. */
+/* Counters that one thread writes and others read. Units can be as many as a client says. */
 static inline void count_up(_Atomic int64_t *count, int64_t by)
 {
-    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + by,
+    atomic_store_explicit(count, sat_add(atomic_load_explicit(count, memory_order_relaxed), by),
                           memory_order_relaxed);
 }
 

@@ -27,6 +27,7 @@ struct service_options {
     uint32_t workers;
     bool test_clock;               /* WEIR.CLOCK works; the clock starts at 0 and stands still */
     bool no_password;              /* the operator said so: `default` needs none */
+    const char *exposed;           /* where it can be reached from elsewhere, so needs a password; or NULL */
     const struct digest *password; /* of `default`, from --password-file; NULL: as the file says */
     const char *config_path;       /* what WEIR.RELOAD reads; NULL: nothing */
 };

@@ -14,8 +14,11 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "os/boot.h"
 #include "proto/resp_reply.h"
+#include "region/region.h"
 #include "service/run.h"
+#include "table/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define EVENTS_MAX   REQUESTS_MAX
 #define MEMORY       (4 << 20)
 #define KEYS         64
+#define TOUCHED_MAX  32
 
 /* The watched key and its limit: 5 in a second, at most 10 at once. */
 #define WATCHED_POLICY "law"
@@ -71,8 +75,8 @@ struct world {
     struct worker *worker;
     struct session clients[CLIENTS];
     struct buffer out;
-    int64_t requests;
-    bool watched; /* nobody has changed its limits */
+    int64_t requests, before; /* run by this input, and by others before it */
+    bool watched;             /* nobody has changed its limits */
     struct event events[EVENTS_MAX];
     size_t event_count;
     int64_t latest_ns; /* that the clock has shown */
@@ -84,6 +88,18 @@ struct sums {
     int64_t watched; /* calls that the watched policy has let through */
 };
 
+/* ---- the service ---------------------------------------------------------------------------------- */
+
+/* To make a service takes far longer than to run an input. So one is kept, and what an input did to it is
+ * undone: keys are reset, the clock and what remembers it go back to 0. After an input that has changed
+ * policies, or used many keys, there is a new one. */
+static struct {
+    struct service *service;
+    bool spoiled;
+    struct slice touched[TOUCHED_MAX]; /* keys of this input, whatever their policy */
+    size_t touched_count;
+} kept;
+
 /* Pages come when they are touched: an input needs few of those that a service has. */
 int __wrap_madvise(void *memory, size_t bytes, int advice);
 int __wrap_madvise(void *memory, size_t bytes, int advice)
@@ -94,7 +110,17 @@ int __wrap_madvise(void *memory, size_t bytes, int advice)
     return 0;
 }
 
-/* ---- beginning and end ---------------------------------------------------------------------------- */
+static bool no_boot(unsigned char id[BOOT_ID_SIZE])
+{
+    memset(id, 1, BOOT_ID_SIZE);
+    return true;
+}
+
+static bool no_shift(int64_t *shift_ns)
+{
+    *shift_ns = 0;
+    return true;
+}
 
 static void complain(void *arg, const char *file, struct place place, const char *message)
 {
@@ -102,14 +128,10 @@ static void complain(void *arg, const char *file, struct place place, const char
     fprintf(stderr, "%s:%d:%d: %s\n", file, place.line, place.column, message);
 }
 
-/* Read once: it is not what is tried here. And smaller than a file could make it: a service for each input.
- */
-static const struct config *the_config(void)
+/* Smaller than a file could make it. */
+static struct config *read_config(void)
 {
-    static struct config *config;
-    if (config)
-        return config;
-    config = weir_config_parse("fuzz.yaml", yaml, sizeof yaml - 1, complain, NULL);
+    struct config *config = weir_config_parse("fuzz.yaml", yaml, sizeof yaml - 1, complain, NULL);
     MUST(config != NULL);
     config->memory = MEMORY;
     config->client_keys = KEYS;
@@ -117,6 +139,80 @@ static const struct config *the_config(void)
         config->policies[i].keys = KEYS;
     return config;
 }
+
+static void make_service(void)
+{
+    static struct config *config;
+    struct service_options options = {.workers = 1, .test_clock = true};
+    struct weir_error err = {0};
+    if (!config)
+        config = read_config();
+    weir_boot.id = no_boot;
+    weir_boot.shift = no_shift;
+    weir_service_free(kept.service);
+    kept.service = weir_service_new(config, &options, &err);
+    if (!kept.service)
+        fprintf(stderr, "%s\n", err.text);
+    MUST(kept.service != NULL);
+    kept.spoiled = false;
+}
+
+static void touch(struct slice key)
+{
+    for (size_t i = 0; i < kept.touched_count; i++)
+        if (kept.touched[i].len == key.len && memcmp(kept.touched[i].bytes, key.bytes, key.len) == 0)
+            return;
+    if (kept.touched_count == TOUCHED_MAX)
+        kept.spoiled = true;
+    else
+        kept.touched[kept.touched_count++] = key;
+}
+
+static void reset_table(struct weir_table *table)
+{
+    for (size_t i = 0; i < kept.touched_count; i++)
+        weir_table_reset_at(table, 0, kept.touched[i].bytes, kept.touched[i].len);
+    atom_store(&table->region->header->floor, 0, memory_order_relaxed);
+}
+
+static void reset_ledger(struct service *service)
+{
+    struct records_stat stat;
+    weir_records_stat(service->ledger.records, &stat);
+    if (stat.used > 0) {
+        weir_ledger_end(&service->ledger);
+        MUST(weir_ledger_init(&service->ledger, 16 * KEYS, NULL));
+    }
+    weir_steps_stat(service->steps, &stat);
+    if (stat.used > 0) {
+        weir_steps_free(service->steps);
+        MUST((service->steps = weir_steps_new(16 * KEYS, NULL)) != NULL);
+    }
+}
+
+static void clean_service(struct service *service)
+{
+    const struct snapshot *snapshot = atomic_load(&service->snapshot);
+    touch((struct slice){"127.0.0.1", 9}); /* failed logins */
+    touch((struct slice){"10.0.0.1", 8});
+    for (size_t i = 0; i < snapshot->tally_count && !kept.spoiled; i++)
+        reset_table(snapshot->tallies[i]->table);
+    reset_table(service->client_keys->table);
+    reset_table(service->logins);
+    reset_ledger(service);
+    service->upkeep.next_end_ns = service->upkeep.measured_ns = 0;
+    kept.touched_count = 0;
+}
+
+static struct service *fresh_service(void)
+{
+    if (!kept.service || kept.spoiled)
+        make_service();
+    weir_clock_set(0);
+    return kept.service;
+}
+
+/* ---- beginning and end ---------------------------------------------------------------------------- */
 
 static void client_begin(struct world *world, size_t client)
 {
@@ -126,20 +222,6 @@ static void client_begin(struct world *world, size_t client)
         return;
     (void)snprintf(world->clients[client].user, sizeof world->clients[client].user, "app");
     world->clients[client].logged_in = true;
-}
-
-static void world_begin(struct world *world)
-{
-    struct service_options options = {.workers = 1, .test_clock = true};
-    struct weir_error err;
-    *world = (struct world){.watched = true, .out = {.most = OUTPUT_MOST}};
-    world->service = weir_service_new(the_config(), &options, &err);
-    if (!world->service)
-        fprintf(stderr, "%s\n", err.text);
-    MUST(world->service != NULL);
-    world->worker = &world->service->workers[0];
-    for (size_t i = 0; i < CLIENTS; i++)
-        client_begin(world, i);
 }
 
 static struct sums sums_of(const struct world *world)
@@ -162,15 +244,25 @@ static struct sums sums_of(const struct world *world)
     return sums;
 }
 
+static void world_begin(struct world *world)
+{
+    *world = (struct world){.watched = true, .out = {.most = OUTPUT_MOST}};
+    world->service = fresh_service();
+    world->worker = &world->service->workers[0];
+    world->before = sums_of(world).commands;
+    for (size_t i = 0; i < CLIENTS; i++)
+        client_begin(world, i);
+}
+
 static void world_end(struct world *world)
 {
     for (size_t i = 0; i < CLIENTS; i++)
         weir_session_end(&world->clients[i], world->worker);
     struct sums sums = sums_of(world);
     MUST(sums.waiting == 0);
-    MUST(sums.commands == world->requests);
+    MUST(sums.commands == world->before + world->requests);
     weir_buffer_free(&world->out);
-    weir_service_free(world->service);
+    clean_service(world->service);
 }
 
 /* ---- what a request is ---------------------------------------------------------------------------- */
@@ -376,6 +468,21 @@ static void check_rights(const struct session *session, const struct request *re
         MUST(slice_is(policy, "api") && key.len > 0 && key.bytes[0] == 'a');
 }
 
+/* What has to be undone. */
+static void note_traces(const struct request *request)
+{
+    struct words words = {request, 1};
+    struct slice policy, key, name = request->args[0];
+    int64_t n;
+    if (is_word(name, "weir.policy") || is_word(name, "weir.override"))
+        kept.spoiled |= request->count > 2 && !is_word(request->args[1], "show");
+    else if (name.len > 5 && weir_text_same(name.bytes, 5, "weir."))
+        while (next_pair(&words, &policy, &key, &n))
+            touch(key);
+    else if (request->count > 1)
+        touch(request->args[1]);
+}
+
 static enum run_state run(struct world *world, struct session *session, const struct request *request)
 {
     enum run_state state;
@@ -408,6 +515,7 @@ static void ask(struct world *world, size_t client, const struct request *reques
     bool failed = after.errors > before.errors;
     MUST(!reply || failed == (reply->type == RESP_ERROR));
     if (!failed) {
+        note_traces(request);
         check_rights(session, request);
         watch_request(world, session, request, reply, after.watched > before.watched);
     }

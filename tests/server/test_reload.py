@@ -41,6 +41,15 @@ class Reload(server.ServerTest):
         self.assertEqual(client.ask("WEIR.PEEK", "api", "k")["remaining"], 2)
         self.assertEqual(client.ask("WEIR.PEEK", "api", "other")["remaining"], 5)
 
+    def test_the_password_cannot_go_where_others_can_come(self):
+        users = "users: [{name: default, password: open sesame, may: all}]\n"
+        weir = self.start("--resp", "0.0.0.0:0", config=users + START)
+        client = weir.connect(version=3, user="default", password="open sesame")
+        self.addCleanup(client.close)
+        self.assertRegex(self.reload(weir, client, START), "can be reached from elsewhere and there is no password")
+        with weir.connect() as stranger:
+            self.assertRegex(stranger.ask("PING"), "^NOAUTH")
+
     def test_policies_come_and_go(self):
         weir, client = self.begin()
         client.ask("WEIR.POLICY", "SET", "mine", "3/h")
