@@ -60,6 +60,10 @@ weir_service_test(unit-policy-commands unit/test_policy_commands.c unit/service_
 weir_service_test(unit-override-commands unit/test_override_commands.c unit/service_kit.c)
 weir_service_test(unit-matrix unit/test_matrix.c unit/service_kit.c)
 
+weir_service_test(unit-no-memory unit/test_no_memory.c unit/service_kit.c)
+target_link_options(unit-no-memory PRIVATE
+    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=mmap,--wrap=madvise)
+
 weir_service_test(unit-loop unit/test_loop.c)
 weir_service_test(unit-listen unit/test_listen.c)
 weir_service_test(unit-notify unit/test_notify.c)
@@ -112,6 +116,8 @@ endforeach()
 
 weir_script(server-vectors server/test_vectors.py)
 weir_script(server-protocol server/test_protocol.py)
+weir_script(server-clients server/test_clients.py)
+weir_script(server-documents server/test_documents.py)
 
 add_executable(server-steady server/steady.c) # a client for those below
 weir_test_settings(server-steady)

@@ -309,7 +309,8 @@ static void tell_person(const struct story *story, const char *listens, const ch
         fprintf(stderr, " %.*s", (int)strcspn(at, "\n"), at);
     fprintf(stderr, "\n%zu polic%s%s%s; memory for about %s keys of one limit each\n", config->policy_count,
             config->policy_count == 1 ? "y" : "ies", config->path ? " from " : "",
-            config->path ? config->path : "", words_number(keys_that_fit(config) / 100000 * 100000, keys));
+            config->path ? config->path : "",
+            words_number((keys_that_fit(config) + 50000) / 100000 * 100000, keys));
     fprintf(stderr, "everything is kept in memory and is gone when it stops\n");
     fprintf(stderr, "try   %s WEIR.POLICY SET api 100/s\n      %s WEIR.TAKE api user:42\n", try, try);
 }

@@ -267,13 +267,14 @@ static size_t run_slice(struct connection *connection, char *bytes, size_t len, 
 {
     struct batch batch;
     size_t used = 0, requests = 0;
+    int64_t until_ns = weir_now() + SLICE_NS;
     pthread_mutex_lock(&connection->lane->mutex);
     do {
         weir_batch_read(&batch, connection->lane->args, is_stranger(connection), bytes + used, len - used);
         used += run_batch(connection, &batch, out);
         requests += batch.count;
     } while (connection->state == READING && batch.why == BATCH_FULL && requests < SLICE &&
-             buffer_len(out) <= OUTPUT_PAUSE && !out->failed);
+             buffer_len(out) <= OUTPUT_PAUSE && !out->failed && weir_now() < until_ns);
     pthread_mutex_unlock(&connection->lane->mutex);
     connection->more = used < len && (connection->state != READING || batch.why == BATCH_FULL);
     return used;

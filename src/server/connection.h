@@ -2,7 +2,7 @@
 /*
  * A connection: bytes in, requests, answers, bytes out. What it may use is bounded: input, output, words,
  * time. A pipeline that was read in one go is run in pieces of BATCH requests and answered with one write;
- * after SLICE requests the others get their turn.
+ * after SLICE requests, or a millisecond, the others get their turn.
  */
 #ifndef WEIR_SERVER_CONNECTION_H
 #define WEIR_SERVER_CONNECTION_H
@@ -11,6 +11,7 @@
 #include "server/lane.h"
 
 #define SLICE        1024
+#define SLICE_NS     WEIR_MS      /* a slice ends then, too: some requests take much longer than others */
 #define READ_SIZE    (64 * 1024)  /* read at once, into the lane's own memory */
 #define HEADROOM     4096         /* before that: for what was kept of the last time */
 #define OUTPUT_PAUSE (256 * 1024) /* not written yet: no more is run until the client reads */

@@ -10,6 +10,7 @@
 
 /* ---- those that go on ------------------------------------------------------------------------- */
 
+/* By an order and not by a timer of 0 ms: libuv runs those again and again before it looks at the files. */
 void weir_lane_again(struct lane *lane, struct connection *connection)
 {
     if (connection->in_again)
@@ -17,7 +18,7 @@ void weir_lane_again(struct lane *lane, struct connection *connection)
     connection->in_again = true;
     connection->next_again = NULL;
     if (!lane->again)
-        weir_timer_set(lane->again_timer, 0, 0);
+        weir_loop_post(lane->loop, &lane->again_order);
     *lane->again_end = connection;
     lane->again_end = &connection->next_again;
 }
@@ -157,6 +158,7 @@ bool weir_lane_begin(struct lane *lane, struct worker *worker, struct loop *chor
     *lane = (struct lane){.worker = worker, .chores = chores, .patience = *patience, .held_most = HELD_MOST};
     pthread_mutex_init(&lane->mutex, NULL);
     lane->again_end = &lane->again;
+    lane->again_order = (struct order){.run = run_again, .arg = lane};
     lane->wishes_order = (struct order){.run = grant_wishes, .arg = lane};
     lane->out.most = OUTPUT_MOST;
     lane->read_bytes = malloc(HEADROOM + READ_SIZE);
@@ -164,9 +166,8 @@ bool weir_lane_begin(struct lane *lane, struct worker *worker, struct loop *chor
     lane->loop = weir_loop_new();
     if (!lane->read_bytes || !lane->args || !lane->loop)
         return false;
-    lane->again_timer = weir_timer_new(lane->loop, run_again, lane);
     lane->watch_timer = weir_timer_new(lane->loop, watch_all, lane);
-    if (!lane->again_timer || !lane->watch_timer)
+    if (!lane->watch_timer)
         return false;
     int64_t every_ms = watch_every(patience);
     weir_timer_set(lane->watch_timer, every_ms, every_ms);

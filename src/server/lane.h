@@ -37,8 +37,8 @@ struct lane {
     pthread_mutex_t mutex;
     struct connection *connections;
     struct connection *again, **again_end; /* those that go on in the next round */
-    struct timer *again_timer, *watch_timer;
-    struct order wishes_order;
+    struct timer *watch_timer;
+    struct order again_order, wishes_order;
     _Atomic unsigned wishes;
     _Atomic int64_t load;       /* connections, and those on their way here */
     void (*drained)(void *arg); /* called once, by the lane's thread */

@@ -11,6 +11,7 @@
 #include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -108,7 +109,7 @@ static bool split(const char *address, char host[HOST_MAX], const char **port)
 {
     const char *colon = strrchr(address, ':');
     if (!colon || colon[1] == '\0' || strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
-        strlen(colon + 1) > 5)
+        strlen(colon + 1) > 5 || strtol(colon + 1, NULL, 10) > 65535) /* getaddrinfo cuts it instead */
         return false;
     size_t len = (size_t)(colon - address);
     if (len >= 2 && address[0] == '[' && address[len - 1] == ']') {

@@ -32,7 +32,7 @@ struct server {
     pthread_t chore_thread;
     bool chore_runs;
     struct timer *drain_timer, *dog_timer;
-    struct order reload, drained;
+    struct order reload;
     _Atomic int undrained;
     atomic_bool reloading;
     bool stopping;

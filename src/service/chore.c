@@ -8,6 +8,8 @@
 
 #include "service/run.h"
 
+#define CHORE_BYTES 32768 /* of its words: no such command needs more, and many may wait for their turn */
+
 struct chore {
     struct service *service;
     struct session *session;
@@ -20,14 +22,21 @@ struct chore {
     struct slice args[]; /* and their bytes behind them */
 };
 
-static struct chore *copy_request(const struct call *call)
+/* NULL: an error was answered. */
+static struct chore *copy_request(struct call *call)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < call->count; i++)
         bytes += call->args[i].len;
-    struct chore *chore = calloc(1, sizeof *chore + call->count * sizeof *chore->args + bytes);
-    if (!chore)
+    if (bytes > CHORE_BYTES) {
+        weir_call_error(call, "ERR that is too long; at most %d bytes", CHORE_BYTES);
         return NULL;
+    }
+    struct chore *chore = calloc(1, sizeof *chore + call->count * sizeof *chore->args + bytes);
+    if (!chore) {
+        weir_call_error(call, "ERR out of memory: nothing was changed");
+        return NULL;
+    }
     char *at = (char *)(chore->args + call->count);
     chore->count = call->count;
     for (size_t i = 0; i < call->count; i++) {
@@ -43,10 +52,8 @@ static struct chore *copy_request(const struct call *call)
 void weir_chore_begin(struct call *call)
 {
     struct chore *chore = copy_request(call);
-    if (!chore) {
-        weir_call_error(call, "ERR out of memory: nothing was changed");
+    if (!chore)
         return;
-    }
     chore->service = call->worker->service;
     chore->session = call->session;
     chore->command = call->command;

@@ -18,7 +18,8 @@ void weir_client_line(const struct session *session, int64_t now_ns, struct buff
 /* X HELP: the subcommands of X and what each is for. */
 void weir_command_help(struct call *call);
 
-/* Does a pattern as of CONFIG GET fit: *, ?, [a-z], \x; whatever the case. */
+/* Does a pattern as of CONFIG GET fit: *, ?, [a-z], \x; whatever the case. One of more than 64 bytes fits
+ * nothing. */
 bool weir_glob(struct slice pattern, struct slice text);
 
 /* Words `from` to `to` - 1 as one text, as of limits with spaces. false: an error was answered. */

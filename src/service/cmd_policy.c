@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * WEIR.POLICY, WEIR.RELOAD and WEIR.CLOCK: for operators. What changes something is done by the chore thread,
- * outside of any turn: there, only the service and the words of the call are used.
+ * WEIR.POLICY, WEIR.RELOAD and WEIR.CLOCK: for operators. What changes something, or counts keys, is done by
+ * the chore thread. A change does not show in the snapshot of the turn in which it is made.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -34,16 +34,17 @@ static void answer_number(struct reply *reply, const char *name, int64_t number)
     weir_reply_integer(reply, number);
 }
 
-/* The ten fields that LIST and SHOW have in common. Keys are counted for it: some ten microseconds. */
-static void answer_policy(struct call *call, const struct policy *policy, size_t more)
+/* The ten fields that LIST and SHOW have in common. Keys are counted for it: some hundred microseconds for
+ * each table. */
+static void answer_policy(struct call *call, const struct policy *policy, size_t more,
+                          struct policy_room *room)
 {
     struct reply *reply = &call->reply;
     struct counts counts = {0};
-    struct policy_room room;
     int percent;
     enum policy_mode mode = weir_policy_stated_mode(policy, call->worker->now_ns, &percent);
     weir_counters_sum(policy->counters, &counts);
-    weir_policy_room(policy, call->worker->now_ns, &room);
+    weir_policy_room(policy, call->worker->now_ns, room);
     weir_reply_map(reply, 10 + more);
     answer_text(reply, "name", policy->name);
     answer_text(reply, "limits", policy->limits);
@@ -51,7 +52,7 @@ static void answer_policy(struct call *call, const struct policy *policy, size_t
     answer_number(reply, "percent", percent);
     answer_text(reply, "candidate", policy->candidate);
     answer_text(reply, "from", policy->from_file ? "file" : "command");
-    answer_number(reply, "keys", room.keys);
+    answer_number(reply, "keys", room->keys);
     answer_number(reply, "allowed", load(&counts.allowed));
     answer_number(reply, "refused", load(&counts.refused));
     answer_number(reply, "shadow_refused", load(&counts.shadow_refused));
@@ -83,28 +84,27 @@ static const char *mode_of_all(const struct worker *worker)
 static void run_list(struct call *call)
 {
     const struct snapshot *snapshot = call->worker->snapshot;
+    struct policy_room room;
     size_t count = 0;
     for (size_t i = 0; i < snapshot->policy_count; i++)
         count += may_see(call, snapshot->policies[i]);
     weir_reply_array(&call->reply, count);
     for (size_t i = 0; i < snapshot->policy_count; i++)
         if (may_see(call, snapshot->policies[i])) {
-            answer_policy(call, snapshot->policies[i], 1);
+            answer_policy(call, snapshot->policies[i], 1, &room);
             answer_text(&call->reply, "mode_of_all", mode_of_all(call->worker));
         }
 }
 
-static void answer_more(struct call *call, const struct policy *policy)
+static void answer_more(struct call *call, const struct policy *policy, int64_t capacity)
 {
     struct reply *reply = &call->reply;
     struct counts counts = {0};
-    struct policy_room room;
     weir_counters_sum(policy->counters, &counts);
-    weir_policy_room(policy, call->worker->now_ns, &room);
     answer_number(reply, "candidate_refused", load(&counts.candidate_refused));
     answer_number(reply, "errors", load(&counts.errors));
     answer_number(reply, "units", load(&counts.units));
-    answer_number(reply, "capacity", room.capacity);
+    answer_number(reply, "capacity", capacity);
     answer_end(call, "mode_ends_in_ms", policy->mode_until_ns);
     answer_text(reply, "mode_of_all", mode_of_all(call->worker));
     answer_text(reply, "on_full", policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share");
@@ -120,8 +120,9 @@ static void run_show(struct call *call)
     const struct policy *policy = weir_call_policy(call, 2);
     if (!policy)
         return;
-    answer_policy(call, policy, 12);
-    answer_more(call, policy);
+    struct policy_room room;
+    answer_policy(call, policy, 12, &room);
+    answer_more(call, policy, room.capacity);
 }
 
 /* ---- changing: by the chore thread ------------------------------------------------------------ */
@@ -331,7 +332,7 @@ static const struct command policy_parts[] = {
     {POLICY_PART("list", "All policies: limits, mode, what was allowed and refused", 2, MAY_LOOK, CMD_CHORE,
                  run_list),
      .example = "WEIR.POLICY LIST"},
-    {POLICY_PART("show", "Everything about a policy", 3, MAY_LOOK, 0, run_show), .policy_at = 2,
+    {POLICY_PART("show", "Everything about a policy", 3, MAY_LOOK, CMD_CHORE, run_show), .policy_at = 2,
      .docs = name_docs, .example = "WEIR.POLICY SHOW api"},
     {POLICY_PART("set", "Limits of a new policy, or other limits; what was spent stays spent unless FRESH",
                  -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE, run_set),

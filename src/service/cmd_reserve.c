@@ -89,11 +89,7 @@ static bool read_question(struct call *call, struct reserve *ask)
     size_t at = 1;
     *ask = (struct reserve){.ttl_ms = -1, .timeout_ms = -1};
     ask->count = weir_call_pairs(call, &at, ask->pairs, LEDGER_PAIRS, true);
-    if (ask->count == 0 || !read_options(call, at, ask))
-        return false;
-    if (ask->ttl_ms < 0)
-        ask->ttl_ms = ask->pairs[0].policy->ttl_ms;
-    return true;
+    return ask->count > 0 && read_options(call, at, ask);
 }
 
 /* ---- WEIR.RESERVE: the answer ---- */
@@ -220,7 +216,10 @@ static void run_reserve(struct call *call)
     struct request_visit visit;
     if (!read_question(call, &ask))
         return;
+    /* As it was said: what stands for words that were left out may have changed before it is asked again. */
     uint64_t fingerprint = weir_request_fingerprint(call, ask.pairs, ask.count, ask.ttl_ms, ask.timeout_ms);
+    if (ask.ttl_ms < 0)
+        ask.ttl_ms = ask.pairs[0].policy->ttl_ms;
     ask.number = weir_ledger_next(&call->worker->service->ledger);
     switch (weir_request_begin(call, ask.pairs[0].policy, ask.id, fingerprint, ask.number, &visit)) {
     case REQUEST_NEW:

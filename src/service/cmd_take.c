@@ -205,7 +205,6 @@ static void begin_wait(struct call *call, const struct pair *pair, const struct 
     session->wait.tally = weir_tally_ref(tally);
     session->wait.who = table_who(tally->table, pair->key.bytes, pair->key.len);
     session->wait.reservation = *reservation;
-    session->wait.n = pair->n;
     session->wait.asked_ns = call->worker->now_ns;
     session->wait.labels = labels;
     session->wait.label = keep_label(call, answer);

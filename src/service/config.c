@@ -92,7 +92,7 @@ static void read_threads(struct reading *reading, const struct node *node, const
 {
     struct config *config = into;
     int64_t threads;
-    if (weir_reading_count(reading, node, field, 1, 256, &threads))
+    if (weir_reading_count(reading, node, field, 1, 64, &threads))
         config->threads = (int)threads;
 }
 
@@ -178,7 +178,7 @@ static void read_file(struct reading *reading, const struct node *node)
         {"listen", "listen: {resp: 127.0.0.1:9049}", read_listen},
         {"data", "none", read_data},
         {"memory", "a size of at least 8MiB, such as 256MiB or 1GiB", read_memory},
-        {"threads", "a number from 1 to 256", read_threads},
+        {"threads", "a number from 1 to 64", read_threads},
         {"clients", "clients: {max: 10000}", read_clients},
         {"client_limits", "client_limits: {keys: 100k}", read_client_limits},
         {"log", "log: {format: logfmt}", read_log},

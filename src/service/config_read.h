@@ -81,7 +81,7 @@ char *weir_reading_text(struct reading *reading, const struct node *node, const 
 /* Is it a list, not an empty one, of at most `most`? Else complains. */
 bool weir_reading_is_list(struct reading *reading, const struct node *node, const struct field *field,
                           size_t most);
-/* "threads cannot be '0'; write a number from 1 to 256". */
+/* "threads cannot be '0'; write a number from 1 to 64". */
 void weir_reading_unfit(struct reading *reading, const struct node *node, const struct field *field);
 /* 5, 10k, 256MiB. */
 bool weir_reading_count(struct reading *reading, const struct node *node, const struct field *field,

@@ -450,8 +450,8 @@ void weir_decide_peek(struct worker *worker, const struct pair *pair, struct ans
 
 /* ---- promises ---- */
 
-/* The main tally promises, and the older one must have the units by then. Nobody waits for the older one alone:
- * he would go at a time at which the main tally has not counted him. */
+/* The main tally promises, and the older one must have the units by then. Nobody waits for the older one
+ * alone: he would go at a time at which the main tally has not counted him. */
 static bool reserve_both(struct worker *worker, const struct pair *pair, int64_t timeout_ns,
                          struct weir_reservation *reservation, struct weir_verdict *verdict, bool *by_older)
 {

@@ -5,6 +5,8 @@
 
 #include "service/client.h"
 
+#define PATTERN_MAX 64 /* no name is longer; and a client must not make us search for long */
+
 static int fold(char byte)
 {
     return tolower((unsigned char)byte);
@@ -46,6 +48,8 @@ static bool fits(struct slice pattern, size_t *at, char byte)
 bool weir_glob(struct slice pattern, struct slice text)
 {
     size_t at = 0, star = SIZE_MAX, star_text = 0;
+    if (pattern.len > PATTERN_MAX)
+        return false;
     for (size_t i = 0; i < text.len;) {
         if (at < pattern.len && pattern.bytes[at] == '*') {
             star = ++at;

@@ -255,6 +255,27 @@ static void sweep(struct service *service, int64_t now_ns)
         (void)weir_table_sweep(snapshot->tallies[at]->table, SWEEP_SLOTS);
 }
 
+/* Neither of them grows. Who is refused for that reason is told so, but cannot do anything about it. */
+static void warn_of_records(const char *event, const struct records_stat *stat, int64_t *seen)
+{
+    if (stat->refused > *seen)
+        weir_log(LOG_WARN_LEVEL, event, LOG_NUMBER("refused", stat->refused - *seen),
+                 LOG_NUMBER("capacity", stat->capacity),
+                 LOG_TEXT("do", "raise memory: in the configuration and start again; a sixteenth of it is "
+                                "for these"));
+    *seen = stat->refused;
+}
+
+static void look_at_records(struct service *service)
+{
+    struct records_stat stat;
+    weir_records_stat(service->ledger.records, &stat);
+    warn_of_records("ledger-full", &stat, &service->upkeep.ledger_refused);
+    weir_steps_stat(service->steps, &stat);
+    warn_of_records("steps-full", &stat, &service->upkeep.steps_refused);
+}
+
+/* Once a second. */
 static void measure(struct service *service, int64_t now_ns)
 {
     int64_t past = now_ns - service->upkeep.measured_ns, commands = commands_of(service);
@@ -265,6 +286,7 @@ static void measure(struct service *service, int64_t now_ns)
                           memory_order_relaxed);
     service->upkeep.measured_ns = now_ns;
     service->upkeep.measured = commands;
+    look_at_records(service);
 }
 
 void weir_service_tick(struct service *service)

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,13 +27,14 @@ static const char level_numbers[LEVELS] = {'7', '6', '4', '3'}; /* of syslog */
 
 /* The only state of the process in this folder: everybody has one standard error. */
 static struct {
+    pthread_mutex_t writing;
     struct weir_limiter *limiters[LEVELS]; /* NULL: not started, nothing is said */
     enum log_format format;
     enum log_level least;
     bool journal;
     _Atomic int64_t left_out;   /* all of them. Memory order: relaxed, a count */
     _Atomic int64_t to_be_told; /* the same since a line told of them. Relaxed: each is told once */
-} state;
+} state = {.writing = PTHREAD_MUTEX_INITIALIZER};
 
 bool weir_log_start(enum log_format format, enum log_level least, bool journal)
 {
@@ -156,13 +159,19 @@ static bool add_field(struct text *line, const struct log_field *field)
     return false;
 }
 
-/* Standard error may be a pipe that nobody reads from: then a line is lost, not a thread. */
+/* Standard error may be a pipe that nobody reads from: then a line is lost, not a thread. A pipe that has
+ * room at all has room for a line, as long as nobody else writes between the look and the line. */
 static void write_line(const char *line, size_t len)
 {
-    ssize_t done;
-    do
+    struct pollfd file = {.fd = STDERR_FILENO, .events = POLLOUT};
+    ssize_t done = -1;
+    (void)pthread_mutex_lock(&state.writing);
+    while (poll(&file, 1, 0) == 1 && (file.revents & POLLOUT)) {
         done = write(STDERR_FILENO, line, len);
-    while (done < 0 && errno == EINTR);
+        if (done >= 0 || errno != EINTR)
+            break;
+    }
+    (void)pthread_mutex_unlock(&state.writing);
     if (done < 0)
         leave_out();
 }

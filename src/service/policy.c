@@ -8,8 +8,7 @@
 #include "base/error.h"
 #include "base/sat.h"
 
-#define TALLY_KEYS      4096 /* room of a tally that was told nothing: it grows */
-#define TALLY_OVERRIDES 1024 /* keys with limits of their own, a kilobyte each */
+#define TALLY_KEYS 4096 /* room of a tally that was told nothing: it grows */
 
 /* ---- tallies ---- */
 

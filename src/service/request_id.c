@@ -53,9 +53,10 @@ static uint64_t mix(uint64_t hash, uint64_t nonce, const void *bytes, size_t len
 uint64_t weir_request_fingerprint(const struct call *call, const struct pair *pairs, size_t count,
                                   int64_t first, int64_t second)
 {
-    uint64_t nonce = call->worker->service->ledger.nonce;
+    const struct ledger *ledger = &call->worker->service->ledger;
+    uint64_t nonce = ledger->nonce; /* everybody knows it: what cannot be foreseen is the first hash */
     int64_t numbers[] = {first, second, (int64_t)count};
-    uint64_t hash = mix(0, nonce, call->command->name, strlen(call->command->name));
+    uint64_t hash = weir_ledger_question(ledger, call->command->name, strlen(call->command->name));
     hash = mix(hash, nonce, numbers, sizeof numbers);
     for (size_t i = 0; i < count; i++) {
         hash = mix(hash, nonce, pairs[i].policy->name, strlen(pairs[i].policy->name));

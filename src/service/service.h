@@ -79,6 +79,7 @@ struct service {
         int64_t seen;            /* commands, as of the last look at the tables */
         size_t swept, looked_at; /* which tally, and which policy, is next */
         int64_t ticks;
+        int64_t ledger_refused, steps_refused; /* for want of room, as last seen */
     } upkeep;
     char reload_error[256]; /* of the last reload; "" if it went well. Under `change` */
     /* Set by the server; a service without one leaves them NULL. */
@@ -144,7 +145,7 @@ struct session {
         uint64_t who;
         struct weir_reservation reservation;
         struct weir_verdict verdict;
-        int64_t n, asked_ns;
+        int64_t asked_ns;
         const struct labels *labels;
         char *label; /* if it is none of `labels` */
     } wait;

@@ -184,6 +184,20 @@ struct edition *weir_table_refresh(struct weir_table *table)
     return latest;
 }
 
+/* States may be of the generation before, until all were converted. */
+void weir_table_forget(struct weir_table *table, uint64_t generation)
+{
+    lock_take(&table->region->ready);
+    struct edition *edition = atomic_load_explicit(&table->edition, memory_order_acquire);
+    while (edition && edition->generation >= generation)
+        edition = edition->older;
+    struct edition *rest = edition ? edition->older : NULL;
+    if (rest)
+        edition->older = NULL;
+    lock_drop(&table->region->ready);
+    weir_edition_free(rest);
+}
+
 /* ---- changing ---- */
 
 uint64_t weir_table_lines(struct weir_table *table)

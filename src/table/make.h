@@ -20,6 +20,10 @@ bool weir_table_can_set(struct weir_table *table, const char *limits);
 /* Under the change lock: finishes a change whose caller has died before all states were converted. */
 void weir_table_finish_change(struct weir_table *table, const struct edition *latest, int64_t now);
 
+/* Frees limits of this process that nobody needs any more: those before the generation before `generation`.
+ * Every call to the table that has not ended yet must have begun when that was in force. */
+void weir_table_forget(struct weir_table *table, uint64_t generation);
+
 /* Reads the limits that the region is at. */
 bool weir_table_load(struct weir_table *table, struct weir_error *err);
 

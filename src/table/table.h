@@ -29,8 +29,8 @@ struct policies {
     _Alignas(64) struct slot overflow; /* words: who is OVERFLOW_WHO */
 };
 
-/* The limits of a generation, made ready in this process. Kept until the table is freed: a slow thread may
- * still use them. */
+/* The limits of a generation, made ready in this process. Kept until the table is freed, or until somebody
+ * knows that no slow thread uses them any more (weir_table_forget). */
 struct edition {
     uint64_t generation;
     int64_t time; /* region time at which states become its own */

@@ -195,7 +195,7 @@ class CheckTest(command.CommandTest):
         done = self.run_weir("check", "--json", self.file, WEIR_URL=NOWHERE)
         self.assertEqual((done.returncode, done.stderr), (2, ""))
         self.assertEqual(json.loads(done.stdout), {"file": self.file, "mistakes": [
-            {"line": 1, "column": 10, "message": "threads cannot be '0'; write a number from 1 to 256"}]})
+            {"line": 1, "column": 10, "message": "threads cannot be '0'; write a number from 1 to 64"}]})
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "base/text.h"
 #include "os/boot.h"
 #include "proto/resp_reply.h"
@@ -33,12 +34,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define CLIENTS      2
 #define WORDS        64
-#define REQUESTS_MAX 128
+#define REQUESTS_MAX 40
 #define OUTPUT_MOST  (8 << 20)
 #define EVENTS_MAX   REQUESTS_MAX
 #define MEMORY       (4 << 20)
 #define KEYS         64
 #define TOUCHED_MAX  32
+#define CHANGES_MAX  4 /* of policies by one input: they take long */
 
 /* The watched key and its limit: 5 in a second, at most 10 at once. */
 #define WATCHED_POLICY "law"
@@ -76,10 +78,11 @@ struct world {
     struct session clients[CLIENTS];
     struct buffer out;
     int64_t requests, before; /* run by this input, and by others before it */
+    int changes;              /* that were asked for */
     bool watched;             /* nobody has changed its limits */
     struct event events[EVENTS_MAX];
     size_t event_count;
-    int64_t latest_ns; /* that the clock has shown */
+    int64_t latest_ns; /* of the clock, when the key was used */
 };
 
 /* What the counters say, of all workers. */
@@ -317,33 +320,40 @@ static bool next_pair(struct words *words, struct slice *policy, struct slice *k
 static void check_law(const struct world *world)
 {
     for (size_t first = 0; first < world->event_count; first++) {
-        __int128 units = 0;
+        int64_t units = 0;
         for (size_t i = first; i < world->event_count; i++) {
-            units += world->events[i].n;
-            __int128 time_ns = (__int128)world->events[i].at_ns - world->events[first].at_ns + WEIR_MS;
-            MUST((units - WATCHED_BURST) * WEIR_SEC <= WATCHED_RATE * time_ns);
+            units = sat_add(units, world->events[i].n);
+            int64_t time_ns = sat_sub(world->events[i].at_ns, world->events[first].at_ns);
+            MUST(sat_mul(sat_sub(units, WATCHED_BURST), WEIR_SEC) <=
+                 sat_mul(WATCHED_RATE, sat_add(time_ns, WEIR_MS)));
         }
     }
 }
 
-/* A clock that goes back mints nothing, and promises keep their order: the law knows only the latest time. */
+/* A clock that goes back mints nothing: it is as late as when the key was last used. */
+static int64_t key_time(const struct world *world)
+{
+    return max64(weir_now(), world->latest_ns);
+}
+
+/* Promises keep their order, so that the law sees times that rise. */
 static void watch_event(struct world *world, int64_t at_ns, int64_t n)
 {
     if (!world->watched || n == 0)
         return;
-    at_ns = at_ns > world->latest_ns ? at_ns : world->latest_ns;
-    if (world->event_count > 0 && world->events[world->event_count - 1].at_ns > at_ns)
-        at_ns = world->events[world->event_count - 1].at_ns;
+    if (world->event_count > 0)
+        at_ns = max64(at_ns, world->events[world->event_count - 1].at_ns);
     MUST(world->event_count < EVENTS_MAX);
     world->events[world->event_count++] = (struct event){at_ns, n};
+    world->latest_ns = key_time(world);
 }
 
 /* Promises that are not due yet may have been taken back, the last ones first: they count no more. */
 static void watch_return(struct world *world, int64_t n)
 {
-    while (world->event_count > 0 && world->events[world->event_count - 1].at_ns > world->latest_ns)
+    while (world->event_count > 0 && world->events[world->event_count - 1].at_ns > key_time(world))
         world->event_count--;
-    watch_event(world, world->latest_ns, -n);
+    watch_event(world, key_time(world), -n);
 }
 
 /* What the pairs of a question take from it, or give back to it. */
@@ -391,15 +401,18 @@ static void watch_request(struct world *world, const struct session *session, co
         return;
     }
     if (is_word(name, "weir.give"))
-        watch_event(world, world->latest_ns, -watched_units(request));
+        watch_event(world, key_time(world), -watched_units(request));
     else if (is_word(name, "weir.commit") || is_word(name, "weir.cancel"))
         watch_return(world, number_of(reply, "given_back"));
     else if (taken && is_word(name, "weir.take"))
-        watch_event(world, world->latest_ns, watched_units(request));
+        watch_event(world, key_time(world), watched_units(request));
     else if (taken && is_word(name, "weir.reserve"))
-        watch_event(world, weir_now() + number_of(reply, "due_in_ms") * WEIR_MS, watched_units(request));
+        watch_event(world,
+                    max64(key_time(world), sat_add(weir_now(), number_of(reply, "due_in_ms") * WEIR_MS)),
+                    watched_units(request));
     else if (taken && is_word(name, "weir.acquire"))
-        watch_event(world, session->waits ? session->due_ns : world->latest_ns, watched_units(request));
+        watch_event(world, max64(key_time(world), session->waits ? session->due_ns : 0),
+                    watched_units(request));
     check_law(world);
 }
 
@@ -468,14 +481,20 @@ static void check_rights(const struct session *session, const struct request *re
         MUST(slice_is(policy, "api") && key.len > 0 && key.bytes[0] == 'a');
 }
 
+static bool is_change(const struct request *request)
+{
+    return request->count > 2 && !is_word(request->args[1], "show") && !is_word(request->args[1], "list") &&
+           (is_word(request->args[0], "weir.policy") || is_word(request->args[0], "weir.override"));
+}
+
 /* What has to be undone. */
 static void note_traces(const struct request *request)
 {
     struct words words = {request, 1};
     struct slice policy, key, name = request->args[0];
     int64_t n;
-    if (is_word(name, "weir.policy") || is_word(name, "weir.override"))
-        kept.spoiled |= request->count > 2 && !is_word(request->args[1], "show");
+    if (is_change(request))
+        kept.spoiled = true;
     else if (name.len > 5 && weir_text_same(name.bytes, 5, "weir."))
         while (next_pair(&words, &policy, &key, &n))
             touch(key);
@@ -500,6 +519,8 @@ static enum run_state run(struct world *world, struct session *session, const st
 static void ask(struct world *world, size_t client, const struct request *request)
 {
     struct session *session = &world->clients[client];
+    if (is_change(request) && ++world->changes > CHANGES_MAX)
+        return;
     if (session->waits) { /* it leaves, and comes back */
         weir_session_end(session, world->worker);
         watch_return(world, 0);
@@ -522,7 +543,6 @@ static void ask(struct world *world, size_t client, const struct request *reques
     weir_resp_value_free(reply);
     weir_buffer_drop(&world->out, buffer_len(&world->out), 0);
     if (is_word(request->args[0], "weir.clock")) {
-        world->latest_ns = weir_now() > world->latest_ns ? weir_now() : world->latest_ns;
         weir_service_tick(world->service);
         for (size_t i = 0; i < CLIENTS; i++)
             resume(world, i);

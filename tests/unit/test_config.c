@@ -463,13 +463,13 @@ TEST(booleans_are_refused_with_the_right_words)
 
 TEST(values_of_the_wrong_kind_say_what_to_write)
 {
-    BAD("threads: [1]\n", "w.yaml:1:10: threads takes one value, not a list; write a number from 1 to 256\n");
+    BAD("threads: [1]\n", "w.yaml:1:10: threads takes one value, not a list; write a number from 1 to 64\n");
     BAD("threads: {a: b}\n",
-        "w.yaml:1:10: threads takes one value, not names and values; write a number from 1 to 256\n");
-    BAD("threads:\n", "w.yaml:1:9: threads has no value; write a number from 1 to 256\n");
-    BAD("threads: ~\n", "w.yaml:1:10: threads has no value; write a number from 1 to 256\n");
-    BAD("threads: 0\n", "w.yaml:1:10: threads cannot be '0'; write a number from 1 to 256\n");
-    BAD("threads: -1\n", "w.yaml:1:10: threads cannot be '-1'; write a number from 1 to 256\n");
+        "w.yaml:1:10: threads takes one value, not names and values; write a number from 1 to 64\n");
+    BAD("threads:\n", "w.yaml:1:9: threads has no value; write a number from 1 to 64\n");
+    BAD("threads: ~\n", "w.yaml:1:10: threads has no value; write a number from 1 to 64\n");
+    BAD("threads: 0\n", "w.yaml:1:10: threads cannot be '0'; write a number from 1 to 64\n");
+    BAD("threads: -1\n", "w.yaml:1:10: threads cannot be '-1'; write a number from 1 to 64\n");
     BAD("memory: 1MiB\n",
         "w.yaml:1:9: memory cannot be '1MiB'; write a size of at least 8MiB, such as 256MiB or 1GiB\n");
     BAD("memory: 99999999999999999999GiB\n", "w.yaml:1:9: memory cannot be '99999999999999999999GiB'; write "

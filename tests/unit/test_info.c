@@ -201,6 +201,23 @@ TEST(config_get_answers_what_clients_ask_for)
     kit_end();
 }
 
+TEST(no_client_makes_us_search_or_keep_much)
+{
+    char text[33000];
+    if (!kit_begin(POLICIES))
+        return;
+    memset(text, '*', 65);
+    say("CONFIG GET %.64s", text);
+    CHECK(got && got->count > 2);
+    CHECK_STR(say("CONFIG GET %.65s", text), "%0\r\n");
+    memset(text, 'x', sizeof text);
+    struct slice words[] = {{"INFO", 4}, {text, sizeof text}};
+    CHECK_STR(kit_ask_words(&kit, words, 2), "-ERR that is too long; at most 32768 bytes\r\n");
+    words[1].len = 32000;
+    CHECK_STR(kit_ask_words(&kit, words, 2), "=4\r\ntxt:\r\n");
+    kit_end();
+}
+
 TEST(keys_have_no_values)
 {
     if (!kit_begin(""))

@@ -110,6 +110,7 @@ TEST(what_is_wrong_says_what_to_write)
         {"localhost:", "write host:port"},
         {"localhost:http", "write host:port"},
         {"127.0.0.1:1234567", "write host:port"},
+        {"127.0.0.1:65536", "write host:port"},
         {"::1:9049", "write host:port"},
         {"127.0.0.1:70000", "cannot listen"},
         {"192.0.2.1:0", "no address of this machine"},

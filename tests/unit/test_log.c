@@ -200,6 +200,39 @@ TEST(threads_write_whole_lines_and_every_line_is_counted)
         CHECK(line[0] == '{' && end[-1] == '}');
 }
 
+/* With as much in it as it takes; whoever writes then waits. */
+static bool full_pipe(int ends[2])
+{
+    if (!CHECK(pipe(ends) == 0))
+        return false;
+    (void)fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    while (write(ends[1], caught, 4096) > 0)
+        ;
+    return CHECK(fcntl(ends[1], F_SETFL, 0) == 0);
+}
+
+TEST(nobody_waits_for_who_does_not_read_the_log)
+{
+    int ends[2];
+    (void)start(LOG_LOGFMT, LOG_INFO_LEVEL, false);
+    if (!full_pipe(ends))
+        return;
+    (void)alarm(10); /* rather than to wait for ever */
+    kept = dup(STDERR_FILENO);
+    CHECK(dup2(ends[1], STDERR_FILENO) >= 0);
+    WRITE(0, LOG_INFO_LEVEL, "lost", LOG_NUMBER("n", 1));
+    CHECK_EQ(weir_log_left_out(), 1);
+    CHECK_EQ(read(ends[0], caught, 4096), 4096);
+    WRITE(0, LOG_INFO_LEVEL, "kept", LOG_NUMBER("n", 2));
+    CHECK_EQ(weir_log_left_out(), 1);
+    (void)dup2(kept, STDERR_FILENO);
+    (void)alarm(0);
+    weir_log_end();
+    (void)close(kept);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
 TEST(the_clock_of_the_log_is_not_the_one_that_tests_set)
 {
     weir_clock_set(0);

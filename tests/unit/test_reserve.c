@@ -473,6 +473,17 @@ TEST(the_same_id_gets_the_same_reservation)
     end();
 }
 
+TEST(another_ttl_of_the_policy_is_no_other_question)
+{
+    begin();
+    say("WEIR.RESERVE tokens k 400 ID a");
+    const char *id = keep_id();
+    weir_snapshot_policy(kit.service->snapshot, (struct slice){"tokens", 6})->ttl_ms = 5000; /* a reload */
+    say("WEIR.RESERVE tokens k 400 ID a");
+    CHECK_STR(keep_id(), id);
+    end();
+}
+
 TEST(a_refusal_under_an_id_stays_one)
 {
     begin();

@@ -284,6 +284,18 @@ TEST(shadow_beside_an_enforced_one)
     kit_close(&kit);
 }
 
+TEST(units_are_counted_up_to_the_largest_number)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, NULL)))
+        return;
+    kit_policy(&kit, "api", "unlimited");
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api a 9223372036854775807"), "allowed"), 1);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api a 9223372036854775807"), "allowed"), 1);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.POLICY SHOW api"), "units"), INT64_MAX);
+    kit_close(&kit);
+}
+
 TEST(disabled_passes_and_charges_nothing)
 {
     struct kit kit;
@@ -483,21 +495,42 @@ TEST(who_waits_outlives_the_policy)
     kit_close(&kit);
 }
 
-TEST(acquire_waits_for_the_older_limits_too)
+/* Who waited for the older limits alone would go at a time at which the new ones have not counted him. */
+TEST(nobody_waits_for_the_older_limits_alone)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, NULL)))
+        return;
+    kit_policy(&kit, "api", "10/m algo=sliding-log");
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 10", 1, 0);
+    kit_policy(&kit, "api", "10/s");
+    const char *answer = kit_ask(&kit, "WEIR.ACQUIRE api a 7");
+    CHECK_EQ(kit_field(answer, "allowed"), 0);
+    CHECK_EQ(kit_field(answer, "retry_after_ms"), 60000);
+    CHECK_STR(kit_text(answer, "limit"), "10/m algo=sliding-log");
+    answer = kit_ask(&kit, "WEIR.RESERVE api a 7 TIMEOUT 60000");
+    CHECK_EQ(kit_field(answer, "allowed"), 0);
+    kit_clock(&kit, 60000);
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 10", 1, 0); /* all that the burst allows, and no promise beside it */
+    kit_close(&kit);
+}
+
+TEST(acquire_waits_if_the_older_limits_agree_by_then)
 {
     struct kit kit, other;
     if (!CHECK(kit_open(&kit, NULL)))
         return;
-    kit_policy(&kit, "api", "10/s burst=1");
+    kit_policy(&kit, "api", "10/s algo=sliding-log");
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 8", 1, 2);
+    kit_policy(&kit, "api", "10/m burst=1");
     CHECK_TAKE(&kit, "WEIR.TAKE api a", 1, 0);
-    kit_policy(&kit, "api", "3/m algo=fixed-window");
     kit_join(&other, &kit, 0);
     CHECK_STR(kit_ask(&other, "WEIR.ACQUIRE api a"), "");
-    CHECK_EQ(other.session.due_ns, 100 * WEIR_MS);
+    CHECK_EQ(other.session.due_ns, 6000 * WEIR_MS);
     kit_clock(&kit, 50);
     kit_leave(&other);
-    kit_clock(&kit, 5000); /* the older one is as if never used: what the new one has left decides */
-    CHECK_TAKE(&kit, "WEIR.PEEK api a", 1, 3);
+    CHECK_STR(kit_ask(&kit, "WEIR.ACQUIRE api a"), "");
+    CHECK_EQ(kit.session.due_ns, 6000 * WEIR_MS); /* not behind the one who left */
     kit_close(&kit);
 }
 

@@ -174,7 +174,7 @@ public class Story {
     }
 
     static void example() {
-        try (RedisClient weir = connect("redis://app:secret@" + ADDRESS + "?protocol=3")) {
+        try (RedisClient weir = connect("redis://app:secret@" + ADDRESS)) {
             for (boolean passes : new boolean[] {true, true, false}) {
                 Map<String, Object> verdict = take(weir, 42);
                 expect(verdict.get("allowed").equals(passes), verdict);

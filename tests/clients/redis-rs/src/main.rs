@@ -24,7 +24,7 @@ const HALF_AN_HOUR: i64 = 1800 * 1000;
 
 fn url(login: &str) -> String {
     let port = std::env::var("WEIR_PORT").expect("WEIR_PORT");
-    format!("redis://{login}@127.0.0.1:{port}/")
+    format!("redis://{login}@127.0.0.1:{port}")
 }
 
 fn client(login: &str, version: u8) -> Client {

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What the documents tell about the server is so: their commands are run on a real one and print what stands below.
+
+Each document is one session from its top to its end, on a server of its own whose clock stands at 0. `weir` and
+`redis-cli` are the real ones, led to the port of that server; `…` stands for anything. Numbers of reservations differ
+from run to run; the document's is replaced by the one that the server gave.
+"""
+
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import server
+
+sys.path.insert(0, str(server.ROOT / "tests" / "cli"))
+from test_readme import displays, sessions  # noqa: E402
+
+CLI = shutil.which("redis-cli")
+CONFIG = "examples/server/weir.yaml"
+PORT = "9049"
+MADE_UP = "5f3a-1"  # the reservation that documents speak of
+PYTHON = server.ROOT / "build" / "clients" / "python" / "bin" / "python3"
+
+REDIS_CLI = """#!/bin/sh
+exec {cli} --no-raw "$@"
+"""
+WEIR = """#!/bin/sh
+WEIR_URL=redis://127.0.0.1:{port} exec {weir} "$@"
+"""
+
+
+def read(name):
+    return (server.ROOT / name).read_text(encoding="utf-8")
+
+
+def as_pattern(text):
+    """`…` stands for anything within its line."""
+    return re.compile(".*".join(map(re.escape, text.split("…"))) + r"\Z")
+
+
+class Session:
+    """A shell in the project's folder, whose commands find this server at the usual port."""
+
+    def __init__(self, weir):
+        self.port = str(weir.port)
+        self.folder = tempfile.TemporaryDirectory(prefix="weir-")
+        self.write("redis-cli", REDIS_CLI.format(cli=CLI))
+        self.write("weir", WEIR.format(port=self.port, weir=server.WEIR))
+        self.number = MADE_UP
+
+    def write(self, name, text):
+        path = pathlib.Path(self.folder.name, name)
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
+
+    def run(self, command):
+        command = command.replace(f"-p {PORT}", f"-p {self.port}").replace(MADE_UP, self.number)
+        path = self.folder.name + os.pathsep + os.environ["PATH"]
+        done = subprocess.run(["sh", "-c", command], cwd=server.ROOT, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=server.PATIENCE,
+                              env=server.environment(PATH=path, COLUMNS="120"))
+        if given := re.search(r'"id" => "([0-9a-f]+-\d+)"', done.stdout):
+            self.number = given.group(1)
+        return done.stdout.replace(self.number, MADE_UP).replace(f":{self.port}", f":{PORT}")
+
+    def close(self):
+        self.folder.cleanup()
+
+
+@unittest.skipUnless(CLI, "there is no redis-cli")
+class Documents(server.ServerTest):
+    def session(self, *arguments, config=None):
+        shell = Session(self.start("--test-clock", *arguments, config=config))
+        self.addCleanup(shell.close)
+        return shell
+
+    def check(self, name, least, config=None):
+        """Runs what asks a server, in its order."""
+        shell = self.session("--config", str(server.ROOT / CONFIG)) if config is None else self.session(config=config)
+        asks = [(command, output) for command, output in sessions(read(name))
+                if re.match(r"redis-cli |weir (?!serve|spec|sim|bench)", command)]
+        self.assertGreaterEqual(len(asks), least)
+        for command, output in asks:
+            with self.subTest(f"{name}: {command}"):
+                got = re.sub(r" +$", "", shell.run(command), flags=re.M)
+                if not as_pattern(output).match(got):
+                    self.assertEqual(got, output)
+
+    def test_the_readme(self):
+        self.check("README.md", 4, config="")
+
+    def test_the_tutorial(self):
+        self.check("docs/server.md", 20)
+
+    def test_coming_from(self):
+        self.check("docs/coming-from.md", 5, config="")
+
+    def test_the_man_page(self):
+        display = next(text for text in displays(read("man/weir.1")) if "weir serve" in text)
+        shell = self.session()
+        asks = list(sessions(re.sub("^", "    ", display, flags=re.M)))[1:]
+        self.assertGreaterEqual(len(asks), 3)
+        for command, output in asks:
+            with self.subTest(command):
+                self.assertEqual(shell.run(command), re.sub(r"^ +\Z", "", output))
+
+    def test_the_story_on_a_terminal(self):
+        """What start-up says to a person."""
+        shown = dict(sessions(read("docs/server.md")))[f"weir serve --config {CONFIG}"]
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(server.ROOT)
+            os.execve(server.WEIR, ["weir", "serve", "--config", CONFIG, "--resp", "127.0.0.1:0"],
+                      server.environment())
+        try:
+            text, deadline = "", time.monotonic() + server.PATIENCE
+            while "WEIR.TAKE" not in text and select.select([terminal], [], [], deadline - time.monotonic())[0]:
+                text += os.read(terminal, 1 << 16).decode()
+        finally:
+            os.kill(pid, 15)
+            self.assertEqual(os.waitpid(pid, 0)[1], 0)
+            os.close(terminal)
+        port = re.search(r"127\.0\.0\.1:(\d+)", text).group(1)
+        self.assertEqual(text.replace("\r", "").replace(port, PORT), shown)
+
+
+class Configurations(unittest.TestCase):
+    """Every weir.yaml that is shown can be used."""
+
+    def check(self, path):
+        done = subprocess.run([server.WEIR, "check", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env=server.environment(WEIR_URL="redis://127.0.0.1:1"))
+        self.assertEqual((done.returncode, done.stdout.splitlines()[1:2][0][:12]), (0, "not compared"), done.stdout)
+
+    def test_the_examples(self):
+        self.check(server.ROOT / CONFIG)
+        self.check(server.ROOT / "dist/weir.yaml")
+
+    def test_the_documents(self):
+        policies = "policies: [{name: api, limits: 5/s}, {name: login, limits: 5/m}]\n"
+        for name, more in [("README.md", ""), ("docs/server.md", policies)]:
+            blocks = re.findall(r"^```yaml\n(.*?)^```", read(name), re.M | re.S)
+            self.assertEqual(len(blocks), 1)
+            with tempfile.TemporaryDirectory(prefix="weir-") as folder:
+                pathlib.Path(folder, "app.password").write_text("secret\n", encoding="utf-8")
+                path = pathlib.Path(folder, "weir.yaml")
+                path.write_text(blocks[0] + more, encoding="utf-8")
+                self.check(path)
+
+
+class AskingProgram(server.ServerTest):
+    """examples/server/ask.py, by redis-py: it is refused, and it has a rule for when nobody answers."""
+
+    @classmethod
+    def setUpClass(cls):
+        done = subprocess.run([server.ROOT / "script" / "clients-setup", "redis-py"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            raise AssertionError(done.stdout)
+
+    def ask(self, url):
+        done = subprocess.run([PYTHON, server.ROOT / "examples/server/ask.py"], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, env=server.environment(WEIR_URL=url),
+                              timeout=server.PATIENCE)
+        return done.stdout.splitlines()
+
+    def test_it_is_refused(self):
+        weir = self.start("--test-clock", config="policies: [{name: login, limits: 5/m algo=sliding-log}]")
+        self.assertEqual(self.ask(weir.url()), [f"attempt {i}: go on" for i in range(1, 6)] +
+                         [f"attempt {i}: 429, Retry-After: 60" for i in (6, 7)])
+
+    def test_nobody_answers(self):
+        self.assertEqual(self.ask("redis://127.0.0.1:1"), [f"attempt {i}: 429, Retry-After: 1" for i in range(1, 8)])
+
+
+if __name__ == "__main__":
+    server.main()
