@@ -50,6 +50,7 @@ foreach(test unit-change unit-apply)
     target_link_options(${test} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup)
 endforeach()
 weir_service_test(unit-growth unit/test_growth.c unit/service_kit.c)
+weir_service_test(unit-forget unit/test_forget.c unit/service_kit.c)
 
 weir_service_test(unit-connection unit/test_connection.c unit/service_kit.c)
 weir_service_test(unit-client-commands unit/test_client_commands.c unit/service_kit.c)
@@ -92,6 +93,8 @@ weir_race(threads-changes)
 # ---- property --------------------------------------------------------------------------------------
 
 weir_service_test(prop-resp property/prop_resp.c)
+weir_service_test(prop-connection property/prop_connection.c unit/service_kit.c)
+weir_race(prop-connection)
 
 weir_service_test(prop-steps property/prop_steps.c)
 weir_service_test(prop-ledger property/prop_ledger.c unit/service_kit.c)

@@ -97,35 +97,13 @@ static void tick(void *arg)
     weir_service_tick(arg);
 }
 
-static void log_report(struct buffer *report)
-{
-    char *line = buffer_bytes(report);
-    size_t left = buffer_len(report);
-    while (left > 0) {
-        char text[512];
-        const char *end = memchr(line, '\n', left);
-        size_t len = end ? (size_t)(end - line) : left;
-        if (len > 0) {
-            snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : sizeof text - 1), line);
-            weir_log(LOG_ERROR_LEVEL, "reload-failed", LOG_TEXT("why", text));
-        }
-        line += len + (end != NULL);
-        left -= len + (end != NULL);
-    }
-}
-
 static void reload(void *arg)
 {
     struct server *server = arg;
     struct buffer report = {.most = 65536};
     atomic_store(&server->reloading, false);
     weir_notify_send("RELOADING=1");
-    if (weir_service_reload(server->service, &report))
-        weir_log(LOG_INFO_LEVEL, "reloaded",
-                 LOG_TEXT("config", server->options.service.config_path ? server->options.service.config_path
-                                                                        : "none"));
-    else
-        log_report(&report);
+    (void)weir_service_reload(server->service, &report); /* which logs what comes of it */
     weir_buffer_free(&report);
     weir_notify_send("READY=1");
 }

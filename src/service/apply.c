@@ -289,14 +289,28 @@ static void remember(struct service *service, struct buffer *report, bool good)
     pthread_mutex_unlock(&service->change);
 }
 
-static void log_reload(struct service *service, bool good)
+static void log_good(struct service *service)
 {
     const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_acquire);
-    if (good)
-        weir_log(LOG_INFO_LEVEL, "reloaded", LOG_TEXT("config", service->options.config_path),
-                 LOG_NUMBER("policies", (int64_t)snapshot->policy_count));
-    else
-        weir_log(LOG_ERROR_LEVEL, "reload-failed", LOG_TEXT("error", service->reload_error));
+    weir_log(LOG_INFO_LEVEL, "reloaded", LOG_TEXT("config", service->options.config_path),
+             LOG_NUMBER("policies", (int64_t)snapshot->policy_count));
+}
+
+/* Line by line. */
+static void log_report(struct buffer *report)
+{
+    const char *line = buffer_bytes(report);
+    size_t left = buffer_len(report);
+    while (left > 0) {
+        char text[512];
+        const char *end = memchr(line, '\n', left);
+        size_t len = end ? (size_t)(end - line) : left;
+        (void)snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : sizeof text - 1), line);
+        if (len > 0)
+            weir_log(LOG_ERROR_LEVEL, "reload-failed", LOG_TEXT("why", text));
+        line += len + (end != NULL);
+        left -= len + (end != NULL);
+    }
 }
 
 /* Listeners, threads and shares of the memory are made at the start. */
@@ -328,6 +342,9 @@ bool weir_service_reload(struct service *service, struct buffer *report)
         say(report, "out of memory\n");
     atomic_fetch_add_explicit(good ? &service->reloads : &service->reload_failures, 1, memory_order_relaxed);
     remember(service, report, good);
-    log_reload(service, good);
+    if (good)
+        log_good(service);
+    else
+        log_report(report);
     return good;
 }

@@ -238,9 +238,10 @@ void weir_acquire_answer(struct worker *worker, struct session *session, struct 
 
 void weir_acquire_cancel(struct worker *worker, struct session *session)
 {
-    int64_t now_ns = worker->snapshot ? worker->now_ns : weir_now();
+    bool began = turn_begin(worker); /* whoever uses a table does it in a turn: see weir_snapshot_collect */
     struct weir_table *table = session->wait.tally->table;
-    (void)weir_table_cancel_who(table, now_ns, session->wait.who, &session->wait.reservation);
+    (void)weir_table_cancel_who(table, worker->now_ns, session->wait.who, &session->wait.reservation);
+    turn_end(worker, began);
     count_up(&worker->waiting, -1);
     give_up_wait(session);
 }

@@ -24,7 +24,10 @@ struct tally {
     _Atomic uint32_t refs;
     uint64_t serial; /* no other tally of this process ever has it */
     struct weir_table *table;
-    int64_t bytes;        /* of memory, as last seen */
+    int64_t bytes; /* of memory, as last seen */
+    /* Of its limits, as of the last snapshot that was published; and when those before were last freed. Under
+     * `change`, by snapshot.c. */
+    uint64_t generation, forgotten;
     struct {              /* the chore thread's own: see growth.c */
         int64_t look_at;  /* calls of its policy at which to look again */
         int64_t tick;     /* but not before that tick, unless takes find no room */

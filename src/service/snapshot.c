@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "service/service.h"
+#include "table/make.h"
 
 #define EMPTY UINT32_MAX
 
@@ -232,8 +233,29 @@ void weir_worker_end(struct worker *worker)
     atomic_store_explicit(&worker->turn, 0, memory_order_release);
 }
 
+/* A live change of limits comes before the snapshot that tells of it. So when nobody sees an older snapshot,
+ * nobody uses limits from before it either. */
+static void note_limits(const struct snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->tally_count; i++)
+        snapshot->tallies[i]->generation =
+            atom_load(&snapshot->tallies[i]->table->region->header->generation, memory_order_acquire);
+}
+
+static void forget_limits(const struct snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->tally_count; i++) {
+        struct tally *tally = snapshot->tallies[i];
+        if (tally->forgotten == tally->generation)
+            continue;
+        weir_table_forget(tally->table, tally->generation);
+        tally->forgotten = tally->generation;
+    }
+}
+
 void weir_snapshot_publish(struct service *service, struct snapshot *next)
 {
+    note_limits(next);
     struct snapshot *old = atomic_exchange_explicit(&service->snapshot, next, memory_order_seq_cst);
     uint64_t epoch = atomic_fetch_add_explicit(&service->epoch, 1, memory_order_seq_cst);
     if (old) {
@@ -261,4 +283,6 @@ void weir_snapshot_collect(struct service *service)
             link = &snapshot->retired;
         }
     }
+    if (!service->retired)
+        forget_limits(atomic_load_explicit(&service->snapshot, memory_order_relaxed));
 }

@@ -207,6 +207,8 @@ class Manuals(command.CommandTest):
             blocks = re.findall(r"^\.Bd -literal.*\n((?:.*\n)*?)\.Ed$", text, re.M)
             self.assertTrue(blocks, page)
             for block in blocks:
+                if block.startswith("$ weir serve"):  # tests/server/test_documents.py
+                    continue
                 line, *printed = block.replace("\\e", "\\").splitlines()
                 self.assertTrue(line.startswith("$ weir "), line)
                 done = subprocess.run(line[2:].replace("weir", f"'{command.WEIR}'", 1), shell=True, text=True,

@@ -67,9 +67,11 @@ static const char yaml[] =
     "  - {name: some, limits: 1/s, mode: enforce 50%}\n"
     "  - {name: seen, limits: 1/s, mode: shadow}\n";
 
-/* Units of the watched key; below 0: handed back. */
+/* Units of the watched key; below 0: handed back. After the clock has gone back it is not known at which
+ * time a key counts: when it was last used, or as late as the clock has ever been, if it was forgotten by
+ * then. */
 struct event {
-    int64_t at_ns, n;
+    int64_t from_ns, to_ns, n;
 };
 
 struct world {
@@ -82,7 +84,8 @@ struct world {
     bool watched;             /* nobody has changed its limits */
     struct event events[EVENTS_MAX];
     size_t event_count;
-    int64_t latest_ns; /* of the clock, when the key was used */
+    int64_t used_ns;   /* of the clock, the latest when the key was used */
+    int64_t latest_ns; /* and ever */
 };
 
 /* What the counters say, of all workers. */
@@ -323,37 +326,37 @@ static void check_law(const struct world *world)
         int64_t units = 0;
         for (size_t i = first; i < world->event_count; i++) {
             units = sat_add(units, world->events[i].n);
-            int64_t time_ns = sat_sub(world->events[i].at_ns, world->events[first].at_ns);
+            int64_t time_ns = sat_sub(world->events[i].to_ns, world->events[first].from_ns);
             MUST(sat_mul(sat_sub(units, WATCHED_BURST), WEIR_SEC) <=
                  sat_mul(WATCHED_RATE, sat_add(time_ns, WEIR_MS)));
         }
     }
 }
 
-/* A clock that goes back mints nothing: it is as late as when the key was last used. */
-static int64_t key_time(const struct world *world)
-{
-    return max64(weir_now(), world->latest_ns);
-}
-
-/* Promises keep their order, so that the law sees times that rise. */
-static void watch_event(struct world *world, int64_t at_ns, int64_t n)
+/* `due_ns`: of a promise; else 0. Promises keep their order, so times rise. */
+static void watch_event(struct world *world, int64_t due_ns, int64_t n)
 {
     if (!world->watched || n == 0)
         return;
-    if (world->event_count > 0)
-        at_ns = max64(at_ns, world->events[world->event_count - 1].at_ns);
+    struct event event = {max64(max64(weir_now(), world->used_ns), due_ns), max64(world->latest_ns, due_ns),
+                          n};
+    if (world->event_count > 0) {
+        const struct event *last = &world->events[world->event_count - 1];
+        event.from_ns = max64(event.from_ns, last->from_ns);
+        event.to_ns = max64(event.to_ns, last->to_ns);
+    }
     MUST(world->event_count < EVENTS_MAX);
-    world->events[world->event_count++] = (struct event){at_ns, n};
-    world->latest_ns = key_time(world);
+    world->events[world->event_count++] = event;
+    world->used_ns = max64(world->used_ns, weir_now());
 }
 
 /* Promises that are not due yet may have been taken back, the last ones first: they count no more. */
 static void watch_return(struct world *world, int64_t n)
 {
-    while (world->event_count > 0 && world->events[world->event_count - 1].at_ns > key_time(world))
+    int64_t now_ns = max64(weir_now(), world->used_ns);
+    while (world->event_count > 0 && world->events[world->event_count - 1].from_ns > now_ns)
         world->event_count--;
-    watch_event(world, key_time(world), -n);
+    watch_event(world, 0, -n);
 }
 
 /* What the pairs of a question take from it, or give back to it. */
@@ -401,18 +404,16 @@ static void watch_request(struct world *world, const struct session *session, co
         return;
     }
     if (is_word(name, "weir.give"))
-        watch_event(world, key_time(world), -watched_units(request));
+        watch_event(world, 0, -watched_units(request));
     else if (is_word(name, "weir.commit") || is_word(name, "weir.cancel"))
         watch_return(world, number_of(reply, "given_back"));
     else if (taken && is_word(name, "weir.take"))
-        watch_event(world, key_time(world), watched_units(request));
+        watch_event(world, 0, watched_units(request));
     else if (taken && is_word(name, "weir.reserve"))
-        watch_event(world,
-                    max64(key_time(world), sat_add(weir_now(), number_of(reply, "due_in_ms") * WEIR_MS)),
+        watch_event(world, sat_add(weir_now(), number_of(reply, "due_in_ms") * WEIR_MS),
                     watched_units(request));
     else if (taken && is_word(name, "weir.acquire"))
-        watch_event(world, max64(key_time(world), session->waits ? session->due_ns : 0),
-                    watched_units(request));
+        watch_event(world, session->waits ? session->due_ns : 0, watched_units(request));
     check_law(world);
 }
 
@@ -543,6 +544,7 @@ static void ask(struct world *world, size_t client, const struct request *reques
     weir_resp_value_free(reply);
     weir_buffer_drop(&world->out, buffer_len(&world->out), 0);
     if (is_word(request->args[0], "weir.clock")) {
+        world->latest_ns = max64(world->latest_ns, weir_now());
         weir_service_tick(world->service);
         for (size_t i = 0; i < CLIENTS; i++)
             resume(world, i);

@@ -112,7 +112,7 @@ TEST(what_is_wrong_says_what_to_write)
         {"127.0.0.1:1234567", "write host:port"},
         {"127.0.0.1:65536", "write host:port"},
         {"::1:9049", "write host:port"},
-        {"127.0.0.1:70000", "cannot listen"},
+        {"127.0.0.1:70000", "write host:port"}, /* resolvers would cut it to 16 bits */
         {"192.0.2.1:0", "no address of this machine"},
         {"no.such.host.invalid:9049", "cannot listen"},
     };
@@ -122,8 +122,6 @@ TEST(what_is_wrong_says_what_to_write)
         size_t count = weir_listen_tcp(wrong[i].address, &listener, 1, &err);
         if (count > 0)
             weir_listen_end(&listener);
-        if (strcmp(wrong[i].address, "127.0.0.1:70000") == 0 && count > 0)
-            continue; /* some resolvers cut it to 16 bits */
         CHECK_EQ(count, 0);
         if (!CHECK(strstr(err.text, wrong[i].part)))
             printf("# %s: %s\n", wrong[i].address, err.text);

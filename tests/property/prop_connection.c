@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A server in this process, on a unix socket, and a client that cuts its bytes anywhere. What the server
+ * answers is what a service without sockets answers to the same requests, byte for byte. And how connections
+ * begin, wait and end. Nothing is slept through: the client waits for bytes, or for the end of them.
+ */
+#define _GNU_SOURCE
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "server/connection.h"
+#include "server/server.h"
+#include "unit/service_kit.h"
+
+#define STORIES     40
+#define REQUESTS    60
+#define PATIENCE_MS 20000 /* of the client, with a machine that has other work */
+
+/* ---- a server ------------------------------------------------------------------------------------- */
+
+static const char yaml[] = "memory: 16MiB\n"
+                           "policies:\n"
+                           "  - {name: api, limits: [10/s burst=20, 500/h name=hour], candidate: 1/s}\n"
+                           "  - {name: one, limits: 1/s burst=1}\n"
+                           "  - {name: seen, limits: 1/s, mode: shadow}\n";
+
+static const char with_users[] = "memory: 16MiB\n"
+                                 "users: [{name: app, password: x, may: all}]\n";
+
+static struct {
+    struct config *config;
+    struct server *server;
+    pthread_t thread;
+    char path[64], folder[32];
+} here;
+
+static void complain(void *arg, const char *file, struct place place, const char *message)
+{
+    (void)arg;
+    printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
+}
+
+static void *serve(void *arg)
+{
+    (void)arg;
+    return (void *)(intptr_t)weir_server_run(here.server);
+}
+
+static bool server_begin(const char *text, int64_t max_clients, int64_t stuck_ms)
+{
+    struct weir_error err = {0};
+    (void)snprintf(here.folder, sizeof here.folder, "/tmp/weir-prop-XXXXXX");
+    if (!CHECK(mkdtemp(here.folder) != NULL))
+        return false;
+    (void)snprintf(here.path, sizeof here.path, "%s/s", here.folder);
+    here.config = weir_config_parse("weir.yaml", text, strlen(text), complain, NULL);
+    if (!CHECK(here.config != NULL))
+        return false;
+    here.config->resp = strdup("none");
+    here.config->unix_path = strdup(here.path);
+    here.config->threads = 2;
+    here.config->max_clients = max_clients;
+    struct server_options options = {
+        .config = here.config, .service = {.test_clock = true}, .stuck_ms = stuck_ms};
+    here.server = weir_server_new(&options, &err);
+    if (!here.server)
+        printf("# %s\n", err.text);
+    return CHECK(here.server != NULL) && CHECK(pthread_create(&here.thread, NULL, serve, NULL) == 0);
+}
+
+static void server_join(void)
+{
+    void *status = NULL;
+    CHECK(pthread_join(here.thread, &status) == 0);
+    CHECK_EQ((intptr_t)status, 0);
+    weir_server_free(here.server);
+    weir_config_free(here.config);
+    rmdir(here.folder);
+    weir_clock_set(-1);
+}
+
+static void server_end(void)
+{
+    kill(getpid(), SIGTERM);
+    server_join();
+}
+
+static int64_t sum_of(size_t field)
+{
+    struct service *service = weir_server_service(here.server);
+    int64_t sum = 0;
+    for (uint32_t i = 0; i <= service->options.workers; i++)
+        sum += *(_Atomic int64_t *)(void *)((char *)&service->workers[i] + field);
+    return sum;
+}
+
+/* ---- a client ------------------------------------------------------------------------------------- */
+
+struct client {
+    int fd;
+    struct buffer got;
+    bool ended;
+};
+
+static struct client client_new(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct client client = {.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    memcpy(address.sun_path, here.path, sizeof here.path);
+    CHECK(connect(client.fd, (struct sockaddr *)&address, sizeof address) == 0);
+    return client;
+}
+
+static void client_free(struct client *client)
+{
+    close(client->fd);
+    weir_buffer_free(&client->got);
+}
+
+/* Reads what is there, or waits for it. */
+static void client_read(struct client *client, int timeout_ms)
+{
+    struct pollfd poll_for = {.fd = client->fd, .events = POLLIN};
+    char bytes[65536];
+    if (client->ended || poll(&poll_for, 1, timeout_ms) <= 0)
+        return;
+    ssize_t got = recv(client->fd, bytes, sizeof bytes, 0);
+    if (got > 0)
+        buffer_put(&client->got, bytes, (size_t)got);
+    else
+        client->ended = true;
+}
+
+/* Sends while it reads: both sides may have much to say. */
+static void client_send(struct client *client, const char *bytes, size_t len)
+{
+    while (len > 0 && !client->ended) {
+        ssize_t sent = send(client->fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent > 0) {
+            bytes += sent;
+            len -= (size_t)sent;
+        } else if (errno != EAGAIN) {
+            return; /* it was closed, and what it was told can still be read */
+        } else {
+            client_read(client, 1);
+        }
+    }
+}
+
+static bool client_wait(struct client *client, size_t len)
+{
+    while (buffer_len(&client->got) < len && !client->ended) {
+        size_t before = buffer_len(&client->got);
+        client_read(client, PATIENCE_MS);
+        if (buffer_len(&client->got) == before && !client->ended)
+            return CHECK(false); /* nothing comes */
+    }
+    return buffer_len(&client->got) >= len;
+}
+
+static void client_say(struct client *client, const char *text)
+{
+    client_send(client, text, strlen(text));
+}
+
+/* The answer that comes next is this, to the byte. */
+static void client_hears(struct client *client, const char *text)
+{
+    char heard[512] = "";
+    size_t len = strlen(text);
+    if (client_wait(client, len))
+        (void)snprintf(heard, sizeof heard, "%.*s", (int)len, buffer_bytes(&client->got));
+    else
+        (void)snprintf(heard, sizeof heard, "%.*s", (int)buffer_len(&client->got),
+                       buffer_bytes(&client->got));
+    CHECK_STR(heard, text);
+    weir_buffer_drop(&client->got, len < buffer_len(&client->got) ? len : buffer_len(&client->got), 0);
+}
+
+/* Some of an answer, which ends with this field. */
+static void client_hears_last(struct client *client, const char *name, int64_t value)
+{
+    char end[64];
+    const char *found = NULL;
+    (void)snprintf(end, sizeof end, "%s\r\n:%lld\r\n", name, (long long)value);
+    while (!found) {
+        size_t len = buffer_len(&client->got);
+        client_read(client, PATIENCE_MS);
+        if (!CHECK(buffer_len(&client->got) > len))
+            return;
+        found = memmem(buffer_bytes(&client->got), buffer_len(&client->got), end, strlen(end));
+    }
+    weir_buffer_drop(&client->got, (size_t)(found - buffer_bytes(&client->got)) + strlen(end), 0);
+}
+
+static void client_hears_the_end(struct client *client)
+{
+    while (!client->ended && buffer_len(&client->got) == 0) {
+        client_read(client, PATIENCE_MS);
+        if (!CHECK(client->ended || buffer_len(&client->got) > 0))
+            return;
+    }
+    CHECK_EQ(buffer_len(&client->got), 0);
+}
+
+/* ---- stories -------------------------------------------------------------------------------------- */
+
+struct story {
+    struct buffer bytes, expected;
+    size_t ends[REQUESTS], answers[REQUESTS]; /* of each request, and of what is answered by then */
+    size_t count;
+};
+
+static void put_text(struct buffer *out, const char *text)
+{
+    buffer_put(out, text, strlen(text));
+}
+
+static void put_word(struct buffer *out, const char *bytes, size_t len)
+{
+    char header[32];
+    (void)snprintf(header, sizeof header, "$%zu\r\n", len);
+    put_text(out, header);
+    buffer_put(out, bytes, len);
+    put_text(out, "\r\n");
+}
+
+/* The words of a line as an array. */
+static void put_array(struct buffer *out, const char *line)
+{
+    char header[32], copy[256], *rest = NULL;
+    size_t count = 1;
+    (void)snprintf(copy, sizeof copy, "%s", line);
+    for (const char *at = line; *at; at++)
+        count += *at == ' ';
+    (void)snprintf(header, sizeof header, "*%zu\r\n", count);
+    put_text(out, header);
+    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        put_word(out, word, strlen(word));
+}
+
+static size_t rng_below(struct rng *rng, size_t bound)
+{
+    return (size_t)rng_between(rng, 0, (int64_t)bound - 1);
+}
+
+static void put_echo(struct rng *rng, struct buffer *out)
+{
+    static char bytes[BULK_MAX];
+    size_t len = rng_below(rng, 8) > 0 ? rng_below(rng, 100) : rng_below(rng, sizeof bytes);
+    for (size_t i = 0; i < len; i++)
+        bytes[i] = (char)rng_next(rng);
+    put_text(out, "*2\r\n");
+    put_word(out, "ECHO", 4);
+    put_word(out, bytes, len);
+}
+
+static void put_request(struct rng *rng, struct buffer *out)
+{
+    static const char *const lines[] = {"PING",
+                                        "PING hello",
+                                        "WEIR.TAKE api k#",
+                                        "WEIR.TAKE api k# 7",
+                                        "WEIR.TAKE api k# AND one k AND seen s",
+                                        "WEIR.TAKE api k# 2 ID x",
+                                        "WEIR.PEEK one k#",
+                                        "WEIR.GIVE api k# 3",
+                                        "WEIR.CHARGE api k# 5",
+                                        "WEIR.EXPLAIN api k#",
+                                        "RL.REDUCE k# 5 1",
+                                        "CL.THROTTLE k# 5 1 1",
+                                        "WEIR.CLOCK ADVANCE #00",
+                                        "WEIR.POLICY SET p# 5/s",
+                                        "WEIR.TAKE p# k",
+                                        "CLIENT REPLY SKIP",
+                                        "RESET",
+                                        "WEIR.TAKE nosuch k#",
+                                        "NOSUCH #"};
+    char line[128];
+    if (rng_below(rng, 6) == 0) {
+        put_echo(rng, out);
+        return;
+    }
+    (void)snprintf(line, sizeof line, "%s", lines[rng_below(rng, sizeof lines / sizeof *lines)]);
+    char *number = strchr(line, '#');
+    if (number)
+        *number = (char)('0' + rng_below(rng, 5));
+    if (rng_below(rng, 3) > 0) {
+        put_array(out, line);
+    } else {
+        put_text(out, line);
+        put_text(out, rng_below(rng, 2) > 0 ? "\r\n" : "\n");
+    }
+    if (rng_below(rng, 10) == 0)
+        put_text(out, rng_below(rng, 2) > 0 ? "\r\n" : "*0\r\n"); /* which ask for nothing */
+}
+
+/* What a service answers that gets one request after the other, each of them whole. */
+static void ask_twin(struct story *story, struct kit *twin)
+{
+    static const struct resp_limits limits = {.args = 64, .bulk = BULK_MAX, .all = REQUEST_MAX};
+    struct slice words[64];
+    size_t len = buffer_len(&story->bytes), at = 0;
+    char *bytes = malloc(len + 1); /* which the reader changes */
+    if (!CHECK(bytes != NULL))
+        return;
+    memcpy(bytes, buffer_bytes(&story->bytes), len);
+    while (at < len) {
+        struct resp_reader reader = {0};
+        struct resp_got_request got;
+        enum resp_got what = weir_resp_read(&reader, &limits, bytes + at, len - at, words, &got);
+        if (!CHECK(what == RESP_REQUEST || what == RESP_NOTHING))
+            break;
+        at += got.used;
+        if (what == RESP_NOTHING)
+            continue;
+        (void)kit_ask_words(twin, words, got.words);
+        buffer_put(&story->expected, buffer_bytes(&twin->out), buffer_len(&twin->out));
+        story->ends[story->count] = at;
+        story->answers[story->count++] = buffer_len(&story->expected);
+    }
+    free(bytes);
+}
+
+static size_t answered_by(const struct story *story, size_t sent)
+{
+    size_t answered = 0;
+    for (size_t i = 0; i < story->count && story->ends[i] <= sent; i++)
+        answered = story->answers[i];
+    return answered;
+}
+
+/* Waits now and then for all that has to be answered by then: so it was cut just there. */
+static void tell_story(struct rng *rng, const struct story *story, struct client *client)
+{
+    size_t len = buffer_len(&story->bytes), at = 0;
+    const char *bytes = story->bytes.bytes + story->bytes.start;
+    static const size_t most[] = {3, 60, 3000, 200000};
+    while (at < len && !client->ended) {
+        size_t piece = 1 + rng_below(rng, most[rng_below(rng, 4)]);
+        piece = piece < len - at ? piece : len - at;
+        client_send(client, bytes + at, piece);
+        at += piece;
+        if (rng_below(rng, 3) == 0 && !client_wait(client, answered_by(story, at)))
+            return;
+    }
+    (void)client_wait(client, buffer_len(&story->expected));
+}
+
+static void compare(const struct story *story, struct client *client)
+{
+    size_t len = buffer_len(&story->expected), at = 0;
+    const char *want = story->expected.bytes + story->expected.start, *got = buffer_bytes(&client->got);
+    CHECK_EQ(buffer_len(&client->got), len);
+    len = len < buffer_len(&client->got) ? len : buffer_len(&client->got);
+    while (at < len && want[at] == got[at])
+        at++;
+    if (CHECK(at == len))
+        return;
+    size_t request = 0;
+    while (request < story->count && story->answers[request] <= at)
+        request++;
+    printf("# answer %zu of %zu is another one: \"%.60s\", not \"%.60s\"\n", request, story->count, got + at,
+           want + at);
+}
+
+static void story_make(struct rng *rng, struct story *story, struct kit *twin)
+{
+    *story = (struct story){0};
+    for (int i = 0; i < REQUESTS; i++)
+        put_request(rng, &story->bytes);
+    ask_twin(story, twin);
+}
+
+TEST(bytes_cut_anywhere_are_answered_as_without_sockets)
+{
+    struct rng rng = rng_new(1);
+    struct kit twin;
+    if (!server_begin(yaml, 0, 0) || !CHECK(kit_open(&twin, yaml)))
+        return;
+    int64_t requests = 0;
+    for (int i = 0; i < STORIES && check.faults == 0; i++) {
+        struct story story;
+        struct client client = client_new();
+        int64_t begin_ns = weir_now();
+        kit_leave(&twin);
+        weir_session_begin(&twin.session, twin.service, "unix", "unix", begin_ns);
+        story_make(&rng, &story, &twin);
+        weir_clock_set(begin_ns); /* for the server it is still to come */
+        tell_story(&rng, &story, &client);
+        compare(&story, &client);
+        requests += (int64_t)story.count;
+        client_free(&client);
+        weir_buffer_free(&story.bytes);
+        weir_buffer_free(&story.expected);
+    }
+    CHECK_EQ(sum_of(offsetof(struct worker, commands)), requests);
+    kit_close(&twin);
+    server_end();
+}
+
+/* ---- waiting -------------------------------------------------------------------------------------- */
+
+static void wait_for_sum(size_t field, int64_t value)
+{
+    struct client client = client_new(); /* whose questions make time pass */
+    for (int i = 0; i < 100000 && sum_of(field) != value; i++) {
+        client_say(&client, "PING\r\n");
+        client_hears(&client, "+PONG\r\n");
+    }
+    CHECK_EQ(sum_of(field), value);
+    client_free(&client);
+}
+
+TEST(who_waits_is_answered_when_it_is_due_and_then_what_follows)
+{
+    if (!server_begin(yaml, 0, 0))
+        return;
+    struct client one = client_new(), other = client_new();
+    client_say(&one, "WEIR.TAKE one k\r\nWEIR.ACQUIRE one k\r\nPING\r\nWEIR.PEEK one k\r\n");
+    wait_for_sum(offsetof(struct worker, waiting), 1);
+    client_say(&other, "WEIR.CLOCK ADVANCE 999\r\nPING\r\n");
+    client_hears(&other, "+OK\r\n+PONG\r\n");
+    CHECK_EQ(sum_of(offsetof(struct worker, waiting)), 1);
+    client_say(&other, "WEIR.CLOCK ADVANCE 1\r\n");
+    client_hears(&other, "+OK\r\n");
+    client_hears_last(&one, "waited_ms", 1000);
+    client_hears(&one, "+PONG\r\n*12\r\n$7\r\nallowed\r\n:0\r\n");
+    client_free(&one);
+    client_free(&other);
+    server_end();
+}
+
+TEST(who_leaves_while_he_waits_hands_his_place_back)
+{
+    if (!server_begin(yaml, 0, 0))
+        return;
+    struct client one = client_new(), other = client_new();
+    client_say(&one, "WEIR.TAKE one k\r\nWEIR.ACQUIRE one k\r\n");
+    wait_for_sum(offsetof(struct worker, waiting), 1);
+    client_free(&one);
+    wait_for_sum(offsetof(struct worker, waiting), 0);
+    client_say(&other, "WEIR.CLOCK ADVANCE 1000\r\nWEIR.TAKE one k\r\n");
+    client_hears(&other, "+OK\r\n*12\r\n$7\r\nallowed\r\n:1\r\n");
+    client_free(&other);
+    server_end();
+}
+
+/* ---- ends ----------------------------------------------------------------------------------------- */
+
+TEST(what_is_broken_is_told_after_what_came_before)
+{
+    if (!server_begin(yaml, 0, 0))
+        return;
+    struct client client = client_new();
+    client_say(&client, "PING\r\n*1\r\n$4\r\nPING\r\n*1\r\n!4\r\nPING\r\nPING\r\n");
+    client_hears(&client, "+PONG\r\n+PONG\r\n-ERR Protocol error: expected '$', got '!'\r\n");
+    client_hears_the_end(&client);
+    client_free(&client);
+    client = client_new();
+    client_say(&client, "PING\r\nQUIT\r\nPING\r\n");
+    client_hears(&client, "+PONG\r\n+OK\r\n");
+    client_hears_the_end(&client);
+    client_free(&client);
+    client = client_new();
+    client_say(&client, "POST / HTTP/1.1\r\nWEIR.TAKE one k\r\n");
+    client_hears_the_end(&client);
+    client_free(&client);
+    CHECK_EQ(sum_of(offsetof(struct worker, allowed)), 0);
+    server_end();
+}
+
+TEST(strangers_have_little_room_and_members_have_more)
+{
+    if (!server_begin(with_users, 0, 0))
+        return;
+    struct client client = client_new();
+    client_say(&client, "PING\r\n*2\r\n$4\r\nECHO\r\n$16385\r\n");
+    client_hears(&client, "-NOAUTH Authentication required.\r\n"
+                          "-ERR Protocol error: unauthenticated bulk length\r\n");
+    client_hears_the_end(&client);
+    client_free(&client);
+    client = client_new();
+    client_say(&client, "*11\r\n");
+    client_hears(&client, "-ERR Protocol error: unauthenticated multibulk length\r\n");
+    client_hears_the_end(&client);
+    client_free(&client);
+    client = client_new();
+    client_say(&client, "*3\r\n$4\r\nAUTH\r\n$3\r\napp\r\n$1\r\nx\r\n*12\r\n"); /* in one piece */
+    client_hears(&client, "+OK\r\n");
+    client_say(&client, "$4\r\nPING\r\n");
+    for (int i = 0; i < 11; i++)
+        client_say(&client, "$1\r\nx\r\n");
+    client_hears(&client, "-ERR wrong number of arguments for 'ping' command\r\n");
+    client_free(&client);
+    server_end();
+}
+
+TEST(more_clients_than_may_come_are_told)
+{
+    if (!server_begin(yaml, 2, 0))
+        return;
+    struct client one = client_new(), two = client_new();
+    client_say(&one, "PING\r\n");
+    client_hears(&one, "+PONG\r\n");
+    client_say(&two, "PING\r\n");
+    client_hears(&two, "+PONG\r\n");
+    struct client three = client_new();
+    client_hears(&three, "-ERR max number of clients reached\r\n");
+    client_hears_the_end(&three);
+    client_free(&three);
+    client_free(&two);
+    do { /* until the server has seen it */
+        two = client_new();
+        client_say(&two, "PING\r\n");
+        (void)client_wait(&two, 7);
+        CHECK(buffer_len(&two.got) >= 7);
+        if (two.got.bytes[0] == '+')
+            break;
+        client_free(&two);
+    } while (check.faults == 0);
+    CHECK(weir_server_service(here.server)->rejected > 0); /* counted after it was told */
+    client_free(&two);
+    client_free(&one);
+    server_end();
+}
+
+TEST(one_client_can_close_another)
+{
+    if (!server_begin(yaml, 0, 0))
+        return;
+    struct client one = client_new();
+    client_say(&one, "CLIENT ID\r\n");
+    client_hears(&one, ":1\r\n");
+    struct client two = client_new(); /* in another lane */
+    client_say(&two, "CLIENT KILL ID 7\r\nCLIENT KILL ID 2\r\nCLIENT KILL ID 1\r\n");
+    client_hears(&two, ":0\r\n:0\r\n:1\r\n");
+    client_hears_the_end(&one);
+    client_say(&two, "PING\r\n");
+    client_hears(&two, "+PONG\r\n");
+    client_free(&one);
+    client_free(&two);
+    server_end();
+}
+
+TEST(half_a_request_is_not_waited_for_for_ever)
+{
+    if (!server_begin(yaml, 0, 60))
+        return;
+    struct client idle = client_new(), half = client_new();
+    client_say(&half, "PING\r\n*2\r\n$4\r\nEC");
+    client_hears(&half, "+PONG\r\n");
+    client_hears_the_end(&half);
+    client_say(&idle, "PING\r\n"); /* who asks for nothing is welcome */
+    client_hears(&idle, "+PONG\r\n");
+    client_free(&half);
+    client_free(&idle);
+    server_end();
+}
+
+TEST(a_server_that_ends_answers_what_has_come)
+{
+    if (!server_begin(yaml, 0, 0))
+        return;
+    struct client busy = client_new(), waiting = client_new();
+    client_say(&waiting, "PING\r\n");
+    client_hears(&waiting, "+PONG\r\n");
+    client_say(&busy, "PING\r\n");
+    client_hears(&busy, "+PONG\r\n");
+    client_say(&busy, "ECHO a\r\nWEIR.POLICY SET p 5/s\r\nECHO b\r\n");
+    kill(getpid(), SIGTERM);
+    client_hears(&busy, "$1\r\na\r\n+OK\r\n$1\r\nb\r\n");
+    client_hears_the_end(&busy);
+    client_hears_the_end(&waiting);
+    client_free(&busy);
+    client_free(&waiting);
+    server_join();
+}
