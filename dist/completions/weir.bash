@@ -4,7 +4,7 @@
 
 _weir()
 {
-    local commands="spec sim serve check reload take peek acquire give charge reset explain top stat policy override bench"
+    local commands="spec sim serve check reload take peek acquire reserve commit cancel give charge reset explain top stat policy override bench"
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
         words="$commands help --help --version"
@@ -14,7 +14,19 @@ _weir()
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
             return
             ;;
-        --arrivals | --timeout | --until | --time | --keys | -n | --resp | --threads | --memory | --max-clients | \
+        --log-level)
+            mapfile -t COMPREPLY < <(compgen -W "debug info warn error" -- "$word")
+            return
+            ;;
+        --log-format)
+            mapfile -t COMPREPLY < <(compgen -W "logfmt json" -- "$word")
+            return
+            ;;
+        --data)
+            mapfile -t COMPREPLY < <(compgen -W "none" -- "$word")
+            return
+            ;;
+        --arrivals | --timeout | --ttl | --until | --time | --keys | -n | --resp | --threads | --memory | --max-clients | \
             -s | --server | --id | --count | --every | --percent | --for | --reason)
             COMPREPLY=()
             return
@@ -33,15 +45,32 @@ _weir()
             ;;
         reload) words="--server --json --help" ;;
         take | give | charge) words="--id --quiet --server --json --help" ;;
+        reserve) words="--ttl --timeout --id --quiet --server --json --help" ;;
+        commit | cancel) words="--quiet --server --json --help" ;;
         acquire) words="--timeout --quiet --server --json --help" ;;
         peek | reset | explain) words="--quiet --server --json --help" ;;
         top) words="--refused --count --server --json --help" ;;
         stat) words="--every --count --server --json --help" ;;
         policy)
-            words="list show set del mode enforce shadow disabled"
-            words="$words --fresh --percent --for --all --server --json --help"
+            # What may follow depends on the verb, and on whether a name, or --all, stands before it.
+            case $COMP_CWORD:${COMP_WORDS[2]} in
+            2:-*) words="--fresh --percent --for --all" ;;
+            2:*) words="list show set del mode" ;;
+            3:mode) words="--all" ;;
+            4:mode) words="enforce shadow disabled" ;;
+            *:mode) words="--percent --for" ;;
+            *:set) words="--fresh" ;;
+            esac
+            [ "${word#-}" = "$word" ] || words="$words --server --json --help"
             ;;
-        override) words="list set delete --for --reason --server --json --help" ;;
+        override)
+            case $COMP_CWORD:${COMP_WORDS[2]} in
+            2:-*) words="--for --reason" ;;
+            2:*) words="list set delete" ;;
+            *:set) words="--for --reason" ;;
+            esac
+            [ "${word#-}" = "$word" ] || words="$words --server --json --help"
+            ;;
         bench) words="core limiter server table wait --time --keys --json --help" ;;
         help) words=$commands ;;
         esac

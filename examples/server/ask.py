@@ -48,12 +48,12 @@ class Limit:
 
 
 def main():
-    login = Limit("login", open_when_away=False)
+    jobs = Limit("jobs", open_when_away=False)
     for attempt in range(1, 8):
-        if login.take("10.0.0.7"):
+        if jobs.take("user:42"):
             print(f"attempt {attempt}: go on")
         else:
-            print(f"attempt {attempt}: 429, Retry-After: {login.retry_after}")
+            print(f"attempt {attempt}: 429, Retry-After: {jobs.retry_after}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/buffer.h"
 
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define FIRST_SIZE 256 /* most answers are smaller */
+#define PRINT_SIZE 512 /* and so is what is printed at once */
 
 void weir_buffer_free(struct buffer *buffer)
 {
@@ -73,6 +76,26 @@ void weir_buffer_put_slowly(struct buffer *buffer, const char *bytes, size_t len
         return;
     memcpy(room, bytes, len);
     buffer->end += len;
+}
+
+void weir_buffer_print(struct buffer *buffer, const char *format, ...)
+{
+    char text[PRINT_SIZE];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (len < (int)sizeof text) {
+        buffer_put(buffer, text, len > 0 ? (size_t)len : 0);
+        return;
+    }
+    char *room = weir_buffer_room(buffer, (size_t)len + 1); /* with its NUL, which does not count */
+    if (!room)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(room, (size_t)len + 1, format, args);
+    va_end(args);
+    buffer->end += (size_t)len;
 }
 
 void weir_buffer_drop(struct buffer *buffer, size_t len, size_t keep)

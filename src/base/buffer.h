@@ -28,6 +28,8 @@ void weir_buffer_free(struct buffer *buffer); /* may be used again, as if new; `
 
 /* Room for `len` bytes at the end, or NULL. What is written there counts after buffer_wrote. */
 char *weir_buffer_room(struct buffer *buffer, size_t len);
+/* As printf, at the end. */
+__attribute__((format(printf, 2, 3))) void weir_buffer_print(struct buffer *buffer, const char *format, ...);
 void weir_buffer_put_slowly(struct buffer *buffer, const char *bytes, size_t len);
 /* Removes bytes at the front; an empty buffer of more than `keep` bytes gives its memory back. */
 void weir_buffer_drop(struct buffer *buffer, size_t len, size_t keep);

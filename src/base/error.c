@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/error.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -35,6 +37,17 @@ void weir_error_set(struct weir_error *err, int32_t code, const char *message)
     weir_error_clear(err);
     err->code = code;
     memcpy(err->text, message, weir_text_cut(message, strlen(message), sizeof err->text - 1));
+}
+
+bool weir_error_complain(struct weir_error *err, const char *format, ...)
+{
+    char text[sizeof err->text];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    weir_error_set(err, WEIR_INVALID, text);
+    return false;
 }
 
 /* White space becomes a blank: a line stays a line, and columns stay where they are. */

@@ -6,12 +6,18 @@
 #ifndef WEIR_BASE_ERROR_H
 #define WEIR_BASE_ERROR_H
 
+#include <stdbool.h>
+
 #include "weir.h"
 
 void weir_error_clear(struct weir_error *err);
 
 /* A message that is about no text. */
 void weir_error_set(struct weir_error *err, int32_t code, const char *message);
+
+/* The same as of printf, with WEIR_INVALID. Always false, so that it can be given back. */
+__attribute__((format(printf, 2, 3))) bool weir_error_complain(struct weir_error *err, const char *format,
+                                                               ...);
 
 /*
  * "<text>: column N: <message>", or "<text>: <message>" if `column` is 0. A long text is shown in part,

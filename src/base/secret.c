@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 #define BLOCK  64
 #define ROUNDS 64
 
@@ -110,22 +112,13 @@ bool weir_digest_same(const struct digest *one, const struct digest *other)
     return differs == 0;
 }
 
-static int hex_value(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    if (digit >= 'a' && digit <= 'f')
-        return digit - 'a' + 10;
-    return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
-}
-
 bool weir_digest_read(const char *text, size_t len, struct digest *digest)
 {
     struct digest read;
     if (len != 2 * sizeof read.bytes)
         return false;
     for (size_t i = 0; i < sizeof read.bytes; i++) {
-        int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
+        int high = weir_text_hex(text[2 * i]), low = weir_text_hex(text[2 * i + 1]);
         if (high < 0 || low < 0)
             return false;
         read.bytes[i] = (unsigned char)(high << 4 | low);

@@ -116,6 +116,14 @@ char weir_text_lower(char letter)
     return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
 }
 
+int weir_text_hex(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    char lower = weir_text_lower(digit);
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
 bool weir_text_same(const char *bytes, size_t len, const char *word)
 {
     return strlen(word) == len && weir_text_contains(bytes, len, word, len);

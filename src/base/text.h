@@ -40,6 +40,9 @@ size_t weir_text_cut(const char *bytes, size_t len, size_t most);
 
 char weir_text_lower(char letter);
 
+/* Of a hexadecimal digit, either case; below 0: it is none. */
+int weir_text_hex(char digit);
+
 /* Equal but for case. */
 bool weir_text_same(const char *bytes, size_t len, const char *word);
 

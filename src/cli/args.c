@@ -7,6 +7,7 @@
 #include "cli/near.h"
 #include "cli/term.h"
 #include "core/spec.h"
+#include "service/decide.h"
 #include "sim/arrivals.h"
 
 /* A word of the user's inside a message. */
@@ -107,12 +108,37 @@ static const char *dashes(const char *option)
     return strlen(option) == 1 ? "-" : "--";
 }
 
+/* Nothing but digits, or those and a k, M, G: if it cannot be read, it is too large. */
+static bool is_large(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && text[0] != '0' && strlen(text) - digits <= 1 &&
+           strspn(text + digits, "kMGT") == strlen(text + digits);
+}
+
+bool args_units(const char *command, const char *text, int64_t *units)
+{
+    bool read = arrivals_read_n(text, strlen(text), units);
+    if (read && *units <= UNITS_MAX)
+        return true;
+    fprintf(stderr, "weir %s: ", command);
+    if (read || is_large(text)) {
+        put_quoted(text, strlen(text));
+        fprintf(stderr, " is too large: N is at most %lld\n", (long long)UNITS_MAX);
+        return false;
+    }
+    fputs("N is a whole number of units, such as 5 or 2k, not ", stderr);
+    put_quoted(text, strlen(text));
+    fputc('\n', stderr);
+    return false;
+}
+
 bool args_count(const char *command, const char *option, const char *text, int64_t *count)
 {
     if (arrivals_read_n(text, strlen(text), count))
         return true;
-    fprintf(stderr, "weir %s: %s%s takes a whole number of units, such as 5 or 2k, not ", command,
-            dashes(option), option);
+    fprintf(stderr, "weir %s: %s%s %s ", command, dashes(option), option,
+            is_large(text) ? "is too large:" : "takes a whole number from 1 on, such as 5 or 2k, not");
     put_quoted(text, strlen(text));
     fputc('\n', stderr);
     return false;

@@ -21,8 +21,10 @@ struct args_option {
  * so on standard error and gives -1. argv[0] is the subcommand. */
 int args_read(int argc, char **argv, const struct args_option *options, size_t count);
 
-/* Reads a count of units such as 5 or 2k; on a mistake it says so and gives false. `option` is the name
- * without the dashes. */
+/* Reads a number of units such as 5 or 2k, an operand; on a mistake it says so and gives false. */
+bool args_units(const char *command, const char *text, int64_t *units);
+
+/* Reads a whole number such as 5 or 2k, from 1 on. `option` is the name without the dashes. */
 bool args_count(const char *command, const char *option, const char *text, int64_t *count);
 
 /* The same for a time such as 250ms. */

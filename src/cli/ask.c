@@ -4,8 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "cli/cli.h"
 #include "cli/term.h"
+#include "os/boot.h"
+#include "service/config.h"
+#include "service/moment.h"
 
 bool ask_add(struct ask *ask, const char *word)
 {
@@ -134,6 +138,22 @@ int ask_print_nothing(const struct resp_value *value)
 {
     (void)value;
     return EXIT_OK;
+}
+
+const char *ask_until(const char *time, char text[static ASK_UNTIL_MAX])
+{
+    char now[MOMENT_MAX], end[MOMENT_MAX], why[160];
+    int64_t for_ns, wall_ns = weir_boot.wall();
+    text[0] = '\0';
+    if (!time || !weir_config_time(time, strlen(time), &for_ns, why, sizeof why))
+        return text;
+    weir_moment_write(wall_ns / WEIR_MS, now);
+    weir_moment_write(sat_add(wall_ns, for_ns) / WEIR_MS, end);
+    if (memcmp(now, end, 10) == 0)
+        (void)snprintf(text, ASK_UNTIL_MAX, " until %.5s UTC", end + 11);
+    else
+        (void)snprintf(text, ASK_UNTIL_MAX, " until %.10s %.5s UTC", end, end + 11);
+    return text;
 }
 
 int ask_once(const char *command, const struct ask_options *options, const struct ask *ask,

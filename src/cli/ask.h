@@ -55,4 +55,9 @@ int ask_once(const char *command, const struct ask_options *options, const struc
              int (*print)(const struct resp_value *value));
 int ask_print_nothing(const struct resp_value *value);
 
+/* When something that begins now ends: " until 18:45 UTC", with the day if it is another one; "" if `time` is
+ * NULL. */
+#define ASK_UNTIL_MAX 64
+const char *ask_until(const char *time, char text[static ASK_UNTIL_MAX]);
+
 #endif

@@ -12,7 +12,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -23,11 +22,14 @@
 #include "base/error.h"
 #include "base/secret.h"
 #include "base/text.h"
+#include "cli/hints.h"
 #include "cli/term.h"
 
 #define PART_MAX   256
 #define ANSWER_MAX (64 << 20) /* bytes */
 #define WORDS_MOST 1024
+#define KNOCK_MS   10
+#define READ_SIZE  16384
 
 /* What a URL says. */
 struct target {
@@ -45,25 +47,7 @@ struct client {
     char shown[PART_MAX + 32];
 };
 
-__attribute__((format(printf, 2, 3))) static void complain(struct weir_error *err, const char *format, ...)
-{
-    char text[sizeof err->text];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    weir_error_set(err, WEIR_INVALID, text);
-}
-
 /* ---- the URL ---------------------------------------------------------------------------------- */
-
-static int hex(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    char lower = weir_text_lower(digit);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
 
 /* Copies a part, %41 as A; false: too long, or no such escape. */
 static bool copy_part(char *to, const char *from, size_t len)
@@ -72,9 +56,9 @@ static bool copy_part(char *to, const char *from, size_t len)
     for (size_t i = 0; i < len; i++) {
         char byte = from[i];
         if (byte == '%') {
-            if (len - i < 3 || hex(from[i + 1]) < 0 || hex(from[i + 2]) < 0)
+            if (len - i < 3 || weir_text_hex(from[i + 1]) < 0 || weir_text_hex(from[i + 2]) < 0)
                 return false;
-            byte = (char)(hex(from[i + 1]) * 16 + hex(from[i + 2]));
+            byte = (char)(weir_text_hex(from[i + 1]) * 16 + weir_text_hex(from[i + 2]));
             i += 2;
         }
         if (at + 1 >= PART_MAX || byte == '\0')
@@ -187,7 +171,7 @@ static int connect_to(const struct sockaddr *address, socklen_t len, int64_t unt
     if (fd < 0)
         return -1;
     int fault = connect(fd, address, len) == 0 ? 0 : errno;
-    if (fault == EINPROGRESS || fault == EAGAIN) {
+    if (fault == EINPROGRESS) {
         socklen_t size = sizeof fault;
         if (!wait_for(fd, POLLOUT, until_ms))
             fault = errno;
@@ -204,13 +188,22 @@ static int connect_to(const struct sockaddr *address, socklen_t len, int64_t unt
     return -1;
 }
 
+/* EAGAIN of a unix socket: too many wait there already. It says so at once and tells nothing later, so it is
+ * asked again. */
 static int connect_unix(const char *path, int64_t until_ms)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd;
     if (strlen(path) >= sizeof address.sun_path)
         return errno = ENAMETOOLONG, -1;
     memcpy(address.sun_path, path, strlen(path) + 1);
-    return connect_to((const struct sockaddr *)&address, sizeof address, until_ms);
+    while ((fd = connect_to((const struct sockaddr *)&address, sizeof address, until_ms)) < 0 &&
+           errno == EAGAIN) {
+        if (clock_ms() >= until_ms)
+            return errno = ETIMEDOUT, -1;
+        (void)poll(NULL, 0, KNOCK_MS);
+    }
+    return fd;
 }
 
 /* Every address of the name is tried. *why: what the resolver says, if it is that. */
@@ -248,8 +241,8 @@ static bool connect_client(struct client *client, const struct target *target, s
     const char *advice = errno == ECONNREFUSED || errno == ENOENT
                              ? "; is a server running there? weir serve starts one, -s URL names another"
                              : "";
-    complain(err, "cannot connect to %s: %s%s", client->shown, why ? why : strerror(errno),
-             why ? "" : advice);
+    weir_error_complain(err, "cannot connect to %s: %s%s", client->shown, why ? why : strerror(errno),
+                        why ? "" : advice);
     return false;
 }
 
@@ -267,21 +260,34 @@ static bool send_all(struct client *client, int64_t until_ms)
     return true;
 }
 
-/* Appends what has come to `in`. */
+/* Appends what has come to `in`; waits if that is nothing. */
 static bool receive(struct client *client, int64_t until_ms)
 {
     for (;;) {
-        char *room = weir_buffer_room(&client->in, 16384);
+        char *room = weir_buffer_room(&client->in, READ_SIZE);
         if (!room)
             return errno = ENOMEM, false;
-        ssize_t got = recv(client->fd, room, 16384, 0);
+        ssize_t got = recv(client->fd, room, READ_SIZE, 0);
         if (got > 0)
-            return client->in.end += (size_t)got, true;
+            return buffer_wrote(&client->in, (size_t)got), true;
         if (got == 0)
             return errno = 0, false;
         if (errno == EAGAIN ? !wait_for(client->fd, POLLIN, until_ms) : errno != EINTR)
             return false;
     }
+}
+
+/* An answer is parsed from its beginning each time, so it should have grown by half since the last time; or
+ * there is nothing more to read at present, and it may be whole. */
+static bool receive_much(struct client *client, int64_t until_ms)
+{
+    size_t had = buffer_len(&client->in);
+    if (!receive(client, until_ms))
+        return false;
+    while (buffer_len(&client->in) - had < had / 2 && wait_for(client->fd, POLLIN, 0))
+        if (!receive(client, until_ms))
+            break; /* which is seen again if what has come is no whole answer */
+    return true;
 }
 
 static void forget_answer(struct client *client)
@@ -295,11 +301,11 @@ static void forget_answer(struct client *client)
 static bool broken(struct client *client, struct weir_error *err)
 {
     if (errno == 0)
-        complain(err, "%s closed the connection", client->shown);
+        weir_error_complain(err, "%s closed the connection", client->shown);
     else if (errno == ETIMEDOUT)
-        complain(err, "%s does not answer", client->shown);
+        weir_error_complain(err, "%s does not answer", client->shown);
     else
-        complain(err, "%s: %s", client->shown, strerror(errno));
+        weir_error_complain(err, "%s: %s", client->shown, strerror(errno));
     return false;
 }
 
@@ -316,11 +322,12 @@ static bool read_answer(struct client *client, struct weir_error *err)
         if (parsed == RESP_PARSED)
             forget_answer(client);
         else if (parsed == RESP_BROKEN)
-            return complain(err, "%s does not speak the Redis protocol; weir's port is 9049", client->shown),
+            return weir_error_complain(err, "%s does not speak the Redis protocol; weir's port is 9049",
+                                       client->shown),
                    false;
         else if (parsed == RESP_NO_MEMORY)
             return errno = ENOMEM, broken(client, err);
-        else if (!receive(client, until_ms))
+        else if (!receive_much(client, until_ms))
             return broken(client, err);
     }
 }
@@ -331,7 +338,7 @@ const struct resp_value *client_ask(struct client *client, const struct slice *w
     forget_answer(client);
     weir_resp_ask(&client->out, words, count);
     if (client->out.failed) {
-        complain(err, "out of memory");
+        weir_error_complain(err, "out of memory");
         return NULL;
     }
     if (!send_all(client, end_of(client->answer_ms < 0 ? CLIENT_ANSWER_MS : client->answer_ms))) {
@@ -362,11 +369,11 @@ static bool greet(struct client *client, const struct target *target, struct wei
         return true;
     bool nobody = value->text.len >= 6 && memcmp(value->text.bytes, "NOAUTH", 6) == 0;
     if (nobody)
-        complain(err, "%s wants a password: redis://user:password@host:port, by -s or in WEIR_URL",
-                 client->shown);
+        weir_error_complain(err, "%s wants a password: redis://user:password@host:port, by -s or in WEIR_URL",
+                            client->shown);
     else
-        complain(err, "%s: %.*s", client->shown, value->text.len > 150 ? 150 : (int)value->text.len,
-                 value->text.bytes);
+        weir_error_complain(err, "%s: %.*s", client->shown,
+                            value->text.len > 150 ? 150 : (int)value->text.len, value->text.bytes);
     return false;
 }
 
@@ -379,12 +386,13 @@ struct client *client_open(const char *url, struct weir_error *err)
         url = CLIENT_URL;
     if (!read_url(url, &target)) {
         weir_secret_wipe(&target, sizeof target);
-        complain(err, "not the address of a server; write redis://[user:password@]host:port or unix:///path");
+        weir_error_complain(
+            err, "not the address of a server; write redis://[user:password@]host:port or unix:///path");
         return NULL;
     }
     struct client *client = calloc(1, sizeof *client);
     if (!client) {
-        complain(err, "out of memory");
+        weir_error_complain(err, "out of memory");
     } else {
         client->fd = -1;
         client->in.most = ANSWER_MAX;
@@ -457,6 +465,8 @@ const struct resp_value *client_tell(const char *command, struct client *client,
     if (value->type != RESP_ERROR)
         return value;
     bool plain = value->text.len > 4 && memcmp(value->text.bytes, "ERR ", 4) == 0;
-    say(command, value->text.bytes + (plain ? 4 : 0), value->text.len - (plain ? 4 : 0));
+    fprintf(stderr, "weir %s: ", command);
+    hints_put(stderr, value->text.bytes + (plain ? 4 : 0), value->text.len - (plain ? 4 : 0));
+    fputc('\n', stderr);
     return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir take, peek, acquire, give, charge, reset, explain: the questions about one key. The exit status of
- * the first three is the answer: 0 allowed, 1 refused, 2 error.
+ * weir take, peek, acquire, reserve, give, charge, reset, explain: the questions about one key. The exit
+ * status of the first four is the answer: 0 allowed, 1 refused, 2 error.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -11,20 +11,21 @@
 #include "cli/args.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
+#include "cli/hints.h"
 #include "cli/term.h"
 #include "cli/words.h"
-#include "sim/arrivals.h"
 
 #define TAKES_ID      1
 #define TAKES_TIMEOUT 2
 #define TAKES_N       4
 #define TAKES_AND     8
 #define IS_VERDICT    16
+#define TAKES_TTL     32
 
 struct question {
     const char *name, *command; /* what people type, what the server is asked */
     unsigned takes;
-    const char *done; /* printed if it is no verdict */
+    const char *done; /* printed if it is no verdict; "": what the server says */
     const char *help;
 };
 
@@ -63,7 +64,17 @@ static const struct question questions[] = {
      "Examples\n"
      "  weir acquire api user:42\n"
      "  weir acquire --timeout 5s jobs nightly && ./job.sh\n"},
-    {"give", "WEIR.GIVE", TAKES_ID | TAKES_N, "given back",
+    {"reserve", "WEIR.RESERVE", TAKES_ID | TAKES_TIMEOUT | TAKES_TTL | TAKES_N | TAKES_AND | IS_VERDICT, "",
+     "usage: weir reserve [OPTION]... POLICY KEY [N] [and POLICY KEY [N]]...\n"
+     "Take units now, and say later how many were used: weir commit, weir cancel.\n"
+     "\n"
+     "      --ttl TIME       how long it may take, such as 2m; then all of it stays spent\n"
+     "                       (default: as the policy says; at most 24h)\n"
+     "      --timeout TIME   units that are due within this time are promised; one key only\n" OPTION_ID
+     "  -q, --quiet          say nothing but the id of the reservation\n" ASK_HELP STATUS_HELP "Examples\n"
+     "  weir reserve llm-tokens org:7 4000\n"
+     "  id=$(weir reserve -q llm-tokens org:7 4000) && ./ask.sh && weir commit \"$id\" 1830\n"},
+    {"give", "WEIR.GIVE", TAKES_ID | TAKES_N, "",
      "usage: weir give [OPTION]... POLICY KEY [N]\n"
      "Hand unused units back; 1 if N is left out.\n"
      "\n" OPTION_ID OPTION_QUIET ASK_HELP DONE_HELP "Examples\n"
@@ -90,7 +101,7 @@ static const struct question questions[] = {
 struct options {
     struct ask_options common;
     bool quiet;
-    const char *id, *timeout;
+    const char *id, *timeout, *ttl;
 };
 
 /* ---- the answer ---- */
@@ -113,13 +124,55 @@ static void print_allowed(const struct resp_value *answer)
         return;
     }
     int64_t remaining = ask_number(answer, "remaining");
-    if (remaining == INT64_MAX)
+    if (is(ask_text(answer, "reason"), "disabled"))
+        puts(": limits are disabled, nothing is counted");
+    else if (remaining == INT64_MAX)
         puts(", no limit");
     else
         printf(", %s left\n", words_number(remaining, text));
 }
 
-static void print_refused(const struct resp_value *answer)
+/* The part of a line that begins with this; an empty one: there is none. */
+static struct slice part_from(struct slice text, const char *word)
+{
+    size_t len = strlen(word);
+    for (size_t i = 0; i + len <= text.len; i++)
+        if (memcmp(text.bytes + i, word, len) == 0) {
+            const char *start = text.bytes + i, *end = memchr(start, '\n', text.len - i);
+            return (struct slice){start, end ? (size_t)(end - start) : text.len - i};
+        }
+    return (struct slice){"", 0};
+}
+
+/* One unit never passes: WEIR.EXPLAIN tells why, to those who may look. */
+static void print_never(struct client *client, const struct ask *ask)
+{
+    struct weir_error err;
+    const struct slice words[] = {
+        {"WEIR.EXPLAIN", 12}, {ask->words[1], strlen(ask->words[1])}, {ask->words[2], strlen(ask->words[2])}};
+    const struct resp_value *value = client_ask(client, words, 3, &err);
+    struct slice told = value && value->type == RESP_VERBATIM ? value->text : (struct slice){"", 0};
+    struct slice owes = part_from(told, "what it owes"), own = part_from(told, "override ");
+    fputs(": ", stdout);
+    if (owes.len > 0)
+        hints_put(stdout, owes.bytes, owes.len);
+    else
+        fputs("nothing passes", stdout);
+    if (own.len > 0 && !is(own, "override none")) {
+        fputs("; ", stdout);
+        ask_put(stdout, own);
+    }
+    fputc('\n', stdout);
+}
+
+/* Of a single key, and one unit of it or a limit that lets none pass. */
+static bool is_never_one(const struct resp_value *answer, const struct ask *ask)
+{
+    bool single = ask->count > 3 && (ask->count == 4 || strcmp(ask->words[4], "AND") != 0);
+    return single && (strcmp(ask->words[3], "1") == 0 || is(ask_text(answer, "limit"), "blocked"));
+}
+
+static void print_refused(const struct resp_value *answer, struct client *client, const struct ask *ask)
 {
     char text[WORDS_MAX];
     struct slice reason = ask_text(answer, "reason");
@@ -128,13 +181,27 @@ static void print_refused(const struct resp_value *answer)
     ask_put(stdout, ask_text(answer, "limit"));
     if (is(reason, "full"))
         fputs(": there is no room", stdout);
-    if (retry_ms < 0)
+    if (is(reason, "never") && is_never_one(answer, ask))
+        print_never(client, ask);
+    else if (retry_ms < 0)
         puts(is(reason, "never") ? ": so many never pass" : "");
     else
         printf(": try again in %s\n", words_duration_up(sat_mul(retry_ms, WEIR_MS), text));
 }
 
-static int print_verdict(const struct resp_value *answer, const struct options *options)
+static void print_reservation(const struct resp_value *answer, bool quiet)
+{
+    char text[WORDS_MAX];
+    if (!quiet)
+        fputs("reservation ", stdout);
+    ask_put(stdout, ask_text(answer, "id"));
+    if (!quiet && ask_number(answer, "due_in_ms") > 0)
+        printf(", due in %s", words_duration_up(sat_mul(ask_number(answer, "due_in_ms"), WEIR_MS), text));
+    fputc('\n', stdout);
+}
+
+static int print_verdict(const struct resp_value *answer, const struct options *options,
+                         struct client *client, const struct ask *ask)
 {
     bool allowed = ask_truth(answer, "allowed");
     if (options->common.json)
@@ -142,35 +209,25 @@ static int print_verdict(const struct resp_value *answer, const struct options *
     else if (!options->quiet && allowed)
         print_allowed(answer);
     else if (!options->quiet)
-        print_refused(answer);
+        print_refused(answer, client, ask);
+    if (allowed && !options->common.json && ask_has(answer, "id"))
+        print_reservation(answer, options->quiet);
     return allowed ? EXIT_OK : EXIT_REFUSED;
-}
-
-/* Text that the server has made for people, or as JSON: as it is, but for what a terminal must not get. */
-static void print_lines(struct slice text)
-{
-    while (text.len > 0) {
-        const char *end = memchr(text.bytes, '\n', text.len);
-        size_t len = end ? (size_t)(end - text.bytes) : text.len;
-        term_put(stdout, text.bytes, len);
-        fputc('\n', stdout);
-        len += end != NULL;
-        text.bytes += len;
-        text.len -= len;
-    }
 }
 
 static int print_answer(const struct question *question, const struct options *options,
                         const struct resp_value *answer)
 {
-    if (question->takes & IS_VERDICT)
-        return print_verdict(answer, options);
-    if (!question->done && !options->quiet)
-        print_lines(answer->text);
+    if (!question->done && options->common.json)
+        json_reprint(stdout, answer->text.bytes, answer->text.len);
+    else if (!question->done && !options->quiet)
+        hints_lines(stdout, answer->text.bytes, answer->text.len); /* made for people */
     else if (options->common.json)
         ask_print_json(answer);
-    else if (!options->quiet)
+    else if (!options->quiet && question->done && *question->done)
         puts(question->done);
+    else if (!options->quiet)
+        term_lines(stdout, answer->text.bytes, answer->text.len);
     return EXIT_OK;
 }
 
@@ -196,15 +253,6 @@ static bool complain(const struct question *question, const char *what)
     return false;
 }
 
-static bool read_n(const struct question *question, const char *word, int64_t *n)
-{
-    if (arrivals_read_n(word, strlen(word), n))
-        return true;
-    args_complain(question->name, "N is a whole number of units, such as 5 or 2k, not", word);
-    fputc('\n', stderr);
-    return false;
-}
-
 /* POLICY KEY [N] from words[*at] on. */
 static bool add_pair(const struct question *question, char **words, int count, int *at, struct ask *ask,
                      struct numbers *numbers)
@@ -218,7 +266,7 @@ static bool add_pair(const struct question *question, char **words, int count, i
     bool has_n = *at < count && !((question->takes & TAKES_AND) && strcasecmp(words[*at], "and") == 0);
     if (has_n && !(question->takes & TAKES_N))
         return complain(question, "a policy and a key are enough");
-    if (has_n && !read_n(question, words[(*at)++], &n))
+    if (has_n && !args_units(question->name, words[(*at)++], &n))
         return false;
     return !(question->takes & TAKES_N) || ask_add(ask, number(numbers, n)) ||
            complain(question, "too many words");
@@ -240,18 +288,26 @@ static bool add_pairs(const struct question *question, char **words, int count, 
     return false;
 }
 
+static bool add_time(const struct question *question, const char *option, const char *word, const char *text,
+                     struct ask *ask, struct numbers *numbers)
+{
+    int64_t time_ns;
+    if (!text)
+        return true;
+    if (!args_time(question->name, option, text, &time_ns))
+        return false;
+    return (ask_add(ask, word) && ask_add(ask, number(numbers, div_up(time_ns, WEIR_MS)))) ||
+           complain(question, "too many words");
+}
+
 static bool add_options(const struct question *question, const struct options *options, struct ask *ask,
                         struct numbers *numbers)
 {
-    int64_t timeout_ns;
     if (options->id && !(ask_add(ask, "ID") && ask_add(ask, options->id)))
         return complain(question, "too many words");
-    if (options->timeout) {
-        if (!args_time(question->name, "timeout", options->timeout, &timeout_ns))
-            return false;
-        (void)ask_add(ask, "TIMEOUT");
-        (void)ask_add(ask, number(numbers, div_up(timeout_ns, WEIR_MS)));
-    }
+    if (!add_time(question, "timeout", "TIMEOUT", options->timeout, ask, numbers) ||
+        !add_time(question, "ttl", "TTL", options->ttl, ask, numbers))
+        return false;
     if (!question->done && options->common.json)
         (void)ask_add(ask, "JSON");
     return true;
@@ -265,7 +321,10 @@ static int run(const struct question *question, const struct options *options, c
     if (question->takes & TAKES_TIMEOUT)
         client_patience(client, -1);
     const struct resp_value *answer = client_tell(question->name, client, ask->words, ask->count);
-    int status = answer ? print_answer(question, options, answer) : EXIT_ERROR;
+    int status = EXIT_ERROR;
+    if (answer)
+        status = question->takes & IS_VERDICT ? print_verdict(answer, options, client, ask)
+                                              : print_answer(question, options, answer);
     client_close(client);
     return status;
 }
@@ -281,6 +340,8 @@ static int read_and_run(const struct question *question, int argc, char **argv)
         table[known++] = (struct args_option){"id", 0, NULL, &options.id};
     if (question->takes & TAKES_TIMEOUT)
         table[known++] = (struct args_option){"timeout", 0, NULL, &options.timeout};
+    if (question->takes & TAKES_TTL)
+        table[known++] = (struct args_option){"ttl", 0, NULL, &options.ttl};
     int count = args_read(argc, argv, table, known);
     if (count < 0)
         return EXIT_ERROR;

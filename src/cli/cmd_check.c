@@ -3,13 +3,14 @@
  * weir check: is a configuration right, how much does it hold, and what would it change on a server that
  * runs.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "cli/args.h"
+#include "cli/check_more.h"
+#include "cli/check_serve.h"
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/json.h"
@@ -23,8 +24,9 @@ static const char help[] =
     "usage: weir check FILE [-s URL] [--json]\n"
     "Is this configuration right, and what would it change?\n"
     "\n"
-    "Every mistake is told with its line and column. If a server answers, its policies\n"
-    "are compared with those of the file: nothing is changed.\n"
+    "Every mistake is told with its line and column, and what weir serve would refuse, too.\n"
+    "If a server answers, its policies are compared with those of the file. Notes tell what\n"
+    "may hurt although it is right. Nothing is changed.\n"
     "\n"
     "  -s, --server URL   redis://[user:password@]host:port or unix:///path\n"
     "                     (default redis://127.0.0.1:9049; WEIR_URL in the environment)\n"
@@ -46,8 +48,10 @@ struct check {
     struct config *config;
     struct client *client;         /* NULL: no server was asked */
     const struct resp_value *list; /* its policies; NULL: it did not say */
+    struct client *other;          /* the same server: a question of its own does not end the list */
     struct weir_error err;         /* why not */
-    bool json;
+    bool json, told_mistake;
+    int width; /* of the longest name */
     struct json document;
 };
 
@@ -56,6 +60,7 @@ struct check {
 static void tell_mistake(void *arg, const char *file, struct place place, const char *message)
 {
     struct check *check = arg;
+    check->told_mistake = true;
     if (check->json) {
         json_open(&check->document, NULL, '{', JSON_FLAT);
         json_number(&check->document, "line", place.line);
@@ -79,13 +84,14 @@ static size_t count_overrides(const struct config *config)
     return count;
 }
 
-/* A sixteenth of the memory is for reservations, one for RL.*, an eighth for limits that clients bring. */
+/* A sixteenth of the memory is for request ids, one for reservations, one for RL.*, an eighth for limits that
+ * clients bring. */
 static int64_t keys_held(const struct config *config)
 {
-    return config->memory / 4 * 3 / KEY_BYTES;
+    return config->memory / 16 * 11 / KEY_BYTES;
 }
 
-/* To two digits: about 8.4 million, about 260 000. */
+/* To two digits: about 7.7 million, about 240 000. */
 static const char *words_about(int64_t number, char text[static WORDS_MAX])
 {
     char digits[WORDS_MAX];
@@ -167,12 +173,6 @@ static bool same_text(struct slice slice, const char *text)
     return slice_is(slice, text ? text : "");
 }
 
-static const char *mode_of(const struct config_policy *policy)
-{
-    static const char *const modes[] = {"enforce", "shadow", "disabled"};
-    return modes[policy->mode];
-}
-
 static int64_t percent_of(const struct resp_value *policy)
 {
     const struct resp_value *value = weir_resp_get(policy, "percent");
@@ -184,19 +184,6 @@ static bool is_partly(const struct config_policy *policy)
     return policy->mode == MODE_ENFORCE && policy->percent < CONFIG_PERCENT_ALL;
 }
 
-/* The part before which a semicolon stands, unless it is the first. */
-__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...)
-{
-    char part[TEXT_SIZE];
-    va_list args;
-    va_start(args, format);
-    int len = vsnprintf(part, sizeof part, format, args);
-    va_end(args);
-    if (text->len > 0)
-        weir_text_put(text, "; ", 2);
-    weir_text_put(text, part, len < (int)sizeof part ? (size_t)len : sizeof part - 1);
-}
-
 #define SHOW(slice) (int)((slice).len < 400 ? (slice).len : 400), (slice).bytes
 
 static void compare_candidate(const struct config_policy *policy, struct slice was, struct text *text)
@@ -204,49 +191,63 @@ static void compare_candidate(const struct config_policy *policy, struct slice w
     if (same_text(was, policy->candidate))
         return;
     if (was.len == 0)
-        add(text, "candidate %.400s is new", policy->candidate);
+        check_add(text, "candidate %.400s is new", policy->candidate);
     else if (!policy->candidate)
-        add(text, "candidate %.*s ends", SHOW(was));
+        check_add(text, "candidate %.*s ends", SHOW(was));
     else
-        add(text, "candidate %.400s instead of %.*s", policy->candidate, SHOW(was));
+        check_add(text, "candidate %.400s instead of %.*s", policy->candidate, SHOW(was));
 }
 
 static void compare_mode(const struct config_policy *policy, const struct resp_value *has, struct text *text)
 {
     struct slice was = text_of(has, "mode");
     int64_t percent = percent_of(has);
-    bool same = same_text(was, mode_of(policy)) || was.len == 0;
+    bool same = same_text(was, weir_mode_name(policy->mode)) || was.len == 0;
     if (same && (policy->mode != MODE_ENFORCE || percent == policy->percent))
         return;
+    char before[32];
+    (void)snprintf(before, sizeof before, "%.*s", (int)(was.len < 16 ? was.len : 16), was.bytes);
+    if (slice_is(was, "enforce") && percent < CONFIG_PERCENT_ALL)
+        (void)snprintf(before, sizeof before, "enforce %d%%", (int)percent);
     if (same || (is_partly(policy) && slice_is(was, "enforce")))
-        add(text, "enforced for %d %% of keys (was %d %%)", policy->percent, (int)percent);
+        check_add(text, "enforced for %d %% of keys (was %d %%)", policy->percent, (int)percent);
     else if (is_partly(policy))
-        add(text, "enforced for %d %% of keys (was %.*s)", policy->percent, SHOW(was));
+        check_add(text, "enforced for %d %% of keys (was %s)", policy->percent, before);
     else
-        add(text, "mode %s (was %.*s)", mode_of(policy), SHOW(was));
+        check_add(text, "mode %s (was %s)", weir_mode_name(policy->mode), before);
+}
+
+/* Did it come from the file, whatever a command has changed since? */
+static bool is_filed(const struct resp_value *policy)
+{
+    return slice_is(text_of(policy, "from"), "file") || text_of(policy, "file_limits").len > 0;
 }
 
 /* Says in `line` what is different; false: nothing. */
-static bool compare(const struct config_policy *policy, const struct resp_value *has, char *line, size_t size)
+static bool compare(struct check *check, const struct config_policy *policy, const struct resp_value *has,
+                    char *line, size_t size)
 {
     struct text text, rest;
-    char others[TEXT_SIZE];
+    char others[2 * TEXT_SIZE];
     struct slice was = text_of(has, "limits");
     bool stays = same_text(was, policy->limits);
     weir_text_init(&text, line, size);
     weir_text_init(&rest, others, sizeof others);
     compare_candidate(policy, text_of(has, "candidate"), &rest);
     compare_mode(policy, has, &rest);
-    if (slice_is(text_of(has, "from"), "command"))
-        add(&rest, "was set by command, now by the file");
+    if (check->other)
+        check_more(check->other, policy, &rest);
+    if (!is_filed(has))
+        check_add(&rest, "was set by command, now by the file");
     if (stays && rest.len == 0)
         return false;
     if (stays)
-        add(&text, "%.400s stays", policy->limits);
+        check_add(&text, "%.400s stays", policy->limits);
     else
-        add(&text, "%.400s instead of %.*s", policy->limits, SHOW(was));
+        check_add(&text, "%.400s instead of %.*s", policy->limits, SHOW(was));
     if (rest.len > 0)
-        add(&text, "%s", others);
+        weir_text_put(&text, "; ", 2);
+    weir_text_put(&text, others, strlen(others));
     return true;
 }
 
@@ -255,7 +256,7 @@ static void say_new(const struct config_policy *policy, char *line, size_t size)
     if (is_partly(policy))
         (void)snprintf(line, size, "new, enforced for %d %% of keys", policy->percent);
     else
-        (void)snprintf(line, size, "new, %s", mode_of(policy));
+        (void)snprintf(line, size, "new, %s", weir_mode_name(policy->mode));
 }
 
 static const struct resp_value *find_on_server(const struct resp_value *list, const char *name)
@@ -294,33 +295,72 @@ static void show_change(struct check *check, size_t *count, struct slice name, c
         printf("changes against %s\n", client_shown(check->client));
     fputs("  ", stdout);
     term_put(stdout, copy, strlen(copy));
-    printf("%*s ", strlen(copy) < 8 ? 8 - (int)strlen(copy) : 0, "");
+    printf("%*s ", (int)strlen(copy) < check->width ? check->width - (int)strlen(copy) : 0, "");
     term_put(stdout, line, strlen(line));
     fputc('\n', stdout);
+}
+
+/* Of all names, so that what is said about them stands in one column; at least 8. */
+static int widest_name(const struct check *check)
+{
+    size_t width = 8;
+    for (size_t i = 0; i < check->config->policy_count; i++)
+        width =
+            strlen(check->config->policies[i].name) > width ? strlen(check->config->policies[i].name) : width;
+    for (size_t i = 0; i < check->list->count; i++) {
+        size_t len = text_of(&check->list->elements[i], "name").len;
+        width = len > width && len <= CONFIG_NAME_MAX ? len : width;
+    }
+    return (int)width;
 }
 
 static void show_changes(struct check *check)
 {
     const struct config *config = check->config;
-    char line[2 * TEXT_SIZE];
+    char line[4 * TEXT_SIZE];
     size_t count = 0;
+    check->width = widest_name(check);
     for (size_t i = 0; i < config->policy_count; i++) {
         const struct config_policy *policy = &config->policies[i];
         const struct resp_value *has = find_on_server(check->list, policy->name);
         struct slice name = {policy->name, strlen(policy->name)};
         if (!has)
             say_new(policy, line, sizeof line);
-        if (!has || compare(policy, has, line, sizeof line))
+        if (!has || compare(check, policy, has, line, sizeof line))
             show_change(check, &count, name, has ? "changed" : "new", line);
     }
     for (size_t i = 0; i < check->list->count; i++) {
         const struct resp_value *has = &check->list->elements[i];
         struct slice name = text_of(has, "name");
-        if (!is_in_file(config, name) && slice_is(text_of(has, "from"), "file"))
+        if (!is_in_file(config, name) && is_filed(has))
             show_change(check, &count, name, "removed", "removed");
     }
     if (count == 0 && !check->json)
         printf("no changes against %s\n", client_shown(check->client));
+}
+
+/* ---- what is right, but should be known ---- */
+
+static void tell_note(void *arg, const char *text)
+{
+    struct check *check = arg;
+    if (check->json) {
+        json_text(&check->document, NULL, text);
+        return;
+    }
+    fputs("note: ", stdout);
+    term_put(stdout, text, strlen(text));
+    fputc('\n', stdout);
+}
+
+/* As a reload would say it: it would take everything away. */
+static void look_for_emptiness(struct check *check)
+{
+    size_t filed = 0;
+    for (size_t i = 0; check->list && i < check->list->count; i++)
+        filed += is_filed(&check->list->elements[i]);
+    if (filed > 0 && check->config->policy_count == 0 && !check->config->no_policies)
+        tell_mistake(check, check->file, (struct place){0, 0}, CONFIG_EMPTY);
 }
 
 /* ---- the command ---- */
@@ -330,9 +370,10 @@ static void ask_server(struct check *check, const char *url)
     static const struct slice words[] = {{"WEIR.POLICY", 11}, {"LIST", 4}};
     check->client = client_open(url, &check->err);
     const struct resp_value *value = check->client ? client_ask(check->client, words, 2, &check->err) : NULL;
-    if (value && value->type == RESP_ARRAY)
+    if (value && value->type == RESP_ARRAY) {
         check->list = value;
-    else if (value)
+        check->other = client_open(url, NULL);
+    } else if (value)
         (void)snprintf(check->err.text, sizeof check->err.text, "%s: %.*s", client_shown(check->client),
                        value->type == RESP_ERROR ? (int)(value->text.len < 160 ? value->text.len : 160) : 0,
                        value->type == RESP_ERROR ? value->text.bytes : "");
@@ -352,6 +393,9 @@ static void print_json(struct check *check)
         show_changes(check);
         json_close(json, ']');
     }
+    json_open(json, "notes", '[', JSON_LINES);
+    check_notes(check->config, check->other, tell_note, check);
+    json_close(json, ']');
 }
 
 static void print_text(struct check *check)
@@ -362,6 +406,7 @@ static void print_text(struct check *check)
         show_changes(check);
     else
         printf("not compared with a server: %s\n", check->err.text);
+    check_notes(check->config, check->other, tell_note, check);
 }
 
 static int run_check(struct check *check, const char *url)
@@ -373,24 +418,28 @@ static int run_check(struct check *check, const char *url)
         json_open(json, "mistakes", '[', JSON_LINES);
     }
     check->config = weir_config_read(check->file, tell_mistake, check);
+    bool good = check->config && check_serve(check->config, tell_mistake, check);
+    if (good) {
+        ask_server(check, url);
+        look_for_emptiness(check);
+    }
+    good = good && !check->told_mistake;
     if (check->json)
         json_close(json, ']');
-    if (check->config)
-        ask_server(check, url);
-    if (check->config && check->json)
+    if (good && check->json)
         print_json(check);
-    else if (check->config && (check->list || !url))
+    else if (good && (check->list || !url))
         print_text(check);
-    else if (check->config)
+    else if (good)
         print_summary(check);
     if (check->json)
         json_close(json, '}');
-    if (check->config && url && !check->list) {
+    if (good && url && !check->list) {
         fputs("weir check: ", stderr);
         term_put(stderr, check->err.text, strlen(check->err.text));
         fputc('\n', stderr);
     }
-    return check->config && (check->list || !url) ? EXIT_OK : EXIT_ERROR;
+    return good && (check->list || !url) ? EXIT_OK : EXIT_ERROR;
 }
 
 int cmd_check(int argc, char **argv)
@@ -415,6 +464,7 @@ int cmd_check(int argc, char **argv)
     }
     check.file = argv[1];
     int status = run_check(&check, url);
+    client_close(check.other);
     client_close(check.client);
     weir_config_free(check.config);
     return status;

@@ -92,6 +92,26 @@ static bool add_set(struct ask *ask, const struct override_options *options, cha
     return good;
 }
 
+static void put_word(const char *word)
+{
+    ask_put(stdout, (struct slice){word, strlen(word)});
+}
+
+/* What a change has done. */
+static void tell(bool set, const struct override_options *options, char **words, int count)
+{
+    char until[ASK_UNTIL_MAX];
+    put_word(words[2]);
+    fputs(set ? " has the limits" : " has the limits of ", stdout);
+    for (int i = 3; set && i < count; i++) {
+        fputc(' ', stdout);
+        put_word(words[i]);
+    }
+    fputs(set ? " in " : "", stdout);
+    put_word(words[1]);
+    printf("%s\n", set ? ask_until(options->time, until) : " again");
+}
+
 static int run(const struct override_options *options, char **words, int count)
 {
     const char *verb = count > 0 ? words[0] : "";
@@ -117,7 +137,10 @@ static int run(const struct override_options *options, char **words, int count)
         (void)needs(-1, 0, 0, "list POLICY, set POLICY KEY LIMITS or delete POLICY KEY");
         return EXIT_ERROR;
     }
-    return ask_once("override", &options->common, &ask, list ? print_list : ask_print_nothing);
+    int status = ask_once("override", &options->common, &ask, list ? print_list : ask_print_nothing);
+    if (status == EXIT_OK && !list && !options->common.json)
+        tell(set, options, words, count);
+    return status;
 }
 
 int cmd_override(int argc, char **argv)

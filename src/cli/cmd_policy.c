@@ -17,7 +17,8 @@ static const char help[] =
     "See and change the policies of a server; MODE is enforce, shadow or disabled.\n"
     "\n"
     "      --fresh          set: nobody has spent anything\n"
-    "      --percent P      mode enforce: for so many of 100 keys; the others only count\n"
+    "      --percent P      mode enforce: for so many of 100 keys; the others only count;\n"
+    "                       the same as enforce P%\n"
     "      --for TIME       mode: for so long, such as 30m; then as before\n"
     "      --all            mode: above all policies, instead of NAME; enforce ends it\n" ASK_HELP "\n"
     "What was spent stays spent when limits change. What is set here is gone when the server\n"
@@ -28,7 +29,7 @@ static const char help[] =
     "  weir policy list\n"
     "  weir policy show login\n"
     "  weir policy set api '100/s burst=200, 10k/h'\n"
-    "  weir policy mode login enforce --percent 5\n"
+    "  weir policy mode login enforce 5%\n"
     "  weir policy mode --all disabled --for 30m\n";
 
 struct policy_options {
@@ -56,6 +57,22 @@ static void put_column(struct slice text, int width)
     printf("%*s", width + 2 - ask_width(text), "");
 }
 
+static void print_end(const struct resp_value *policy, const char *name, const char *before,
+                      const char *behind)
+{
+    char text[WORDS_MAX];
+    if (ask_has(policy, name))
+        printf("%s%s%s", before, words_duration_up(sat_mul(ask_number(policy, name), WEIR_MS), text), behind);
+}
+
+static void print_end_of_all(const struct resp_value *policy)
+{
+    if (ask_has(policy, "mode_of_all_ends_in_ms"))
+        print_end(policy, "mode_of_all_ends_in_ms", " for another ", "");
+    else
+        fputs(" until somebody ends it", stdout);
+}
+
 static void print_mode(const struct resp_value *policy, char *text, size_t size)
 {
     struct slice mode = ask_text(policy, "mode");
@@ -66,6 +83,16 @@ static void print_mode(const struct resp_value *policy, char *text, size_t size)
         (void)snprintf(text, size, "%.*s", (int)(mode.len < 16 ? mode.len : 16), mode.bytes);
 }
 
+/* What stands above all of them is what counts. */
+static void print_mode_in_force(const struct resp_value *policy, char *text, size_t size)
+{
+    struct slice all = ask_text(policy, "mode_of_all");
+    if (ask_has(policy, "mode_of_all"))
+        (void)snprintf(text, size, "%.*s", (int)(all.len < 16 ? all.len : 16), all.bytes);
+    else
+        print_mode(policy, text, size);
+}
+
 static int print_list(const struct resp_value *list)
 {
     if (list->count == 0) {
@@ -73,22 +100,24 @@ static int print_list(const struct resp_value *list)
         return EXIT_OK;
     }
     int name = widest(list, "name", "policy"), limits = widest(list, "limits", "limits");
+    const struct resp_value *first = &list->elements[0];
     printf("%-*s  %-*s  %-12s %14s %14s %16s\n", name, "policy", limits, "limits", "mode", "allowed",
            "refused", "shadow-refused");
     for (size_t i = 0; i < list->count; i++) {
         const struct resp_value *policy = &list->elements[i];
         char mode[24], allowed[WORDS_MAX], refused[WORDS_MAX], shadow[WORDS_MAX];
-        print_mode(policy, mode, sizeof mode);
+        print_mode_in_force(policy, mode, sizeof mode);
         put_column(ask_text(policy, "name"), name);
         put_column(ask_text(policy, "limits"), limits);
         printf("%-12s %14s %14s %16s\n", mode, words_number(ask_number(policy, "allowed"), allowed),
                words_number(ask_number(policy, "refused"), refused),
                words_number(ask_number(policy, "shadow_refused"), shadow));
     }
-    if (ask_has(&list->elements[0], "mode_of_all")) {
+    if (ask_has(first, "mode_of_all")) {
         fputs("all of them are ", stdout);
-        ask_put(stdout, ask_text(&list->elements[0], "mode_of_all"));
-        puts(" at present; weir policy mode --all enforce ends that");
+        ask_put(stdout, ask_text(first, "mode_of_all"));
+        print_end_of_all(first);
+        puts("; weir policy mode --all enforce ends that");
     }
     return EXIT_OK;
 }
@@ -132,14 +161,6 @@ static void print_line(const char *title, struct slice text)
     fputc('\n', stdout);
 }
 
-static void print_end(const struct resp_value *policy, const char *name, const char *before,
-                      const char *behind)
-{
-    char text[WORDS_MAX];
-    if (ask_has(policy, name))
-        printf("%s%s%s", before, words_duration_up(sat_mul(ask_number(policy, name), WEIR_MS), text), behind);
-}
-
 static void print_whole_mode(const struct resp_value *policy)
 {
     char mode[24];
@@ -149,7 +170,22 @@ static void print_whole_mode(const struct resp_value *policy)
     if (ask_has(policy, "mode_of_all")) {
         fputs("; but all policies are ", stdout);
         ask_put(stdout, ask_text(policy, "mode_of_all"));
-        fputs(" at present", stdout);
+        print_end_of_all(policy);
+    }
+    fputc('\n', stdout);
+}
+
+/* Who set it, and what the file says, if that is something else. */
+static void print_origin(const struct resp_value *policy)
+{
+    printf("  %-12s", "set by");
+    ask_put(stdout, ask_text(policy, "from"));
+    if (slice_is(ask_text(policy, "from"), "command") && ask_has(policy, "file_limits")) {
+        fputs(" (the file says ", stdout);
+        ask_put(stdout, ask_text(policy, "file_limits"));
+        fputs(", ", stdout);
+        ask_put(stdout, ask_text(policy, "file_mode"));
+        fputc(')', stdout);
     }
     fputc('\n', stdout);
 }
@@ -164,12 +200,16 @@ static int print_show(const struct resp_value *policy)
     if (ask_has(policy, "candidate"))
         print_line("candidate", ask_text(policy, "candidate"));
     print_whole_mode(policy);
-    print_line("set by", ask_text(policy, "from"));
+    print_origin(policy);
     printf("  %-12s%s, room for %s\n", "keys", words_number(ask_number(policy, "keys"), keys),
            words_number(ask_number(policy, "capacity"), capacity));
     if (ask_number(policy, "overrides") > 0)
         printf("  %-12s%" PRId64 " (weir override list)\n", "overrides", ask_number(policy, "overrides"));
-    print_end(policy, "older_limits_end_in_ms", "  the limits of before must agree, too, for another ", "\n");
+    if (ask_number(policy, "older_limits_end_in_ms") < 0) /* somebody may still be asking them alone */
+        puts("  the limits of before must agree, too; how long is known in a moment");
+    else
+        print_end(policy, "older_limits_end_in_ms", "  the limits of before must agree, too, for another ",
+                  "\n");
     return EXIT_OK;
 }
 
@@ -194,12 +234,26 @@ static bool add_set(struct ask *ask, const struct policy_options *options, char 
     return good && (!options->fresh || ask_add(ask, "FRESH"));
 }
 
+/* enforce 25% */
+static bool is_share(const char *word)
+{
+    size_t digits = strspn(word, "0123456789");
+    return digits > 0 && strcmp(word + digits, "%") == 0;
+}
+
 static bool add_mode(struct ask *ask, const struct policy_options *options, char **words, int count)
 {
+    if (!options->all && count > 0 && strcmp(words[0], "*") == 0) {
+        fputs("weir policy: for all policies write --all instead of *\n", stderr);
+        return false;
+    }
     int named = options->all ? 0 : 1;
-    if (!needs(count, 1 + named, 1 + named, "mode NAME|--all enforce|shadow|disabled"))
+    bool share = count == 2 + named && is_share(words[1 + named]) && !options->percent;
+    if (!needs(count, 1 + named + share, 1 + named + share, "mode NAME|--all enforce [25%]|shadow|disabled"))
         return false;
     bool good = ask_add(ask, options->all ? "*" : words[0]) && ask_add(ask, words[named]);
+    if (share)
+        good = good && ask_add(ask, words[1 + named]);
     if (options->percent)
         good = good && ask_add(ask, "PERCENT") && ask_add(ask, options->percent);
     if (options->time)
@@ -248,6 +302,60 @@ static bool options_fit(const char *verb, const struct policy_options *options)
     return !wrong;
 }
 
+/* ---- what a change has done ---- */
+
+static void put_words(char **words, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        if (i > from)
+            fputc(' ', stdout);
+        ask_put(stdout, (struct slice){words[i], strlen(words[i])});
+    }
+}
+
+static void tell_mode(const struct policy_options *options, char **words, int count)
+{
+    char until[ASK_UNTIL_MAX];
+    int at = options->all ? 1 : 2;
+    const char *mode = words[at], *share = options->percent;
+    if (!share && count > at + 1)
+        share = words[at + 1]; /* enforce 25% */
+    bool enforce = mode[0] == 'e' || mode[0] == 'E';
+    if (options->all && enforce) {
+        puts("every policy has its own mode again");
+        return;
+    }
+    if (options->all)
+        fputs("all policies are ", stdout);
+    else
+        put_words(words, 1, 2);
+    printf("%s%s", options->all ? "" : " is ", enforce ? "enforced" : "");
+    if (!enforce)
+        ask_put(stdout, (struct slice){mode, strlen(mode)});
+    if (share)
+        printf(" for %.*s %% of the keys", (int)strspn(share, "0123456789"), share);
+    fputs(ask_until(options->time, until), stdout);
+    if (options->all)
+        printf("%s; weir policy mode --all enforce ends it", options->time ? "" : " until somebody ends it");
+    fputc('\n', stdout);
+}
+
+static int tell(const char *verb, const struct policy_options *options, char **words, int count)
+{
+    if (strcmp(verb, "mode") == 0) {
+        tell_mode(options, words, count);
+    } else if (strcmp(verb, "set") == 0) {
+        put_words(words, 1, 2);
+        fputs(" has the limits ", stdout);
+        put_words(words, 2, count);
+        puts(options->fresh ? ", and nobody has spent anything" : "");
+    } else if (strcmp(verb, "del") == 0) {
+        put_words(words, 1, 2);
+        puts(" is gone, and what its keys had spent is forgotten");
+    }
+    return EXIT_OK;
+}
+
 static int run(const struct policy_options *options, char **words, int count)
 {
     static const struct {
@@ -259,6 +367,8 @@ static int run(const struct policy_options *options, char **words, int count)
                  {"del", "DEL", ask_print_nothing},
                  {"mode", "MODE", ask_print_nothing}};
     const char *verb = count > 0 ? words[0] : "list";
+    if (strcmp(verb, "delete") == 0)
+        verb = "del";
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         struct ask ask = {{"WEIR.POLICY", verbs[i].word}, 2};
         if (strcmp(verb, verbs[i].verb) != 0)
@@ -266,7 +376,8 @@ static int run(const struct policy_options *options, char **words, int count)
         if (!options_fit(verb, options) ||
             !add_words(&ask, verb, options, words + 1, count > 0 ? count - 1 : 0))
             return EXIT_ERROR;
-        return ask_once("policy", &options->common, &ask, verbs[i].print);
+        int status = ask_once("policy", &options->common, &ask, verbs[i].print);
+        return status == EXIT_OK && !options->common.json ? tell(verb, options, words, count) : status;
     }
     return unknown(verb);
 }

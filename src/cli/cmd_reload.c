@@ -25,17 +25,14 @@ static const char help[] =
     "  weir check weir.yaml && weir reload\n"
     "  weir reload -s unix:///run/weir/weir.sock\n";
 
-/* A text answer may have several lines: those of a report. */
-static void print_lines(FILE *file, struct slice text)
+/* What stands behind OK: some of the file may need a restart. */
+static struct slice note_of(struct slice answer)
 {
-    while (text.len > 0) {
-        const char *end = memchr(text.bytes, '\n', text.len);
-        size_t len = end ? (size_t)(end - text.bytes) : text.len;
-        term_put(file, text.bytes, len);
-        fputc('\n', file);
-        text.bytes += len + (end != NULL);
-        text.len -= len + (end != NULL);
-    }
+    static const char front[] = "OK; ";
+    size_t len = sizeof front - 1;
+    if (answer.len < len || memcmp(answer.bytes, front, len) != 0)
+        return (struct slice){"", 0};
+    return (struct slice){answer.bytes + len, answer.len - len < 500 ? answer.len - len : 500};
 }
 
 int cmd_reload(int argc, char **argv)
@@ -62,13 +59,19 @@ int cmd_reload(int argc, char **argv)
         return EXIT_ERROR;
     client_patience(client, -1); /* ten million keys may have to be changed */
     const struct resp_value *value = client_tell("reload", client, words, 1);
+    struct slice note = value ? note_of(value->text) : (struct slice){"", 0};
+    char text[512];
+    (void)snprintf(text, sizeof text, "%.*s", (int)note.len, note.bytes);
     if (value && json) {
         struct json out = {.file = stdout};
         json_open(&out, NULL, '{', JSON_LINES);
         json_bool(&out, "reloaded", true);
+        if (note.len > 0)
+            json_text(&out, "note", text);
         json_close(&out, '}');
     } else if (value) {
-        print_lines(stdout, slice_is(value->text, "OK") ? (struct slice){"reloaded", 8} : value->text);
+        puts("reloaded");
+        term_lines(stdout, note.bytes, note.len);
     }
     client_close(client);
     return value ? EXIT_OK : EXIT_ERROR;

@@ -102,7 +102,23 @@ static const char *variable_name(const char *name, char text[static 32])
     return text;
 }
 
-static void read_variables(struct settings *settings)
+/* The two words of a variable that switches something: whoever writes "no" must not get yes. */
+static bool read_switch(const char *name, const char *value, bool *on)
+{
+    static const char *const yes[] = {"1", "yes", "true"}, *const no[] = {"0", "no", "false", ""};
+    for (size_t i = 0; i < sizeof no / sizeof no[0]; i++)
+        if (strcmp(value, no[i]) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++)
+        if (strcmp(value, yes[i]) == 0)
+            return *on = true;
+    fprintf(stderr, "weir serve: %s takes 1, yes or true, or 0, no or false, not '", name);
+    term_put(stderr, value, strlen(value));
+    fputs("'\n", stderr);
+    return false;
+}
+
+static bool read_variables(struct settings *settings)
 {
     char name[32];
     for (int i = 0; i < VALUES; i++) {
@@ -114,12 +130,35 @@ static void read_variables(struct settings *settings)
     }
     for (int i = 0; i < PRINT_CONFIG; i++) {
         const char *value = getenv(variable_name(flag_names[i], name));
-        if (value && *value && strcmp(value, "0") != 0 && strcmp(value, "false") != 0)
-            settings->flags[i] = true;
+        if (value && !read_switch(name, value, &settings->flags[i]))
+            return false;
     }
     /* Of the two that exclude each other, the one on the command line counts. */
     if (settings->by_variable[PASSWORD_FILE] && settings->flags[NO_PASSWORD])
         settings->values[PASSWORD_FILE] = NULL;
+    return true;
+}
+
+/* What other servers call it. */
+static bool advise(int argc, char **argv)
+{
+    static const char *const foreign[][2] = {
+        {"--port", "the port stands behind the address: --resp 127.0.0.1:9049, or :9049 for all addresses"},
+        {"-p", "the port stands behind the address: --resp 127.0.0.1:9049, or :9049 for all addresses"},
+        {"--bind", "an address and its port are named by --resp 127.0.0.1:9049"},
+        {"--listen", "an address and its port are named by --resp 127.0.0.1:9049"},
+        {"-c", "a file is named by --config FILE"},
+        {"--socket", "a unix socket is named by --unix PATH"},
+    };
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        for (size_t j = 0; j < sizeof foreign / sizeof foreign[0]; j++) {
+            size_t len = strlen(foreign[j][0]);
+            if (strncmp(argv[i], foreign[j][0], len) != 0 || (argv[i][len] != '\0' && argv[i][len] != '='))
+                continue;
+            fprintf(stderr, "weir serve: unknown option '%s'; %s\n", foreign[j][0], foreign[j][1]);
+            return false;
+        }
+    return true;
 }
 
 static bool read_settings(int argc, char **argv, struct settings *settings)
@@ -130,7 +169,7 @@ static bool read_settings(int argc, char **argv, struct settings *settings)
     for (int i = 0; i < FLAGS; i++)
         options[VALUES + i] = (struct args_option){.name = flag_names[i], .flag = &settings->flags[i]};
     options[VALUES + HELP].letter = 'h';
-    int operands = args_read(argc, argv, options, VALUES + FLAGS);
+    int operands = advise(argc, argv) ? args_read(argc, argv, options, VALUES + FLAGS) : -1;
     if (operands < 0)
         return false;
     if (operands > 0) {
@@ -143,7 +182,8 @@ static bool read_settings(int argc, char **argv, struct settings *settings)
         return false;
     }
     bool password_by_line = settings->values[PASSWORD_FILE] != NULL;
-    read_variables(settings);
+    if (!settings->flags[HELP] && !read_variables(settings))
+        return false;
     if (password_by_line)
         settings->flags[NO_PASSWORD] = false;
     return true;
@@ -207,9 +247,11 @@ static bool put_settings(const struct settings *settings, struct config *config)
     int64_t threads = config->threads;
     if (settings->values[DATA] && strcmp(settings->values[DATA], "none") != 0)
         return unfit(settings, DATA, "none, since this version keeps everything in memory");
+    if (settings->values[UNIX] && strncmp(settings->values[UNIX], "unix:", 5) == 0)
+        return unfit(settings, UNIX, "a path alone, such as /run/weir/weir.sock");
     bool good = put_number(settings, THREADS, 1, SERVER_THREADS_MAX, "a number from 1 to 64", &threads) &&
                 put_number(settings, MEMORY, MEMORY_LEAST, INT64_C(1) << 50,
-                           "a size of at least 8MiB, such as 256MiB or 1GiB", &config->memory) &&
+                           "a size of at least 8MiB, in MiB or GiB, such as 1GiB", &config->memory) &&
                 put_number(settings, MAX_CLIENTS, 1, MAX_CLIENTS_MAX, "a number from 1 to 1M",
                            &config->max_clients) &&
                 put_text(settings, RESP, &config->resp) && put_text(settings, UNIX, &config->unix_path) &&
@@ -218,6 +260,12 @@ static bool put_settings(const struct settings *settings, struct config *config)
                 put_word(settings, LOG_LEVEL, &levels, "debug, info, warn or error", &config->log_level);
     config->threads = (int)threads;
     return good;
+}
+
+/* At a reload: the same words were right at the start. */
+static bool put_again(void *arg, struct config *config)
+{
+    return put_settings(arg, config);
 }
 
 static void complain(void *arg, const char *file, struct place place, const char *message)
@@ -280,7 +328,8 @@ static bool read_password(const char *path, struct digest *digest)
 
 struct story {
     const struct config *config;
-    bool person; /* somebody looks at it as it starts */
+    bool person;                /* somebody looks at it as it starts */
+    bool password, no_password; /* of `default`, by the command line */
 };
 
 /* "redis-cli -p 9049", "redis-cli -s /run/weir.sock" */
@@ -297,7 +346,36 @@ static void how_to_connect(const char *listens, char *text, size_t size)
 static int64_t keys_that_fit(const struct config *config)
 {
     int64_t memory = config->memory > 0 ? config->memory : CONFIG_MEMORY;
-    return memory / 4 * 3 / BYTES_PER_KEY; /* a quarter is for reservations and limits that clients name */
+    /* The rest is for request ids, reservations and limits that clients name. */
+    return memory / 16 * 11 / BYTES_PER_KEY;
+}
+
+/* "redis-cli -p 9049 --user app --askpass": as somebody who may take. */
+static void add_login(const struct story *story, char *text, size_t size)
+{
+    const struct config_user *user = NULL;
+    for (size_t i = 0; i < story->config->user_count; i++) {
+        const struct config_user *one = &story->config->users[i];
+        if ((one->may & MAY_TAKE) && (!user || strcmp(one->name, "default") == 0))
+            user = one;
+    }
+    size_t len = strlen(text);
+    if (user && strcmp(user->name, "default") != 0)
+        (void)snprintf(text + len, size - len, " --user %s --askpass", user->name);
+    else if (story->password || (user && user->has_password && !story->no_password))
+        (void)snprintf(text + len, size - len, " --askpass");
+}
+
+/* Something that changes no policy, unless there is none yet. */
+static void what_to_try(const struct story *story, const char *listens, char *text, size_t size)
+{
+    char connect[160 + CONFIG_NAME_MAX] = "redis-cli";
+    how_to_connect(listens, connect, 160);
+    add_login(story, connect, sizeof connect);
+    if (story->config->policy_count > 0)
+        (void)snprintf(text, size, "%s WEIR.TAKE %s some-key", connect, story->config->policies[0].name);
+    else
+        (void)snprintf(text, size, "%s WEIR.POLICY SET api 100/s", connect);
 }
 
 static void tell_person(const struct story *story, const char *listens, const char *try)
@@ -312,15 +390,32 @@ static void tell_person(const struct story *story, const char *listens, const ch
             config->path ? config->path : "",
             words_number((keys_that_fit(config) + 50000) / 100000 * 100000, keys));
     fprintf(stderr, "everything is kept in memory and is gone when it stops\n");
-    fprintf(stderr, "try   %s WEIR.POLICY SET api 100/s\n      %s WEIR.TAKE api user:42\n", try, try);
+    fprintf(stderr, "try   %s\n", try);
+    if (config->policy_count == 0) /* the beginning is the same */
+        fprintf(stderr, "      %.*s WEIR.TAKE api user:42\n", (int)(strstr(try, " WEIR.") - try), try);
+}
+
+/* Nobody asks who they are, and they come from elsewhere. */
+static void warn_open(struct server *server, bool person)
+{
+    const struct service_options *options = &weir_server_service(server)->options;
+    if (!options->exposed || !options->no_password)
+        return;
+    if (person)
+        fprintf(stderr, "warning: whoever can reach %s needs no password (--no-password)\n",
+                options->exposed);
+    else
+        weir_log(LOG_WARN_LEVEL, "no-password", LOG_TEXT("on", options->exposed),
+                 LOG_TEXT("means", "whoever can reach it needs no password"));
 }
 
 static void on_ready(void *arg, struct server *server)
 {
     const struct story *story = arg;
     const char *listens = weir_server_listens(server);
-    char try[160] = "redis-cli", line[200];
-    how_to_connect(listens, try, sizeof try);
+    char try[400];
+    what_to_try(story, listens, try, sizeof try);
+    warn_open(server, story->person);
     if (story->person) {
         tell_person(story, listens, try);
         return;
@@ -336,9 +431,8 @@ static void on_ready(void *arg, struct server *server)
              LOG_NUMBER("keys_that_fit", keys_that_fit(story->config)));
     weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", "none"),
              LOG_TEXT("means", "everything is kept in memory and is gone when it stops"));
-    snprintf(line, sizeof line, "%s WEIR.POLICY SET api 100/s", try);
     weir_log(LOG_INFO_LEVEL, "ready", LOG_TEXT("version", weir_version()),
-             LOG_NUMBER("threads", weir_server_threads(server)), LOG_TEXT("try", line));
+             LOG_NUMBER("threads", weir_server_threads(server)), LOG_TEXT("try", try));
 }
 
 /* ---- running ---------------------------------------------------------------------------------- */
@@ -358,18 +452,22 @@ static bool start_log(const struct settings *settings, const struct config *conf
     return weir_log_start(json ? LOG_JSON : LOG_LOGFMT, log_level(config), getenv("JOURNAL_STREAM") != NULL);
 }
 
-static int serve(const struct settings *settings, const struct config *config)
+static int serve(struct settings *settings, const struct config *config)
 {
     struct weir_error err;
     struct digest password;
-    struct story story = {.config = config};
+    struct story story = {.config = config,
+                          .password = settings->values[PASSWORD_FILE] != NULL,
+                          .no_password = settings->flags[NO_PASSWORD]};
     int fds[LISTEN_MAX];
     int64_t patience[3] = {0};
     struct server_options options = {
         .config = config,
         .service = {.test_clock = settings->flags[TEST_CLOCK],
                     .no_password = settings->flags[NO_PASSWORD],
-                    .config_path = config->path},
+                    .config_path = config->path,
+                    .above = put_again,
+                    .above_arg = settings},
         .inherited = fds,
         .inherited_count = weir_notify_sockets(fds, LISTEN_MAX),
         .ready = on_ready,

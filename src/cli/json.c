@@ -87,6 +87,36 @@ void json_bool(struct json *json, const char *name, bool value)
     fputs(value ? "true" : "false", json->file);
 }
 
+static void put_break(FILE *file, int depth)
+{
+    fprintf(file, "\n%*s", 2 * depth, "");
+}
+
+void json_reprint(FILE *file, const char *text, size_t len)
+{
+    int depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < len; i++) {
+        bool opens = !quoted && (text[i] == '{' || text[i] == '['),
+             empty = i + 1 < len && text[i + 1] == text[i] + 2;
+        bool closes = !quoted && (text[i] == '}' || text[i] == ']');
+        if (closes && depth > 0 && !(i > 0 && text[i - 1] + 2 == text[i]))
+            put_break(file, --depth);
+        fputc((unsigned char)text[i] < ' ' ? ' ' : text[i], file);
+        if (opens && !empty)
+            put_break(file, ++depth);
+        else if (!quoted && text[i] == ',')
+            put_break(file, depth);
+        else if (!quoted && text[i] == ':')
+            fputc(' ', file);
+        else if (quoted && text[i] == '\\' && i + 1 < len)
+            fputc(text[++i], file);
+        else if (text[i] == '"')
+            quoted = !quoted;
+    }
+    fputc('\n', file);
+}
+
 void json_bound(struct json *json, const char *name, int64_t number)
 {
     if (number != WEIR_FOREVER) {

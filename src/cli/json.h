@@ -28,6 +28,9 @@ void json_number(struct json *json, const char *name, int64_t number);
 void json_decimal(struct json *json, const char *name, double number);
 void json_bool(struct json *json, const char *name, bool value);
 
+/* A document that came as text, in the layout of all others. */
+void json_reprint(FILE *file, const char *text, size_t len);
+
 /* A bound: WEIR_FOREVER, "there is none", is null. */
 void json_bound(struct json *json, const char *name, int64_t number);
 

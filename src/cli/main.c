@@ -32,6 +32,9 @@ static const struct command commands[] = {
     {"Ask a server", "take", ", peek POLICY KEY [N]", "exit status 0 allowed, 1 refused, 2 error", cmd_ask},
     {NULL, "peek", NULL, NULL, cmd_ask},
     {NULL, "acquire", "POLICY KEY [N]", "the same, but wait (--timeout TIME)", cmd_ask},
+    {NULL, "reserve", "POLICY KEY [N]", "take now, settle later (--ttl TIME, --timeout TIME)", cmd_ask},
+    {NULL, "commit", "ID [N]..., cancel ID", "what was used of a reservation; hand it back", cmd_settle},
+    {NULL, "cancel", NULL, NULL, cmd_settle},
     {NULL, "give", ", charge POLICY KEY [N]", "hand units back; count what has happened already", cmd_ask},
     {NULL, "charge", NULL, NULL, cmd_ask},
     {NULL, "reset", "POLICY KEY", "forget what a key has spent", cmd_ask},
@@ -67,7 +70,8 @@ static void print_usage(FILE *file)
           "  -h, --help  -V, --version      weir COMMAND --help tells more, with examples\n"
           "\n"
           "Try   weir spec '100/s burst=20'\n"
-          "      weir serve & redis-cli -p 9049 WEIR.POLICY SET api 100/s\n",
+          "      weir serve, and in another terminal:\n"
+          "      redis-cli -p 9049 WEIR.POLICY SET api 100/s\n",
           file);
 }
 
@@ -110,6 +114,20 @@ static int print_help(const char *name)
     return command->run(2, argv);
 }
 
+/* The first word behind the options that is a command, or NULL. */
+static const char *command_among(int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++)
+        if (find_command(argv[i]))
+            return argv[i];
+    return NULL;
+}
+
+static bool is_plain_option(const char *word)
+{
+    return strlen(word) < 24 && word[strspn(word, "-abcdefghijklmnopqrstuvwxyz")] == '\0';
+}
+
 static int run(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
@@ -128,7 +146,11 @@ static int run(int argc, char **argv)
     if (word[0] == '-') {
         fputs("weir: unknown option '", stderr);
         term_put(stderr, word, strlen(word));
-        fputs("'; options follow the command: weir spec --json 5/m\n", stderr);
+        const char *typed = command_among(argc, argv);
+        fprintf(stderr, "'; options follow the command: weir %s %s ...\n", typed ? typed : "take",
+                typed && is_plain_option(word) ? word
+                : typed                        ? "--help"
+                                               : "-s URL");
         return EXIT_ERROR;
     }
     const struct command *command = find_command(word);

@@ -80,6 +80,19 @@ void term_put(FILE *file, const char *text, size_t len)
     }
 }
 
+void term_lines(FILE *file, const char *text, size_t len)
+{
+    while (len > 0) {
+        const char *end = memchr(text, '\n', len);
+        size_t line = end ? (size_t)(end - text) : len;
+        term_put(file, text, line);
+        fputc('\n', file);
+        line += end != NULL;
+        text += line;
+        len -= line;
+    }
+}
+
 static void put_word(FILE *file, const char *word, size_t len)
 {
     for (size_t i = 0; i < len; i++)

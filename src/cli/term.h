@@ -32,6 +32,9 @@ void term_wrap(FILE *file, const char *text, int column, int indent, int width);
 /* Writes a text that came from outside: what is not printable as '?'. */
 void term_put(FILE *file, const char *text, size_t len);
 
+/* The same for a text of several lines; ends with a newline if there is anything. */
+void term_lines(FILE *file, const char *text, size_t len);
+
 /* Columns that the first `len` bytes of UTF-8 take. */
 int term_columns(const char *text, size_t len);
 

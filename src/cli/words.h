@@ -1,26 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers and times as a person reads them: 6 020, 200 ms, 1 h 30 min. Every function writes at most
- * WORDS_MAX bytes to `text` and gives it back, so that it can stand in a call of printf.
+ * The words of base/words.h, with the letters that the reader's terminal can show.
  */
 #ifndef WEIR_CLI_WORDS_H
 #define WEIR_CLI_WORDS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/words.h"
+#include "cli/term.h"
 
-#define WORDS_MAX 64
+static inline const char *words_number(int64_t number, char *text)
+{
+    return weir_words_number(number, text);
+}
 
-/* 1234567 -> 1 234 567 */
-const char *words_number(int64_t number, char *text);
+static inline const char *words_decimal(double number, char *text)
+{
+    return weir_words_decimal(number, text);
+}
 
-/* A number that need not be whole, to four digits: 2.5 */
-const char *words_decimal(double number, char *text);
+static inline const char *words_duration(int64_t time_ns, char *text)
+{
+    return weir_words_duration(time_ns, term_utf8() ? WORDS_UTF8 : 0, text);
+}
 
-/* A time to four digits or two units: 333.3 ms, 90 s, 5 min 30 s, 1 h 30 min. */
-const char *words_duration(int64_t time_ns, char *text);
-
-/* The same, but never too short: for waits, where a rounded-down time would come too early. */
-const char *words_duration_up(int64_t time_ns, char *text);
+/* Never too short: for waits. */
+static inline const char *words_duration_up(int64_t time_ns, char *text)
+{
+    return weir_words_duration(time_ns, WORDS_UP | (term_utf8() ? WORDS_UTF8 : 0), text);
+}
 
 #endif

@@ -10,38 +10,44 @@
 /* It is kept for those who missed the answer: they lose nothing but that. */
 static bool is_settled(const struct record *record)
 {
-    const struct ledger_entry *entry = (const void *)(record + 1);
-    return entry->kind == ENTRY_RESERVATION && entry->is.reservation.settled.question != 0;
+    const struct ledger_reservation *reservation = (const void *)(record + 1);
+    return reservation->settled.question != 0;
 }
 
-bool weir_ledger_init(struct ledger *ledger, size_t entries, struct weir_error *err)
+bool weir_ledger_init(struct ledger *ledger, size_t requests, size_t reservations, struct weir_error *err)
 {
     *ledger = (struct ledger){.nonce = weir_hash_key().low >> 32};
-    ledger->records = weir_records_new(entries, LEDGER_BYTES, err);
-    if (ledger->records)
-        weir_records_yield(ledger->records, is_settled);
-    return ledger->records != NULL;
+    ledger->requests = weir_records_new(requests, sizeof(struct ledger_request), err);
+    if (ledger->requests)
+        ledger->reservations = weir_records_new(reservations, sizeof(struct ledger_reservation), err);
+    if (!ledger->reservations) {
+        weir_ledger_end(ledger);
+        return false;
+    }
+    weir_records_yield(ledger->reservations, is_settled);
+    return true;
 }
 
 void weir_ledger_end(struct ledger *ledger)
 {
-    weir_records_free(ledger->records);
-    ledger->records = NULL;
+    weir_records_free(ledger->requests);
+    weir_records_free(ledger->reservations);
+    ledger->requests = ledger->reservations = NULL;
 }
 
 /* The scope is hashed by itself, so that no scope and id read like another scope with another id. */
 struct record_id weir_ledger_request(const struct ledger *ledger, const char *scope, size_t scope_len,
                                      const void *id, size_t len)
 {
-    struct record_id scoped = weir_record_id(ledger->records, "scope", scope, scope_len);
-    struct record_id request = weir_record_id(ledger->records, "request", id, len);
+    struct record_id scoped = weir_record_id(ledger->requests, "scope", scope, scope_len);
+    struct record_id request = weir_record_id(ledger->requests, "request", id, len);
     uint64_t words[4] = {scoped.word[0], scoped.word[1], request.word[0], request.word[1]};
-    return weir_record_id(ledger->records, "scoped request", words, sizeof words);
+    return weir_record_id(ledger->requests, "scoped request", words, sizeof words);
 }
 
 struct record_id weir_ledger_reservation(const struct ledger *ledger, uint64_t number)
 {
-    return weir_record_id(ledger->records, "reservation", &number, sizeof number);
+    return weir_record_id(ledger->reservations, "reservation", &number, sizeof number);
 }
 
 uint64_t weir_ledger_next(struct ledger *ledger)
@@ -51,7 +57,7 @@ uint64_t weir_ledger_next(struct ledger *ledger)
 
 static uint64_t hash_of(const struct ledger *ledger, const char *kind, const void *bytes, size_t len)
 {
-    uint64_t hash = weir_record_id(ledger->records, kind, bytes, len).word[0];
+    uint64_t hash = weir_record_id(ledger->reservations, kind, bytes, len).word[0];
     return hash ? hash : 1;
 }
 

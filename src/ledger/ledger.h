@@ -2,8 +2,11 @@
 /*
  * The ledger: what must be remembered of single requests.
  *
- *   verdict      the first answer to a request id; who asks again with that id gets it once more
+ *   request      the first answer to a request id; who asks again with that id gets it once more
  *   reservation  units that were taken, and may still be committed or cancelled
+ *
+ * Each has records of its own: ids come far more often than reservations, need less room, and must not take
+ * theirs. Who needs both enters the request first, then the reservation.
  *
  * Law of a reservation: its units were charged before it was written; it is settled once, by commit, by
  * cancel or by its end, whichever enters it first. At its end nothing comes back: nobody knows what was used.
@@ -16,9 +19,6 @@
 #include "ledger/records.h"
 
 #define LEDGER_PAIRS 5 /* of one reservation */
-#define LEDGER_BYTES 232
-
-enum entry_kind { ENTRY_VERDICT = 1, ENTRY_RESERVATION };
 
 struct ledger_pair {
     uint64_t tally; /* whose keys: see service/policy.h */
@@ -33,6 +33,11 @@ struct ledger_verdict { /* what the client was told */
     int8_t allowed, reason, limit, pair; /* the limit's index, and in which pair of the question */
 };
 
+struct ledger_request {
+    uint64_t fingerprint; /* of the whole question */
+    struct ledger_verdict verdict;
+};
+
 /* What came of it: kept until its old end, if there is room, so that who did not get the answer can ask
  * again.
  */
@@ -41,41 +46,45 @@ struct ledger_settled {
     int64_t charged, given_back, remaining;
 };
 
-struct ledger_entry {
-    uint32_t kind;        /* enum entry_kind */
-    uint32_t pairs;       /* RESERVATION */
-    uint64_t fingerprint; /* VERDICT: of the whole question. RESERVATION: its number */
-    union {
-        struct ledger_verdict verdict;
-        struct {
-            struct weir_reservation promise; /* of the only pair, if it was due later; n 0: no promise */
-            /* Behind the pairs, as far as there is room: other tallies that count a pair, too. */
-            struct ledger_pair pair[LEDGER_PAIRS];
-            uint8_t also;             /* how many of those there are, */
-            uint8_t of[LEDGER_PAIRS]; /* and which pair each of them is about */
-            uint8_t charged;          /* bit i: pair i was charged; else there is nothing to give back */
-            uint8_t strict;           /* bit i: no more may be committed of pair i than was reserved */
-            uint64_t owner;           /* weir_ledger_owner of who made it */
-            struct ledger_settled settled;
-        } reservation;
-    } is;
+struct ledger_reservation {
+    uint64_t number;
+    struct weir_reservation promise; /* of the only pair, if it was due later; n 0: no promise */
+    /* Behind the pairs, as far as there is room: other tallies that count a pair, too. */
+    struct ledger_pair pair[LEDGER_PAIRS];
+    uint32_t pairs;           /* how many there are, */
+    uint8_t also;             /* how many of the other tallies, */
+    uint8_t of[LEDGER_PAIRS]; /* and which pair each of those is about */
+    uint8_t charged;          /* bit i: pair i was charged; else there is nothing to give back */
+    uint8_t strict;           /* bit i: no more may be committed of pair i than was reserved */
+    uint64_t owner;           /* weir_ledger_owner of who made it */
+    struct ledger_settled settled;
 };
-_Static_assert(sizeof(struct ledger_entry) <= LEDGER_BYTES, "an entry fits its record");
+
+/* Memory of each, in round numbers. */
+#define LEDGER_REQUEST_BYTES     (sizeof(struct record) + sizeof(struct ledger_request))
+#define LEDGER_RESERVATION_BYTES (sizeof(struct record) + sizeof(struct ledger_reservation))
 
 struct ledger {
-    struct records *records;
+    struct records *requests, *reservations;
     uint64_t nonce;          /* drawn at the start, 32 bits: numbers of another run are not ours */
     _Atomic uint64_t number; /* the last reservation's */
 };
 
-bool weir_ledger_init(struct ledger *ledger, size_t entries, struct weir_error *err);
+/* Room for so many. false: an error; nothing is left behind. */
+bool weir_ledger_init(struct ledger *ledger, size_t requests, size_t reservations, struct weir_error *err);
 void weir_ledger_end(struct ledger *ledger);
 
-static inline struct ledger_entry *visit_entry(const struct visit *visit)
+static inline struct ledger_request *visit_request(const struct visit *visit)
 {
     return record_bytes(visit->record);
 }
 
+static inline struct ledger_reservation *visit_reservation(const struct visit *visit)
+{
+    return record_bytes(visit->record);
+}
+
+/* The names of their records. The scope of an id is whose it is and what it is about. */
 struct record_id weir_ledger_request(const struct ledger *ledger, const char *scope, size_t scope_len,
                                      const void *id, size_t len);
 struct record_id weir_ledger_reservation(const struct ledger *ledger, uint64_t number);

@@ -6,8 +6,8 @@
  * places that are not its own. Every look-up compares all of them, so it does not matter in which order
  * records have come and gone.
  *
- * Both groups lie in one range of places, which has one lock. Who enters two ids takes the locks in rising
- * order. Tags lie in the region's bytes of reach and could be computed anew from the records.
+ * Both groups lie in one range of places, which has one lock. Tags lie in the region's bytes of reach and
+ * could be computed anew from the records.
  *
  * Law: a record whose time has not come, and which does not yield, is neither moved nor dropped. `used` of a
  * range is the number of its tags that are not 0.
@@ -228,10 +228,9 @@ static unsigned group_free_places(const struct records *records, uint64_t group)
     return count;
 }
 
-/* What has no time yet is in somebody's hands: the other one of two that were entered together. */
 static bool is_expired(const struct record *record, int64_t now_ns)
 {
-    return record->expires_ns != 0 && record->expires_ns <= now_ns;
+    return record->expires_ns <= now_ns;
 }
 
 /* Gives how many places are free then. */
@@ -259,14 +258,13 @@ static struct record *find(const struct records *records, const uint64_t *groups
     return record ? record : group_find(records, groups[1], id);
 }
 
-/* Of the records that may go, the one that would expire first goes. Not what somebody has in hand. */
-static bool make_room(struct records *records, const uint64_t *groups, const struct record *in_hand)
+/* Of the records that may go, the one that would expire first goes. */
+static bool make_room(struct records *records, const uint64_t *groups)
 {
     struct record *first = NULL;
     for (uint64_t i = 0; records->yields && i < 2 * GROUP; i++) {
         struct record *record = record_at(records, groups[i / GROUP] * GROUP + i % GROUP);
-        if (record != in_hand && (!first || record->expires_ns < first->expires_ns) &&
-            records->yields(record))
+        if ((!first || record->expires_ns < first->expires_ns) && records->yields(record))
             first = record;
     }
     if (first)
@@ -277,7 +275,7 @@ static bool make_room(struct records *records, const uint64_t *groups, const str
 /* Those that have expired are looked for only where places become scarce: their times are not among the tags.
  */
 static struct record *make(struct records *records, const uint64_t *groups, const struct record_id *id,
-                           int64_t now_ns, const struct record *in_hand)
+                           int64_t now_ns)
 {
     unsigned one = group_free_places(records, groups[0]), other = group_free_places(records, groups[1]);
     if (one < SCARCE && other < SCARCE) {
@@ -285,7 +283,7 @@ static struct record *make(struct records *records, const uint64_t *groups, cons
         other = group_sweep(records, groups[1], now_ns);
     }
     if (one == 0 && other == 0) {
-        if (!make_room(records, groups, in_hand))
+        if (!make_room(records, groups))
             return NULL;
         one = group_free_places(records, groups[0]);
         other = group_free_places(records, groups[1]);
@@ -300,46 +298,28 @@ static void renew(const struct records *records, struct record *record)
     memset(record_bytes(record), 0, records->stride - sizeof *record);
 }
 
-static void visit_begin(struct records *records, const struct record_id *id, int64_t now_ns,
-                        const struct record *in_hand, struct visit *visit)
+void weir_records_enter(struct records *records, const struct record_id *id, int64_t now_ns,
+                        struct visit *visit)
 {
     uint64_t groups[2];
+    visit->lock = range_of(records, id);
+    lock_take(&records->ranges[visit->lock].lock);
     groups_of(records, id, groups);
     visit->record = find(records, groups, id);
     visit->found = visit->record && !is_expired(visit->record, now_ns);
     if (visit->record && !visit->found)
         renew(records, visit->record);
     if (!visit->record)
-        visit->record = make(records, groups, id, now_ns, in_hand);
+        visit->record = make(records, groups, id, now_ns);
     if (!visit->record)
         (void)atom_add(&records->region->header->refused, 1, memory_order_relaxed);
 }
 
-void weir_records_enter(struct records *records, const struct record_id *ids, size_t count, int64_t now_ns,
-                        struct visit *visits)
+void weir_records_leave(struct records *records, const struct visit *visit)
 {
-    for (size_t i = 0; i < count; i++)
-        visits[i].lock = range_of(records, &ids[i]);
-    uint32_t low = visits[0].lock, high = visits[count - 1].lock;
-    if (low > high) {
-        low = visits[count - 1].lock;
-        high = visits[0].lock;
-    }
-    lock_take(&records->ranges[low].lock);
-    if (high != low)
-        lock_take(&records->ranges[high].lock);
-    for (size_t i = 0; i < count; i++)
-        visit_begin(records, &ids[i], now_ns, i > 0 ? visits[0].record : NULL, &visits[i]);
-}
-
-void weir_records_leave(struct records *records, const struct visit *visits, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (visits[i].record && visits[i].record->expires_ns == 0)
-            place_free(records, place_of(records, visits[i].record));
-    for (size_t i = 0; i < count; i++)
-        if (i == 0 || visits[i].lock != visits[0].lock)
-            lock_drop(&records->ranges[visits[i].lock].lock);
+    if (visit->record && visit->record->expires_ns == 0)
+        place_free(records, place_of(records, visit->record));
+    lock_drop(&records->ranges[visit->lock].lock);
 }
 
 /* ---- all of them ---- */

@@ -5,8 +5,9 @@
  * memory is taken at the start, in a region, so that a store can keep it.
  *
  * Who wants a record enters it: until he leaves, nobody else can enter that id, so what he finds there, does
- * and writes is one step for all others. Two ids can be entered together, never one after the other. What is
- * done between enter and leave must not wait for anything.
+ * and writes is one step for all others. What is done between enter and leave must not wait for anything, and
+ * enters no second record of the same map, whose lock might be the same one. Between maps there is an order:
+ * in the ledger requests come before reservations.
  */
 #ifndef WEIR_LEDGER_RECORDS_H
 #define WEIR_LEDGER_RECORDS_H
@@ -44,11 +45,11 @@ struct visit {
     bool found;            /* it was there; else it is new: zero bytes and expires_ns 0 */
     uint32_t lock;         /* private */
 };
-/* One id or two different ones. At expires_ns a record is no longer there. */
-void weir_records_enter(struct records *records, const struct record_id *ids, size_t count, int64_t now_ns,
-                        struct visit *visits);
-/* Records whose expires_ns is 0 by then are free again. With what enter has filled, all of it. */
-void weir_records_leave(struct records *records, const struct visit *visits, size_t count);
+/* At expires_ns a record is no longer there. */
+void weir_records_enter(struct records *records, const struct record_id *id, int64_t now_ns,
+                        struct visit *visit);
+/* A record whose expires_ns is 0 by then is free again. Also if there was no room. */
+void weir_records_leave(struct records *records, const struct visit *visit);
 
 static inline void *record_bytes(struct record *record)
 {

@@ -108,9 +108,9 @@ struct step_answer weir_steps_do(struct steps *steps, const void *key, size_t le
     struct record_id id = name_of(steps, key, len, &ask->limit);
     struct step_bucket bucket = weir_step_fresh(&ask->limit, ask->at_ms);
     struct visit visit;
-    weir_records_enter(steps->records, &id, 1, now_ns, &visit);
+    weir_records_enter(steps->records, &id, now_ns, &visit);
     if (!visit.record && !is_look(ask)) {
-        weir_records_leave(steps->records, &visit, 1);
+        weir_records_leave(steps->records, &visit);
         return (struct step_answer){.session_ms = ask->at_ms, .full = true};
     }
     if (visit.record && visit.found)
@@ -120,7 +120,7 @@ struct step_answer weir_steps_do(struct steps *steps, const void *key, size_t le
         *(struct step_bucket *)record_bytes(visit.record) = bucket;
         visit.record->expires_ns = sat_add(now_ns, sat_mul(weir_step_fill_ms(&ask->limit), WEIR_MS));
     }
-    weir_records_leave(steps->records, &visit, 1);
+    weir_records_leave(steps->records, &visit);
     return answer;
 }
 
@@ -129,11 +129,11 @@ bool weir_steps_forget(struct steps *steps, const void *key, size_t len, const s
 {
     struct record_id id = name_of(steps, key, len, limit);
     struct visit visit;
-    weir_records_enter(steps->records, &id, 1, now_ns, &visit);
+    weir_records_enter(steps->records, &id, now_ns, &visit);
     bool found = visit.record && visit.found;
     if (found)
         visit.record->expires_ns = 0;
-    weir_records_leave(steps->records, &visit, 1);
+    weir_records_leave(steps->records, &visit);
     return found;
 }
 

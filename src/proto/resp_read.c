@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#include "base/text.h"
+
 #define INVALID INT64_MIN /* as a number: there is none in the line */
 
 struct reading {
@@ -232,23 +234,14 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static int hex_value(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    if (digit >= 'a' && digit <= 'f')
-        return digit - 'a' + 10;
-    return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
-}
-
 /* Reads what stands behind a backslash between double quotes: *at is there, and one byte at least. */
 static char unescape(const char **at, const char *end)
 {
     static const char names[] = "nrtba", meant[] = "\n\r\t\b\a";
     const char *from = *at;
-    if (*from == 'x' && end - from > 2 && hex_value(from[1]) >= 0 && hex_value(from[2]) >= 0) {
+    if (*from == 'x' && end - from > 2 && weir_text_hex(from[1]) >= 0 && weir_text_hex(from[2]) >= 0) {
         *at = from + 3;
-        return (char)(hex_value(from[1]) << 4 | hex_value(from[2]));
+        return (char)(weir_text_hex(from[1]) << 4 | weir_text_hex(from[2]));
     }
     const char *name = memchr(names, *from, sizeof names - 1);
     *at = from + 1;

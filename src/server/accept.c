@@ -14,6 +14,11 @@
 
 #define ACCEPT_MOST 64 /* in one go: those who are here want answers, too */
 
+/* Clients who have not logged in and must, all together: at least so many, or this part of all. They would
+ * else keep those out who know the password. */
+#define STRANGERS_LEAST 32
+#define STRANGERS_PART  4
+
 static const char full[] = "-ERR max number of clients reached\r\n";
 
 bool weir_door_open(struct door *door, const struct config *config, const int *inherited, int count,
@@ -54,36 +59,35 @@ bool weir_door_is_local(const struct door *door, const char **other)
 
 /* ---- letting in ------------------------------------------------------------------------------- */
 
-static void turn_away(struct door *door, int fd, const char *address)
+struct crowd {
+    int64_t all, strangers;
+};
+
+static int64_t strangers_most(const struct door *door)
+{
+    int64_t part = door->service->max_clients / STRANGERS_PART;
+    return part > STRANGERS_LEAST ? part : STRANGERS_LEAST;
+}
+
+static void turn_away(struct door *door, int fd, const char *address, const struct crowd *crowd)
 {
     (void)!send(fd, full, sizeof full - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     close(fd);
     atomic_fetch_add(&door->service->rejected, 1);
-    weir_log(LOG_WARN_LEVEL, "turned-away", LOG_TEXT("client", address),
-             LOG_NUMBER("max_clients", door->service->max_clients));
+    weir_log(LOG_WARN_LEVEL, "turned-away", LOG_TEXT("client", address), LOG_NUMBER("clients", crowd->all),
+             LOG_NUMBER("max_clients", door->service->max_clients), LOG_NUMBER("strangers", crowd->strangers),
+             LOG_NUMBER("max_strangers", strangers_most(door)));
 }
 
-/* There are no descriptors left: one is freed for as long as it takes to say so. */
-static void turn_away_one(struct door *door, const struct listener *listener)
-{
-    char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
-    bool busy;
-    if (door->spare >= 0)
-        close(door->spare);
-    int fd = weir_listen_accept(listener, address, local, &busy);
-    if (fd >= 0)
-        turn_away(door, fd, address);
-    door->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
-static struct lane *least_loaded(struct door *door, int64_t *all)
+static struct lane *least_loaded(struct door *door, struct crowd *crowd)
 {
     struct lane *least = &door->lanes[0];
     int64_t least_load = INT64_MAX;
-    *all = 0;
+    *crowd = (struct crowd){0};
     for (int i = 0; i < door->lane_count; i++) {
         int64_t load = atomic_load_explicit(&door->lanes[i].load, memory_order_relaxed);
-        *all += load;
+        crowd->all += load;
+        crowd->strangers += atomic_load_explicit(&door->lanes[i].strangers, memory_order_relaxed);
         if (load < least_load) {
             least_load = load;
             least = &door->lanes[i];
@@ -92,20 +96,35 @@ static struct lane *least_loaded(struct door *door, int64_t *all)
     return least;
 }
 
+/* There are no descriptors left: one is freed for as long as it takes to say so. */
+static void turn_away_one(struct door *door, const struct listener *listener)
+{
+    struct crowd crowd;
+    char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
+    bool busy;
+    if (door->spare >= 0)
+        close(door->spare);
+    int fd = weir_listen_accept(listener, address, local, &busy);
+    (void)least_loaded(door, &crowd);
+    if (fd >= 0)
+        turn_away(door, fd, address, &crowd);
+    door->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 static void let_in(struct door *door, const struct listener *listener)
 {
     char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
     for (int i = 0; i < ACCEPT_MOST; i++) {
         bool busy;
-        int64_t all;
+        struct crowd crowd;
         int fd = weir_listen_accept(listener, address, local, &busy);
         if (busy)
             turn_away_one(door, listener);
         if (fd < 0)
             return;
-        struct lane *lane = least_loaded(door, &all);
-        if (all >= door->service->max_clients)
-            turn_away(door, fd, address);
+        struct lane *lane = least_loaded(door, &crowd);
+        if (crowd.all >= door->service->max_clients || crowd.strangers >= strangers_most(door))
+            turn_away(door, fd, address, &crowd);
         else if (!weir_connection_offer(lane, fd, address, local))
             weir_log(LOG_ERROR_LEVEL, "out-of-memory", LOG_TEXT("client", address));
     }

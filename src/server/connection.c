@@ -33,6 +33,22 @@ static int64_t now_ms(const struct connection *connection)
     return weir_loop_now_ms(connection->lane->loop);
 }
 
+static bool is_stranger(const struct connection *connection)
+{
+    return !connection->session.logged_in &&
+           !atomic_load_explicit(&connection->lane->open, memory_order_relaxed);
+}
+
+/* Each counts once, from its arrival until it logs in or is gone; a RESET makes it one again. */
+static void count_stranger(struct connection *connection)
+{
+    bool is = !connection->gone && is_stranger(connection);
+    if (is == connection->stranger)
+        return;
+    connection->stranger = is;
+    atomic_fetch_add_explicit(&connection->lane->strangers, is ? 1 : -1, memory_order_relaxed);
+}
+
 static bool paused(const struct connection *connection)
 {
     return buffer_len(&connection->out) > OUTPUT_PAUSE;
@@ -66,6 +82,7 @@ static void let_go(struct connection *connection)
     weir_buffer_free(&connection->in);
     weir_buffer_free(&connection->out);
     connection->gone = true;
+    count_stranger(connection);
 }
 
 static void end_session(struct connection *connection)
@@ -234,11 +251,6 @@ static void follow(struct connection *connection, enum run_state state)
         connection->state = state == RUN_CLOSE ? LEAVING : READING;
 }
 
-static bool is_stranger(const struct connection *connection)
-{
-    return !connection->session.logged_in && !connection->lane->open;
-}
-
 /* Runs a batch; gives where the bytes end that are done with. */
 static size_t run_batch(struct connection *connection, const struct batch *batch, struct buffer *out)
 {
@@ -276,6 +288,7 @@ static size_t run_slice(struct connection *connection, char *bytes, size_t len, 
     } while (connection->state == READING && batch.why == BATCH_FULL && requests < SLICE &&
              buffer_len(out) <= OUTPUT_PAUSE && !out->failed && weir_now() < until_ns);
     pthread_mutex_unlock(&connection->lane->mutex);
+    count_stranger(connection);
     connection->more = used < len && (connection->state != READING || batch.why == BATCH_FULL);
     return used;
 }
@@ -315,7 +328,10 @@ static void post_chore(struct connection *connection)
 {
     connection->posted = true;
     connection->order = (struct order){.run = do_chore, .arg = connection};
-    weir_loop_post(connection->lane->chores, &connection->order);
+    if (weir_chore_changes(connection->session.chore))
+        weir_loop_post_ahead(connection->lane->chores, &connection->order);
+    else
+        weir_loop_post(connection->lane->chores, &connection->order);
 }
 
 static bool holds_too_much(struct connection *connection)
@@ -516,6 +532,7 @@ void weir_connection_watch(struct connection *connection, int64_t time_ms)
     const char *why = NULL;
     if (connection->gone)
         return;
+    count_stranger(connection); /* a reload may have changed who is one */
     if (connection->state == LINGERING ? time_ms >= connection->linger_until_ms
                                        : (why = out_of_patience(connection, time_ms)) != NULL)
         weir_connection_close(connection, why);
@@ -557,6 +574,7 @@ bool weir_connection_offer(struct lane *lane, int fd, const char *address, const
     connection->order = (struct order){.run = arrive, .arg = connection};
     weir_session_begin(&connection->session, lane->worker->service, address, local, weir_now());
     atomic_fetch_add(&lane->load, 1);
+    count_stranger(connection);
     weir_loop_post(lane->loop, &connection->order);
     return true;
 }

@@ -48,6 +48,7 @@ struct connection {
     bool posted;   /* its chore is on its way */
     bool spoke;    /* since the lane began to drain */
     bool ended;    /* it will say nothing more */
+    bool stranger; /* is counted in lane->strangers */
     size_t held;   /* bytes of its buffers, as last counted in lane->held */
     int64_t began_ms, asked_ms, wrote_ms, linger_until_ms;
     struct session session;

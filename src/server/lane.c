@@ -43,7 +43,8 @@ static void run_again(void *arg)
 static void look_at_users(struct lane *lane)
 {
     weir_worker_begin(lane->worker);
-    lane->open = !lane->worker->snapshot->users->list[0].has_password;
+    bool open = !lane->worker->snapshot->users->list[0].has_password;
+    atomic_store_explicit(&lane->open, open, memory_order_relaxed);
     weir_worker_end(lane->worker);
 }
 

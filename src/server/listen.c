@@ -9,7 +9,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,17 +31,6 @@ union address {
     struct sockaddr_un un;
     struct sockaddr_storage storage;
 };
-
-__attribute__((format(printf, 2, 3))) static bool complain(struct weir_error *err, const char *format, ...)
-{
-    char text[sizeof err->text];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    weir_error_set(err, WEIR_INVALID, text);
-    return false;
-}
 
 /* ---- addresses as text ------------------------------------------------------------------------ */
 
@@ -156,16 +144,16 @@ static int open_tcp(const struct addrinfo *at, int port)
 static bool tcp_failed(const char *address, int fault, struct weir_error *err)
 {
     if (fault == EADDRINUSE)
-        return complain(err,
-                        "%.80s is in use; is another weir running? --resp 127.0.0.1:9050 takes another port",
-                        address);
+        return weir_error_complain(
+            err, "%.80s is in use; is another weir running? --resp 127.0.0.1:9050 takes another port",
+            address);
     if (fault == EACCES)
-        return complain(err, "%.80s: not allowed; ports below 1024 belong to root, --resp names another",
-                        address);
+        return weir_error_complain(
+            err, "%.80s: not allowed; ports below 1024 belong to root, --resp names another", address);
     if (fault == EADDRNOTAVAIL)
-        return complain(err, "%.80s is no address of this machine; --resp :PORT listens on all of them",
-                        address);
-    return complain(err, "cannot listen on %.80s: %s", address, strerror(fault));
+        return weir_error_complain(
+            err, "%.80s is no address of this machine; --resp :PORT listens on all of them", address);
+    return weir_error_complain(err, "cannot listen on %.80s: %s", address, strerror(fault));
 }
 
 /* A machine may know an address family by name only: what it cannot do is left out as long as one works. */
@@ -198,8 +186,9 @@ size_t weir_listen_tcp(const char *address, struct listener *listeners, size_t r
     char host[HOST_MAX];
     const char *port;
     if (!split(address, host, &port)) {
-        complain(err, "'%.80s' is no address; write host:port, such as 127.0.0.1:9049, [::1]:9049 or :9049",
-                 address);
+        weir_error_complain(
+            err, "'%.80s' is no address; write host:port, such as 127.0.0.1:9049, [::1]:9049 or :9049",
+            address);
         return 0;
     }
     struct addrinfo hints = {.ai_family = AF_UNSPEC,
@@ -208,7 +197,7 @@ size_t weir_listen_tcp(const char *address, struct listener *listeners, size_t r
                     *list = NULL;
     int fault = getaddrinfo(host[0] ? host : NULL, port, &hints, &list);
     if (fault != 0) {
-        complain(err, "cannot listen on %.80s: %s", address, gai_strerror(fault));
+        weir_error_complain(err, "cannot listen on %.80s: %s", address, gai_strerror(fault));
         return 0;
     }
     size_t count = open_each(list, listeners, room, &fault);
@@ -236,12 +225,14 @@ static bool make_way(const struct sockaddr_un *address, struct weir_error *err)
     struct stat file;
     const char *path = address->sun_path;
     if (lstat(path, &file) < 0)
-        return errno == ENOENT || complain(err, "cannot listen on %s: %s", path, strerror(errno));
+        return errno == ENOENT || weir_error_complain(err, "cannot listen on %s: %s", path, strerror(errno));
     if (!S_ISSOCK(file.st_mode))
-        return complain(err, "%s is there and is no socket; --unix names another file", path);
+        return weir_error_complain(err, "%s is there and is no socket; --unix names another file", path);
     if (is_alive(address))
-        return complain(err, "%s is in use; is another weir running? --unix names another file", path);
-    return unlink(path) == 0 || complain(err, "cannot remove the old %s: %s", path, strerror(errno));
+        return weir_error_complain(err, "%s is in use; is another weir running? --unix names another file",
+                                   path);
+    return unlink(path) == 0 ||
+           weir_error_complain(err, "cannot remove the old %s: %s", path, strerror(errno));
 }
 
 bool weir_listen_unix(const char *path, struct listener *listener, struct weir_error *err)
@@ -250,8 +241,8 @@ bool weir_listen_unix(const char *path, struct listener *listener, struct weir_e
     struct stat file;
     *listener = (struct listener){.fd = -1};
     if (path[0] == '\0' || strlen(path) >= sizeof address.sun_path)
-        return complain(err, "'%.100s' is no path for a socket; it has 1 to %d bytes", path,
-                        (int)sizeof address.sun_path - 1);
+        return weir_error_complain(err, "'%.100s' is no path for a socket; it has 1 to %d bytes", path,
+                                   (int)sizeof address.sun_path - 1);
     memcpy(address.sun_path, path, strlen(path) + 1);
     if (!make_way(&address, err))
         return false;
@@ -269,7 +260,7 @@ bool weir_listen_unix(const char *path, struct listener *listener, struct weir_e
         fault = errno;
     }
     weir_listen_end(listener);
-    return complain(err, "cannot listen on %s: %s", path, strerror(fault));
+    return weir_error_complain(err, "cannot listen on %s: %s", path, strerror(fault));
 }
 
 /* ---- those of others -------------------------------------------------------------------------- */
@@ -283,11 +274,11 @@ bool weir_listen_inherited(int fd, struct listener *listener, struct weir_error 
     len = sizeof type;
     good = good && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
     if (!good || !describe(listener))
-        return complain(
+        return weir_error_complain(
             err, "descriptor %d was handed over and is no listening stream socket; look at weir.socket", fd);
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
-        return complain(err, "descriptor %d: %s", fd, strerror(errno));
+        return weir_error_complain(err, "descriptor %d: %s", fd, strerror(errno));
     return true;
 }
 

@@ -12,11 +12,16 @@
 #include <stdlib.h>
 #include <uv.h>
 
+struct orders {
+    struct order *first, **end;
+};
+
 struct loop {
     uv_loop_t uv;
     uv_async_t wake;
     pthread_mutex_t mutex; /* of the orders */
-    struct order *first, **end;
+    struct orders ahead, others;
+    size_t waiting; /* of both */
     atomic_bool stop;
 };
 
@@ -46,18 +51,41 @@ static void free_handle(uv_handle_t *handle)
 
 /* ---- the loop --------------------------------------------------------------------------------- */
 
+static void put_order(struct loop *loop, struct orders *orders, struct order *order)
+{
+    order->next = NULL;
+    pthread_mutex_lock(&loop->mutex);
+    *orders->end = order;
+    orders->end = &order->next;
+    loop->waiting++;
+    pthread_mutex_unlock(&loop->mutex);
+    uv_async_send(&loop->wake);
+}
+
+/* There is one. It may be gone, or posted again, after its run. */
+static struct order *take_order(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->mutex);
+    struct orders *orders = loop->ahead.first ? &loop->ahead : &loop->others;
+    struct order *order = orders->first;
+    orders->first = order->next;
+    if (!orders->first)
+        orders->end = &orders->first;
+    loop->waiting--;
+    pthread_mutex_unlock(&loop->mutex);
+    return order;
+}
+
+/* As many as were waiting: then timers and files get their turn. Who is posted meanwhile wakes it again. */
 static void run_orders(uv_async_t *wake)
 {
     struct loop *loop = wake->data;
     pthread_mutex_lock(&loop->mutex);
-    struct order *order = loop->first;
-    loop->first = NULL;
-    loop->end = &loop->first;
+    size_t left = loop->waiting;
     pthread_mutex_unlock(&loop->mutex);
-    while (order) {
-        struct order *next = order->next; /* the order may be gone, or posted again, after its run */
+    for (; left > 0; left--) {
+        struct order *order = take_order(loop);
         order->run(order->arg);
-        order = next;
     }
     if (atomic_load(&loop->stop))
         uv_stop(&loop->uv);
@@ -78,7 +106,8 @@ struct loop *weir_loop_new(void)
         return NULL;
     }
     loop->wake.data = loop;
-    loop->end = &loop->first;
+    loop->ahead.end = &loop->ahead.first;
+    loop->others.end = &loop->others.first;
     pthread_mutex_init(&loop->mutex, NULL);
     return loop;
 }
@@ -118,12 +147,12 @@ int64_t weir_loop_now_ms(const struct loop *loop)
 
 void weir_loop_post(struct loop *loop, struct order *order)
 {
-    order->next = NULL;
-    pthread_mutex_lock(&loop->mutex);
-    *loop->end = order;
-    loop->end = &order->next;
-    pthread_mutex_unlock(&loop->mutex);
-    uv_async_send(&loop->wake);
+    put_order(loop, &loop->others, order);
+}
+
+void weir_loop_post_ahead(struct loop *loop, struct order *order)
+{
+    put_order(loop, &loop->ahead, order);
 }
 
 /* ---- files ------------------------------------------------------------------------------------ */
@@ -200,11 +229,6 @@ void weir_timer_set(struct timer *timer, int64_t after_ms, int64_t every_ms)
         uv_update_time(timer->uv.loop);
     uv_timer_start(&timer->uv, on_timer, after_ms > 0 ? (uint64_t)after_ms : 0,
                    every_ms > 0 ? (uint64_t)every_ms : 0);
-}
-
-void weir_timer_stop(struct timer *timer)
-{
-    uv_timer_stop(&timer->uv);
 }
 
 void weir_timer_free(struct timer *timer)

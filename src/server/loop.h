@@ -29,6 +29,8 @@ struct order {
     struct order *next; /* the loop's */
 };
 void weir_loop_post(struct loop *loop, struct order *order);
+/* The same, but before all that were posted by the other and have not begun. */
+void weir_loop_post_ahead(struct loop *loop, struct order *order);
 
 /* ---- files ---- */
 
@@ -49,7 +51,6 @@ struct timer;
 typedef void timer_due(void *arg);
 struct timer *weir_timer_new(struct loop *loop, timer_due *due, void *arg);
 void weir_timer_set(struct timer *timer, int64_t after_ms, int64_t every_ms); /* every_ms 0: once */
-void weir_timer_stop(struct timer *timer);
 void weir_timer_free(struct timer *timer); /* NULL is fine */
 
 /* ---- signals ---- */

@@ -5,7 +5,6 @@
 
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,17 +37,6 @@ struct server {
     bool stopping;
     char *listens;
 };
-
-__attribute__((format(printf, 2, 3))) static bool complain(struct weir_error *err, const char *format, ...)
-{
-    char text[sizeof err->text];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    weir_error_set(err, WEIR_INVALID, text);
-    return false;
-}
 
 /* ---- what the service asks of it -------------------------------------------------------------- */
 
@@ -158,7 +146,7 @@ static void on_reload(void *arg, int number)
     struct server *server = arg;
     (void)number;
     if (!atomic_exchange(&server->reloading, true))
-        weir_loop_post(server->chores, &server->reload);
+        weir_loop_post_ahead(server->chores, &server->reload);
 }
 
 static void feed_dog(void *arg)
@@ -211,11 +199,12 @@ static bool make_lanes(struct server *server, struct weir_error *err)
     server->chores = weir_loop_new();
     server->lanes = calloc((size_t)wanted, sizeof *server->lanes);
     if (!server->chores || !server->lanes)
-        return complain(err, "out of memory");
+        return weir_error_complain(err, "out of memory");
     for (int i = 0; i < wanted; i++) {
         struct lane *lane = &server->lanes[server->lane_count++];
         if (!weir_lane_begin(lane, &server->service->workers[i], server->chores, &patience))
-            return complain(err, "no memory or descriptors for %d threads; --threads 1 needs less", wanted);
+            return weir_error_complain(err, "no memory or descriptors for %d threads; --threads 1 needs less",
+                                       wanted);
         lane->held_most = HELD_MOST / wanted;
         lane->drained = lane_drained;
         lane->drained_arg = server;
@@ -223,7 +212,7 @@ static bool make_lanes(struct server *server, struct weir_error *err)
     atomic_store(&server->undrained, wanted);
     server->drain_timer = weir_timer_new(server->lanes[0].loop, end_lanes, server);
     server->dog_timer = weir_timer_new(server->lanes[0].loop, feed_dog, NULL);
-    return (server->drain_timer && server->dog_timer) || complain(err, "out of memory");
+    return (server->drain_timer && server->dog_timer) || weir_error_complain(err, "out of memory");
 }
 
 static bool tell_listens(struct server *server, struct weir_error *err)
@@ -240,7 +229,7 @@ static bool tell_listens(struct server *server, struct weir_error *err)
     server->listens = text.failed ? NULL : strdup(text.bytes);
     weir_buffer_free(&text);
     server->service->listens = server->listens ? strdup(server->listens) : NULL;
-    return server->service->listens || complain(err, "out of memory");
+    return server->service->listens || weir_error_complain(err, "out of memory");
 }
 
 /* Who can be reached from elsewhere needs a clock that nobody can set; and a password, which the service sees
@@ -252,10 +241,11 @@ static bool look_who_comes(struct server *server, struct weir_error *err)
         options->exposed = NULL;
     if (!options->exposed || !options->test_clock)
         return true;
-    return complain(err,
-                    "--test-clock lets any client set the time, and %s is not for this machine alone; "
-                    "listen on 127.0.0.1 or a unix socket",
-                    options->exposed);
+    return weir_error_complain(
+        err,
+        "--test-clock lets any client set the time, and %s is not for this machine alone; "
+        "listen on 127.0.0.1 or a unix socket",
+        options->exposed);
 }
 
 static bool make(struct server *server, struct weir_error *err)
@@ -281,7 +271,7 @@ static bool make(struct server *server, struct weir_error *err)
     if (!weir_loop_on_signal(loop, SIGTERM, on_stop, server) ||
         !weir_loop_on_signal(loop, SIGINT, on_stop, server) ||
         !weir_loop_on_signal(loop, SIGHUP, on_reload, server) || !weir_door_watch(&server->door, loop))
-        return complain(err, "no memory or descriptors for an event loop");
+        return weir_error_complain(err, "no memory or descriptors for an event loop");
     return true;
 }
 
@@ -289,7 +279,7 @@ struct server *weir_server_new(const struct server_options *options, struct weir
 {
     struct server *server = calloc(1, sizeof *server);
     if (!server) {
-        complain(err, "out of memory");
+        weir_error_complain(err, "out of memory");
         return NULL;
     }
     signal(SIGPIPE, SIG_IGN);

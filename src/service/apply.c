@@ -7,7 +7,6 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +150,29 @@ static bool apply_limits(struct apply *apply, struct policy *policy, const struc
            weir_edit_candidate(edit, policy, from->candidate ? candidate : NULL, to.keys);
 }
 
+static const char *mode_text(enum policy_mode mode, int percent, char text[static 24])
+{
+    (void)snprintf(text, 24, "%s", weir_mode_name(mode));
+    if (percent > 0 && percent < CONFIG_PERCENT_ALL)
+        (void)snprintf(text, 24, "enforce %d%%", percent);
+    return text;
+}
+
+/* What a command had set ends here, if it was something else. A mode with an end stays. */
+static void log_from_file(const struct policy *policy, const struct config_policy *from)
+{
+    char was[24], is[24];
+    mode_text(policy->mode, policy->percent, was);
+    mode_text(from->mode, from->percent, is);
+    bool other_mode = policy->mode_until_ns == 0 && strcmp(was, is) != 0;
+    if (strcmp(policy->limits, from->limits) != 0)
+        weir_log(LOG_INFO_LEVEL, "policy-from-file", LOG_TEXT("policy", policy->name),
+                 LOG_TEXT("was", policy->limits), LOG_TEXT("is", from->limits));
+    if (other_mode)
+        weir_log(LOG_INFO_LEVEL, "mode-from-file", LOG_TEXT("policy", policy->name), LOG_TEXT("was", was),
+                 LOG_TEXT("is", is));
+}
+
 static bool apply_policy(struct apply *apply, const struct config_policy *from)
 {
     struct edit *edit = &apply->edit;
@@ -161,14 +183,17 @@ static bool apply_policy(struct apply *apply, const struct config_policy *from)
     if (!policy)
         return weir_edit_out_of_memory(edit);
     if (policy->touched || (has && !has->from_file))
-        weir_log(LOG_INFO_LEVEL, "policy-from-file", LOG_TEXT("policy", policy->name),
-                 LOG_TEXT("was", policy->limits), LOG_TEXT("is", from->limits));
+        log_from_file(policy, from);
     policy->from_file = true;
+    policy->file_mode = from->mode;
+    policy->file_percent = from->percent > 0 ? from->percent : CONFIG_PERCENT_ALL;
     policy->touched = false;
     policy->ttl_ms = from->reserve_ttl_ms > 0 ? from->reserve_ttl_ms : DEFAULT_TTL_MS;
     policy->overrun = from->overrun;
+    policy->id_window_ns = from->ids_ns > 0 ? from->ids_ns : DEFAULT_IDS_NS;
     apply_mode(apply, policy, from);
-    bool good = (apply_limits(apply, policy, from) || blame(apply, from->place)) &&
+    bool good = weir_edit_text(edit, &policy->file_limits, from->limits, strlen(from->limits)) &&
+                (apply_limits(apply, policy, from) || blame(apply, from->place)) &&
                 apply_overrides(apply, policy, from);
     return weir_edit_put(edit, policy, good);
 }
@@ -181,9 +206,28 @@ static bool is_named(const struct config *config, const char *name)
     return false;
 }
 
+/* A file that was cut off, or is empty, must not take everything away. */
+static bool takes_all_away(const struct apply *apply)
+{
+    size_t filed = 0;
+    for (size_t i = 0; i < apply->edit.now->policy_count; i++)
+        filed += apply->edit.now->policies[i]->from_file;
+    return filed > 0 && apply->config->policy_count == 0 && !apply->config->no_policies;
+}
+
+static bool fail_empty(struct apply *apply)
+{
+    char text[240];
+    (void)snprintf(text, sizeof text, "%.100s: %s", apply->config->path ? apply->config->path : "the file",
+                   CONFIG_EMPTY);
+    return weir_edit_fail(&apply->edit, EINVAL, text);
+}
+
 static bool apply_policies(struct apply *apply)
 {
     const struct snapshot *now = apply->edit.now;
+    if (takes_all_away(apply))
+        return fail_empty(apply);
     for (size_t i = 0; i < now->policy_count; i++) {
         const struct policy *policy = now->policies[i];
         if (policy->from_file && !is_named(apply->config, policy->name) &&
@@ -239,112 +283,4 @@ bool weir_service_apply(struct service *service, const struct config *config, st
     apply.wall_ms = service_wall_ms(service, apply.edit.now_ns);
     apply.edit.next->loaded_ms = apply.wall_ms;
     return weir_edit_end(&apply.edit, apply_users(&apply) && apply_policies(&apply));
-}
-
-/* ---- reload ---- */
-
-__attribute__((format(printf, 2, 3))) static void say(struct buffer *report, const char *format, ...)
-{
-    char line[1024];
-    va_list args;
-    va_start(args, format);
-    int len = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    if (len > 0)
-        buffer_put(report, line, (size_t)len < sizeof line ? (size_t)len : sizeof line - 1);
-}
-
-static void complain(void *arg, const char *file, struct place place, const char *message)
-{
-    if (place.line > 0)
-        say(arg, "%s:%d:%d: %s\n", file, place.line, place.column, message);
-    else
-        say(arg, "%s: %s\n", file, message);
-}
-
-/* What stays in force, by the time of day at which it came into force. */
-static void say_what_stays(struct service *service, struct buffer *report)
-{
-    const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_acquire);
-    int64_t second = snapshot->loaded_ms / 1000 % 86400;
-    say(report, "nothing was changed: the configuration of %02d:%02d:%02d stays in force\n",
-        (int)(second / 3600), (int)(second / 60 % 60), (int)(second % 60));
-}
-
-/* Keeps the first line of the trouble, or "" if there was none. */
-static void remember(struct service *service, struct buffer *report, bool good)
-{
-    pthread_mutex_lock(&service->change);
-    size_t len = good || report->failed ? 0 : buffer_len(report);
-    const char *bytes = len > 0 ? buffer_bytes(report) : "";
-    const char *end = len > 0 ? memchr(bytes, '\n', len) : NULL;
-    if (end)
-        len = (size_t)(end - bytes);
-    (void)snprintf(service->reload_error, sizeof service->reload_error, "%.*s", (int)min64((int64_t)len, 255),
-                   bytes);
-    if (!good && len == 0)
-        (void)snprintf(service->reload_error, sizeof service->reload_error, "out of memory");
-    if (!good)
-        say_what_stays(service, report);
-    pthread_mutex_unlock(&service->change);
-}
-
-static void log_good(struct service *service)
-{
-    const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_acquire);
-    weir_log(LOG_INFO_LEVEL, "reloaded", LOG_TEXT("config", service->options.config_path),
-             LOG_NUMBER("policies", (int64_t)snapshot->policy_count));
-}
-
-/* Line by line. */
-static void log_report(struct buffer *report)
-{
-    const char *line = buffer_bytes(report);
-    size_t left = buffer_len(report);
-    while (left > 0) {
-        char text[512];
-        const char *end = memchr(line, '\n', left);
-        size_t len = end ? (size_t)(end - line) : left;
-        (void)snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : sizeof text - 1), line);
-        if (len > 0)
-            weir_log(LOG_ERROR_LEVEL, "reload-failed", LOG_TEXT("why", text));
-        line += len + (end != NULL);
-        left -= len + (end != NULL);
-    }
-}
-
-/* Listeners, threads and shares of the memory are made at the start. */
-static void log_what_needs_a_start(const struct service *service, const struct config *config)
-{
-    if (config->memory > 0 && config->memory != service->memory)
-        weir_log(LOG_WARN_LEVEL, "reload-ignored", LOG_TEXT("what", "memory"),
-                 LOG_TEXT("why", "it counts from the next start on"));
-}
-
-bool weir_service_reload(struct service *service, struct buffer *report)
-{
-    const char *path = service->options.config_path;
-    struct weir_error err = {0};
-    size_t before = buffer_len(report);
-    bool good = false;
-    if (!path) {
-        say(report, "there is no file to read: weir serve was started without --config\n");
-    } else {
-        struct config *config = weir_config_read(path, complain, report);
-        good = config && weir_service_apply(service, config, &err);
-        if (config && !good)
-            say(report, "%s\n", err.text);
-        if (good)
-            log_what_needs_a_start(service, config);
-        weir_config_free(config);
-    }
-    if (!good && buffer_len(report) == before)
-        say(report, "out of memory\n");
-    atomic_fetch_add_explicit(good ? &service->reloads : &service->reload_failures, 1, memory_order_relaxed);
-    remember(service, report, good);
-    if (good)
-        log_good(service);
-    else
-        log_report(report);
-    return good;
 }

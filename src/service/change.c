@@ -12,6 +12,8 @@
 #include "service/growth.h"
 #include "service/log.h"
 
+#define LOGGED_KEY 128 /* bytes of a prefix in the log */
+
 /* ---- policies ---- */
 
 static struct policy *new_policy(struct edit *edit, struct slice name)
@@ -221,7 +223,7 @@ static bool is_over_by_wall(struct ends *ends, int64_t until_ms)
 static bool policy_has_end(const struct policy *policy, struct ends *ends)
 {
     bool over = is_over(ends, policy->mode_until_ns);
-    over |= policy->older && is_over(ends, policy->older_until_ns);
+    over |= is_over(ends, policy_older_ends(policy));
     for (size_t i = 0; i < policy->key_count; i++)
         over |= is_over_by_wall(ends, policy->keys[i].until_ms);
     for (size_t i = 0; i < policy->prefix_count; i++)
@@ -244,8 +246,9 @@ static bool end_overrides(struct edit *edit, struct policy *policy, struct ends 
         struct prefix_override *prefix = &policy->prefixes[i];
         if (!is_over_by_wall(ends, prefix->until_ms))
             continue;
-        weir_log(LOG_INFO_LEVEL, "override-ended", LOG_TEXT("policy", policy->name),
-                 LOG_TEXT("prefix", prefix->prefix));
+        char shown[LOGGED_KEY];
+        (void)snprintf(shown, sizeof shown, "%s*", prefix->prefix);
+        weir_log(LOG_INFO_LEVEL, "override-ended", LOG_TEXT("policy", policy->name), LOG_TEXT("key", shown));
         good = weir_edit_override(
             edit, policy, &(struct edit_override){.key = {prefix->prefix, prefix->len}, .prefix = true});
     }
@@ -263,7 +266,7 @@ static bool end_policy(struct edit *edit, const struct policy *has, struct ends 
         policy->mode_until_ns = 0;
         weir_log(LOG_INFO_LEVEL, "mode-ended", LOG_TEXT("policy", policy->name));
     }
-    if (policy->older && is_over(ends, policy->older_until_ns)) {
+    if (is_over(ends, policy_older_ends(policy))) {
         weir_tally_free(policy->older);
         policy->older = NULL;
     }

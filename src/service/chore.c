@@ -63,6 +63,11 @@ void weir_chore_begin(struct call *call)
     call->state = RUN_CHORE;
 }
 
+bool weir_chore_changes(const struct chore *chore)
+{
+    return chore->command->flags & CMD_WRITE;
+}
+
 void weir_chore_do(struct chore *chore)
 {
     struct worker *worker = &chore->service->workers[chore->service->options.workers];

@@ -6,8 +6,10 @@
 #define WEIR_SERVICE_CLIENT_H
 
 #include "service/command.h"
+#include "service/log.h"
 
-#define CLIENT_TEXT_MAX 128 /* bytes of a name that a client gives itself or its library */
+#define REDIS_VERSION   "7.4.0" /* whose commands and replies are meant; clients choose features by it */
+#define CLIENT_TEXT_MAX 128     /* bytes of a name that a client gives itself or its library */
 
 /* Gives the session a name, "" for none. false: an error was answered, and nothing has changed. */
 bool weir_client_set_name(struct call *call, struct slice name);
@@ -28,6 +30,13 @@ bool weir_call_limits(struct call *call, size_t from, size_t to, char *text, siz
 /* A time behind FOR: 30m, 2h. false: an error was answered. */
 bool weir_call_time(struct call *call, size_t at, int64_t *time_ns);
 
+/* A line of the log about what an operator has changed; who, and from where, stand behind the fields. Empty
+ * ones are left out. */
+void weir_call_log(const struct call *call, const char *event, const struct log_field *fields, int count);
+#define LOG_CHANGE(call, event, ...)                                                                         \
+    weir_call_log(call, event, (struct log_field[]){__VA_ARGS__},                                            \
+                  (int)(sizeof((struct log_field[]){__VA_ARGS__}) / sizeof(struct log_field)))
+
 /* What INFO says. `sections` are words of the client, none: the usual ones. Policies that the user may not
  * use are left out. */
 void weir_info_write(struct worker *worker, const struct user *user, const struct slice *sections,
@@ -43,9 +52,5 @@ int64_t weir_keys_all(const struct worker *worker);
 
 /* A policy's own mode at `now_ns`; one that has ended counts no more. */
 enum policy_mode weir_policy_stated_mode(const struct policy *policy, int64_t now_ns, int *percent);
-const char *weir_mode_name(enum policy_mode mode);
-
-/* printf at the end of a buffer; what is longer than 1 KiB is cut. */
-__attribute__((format(printf, 2, 3))) void weir_buffer_print(struct buffer *out, const char *format, ...);
 
 #endif

@@ -205,7 +205,7 @@ static const struct arg switch_docs[] = {{.name = "enabled", .type = ARG_ONEOF, 
 static const struct arg kill_docs[] = {{.name = "client-id", .type = ARG_INTEGER, .token = "ID"}, {0}};
 
 #define CLIENT_PART(NAME, SUMMARY, ARITY, RUN)                                                               \
-    .name = NAME, .summary = SUMMARY, .group = "connection", .arity = ARITY, .flags = CMD_LOCAL, .run = RUN
+    .name = NAME, .summary = SUMMARY, .group = "connection", .arity = ARITY, .run = RUN
 
 static const struct command client_parts[] = {
     {CLIENT_PART("setname", "Gives this connection a name, which CLIENT LIST shows", 3, run_setname),
@@ -232,6 +232,5 @@ const struct command weir_commands_client[] = {{.name = "client",
                                                 .summary = "Commands about connections",
                                                 .group = "connection",
                                                 .arity = -2,
-                                                .flags = CMD_LOCAL,
                                                 .commands = client_parts},
                                                {0}};

@@ -78,11 +78,6 @@ static const struct command *named_command(const struct call *call, size_t at)
     return command;
 }
 
-static bool arity_fits(const struct command *command, size_t count)
-{
-    return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
-}
-
 static void run_getkeys(struct call *call)
 {
     size_t keys[64], count = 0;
@@ -91,7 +86,7 @@ static void run_getkeys(struct call *call)
         weir_call_error(call, "ERR Invalid command specified");
         return;
     }
-    if (!arity_fits(command, call->count - 2)) {
+    if (!command_fits(command, call->count - 2)) {
         weir_call_error(call, "ERR Invalid number of arguments specified for command");
         return;
     }

@@ -12,8 +12,7 @@
 #include "service/log.h"
 #include "service/run.h"
 
-#define REDIS_VERSION "7.4.0" /* whose commands and replies are meant; clients choose features by it */
-#define DATABASES     16      /* all of them the same */
+#define DATABASES 16 /* all of them the same */
 
 static struct slice word(const char *text)
 {
@@ -29,26 +28,65 @@ static struct slice host(const char *address)
     return (struct slice){address, colon ? (size_t)(colon - address) : strlen(address)};
 }
 
+/* Who tries: an address, and as whom. No user has a longer name than fits, so those may be one. */
+struct tries {
+    struct slice from;
+    char guess[sizeof((struct session *)NULL)->address + CONFIG_NAME_MAX + 2];
+    size_t guess_len;
+};
+
+static void begin_tries(struct tries *tries, const struct session *session, struct slice name)
+{
+    size_t len = name.len <= CONFIG_NAME_MAX ? name.len : 0;
+    tries->from = host(session->address);
+    memcpy(tries->guess, tries->from.bytes, tries->from.len);
+    tries->guess[tries->from.len] = '\0';
+    if (len > 0)
+        memcpy(tries->guess + tries->from.len + 1, name.bytes, len);
+    tries->guess_len = tries->from.len + 1 + len;
+}
+
+/* The smaller bound first: who keeps trying as one user spoils it for that user alone. */
+static bool take_try(const struct call *call, const struct tries *tries, struct weir_verdict *verdict)
+{
+    struct service *service = call->worker->service;
+    int64_t now_ns = call->worker->now_ns;
+    if (!weir_table_take_at(service->guesses, now_ns, tries->guess, tries->guess_len, 1, verdict))
+        return false;
+    if (weir_table_take_at(service->logins, now_ns, tries->from.bytes, tries->from.len, 1, verdict))
+        return true;
+    weir_table_give_at(service->guesses, now_ns, tries->guess, tries->guess_len, 1);
+    return false;
+}
+
+static void give_try(const struct call *call, const struct tries *tries)
+{
+    struct service *service = call->worker->service;
+    int64_t now_ns = call->worker->now_ns;
+    weir_table_give_at(service->guesses, now_ns, tries->guess, tries->guess_len, 1);
+    weir_table_give_at(service->logins, now_ns, tries->from.bytes, tries->from.len, 1);
+}
+
+/* Clients try again by themselves, so this may be all that a person sees: it says what was wrong before. */
 static void refuse_login(struct call *call, int64_t retry_after_ns)
 {
-    if (retry_after_ns == WEIR_FOREVER) {
-        weir_call_error(call, "ERR too many failed logins from this address");
-        return;
-    }
-    int64_t seconds = retry_after_ns / WEIR_SEC + (retry_after_ns % WEIR_SEC > 0);
-    weir_call_error(call, "ERR too many failed logins from this address; try again in %" PRId64 " s",
+    int64_t seconds =
+        retry_after_ns == WEIR_FOREVER ? 60 : retry_after_ns / WEIR_SEC + (retry_after_ns % WEIR_SEC > 0);
+    weir_call_error(call,
+                    "ERR too many failed logins from this address; try again in %" PRId64
+                    " s (user or password was wrong)",
                     seconds > 0 ? seconds : 1);
 }
 
-/* Each try takes a unit of its address before the password is looked at, and gets it back if it was right:
- * so any number of tries at the same time are no more than the limit allows. */
+/* Each try takes a unit before the password is looked at, and gets it back if it was right: so any number of
+ * tries at the same time are no more than the limit allows. */
 static bool log_in(struct call *call, struct slice name, struct slice password)
 {
     struct session *session = call->session;
-    struct weir_table *logins = call->worker->service->logins;
-    struct slice from = host(session->address);
     struct weir_verdict verdict;
-    if (!weir_table_take_at(logins, call->worker->now_ns, from.bytes, from.len, 1, &verdict)) {
+    struct tries tries;
+    begin_tries(&tries, session, name);
+    if (!take_try(call, &tries, &verdict)) {
         refuse_login(call, verdict.retry_after_ns);
         return false;
     }
@@ -58,7 +96,7 @@ static bool log_in(struct call *call, struct slice name, struct slice password)
         weir_call_error(call, "WRONGPASS invalid username-password pair or user is disabled.");
         return false;
     }
-    weir_table_give_at(logins, call->worker->now_ns, from.bytes, from.len, 1);
+    give_try(call, &tries);
     snprintf(session->user, sizeof session->user, "%s", user->name);
     session->logged_in = true;
     call->user = user;
@@ -235,7 +273,7 @@ const struct command weir_commands_connection[] = {
      .summary = "Chooses the version of the protocol, and can log in and give the connection a name",
      .group = "connection",
      .arity = -1,
-     .flags = CMD_STRANGER | CMD_LOCAL,
+     .flags = CMD_STRANGER,
      .run = run_hello,
      .docs = hello_docs,
      .example = "HELLO 3"},
@@ -243,7 +281,7 @@ const struct command weir_commands_connection[] = {
      .summary = "Logs in with a password, as `default` or as another user",
      .group = "connection",
      .arity = -2,
-     .flags = CMD_STRANGER | CMD_LOCAL,
+     .flags = CMD_STRANGER,
      .run = run_auth,
      .docs = auth_docs},
     {.name = "ping",
@@ -271,14 +309,14 @@ const struct command weir_commands_connection[] = {
      .summary = "Closes the connection after the answer",
      .group = "connection",
      .arity = -1,
-     .flags = CMD_STRANGER | CMD_LOCAL,
+     .flags = CMD_STRANGER,
      .run = run_quit,
      .example = "QUIT"},
     {.name = "reset",
      .summary = "Makes the connection as if it were new: logged out, without a name, version 2",
      .group = "connection",
      .arity = 1,
-     .flags = CMD_STRANGER | CMD_LOCAL,
+     .flags = CMD_STRANGER,
      .run = run_reset,
      .example = "RESET"},
     {.name = "readonly",

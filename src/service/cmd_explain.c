@@ -4,20 +4,18 @@
  * is refused, most.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sat.h"
 #include "base/text.h"
-#include "service/command.h"
+#include "base/words.h"
+#include "service/client.h"
 #include "service/moment.h"
 
 #define TOP_COUNT 10  /* unless told */
 #define TOP_MOST  128 /* keys that are told */
-#define NUMBER    32  /* bytes of a number as people read it */
-#define DURATION  48
 
 /* A key, as it stands. */
 struct view {
@@ -80,87 +78,45 @@ static void look(struct view *view, struct call *call, struct policy *policy, st
 
 /* ---- numbers for people ---- */
 
-static const char *number(int64_t value, char text[static NUMBER])
+static const char *number(int64_t value, char text[static WORDS_MAX])
 {
-    char digits[NUMBER];
-    char *out = text;
-    if (value == INT64_MAX)
-        return "any number";
-    int len = snprintf(digits, sizeof digits, "%" PRId64, value);
-    for (int i = 0; i < len; i++) {
-        if (i > 0 && (len - i) % 3 == 0 && digits[i - 1] != '-')
-            *out++ = ' ';
-        *out++ = digits[i];
-    }
-    *out = '\0';
-    return text;
+    return value == INT64_MAX ? "any number" : weir_words_number(value, text);
 }
 
-/* Rounded up: nobody comes too early. */
-static const char *duration(int64_t time_ns, char text[static DURATION])
+/* Rounded up: nobody comes too early. Nobody waits by the microsecond, either. */
+static const char *duration(int64_t time_ns, char text[static WORDS_MAX])
 {
-    static const struct {
-        int64_t below_s, unit_s, part_s;
-        const char *unit, *part;
-    } scales[] = {
-        {3600, 60, 1, "min", "s"}, {86400, 3600, 60, "h", "min"}, {INT64_MAX, 86400, 3600, "d", "h"}};
-    int64_t ms = weir_ms_up(time_ns);
-    if (ms < 1000) {
-        (void)snprintf(text, DURATION, "%" PRId64 " ms", ms);
-    } else if (ms <= 120 * 1000) {
-        int64_t tenths = div_up(ms, 100);
-        (void)snprintf(text, DURATION, tenths % 10 > 0 ? "%" PRId64 ".%" PRId64 " s" : "%" PRId64 " s",
-                       tenths / 10, tenths % 10);
-    } else {
-        size_t at = 0;
-        while (div_up(ms, 1000) >= scales[at].below_s)
-            at++;
-        int64_t parts = div_up(ms, scales[at].part_s * 1000), each = scales[at].unit_s / scales[at].part_s;
-        (void)snprintf(text, DURATION, parts % each > 0 ? "%" PRId64 " %s %" PRId64 " %s" : "%" PRId64 " %s",
-                       parts / each, scales[at].unit, parts % each, scales[at].part);
-    }
-    return text;
+    int64_t step = time_ns < WEIR_SEC ? WEIR_MS : 100 * WEIR_MS;
+    return weir_words_duration(sat_mul(div_up(time_ns, step), step), WORDS_UP, text);
 }
 
 /* ---- text ---- */
 
-static const char *mode_name(enum policy_mode mode)
-{
-    return mode == MODE_ENFORCE ? "enforce" : mode == MODE_SHADOW ? "shadow" : "disabled";
-}
-
-__attribute__((format(printf, 2, 3))) static void say(struct buffer *out, const char *format, ...)
-{
-    char line[1024];
-    va_list args;
-    va_start(args, format);
-    int len = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    buffer_put(out, line, len < (int)sizeof line ? (size_t)len : sizeof line - 1);
-}
-
 static void say_head(const struct view *view, struct buffer *out)
 {
     char shown[72], until[MOMENT_MAX];
-    say(out, "policy %s, mode %s, override ", view->pair.policy->name, mode_name(view->mode));
+    weir_buffer_print(out, "policy %s, mode %s, override ", view->pair.policy->name,
+                      weir_mode_name(view->mode));
     if (!view->own_key) {
-        say(out, "none\n");
+        weir_buffer_print(out, "none\n");
         return;
     }
-    say(out, "%s%s %s", weir_shown((struct slice){view->own_key, view->own_len}, shown),
-        view->own_prefix ? "*" : "", view->limits);
+    weir_buffer_print(out, "%s%s %s", weir_shown((struct slice){view->own_key, view->own_len}, shown),
+                      view->own_prefix ? "*" : "", view->limits);
     if (view->until_ms > 0) {
         weir_moment_write(view->until_ms, until);
-        say(out, " until %.16sZ", until);
+        weir_buffer_print(out, " until %.16sZ", until);
     }
     if (view->reason)
-        say(out, " (%s)", weir_shown((struct slice){view->reason, strlen(view->reason)}, shown));
-    say(out, "\n");
+        weir_buffer_print(out, " (%s)",
+                          weir_shown((struct slice){view->reason, strlen(view->reason)}, shown));
+    weir_buffer_print(out, "\n");
 }
 
 /* The columns of a limit. */
 struct row {
-    char name[WEIR_NAME_MAX + 1], limit[LABEL_MAX], used[NUMBER + 8], left[NUMBER + 8], when[DURATION + 32];
+    char name[WEIR_NAME_MAX + 1], limit[LABEL_MAX], used[WORDS_MAX + 8], left[WORDS_MAX + 8],
+        when[WORDS_MAX + 32];
 };
 
 static const char *when_words(const struct weir_spec *spec)
@@ -180,7 +136,7 @@ static const char *when_words(const struct weir_spec *spec)
 static void fill_row(struct row *row, const struct weir_spec *spec, const struct weir_limit_state *state)
 {
     struct weir_spec bare = *spec;
-    char text[NUMBER], time[DURATION];
+    char text[WORDS_MAX], time[WORDS_MAX];
     memset(row, 0, sizeof *row);
     memcpy(row->name, spec->name, sizeof row->name);
     bare.name[0] = '\0';
@@ -188,7 +144,8 @@ static void fill_row(struct row *row, const struct weir_spec *spec, const struct
     (void)snprintf(row->used, sizeof row->used, "used %s", number(state->used, text));
     (void)snprintf(row->left, sizeof row->left, "left %s", number(state->left, text));
     if (spec->algo == WEIR_BLOCKED || state->reset_after_ns == WEIR_FOREVER)
-        (void)snprintf(row->when, sizeof row->when, "nothing passes");
+        (void)snprintf(row->when, sizeof row->when, "%s",
+                       spec->algo == WEIR_BLOCKED ? "nothing passes" : "never full again");
     else if (state->reset_after_ns > 0)
         (void)snprintf(row->when, sizeof row->when, "%s %s", when_words(spec),
                        duration(state->reset_after_ns, time));
@@ -219,7 +176,7 @@ static void say_rows(const struct view *view, struct buffer *out)
                            (int)left, rows[i].left, rows[i].when);
         while (len > 0 && line[len - 1] == ' ')
             len--;
-        say(out, "%.*s\n", len, line);
+        weir_buffer_print(out, "%.*s\n", len, line);
     }
 }
 
@@ -232,24 +189,52 @@ static int64_t next_after(const struct view *view)
     return next;
 }
 
+/* Who let everything pass, and until when. */
+static void say_disabled(const struct view *view, struct buffer *out)
+{
+    char time[WORDS_MAX];
+    const struct worker *worker = view->call->worker;
+    const struct snapshot *snapshot = worker->snapshot;
+    bool all =
+        snapshot->mode_for_all && (snapshot->all_until_ns == 0 || worker->now_ns < snapshot->all_until_ns);
+    int64_t until_ns = all ? snapshot->all_until_ns : view->pair.policy->mode_until_ns;
+    weir_buffer_print(out, "  everything passes and no take is counted: %s disabled",
+                      all ? "all policies are" : "the policy is");
+    if (until_ns > worker->now_ns)
+        weir_buffer_print(out, " for another %s", duration(until_ns - worker->now_ns, time));
+    weir_buffer_print(out, " (WEIR.POLICY MODE %s enforce ends it)\n", all ? "*" : view->pair.policy->name);
+}
+
+/* Is there a limit that lets nothing pass? Else it is a debt that no clock runs long enough for. */
+static bool is_blocked(const struct view *view)
+{
+    for (size_t i = 0; i < view->count; i++)
+        if (view->specs[i].algo == WEIR_BLOCKED)
+            return true;
+    return false;
+}
+
 static void say_end(const struct view *view, struct buffer *out)
 {
-    char text[NUMBER], time[DURATION];
+    char text[WORDS_MAX], time[WORDS_MAX];
     bool refused = !view->answer.allowed || view->answer.reason == ANSWER_SHADOW;
     int64_t next = next_after(view);
     if (view->mode == MODE_DISABLED) {
-        say(out, "  everything passes and nothing is counted: the policy is disabled\n");
+        say_disabled(view, out);
     } else if (!refused) {
-        say(out, "  nothing is refused at present; up to %s would pass now\n",
-            number(view->answer.remaining, text));
+        weir_buffer_print(out, "  nothing is refused at present; %s%s would pass now\n",
+                          view->answer.remaining == INT64_MAX ? "" : "up to ",
+                          number(view->answer.remaining, text));
     } else {
-        say(out, "  one unit is refused at present by %s", view->answer.label);
+        weir_buffer_print(out, "  one unit is refused at present by %s", view->answer.label);
         if (view->mode == MODE_SHADOW)
-            say(out, ", on paper: shadow lets it pass");
-        if (next == WEIR_FOREVER)
-            say(out, "; waiting does not help\n");
+            weir_buffer_print(out, ", on paper: shadow lets it pass");
+        if (next == WEIR_FOREVER && is_blocked(view))
+            weir_buffer_print(out, "; waiting does not help\n");
+        else if (next == WEIR_FOREVER)
+            weir_buffer_print(out, "; what it owes is never repaid: WEIR.RESET policy key forgets it\n");
         else
-            say(out, "; one would pass in %s\n", duration(next, time));
+            weir_buffer_print(out, "; one would pass in %s\n", duration(next, time));
     }
 }
 
@@ -263,9 +248,9 @@ static void put_json(struct buffer *out, const char *bytes, size_t len)
         uint32_t code;
         size_t width = weir_utf8_read(bytes + i, len - i, &code);
         if (width == 0)
-            say(out, "\\ufffd");
+            weir_buffer_print(out, "\\ufffd");
         else if (code < ' ')
-            say(out, "\\u%04x", (unsigned)code);
+            weir_buffer_print(out, "\\u%04x", (unsigned)code);
         else {
             if (code == '"' || code == '\\')
                 buffer_put(out, "\\", 1);
@@ -281,57 +266,58 @@ static void put_json_text(struct buffer *out, const char *text)
     if (text)
         put_json(out, text, strlen(text));
     else
-        say(out, "null");
+        weir_buffer_print(out, "null");
 }
 
 static void put_override(const struct view *view, struct buffer *out)
 {
     char until[MOMENT_MAX];
-    say(out, ",\"override\":");
+    weir_buffer_print(out, ",\"override\":");
     if (!view->own_key) {
-        say(out, "null");
+        weir_buffer_print(out, "null");
         return;
     }
-    say(out, "{\"limits\":");
+    weir_buffer_print(out, "{\"limits\":");
     put_json_text(out, view->limits);
     if (view->until_ms > 0)
         weir_moment_write(view->until_ms, until);
-    say(out, ",\"until\":");
+    weir_buffer_print(out, ",\"until\":");
     put_json_text(out, view->until_ms > 0 ? until : NULL);
-    say(out, ",\"reason\":");
+    weir_buffer_print(out, ",\"reason\":");
     put_json_text(out, view->reason);
-    say(out, "}");
+    weir_buffer_print(out, "}");
 }
 
 /* Without a bound: null. */
 static void put_units(struct buffer *out, const char *name, int64_t units)
 {
-    say(out, units == INT64_MAX ? "\"%s\":null" : "\"%s\":%" PRId64, name, units);
+    weir_buffer_print(out, units == INT64_MAX ? "\"%s\":null" : "\"%s\":%" PRId64, name, units);
 }
 
 static void put_view(const struct view *view, struct buffer *out)
 {
     bool refused = !view->answer.allowed || view->answer.reason == ANSWER_SHADOW;
-    say(out, "{\"policy\":");
+    weir_buffer_print(out, "{\"policy\":");
     put_json_text(out, view->pair.policy->name);
-    say(out, ",\"mode\":\"%s\"", mode_name(view->mode));
+    weir_buffer_print(out, ",\"mode\":\"%s\"", weir_mode_name(view->mode));
     put_override(view, out);
-    say(out, ",\"limits\":[");
+    weir_buffer_print(out, ",\"limits\":[");
     for (size_t i = 0; i < view->count; i++) {
         const struct weir_limit_state *state = &view->states[i];
-        say(out, i > 0 ? ",{\"limit\":" : "{\"limit\":");
+        weir_buffer_print(out, i > 0 ? ",{\"limit\":" : "{\"limit\":");
         put_json_text(out, state->text);
-        say(out, ",");
+        weir_buffer_print(out, ",");
         put_units(out, "used", state->used);
-        say(out, ",");
+        weir_buffer_print(out, ",");
         put_units(out, "left", state->left);
-        say(out, ",\"next_after_ms\":%" PRId64 ",\"reset_after_ms\":%" PRId64 ",\"refuses\":%s}",
-            weir_ms_up(state->next_after_ns), weir_ms_up(state->reset_after_ns),
-            state->refuses ? "true" : "false");
+        weir_buffer_print(out,
+                          ",\"next_after_ms\":%" PRId64 ",\"reset_after_ms\":%" PRId64 ",\"refuses\":%s}",
+                          weir_ms_up(state->next_after_ns), weir_ms_up(state->reset_after_ns),
+                          state->refuses ? "true" : "false");
     }
-    say(out, "],");
+    weir_buffer_print(out, "],");
     put_units(out, "would_pass", refused ? 0 : view->answer.remaining);
-    say(out, "}");
+    weir_buffer_print(out, "}");
 }
 
 /* ---- the command ---- */
@@ -353,14 +339,15 @@ static void explain(struct call *call)
         put_view(&view, &text);
     } else {
         say_head(&view, &text);
-        if (view.mode != MODE_DISABLED)
-            say_rows(&view, &text);
+        say_rows(&view, &text);
         say_end(&view, &text);
     }
+    size_t len = buffer_len(&text);
+    len -= len > 0 && buffer_bytes(&text)[len - 1] == '\n'; /* whoever prints it ends the line */
     if (text.failed)
         weir_call_error(call, "ERR out of memory");
     else
-        weir_reply_verbatim(&call->reply, buffer_bytes(&text), buffer_len(&text));
+        weir_reply_verbatim(&call->reply, buffer_bytes(&text), len);
     weir_buffer_free(&text);
 }
 

@@ -5,8 +5,10 @@
  */
 #include <string.h>
 
+#include "base/sat.h"
 #include "service/change.h"
 #include "service/client.h"
+#include "service/moment.h"
 
 #define REASON_MAX 256 /* bytes */
 
@@ -18,7 +20,8 @@ static bool may_see(const struct call *call, const char *key, size_t len)
 }
 
 /* The rest of an entry, behind its key. */
-static void answer_rest(struct reply *reply, const char *limits, int64_t until_ms, const char *reason)
+static void answer_rest(struct reply *reply, const char *limits, int64_t until_ms, const char *reason,
+                        bool from_file)
 {
     weir_reply_text(reply, "limits");
     weir_reply_text(reply, limits);
@@ -32,14 +35,16 @@ static void answer_rest(struct reply *reply, const char *limits, int64_t until_m
         weir_reply_text(reply, reason);
     else
         weir_reply_null(reply);
+    weir_reply_text(reply, "from");
+    weir_reply_text(reply, from_file ? "file" : "command");
 }
 
 static void answer_key(struct call *call, const struct key_override *override)
 {
-    weir_reply_map(&call->reply, 4);
+    weir_reply_map(&call->reply, 5);
     weir_reply_text(&call->reply, "key");
     weir_reply_bulk(&call->reply, override->key, override->len);
-    answer_rest(&call->reply, override->limits, override->until_ms, override->reason);
+    answer_rest(&call->reply, override->limits, override->until_ms, override->reason, override->from_file);
 }
 
 /* A prefix is shown with the '*' that it was set with. */
@@ -49,10 +54,10 @@ static void answer_prefix(struct call *call, const struct prefix_override *overr
     size_t len = override->len < KEY_MAX ? override->len : KEY_MAX;
     memcpy(text, override->prefix, len);
     text[len] = '*';
-    weir_reply_map(&call->reply, 4);
+    weir_reply_map(&call->reply, 5);
     weir_reply_text(&call->reply, "key");
     weir_reply_bulk(&call->reply, text, len + 1);
-    answer_rest(&call->reply, override->limits, override->until_ms, override->reason);
+    answer_rest(&call->reply, override->limits, override->until_ms, override->reason, override->from_file);
 }
 
 static void run_list(struct call *call)
@@ -129,23 +134,34 @@ static void run_set(struct call *call)
 {
     struct weir_error err = {0};
     struct override_words words = {.reason = {"", 0}};
-    char limits[LIMITS_TEXT_MAX];
+    char limits[LIMITS_TEXT_MAX], name[72], key[72], reason[72], until[MOMENT_MAX] = "never";
     if (!read_words(call, &words) || !weir_call_limits(call, 4, words.limits_end, limits, sizeof limits))
         return;
     if (weir_change_override(call->worker->service, call->args[2], call->args[3], limits, words.for_ns,
-                             words.reason, &err))
+                             words.reason, &err)) {
+        const struct service *service = call->worker->service;
+        if (words.for_ns > 0)
+            weir_moment_write(service_wall_ms(service, sat_add(weir_now(), words.for_ns)), until);
+        LOG_CHANGE(call, "override-set", LOG_TEXT("policy", weir_shown(call->args[2], name)),
+                   LOG_TEXT("key", weir_shown(call->args[3], key)), LOG_TEXT("limits", limits),
+                   LOG_TEXT("ends", until), LOG_TEXT("reason", weir_shown(words.reason, reason)));
         weir_reply_simple(&call->reply, "OK");
-    else
+    } else {
         weir_call_error(call, "ERR %s", err.text);
+    }
 }
 
 static void run_del(struct call *call)
 {
     struct weir_error err = {0};
-    if (weir_change_unoverride(call->worker->service, call->args[2], call->args[3], &err))
+    char name[72], key[72];
+    if (weir_change_unoverride(call->worker->service, call->args[2], call->args[3], &err)) {
+        LOG_CHANGE(call, "override-removed", LOG_TEXT("policy", weir_shown(call->args[2], name)),
+                   LOG_TEXT("key", weir_shown(call->args[3], key)));
         weir_reply_simple(&call->reply, "OK");
-    else
+    } else {
         weir_call_error(call, "ERR %s", err.text);
+    }
 }
 
 /* ---- table ------------------------------------------------------------------------------------ */

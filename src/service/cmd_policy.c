@@ -4,13 +4,17 @@
  * the chore thread. A change does not show in the snapshot of the turn in which it is made.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/sat.h"
 #include "service/change.h"
 #include "service/client.h"
+#include "service/moment.h"
 
-#define REPORT_MOST 4096 /* bytes of what a reload complains about */
+#define REPORT_MOST 65536 /* bytes of what a reload complains about */
+#define FIRST_MOST  600   /* of its first line in an answer, so that the rest is not cut off */
+#define LOGGED_MAX  6     /* fields of a change in the log */
 
 /* ---- looking ---------------------------------------------------------------------------------- */
 
@@ -34,6 +38,13 @@ static void answer_number(struct reply *reply, const char *name, int64_t number)
     weir_reply_integer(reply, number);
 }
 
+/* Does it stand as the file says? */
+static bool is_as_filed(const struct policy *policy, enum policy_mode mode, int percent)
+{
+    return policy->from_file && policy->file_limits && strcmp(policy->limits, policy->file_limits) == 0 &&
+           mode == policy->file_mode && percent == policy->file_percent;
+}
+
 /* The ten fields that LIST and SHOW have in common. Keys are counted for it: some hundred microseconds for
  * each table. */
 static void answer_policy(struct call *call, const struct policy *policy, size_t more,
@@ -51,7 +62,7 @@ static void answer_policy(struct call *call, const struct policy *policy, size_t
     answer_text(reply, "mode", weir_mode_name(mode));
     answer_number(reply, "percent", percent);
     answer_text(reply, "candidate", policy->candidate);
-    answer_text(reply, "from", policy->from_file ? "file" : "command");
+    answer_text(reply, "from", is_as_filed(policy, mode, percent) ? "file" : "command");
     answer_number(reply, "keys", room->keys);
     answer_number(reply, "allowed", load(&counts.allowed));
     answer_number(reply, "refused", load(&counts.refused));
@@ -81,6 +92,24 @@ static const char *mode_of_all(const struct worker *worker)
     return snapshot->mode_for_all && !over ? weir_mode_name(snapshot->all_mode) : NULL;
 }
 
+static void answer_mode_of_all(struct call *call)
+{
+    const char *mode = mode_of_all(call->worker);
+    answer_text(&call->reply, "mode_of_all", mode);
+    answer_end(call, "mode_of_all_ends_in_ms", mode ? call->worker->snapshot->all_until_ns : 0);
+}
+
+/* What the file says of it, whatever was changed by command since; null: nothing. */
+static void answer_file(struct call *call, const struct policy *policy)
+{
+    char mode[24];
+    (void)snprintf(mode, sizeof mode, "%s", weir_mode_name(policy->file_mode));
+    if (policy->file_percent != CONFIG_PERCENT_ALL)
+        (void)snprintf(mode, sizeof mode, "enforce %d%%", policy->file_percent);
+    answer_text(&call->reply, "file_limits", policy->from_file ? policy->file_limits : NULL);
+    answer_text(&call->reply, "file_mode", policy->from_file ? mode : NULL);
+}
+
 static void run_list(struct call *call)
 {
     const struct snapshot *snapshot = call->worker->snapshot;
@@ -91,8 +120,9 @@ static void run_list(struct call *call)
     weir_reply_array(&call->reply, count);
     for (size_t i = 0; i < snapshot->policy_count; i++)
         if (may_see(call, snapshot->policies[i])) {
-            answer_policy(call, snapshot->policies[i], 1, &room);
-            answer_text(&call->reply, "mode_of_all", mode_of_all(call->worker));
+            answer_policy(call, snapshot->policies[i], 4, &room);
+            answer_mode_of_all(call);
+            answer_file(call, snapshot->policies[i]);
         }
 }
 
@@ -106,13 +136,14 @@ static void answer_more(struct call *call, const struct policy *policy, int64_t 
     answer_number(reply, "units", load(&counts.units));
     answer_number(reply, "capacity", capacity);
     answer_end(call, "mode_ends_in_ms", policy->mode_until_ns);
-    answer_text(reply, "mode_of_all", mode_of_all(call->worker));
+    answer_mode_of_all(call);
     answer_text(reply, "on_full", policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share");
     answer_number(reply, "reserve_ttl_ms", policy->ttl_ms);
     answer_text(reply, "overrun", policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt");
     answer_number(reply, "id_window_ms", weir_ms_up(policy->id_window_ns));
-    answer_end(call, "older_limits_end_in_ms", policy->older ? policy->older_until_ns : 0);
+    answer_end(call, "older_limits_end_in_ms", policy_older_ends(policy));
     answer_number(reply, "overrides", (int64_t)(policy->prefix_count + policy->key_count));
+    answer_file(call, policy);
 }
 
 static void run_show(struct call *call)
@@ -121,11 +152,23 @@ static void run_show(struct call *call)
     if (!policy)
         return;
     struct policy_room room;
-    answer_policy(call, policy, 12, &room);
+    answer_policy(call, policy, 15, &room);
     answer_more(call, policy, room.capacity);
 }
 
 /* ---- changing: by the chore thread ------------------------------------------------------------ */
+
+void weir_call_log(const struct call *call, const char *event, const struct log_field *fields, int count)
+{
+    struct log_field all[LOGGED_MAX + 2];
+    int used = 0;
+    for (int i = 0; i < count && used < LOGGED_MAX; i++)
+        if (!fields[i].text || fields[i].text[0] != '\0') /* what was not said is not told */
+            all[used++] = fields[i];
+    all[used++] = LOG_TEXT("user", call->session->user);
+    all[used++] = LOG_TEXT("client", call->session->address);
+    weir_log_write(LOG_INFO_LEVEL, event, all, used);
+}
 
 static void answer_change(struct call *call, bool done, const struct weir_error *err)
 {
@@ -158,19 +201,31 @@ bool weir_call_limits(struct call *call, size_t from, size_t to, char *text, siz
 static void run_set(struct call *call)
 {
     struct weir_error err = {0};
-    char limits[LIMITS_TEXT_MAX];
+    char limits[LIMITS_TEXT_MAX], name[72];
     bool fresh = call->count > 4 && weir_call_word(call, call->count - 1, "FRESH");
     if (!weir_call_limits(call, 3, call->count - fresh, limits, sizeof limits))
         return;
     bool done = weir_change_policy(call->worker->service, call->args[2], limits, fresh, &err);
+    if (done)
+        LOG_CHANGE(call, "policy-set", LOG_TEXT("policy", weir_shown(call->args[2], name)),
+                   LOG_TEXT("limits", limits), LOG_TEXT("fresh", fresh ? "yes" : ""));
     answer_change(call, done, &err);
 }
 
 static void run_del(struct call *call)
 {
     struct weir_error err = {0};
+    char name[72];
     bool done = weir_change_remove(call->worker->service, call->args[2], &err);
+    if (done)
+        LOG_CHANGE(call, "policy-removed", LOG_TEXT("policy", weir_shown(call->args[2], name)));
     answer_change(call, done, &err);
+}
+
+/* Ends the word there with a '%'? */
+static bool is_share(const struct call *call, size_t at)
+{
+    return at < call->count && call->args[at].len > 0 && call->args[at].bytes[call->args[at].len - 1] == '%';
 }
 
 struct mode_words {
@@ -179,10 +234,13 @@ struct mode_words {
     int64_t for_ns;
 };
 
+/* 25 or 25% */
 static bool read_percent(struct call *call, size_t at, int *percent)
 {
     int64_t number;
-    if (at >= call->count || !weir_read_integer(call->args[at], &number) || number < 1 || number > 100) {
+    struct slice word = at < call->count ? call->args[at] : (struct slice){"", 0};
+    word.len -= is_share(call, at);
+    if (!weir_read_integer(word, &number) || number < 1 || number > 100) {
         weir_call_error(call, "ERR PERCENT takes a whole number from 1 to 100");
         return false;
     }
@@ -203,12 +261,15 @@ bool weir_call_time(struct call *call, size_t at, int64_t *time_ns)
 static bool read_mode(struct call *call, struct mode_words *words)
 {
     char why[160] = "";
+    size_t at = 4;
     if (!weir_config_mode(call->args[3].bytes, call->args[3].len, &words->mode, &words->percent, why,
                           sizeof why)) {
         weir_call_error(call, "ERR %s", why);
         return false;
     }
-    for (size_t at = 4; at < call->count; at += 2) {
+    if (is_share(call, at) && !read_percent(call, at++, &words->percent)) /* enforce 25% */
+        return false;
+    for (; at < call->count; at += 2) {
         if (weir_call_word(call, at, "PERCENT")) {
             if (!read_percent(call, at + 1, &words->percent))
                 return false;
@@ -227,6 +288,19 @@ static bool read_mode(struct call *call, struct mode_words *words)
     return true;
 }
 
+static void log_mode(const struct call *call, const struct mode_words *words)
+{
+    char name[72], mode[32], until[MOMENT_MAX] = "never";
+    int64_t now_ns = weir_now();
+    (void)snprintf(mode, sizeof mode, "%s", weir_mode_name(words->mode));
+    if (words->percent != CONFIG_PERCENT_ALL)
+        (void)snprintf(mode, sizeof mode, "enforce %d%%", words->percent);
+    if (words->for_ns > 0)
+        weir_moment_write(service_wall_ms(call->worker->service, sat_add(now_ns, words->for_ns)), until);
+    LOG_CHANGE(call, "mode-set", LOG_TEXT("policy", weir_shown(call->args[2], name)), LOG_TEXT("mode", mode),
+               LOG_TEXT("ends", until));
+}
+
 /* WEIR.POLICY MODE name|* mode [PERCENT p] [FOR time] */
 static void run_mode(struct call *call)
 {
@@ -236,11 +310,13 @@ static void run_mode(struct call *call)
         return;
     bool done =
         weir_change_mode(call->worker->service, call->args[2], words.mode, words.percent, words.for_ns, &err);
+    if (done)
+        log_mode(call, &words);
     answer_change(call, done, &err);
 }
 
-/* A report of several lines as the one line that an error is. */
-static void answer_report(struct call *call, struct buffer *report)
+/* A report of several lines as one. */
+static struct slice one_line(struct buffer *report)
 {
     char *text = buffer_bytes(report);
     size_t len = buffer_len(report);
@@ -249,16 +325,49 @@ static void answer_report(struct call *call, struct buffer *report)
     for (size_t i = 0; i < len; i++)
         if (text[i] == '\n')
             text[i] = ';';
-    weir_call_error(call, "ERR %.*s", (int)len, len > 0 ? text : "nothing was changed");
+    return (struct slice){text, len};
+}
+
+/* An error is one line: the first mistake, how many there are more, and what stays in force. */
+static void answer_report(struct call *call, struct buffer *report)
+{
+    const char *text = buffer_len(report) > 0 ? buffer_bytes(report) : "";
+    const char *end = text + buffer_len(report), *first_end = memchr(text, '\n', (size_t)(end - text));
+    const char *last = text;
+    int lines = 0;
+    for (const char *at = text, *stop; at < end && (stop = memchr(at, '\n', (size_t)(end - at)));
+         at = stop + 1, lines++)
+        last = at;
+    if (lines < 2) {
+        weir_call_error(call, "ERR out of memory; nothing was changed");
+        return;
+    }
+    char more[200] = "";
+    int first = (int)min64(first_end - text, FIRST_MOST), rest = (int)(end - last) - 1;
+    if (lines > 2)
+        (void)snprintf(more, sizeof more, " (and %d more; weir check %.120s shows all)", lines - 2,
+                       call->worker->service->options.config_path);
+    weir_call_error(call, "ERR %.*s%s; %.*s", first, text, more, rest, last);
+}
+
+/* "OK; memory counts from the next start on" */
+static void answer_reloaded(struct call *call, struct buffer *report)
+{
+    struct slice line = one_line(report);
+    char text[START_PARTS * 64];
+    (void)snprintf(text, sizeof text, "OK%s%.*s", line.len > 0 ? "; " : "", (int)line.len,
+                   line.len > 0 ? line.bytes : "");
+    weir_reply_simple(&call->reply, text);
 }
 
 static void run_reload(struct call *call)
 {
     struct buffer report = {.most = REPORT_MOST};
+    LOG_CHANGE(call, "reload-asked", LOG_TEXT("by", "command"));
     if (!call->worker->service->options.config_path)
         weir_call_error(call, "ERR there is no file to read again; start weir serve with --config");
     else if (weir_service_reload(call->worker->service, &report))
-        weir_reply_simple(&call->reply, "OK");
+        answer_reloaded(call, &report);
     else
         answer_report(call, &report);
     weir_buffer_free(&report);
@@ -347,11 +456,11 @@ static const struct command policy_parts[] = {
     {0}};
 
 static const struct command clock_parts[] = {
-    {POLICY_PART("set", "Sets the clock of --test-clock to a time in milliseconds", 3, MAY_ADMIN, CMD_LOCAL,
+    {POLICY_PART("set", "Sets the clock of --test-clock to a time in milliseconds", 3, MAY_ADMIN, 0,
                  run_clock_set),
      .docs = clock_docs, .example = "WEIR.CLOCK SET 1000"},
-    {POLICY_PART("advance", "Moves the clock of --test-clock on by so many milliseconds", 3, MAY_ADMIN,
-                 CMD_LOCAL, run_clock_advance),
+    {POLICY_PART("advance", "Moves the clock of --test-clock on by so many milliseconds", 3, MAY_ADMIN, 0,
+                 run_clock_advance),
      .docs = clock_docs, .example = "WEIR.CLOCK ADVANCE 250"},
     {POLICY_PART("help", "Lists the subcommands", 2, 0, 0, weir_command_help), .example = "WEIR.CLOCK HELP"},
     {0}};

@@ -16,8 +16,7 @@
 #include "service/settle.h"
 #include "table/verbs.h"
 
-#define TTL_MAX_MS     INT64_C(86400000)
-#define TIMEOUT_MAX_MS INT64_C(86400000)
+#define TIMEOUT_MAX_MS CONFIG_TTL_MAX_MS
 
 /* ---- WEIR.RESERVE: the question ---- */
 
@@ -36,7 +35,7 @@ static bool read_ms(struct call *call, size_t at, const char *what, int64_t leas
         weir_call_error(call, "ERR %s is there twice", what);
         return false;
     }
-    if (!weir_call_integer(call, at, what, least, number))
+    if (!weir_call_ms(call, at, what, least, number))
         return false;
     if (*number > most) {
         weir_call_error(call, "ERR %s is in milliseconds, at most %" PRId64 " (24 hours)", what, most);
@@ -66,7 +65,7 @@ static bool read_options(struct call *call, size_t at, struct reserve *ask)
     for (; at < call->count; at += 2) {
         bool good = false;
         if (weir_call_word(call, at, "TTL"))
-            good = read_ms(call, at + 1, "TTL", 1, TTL_MAX_MS, &ask->ttl_ms);
+            good = read_ms(call, at + 1, "TTL", 1, CONFIG_TTL_MAX_MS, &ask->ttl_ms);
         else if (weir_call_word(call, at, "TIMEOUT"))
             good = read_ms(call, at + 1, "TIMEOUT", 0, TIMEOUT_MAX_MS, &ask->timeout_ms);
         else if (weir_call_word(call, at, "ID"))
@@ -140,37 +139,38 @@ static void decide(struct call *call, const struct reserve *ask, struct weir_res
 
 /* Only where the limits are enforced may an overrun be refused, too. */
 static void write_pair(const struct call *call, const struct pair *pair, bool charged, size_t i,
-                       struct ledger_entry *entry)
+                       struct ledger_reservation *entry)
 {
     const struct labels *labels;
     struct tally *tally = weir_policy_tally(pair->policy, pair->key, &labels);
-    entry->is.reservation.pair[i] = (struct ledger_pair){
+    entry->pair[i] = (struct ledger_pair){
         .tally = tally->serial, .who = table_who(tally->table, pair->key.bytes, pair->key.len), .n = pair->n};
     if (charged)
-        entry->is.reservation.charged |= (uint8_t)(1u << i);
+        entry->charged |= (uint8_t)(1u << i);
     if (charged && pair->policy->overrun == OVERRUN_REFUSE &&
         weir_policy_mode(call->worker, pair->policy, pair->key) == MODE_ENFORCE)
-        entry->is.reservation.strict |= (uint8_t)(1u << i);
+        entry->strict |= (uint8_t)(1u << i);
 }
 
 /* Nothing is lost if there is no room: that tally then counts what was reserved. */
-static void write_also(const struct pair *pair, struct tally *tally, size_t i, struct ledger_entry *entry)
+static void write_also(const struct pair *pair, struct tally *tally, size_t i,
+                       struct ledger_reservation *entry)
 {
-    size_t at = entry->pairs + entry->is.reservation.also;
+    size_t at = entry->pairs + entry->also;
     if (at == LEDGER_PAIRS)
         return;
-    entry->is.reservation.pair[at] = (struct ledger_pair){
+    entry->pair[at] = (struct ledger_pair){
         .tally = tally->serial, .who = table_who(tally->table, pair->key.bytes, pair->key.len), .n = pair->n};
-    entry->is.reservation.of[at] = (uint8_t)i;
-    entry->is.reservation.also++;
+    entry->of[at] = (uint8_t)i;
+    entry->also++;
 }
 
 /* The limits of before a change, which had to agree, and a candidate. */
 static void write_others(const struct call *call, const struct pair *pair, const struct answer *answer,
-                         size_t i, struct ledger_entry *entry)
+                         size_t i, struct ledger_reservation *entry)
 {
     const struct policy *policy = pair->policy;
-    if ((answer->charged >> i & 1) != 0 && policy->older && call->worker->now_ns < policy->older_until_ns &&
+    if ((answer->charged >> i & 1) != 0 && call->worker->now_ns < policy_older_ends(policy) &&
         weir_policy_tally(policy, pair->key, NULL) == policy->main)
         write_also(pair, policy->older, i, entry);
     if ((answer->tried >> i & 1) != 0)
@@ -181,12 +181,11 @@ static void write_reservation(const struct call *call, const struct reserve *ask
                               const struct weir_reservation *promise, struct record *record)
 {
     const struct ledger *ledger = &call->worker->service->ledger;
-    struct ledger_entry *entry = record_bytes(record);
+    struct ledger_reservation *entry = record_bytes(record);
     int64_t due_ns = sat_add(call->worker->now_ns, answer->wait_ns);
-    *entry = (struct ledger_entry){
-        .kind = ENTRY_RESERVATION, .pairs = (uint32_t)ask->count, .fingerprint = ask->number};
-    entry->is.reservation.promise = *promise;
-    entry->is.reservation.owner = weir_ledger_owner(ledger, call->user->name, strlen(call->user->name));
+    *entry = (struct ledger_reservation){
+        .number = ask->number, .promise = *promise, .pairs = (uint32_t)ask->count};
+    entry->owner = weir_ledger_owner(ledger, call->user->name, strlen(call->user->name));
     for (size_t i = 0; i < ask->count; i++)
         write_pair(call, &ask->pairs[i], (answer->charged >> i & 1) != 0, i, entry);
     for (size_t i = 0; i < ask->count; i++)
@@ -202,8 +201,8 @@ static void reserve(struct call *call, const struct reserve *ask, struct request
     decide(call, ask, &promise, &answer);
     struct ledger_verdict verdict = weir_verdict_of(&answer);
     if (answer.allowed) {
-        write_reservation(call, ask, &answer, &promise, visit->reservation);
-        visit->expires_ns = max64(visit->expires_ns, visit->reservation->expires_ns);
+        write_reservation(call, ask, &answer, &promise, visit->reservation.record);
+        visit->expires_ns = max64(visit->expires_ns, visit->reservation.record->expires_ns);
         verdict.reservation = ask->number;
     }
     weir_request_end(call, visit, &verdict);

@@ -259,7 +259,7 @@ static bool read_timeout(struct call *call, size_t at, const struct pair *pair, 
         weir_call_syntax(call, weir_call_word(call, at, "timeout") && at + 2 < call->count ? at + 2 : at);
         return false;
     }
-    if (!weir_call_integer(call, at + 1, "TIMEOUT", 0, &timeout_ms))
+    if (!weir_call_ms(call, at + 1, "TIMEOUT", 0, &timeout_ms))
         return false;
     *timeout_ns = sat_mul(timeout_ms, WEIR_MS);
     return true;
@@ -344,7 +344,7 @@ const struct command weir_commands_take[] = {
      .group = "weir",
      .arity = -3,
      .may = MAY_TAKE,
-     .flags = CMD_WRITE | CMD_BLOCKING | CMD_LOCAL,
+     .flags = CMD_WRITE | CMD_BLOCKING,
      .policy_at = 1,
      .key_at = 2,
      .run = acquire,

@@ -38,8 +38,7 @@ enum command_flags {
     CMD_STRANGER = 1, /* may be said before a login */
     CMD_CHORE = 2,    /* may take long: done by the chore thread */
     CMD_WRITE = 4,    /* flags that clients look at */
-    CMD_BLOCKING = 8,
-    CMD_LOCAL = 16 /* needs the session: never a chore */
+    CMD_BLOCKING = 8
 };
 
 struct command {
@@ -75,6 +74,14 @@ extern const struct command weir_commands_cell[];       /* cmd_cell.c: CL.THROTT
 size_t weir_command_count(void);
 const struct command *weir_command_at(size_t number);
 const struct command *weir_command_find(struct slice name, size_t *number); /* whatever the case; or NULL */
+/* The one that a mistyped name, perhaps without its "weir.", is meant to be; or NULL. */
+const struct command *weir_command_near(struct slice name);
+
+/* Are `count` words, its name included, as many as it takes? */
+static inline bool command_fits(const struct command *command, size_t count)
+{
+    return command->arity < 0 ? count >= (size_t)-command->arity : count == (size_t)command->arity;
+}
 
 /* foreign.c: what to say to EVAL, INCR, SET ... or NULL if weir has nothing better to say than "unknown". */
 const char *weir_foreign_advice(struct slice name);
@@ -87,6 +94,9 @@ bool weir_call_word(const struct call *call, size_t at, const char *word);
 bool weir_read_integer(struct slice text, int64_t *number);
 /* The same as an argument of at least `least`; else answers with an error that names `what`. */
 bool weir_call_integer(struct call *call, size_t at, const char *what, int64_t least, int64_t *number);
+/* The same for units, of which UNITS_MAX are possible; and for milliseconds. */
+bool weir_call_units(struct call *call, size_t at, const char *what, int64_t least, int64_t *number);
+bool weir_call_ms(struct call *call, size_t at, const char *what, int64_t least, int64_t *number);
 /* The policy of that word, which the user may use; else answers with "no policy 'ap'; did you mean 'api'?".
  */
 struct policy *weir_call_policy(struct call *call, size_t at);
@@ -94,7 +104,10 @@ struct policy *weir_call_policy(struct call *call, size_t at);
 bool weir_call_key(struct call *call, size_t at);
 /* Answers with an error; `call->failed` is set. The code word first: "ERR ...". */
 __attribute__((format(printf, 2, 3))) void weir_call_error(struct call *call, const char *format, ...);
-void weir_call_arity(struct call *call); /* "wrong number of arguments for 'x' command" */
+/* "wrong number of arguments for 'x' command"; of weir's own commands also how they are written */
+void weir_call_arity(struct call *call);
+/* NOPERM for a "key" or "policy" of that name. */
+void weir_call_forbid(struct call *call, const char *what, struct slice name);
 void weir_call_syntax(struct call *call,
                       size_t at); /* "syntax error near 'x'", and how the command is written */
 /* Bytes of a client in a message: printable, cut to 64, in `text`. */

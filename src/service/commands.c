@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "service/command.h"
 
 #define MOST   512  /* commands */
@@ -62,9 +63,9 @@ static void fill(void)
 static bool is_name(const char *name, struct slice word)
 {
     for (size_t i = 0; i < word.len; i++)
-        if (fold(word.bytes[i]) != (unsigned char)name[i]) /* a NUL in the word ends the name, too */
+        if (name[i] == '\0' || fold(word.bytes[i]) != (unsigned char)name[i]) /* no further than its NUL */
             return false;
-    return name[word.len] == '\0' && memchr(word.bytes, '\0', word.len) == NULL;
+    return name[word.len] == '\0';
 }
 
 size_t weir_command_count(void)
@@ -76,6 +77,28 @@ size_t weir_command_count(void)
 const struct command *weir_command_at(size_t number)
 {
     return number < weir_command_count() ? known.list[number] : NULL;
+}
+
+/* Two slips at most, and no more than half of the word. */
+static bool is_slip(struct slice word, const char *name, size_t *best)
+{
+    size_t distance = weir_text_distance(word.bytes, word.len, name);
+    if (distance > 2 || 2 * distance > strlen(name) || distance >= *best)
+        return false;
+    *best = distance;
+    return true;
+}
+
+const struct command *weir_command_near(struct slice name)
+{
+    const struct command *near = NULL;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < weir_command_count() && name.len > 0 && name.len <= 64; i++) {
+        const char *full = weir_command_at(i)->name;
+        if (is_slip(name, full, &best) || (strncmp(full, "weir.", 5) == 0 && is_slip(name, full + 5, &best)))
+            near = weir_command_at(i);
+    }
+    return near;
 }
 
 const struct command *weir_command_find(struct slice name, size_t *number)

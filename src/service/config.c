@@ -177,7 +177,7 @@ static void read_file(struct reading *reading, const struct node *node)
         {"policies", "a list: - {name: api, limits: 100/s}", weir_reading_policies},
         {"listen", "listen: {resp: 127.0.0.1:9049}", read_listen},
         {"data", "none", read_data},
-        {"memory", "a size of at least 8MiB, such as 256MiB or 1GiB", read_memory},
+        {"memory", "a size of at least 8MiB, in MiB or GiB, such as 1GiB", read_memory},
         {"threads", "a number from 1 to 64", read_threads},
         {"clients", "clients: {max: 10000}", read_clients},
         {"client_limits", "client_limits: {keys: 100k}", read_client_limits},
@@ -230,7 +230,9 @@ void weir_config_free(struct config *config)
 struct config *weir_config_parse(const char *path, const char *text, size_t len, config_complain *complain,
                                  void *arg)
 {
-    struct reading reading = {.file = path, .complain = complain, .arg = arg, .config = weir_config_new()};
+    struct complaint kept[CONFIG_COMPLAINTS_MAX];
+    struct reading reading = {
+        .file = path, .kept = kept, .complain = complain, .arg = arg, .config = weir_config_new()};
     struct node *node = NULL;
     if (!reading.config || !(reading.config->path = strdup(path)))
         weir_reading_no_memory(&reading);
@@ -241,6 +243,7 @@ struct config *weir_config_parse(const char *path, const char *text, size_t len,
     if (node)
         read_file(&reading, node);
     weir_node_free(node);
+    weir_reading_tell(&reading);
     if (reading.complaints == 0)
         return reading.config;
     weir_config_free(reading.config);

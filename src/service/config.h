@@ -13,6 +13,7 @@
 #define CONFIG_POLICIES_MAX 1024
 #define CONFIG_PREFIXES_MAX 64 /* overrides of a policy that end in '*' */
 #define CONFIG_PERCENT_ALL  100
+#define CONFIG_TTL_MAX_MS   INT64_C(86400000) /* of a reservation: 24 hours, in the file and in a request */
 
 struct place { /* in a file, from 1; 0: nowhere, as of what was set by command */
     int line, column;
@@ -41,6 +42,7 @@ struct config_policy {
     int64_t keys;           /* room from the start; 0: it grows by itself */
     int64_t reserve_ttl_ms; /* 0: DEFAULT_TTL_MS */
     enum overrun overrun;   /* what happens if more is committed than was reserved */
+    int64_t ids_ns;         /* how long a request id is remembered; 0: DEFAULT_IDS_NS */
     struct config_override *overrides;
     size_t override_count;
     struct place place;
@@ -84,11 +86,18 @@ struct config {
     size_t user_count;
     struct config_policy *policies;
     size_t policy_count;
+    bool no_policies; /* it says policies: [], so none are meant */
 };
+
+/* What a reload, and weir check, say of a file that would remove all policies without saying so. */
+#define CONFIG_EMPTY                                                                                         \
+    "it names no policies, and all that came from the file would go; if that is meant, write policies: []"
 
 #define CONFIG_RESP    "127.0.0.1:9049"
 #define CONFIG_MEMORY  (INT64_C(256) << 20)
+#define CONFIG_CLIENTS 10000
 #define DEFAULT_TTL_MS INT64_C(60000)
+#define DEFAULT_IDS_NS (300 * WEIR_SEC)
 
 /* To be printed as "%s:%d:%d: %s\n" of file, line, column and message, or "%s: %s\n" if there is no line. A
  * mistake inside of limits has two lines, the second one with a caret that then stands under the place:
@@ -113,6 +122,7 @@ bool weir_config_print(const struct config *config, struct buffer *out);
 bool weir_config_name(const char *text, size_t len, char *why, size_t size);
 bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int *percent, char *why,
                       size_t size);
+const char *weir_mode_name(enum policy_mode mode);
 /* 30m, 2h, 1h30m; more than 0. */
 bool weir_config_time(const char *text, size_t len, int64_t *time_ns, char *why, size_t size);
 

@@ -14,7 +14,8 @@
 #include "table/override.h"
 
 #define SHOWN_COLUMNS 72 /* of a text above a caret */
-#define TTL_MAX_NS    (7 * 86400 * WEIR_SEC)
+#define TTL_MAX_NS    (CONFIG_TTL_MAX_MS * WEIR_MS)
+#define IDS_MAX_NS    (86400 * WEIR_SEC)
 
 /* ---- a mistake inside of a text ---- */
 
@@ -162,6 +163,12 @@ static void read_key(struct reading *reading, const struct node *node, const str
     /* A key is any bytes, so a quoted NUL may be among them. */
     if (!(text && !node->plain) && !weir_reading_is_text(reading, node, field))
         return;
+    if (memchr(node->text, '*', node->len - 1)) {
+        weir_reading_wrong(reading, node->place,
+                           "a '*' inside of a key stands for nothing; the beginning of keys ends in '*': "
+                           "\"internal:*\"");
+        return;
+    }
     override->key = weir_reading_copy(reading, node->text, node->len);
     override->prefix = node->text[node->len - 1] == '*';
     override->len = node->len - (override->prefix ? 1 : 0);
@@ -355,11 +362,17 @@ static void read_reserve(struct reading *reading, const struct node *node, const
                          void *into)
 {
     static const struct field fields[] = {
-        {"ttl", "a time from 1ms to 7d, such as 2m", read_ttl},
+        {"ttl", "a time from 1ms to 24h, such as 2m", read_ttl},
         {"overrun", "debt or refuse", read_overrun},
     };
     (void)field;
     (void)weir_reading_map(reading, node, "reserve", fields, sizeof fields / sizeof fields[0], into);
+}
+
+static void read_ids(struct reading *reading, const struct node *node, const struct field *field, void *into)
+{
+    struct config_policy *policy = into;
+    (void)weir_reading_time(reading, node, field, WEIR_SEC, IDS_MAX_NS, &policy->ids_ns);
 }
 
 static void read_recover(struct reading *reading, const struct node *node, const struct field *field,
@@ -383,6 +396,7 @@ static void read_policy(struct reading *reading, const struct node *node, struct
         {"on_full", "share or refuse", read_on_full},
         {"keys", "a number of keys, such as 100k", read_keys},
         {"reserve", "reserve: {ttl: 2m, overrun: debt}", read_reserve},
+        {"ids", "a time from 1s to 24h, such as 5m", read_ids},
         {"recover", "exact", read_recover},
         {"overrides", "a list: - {key: org:acme, limits: 1000/s}", read_overrides},
         {"fleet", "each server counts for itself", weir_reading_later},
@@ -418,8 +432,10 @@ void weir_reading_policies(struct reading *reading, const struct node *node, con
                            void *into)
 {
     struct config *config = into;
-    if (node->kind == NODE_LIST && !node->first)
-        return; /* none so far: they may come by command */
+    if (node->kind == NODE_LIST && !node->first) {
+        config->no_policies = true; /* they may come by command */
+        return;
+    }
     if (!weir_reading_is_list(reading, node, field, CONFIG_POLICIES_MAX))
         return;
     config->policies = weir_reading_array(reading, weir_node_count(node), sizeof *config->policies);

@@ -3,7 +3,6 @@
  * A configuration as YAML, complete: also what nobody said has its line.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,17 +10,6 @@
 #include "core/spec.h"
 #include "service/config_read.h"
 #include "service/moment.h"
-
-__attribute__((format(printf, 2, 3))) static void put(struct buffer *out, const char *format, ...)
-{
-    char line[256];
-    va_list args;
-    va_start(args, format);
-    int len = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    if (len > 0)
-        buffer_put(out, line, (size_t)len < sizeof line ? (size_t)len : sizeof line - 1);
-}
 
 /* ---- texts ---- */
 
@@ -61,13 +49,13 @@ static void put_quoted(struct buffer *out, const char *text, size_t len)
     for (size_t i = 0, step; i < len; i += step ? step : 1) {
         step = weir_utf8_read(text + i, len - i, &code);
         if (step == 0)
-            put(out, "\\x%02X", (unsigned)(unsigned char)text[i]);
+            weir_buffer_print(out, "\\x%02X", (unsigned)(unsigned char)text[i]);
         else if (code == '"' || code == '\\')
-            put(out, "\\%c", text[i]);
+            weir_buffer_print(out, "\\%c", text[i]);
         else if (weir_utf8_printable(code) && code != 0xFEFF)
             buffer_put(out, text + i, step);
         else
-            put(out, code > 0xFFFF ? "\\U%08X" : "\\u%04X", (unsigned)code);
+            weir_buffer_print(out, code > 0xFFFF ? "\\U%08X" : "\\u%04X", (unsigned)code);
     }
     buffer_put(out, "\"", 1);
 }
@@ -83,24 +71,24 @@ static void put_text(struct buffer *out, const char *text, size_t len)
 /* "name: text", and a line break. */
 static void put_pair(struct buffer *out, const char *indent, const char *name, const char *text)
 {
-    put(out, "%s%s: ", indent, name);
+    weir_buffer_print(out, "%s%s: ", indent, name);
     put_text(out, text, strlen(text));
     buffer_put(out, "\n", 1);
 }
 
 static void put_list(struct buffer *out, const char *name, char *const *texts, size_t count, const char *end)
 {
-    put(out, "    %s: [", name);
+    weir_buffer_print(out, "    %s: [", name);
     for (size_t i = 0; i < count; i++) {
         char joined[CONFIG_KEY_MAX + 2];
         struct text text;
         weir_text_init(&text, joined, sizeof joined);
         weir_text_put(&text, texts[i], strlen(texts[i]));
         weir_text_put(&text, end, strlen(end));
-        put(out, "%s", i > 0 ? ", " : "");
+        weir_buffer_print(out, "%s", i > 0 ? ", " : "");
         put_text(out, joined, strlen(joined));
     }
-    put(out, "]\n");
+    weir_buffer_print(out, "]\n");
 }
 
 /* Limits as a list in brackets. A comma never stands inside of a limit. */
@@ -124,20 +112,22 @@ static void put_time(struct buffer *out, const char *front, int64_t time_ns, con
 {
     char text[64];
     (void)weir_spec_format_period(time_ns, text, sizeof text);
-    put(out, "%s%s%s", front, text, behind);
+    weir_buffer_print(out, "%s%s%s", front, text, behind);
 }
 
 /* ---- numbers ---- */
 
 static void put_size(struct buffer *out, int64_t bytes)
 {
-    static const char *const units[] = {"", "KiB", "MiB", "GiB"};
+    static const struct {
+        const char *name;
+        int64_t bytes;
+    } units[] = {{"GiB", 1 << 30}, {"GB", 1000000000}, {"MiB", 1 << 20},
+                 {"MB", 1000000},  {"KiB", 1 << 10},   {"", 1}};
     size_t unit = 0;
-    while (unit < 3 && bytes > 0 && bytes % 1024 == 0) {
-        bytes /= 1024;
+    while (bytes % units[unit].bytes != 0) /* which ends: 1 divides everything */
         unit++;
-    }
-    put(out, "memory: %" PRId64 "%s\n", bytes, units[unit]);
+    weir_buffer_print(out, "memory: %" PRId64 "%s\n", bytes / units[unit].bytes, units[unit].name);
 }
 
 /* As short as it can be read back. */
@@ -146,39 +136,39 @@ static void put_moment(struct buffer *out, int64_t ms)
     char text[MOMENT_MAX];
     weir_moment_write(ms, text);
     if (ms % 86400000 == 0)
-        put(out, "%.10s", text);
+        weir_buffer_print(out, "%.10s", text);
     else if (ms % 1000 == 0)
-        put(out, "%.19sZ", text);
+        weir_buffer_print(out, "%.19sZ", text);
     else
-        put(out, "%s", text);
+        weir_buffer_print(out, "%s", text);
 }
 
 /* ---- parts ---- */
 
 static void put_server(struct buffer *out, const struct config *config)
 {
-    put(out, "listen:\n");
+    weir_buffer_print(out, "listen:\n");
     put_pair(out, "  ", "resp", config->resp ? config->resp : CONFIG_RESP);
     put_pair(out, "  ", "unix", config->unix_path ? config->unix_path : "none");
     put_pair(out, "", "data", config->data);
     put_size(out, config->memory);
     if (config->threads > 0)
-        put(out, "threads: %d\n", config->threads);
+        weir_buffer_print(out, "threads: %d\n", config->threads);
     else
-        put(out, "# threads: one for each processor\n");
-    put(out, "clients:\n  max: %" PRId64 "\n",
-        config->max_clients > 0 ? config->max_clients : CONFIG_CLIENTS_DEFAULT);
+        weir_buffer_print(out, "# threads: one for each processor\n");
+    weir_buffer_print(out, "clients:\n  max: %" PRId64 "\n",
+                      config->max_clients > 0 ? config->max_clients : CONFIG_CLIENTS_DEFAULT);
     if (config->idle_ms > 0)
         put_time(out, "  idle: ", config->idle_ms * WEIR_MS, "\n");
     else
-        put(out, "  idle: never\n");
-    put(out, "client_limits:\n");
+        weir_buffer_print(out, "  idle: never\n");
+    weir_buffer_print(out, "client_limits:\n");
     if (config->client_keys > 0)
-        put(out, "  keys: %" PRId64 "\n", config->client_keys);
+        weir_buffer_print(out, "  keys: %" PRId64 "\n", config->client_keys);
     else
-        put(out, "  # keys: as many as an eighth of the memory holds\n");
+        weir_buffer_print(out, "  # keys: as many as an eighth of the memory holds\n");
     put_time(out, "  horizon: ", config->horizon_ns > 0 ? config->horizon_ns : CONFIG_HORIZON_DEFAULT, "\n");
-    put(out, "log:\n");
+    weir_buffer_print(out, "log:\n");
     put_pair(out, "  ", "format", config->log_format);
     put_pair(out, "  ", "level", config->log_level);
 }
@@ -186,20 +176,20 @@ static void put_server(struct buffer *out, const struct config *config)
 static void put_user(struct buffer *out, const struct config_user *user)
 {
     static const char *const words[] = {"look", "take", "adjust", "admin"};
-    put(out, "  - name: ");
+    weir_buffer_print(out, "  - name: ");
     put_text(out, user->name, strlen(user->name));
-    put(out, "\n%s", user->has_password ? "    # password_sha256: (hidden)\n" : "");
+    weir_buffer_print(out, "\n%s", user->has_password ? "    # password_sha256: (hidden)\n" : "");
     if ((user->may & MAY_ALL) == MAY_ALL) {
-        put(out, "    may: all\n");
+        weir_buffer_print(out, "    may: all\n");
     } else {
         const char *comma = "";
-        put(out, "    may: [");
+        weir_buffer_print(out, "    may: [");
         for (unsigned i = 0; i < 4; i++)
             if (user->may & 1u << i) {
-                put(out, "%s%s", comma, words[i]);
+                weir_buffer_print(out, "%s%s", comma, words[i]);
                 comma = ", ";
             }
-        put(out, "]\n");
+        weir_buffer_print(out, "]\n");
     }
     if (user->prefix_count > 0)
         put_list(out, "keys", user->prefixes, user->prefix_count, "*");
@@ -214,44 +204,44 @@ static void put_override(struct buffer *out, const struct config_override *overr
     memcpy(key, override->key, len);
     if (override->prefix)
         key[len++] = '*';
-    put(out, "      - key: ");
+    weir_buffer_print(out, "      - key: ");
     put_text(out, key, len);
-    put(out, "\n        limits: ");
+    weir_buffer_print(out, "\n        limits: ");
     put_limits(out, override->limits);
     if (override->until_ms > 0) {
-        put(out, "\n        until: ");
+        weir_buffer_print(out, "\n        until: ");
         put_moment(out, override->until_ms);
     }
-    put(out, "\n");
+    weir_buffer_print(out, "\n");
     if (override->reason)
         put_pair(out, "        ", "reason", override->reason);
 }
 
 static void put_policy(struct buffer *out, const struct config_policy *policy)
 {
-    static const char *const modes[] = {"enforce", "shadow", "disabled"};
-    put(out, "  - name: ");
+    weir_buffer_print(out, "  - name: ");
     put_text(out, policy->name, strlen(policy->name));
-    put(out, "\n    limits: ");
+    weir_buffer_print(out, "\n    limits: ");
     put_limits(out, policy->limits);
     if (policy->candidate) {
-        put(out, "\n    candidate: ");
+        weir_buffer_print(out, "\n    candidate: ");
         put_limits(out, policy->candidate);
     }
-    put(out, "\n    mode: %s", modes[policy->mode]);
+    weir_buffer_print(out, "\n    mode: %s", weir_mode_name(policy->mode));
     if (policy->mode == MODE_ENFORCE && policy->percent < CONFIG_PERCENT_ALL)
-        put(out, " %d%%", policy->percent);
-    put(out, "\n    on_full: %s\n", policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share");
+        weir_buffer_print(out, " %d%%", policy->percent);
+    weir_buffer_print(out, "\n    on_full: %s\n", policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share");
     if (policy->keys > 0)
-        put(out, "    keys: %" PRId64 "\n", policy->keys);
-    put(out, "    reserve:\n");
+        weir_buffer_print(out, "    keys: %" PRId64 "\n", policy->keys);
+    weir_buffer_print(out, "    reserve:\n");
     put_time(out,
              "      ttl: ", (policy->reserve_ttl_ms > 0 ? policy->reserve_ttl_ms : DEFAULT_TTL_MS) * WEIR_MS,
              "\n");
-    put(out, "      overrun: %s\n", policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt");
-    put(out, "    recover: exact\n");
+    weir_buffer_print(out, "      overrun: %s\n", policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt");
+    put_time(out, "    ids: ", policy->ids_ns > 0 ? policy->ids_ns : DEFAULT_IDS_NS, "\n");
+    weir_buffer_print(out, "    recover: exact\n");
     if (policy->override_count > 0)
-        put(out, "    overrides:\n");
+        weir_buffer_print(out, "    overrides:\n");
     for (size_t i = 0; i < policy->override_count; i++)
         put_override(out, &policy->overrides[i]);
 }
@@ -260,10 +250,10 @@ bool weir_config_print(const struct config *config, struct buffer *out)
 {
     put_server(out, config);
     if (config->user_count > 0)
-        put(out, "users:\n");
+        weir_buffer_print(out, "users:\n");
     for (size_t i = 0; i < config->user_count; i++)
         put_user(out, &config->users[i]);
-    put(out, config->policy_count > 0 ? "policies:\n" : "policies: []\n");
+    weir_buffer_print(out, config->policy_count > 0 ? "policies:\n" : "policies: []\n");
     for (size_t i = 0; i < config->policy_count; i++)
         put_policy(out, &config->policies[i]);
     return !out->failed;

@@ -40,8 +40,16 @@ struct node {
     struct node *first, *last, *next;
 };
 
+#define CONFIG_COMPLAINT_SIZE 1024
+struct complaint {
+    struct place place;
+    char message[CONFIG_COMPLAINT_SIZE];
+};
+
 struct reading {
     const char *file; /* as it is called in complaints */
+    struct complaint
+        *kept; /* CONFIG_COMPLAINTS_MAX of them, to be told in the order of lines; NULL: at once */
     config_complain *complain;
     void *arg;
     struct config *config;
@@ -60,6 +68,7 @@ void weir_node_free(struct node *node); /* texts are overwritten: a password may
 __attribute__((format(printf, 3, 4))) void weir_reading_wrong(struct reading *reading, struct place place,
                                                               const char *format, ...);
 void weir_reading_no_memory(struct reading *reading);
+void weir_reading_tell(struct reading *reading); /* what was kept */
 
 /* A name of a map and who reads what stands behind it. `write` is the end of the complaint if that is wrong:
  * "write 127.0.0.1:9049". */

@@ -119,7 +119,9 @@ static void read_may(struct reading *reading, const struct node *node, const str
 {
     static const char *const words[] = {"look", "take", "adjust", "admin", "all", NULL};
     struct config_user *user = into;
-    if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, field, 16))
+    if (node->kind == NODE_LIST && !node->first)
+        weir_reading_wrong(reading, node->place, "may is an empty list; write %s", field->write);
+    else if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, field, 16))
         return;
     const struct node *entry = node->kind == NODE_LIST ? node->first : node;
     for (; entry; entry = node->kind == NODE_LIST ? entry->next : NULL) {

@@ -15,7 +15,7 @@
 
 void weir_reading_wrong(struct reading *reading, struct place place, const char *format, ...)
 {
-    char message[1024];
+    char message[CONFIG_COMPLAINT_SIZE];
     if (reading->complaints++ >= CONFIG_COMPLAINTS_MAX)
         return;
     va_list args;
@@ -23,7 +23,33 @@ void weir_reading_wrong(struct reading *reading, struct place place, const char 
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
     message[weir_text_cut(message, strlen(message), sizeof message - 1)] = '\0';
-    reading->complain(reading->arg, reading->file, place, message);
+    if (!reading->kept) {
+        reading->complain(reading->arg, reading->file, place, message);
+        return;
+    }
+    struct complaint *complaint = &reading->kept[reading->complaints - 1];
+    complaint->place = place;
+    memcpy(complaint->message, message, sizeof message);
+}
+
+static bool stands_before(struct place one, struct place other)
+{
+    return one.line != other.line ? one.line < other.line : one.column < other.column;
+}
+
+/* By insertion, since there are few: those of one place stay as they came. */
+void weir_reading_tell(struct reading *reading)
+{
+    const struct complaint *sorted[CONFIG_COMPLAINTS_MAX];
+    int count = reading->complaints < CONFIG_COMPLAINTS_MAX ? reading->complaints : CONFIG_COMPLAINTS_MAX;
+    for (int i = 0; i < count; i++) {
+        int at = i;
+        for (; at > 0 && stands_before(reading->kept[i].place, sorted[at - 1]->place); at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = &reading->kept[i];
+    }
+    for (int i = 0; i < count; i++)
+        reading->complain(reading->arg, reading->file, sorted[i]->place, sorted[i]->message);
 }
 
 void weir_reading_no_memory(struct reading *reading)
@@ -112,14 +138,40 @@ size_t weir_node_count(const struct node *node)
     return count;
 }
 
+/* What people write because it is so elsewhere; NULL: nothing known. */
+static const char *advice(const struct node *node)
+{
+    static const char *const known[][2] = {
+        {"burst", "it stands in the limit: limits: 100/s burst=200"},
+        {"rate", "write limits: 100/s"},
+        {"period", "it stands in the limit: limits: 100/s"},
+        {"algo", "it stands in the limit: limits: 5/m algo=sliding-log"},
+        {"algorithm", "it stands in the limit: limits: 5/m algo=sliding-log"},
+        {"shadow", "write mode: shadow"},
+        {"disabled", "write mode: disabled"},
+        {"enabled", "write mode: enforce, or mode: disabled"},
+        {"enforce", "write mode: enforce, or mode: enforce 25%"},
+        {"percent", "write mode: enforce 25%"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (is_named(node, known[i][0]))
+            return known[i][1];
+    return NULL;
+}
+
 static void complain_unknown(struct reading *reading, const struct node *node, const char *whose,
                              const struct field *fields, size_t count)
 {
     char shown[READING_SHOWN];
     const char *near = near_field(node->key, node->key_len, fields, count);
     struct weir_spec specs[WEIR_LIMITS_MAX];
+    bool about_limits = strncmp(whose, "policy", 6) == 0 || strcmp(whose, "a policy") == 0 ||
+                        strcmp(whose, "an override") == 0;
     weir_reading_show(node->key, node->key_len, shown);
-    if (near)
+    if (about_limits && advice(node))
+        weir_reading_wrong(reading, node->key_place, "unknown key '%s' in %s; %s", shown, whose,
+                           advice(node));
+    else if (near)
         weir_reading_wrong(reading, node->key_place, "unknown key '%s' in %s; did you mean %s?", shown, whose,
                            near);
     else if (node->len == 0 && node->kind == NODE_TEXT &&
@@ -351,19 +403,26 @@ static bool read_percent(const char *text, size_t len, int *percent)
     return at + 1 == len && text[at] == '%' && value >= 1 && value <= CONFIG_PERCENT_ALL;
 }
 
+const char *weir_mode_name(enum policy_mode mode)
+{
+    static const char *const names[] = {"enforce", "shadow", "disabled"};
+    return names[mode];
+}
+
 bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int *percent, char *why,
                       size_t size)
 {
-    static const char enforce[] = "enforce";
+    const char *enforce = weir_mode_name(MODE_ENFORCE);
+    size_t enforce_len = strlen(enforce);
     char shown[READING_SHOWN];
     int share = CONFIG_PERCENT_ALL;
-    if (weir_text_same(text, len, "shadow"))
+    if (weir_text_same(text, len, weir_mode_name(MODE_SHADOW)))
         *mode = MODE_SHADOW;
-    else if (weir_text_same(text, len, "disabled"))
+    else if (weir_text_same(text, len, weir_mode_name(MODE_DISABLED)))
         *mode = MODE_DISABLED;
     else if (weir_text_same(text, len, enforce) ||
-             (len > sizeof enforce - 1 && weir_text_same(text, sizeof enforce - 1, enforce) &&
-              read_percent(text + sizeof enforce - 1, len - (sizeof enforce - 1), &share)))
+             (len > enforce_len && weir_text_same(text, enforce_len, enforce) &&
+              read_percent(text + enforce_len, len - enforce_len, &share)))
         *mode = MODE_ENFORCE;
     else {
         (void)snprintf(why, size,

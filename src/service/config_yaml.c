@@ -93,6 +93,12 @@ static void complain_yaml(struct yaml *yaml)
     else if (strstr(problem, "cannot start any token"))
         weir_reading_wrong(yaml->reading, place_of(&parser->problem_mark),
                            "a value cannot begin like this; put it in quotes, and use no tabs");
+    else if (strstr(problem, "unexpected ':'"))
+        weir_reading_wrong(yaml->reading, place_of(&parser->problem_mark),
+                           "a word that ends in ':' is a name here; put it in quotes: \"user:\"");
+    else if (parser->context && strstr(parser->context, "an alias"))
+        weir_reading_wrong(yaml->reading, place_of(&parser->context_mark),
+                           "a text that begins with * stands in quotes: \"*\"");
     else if (parser->context && parser->context_mark.line != parser->problem_mark.line)
         weir_reading_wrong(yaml->reading, place_of(&parser->problem_mark),
                            "this is no YAML: %s, %s that began in line %d; is the indent right?", problem,

@@ -15,12 +15,6 @@
 
 #define UNLIMITED "unlimited"
 
-const char *weir_answer_reason(int reason)
-{
-    static const char *const names[] = {"ok", "later", "never", "shadow", "full", "lost"};
-    return reason >= 0 && reason <= ANSWER_LOST ? names[reason] : "unknown";
-}
-
 /* ---- which limits, which mode ---- */
 
 const struct key_override *weir_policy_override(const struct policy *policy, struct slice key)
@@ -89,7 +83,7 @@ static inline bool has_older(const struct worker *worker, const struct policy *p
                              const struct tally *tally)
 {
     return __builtin_expect(policy->older != NULL, 0) && tally == policy->main &&
-           worker->now_ns < policy->older_until_ns;
+           worker->now_ns < policy_older_ends(policy);
 }
 
 /* The candidate stands in for the limits of the policy, not for overrides. */
@@ -164,7 +158,8 @@ static inline void fill_answer(struct answer *answer, const struct weir_verdict 
 
 static void fill_disabled(struct answer *answer)
 {
-    *answer = (struct answer){.allowed = true, .remaining = INT64_MAX, .limit = -1, .label = UNLIMITED};
+    *answer = (struct answer){
+        .allowed = true, .reason = ANSWER_DISABLED, .remaining = INT64_MAX, .limit = -1, .label = UNLIMITED};
 }
 
 /* Refused, but nobody is to feel it. */
@@ -185,7 +180,7 @@ static inline struct counts *counts_of(const struct worker *worker, const struct
 static void count_pair(struct worker *worker, const struct pair *pair, enum answer_reason reason)
 {
     struct counts *counts = counts_of(worker, pair->policy);
-    if (reason == ANSWER_OK || reason == ANSWER_SHADOW) {
+    if (reason == ANSWER_OK || reason == ANSWER_SHADOW || reason == ANSWER_DISABLED) {
         count_up(&counts->allowed, 1);
         count_up(&counts->units, pair->n);
         if (reason == ANSWER_SHADOW)
@@ -507,13 +502,11 @@ void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t
 
 /* ---- the rest ---- */
 
-/* The tallies that know of this key, at most three; none if the policy is disabled: what was not charged is
- * not handed back, and what happens meanwhile does not count. */
+/* The tallies that know of this key, at most three; also while the policy is disabled: what is charged has
+ * happened. */
 static size_t tallies_of(const struct worker *worker, const struct pair *pair, struct tally **tallies)
 {
     size_t count = 0;
-    if (weir_policy_mode(worker, pair->policy, pair->key) == MODE_DISABLED)
-        return 0;
     struct tally *tally = weir_policy_tally(pair->policy, pair->key, NULL);
     tallies[count++] = tally;
     if (has_older(worker, pair->policy, tally))

@@ -10,9 +10,18 @@
 
 #define KEY_MAX   4096               /* bytes of a key */
 #define PAIRS_MAX (WEIR_ALL_MAX / 2) /* of one question: each may have an older tally to ask as well */
+/* Units of one request: a number that was mistyped must not be a debt for ever. */
+#define UNITS_MAX INT64_C(1000000000000)
 
-enum answer_reason { ANSWER_OK, ANSWER_LATER, ANSWER_NEVER, ANSWER_SHADOW, ANSWER_FULL, ANSWER_LOST };
-const char *weir_answer_reason(int reason); /* "ok", "later", "never", "shadow", "full", "lost" */
+enum answer_reason {
+    ANSWER_OK,
+    ANSWER_LATER,
+    ANSWER_NEVER,
+    ANSWER_SHADOW,
+    ANSWER_FULL,
+    ANSWER_DISABLED,
+    ANSWER_LOST
+};
 
 struct answer {
     bool allowed;

@@ -7,6 +7,8 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +18,6 @@
 #include "service/growth.h"
 #include "service/log.h"
 #include "table/make.h"
-
-#define ID_WINDOW_LEAST (60 * WEIR_SEC)
-#define ID_WINDOW_MOST  (86400 * WEIR_SEC)
 
 bool weir_edit_read(struct edit *edit, const char *limits, char text[static SPEC_TEXT_MAX])
 {
@@ -32,17 +31,6 @@ bool weir_edit_read(struct edit *edit, const char *limits, char text[static SPEC
 }
 
 /* ---- what limits say of themselves ---- */
-
-/* Retries of a request come within the time that its limits look back. */
-static int64_t id_window(const char *text)
-{
-    struct weir_spec specs[WEIR_LIMITS_MAX];
-    size_t count = weir_spec_parse(text, specs, WEIR_LIMITS_MAX, NULL);
-    int64_t longest = 0;
-    for (size_t i = 0; i < count; i++)
-        longest = max64(longest, specs[i].period_ns);
-    return clamp64(longest, ID_WINDOW_LEAST, ID_WINDOW_MOST);
-}
 
 static bool is_unlimited(const char *text)
 {
@@ -106,13 +94,14 @@ static bool set_labels(struct edit *edit, const struct labels **at, const char *
     return true;
 }
 
-/* Asked beside the main one for as long as it remembers anything. Takes the reference over. */
-static void keep_older(struct edit *edit, struct policy *policy, struct tally *tally, int64_t memory)
+/* Asked beside the main one for as long as it remembers anything: snapshot.c says when that time begins.
+ * Takes the reference over. */
+static void keep_older(struct policy *policy, struct tally *tally)
 {
-    weir_tally_free(policy->older);
     policy->older = tally;
-    policy->older_until_ns = sat_add(edit->now_ns, memory);
-    if (memory <= 0)
+    policy->older_for_ns = remembers_for(tally);
+    atomic_store_explicit(&tally->ends_ns, WEIR_FOREVER, memory_order_relaxed);
+    if (policy->older_for_ns <= 0)
         drop_tally(&policy->older);
 }
 
@@ -123,28 +112,22 @@ static bool swap_back(struct edit *edit, struct policy *policy, const char *text
         return false;
     struct tally *from = policy->main;
     policy->main = policy->older;
-    policy->older = NULL;
-    keep_older(edit, policy, from, remembers_for(from));
+    keep_older(policy, from);
     return true;
 }
 
-/*
- * Of three kinds of limits the last but one or the one before it can be asked: that which remembers longer.
- * Both have counted all that passed since the change between them.
- */
-static void choose_older(struct edit *edit, struct policy *policy, struct tally *from)
+/* Only one kind of limits is asked beside those in force. A third kind would make one of the others forget
+ * what was spent. */
+static bool refuse_third_kind(struct edit *edit, const struct policy *policy)
 {
-    int64_t memory = remembers_for(from);
-    int64_t longer = policy->older ? remembers_for(policy->older) : 0;
-    if (policy->older)
-        weir_log(LOG_WARN_LEVEL, "limits-forgotten", LOG_TEXT("policy", policy->name),
-                 LOG_TEXT("why", "the kind of limits changed twice within the time they look back"));
-    if (longer <= memory) {
-        keep_older(edit, policy, from, memory);
-        return;
-    }
-    policy->older_until_ns = max64(policy->older_until_ns, sat_add(edit->now_ns, longer));
-    weir_tally_free(from);
+    char text[248];
+    int64_t ends = policy_older_ends(policy);
+    int64_t left = ends == WEIR_FOREVER ? policy->older_for_ns : ends - edit->now_ns;
+    snprintf(text, sizeof text,
+             "policy '%.63s' changed the kind of its limits just before, which is remembered for %" PRId64
+             " s more; try again then, or write FRESH behind WEIR.POLICY SET to forget what was spent",
+             policy->name, left / WEIR_SEC + 1);
+    return weir_edit_fail(edit, EBUSY, text);
 }
 
 /* Those who are there now will be back in a moment. */
@@ -160,6 +143,9 @@ static int64_t keys_to_come(const struct edit *edit, const struct policy *policy
 
 static bool replace_main(struct edit *edit, struct policy *policy, const struct edit_limits *to)
 {
+    bool forgets = to->fresh || is_unlimited(to->text);
+    if (policy->older && !forgets)
+        return refuse_third_kind(edit, policy);
     int64_t keys = keys_to_come(edit, policy, to);
     struct tally *from = policy->main, *tally = weir_edit_tally(edit, to->text, keys, policy->on_full);
     if (!tally)
@@ -167,11 +153,11 @@ static bool replace_main(struct edit *edit, struct policy *policy, const struct 
     policy->main = tally;
     if (!from)
         return true;
-    if (to->fresh || is_unlimited(to->text)) {
+    if (forgets) {
         weir_tally_free(from);
         drop_tally(&policy->older);
     } else {
-        choose_older(edit, policy, from);
+        keep_older(policy, from);
     }
     return weir_edit_carry_keys(edit, policy, tally, false);
 }
@@ -179,7 +165,7 @@ static bool replace_main(struct edit *edit, struct policy *policy, const struct 
 static bool change_main(struct edit *edit, struct policy *policy, const struct edit_limits *to)
 {
     bool anew = !policy->main || to->fresh || to->refit;
-    if (policy->older && policy->older_until_ns <= edit->now_ns)
+    if (policy->older && policy_older_ends(policy) <= edit->now_ns)
         drop_tally(&policy->older);
     if (!anew && strcmp(policy->limits, to->text) == 0)
         return true;
@@ -194,7 +180,6 @@ bool weir_edit_limits(struct edit *edit, struct policy *policy, const struct edi
 {
     if (!change_main(edit, policy, to) || !set_labels(edit, &policy->labels, to->text))
         return false;
-    policy->id_window_ns = id_window(to->text);
     return weir_edit_text(edit, &policy->limits, to->text, strlen(to->text));
 }
 

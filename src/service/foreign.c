@@ -25,7 +25,8 @@ static const struct group {
      "XLEN XRANGE XTRIM RENAME RENAMENX COPY MOVE DUMP RESTORE "},
     {"keys are forgotten by themselves once they are full again; WEIR.RESET policy key does it at once",
      " EXPIRE PEXPIRE EXPIREAT PEXPIREAT EXPIRETIME PEXPIRETIME PERSIST TOUCH UNLINK "},
-    {"there are no transactions, each command is one step: WEIR.TAKE with AND decides several limits at once",
+    {"there are no transactions: use a pipeline without MULTI (redis-py: pipeline(transaction=False)); "
+     "WEIR.TAKE with AND decides several limits at once",
      " MULTI EXEC DISCARD WATCH UNWATCH "},
     {"WEIR.ACQUIRE policy key waits for its turn and answers when the units are due",
      " BLPOP BRPOP BLMOVE BRPOPLPUSH BZPOPMIN BZPOPMAX BLMPOP BZMPOP WAIT WAITAOF "},

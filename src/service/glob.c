@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <ctype.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include "service/client.h"
 
@@ -66,15 +64,4 @@ bool weir_glob(struct slice pattern, struct slice text)
     while (at < pattern.len && pattern.bytes[at] == '*')
         at++;
     return at == pattern.len;
-}
-
-void weir_buffer_print(struct buffer *out, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    int len = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (len > 0)
-        buffer_put(out, text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
 }

@@ -18,7 +18,7 @@
 #define SLOTS_A_TICK   8192 /* that may be looked at, on the average, to see how full a table is */
 #define SLOTS_LOOKED   65536
 #define TURN_TICKS     16
-#define FIRST_PART     128
+#define FIRST_PART     192 /* of 256 MiB: few enough places that keys are counted exactly */
 #define SWEEP_RECORDS  1024
 #define WORD_KEY_BYTES 24
 
@@ -80,8 +80,10 @@ int64_t weir_growth_total(const struct service *service, const struct snapshot *
 {
     struct records_stat stat;
     int64_t total = service->client_keys ? service->client_keys->bytes : 0;
-    if (service->ledger.records) {
-        weir_records_stat(service->ledger.records, &stat);
+    if (service->ledger.reservations) {
+        weir_records_stat(service->ledger.requests, &stat);
+        total += stat.bytes;
+        weir_records_stat(service->ledger.reservations, &stat);
         total += stat.bytes;
     }
     if (service->steps) {
@@ -244,8 +246,10 @@ void weir_change_growth(struct service *service)
 
 static void sweep(struct service *service, int64_t now_ns)
 {
-    if (service->ledger.records)
-        weir_records_sweep(service->ledger.records, SWEEP_RECORDS, now_ns);
+    if (service->ledger.reservations) {
+        weir_records_sweep(service->ledger.requests, SWEEP_RECORDS, now_ns);
+        weir_records_sweep(service->ledger.reservations, SWEEP_RECORDS, now_ns);
+    }
     if (service->steps)
         weir_steps_sweep(service->steps, SWEEP_RECORDS, now_ns);
     const struct snapshot *snapshot = in_force(service);
@@ -255,24 +259,29 @@ static void sweep(struct service *service, int64_t now_ns)
         (void)weir_table_sweep(snapshot->tallies[at]->table, SWEEP_SLOTS);
 }
 
-/* Neither of them grows. Who is refused for that reason is told so, but cannot do anything about it. */
-static void warn_of_records(const char *event, const struct records_stat *stat, int64_t *seen)
+/* None of them grows. Who is refused for that reason is told so, but cannot do anything about it. */
+static void warn_of_records(const char *event, const struct records_stat *stat, int64_t *seen,
+                            const char *advice)
 {
     if (stat->refused > *seen)
         weir_log(LOG_WARN_LEVEL, event, LOG_NUMBER("refused", stat->refused - *seen),
-                 LOG_NUMBER("capacity", stat->capacity),
-                 LOG_TEXT("do", "raise memory: in the configuration and start again; a sixteenth of it is "
-                                "for these"));
+                 LOG_NUMBER("capacity", stat->capacity), LOG_TEXT("do", advice));
     *seen = stat->refused;
 }
 
 static void look_at_records(struct service *service)
 {
+    static const char advice[] =
+        "raise memory: in the configuration and start again; a sixteenth of it is for these";
     struct records_stat stat;
-    weir_records_stat(service->ledger.records, &stat);
-    warn_of_records("ledger-full", &stat, &service->upkeep.ledger_refused);
+    weir_records_stat(service->ledger.requests, &stat);
+    warn_of_records("requests-full", &stat, &service->upkeep.requests_refused,
+                    "lower ids: of the policies, or raise memory: in the configuration and start again; a "
+                    "sixteenth of it is for these");
+    weir_records_stat(service->ledger.reservations, &stat);
+    warn_of_records("ledger-full", &stat, &service->upkeep.ledger_refused, advice);
     weir_steps_stat(service->steps, &stat);
-    warn_of_records("steps-full", &stat, &service->upkeep.steps_refused);
+    warn_of_records("steps-full", &stat, &service->upkeep.steps_refused, advice);
 }
 
 /* Once a second. */

@@ -12,8 +12,6 @@
 #include "service/client.h"
 #include "service/log.h"
 
-#define REDIS_VERSION "7.4.0"
-
 struct teller {
     struct worker *worker;
     struct service *service;
@@ -97,12 +95,6 @@ static int64_t keys_of_clients(const struct worker *worker)
 int64_t weir_keys_all(const struct worker *worker)
 {
     return keys_of_policies(worker) + keys_of_clients(worker);
-}
-
-const char *weir_mode_name(enum policy_mode mode)
-{
-    static const char *const names[] = {"enforce", "shadow", "disabled"};
-    return names[mode];
 }
 
 enum policy_mode weir_policy_stated_mode(const struct policy *policy, int64_t now_ns, int *percent)
@@ -306,11 +298,16 @@ static void tell_mode_of_all(struct teller *teller)
 
 static void tell_ledger(struct teller *teller)
 {
-    struct records_stat ledger = {0}, steps = {0};
-    if (teller->service->ledger.records)
-        weir_records_stat(teller->service->ledger.records, &ledger);
+    struct records_stat requests = {0}, ledger = {0}, steps = {0};
+    if (teller->service->ledger.reservations) {
+        weir_records_stat(teller->service->ledger.requests, &requests);
+        weir_records_stat(teller->service->ledger.reservations, &ledger);
+    }
     if (teller->service->steps)
         weir_steps_stat(teller->service->steps, &steps);
+    say(teller,
+        "requests_used:%" PRId64 "\r\nrequests_capacity:%" PRId64 "\r\nrequests_refused:%" PRId64 "\r\n",
+        requests.used, requests.capacity, requests.refused);
     say(teller,
         "ledger_used:%" PRId64 "\r\nledger_capacity:%" PRId64 "\r\nledger_refused:%" PRId64
         "\r\nsteps_used:%" PRId64 "\r\nsteps_capacity:%" PRId64 "\r\n",

@@ -202,7 +202,7 @@ static bool copy_overrides(struct policy *copy, const struct policy *policy)
 
 static void forget_pointers(struct policy *policy)
 {
-    policy->limits = policy->candidate = NULL;
+    policy->limits = policy->candidate = policy->file_limits = NULL;
     policy->labels = NULL;
     policy->prefixes = NULL;
     policy->keys = NULL;
@@ -226,6 +226,7 @@ struct policy *weir_policy_copy(const struct policy *policy)
     bool done = copy->labels || !policy->labels;
     done = copy_text(&copy->limits, policy->limits) && done;
     done = copy_text(&copy->candidate, policy->candidate) && done;
+    done = copy_text(&copy->file_limits, policy->file_limits) && done;
     if (!copy_overrides(copy, policy) || !done) {
         weir_policy_drop(copy);
         return NULL;
@@ -244,8 +245,9 @@ struct policy *weir_policy_make(const char *name, uint32_t workers)
         return NULL;
     }
     memcpy(policy->name, name, len + 1);
-    policy->percent = policy->percent_after = CONFIG_PERCENT_ALL;
+    policy->percent = policy->percent_after = policy->file_percent = CONFIG_PERCENT_ALL;
     policy->ttl_ms = DEFAULT_TTL_MS;
+    policy->id_window_ns = DEFAULT_IDS_NS;
     policy->counters = counters;
     atomic_init(&policy->refs, 1);
     return policy;
@@ -287,5 +289,6 @@ void weir_policy_drop(struct policy *policy)
     free_labels(policy->labels);
     free(policy->limits);
     free(policy->candidate);
+    free(policy->file_limits);
     free(policy);
 }

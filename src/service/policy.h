@@ -25,6 +25,9 @@ struct tally {
     uint64_t serial; /* no other tally of this process ever has it */
     struct weir_table *table;
     int64_t bytes; /* of memory, as last seen */
+    /* As the older one of a policy: when it is asked no more. WEIR_FOREVER: not known yet, because somebody
+     * may still ask it alone. */
+    _Atomic int64_t ends_ns;
     /* Of its limits, as of the last snapshot that was published; and when those before were last freed. Under
      * `change`, by snapshot.c. */
     uint64_t generation, forgotten;
@@ -78,6 +81,9 @@ struct policy {
     char *limits, *candidate; /* canonical text; candidate may be NULL */
     bool from_file;           /* else set by command */
     bool touched;             /* from the file, but changed by command since */
+    char *file_limits;        /* what the file says, or NULL */
+    enum policy_mode file_mode;
+    int file_percent;
     enum policy_mode mode;
     int percent;
     int64_t mode_until_ns;       /* weir_now; 0: no end. Then: */
@@ -86,14 +92,14 @@ struct policy {
     enum weir_when_full on_full;
     int64_t ttl_ms;
     enum overrun overrun;
-    int64_t id_window_ns; /* how long a request id is remembered: the longest period, 1 min to 1 day */
+    int64_t id_window_ns; /* how long a request id is remembered */
     struct tally *main;
     const struct labels *labels; /* its own, as those of prefixes: a copy has copies */
     struct tally *tried;         /* the candidate's; or NULL */
-    /* The limits of before a change to another kind of limits: until `older_until_ns` both must agree, so
+    /* The limits of before a change to another kind of limits: until older->ends_ns both must agree, so
      * that nothing that was spent is forgotten. */
     struct tally *older;
-    int64_t older_until_ns;
+    int64_t older_for_ns; /* how long it remembers anything, from when nobody asks it alone */
     struct counters *counters;
     struct prefix_override *prefixes; /* the longest first */
     size_t prefix_count;
@@ -101,6 +107,12 @@ struct policy {
     size_t key_count;
     _Atomic uint32_t refs; /* snapshots, and sessions that wait */
 };
+
+/* When the limits of before a change are asked no more; 0: there are none. */
+static inline int64_t policy_older_ends(const struct policy *policy)
+{
+    return policy->older ? atomic_load_explicit(&policy->older->ends_ns, memory_order_relaxed) : 0;
+}
 
 /* ---- policy.c: making and freeing; no locks, no snapshots ---- */
 

@@ -22,7 +22,7 @@ static bool read_pair(struct call *call, size_t *at, struct pair *pair, bool n_n
     if (!n_needed && (*at == call->count || weir_call_word(call, *at, "and") ||
                       weir_call_word(call, *at, "id") || weir_call_word(call, *at, "timeout")))
         return true;
-    if (!weir_call_integer(call, *at, "n", 1, &pair->n))
+    if (!weir_call_units(call, *at, "n", 1, &pair->n))
         return false;
     *at += 1;
     return true;
@@ -70,64 +70,79 @@ uint64_t weir_request_fingerprint(const struct call *call, const struct pair *pa
 
 static void leave(struct call *call, struct request_visit *visit)
 {
-    if (visit->count > 0)
-        weir_records_leave(call->worker->service->ledger.records, visit->visits, visit->count);
-    visit->count = 0;
+    struct ledger *ledger = &call->worker->service->ledger;
+    if (visit->has_reservation)
+        weir_records_leave(ledger->reservations, &visit->reservation);
+    if (visit->has_request)
+        weir_records_leave(ledger->requests, &visit->request);
+    visit->has_reservation = visit->has_request = false;
 }
 
-static void enter(struct call *call, const struct policy *policy, struct slice id, uint64_t reservation,
-                  struct request_visit *visit)
+/* Whose id it is and what about: both names with the NUL behind them, which no name contains. */
+static struct record_id name_of(const struct call *call, const struct policy *policy, struct slice id)
 {
-    const struct ledger *ledger = &call->worker->service->ledger;
-    struct record_id ids[2];
-    if (id.bytes)
-        ids[visit->count++] =
-            weir_ledger_request(ledger, policy->name, strlen(policy->name), id.bytes, id.len);
-    if (reservation != 0)
-        ids[visit->count++] = weir_ledger_reservation(ledger, reservation);
-    if (visit->count > 0)
-        weir_records_enter(ledger->records, ids, visit->count, call->worker->now_ns, visit->visits);
-    if (id.bytes)
-        visit->request = visit->visits[0].record;
-    if (reservation != 0)
-        visit->reservation = visit->visits[visit->count - 1].record;
+    char scope[sizeof call->user->name + sizeof policy->name];
+    size_t user = strlen(call->user->name) + 1, len = strlen(policy->name) + 1;
+    memcpy(scope, call->user->name, user);
+    memcpy(scope + user, policy->name, len);
+    return weir_ledger_request(&call->worker->service->ledger, scope, user + len, id.bytes, id.len);
+}
+
+/* false: there is no room for it. */
+static bool enter_request(struct call *call, const struct policy *policy, struct slice id,
+                          struct request_visit *visit)
+{
+    struct record_id name = name_of(call, policy, id);
+    weir_records_enter(call->worker->service->ledger.requests, &name, call->worker->now_ns, &visit->request);
+    visit->has_request = true;
+    return visit->request.record != NULL;
+}
+
+static bool enter_reservation(struct call *call, uint64_t number, struct request_visit *visit)
+{
+    struct ledger *ledger = &call->worker->service->ledger;
+    struct record_id name = weir_ledger_reservation(ledger, number);
+    weir_records_enter(ledger->reservations, &name, call->worker->now_ns, &visit->reservation);
+    visit->has_reservation = true;
+    return visit->reservation.record != NULL;
+}
+
+static enum request_seen recall(struct call *call, struct slice id, struct request_visit *visit)
+{
+    const struct ledger_request *request = visit_request(&visit->request);
+    bool same = request->fingerprint == visit->fingerprint;
+    char shown[72];
+    visit->verdict = request->verdict;
+    leave(call, visit);
+    if (same)
+        return REQUEST_AGAIN;
+    weir_call_error(call,
+                    "ERR the id '%s' belongs to another question; every question needs an id of its own",
+                    weir_shown(id, shown));
+    return REQUEST_OTHER;
 }
 
 enum request_seen weir_request_begin(struct call *call, const struct policy *policy, struct slice id,
                                      uint64_t fingerprint, uint64_t reservation, struct request_visit *visit)
 {
-    char shown[72];
-    *visit = (struct request_visit){
-        .fingerprint = fingerprint,
-        .expires_ns = sat_add(call->worker->now_ns, max64(policy->id_window_ns, 60 * WEIR_SEC))};
-    enter(call, policy, id, reservation, visit);
-    if (visit->request && visit->visits[0].found) {
-        struct ledger_entry *entry = visit_entry(&visit->visits[0]);
-        bool same = entry->kind == ENTRY_VERDICT && entry->fingerprint == fingerprint;
-        visit->verdict = entry->is.verdict;
-        leave(call, visit);
-        if (same)
-            return REQUEST_AGAIN;
-        weir_call_error(call,
-                        "ERR the id '%s' belongs to another question; every question needs an id of its own",
-                        weir_shown(id, shown));
-        return REQUEST_OTHER;
-    }
-    if ((id.bytes && !visit->request) || (reservation != 0 && !visit->reservation)) {
-        leave(call, visit);
-        return REQUEST_NO_ROOM;
-    }
-    return REQUEST_NEW;
+    *visit = (struct request_visit){.fingerprint = fingerprint,
+                                    .expires_ns = sat_add(call->worker->now_ns, policy->id_window_ns)};
+    bool room = !id.bytes || enter_request(call, policy, id, visit);
+    if (visit->request.found)
+        return recall(call, id, visit);
+    if (room && reservation != 0)
+        room = enter_reservation(call, reservation, visit);
+    if (room)
+        return REQUEST_NEW;
+    leave(call, visit);
+    return REQUEST_NO_ROOM;
 }
 
 void weir_request_end(struct call *call, struct request_visit *visit, const struct ledger_verdict *verdict)
 {
-    if (visit->request && verdict) {
-        struct ledger_entry *entry = record_bytes(visit->request);
-        entry->kind = ENTRY_VERDICT;
-        entry->fingerprint = visit->fingerprint;
-        entry->is.verdict = *verdict;
-        visit->request->expires_ns = visit->expires_ns;
+    if (visit->has_request && verdict) {
+        *visit_request(&visit->request) = (struct ledger_request){visit->fingerprint, *verdict};
+        visit->request.record->expires_ns = visit->expires_ns;
     }
     leave(call, visit);
 }

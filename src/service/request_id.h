@@ -2,7 +2,8 @@
 /*
  * Request ids: who asks the same again with the same id gets the first verdict once more, and nothing else
  * happens. The id is entered in the ledger before anything is decided, and left when the verdict is written
- * there, so of any number who ask at the same time one decides, and the others are told what he was told.
+ * there, so of any number who ask at the same time one decides, and the others are told what he was told. The
+ * record of a reservation is entered behind that of its id, and left before it.
  */
 #ifndef WEIR_SERVICE_REQUEST_ID_H
 #define WEIR_SERVICE_REQUEST_ID_H
@@ -18,10 +19,8 @@ uint64_t weir_request_fingerprint(const struct call *call, const struct pair *pa
                                   int64_t first, int64_t second);
 
 struct request_visit {
-    struct visit visits[2];
-    size_t count;               /* of visits; 0: neither id nor reservation, nothing was entered */
-    struct record *request;     /* or NULL: no id was given */
-    struct record *reservation; /* or NULL: no number was given */
+    bool has_request, has_reservation; /* which of them was entered */
+    struct visit request, reservation;
     uint64_t fingerprint;
     int64_t expires_ns;            /* of the request's record */
     struct ledger_verdict verdict; /* REQUEST_AGAIN: what the first one was told */
@@ -35,8 +34,9 @@ enum request_seen {
 };
 
 /* `id` with bytes NULL: the question has none, and only the reservation is entered. `reservation` 0: none.
- * The scope of an id is `policy`. Except after REQUEST_NEW nothing stays entered. A new reservation's entry
- * is all zero; who keeps it fills it in and sets its record's expires_ns. */
+ * The scope of an id is the user and `policy`, so that nobody spoils the ids of others. Except after
+ * REQUEST_NEW nothing stays entered. A new reservation's entry is all zero; who keeps it fills it in and sets
+ * its record's expires_ns. */
 enum request_seen weir_request_begin(struct call *call, const struct policy *policy, struct slice id,
                                      uint64_t fingerprint, uint64_t reservation, struct request_visit *visit);
 /* Writes down the verdict, if there was an id, and leaves. `verdict` NULL: as if it had never been asked. */

@@ -24,13 +24,29 @@ struct plan {
 
 /* ---- what is wrong with a request ---- */
 
+static const char *upper(const char *name, char text[static 64])
+{
+    size_t len = 0;
+    for (; name[len] && len < 63; len++)
+        text[len] = name[len] >= 'a' && name[len] <= 'z' ? (char)(name[len] - 'a' + 'A') : name[len];
+    text[len] = '\0';
+    return text;
+}
+
 static void answer_unknown(struct call *call)
 {
     char shown[72], args[ARGS_SHOWN + 80] = "";
     const char *advice = weir_foreign_advice(call->args[0]);
+    const struct command *near = advice ? NULL : weir_command_near(call->args[0]);
     struct text text;
     if (advice) {
         weir_call_error(call, "ERR unknown command '%s'; %s", weir_shown(call->args[0], shown), advice);
+        return;
+    }
+    if (near) {
+        char name[64];
+        weir_call_error(call, "ERR unknown command '%s'; did you mean %s?", weir_shown(call->args[0], shown),
+                        upper(near->name, name));
         return;
     }
     weir_text_init(&text, args, sizeof args);
@@ -51,21 +67,14 @@ static bool find_subcommand(struct call *call)
         return false;
     }
     for (const struct command *sub = call->command->commands; sub->name; sub++)
-        if (weir_call_word(call, 1, sub->name)) {
+        if (weir_call_word(call, 1, sub->name) ||
+            (strcmp(sub->name, "del") == 0 && weir_call_word(call, 1, "delete"))) {
             call->command = sub;
             return true;
         }
-    (void)snprintf(name, sizeof name, "%s", call->command->name);
-    for (char *letter = name; *letter; letter++)
-        *letter = *letter >= 'a' && *letter <= 'z' ? (char)(*letter - 'a' + 'A') : *letter;
     weir_call_error(call, "ERR unknown subcommand '%s'. Try %s HELP.", weir_shown(call->args[1], shown),
-                    name);
+                    upper(call->command->name, name));
     return false;
-}
-
-static bool has_arity(const struct command *command, size_t count)
-{
-    return command->arity < 0 ? count >= (size_t)-command->arity : count == (size_t)command->arity;
 }
 
 /* The classes of the command, and the words that the table says are a policy's name and a key. */
@@ -74,14 +83,14 @@ static bool has_rights(struct call *call)
     char name[64];
     const struct command *command = call->command;
     if (command->may != 0 && !weir_user_may(call->user, command->may)) {
-        weir_call_error(call, "NOPERM User %s has no permissions to run the '%s' command", call->user->name,
-                        weir_call_name(call, name));
+        weir_call_error(call, "NOPERM User %s has no permissions to run the '%s' command%s", call->user->name,
+                        weir_call_name(call, name), weir_call_stranger(call));
         return false;
     }
     size_t policy_at = (size_t)command->policy_at, key_at = (size_t)command->key_at;
     if (policy_at > 0 && policy_at < call->count &&
         !weir_user_may_policy(call->user, call->args[policy_at])) {
-        weir_call_error(call, "NOPERM No permissions to access a policy");
+        weir_call_forbid(call, "policy", call->args[policy_at]);
         return false;
     }
     return key_at == 0 || key_at >= call->count || weir_call_key(call, key_at);
@@ -96,7 +105,7 @@ static bool is_ready(struct call *call)
     }
     if (call->command->commands && !find_subcommand(call))
         return false;
-    if (!has_arity(call->command, call->count)) {
+    if (!command_fits(call->command, call->count)) {
         weir_call_arity(call);
         return false;
     }
@@ -150,7 +159,8 @@ static enum run_state run_request(struct worker *worker, struct session *session
         session->last_command = plan->command->name;
         count_up(&worker->calls[plan->number], 1);
     }
-    if (!is_ready(&call))
+    bool stopped = __builtin_expect(session->transaction || !plan->command, 0);
+    if ((stopped && weir_transaction_stops(&call)) || !is_ready(&call))
         ;
     else if (call.command->flags & CMD_CHORE)
         weir_chore_begin(&call);

@@ -43,6 +43,12 @@ void weir_chore_begin(struct call *call);
 void weir_acquire_answer(struct worker *worker, struct session *session, struct buffer *out);
 void weir_acquire_cancel(struct worker *worker, struct session *session);
 
+/* transaction.c: between MULTI, which is refused, and EXEC nothing is run; true: it was answered. */
+bool weir_transaction_stops(struct call *call);
+
+/* "; nobody has logged in: ..." behind a NOPERM, if that may be why; else "". */
+const char *weir_call_stranger(const struct call *call);
+
 /* The command's name as people know it: "client|list". */
 const char *weir_call_name(const struct call *call, char text[static 64]);
 

@@ -2,23 +2,27 @@
 #include "service/service.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/sat.h"
 #include "os/boot.h"
 #include "service/command.h"
+#include "service/reload.h"
 
-#define LEDGER_SHARE 16 /* one part in so many of the memory */
+#define LEDGER_SHARE 16 /* one part in so many of the memory: for requests, and as much for reservations */
 #define STEPS_SHARE  16
 #define CLIENT_SHARE 8
 #define CLIENT_BYTES 24 /* of a key whose limits come with the call */
 #define STEP_BYTES   (sizeof(struct record) + sizeof(struct step_bucket))
-#define LEAST        64     /* entries, keys: however small the budget */
-#define LOGINS       "10/m" /* failed logins of an address; enough for people, too few to guess */
+#define LEAST        64  /* entries, keys: however small the budget */
+#define LOGINS       100 /* failed logins of an address in a minute: a host has several users */
+#define GUESSES      10  /* and as one of them: enough for people, too few to guess */
 #define LOGIN_KEYS   4096
 
 /* ---- parts ---- */
@@ -55,22 +59,52 @@ static size_t share(int64_t memory, int64_t part, size_t bytes)
     return (size_t)max64(memory / part / (int64_t)bytes, LEAST);
 }
 
+/* A login holds a unit while its password is looked at, and each worker looks at one at a time: with one more
+ * for each of them, right ones never refuse each other. */
+static struct weir_table *new_logins(const struct service *service, int most, struct weir_error *err)
+{
+    char limits[64];
+    (void)snprintf(limits, sizeof limits, "%d/m burst=%" PRIu32, most,
+                   (uint32_t)most + service->options.workers);
+    return weir_table_new(limits, LOGIN_KEYS, err);
+}
+
+static bool make_logins(struct service *service, struct weir_error *err)
+{
+    service->logins = new_logins(service, LOGINS, err);
+    service->guesses = service->logins ? new_logins(service, GUESSES, err) : NULL;
+    return service->guesses != NULL;
+}
+
+/* Pages are taken as they are needed, so more than the machine has would be found out late, and hard. */
+static bool has_machine(int64_t memory, struct weir_error *err)
+{
+    int64_t pages = sysconf(_SC_PHYS_PAGES), machine = sat_mul(pages, sysconf(_SC_PAGESIZE));
+    if (pages <= 0 || memory <= machine)
+        return true;
+    return weir_error_complain(err,
+                               "a memory of %" PRId64 " MiB is more than this machine has, which is %" PRId64
+                               " MiB; lower --memory, or memory: in the configuration",
+                               memory >> 20, machine >> 20);
+}
+
 static bool make_memory(struct service *service, const struct config *config, struct weir_error *err)
 {
     int64_t memory = config->memory > 0 ? config->memory : CONFIG_MEMORY;
+    if (!has_machine(memory, err))
+        return false;
     int64_t keys =
         config->client_keys > 0 ? config->client_keys : (int64_t)share(memory, CLIENT_SHARE, CLIENT_BYTES);
     service->memory = memory;
     service->horizon_ns = config->horizon_ns;
-    if (!weir_ledger_init(&service->ledger, share(memory, LEDGER_SHARE, sizeof(struct record) + LEDGER_BYTES),
-                          err))
+    if (!weir_ledger_init(&service->ledger, share(memory, LEDGER_SHARE, LEDGER_REQUEST_BYTES),
+                          share(memory, LEDGER_SHARE, LEDGER_RESERVATION_BYTES), err))
         return false;
     service->steps = weir_steps_new(share(memory, STEPS_SHARE, STEP_BYTES), err);
     /* Not shared when full: one key with the longest limit there is would be everybody's debt. */
     service->client_keys =
         service->steps ? weir_tally_new(NULL, keys, WEIR_FULL_REFUSE, true, config->horizon_ns, err) : NULL;
-    service->logins = service->client_keys ? weir_table_new(LOGINS, LOGIN_KEYS, err) : NULL;
-    return service->logins != NULL;
+    return service->client_keys && make_logins(service, err);
 }
 
 /* 160 bits that no other start has. */
@@ -122,7 +156,8 @@ struct service *weir_service_new(const struct config *config, const struct servi
     }
     service->options = *options;
     service->options.workers = options->workers > 0 ? options->workers : 1;
-    service->max_clients = config->max_clients > 0 ? config->max_clients : 10000;
+    service->max_clients = config->max_clients > 0 ? config->max_clients : CONFIG_CLIENTS;
+    weir_start_note(config, &service->start);
     draw_run_id(service->run_id);
     set_clock(service);
     if (!make_workers(service) || !make_memory(service, config, err) || !make_snapshot(service, config)) {
@@ -155,12 +190,11 @@ void weir_service_free(struct service *service)
         service->retired = retired->retired;
         weir_snapshot_free(retired);
     }
-    if (service->ledger.records)
-        weir_ledger_end(&service->ledger);
-    if (service->steps)
-        weir_steps_free(service->steps);
+    weir_ledger_end(&service->ledger);
+    weir_steps_free(service->steps);
     weir_tally_free(service->client_keys);
     weir_table_free(service->logins);
+    weir_table_free(service->guesses);
     free_workers(service);
     free(service->listens);
     (void)pthread_mutex_destroy(&service->change);

@@ -30,6 +30,15 @@ struct service_options {
     const char *exposed;           /* where it can be reached from elsewhere, so needs a password; or NULL */
     const struct digest *password; /* of `default`, from --password-file; NULL: as the file says */
     const char *config_path;       /* what WEIR.RELOAD reads; NULL: nothing */
+    /* Puts what the command line says above what the file says; NULL: nothing does. false: out of memory. */
+    bool (*above)(void *arg, struct config *config);
+    void *above_arg;
+};
+
+/* What counts at the start only, each part as a digest: a reload looks whether it is another one. */
+#define START_PARTS 6
+struct start {
+    struct digest parts[START_PARTS];
 };
 
 struct worker { /* counters are written by the worker alone, read by anybody */
@@ -46,6 +55,7 @@ struct worker { /* counters are written by the worker alone, read by anybody */
     _Atomic int64_t *calls, *failed, *usec; /* of each command, by its number */
     int64_t rest_ns;                        /* less than a microsecond, not in usec yet */
     char label[LABEL_MAX];                  /* of the last answer, where no policy has it ready */
+    bool began;                             /* it has had a turn */
 };
 
 struct service {
@@ -56,11 +66,12 @@ struct service {
     pthread_mutex_t change;   /* who publishes snapshots */
     struct worker *workers;   /* options.workers, and one more: the chore thread's */
     struct ledger ledger;
-    struct steps *steps;       /* RL.* */
-    struct tally *client_keys; /* CL.THROTTLE, THROTTLE, GCRA */
-    int64_t horizon_ns;        /* longest time a key of these may need to be full again; 0: 31 days */
-    struct weir_table *logins; /* failed logins by address */
-    int64_t memory;            /* budget in bytes */
+    struct steps *steps;        /* RL.* */
+    struct tally *client_keys;  /* CL.THROTTLE, THROTTLE, GCRA */
+    int64_t horizon_ns;         /* longest time a key of these may need to be full again; 0: 31 days */
+    struct weir_table *logins;  /* failed logins by address */
+    struct weir_table *guesses; /* and by address and user, which has a smaller bound */
+    int64_t memory;             /* budget in bytes */
     _Atomic int64_t memory_used;
     int64_t wall_lead_ns; /* wall clock - weir_now, as of the start */
     int64_t started_ms, started_ns;
@@ -68,6 +79,7 @@ struct service {
     char *listens; /* for INFO: what the server said */
     int tcp_port;
     int64_t max_clients;
+    struct start start;
     _Atomic uint64_t sessions; /* that ever were: the last id */
     _Atomic int64_t rejected;  /* connections above max_clients */
     _Atomic int64_t reloads, reload_failures;
@@ -79,7 +91,7 @@ struct service {
         int64_t seen;            /* commands, as of the last look at the tables */
         size_t swept, looked_at; /* which tally, and which policy, is next */
         int64_t ticks;
-        int64_t ledger_refused, steps_refused; /* for want of room, as last seen */
+        int64_t requests_refused, ledger_refused, steps_refused; /* for want of room, as last seen */
     } upkeep;
     char reload_error[256]; /* of the last reload; "" if it went well. Under `change` */
     /* Set by the server; a service without one leaves them NULL. */
@@ -106,7 +118,8 @@ void weir_snapshot_collect(struct service *service);
 
 /* Puts a configuration in force, all of it or nothing; keys keep what they spent. By the chore thread. */
 bool weir_service_apply(struct service *service, const struct config *config, struct weir_error *err);
-/* Reads options.config_path and applies it; what is wrong goes to `report`, a line each. */
+/* Reads options.config_path and applies it; what is wrong goes to `report`, a line each. If all is well, what
+ * counts from the next start on only. */
 bool weir_service_reload(struct service *service, struct buffer *report);
 
 /* Now and then, by the chore thread: tables grow, ends of modes and overrides come, sweeps, retired snapshots
@@ -135,7 +148,8 @@ struct session {
     enum reply_mode { REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, REPLY_OFF } replies;
     const char *last_command; /* static */
     int64_t commands;
-    bool closing; /* after what it has been answered */
+    bool closing;     /* after what it has been answered */
+    bool transaction; /* MULTI was refused: nothing is run until EXEC or DISCARD */
     /* WEIR.ACQUIRE that waits: */
     bool waits;
     int64_t due_ns;
@@ -174,6 +188,8 @@ size_t weir_service_run(struct worker *worker, struct session *session, const st
 /* After session->due_ns has come, or the clock moved: answers if it is due. false: not yet. */
 bool weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
 
+/* Does it change something? Then it should not wait for those that only count: it may be the kill switch. */
+bool weir_chore_changes(const struct chore *chore);
 /* By the chore thread: does it. Then, in the session's own thread: appends the answer. */
 void weir_chore_do(struct chore *chore);
 void weir_chore_finish(struct session *session, struct buffer *out, enum run_state *state);

@@ -26,11 +26,11 @@ struct settle {
 /* The question as it is compared with a later one: whoever says nothing says the numbers that were reserved.
  */
 static uint64_t settle_hash(const struct ledger *ledger, const struct settle *ask,
-                            const struct ledger_entry *entry)
+                            const struct ledger_reservation *entry)
 {
     int64_t words[1 + LEDGER_PAIRS] = {ask->cancel};
     for (size_t i = 0; i < entry->pairs && !ask->cancel; i++)
-        words[1 + i] = ask->count > 0 ? ask->used[i] : entry->is.reservation.pair[i].n;
+        words[1 + i] = ask->count > 0 ? ask->used[i] : entry->pair[i].n;
     return weir_ledger_question(ledger, words, sizeof words);
 }
 
@@ -54,19 +54,20 @@ static const char *policy_name(const struct snapshot *snapshot, uint64_t serial)
 }
 
 /* May all of it be committed? Else answers why not. */
-static bool check_commit(struct call *call, const struct settle *ask, const struct ledger_entry *entry)
+static bool check_commit(struct call *call, const struct settle *ask, const struct ledger_reservation *entry)
 {
     const struct snapshot *snapshot = call->worker->snapshot;
     if (ask->count > 0 && ask->count != entry->pairs) {
         weir_call_error(call,
-                        "ERR this reservation has %u pair%s and there are %zu numbers; give one for each, or "
+                        "ERR this reservation has %u pair%s and there %s %zu number%s; give one for each, or "
                         "none to commit all of it",
-                        entry->pairs, entry->pairs == 1 ? "" : "s", ask->count);
+                        entry->pairs, entry->pairs == 1 ? "" : "s", ask->count == 1 ? "is" : "are",
+                        ask->count, ask->count == 1 ? "" : "s");
         return false;
     }
     for (size_t i = 0; i < ask->count; i++) {
-        const struct ledger_pair *pair = &entry->is.reservation.pair[i];
-        if (ask->used[i] <= pair->n || (entry->is.reservation.strict >> i & 1) == 0 ||
+        const struct ledger_pair *pair = &entry->pair[i];
+        if (ask->used[i] <= pair->n || (entry->strict >> i & 1) == 0 ||
             !weir_snapshot_tally(snapshot, pair->tally))
             continue;
         weir_call_error(call,
@@ -78,15 +79,15 @@ static bool check_commit(struct call *call, const struct settle *ask, const stru
     return true;
 }
 
-static bool is_promised(const struct ledger_entry *entry, int64_t now_ns)
+static bool is_promised(const struct ledger_reservation *entry, int64_t now_ns)
 {
-    return entry->is.reservation.promise.n > 0 && entry->is.reservation.promise.due_ns > now_ns;
+    return entry->promise.n > 0 && entry->promise.due_ns > now_ns;
 }
 
 /* Of a pair that was charged and is still counted somewhere: how much of it stays charged. */
 static int64_t commit_pair(const struct call *call, struct weir_table *table,
-                           const struct ledger_entry *entry, const struct ledger_pair *pair, int64_t used,
-                           struct ledger_settled *settled)
+                           const struct ledger_reservation *entry, const struct ledger_pair *pair,
+                           int64_t used, struct ledger_settled *settled)
 {
     int64_t now_ns = call->worker->now_ns, charged = pair->n;
     if (used < pair->n && !is_promised(entry, now_ns)) {
@@ -100,13 +101,14 @@ static int64_t commit_pair(const struct call *call, struct weir_table *table,
     return charged;
 }
 
-static int64_t cancel_pair(const struct call *call, struct weir_table *table, struct ledger_entry *entry,
-                           const struct ledger_pair *pair, struct ledger_settled *settled)
+static int64_t cancel_pair(const struct call *call, struct weir_table *table,
+                           struct ledger_reservation *entry, const struct ledger_pair *pair,
+                           struct ledger_settled *settled)
 {
     int64_t now_ns = call->worker->now_ns;
     bool off = true;
     if (is_promised(entry, now_ns))
-        off = weir_table_cancel_who(table, now_ns, pair->who, &entry->is.reservation.promise);
+        off = weir_table_cancel_who(table, now_ns, pair->who, &entry->promise);
     else
         weir_table_give_who(table, now_ns, pair->who, pair->n);
     if (!off)
@@ -116,14 +118,14 @@ static int64_t cancel_pair(const struct call *call, struct weir_table *table, st
 }
 
 /* The other tallies that count pair `i` follow. They tell nobody. */
-static void settle_others(const struct call *call, const struct ledger_entry *entry, size_t i,
+static void settle_others(const struct call *call, const struct ledger_reservation *entry, size_t i,
                           int64_t charged)
 {
     int64_t now_ns = call->worker->now_ns;
-    for (size_t k = 0; k < entry->is.reservation.also; k++) {
-        const struct ledger_pair *pair = &entry->is.reservation.pair[entry->pairs + k];
+    for (size_t k = 0; k < entry->also; k++) {
+        const struct ledger_pair *pair = &entry->pair[entry->pairs + k];
         struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
-        if (!tally || entry->is.reservation.of[entry->pairs + k] != i)
+        if (!tally || entry->of[entry->pairs + k] != i)
             continue;
         if (charged < pair->n)
             weir_table_give_who(tally->table, now_ns, pair->who, pair->n - charged);
@@ -141,21 +143,21 @@ static int64_t remaining_of(const struct call *call, const struct ledger_pair *p
     return verdict.remaining;
 }
 
-static void settle_pairs(const struct call *call, const struct settle *ask, struct ledger_entry *entry)
+static void settle_pairs(const struct call *call, const struct settle *ask, struct ledger_reservation *entry)
 {
     struct ledger_settled settled = {0};
     settled.question = settle_hash(&call->worker->service->ledger, ask, entry);
     for (size_t i = 0; i < entry->pairs; i++) {
-        const struct ledger_pair *pair = &entry->is.reservation.pair[i];
+        const struct ledger_pair *pair = &entry->pair[i];
         struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
         int64_t used = ask->cancel ? 0 : ask->count > 0 ? ask->used[i] : pair->n;
-        if (tally && (entry->is.reservation.charged >> i & 1) != 0)
+        if (tally && (entry->charged >> i & 1) != 0)
             used = ask->cancel ? cancel_pair(call, tally->table, entry, pair, &settled)
                                : commit_pair(call, tally->table, entry, pair, used, &settled);
         settle_others(call, entry, i, used);
     }
-    settled.remaining = remaining_of(call, &entry->is.reservation.pair[0]);
-    entry->is.reservation.settled = settled;
+    settled.remaining = remaining_of(call, &entry->pair[0]);
+    entry->settled = settled;
 }
 
 static void tell_settled(struct call *call, const struct settle *ask, const struct ledger_settled *settled)
@@ -171,25 +173,46 @@ static void tell_settled(struct call *call, const struct settle *ask, const stru
     weir_reply_integer(&call->reply, settled->remaining);
 }
 
-static void refuse_unknown(struct call *call)
+/* What is no id at all: often it is the ID of the request. */
+static void refuse_name(struct call *call)
 {
     char shown[72];
-    weir_call_error(call, "ERR no reservation '%s': it was settled, or its time is over",
+    weir_call_error(
+        call,
+        "ERR no reservation '%s': it is named by the id that WEIR.RESERVE answered, such as 5f3a-1 "
+        "(not by the ID of the request), and ends with the server",
+        weir_shown(call->args[1], shown));
+}
+
+/* One that the ledger does not have, as far as that can still be told. */
+static void refuse_gone(struct call *call, uint64_t number)
+{
+    char shown[72];
+    const struct ledger *ledger = &call->worker->service->ledger;
+    bool made = number <= atomic_load_explicit(&ledger->number, memory_order_relaxed);
+    weir_call_error(call, "ERR no reservation '%s'%s", weir_shown(call->args[1], shown),
+                    made ? " any more: its time is over and its units stay spent, or it was settled long ago"
+                         : ": it was never made");
+}
+
+static void refuse_settled(struct call *call)
+{
+    char shown[72];
+    weir_call_error(call, "ERR reservation '%s' was settled already, in another way; nothing was changed",
                     weir_shown(call->args[1], shown));
 }
 
-static bool is_his(const struct call *call, const struct ledger_entry *entry)
+static bool is_his(const struct call *call, const struct ledger_reservation *entry)
 {
     const char *name = call->user->name;
     return (call->user->may & MAY_ADMIN) != 0 ||
-           entry->is.reservation.owner ==
-               weir_ledger_owner(&call->worker->service->ledger, name, strlen(name));
+           entry->owner == weir_ledger_owner(&call->worker->service->ledger, name, strlen(name));
 }
 
 /* Inside of the record. */
-static void settle_entry(struct call *call, const struct settle *ask, struct ledger_entry *entry)
+static void settle_entry(struct call *call, const struct settle *ask, struct ledger_reservation *entry)
 {
-    struct ledger_settled *settled = &entry->is.reservation.settled;
+    struct ledger_settled *settled = &entry->settled;
     if (!is_his(call, entry)) {
         weir_call_error(call, "NOPERM No permissions to settle a reservation of another user");
         return;
@@ -200,7 +223,7 @@ static void settle_entry(struct call *call, const struct settle *ask, struct led
         settle_pairs(call, ask, entry);
     } else if ((ask->count > 0 && ask->count != entry->pairs) ||
                settled->question != settle_hash(&call->worker->service->ledger, ask, entry)) {
-        refuse_unknown(call);
+        refuse_settled(call);
         return;
     }
     tell_settled(call, ask, settled);
@@ -212,16 +235,16 @@ static void settle(struct call *call, const struct settle *ask)
     struct visit visit;
     uint64_t number;
     if (!weir_ledger_number(ledger, call->args[1].bytes, call->args[1].len, &number)) {
-        refuse_unknown(call);
+        refuse_name(call);
         return;
     }
     struct record_id id = weir_ledger_reservation(ledger, number);
-    weir_records_enter(ledger->records, &id, 1, call->worker->now_ns, &visit);
-    if (visit.record && visit.found && visit_entry(&visit)->kind == ENTRY_RESERVATION)
-        settle_entry(call, ask, visit_entry(&visit));
+    weir_records_enter(ledger->reservations, &id, call->worker->now_ns, &visit);
+    if (visit.record && visit.found)
+        settle_entry(call, ask, visit_reservation(&visit));
     else
-        refuse_unknown(call);
-    weir_records_leave(ledger->records, &visit, 1);
+        refuse_gone(call, number);
+    weir_records_leave(ledger->reservations, &visit);
 }
 
 void weir_run_commit(struct call *call)
@@ -232,7 +255,7 @@ void weir_run_commit(struct call *call)
         return;
     }
     for (size_t i = 0; i < ask.count; i++)
-        if (!weir_call_integer(call, 2 + i, "what was used", 0, &ask.used[i]))
+        if (!weir_call_units(call, 2 + i, "what was used", 0, &ask.used[i]))
             return;
     settle(call, &ask);
 }

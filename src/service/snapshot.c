@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/sat.h"
 #include "base/text.h"
 #include "service/service.h"
 #include "table/make.h"
@@ -35,7 +36,8 @@ static inline uint32_t hash_name(struct slice name)
 
 static bool is_name(const struct policy *policy, struct slice name)
 {
-    return memcmp(policy->name, name.bytes, name.len) == 0 && policy->name[name.len] == '\0';
+    return memcmp(policy->name, name.bytes, name.len) == 0 && policy->name[name.len] == '\0' &&
+           name.bytes[name.len - 1] != '\0'; /* behind a name there are NULs, which are not part of it */
 }
 
 struct policy *weir_snapshot_policy(const struct snapshot *snapshot, struct slice name)
@@ -225,6 +227,10 @@ void weir_worker_begin(struct worker *worker)
     atomic_store_explicit(&worker->turn, 2 * epoch + 1, memory_order_seq_cst);
     worker->snapshot = atomic_load_explicit(&service->snapshot, memory_order_seq_cst);
     worker->now_ns = weir_now();
+    if (!worker->began) {
+        worker->began = true;
+        weir_top_begin();
+    }
 }
 
 void weir_worker_end(struct worker *worker)
@@ -250,6 +256,19 @@ static void forget_limits(const struct snapshot *snapshot)
             continue;
         weir_table_forget(tally->table, tally->generation);
         tally->forgotten = tally->generation;
+    }
+}
+
+/* Nobody asks an older tally alone any more: from now on it need be asked only as long as it remembers. */
+static void end_older(struct service *service, const struct snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->policy_count; i++) {
+        const struct policy *policy = snapshot->policies[i];
+        if (policy_older_ends(policy) != WEIR_FOREVER)
+            continue;
+        atomic_store_explicit(&policy->older->ends_ns, sat_add(weir_now(), policy->older_for_ns),
+                              memory_order_relaxed);
+        service->upkeep.next_end_ns = 0;
     }
 }
 
@@ -283,6 +302,9 @@ void weir_snapshot_collect(struct service *service)
             link = &snapshot->retired;
         }
     }
-    if (!service->retired)
-        forget_limits(atomic_load_explicit(&service->snapshot, memory_order_relaxed));
+    if (service->retired)
+        return;
+    const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_relaxed);
+    forget_limits(snapshot);
+    end_older(service, snapshot);
 }

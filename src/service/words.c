@@ -17,44 +17,6 @@ bool weir_call_word(const struct call *call, size_t at, const char *word)
     return at < call->count && weir_text_same(call->args[at].bytes, call->args[at].len, word);
 }
 
-bool weir_read_integer(struct slice text, int64_t *number)
-{
-    bool negative = text.len > 0 && text.bytes[0] == '-';
-    size_t at = negative;
-    uint64_t value = 0, most = (uint64_t)INT64_MAX + negative;
-    if (at == text.len || text.len > 20 || (text.bytes[at] == '0' && text.len > 1))
-        return false;
-    for (; at < text.len; at++) {
-        unsigned digit = (unsigned)(unsigned char)text.bytes[at] - '0';
-        if (digit > 9 || __builtin_mul_overflow(value, 10u, &value) ||
-            __builtin_add_overflow(value, digit, &value) || value > most)
-            return false;
-    }
-    *number = negative ? (int64_t)(0 - value) : (int64_t)value;
-    return true;
-}
-
-bool weir_call_integer(struct call *call, size_t at, const char *what, int64_t least, int64_t *number)
-{
-    char shown[72];
-    if (at >= call->count) {
-        weir_call_arity(call);
-        return false;
-    }
-    if (!weir_read_integer(call->args[at], number)) {
-        weir_call_error(call, "ERR %s must be a whole number, not '%s'", what,
-                        weir_shown(call->args[at], shown));
-        return false;
-    }
-    if (*number < least) {
-        bool take = strcmp(what, "n") == 0 && call->command->may == MAY_TAKE;
-        weir_call_error(call, "ERR %s must be %lld or more%s", what, (long long)least,
-                        take ? "; to look without taking use WEIR.PEEK" : "");
-        return false;
-    }
-    return true;
-}
-
 struct policy *weir_call_policy(struct call *call, size_t at)
 {
     char shown[72];
@@ -66,7 +28,7 @@ struct policy *weir_call_policy(struct call *call, size_t at)
     if (call->found && at == (size_t)call->command->policy_at)
         return call->found; /* rights were looked at before the command was run */
     if (!weir_user_may_policy(call->user, name)) {
-        weir_call_error(call, "NOPERM No permissions to access a policy");
+        weir_call_forbid(call, "policy", name);
         return NULL;
     }
     struct policy *policy = weir_snapshot_policy(call->worker->snapshot, name);
@@ -95,7 +57,7 @@ bool weir_call_key(struct call *call, size_t at)
         return false;
     }
     if (!weir_user_may_key(call->user, call->args[at])) {
-        weir_call_error(call, "NOPERM No permissions to access a key");
+        weir_call_forbid(call, "key", call->args[at]);
         return false;
     }
     return true;
@@ -114,6 +76,20 @@ void weir_call_error(struct call *call, const char *format, ...)
     weir_reply_error(&call->reply, "%s", text);
 }
 
+const char *weir_call_stranger(const struct call *call)
+{
+    return call->session->logged_in
+               ? ""
+               : "; nobody has logged in: AUTH user password, or redis://user:password@host:port";
+}
+
+void weir_call_forbid(struct call *call, const char *what, struct slice name)
+{
+    char shown[72];
+    weir_call_error(call, "NOPERM No permissions to access a %s: '%s'%s", what, weir_shown(name, shown),
+                    weir_call_stranger(call));
+}
+
 const char *weir_call_name(const struct call *call, char text[static 64])
 {
     const struct command *found = weir_command_find(call->args[0], NULL);
@@ -122,12 +98,6 @@ const char *weir_call_name(const struct call *call, char text[static 64])
     else
         (void)snprintf(text, 64, "%s", call->command->name);
     return text;
-}
-
-void weir_call_arity(struct call *call)
-{
-    char name[64];
-    weir_call_error(call, "ERR wrong number of arguments for '%s' command", weir_call_name(call, name));
 }
 
 static void put_upper(struct text *text, const char *word)
@@ -166,12 +136,24 @@ static void put_args(struct text *text, const struct arg *args, const char *betw
     }
 }
 
-void weir_call_syntax(struct call *call, size_t at)
+/* "LIST|SHOW|SET": the words that may follow. */
+static void put_subcommands(struct text *text, const struct command *commands)
 {
-    char usage[512] = "", shown[72];
+    for (const struct command *sub = commands; sub->name; sub++) {
+        weir_text_put(text, sub == commands ? " " : "|", 1);
+        put_upper(text, sub->name);
+    }
+}
+
+#define USAGE_MAX 512
+
+/* How the command is written. */
+static const char *usage_of(const struct call *call, char usage[static USAGE_MAX])
+{
     struct text text;
     const struct command *found = weir_command_find(call->args[0], NULL);
-    weir_text_init(&text, usage, sizeof usage);
+    usage[0] = '\0';
+    weir_text_init(&text, usage, USAGE_MAX);
     put_upper(&text, found ? found->name : call->command->name);
     if (found && found != call->command) {
         weir_text_put(&text, " ", 1);
@@ -180,12 +162,29 @@ void weir_call_syntax(struct call *call, size_t at)
     if (call->command->docs) {
         weir_text_put(&text, " ", 1);
         put_args(&text, call->command->docs, " ");
+    } else if (call->command->commands) {
+        put_subcommands(&text, call->command->commands);
     }
+    return usage;
+}
+
+/* Of its own commands weir says how they are written; of others clients know the text by heart. */
+void weir_call_arity(struct call *call)
+{
+    char name[64], usage[USAGE_MAX];
+    bool own = strcmp(call->command->group, "weir") == 0;
+    weir_call_error(call, "ERR wrong number of arguments for '%s' command%s%s", weir_call_name(call, name),
+                    own ? "; write " : "", own ? usage_of(call, usage) : "");
+}
+
+void weir_call_syntax(struct call *call, size_t at)
+{
+    char usage[USAGE_MAX], shown[72];
     if (at < call->count)
         weir_call_error(call, "ERR syntax error near '%s'; write %s", weir_shown(call->args[at], shown),
-                        usage);
+                        usage_of(call, usage));
     else
-        weir_call_error(call, "ERR syntax error at the end; write %s", usage);
+        weir_call_error(call, "ERR syntax error at the end; write %s", usage_of(call, usage));
 }
 
 const char *weir_shown(struct slice bytes, char text[static 72])
@@ -258,7 +257,8 @@ static const struct {
 } reasons[] = {
     [ANSWER_OK] = {"$2\r\nok\r\n", 8},        [ANSWER_LATER] = {"$5\r\nlater\r\n", 11},
     [ANSWER_NEVER] = {"$5\r\nnever\r\n", 11}, [ANSWER_SHADOW] = {"$6\r\nshadow\r\n", 12},
-    [ANSWER_FULL] = {"$4\r\nfull\r\n", 10},   [ANSWER_LOST] = {"$4\r\nlost\r\n", 10},
+    [ANSWER_FULL] = {"$4\r\nfull\r\n", 10},   [ANSWER_DISABLED] = {"$8\r\ndisabled\r\n", 14},
+    [ANSWER_LOST] = {"$4\r\nlost\r\n", 10},
 };
 
 void weir_call_answer(struct call *call, const struct answer *answer, size_t more)

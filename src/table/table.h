@@ -138,8 +138,11 @@ bool weir_override_run(struct weir_table *table, const struct key *key, struct s
 void weir_table_sample(struct weir_table *table, const struct key *key, int64_t n, bool allowed, int64_t now);
 void weir_table_name(struct weir_table *table, const struct key *key); /* a key came in */
 
-/* Every so many calls of a thread one is sampled: the others pay a decrement. */
-#define TOP_SAMPLE 64
+/* Every so many calls of a busy thread one is sampled: the others pay a decrement. */
+#define TOP_SAMPLE  64
+#define TOP_CALL_NS INT64_C(20000) /* calls that come more slowly are all sampled, in the long run */
+/* This thread is one that lasts: it begins with all of its calls, and finds the step by itself. */
+void weir_top_begin(void);
 extern _Thread_local uint32_t weir_top_countdown __attribute__((tls_model("initial-exec")));
 
 static inline void table_tell(struct weir_table *table, const struct key *key, int64_t n, bool allowed,

@@ -10,6 +10,11 @@ _Thread_local FIXED_OFFSET uint32_t weir_top_countdown;
 
 static _Thread_local FIXED_OFFSET uint64_t lots; /* state of the thread's generator; 0: not begun */
 
+/* How many calls a sample of this thread stands for, and when it last took one. */
+static _Thread_local FIXED_OFFSET uint32_t step = TOP_SAMPLE;
+static _Thread_local FIXED_OFFSET int64_t last_sample;
+static _Thread_local FIXED_OFFSET bool adapts; /* see weir_top_begin */
+
 /* ---- which calls are sampled ---- */
 
 static uint64_t next_lot(void)
@@ -25,6 +30,27 @@ static uint32_t lot_below(uint32_t end)
     return (uint32_t)spread(next_lot(), end);
 }
 
+/* Where calls are few, a sample of all of them costs nothing and tells small numbers right. Each sample
+ * counts for as many calls as the step by which it came, so a change of the step makes nothing wrong. A clock
+ * that stands still looks like very many calls. */
+static uint32_t next_step(int64_t now)
+{
+    int64_t past = sat_sub(now, last_sample), expected = (int64_t)step * TOP_CALL_NS;
+    last_sample = now;
+    if (!adapts || past < expected)
+        return step < TOP_SAMPLE ? 2 * step : TOP_SAMPLE;
+    return past > 4 * expected && step > 1 ? step / 2 : step;
+}
+
+void weir_top_begin(void)
+{
+    struct hash_key key = weir_hash_key();
+    lots = key.low | 1;
+    step = 1;
+    adapts = true;
+    weir_top_countdown = 0;
+}
+
 /*
  * A thread begins as if it had been calling for ever: then its first call is sampled with the same chance as
  * any other, and many short threads count right. Steps are 1 to 2 * TOP_SAMPLE - 1, all as likely, so the
@@ -38,8 +64,9 @@ static uint32_t first_gap(void)
     return a < b ? a : b;
 }
 
-/* Is this call one of the sample? The steps are drawn by lot: fixed ones could fall in with the traffic's. */
-static bool draw_sample(void)
+/* For how many calls does this one stand as a sample? 0: it is none. The steps are drawn by lot: fixed ones
+ * could fall in with the traffic's. */
+static uint32_t draw_sample(int64_t now)
 {
     if (__builtin_expect(lots == 0, 0)) {
         struct hash_key key = weir_hash_key();
@@ -47,11 +74,13 @@ static bool draw_sample(void)
         uint32_t gap = first_gap();
         if (gap > 0) {
             weir_top_countdown = gap - 1;
-            return false;
+            return 0;
         }
     }
-    weir_top_countdown = lot_below(2 * TOP_SAMPLE - 1);
-    return true;
+    uint32_t stands_for = step;
+    step = next_step(now);
+    weir_top_countdown = lot_below(2 * step - 1);
+    return stands_for;
 }
 
 /* ---- the lock ---- */
@@ -157,14 +186,15 @@ static void count_units(struct top_list *list, const struct key *key, uint64_t u
 
 void weir_table_sample(struct weir_table *table, const struct key *key, int64_t n, bool allowed, int64_t now)
 {
-    if (!draw_sample() || !table->top || n <= 0 || now < 0)
+    uint32_t stands_for = draw_sample(now);
+    if (stands_for == 0 || !table->top || n <= 0 || now < 0)
         return;
     struct top_list *list = &table->top->lists[allowed ? WEIR_TOP_TAKEN : WEIR_TOP_REFUSED];
     uint64_t mine = (uint64_t)now + 1;
     if (!lock_list(list, mine))
         return;
     fade(list, (uint64_t)now / TOP_HALVING_NS);
-    count_units(list, key, (uint64_t)sat_mul(n, TOP_SAMPLE));
+    count_units(list, key, (uint64_t)sat_mul(n, stands_for));
     unlock_list(list, mine);
 }
 

@@ -117,8 +117,12 @@ def check_library(folder):
 def check_files(prefix, whole):
     """The command and what belongs to it come with the whole, and only with it."""
     for name in ("bin/weir", "share/man/man1/weir.1", "share/man/man1/weir-spec.1",
-                 "share/bash-completion/completions/weir"):
+                 "share/bash-completion/completions/weir", "share/weir/weir.yaml", "lib/systemd/system/weir.socket",
+                 "lib/systemd/system/weir.service"):
         expect((prefix / name).exists() == whole, f"{name} was {'not ' if whole else ''}installed")
+    if whole:
+        unit = (prefix / "lib/systemd/system/weir.service").read_text()
+        expect(f"ExecStart={prefix}/bin/weir serve " in unit, "weir.service starts another weir")
     expect((prefix / "include" / "weir.h").read_text() == abi.HEADER.read_text(), "weir.h is another one")
     pages = prefix / "share" / "man" / "man3"
     expect((pages / "libweir.3").exists(), "libweir.3 was not installed")

@@ -68,7 +68,7 @@ class Words(command.CommandTest):
             (["wait", "--time", "61s"], "--time takes 1ms to 1m, not '61s'"),
             (["table", "--keys", "999"], "--keys takes 1k to 100M, not '999'"),
             (["table", "--keys", "101M"], "--keys takes 1k to 100M, not '101M'"),
-            (["table", "--keys", "many"], "--keys takes a whole number of units, such as 5 or 2k, not 'many'"),
+            (["table", "--keys", "many"], "--keys takes a whole number from 1 on, such as 5 or 2k, not 'many'"),
             (["limiter", "--keys", "1k"], "--keys belongs to table and server, not to limiter"),
         ]:
             with self.subTest(arguments):

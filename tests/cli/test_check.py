@@ -13,7 +13,7 @@ import command
 
 # Nobody listens on port 1, so nothing is compared unless a test has a server.
 NOWHERE = "redis://127.0.0.1:1"
-SUMMARY = "8.4 million keys of one limit each\n"
+SUMMARY = "7.7 million keys of one limit each\n"
 
 
 def bulk(text):
@@ -93,7 +93,7 @@ class CheckTest(command.CommandTest):
                    "policies: [{name: a, limits: 5/m, overrides: [{key: k, limits: 6/m}]}]\n")
         done = self.run_weir("check", self.file, WEIR_URL=NOWHERE)
         self.assertEqual(done.stdout.splitlines()[0],
-                         f"{self.file}: 1 policy, 1 override, 1 user; 1 GiB hold about 34 million keys of one limit each")
+                         f"{self.file}: 1 policy, 1 override, 1 user; 1 GiB hold about 31 million keys of one limit each")
 
     def test_an_override_that_has_ended_is_noted(self):
         self.write("policies:\n- name: a\n  limits: 5/m\n  overrides:\n"
@@ -112,8 +112,8 @@ class CheckTest(command.CommandTest):
                                        "  - {name: api, limits: 5/s}\n"),
                          ["w.yaml:3:20: 100/s brust=200",
                           "                   ^ unknown option 'brust'; did you mean burst?",
-                          "w.yaml:5:5: unknown key 'limts' in policy 'search'; did you mean limits?",
                           "w.yaml:4:5: policy 'search' has no limits; write limits: 100/s",
+                          "w.yaml:5:5: unknown key 'limts' in policy 'search'; did you mean limits?",
                           "w.yaml:6:5: policy 'api' is defined twice, first at line 2"])
 
     def test_a_caret_stands_under_its_place(self):
@@ -168,22 +168,76 @@ class CheckTest(command.CommandTest):
             document = json.loads(self.output("check", "--json", self.file, WEIR_URL=url))
         self.assertEqual(text.splitlines()[1:], [
             f"changes against {url}",
-            "  login    new, shadow",
-            "  search   50/s stays; candidate 30/s burst=60 is new; enforced for 25 % of keys (was 100 %)",
+            "  login         new, shadow",
+            "  search        50/s stays; candidate 30/s burst=60 is new; enforced for 25 % of keys (was 100 %)",
             "  a-longer-name 2/s instead of 1/s",
-            "  mode     2/s stays; mode disabled (was enforce)",
-            "  part     2/s stays; enforced for 5 % of keys (was shadow)",
-            "  whole    2/s stays; enforced for 100 % of keys (was 5 %)",
-            "  tried    2/s stays; candidate 1/s instead of 5/s",
-            "  try      2/s stays; candidate 5/s ends",
-            "  mine     2/s stays; was set by command, now by the file",
-            "  gone     removed"])
+            "  mode          2/s stays; mode disabled (was enforce)",
+            "  part          2/s stays; enforced for 5 % of keys (was shadow)",
+            "  whole         2/s stays; enforced for 100 % of keys (was 5 %)",
+            "  tried         2/s stays; candidate 1/s instead of 5/s",
+            "  try           2/s stays; candidate 5/s ends",
+            "  mine          2/s stays; was set by command, now by the file",
+            "  gone          removed"])
         self.assertEqual(document["server"], url)
         self.assertEqual(document["mistakes"], [])
         self.assertEqual(document["policies"], 10)
         self.assertEqual([(change["policy"], change["change"]) for change in document["changes"]][:2],
                          [("login", "new"), ("search", "changed")])
         self.assertEqual(document["changes"][-1], {"policy": "gone", "change": "removed", "text": "removed"})
+
+    def notes(self, text):
+        self.write(text)
+        return json.loads(self.output("check", "--json", self.file, WEIR_URL=NOWHERE))["notes"]
+
+    def test_what_serve_would_refuse(self):
+        """Not the sockets: where it listens, and whether it needs a password, may stand in the command line."""
+        one, = self.mistakes("memory: 900000GiB\n")
+        self.assertRegex(one, r"^w\.yaml: a memory of 921600000 MiB is more than this machine has, which is \d+ MiB; ")
+        one, = self.mistakes("policies:\n- {name: a, limits: 5/m, keys: 10G}\n")
+        self.assertRegex(one, r"^w\.yaml:2:3: 10000000000 keys need ")
+        one, = self.mistakes("policies:\n- {name: a, limits: 5/m, keys: 9M}\n")
+        self.assertRegex(one, r"^w\.yaml: no memory left for these keys: .* the budget is 256 MiB; raise memory:")
+        policies = "policies: [{name: a, limits: 5/m}]\n"
+        exposed = ("{} can be reached from elsewhere and there is no password: weir serve needs --password-file FILE, or "
+                   "--no-password")
+        for address in ":9067", "0.0.0.0:1", "[::]:1", "192.0.2.1:1":
+            self.assertEqual(self.notes(f'listen: {{resp: "{address}"}}\n{policies}'), [exposed.format(address)])
+        for address in "127.0.0.1:1", "[::1]:1", "localhost:1":
+            self.assertEqual(self.notes(f'listen: {{resp: "{address}"}}\n{policies}'), [])
+        self.assertEqual(self.notes(f"listen: {{resp: none}}\n{policies}"),
+                         ["nowhere to listen: weir serve needs --resp or --unix, or sockets of systemd"])
+        self.assertEqual(self.notes(f"listen: {{resp: none, unix: /tmp/s}}\n{policies}"), [])
+
+    def test_who_may_what_afterwards(self):
+        policies = "policies: [{name: a, limits: 5/m}]\n"
+        told = "users afterwards (a server does not tell who they are now): "
+        self.assertEqual(self.notes("users: [{name: default, may: all}]\n" + policies), [told + "default may do all"])
+        self.assertEqual(self.notes("users: [{name: default, may: look}, {name: app, password: x, may: [look, take], "
+                                    "policies: [a, nosuch]}]\n" + policies),
+                         [told + "default may look; app may look, take",
+                          "line 1: user 'app' may use policy 'nosuch', which the file does not name",
+                          "NOBODY MAY RELOAD: no user has may: admin, so only SIGHUP or a restart could change this",
+                          "who does not log in may neither take nor reload; callers and weir reload need a user and its "
+                          "password in their URL"])
+        notes = self.notes("users: [{name: ops, password: x, may: [look, admin]}]\n" + policies)
+        self.assertEqual(notes[1:], ["NOBODY MAY TAKE: no user has may: take, so every caller would get an error",
+                                     "who does not log in may do nothing; callers need a user and its password in their "
+                                     "URL"])
+
+    def test_a_file_that_would_take_all_away(self):
+        self.assertEqual(self.notes(""), ["it names no policies; if that is meant, write policies: []"])
+        self.assertEqual(self.notes("policies: []\n"), [])
+        with FakeServer(b"*1\r\n" + policy(b"api", b"100/s")) as url:
+            self.write("memory: 256MiB\n")
+            done = self.run_weir("check", self.file, "-s", url)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", (
+                f"{self.file}: it names no policies, and all that came from the file would go; if that is meant, write "
+                "policies: []\n")))
+            self.write("policies: []\n")
+            self.assertEqual(self.output("check", self.file, "-s", url).splitlines()[-1], "  api      removed")
+        with FakeServer(b"*1\r\n" + policy(b"api", b"100/s", origin=b"command")) as url:
+            self.write("")
+            self.assertEqual(self.run_weir("check", self.file, "-s", url).returncode, 0)
 
     def test_no_changes(self):
         self.write("policies: [{name: api, limits: 100/s}]\n")

@@ -27,6 +27,8 @@ Server
 Ask a server
   take, peek POLICY KEY [N]      exit status 0 allowed, 1 refused, 2 error
   acquire POLICY KEY [N]         the same, but wait (--timeout TIME)
+  reserve POLICY KEY [N]         take now, settle later (--ttl TIME, --timeout TIME)
+  commit ID [N]..., cancel ID    what was used of a reservation; hand it back
   give, charge POLICY KEY [N]    hand units back; count what has happened already
   reset POLICY KEY               forget what a key has spent
   explain POLICY KEY             each limit of this key: used, left, when it frees
@@ -43,10 +45,13 @@ Speed
   -h, --help  -V, --version      weir COMMAND --help tells more, with examples
 
 Try   weir spec '100/s burst=20'
-      weir serve & redis-cli -p 9049 WEIR.POLICY SET api 100/s
+      weir serve, and in another terminal:
+      redis-cli -p 9049 WEIR.POLICY SET api 100/s
 """
-ASK = ["take", "peek", "acquire", "give", "charge", "reset", "explain"]  # one manual page for all of them
-COMMANDS = ["spec", "sim", "serve", "check", "reload", *ASK, "top", "stat", "policy", "override", "bench"]
+# Those that share a manual page with the first of them.
+SHARED = [["take", "peek", "acquire", "give", "charge", "reset", "explain"], ["reserve", "commit", "cancel"]]
+COMMANDS = ["spec", "sim", "serve", "check", "reload", *SHARED[0][:3], *SHARED[1], *SHARED[0][3:], "top", "stat", "policy",
+            "override", "bench"]
 
 
 def version():
@@ -93,8 +98,9 @@ class Help(command.CommandTest):
         self.check(["hlep"], "", "weir: unknown command 'hlep'; did you mean help?\n", status=2)
         self.check(["throttle"], "", "weir: unknown command 'throttle'; weir --help lists them\n", status=2)
         self.check(["help", "smi"], "", "weir: unknown command 'smi'; did you mean sim?\n", status=2)
-        self.check(["--json", "spec"], "",
-                   "weir: unknown option '--json'; options follow the command: weir spec --json 5/m\n", status=2)
+        for words, example in ((["--json", "spec", "5/m"], "weir spec --json ..."), (["-s", "x", "take"], "weir take -s ..."),
+                               (["--quiet"], "weir take -s URL ..."), (["--A", "peek"], "weir peek --help ...")):
+            self.check(words, "", f"weir: unknown option '{words[0]}'; options follow the command: {example}\n", status=2)
 
 
 class Bench(command.CommandTest):
@@ -187,14 +193,14 @@ class Manuals(command.CommandTest):
     def test_pages_and_help_name_the_same_options(self):
         for name in COMMANDS:
             page = (command.ROOT / "man" / f"weir-{name}.1").read_text()
-            shared = name in ASK[1:]
-            if shared:
-                self.assertEqual(page, ".so man1/weir-take.1\n")
-                page = (command.ROOT / "man" / "weir-take.1").read_text()
+            family = next((names for names in SHARED if name in names), [name])
+            if name != family[0]:
+                self.assertEqual(page, f".so man1/weir-{family[0]}.1\n")
+                page = (command.ROOT / "man" / f"weir-{family[0]}.1").read_text()
             listed = set(re.findall(r"^\.It Fl -?([a-z]+)", page, re.M))
             helped = set(re.findall(r"^ +(?:-h, )?--?([a-z]+)", self.output(name, "--help"), re.M))
             listed = {"help" if option == "h" else option for option in listed}
-            self.assertEqual(helped - listed if name in ASK else listed ^ helped, set(), name)
+            self.assertEqual(helped - listed if len(family) > 1 else listed ^ helped, set(), name)
 
     def test_commands_are_in_the_main_page(self):
         page = (command.ROOT / "man" / "weir.1").read_text()
@@ -241,6 +247,16 @@ class Completion(command.CommandTest):
         for name in COMMANDS:
             helped = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", self.output(name, "--help"), re.M))
             self.assertEqual(set(self.complete("weir", name)("--")), helped, name)
+
+    @unittest.skipUnless(shutil.which("bash"), "bash is not here")
+    def test_what_may_follow(self):
+        self.assertEqual(self.complete("weir", "policy")(""), ["list", "show", "set", "del", "mode"])
+        self.assertEqual(self.complete("weir", "policy", "mode", "login")(""), ["enforce", "shadow", "disabled"])
+        self.assertEqual(self.complete("weir", "policy", "mode", "--all")("s"), ["shadow"])
+        self.assertEqual(self.complete("weir", "policy", "mode", "login", "enforce")("--p"), ["--percent"])
+        self.assertEqual(self.complete("weir", "override", "set", "api", "k", "5/m")("--r"), ["--reason"])
+        self.assertEqual(self.complete("weir", "serve", "--log-level")(""), ["debug", "info", "warn", "error"])
+        self.assertEqual(self.complete("weir", "serve", "--log-format")("j"), ["json"])
 
 
 if __name__ == "__main__":

@@ -301,7 +301,7 @@ class Arrivals(command.CommandTest):
 
 class Options(command.CommandTest):
     def test_mistakes(self):
-        number = "-n takes a whole number of units, such as 5 or 2k, not "
+        number = "-n takes a whole number from 1 on, such as 5 or 2k, not "
         for arguments, message in [
             ([], "which limit? For example: weir sim 5/s --arrivals 0..2s/100ms"),
             (["5/s", "burst=2"], "quote the limit: weir sim '5/s burst=2'"),
@@ -312,7 +312,7 @@ class Options(command.CommandTest):
             (["5/s", "-n", "-1"], number + "'-1'"),
             (["5/s", "-n", "1e3"], number + "'1e3'"),
             (["5/s", "-n", "2m"], number + "'2m'"),
-            (["5/s", "-n", "99999999999999999999"], number + "'99999999999999999999'"),
+            (["5/s", "-n", "99999999999999999999"], "-n is too large: '99999999999999999999'"),
             (["5/s", "--timeout", "5"], "--timeout '5': 5 what? write 5s, 5m, 5h or 5d"),
             (["5/s", "--until=5"], "--until '5': 5 what? write 5s, 5m, 5h or 5d"),
         ]:

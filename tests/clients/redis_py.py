@@ -81,6 +81,22 @@ def pipeline(weir, version):
     expect(allowed == [1] * 600 + [0] * 400, f"{sum(allowed)} of {len(allowed)} were allowed")
 
 
+def transaction(weir, version):
+    """What pipeline() makes if nobody says otherwise: MULTI and EXEC. It fails, and nothing was taken."""
+    weir.execute_command("WEIR.POLICY", "SET", "many", "600/d", "FRESH")
+    many = weir.pipeline()
+    for _ in range(3):
+        many.execute_command("WEIR.TAKE", "many", "user:42")
+    try:
+        reply = many.execute()
+    except redis.exceptions.RedisError as error:
+        expect("pipeline(transaction=False)" in str(error), error)
+    else:
+        raise AssertionError(f"a transaction was answered: {reply}")
+    left = verdict_of(weir.execute_command("WEIR.PEEK", "many", "user:42"), version)["remaining"]
+    expect(left == 600, f"{left} are left of 600")
+
+
 def acquire(weir, version):
     weir.execute_command("WEIR.POLICY", "SET", "pace", "20/s burst=1", "FRESH")
     start = time.monotonic()
@@ -104,6 +120,7 @@ def story(version):
     take_and_refuse(weir, version)
     commands_of_others(weir, version)
     pipeline(weir, version)
+    transaction(weir, version)
     acquire(weir, version)
     fails(weir, "no policy 'nosuch'", "WEIR.TAKE", "nosuch", "user:42")
     fails(redis.Redis.from_url(WRONG, protocol=version), "invalid username-password pair", "PING")

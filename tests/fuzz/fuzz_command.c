@@ -2,7 +2,8 @@
 /*
  * Hostile requests to a service without sockets. The input is what two clients send, request after request,
  * typed or as arrays; '@' in front: it is the second client's, who knows only what a user with few rights may
- * do. Time moves when WEIR.CLOCK says so. What must hold, whatever they say:
+ * do. Time moves when WEIR.CLOCK says so, and `last` is the number of the last reservation, which nobody
+ * could guess. What must hold, whatever they say:
  *
  *   every request has one reply, and it is a whole value of the protocol; none if the client wants none
  *   commands = requests, and each that decides is allowed, refused or an error, just one of them
@@ -86,6 +87,7 @@ struct world {
     size_t event_count;
     int64_t used_ns;   /* of the clock, the latest when the key was used */
     int64_t latest_ns; /* and ever */
+    char last[LEDGER_TEXT_MAX];
 };
 
 /* What the counters say, of all workers. */
@@ -183,11 +185,12 @@ static void reset_table(struct weir_table *table)
 
 static void reset_ledger(struct service *service)
 {
-    struct records_stat stat;
-    weir_records_stat(service->ledger.records, &stat);
-    if (stat.used > 0) {
+    struct records_stat stat, requests;
+    weir_records_stat(service->ledger.reservations, &stat);
+    weir_records_stat(service->ledger.requests, &requests);
+    if (stat.used > 0 || requests.used > 0) {
         weir_ledger_end(&service->ledger);
-        MUST(weir_ledger_init(&service->ledger, 16 * KEYS, NULL));
+        MUST(weir_ledger_init(&service->ledger, 16 * KEYS, 16 * KEYS, NULL));
     }
     weir_steps_stat(service->steps, &stat);
     if (stat.used > 0) {
@@ -199,12 +202,9 @@ static void reset_ledger(struct service *service)
 static void clean_service(struct service *service)
 {
     const struct snapshot *snapshot = atomic_load(&service->snapshot);
-    touch((struct slice){"127.0.0.1", 9}); /* failed logins */
-    touch((struct slice){"10.0.0.1", 8});
     for (size_t i = 0; i < snapshot->tally_count && !kept.spoiled; i++)
         reset_table(snapshot->tallies[i]->table);
     reset_table(service->client_keys->table);
-    reset_table(service->logins);
     reset_ledger(service);
     service->upkeep.next_end_ns = service->upkeep.measured_ns = 0;
     kept.touched_count = 0;
@@ -386,6 +386,13 @@ static bool changes_law(const struct request *request)
            slice_is(args[2], WATCHED_KEY);
 }
 
+static void note_reservation(struct world *world, const struct resp_value *reply)
+{
+    const struct resp_value *id = reply ? weir_resp_get(reply, "id") : NULL;
+    if (id && id->type == RESP_BULK)
+        (void)snprintf(world->last, sizeof world->last, "%.*s", (int)id->text.len, id->text.bytes);
+}
+
 static int64_t number_of(const struct resp_value *reply, const char *name)
 {
     const struct resp_value *value = weir_resp_get(reply, name);
@@ -488,6 +495,11 @@ static bool is_change(const struct request *request)
            (is_word(request->args[0], "weir.policy") || is_word(request->args[0], "weir.override"));
 }
 
+static bool is_login(const struct request *request)
+{
+    return is_word(request->args[0], "auth") || is_word(request->args[0], "hello");
+}
+
 /* What has to be undone. */
 static void note_traces(const struct request *request)
 {
@@ -535,9 +547,11 @@ static void ask(struct world *world, size_t client, const struct request *reques
     check_counters(request, &before, &after);
     struct resp_value *reply = read_reply(world, session, replies);
     bool failed = after.errors > before.errors;
+    kept.spoiled |= failed && is_login(request); /* it is remembered */
     MUST(!reply || failed == (reply->type == RESP_ERROR));
     if (!failed) {
         note_traces(request);
+        note_reservation(world, reply);
         check_rights(session, request);
         watch_request(world, session, request, reply, after.watched > before.watched);
     }
@@ -567,6 +581,9 @@ static size_t step(struct world *world, char *bytes, size_t len)
         return len;
     switch (weir_resp_read(&reader, &limits, bytes + client, len - client, args, &got)) {
     case RESP_REQUEST:
+        for (size_t i = 1; i < got.words; i++)
+            if (slice_is(args[i], "last"))
+                args[i] = (struct slice){world->last, strlen(world->last)};
         ask(world, client, &(struct request){args, got.words});
         return client + got.used;
     case RESP_NOTHING:

@@ -51,6 +51,7 @@ struct world {
     struct beside older[KEYS];
     bool has_older;
     int64_t older_until_ns;
+    int older_shape;
     long taken, refused, changes;
 };
 
@@ -170,11 +171,24 @@ static void forget_older(struct world *world)
     world->has_older = false;
 }
 
-/* Only when the change before has been forgotten: so there are never three kinds that have a say. */
+/* There are never three kinds that have a say: before the change before has been forgotten, another one is
+ * refused, and changes nothing. (Back to the older kind is possible, but not followed here.) */
+static void set_third(struct world *world)
+{
+    struct weir_error err;
+    int shape = (int)rng_between(&world->rng, 0, SHAPES - 1);
+    if (shape == world->shape || shape == world->older_shape)
+        return;
+    CHECK(!weir_change_policy(world->kit.service, word("api"), texts[shape][0], false, &err));
+    CHECK(strstr(err.text, "FRESH"));
+}
+
 static void set_other(struct world *world)
 {
-    if (world->has_older && now_ns(world) < world->older_until_ns)
+    if (world->has_older && now_ns(world) < world->older_until_ns) {
+        set_third(world);
         return;
+    }
     forget_older(world);
     int shape = (int)rng_between(&world->rng, 0, SHAPES - 1);
     bool fresh = chance(world, 20);
@@ -199,10 +213,11 @@ static void set_other(struct world *world)
         }
     }
     world->has_older = true;
-    world->older_until_ns = fresh ? 0 : policy->older ? policy->older_until_ns : 0;
+    world->older_until_ns = fresh ? 0 : policy_older_ends(policy);
     for (int i = 0; i < KEYS && !fresh; i++) /* nobody may be forgotten too early */
         CHECK(weir_state_idle_from(world->older[i].policy, world->older[i].state) <=
-              max64(policy->older ? policy->older_until_ns : 0, now_ns(world)));
+              max64(policy_older_ends(policy), now_ns(world)));
+    world->older_shape = world->shape;
     world->shape = shape;
     world->text = text;
 }

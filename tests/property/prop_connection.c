@@ -20,6 +20,9 @@
 
 #define STORIES     40
 #define REQUESTS    60
+#define STORY_MAX   4096 /* requests of a story */
+#define LATE_ROUNDS 40
+#define LATE_BYTES  1000000
 #define PATIENCE_MS 20000 /* of the client, with a machine that has other work */
 
 /* ---- a server ------------------------------------------------------------------------------------- */
@@ -105,6 +108,7 @@ static int64_t sum_of(size_t field)
 struct client {
     int fd;
     struct buffer got;
+    size_t sip; /* bytes that it reads at once, at most; 0: as many as come */
     bool ended;
 };
 
@@ -130,7 +134,7 @@ static void client_read(struct client *client, int timeout_ms)
     char bytes[65536];
     if (client->ended || poll(&poll_for, 1, timeout_ms) <= 0)
         return;
-    ssize_t got = recv(client->fd, bytes, sizeof bytes, 0);
+    ssize_t got = recv(client->fd, bytes, client->sip > 0 ? client->sip : sizeof bytes, 0);
     if (got > 0)
         buffer_put(&client->got, bytes, (size_t)got);
     else
@@ -213,7 +217,7 @@ static void client_hears_the_end(struct client *client)
 
 struct story {
     struct buffer bytes, expected;
-    size_t ends[REQUESTS], answers[REQUESTS]; /* of each request, and of what is answered by then */
+    size_t ends[STORY_MAX], answers[STORY_MAX]; /* of each request, and of what is answered by then */
     size_t count;
 };
 
@@ -281,7 +285,9 @@ static void put_request(struct rng *rng, struct buffer *out)
                                         "CLIENT REPLY SKIP",
                                         "RESET",
                                         "WEIR.TAKE nosuch k#",
-                                        "NOSUCH #"};
+                                        "NOSUCH #",
+                                        "ECHO \"a\\x41 #\"",
+                                        "WEIR.TAKE 'api' \"k\\x3#\""};
     char line[128];
     if (rng_below(rng, 6) == 0) {
         put_echo(rng, out);
@@ -291,7 +297,7 @@ static void put_request(struct rng *rng, struct buffer *out)
     char *number = strchr(line, '#');
     if (number)
         *number = (char)('0' + rng_below(rng, 5));
-    if (rng_below(rng, 3) > 0) {
+    if (rng_below(rng, 3) > 0 && !strchr(line, '"')) {
         put_array(out, line);
     } else {
         put_text(out, line);
@@ -401,6 +407,56 @@ TEST(bytes_cut_anywhere_are_answered_as_without_sockets)
         weir_buffer_free(&story.expected);
     }
     CHECK_EQ(sum_of(offsetof(struct worker, commands)), requests);
+    kit_close(&twin);
+    server_end();
+}
+
+/* Sends until nothing goes out any more: the server has all that it wants, and answers wait for the socket.
+ */
+static size_t client_send_blindly(struct client *client, const char *bytes, size_t len)
+{
+    struct pollfd poll_for = {.fd = client->fd, .events = POLLOUT};
+    size_t sent = 0;
+    while (sent < len && poll(&poll_for, 1, 20) > 0) {
+        ssize_t now = send(client->fd, bytes + sent, len - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent += now > 0 ? (size_t)now : 0;
+    }
+    return sent;
+}
+
+static void read_late(struct rng *rng, struct kit *twin, struct client *client)
+{
+    static char word[BULK_MAX];
+    struct story story = {0};
+    size_t most = (size_t)1 << (8 + rng_below(rng, 8)), len = 0;
+    for (int i = 0; i < STORY_MAX && len < LATE_BYTES; i++) {
+        size_t size = 1 + rng_below(rng, most);
+        memset(word, 'a' + (int)rng_below(rng, 26), size);
+        put_text(&story.bytes, "*2\r\n$4\r\nECHO\r\n");
+        put_word(&story.bytes, word, size);
+        len = buffer_len(&story.bytes);
+    }
+    ask_twin(&story, twin);
+    size_t sent = client_send_blindly(client, buffer_bytes(&story.bytes), len);
+    client->sip = 1 + rng_below(rng, 20000);
+    client_send(client, buffer_bytes(&story.bytes) + sent, len - sent);
+    (void)client_wait(client, buffer_len(&story.expected));
+    compare(&story, client);
+    weir_buffer_drop(&client->got, buffer_len(&client->got), 0);
+    weir_buffer_free(&story.bytes);
+    weir_buffer_free(&story.expected);
+}
+
+TEST(who_reads_late_gets_all_in_order)
+{
+    struct rng rng = rng_new(2);
+    struct kit twin;
+    if (!server_begin(yaml, 0, 0) || !CHECK(kit_open(&twin, yaml)))
+        return;
+    struct client client = client_new();
+    for (int i = 0; i < LATE_ROUNDS && check.faults == 0; i++)
+        read_late(&rng, &twin, &client);
+    client_free(&client);
     kit_close(&twin);
     server_end();
 }
@@ -566,19 +622,27 @@ TEST(half_a_request_is_not_waited_for_for_ever)
 
 TEST(a_server_that_ends_answers_what_has_come)
 {
+    enum { PINGS = 15000 }; /* more than it runs in one go */
     if (!server_begin(yaml, 0, 0))
         return;
-    struct client busy = client_new(), waiting = client_new();
-    client_say(&waiting, "PING\r\n");
-    client_hears(&waiting, "+PONG\r\n");
+    struct client busy = client_new(), idle = client_new();
+    client_say(&idle, "PING\r\n");
+    client_hears(&idle, "+PONG\r\n");
     client_say(&busy, "PING\r\n");
     client_hears(&busy, "+PONG\r\n");
-    client_say(&busy, "ECHO a\r\nWEIR.POLICY SET p 5/s\r\nECHO b\r\n");
+    struct buffer pings = {0};
+    for (int i = 0; i < PINGS; i++)
+        put_text(&pings, "PING\r\n");
+    put_text(&pings, "WEIR.POLICY SET p 5/s\r\nECHO b\r\n");
+    client_send(&busy, buffer_bytes(&pings), buffer_len(&pings));
+    weir_buffer_free(&pings);
     kill(getpid(), SIGTERM);
-    client_hears(&busy, "$1\r\na\r\n+OK\r\n$1\r\nb\r\n");
+    CHECK(client_wait(&busy, 7 * PINGS));
+    weir_buffer_drop(&busy.got, 7 * PINGS, 0);
+    client_hears(&busy, "+OK\r\n$1\r\nb\r\n");
     client_hears_the_end(&busy);
-    client_hears_the_end(&waiting);
+    client_hears_the_end(&idle);
     client_free(&busy);
-    client_free(&waiting);
+    client_free(&idle);
     server_join();
 }

@@ -22,11 +22,11 @@
 static const char config[] =
     "policies:\n"
     "  - {name: p0, limits: [20/s burst=50]}\n"
-    "  - {name: p1, limits: [10/s burst=40, 100/m]}\n"
-    "  - {name: p2, limits: [30/m algo=fixed-window], reserve: {ttl: 3s, overrun: refuse}}\n";
+    "  - {name: p1, limits: [10/s burst=40, 100/m], ids: 1m}\n"
+    "  - {name: p2, limits: [30/m algo=fixed-window], ids: 2s, reserve: {ttl: 3s, overrun: refuse}}\n";
 static const char *const limits[POLICIES] = {"20/s burst=50", "10/s burst=40, 100/m",
                                              "30/m algo=fixed-window"};
-static const int64_t ttls[POLICIES] = {60000, 60000, 3000};
+static const int64_t ttls[POLICIES] = {60000, 60000, 3000}, windows_ms[POLICIES] = {300000, 60000, 2000};
 
 /* ---- the model ---- */
 
@@ -269,7 +269,8 @@ static void do_reserve(struct world *world, struct dice *dice)
     struct outcome outcome = known ? id->outcome : decide(world, &question);
     compare(world, reply, &outcome);
     if (id && !known) {
-        *id = (struct remembered){question, outcome, world->now_ns + 60 * WEIR_SEC};
+        int64_t window_ns = windows_ms[question.pairs[0].policy] * WEIR_MS;
+        *id = (struct remembered){question, outcome, world->now_ns + window_ns};
         if (outcome.booked >= 0)
             id->expires_ns = max64(id->expires_ns, world->bookings[outcome.booked].expires_ns);
     }
@@ -348,7 +349,8 @@ static void do_settle(struct world *world, struct dice *dice)
     const char *reply = kit_ask(world->kit, world->line);
     bool same = booking->settled == 1 + cancel && (cancel || memcmp(used, booking->used, sizeof used) == 0);
     if (world->now_ns >= booking->expires_ns || (booking->settled && !same)) {
-        expect_error(world, reply, "-ERR no reservation '");
+        bool over = world->now_ns >= booking->expires_ns;
+        expect_error(world, reply, over ? "-ERR no reservation '" : "-ERR reservation '");
         return;
     }
     if (!booking->settled && !cancel && is_overrun(booking, used)) {

@@ -47,7 +47,7 @@ class Change:
             self.faults.append(f"not all keys were inserted: {filled}")
         self.fill_seconds = filled["seconds"]
         steady = traffic.Steady(self.weir, "big", self.keys, RATE, pipeline=PIPELINE, connections=8)
-        steady.run(2)
+        steady.run(min(self.seconds, 2))  # so that what is used first is there
         self.without = steady.run(self.seconds)
         self.change(client, steady)
         self.check(client)

@@ -45,11 +45,13 @@ LIMITS = ("10/s", "20/s burst=50", "40/m algo=sliding-log", "1k/h, 10k/d", "5/s 
 
 # What may be answered although nothing is wrong.
 EXPECTED = re.compile("|".join((
-    "ERR no policy '", "ERR no reservation '", "ERR .* is more than the .* reserved", "ERR this key has no limits of its own",
+    "ERR no policy '", "ERR no reservation '", "ERR reservation '", "ERR .* is more than the .* reserved",
+    "ERR this key has no limits of its own",
     "ERR unknown command", "ERR unknown subcommand", "ERR This instance has cluster support disabled",
     "ERR nothing can be set this way", "ERR .*--test-clock", "ERR AUTH <password> called", "WRONGPASS", "ERR too many failed",
     "NOPROTO", "ERR wrong number of arguments", "ERR .*SIGTERM", "ERR .*brust", "ERR the id '.*' belongs to another question",
-    "ERR syntax error near", "ERR n must be", "ERR no room for another request id")))
+    "ERR syntax error near", "ERR n must be", "ERR no room for another request id",
+    "ERR policy '.*' changed the kind of its limits just before")))
 
 # Those that decide: each call is allowed, refused or an error.
 DECIDING = ("weir.take", "weir.acquire", "weir.reserve", "cl.throttle", "throttle", "gcra", "rl.reduce", "rl.preduce",

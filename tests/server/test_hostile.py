@@ -296,6 +296,54 @@ class Strangers(server.ServerTest):
         want = b"+OK\r\n$20000\r\n" + b"x" * 20000 + b"\r\n"
         self.assertEqual(self.say(login + long), want)
 
+    def test_only_so_many_at_once(self):
+        weir = self.start("--max-clients", "160",
+                          config="users:\n  - {name: default, password: s3cret, may: all}\n" + POLICIES)
+        friend = weir.connect(password="s3cret")
+        strangers = [weir.connect() for _ in range(40)]  # a quarter
+        try:
+            for client in strangers:
+                self.assertRegex(client.ask("PING"), "^NOAUTH")
+            for _ in range(3):
+                with weir.connect() as one_too_many:
+                    self.assertEqual(one_too_many.rest(), b"-ERR max number of clients reached\r\n")
+            self.assertIn("rejected_connections:3\r\n", friend.ask("INFO", "stats"))
+            weir.wait_line("turned-away.* strangers=40 max_strangers=40")
+            for client in strangers[:3]:  # a login makes room for exactly one
+                self.assertEqual(client.ask("AUTH", "s3cret"), "OK")
+                strangers.append(weir.connect())
+                self.assertRegex(strangers[-1].ask("PING"), "^NOAUTH")
+                with weir.connect() as one_too_many:
+                    self.assertEqual(one_too_many.rest(), b"-ERR max number of clients reached\r\n")
+            strangers.pop().close()  # and so does one who leaves
+            self.assertEqual(strangers[0].ask("RESET"), "RESET")  # but not for long
+            while len(friend.ask("CLIENT", "LIST").splitlines()) > 43:
+                pass
+            with weir.connect() as one_too_many:
+                self.assertEqual(one_too_many.rest(), b"-ERR max number of clients reached\r\n")
+            self.assertEqual(strangers[0].ask("AUTH", "s3cret"), "OK")
+            with weir.connect() as client:
+                self.assertRegex(client.ask("PING"), "^NOAUTH")
+        finally:
+            for client in [friend, *strangers]:
+                client.close()
+
+    def test_a_reload_that_asks_for_a_password_makes_strangers(self):
+        weir = self.start("--stranger-ms", "200", config=POLICIES)  # looked at as often
+        clients = [weir.connect() for _ in range(50)]
+        try:
+            for client in clients:  # where nobody needs to log in nobody is one
+                self.assertEqual(client.ask("PING"), "PONG")
+            weir.configure("users:\n  - {name: default, password: s3cret, may: all}\n" + POLICIES)
+            self.assertEqual(clients[0].ask("WEIR.RELOAD"), "OK")
+            for client in clients:  # they had longer than that already
+                self.assertEqual(client.rest(), b"")
+            with weir.connect(password="s3cret") as client:
+                self.assertEqual(client.ask("PING"), "PONG")
+        finally:
+            for client in clients:
+                client.close()
+
     def test_a_reset_brings_them_back(self):
         data = server.encode("AUTH", "s3cret") + server.encode("RESET") + server.encode("ECHO", "x" * 20000)
         self.assertEqual(self.say(data), b"+OK\r\n+RESET\r\n-ERR Protocol error: unauthenticated bulk length\r\n")
@@ -381,6 +429,25 @@ class Clients(server.ServerTest):
             thread.join()
         with weir.connect() as client:
             self.assertEqual(client.ask("PING"), "PONG")
+
+    def test_a_change_does_not_wait_for_those_who_count(self):
+        policies = "".join(f"  - {{name: p{number}, limits: 5/s}}\n" for number in range(50))
+        weir = self.start(config="policies:\n" + policies, threads=1)
+        clients = [weir.connect() for _ in range(61)]
+        try:
+            for client in clients:
+                self.assertEqual(client.ask("PING"), "PONG")
+            operator = clients.pop()
+            for client in clients:
+                client.send("WEIR.POLICY", "LIST")
+            self.assertEqual(operator.ask("WEIR.POLICY", "MODE", "*", "disabled"), "OK")
+            answered, _, _ = select.select([client.socket for client in clients], [], [], 0)
+            self.assertLess(len(answered), len(clients) // 2)
+            for client in clients:  # all are answered in the end
+                self.assertEqual(len(client.read()), 50)
+        finally:
+            for client in [operator, *clients]:
+                client.close()
 
     def test_chores_while_their_client_leaves(self):
         weir = self.start()

@@ -212,7 +212,7 @@ class RedisCli(server.ServerTest):
         terminal.type("\x15WEIR.POLICY MODE ")
         terminal.wait(r"MODE name\|\* enforce\|shadow\|disabled \[PERCENT percent\] \[FOR time\]")
         terminal.type("\x15help weir.take\r")
-        terminal.wait(r"since: \d+\.\d+\.\d+\s+group: weir")
+        terminal.wait(r"since: \d+\.\d+\.\d+\s+group: weir\s+\S+\d> $")  # it reads again
         terminal.type("\x15help @weir\r")
         self.assertIn("WEIR.OVERRIDE SET", terminal.wait(r"WEIR\.TOP"))
 

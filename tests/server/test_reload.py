@@ -71,6 +71,101 @@ class Reload(server.ServerTest):
         weir.wait_line("reload-failed")
         self.assertEqual(self.reload(weir, client, START), "OK")
 
+    def test_every_mistake_is_logged_once(self):
+        weir, client = self.begin()
+        bad = "policies:\n  - {name: api, limits: 10/h brust=3}\n  - {name: new, limts: 1/h}\n"
+        mistakes = ["weir.yaml:2:30: 10/h brust=3: unknown option 'brust'; did you mean burst?",
+                    "weir.yaml:3:5: policy 'new' has no limits; write limits: 100/s",
+                    "weir.yaml:3:17: unknown key 'limts' in policy 'new'; did you mean limits?"]
+        for by_signal in False, True:
+            before = len(weir.lines)
+            weir.configure(bad)
+            if by_signal:
+                weir.signal(signal.SIGHUP)
+                weir.wait_line("unknown key 'limts'", before)
+                self.assertEqual(client.ask("WEIR.POLICY", "DEL", "none")[:3], "ERR")  # one chore after the other
+            else:
+                answer = client.ask("WEIR.RELOAD")
+                self.assertTrue(answer.endswith("; nothing was changed: the configuration of 00:00:00 stays in force"))
+                self.assertIn(mistakes[0] + f" (and 2 more; weir check {weir.config_path} shows all); nothing", answer)
+                weir.wait_line("unknown key 'limts'", before)
+            lines = [line for line in weir.lines[before:] if "event=reload-failed" in line]
+            self.assertEqual(len(lines), 3, lines)
+            for mistake, line in zip(mistakes, lines):
+                self.assertIn(mistake, line)
+                self.assertIn('means="nothing was changed"', line)
+
+    def test_an_empty_file_takes_nothing_away(self):
+        weir, client = self.begin()
+        for text in ("", "# policies went missing\n", "memory: 256MiB\n"):
+            self.assertRegex(self.reload(weir, client, text), "^ERR .*weir.yaml: it names no policies, and all that came "
+                             r"from the file would go; if that is meant, write policies: \[\]; nothing was changed")
+        self.assertTrue(self.take(client, "api", "k"))
+        self.assertEqual(self.reload(weir, client, "policies: []\n"), "OK")
+        self.assertEqual(client.ask("WEIR.POLICY", "LIST"), [])
+        self.assertEqual(self.reload(weir, client, ""), "OK")  # there are none to lose
+
+    def test_changes_by_command_are_logged(self):
+        users = "users:\n  - {name: default, may: [look]}\n  - {name: ops, password: open sesame, may: all}\n"
+        weir = self.start("--test-clock", config=users + START)
+        client = weir.connect(version=3, user="ops", password="open sesame")
+        self.addCleanup(client.close)
+        for words, line in (
+                ("WEIR.POLICY SET new 5/m FRESH", "policy-set policy=new limits=5/m fresh=yes"),
+                ("WEIR.POLICY MODE api enforce PERCENT 5", 'mode-set policy=api mode="enforce 5%" ends=never'),
+                ("WEIR.POLICY MODE * disabled FOR 30m", r"mode-set policy=\* mode=disabled ends=1970-01-01T00:30:00.000Z"),
+                ("WEIR.OVERRIDE SET api int:* 5/m FOR 1h REASON why",
+                 r"override-set policy=api key=int:\* limits=5/m ends=1970-01-01T01:00:00.000Z reason=why"),
+                ("WEIR.OVERRIDE DEL api int:*", r"override-removed policy=api key=int:\*"),
+                ("WEIR.POLICY DEL new", "policy-removed policy=new"),
+                ("WEIR.RELOAD", "reload-asked by=command")):
+            with self.subTest(words):
+                before = len(weir.lines)
+                self.assertEqual(client.ask(*words.split()), "OK")
+                weir.wait_line(rf"level=info event={line} user=ops client=127\.0\.0\.1:\d+$", before)
+        before = len(weir.lines)
+        self.assertRegex(client.ask("WEIR.POLICY", "DEL", "new"), "^ERR")
+        client.ask("WEIR.POLICY", "DEL", "old")
+        weir.wait_line("policy-removed", before)
+        self.assertEqual(sum("policy-removed" in line for line in weir.lines[before:]), 1)  # what failed is no change
+        self.assertNotIn("sesame", "\n".join(weir.lines))
+
+    def test_what_a_command_had_set_is_told(self):
+        weir, client = self.begin()
+        client.ask("WEIR.POLICY", "SET", "api", "5/h")
+        client.ask("WEIR.POLICY", "MODE", "old", "shadow")
+        self.assertEqual(client.ask("WEIR.POLICY", "SHOW", "api")["from"], "command")
+        self.assertEqual(client.ask("WEIR.POLICY", "SHOW", "api")["file_limits"], "10/h")
+        client.ask("WEIR.POLICY", "SET", "mine", "1/h")
+        self.assertEqual(self.reload(weir, client, START), "OK")
+        weir.wait_line("event=policy-from-file policy=api was=5/h is=10/h")
+        weir.wait_line("event=mode-from-file policy=old was=shadow is=enforce")
+        weir.wait_line("event=reloaded .* policies=2 in_force=3")
+        self.assertFalse([line for line in weir.lines if "policy-from-file policy=old" in line])
+        self.assertEqual(client.ask("WEIR.POLICY", "SHOW", "api")["from"], "file")
+
+    def test_what_needs_a_restart_is_told(self):
+        weir = self.start("--threads", "2", "--memory", "64MiB", config=START, threads=None)
+        client = weir.connect()
+        self.addCleanup(client.close)
+        self.assertEqual(self.reload(weir, client, "threads: 3\nmemory: 32MiB\n" + START), "OK")  # flags stand above
+        parts = ["listen: {unix: /tmp/other.sock}", "clients: {max: 77}", "clients: {idle: 5m}",
+                 "client_limits: {keys: 1000}", "client_limits: {horizon: 1d}", "log: {format: json}", "log: {level: warn}"]
+        for part in parts:
+            with self.subTest(part):
+                name, before = part.split(":")[0], len(weir.lines)
+                self.assertEqual(self.reload(weir, client, f"{part}\n{START}"), f"OK; {name} counts from the next start on")
+                weir.wait_line(f"level=warn event=needs-restart what={name} ", before)
+        self.assertEqual(self.reload(weir, client, f"clients: {{max: 10000}}\nlog: {{level: info}}\n{START}"), "OK")
+        answer = self.reload(weir, client, f"clients: {{max: 7}}\nlog: {{level: warn}}\n{START}")
+        self.assertEqual(answer, "OK; clients counts from the next start on;log counts from the next start on")
+        self.assertEqual(client.ask("CONFIG", "GET", "maxclients")[1], "10000")
+
+    def test_memory_and_threads_of_the_file(self):
+        weir, client = self.begin("memory: 64MiB\n" + START)
+        self.assertEqual(self.reload(weir, client, "memory: 32MiB\n" + START), "OK; memory counts from the next start on")
+        self.assertEqual(self.reload(weir, client, "memory: 64MiB\n" + START), "OK")
+
     def test_by_signal(self):
         weir, client = self.begin()
         weir.configure("policies: [{name: api, limits: 7/h}]")
@@ -120,6 +215,8 @@ class Reload(server.ServerTest):
         self.assertEqual(self.reload(weir, client, "policies: [{name: login, limits: 100/s}]"), "OK")
         self.assertEqual(client.ask("WEIR.TAKE", "login", "k")["limit"], "5/m algo=sliding-log")
         self.assertFalse(self.take(client, "login", "k"))
+        # Its time begins when no turn is left that asks the old one alone.
+        self.until(lambda: client.ask("WEIR.POLICY", "SHOW", "login")["older_limits_end_in_ms"] == 60000)
         client.ask("WEIR.CLOCK", "ADVANCE", "59999")
         self.assertFalse(self.take(client, "login", "k"))
         client.ask("WEIR.CLOCK", "ADVANCE", "1")

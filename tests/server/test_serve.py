@@ -37,7 +37,7 @@ class Refused(unittest.TestCase):
     def test_values_that_make_no_sense(self):
         for flag, value, what in (("--threads", "0", "a number from 1 to 64"),
                                   ("--threads", "many", "a number from 1 to 64"),
-                                  ("--memory", "1MiB", "a size of at least 8MiB, such as 256MiB or 1GiB"),
+                                  ("--memory", "1MiB", "a size of at least 8MiB, in MiB or GiB, such as 1GiB"),
                                   ("--max-clients", "-1", "a number from 1 to 1M"),
                                   ("--log-format", "xml", "logfmt or json"),
                                   ("--log-level", "loud", "debug, info, warn or error"),
@@ -45,6 +45,29 @@ class Refused(unittest.TestCase):
             self.assertEqual(self.refuse(flag, value), f"weir serve: {flag} takes {what}, not '{value}'\n")
         self.assertEqual(self.refuse(WEIR_LOG_LEVEL="loud"),
                          "weir serve: WEIR_LOG_LEVEL takes debug, info, warn or error, not 'loud'\n")
+
+        self.assertEqual(self.refuse("--memory", "1TiB"), "weir serve: --memory takes a size of at least 8MiB, in MiB "
+                         "or GiB, such as 1GiB, not '1TiB'\n")
+        self.assertEqual(self.refuse("--unix", "unix:///run/weir.sock"), "weir serve: --unix takes a path alone, such as "
+                         "/run/weir/weir.sock, not 'unix:///run/weir.sock'\n")
+
+    def test_more_memory_than_there_is(self):
+        self.assertRegex(self.refuse("--memory", "900000GiB"),
+                         r"^weir serve: a memory of 921600000 MiB is more than this machine has, which is \d+ MiB; "
+                         r"lower --memory, or memory: in the configuration\n$")
+
+    def test_words_of_other_servers(self):
+        self.assertIn("--resp 127.0.0.1:9049", self.refuse("--port", "9049"))
+        self.assertIn("--resp 127.0.0.1:9049", self.refuse("--port=9049"))
+        self.assertIn("--config FILE", self.refuse("-c", "weir.yaml"))
+
+    def test_switches_are_yes_or_no(self):
+        for value in ("off", "maybe", "No", "2"):
+            self.assertEqual(self.refuse("--resp", ":0", WEIR_NO_PASSWORD=value),
+                             "weir serve: WEIR_NO_PASSWORD takes 1, yes or true, or 0, no or false, "
+                             f"not '{value}'\n")
+        for value in ("no", "0", "false", ""):
+            self.assertIn("there is no password", self.refuse("--resp", "0.0.0.0:0", WEIR_NO_PASSWORD=value))
 
     def test_addresses_that_make_no_sense(self):
         for address in ("127.0.0.1", "localhost:", "::1:9049", "127.0.0.1:http", "127.0.0.1:123456"):
@@ -117,7 +140,17 @@ class Started(server.ServerTest):
         self.assertIn(f"event=listening on=unix:{weir.path}", log)
         self.assertRegex(log, r"event=loaded config=\S+weir.yaml policies=1 memory=268435456 keys_that_fit=\d+")
         self.assertIn("everything is kept in memory and is gone when it stops", log)
-        self.assertIn(f'try="redis-cli -p {weir.port} WEIR.POLICY SET api 100/s"', log)
+        self.assertIn(f'try="redis-cli -p {weir.port} WEIR.TAKE api some-key"', log)
+
+    def test_something_to_try(self):
+        """It overwrites nothing, and whoever needs to log in is told so."""
+        weir = self.start()
+        self.assertIn(f'try="redis-cli -p {weir.port} WEIR.POLICY SET api 100/s"', weir.lines[-1])
+        weir = self.start(config="users: [{name: app, password: x, may: [take]}]\n" + POLICIES)
+        self.assertIn(f'try="redis-cli -p {weir.port} --user app --askpass WEIR.TAKE api some-key"', weir.lines[-1])
+        weir = self.start(config="users: [{name: app, password: x, may: [look]}, "
+                                 "{name: default, password: y, may: all}]\n" + POLICIES)
+        self.assertIn(f'try="redis-cli -p {weir.port} --askpass WEIR.TAKE api some-key"', weir.lines[-1])
 
     def test_both_doors_lead_to_one_server(self):
         weir = self.start(config=POLICIES, unix=True)
@@ -191,6 +224,8 @@ class Started(server.ServerTest):
         printed = self.print_config("--memory", "64MiB", "--max-clients", "99", config=POLICIES)
         self.assertIn("memory: 64MiB", printed)
         self.assertEqual(self.print_config(config=printed), printed)
+        for size in ("256MB", "256MiB", "1GB", "100000KiB", "8388609"):
+            self.assertIn(f"memory: {size}\n", self.print_config("--memory", size))
 
 
 class Passwords(server.ServerTest):
@@ -213,6 +248,8 @@ class Passwords(server.ServerTest):
     def test_others_may_come_with_a_password_or_if_told_so(self):
         for arguments in ["--password-file", self.write("s3cret")], ["--no-password"]:
             weir = self.start("--resp", "0.0.0.0:0", *arguments, tcp=None)
+            warned = [line for line in weir.lines if "level=warn event=no-password on=0.0.0.0:" in line]
+            self.assertEqual(len(warned), len(arguments) == 1)
             with weir.connect(password="s3cret" if len(arguments) > 1 else None) as client:
                 self.assertEqual(client.ask("PING"), "PONG")
 
@@ -318,6 +355,11 @@ class Reloaded(server.ServerTest):
         self.assertTrue(out)
         status, out, err = reload("--json")
         self.assertEqual((status, err, json.loads(out)), (0, "", {"reloaded": True}))
+        weir.configure("log: {format: json}\n" + POLICIES)
+        self.assertEqual(reload(), (0, "reloaded\nlog counts from the next start on\n", ""))
+        status, out, err = reload("--json")
+        self.assertEqual((status, err, json.loads(out)),
+                         (0, "", {"reloaded": True, "note": "log counts from the next start on"}))
         weir.configure("policies: 5\n")
         status, out, err = reload()
         self.assertEqual((status, out), (2, ""))

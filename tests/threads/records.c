@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many threads at the same records: inside of a record a thread is alone, also with two of them in hand; what
- * has not expired stays, what is made is made once.
+ * Many threads at the same records: inside of a record a thread is alone; what has not expired stays, what is
+ * made is made once.
  */
 #include <stdatomic.h>
 
@@ -62,21 +62,17 @@ static void add_inside(struct scene *scene, struct visit *visit, uint64_t number
     (void)atomic_fetch_sub(&scene->inside[number], 1);
 }
 
-static void add_to_two(size_t self, void *arg)
+static void add_to_some(size_t self, void *arg)
 {
     struct scene *scene = arg;
     struct rng rng = {scene->seed * 1000 + self};
     for (int64_t i = 0; i < scene->rounds; i++) {
-        uint64_t one = (uint64_t)rng_between(&rng, 0, IDS - 1);
-        uint64_t other = (one + (uint64_t)rng_between(&rng, 1, IDS - 1)) % IDS;
-        struct record_id ids[2] = {id_of(scene, one), id_of(scene, other)};
-        struct visit visits[2];
-        size_t count = 1 + (rng_next(&rng) & 1);
-        weir_records_enter(scene->records, ids, count, 1, visits);
-        add_inside(scene, &visits[0], one, 1);
-        if (count == 2)
-            add_inside(scene, &visits[1], other, 2);
-        weir_records_leave(scene->records, visits, count);
+        uint64_t number = (uint64_t)rng_between(&rng, 0, IDS - 1);
+        struct record_id id = id_of(scene, number);
+        struct visit visit;
+        weir_records_enter(scene->records, &id, 1, &visit);
+        add_inside(scene, &visit, number, 1);
+        weir_records_leave(scene->records, &visit);
     }
 }
 
@@ -87,11 +83,11 @@ static void check_sums(struct scene *scene)
     for (uint64_t i = 0; i < IDS; i++) {
         struct record_id id = id_of(scene, i);
         struct visit visit;
-        weir_records_enter(scene->records, &id, 1, 999, &visit);
+        weir_records_enter(scene->records, &id, 999, &visit);
         CHECK(visit.found || scene->added[i] == 0);
         CHECK_EQ(scene->made[i], visit.found);
         CHECK_EQ(((struct content *)record_bytes(visit.record))->sum, scene->added[i]);
-        weir_records_leave(scene->records, &visit, 1);
+        weir_records_leave(scene->records, &visit);
     }
     weir_records_free(scene->records);
 }
@@ -99,14 +95,14 @@ static void check_sums(struct scene *scene)
 TEST(who_is_inside_is_alone_with_one_lock)
 {
     struct scene scene = scene_of(IDS * 2, 20000);
-    team_run(THREADS, add_to_two, &scene);
+    team_run(THREADS, add_to_some, &scene);
     check_sums(&scene);
 }
 
 TEST(who_is_inside_is_alone_with_many_locks)
 {
     struct scene scene = scene_of(16384, 20000);
-    team_run(THREADS, add_to_two, &scene);
+    team_run(THREADS, add_to_some, &scene);
     check_sums(&scene);
 }
 
@@ -121,14 +117,14 @@ static void make_and_drop(size_t self, void *arg)
         uint64_t number = (uint64_t)self << 32 | (uint64_t)i;
         struct record_id id = id_of(scene, number);
         struct visit visit;
-        weir_records_enter(scene->records, &id, 1, now, &visit);
+        weir_records_enter(scene->records, &id, now, &visit);
         if (visit.found || !visit.record) {
             (void)atomic_fetch_add(&scene->refused, 1);
         } else {
             *(struct content *)record_bytes(visit.record) = (struct content){i, i};
             visit.record->expires_ns = rng_between(&rng, 0, 3) == 0 ? 0 : 2 + i;
         }
-        weir_records_leave(scene->records, &visit, 1);
+        weir_records_leave(scene->records, &visit);
         if (i % 64 == 0)
             weir_records_sweep(scene->records, 256, now);
     }
@@ -140,20 +136,20 @@ TEST(places_are_used_again_and_what_stays_is_left_alone)
     for (uint64_t i = 0; i < IDS; i++) { /* these stay */
         struct record_id id = id_of(&scene, UINT64_MAX - i);
         struct visit visit;
-        weir_records_enter(scene.records, &id, 1, 1, &visit);
+        weir_records_enter(scene.records, &id, 1, &visit);
         *(struct content *)record_bytes(visit.record) = (struct content){(int64_t)i, (int64_t)i};
         visit.record->expires_ns = INT64_MAX;
-        weir_records_leave(scene.records, &visit, 1);
+        weir_records_leave(scene.records, &visit);
     }
     team_run(4, make_and_drop, &scene);
     CHECK_EQ(scene.refused, 0);
     for (uint64_t i = 0; i < IDS; i++) {
         struct record_id id = id_of(&scene, UINT64_MAX - i);
         struct visit visit;
-        weir_records_enter(scene.records, &id, 1, INT64_MAX - 1, &visit);
+        weir_records_enter(scene.records, &id, INT64_MAX - 1, &visit);
         CHECK(visit.found);
         CHECK_EQ(((struct content *)record_bytes(visit.record))->again, i);
-        weir_records_leave(scene.records, &visit, 1);
+        weir_records_leave(scene.records, &visit);
     }
     struct records_stat stat;
     weir_records_sweep(scene.records, SIZE_MAX, INT64_MAX - 1);

@@ -21,21 +21,30 @@ static void complain(void *arg, const char *file, struct place place, const char
 
 static struct config *read_config(const char *yaml)
 {
-    struct config *config =
-        yaml ? weir_config_parse("weir.yaml", yaml, strlen(yaml), complain, NULL) : weir_config_new();
-    if (config && (!yaml || !strstr(yaml, "memory:")))
-        config->memory = KIT_MEMORY; /* tests make many of them */
-    return config;
+    return yaml ? weir_config_parse("weir.yaml", yaml, strlen(yaml), complain, NULL) : weir_config_new();
+}
+
+/* Tests make many of them. */
+static bool stay_small(void *arg, struct config *config)
+{
+    (void)arg;
+    config->memory = KIT_MEMORY;
+    return true;
 }
 
 bool kit_open_with(struct kit *kit, const char *yaml, const struct service_options *options)
 {
     struct weir_error err;
     struct config *config = read_config(yaml);
+    struct service_options small = *options;
     *kit = (struct kit){0};
     if (!config)
         return false;
-    kit->service = weir_service_new(config, options, &err);
+    if (!yaml || !strstr(yaml, "memory:")) {
+        small.above = stay_small;
+        stay_small(NULL, config);
+    }
+    kit->service = weir_service_new(config, &small, &err);
     weir_config_free(config);
     if (!kit->service) {
         printf("# %s\n", err.text);

@@ -7,56 +7,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "service/change.h"
-#include "unit/service_kit.h"
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-char *__real_strdup(const char *text);
-char *__wrap_strdup(const char *text);
-
-static int allocations_left = -1; /* then one fails; below 0: none does */
-
-static bool no_memory(void)
-{
-    if (allocations_left < 0)
-        return false;
-    return allocations_left-- == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return no_memory() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return no_memory() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return no_memory() ? NULL : __real_realloc(memory, size);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return no_memory() ? NULL : __real_strdup(text);
-}
-
-static struct slice word(const char *text)
-{
-    return (struct slice){text, strlen(text)};
-}
-
-static const struct policy *policy_of(struct kit *kit, const char *name)
-{
-    return weir_snapshot_policy(atomic_load(&kit->service->snapshot), word(name));
-}
+#include "unit/change_kit.h"
+#include "unit/failing_memory.h"
 
 static void complain(void *arg, const char *file, struct place place, const char *message)
 {
@@ -70,20 +22,6 @@ static bool apply(struct kit *kit, const char *yaml, struct weir_error *err)
     bool done = CHECK(config != NULL) && weir_service_apply(kit->service, config, err);
     weir_config_free(config);
     return done;
-}
-
-static bool take(struct kit *kit, const char *policy, const char *key, int n)
-{
-    char line[128];
-    (void)snprintf(line, sizeof line, "WEIR.TAKE %s %s %d", policy, key, n);
-    return kit_field(kit_ask(kit, line), "allowed") == 1;
-}
-
-static int64_t left(struct kit *kit, const char *policy, const char *key)
-{
-    char line[128];
-    (void)snprintf(line, sizeof line, "WEIR.PEEK %s %s", policy, key);
-    return kit_field(kit_ask(kit, line), "remaining");
 }
 
 /* ---- policies ---- */

@@ -46,6 +46,36 @@ TEST(what_is_put_comes_out_in_order)
     CHECK(holds(&buffer, "") && buffer.bytes == NULL);
 }
 
+TEST(what_is_printed_is_never_cut)
+{
+    struct buffer buffer = {0};
+    char wide[2000];
+    weir_buffer_print(&buffer, "%s", "");
+    CHECK(buffer.bytes == NULL && !buffer.failed);
+    weir_buffer_print(&buffer, "%d-%s", 42, "x");
+    CHECK(holds(&buffer, "42-x"));
+    for (int width = 500; width < 530; width++) { /* around what is kept aside for it, and above */
+        weir_buffer_free(&buffer);
+        weir_buffer_print(&buffer, "a");
+        weir_buffer_print(&buffer, "%*d", width, 7);
+        (void)snprintf(wide, sizeof wide, "a%*d", width, 7);
+        CHECK(holds(&buffer, wide));
+    }
+    weir_buffer_free(&buffer);
+    buffer.most = 600;
+    weir_buffer_print(&buffer, "%590d", 1);
+    CHECK(!buffer.failed);
+    weir_buffer_print(&buffer, "%590d", 1);
+    CHECK(buffer.failed);
+    CHECK_EQ(buffer_len(&buffer), 590);
+    weir_buffer_free(&buffer);
+    no_memory = true;
+    weir_buffer_print(&buffer, "%590d", 1);
+    no_memory = false;
+    CHECK(buffer.failed);
+    weir_buffer_free(&buffer);
+}
+
 TEST(room_counts_only_once_it_is_written)
 {
     struct buffer buffer = {0};

@@ -215,6 +215,8 @@ TEST(takes_are_counted_looks_and_gives_are_not)
     kit_close(&kit);
 }
 
+#define STRANGER "; nobody has logged in: AUTH user password, or redis://user:password@host:port\r\n"
+
 TEST(who_may_only_take_gives_nothing_back_and_sees_his_keys_only)
 {
     static const char yaml[] = "users:\n"
@@ -227,12 +229,13 @@ TEST(who_may_only_take_gives_nothing_back_and_sees_his_keys_only)
     CHECK_STR(five(&kit, "CL.THROTTLE web:1 4 1 1 -1"),
               "-NOPERM User default has no permissions to run the 'cl.throttle' command with a negative "
               "quantity\r\n");
-    CHECK_STR(five(&kit, "CL.THROTTLE other 4 1 1"), "-NOPERM No permissions to access a key\r\n");
-    CHECK_STR(five(&kit, "RL.REDUCE other 4 1"), "-NOPERM No permissions to access a key\r\n");
+    CHECK_STR(five(&kit, "CL.THROTTLE other 4 1 1"),
+              "-NOPERM No permissions to access a key: 'other'" STRANGER);
+    CHECK_STR(five(&kit, "RL.REDUCE other 4 1"), "-NOPERM No permissions to access a key: 'other'" STRANGER);
     CHECK_STR(five(&kit, "RL.GET web:1 4 1"),
-              "-NOPERM User default has no permissions to run the 'rl.get' command\r\n");
+              "-NOPERM User default has no permissions to run the 'rl.get' command" STRANGER);
     CHECK_STR(five(&kit, "DEL web:1"),
-              "-NOPERM User default has no permissions to run the 'del' command\r\n");
+              "-NOPERM User default has no permissions to run the 'del' command" STRANGER);
     kit_close(&kit);
 }
 
@@ -244,7 +247,7 @@ TEST(del_asks_for_the_right_to_each_key_before_it_forgets_one)
     if (!CHECK(kit_open(&kit, yaml)))
         return;
     CHECK_STR(five(&kit, "CL.THROTTLE web:1 4 1 1 2"), "0 5 3 -1 2");
-    CHECK_STR(five(&kit, "DEL web:1 other"), "-NOPERM No permissions to access a key\r\n");
+    CHECK_STR(five(&kit, "DEL web:1 other"), "-NOPERM No permissions to access a key: 'other'" STRANGER);
     CHECK_STR(five(&kit, "CL.THROTTLE web:1 4 1 1 0"), "0 5 3 -1 2");
     CHECK_STR(five(&kit, "DEL web:1 web:2"), ":1\r\n");
     kit_close(&kit);
@@ -316,6 +319,7 @@ TEST(foreign_commands_are_told_what_to_use_instead)
         char start[80];
         (void)snprintf(start, sizeof start, "-ERR unknown command '%s'; ", names[i]);
         const char *reply = kit_ask(&kit, names[i]);
+        kit.session.transaction = false; /* MULTI: what follows would not be looked at */
         if (!CHECK(strncmp(reply, start, strlen(start)) == 0))
             printf("# %s", reply);
     }

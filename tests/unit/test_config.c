@@ -114,6 +114,7 @@ TEST(a_policy_has_limits_modes_and_rules)
                                  "    on_full: refuse\n"
                                  "    keys: 2M\n"
                                  "    reserve: {ttl: 2m, overrun: refuse}\n"
+                                 "    ids: 24h\n"
                                  "    recover: exact\n"
                                  "  - {name: login, limits: 5/m algo=sliding-log, mode: shadow}\n"
                                  "  - {name: old/x-1.y:z_, limits: [unlimited], mode: disabled}\n");
@@ -128,6 +129,7 @@ TEST(a_policy_has_limits_modes_and_rules)
     CHECK_EQ(api->on_full, WEIR_FULL_REFUSE);
     CHECK_EQ(api->keys, 2000000);
     CHECK_EQ(api->reserve_ttl_ms, 120000);
+    CHECK_EQ(api->ids_ns, 86400 * WEIR_SEC);
     CHECK_EQ(api->overrun, OVERRUN_REFUSE);
     CHECK_EQ(api->place.line, 2);
     CHECK_EQ(api->place.column, 5);
@@ -136,6 +138,7 @@ TEST(a_policy_has_limits_modes_and_rules)
     CHECK_EQ(config->policies[1].on_full, WEIR_FULL_SHARE);
     CHECK_EQ(config->policies[1].overrun, OVERRUN_DEBT);
     CHECK_EQ(config->policies[1].reserve_ttl_ms, 0);
+    CHECK_EQ(config->policies[1].ids_ns, 0);
     CHECK(config->policies[1].candidate == NULL);
     CHECK_EQ(config->policies[2].mode, MODE_DISABLED);
     CHECK_STR(config->policies[2].limits, "unlimited");
@@ -411,8 +414,15 @@ TEST(unknown_keys_are_told_with_what_was_meant)
     BAD("policies:\n"
         "  - name: search\n"
         "    limts: 5/m\n",
-        "w.yaml:3:5: unknown key 'limts' in policy 'search'; did you mean limits?\n"
-        "w.yaml:2:5: policy 'search' has no limits; write limits: 100/s\n");
+        "w.yaml:2:5: policy 'search' has no limits; write limits: 100/s\n"
+        "w.yaml:3:5: unknown key 'limts' in policy 'search'; did you mean limits?\n");
+    BAD("policies: [{name: a, limits: 100/s, burst: 200}]\n",
+        "w.yaml:1:37: unknown key 'burst' in policy 'a'; it stands in the limit: limits: 100/s burst=200\n");
+    BAD("policies: [{name: a, limits: 100/s, shadow: true}]\n",
+        "w.yaml:1:37: unknown key 'shadow' in policy 'a'; write mode: shadow\n");
+    BAD("policies: [{name: a, limits: 100/s, percent: 25}]\n",
+        "w.yaml:1:37: unknown key 'percent' in policy 'a'; write mode: enforce 25%\n");
+    BAD("burst: 200\n", "w.yaml:1:1: unknown key 'burst' in the file\n");
     BAD("polices: []\n", "w.yaml:1:1: unknown key 'polices' in the file; did you mean policies?\n");
     BAD("zzz: 1\n", "w.yaml:1:1: unknown key 'zzz' in the file\n");
     BAD("listen: {rsp: 127.0.0.1:1}\n", "w.yaml:1:10: unknown key 'rsp' in listen; did you mean resp?\n");
@@ -471,13 +481,17 @@ TEST(values_of_the_wrong_kind_say_what_to_write)
     BAD("threads: 0\n", "w.yaml:1:10: threads cannot be '0'; write a number from 1 to 64\n");
     BAD("threads: -1\n", "w.yaml:1:10: threads cannot be '-1'; write a number from 1 to 64\n");
     BAD("memory: 1MiB\n",
-        "w.yaml:1:9: memory cannot be '1MiB'; write a size of at least 8MiB, such as 256MiB or 1GiB\n");
+        "w.yaml:1:9: memory cannot be '1MiB'; write a size of at least 8MiB, in MiB or GiB, such as 1GiB\n");
     BAD("memory: 99999999999999999999GiB\n", "w.yaml:1:9: memory cannot be '99999999999999999999GiB'; write "
-                                             "a size of at least 8MiB, such as 256MiB "
-                                             "or 1GiB\n");
+                                             "a size of at least 8MiB, in MiB or GiB, such "
+                                             "as 1GiB\n");
     BAD("memory: \"256MiB\\0\"\n", "w.yaml:1:9: memory has a NUL character inside; write a size of at least "
-                                   "8MiB, such as 256MiB or 1GiB\n");
+                                   "8MiB, in MiB or GiB, such as 1GiB\n");
     BAD("clients: 5\n", "w.yaml:1:10: clients is written as names and values, such as max: ...\n");
+    BAD("policies: [{name: a, limits: 5/m, ids: 999ms}]\n",
+        "w.yaml:1:40: ids cannot be '999ms'; write a time from 1s to 24h, such as 5m\n");
+    BAD("policies: [{name: a, limits: 5/m, ids: 24h1s}]\n",
+        "w.yaml:1:40: ids cannot be '24h1s'; write a time from 1s to 24h, such as 5m\n");
     BAD("clients: {idle: 1}\n", "w.yaml:1:17: idle: 1 what? write 1s, 1m, 1h or 1d\n");
     BAD("policies: 5\n", "w.yaml:1:11: policies takes a list; write a list: - {name: api, limits: 100/s}\n");
     BAD("- a\n", "w.yaml:1:1: the file is written as names and values, such as policies: ...\n");
@@ -545,6 +559,8 @@ TEST(users_without_what_they_need_are_refused)
         "w.yaml:1:50: keys is an empty list; leave it out, or write beginnings of keys: [\"user:*\"]; leave "
         "it out "
         "for all keys\n");
+    BAD("users: [{name: app, password: x, may: []}]\n",
+        "w.yaml:1:39: may is an empty list; write all, or some of [look, take, adjust, admin]\n");
     CHECK(parse("users: [{name: app, password: tops3cret, may: nothing, keys: [k]}]\n") == NULL);
     CHECK(strstr(told, "tops3cret") == NULL);
 }
@@ -583,6 +599,33 @@ TEST(a_password_file_is_read_beside_the_configuration)
     CHECK(rmdir(folder) == 0);
 }
 
+TEST(a_star_inside_of_a_key_is_refused)
+{
+    BAD("policies: [{name: a, limits: 5/m, overrides: [{key: \"a*b\", limits: 6/m}]}]\n",
+        "w.yaml:1:53: a '*' inside of a key stands for nothing; the beginning of keys ends in '*': "
+        "\"internal:*\"\n");
+    BAD("policies: [{name: a, limits: 5/m, overrides: [{key: \"a**\", limits: 6/m}]}]\n",
+        "w.yaml:1:53: a '*' inside of a key stands for nothing; the beginning of keys ends in '*': "
+        "\"internal:*\"\n");
+}
+
+TEST(mistakes_are_told_in_the_order_of_lines)
+{
+    BAD("policies:\n"
+        "  - name: a\n"
+        "    limits: 5/m\n"
+        "    x: 1\n"
+        "  - {name: b}\n"
+        "  - {name: b, limits: 5/m, mode: off}\n"
+        "threads: 0\n",
+        "w.yaml:4:5: unknown key 'x' in policy 'a'\n"
+        "w.yaml:5:5: policy 'b' has no limits; write limits: 100/s\n"
+        "w.yaml:6:5: policy 'b' is defined twice, first at line 5\n"
+        "w.yaml:6:34: mode is 'off', which many YAML tools take for true or false; write enforce, shadow, "
+        "disabled, or enforce 25%\n"
+        "w.yaml:7:10: threads cannot be '0'; write a number from 1 to 64\n");
+}
+
 TEST(yaml_that_is_none_is_told_with_its_place)
 {
     BAD("a: [1\n",
@@ -592,6 +635,10 @@ TEST(yaml_that_is_none_is_told_with_its_place)
         "w.yaml:1:4: anchors (&name) are not understood here; write the value where it is needed\n");
     BAD("a: *x\n",
         "w.yaml:1:4: aliases (*name) are not understood here; a text that begins with * stands in quotes\n");
+    BAD("policies: [{name: a, limits: 5/m, overrides: [{key: *, limits: 6/m}]}]\n",
+        "w.yaml:1:53: a text that begins with * stands in quotes: \"*\"\n");
+    BAD("users: [{name: app, password: x, may: all, keys: [user:]}]\n",
+        "w.yaml:1:55: a word that ends in ':' is a name here; put it in quotes: \"user:\"\n");
     BAD("a: !!str x\n",
         "w.yaml:1:4: tags (!name) are not understood here; write the value alone, or in quotes\n");
     BAD("? [a]\n: b\n", "w.yaml:1:3: a name is expected here, as in name: value\n");

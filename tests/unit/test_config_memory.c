@@ -8,25 +8,7 @@
 #include "base/buffer.h"
 #include "check.h"
 #include "service/users.h"
-
-static int64_t until_failure = -1; /* allocations; below 0: none fails */
-
-static bool may_allocate(void)
-{
-    return until_failure < 0 || until_failure-- != 0;
-}
-
-#define WRAP(NAME, PARAMETERS, ARGUMENTS)                                                                    \
-    void *__real_##NAME PARAMETERS;                                                                          \
-    void *__wrap_##NAME PARAMETERS;                                                                          \
-    void *__wrap_##NAME PARAMETERS                                                                           \
-    {                                                                                                        \
-        return may_allocate() ? __real_##NAME ARGUMENTS : NULL;                                              \
-    }
-WRAP(malloc, (size_t size), (size))
-WRAP(calloc, (size_t count, size_t size), (count, size))
-WRAP(realloc, (void *memory, size_t size), (memory, size))
-WRAP(strdup, (const char *text), (text))
+#include "unit/failing_memory.h"
 
 static int complaints;
 
@@ -65,10 +47,10 @@ TEST(reading_survives_every_failure)
 {
     int64_t rounds = 0;
     for (struct config *config = NULL; !config && rounds < 10000; rounds++) {
-        until_failure = rounds;
+        allocations_left = rounds;
         config = parse();
-        bool failed = until_failure < 0; /* it has come to pass */
-        until_failure = -1;
+        bool failed = allocations_left < 0; /* it has come to pass */
+        allocations_left = -1;
         CHECK_EQ(!config, failed);
         CHECK_EQ(complaints > 0, failed);
         weir_config_free(config);
@@ -84,12 +66,12 @@ TEST(users_and_printing_survive_every_failure)
     int64_t rounds = 0;
     for (bool done = false; !done && rounds < 1000; rounds++) {
         struct buffer out = {0};
-        until_failure = rounds;
+        allocations_left = rounds;
         struct users *users = weir_users_new(config);
         struct users *copy = users ? weir_users_copy(users) : NULL;
         bool printed = weir_config_print(config, &out);
-        bool failed = until_failure < 0;
-        until_failure = -1;
+        bool failed = allocations_left < 0;
+        allocations_left = -1;
         done = users && copy && printed;
         CHECK_EQ(!done, failed);
         weir_users_free(users);

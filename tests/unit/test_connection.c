@@ -113,6 +113,22 @@ TEST(auth_logs_in_with_and_without_a_name)
     kit_end();
 }
 
+/* What stands behind it in the same batch is asked by who he is then. */
+TEST(who_logs_in_is_another_from_the_next_request_on)
+{
+    static const char *const lines[] = {"PING", "AUTH app secret-app", "PING", "INFO", "RESET", "PING"};
+    if (!kit_begin(USERS))
+        return;
+    CHECK_STR(kit_ask_lines(&kit, lines, sizeof lines / sizeof *lines),
+              "-NOAUTH Authentication required.\r\n"
+              "+OK\r\n"
+              "+PONG\r\n"
+              "-NOPERM User app has no permissions to run the 'info' command\r\n"
+              "+RESET\r\n"
+              "-NOAUTH Authentication required.\r\n");
+    kit_end();
+}
+
 TEST(auth_without_any_password_says_so)
 {
     if (!kit_begin(""))
@@ -146,6 +162,25 @@ TEST(too_many_failed_logins_of_an_address_are_refused)
     kit_end();
 }
 
+/* One that does not know its password must not lock out its neighbours; nor may all names be tried. */
+TEST(failed_logins_are_counted_by_user_and_more_of_them_by_address)
+{
+    if (!kit_begin(USERS))
+        return;
+    for (int i = 0; i < 20; i++)
+        say("AUTH app guess-%d", i);
+    CHECK(begins(error_text(), "ERR too many failed logins from this address; try again in ") &&
+          strstr(error_text(), " s (user or password was wrong)"));
+    CHECK_STR(say("AUTH nobody guess"), WRONG);
+    CHECK_STR(say("AUTH \"open sesame\""), "+OK\r\n");
+    int tries = 0;
+    while (tries < 1000 && strcmp(say("AUTH user-%d guess", tries), WRONG) == 0)
+        tries++;
+    CHECK(tries >= 50 && tries <= 110);
+    CHECK(begins(say("AUTH \"open sesame\""), "-ERR too many failed logins"));
+    kit_end();
+}
+
 TEST(logins_that_succeed_cost_nothing)
 {
     if (!kit_begin(USERS))
@@ -153,6 +188,25 @@ TEST(logins_that_succeed_cost_nothing)
     for (int i = 0; i < 1000; i++)
         if (!CHECK_STR(say("AUTH app secret-app"), "+OK\r\n"))
             break;
+    kit_end();
+}
+
+/* Each of the others is in the middle of its own: its unit is taken, and not given back yet. */
+TEST(logins_at_the_same_time_do_not_refuse_each_other)
+{
+    enum { WORKERS = 64 };
+    struct service_options options = {.workers = WORKERS, .test_clock = true};
+    struct weir_verdict verdict;
+    if (!CHECK(kit_open_with(&kit, USERS, &options)))
+        return;
+    kit_connect("127.0.0.1:50001");
+    for (int i = 0; i < 10; i++) /* who has mistyped as often as one may still gets in */
+        CHECK_STR(say("AUTH app guess-%d", i), WRONG);
+    for (int i = 1; i < WORKERS; i++)
+        CHECK(weir_table_take_at(kit.service->guesses, 0, "127.0.0.1\0app", 13, 1, &verdict));
+    CHECK_STR(say("AUTH app secret-app"), "+OK\r\n");
+    CHECK_STR(say("AUTH app guess"), WRONG);
+    CHECK(begins(say("AUTH app secret-app"), "-ERR too many failed logins"));
     kit_end();
 }
 

@@ -34,7 +34,7 @@ TEST(explain_is_for_people)
               "policy llm, mode enforce, override none\n"
               "  tpm     90k/m                     used 3 120   left 86 880       full again in 2.1 s\n"
               "  budget  20M/d algo=fixed-window   used 3 120   left 19 996 880   new window in 1 d\n"
-              "  nothing is refused at present; up to 86 880 would pass now\n");
+              "  nothing is refused at present; up to 86 880 would pass now");
     kit_close(&kit);
 }
 
@@ -49,19 +49,19 @@ TEST(explain_says_who_refuses)
               "policy api, mode enforce, override none\n"
               "  10/s burst=2   used 2   left 0     full again in 200 ms\n"
               "  1k/h           used 2   left 998   full again in 7.2 s\n"
-              "  one unit is refused at present by 10/s burst=2; one would pass in 100 ms\n");
+              "  one unit is refused at present by 10/s burst=2; one would pass in 100 ms");
     kit_ask(&kit, "WEIR.CHARGE api a 500");
     CHECK(strstr(explain(&kit, "WEIR.EXPLAIN api a"), "used 502   left 0 "));
     kit_policy(&kit, "none", "blocked");
     CHECK_STR(explain(&kit, "WEIR.EXPLAIN none a"),
               "policy none, mode enforce, override none\n"
               "  blocked   used 0   left 0   nothing passes\n"
-              "  one unit is refused at present by blocked; waiting does not help\n");
+              "  one unit is refused at present by blocked; waiting does not help");
     kit_policy(&kit, "all", "unlimited");
     CHECK_STR(explain(&kit, "WEIR.EXPLAIN all a"),
               "policy all, mode enforce, override none\n"
               "  unlimited   used 0   left any number\n"
-              "  nothing is refused at present; up to any number would pass now\n");
+              "  nothing is refused at present; any number would pass now");
     kit_close(&kit);
 }
 
@@ -80,18 +80,44 @@ TEST(explain_knows_modes_and_overrides)
     CHECK_STR(explain(&kit, "WEIR.EXPLAIN api int:4"),
               "policy api, mode shadow, override int:* 20/m name=int\n"
               "  int  20/m   used 0   left 20\n"
-              "  nothing is refused at present; up to 20 would pass now\n");
+              "  nothing is refused at present; up to 20 would pass now");
     CHECK_STR(explain(&kit, "WEIR.EXPLAIN api acme"),
               "policy api, mode shadow, override acme 40/m until 2027-01-31T00:00Z (launch week)\n"
               "  40/m   used 0   left 40\n"
-              "  nothing is refused at present; up to 40 would pass now\n");
+              "  nothing is refused at present; up to 40 would pass now");
     kit_ask(&kit, "WEIR.TAKE api a 10");
     CHECK(strstr(
         explain(&kit, "WEIR.EXPLAIN api a"),
-        "  one unit is refused at present by 10/m, on paper: shadow lets it pass; one would pass in 6 s\n"));
-    CHECK_STR(explain(&kit, "WEIR.EXPLAIN open a"),
-              "policy open, mode disabled, override none\n"
-              "  everything passes and nothing is counted: the policy is disabled\n");
+        "  one unit is refused at present by 10/m, on paper: shadow lets it pass; one would pass in 6 s"));
+    CHECK_STR(
+        explain(&kit, "WEIR.EXPLAIN open a"),
+        "policy open, mode disabled, override none\n"
+        "  10/m   used 0   left 10\n"
+        "  everything passes and no take is counted: the policy is disabled (WEIR.POLICY MODE open enforce "
+        "ends it)");
+    kit_ask(&kit, "WEIR.POLICY MODE * disabled FOR 30m");
+    CHECK(strstr(explain(&kit, "WEIR.EXPLAIN api a"),
+                 "\n  everything passes and no take is counted: all policies are disabled for another 30 min "
+                 "(WEIR.POLICY MODE * enforce ends it)"));
+    kit_clock(&kit, 30 * 60 * 1000);
+    CHECK(!strstr(explain(&kit, "WEIR.EXPLAIN api a"), "disabled"));
+    kit_close(&kit);
+}
+
+/* The largest charge is a debt of centuries: longer than the clock runs. */
+TEST(explain_says_how_a_debt_for_ever_ends)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, NULL)))
+        return;
+    kit_policy(&kit, "api", "10/s");
+    CHECK_STR(kit_ask(&kit, "WEIR.CHARGE api a 1000000000000"), "+OK\r\n");
+    CHECK(strstr(explain(&kit, "WEIR.EXPLAIN api a"), "never full again\n"));
+    CHECK(
+        strstr(explain(&kit, "WEIR.EXPLAIN api a"),
+               "refused at present by 10/s; what it owes is never repaid: WEIR.RESET policy key forgets it"));
+    CHECK_STR(kit_ask(&kit, "WEIR.RESET api a"), "+OK\r\n");
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api a"), "allowed"), 1);
     kit_close(&kit);
 }
 

@@ -127,6 +127,25 @@ TEST(decisions_are_counted_by_policy_and_in_all)
     kit_end();
 }
 
+TEST(ids_and_reservations_are_counted_apart)
+{
+    uint64_t requests, reservations;
+    if (!kit_begin(POLICIES))
+        return;
+    say("WEIR.TAKE api k ID one");
+    say("WEIR.TAKE api k ID two");
+    say("WEIR.RESERVE api k 1 ID three");
+    read_info("weir");
+    CHECK_STR(value_of("requests_used"), "3");
+    CHECK_STR(value_of("requests_refused"), "0");
+    CHECK_STR(value_of("ledger_used"), "1");
+    CHECK_STR(value_of("ledger_refused"), "0");
+    CHECK(check_number(value_of("requests_capacity"), &requests));
+    CHECK(check_number(value_of("ledger_capacity"), &reservations));
+    CHECK(requests > 3 * reservations); /* the same memory */
+    kit_end();
+}
+
 TEST(the_mode_of_all_is_shown_with_its_end)
 {
     if (!kit_begin(POLICIES))

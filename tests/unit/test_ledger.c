@@ -9,7 +9,7 @@ static struct ledger ledger_of(size_t entries)
 {
     struct ledger ledger;
     struct weir_error err;
-    if (!weir_ledger_init(&ledger, entries, &err)) {
+    if (!weir_ledger_init(&ledger, entries, entries, &err)) {
         fprintf(stderr, "%s\n", err.text);
         abort();
     }
@@ -113,25 +113,57 @@ TEST(an_entry_is_kept_until_its_end)
     struct ledger ledger = ledger_of(10);
     struct record_id id = weir_ledger_reservation(&ledger, 1);
     struct visit visit;
-    weir_records_enter(ledger.records, &id, 1, 1, &visit);
-    *visit_entry(&visit) = (struct ledger_entry){.kind = ENTRY_RESERVATION, .pairs = 1, .fingerprint = 1};
-    visit_entry(&visit)->is.reservation.settled.remaining = 42; /* the last number of it */
+    weir_records_enter(ledger.reservations, &id, 1, &visit);
+    *visit_reservation(&visit) = (struct ledger_reservation){.number = 1, .pairs = 1};
+    visit_reservation(&visit)->settled.remaining = 42; /* the last number of it */
     visit.record->expires_ns = 10;
-    weir_records_leave(ledger.records, &visit, 1);
-    weir_records_enter(ledger.records, &id, 1, 9, &visit);
-    CHECK(visit.found && visit_entry(&visit)->kind == ENTRY_RESERVATION);
-    CHECK_EQ(visit_entry(&visit)->is.reservation.settled.remaining, 42);
-    weir_records_leave(ledger.records, &visit, 1);
-    weir_records_enter(ledger.records, &id, 1, 10, &visit);
-    CHECK(!visit.found && visit_entry(&visit)->kind == 0);
-    weir_records_leave(ledger.records, &visit, 1);
+    weir_records_leave(ledger.reservations, &visit);
+    weir_records_enter(ledger.reservations, &id, 9, &visit);
+    CHECK(visit.found && visit_reservation(&visit)->number == 1);
+    CHECK_EQ(visit_reservation(&visit)->settled.remaining, 42);
+    weir_records_leave(ledger.reservations, &visit);
+    weir_records_enter(ledger.reservations, &id, 10, &visit);
+    CHECK(!visit.found && visit_reservation(&visit)->number == 0);
+    weir_records_leave(ledger.reservations, &visit);
     weir_ledger_end(&ledger);
 }
 
-TEST(a_ledger_that_is_too_large_is_an_error)
+/* Where there are many ids, reservations still find room, and the other way round. */
+TEST(ids_and_reservations_take_no_room_from_each_other)
+{
+    struct ledger ledger = ledger_of(1);
+    struct visit visit;
+    struct records_stat stat;
+    for (uint64_t i = 1; i <= 40; i++) {
+        struct record_id id = weir_ledger_request(&ledger, "api", 3, &i, sizeof i);
+        weir_records_enter(ledger.requests, &id, 1, &visit);
+        CHECK((visit.record != NULL) == (i <= 32));
+        if (visit.record) {
+            *visit_request(&visit) = (struct ledger_request){.fingerprint = i, .verdict = {.remaining = 1}};
+            visit.record->expires_ns = 10;
+        }
+        weir_records_leave(ledger.requests, &visit);
+    }
+    struct record_id id = weir_ledger_reservation(&ledger, 1);
+    weir_records_enter(ledger.reservations, &id, 1, &visit);
+    CHECK(visit.record && !visit.found);
+    weir_records_leave(ledger.reservations, &visit);
+    weir_records_stat(ledger.requests, &stat);
+    CHECK_EQ(stat.used, 32);
+    CHECK_EQ(stat.refused, 8);
+    weir_records_stat(ledger.reservations, &stat);
+    CHECK_EQ(stat.used, 0);
+    CHECK_EQ(stat.refused, 0);
+    weir_ledger_end(&ledger);
+}
+
+TEST(a_ledger_that_is_too_large_is_an_error_and_leaves_nothing_behind)
 {
     struct ledger ledger;
     struct weir_error err;
-    CHECK(!weir_ledger_init(&ledger, (size_t)1 << 40, &err) && err.code == ENOMEM);
+    CHECK(!weir_ledger_init(&ledger, (size_t)1 << 40, 1, &err) && err.code == ENOMEM);
+    CHECK(!ledger.requests && !ledger.reservations);
+    CHECK(!weir_ledger_init(&ledger, 1, (size_t)1 << 40, &err) && err.code == ENOMEM);
+    CHECK(!ledger.requests && !ledger.reservations);
     weir_ledger_end(&ledger);
 }

@@ -54,6 +54,52 @@ TEST(orders_are_run_in_their_order_also_those_from_before)
     weir_loop_free(notes.loop);
 }
 
+TEST(orders_that_go_ahead_do_not_wait_for_the_others)
+{
+    static const unsigned expected[] = {3, 4, 0, 1, 2};
+    struct notes notes = {.loop = weir_loop_new(), .stop_at = 5};
+    struct numbered orders[5];
+    for (unsigned i = 0; i < 5; i++) {
+        orders[i] = (struct numbered){{.run = run_numbered, .arg = &orders[i]}, &notes, i};
+        (i < 3 ? weir_loop_post : weir_loop_post_ahead)(notes.loop, &orders[i].order);
+    }
+    weir_loop_run(notes.loop);
+    CHECK_EQ(notes.count, 5);
+    for (unsigned i = 0; i < 5; i++)
+        CHECK_EQ(notes.seen[i], expected[i]);
+    weir_loop_free(notes.loop);
+}
+
+struct caller {
+    struct numbered own, *calls;
+};
+
+static void run_caller(void *arg)
+{
+    struct caller *caller = arg;
+    note(caller->own.notes, caller->own.number);
+    weir_loop_post_ahead(caller->own.notes->loop, &caller->calls->order);
+}
+
+/* Also while others are being run: none of those that have not begun goes before it, none is lost. */
+TEST(an_order_can_go_ahead_of_those_that_are_on_their_way)
+{
+    static const unsigned expected[] = {0, 9, 1, 2};
+    struct notes notes = {.loop = weir_loop_new(), .stop_at = 4};
+    struct numbered orders[3], ahead = {{.run = run_numbered, .arg = &ahead}, &notes, 9};
+    struct caller caller = {{{.run = run_caller, .arg = &caller}, &notes, 0}, &ahead};
+    weir_loop_post(notes.loop, &caller.own.order);
+    for (unsigned i = 1; i < 3; i++) {
+        orders[i] = (struct numbered){{.run = run_numbered, .arg = &orders[i]}, &notes, i};
+        weir_loop_post(notes.loop, &orders[i].order);
+    }
+    weir_loop_run(notes.loop);
+    CHECK_EQ(notes.count, 4);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK_EQ(notes.seen[i], expected[i]);
+    weir_loop_free(notes.loop);
+}
+
 static void run_twice(void *arg)
 {
     struct numbered *numbered = arg;
@@ -221,7 +267,7 @@ static void on_time(void *arg)
     note(notes, (unsigned)(weir_loop_now_ms(notes->loop) & 0xffffffff));
 }
 
-TEST(a_timer_comes_again_until_it_is_stopped)
+TEST(a_timer_comes_again_and_again)
 {
     struct notes notes = {.loop = weir_loop_new(), .stop_at = 3};
     notes.timer = weir_timer_new(notes.loop, on_time, &notes);
@@ -230,7 +276,6 @@ TEST(a_timer_comes_again_until_it_is_stopped)
     weir_loop_run(notes.loop);
     CHECK_EQ(notes.count, 3);
     CHECK(weir_loop_now_ms(notes.loop) - before >= 8);
-    weir_timer_stop(notes.timer);
     weir_timer_free(notes.timer);
     weir_timer_free(NULL);
     weir_loop_free(notes.loop);

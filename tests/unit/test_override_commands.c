@@ -36,7 +36,10 @@ TEST(overrides_are_listed_with_end_and_reason)
     CHECK_STR(text_of(entry(1, "reason")), "abuse 4711");
     CHECK_STR(text_of(entry(2, "key")), "internal:*");
     CHECK_EQ(entry(2, "reason")->type, RESP_NULL);
-    CHECK_EQ(got->elements[0].count, 8);
+    CHECK_STR(text_of(entry(0, "from")), "command");
+    CHECK_STR(text_of(entry(1, "from")), "file");
+    CHECK_STR(text_of(entry(2, "from")), "file");
+    CHECK_EQ(got->elements[0].count, 10);
     kit_end();
 }
 
@@ -52,7 +55,7 @@ TEST(an_override_counts_until_it_is_taken_away)
     say("WEIR.CLOCK ADVANCE 1000"); /* other limits than blocked begin empty */
     say("WEIR.TAKE api org:mallory");
     CHECK_EQ(number_field("allowed"), 1);
-    CHECK_STR(say("WEIR.OVERRIDE DEL api internal:*"), "+OK\r\n");
+    CHECK_STR(say("WEIR.OVERRIDE DELETE api internal:*"), "+OK\r\n");
     say("WEIR.TAKE api internal:x 500");
     CHECK_EQ(number_field("allowed"), 0);
     CHECK(begins(say("WEIR.OVERRIDE DEL api internal:*"), "-ERR "));

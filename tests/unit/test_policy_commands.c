@@ -57,7 +57,12 @@ TEST(wrong_limits_and_names_are_refused_and_change_nothing)
     CHECK(begins(say("WEIR.POLICY SET api \"5/s\\x00x\""), "-ERR limits are text"));
     CHECK(begins(say("WEIR.POLICY SET \"a b\" 5/s"), "-ERR "));
     CHECK(begins(say("WEIR.POLICY SET * 5/s"), "-ERR "));
-    CHECK_STR(say("WEIR.POLICY SET api"), "-ERR wrong number of arguments for 'weir.policy|set' command\r\n");
+    CHECK_STR(say("WEIR.POLICY SET api"),
+              "-ERR wrong number of arguments for 'weir.policy|set' command; write "
+              "WEIR.POLICY SET name limits ... [FRESH]\r\n");
+    CHECK_STR(say("WEIR.POLICY"),
+              "-ERR wrong number of arguments for 'weir.policy' command; write WEIR.POLICY "
+              "LIST|SHOW|SET|DEL|MODE|HELP\r\n");
     say("WEIR.POLICY SHOW api");
     CHECK_STR(text_field("limits"), "5/s");
     CHECK_STR(text_field("from"), "file");
@@ -135,12 +140,27 @@ TEST(modes_are_read_with_care)
     CHECK_STR(say("WEIR.POLICY MODE api enforce PERCENT 5"), "+OK\r\n");
     say("WEIR.POLICY SHOW api");
     CHECK_EQ(number_field("percent"), 5);
+    CHECK_STR(say("WEIR.POLICY MODE api enforce 25%%"), "+OK\r\n");
+    say("WEIR.POLICY SHOW api");
+    CHECK_EQ(number_field("percent"), 25);
+    CHECK_STR(say("WEIR.POLICY MODE api enforce 30%% FOR 2h"), "+OK\r\n");
+    say("WEIR.POLICY SHOW api");
+    CHECK_EQ(number_field("percent"), 30);
+    CHECK_STR(say("WEIR.POLICY MODE api \"enforce 35%%\""), "+OK\r\n");
+    say("WEIR.POLICY SHOW api");
+    CHECK_EQ(number_field("percent"), 35);
+    CHECK_STR(say("WEIR.POLICY MODE api enforce PERCENT 45%%"), "+OK\r\n");
+    say("WEIR.POLICY SHOW api");
+    CHECK_EQ(number_field("percent"), 45);
+    CHECK_STR(say("WEIR.POLICY MODE api shadow 25%%"), "-ERR PERCENT goes with enforce only\r\n");
     CHECK_STR(say("WEIR.POLICY MODE api DISABLED for 2h"), "+OK\r\n");
     CHECK(begins(say("WEIR.POLICY MODE api off"), "-ERR "));
     const char *percent = "-ERR PERCENT takes a whole number from 1 to 100\r\n";
     CHECK_STR(say("WEIR.POLICY MODE api enforce PERCENT 0"), percent);
     CHECK_STR(say("WEIR.POLICY MODE api enforce PERCENT 101"), percent);
     CHECK_STR(say("WEIR.POLICY MODE api enforce PERCENT"), percent);
+    CHECK_STR(say("WEIR.POLICY MODE api enforce 101%%"), percent);
+    CHECK_STR(say("WEIR.POLICY MODE api enforce %%"), percent);
     CHECK_STR(say("WEIR.POLICY MODE api shadow PERCENT 5"), "-ERR PERCENT goes with enforce only\r\n");
     CHECK(begins(say("WEIR.POLICY MODE api shadow FOR"), "-ERR "));
     CHECK(begins(say("WEIR.POLICY MODE api shadow FOR never"), "-ERR "));

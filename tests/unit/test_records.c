@@ -54,7 +54,7 @@ static int visit_once(struct records *records, uint64_t number, int64_t now, int
 {
     struct record_id id = id_of(records, number);
     struct visit visit;
-    weir_records_enter(records, &id, 1, now, &visit);
+    weir_records_enter(records, &id, now, &visit);
     int got = visit.record ? visit.found : -1;
     if (got >= 0) {
         uint64_t *bytes = record_bytes(visit.record);
@@ -68,7 +68,7 @@ static int visit_once(struct records *records, uint64_t number, int64_t now, int
             visit.record->expires_ns = expires;
         }
     }
-    weir_records_leave(records, &visit, 1);
+    weir_records_leave(records, &visit);
     return got;
 }
 
@@ -103,55 +103,12 @@ TEST(a_record_without_a_time_is_given_back)
 
     struct record_id id = id_of(records, 1);
     struct visit visit;
-    weir_records_enter(records, &id, 1, 6, &visit);
+    weir_records_enter(records, &id, 6, &visit);
     CHECK(visit.found);
     visit.record->expires_ns = 0;
-    weir_records_leave(records, &visit, 1);
+    weir_records_leave(records, &visit);
     CHECK_EQ(stat_of(records).used, 0);
     CHECK_EQ(visit_once(records, 1, 6, 100), 0);
-    weir_records_free(records);
-}
-
-TEST(two_ids_are_entered_together)
-{
-    struct records *records = records_of(5000); /* several locks */
-    for (uint64_t i = 0; i < 1000; i++) {
-        struct record_id ids[2] = {id_of(records, 2 * i), id_of(records, 2 * i + 1)};
-        struct visit visits[2];
-        weir_records_enter(records, ids, 2, 1, visits);
-        if (!CHECK(visits[0].record && visits[1].record && visits[0].record != visits[1].record))
-            return;
-        CHECK(!visits[0].found && !visits[1].found);
-        visits[i % 2].record->expires_ns = 10;
-        ((uint64_t *)record_bytes(visits[i % 2].record))[0] = 2 * i + i % 2 + 1;
-        ((uint64_t *)record_bytes(visits[i % 2].record))[1] = ~(2 * i + i % 2);
-        weir_records_leave(records, visits, 2);
-    }
-    CHECK_EQ(stat_of(records).used, 1000);
-    for (uint64_t i = 0; i < 2000; i++)
-        CHECK_EQ(visit_once(records, i, 2, 0), i / 2 % 2 == i % 2);
-    weir_records_free(records);
-}
-
-/* The one that has just expired must not be taken away by its neighbour, who needs room. */
-TEST(two_ids_in_a_full_place_do_not_take_each_others)
-{
-    struct records *records = records_of(1);
-    uint64_t next = 0;
-    while (visit_once(records, next, 1, 10) == 0)
-        next++;
-    CHECK(next >= 32);
-    struct record_id ids[2] = {id_of(records, 0), id_of(records, 1000)};
-    struct visit visits[2];
-    weir_records_enter(records, ids, 2, 10, visits); /* all have expired */
-    CHECK(visits[0].record && !visits[0].found && visits[1].record && !visits[1].found);
-    CHECK(visits[0].record != visits[1].record);
-    CHECK(memcmp(&visits[0].record->id, &ids[0], sizeof ids[0]) == 0);
-    CHECK(memcmp(&visits[1].record->id, &ids[1], sizeof ids[1]) == 0);
-    CHECK_EQ(stat_of(records).used, 2);
-    visits[0].record->expires_ns = 20;
-    weir_records_leave(records, visits, 2);
-    CHECK_EQ(stat_of(records).used, 1);
     weir_records_free(records);
 }
 
@@ -228,22 +185,6 @@ TEST(many_newcomers_take_the_places_of_those_that_yield)
         CHECK_EQ(visit_once(records, 2 * i, 1, 100 + (int64_t)(i % 7)), 0);
     CHECK_EQ(stat_of(records).used, 256);
     CHECK_EQ(stat_of(records).refused, 0);
-    weir_records_free(records);
-}
-
-TEST(what_is_in_hand_does_not_yield)
-{
-    struct records *records = records_of(1);
-    weir_records_yield(records, is_even);
-    for (uint64_t i = 0; i < 32; i++)
-        CHECK_EQ(visit_once(records, i == 0 ? 0 : 2 * i + 1, 1, 100), 0);
-    struct record_id ids[2] = {id_of(records, 0), id_of(records, 1001)};
-    struct visit visits[2];
-    weir_records_enter(records, ids, 2, 1, visits);
-    CHECK(visits[0].found && !visits[1].record);
-    weir_records_leave(records, visits, 2);
-    CHECK_EQ(visit_once(records, 0, 1, 0), 1);
-    CHECK_EQ(visit_once(records, 1001, 1, 100), 0);
     weir_records_free(records);
 }
 

@@ -167,6 +167,14 @@ TEST(a_stranger_may_say_less)
     check_bytes(&narrow, "*1\r\n$2147483648\r\n", 17, "bad: Protocol error: invalid bulk length\n");
 }
 
+TEST(a_word_above_the_bound_is_refused_also_if_it_is_all_there)
+{
+    static const struct resp_limits four = {.args = 3, .bulk = 4, .all = 1000};
+    static const char fits[] = "*1\r\n$4\r\nabcd\r\n", long_one[] = "*1\r\n$5\r\nabcde\r\n";
+    check_bytes(&four, fits, sizeof fits - 1, "request in 14: 4=abcd\n0 left\n");
+    check_bytes(&four, long_one, sizeof long_one - 1, "bad: Protocol error: invalid bulk length\n");
+}
+
 /* `many` times the same byte between two texts. Gives the story of all of it at once. */
 static void check_many(const struct resp_limits *limits, const char *before, char byte, size_t many,
                        const char *behind, const char *want)

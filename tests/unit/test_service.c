@@ -69,6 +69,17 @@ TEST(commands_are_found_whatever_their_case)
     CHECK(weir_command_find((struct slice){"weir.take\0", 10}, NULL) == NULL);
 }
 
+/* A sanitizer sees who reads behind a name. */
+TEST(zeros_behind_a_name_are_part_of_the_word)
+{
+    for (size_t i = 0; i < weir_command_count(); i++) {
+        char name[64] = "";
+        (void)snprintf(name, sizeof name, "%s", weir_command_at(i)->name);
+        for (size_t len = strlen(name) + 1; len <= sizeof name; len++)
+            CHECK(weir_command_find((struct slice){name, len}, NULL) == NULL);
+    }
+}
+
 TEST(whole_numbers_and_nothing_else)
 {
     static const struct {
@@ -108,7 +119,7 @@ TEST(strangers_may_only_say_hello)
     if (!CHECK(kit_open(&kit, users)))
         return;
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api bob:1"), "-NOAUTH Authentication required.\r\n");
-    CHECK_STR(kit_ask(&kit, "WEIR.TAKE api"), "-ERR wrong number of arguments for 'weir.take' command\r\n");
+    CHECK(begins(kit_ask(&kit, "WEIR.TAKE api"), "-ERR wrong number of arguments for 'weir.take' command; "));
     CHECK(begins(kit_ask(&kit, "NOSUCH"), "-ERR unknown command"));
     log_in(&kit, "default");
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api bob:1"), "allowed"), 1);
@@ -128,14 +139,91 @@ TEST(users_have_classes_keys_and_policies)
               "-NOPERM User bob has no permissions to run the 'weir.give' command\r\n");
     CHECK_STR(kit_ask(&kit, "WEIR.POLICY SET api 5/s"),
               "-NOPERM User bob has no permissions to run the 'weir.policy|set' command\r\n");
-    CHECK_STR(kit_ask(&kit, "WEIR.TAKE api alice:1"), "-NOPERM No permissions to access a key\r\n");
-    CHECK_STR(kit_ask(&kit, "WEIR.TAKE org bob:1"), "-NOPERM No permissions to access a policy\r\n");
-    CHECK_STR(kit_ask(&kit, "WEIR.TAKE nosuch bob:1"), "-NOPERM No permissions to access a policy\r\n");
+    CHECK_STR(kit_ask(&kit, "WEIR.TAKE api alice:1"),
+              "-NOPERM No permissions to access a key: 'alice:1'\r\n");
+    CHECK_STR(kit_ask(&kit, "WEIR.TAKE org bob:1"), "-NOPERM No permissions to access a policy: 'org'\r\n");
+    CHECK_STR(kit_ask(&kit, "WEIR.TAKE nosuch bob:1"),
+              "-NOPERM No permissions to access a policy: 'nosuch'\r\n");
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api bob:1 AND api alice:1"),
-              "-NOPERM No permissions to access a key\r\n");
+              "-NOPERM No permissions to access a key: 'alice:1'\r\n");
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api bob:1 1 AND org bob:1"),
-              "-NOPERM No permissions to access a policy\r\n");
+              "-NOPERM No permissions to access a policy: 'org'\r\n");
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api bob:1"), "remaining"), 9);
+    kit_close(&kit);
+}
+
+/* Whoever may little because nobody has logged in is told so. */
+TEST(strangers_are_told_to_log_in)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, "users:\n  - {name: default, may: [look], keys: [\"pub:*\"]}\n"
+                              "policies:\n  - {name: api, limits: 10/s}\n")))
+        return;
+    const char *hint = "; nobody has logged in: AUTH user password, or redis://user:password@host:port\r\n";
+    const char *answer = kit_ask(&kit, "WEIR.TAKE api pub:1");
+    CHECK(begins(answer, "-NOPERM User default has no permissions to run the 'weir.take' command; ") &&
+          strstr(answer, hint));
+    answer = kit_ask(&kit, "WEIR.PEEK api secret\\r\\n");
+    CHECK(begins(answer, "-NOPERM No permissions to access a key: 'secret") && strstr(answer, hint));
+    kit_close(&kit);
+}
+
+TEST(mistyped_commands_are_recognized)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, NULL)))
+        return;
+    CHECK_STR(kit_ask(&kit, "weir.tkae api k"),
+              "-ERR unknown command 'weir.tkae'; did you mean WEIR.TAKE?\r\n");
+    CHECK_STR(kit_ask(&kit, "take api k"), "-ERR unknown command 'take'; did you mean WEIR.TAKE?\r\n");
+    CHECK_STR(kit_ask(&kit, "AQUIRE api k"), "-ERR unknown command 'AQUIRE'; did you mean WEIR.ACQUIRE?\r\n");
+    CHECK_STR(kit_ask(&kit, "CL.THROTLE k"),
+              "-ERR unknown command 'CL.THROTLE'; did you mean CL.THROTTLE?\r\n");
+    CHECK_STR(kit_ask(&kit, "PONG"), "-ERR unknown command 'PONG'; did you mean PING?\r\n");
+    CHECK(begins(kit_ask(&kit, "XY"), "-ERR unknown command 'XY', with args"));
+    kit_policy(&kit, "api", "5/s");
+    CHECK_STR(kit_ask(&kit, "WEIR.POLICY DELETE api"), "+OK\r\n");
+    kit_close(&kit);
+}
+
+/* ---- transactions, which there are none of ---- */
+
+#define REFUSED                                                                                              \
+    "-ERR a transaction was refused: nothing is run until EXEC or DISCARD; use a pipeline without MULTI "    \
+    "(redis-py: pipeline(transaction=False))\r\n"
+
+TEST(nothing_is_run_between_multi_and_exec)
+{
+    static const char *const lines[] = {"MULTI", "WEIR.TAKE api k", "MULTI", "NOSUCH", "EXEC", "PING"};
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, NULL)))
+        return;
+    kit_policy(&kit, "api", "5/m");
+    const char *answer = kit_ask_lines(&kit, lines, 6);
+    CHECK(begins(answer, "-ERR unknown command 'MULTI'; there are no transactions"));
+    CHECK_STR(strchr(answer, '\n') + 1,
+              REFUSED REFUSED REFUSED "-EXECABORT Transaction discarded because of previous errors.\r\n"
+                                      "+PONG\r\n");
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api k"), "remaining"), 5);
+    CHECK_EQ(kit.worker->errors, 5);
+    kit_close(&kit);
+}
+
+TEST(discard_reset_and_quit_end_a_refused_transaction)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, NULL)))
+        return;
+    CHECK(begins(kit_ask(&kit, "EXEC"), "-ERR unknown command 'EXEC'; "));
+    kit_ask(&kit, "multi");
+    CHECK_STR(kit_ask(&kit, "PING"), REFUSED);
+    CHECK_STR(kit_ask(&kit, "DISCARD"), "+OK\r\n");
+    CHECK_STR(kit_ask(&kit, "PING"), "+PONG\r\n");
+    kit_ask(&kit, "MULTI");
+    CHECK_STR(kit_ask(&kit, "RESET"), "+RESET\r\n");
+    CHECK_STR(kit_ask(&kit, "PING"), "+PONG\r\n");
+    kit_ask(&kit, "MULTI");
+    CHECK_STR(kit_ask(&kit, "QUIT"), "+OK\r\n");
     kit_close(&kit);
 }
 
@@ -181,6 +269,8 @@ TEST(requests_are_allowed_refused_or_errors)
     for (int i = 0; i < 2000; i++) {
         (void)snprintf(line, sizeof line, "WEIR.TAKE %s key:%d %d", rng_between(&rng, 0, 9) ? "api" : "ap",
                        (int)rng_between(&rng, 0, 100), (int)rng_between(&rng, 0, 4));
+        if (rng_between(&rng, 0, 4) == 0) /* asked again, or another question */
+            (void)snprintf(line, sizeof line, "WEIR.TAKE api same %d ID some", (int)rng_between(&rng, 1, 2));
         kit_ask(&kit, line);
         kit_clock(&kit, i);
     }
@@ -210,7 +300,8 @@ TEST(replies_can_be_switched_off)
 TEST(a_chore_is_done_by_another_thread_and_answered_later)
 {
     struct kit kit;
-    struct slice words[] = {{"WEIR.POLICY", 11}, {"SET", 3}, {"api", 3}, {"7/s", 3}};
+    char name[] = "api";
+    struct slice words[] = {{"WEIR.POLICY", 11}, {"SET", 3}, {name, 3}, {"7/s", 3}};
     struct request request = {words, 4};
     enum run_state state;
     if (!CHECK(kit_open(&kit, NULL)))
@@ -218,7 +309,8 @@ TEST(a_chore_is_done_by_another_thread_and_answered_later)
     CHECK_EQ(weir_service_run(kit.worker, &kit.session, &request, 1, &kit.out, &state), 1);
     CHECK_EQ(state, RUN_CHORE);
     CHECK_EQ(buffer_len(&kit.out), 0);
-    words[2] = (struct slice){"xxx", 3}; /* the words were copied */
+    words[1] = (struct slice){"xxx", 3}; /* the words were copied, */
+    memcpy(name, "xxx", 3);              /* and their bytes */
     weir_chore_do(kit.session.chore);
     weir_chore_finish(&kit.session, &kit.out, &state);
     CHECK_EQ(state, RUN_READY);
@@ -275,6 +367,4 @@ TEST(messages_show_only_what_can_be_printed)
     CHECK_EQ(weir_ms_up(WEIR_MS + 1), 2);
     CHECK_EQ(weir_ms_up(-5), 0);
     CHECK_EQ(weir_ms_up(WEIR_FOREVER), -1);
-    CHECK_STR(weir_answer_reason(ANSWER_SHADOW), "shadow");
-    CHECK_STR(weir_answer_reason(-1), "unknown");
 }

@@ -1,46 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Every allocation of the service fails once: nobody crashes, nothing leaks (a sanitizer looks), and what was
- * there before is there afterwards. Needs --wrap of the functions below.
+ * there before is there afterwards.
  */
 #include "check.h"
+#include "unit/failing_memory.h"
 #include "unit/service_kit.h"
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-void *__real_aligned_alloc(size_t alignment, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
-
-static int left = -1; /* allocations, then one fails; below 0: none does */
-
-static bool fails(void)
-{
-    return left >= 0 && left-- == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : __real_realloc(memory, size);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t size)
-{
-    return fails() ? NULL : __real_aligned_alloc(alignment, size);
-}
 
 static const char yaml[] = "memory: 16MiB\n"
                            "policies:\n"
@@ -67,10 +32,10 @@ TEST(a_service_that_cannot_be_made_says_so)
         return;
     for (int allocation = 0;; allocation++) {
         struct weir_error err = {0};
-        left = allocation;
+        allocations_left = allocation;
         struct service *service = weir_service_new(config, &options, &err);
-        bool all_went = left >= 0;
-        left = -1;
+        bool all_went = allocations_left >= 0;
+        allocations_left = -1;
         if (!service) {
             failed++;
             CHECK(err.code != 0 && err.text[0] != '\0');
@@ -102,10 +67,10 @@ static void check_line(const char *line)
         (void)kit_ask(&kit, "WEIR.TAKE org o");
         (void)kit_ask(&kit, "WEIR.TAKE api own");
         weir_buffer_free(&kit.out);
-        left = allocation;
+        allocations_left = allocation;
         const char *reply = kit_ask(&kit, line);
-        bool all_went = left >= 0;
-        left = -1;
+        bool all_went = allocations_left >= 0;
+        allocations_left = -1;
         if (!CHECK(is_sound(&kit, reply)))
             printf("# %s, allocation %d: \"%s\"\n", line, allocation, reply);
         if (kit.state == RUN_WAITS) {

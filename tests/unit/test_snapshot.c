@@ -34,6 +34,12 @@ TEST(policies_are_found_by_name)
     CHECK(weir_snapshot_policy(snapshot, slice("policy-")) == NULL);
     CHECK(weir_snapshot_policy(snapshot, slice("")) == NULL);
     CHECK(weir_snapshot_policy(snapshot, (struct slice){"policy-1\0", 9}) == NULL);
+    for (int i = 0; i < 300; i++) { /* zeros behind a name are part of the word */
+        char longer[CONFIG_NAME_MAX] = "";
+        (void)snprintf(longer, sizeof longer, "policy-%d", i);
+        for (size_t len = strlen(longer) + 1; len <= sizeof longer; len++)
+            CHECK(weir_snapshot_policy(snapshot, (struct slice){longer, len}) == NULL);
+    }
     CHECK(weir_snapshot_policy(
               snapshot, slice("a name that is longer than any policy's name can ever be, so")) == NULL);
     weir_snapshot_free(snapshot);

@@ -21,13 +21,19 @@ static bool begins(const char *text, const char *start)
     return does;
 }
 
-static struct counts counts_of(const struct kit *kit, const char *name)
+/* A value: atomic members of one are none of clang's. */
+struct seen {
+    int64_t allowed, refused, shadow_refused, candidate_refused, errors, units;
+};
+
+static struct seen counts_of(const struct kit *kit, const char *name)
 {
     struct counts sum;
     struct snapshot *snapshot = atomic_load(&kit->service->snapshot);
     struct policy *policy = weir_snapshot_policy(snapshot, (struct slice){name, strlen(name)});
     weir_counters_sum(policy->counters, &sum);
-    return sum;
+    return (struct seen){sum.allowed,           sum.refused, sum.shadow_refused,
+                         sum.candidate_refused, sum.errors,  sum.units};
 }
 
 TEST(take_answers_six_fields)
@@ -136,9 +142,11 @@ TEST(mistakes_say_what_to_do)
               "-ERR n must be 1 or more; to look without taking use WEIR.PEEK\r\n");
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a two"), "-ERR n must be a whole number, not 'two'\r\n");
     CHECK_STR(kit_ask(&kit, "WEIR.GIVE api a 0"), "-ERR n must be 1 or more\r\n");
-    CHECK_STR(kit_ask(&kit, "WEIR.TAKE api"), "-ERR wrong number of arguments for 'weir.take' command\r\n");
-    CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a AND api"),
-              "-ERR wrong number of arguments for 'weir.take' command\r\n");
+    const char *arity = "-ERR wrong number of arguments for 'weir.take' command; write WEIR.TAKE policy key "
+                        "[n] [AND policy key [n] ...] [ID request-id]\r\n";
+    CHECK_STR(kit_ask(&kit, "WEIR.TAKE api"), arity);
+    CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a AND api"), arity);
+    CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a 1 and"), arity);
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a 1 IDX 5"),
               "-ERR syntax error near 'IDX'; write WEIR.TAKE policy key [n] [AND policy key [n] ...] [ID "
               "request-id]\r\n");
@@ -146,11 +154,21 @@ TEST(mistakes_say_what_to_do)
               "-ERR syntax error near 'ID'; write WEIR.TAKE policy key [n] [AND policy key [n] ...] [ID "
               "request-id]\r\n");
     CHECK(begins(kit_ask(&kit, "WEIR.TAKE api a ID x y"), "-ERR syntax error near 'y'"));
-    CHECK(begins(kit_ask(&kit, "WEIR.TAKE api a 99999999999999999999"), "-ERR n must be a whole number"));
+    CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a 99999999999999999999"),
+              "-ERR n is too large: 99999999999999999999; at most 1000000000000\r\n");
+    CHECK_STR(kit_ask(&kit, "WEIR.CHARGE api a 1000000000001"),
+              "-ERR n is too large: 1000000000001; at most 1000000000000\r\n");
+    CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a 2k"), "-ERR n must be a whole number, not '2k'; write 2000\r\n");
+    CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a 02"), "-ERR n must be a whole number, not '02'; write 2\r\n");
+    CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a 9000000T"), "-ERR n must be a whole number, not '9000000T'\r\n");
+    CHECK_STR(kit_ask(&kit, "WEIR.ACQUIRE api a 1 TIMEOUT 5s"),
+              "-ERR TIMEOUT must be a whole number of milliseconds, not '5s'; write 5000\r\n");
+    CHECK_STR(kit_ask(&kit, "WEIR.ACQUIRE api a 1 TIMEOUT soon"),
+              "-ERR TIMEOUT must be a whole number of milliseconds, not 'soon'\r\n");
     CHECK(begins(kit_ask(&kit, "WEIR.TAKE api a -9223372036854775808"), "-ERR n must be 1 or more"));
-    CHECK_TAKE(&kit, "WEIR.TAKE api a 9223372036854775807", 0, 10);
-    CHECK_EQ(kit.worker->errors, 11);
-    CHECK_EQ(counts_of(&kit, "api").errors, 10); /* those that name it */
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 1000000000000", 0, 10);
+    CHECK_EQ(kit.worker->errors, 18);
+    CHECK_EQ(counts_of(&kit, "api").errors, 17); /* those that name it */
     kit_close(&kit);
 }
 
@@ -204,12 +222,106 @@ TEST(an_id_is_forgotten_after_its_window)
         return;
     kit_policy(&kit, "api", "10/s burst=10");
     CHECK_TAKE(&kit, "WEIR.TAKE api a 4 ID one", 1, 6);
-    kit_clock(&kit, 59999);
+    kit_clock(&kit, 299999);
     CHECK_TAKE(&kit, "WEIR.TAKE api a 4 ID one", 1, 6);
     CHECK_TAKE(&kit, "WEIR.PEEK api a", 1, 10);
-    kit_clock(&kit, 60001);
+    kit_clock(&kit, 300000);
     CHECK_TAKE(&kit, "WEIR.TAKE api a 4 ID one", 1, 6);
     CHECK_TAKE(&kit, "WEIR.PEEK api a", 1, 6);
+    kit_close(&kit);
+}
+
+TEST(a_policy_says_how_long_its_ids_are_remembered)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, "policies:\n  - {name: api, limits: [10/s burst=10], ids: 2s}\n"
+                              "  - {name: day, limits: [10/20d], ids: 24h}\n")))
+        return;
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 4 ID one", 1, 6);
+    CHECK_TAKE(&kit, "WEIR.TAKE day a 4 ID one", 1, 6);
+    kit_clock(&kit, 1999);
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 4 ID one", 1, 6);
+    CHECK_TAKE(&kit, "WEIR.PEEK api a", 1, 10);
+    kit_clock(&kit, 2000);
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 4 ID one", 1, 6);
+    CHECK_TAKE(&kit, "WEIR.PEEK api a", 1, 6);
+    CHECK_STR(kit_ask(&kit, "WEIR.POLICY SET api 20/s burst=20"), "+OK\r\n"); /* other limits: the ids stay */
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.POLICY SHOW api"), "id_window_ms"), 2000);
+    kit_clock(&kit, 86399999);
+    CHECK_TAKE(&kit, "WEIR.TAKE day a 4 ID one", 1, 6);
+    CHECK_TAKE(&kit, "WEIR.PEEK day a", 1, 6);
+    kit_clock(&kit, 86400000);
+    CHECK_TAKE(&kit, "WEIR.TAKE day a 4 ID one", 1, 2);
+    kit_close(&kit);
+}
+
+/* Whoever guesses the ids of others can neither spoil them nor learn what was answered. */
+TEST(ids_of_two_users_are_apart)
+{
+    static const char yaml[] = "users:\n  - {name: one, password: p, may: all}\n"
+                               "  - {name: two, password: p, may: all}\n"
+                               "policies:\n  - {name: api, limits: [10/s burst=10]}\n"
+                               "  - {name: rapi, limits: [10/s burst=10]}\n";
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, yaml)))
+        return;
+    CHECK_STR(kit_ask(&kit, "AUTH one p"), "+OK\r\n");
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 4 ID x", 1, 6);
+    CHECK_STR(kit_ask(&kit, "AUTH two p"), "+OK\r\n");
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 1 ID x", 1, 5); /* another question, and no error */
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 1 ID x", 1, 5);
+    CHECK_STR(kit_ask(&kit, "AUTH one p"), "+OK\r\n");
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 4 ID x", 1, 6);
+    CHECK_TAKE(&kit, "WEIR.PEEK api a", 1, 5);
+    kit_close(&kit);
+}
+
+/* As docs/server.md has it: 580 ids a second for five minutes in 256 MiB. Here is a quarter of both. */
+TEST(memory_remembers_so_many_ids_a_second)
+{
+    enum { IDS_A_SECOND = 580 / 4 };
+    struct kit kit;
+    struct records_stat stat;
+    int64_t refused = 0;
+    if (!CHECK(kit_open(&kit, "memory: 64MiB\npolicies:\n  - {name: api, limits: [unlimited]}\n")))
+        return;
+    weir_records_stat(kit.service->ledger.requests, &stat);
+    CHECK_EQ(stat.capacity * 3 / 4 / 300 / 5 * 5, IDS_A_SECOND);
+    for (int64_t second = 0; second < 330; second++) {
+        kit_clock(&kit, second * 1000);
+        for (int64_t i = 0; i < IDS_A_SECOND; i++) {
+            char line[64];
+            (void)snprintf(line, sizeof line, "WEIR.TAKE api a ID %d", (int)(second * IDS_A_SECOND + i));
+            refused += kit_field(kit_ask(&kit, line), "allowed") != 1;
+        }
+    }
+    CHECK_EQ(refused, 0);
+    kit_close(&kit);
+}
+
+TEST(without_room_for_an_id_nothing_is_taken_or_reserved)
+{
+    struct kit kit;
+    struct records_stat stat;
+    char line[64];
+    if (!CHECK(kit_open(&kit, "policies:\n  - {name: api, limits: [1000/d]}\n")))
+        return;
+    weir_ledger_end(&kit.service->ledger);
+    CHECK(weir_ledger_init(&kit.service->ledger, 1, 1, NULL)); /* a single group of 32 of each */
+    for (int i = 0; i < 32; i++) {
+        (void)snprintf(line, sizeof line, "WEIR.TAKE api a ID %d", i);
+        CHECK_TAKE(&kit, line, 1, 999 - i);
+    }
+    CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a ID x"), "reason"), "full");
+    CHECK_STR(kit_text(kit_ask(&kit, "WEIR.RESERVE api a 1 ID x"), "reason"), "full");
+    CHECK(begins(kit_ask(&kit, "WEIR.CHARGE api a 1 ID x"), "-ERR no room for another request id"));
+    CHECK_TAKE(&kit, "WEIR.TAKE api a ID 31", 1, 968); /* those that are there are remembered */
+    weir_records_stat(kit.service->ledger.reservations, &stat);
+    CHECK_EQ(stat.used, 0);
+    CHECK_TAKE(&kit, "WEIR.PEEK api a", 1, 968);
+    CHECK_TAKE(&kit, "WEIR.RESERVE api a 1", 1, 967); /* ids take no room from reservations */
+    kit_clock(&kit, 300000);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api a ID x"), "allowed"), 1);
     kit_close(&kit);
 }
 
@@ -255,7 +367,7 @@ TEST(shadow_refuses_nobody_and_counts)
     CHECK_EQ(kit_field(answer, "retry_after_ms"), 0);
     CHECK_STR(kit_text(answer, "reason"), "shadow");
     CHECK_STR(kit_text(kit_ask(&kit, "WEIR.PEEK login a"), "reason"), "shadow");
-    struct counts counts = counts_of(&kit, "login");
+    struct seen counts = counts_of(&kit, "login");
     CHECK_EQ(counts.allowed, 2);
     CHECK_EQ(counts.shadow_refused, 1);
     CHECK_EQ(counts.refused, 0);
@@ -290,8 +402,12 @@ TEST(units_are_counted_up_to_the_largest_number)
     if (!CHECK(kit_open(&kit, NULL)))
         return;
     kit_policy(&kit, "api", "unlimited");
-    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api a 9223372036854775807"), "allowed"), 1);
-    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api a 9223372036854775807"), "allowed"), 1);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api a 1000000000000"), "allowed"), 1);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.POLICY SHOW api"), "units"), UNITS_MAX);
+    struct policy *policy =
+        weir_snapshot_policy(atomic_load(&kit.service->snapshot), (struct slice){"api", 3});
+    atomic_store(&policy->counters->counts[0].units, INT64_MAX - 1);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api a 1000000000000"), "allowed"), 1);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.POLICY SHOW api"), "units"), INT64_MAX);
     kit_close(&kit);
 }
@@ -304,11 +420,30 @@ TEST(disabled_passes_and_charges_nothing)
         return;
     CHECK_TAKE(&kit, "WEIR.TAKE api a 1000", 1, INT64_MAX);
     CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a"), "limit"), "unlimited");
+    CHECK_STR(kit_text(kit_ask(&kit, "WEIR.PEEK api a"), "reason"), "disabled");
     CHECK_TAKE(&kit, "WEIR.TAKE api a 7 AND org o 2", 1, 3);
+    CHECK_STR(kit_text(kit_ask(&kit, "WEIR.PEEK org o"), "reason"), "ok");
     CHECK_TAKE(&kit, "WEIR.PEEK org o", 1, 3);
     CHECK_STR(kit_ask(&kit, "WEIR.POLICY MODE api enforce"), "+OK\r\n");
     CHECK_TAKE(&kit, "WEIR.PEEK api a", 1, 2);
     CHECK_EQ(counts_of(&kit, "api").allowed, 3);
+    kit_close(&kit);
+}
+
+TEST(while_disabled_what_has_happened_still_counts)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, "policies:\n  - {name: api, limits: [10/h]}\n")))
+        return;
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 2", 1, 8);
+    CHECK_STR(kit_ask(&kit, "WEIR.POLICY MODE * disabled"), "+OK\r\n");
+    CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a 5 ID x"), "reason"), "disabled");
+    CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a 5 ID x"), "reason"), "disabled"); /* from the ledger */
+    CHECK_STR(kit_text(kit_ask(&kit, "WEIR.ACQUIRE api a 50"), "reason"), "disabled");
+    CHECK_STR(kit_ask(&kit, "WEIR.CHARGE api a 4"), "+OK\r\n");
+    CHECK_STR(kit_ask(&kit, "WEIR.GIVE api a 1"), "+OK\r\n");
+    CHECK_STR(kit_ask(&kit, "WEIR.POLICY MODE * enforce"), "+OK\r\n");
+    CHECK_TAKE(&kit, "WEIR.PEEK api a", 1, 5);
     kit_close(&kit);
 }
 
@@ -331,7 +466,7 @@ TEST(a_share_of_the_keys_is_enforced_and_stays_the_same)
 {
     struct kit kit;
     char line[64];
-    int at_five = 0, at_quarter = 0, lost = 0;
+    int at_five = 0, at_quarter = 0, lost = 0, elsewhere = 0;
     if (!CHECK(kit_open(&kit, "policies:\n  - {name: five, limits: [1/h], mode: enforce 5%}\n")))
         return;
     struct snapshot *snapshot = atomic_load(&kit.service->snapshot);
@@ -347,11 +482,15 @@ TEST(a_share_of_the_keys_is_enforced_and_stays_the_same)
         at_five += five;
         at_quarter += quarter;
         lost += five && !quarter;
+        memcpy(policy->name, "four", 5);
+        elsewhere += quarter && weir_policy_mode(kit.worker, policy, key) == MODE_ENFORCE;
+        memcpy(policy->name, "five", 5);
     }
     weir_worker_end(kit.worker);
     CHECK(at_five > 60 && at_five < 140);
     CHECK(at_quarter > 420 && at_quarter < 580);
     CHECK_EQ(lost, 0);
+    CHECK(elsewhere > 80 && elsewhere < 170); /* a quarter of the quarter: other keys in another policy */
     kit_close(&kit);
 }
 
@@ -365,6 +504,10 @@ TEST(a_candidate_only_counts)
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE s a"), "allowed"), 0);
     CHECK_EQ(counts_of(&kit, "s").candidate_refused, 3);
     CHECK_EQ(counts_of(&kit, "s").refused, 1);
+    CHECK_STR(kit_ask(&kit, "WEIR.OVERRIDE SET s own 1/m"), "+OK\r\n");
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE s own"), "allowed"), 1);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE s own"), "allowed"), 0); /* it stands in for the 5/m */
+    CHECK_EQ(counts_of(&kit, "s").candidate_refused, 3);
     kit_close(&kit);
 }
 
@@ -512,6 +655,21 @@ TEST(nobody_waits_for_the_older_limits_alone)
     CHECK_EQ(kit_field(answer, "allowed"), 0);
     kit_clock(&kit, 60000);
     CHECK_TAKE(&kit, "WEIR.TAKE api a 10", 1, 0); /* all that the burst allows, and no promise beside it */
+    kit_close(&kit);
+}
+
+TEST(what_the_older_limits_refuse_is_not_charged_to_the_others)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, NULL)))
+        return;
+    kit_policy(&kit, "api", "5/s algo=sliding-log");
+    CHECK_TAKE(&kit, "WEIR.TAKE api a 5", 1, 0);
+    kit_policy(&kit, "api", "10/h");
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.ACQUIRE api a 3 TIMEOUT 0"), "allowed"), 0);
+    kit_clock(&kit, 1000);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api a 5"), "allowed"), 1);
     kit_close(&kit);
 }
 

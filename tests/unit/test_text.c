@@ -4,6 +4,7 @@
  */
 #include "base/error.h"
 #include "base/text.h"
+#include "base/words.h"
 #include "check.h"
 
 TEST(a_builder_counts_what_does_not_fit)
@@ -27,6 +28,58 @@ TEST(a_builder_counts_what_does_not_fit)
     weir_text_put(&text, "abc", 3);
     weir_text_print(&text, "%d", 42);
     CHECK_EQ(text.len, 5);
+}
+
+TEST(hexadecimal_digits_of_either_case)
+{
+    static const char digits[] = "0123456789abcdefABCDEF";
+    for (int i = 0; digits[i]; i++)
+        CHECK_EQ(weir_text_hex(digits[i]), i < 16 ? i : i - 6);
+    for (const char *other = "/:@G`g\n \xff"; *other; other++)
+        CHECK_EQ(weir_text_hex(*other), -1);
+    CHECK_EQ(weir_text_hex('\0'), -1);
+}
+
+TEST(a_complaint_is_a_finished_line_and_false)
+{
+    struct weir_error err;
+    CHECK(!weir_error_complain(&err, "%s takes %d", "--threads", 64));
+    CHECK_STR(err.text, "--threads takes 64");
+    CHECK_EQ(err.code, WEIR_INVALID);
+    CHECK(!weir_error_complain(&err, "%500s", "long"));
+    CHECK_EQ(strlen(err.text), sizeof err.text - 1);
+    CHECK(!weir_error_complain(NULL, "nobody looks"));
+}
+
+TEST(numbers_and_times_as_people_read_them)
+{
+    static const struct {
+        int64_t time_ns;
+        unsigned how;
+        const char *text;
+    } times[] = {
+        {0, 0, "0 ns"},
+        {999, 0, "999 ns"},
+        {1500, 0, "1.5 us"},
+        {1500, WORDS_UTF8, "1.5 \xc2\xb5s"},
+        {333333333, 0, "333.3 ms"},
+        {333333333, WORDS_UP, "333.4 ms"},
+        {INT64_C(999960000), 0, "1 s"},
+        {90 * WEIR_SEC, 0, "90 s"},
+        {330 * WEIR_SEC, 0, "5 min 30 s"},
+        {5400 * WEIR_SEC, 0, "1 h 30 min"},
+        {5401 * WEIR_SEC, WORDS_UP, "1 h 31 min"},
+        {172800 * WEIR_SEC, 0, "2 d"},
+    };
+    char text[WORDS_MAX];
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        CHECK_STR(weir_words_duration(times[i].time_ns, times[i].how, text), times[i].text);
+    CHECK(strlen(weir_words_duration(INT64_MAX, WORDS_UP, text)) < WORDS_MAX);
+    CHECK_STR(weir_words_number(1234567, text), "1 234 567");
+    CHECK_STR(weir_words_number(-123456, text), "-123 456");
+    CHECK_STR(weir_words_number(INT64_MIN, text), "-9 223 372 036 854 775 808");
+    CHECK_STR(weir_words_decimal(2.5, text), "2.5");
+    CHECK_STR(weir_words_decimal(12345.6, text), "12 346");
 }
 
 TEST(utf8_is_read_strictly)

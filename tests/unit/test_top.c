@@ -135,6 +135,39 @@ TEST(traffic_in_step_with_the_sample_is_counted_right)
     end();
 }
 
+/* Few calls, very many, and few again; all within a minute. */
+static void *call_at_all_speeds(void *arg)
+{
+    int64_t at = *(int64_t *)arg;
+    weir_top_begin();
+    for (int i = 0; i < 500; i++, at += WEIR_MS)
+        table_tell(&table, &keys[1], 1, true, at);
+    for (int i = 0; i < 1000000; i++, at += 100)
+        table_tell(&table, &keys[2 + i % 2], 1, true, at);
+    for (int i = 0; i < 20000; i++, at += WEIR_MS)
+        table_tell(&table, &keys[4], 1, true, at);
+    for (int i = 0; i < 100; i++, at += WEIR_MS)
+        table_tell(&table, &keys[5], 1, true, at);
+    *(int64_t *)arg = at;
+    return NULL;
+}
+
+TEST(few_calls_are_counted_exactly_and_many_nearly)
+{
+    int64_t at = 600 * WEIR_SEC;
+    pthread_t thread;
+    begin();
+    if (CHECK_EQ(pthread_create(&thread, NULL, call_at_all_speeds, &at), 0))
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK(at < 660 * WEIR_SEC);
+    CHECK_EQ(units_of(&keys[1], WEIR_TOP_TAKEN, at), 500);
+    check_near(units_of(&keys[2], WEIR_TOP_TAKEN, at), 500000);
+    check_near(units_of(&keys[3], WEIR_TOP_TAKEN, at), 500000);
+    check_near(units_of(&keys[4], WEIR_TOP_TAKEN, at), 20000);
+    CHECK_EQ(units_of(&keys[5], WEIR_TOP_TAKEN, at), 100);
+    end();
+}
+
 TEST(without_a_list_nothing_is_counted_or_told)
 {
     struct weir_top_key found[2];

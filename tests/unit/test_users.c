@@ -112,7 +112,8 @@ TEST(rights_are_classes_prefixes_and_policies)
         const char *key;
         bool may;
     } keys[] = {{"user:42", true}, {"user:", true},  {"user", false},   {"", false},
-                {"org:7:x", true}, {"org:8", false}, {"User:1", false}, {"xuser:1", false}};
+                {"org:7:x", true}, {"org:8", false}, {"User:1", false}, {"xuser:1", false},
+                {"org:7x", false}, {"uses:1", false}};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         CHECK_EQ(weir_user_may_key(app, word(keys[i].key)), keys[i].may);
     CHECK(weir_user_may_policy(app, word("api")) && weir_user_may_policy(app, word("login")));

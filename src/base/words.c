@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/words.h"
+#include "base/words.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/sat.h"
-#include "cli/term.h"
 
 #define US   INT64_C(1000)
 #define MS   INT64_C(1000000)
@@ -14,7 +13,7 @@
 #define HOUR (60 * MIN)
 #define DAY  (24 * HOUR)
 
-const char *words_number(int64_t number, char *text)
+const char *weir_words_number(int64_t number, char *text)
 {
     char digits[WORDS_MAX / 2], *out = text;
     int len = snprintf(digits, sizeof digits, "%lld", (long long)number);
@@ -40,10 +39,10 @@ static void strip_zeros(char *text)
         *--end = '\0';
 }
 
-const char *words_decimal(double number, char *text)
+const char *weir_words_decimal(double number, char *text)
 {
     if (number >= 1000 || number <= -1000)
-        return words_number((int64_t)(number < 0 ? number - 0.5 : number + 0.5), text);
+        return weir_words_number((int64_t)(number < 0 ? number - 0.5 : number + 0.5), text);
     if (number > 0 && number < 0.01) {
         snprintf(text, WORDS_MAX, "%.3g", number);
         return text;
@@ -98,20 +97,21 @@ static int64_t step_of(const struct scale *scale, int64_t time_ns)
     return step;
 }
 
-static const char *unit_name(const struct scale *scale)
+static const char *unit_name(const struct scale *scale, unsigned how)
 {
-    return scale->unit == US && term_utf8() ? "\xc2\xb5s" : scale->name;
+    return scale->unit == US && (how & WORDS_UTF8) ? "\xc2\xb5s" : scale->name;
 }
 
-static const char *duration(int64_t time_ns, bool up, char *text)
+const char *weir_words_duration(int64_t time_ns, unsigned how, char *text)
 {
+    bool up = how & WORDS_UP;
     const struct scale *scale = scale_of(time_ns);
     int64_t rounded = round_to(time_ns, step_of(scale, time_ns), up);
     scale = scale_of(rounded); /* 999.96 ms has become 1 s */
     rounded = round_to(rounded, step_of(scale, rounded), up);
 
     char whole[WORDS_MAX / 2], rest[WORDS_MAX / 4 + 8] = "";
-    words_number(rounded / scale->unit, whole);
+    weir_words_number(rounded / scale->unit, whole);
     int64_t left = rounded % scale->unit;
     if (scale->part == 0) {
         if (left > 0)
@@ -121,7 +121,7 @@ static const char *duration(int64_t time_ns, bool up, char *text)
                                          : 3,
                      (long long)left);
         strip_zeros(rest);
-        snprintf(text, WORDS_MAX, "%s%s %s", whole, rest, unit_name(scale));
+        snprintf(text, WORDS_MAX, "%s%s %s", whole, rest, unit_name(scale, how));
     } else if (left > 0) {
         snprintf(text, WORDS_MAX, "%s %s %lld %s", whole, scale->name, (long long)(left / scale->part),
                  scale->part_name);
@@ -129,14 +129,4 @@ static const char *duration(int64_t time_ns, bool up, char *text)
         snprintf(text, WORDS_MAX, "%s %s", whole, scale->name);
     }
     return text;
-}
-
-const char *words_duration(int64_t time_ns, char *text)
-{
-    return duration(time_ns, false, text);
-}
-
-const char *words_duration_up(int64_t time_ns, char *text)
-{
-    return duration(time_ns, true, text);
 }

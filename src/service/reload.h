@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What of a configuration counts at the start only: addresses, threads, shares of the memory.
+ */
+#ifndef WEIR_SERVICE_RELOAD_H
+#define WEIR_SERVICE_RELOAD_H
+
+#include "service/service.h"
+
+void weir_start_note(const struct config *config, struct start *start);
+
+#endif
