@@ -118,6 +118,7 @@ weir_script(server-vectors server/test_vectors.py)
 weir_script(server-protocol server/test_protocol.py)
 weir_script(server-clients server/test_clients.py)
 weir_script(server-documents server/test_documents.py)
+set_property(TEST server-clients server-documents PROPERTY TIMEOUT 240) # they may have to fetch the libraries
 
 add_executable(server-steady server/steady.c) # a client for those below
 weir_test_settings(server-steady)

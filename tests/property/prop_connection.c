@@ -21,7 +21,7 @@
 #define STORIES     40
 #define REQUESTS    60
 #define STORY_MAX   4096 /* requests of a story */
-#define LATE_ROUNDS 40
+#define LATE_ROUNDS 10
 #define LATE_BYTES  1000000
 #define PATIENCE_MS 20000 /* of the client, with a machine that has other work */
 
@@ -504,6 +504,39 @@ TEST(who_leaves_while_he_waits_hands_his_place_back)
     wait_for_sum(offsetof(struct worker, waiting), 0);
     client_say(&other, "WEIR.CLOCK ADVANCE 1000\r\nWEIR.TAKE one k\r\n");
     client_hears(&other, "+OK\r\n*12\r\n$7\r\nallowed\r\n:1\r\n");
+    client_free(&other);
+    server_end();
+}
+
+/* The socket has room again, but not so much that the loop is told: who writes now must not write first. */
+TEST(what_is_due_stays_behind_answers_that_wait_for_the_socket)
+{
+    enum { ECHOES = 15, SIZE = 20000 };
+    static char word[SIZE];
+    if (!server_begin(yaml, 0, 0))
+        return;
+    struct client one = client_new(), other = client_new();
+    struct buffer asks = {0}, answers = {0};
+    memset(word, 'x', sizeof word);
+    for (int i = 0; i < ECHOES; i++) {
+        put_text(&asks, "*2\r\n$4\r\nECHO\r\n");
+        put_word(&asks, word, sizeof word);
+        put_word(&answers, word, sizeof word);
+    }
+    put_text(&asks, "WEIR.ACQUIRE one k\r\n");
+    client_say(&other, "WEIR.TAKE one k\r\n");
+    client_hears(&other, "*12\r\n$7\r\nallowed\r\n:1\r\n");
+    CHECK(client_send_blindly(&one, buffer_bytes(&asks), buffer_len(&asks)) == buffer_len(&asks));
+    wait_for_sum(offsetof(struct worker, waiting), 1);
+    one.sip = 2 * SIZE;
+    client_read(&one, PATIENCE_MS);
+    client_say(&other, "WEIR.CLOCK ADVANCE 1000\r\n");
+    wait_for_sum(offsetof(struct worker, waiting), 0);
+    CHECK(client_wait(&one, buffer_len(&answers) + 1));
+    CHECK(memcmp(buffer_bytes(&one.got), buffer_bytes(&answers), buffer_len(&answers)) == 0);
+    weir_buffer_free(&asks);
+    weir_buffer_free(&answers);
+    client_free(&one);
     client_free(&other);
     server_end();
 }
