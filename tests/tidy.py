@@ -23,6 +23,7 @@ LAYERS = {
     "table": ("core", "region"),
     "ledger": ("core", "region"),
     "store": ("region", "os"),
+    "data": ("table", "store"),
     "registry": ("limiter", "table", "ledger"),
     "proto": ("base",),
     "fleet": ("core", "os", "limiter", "proto"),

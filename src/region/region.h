@@ -116,6 +116,7 @@ struct region {
     struct lock lock;            /* around mapping */
     struct lock ready; /* around what the table makes ready in this process; not half done in a fork */
     struct region *next, *previous; /* all regions of the process, by id: see fork.c */
+    struct keep *keep;              /* or NULL: a store keeps it, see keep.h */
     char *path;
 };
 

@@ -18,6 +18,7 @@
 #include "proto/resp_read.h"
 #include "proto/resp_write.h"
 #include "service/snapshot.h"
+#include "store/store.h"
 
 struct session;
 
@@ -56,6 +57,9 @@ struct worker { /* counters are written by the worker alone, read by anybody */
     int64_t rest_ns;                        /* less than a microsecond, not in usec yet */
     char label[LABEL_MAX];                  /* of the last answer, where no policy has it ready */
     bool began;                             /* it has had a turn */
+    /* An answer of this turn repeats one whose record may not be on the disk yet: it must wait for that as if
+     * it had changed something itself. Set by who answers so, cleared by who sends answers. */
+    bool repeats;
 };
 
 struct service {
@@ -65,6 +69,7 @@ struct service {
     _Atomic uint64_t epoch;   /* snapshots that were published so far: see snapshot.c */
     pthread_mutex_t change;   /* who publishes snapshots */
     struct worker *workers;   /* options.workers, and one more: the chore thread's */
+    struct store *store; /* NULL: everything is in memory alone */
     struct ledger ledger;
     struct steps *steps;        /* RL.* */
     struct tally *client_keys;  /* CL.THROTTLE, THROTTLE, GCRA */

@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: MIT */
+#include "os/disk.h"
+
+struct disk weir_disk;

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All that a store does to a disk, behind one table of functions: the real one is weir_disk; tests put a
+ * simulated disk in its place, which forgets what was not synced, or one that fails when told to. Directories
+ * and files are small numbers. Names have no slashes. What can fail gives an errno value, 0 if it did not.
+ */
+#ifndef WEIR_OS_DISK_H
+#define WEIR_OS_DISK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DISK_NAME_MAX 64
+
+enum disk_open {
+    DISK_READ,   /* it is there; to be read only */
+    DISK_CREATE, /* it must not be there yet (EEXIST); to be read and written; mode 0600 */
+    DISK_WRITE   /* it is there; to be read and written */
+};
+
+struct disk {
+    /* The directory itself; `make`: it is made, with mode 0700, if it is not there (its parent must be). */
+    int (*open_dir)(struct disk *disk, const char *path, bool make, int *dir);
+    /* A directory within a directory; the same. */
+    int (*open_sub)(struct disk *disk, int dir, const char *name, bool make, int *sub);
+    void (*close_dir)(struct disk *disk, int dir);
+    /* Nobody else has it until close_dir, or the end of the process. EAGAIN: somebody has; *pid then is his,
+     * or 0 if that is not known. */
+    int (*lock_dir)(struct disk *disk, int dir, int64_t *pid);
+    /* Each file's name and size, in any order; stops with what `each` gives, if that is not 0. */
+    int (*list)(struct disk *disk, int dir, int (*each)(void *arg, const char *name, uint64_t bytes),
+                void *arg);
+    int (*sync_dir)(struct disk *disk, int dir); /* names that were made, changed or removed */
+    int (*rename)(struct disk *disk, int dir, const char *from, const char *to); /* replaces `to` */
+    int (*remove)(struct disk *disk, int dir, const char *name);
+    /* The same file under another name, in that directory, too. EXDEV, EPERM...: copy it instead. */
+    int (*link)(struct disk *disk, int dir, const char *name, int to_dir, const char *to);
+    int (*room)(struct disk *disk, int dir, uint64_t *bytes); /* that are free */
+
+    int (*open)(struct disk *disk, int dir, const char *name, enum disk_open how, int *file);
+    int (*close)(struct disk *disk, int file);
+    int (*size)(struct disk *disk, int file, uint64_t *bytes);
+    /* All of the bytes, or an error; of a write that failed any part may be there. Less is read only at the
+     * end of the file: *done. */
+    int (*read)(struct disk *disk, int file, void *bytes, uint64_t count, uint64_t offset, uint64_t *done);
+    int (*write)(struct disk *disk, int file, const void *bytes, uint64_t count, uint64_t offset);
+    int (*truncate)(struct disk *disk, int file, uint64_t bytes);
+    /* What was written is on the disk. After an error nobody knows what of it is, and must not ask again. */
+    int (*sync)(struct disk *disk, int file);
+    /* Begin to write that out, in the background; a hint. */
+    void (*flush)(struct disk *disk, int file, uint64_t offset, uint64_t bytes);
+};
+
+extern struct disk weir_disk; /* the real one */
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a store and those whose regions it keeps have to know of each other. Tables and records are below the
+ * store, and the store knows nothing of limits: so they meet here.
+ *
+ * An entry is what is kept of one key: a slot of a table, a record. Whoever changes an entry of a region that
+ * is kept lists it, after the change, in his thread's list of what is dirty (keep_touch): also if somebody
+ * else has listed it, whose record may be written after our answer. Before an answer goes out the store
+ * captures all that the thread has listed, as it is by then, and appends that to the log. So a key that was
+ * taken from a thousand times is one record.
+ *
+ * Records may come to the log, and be read again, in any order. Each has a number: of two of the same entry
+ * the one with the higher number counts. It is drawn
+ *   - where an entry changes under a lock (wide states, records of the ledger): by whoever captures it, under
+ *     that lock, from a counter that the lock guards. So numbers come in the order of states.
+ *   - where it changes by an exchange (words): by whoever makes it less spent, from the region's counter, for
+ *     the slot's line (region_lower): for an entry that comes in before it can be seen, else after the
+ *     change. Who captures reads the number first and the word then. So a higher number means a state that
+ *     all lowerings up to that number are in. Of two with the same number the later generation counts, then
+ *     the more spent.
+ */
+#ifndef WEIR_REGION_KEEP_H
+#define WEIR_REGION_KEEP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+
+struct store;
+struct keep;
+
+/* What the store asks of whoever uses a region. Bodies of records are theirs; at most KEEP_BODY_MAX bytes, a
+ * multiple of 8. A record is written by keep_put. */
+struct keep_kind {
+    /* Appends the record of the entry in `slot`, as it is now. Nothing, if it is not `who` any more: then it
+     * was as if never used, or whoever came in has listed it himself. By any thread. */
+    void (*capture)(const struct keep *keep, void *slot, uint64_t who, struct buffer *out);
+    /* Appends records of all entries in turn, from *cursor on (0 at first), until `out` has `bytes` or more.
+     * false: that was the last. Entries as if never used may be left out. Beside those that use it; an entry
+     * that is there all the time is not missed. */
+    bool (*walk)(const struct keep *keep, uint64_t *cursor, struct buffer *out, size_t bytes);
+    /* Recovery, by one thread, before anybody else uses it: `body` came from the disk, its checksum was right
+     * and everything else may be wrong. false: it makes no sense. No room for the entry, or out of memory:
+     * *failed is set. */
+    bool (*apply)(const struct keep *keep, const unsigned char *body, size_t len, bool *failed);
+};
+
+/* Of a region that is kept: region->keep points to it. Made by the store. */
+struct keep {
+    struct store *store;
+    uint32_t number; /* of the region in the store: never used twice */
+    const struct keep_kind *kind;
+    void *owner; /* table, records: for `kind` */
+    /* A thread's list is full, in the middle of something: append what it has. By the store. */
+    void (*overfull)(struct store *store);
+    _Atomic bool missed; /* something could not be listed, for want of memory: the store must make an image */
+};
+
+/* ---- records ---- */
+
+#define KEEP_BODY_MAX 65528
+
+struct keep_head { /* as it is on the disk: little-endian, and so is all in it */
+    uint32_t region;
+    uint16_t bytes; /* of the body */
+    uint8_t kind;   /* the owner's; 0 is none */
+    uint8_t spare;  /* 0 */
+};
+
+/* Room for a record with so many bytes of body, a multiple of 8: to be filled at once. NULL: out->failed. */
+static inline void *keep_put(struct buffer *out, uint32_t region, uint8_t kind, size_t bytes)
+{
+    char *room = bytes <= KEEP_BODY_MAX ? weir_buffer_room(out, sizeof(struct keep_head) + bytes) : NULL;
+    if (!room) {
+        out->failed = true;
+        return NULL;
+    }
+    struct keep_head head = {region, (uint16_t)bytes, kind, 0};
+    memcpy(room, &head, sizeof head);
+    buffer_wrote(out, sizeof head + bytes);
+    return room + sizeof head;
+}
+
+/* ---- what is dirty ---- */
+
+#define DIRTY_MOST 4096 /* entries that a thread lists before it has to append them */
+
+struct dirty_item {
+    struct keep *keep;
+    void *slot;
+    uint64_t who;
+};
+
+struct dirty { /* of one thread */
+    struct dirty_item items[DIRTY_MOST];
+    uint32_t count;
+    uint64_t touched; /* changes that were listed, ever: also those of entries that were listed already */
+    uint32_t turn;    /* of the index: entries of another turn are empty */
+    struct {
+        uint32_t turn, item;
+    } index[2 * DIRTY_MOST];
+};
+
+/* The thread's own; NULL: it has listed nothing so far. */
+extern _Thread_local struct dirty *weir_dirty __attribute__((tls_model("initial-exec")));
+
+void weir_dirty_note(struct keep *keep, void *slot, uint64_t who);
+/* Forgets what is listed. */
+void weir_dirty_clear(struct dirty *dirty);
+/* When a thread that has listed something ends without having appended it: by the store, once. */
+void weir_dirty_at_end(void (*flush)(struct dirty *dirty));
+
+/* After an entry of a region was changed. `keep` NULL: the region is not kept. */
+static inline void keep_touch(struct keep *keep, void *slot, uint64_t who)
+{
+    if (__builtin_expect(keep != NULL, 0))
+        weir_dirty_note(keep, slot, who);
+}
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The store: regions that survive. Regions live in memory; a log says what has changed, before it is
+ * answered; images say from time to time what all of it is, so that the log before them can go. It knows no
+ * limits: what an entry is, and which of two records of it counts, its owner says (region/keep.h).
+ *
+ * Law. Let an answer be given only after weir_store_may has said STORE_GO for a ticket that was drawn, by
+ * weir_store_commit, after the change. Then what was answered is recovered
+ *   - in every mode after the process was killed at any instruction;
+ *   - STORE_ALWAYS: after a power cut at any time;
+ *   - STORE_EVERYSEC: after a power cut, but for what was answered in its last 1.0 s.
+ * And nothing else is recovered than states that were there.
+ *
+ * The directory: lock, mark, log-N, image-N, aside/, backups/. One process has it (lock). `mark` says how far
+ * the log was surely on the disk, and whether the last process ended well.
+ *
+ * Life:   open (finds out, reads META) -> add regions -> replay -> start -> note, commit, may ... -> close
+ *
+ * Faults. A write or sync that fails is never tried again on that file: the store is STORE_ILL, tickets wait,
+ * and a new image is written from memory, then a new segment begun. When that worked all tickets so far are
+ * good, since the image has all of it. If not, it is tried again later, less and less often.
+ */
+#ifndef WEIR_STORE_STORE_H
+#define WEIR_STORE_STORE_H
+
+#include "os/disk.h"
+#include "region/keep.h"
+#include "region/region.h"
+#include "weir.h"
+
+enum store_sync { STORE_ALWAYS = 1, STORE_EVERYSEC, STORE_NEVER };
+
+enum store_event_kind {
+    STORE_EVENT_ILL,   /* `text` says what failed */
+    STORE_EVENT_WELL,  /* again */
+    STORE_EVENT_SLOW,  /* the disk is behind: admits wait */
+    STORE_EVENT_IMAGE, /* an image was written: bytes, ns it took */
+    STORE_EVENT_IMAGE_FAILED
+};
+struct store_event {
+    enum store_event_kind kind;
+    const char *text;
+    int64_t bytes, ns;
+};
+
+struct store_options {
+    struct disk *disk; /* NULL: the real one */
+    const char *path;
+    enum store_sync sync;
+    bool manual;            /* no threads of its own: somebody calls weir_store_work (tests) */
+    bool no_elapsed;        /* no time has passed since it was last used (tests with a clock of their own) */
+    uint64_t segment_bytes; /* 0: 64 MiB */
+    uint64_t image_log_bytes; /* an image is made when the log behind the last one is longer than this, and
+                               * than that image; 0: 64 MiB */
+    int64_t image_age_ns;     /* or when it is older and something was logged; 0: 15 min */
+    uint32_t images;          /* generations kept; 0: 2 */
+    /* Called by the store's threads: tickets that waited may be good now, or never will be before it is well
+     * again. Must not wait. */
+    void (*moved)(void *arg);
+    void (*event)(void *arg, const struct store_event *event);
+    void *arg;
+};
+
+/* What was found in a directory. */
+struct store_found {
+    bool fresh;  /* nothing: it was made, or is empty */
+    bool clean;  /* the last process ended well, and all of it is there */
+    bool lost;   /* something is missing, or damaged, that was surely on the disk */
+    bool unsure; /* something may be missing that was answered: it did not end well, and was not written
+                  * with STORE_ALWAYS. Also after `lost` */
+    enum store_sync sync;     /* how it was written */
+    uint64_t images_damaged;  /* that could not be used */
+    uint64_t frames, records; /* that were read, of image and log */
+    uint64_t unknown;         /* records of regions that nobody added, or that made no sense */
+    uint64_t bytes;
+    uint64_t sequence;    /* the last of the log */
+    int64_t elapsed_ns;   /* since the last frame, as far as clocks tell */
+    bool other_boot;      /* of the machine: by the wall clock, then */
+    int64_t wall_step_ns; /* below 0: the wall clock says that it is before the last frame */
+    char text[400];       /* the worst of it, in a sentence; "" */
+};
+
+struct store;
+
+/* Finds out what is there; changes nothing but the lock, in a directory that has something. NULL: an error
+ * (in use by another process, no image can be read, written by a later version: it says what to do). */
+struct store *weir_store_open(const struct store_options *options, struct store_found *found,
+                              struct weir_error *err);
+/* The owner's last note that was found; NULL: none. */
+const void *weir_store_meta(const struct store *store, size_t *len);
+
+/* Keeps a region from now on, under a number that no other region of this directory ever had. Sets the
+ * region's time: lead_ns ahead of store time. Before replay for those that the note names; later for new
+ * ones, before anybody uses them and before the note that names them. */
+bool weir_store_add(struct store *store, uint32_t number, struct region *region, int64_t lead_ns,
+                    const struct keep_kind *kind, void *owner, struct weir_error *err);
+/* Keeps it no more; what is on the disk of it will be skipped. No thread has it listed any more. */
+void weir_store_drop(struct store *store, struct region *region);
+
+/* Gives all records to the regions that were added, once. */
+bool weir_store_replay(struct store *store, struct store_found *found, struct weir_error *err);
+/* Begins to write: a new segment with the owner's note. An image follows soon if much was replayed. */
+bool weir_store_start(struct store *store, const void *meta, size_t len, struct weir_error *err);
+
+/* Store time: runs on from one process, and boot, to the next; never back. = weir_now + weir_store_offset. */
+int64_t weir_store_offset(const struct store *store);
+
+/* ---- while it runs; by any thread ---- */
+
+/* Appends what this thread has listed; gives a ticket for it and for everything that is in the log by now.
+ * Listed nothing: a ticket for what is in the log by now. Never waits for a sync. Whatever goes wrong, the
+ * ticket tells. */
+uint64_t weir_store_commit(struct store *store);
+
+enum store_may {
+    STORE_GO,   /* answer */
+    STORE_WAIT, /* `moved` will be called */
+    STORE_SICK  /* the same, but the disk does not take anything: it may be long */
+};
+enum store_may weir_store_may(struct store *store, uint64_t ticket);
+/* Waits for STORE_GO; false: not within that time. Not for threads that have better things to do. */
+bool weir_store_wait(struct store *store, uint64_t ticket, int64_t timeout_ns);
+/* Not STORE_ILL: something new may be decided. A hint, cheap enough to be asked for every request. */
+bool weir_store_is_well(const struct store *store);
+
+/* The owner's note: what has to be known before records can be read again. Appended before what it is about
+ * comes into force; kept for the images. false: the store is ill, and the note was not taken. */
+bool weir_store_note(struct store *store, const void *meta, size_t len);
+
+/* An image, now; waits until it is there. false: it failed, see err. */
+bool weir_store_image(struct store *store, struct weir_error *err);
+/* A consistent copy that is a directory by itself, `backups/NAME` (a plain file name): image and log. */
+bool weir_store_backup(struct store *store, const char *name, struct weir_error *err);
+
+struct store_state {
+    bool ill, slow;
+    char error[160];      /* of the last fault; "" */
+    int64_t ill_since_ns; /* weir_now */
+    enum store_sync sync;
+    uint64_t sequence, synced; /* last frame appended, last that is on the disk */
+    uint64_t log_bytes;        /* behind the last image */
+    uint64_t image_bytes, image_number;
+    int64_t image_time_ns; /* weir_now when it was done; 0: none yet */
+    int64_t images, image_failures, faults, syncs, appends, records;
+    int64_t sync_ns_last, sync_ns_most;
+    int64_t unsynced_ns; /* age of the oldest frame that is not on the disk; 0 */
+    bool image_running;
+};
+void weir_store_state(struct store *store, struct store_state *state);
+
+/* Everything is on the disk and marked so; false: it was not. Frees it in any case. Regions stay. */
+bool weir_store_close(struct store *store, struct weir_error *err);
+
+/* options.manual: does what the threads would do next: at most one sync, or one step of an image. true: there
+ * is more to do. */
+enum store_work { STORE_WORK_SYNC = 1, STORE_WORK_IMAGE = 2 };
+bool weir_store_work(struct store *store, unsigned what);
+
+#endif
