@@ -20,7 +20,7 @@
 #define DUE_MAX    4096 /* pipelines of a connection that wait for their answer; a power of 2 */
 #define STEPS      32   /* of the histogram for each doubling */
 #define DOUBLINGS  40
-#define DRAIN_NS   (2 * WEIR_SEC) /* for what is still on its way at the end */
+#define DRAIN_NS   (5 * WEIR_SEC) /* for what is still on its way at the end */
 
 struct histogram {
     int64_t counts[DOUBLINGS * STEPS];
@@ -48,7 +48,8 @@ struct load {
     size_t key_at; /* of the first key in a request; 0: there is none */
     size_t request_len;
     int reply_lines; /* of one reply */
-    uint64_t random;
+    uint64_t random, next; /* keys are drawn, or come in turn */
+    int64_t asked;
     int epoll;
 };
 
@@ -90,6 +91,8 @@ static double percentile_us(const struct histogram *histogram, double part)
 
 static uint64_t draw(struct load *load)
 {
+    if (load->plan->in_turn)
+        return load->next++;
     load->random ^= load->random << 13;
     load->random ^= load->random >> 7;
     load->random ^= load->random << 17;
@@ -165,6 +168,7 @@ static bool send_pipeline(struct load *load, struct wire *wire, int64_t due_ns)
     if (wire->writing || wire->pending == DUE_MAX)
         return true; /* the server is so far behind that the load must wait for it, too */
     draw_keys(load);
+    load->asked += load->plan->pipeline;
     wire->due[(wire->first + wire->pending++) % DUE_MAX] = due_ns;
     wire->out_at = 0;
     wire->out_end = load->len;
@@ -226,6 +230,7 @@ static bool learn_reply(struct load *load)
     size_t have = 0, used = 0;
     int fd = measured_connect(load->plan->server, load->plan->by_unix);
     draw_keys(load);
+    load->next = 0;
     bool sent = fd >= 0 && write(fd, load->bytes, load->request_len) == (ssize_t)load->request_len;
     while (sent && !value && have < sizeof bytes) {
         ssize_t got = read(fd, bytes + have, sizeof bytes - have);
@@ -288,9 +293,14 @@ static bool handle_events(struct load *load, int timeout_ms)
     return true;
 }
 
+static bool is_enough(const struct load *load)
+{
+    return load->plan->requests > 0 && load->asked >= load->plan->requests;
+}
+
 static bool send_closed(struct load *load, int64_t now_ns)
 {
-    for (int i = 0; i < load->plan->connections; i++)
+    for (int i = 0; i < load->plan->connections && !is_enough(load); i++)
         if (load->wires[i].pending == 0 && !send_pipeline(load, &load->wires[i], now_ns))
             return false;
     return true;
@@ -311,7 +321,7 @@ static bool drive(struct load *load)
     int64_t start = weir_now(), end = start + (int64_t)(plan->seconds * 1e9), now;
     double gap_ns = plan->rate > 0 ? 1e9 * plan->pipeline / plan->rate : 0, due = (double)start;
     uint64_t next = 0;
-    while ((now = weir_now()) < end) {
+    while ((now = weir_now()) < end && !is_enough(load)) {
         if (gap_ns == 0 && !send_closed(load, now))
             return false;
         for (; gap_ns > 0 && due <= (double)now; due += gap_ns)
@@ -339,9 +349,10 @@ bool load_run(const struct load_plan *plan, struct load_result *result)
     load->epoll = -1;
     bench_pin(LOAD_CPU);
     bool good = make_requests(load) && learn_reply(load) && open_wires(load);
-    double cpu = measured_cpu(plan->server);
+    double cpu = measured_cpu(plan->server), written = measured_written(plan->server);
     good = good && drive(load);
     result->server_cpu_s = measured_cpu(plan->server) - cpu;
+    result->written = measured_written(plan->server) - written;
     if (!good)
         fprintf(stderr, "weir bench: the connection to %s broke\n", plan->server->name);
     result->p50_us = percentile_us(&load->histogram, 0.5);

@@ -22,18 +22,21 @@ struct load_plan {
     const char *const *words; /* of a request; the word "KEY" stands for one of the keys */
     size_t count;
     int connections, pipeline;
-    int64_t keys; /* how many there are; drawn evenly */
-    double rate;  /* requests a second; 0: closed */
-    double seconds;
+    int64_t keys;     /* how many there are; drawn evenly */
+    bool in_turn;     /* or one after the other */
+    double rate;      /* requests a second; 0: closed */
+    double seconds;   /* at most */
+    int64_t requests; /* at least so many, and then no more; 0: as many as there is time for */
 };
 
 struct load_result {
     int64_t replies, errors; /* error replies are replies, too */
     double seconds, server_cpu_s;
+    double written; /* bytes, by the server, to disks */
     double p50_us, p99_us, p999_us, p9999_us, max_us;
 };
 
-/* false: it has said why. */
+/* false: it has said why. Can be called by one thread at a time. */
 bool load_run(const struct load_plan *plan, struct load_result *result);
 
 static inline double load_cpu_us(const struct load_result *result)

@@ -195,7 +195,7 @@ static bool count_up(struct bench_run *run)
 static bool set_up(struct bench_run *run)
 {
     char reply[256];
-    run->results->redis = access("/usr/bin/" REDIS_COMMAND, X_OK) == 0 && measured_start_redis(&run->redis);
+    run->results->redis = access("/usr/bin/" REDIS_COMMAND, X_OK) == 0 && measured_start_redis(&run->redis, NULL);
     if (run->results->redis &&
         !measured_ask(&run->redis, (const char *[]){"SCRIPT", "LOAD", script}, 3, run->sha, sizeof run->sha))
         return false;

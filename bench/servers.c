@@ -22,8 +22,8 @@
 #include "bench/bench.h"
 #include "proto/resp_reply.h"
 
-#define READY_S  10.0 /* until a server answers */
-#define STEP_S   0.01
+#define READY_S  60.0 /* until a server answers; it may have much to read */
+#define STEP_S   0.002
 #define ARGS_MAX 32
 
 void bench_pin(int cpu)
@@ -165,26 +165,39 @@ bool measured_start_weir(struct measured *server, const char *const *extra)
     return start(server, args);
 }
 
-bool measured_start_redis(struct measured *server)
+bool measured_start_redis(struct measured *server, const char *const *extra)
 {
     char port[16];
     if (!prepare(server, "redis-server"))
         return false;
     snprintf(port, sizeof port, "%d", server->port);
-    const char *const args[] = {"redis-server", "--port",       port,           "--bind", "127.0.0.1",
-                                "--unixsocket", server->socket, "--save",       "",       "--appendonly",
-                                "no",           "--dir",        server->folder, NULL};
+    const char *args[ARGS_MAX] = {"redis-server", "--port",       port,     "--bind", "127.0.0.1",
+                                  "--unixsocket", server->socket, "--save", ""};
+    static const char *const in_memory[] = {"--appendonly", "no", NULL};
+    const char *const *more = extra ? extra : in_memory;
+    for (size_t i = 9; *more && i < ARGS_MAX - 1; i++)
+        args[i] = *more++;
     return start(server, args);
 }
 
-void measured_stop(struct measured *server)
+/* What has ended by itself is gone. */
+static bool is_gone(const struct measured *server)
+{
+    return waitpid(server->pid, NULL, WNOHANG) != 0;
+}
+
+static void end(struct measured *server, int how)
 {
     char path[128];
-    if (server->pid > 0) {
-        (void)kill(server->pid, SIGTERM);
-        for (double waited = 0; waited < READY_S && waitpid(server->pid, NULL, WNOHANG) == 0;
-             waited += STEP_S)
+    bool gone = server->pid == 0;
+    if (!gone)
+        (void)kill(server->pid, how);
+    for (double waited = 0; !gone && waited < READY_S; waited += STEP_S) {
+        gone = is_gone(server);
+        if (!gone)
             bench_sleep(STEP_S);
+    }
+    if (!gone) {
         (void)kill(server->pid, SIGKILL);
         (void)waitpid(server->pid, NULL, 0);
     }
@@ -193,6 +206,16 @@ void measured_stop(struct measured *server)
     (void)unlink(path);
     (void)unlink(server->socket);
     (void)rmdir(server->folder);
+}
+
+void measured_stop(struct measured *server)
+{
+    end(server, SIGTERM);
+}
+
+void measured_kill(struct measured *server)
+{
+    end(server, SIGKILL);
 }
 
 double measured_cpu(const struct measured *server)
@@ -214,6 +237,21 @@ double measured_resident(const struct measured *server)
     if (file)
         fclose(file);
     return (double)strtoll(at, NULL, 10) * (double)sysconf(_SC_PAGESIZE);
+}
+
+double measured_written(const struct measured *server)
+{
+    static const char name[] = "write_bytes:";
+    char path[64], line[128];
+    double bytes = 0;
+    snprintf(path, sizeof path, "/proc/%d/io", (int)server->pid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, name, sizeof name - 1) == 0)
+            bytes = (double)strtoll(line + sizeof name - 1, NULL, 10);
+    if (file)
+        fclose(file);
+    return bytes;
 }
 
 static bool send_all(int fd, const char *bytes, size_t len)

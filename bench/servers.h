@@ -22,13 +22,17 @@ struct measured {
 
 /* false: it has said why on standard error. `extra` are arguments for `weir serve`, up to a NULL; or NULL. */
 bool measured_start_weir(struct measured *server, const char *const *extra);
-bool measured_start_redis(struct measured *server);
+/* The same; without `extra` it writes nothing to a disk. */
+bool measured_start_redis(struct measured *server, const char *const *extra);
 void measured_stop(struct measured *server);
+void measured_kill(struct measured *server); /* as a power cut for the process: SIGKILL */
 
 /* Processor time of the process so far, all threads. */
 double measured_cpu(const struct measured *server);
 /* Memory that it has in use, in bytes; 0: unknown. */
 double measured_resident(const struct measured *server);
+/* Bytes that it has caused to be written to disks, as the kernel counts them: whole pages. 0: unknown. */
+double measured_written(const struct measured *server);
 
 /* A connection, or -1. */
 int measured_connect(const struct measured *server, bool by_unix);

@@ -4,6 +4,7 @@
  *
  *   limiter   one thing to limit, shared by any number of threads
  *   table     one limit (or several) for each of many keys, in memory or shared by processes
+ *   data      a directory in which tables survive crashes
  *   registry  limiters by name, with named configurations
  *   queue     jobs that leave one by one, evenly (algo=leaky-bucket)
  *   handle    a share of a limiter that one thread spends alone, without clock or lock
@@ -495,6 +496,94 @@ WEIR_API bool weir_table_peek_own_at(struct weir_table *table, int64_t now_ns, c
 WEIR_API bool weir_table_give_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
                                      const struct weir_own_limit *limit, int64_t n,
                                      struct weir_verdict *verdict);
+
+/* ---- data: tables that survive ---------------------------------------------------------------- */
+
+/* A directory that keeps tables of one process: a log of what has changed, and images of all of it, written
+ * by two threads of its own. Tables are in memory as any other, as fast, and have the same verbs.
+ *
+ * What a thread was answered is safe once it has called weir_data_commit: so it takes, for one request or for
+ * many, commits once, and then lets its answers out. "Safe" is, after the process was killed at any moment:
+ * all of it. After a power cut: all of it (WEIR_SYNC_ALWAYS), all but the last second (WEIR_SYNC_EVERYSEC),
+ * whatever the kernel has written (WEIR_SYNC_NEVER). Refusals need no commit.
+ *
+ * Any thread may call anything except _close. After a fork the parent has the data, and the child copies of
+ * the tables that nobody keeps. Not for tables in files (weir_table_open).
+ */
+struct weir_data;
+
+enum weir_sync { WEIR_SYNC_EVERYSEC, WEIR_SYNC_ALWAYS, WEIR_SYNC_NEVER };
+
+/* What keys have spent if something may be missing: after a power cut, or if files are damaged. */
+enum weir_recover {
+    WEIR_RECOVER_EXACT,     /* what is still known */
+    WEIR_RECOVER_FLOOR,     /* everything: all keys are empty, and refill from then on. Nothing is minted */
+    WEIR_RECOVER_OPTIMISTIC /* nothing: all keys are as if never used */
+};
+
+/* Zero means "the default" everywhere. */
+struct weir_data_options {
+    int32_t sync;            /* enum weir_sync */
+    int32_t recover;         /* enum weir_recover */
+    int64_t image_log_bytes; /* an image is made when the log is longer than this (default: 64 MiB) and than
+                                the last image, */
+    int64_t image_age_ns;    /* or this old (default: 15 minutes) */
+    int64_t spare[8];        /* 0 */
+};
+
+/* NULL: an error, such as another process that has it open. A directory that is not there is made; one that
+ * is there must be one of these. After a loss it opens, too: weir_data_stat tells. */
+WEIR_API struct weir_data *weir_data_open(const char *path, const struct weir_data_options *options,
+                                          struct weir_error *err);
+/* All that was answered is on the disk, also of threads that have not committed; false: it is not, and `err`
+ * says why. Frees everything, the tables, too: every other thread that has changed one has committed since,
+ * or ended. */
+WEIR_API bool weir_data_close(struct weir_data *data, struct weir_error *err);
+
+/* The table of that name (1 to 63 bytes), with all its keys; made if there is none. `limits` that differ from
+ * what it had are a live change (see weir_table_set, which works as well; NULL: as they are); another
+ * algorithm or number of limits is an error. `options` (NULL: the default) count when it is made. It belongs
+ * to the data: weir_table_free leaves it alone. Tables that nobody asks for stay in the directory, and in
+ * memory. */
+WEIR_API struct weir_table *weir_data_table(struct weir_data *data, const char *name, const char *limits,
+                                            const struct weir_table_options *options, struct weir_error *err);
+/* It will not be there when the directory is opened next. Its memory goes at the end; the name is free. */
+WEIR_API bool weir_data_forget(struct weir_data *data, const char *name, struct weir_error *err);
+/* Shows all tables; calls nothing else of this data meanwhile. false: the callback gave false, which ends it.
+ */
+typedef bool weir_each_table(void *arg, const char *name, struct weir_table *table);
+WEIR_API bool weir_data_each(struct weir_data *data, weir_each_table *each, void *arg);
+
+/* What this thread was answered so far, by tables of this data, is safe. Waits for the disk, if it must, at
+ * most `timeout_ns` (0: not at all). false: it may get lost; nothing is taken back, and a later commit that
+ * is true covers it, too. While weir_data_stat says `ill`, it is better to refuse. */
+WEIR_API bool weir_data_commit(struct weir_data *data, int64_t timeout_ns);
+
+/* An image, now: the next start is faster. */
+WEIR_API bool weir_data_image(struct weir_data *data, struct weir_error *err);
+/* A copy that can be opened by itself, PATH/backups/NAME, while everything goes on. */
+WEIR_API bool weir_data_backup(struct weir_data *data, const char *name, struct weir_error *err);
+
+struct weir_data_info {
+    /* What was found when it was opened. */
+    int32_t fresh;      /* 1: nothing */
+    int32_t clean;      /* 1: it was closed in order, and all of it is there */
+    int32_t lost;       /* 1: something is missing, or damaged, that was on the disk */
+    int32_t unsure;     /* 1: something that was answered may be missing */
+    int64_t records;    /* that were read */
+    int64_t elapsed_ns; /* since it was last used, as far as clocks tell */
+    char found[400];    /* the worst of it, in a sentence; "" */
+    /* What is now. */
+    int32_t ill;         /* 1: the disk does not take anything; it is tried again by itself */
+    int32_t slow;        /* 1: the disk is behind, commits wait */
+    int64_t log_bytes;   /* behind the last image */
+    int64_t image_bytes; /* of the last image */
+    int64_t images, faults, syncs;
+    int64_t unsynced_ns; /* age of the oldest change that is not on the disk; 0: all are */
+    char error[160];     /* of the last fault; "" */
+    int64_t reserved[8]; /* 0 */
+};
+WEIR_API void weir_data_stat(struct weir_data *data, struct weir_data_info *stat);
 
 /* ---- registry: limiters by name --------------------------------------------------------------- */
 

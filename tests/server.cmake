@@ -26,6 +26,8 @@ weir_service_test(unit-users unit/test_users.c)
 weir_service_test(unit-log unit/test_log.c)
 weir_race(unit-log)
 weir_service_test(unit-ledger unit/test_ledger.c)
+weir_service_test(unit-crash-order unit/test_crash_order.c unit/service_kit.c)
+weir_service_test(unit-ledger-keep unit/test_ledger_keep.c)
 weir_service_test(unit-records unit/test_records.c)
 target_link_options(unit-records PRIVATE -Wl,--wrap=calloc,--wrap=aligned_alloc)
 weir_service_test(unit-reserve unit/test_reserve.c unit/service_kit.c)
@@ -38,7 +40,15 @@ weir_service_test(unit-explain unit/test_explain.c unit/service_kit.c)
 weir_service_test(unit-policy unit/test_policy.c)
 weir_service_test(unit-snapshot unit/test_snapshot.c unit/service_kit.c)
 weir_service_test(unit-service unit/test_service.c unit/service_kit.c)
+weir_service_test(unit-service-keep unit/test_service_keep.c unit/service_kit.c $<TARGET_OBJECTS:disk_tools>)
+target_link_options(unit-service-keep PRIVATE -Wl,--wrap=madvise)
 weir_service_test(unit-service-memory unit/test_service_memory.c unit/service_kit.c)
+weir_service_test(unit-store-failures unit/test_store_failures.c $<TARGET_OBJECTS:disk_tools>)
+weir_service_test(unit-service-failures unit/test_service_failures.c unit/service_kit.c $<TARGET_OBJECTS:disk_tools>)
+foreach(test unit-store-failures unit-service-failures)
+    target_link_options(${test} PRIVATE
+        -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=mmap,--wrap=madvise)
+endforeach()
 
 weir_service_test(unit-change unit/test_change.c unit/service_kit.c)
 weir_service_test(unit-apply unit/test_apply.c unit/service_kit.c)
@@ -46,6 +56,7 @@ foreach(test unit-change unit-apply unit-config-memory unit-service-memory) # fa
     target_link_options(${test} PRIVATE
         -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup)
 endforeach()
+weir_service_test(unit-load unit/test_load.c unit/service_kit.c)
 weir_service_test(unit-growth unit/test_growth.c unit/service_kit.c)
 weir_service_test(unit-forget unit/test_forget.c unit/service_kit.c)
 
@@ -72,6 +83,9 @@ weir_race(unit-loop)
 weir_service_test(threads-records threads/records.c threads/team.c)
 set_property(TEST threads-records PROPERTY LABELS threads sanitize)
 weir_race(threads-records)
+weir_service_test(threads-records-kept threads/records_kept.c threads/team.c)
+set_property(TEST threads-records-kept PROPERTY LABELS threads sanitize)
+weir_race(threads-records-kept)
 weir_service_test(threads-reservations threads/reservations.c threads/team.c unit/service_kit.c)
 set_property(TEST threads-reservations PROPERTY LABELS threads sanitize)
 weir_race(threads-reservations)
@@ -87,13 +101,25 @@ weir_service_test(threads-changes threads/service_changes.c threads/team.c unit/
 set_property(TEST threads-changes PROPERTY LABELS threads sanitize)
 weir_race(threads-changes)
 
+weir_service_test(threads-kept threads/service_kept.c threads/team.c unit/service_kit.c)
+set_property(TEST threads-kept PROPERTY LABELS threads sanitize)
+weir_race(threads-kept)
+
 # ---- property --------------------------------------------------------------------------------------
 
 weir_service_test(prop-resp property/prop_resp.c)
 weir_service_test(prop-connection property/prop_connection.c unit/service_kit.c)
 weir_race(prop-connection)
+weir_service_test(prop-parked property/prop_parked.c unit/service_kit.c)
+target_link_options(prop-parked PRIVATE
+    -Wl,--wrap=weir_parking_begin,--wrap=weir_store_commit,--wrap=weir_store_may,--wrap=weir_service_run)
+weir_race(prop-parked)
 
 weir_service_test(prop-steps property/prop_steps.c)
+# Histories of a store on a simulated disk; script/prove-store tells any number of them.
+weir_service_test(prop-store property/prop_store.c property/store_book.c property/store_history.c
+    property/store_tables.c property/table_cell.c unit/service_kit.c $<TARGET_OBJECTS:disk_tools> $<TARGET_OBJECTS:prop_engine>)
+target_link_options(prop-store PRIVATE -Wl,--wrap=getrandom,--wrap=madvise)
 weir_service_test(prop-ledger property/prop_ledger.c unit/service_kit.c)
 
 weir_service_test(prop-change property/prop_change.c unit/service_kit.c)
@@ -105,6 +131,8 @@ target_link_libraries(fuzz-command PRIVATE weir_service)
 target_link_options(fuzz-command PRIVATE -Wl,--wrap=madvise)
 weir_fuzz(config fuzz/fuzz_config.c)
 target_link_libraries(fuzz-config PRIVATE weir_service)
+weir_fuzz(dump fuzz/fuzz_dump.c)
+target_link_libraries(fuzz-dump PRIVATE weir_service)
 weir_fuzz(resp fuzz/fuzz_resp.c)
 target_link_libraries(fuzz-resp PRIVATE weir_service)
 
@@ -126,6 +154,8 @@ foreach(part load abuse soak)
     weir_script(server-${part} server/test_${part}.py)
 endforeach()
 weir_script(server-reload server/test_reload.py)
+weir_script(server-dump server/test_dump.py)
+weir_script(server-store server/test_store.py)
 
 # ---- cli: commands that talk to a server -----------------------------------------------------------
 

@@ -39,7 +39,7 @@ FOREIGN = ("uv.h", "zookeeper/", "yaml.h", "nghttp2/", "protobuf-c/", "openssl/"
 LIBC = set("""
 assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic
 stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype
-dirent dlfcn fcntl fnmatch getopt glob grp langinfo libgen netdb poll pthread pwd regex sched semaphore spawn
+dirent dlfcn fcntl fnmatch ftw getopt glob grp langinfo libgen malloc netdb poll pthread pwd regex sched semaphore spawn
 strings syslog termios unistd endian byteswap alloca execinfo features immintrin x86intrin cpuid
 """.split())
 LIBC_FOLDERS = ("sys/", "netinet/", "arpa/", "net/", "linux/", "bits/", "asm/")
@@ -58,6 +58,7 @@ CLOCK_FOLDERS = ("src/os/", "src/cli/", "bench/")
 SLEEP_FOLDERS = ("src/os/", "bench/")
 
 LINES_MAX = 800
+HEADER_LINES_MAX = 1000  # of weir.h, which is the manual as well
 SKIP_FOLDERS = {".git", "build", "__pycache__", "corpus"}
 SOURCE_SUFFIXES = {".c", ".h", ".py", ".sh", ".cmake", ".map"}
 MACHINE_PATH = re.compile(r"(?<![\w.:/])/(?:home|root|work|Users)/\w")
@@ -118,8 +119,9 @@ def check_form(path, text, say):
             say(number, "a path of one machine")
     if text and not text.endswith("\n"):
         say(len(lines), "no newline at the end of the file")
-    if len(lines) > LINES_MAX and path.suffix in (".c", ".h", ".py"):
-        say(len(lines), f"more than {LINES_MAX} lines: is it one job?")
+    most = HEADER_LINES_MAX if path.name == "weir.h" else LINES_MAX
+    if len(lines) > most and path.suffix in (".c", ".h", ".py"):
+        say(len(lines), f"more than {most} lines: is it one job?")
 
 
 def check_calls(path, text, say):

@@ -4,7 +4,7 @@
 
 _weir()
 {
-    local commands="spec sim serve check reload take peek acquire reserve commit cancel give charge reset explain top stat policy override bench"
+    local commands="spec sim serve check reload take peek acquire reserve commit cancel give charge reset explain top stat policy override backup dump load doctor bench"
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
         words="$commands help --help --version"
@@ -23,7 +23,11 @@ _weir()
             return
             ;;
         --data)
-            mapfile -t COMPREPLY < <(compgen -W "none" -- "$word")
+            mapfile -t COMPREPLY < <(compgen -d -- "$word"; compgen -W "none" -- "$word")
+            return
+            ;;
+        --fsync)
+            mapfile -t COMPREPLY < <(compgen -W "always everysec never" -- "$word")
             return
             ;;
         --arrivals | --timeout | --ttl | --until | --time | --keys | -n | --resp | --threads | --memory | --max-clients | \
@@ -36,8 +40,8 @@ _weir()
         spec) words="--chart --plot --json --help" ;;
         sim) words="--arrivals --timeout --until --summary --json --help" ;;
         serve)
-            words="--config --resp --unix --threads --memory --data --password-file --no-password --max-clients"
-            words="$words --log-format --log-level --test-clock --print-config --help"
+            words="--config --resp --unix --threads --memory --data --fsync --password-file --no-password"
+            words="$words --max-clients --log-format --log-level --test-clock --print-config --help"
             ;;
         check)
             [ "${word#-}" = "$word" ] && mapfile -t COMPREPLY < <(compgen -f -- "$word") && return
@@ -70,6 +74,16 @@ _weir()
             *:set) words="--for --reason" ;;
             esac
             [ "${word#-}" = "$word" ] || words="$words --server --json --help"
+            ;;
+        backup) words="--server --json --help" ;;
+        dump) words="--policy --hash --prefix --freeze --output --server --help" ;;
+        load)
+            [ "${word#-}" = "$word" ] && mapfile -t COMPREPLY < <(compgen -f -- "$word") && return
+            words="--dry-run --no-elapsed --from --policy --hash --as --server --json --help"
+            ;;
+        doctor)
+            [ "${word#-}" = "$word" ] && mapfile -t COMPREPLY < <(compgen -d -- "$word") && return
+            words="--repair --json --help"
             ;;
         bench) words="core limiter server table wait --time --keys --json --help" ;;
         help) words=$commands ;;

@@ -66,6 +66,10 @@ static void compare_rules(const struct config_policy *policy, const struct resp_
                  number(has, "reserve_ttl_ms"), text);
     if (was.len > 0 && !slice_is(was, wanted))
         check_add(text, "overrun %s (was %.*s)", wanted, (int)(was.len < 16 ? was.len : 16), was.bytes);
+    wanted = weir_recover_name(policy->recover);
+    was = field(has, "recover");
+    if (was.len > 0 && !slice_is(was, wanted))
+        check_add(text, "recover %s (was %.*s)", wanted, (int)(was.len < 16 ? was.len : 16), was.bytes);
     compare_time("ids", (policy->ids_ns > 0 ? policy->ids_ns : DEFAULT_IDS_NS) / WEIR_MS,
                  number(has, "id_window_ms"), text);
     if (capacity >= 0 && policy->keys > capacity)

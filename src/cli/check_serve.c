@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "service/service.h"
+#include "service/edit.h"
+#include "table/keep.h"
 
 #define NOTE_MAX 600
 
@@ -30,7 +31,7 @@ static void pass_on(const char *path, const char *text, config_complain *complai
 bool check_serve(const struct config *config, config_complain *complain, void *arg)
 {
     struct weir_error err = {0};
-    const struct service_options options = {.workers = 1, .no_password = true};
+    const struct service_options options = {.workers = 1, .no_password = true, .no_store = true};
     struct service *service = weir_service_new(config, &options, &err);
     if (!service)
         pass_on(config->path, err.text, complain, arg);
@@ -72,6 +73,24 @@ static void note_listeners(const struct config *config, check_tell *tell, void *
                    "--password-file FILE, or --no-password",
                    resp);
     tell(arg, text);
+}
+
+/* ---- what is kept ---- */
+
+static void note_floor(const struct config_policy *policy, check_tell *tell, void *arg)
+{
+    char text[NOTE_MAX], means[FLOOR_TEXT_MAX];
+    weir_limits_floor(policy->limits, means);
+    (void)snprintf(text, sizeof text, "line %d: policy '%s' has recover: floor: %s", policy->place.line,
+                   policy->name, means);
+    tell(arg, text);
+}
+
+static void note_kept(const struct config *config, check_tell *tell, void *arg)
+{
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (config->policies[i].recover == TABLE_FLOOR)
+            note_floor(&config->policies[i], tell, arg);
 }
 
 /* ---- users ---- */
@@ -192,6 +211,7 @@ void check_notes(const struct config *config, struct client *client, check_tell 
     if (config->policy_count == 0 && !config->no_policies)
         tell(arg, "it names no policies; if that is meant, write policies: []");
     note_listeners(config, tell, arg);
+    note_kept(config, tell, arg);
     note_users(config, tell, arg);
     note_memory(config, client, tell, arg);
 }

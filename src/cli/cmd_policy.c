@@ -205,6 +205,9 @@ static int print_show(const struct resp_value *policy)
            words_number(ask_number(policy, "capacity"), capacity));
     if (ask_number(policy, "overrides") > 0)
         printf("  %-12s%" PRId64 " (weir override list)\n", "overrides", ask_number(policy, "overrides"));
+    const struct resp_value *frozen = weir_resp_get(policy, "frozen");
+    for (size_t i = 0; frozen && i < frozen->count; i++)
+        print_line("frozen", frozen->elements[i].text);
     if (ask_number(policy, "older_limits_end_in_ms") < 0) /* somebody may still be asking them alone */
         puts("  the limits of before must agree, too; how long is known in a moment");
     else

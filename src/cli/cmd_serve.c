@@ -39,7 +39,11 @@ static const char help[] =
     "      --unix PATH            listen on a unix socket, too\n"
     "      --threads N            event loops (one for each processor, at most 16)\n"
     "      --memory SIZE          for all keys (256MiB)\n"
-    "      --data none            everything is kept in memory; there is no other yet\n"
+    "      --data DIR             what is spent survives in this directory, which is made if\n"
+    "                             it is not there (none: all is gone when it stops)\n"
+    "      --fsync MODE           always: on the disk before it is answered; everysec: a\n"
+    "                             power cut costs the last second at most; never: as the\n"
+    "                             system likes (everysec). A crash of weir costs nothing\n"
     "      --password-file FILE   its first line is the password of the user default\n"
     "      --no-password          nobody needs one, although others can connect\n"
     "      --max-clients N        connections at the same time (10000)\n"
@@ -54,7 +58,7 @@ static const char help[] =
     "\n"
     "Examples\n"
     "  weir serve\n"
-    "  weir serve --config weir.yaml --memory 1GiB\n"
+    "  weir serve --config weir.yaml --memory 1GiB --data /var/lib/weir\n"
     "  weir serve --resp none --unix /run/weir/weir.sock\n"
     "  weir serve --resp :9049 --password-file /etc/weir/password\n";
 
@@ -65,6 +69,7 @@ enum {
     THREADS,
     MEMORY,
     DATA,
+    FSYNC,
     PASSWORD_FILE,
     MAX_CLIENTS,
     LOG_FORMAT,
@@ -77,8 +82,8 @@ enum {
 enum { NO_PASSWORD, TEST_CLOCK, PRINT_CONFIG, HELP, FLAGS };
 
 static const char *const value_names[VALUES] = {
-    "config",      "resp",       "unix",      "threads",  "memory",      "data",    "password-file",
-    "max-clients", "log-format", "log-level", "stuck-ms", "stranger-ms", "drain-ms"};
+    "config",        "resp",        "unix",       "threads",   "memory",   "data",        "fsync",
+    "password-file", "max-clients", "log-format", "log-level", "stuck-ms", "stranger-ms", "drain-ms"};
 static const char *const flag_names[FLAGS] = {"no-password", "test-clock", "print-config", "help"};
 
 struct settings {
@@ -242,11 +247,22 @@ static bool put_word(const struct settings *settings, int which, const struct wo
     return known ? put_text(settings, which, place) : unfit(settings, which, what);
 }
 
+static bool put_fsync(const struct settings *settings, struct config *config)
+{
+    if (!settings->values[FSYNC])
+        return true;
+    int fsync = weir_fsync_read(settings->values[FSYNC]);
+    if (fsync == 0)
+        return unfit(settings, FSYNC, "always, everysec or never");
+    config->fsync = fsync;
+    return true;
+}
+
 static bool put_settings(const struct settings *settings, struct config *config)
 {
     int64_t threads = config->threads;
-    if (settings->values[DATA] && strcmp(settings->values[DATA], "none") != 0)
-        return unfit(settings, DATA, "none, since this version keeps everything in memory");
+    if (settings->values[DATA] && strlen(settings->values[DATA]) > CONFIG_DATA_MAX)
+        return unfit(settings, DATA, "a path of at most 400 bytes");
     if (settings->values[UNIX] && strncmp(settings->values[UNIX], "unix:", 5) == 0)
         return unfit(settings, UNIX, "a path alone, such as /run/weir/weir.sock");
     bool good = put_number(settings, THREADS, 1, SERVER_THREADS_MAX, "a number from 1 to 64", &threads) &&
@@ -255,7 +271,7 @@ static bool put_settings(const struct settings *settings, struct config *config)
                 put_number(settings, MAX_CLIENTS, 1, MAX_CLIENTS_MAX, "a number from 1 to 1M",
                            &config->max_clients) &&
                 put_text(settings, RESP, &config->resp) && put_text(settings, UNIX, &config->unix_path) &&
-                put_text(settings, DATA, &config->data) &&
+                put_text(settings, DATA, &config->data) && put_fsync(settings, config) &&
                 put_word(settings, LOG_FORMAT, &formats, "logfmt or json", &config->log_format) &&
                 put_word(settings, LOG_LEVEL, &levels, "debug, info, warn or error", &config->log_level);
     config->threads = (int)threads;
@@ -332,6 +348,13 @@ struct story {
     bool password, no_password; /* of `default`, by the command line */
 };
 
+static const char all_in_memory[] = "everything is in memory alone; --data DIR keeps it";
+
+static bool is_kept(const struct config *config)
+{
+    return config->data && strcmp(config->data, "none") != 0;
+}
+
 /* "redis-cli -p 9049", "redis-cli -s /run/weir.sock" */
 static void how_to_connect(const char *listens, char *text, size_t size)
 {
@@ -389,7 +412,11 @@ static void tell_person(const struct story *story, const char *listens, const ch
             config->policy_count == 1 ? "y" : "ies", config->path ? " from " : "",
             config->path ? config->path : "",
             words_number((keys_that_fit(config) + 50000) / 100000 * 100000, keys));
-    fprintf(stderr, "everything is kept in memory and is gone when it stops\n");
+    if (is_kept(config))
+        fprintf(stderr, "what is spent is kept in %s, fsync %s\n", config->data,
+                weir_fsync_name(config->fsync));
+    else
+        fprintf(stderr, "%s\n", all_in_memory);
     fprintf(stderr, "try   %s\n", try);
     if (config->policy_count == 0) /* the beginning is the same */
         fprintf(stderr, "      %.*s WEIR.TAKE api user:42\n", (int)(strstr(try, " WEIR.") - try), try);
@@ -429,8 +456,11 @@ static void on_ready(void *arg, struct server *server)
              LOG_NUMBER("policies", (int64_t)story->config->policy_count),
              LOG_NUMBER("memory", story->config->memory),
              LOG_NUMBER("keys_that_fit", keys_that_fit(story->config)));
-    weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", "none"),
-             LOG_TEXT("means", "everything is kept in memory and is gone when it stops"));
+    if (is_kept(story->config))
+        weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", story->config->data),
+                 LOG_TEXT("fsync", weir_fsync_name(story->config->fsync)));
+    else
+        weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", "none"), LOG_TEXT("means", all_in_memory));
     weir_log(LOG_INFO_LEVEL, "ready", LOG_TEXT("version", weir_version()),
              LOG_NUMBER("threads", weir_server_threads(server)), LOG_TEXT("try", try));
 }

@@ -43,6 +43,10 @@ static const struct command commands[] = {
     {NULL, "stat", NULL, NULL, cmd_stat},
     {NULL, "policy", "", "list, show, set, del, mode (--percent P, --for TIME, --all)", cmd_policy},
     {NULL, "override", "", "set, list, delete: another limit for one key, with an end", cmd_override},
+    {"Data", "backup", "[NAME]", "copy what a server has stored, while it serves", cmd_backup},
+    {NULL, "dump", "[--policy NAME]", "policies and what each key has spent, as text", cmd_dump},
+    {NULL, "load", "[FILE] | --from URL", "bring a dump in, or move keys from another server", cmd_load},
+    {NULL, "doctor", "DIR [--repair]", "check what is stored; repair it only when told", cmd_doctor},
     {"Speed", "bench", "WHAT", "how fast here: core, limiter, server, table, wait", cmd_bench},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])

@@ -41,8 +41,9 @@ struct ledger_request {
 /* What came of it: kept until its old end, if there is room, so that who did not get the answer can ask
  * again.
  */
+#define LEDGER_DISTRUSTED 1 /* nobody can settle it: something was lost, perhaps what it has charged */
 struct ledger_settled {
-    uint64_t question; /* a hash of what was asked; 0: it is not settled */
+    uint64_t question; /* a hash of what was asked; 0: it is not settled; or LEDGER_DISTRUSTED */
     int64_t charged, given_back, remaining;
 };
 
@@ -66,8 +67,9 @@ struct ledger_reservation {
 
 struct ledger {
     struct records *requests, *reservations;
-    uint64_t nonce;          /* drawn at the start, 32 bits: numbers of another run are not ours */
-    _Atomic uint64_t number; /* the last reservation's */
+    /* The last reservation's: 32 bits drawn by lot at the start of each run, then 32 that count. So numbers
+     * of an earlier run, which a store has kept, are not given again. */
+    _Atomic uint64_t number;
 };
 
 /* Room for so many. false: an error; nothing is left behind. */
@@ -95,9 +97,11 @@ uint64_t weir_ledger_next(struct ledger *ledger); /* a number that no reservatio
 uint64_t weir_ledger_owner(const struct ledger *ledger, const char *name, size_t len);
 uint64_t weir_ledger_question(const struct ledger *ledger, const void *bytes, size_t len);
 
-/* A reservation's number as people see it, "5f3a-1", and back. false: no such text, or of another run. */
+/* A reservation's number as people see it, "5f3a-1", and back. false: no such text. */
 #define LEDGER_TEXT_MAX 40
-void weir_ledger_text(const struct ledger *ledger, uint64_t number, char text[static LEDGER_TEXT_MAX]);
-bool weir_ledger_number(const struct ledger *ledger, const char *text, size_t len, uint64_t *number);
+void weir_ledger_text(uint64_t number, char text[static LEDGER_TEXT_MAX]);
+bool weir_ledger_number(const char *text, size_t len, uint64_t *number);
+/* As far as can be told: was it given by this run? */
+bool weir_ledger_is_ours(const struct ledger *ledger, uint64_t number);
 
 #endif

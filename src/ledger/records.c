@@ -16,35 +16,16 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
-#include "region/region.h"
+#include "ledger/keep.h"
+#include "ledger/places.h"
 
-#define GROUP      32  /* places; two groups of tags are one cache line */
 #define SCARCE     8   /* free places of a group: then it is worth to look for expired ones */
 #define RANGES_MAX 256 /* locks */
 #define RANGE_PLACES                                                                                         \
     1024 /* at least, if there are several: chance must not fill one far above the others                    \
           */
-
-_Static_assert(sizeof(struct record) == REGION_RECORD_HEAD, "as the region has it");
-_Static_assert(sizeof(struct record_id) == 2 * sizeof(uint64_t), "no padding: ids are compared as bytes");
-
-struct range {
-    _Alignas(64) struct lock lock;
-    _Atomic uint32_t used; /* written under the lock, read by anybody */
-};
-
-struct records {
-    struct region *region;
-    struct hash_key key[2];
-    size_t stride; /* from a record to the next */
-    uint64_t groups, range_groups;
-    uint32_t range_count;
-    record_yields *yields; /* or NULL */
-    struct range ranges[];
-};
 
 /* ---- making ---- */
 
@@ -110,13 +91,22 @@ void weir_records_free(struct records *records)
 {
     if (!records)
         return;
+    weir_records_recovery_end(records);
     weir_region_free(records->region);
+    for (uint32_t i = 0; i < records->grave_blocks; i++)
+        free(records->graves[i]);
     free(records);
 }
 
 void weir_records_yield(struct records *records, record_yields *yields)
 {
     records->yields = yields;
+}
+
+void weir_records_form(struct records *records, record_sane *sane, record_shift *shift)
+{
+    records->sane = sane;
+    records->shift = shift;
 }
 
 /* ---- ids ---- */
@@ -136,103 +126,6 @@ struct record_id weir_record_id(const struct records *records, const char *kind,
     return id;
 }
 
-static uint32_t range_of(const struct records *records, const struct record_id *id)
-{
-    return (uint32_t)mulhi(id->word[0], records->range_count);
-}
-
-static unsigned char tag_of(const struct record_id *id)
-{
-    unsigned char tag = (unsigned char)id->word[0];
-    return tag ? tag : 1;
-}
-
-/* The two groups of an id, which are one if the range has no more. */
-static void groups_of(const struct records *records, const struct record_id *id, uint64_t *groups)
-{
-    uint64_t first = range_of(records, id) * records->range_groups;
-    uint64_t one = mulhi(id->word[1] << 32, records->range_groups);
-    uint64_t other = mulhi(id->word[1], records->range_groups);
-    if (one == other)
-        other = one + 1 < records->range_groups ? one + 1 : 0;
-    groups[0] = first + one;
-    groups[1] = first + other;
-}
-
-/* ---- places; under the lock of their range ---- */
-
-static struct record *record_at(const struct records *records, uint64_t place)
-{
-    return (struct record *)(void *)(records->region->segments[0].slots + place * records->stride);
-}
-
-static uint64_t place_of(const struct records *records, const struct record *record)
-{
-    const unsigned char *first = records->region->segments[0].slots;
-    return (uint64_t)((const unsigned char *)record - first) / records->stride;
-}
-
-static unsigned char *tags_at(const struct records *records, uint64_t place)
-{
-    return (unsigned char *)(uintptr_t)records->region->segments[0].reach + place; /* under the lock: plain */
-}
-
-static struct range *range_at(struct records *records, uint64_t place)
-{
-    return &records->ranges[place / GROUP / records->range_groups];
-}
-
-/* Only who has the lock writes it. */
-static void count_used(struct range *range, uint32_t more)
-{
-    uint32_t used = atomic_load_explicit(&range->used, memory_order_relaxed);
-    atomic_store_explicit(&range->used, used + more, memory_order_relaxed);
-}
-
-static void place_free(struct records *records, uint64_t place)
-{
-    memset(record_at(records, place), 0, records->stride);
-    *tags_at(records, place) = 0;
-    count_used(range_at(records, place), UINT32_MAX);
-}
-
-static struct record *place_take(struct records *records, uint64_t place, const struct record_id *id)
-{
-    struct record *record = record_at(records, place);
-    *tags_at(records, place) = tag_of(id);
-    count_used(range_at(records, place), 1);
-    record->id = *id;
-    return record;
-}
-
-static struct record *group_find(const struct records *records, uint64_t group, const struct record_id *id)
-{
-    const unsigned char *tags = tags_at(records, group * GROUP);
-    unsigned char tag = tag_of(id);
-    for (uint64_t i = 0; i < GROUP; i++) {
-        if (tags[i] == tag) {
-            struct record *record = record_at(records, group * GROUP + i);
-            if (memcmp(&record->id, id, sizeof *id) == 0)
-                return record;
-        }
-    }
-    return NULL;
-}
-
-static unsigned group_free_places(const struct records *records, uint64_t group)
-{
-    const unsigned char *tags = tags_at(records, group * GROUP);
-    unsigned count = 0;
-    for (uint64_t i = 0; i < GROUP; i++)
-        count += tags[i] == 0;
-    return count;
-}
-
-static bool is_expired(const struct record *record, int64_t now_ns)
-{
-    return record->expires_ns <= now_ns;
-}
-
 /* Gives how many places are free then. */
 static unsigned group_sweep(struct records *records, uint64_t group, int64_t now_ns)
 {
@@ -243,20 +136,7 @@ static unsigned group_sweep(struct records *records, uint64_t group, int64_t now
     return group_free_places(records, group);
 }
 
-/* There is a free place. */
-static struct record *group_take(struct records *records, uint64_t group, const struct record_id *id)
-{
-    const unsigned char *tag = memchr(tags_at(records, group * GROUP), 0, GROUP);
-    return place_take(records, (uint64_t)(tag - tags_at(records, 0)), id);
-}
-
 /* ---- enter and leave ---- */
-
-static struct record *find(const struct records *records, const uint64_t *groups, const struct record_id *id)
-{
-    struct record *record = group_find(records, groups[0], id);
-    return record ? record : group_find(records, groups[1], id);
-}
 
 /* Of the records that may go, the one that would expire first goes. */
 static bool make_room(struct records *records, const uint64_t *groups)
@@ -302,10 +182,12 @@ void weir_records_enter(struct records *records, const struct record_id *id, int
                         struct visit *visit)
 {
     uint64_t groups[2];
+    keep_hold(); /* what is listed cannot be appended inside of a record, whose lock that needs */
     visit->lock = range_of(records, id);
+    visit->looked = false;
     lock_take(&records->ranges[visit->lock].lock);
     groups_of(records, id, groups);
-    visit->record = find(records, groups, id);
+    visit->record = records_find(records, groups, id);
     visit->found = visit->record && !is_expired(visit->record, now_ns);
     if (visit->record && !visit->found)
         renew(records, visit->record);
@@ -317,9 +199,20 @@ void weir_records_enter(struct records *records, const struct record_id *id, int
 
 void weir_records_leave(struct records *records, const struct visit *visit)
 {
-    if (visit->record && visit->record->expires_ns == 0)
-        place_free(records, place_of(records, visit->record));
-    lock_drop(&records->ranges[visit->lock].lock);
+    struct range *range = &records->ranges[visit->lock];
+    struct record *record = visit->record;
+    struct record_id id = record ? record->id : (struct record_id){{0, 0}};
+    bool free = record && record->expires_ns == 0;
+    bool gone = free && visit->found && records->region->keep;
+    uint64_t number = gone ? ++range->number : 0;
+    if (free)
+        place_free(records, place_of(records, record));
+    lock_drop(&range->lock);
+    if (gone)
+        weir_records_bury(records, &id, number);
+    else if (record && !free && !visit->looked)
+        keep_touch(records->region->keep, record, id.word[0]);
+    keep_release();
 }
 
 /* ---- all of them ---- */

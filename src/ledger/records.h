@@ -36,6 +36,12 @@ void weir_records_free(struct records *records);
 typedef bool record_yields(const struct record *record);
 void weir_records_yield(struct records *records, record_yields *yields);
 
+/* The same; for a store. `sane` looks at bytes that came from a disk, `shift` moves the times in them, which
+ * are those of weir_now. NULL: there is nothing to look at, or to move. */
+typedef bool record_sane(const void *bytes);
+typedef void record_shift(void *bytes, int64_t by_ns);
+void weir_records_form(struct records *records, record_sane *sane, record_shift *shift);
+
 /* A keyed hash of some bytes; `kind` keeps names of different kinds apart. */
 struct record_id weir_record_id(const struct records *records, const char *kind, const void *bytes,
                                 size_t len);
@@ -43,9 +49,11 @@ struct record_id weir_record_id(const struct records *records, const char *kind,
 struct visit {
     struct record *record; /* NULL: there is none, and no room for one */
     bool found;            /* it was there; else it is new: zero bytes and expires_ns 0 */
+    bool looked;           /* false at first. Set by who has changed nothing, and tells nothing of it that
+                              would have to be on the disk: a store then has nothing to do */
     uint32_t lock;         /* private */
 };
-/* At expires_ns a record is no longer there. */
+/* At expires_ns a record is no longer there. Who changes that moves it to later, or frees the record. */
 void weir_records_enter(struct records *records, const struct record_id *id, int64_t now_ns,
                         struct visit *visit);
 /* A record whose expires_ns is 0 by then is free again. Also if there was no room. */

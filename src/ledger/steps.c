@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/sat.h"
+#include "ledger/keep.h"
 
 struct steps {
     struct records *records;
@@ -69,6 +70,12 @@ int64_t weir_step_fill_ms(const struct step_limit *limit)
 
 /* ---- buckets ---- */
 
+static bool is_sane(const void *bytes)
+{
+    const struct step_bucket *bucket = bytes;
+    return bucket->amount >= 0 && bucket->last_ms >= 0 && bucket->session_ms >= -1;
+}
+
 struct steps *weir_steps_new(size_t keys, struct weir_error *err)
 {
     struct steps *steps = malloc(sizeof *steps);
@@ -81,6 +88,7 @@ struct steps *weir_steps_new(size_t keys, struct weir_error *err)
         free(steps);
         return NULL;
     }
+    weir_records_form(steps->records, is_sane, NULL);
     return steps;
 }
 
@@ -116,6 +124,7 @@ struct step_answer weir_steps_do(struct steps *steps, const void *key, size_t le
     if (visit.record && visit.found)
         bucket = *(const struct step_bucket *)record_bytes(visit.record);
     struct step_answer answer = weir_step_do(&bucket, ask);
+    visit.looked = is_look(ask);
     if (!is_look(ask)) {
         *(struct step_bucket *)record_bytes(visit.record) = bucket;
         visit.record->expires_ns = sat_add(now_ns, sat_mul(weir_step_fill_ms(&ask->limit), WEIR_MS));
@@ -145,4 +154,9 @@ void weir_steps_stat(struct steps *steps, struct records_stat *stat)
 void weir_steps_sweep(struct steps *steps, size_t count, int64_t now_ns)
 {
     weir_records_sweep(steps->records, count, now_ns);
+}
+
+struct records *weir_steps_records(const struct steps *steps)
+{
+    return steps->records;
 }

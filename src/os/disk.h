@@ -19,15 +19,17 @@ enum disk_open {
 };
 
 struct disk {
-    /* The directory itself; `make`: it is made, with mode 0700, if it is not there (its parent must be). */
+    /* The directory itself; `make`: it is made, with mode 0700, if it is not there (its parent must be), and
+     * is there for good then. */
     int (*open_dir)(struct disk *disk, const char *path, bool make, int *dir);
-    /* A directory within a directory; the same. */
+    /* A directory within a directory; the same, but there for good only after sync_dir(dir). */
     int (*open_sub)(struct disk *disk, int dir, const char *name, bool make, int *sub);
     void (*close_dir)(struct disk *disk, int dir);
     /* Nobody else has it until close_dir, or the end of the process. EAGAIN: somebody has; *pid then is his,
-     * or 0 if that is not known. */
+     * or 0 if that is not known. Leaves a file `lock` in it. */
     int (*lock_dir)(struct disk *disk, int dir, int64_t *pid);
-    /* Each file's name and size, in any order; stops with what `each` gives, if that is not 0. */
+    /* Each file's name and size, in any order; stops with what `each` gives, if that is not 0. Leaves out
+     * what is no file, and names of DISK_NAME_MAX letters and more. */
     int (*list)(struct disk *disk, int dir, int (*each)(void *arg, const char *name, uint64_t bytes),
                 void *arg);
     int (*sync_dir)(struct disk *disk, int dir); /* names that were made, changed or removed */
@@ -37,6 +39,7 @@ struct disk {
     int (*link)(struct disk *disk, int dir, const char *name, int to_dir, const char *to);
     int (*room)(struct disk *disk, int dir, uint64_t *bytes); /* that are free */
 
+    /* ELOOP: a symbolic link; ENOTSUP: something else that is no file. */
     int (*open)(struct disk *disk, int dir, const char *name, enum disk_open how, int *file);
     int (*close)(struct disk *disk, int file);
     int (*size)(struct disk *disk, int file, uint64_t *bytes);

@@ -9,4 +9,7 @@
  * had. */
 bool weir_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
+/* The calling thread gives way to all others, from now on: for work that is not urgent. A hint. */
+void weir_thread_give_way(void);
+
 #endif

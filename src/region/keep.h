@@ -35,17 +35,20 @@ struct keep;
 /* What the store asks of whoever uses a region. Bodies of records are theirs; at most KEEP_BODY_MAX bytes, a
  * multiple of 8. A record is written by keep_put. */
 struct keep_kind {
-    /* Appends the record of the entry in `slot`, as it is now. Nothing, if it is not `who` any more: then it
-     * was as if never used, or whoever came in has listed it himself. By any thread. */
+    /* Appends the record of the entry that was listed in `slot`, as it is now; also that it is gone, if older
+     * records say otherwise. By any thread. */
     void (*capture)(const struct keep *keep, void *slot, uint64_t who, struct buffer *out);
     /* Appends records of all entries in turn, from *cursor on (0 at first), until `out` has `bytes` or more.
      * false: that was the last. Entries as if never used may be left out. Beside those that use it; an entry
      * that is there all the time is not missed. */
     bool (*walk)(const struct keep *keep, uint64_t *cursor, struct buffer *out, size_t bytes);
-    /* Recovery, by one thread, before anybody else uses it: `body` came from the disk, its checksum was right
-     * and everything else may be wrong. false: it makes no sense. No room for the entry, or out of memory:
-     * *failed is set. */
-    bool (*apply)(const struct keep *keep, const unsigned char *body, size_t len, bool *failed);
+    /* Recovery, by one thread, before anybody else uses it. Kind (keep_put's) and `body`, at a multiple of 8,
+     * came from the disk: their checksum was right, and everything else may be wrong. false: it makes no
+     * sense. No room for the entry, or out of memory: *failed is set. */
+    bool (*apply)(const struct keep *keep, uint8_t kind, const unsigned char *body, size_t len, bool *failed);
+    /* All records that recovery could still read are of this generation of the region (header->generation) or
+     * later: even the oldest image that is kept was begun after it. By a thread of the store; may be NULL. */
+    void (*imaged)(const struct keep *keep, uint64_t generation);
 };
 
 /* Of a region that is kept: region->keep points to it. Made by the store. */
@@ -86,7 +89,8 @@ static inline void *keep_put(struct buffer *out, uint32_t region, uint8_t kind, 
 
 /* ---- what is dirty ---- */
 
-#define DIRTY_MOST 4096 /* entries that a thread lists before it has to append them */
+#define DIRTY_MOST  4096 /* entries that a thread lists before it has to append them */
+#define DIRTY_SPARE 256  /* and more, while it holds locks */
 
 struct dirty_item {
     struct keep *keep;
@@ -95,7 +99,7 @@ struct dirty_item {
 };
 
 struct dirty { /* of one thread */
-    struct dirty_item items[DIRTY_MOST];
+    struct dirty_item items[DIRTY_MOST + DIRTY_SPARE];
     uint32_t count;
     uint64_t touched; /* changes that were listed, ever: also those of entries that were listed already */
     uint32_t turn;    /* of the index: entries of another turn are empty */
@@ -104,12 +108,23 @@ struct dirty { /* of one thread */
     } index[2 * DIRTY_MOST];
 };
 
-/* The thread's own; NULL: it has listed nothing so far. */
+/* The thread's own; NULL: it has listed nothing so far. A child of a fork has listed nothing. */
 extern _Thread_local struct dirty *weir_dirty __attribute__((tls_model("initial-exec")));
+extern _Thread_local uint32_t weir_dirty_holds __attribute__((tls_model("initial-exec")));
 
+/* How often any keep's `missed` was set: raised after it, by whoever sets it. So a commit looks at one word.
+ */
+extern _Atomic uint64_t weir_dirty_misses;
+void weir_dirty_miss(struct keep *keep); /* sets it: the log does not tell everything */
+
+/* What is listed already, the same `who` in the same slot, is not listed again. Listing may append, and so
+ * capture: whoever has locks that `capture` takes lists after he has dropped them, or between keep_hold and
+ * keep_release. */
 void weir_dirty_note(struct keep *keep, void *slot, uint64_t who);
 /* Forgets what is listed. */
 void weir_dirty_clear(struct dirty *dirty);
+/* Appends what is listed, if it is too much. */
+void weir_dirty_relieve(void);
 /* When a thread that has listed something ends without having appended it: by the store, once. */
 void weir_dirty_at_end(void (*flush)(struct dirty *dirty));
 
@@ -118,6 +133,19 @@ static inline void keep_touch(struct keep *keep, void *slot, uint64_t who)
 {
     if (__builtin_expect(keep != NULL, 0))
         weir_dirty_note(keep, slot, who);
+}
+
+/* Between these two nothing is appended, for the thread holds locks. At most DIRTY_SPARE entries are listed
+ * meanwhile, else the store has to make an image. They nest. */
+static inline void keep_hold(void)
+{
+    weir_dirty_holds++;
+}
+
+static inline void keep_release(void)
+{
+    if (--weir_dirty_holds == 0 && weir_dirty && weir_dirty->count >= DIRTY_MOST)
+        weir_dirty_relieve();
 }
 
 #endif

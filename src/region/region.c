@@ -315,6 +315,12 @@ struct region *weir_region_new(const struct region_shape *shape, struct weir_err
     return region;
 }
 
+void weir_region_set_key(struct region *region, const struct hash_key *key)
+{
+    region->header->key = *key;
+    region->header->checksum = weir_header_checksum(region->header);
+}
+
 /* ---- in a file ---- */
 
 static int make_file(struct region *region, const struct layout *layout, unsigned mode,

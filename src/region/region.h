@@ -104,6 +104,7 @@ struct segment { /* where a segment is in this process */
 
 struct region {
     struct region_header *header;
+    struct keep *keep; /* or NULL: a store keeps it, see keep.h */
     int64_t offset_ns; /* region time = weir_now + this */
     atom64 mapped;     /* segments that are mapped here */
     struct segment segments[REGION_SEGMENTS];
@@ -116,12 +117,13 @@ struct region {
     struct lock lock;            /* around mapping */
     struct lock ready; /* around what the table makes ready in this process; not half done in a fork */
     struct region *next, *previous; /* all regions of the process, by id: see fork.c */
-    struct keep *keep;              /* or NULL: a store keeps it, see keep.h */
     char *path;
 };
 
 /* In memory of the process. NULL: an error, which says what would fit if it is too large. */
 struct region *weir_region_new(const struct region_shape *shape, struct weir_error *err);
+/* The key of its hash is this one; before anything is in it. */
+void weir_region_set_key(struct region *region, const struct hash_key *key);
 
 /*
  * In a file. If there is one, `shape` is not looked at (the caller compares with header->shape); else it is
@@ -175,16 +177,25 @@ static inline struct slot *region_slot(const struct segment *segment, uint64_t i
     return (struct slot *)(void *)segment->slots + index;
 }
 
-/* Before a state of the line is made less spent: insert, give, cancel, reset, live change. The number is
- * drawn before the change, and whoever logs the line reads it after the change. */
+/* A number that nobody has drawn before; later ones are higher. */
+static inline uint64_t region_number(struct region *region)
+{
+    return atom_add(&region->header->number, 1, memory_order_seq_cst) + 1;
+}
+
+static inline void region_raise(struct region *region, atom64 *number)
+{
+    uint64_t drawn = region_number(region), seen = atom_load(number, memory_order_relaxed);
+    while (seen < drawn && !atom_cas(number, &seen, drawn, memory_order_seq_cst)) {
+    }
+}
+
+/* A state of the line is less spent than before, for everybody to see: give, cancel, reset. For one that comes
+ * in, or comes back from limits of its own: before anybody can see it. Why is in keep.h. */
 static inline void region_lower(struct region *region, const struct segment *segment, uint64_t line)
 {
-    if (__builtin_expect(segment->numbers != NULL, 0)) {
-        uint64_t number = atom_add(&region->header->number, 1, memory_order_seq_cst) + 1;
-        uint64_t seen = atom_load(&segment->numbers[line], memory_order_relaxed);
-        while (seen < number && !atom_cas(&segment->numbers[line], &seen, number, memory_order_seq_cst)) {
-        }
-    }
+    if (__builtin_expect(segment->numbers != NULL, 0))
+        region_raise(region, &segment->numbers[line]);
 }
 
 /* Bytes of the region by their offset, and back: counters of the header (swept ... overrides), parts,

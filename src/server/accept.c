@@ -139,12 +139,14 @@ static void on_knock(void *arg, unsigned events)
         let_in(door, &door->listeners[i]);
 }
 
-bool weir_door_watch(struct door *door, struct loop *loop)
+bool weir_door_watch(struct door *door, struct loop *loop, struct weir_error *err)
 {
     for (size_t i = 0; i < door->count; i++) {
+        if (!weir_listen_start(&door->listeners[i], err))
+            return false;
         door->watches[i] = weir_watch_new(loop, door->listeners[i].fd, on_knock, door);
         if (!door->watches[i] || !weir_watch_for(door->watches[i], WATCH_READ))
-            return false;
+            return weir_error_complain(err, "no memory or descriptors for an event loop");
     }
     return true;
 }

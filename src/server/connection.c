@@ -2,7 +2,8 @@
 /*
  * Bytes are read into the lane's own memory and run from there; only what is left of them is kept with the
  * connection. So an idle one has no buffers. Answers are collected in the lane's memory, too, written once at
- * the end of a slice, and kept with the connection only if the socket does not take them all.
+ * the end of a slice, and kept with the connection only if the socket does not take them all, or if the store
+ * has to have something first.
  */
 #define _GNU_SOURCE
 
@@ -72,6 +73,8 @@ static void let_go(struct connection *connection)
     struct lane *lane = connection->lane;
     lane->held -= (int64_t)connection->held;
     connection->held = 0;
+    weir_parking_leave(connection);
+    connection->held_back = 0;
     weir_timer_free(connection->timer);
     weir_watch_free(connection->watch);
     connection->timer = NULL;
@@ -129,13 +132,25 @@ void weir_connection_free(struct connection *connection)
 
 /* ---- output ----------------------------------------------------------------------------------- */
 
+/* Bytes that wait for the socket alone. */
+static size_t sendable(const struct connection *connection)
+{
+    return buffer_len(&connection->out) - connection->held_back;
+}
+
+static bool is_parked(const struct connection *connection)
+{
+    return connection->park != PARK_NONE;
+}
+
 /* What to watch for follows from where it stands. */
 static bool watch_anew(struct connection *connection)
 {
-    unsigned events = buffer_len(&connection->out) > 0 ? WATCH_WRITE : 0U;
+    unsigned events = sendable(connection) > 0 ? WATCH_WRITE : 0U;
     switch (connection->state) {
     case READING:
-        events |= connection->more || connection->ended || paused(connection) ? 0U : WATCH_READ;
+        if (!connection->more && !connection->ended && !paused(connection) && !is_parked(connection))
+            events |= WATCH_READ;
         break;
     case WAITING:
         events |= WATCH_GONE;
@@ -169,9 +184,9 @@ static ssize_t write_some(struct connection *connection, const char *bytes, size
 /* Writes answers; what the socket does not take is kept. false: it is broken. */
 static bool deliver(struct connection *connection, struct buffer *out)
 {
-    size_t len = buffer_len(out);
     if (out->failed)
         return false;
+    size_t len = out == &connection->out ? sendable(connection) : buffer_len(out);
     if (len == 0)
         return true;
     ssize_t sent = write_some(connection, buffer_bytes(out), len);
@@ -189,10 +204,33 @@ static bool deliver(struct connection *connection, struct buffer *out)
     return !connection->out.failed;
 }
 
-/* Where the next answers go: behind those that still wait, if there are any. */
+/* Where the next answers go: behind those that still wait, if there are any. With a store it has to be known
+ * which are new: see hold_back. */
 static struct buffer *where_to(struct connection *connection)
 {
-    return buffer_len(&connection->out) > 0 ? &connection->out : &connection->lane->out;
+    struct lane *lane = connection->lane;
+    return buffer_len(&connection->out) > 0 && !lane->parking.store ? &connection->out : &lane->out;
+}
+
+/* There is a store: new answers, in the lane's buffer, wait for it if something was changed, or if others
+ * wait before them. Gives where those are that can be delivered. */
+static struct buffer *hold_back(struct connection *connection, struct buffer *out)
+{
+    size_t len = buffer_len(out);
+    if (weir_parking_changed(connection->lane))
+        weir_parking_put(connection);
+    if (!is_parked(connection) && buffer_len(&connection->out) == 0)
+        return out;
+    buffer_put(&connection->out, buffer_bytes(out), len);
+    if (out->failed)
+        connection->out.failed = true;
+    if (is_parked(connection) && !connection->out.failed)
+        connection->held_back += len;
+    if (out->failed)
+        weir_buffer_free(out);
+    else
+        weir_buffer_drop(out, len, OUTPUT_PAUSE);
+    return &connection->out;
 }
 
 /* Everything was written that ever will be. To close at once could cost the client the answers that it has
@@ -348,6 +386,8 @@ static void settle(struct connection *connection, struct buffer *out)
 {
     if (connection->state == WORKING && !connection->posted)
         post_chore(connection);
+    if (connection->lane->parking.store && out == &connection->lane->out)
+        out = hold_back(connection, out);
     bool whole = !out->failed, good = deliver(connection, out);
     if (!good) /* the lane's buffer is the next one's */
         weir_buffer_free(out);
@@ -357,7 +397,10 @@ static void settle(struct connection *connection, struct buffer *out)
                                                   : "more answers than it may have waiting");
         return;
     }
-    if (connection->state == LEAVING && buffer_len(&connection->out) == 0) {
+    if (is_parked(connection) && connection->state == READING)
+        return; /* watched as before: hardly anybody says more before he is answered, and then on_ready sees
+                 * to it */
+    if (connection->state == LEAVING && buffer_len(&connection->out) == 0 && !is_parked(connection)) {
         linger(connection);
         return;
     }
@@ -460,9 +503,10 @@ static void on_ready(void *arg, unsigned events)
         discard(connection);
     } else if (connection->state == WAITING && events & WATCH_GONE) {
         weir_connection_close(connection, NULL); /* which gives back what it waited for */
-    } else if (events & WATCH_WRITE && buffer_len(&connection->out) > 0) {
+    } else if (events & WATCH_WRITE && sendable(connection) > 0) {
         settle(connection, &connection->out);
-    } else if (connection->state == READING && !connection->in_again && events & (WATCH_READ | WATCH_GONE)) {
+    } else if (connection->state == READING && !connection->in_again && !is_parked(connection) &&
+               events & (WATCH_READ | WATCH_GONE)) {
         read_more(connection);
     } else if (!watch_anew(connection)) {
         weir_connection_close(connection, "no memory to watch it");
@@ -476,7 +520,7 @@ void weir_connection_go_on(struct connection *connection)
     connection->in_again = false;
     if (connection->gone && connection->state != WORKING)
         free(connection);
-    else if (connection->gone || connection->state != READING || paused(connection))
+    else if (connection->gone || connection->state != READING || paused(connection) || is_parked(connection))
         return;
     else if (connection->more)
         run_kept(connection);
@@ -503,6 +547,13 @@ void weir_connection_look(struct connection *connection)
     settle(connection, out);
 }
 
+void weir_connection_release(struct connection *connection)
+{
+    connection->held_back = 0;
+    connection->asked_ms = connection->wrote_ms = now_ms(connection); /* the time until now was not its own */
+    settle(connection, &connection->out);
+}
+
 void weir_connection_drain(struct connection *connection)
 {
     connection->spoke = false;
@@ -514,8 +565,12 @@ static const char *out_of_patience(const struct connection *connection, int64_t 
 {
     const struct patience *patience = &connection->lane->patience;
     bool half = buffer_len(&connection->in) > 0 && !connection->more;
-    if (buffer_len(&connection->out) > 0)
+    if (sendable(connection) > 0)
         return time_ms - connection->wrote_ms > patience->stuck_ms ? "does not read its answers" : NULL;
+    if (is_parked(connection))
+        return time_ms - connection->parked_ms > patience->stuck_ms && weir_parking_is_sick(connection)
+                   ? "the disk takes nothing: whether what it asked for is kept is not known"
+                   : NULL;
     if (connection->state != READING)
         return NULL;
     if (half && time_ms - connection->asked_ms > patience->stuck_ms)

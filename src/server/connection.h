@@ -2,7 +2,8 @@
 /*
  * A connection: bytes in, requests, answers, bytes out. What it may use is bounded: input, output, words,
  * time. A pipeline that was read in one go is run in pieces of BATCH requests and answered with one write;
- * after SLICE requests, or a millisecond, the others get their turn.
+ * after SLICE requests, or a millisecond, the others get their turn. With a store, answers to what has changed
+ * something wait until that is safe (parking.h).
  */
 #ifndef WEIR_SERVER_CONNECTION_H
 #define WEIR_SERVER_CONNECTION_H
@@ -35,11 +36,15 @@ struct connection {
     struct lane *lane;
     struct connection *next, *before; /* in the lane's list */
     struct connection *next_again;
+    struct connection *park_next, *park_before;
+    enum park park;  /* of parking.c; while it is parked, nothing of it is read or run */
+    uint64_t ticket; /* PARK_STORE: what has to be good */
     struct watch *watch;
     struct timer *timer; /* while it waits */
     struct order order;  /* its arrival in the lane; the end of its chore */
     struct buffer in;    /* what was read and not run yet */
     struct buffer out;   /* what was answered and not written yet */
+    size_t held_back;    /* bytes at its end that must not be written yet */
     int fd;
     enum connection_state state;
     bool more;     /* `in` has not been looked at since the last request was run */
@@ -50,7 +55,7 @@ struct connection {
     bool ended;    /* it will say nothing more */
     bool stranger; /* is counted in lane->strangers */
     size_t held;   /* bytes of its buffers, as last counted in lane->held */
-    int64_t began_ms, asked_ms, wrote_ms, linger_until_ms;
+    int64_t began_ms, asked_ms, wrote_ms, linger_until_ms, parked_ms;
     struct session session;
     _Atomic bool killed; /* by another thread; apart from what this one uses all the time */
 };
@@ -62,6 +67,7 @@ bool weir_connection_offer(struct lane *lane, int fd, const char *address, const
 
 void weir_connection_go_on(struct connection *connection); /* what it has left from its last slice */
 void weir_connection_look(struct connection *connection);  /* it waits: is it due by now? */
+void weir_connection_release(struct connection *connection); /* it was parked: what it was answered is safe */
 void weir_connection_drain(struct connection *connection);
 /* Closes it if it has used up its patience. */
 void weir_connection_watch(struct connection *connection, int64_t now_ms);

@@ -42,10 +42,13 @@ static void run_again(void *arg)
  * matters only to how much a client may send. */
 static void look_at_users(struct lane *lane)
 {
-    weir_worker_begin(lane->worker);
+    bool begins = !lane->worker->snapshot; /* else it is in the middle of a turn that lasts */
+    if (begins)
+        weir_worker_begin(lane->worker);
     bool open = !lane->worker->snapshot->users->list[0].has_password;
     atomic_store_explicit(&lane->open, open, memory_order_relaxed);
-    weir_worker_end(lane->worker);
+    if (begins)
+        weir_worker_end(lane->worker);
 }
 
 static void watch_all(void *arg)
@@ -97,6 +100,8 @@ static void grant_wishes(void *arg)
 {
     struct lane *lane = arg;
     unsigned wishes = atomic_exchange(&lane->wishes, 0);
+    if (wishes & WISH_STORE)
+        weir_parking_look(lane);
     if (wishes & WISH_LOOK)
         for_each(lane, weir_connection_look);
     if (wishes & WISH_KILL)
@@ -173,10 +178,10 @@ bool weir_lane_begin(struct lane *lane, struct worker *worker, struct loop *chor
     int64_t every_ms = watch_every(patience);
     weir_timer_set(lane->watch_timer, every_ms, every_ms);
     look_at_users(lane);
-    return true;
+    return weir_parking_begin(lane, worker->service->store);
 }
 
-void weir_lane_end(struct lane *lane)
+void weir_lane_clear(struct lane *lane)
 {
     struct connection *next;
     for (struct connection *connection = lane->again; connection; connection = next) {
@@ -185,7 +190,15 @@ void weir_lane_end(struct lane *lane)
         if (connection->gone)
             weir_connection_free(connection);
     }
+    lane->again = NULL;
+    lane->again_end = &lane->again;
     for_each(lane, weir_connection_free);
+    weir_parking_end(lane);
+}
+
+void weir_lane_end(struct lane *lane)
+{
+    weir_lane_clear(lane);
     weir_loop_free(lane->loop);
     weir_buffer_free(&lane->out);
     free(lane->read_bytes);

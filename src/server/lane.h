@@ -7,6 +7,7 @@
 #define WEIR_SERVER_LANE_H
 
 #include "server/loop.h"
+#include "server/parking.h"
 #include "service/service.h"
 
 /* How long things may take; all in milliseconds of a clock that never stands still. */
@@ -21,7 +22,8 @@ enum lane_wish {
     WISH_LOOK = 1,  /* the clock was moved: those who wait look again */
     WISH_KILL = 2,  /* close those that are marked */
     WISH_DRAIN = 4, /* answer what has come, then close; lane->drained is run when nobody is left */
-    WISH_END = 8    /* close all, and stop the loop */
+    WISH_END = 8,   /* close all, and stop the loop */
+    WISH_STORE = 16 /* the store has moved: those who are parked look again */
 };
 
 struct connection;
@@ -51,12 +53,14 @@ struct lane {
     struct buffer out;  /* answers of whoever is run just now, before they are written */
     int64_t held;       /* bytes of buffers of all connections */
     int64_t held_most;
+    struct parking parking;
 };
 
 /* Everything but the thread. false: out of memory or descriptors; weir_lane_end anyway. */
 bool weir_lane_begin(struct lane *lane, struct worker *worker, struct loop *chores,
                      const struct patience *patience);
-/* After its thread and the chore thread have ended. */
+/* After its thread and the chore thread have ended: its connections end, and what that changes is logged. */
+void weir_lane_clear(struct lane *lane);
 void weir_lane_end(struct lane *lane);
 
 /* Any thread. */

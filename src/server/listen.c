@@ -133,7 +133,7 @@ static int open_tcp(const struct addrinfo *at, int port)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (at->ai_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
-    if (bind(fd, &address.any, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+    if (bind(fd, &address.any, at->ai_addrlen) == 0)
         return fd;
     int kept = errno;
     close(fd);
@@ -280,6 +280,13 @@ bool weir_listen_inherited(int fd, struct listener *listener, struct weir_error 
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
         return weir_error_complain(err, "descriptor %d: %s", fd, strerror(errno));
     return true;
+}
+
+bool weir_listen_start(struct listener *listener, struct weir_error *err)
+{
+    if (listener->inherited || listener->is_unix || listen(listener->fd, BACKLOG) == 0)
+        return true;
+    return tcp_failed(listener->text, errno, err); /* somebody else may have been quicker */
 }
 
 void weir_listen_end(struct listener *listener)

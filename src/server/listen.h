@@ -23,13 +23,16 @@ struct listener {
     uint64_t inode; /* of that file */
 };
 
-/* "host:port", "[::1]:port", ":port" (all addresses), port 0: any. Every address of the name is listened on;
- * gives how many, 0 on an error that says what to do ("... is in use; is another weir running? ..."). */
+/* "host:port", "[::1]:port", ":port" (all addresses), port 0: any. Every address of the name is taken; gives
+ * how many, 0 on an error that says what to do ("... is in use; is another weir running? ..."). Nobody can
+ * connect before weir_listen_start. */
 size_t weir_listen_tcp(const char *address, struct listener *listeners, size_t room, struct weir_error *err);
-/* A file that nobody listens on any more is replaced. */
+/* A file that nobody listens on any more is replaced; so it listens at once, lest another one does. */
 bool weir_listen_unix(const char *path, struct listener *listener, struct weir_error *err);
 /* One that is listening already. */
 bool weir_listen_inherited(int fd, struct listener *listener, struct weir_error *err);
+/* Lets clients connect; those that listen already are left alone. */
+bool weir_listen_start(struct listener *listener, struct weir_error *err);
 void weir_listen_end(struct listener *listener);
 
 /* A connection, or -1: none now. Non-blocking, close-on-exec, without Nagle's delay, kept alive. `address`

@@ -23,6 +23,13 @@ struct loop {
     struct orders ahead, others;
     size_t waiting; /* of both */
     atomic_bool stop;
+    struct round_end *end; /* or NULL */
+};
+
+struct round_end {
+    uv_prepare_t uv;
+    void (*run)(void *arg);
+    void *arg;
 };
 
 struct watch {
@@ -115,6 +122,28 @@ struct loop *weir_loop_new(void)
 void weir_loop_run(struct loop *loop)
 {
     uv_run(&loop->uv, UV_RUN_DEFAULT);
+    if (loop->end) /* the last round did not get to sleep */
+        loop->end->run(loop->end->arg);
+}
+
+static void on_end(uv_prepare_t *handle)
+{
+    struct round_end *end = handle->data;
+    end->run(end->arg);
+}
+
+bool weir_loop_at_end(struct loop *loop, void (*run)(void *arg), void *arg)
+{
+    struct round_end *end = calloc(1, sizeof *end);
+    if (!end)
+        return false;
+    end->run = run;
+    end->arg = arg;
+    (void)uv_prepare_init(&loop->uv, &end->uv);
+    end->uv.data = end;
+    (void)uv_prepare_start(&end->uv, on_end);
+    loop->end = end;
+    return true;
 }
 
 void weir_loop_stop(struct loop *loop)

@@ -32,6 +32,7 @@ struct server {
     bool chore_runs;
     struct timer *drain_timer, *dog_timer;
     struct order reload;
+    _Atomic int lanes_told; /* that the store's threads may talk to; they run before there are any */
     _Atomic int undrained;
     atomic_bool reloading;
     bool stopping;
@@ -45,6 +46,15 @@ static void clock_moved(void *arg)
     struct server *server = arg;
     for (int i = 0; i < server->lane_count; i++)
         weir_lane_wish(&server->lanes[i], WISH_LOOK);
+}
+
+/* By the store's threads. */
+static void store_moved(void *arg)
+{
+    struct server *server = arg;
+    int count = atomic_load_explicit(&server->lanes_told, memory_order_acquire);
+    for (int i = 0; i < count; i++)
+        weir_parking_moved(&server->lanes[i]);
 }
 
 /* Each looks at all lanes, one after the other, and must hold none of them meanwhile: two who held their own
@@ -209,6 +219,7 @@ static bool make_lanes(struct server *server, struct weir_error *err)
         lane->drained = lane_drained;
         lane->drained_arg = server;
     }
+    atomic_store(&server->lanes_told, wanted);
     atomic_store(&server->undrained, wanted);
     server->drain_timer = weir_timer_new(server->lanes[0].loop, end_lanes, server);
     server->dog_timer = weir_timer_new(server->lanes[0].loop, feed_dog, NULL);
@@ -248,6 +259,8 @@ static bool look_who_comes(struct server *server, struct weir_error *err)
         options->exposed);
 }
 
+/* Addresses are taken first, so that nobody waits for a recovery to be told that they are in use; but who
+ * connects before it is over is refused, and can go elsewhere. */
 static bool make(struct server *server, struct weir_error *err)
 {
     struct server_options *options = &server->options;
@@ -255,6 +268,8 @@ static bool make(struct server *server, struct weir_error *err)
     if (!weir_door_open(&server->door, options->config, options->inherited, options->inherited_count, err) ||
         !look_who_comes(server, err))
         return false;
+    options->service.store_moved = store_moved;
+    options->service.store_moved_arg = server;
     server->service = weir_service_new(options->config, &options->service, err);
     if (!server->service || !make_lanes(server, err) || !tell_listens(server, err))
         return false;
@@ -270,9 +285,9 @@ static bool make(struct server *server, struct weir_error *err)
     struct loop *loop = server->lanes[0].loop;
     if (!weir_loop_on_signal(loop, SIGTERM, on_stop, server) ||
         !weir_loop_on_signal(loop, SIGINT, on_stop, server) ||
-        !weir_loop_on_signal(loop, SIGHUP, on_reload, server) || !weir_door_watch(&server->door, loop))
+        !weir_loop_on_signal(loop, SIGHUP, on_reload, server))
         return weir_error_complain(err, "no memory or descriptors for an event loop");
-    return true;
+    return weir_door_watch(&server->door, loop, err);
 }
 
 struct server *weir_server_new(const struct server_options *options, struct weir_error *err)
@@ -311,6 +326,22 @@ static bool start_threads(struct server *server)
     return server->chore_runs;
 }
 
+/* After all threads: what those who have gone gave back is logged, then everything is synced. Nobody looks at
+ * the lanes any more. */
+static bool close_store(struct server *server)
+{
+    struct weir_error err = {0};
+    if (!server->service->store)
+        return true;
+    for (int i = 0; i < server->lane_count; i++)
+        weir_lane_clear(&server->lanes[i]);
+    if (weir_service_close(server->service, &err))
+        return true;
+    weir_log(LOG_ERROR_LEVEL, "store-not-closed", LOG_TEXT("why", err.text),
+             LOG_TEXT("means", "what was answered last may be missing at the next start"));
+    return false;
+}
+
 int weir_server_run(struct server *server)
 {
     int64_t dog_ms = weir_notify_watchdog_ms();
@@ -333,6 +364,7 @@ int weir_server_run(struct server *server)
         weir_loop_stop(server->chores);
         pthread_join(server->chore_thread, NULL);
     }
+    good = close_store(server) && good;
     weir_log(LOG_INFO_LEVEL, "stopped", LOG_NUMBER("status", good ? 0 : 2));
     return good ? 0 : 2;
 }

@@ -17,6 +17,7 @@
 #include "service/edit.h"
 #include "service/growth.h"
 #include "service/log.h"
+#include "table/keep.h"
 
 struct apply {
     struct edit edit;
@@ -173,6 +174,13 @@ static void log_from_file(const struct policy *policy, const struct config_polic
                  LOG_TEXT("is", is));
 }
 
+static void log_floor(const struct config_policy *from)
+{
+    char means[FLOOR_TEXT_MAX];
+    weir_limits_floor(from->limits, means);
+    weir_log(LOG_INFO_LEVEL, "recover-floor", LOG_TEXT("policy", from->name), LOG_TEXT("means", means));
+}
+
 static bool apply_policy(struct apply *apply, const struct config_policy *from)
 {
     struct edit *edit = &apply->edit;
@@ -190,6 +198,9 @@ static bool apply_policy(struct apply *apply, const struct config_policy *from)
     policy->touched = false;
     policy->ttl_ms = from->reserve_ttl_ms > 0 ? from->reserve_ttl_ms : DEFAULT_TTL_MS;
     policy->overrun = from->overrun;
+    if (edit->service->store && from->recover == TABLE_FLOOR && policy->recover != TABLE_FLOOR)
+        log_floor(from);
+    policy->recover = from->recover;
     policy->id_window_ns = from->ids_ns > 0 ? from->ids_ns : DEFAULT_IDS_NS;
     apply_mode(apply, policy, from);
     bool good = weir_edit_text(edit, &policy->file_limits, from->limits, strlen(from->limits)) &&
@@ -226,9 +237,10 @@ static bool fail_empty(struct apply *apply)
 static bool apply_policies(struct apply *apply)
 {
     const struct snapshot *now = apply->edit.now;
-    if (takes_all_away(apply))
+    bool no_file = !apply->config->path; /* a start without one: nobody says that what a store has is to go */
+    if (!no_file && takes_all_away(apply))
         return fail_empty(apply);
-    for (size_t i = 0; i < now->policy_count; i++) {
+    for (size_t i = 0; !no_file && i < now->policy_count; i++) {
         const struct policy *policy = now->policies[i];
         if (policy->from_file && !is_named(apply->config, policy->name) &&
             !weir_snapshot_put(apply->edit.next, policy->name, NULL))

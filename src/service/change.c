@@ -55,12 +55,13 @@ bool weir_change_policy(struct service *service, struct slice name, const char *
     return weir_edit_end(&edit, good);
 }
 
-bool weir_change_remove(struct service *service, struct slice name, struct weir_error *err)
+bool weir_change_remove(struct service *service, struct slice name, bool forget, struct weir_error *err)
 {
     struct edit edit;
     if (!weir_edit_begin(&edit, service, err))
         return false;
     const struct policy *has = weir_edit_find(&edit, name);
+    edit.forgets = forget;
     return weir_edit_end(
         &edit, has && (weir_snapshot_put(edit.next, has->name, NULL) || weir_edit_out_of_memory(&edit)));
 }
@@ -309,8 +310,8 @@ void weir_change_ends(struct service *service)
     struct ends ends = {now_ns, service_wall_ms(service, now_ns), WEIR_FOREVER};
     struct edit edit;
     struct weir_error err;
-    if (!anything_over(service, &ends))
-        return;
+    if (!anything_over(service, &ends) || (service->store && !weir_store_is_well(service->store)))
+        return; /* a change would be refused: as soon as it is not */
     if (!weir_edit_begin(&edit, service, &err) || !weir_edit_end(&edit, end_all(&edit, &ends)))
         weir_log(LOG_ERROR_LEVEL, "end-failed", LOG_TEXT("error", err.text));
 }

@@ -13,7 +13,8 @@
  */
 bool weir_change_policy(struct service *service, struct slice name, const char *limits, bool fresh,
                         struct weir_error *err);
-bool weir_change_remove(struct service *service, struct slice name, struct weir_error *err);
+/* What its keys have spent is set aside (aside.h), if there is a store, unless `forget`. */
+bool weir_change_remove(struct service *service, struct slice name, bool forget, struct weir_error *err);
 /* `name` "*": stands above the modes of all policies until its end; `enforce` ends it, and each has its own
  * mode again. for_ns 0: without end. percent 1 to 100, with `enforce` for a single policy. */
 bool weir_change_mode(struct service *service, struct slice name, enum policy_mode mode, int percent,

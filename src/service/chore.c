@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/keep.h"
 #include "service/run.h"
 
 #define CHORE_BYTES 32768 /* of its words: no such command needs more, and many may wait for their turn */
@@ -68,6 +69,17 @@ bool weir_chore_changes(const struct chore *chore)
     return chore->command->flags & CMD_WRITE;
 }
 
+/* It is in force, but what is on the disk nobody knows. */
+static void answer_unsure(struct chore *chore, struct call *call)
+{
+    if (call->failed)
+        return;
+    weir_buffer_free(&chore->out);
+    weir_call_error(call,
+                    "ERR the disk did not take it in time: it is in force, and may or may not have been "
+                    "recorded; see INFO persistence");
+}
+
 void weir_chore_do(struct chore *chore)
 {
     struct worker *worker = &chore->service->workers[chore->service->options.workers];
@@ -83,6 +95,8 @@ void weir_chore_do(struct chore *chore)
         call.command->run(&call);
     else
         weir_call_error(&call, "NOAUTH Authentication required.");
+    if (weir_chore_changes(chore) && !weir_keep_wait(chore->service))
+        answer_unsure(chore, &call);
     turn_end(worker, began);
     chore->failed = call.failed;
     chore->state = call.state;

@@ -42,6 +42,9 @@ void weir_call_log(const struct call *call, const char *event, const struct log_
 void weir_info_write(struct worker *worker, const struct user *user, const struct slice *sections,
                      size_t count, struct buffer *out);
 
+/* Its section about the store. */
+void weir_info_persistence(const struct worker *worker, struct buffer *out);
+
 /* Keys and room of a policy, overrides of prefixes included; counts, so a turn should not ask for many. */
 struct policy_room {
     int64_t keys, capacity;

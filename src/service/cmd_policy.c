@@ -126,6 +126,16 @@ static void run_list(struct call *call)
         }
 }
 
+/* "0000000000000000-7fffffffffffffff redis://10.0.0.2:9049" */
+static void answer_frozen(struct reply *reply, const struct policy *policy)
+{
+    weir_reply_text(reply, "frozen");
+    weir_reply_array(reply, policy->frozen_count);
+    for (size_t i = 0; i < policy->frozen_count; i++)
+        weir_reply_print(reply, "%016" PRIx64 "-%016" PRIx64 " %s", policy->frozen[i].from,
+                         policy->frozen[i].to, policy->frozen[i].url);
+}
+
 static void answer_more(struct call *call, const struct policy *policy, int64_t capacity)
 {
     struct reply *reply = &call->reply;
@@ -141,8 +151,10 @@ static void answer_more(struct call *call, const struct policy *policy, int64_t 
     answer_number(reply, "reserve_ttl_ms", policy->ttl_ms);
     answer_text(reply, "overrun", policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt");
     answer_number(reply, "id_window_ms", weir_ms_up(policy->id_window_ns));
+    answer_text(reply, "recover", weir_recover_name(policy->recover));
     answer_end(call, "older_limits_end_in_ms", policy_older_ends(policy));
     answer_number(reply, "overrides", (int64_t)(policy->prefix_count + policy->key_count));
+    answer_frozen(reply, policy);
     answer_file(call, policy);
 }
 
@@ -152,7 +164,7 @@ static void run_show(struct call *call)
     if (!policy)
         return;
     struct policy_room room;
-    answer_policy(call, policy, 15, &room);
+    answer_policy(call, policy, 17, &room);
     answer_more(call, policy, room.capacity);
 }
 
@@ -212,13 +224,20 @@ static void run_set(struct call *call)
     answer_change(call, done, &err);
 }
 
+/* WEIR.POLICY DEL name [FORGET] */
 static void run_del(struct call *call)
 {
     struct weir_error err = {0};
     char name[72];
-    bool done = weir_change_remove(call->worker->service, call->args[2], &err);
+    bool forget = call->count == 4 && weir_call_word(call, 3, "FORGET");
+    if (call->count > 3 && !forget) {
+        weir_call_syntax(call, 3);
+        return;
+    }
+    bool done = weir_change_remove(call->worker->service, call->args[2], forget, &err);
     if (done)
-        LOG_CHANGE(call, "policy-removed", LOG_TEXT("policy", weir_shown(call->args[2], name)));
+        LOG_CHANGE(call, "policy-removed", LOG_TEXT("policy", weir_shown(call->args[2], name)),
+                   LOG_TEXT("forget", forget ? "yes" : ""));
     answer_change(call, done, &err);
 }
 
@@ -417,6 +436,8 @@ static void run_clock_advance(struct call *call)
 /* ---- table ------------------------------------------------------------------------------------ */
 
 static const struct arg name_docs[] = {{.name = "name"}, {0}};
+static const struct arg del_docs[] = {
+    {.name = "name"}, {.name = "forget", .type = ARG_TOKEN, .token = "FORGET", .flags = ARG_OPTIONAL}, {0}};
 static const struct arg set_docs[] = {
     {.name = "name"},
     {.name = "limits", .flags = ARG_MULTIPLE},
@@ -446,9 +467,10 @@ static const struct command policy_parts[] = {
     {POLICY_PART("set", "Limits of a new policy, or other limits; what was spent stays spent unless FRESH",
                  -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE, run_set),
      .policy_at = 2, .docs = set_docs, .example = "WEIR.POLICY SET api 100/s burst=200, 10k/h"},
-    {POLICY_PART("del", "Removes a policy and forgets its keys", 3, MAY_ADMIN, CMD_CHORE | CMD_WRITE,
-                 run_del),
-     .policy_at = 2, .docs = name_docs, .example = "WEIR.POLICY DEL api"},
+    {POLICY_PART("del",
+                 "Removes a policy; with a data directory its keys are set aside in a file, unless FORGET",
+                 -3, MAY_ADMIN, CMD_CHORE | CMD_WRITE, run_del),
+     .policy_at = 2, .docs = del_docs, .example = "WEIR.POLICY DEL api"},
     {POLICY_PART("mode", "Enforces a policy, for some keys only, counts without refusing, or lets all pass",
                  -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE, run_mode),
      .policy_at = 2, .docs = mode_docs, .example = "WEIR.POLICY MODE api shadow FOR 30m"},

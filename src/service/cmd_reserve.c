@@ -99,7 +99,7 @@ static void tell(struct call *call, const struct answer *answer, const struct le
     weir_call_answer(call, answer, 2);
     weir_reply_text(&call->reply, "id");
     if (verdict->reservation != 0) {
-        weir_ledger_text(&call->worker->service->ledger, verdict->reservation, text);
+        weir_ledger_text(verdict->reservation, text);
         weir_reply_text(&call->reply, text);
     } else {
         weir_reply_null(&call->reply);
@@ -220,7 +220,7 @@ static void run_reserve(struct call *call)
     if (ask.ttl_ms < 0)
         ask.ttl_ms = ask.pairs[0].policy->ttl_ms;
     ask.number = weir_ledger_next(&call->worker->service->ledger);
-    switch (weir_request_begin(call, ask.pairs[0].policy, ask.id, fingerprint, ask.number, &visit)) {
+    switch (weir_request_begin(call, ask.pairs, ask.count, ask.id, fingerprint, ask.number, &visit)) {
     case REQUEST_NEW:
         reserve(call, &ask, &visit);
         break;

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "service/freeze.h"
+#include "service/keep.h"
 #include "service/request_id.h"
 #include "service/run.h"
 #include "table/verbs.h"
@@ -34,7 +36,7 @@ static void take_once(struct call *call, const struct pair *pairs, size_t count,
     struct answer answer;
     struct request_visit visit;
     uint64_t fingerprint = weir_request_fingerprint(call, pairs, count, 0, 0);
-    switch (weir_request_begin(call, pairs[0].policy, id, fingerprint, 0, &visit)) {
+    switch (weir_request_begin(call, pairs, count, id, fingerprint, 0, &visit)) {
     case REQUEST_NEW: {
         weir_decide_take(call->worker, pairs, count, &answer);
         struct ledger_verdict verdict = weir_verdict_of(&answer);
@@ -99,6 +101,8 @@ static void reset(struct call *call)
     if (!pair.policy || !weir_call_key(call, 2))
         return;
     pair.key = call->args[2];
+    if (call_frozen(call, pair.policy, pair.key))
+        return;
     weir_decide_reset(call->worker, &pair);
     weir_reply_simple(&call->reply, "OK");
 }
@@ -126,9 +130,14 @@ static void adjust_once(struct call *call, const struct pair *pair, struct slice
 {
     struct request_visit visit;
     uint64_t fingerprint = weir_request_fingerprint(call, pair, 1, 0, 0);
-    switch (weir_request_begin(call, pair->policy, id, fingerprint, 0, &visit)) {
+    if (how == give_pair)
+        weir_request_flush(call);
+    switch (weir_request_begin(call, pair, 1, id, fingerprint, 0, &visit)) {
     case REQUEST_NEW: {
-        struct ledger_verdict verdict = {.allowed = how(call->worker, pair)};
+        struct ledger_verdict verdict = {.allowed = true};
+        if (how == give_pair)
+            weir_request_foresee(call, &visit, &verdict);
+        verdict.allowed = how(call->worker, pair);
         weir_request_end(call, &visit, &verdict);
         answer_adjusted(call, pair, verdict.allowed);
         break;
@@ -176,8 +185,9 @@ static void answer_acquired(struct call *call, const struct answer *answer, int6
     weir_reply_integer(&call->reply, weir_ms_up(waited_ns));
 }
 
-static void give_up_wait(struct session *session)
+static void give_up_wait(const struct worker *worker, struct session *session)
 {
+    weir_keep_let_go(worker, session->wait.tally);
     weir_policy_drop(session->wait.policy);
     weir_tally_free(session->wait.tally);
     free(session->wait.label);
@@ -233,7 +243,7 @@ void weir_acquire_answer(struct worker *worker, struct session *session, struct 
                                                          : ""};
     answer_acquired(&call, &answer, worker->now_ns - session->wait.asked_ns);
     count_up(&worker->waiting, -1);
-    give_up_wait(session);
+    give_up_wait(worker, session);
 }
 
 void weir_acquire_cancel(struct worker *worker, struct session *session)
@@ -241,9 +251,9 @@ void weir_acquire_cancel(struct worker *worker, struct session *session)
     bool began = turn_begin(worker); /* whoever uses a table does it in a turn: see weir_snapshot_collect */
     struct weir_table *table = session->wait.tally->table;
     (void)weir_table_cancel_who(table, worker->now_ns, session->wait.who, &session->wait.reservation);
-    turn_end(worker, began);
     count_up(&worker->waiting, -1);
-    give_up_wait(session);
+    give_up_wait(worker, session);
+    turn_end(worker, began);
 }
 
 /* [TIMEOUT ms]; without it that of the limits, else as long as it takes. */

@@ -65,6 +65,7 @@ extern const struct command weir_commands_explain[];    /* cmd_explain.c: EXPLAI
 extern const struct command weir_commands_reserve[];    /* cmd_reserve.c: RESERVE COMMIT CANCEL */
 extern const struct command weir_commands_policy[];     /* cmd_policy.c: POLICY RELOAD CLOCK */
 extern const struct command weir_commands_override[];   /* cmd_override.c */
+extern const struct command weir_commands_data[];       /* cmd_data.c: BACKUP IMAGE DUMP LOAD FREEZE THAW */
 extern const struct command weir_commands_smyte[];      /* cmd_smyte.c: RL.* */
 extern const struct command weir_commands_cell[];       /* cmd_cell.c: CL.THROTTLE THROTTLE GCRA DEL */
 

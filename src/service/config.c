@@ -73,11 +73,22 @@ static void read_data(struct reading *reading, const struct node *node, const st
     struct config *config = into;
     if (!weir_reading_is_text(reading, node, field))
         return;
-    if (strcmp(node->text, "none") != 0)
-        weir_reading_wrong(reading, node->place,
-                           "a data directory is not in this version of weir; write none: all is in memory");
+    if (node->len > CONFIG_DATA_MAX)
+        weir_reading_wrong(reading, node->place, "data has a path of %zu bytes; at most %d", node->len,
+                           CONFIG_DATA_MAX);
     else
         replace(&config->data, weir_reading_copy(reading, node->text, node->len));
+}
+
+static void read_fsync(struct reading *reading, const struct node *node, const struct field *field,
+                       void *into)
+{
+    struct config *config = into;
+    if (!weir_reading_is_text(reading, node, field))
+        return;
+    config->fsync = weir_fsync_read(node->text);
+    if (config->fsync == 0)
+        weir_reading_unfit(reading, node, field);
 }
 
 static void read_memory(struct reading *reading, const struct node *node, const struct field *field,
@@ -176,7 +187,8 @@ static void read_file(struct reading *reading, const struct node *node)
     static const struct field fields[] = {
         {"policies", "a list: - {name: api, limits: 100/s}", weir_reading_policies},
         {"listen", "listen: {resp: 127.0.0.1:9049}", read_listen},
-        {"data", "none", read_data},
+        {"data", "a directory such as /var/lib/weir, or none", read_data},
+        {"fsync", "always, everysec or never", read_fsync},
         {"memory", "a size of at least 8MiB, in MiB or GiB, such as 1GiB", read_memory},
         {"threads", "a number from 1 to 64", read_threads},
         {"clients", "clients: {max: 10000}", read_clients},

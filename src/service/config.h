@@ -43,6 +43,7 @@ struct config_policy {
     int64_t reserve_ttl_ms; /* 0: DEFAULT_TTL_MS */
     enum overrun overrun;   /* what happens if more is committed than was reserved */
     int64_t ids_ns;         /* how long a request id is remembered; 0: DEFAULT_IDS_NS */
+    int recover;            /* enum table_recover: what counts after a stop that may have lost something */
     struct config_override *overrides;
     size_t override_count;
     struct place place;
@@ -73,7 +74,8 @@ struct config {
     char *path; /* NULL: no file */
     char *resp; /* host:port; NULL: the default; "none": not at all */
     char *unix_path;
-    char *data;          /* "none", the only one today */
+    char *data;          /* a directory; "none": everything is in memory */
+    int fsync;           /* enum store_sync; 0: STORE_EVERYSEC */
     int64_t memory;      /* bytes for all keys */
     int threads;         /* 0: one for each processor */
     int64_t client_keys; /* room for keys whose limits come with the call (RL.*, CL.THROTTLE); 0: a share */
@@ -93,11 +95,12 @@ struct config {
 #define CONFIG_EMPTY                                                                                         \
     "it names no policies, and all that came from the file would go; if that is meant, write policies: []"
 
-#define CONFIG_RESP    "127.0.0.1:9049"
-#define CONFIG_MEMORY  (INT64_C(256) << 20)
-#define CONFIG_CLIENTS 10000
-#define DEFAULT_TTL_MS INT64_C(60000)
-#define DEFAULT_IDS_NS (300 * WEIR_SEC)
+#define CONFIG_RESP     "127.0.0.1:9049"
+#define CONFIG_MEMORY   (INT64_C(256) << 20)
+#define CONFIG_CLIENTS  10000
+#define CONFIG_DATA_MAX 400 /* bytes of the directory's path */
+#define DEFAULT_TTL_MS  INT64_C(60000)
+#define DEFAULT_IDS_NS  (300 * WEIR_SEC)
 
 /* To be printed as "%s:%d:%d: %s\n" of file, line, column and message, or "%s: %s\n" if there is no line. A
  * mistake inside of limits has two lines, the second one with a caret that then stands under the place:
@@ -123,6 +126,11 @@ bool weir_config_name(const char *text, size_t len, char *why, size_t size);
 bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int *percent, char *why,
                       size_t size);
 const char *weir_mode_name(enum policy_mode mode);
+/* always, everysec, never; exact, floor, optimistic. 0 and -1: there is no such word. */
+int weir_fsync_read(const char *text);
+const char *weir_fsync_name(int fsync);
+int weir_recover_read(const char *text);
+const char *weir_recover_name(int recover);
 /* 30m, 2h, 1h30m; more than 0. */
 bool weir_config_time(const char *text, size_t len, int64_t *time_ns, char *why, size_t size);
 

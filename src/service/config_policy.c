@@ -378,12 +378,14 @@ static void read_ids(struct reading *reading, const struct node *node, const str
 static void read_recover(struct reading *reading, const struct node *node, const struct field *field,
                          void *into)
 {
-    static const char *const words[] = {"exact", "floor", "optimistic", NULL};
-    (void)into;
-    if (weir_reading_word(reading, node, field, words) > 0)
-        weir_reading_wrong(reading, node->place,
-                           "recover: %s is not in this version of weir, which stores nothing; write exact",
-                           node->text);
+    struct config_policy *policy = into;
+    if (!weir_reading_is_text(reading, node, field))
+        return;
+    int recover = weir_recover_read(node->text);
+    if (recover < 0)
+        weir_reading_unfit(reading, node, field);
+    else
+        policy->recover = recover;
 }
 
 static void read_policy(struct reading *reading, const struct node *node, struct config_policy *policy)
@@ -397,7 +399,7 @@ static void read_policy(struct reading *reading, const struct node *node, struct
         {"keys", "a number of keys, such as 100k", read_keys},
         {"reserve", "reserve: {ttl: 2m, overrun: debt}", read_reserve},
         {"ids", "a time from 1s to 24h, such as 5m", read_ids},
-        {"recover", "exact", read_recover},
+        {"recover", "exact, floor or optimistic", read_recover},
         {"overrides", "a list: - {key: org:acme, limits: 1000/s}", read_overrides},
         {"fleet", "each server counts for itself", weir_reading_later},
     };

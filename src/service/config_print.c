@@ -151,6 +151,7 @@ static void put_server(struct buffer *out, const struct config *config)
     put_pair(out, "  ", "resp", config->resp ? config->resp : CONFIG_RESP);
     put_pair(out, "  ", "unix", config->unix_path ? config->unix_path : "none");
     put_pair(out, "", "data", config->data);
+    put_pair(out, "", "fsync", weir_fsync_name(config->fsync));
     put_size(out, config->memory);
     if (config->threads > 0)
         weir_buffer_print(out, "threads: %d\n", config->threads);
@@ -239,7 +240,7 @@ static void put_policy(struct buffer *out, const struct config_policy *policy)
              "\n");
     weir_buffer_print(out, "      overrun: %s\n", policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt");
     put_time(out, "    ids: ", policy->ids_ns > 0 ? policy->ids_ns : DEFAULT_IDS_NS, "\n");
-    weir_buffer_print(out, "    recover: exact\n");
+    weir_buffer_print(out, "    recover: %s\n", weir_recover_name(policy->recover));
     if (policy->override_count > 0)
         weir_buffer_print(out, "    overrides:\n");
     for (size_t i = 0; i < policy->override_count; i++)

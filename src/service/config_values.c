@@ -409,6 +409,38 @@ const char *weir_mode_name(enum policy_mode mode)
     return names[mode];
 }
 
+/* The number of a word, 0 and up; -1: none of them. */
+static int number_of(const char *text, const char *const *words, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(text, words[i]) == 0)
+            return i;
+    return -1;
+}
+
+static const char *const fsyncs[] = {"always", "everysec", "never"}; /* enum store_sync, which begins at 1 */
+static const char *const recovers[] = {"exact", "floor", "optimistic"};
+
+int weir_fsync_read(const char *text)
+{
+    return number_of(text, fsyncs, 3) + 1;
+}
+
+const char *weir_fsync_name(int fsync)
+{
+    return fsyncs[fsync >= 1 && fsync <= 3 ? fsync - 1 : 1];
+}
+
+int weir_recover_read(const char *text)
+{
+    return number_of(text, recovers, 3);
+}
+
+const char *weir_recover_name(int recover)
+{
+    return recovers[recover >= 0 && recover < 3 ? recover : 0];
+}
+
 bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int *percent, char *why,
                       size_t size)
 {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "service/growth.h"
+#include "service/keep.h"
 #include "service/log.h"
 #include "table/override.h"
 
@@ -127,7 +128,9 @@ static bool do_steps(struct edit *edit)
     free(reserve);
     if (done == edit->count)
         return true;
+    weir_keep_back(edit, done);
     undo_steps(edit, done);
+    weir_keep_after(edit);
     return weir_edit_fail(edit, err.code, err.text);
 }
 
@@ -151,13 +154,14 @@ static bool put_in_force(struct edit *edit)
 {
     if (!weir_snapshot_seal(edit->next))
         return weir_edit_out_of_memory(edit);
-    if (!fits_budget(edit) || !do_steps(edit))
+    if (!fits_budget(edit) || !weir_keep_before(edit) || !do_steps(edit))
         return false;
     struct service *service = edit->service;
     weir_snapshot_publish(service, edit->next);
     edit->next = NULL;
     service->upkeep.next_end_ns = 0; /* there may be one that comes earlier */
     weir_growth_count(service);
+    weir_keep_after(edit);
     weir_error_clear(edit->err);
     return true;
 }
@@ -234,7 +238,7 @@ bool weir_edit_text(struct edit *edit, char **at, const char *text, size_t len)
 
 struct tally *weir_edit_tally(struct edit *edit, const char *text, int64_t keys, enum weir_when_full on_full)
 {
-    struct tally *tally = weir_tally_new(text, keys, on_full, false, 0, edit->err);
+    struct tally *tally = weir_keep_tally(edit->service, text, keys, on_full, edit->err);
     if (tally)
         tally->bytes = weir_growth_bytes(tally);
     return tally;

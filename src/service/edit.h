@@ -26,6 +26,7 @@ struct edit {
     int64_t now_ns;
     struct step *steps;
     size_t count, room;
+    bool forgets; /* policies that go are not set aside */
     struct weir_error *err;
 };
 
@@ -55,6 +56,10 @@ struct edit_limits {
     bool fresh, refit;
 };
 bool weir_edit_limits(struct edit *edit, struct policy *policy, const struct edit_limits *to);
+/* What recover: floor means for these limits: whoever writes it has said that he would rather refuse, but may
+ * not know for how long. */
+#define FLOOR_TEXT_MAX 240
+void weir_limits_floor(const char *limits, char text[static FLOOR_TEXT_MAX]);
 /* NULL: none. */
 bool weir_edit_candidate(struct edit *edit, struct policy *policy, const char *text, int64_t keys);
 

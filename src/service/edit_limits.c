@@ -42,12 +42,13 @@ static bool is_unlimited(const char *text)
     return true;
 }
 
-/* How long a key remembers that all was taken at once, at the beginning of a window. */
-static int64_t longest_memory(const char *text)
+/* All was taken at once, at the beginning of a window: how long nothing passes, and how long until all is
+ * there again. */
+static void look_drained(const char *text, int64_t *nothing_ns, int64_t *whole_ns)
 {
     struct weir_policy *policy = weir_policy_idle(text, NULL);
     void *state = policy ? calloc(1, weir_policy_state_size(policy)) : NULL;
-    struct weir_verdict verdict = {.reset_after_ns = WEIR_FOREVER}; /* no memory to find out: for ever */
+    struct weir_verdict verdict = {.retry_after_ns = WEIR_FOREVER, .reset_after_ns = WEIR_FOREVER};
     if (state) {
         weir_state_init(policy, state, 0);
         (void)weir_state_drain(policy, state, 0);
@@ -55,7 +56,23 @@ static int64_t longest_memory(const char *text)
     }
     free(state);
     weir_policy_free(policy);
-    return verdict.reset_after_ns;
+    *nothing_ns = verdict.retry_after_ns;
+    *whole_ns = verdict.reset_after_ns; /* no memory to find out: for ever */
+}
+
+void weir_limits_floor(const char *limits, char text[static FLOOR_TEXT_MAX])
+{
+    char nothing[64] = "ever", whole[64] = "ever";
+    int64_t nothing_ns, whole_ns;
+    look_drained(limits, &nothing_ns, &whole_ns);
+    if (nothing_ns < WEIR_FOREVER)
+        (void)weir_spec_format_period(nothing_ns, nothing, sizeof nothing);
+    if (whole_ns < WEIR_FOREVER)
+        (void)weir_spec_format_period(whole_ns, whole, sizeof whole);
+    (void)snprintf(
+        text, FLOOR_TEXT_MAX,
+        "after an unclean stop nobody passes for up to %s, and it may be %s until all is there again",
+        nothing, whole);
 }
 
 static bool longest_reset(void *arg, const struct weir_key *key)
@@ -71,7 +88,8 @@ static int64_t remembers_for(const struct tally *tally)
     char text[SPEC_TEXT_MAX];
     if (weir_table_text(tally->table, text, sizeof text) >= sizeof text)
         return WEIR_FOREVER;
-    int64_t longest = longest_memory(text);
+    int64_t nothing, longest;
+    look_drained(text, &nothing, &longest);
     (void)weir_table_each(tally->table, longest_reset, &longest);
     return longest;
 }

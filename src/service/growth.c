@@ -9,6 +9,7 @@
 #include "base/sat.h"
 #include "core/idle.h"
 #include "service/change.h"
+#include "service/keep.h"
 #include "service/log.h"
 #include "table/override.h"
 
@@ -137,6 +138,7 @@ static bool grow(struct service *service, struct tally *tally, const char *polic
         return false;
     tally->bytes = weir_growth_bytes(tally);
     weir_growth_count(service);
+    keep_owe(service);
     weir_log(LOG_INFO_LEVEL, "grown", LOG_TEXT("policy", policy), LOG_NUMBER("from", info->capacity),
              LOG_NUMBER("to", keys));
     return true;
@@ -308,4 +310,5 @@ void weir_service_tick(struct service *service)
     pthread_mutex_unlock(&service->change);
     weir_change_growth(service);
     measure(service, now_ns);
+    weir_keep_tick(service);
 }

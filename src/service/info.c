@@ -159,9 +159,7 @@ static void tell_memory(struct teller *teller)
 
 static void tell_persistence(struct teller *teller)
 {
-    say(teller, "loading:0\r\nasync_loading:0\r\nrdb_changes_since_last_save:0\r\n"
-                "rdb_bgsave_in_progress:0\r\nrdb_last_bgsave_status:ok\r\naof_enabled:0\r\n"
-                "aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n");
+    weir_info_persistence(teller->worker, teller->out);
 }
 
 static void tell_stats(struct teller *teller)

@@ -7,43 +7,71 @@
 
 #include "base/error.h"
 #include "base/sat.h"
+#include "store/store.h"
+#include "table/keep.h"
 
 #define TALLY_KEYS 4096 /* room of a tally that was told nothing: it grows */
 
 /* ---- tallies ---- */
 
-static uint64_t next_serial(void)
+static _Atomic uint64_t last_serial = TALLY_FIRST - 1;
+
+uint64_t weir_tally_last(void)
 {
-    static _Atomic uint64_t last;
-    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+    return atomic_load_explicit(&last_serial, memory_order_relaxed);
 }
 
-struct tally *weir_tally_new(const char *limits, int64_t keys, enum weir_when_full on_full,
-                             bool client_limits, int64_t horizon_ns, struct weir_error *err)
+void weir_tally_begin_above(uint64_t serial)
 {
-    struct weir_table_options options = {
+    uint64_t last = weir_tally_last();
+    while (last < serial && !atomic_compare_exchange_weak_explicit(
+                                &last_serial, &last, serial, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+struct tally *weir_tally_of(struct weir_table *table, uint64_t serial, struct weir_error *err)
+{
+    struct tally *tally = table ? calloc(1, sizeof *tally) : NULL;
+    if (!tally) {
+        if (table)
+            weir_error_set(err, ENOMEM, "out of memory");
+        weir_table_free(table);
+        return NULL;
+    }
+    struct weir_table_info info;
+    weir_table_stat(table, &info);
+    tally->table = table;
+    tally->bytes = info.bytes;
+    tally->serial =
+        serial > 0 ? serial : atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
+    atomic_init(&tally->refs, 1);
+    return tally;
+}
+
+static struct weir_table_options options_of(int64_t keys, enum weir_when_full on_full, bool client_limits,
+                                            int64_t horizon_ns)
+{
+    return (struct weir_table_options){
         .keys = keys > 0 ? (size_t)keys : TALLY_KEYS,
         .overrides = client_limits ? 0 : TALLY_OVERRIDES,
         .when_full = (int32_t)on_full,
         .own_limits = client_limits,
         .horizon_ns = horizon_ns,
     };
-    struct tally *tally = calloc(1, sizeof *tally);
-    if (!tally) {
-        weir_error_set(err, ENOMEM, "out of memory");
-        return NULL;
-    }
-    tally->table = weir_table_make(NULL, client_limits ? NULL : limits, &options, err);
-    if (!tally->table) {
-        free(tally);
-        return NULL;
-    }
-    struct weir_table_info info;
-    weir_table_stat(tally->table, &info);
-    tally->bytes = info.bytes;
-    tally->serial = next_serial();
-    atomic_init(&tally->refs, 1);
-    return tally;
+}
+
+struct tally *weir_tally_new(const char *limits, int64_t keys, enum weir_when_full on_full,
+                             bool client_limits, int64_t horizon_ns, struct weir_error *err)
+{
+    struct weir_table_options options = options_of(keys, on_full, client_limits, horizon_ns);
+    return weir_tally_of(weir_table_make(NULL, client_limits ? NULL : limits, &options, err), 0, err);
+}
+
+struct tally *weir_tally_new_kept(const char *limits, int64_t keys, enum weir_when_full on_full,
+                                  bool client_limits, int64_t horizon_ns, struct weir_error *err)
+{
+    struct weir_table_options options = options_of(keys, on_full, client_limits, horizon_ns);
+    return weir_tally_of(weir_table_new_kept(client_limits ? NULL : limits, &options, NULL, err), 0, err);
 }
 
 struct tally *weir_tally_ref(struct tally *tally)
@@ -57,6 +85,13 @@ void weir_tally_free(struct tally *tally)
 {
     if (!tally || atomic_fetch_sub_explicit(&tally->refs, 1, memory_order_acq_rel) != 1)
         return;
+    struct region *region = tally->table->region;
+    if (region->keep) {
+        struct store *store = region->keep->store;
+        if (weir_dirty && weir_dirty->count > 0)
+            (void)weir_store_commit(store);
+        weir_store_drop(store, region);
+    }
     weir_table_free(tally->table);
     free(tally);
 }

@@ -17,12 +17,15 @@
 #include "service/config.h"
 
 #define LABEL_MAX       128
+#define TALLY_FIRST     16
 #define TALLY_OVERRIDES 1024 /* most keys of a tally with limits of their own: about a kilobyte each */
 
 /* The keys that are counted under one list of limits. */
 struct tally {
     _Atomic uint32_t refs;
-    uint64_t serial; /* no other tally of this process ever has it */
+    /* No other tally of this process ever has it, nor one before it that used the same data directory: a
+     * store knows the table by this number. Below TALLY_FIRST: numbers of what is no tally. */
+    uint64_t serial;
     struct weir_table *table;
     int64_t bytes; /* of memory, as last seen */
     /* As the older one of a policy: when it is asked no more. WEIR_FOREVER: not known yet, because somebody
@@ -31,7 +34,9 @@ struct tally {
     /* Of its limits, as of the last snapshot that was published; and when those before were last freed. Under
      * `change`, by snapshot.c. */
     uint64_t generation, forgotten;
-    struct {              /* the chore thread's own: see growth.c */
+    uint64_t
+        imaged; /* limits before these are in no image and no log that is begun from now on: keep_change.c */
+    struct {    /* the chore thread's own: see growth.c */
         int64_t look_at;  /* calls of its policy at which to look again */
         int64_t tick;     /* but not before that tick, unless takes find no room */
         int64_t crowded;  /* takes that had found no room, as last seen */
@@ -76,6 +81,14 @@ struct key_override { /* of a whole key: the table has the limits, this is what 
     bool from_file;
 };
 
+/* Keys that are not decided here any more, or not for now: by the hash that their tally knows them by. */
+#define FROZEN_MAX     8
+#define FROZEN_URL_MAX 256
+struct frozen {
+    uint64_t from, to;        /* both included */
+    char url[FROZEN_URL_MAX]; /* where to ask instead; "": they are being loaded here */
+};
+
 struct policy {
     char name[CONFIG_NAME_MAX + 1];
     char *limits, *candidate; /* canonical text; candidate may be NULL */
@@ -93,6 +106,7 @@ struct policy {
     int64_t ttl_ms;
     enum overrun overrun;
     int64_t id_window_ns; /* how long a request id is remembered */
+    int recover;          /* enum table_recover: what counts after a stop that may have lost something */
     struct tally *main;
     const struct labels *labels; /* its own, as those of prefixes: a copy has copies */
     struct tally *tried;         /* the candidate's; or NULL */
@@ -105,6 +119,8 @@ struct policy {
     size_t prefix_count;
     struct key_override *keys; /* sorted by bytes */
     size_t key_count;
+    struct frozen frozen[FROZEN_MAX];
+    size_t frozen_count;
     _Atomic uint32_t refs; /* snapshots, and sessions that wait */
 };
 
@@ -119,8 +135,18 @@ static inline int64_t policy_older_ends(const struct policy *policy)
 /* `err` says why; `keys` of room, or 0: little, it grows. */
 struct tally *weir_tally_new(const char *limits, int64_t keys, enum weir_when_full on_full,
                              bool client_limits, int64_t horizon_ns, struct weir_error *err);
+/* The same, with a table that a store can keep. */
+struct tally *weir_tally_new_kept(const char *limits, int64_t keys, enum weir_when_full on_full,
+                                  bool client_limits, int64_t horizon_ns, struct weir_error *err);
+/* Of a table, which goes over to it, also if it is NULL or there is no memory; `serial` 0: the next one. */
+struct tally *weir_tally_of(struct weir_table *table, uint64_t serial, struct weir_error *err);
+/* The last serial that was given; and: all later ones are above this. */
+uint64_t weir_tally_last(void);
+void weir_tally_begin_above(uint64_t serial);
 struct tally *weir_tally_ref(struct tally *tally); /* NULL stays NULL */
-void weir_tally_free(struct tally *tally);         /* one reference; NULL is fine */
+/* One reference; NULL is fine. The last one: a store keeps it no more. What this thread has listed of it is
+ * appended first; of others nobody may have it listed: see keep.h. */
+void weir_tally_free(struct tally *tally);
 
 struct labels *weir_labels_new(const char *limits);
 

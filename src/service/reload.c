@@ -14,9 +14,18 @@
 
 /* ---- what was made at the start ---- */
 
-enum { LISTEN_PART, MEMORY_PART, THREADS_PART, CLIENTS_PART, CLIENT_LIMITS_PART, LOG_PART };
-static const char *const part_names[START_PARTS] = {"listen",  "memory",        "threads",
-                                                    "clients", "client_limits", "log"};
+enum {
+    LISTEN_PART,
+    DATA_PART,
+    FSYNC_PART,
+    MEMORY_PART,
+    THREADS_PART,
+    CLIENTS_PART,
+    CLIENT_LIMITS_PART,
+    LOG_PART
+};
+static const char *const part_names[START_PARTS] = {"listen",  "data",    "fsync",         "memory",
+                                                    "threads", "clients", "client_limits", "log"};
 
 /* As text, defaults included: it is only compared. */
 static void write_part(const struct config *config, int part, struct text *text)
@@ -25,6 +34,12 @@ static void write_part(const struct config *config, int part, struct text *text)
     case LISTEN_PART:
         weir_text_print(text, "%s %s", config->resp ? config->resp : CONFIG_RESP,
                         config->unix_path ? config->unix_path : "none");
+        break;
+    case DATA_PART:
+        weir_text_print(text, "%s", config->data ? config->data : "none");
+        break;
+    case FSYNC_PART:
+        weir_text_print(text, "%s", weir_fsync_name(config->fsync));
         break;
     case MEMORY_PART:
         weir_text_print(text, "%" PRId64, config->memory > 0 ? config->memory : CONFIG_MEMORY);

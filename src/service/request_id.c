@@ -5,7 +5,10 @@
 
 #include "base/hash.h"
 #include "base/sat.h"
+#include "ledger/keep.h"
+#include "service/freeze.h"
 #include "service/run.h"
+#include "table/verbs.h"
 
 /* ---- questions ---- */
 
@@ -16,6 +19,8 @@ static bool read_pair(struct call *call, size_t *at, struct pair *pair, bool n_n
     if (!pair->policy || !weir_call_key(call, *at + 1))
         return false;
     pair->key = call->args[*at + 1];
+    if (call_frozen(call, pair->policy, pair->key))
+        return false;
     pair->n = 1;
     pair->who = call->found && *at == (size_t)call->command->policy_at ? call->who : 0;
     *at += 2;
@@ -54,9 +59,9 @@ uint64_t weir_request_fingerprint(const struct call *call, const struct pair *pa
                                   int64_t first, int64_t second)
 {
     const struct ledger *ledger = &call->worker->service->ledger;
-    uint64_t nonce = ledger->nonce; /* everybody knows it: what cannot be foreseen is the first hash */
     int64_t numbers[] = {first, second, (int64_t)count};
     uint64_t hash = weir_ledger_question(ledger, call->command->name, strlen(call->command->name));
+    uint64_t nonce = hash; /* cannot be foreseen, and is the same after a start */
     hash = mix(hash, nonce, numbers, sizeof numbers);
     for (size_t i = 0; i < count; i++) {
         hash = mix(hash, nonce, pairs[i].policy->name, strlen(pairs[i].policy->name));
@@ -104,32 +109,58 @@ static bool enter_reservation(struct call *call, uint64_t number, struct request
     struct record_id name = weir_ledger_reservation(ledger, number);
     weir_records_enter(ledger->reservations, &name, call->worker->now_ns, &visit->reservation);
     visit->has_reservation = true;
-    return visit->reservation.record != NULL;
+    visit->reservation.looked = visit->reservation.found; /* an earlier run has drawn the same lot */
+    return visit->reservation.record != NULL && !visit->reservation.found;
 }
 
-static enum request_seen recall(struct call *call, struct slice id, struct request_visit *visit)
+static void list_key(const struct tally *tally, struct slice key)
+{
+    if (tally)
+        weir_table_list_who(tally->table, table_who(tally->table, key.bytes, key.len));
+}
+
+/* The first one's thread may not have appended what it has charged, and may be killed before it does. Its
+ * record is appended again behind that, never before: see weir_records_leave. */
+static void list_charges(const struct pair *pairs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        list_key(weir_policy_tally(pairs[i].policy, pairs[i].key, NULL), pairs[i].key);
+        list_key(pairs[i].policy->older, pairs[i].key);
+        list_key(pairs[i].policy->tried, pairs[i].key);
+    }
+}
+
+static enum request_seen recall(struct call *call, const struct pair *pairs, size_t count, struct slice id,
+                                struct request_visit *visit)
 {
     const struct ledger_request *request = visit_request(&visit->request);
     bool same = request->fingerprint == visit->fingerprint;
     char shown[72];
     visit->verdict = request->verdict;
-    leave(call, visit);
+    visit->request.looked = !same;
     if (same)
+        list_charges(pairs, count);
+    leave(call, visit);
+    if (same) {
+        call->worker->repeats = true;
         return REQUEST_AGAIN;
+    }
     weir_call_error(call,
                     "ERR the id '%s' belongs to another question; every question needs an id of its own",
                     weir_shown(id, shown));
     return REQUEST_OTHER;
 }
 
-enum request_seen weir_request_begin(struct call *call, const struct policy *policy, struct slice id,
-                                     uint64_t fingerprint, uint64_t reservation, struct request_visit *visit)
+enum request_seen weir_request_begin(struct call *call, const struct pair *pairs, size_t count,
+                                     struct slice id, uint64_t fingerprint, uint64_t reservation,
+                                     struct request_visit *visit)
 {
+    const struct policy *policy = pairs[0].policy;
     *visit = (struct request_visit){.fingerprint = fingerprint,
                                     .expires_ns = sat_add(call->worker->now_ns, policy->id_window_ns)};
     bool room = !id.bytes || enter_request(call, policy, id, visit);
     if (visit->request.found)
-        return recall(call, id, visit);
+        return recall(call, pairs, count, id, visit);
     if (room && reservation != 0)
         room = enter_reservation(call, reservation, visit);
     if (room)
@@ -138,12 +169,28 @@ enum request_seen weir_request_begin(struct call *call, const struct policy *pol
     return REQUEST_NO_ROOM;
 }
 
+static void write_verdict(struct request_visit *visit, const struct ledger_verdict *verdict)
+{
+    *visit_request(&visit->request) = (struct ledger_request){visit->fingerprint, *verdict};
+    visit->request.record->expires_ns = visit->expires_ns;
+}
+
+void weir_request_flush(struct call *call)
+{
+    weir_records_flush(call->worker->service->ledger.requests);
+}
+
+void weir_request_foresee(struct call *call, struct request_visit *visit,
+                          const struct ledger_verdict *verdict)
+{
+    write_verdict(visit, verdict);
+    weir_records_append(call->worker->service->ledger.requests, &visit->request);
+}
+
 void weir_request_end(struct call *call, struct request_visit *visit, const struct ledger_verdict *verdict)
 {
-    if (visit->has_request && verdict) {
-        *visit_request(&visit->request) = (struct ledger_request){visit->fingerprint, *verdict};
-        visit->request.record->expires_ns = visit->expires_ns;
-    }
+    if (visit->has_request && verdict)
+        write_verdict(visit, verdict);
     leave(call, visit);
 }
 

@@ -34,11 +34,18 @@ enum request_seen {
 };
 
 /* `id` with bytes NULL: the question has none, and only the reservation is entered. `reservation` 0: none.
- * The scope of an id is the user and `policy`, so that nobody spoils the ids of others. Except after
+ * The scope of an id is the user and the first policy, so that nobody spoils the ids of others. Except after
  * REQUEST_NEW nothing stays entered. A new reservation's entry is all zero; who keeps it fills it in and sets
  * its record's expires_ns. */
-enum request_seen weir_request_begin(struct call *call, const struct policy *policy, struct slice id,
-                                     uint64_t fingerprint, uint64_t reservation, struct request_visit *visit);
+enum request_seen weir_request_begin(struct call *call, const struct pair *pairs, size_t count,
+                                     struct slice id, uint64_t fingerprint, uint64_t reservation,
+                                     struct request_visit *visit);
+/* For a question that gives units back: what it will be told is in the log before it is done. So a kill in
+ * between loses units; if it were the other way round, the same id could give twice. weir_request_flush comes
+ * before weir_request_begin, weir_request_foresee after REQUEST_NEW. */
+void weir_request_flush(struct call *call);
+void weir_request_foresee(struct call *call, struct request_visit *visit,
+                          const struct ledger_verdict *verdict);
 /* Writes down the verdict, if there was an id, and leaves. `verdict` NULL: as if it had never been asked. */
 void weir_request_end(struct call *call, struct request_visit *visit, const struct ledger_verdict *verdict);
 

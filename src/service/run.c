@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "os/clock.h"
+#include "service/keep.h"
 #include "table/verbs.h"
 
 #define FLIGHT     32 /* requests that are looked ahead at */
@@ -96,6 +97,18 @@ static bool has_rights(struct call *call)
     return key_at == 0 || key_at >= call->count || weir_call_key(call, key_at);
 }
 
+/* Nothing is decided, and nothing changed, that could not be recorded. */
+static bool is_well(struct call *call)
+{
+    char text[KEEP_COMPLAINT_MAX];
+    struct store *store = call->worker->service->store;
+    if (__builtin_expect(!store || weir_store_is_well(store) || !(call->command->flags & CMD_WRITE), 1))
+        return true;
+    weir_keep_complaint(store, text);
+    weir_call_error(call, "ERR %s: nothing is decided until it does; see INFO persistence", text);
+    return false;
+}
+
 /* In the order of Redis: is there such a command, are the words enough, who asks, may he? */
 static bool is_ready(struct call *call)
 {
@@ -110,7 +123,7 @@ static bool is_ready(struct call *call)
         return false;
     }
     if (call->user)
-        return has_rights(call);
+        return has_rights(call) && is_well(call);
     if (call->command->flags & CMD_STRANGER)
         return true;
     weir_call_error(call, "NOAUTH Authentication required.");
@@ -237,7 +250,7 @@ static size_t run_flight(struct worker *worker, struct session *session, const s
 size_t weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
                         size_t count, struct buffer *out, enum run_state *state)
 {
-    bool began = turn_begin(worker);
+    bool began = turn_begin_anew(worker);
     size_t done = 0;
     session->active_ns = worker->now_ns;
     *state = RUN_READY;
@@ -253,7 +266,7 @@ bool weir_service_resume(struct worker *worker, struct session *session, struct 
 {
     if (!session->waits)
         return false;
-    bool began = turn_begin(worker), due = worker->now_ns >= session->due_ns;
+    bool began = turn_begin_anew(worker), due = worker->now_ns >= session->due_ns;
     if (due) {
         size_t before = buffer_len(out);
         weir_acquire_answer(worker, session, out);

@@ -15,7 +15,7 @@ static inline void count_up(_Atomic int64_t *count, int64_t by)
                           memory_order_relaxed);
 }
 
-/* Begins a turn, unless the caller has; true: turn_end is to end it. */
+/* Begins a turn, unless it has begun; true: turn_end is to end it. */
 static inline bool turn_begin(struct worker *worker)
 {
     if (worker->snapshot)
@@ -26,8 +26,18 @@ static inline bool turn_begin(struct worker *worker)
 
 static inline void turn_end(struct worker *worker, bool began)
 {
-    if (began)
+    if (began && !worker->turn_lasts)
         weir_worker_end(worker);
+}
+
+/* The same for what comes from outside: it sees what is in force now, also in a turn that has begun before.
+ */
+static inline bool turn_begin_anew(struct worker *worker)
+{
+    if (turn_begin(worker))
+        return true;
+    weir_worker_renew(worker);
+    return false;
 }
 
 /* Who asks: NULL if he has not logged in and must, or is gone. */

@@ -13,6 +13,9 @@
 #include "base/sat.h"
 #include "os/boot.h"
 #include "service/command.h"
+#include "service/keep.h"
+#include "service/load.h"
+#include "service/log.h"
 #include "service/reload.h"
 
 #define LEDGER_SHARE 16 /* one part in so many of the memory: for requests, and as much for reservations */
@@ -95,15 +98,19 @@ static bool make_memory(struct service *service, const struct config *config, st
         return false;
     int64_t keys =
         config->client_keys > 0 ? config->client_keys : (int64_t)share(memory, CLIENT_SHARE, CLIENT_BYTES);
+    struct keeping none = {0}, *keeping = service->keeping ? service->keeping : &none;
+    size_t requests = weir_keep_room(&keeping->requests, share(memory, LEDGER_SHARE, LEDGER_REQUEST_BYTES));
+    size_t reservations =
+        weir_keep_room(&keeping->reservations, share(memory, LEDGER_SHARE, LEDGER_RESERVATION_BYTES));
+    size_t steps = weir_keep_room(&keeping->steps, share(memory, STEPS_SHARE, STEP_BYTES));
     service->memory = memory;
     service->horizon_ns = config->horizon_ns;
-    if (!weir_ledger_init(&service->ledger, share(memory, LEDGER_SHARE, LEDGER_REQUEST_BYTES),
-                          share(memory, LEDGER_SHARE, LEDGER_RESERVATION_BYTES), err))
+    if (!weir_ledger_init(&service->ledger, requests, reservations, err))
         return false;
-    service->steps = weir_steps_new(share(memory, STEPS_SHARE, STEP_BYTES), err);
+    service->steps = weir_steps_new(steps, err);
     /* Not shared when full: one key with the longest limit there is would be everybody's debt. */
     service->client_keys =
-        service->steps ? weir_tally_new(NULL, keys, WEIR_FULL_REFUSE, true, config->horizon_ns, err) : NULL;
+        service->steps ? weir_keep_client_keys(service, keys, config->horizon_ns, err) : NULL;
     return service->client_keys && make_logins(service, err);
 }
 
@@ -125,8 +132,8 @@ static void set_clock(struct service *service)
     service->started_ms = service_wall_ms(service, now_ns);
 }
 
-/* What stands before the first configuration is applied: its users, and no policies. */
-static bool make_snapshot(struct service *service, const struct config *config)
+/* What stands before the first configuration is applied: its users, and the policies that a store has. */
+static bool make_snapshot(struct service *service, const struct config *config, struct weir_error *err)
 {
     struct snapshot *snapshot = calloc(1, sizeof *snapshot);
     if (!snapshot)
@@ -134,7 +141,8 @@ static bool make_snapshot(struct service *service, const struct config *config)
     snapshot->loaded_ms = service->started_ms;
     snapshot->users = weir_users_new(config);
     snapshot->policies = calloc(1, sizeof(struct policy *));
-    if (!snapshot->users || !snapshot->policies || !weir_snapshot_seal(snapshot)) {
+    if (!snapshot->users || !snapshot->policies || !weir_keep_restore(service, config, snapshot, err) ||
+        !weir_snapshot_seal(snapshot)) {
         weir_snapshot_free(snapshot);
         return false;
     }
@@ -160,7 +168,8 @@ struct service *weir_service_new(const struct config *config, const struct servi
     weir_start_note(config, &service->start);
     draw_run_id(service->run_id);
     set_clock(service);
-    if (!make_workers(service) || !make_memory(service, config, err) || !make_snapshot(service, config)) {
+    if (!make_workers(service) || !weir_keep_open(service, config, err) ||
+        !make_memory(service, config, err) || !make_snapshot(service, config, err)) {
         if (err && err->code == 0)
             weir_error_set(err, ENOMEM, "out of memory");
         weir_service_free(service);
@@ -180,10 +189,22 @@ static void free_workers(struct service *service)
     free(service->workers);
 }
 
+static void close_store(struct service *service)
+{
+    struct weir_error err;
+    if (!weir_service_close(service, &err))
+        weir_log(LOG_ERROR_LEVEL, "store-not-closed", LOG_TEXT("why", err.text));
+    if (service->keeping)
+        free(service->keeping->path);
+    free(service->keeping);
+}
+
 void weir_service_free(struct service *service)
 {
     if (!service)
         return;
+    weir_loads_free(service);
+    close_store(service);
     weir_snapshot_free(atomic_load_explicit(&service->snapshot, memory_order_acquire));
     while (service->retired) {
         struct snapshot *retired = service->retired;

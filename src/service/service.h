@@ -34,10 +34,16 @@ struct service_options {
     /* Puts what the command line says above what the file says; NULL: nothing does. false: out of memory. */
     bool (*above)(void *arg, struct config *config);
     void *above_arg;
+    /* By the store's threads, which must not be held up: answers that wait for it may be sent by now. */
+    void (*store_moved)(void *arg);
+    void *store_moved_arg;
+    struct disk *disk; /* of the store; NULL: the real one */
+    bool store_manual; /* tests call weir_store_work: it has no threads of its own */
+    bool no_store;     /* whatever the configuration says: nothing but to see whether it could be in force */
 };
 
 /* What counts at the start only, each part as a digest: a reload looks whether it is another one. */
-#define START_PARTS 6
+#define START_PARTS 8
 struct start {
     struct digest parts[START_PARTS];
 };
@@ -57,6 +63,7 @@ struct worker { /* counters are written by the worker alone, read by anybody */
     int64_t rest_ns;                        /* less than a microsecond, not in usec yet */
     char label[LABEL_MAX];                  /* of the last answer, where no policy has it ready */
     bool began;                             /* it has had a turn */
+    bool turn_lasts; /* its turn ends by weir_worker_end alone, after what it changed is in the log */
     /* An answer of this turn repeats one whose record may not be on the disk yet: it must wait for that as if
      * it had changed something itself. Set by who answers so, cleared by who sends answers. */
     bool repeats;
@@ -69,7 +76,8 @@ struct service {
     _Atomic uint64_t epoch;   /* snapshots that were published so far: see snapshot.c */
     pthread_mutex_t change;   /* who publishes snapshots */
     struct worker *workers;   /* options.workers, and one more: the chore thread's */
-    struct store *store; /* NULL: everything is in memory alone */
+    struct store *store;      /* NULL: everything is in memory alone */
+    struct keeping *keeping;  /* what goes with the store: see keep.h; or NULL */
     struct ledger ledger;
     struct steps *steps;        /* RL.* */
     struct tally *client_keys;  /* CL.THROTTLE, THROTTLE, GCRA */
@@ -98,6 +106,7 @@ struct service {
         int64_t ticks;
         int64_t requests_refused, ledger_refused, steps_refused; /* for want of room, as last seen */
     } upkeep;
+    struct loads *loads;    /* the chore thread's own: see load.c */
     char reload_error[256]; /* of the last reload; "" if it went well. Under `change` */
     /* Set by the server; a service without one leaves them NULL. */
     void (*clock_moved)(void *arg); /* WEIR.CLOCK: sessions that wait look again */
@@ -108,6 +117,9 @@ struct service {
 
 struct service *weir_service_new(const struct config *config, const struct service_options *options,
                                  struct weir_error *err);
+/* Everything is on the disk and marked so; false: it was not. To be called when no worker runs any more and
+ * nothing is to be decided; without it weir_service_free does the same, and logs what went wrong. */
+bool weir_service_close(struct service *service, struct weir_error *err);
 void weir_service_free(struct service *service);
 
 /* Wall clock in milliseconds at a time of weir_now: never steps. */
@@ -136,6 +148,8 @@ void weir_service_tick(struct service *service);
 /* A worker's turn: snapshot and time are read once. Nothing in between may wait. */
 void weir_worker_begin(struct worker *worker);
 void weir_worker_end(struct worker *worker);
+/* In the middle of a turn that lasts: what is in force, and the time, by now. */
+void weir_worker_renew(struct worker *worker);
 
 /* ---- sessions --------------------------------------------------------------------------------- */
 

@@ -8,6 +8,11 @@
  * outstanding nothing is gained. Before it is due, a promise can be cancelled but not made smaller: who
  * commits less then gives back 0. Given and charged units are those of all pairs together, `remaining` is
  * that of the first.
+ *
+ * Crashes. Another thread may write down a key from which we have given back before we have written down that
+ * the reservation is settled. If only the former came back, the same units could be given back again. So what
+ * is charged is charged first, then the settlement goes to the log, then units are given back: a kill in
+ * between loses units, and mints none.
  */
 #include "service/settle.h"
 
@@ -15,6 +20,8 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "ledger/keep.h"
+#include "service/freeze.h"
 #include "table/verbs.h"
 
 struct settle {
@@ -143,18 +150,55 @@ static int64_t remaining_of(const struct call *call, const struct ledger_pair *p
     return verdict.remaining;
 }
 
-static void settle_pairs(const struct call *call, const struct settle *ask, struct ledger_reservation *entry)
+static int64_t asked_of(const struct settle *ask, const struct ledger_pair *pair, size_t i)
 {
-    struct ledger_settled settled = {0};
-    settled.question = settle_hash(&call->worker->service->ledger, ask, entry);
+    return ask->cancel ? 0 : ask->count > 0 ? ask->used[i] : pair->n;
+}
+
+/* The pairs of which something comes back, or the others. */
+static void settle_some(const struct call *call, const struct settle *ask, struct ledger_reservation *entry,
+                        bool come_back, struct ledger_settled *settled)
+{
     for (size_t i = 0; i < entry->pairs; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
         struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
-        int64_t used = ask->cancel ? 0 : ask->count > 0 ? ask->used[i] : pair->n;
+        int64_t used = asked_of(ask, pair, i);
+        if ((used < pair->n) != come_back)
+            continue;
         if (tally && (entry->charged >> i & 1) != 0)
-            used = ask->cancel ? cancel_pair(call, tally->table, entry, pair, &settled)
-                               : commit_pair(call, tally->table, entry, pair, used, &settled);
+            used = ask->cancel ? cancel_pair(call, tally->table, entry, pair, settled)
+                               : commit_pair(call, tally->table, entry, pair, used, settled);
         settle_others(call, entry, i, used);
+    }
+}
+
+/* What is true if we are killed before anything was given back. false: nothing is. */
+static bool foresee(const struct settle *ask, const struct ledger_reservation *entry,
+                    struct ledger_settled *settled)
+{
+    bool come_back = false;
+    for (size_t i = 0; i < entry->pairs; i++) {
+        const struct ledger_pair *pair = &entry->pair[i];
+        if (asked_of(ask, pair, i) >= pair->n)
+            continue;
+        come_back = true;
+        if (!ask->cancel && (entry->charged >> i & 1) != 0)
+            settled->charged = sat_add(settled->charged, pair->n);
+    }
+    return come_back;
+}
+
+static void settle_pairs(const struct call *call, const struct settle *ask, const struct visit *visit)
+{
+    struct ledger *ledger = &call->worker->service->ledger;
+    struct ledger_reservation *entry = visit_reservation(visit);
+    struct ledger_settled settled = {.question = settle_hash(ledger, ask, entry)};
+    settle_some(call, ask, entry, false, &settled);
+    struct ledger_settled foreseen = settled;
+    if (foresee(ask, entry, &foreseen)) {
+        entry->settled = foreseen;
+        weir_records_append(ledger->reservations, visit);
+        settle_some(call, ask, entry, true, &settled);
     }
     settled.remaining = remaining_of(call, &entry->pair[0]);
     entry->settled = settled;
@@ -180,7 +224,7 @@ static void refuse_name(struct call *call)
     weir_call_error(
         call,
         "ERR no reservation '%s': it is named by the id that WEIR.RESERVE answered, such as 5f3a-1 "
-        "(not by the ID of the request), and ends with the server",
+        "(not by the ID of the request)",
         weir_shown(call->args[1], shown));
 }
 
@@ -189,7 +233,8 @@ static void refuse_gone(struct call *call, uint64_t number)
 {
     char shown[72];
     const struct ledger *ledger = &call->worker->service->ledger;
-    bool made = number <= atomic_load_explicit(&ledger->number, memory_order_relaxed);
+    uint64_t last = atomic_load_explicit(&ledger->number, memory_order_relaxed);
+    bool made = weir_ledger_is_ours(ledger, number) || number >> 32 != last >> 32;
     weir_call_error(call, "ERR no reservation '%s'%s", weir_shown(call->args[1], shown),
                     made ? " any more: its time is over and its units stay spent, or it was settled long ago"
                          : ": it was never made");
@@ -202,6 +247,15 @@ static void refuse_settled(struct call *call)
                     weir_shown(call->args[1], shown));
 }
 
+static void refuse_distrusted(struct call *call)
+{
+    char shown[72];
+    weir_call_error(call,
+                    "ERR reservation '%s' cannot be settled any more: the server has lost data, perhaps what "
+                    "it had charged; its units stay spent",
+                    weir_shown(call->args[1], shown));
+}
+
 static bool is_his(const struct call *call, const struct ledger_reservation *entry)
 {
     const char *name = call->user->name;
@@ -209,24 +263,62 @@ static bool is_his(const struct call *call, const struct ledger_reservation *ent
            entry->owner == weir_ledger_owner(&call->worker->service->ledger, name, strlen(name));
 }
 
-/* Inside of the record. */
-static void settle_entry(struct call *call, const struct settle *ask, struct ledger_reservation *entry)
+/* What was charged and given back may be in nobody's log yet: neither the thread that reserved nor the one
+ * that settled may have appended it. Before the record, which is listed when it is left. */
+static void list_keys(const struct call *call, const struct ledger_reservation *entry)
 {
-    struct ledger_settled *settled = &entry->settled;
-    if (!is_his(call, entry)) {
-        weir_call_error(call, "NOPERM No permissions to settle a reservation of another user");
-        return;
+    for (size_t i = 0; i < entry->pairs + entry->also; i++) {
+        const struct ledger_pair *pair = &entry->pair[i];
+        struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
+        if (tally)
+            weir_table_list_who(tally->table, pair->who);
     }
-    if (settled->question == 0) {
-        if (!ask->cancel && !check_commit(call, ask, entry))
-            return;
-        settle_pairs(call, ask, entry);
+}
+
+/* Settled before: says the same again, or why not. */
+static void settle_again(struct call *call, const struct settle *ask, struct visit *visit)
+{
+    const struct ledger_reservation *entry = visit_reservation(visit);
+    const struct ledger_settled *settled = &entry->settled;
+    if (settled->question == LEDGER_DISTRUSTED) {
+        refuse_distrusted(call);
     } else if ((ask->count > 0 && ask->count != entry->pairs) ||
                settled->question != settle_hash(&call->worker->service->ledger, ask, entry)) {
         refuse_settled(call);
-        return;
+    } else {
+        visit->looked = false;
+        list_keys(call, entry);
+        call->worker->repeats = true;
+        tell_settled(call, ask, settled);
     }
-    tell_settled(call, ask, settled);
+}
+
+/* Is one of its keys? Then nothing is settled: what is given or charged here would be known nowhere else. */
+static bool is_frozen(struct call *call, const struct ledger_reservation *entry)
+{
+    if (__builtin_expect(!call->worker->snapshot->any_frozen, 1))
+        return false;
+    for (size_t i = 0; i < entry->pairs; i++)
+        if (weir_call_frozen_who(call, entry->pair[i].tally, entry->pair[i].who))
+            return true;
+    return false;
+}
+
+/* Inside of the record. */
+static void settle_entry(struct call *call, const struct settle *ask, struct visit *visit)
+{
+    const struct ledger_reservation *entry = visit_reservation(visit);
+    visit->looked = true;
+    if (!is_his(call, entry)) {
+        weir_call_error(call, "NOPERM No permissions to settle a reservation of another user");
+    } else if (entry->settled.question != 0) {
+        settle_again(call, ask, visit);
+    } else if (!is_frozen(call, entry) && (ask->cancel || check_commit(call, ask, entry))) {
+        visit->looked = false;
+        settle_pairs(call, ask, visit);
+        list_keys(call, entry);
+        tell_settled(call, ask, &entry->settled);
+    }
 }
 
 static void settle(struct call *call, const struct settle *ask)
@@ -234,14 +326,15 @@ static void settle(struct call *call, const struct settle *ask)
     struct ledger *ledger = &call->worker->service->ledger;
     struct visit visit;
     uint64_t number;
-    if (!weir_ledger_number(ledger, call->args[1].bytes, call->args[1].len, &number)) {
+    if (!weir_ledger_number(call->args[1].bytes, call->args[1].len, &number)) {
         refuse_name(call);
         return;
     }
     struct record_id id = weir_ledger_reservation(ledger, number);
+    weir_records_flush(ledger->reservations);
     weir_records_enter(ledger->reservations, &id, call->worker->now_ns, &visit);
     if (visit.record && visit.found)
-        settle_entry(call, ask, visit_reservation(&visit));
+        settle_entry(call, ask, &visit);
     else
         refuse_gone(call, number);
     weir_records_leave(ledger->reservations, &visit);

@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/sat.h"
 #include "base/text.h"
+#include "service/keep.h"
 #include "service/service.h"
 #include "table/make.h"
 
@@ -174,6 +175,9 @@ static bool list_tallies(struct snapshot *snapshot)
     snapshot->tallies = calloc(most + 1, sizeof *snapshot->tallies);
     if (!snapshot->tallies)
         return false;
+    snapshot->any_frozen = false;
+    for (size_t i = 0; i < snapshot->policy_count; i++)
+        snapshot->any_frozen |= snapshot->policies[i]->frozen_count > 0;
     for (size_t i = 0; i < snapshot->policy_count; i++)
         snapshot->tally_count += tallies_of(snapshot->policies[i], snapshot->tallies + snapshot->tally_count);
     qsort(snapshot->tallies, snapshot->tally_count, sizeof *snapshot->tallies, by_serial);
@@ -233,6 +237,13 @@ void weir_worker_begin(struct worker *worker)
     }
 }
 
+/* The epoch that the turn began in is the older one, so whatever could be seen since then is kept. */
+void weir_worker_renew(struct worker *worker)
+{
+    worker->snapshot = atomic_load_explicit(&worker->service->snapshot, memory_order_seq_cst);
+    worker->now_ns = weir_now();
+}
+
 void weir_worker_end(struct worker *worker)
 {
     worker->snapshot = NULL;
@@ -269,6 +280,7 @@ static void end_older(struct service *service, const struct snapshot *snapshot)
         atomic_store_explicit(&policy->older->ends_ns, sat_add(weir_now(), policy->older_for_ns),
                               memory_order_relaxed);
         service->upkeep.next_end_ns = 0;
+        keep_owe(service);
     }
 }
 

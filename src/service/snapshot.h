@@ -19,6 +19,7 @@ struct snapshot {
     struct tally **tallies; /* of all of them, sorted by serial */
     size_t tally_count;
     const struct users *users;
+    bool any_frozen; /* keys of a policy */
     /* WEIR.POLICY MODE *: stands above all modes until it ends. */
     bool mode_for_all;
     enum policy_mode all_mode;

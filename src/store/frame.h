@@ -49,8 +49,19 @@ struct frame_start {
      * of segment `segment`; all before it is in the image. */
     uint64_t sequence;
     uint64_t segment;
-    uint32_t sync;  /* enum store_sync: how it is written. Image: 0 */
-    uint32_t spare; /* 0 */
+    int64_t offset_ns; /* store time = CLOCK_BOOTTIME of that boot + this */
+    uint32_t sync;     /* enum store_sync: how it is written. Image: 0 */
+    uint32_t flags;    /* enum frame_flags */
+};
+
+/* What a process knows when it begins to write: in the first segment of each process, and in it alone. It is
+ * told again by every recovery until an image covers it, since what the owner did about it (recover: floor)
+ * is in memory only until then. An image has them if weir doctor made it. */
+enum frame_flags {
+    FRAME_BEGINS = 1, /* the first segment of a process */
+    FRAME_HOLES = 2,  /* frames before it are missing: that is all that those behind it claim of them */
+    FRAME_LOST = 4,   /* store_found.lost, unsure at that time */
+    FRAME_UNSURE = 8
 };
 
 struct frame_end {
@@ -60,7 +71,15 @@ struct frame_end {
 /* Of a file: no two files of a store have the same. */
 uint64_t weir_frame_salt(const unsigned char store[16], enum frame_kind kind, uint64_t number);
 
-/* Fills in magic, version, bytes and crc; the payload follows `head` in memory. */
+/* What a frame takes: its payload is followed by zeros up to a multiple of 8 bytes, which the checksum
+ * covers.
+ */
+static inline size_t frame_size(size_t payload)
+{
+    return sizeof(struct frame_head) + ((payload + 7) & ~(size_t)7);
+}
+
+/* Fills in magic, version, bytes and crc; the payload follows `head` in memory, in room for frame_size. */
 void weir_frame_seal(struct frame_head *head, size_t payload);
 
 enum frame_read {
@@ -69,7 +88,8 @@ enum frame_read {
     FRAME_NOTHING, /* zero bytes: nothing was ever written here */
     FRAME_BAD      /* something else */
 };
-/* Looks at the bytes at `bytes`, of which `len` are here. `salt` 0: any (the first frame of a file). */
+/* Looks at the bytes at `bytes`, of which `len` are here. `salt` 0: any (the first frame of a file). Good
+ * ones have *need bytes, too. Kind and version are not looked at: a later version keeps head and checksum. */
 enum frame_read weir_frame_read(const unsigned char *bytes, size_t len, uint64_t salt, size_t *need);
 
 /* Calls back for each record of a payload. false: it makes no sense (then it was never written so). */

@@ -1,27 +1,238 @@
 /* SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L
 #include "store/inspect.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "store/mark.h"
+#include "store/recover.h"
+
+#define REGIONS (sizeof((struct inspect *)0)->regions / sizeof(uint64_t))
+#define OTHERS  1024 /* files that are not of the store; more are not told */
+
+struct reading {
+    struct inspect *inspect;
+    struct inspect_file *file;
+    struct recovery recovery;
+    int dir;
+};
+
+/* ---- records ---- */
+
+/* The place of a region among those with the lowest numbers; REGIONS: it is not among them. */
+static size_t region_place(struct inspect *inspect, uint32_t number)
+{
+    size_t at = 0, last = REGIONS - 1;
+    while (at < inspect->region_count && inspect->region_numbers[at] < number)
+        at++;
+    if (at == REGIONS || (at < inspect->region_count && inspect->region_numbers[at] == number))
+        return at;
+    size_t behind = inspect->region_count < last ? inspect->region_count - at : last - at;
+    memmove(inspect->region_numbers + at + 1, inspect->region_numbers + at, behind * sizeof(uint32_t));
+    memmove(inspect->regions + at + 1, inspect->regions + at, behind * sizeof(uint64_t));
+    inspect->region_numbers[at] = number;
+    inspect->regions[at] = 0;
+    inspect->region_count += inspect->region_count < REGIONS;
+    return at;
+}
+
+static bool count_record(void *arg, uint32_t region, uint8_t kind, const unsigned char *body, size_t bytes)
+{
+    struct reading *reading = arg;
+    (void)kind, (void)body, (void)bytes;
+    reading->file->records++;
+    if (!reading->file->needed)
+        return true;
+    size_t place = region_place(reading->inspect, region);
+    if (place < REGIONS)
+        reading->inspect->regions[place]++;
+    return true;
+}
+
+static int count_frame(void *arg, const struct survey *survey, const struct scan *scan)
+{
+    (void)survey;
+    if (scan->head.kind == FRAME_RECORDS)
+        (void)weir_frame_records(scan->payload, scan->head.bytes, count_record, arg);
+    return 0;
+}
+
+/* ---- what is said of a file ---- */
+
+static void say_image(struct inspect_file *file, const struct survey *survey)
+{
+    file->good = survey->whole;
+    file->first = file->last = survey->started ? survey->start.sequence : 0;
+    if (!survey->whole && survey->bad == UINT64_MAX)
+        (void)snprintf(file->text, sizeof file->text,
+                       "its end is missing: it cannot be used; an older image, and the log behind that, can");
+    else if (!survey->whole)
+        (void)snprintf(file->text, sizeof file->text,
+                       "damaged at byte %" PRIu64
+                       ": it cannot be used; an older image, and the log behind that, can",
+                       survey->bad);
+}
+
+static void say_segment(struct inspect_file *file, const struct survey *survey)
+{
+    bool torn = survey->bad != UINT64_MAX && survey->behind == 0 && survey->nonsense == 0;
+    file->good = survey->bad == UINT64_MAX || (torn && survey->frames > 0);
+    file->first = survey->frames > 0 ? survey->first : 0;
+    file->last = survey->last;
+    if (survey->frames == 0)
+        (void)snprintf(file->text, sizeof file->text, "%s",
+                       file->good ? "nothing is in it yet" : "no frame of this store is in it");
+    else if (torn)
+        (void)snprintf(file->text, sizeof file->text,
+                       "%" PRIu64
+                       " bytes at its end are no frame: its writer was stopped in the middle of one, or "
+                       "its end is damaged",
+                       survey->rubbish);
+    else if (survey->bad != UINT64_MAX)
+        (void)snprintf(file->text, sizeof file->text,
+                       "damaged at byte %" PRIu64 "; %" PRIu64
+                       " good frames behind that are used all the same",
+                       survey->bad, survey->behind);
+}
+
+static void say(struct inspect_file *file, const struct survey *survey)
+{
+    char reason[80] = "";
+    if (survey->kind == FILE_IMAGE)
+        say_image(file, survey);
+    else
+        say_segment(file, survey);
+    if (!survey->later && !survey->error)
+        return;
+    file->good = false;
+    if (strerror_r(survey->error, reason, sizeof reason) != 0)
+        (void)snprintf(reason, sizeof reason, "error %d", survey->error);
+    (void)snprintf(file->text, sizeof file->text,
+                   survey->later ? "written by a later version of weir" : "cannot be read: %s", reason);
+}
+
+static void read_one(struct reading *reading, enum file_kind kind, uint64_t number)
+{
+    struct inspect_file *file = &reading->inspect->files[reading->inspect->count++];
+    struct recovery *recovery = &reading->recovery;
+    struct survey survey = {.kind = kind, .number = number};
+    *file = (struct inspect_file){0};
+    weir_file_name(file->name, kind, number);
+    file->needed = kind == FILE_IMAGE ? number == recovery->recovered.from_image
+                                      : number >= recovery->recovered.from_segment;
+    reading->file = file;
+    weir_survey_file(&survey, recovery->disk, reading->dir, kind == FILE_SEGMENT ? recovery->store : NULL,
+                     count_frame, reading);
+    file->bytes = survey.bytes;
+    file->frames = survey.frames;
+    file->time_ns = survey.time_ns;
+    file->wall_ns = survey.wall_ns;
+    file->bad_offset = survey.bad == UINT64_MAX ? 0 : survey.bad;
+    say(file, &survey);
+}
+
+/* ---- files that are neither ---- */
+
+static const char *describe(const char *name, bool mark_damaged, bool *good)
+{
+    uint64_t number;
+    *good = true;
+    if (weir_file_parse(name, &number) == FILE_HALF)
+        return "what is left of an image that was not finished: the next start removes it";
+    if (strncmp(name, "damaged-", 8) == 0)
+        return "put aside by weir doctor";
+    if (strcmp(name, MARK_NAME) == 0) {
+        *good = !mark_damaged;
+        return mark_damaged ? "damaged: whether the last process ended well is not known" : "";
+    }
+    if (strcmp(name, "lock") == 0 || strcmp(name, "ballast") == 0 || strcmp(name, "mark.tmp") == 0)
+        return "";
+    return "not of a store: it is left alone";
+}
+
+static int add_other(void *arg, const char *name, uint64_t bytes)
+{
+    struct reading *reading = arg;
+    struct inspect *inspect = reading->inspect;
+    uint64_t number;
+    enum file_kind kind = weir_file_parse(name, &number);
+    if (kind == FILE_IMAGE || kind == FILE_SEGMENT)
+        return 0;
+    const struct files *files = &reading->recovery.files;
+    if (inspect->count - files->images.count - files->segments.count >= OTHERS)
+        return 0;
+    struct inspect_file *file = &inspect->files[inspect->count++];
+    *file = (struct inspect_file){.bytes = bytes};
+    (void)snprintf(file->name, sizeof file->name, "%s", name);
+    (void)snprintf(file->text, sizeof file->text, "%s",
+                   describe(name, reading->recovery.mark.damaged, &file->good));
+    return 0;
+}
+
+static bool read_files(struct reading *reading, struct disk *disk, struct weir_error *err)
+{
+    const struct files *files = &reading->recovery.files;
+    struct inspect *inspect = reading->inspect;
+    inspect->files = calloc(files->images.count + files->segments.count + OTHERS, sizeof *inspect->files);
+    if (!inspect->files) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        return false;
+    }
+    for (size_t i = 0; i < files->images.count; i++)
+        read_one(reading, FILE_IMAGE, files->images.entries[i].number);
+    for (size_t i = 0; i < files->segments.count; i++)
+        read_one(reading, FILE_SEGMENT, files->segments.entries[i].number);
+    (void)disk->list(disk, reading->dir, add_other, reading);
+    return true;
+}
+
+/* ---- all of it ---- */
+
+static void find_user(struct disk *disk, int dir, struct inspect *inspect)
+{
+    int64_t pid = 0;
+    if (disk->lock_dir(disk, dir, &pid) == EAGAIN)
+        inspect->in_use_by = pid > 0 ? pid : -1;
+}
 
 bool weir_inspect(struct disk *disk, const char *path, struct inspect *inspect, struct weir_error *err)
 {
-    (void)disk, (void)path;
+    struct reading reading = {.inspect = inspect};
+    struct weir_error why = {0};
+    char text[300], reason[80];
     *inspect = (struct inspect){0};
-    weir_error_set(err, ENOSYS, "not in this version");
-    return false;
+    disk = disk ? disk : &weir_disk;
+    int error = disk->open_dir(disk, path, false, &reading.dir);
+    if (error) {
+        if (strerror_r(error, reason, sizeof reason) != 0)
+            (void)snprintf(reason, sizeof reason, "error %d", error);
+        (void)snprintf(text, sizeof text, "%.120s: cannot open the directory: %s", path, reason);
+        weir_error_set(err, error, text);
+        return false;
+    }
+    find_user(disk, reading.dir, inspect);
+    inspect->can_start = weir_recovery_find(&reading.recovery, disk, reading.dir, &inspect->found, &why);
+    if (!inspect->can_start)
+        (void)snprintf(inspect->found.text, sizeof inspect->found.text, "%s", why.text);
+    bool good = read_files(&reading, disk, err);
+    inspect->meta = reading.recovery.meta;
+    inspect->meta_len = reading.recovery.meta_len;
+    reading.recovery.meta = NULL;
+    weir_recovery_free(&reading.recovery);
+    disk->close_dir(disk, reading.dir);
+    if (!good)
+        weir_inspect_free(inspect);
+    return good;
 }
 
 void weir_inspect_free(struct inspect *inspect)
 {
-    (void)inspect;
-}
-
-bool weir_inspect_repair(struct disk *disk, const char *path, void (*tell)(void *arg, const char *text),
-                         void *arg, struct weir_error *err)
-{
-    (void)disk, (void)path, (void)tell, (void)arg;
-    weir_error_set(err, ENOSYS, "not in this version");
-    return false;
+    free(inspect->files);
+    free(inspect->meta);
+    *inspect = (struct inspect){0};
 }

@@ -1,112 +1,318 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The life of a store: open, regions, replay, start, close. What it does in between is in other files, see
+ * inside.h.
+ */
+#define _POSIX_C_SOURCE 200809L
 #include "store/store.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "base/error.h"
+#include "os/clock.h"
+#include "store/commit.h"
+#include "store/epoch.h"
+#include "store/files.h"
+#include "store/health.h"
+#include "store/log.h"
+#include "store/mark.h"
+#include "store/sync.h"
+#include "store/work.h"
+
+#define SEGMENT_LEAST 4096
+
+static bool complain(struct weir_error *err, const char *path, const char *what, int error)
+{
+    char reason[80], text[256];
+    if (strerror_r(error, reason, sizeof reason) != 0)
+        (void)snprintf(reason, sizeof reason, "error %d", error);
+    (void)snprintf(text, sizeof text, "%.120s: %s: %s", path, what, reason);
+    weir_error_set(err, error, text);
+    return false;
+}
+
+/* ---- open ---- */
+
+static void fill_in(struct store *store, const struct store_options *options)
+{
+    struct store_options *own = &store->options;
+    *own = *options;
+    own->path = store->path;
+    own->sync = own->sync ? own->sync : STORE_EVERYSEC;
+    own->segment_bytes = own->segment_bytes ? own->segment_bytes : STORE_SEGMENT_BYTES;
+    if (own->segment_bytes < SEGMENT_LEAST)
+        own->segment_bytes = SEGMENT_LEAST;
+    own->image_log_bytes = own->image_log_bytes ? own->image_log_bytes : STORE_IMAGE_LOG_BYTES;
+    own->image_age_ns = own->image_age_ns ? own->image_age_ns : STORE_IMAGE_AGE_NS;
+    own->images = own->images ? own->images : STORE_IMAGES;
+    own->images = own->images < STORE_IMAGES_MOST ? own->images : STORE_IMAGES_MOST;
+    store->disk = own->disk ? own->disk : &weir_disk;
+    store->dir = store->sync.mark_file = store->log.now.file = store->log.spare.file = -1;
+    store->health.told = true;
+    atomic_store(&store->health.misses_seen, atomic_load(&weir_dirty_misses));
+}
+
+static void make_locks(struct store *store)
+{
+    pthread_condattr_t monotonic;
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_mutex_init(&store->log.lock, NULL);
+    (void)pthread_mutex_init(&store->sync.step, NULL);
+    (void)pthread_mutex_init(&store->regions.lock, NULL);
+    (void)pthread_cond_init(&store->sync.work, &monotonic);
+    (void)pthread_cond_init(&store->sync.moved, &monotonic);
+    (void)pthread_cond_init(&store->keeper_work, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+}
+
+static struct store *make(const struct store_options *options, struct weir_error *err)
+{
+    struct store *store = calloc(1, sizeof *store);
+    size_t len = strlen(options->path) + 1;
+    char *path = malloc(len);
+    if (!store || !path) {
+        free(store);
+        free(path);
+        weir_error_set(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    memcpy(path, options->path, len);
+    store->path = path;
+    fill_in(store, options);
+    make_locks(store);
+    return store;
+}
+
+static void destroy(struct store *store)
+{
+    while (store->regions.first)
+        weir_store_drop(store, store->regions.first->region);
+    weir_log_close_files(store, 0);
+    weir_mark_close(store);
+    weir_commit_free(store);
+    if (store->dir >= 0)
+        store->disk->close_dir(store->disk, store->dir);
+    (void)pthread_cond_destroy(&store->keeper_work);
+    (void)pthread_cond_destroy(&store->sync.moved);
+    (void)pthread_cond_destroy(&store->sync.work);
+    (void)pthread_mutex_destroy(&store->regions.lock);
+    (void)pthread_mutex_destroy(&store->sync.step);
+    (void)pthread_mutex_destroy(&store->log.lock);
+    free(store->found_meta);
+    free(store->log.meta);
+    free(store->path);
+    free(store);
+}
+
+static bool open_dir(struct store *store, struct weir_error *err)
+{
+    struct disk *disk = store->disk;
+    int64_t pid = 0;
+    char who[48] = "another process";
+    int error = disk->open_dir(disk, store->path, true, &store->dir);
+    if (error) {
+        store->dir = -1;
+        return complain(err, store->path, "cannot open the directory", error);
+    }
+    error = disk->lock_dir(disk, store->dir, &pid);
+    if (error != EAGAIN)
+        return error ? complain(err, store->path, "cannot lock the directory", error) : true;
+    if (pid > 0)
+        (void)snprintf(who, sizeof who, "process %lld", (long long)pid);
+    char text[256];
+    (void)snprintf(text, sizeof text, "%.120s: in use by %s; stop that one, or use another directory",
+                   store->path, who);
+    weir_error_set(err, EAGAIN, text);
+    return false;
+}
 
 struct store *weir_store_open(const struct store_options *options, struct store_found *found,
                               struct weir_error *err)
 {
-    (void)options;
     *found = (struct store_found){0};
-    weir_error_set(err, ENOSYS, "not in this version");
-    return NULL;
+    struct store *store = make(options, err);
+    if (!store)
+        return NULL;
+    struct hash_key lot = weir_hash_key();
+    memcpy(store->id, &lot, sizeof store->id);
+    if (!open_dir(store, err) || !weir_recover_find(store, found, err)) {
+        destroy(store);
+        return NULL;
+    }
+    weir_epoch_set(store, found);
+    weir_dirty_at_end(weir_commit_at_end);
+    return store;
 }
 
 const void *weir_store_meta(const struct store *store, size_t *len)
 {
-    (void)store;
-    *len = 0;
-    return NULL;
-}
-
-bool weir_store_add(struct store *store, uint32_t number, struct region *region, int64_t lead_ns,
-                    const struct keep_kind *kind, void *owner, struct weir_error *err)
-{
-    (void)store, (void)number, (void)region, (void)lead_ns, (void)kind, (void)owner, (void)err;
-    return false;
-}
-
-void weir_store_drop(struct store *store, struct region *region)
-{
-    (void)store, (void)region;
-}
-
-bool weir_store_replay(struct store *store, struct store_found *found, struct weir_error *err)
-{
-    (void)store, (void)found, (void)err;
-    return false;
-}
-
-bool weir_store_start(struct store *store, const void *meta, size_t len, struct weir_error *err)
-{
-    (void)store, (void)meta, (void)len, (void)err;
-    return false;
+    *len = store->found_meta ? store->found_meta_len : 0;
+    return store->found_meta;
 }
 
 int64_t weir_store_offset(const struct store *store)
 {
-    (void)store;
-    return 0;
+    return store->offset_ns;
 }
 
-uint64_t weir_store_commit(struct store *store)
+/* ---- regions ---- */
+
+bool weir_store_add(struct store *store, uint32_t number, struct region *region, int64_t lead_ns,
+                    const struct keep_kind *kind, void *owner, struct weir_error *err)
 {
-    (void)store;
-    return 0;
+    struct kept *kept = calloc(1, sizeof *kept);
+    if (!kept) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        return false;
+    }
+    kept->region = region;
+    kept->lead_ns = lead_ns;
+    kept->keep.store = store;
+    kept->keep.number = number;
+    kept->keep.kind = kind;
+    kept->keep.owner = owner;
+    kept->keep.overfull = weir_commit_overfull;
+    (void)pthread_mutex_lock(&store->regions.lock);
+    struct kept **place = &store->regions.first;
+    while (*place && (*place)->keep.number < number)
+        place = &(*place)->next;
+    bool taken = *place && (*place)->keep.number == number;
+    if (!taken) {
+        kept->next = *place;
+        *place = kept;
+        region->offset_ns = sat_add(store->offset_ns, lead_ns);
+        region->keep = &kept->keep;
+    }
+    (void)pthread_mutex_unlock(&store->regions.lock);
+    if (!taken)
+        return true;
+    free(kept);
+    return weir_error_complain(err, "two regions of a store with the number %u", (unsigned)number);
 }
 
-enum store_may weir_store_may(struct store *store, uint64_t ticket)
+void weir_store_drop(struct store *store, struct region *region)
 {
-    (void)store, (void)ticket;
-    return STORE_SICK;
+    (void)pthread_mutex_lock(&store->regions.lock);
+    struct kept **place = &store->regions.first, *kept = NULL;
+    while (*place && (*place)->region != region)
+        place = &(*place)->next;
+    if (*place) {
+        kept = *place;
+        *place = kept->next;
+        region->keep = NULL;
+    }
+    (void)pthread_mutex_unlock(&store->regions.lock);
+    free(kept);
 }
 
-bool weir_store_wait(struct store *store, uint64_t ticket, int64_t timeout_ns)
+bool weir_store_replay(struct store *store, struct store_found *found, struct weir_error *err)
 {
-    (void)store, (void)ticket, (void)timeout_ns;
-    return false;
+    store->replayed = weir_recover_replay(store, found, err);
+    return store->replayed;
 }
 
-bool weir_store_is_well(const struct store *store)
+/* ---- start ---- */
+
+/* The first segment with the note, synced, and the mark: from here on it has not ended well. */
+static bool begin(struct store *store, const void *meta, size_t len, struct weir_error *err)
 {
-    (void)store;
-    return false;
+    uint64_t target = 0;
+    (void)pthread_mutex_lock(&store->log.lock);
+    bool good = weir_log_begin(store);
+    (void)pthread_mutex_unlock(&store->log.lock);
+    if (!good || !weir_store_note(store, meta, len))
+        return weir_error_complain(err, "%.120s: cannot begin to write: %s", store->path,
+                                   store->health.error[0] ? store->health.error : "out of memory");
+    (void)pthread_mutex_lock(&store->sync.step);
+    int error = weir_sync_files(store, &target);
+    if (!error) {
+        (void)pthread_mutex_lock(&store->log.lock);
+        weir_sync_moved(store, target);
+        (void)pthread_mutex_unlock(&store->log.lock);
+        error = weir_mark_make(store);
+    }
+    (void)pthread_mutex_unlock(&store->sync.step);
+    return error ? complain(err, store->path, "cannot begin to write", error) : true;
 }
 
-bool weir_store_note(struct store *store, const void *meta, size_t len)
+bool weir_store_start(struct store *store, const void *meta, size_t len, struct weir_error *err)
 {
-    (void)store, (void)meta, (void)len;
-    return false;
+    const struct recovered *recovered = &store->recovered;
+    /* Numbers that were used are not used again, also those of frames that were lost. */
+    uint64_t last = recovered->sequence;
+    if (recovered->marked > last && recovered->marked < FILES_NUMBERS)
+        last = recovered->marked;
+    atomic_store(&store->log.appended, last);
+    atomic_store(&store->sync.synced, last);
+    store->log.last_number = recovered->segment;
+    store->log.time_ns = recovered->has_time ? recovered->time_ns : 0;
+    store->log.flags = recovered->flags;
+    if (!weir_recover_settle(store, err) || !begin(store, meta, len, err))
+        return false;
+    weir_health_ballast(store);
+    store->started = weir_work_start(store);
+    if (!store->started)
+        weir_error_set(err, EAGAIN, "no thread can be started; raise the limit of processes (ulimit -u)");
+    return store->started;
 }
 
-bool weir_store_image(struct store *store, struct weir_error *err)
-{
-    (void)store, (void)err;
-    return false;
-}
-
-bool weir_store_backup(struct store *store, const char *name, struct weir_error *err)
-{
-    (void)store, (void)name, (void)err;
-    return false;
-}
+/* ---- state, close ---- */
 
 void weir_store_state(struct store *store, struct store_state *state)
 {
-    (void)store;
-    *state = (struct store_state){0};
+    struct log *log = &store->log;
+    struct image_state *image = &store->image;
+    (void)pthread_mutex_lock(&log->lock);
+    int64_t oldest = atomic_load(&store->sync.oldest_ns);
+    *state = (struct store_state){.ill = atomic_load(&store->health.ill),
+                                  .slow = atomic_load(&store->sync.slow),
+                                  .ill_since_ns = store->health.since_ns,
+                                  .sync = store->options.sync,
+                                  .sequence = atomic_load(&log->appended),
+                                  .synced = atomic_load(&store->sync.synced),
+                                  .log_bytes = log->bytes - image->log_start + image->log_before,
+                                  .image_bytes = image->bytes,
+                                  .image_number = image->number,
+                                  .image_time_ns = image->time_ns,
+                                  .images = image->images,
+                                  .image_failures = image->failures,
+                                  .faults = store->health.faults,
+                                  .syncs = store->sync.syncs,
+                                  .appends = log->appends,
+                                  .records = log->records,
+                                  .sync_ns_last = store->sync.ns_last,
+                                  .sync_ns_most = store->sync.ns_most,
+                                  .unsynced_ns = oldest ? max64(1, sat_sub(weir_now(), oldest)) : 0,
+                                  .image_running = image->running};
+    memcpy(state->error, store->health.error, sizeof state->error);
+    (void)pthread_mutex_unlock(&log->lock);
+}
+
+/* The last sync, and the mark that says so. */
+static bool finish(struct store *store, struct weir_error *err)
+{
+    (void)weir_store_commit(store);
+    (void)weir_sync_step(store);
+    if (!weir_store_is_well(store) && !weir_health_heal(store))
+        return weir_error_complain(err, "%.120s: not everything is on the disk: %s", store->path,
+                                   store->health.error);
+    (void)pthread_mutex_lock(&store->sync.step);
+    bool all = atomic_load(&store->log.appended) == atomic_load(&store->sync.synced);
+    int error = all ? weir_mark_write(store, true) : EIO;
+    (void)pthread_mutex_unlock(&store->sync.step);
+    return error ? complain(err, store->path, "cannot write the mark", error) : true;
 }
 
 bool weir_store_close(struct store *store, struct weir_error *err)
 {
-    (void)store, (void)err;
-    return false;
-}
-
-bool weir_store_work(struct store *store, unsigned what)
-{
-    (void)store, (void)what;
-    return false;
+    weir_work_stop(store);
+    weir_image_end(store);
+    bool good = !store->started || finish(store, err);
+    destroy(store);
+    return good;
 }

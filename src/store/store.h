@@ -11,14 +11,15 @@
  *   - STORE_EVERYSEC: after a power cut, but for what was answered in its last 1.0 s.
  * And nothing else is recovered than states that were there.
  *
- * The directory: lock, mark, log-N, image-N, aside/, backups/. One process has it (lock). `mark` says how far
- * the log was surely on the disk, and whether the last process ended well.
+ * The directory: lock, mark, ballast (room for a full disk), log-N, image-N, aside/, backups/. One process
+ * has it (lock). `mark` says how far the log was surely on the disk, and whether the last process ended well.
  *
  * Life:   open (finds out, reads META) -> add regions -> replay -> start -> note, commit, may ... -> close
  *
  * Faults. A write or sync that fails is never tried again on that file: the store is STORE_ILL, tickets wait,
- * and a new image is written from memory, then a new segment begun. When that worked all tickets so far are
- * good, since the image has all of it. If not, it is tried again later, less and less often.
+ * a new segment is begun and then a new image written from memory. When both are on the disk all tickets so
+ * far are good, since they have all of it: see health.c. If not, it is tried again later, less and less
+ * often.
  */
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
@@ -68,6 +69,7 @@ struct store_found {
     bool lost;   /* something is missing, or damaged, that was surely on the disk */
     bool unsure; /* something may be missing that was answered: it did not end well, and was not written
                   * with STORE_ALWAYS. Also after `lost` */
+    bool holes;  /* frames are missing behind which there were others, which count */
     enum store_sync sync;     /* how it was written */
     uint64_t images_damaged;  /* that could not be used */
     uint64_t frames, records; /* that were read, of image and log */
@@ -148,7 +150,8 @@ struct store_state {
 };
 void weir_store_state(struct store *store, struct store_state *state);
 
-/* Everything is on the disk and marked so; false: it was not. Frees it in any case. Regions stay. */
+/* Everything is on the disk and marked so; false: it was not. Frees it in any case. Regions stay. No other
+ * thread has anything listed of it any more. */
 bool weir_store_close(struct store *store, struct weir_error *err);
 
 /* options.manual: does what the threads would do next: at most one sync, or one step of an image. true: there

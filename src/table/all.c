@@ -40,6 +40,8 @@ struct part {
     int64_t *state;                   /* in the region, or `words` */
     struct slot *slot;                /* of a word that is held; else NULL */
     struct wide *wide;                /* of a wide state that is joined; else NULL */
+    void *place;                      /* the slot in any case, and who is in it: to be listed */
+    uint64_t who;
     const struct edition *edition;    /* of the word */
     int64_t words[SLOT_STATE];
 };
@@ -283,8 +285,6 @@ static bool hold_word(struct joint *joint, struct part *part, const struct spot 
         return false;
     uint64_t converted = part->shares ? weir_word_convert_shared(part->table, part->edition, word)
                                       : weir_word_convert(part->table, part->edition, word);
-    if (converted != word && spot->segment)
-        region_lower(region, spot->segment, spot->line);
     weir_word_unpack(&part->edition->policy->limits[0], converted, part->words);
     part->policy = part->edition->policy;
     part->state = part->words;
@@ -301,6 +301,8 @@ static enum joining join_word(struct joint *joint, struct part *part)
         if (joining != JOINED || join_earlier(joint, part, spot.slot, NULL))
             return joining;
         uint64_t who = part->shares ? OVERFLOW_WHO : part->key.who;
+        part->place = spot.slot;
+        part->who = who;
         uint64_t owner = slot_who(spot.slot), word = slot_word(spot.slot);
         if (part->shares && (owner != who || slot_kind(word) == SLOT_TENTATIVE))
             return NO_ROOM; /* it is damaged, and serves nobody */
@@ -339,6 +341,8 @@ static enum joining join_wide(struct joint *joint, struct part *part)
     part->now = max64(part->now, (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst));
     if (!weir_wide_settle(&holding, &part->key, part->now, &place))
         return NO_ROOM;
+    part->place = place.slot;
+    part->who = wide_who(place.slot);
     if ((place.slot->flags & WIDE_OVERRIDDEN) && join_own_limits(part))
         return JOINED;
     int64_t *state = wide_state(table, place.slot);
@@ -362,6 +366,7 @@ static bool join_all(struct joint *joint)
         part->state = NULL;
         part->slot = NULL;
         part->wide = NULL;
+        part->place = NULL;
         if (part->first != i)
             continue;
         enum joining joining =
@@ -435,6 +440,16 @@ static void commit_all(struct joint *joint)
         weir_journal_commit(joint->regions[r].region, weir_lane_journal(joint->regions[r].lane));
 }
 
+/* After all locks were dropped. */
+static void touch_all(const struct joint *joint)
+{
+    for (size_t i = 0; i < joint->count; i++) {
+        const struct part *part = &joint->parts[i];
+        if (part->first == i && part->place)
+            table_touch(part->table, part->place, part->who);
+    }
+}
+
 static bool decide(struct joint *joint)
 {
     for (;;) {
@@ -445,6 +460,8 @@ static bool decide(struct joint *joint)
         if (charged)
             commit_all(joint);
         unlock_all(joint);
+        if (charged)
+            touch_all(joint);
         if (joined && allowed == charged)
             return allowed;
     }

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "core/idle.h"
 #include "os/clock.h"
+#include "table/history.h"
 #include "table/make.h"
 #include "table/override.h"
 #include "table/words.h"
@@ -223,6 +224,24 @@ void weir_table_finish_change(struct weir_table *table, const struct edition *la
         convert_all(table, latest, now);
 }
 
+static void write_text(struct weir_table *table, const struct edition *edition)
+{
+    struct policy_text *to = &table->policies->texts[edition->generation & 3];
+    memcpy(to->text, edition->text, strlen(edition->text) + 1);
+    atom_store(&to->time, time_known(edition->time), memory_order_relaxed);
+}
+
+void weir_table_resume(struct weir_table *table, struct edition *latest)
+{
+    struct region_header *header = table->region->header;
+    if (latest->older)
+        write_text(table, latest->older);
+    write_text(table, latest);
+    atom_store(&header->generation, latest->generation, memory_order_relaxed);
+    atom_store(&header->swept, latest->generation, memory_order_relaxed);
+    atomic_store_explicit(&table->edition, latest, memory_order_release);
+}
+
 static bool same_form(const struct weir_policy *a, const struct weir_policy *b)
 {
     if (a->count != b->count)
@@ -267,24 +286,22 @@ static bool change(struct weir_table *table, int64_t now, const char *limits, st
     weir_table_finish_change(table, latest, now);
     if (strcmp(latest->text, next->text) == 0)
         goto end;
+    if (table->history && !weir_history_add(table, latest->generation + 1, next->text, TIME_UNKNOWN, err)) {
+        done = false;
+        goto end;
+    }
     struct policy_text *to = &table->policies->texts[(latest->generation + 1) & 3];
     memcpy(to->text, next->text, strlen(next->text) + 1);
     uint64_t time = now < 0 ? time_unknown(latest->generation + 1) : time_known(max64(now, latest->time));
     atom_store(&to->time, time, memory_order_release);
     atom_store(&header->generation, latest->generation + 1, memory_order_seq_cst);
     latest = weir_table_refresh(table);
+    if (latest && table->history)
+        weir_history_set_time(table, latest->generation, latest->time);
     if (latest)
         convert_all(table, latest, now);
 end:
     weir_edition_free(next);
-    return done;
-}
-
-static bool set(struct weir_table *table, int64_t now, const char *limits, struct weir_error *err)
-{
-    weir_change_lock(table->region);
-    bool done = change(table, now, limits, err);
-    weir_change_unlock(table->region);
     return done;
 }
 
@@ -307,6 +324,19 @@ bool weir_table_can_set(struct weir_table *table, const char *limits)
     bool can = has && next && same_form(has->policy, next->policy) && suits(table, next);
     weir_edition_free(next);
     return can;
+}
+
+static bool set(struct weir_table *table, int64_t now, const char *limits, struct weir_error *err)
+{
+    struct table_owner *owner = weir_table_can_set(table, limits) ? table->owner : NULL;
+    if (owner && !owner->begin(owner, table, limits, err))
+        return false;
+    weir_change_lock(table->region);
+    bool done = change(table, now, limits, err);
+    weir_change_unlock(table->region);
+    if (owner)
+        owner->end(owner, table);
+    return done;
 }
 
 bool weir_table_set_at(struct weir_table *table, int64_t now_ns, const char *limits, struct weir_error *err)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "table/deed.h"
 
+#include <string.h>
+
 #include "core/explain.h"
+#include "core/idle.h"
 #include "core/index.h"
 
 /* ---- promises: in one reservation for all limits ---- */
@@ -79,6 +82,44 @@ static bool cancel(const struct weir_policy *policy, int64_t *state, struct deed
     return off;
 }
 
+/* ---- states that travel: see export.h ---- */
+
+static void export_state(const struct weir_policy *policy, const int64_t *state, const struct deed *deed)
+{
+    struct carried *out = deed->carried;
+    weir_state_explain(policy, state, deed->now, deed->limits, deed->limit_count);
+    out->policy = policy;
+    out->idle = weir_state_idle_from(policy, state) <= deed->now;
+    out->limits = policy->count;
+    for (size_t i = 0; i < policy->count; i++)
+        out->spent[i] = deed->limits[i].used;
+    out->count = policy->words <= out->room ? policy->words : 0;
+    if (out->count > 0)
+        memcpy(out->words, state, out->count * sizeof *state);
+}
+
+/* A key that was as if never used becomes what came; what another has spent already comes on top. */
+static void import_state(const struct weir_policy *policy, int64_t *state, const struct deed *deed)
+{
+    const struct carried *in = deed->carried;
+    int64_t time = max64(deed->now, state[STATE_PROMISED]);
+    if (in->policy == policy && in->count == policy->words && weir_state_valid(policy, in->words) &&
+        weir_state_idle_from(policy, state) <= deed->now) {
+        if (weir_state_idle_from(policy, in->words) > deed->now)
+            memcpy(state, in->words, in->count * sizeof *state);
+        return;
+    }
+    int64_t most = 0;
+    for (size_t i = 0; i < in->limits; i++)
+        most = max64(most, in->spent[i]);
+    for (size_t i = 0; i < policy->count; i++) {
+        const struct limit *limit = &policy->limits[i];
+        int64_t n = in->limits == policy->count ? in->spent[i] : most;
+        if (n > 0)
+            limit->algorithm->charge(limit, state + limit->offset, time, n);
+    }
+}
+
 /* ---- a key that is there ---- */
 
 bool weir_deed_do(const struct weir_policy *policy, int64_t *state, struct deed *deed)
@@ -105,6 +146,12 @@ bool weir_deed_do(const struct weir_policy *policy, int64_t *state, struct deed 
         weir_state_explain(policy, state, deed->now, deed->limits, deed->limit_count);
         deed->limit_count = policy->count;
         break;
+    case VERB_EXPORT:
+        export_state(policy, state, deed);
+        break;
+    case VERB_IMPORT:
+        import_state(policy, state, deed);
+        break;
     }
     return true;
 }
@@ -117,6 +164,11 @@ static bool counts_refusals(const struct weir_policy *policy)
         if (policy->limits[i].spec.refused != WEIR_REFUSED_IGNORE)
             return true;
     return false;
+}
+
+bool weir_deed_may_change(const struct weir_policy *policy, const struct deed *deed, bool answer)
+{
+    return !deed_reads(deed) && (answer || !deed_takes(deed) || counts_refusals(policy));
 }
 
 /* Would the promise be made? Asked without making it. */
@@ -144,7 +196,7 @@ static bool changes_nothing(const struct weir_policy *policy, const int64_t *fre
         return true;
     if (policy->words == STATE_HEADER) /* nothing but unlimited and blocked */
         return true;
-    if (deed->verb == VERB_CHARGE || counts_refusals(policy))
+    if (deed_charges(deed) || counts_refusals(policy))
         return false;
     if (deed->verb == VERB_TAKE)
         return !weir_state_peek(policy, fresh, deed->now, deed->n, NULL);

@@ -17,7 +17,19 @@ enum verb {
     VERB_GIVE,
     VERB_CHARGE,
     VERB_RESET,
-    VERB_EXPLAIN
+    VERB_EXPLAIN,
+    VERB_EXPORT, /* see export.h */
+    VERB_IMPORT
+};
+
+/* A state on its way from one table to another. */
+struct carried {
+    int64_t *words; /* EXPORT: `room` of them; IMPORT: `count` */
+    size_t room, count;
+    const struct weir_policy *policy; /* by which the words count: to be compared, not to be used */
+    int64_t spent[WEIR_LIMITS_MAX];   /* units, of each limit */
+    size_t limits;
+    bool idle; /* EXPORT: it is as if never used */
 };
 
 struct deed {
@@ -26,8 +38,10 @@ struct deed {
     int64_t n, timeout_ns;
     struct weir_reservation *reservation; /* RESERVE: filled, may be NULL. CANCEL. In region time */
     struct weir_verdict *verdict;         /* or NULL */
-    struct weir_limit_state *limits;      /* EXPLAIN */
+    struct weir_limit_state *limits;      /* EXPLAIN; EXPORT: all of WEIR_LIMITS_MAX */
     size_t limit_count;                   /* EXPLAIN: in: elements; out: limits */
+    struct carried *carried;              /* EXPORT: filled; IMPORT */
+    bool changed; /* out: the state is another one now; set where that is found out under a lock */
 };
 
 /* Does it to a state in the form of the core; gives the answer (EXPLAIN, GIVE, CHARGE, RESET: true). */
@@ -36,6 +50,9 @@ bool weir_deed_do(const struct weir_policy *policy, int64_t *state, struct deed 
 /* The same for a key that is not in the table, whose state `fresh` is: what can be answered without putting
  * it there is, and then *insert is false. */
 bool weir_deed_absent(const struct weir_policy *policy, int64_t *fresh, struct deed *deed, bool *insert);
+
+/* Could it have changed a state of the policy that it was done to, with this answer? */
+bool weir_deed_may_change(const struct weir_policy *policy, const struct deed *deed, bool answer);
 
 /* Could it make the state less spent? Such deeds draw a lowering number. */
 static inline bool deed_lowers(const struct deed *deed)
@@ -52,7 +69,13 @@ static inline bool deed_takes(const struct deed *deed)
 /* Does it leave the state as it is? */
 static inline bool deed_reads(const struct deed *deed)
 {
-    return deed->verb == VERB_PEEK || deed->verb == VERB_EXPLAIN;
+    return deed->verb == VERB_PEEK || deed->verb == VERB_EXPLAIN || deed->verb == VERB_EXPORT;
+}
+
+/* Does it count what has happened already? That is nobody else's: it needs room of its own. */
+static inline bool deed_charges(const struct deed *deed)
+{
+    return deed->verb == VERB_CHARGE || deed->verb == VERB_IMPORT;
 }
 
 /* There is no room for the key, and it does not share: refused. */

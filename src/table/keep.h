@@ -7,9 +7,23 @@
  *   TABLE_WIDE   who, number, whole key if it is kept (length, bytes in whole words), words of the state
  *   TABLE_OWN    who, number, whole key if it is kept, limits of this key alone (length, bytes in whole
  *                words), words of the state                 a key with limits of its own
- * who OVERFLOW_WHO: what keys without room share; of a wide table behind the number the stripe.
+ *   TABLE_GONE   who, number                                no key that is called so is there
+ *   TABLE_PART   who, number, offset, length of all, bytes  a piece of a TABLE_WIDE that is too long; pieces
+ *                                                           follow each other
+ * who OVERFLOW_WHO: what keys without room share; of a wide table behind the number the stripe, and no key.
  *
- * Limits of before a live change are kept as long as there may be records of them: since the last image.
+ * All numbers of a table are drawn from its region's counter: those of words by whoever makes a word less
+ * spent (region/keep.h), all others by whoever captures, under the lock of the key's stripe. A word of a key
+ * that gets limits of its own, or loses them, is changed under that lock, too, and has a new number before it
+ * can be seen again. So the records of a key can be compared, whatever it was: see record_counts.
+ *
+ * A key that was made less spent, or lost limits of its own, may be forgotten before it is captured; what is on
+ * the disk of it tells of the time before. So who captures a key that is not where he listed it looks for it,
+ * and if it is nowhere he says so, under a number that was drawn before he looked: of a key that comes in
+ * later the number is higher.
+ *
+ * Limits of before a live change are kept as long as there may be records of them: since the last image. A
+ * conversion is no record: the next one of the key is of the later generation, which counts.
  */
 #ifndef WEIR_TABLE_KEEP_H
 #define WEIR_TABLE_KEEP_H
@@ -17,7 +31,7 @@
 #include "region/keep.h"
 #include "table/table.h"
 
-enum { TABLE_WORD = 1, TABLE_WIDE, TABLE_OWN };
+enum { TABLE_WORD = 1, TABLE_WIDE, TABLE_OWN, TABLE_GONE, TABLE_PART };
 
 extern const struct keep_kind weir_table_keep; /* owner: struct weir_table */
 
@@ -27,21 +41,76 @@ struct weir_table *weir_table_new_kept(const char *limits, const struct weir_tab
                                        const struct hash_key *key, struct weir_error *err);
 
 /* All that is needed to make it again, empty: kind, limits of the generations that records may be of, hash
- * key, room, options. A block of text or bytes of its own, versioned. */
+ * key, room, options. A block of bytes of its own, versioned; a multiple of 8. */
 void weir_table_describe(struct weir_table *table, struct buffer *out);
 /* Then come weir_store_add, records, and weir_table_recovered. */
 struct weir_table *weir_table_describe_read(const void *bytes, size_t len, struct weir_error *err);
+
+/*
+ * Before weir_table_set: these limits may come next. From now on weir_table_describe tells them, so that a
+ * note can be appended before anybody takes by them: records of a generation that no note tells of make no
+ * sense. If the change then does not come about, that is harmless: recovery does not go to a generation that
+ * no record is of, and that was not in force when it was described. NULL: nothing comes. Whoever notes once
+ * more after the change tells the time from which the limits count; else that is the time of recovery. false:
+ * the text is wrong, or out of memory.
+ */
+bool weir_table_announce(struct weir_table *table, const char *limits, struct weir_error *err);
+uint64_t weir_table_generation(const struct weir_table *table); /* of the limits in force */
 
 enum table_recover {
     TABLE_EXACT,     /* what is there counts */
     TABLE_FLOOR,     /* every key, also one not seen before, is empty as of now */
     TABLE_OPTIMISTIC /* every key is as if never used */
 };
-/* After the last record: states become those of the latest limits. `now` is region time. */
-void weir_table_recovered(struct weir_table *table, enum table_recover how, int64_t now);
+/*
+ * After the last record: states become those of the latest limits. `now` is region time. false: out of
+ * memory, or more limits of single keys than fit; the table is of no use.
+ *
+ * What FLOOR and OPTIMISTIC do is in no record: an image has to be made before anything is answered, or the
+ * next recovery finds the states of before. What a table with limits of each call has been drained of is in
+ * its description, which has to be noted anew.
+ */
+bool weir_table_recovered(struct weir_table *table, enum table_recover how, int64_t now);
 
-/* An image is complete that was begun when the table was at `generation`: limits before that are not needed
- * any more. */
+/* An image is complete that was begun when the table was at `generation`: limits before those that a state
+ * could be of then are not needed any more. (The store calls it by weir_table_keep.imaged.) */
 void weir_table_history_forget(struct weir_table *table, uint64_t generation);
+
+/* ---- numbers of records ---- */
+
+#define RECORD_NUMBER_BITS 48
+#define RECORD_NUMBER_MAX  ((UINT64_C(1) << RECORD_NUMBER_BITS) - 1)
+
+/* Numbers do not come to an end in years; should they, the more spent of two words counts. */
+static inline uint64_t record_number(uint64_t number, uint64_t generation)
+{
+    return generation << RECORD_NUMBER_BITS | (number < RECORD_NUMBER_MAX ? number : RECORD_NUMBER_MAX);
+}
+
+static inline uint16_t record_generation(uint64_t number)
+{
+    return (uint16_t)(number >> RECORD_NUMBER_BITS);
+}
+
+/*
+ * Of two records of one key, does the first count, and the other one not? The higher number; within one the
+ * later generation, into which what was there before it was converted; within one the more spent: a word that
+ * was made less spent has a higher number by the time that is answered, so of two with the same number the
+ * less spent has been taken from less, or its lowering was not answered yet.
+ */
+static inline bool record_counts(uint64_t number, uint64_t spent, uint64_t over_number, uint64_t over_spent)
+{
+    uint64_t a = number & RECORD_NUMBER_MAX, b = over_number & RECORD_NUMBER_MAX;
+    if (a != b)
+        return a > b;
+    int16_t later = (int16_t)(uint16_t)(record_generation(number) - record_generation(over_number));
+    return later != 0 ? later > 0 : spent > over_spent;
+}
+
+/* How spent a word is, among those of its generation. A promise that is outstanding holds others back. */
+static inline uint64_t record_spent(uint64_t word)
+{
+    return slot_value(word) << 1 | (slot_kind(word) == SLOT_PROMISED);
+}
 
 #endif

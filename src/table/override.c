@@ -202,6 +202,7 @@ bool weir_override_run(struct weir_table *table, const struct key *key, struct s
     (void)weir_journal_save(table->region, &stripe->journal, state, bytes); /* shapes leave room for it */
     memcpy(state, copy, bytes);
     weir_journal_commit(table->region, &stripe->journal);
+    deed->changed = true;
     return true;
 }
 
@@ -390,7 +391,10 @@ static bool change_limits(struct change *change)
     bool had = old < places_of(table), has = change->policy != NULL;
     change->journal = &stripe->journal;
     bool done = (!had && !has) || change_in_stripe(change, old);
+    void *slot = done && table->region->keep ? table->kind->locate(table, change->key) : NULL;
     weir_stripe_unlock(stripe);
+    if (slot)
+        table_touch(table, slot, who);
     if (done)
         (void)atom_add(count, (uint64_t)has - (uint64_t)had, memory_order_relaxed);
     atom_store(changing, 0, memory_order_release);
@@ -487,6 +491,58 @@ size_t weir_table_override_text(struct weir_table *table, const void *key, size_
     return (size_t)snprintf(text, text ? size : 0, "%s", found);
 }
 
+/* ---- a store that brings them back ---- */
+
+const char *weir_override_limits(struct weir_table *table, const struct key *key,
+                                 const struct weir_policy **policy, int64_t **state)
+{
+    if (!weir_override_find(table, key, policy, state))
+        return NULL;
+    return place_at(table, find(table, key->who, key))->text;
+}
+
+size_t weir_override_room(const struct weir_table *table)
+{
+    size_t places = places_of(table);
+    return places > 0 ? places - 1 : 0;
+}
+
+bool weir_override_restore(struct weir_table *table, const struct key *key, const char *text,
+                           const int64_t *state, size_t words)
+{
+    struct region_header *header = table->region->header;
+    atom64 *number = &head_of(table)->number;
+    size_t at = find_room(table, key->who);
+    if (atom_load(&header->overrides, memory_order_relaxed) + 1 >= places_of(table) || at == places_of(table))
+        return false;
+    /* Ages of promises go on from those that were given out: see fill. */
+    uint64_t age = (uint64_t)(state[STATE_GENERATION] / STATE_AGE);
+    if (age > atom_load(number, memory_order_relaxed) && age <= UINT32_MAX)
+        atom_store(number, age, memory_order_relaxed);
+    struct own_limits *own = place_at(table, at);
+    own->number = atom_add(number, 1, memory_order_relaxed) + 1;
+    own->length = table->key_max > 0 ? key->len : 0;
+    if (own->length > 0)
+        memcpy(own->key, key->bytes, own->length);
+    (void)snprintf(own->text, sizeof own->text, "%s", text);
+    memcpy(own->state, state, words * sizeof *state);
+    atom_store(who_at(table, at), key->who, memory_order_release);
+    (void)atom_add(&header->overrides, 1, memory_order_relaxed);
+    return true;
+}
+
+void weir_override_each(struct weir_table *table,
+                        void (*each)(void *arg, const struct weir_policy *policy, int64_t *state), void *arg)
+{
+    for (size_t at = 0; at < places_of(table); at++) {
+        if (atom_load(who_at(table, at), memory_order_relaxed) <= TOMBSTONE)
+            continue;
+        const struct weir_policy *policy = policy_at(table, at);
+        if (policy)
+            each(arg, policy, place_at(table, at)->state);
+    }
+}
+
 /* ---- a file that may be damaged ---- */
 
 static bool check_place(const struct weir_table *table, size_t at)
@@ -516,4 +572,31 @@ bool weir_override_check(struct weir_table *table)
             return false;
     atom_store(&table->region->header->overrides, count_all(table), memory_order_relaxed);
     return true;
+}
+
+static bool is_among(uint64_t who, const uint64_t *whos, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (whos[i] == who)
+            return true;
+    return false;
+}
+
+bool weir_override_only(struct weir_table *table, const uint64_t *whos, size_t count, struct weir_error *err)
+{
+    bool good = true;
+    for (size_t at = 0; good && at < places_of(table); at++) {
+        uint64_t who = atom_load(who_at(table, at), memory_order_acquire);
+        if (who <= TOMBSTONE || is_among(who, whos, count))
+            continue;
+        const struct own_limits *own = place_at(table, at);
+        struct key key = {own->key, table->key_max > 0 ? own->length : 0, who};
+        struct change change = {.table = table,
+                                .key = &key,
+                                .now = region_time(table->region, clock_now()),
+                                .by_clock = true,
+                                .err = err};
+        good = change_under_lock(&change);
+    }
+    return good;
 }

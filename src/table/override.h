@@ -29,8 +29,23 @@ void weir_override_free(struct weir_table *table);
  * limits of its own. *policy is NULL if there is no memory to make it ready. */
 bool weir_override_find(struct weir_table *table, const struct key *key, const struct weir_policy **policy,
                         int64_t **state);
+/* The same; and its limits, as text. NULL: it has none. */
+const char *weir_override_limits(struct weir_table *table, const struct key *key,
+                                 const struct weir_policy **policy, int64_t **state);
+/* How many keys may have limits of their own. */
+size_t weir_override_room(const struct weir_table *table);
+/* A key that had limits of its own has them again, with a state of them; by who has the table for himself.
+ * false: no room. */
+bool weir_override_restore(struct weir_table *table, const struct key *key, const char *text,
+                           const int64_t *state, size_t words);
+/* Every state of such a key in turn; by who has the table for himself. */
+void weir_override_each(struct weir_table *table,
+                        void (*each)(void *arg, const struct weir_policy *policy, int64_t *state), void *arg);
 /* Is there one for a key that is called so? */
 bool weir_override_has(struct weir_table *table, uint64_t who);
+
+/* After recovery: keys with limits of their own that are called none of these have the table's again. */
+bool weir_override_only(struct weir_table *table, const uint64_t *whos, size_t count, struct weir_error *err);
 
 /* Under header->change, before anything else: somebody may have died while he changed the limits of a key.
  * That is undone, or it was done. */

@@ -18,6 +18,10 @@
  * What is given back makes a key full again earlier by no more than n * u, and never before now: so takes and
  * gives of a unit cancel out at the most, in whatever pieces they come.
  *
+ * If a store has lost what keys had spent, and floor is asked for, all buckets were empty at a time d, whatever
+ * words say: then no key is full again before d + c(B), for whatever limit comes along. What passes after d in
+ * [x, y] costs y - d at the most, what passed before it d - x + c(B).
+ *
  * No key can be made to need longer than the table's horizon: limits whose c(B) is more are refused. So who
  * names limits as he likes cannot fill the table for ever.
  */
@@ -31,8 +35,9 @@
 /* A limit, made ready. */
 struct terms {
     int64_t count, period_ns, burst;
-    int64_t unit_ns; /* whole nanoseconds that a unit costs; 0: they are reckoned for all n at once */
-    int64_t span_ns; /* c(B) */
+    int64_t unit_ns;    /* whole nanoseconds that a unit costs; 0: they are reckoned for all n at once */
+    int64_t span_ns;    /* c(B) */
+    int64_t drained_ns; /* a bucket that was empty when all were is full again then; 0: they never were */
 };
 
 struct question {
@@ -86,6 +91,8 @@ static bool read_terms(const struct weir_table *table, const struct weir_own_lim
                             .burst = limit->burst,
                             .unit_ns = is_nearly_whole(limit, unit_ns) ? unit_ns : 0};
     terms->span_ns = cost_of(terms, limit->burst);
+    if (table->drained_ns != 0)
+        terms->drained_ns = sat_add(table->drained_ns, terms->span_ns);
     return terms->span_ns <= min64(table->horizon_ns, (int64_t)SLOT_VALUE_MAX / 2);
 }
 
@@ -120,7 +127,7 @@ static void judge(const struct question *q, int64_t full_at, int64_t after, bool
 /* What becomes of a key that is full again at *full_at. */
 static bool decide(const struct question *q, int64_t *full_at)
 {
-    int64_t from = max64(*full_at, q->now);
+    int64_t from = max64(max64(*full_at, q->terms->drained_ns), q->now);
     int64_t after = sat_add(from, cost_of(q->terms, q->n));
     bool allowed = q->n <= q->terms->burst && after - q->terms->span_ns <= q->now;
     judge(q, from, after, allowed);
@@ -136,8 +143,8 @@ struct trace { /* of a take: the word before and after it */
 };
 
 /* As in words.c. Nothing is ever held here, so a word that says so comes from a damaged file. */
-static enum outcome ask_in_place(struct slot *slot, uint64_t who, const struct question *q,
-                                 struct trace *trace)
+static enum outcome ask_in_place(struct weir_table *table, struct slot *slot, uint64_t who,
+                                 const struct question *q, struct trace *trace)
 {
     for (;;) {
         uint64_t owner = slot_who(slot), word = slot_word(slot);
@@ -149,8 +156,10 @@ static enum outcome ask_in_place(struct slot *slot, uint64_t who, const struct q
         if (!allowed || !q->take) {
             if (slot_who(slot) == who && slot_word(slot) == word)
                 return allowed ? DONE_YES : DONE_NO;
-        } else if (slot_exchange(slot, who, word, who, trace->after))
+        } else if (slot_exchange(slot, who, word, who, trace->after)) {
+            table_touch(table, slot, who);
             return DONE_YES;
+        }
     }
 }
 
@@ -169,10 +178,10 @@ static bool ask_shared(struct weir_table *table, const struct key *key, const st
         *answer = weir_deed_full(&deed);
         return true;
     }
-    *answer = ask_in_place(shared, OVERFLOW_WHO, q, &trace) == DONE_YES;
-    if (*answer && weir_slots_came(table, key->who, q->now)) {
-        (void)slot_exchange(shared, OVERFLOW_WHO, trace.after, OVERFLOW_WHO,
-                            trace.before); /* as in words.c */
+    *answer = ask_in_place(table, shared, OVERFLOW_WHO, q, &trace) == DONE_YES;
+    if (*answer && weir_slots_came(table, key->who, q->now)) { /* as in words.c */
+        if (slot_exchange(shared, OVERFLOW_WHO, trace.after, OVERFLOW_WHO, trace.before))
+            words_lower_shared(table);
         return false;
     }
     (void)atom_add(&header->shared, 1, memory_order_relaxed);
@@ -206,7 +215,7 @@ static bool ask(struct weir_table *table, const struct key *key, struct question
             continue;
         }
         struct trace trace;
-        enum outcome outcome = ask_in_place(spot.slot, key->who, q, &trace);
+        enum outcome outcome = ask_in_place(table, spot.slot, key->who, q, &trace);
         if (outcome != GONE)
             return outcome == DONE_YES;
     }
@@ -230,9 +239,11 @@ static enum outcome give_in_place(struct weir_table *table, struct spot spot, ui
                 return allowed ? DONE_YES : DONE_NO;
             continue;
         }
+        if (!slot_exchange(spot.slot, who, word, who, slot_pack(SLOT_PLAIN, 0, (uint64_t)after)))
+            continue;
         region_lower(table->region, spot.segment, spot.line);
-        if (slot_exchange(spot.slot, who, word, who, slot_pack(SLOT_PLAIN, 0, (uint64_t)after)))
-            return allowed ? DONE_YES : DONE_NO;
+        table_touch(table, spot.slot, who);
+        return allowed ? DONE_YES : DONE_NO;
     }
 }
 
@@ -327,9 +338,11 @@ static void reset(struct weir_table *table, uint64_t who, int64_t now)
             return;
         uint64_t word = slot_word(spot.slot);
         uint64_t next = slot_pack(SLOT_PLAIN, 0, (uint64_t)clamp_now(now));
+        if (slot_kind(word) == SLOT_TENTATIVE || !slot_exchange(spot.slot, who, word, who, next))
+            continue;
         region_lower(table->region, spot.segment, spot.line);
-        if (slot_kind(word) != SLOT_TENTATIVE && slot_exchange(spot.slot, who, word, who, next))
-            return;
+        table_touch(table, spot.slot, who);
+        return;
     }
 }
 

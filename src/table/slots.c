@@ -208,9 +208,8 @@ static bool claim(struct weir_table *table, const struct edition *edition, uint6
     if (room.who != 0)
         raise_floor(region, now);
     raise_reach(room.place.segment, spread(who, room.place.segment->lines), room.distance);
-    uint64_t number = atom_add(&region->header->number, 1, memory_order_seq_cst) + 1; /* nobody else's */
+    uint64_t number = region_number(region); /* nobody else's */
     uint64_t word = slot_pack(SLOT_TENTATIVE, 0, number & SLOT_VALUE_MAX);
-    region_lower(region, room.place.segment, room.place.line);
     if (slot_exchange(room.place.slot, room.who, room.word, who, word))
         *rival = (struct rival){room.place.slot, word};
     return true;
@@ -228,11 +227,36 @@ static uint64_t start_word(struct weir_table *table, const struct edition *editi
     return slot_with_kind(shared, slot_kind(shared) == SLOT_PLAIN ? SLOT_PLAIN : SLOT_PROMISED);
 }
 
+/* A key is about to come in there. It may have been elsewhere before, under any number that was drawn up to
+ * then: from the moment at which it can be seen its line has a higher one. */
+static void number_line_of(struct region *region, const struct slot *slot)
+{
+    uint64_t count = atom_load(&region->mapped, memory_order_acquire);
+    for (uint64_t s = 0; s < count; s++) {
+        const struct segment *segment = &region->segments[s];
+        uint64_t offset = (uint64_t)((uintptr_t)slot - (uintptr_t)segment->slots);
+        if (segment->numbers && offset / sizeof *slot / LINE_SLOTS < segment->lines) {
+            region_lower(region, segment, offset / sizeof *slot / LINE_SLOTS);
+            return;
+        }
+    }
+}
+
 /* Of the tentative entries, from the given one on. */
 static void remove_rivals(const struct look *look, uint64_t who, size_t from)
 {
     for (size_t i = from; i < look->rival_count; i++)
         (void)slot_exchange(look->rivals[i].slot, who, look->rivals[i].word, 0, 0);
+}
+
+struct slot *weir_slots_seek(struct weir_table *table, uint64_t who, bool *tentative)
+{
+    struct look look;
+    look_through(table, who, &look);
+    *tentative = look.rival_count > 0;
+    if (!look.found.slot)
+        remove_rivals(&look, who, 0);
+    return look.found.slot;
 }
 
 /* The key is there already: what came in beside it goes, or it would keep its slot for ever. */
@@ -273,8 +297,10 @@ struct spot weir_slots_settle(struct weir_table *table, const struct edition **e
         remove_rivals(&look, key->who, 1);
         seen = *lowest;
         uint64_t start = start_word(table, *edition, now);
-        if (alone && table_is_latest(table, *edition) &&
-            slot_exchange(seen.slot, key->who, seen.word, key->who, start))
+        if (!alone || !table_is_latest(table, *edition))
+            continue;
+        number_line_of(table->region, seen.slot);
+        if (slot_exchange(seen.slot, key->who, seen.word, key->who, start))
             weir_table_name(table, key);
     }
 }

@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "core/idle.h"
 #include "os/clock.h"
+#include "table/history.h"
+#include "table/keep_kinds.h"
 #include "table/make.h"
 #include "table/names.h"
 #include "table/override.h"
@@ -56,20 +58,21 @@ static void shape_slots(struct region_shape *shape, uint64_t keys)
 }
 
 static void shape_table(struct region_shape *shape, const struct weir_table_options *options,
-                        struct edition *edition)
+                        struct edition *edition, size_t state_words)
 {
     uint64_t keys = options->keys;
     *shape = (struct region_shape){.capacity = keys};
     if (options->own_limits) {
         shape->kind = REGION_OWN;
         shape_slots(shape, keys);
-    } else if (options->key_max == 0 && weir_edition_suits_words(edition)) {
+    } else if (options->key_max == 0 && state_words == 0 && weir_edition_suits_words(edition)) {
         shape->kind = REGION_WORDS;
         shape_slots(shape, keys);
     } else {
         shape->kind = REGION_WIDE;
-        shape->own[OWN_STATE_WORDS] = edition->policy->words;
-        weir_wide_shape(shape, keys, edition->policy->words, options->key_max);
+        size_t words = edition->policy->words > state_words ? edition->policy->words : state_words;
+        shape->own[OWN_STATE_WORDS] = words;
+        weir_wide_shape(shape, keys, words, options->key_max);
     }
     table_shape_journals(shape);
     shape->parts[PART_POLICIES] = sizeof(struct policies);
@@ -176,9 +179,11 @@ static struct weir_table *table_on(struct region *region, struct weir_error *err
 
 void weir_table_free(struct weir_table *table)
 {
-    if (!table)
+    if (!table || table->owner)
         return;
     weir_override_free(table);
+    weir_table_recovery_free(table);
+    weir_history_free(table);
     weir_edition_free(atomic_load_explicit(&table->edition, memory_order_relaxed));
     weir_region_free(table->region);
     free(table);
@@ -277,7 +282,7 @@ static struct weir_table *open_table(const char *path, const char *limits,
     struct edition *edition = options->own_limits ? dummy_edition(err) : weir_edition_new(limits, 0, 0, err);
     if (!edition)
         return NULL;
-    shape_table(&shape, options, edition);
+    shape_table(&shape, options, edition, 0);
     unsigned mode = options->mode ? (unsigned)options->mode : 0600;
     struct region *region =
         path ? weir_region_open(path, &shape, mode, &made, &alone, err) : weir_region_new(&shape, err);
@@ -310,6 +315,62 @@ struct weir_table *weir_table_make(const char *path, const char *limits,
         return NULL;
     }
     return check_options(limits, options, err) ? open_table(path, limits, options, err) : NULL;
+}
+
+/* ---- tables that a store keeps ---- */
+
+static struct weir_table *table_kept(struct region *region, struct edition *edition, struct weir_error *err)
+{
+    struct weir_table *table = region ? table_on(region, err) : NULL;
+    if (!table) {
+        weir_region_free(region);
+        weir_edition_free(edition);
+        return NULL;
+    }
+    (void)begin(table, edition);
+    if (weir_history_begin(table) &&
+        (!edition->text || weir_history_add(table, edition->generation, edition->text, 0, err)))
+        return table;
+    weir_error_set(err, ENOMEM, "out of memory");
+    weir_table_free(table);
+    return NULL;
+}
+
+struct weir_table *weir_table_make_kept(const char *limits, const struct weir_table_options *options,
+                                        const struct hash_key *key, size_t state_words,
+                                        struct weir_error *err)
+{
+    struct region_shape shape;
+    if (!check_options(limits, options, err))
+        return NULL;
+    struct edition *edition = options->own_limits ? dummy_edition(err) : weir_edition_new(limits, 0, 0, err);
+    if (!edition)
+        return NULL;
+    shape_table(&shape, options, edition, state_words);
+    if (shape.kind != REGION_WIDE)
+        shape.flags |= REGION_NUMBERED;
+    struct region *region = weir_region_new(&shape, err);
+    if (region && key)
+        weir_region_set_key(region, key);
+    struct weir_table *table = table_kept(region, edition, err);
+    if (table)
+        weir_error_clear(err);
+    return table;
+}
+
+void weir_table_options_of(const struct weir_table *table, struct weir_table_options *options)
+{
+    const struct region_shape *shape = &table->region->header->shape;
+    *options = (struct weir_table_options){
+        .keys = shape->capacity,
+        .key_max = table->key_max,
+        .name_bytes = shape->parts[PART_NAMES],
+        .overrides = table->kind == &weir_table_own ? 0 : weir_override_room(table),
+        .when_full = table->refuse_when_full ? WEIR_FULL_REFUSE : WEIR_FULL_SHARE,
+        .no_top = shape->parts[PART_TOP] == 0,
+        .own_limits = table->kind == &weir_table_own,
+        .horizon_ns = table->horizon_ns,
+    };
 }
 
 struct weir_table *weir_table_new(const char *limits, size_t keys, struct weir_error *err)
@@ -353,10 +414,15 @@ bool weir_table_grow(struct weir_table *table, size_t keys, struct weir_error *e
         weir_error_set(err, EINVAL, !table ? "the table is NULL" : "a table grows to 1 to 2^40 keys");
         return false;
     }
+    struct table_owner *owner = table->owner;
+    if (owner && !owner->begin(owner, table, NULL, err))
+        return false;
     weir_change_lock(table->region);
     if (table->kind != &weir_table_own)
         weir_override_settle(table);
     bool grown = grow(table, keys, err);
     weir_change_unlock(table->region);
+    if (owner)
+        owner->end(owner, table);
     return grown;
 }

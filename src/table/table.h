@@ -9,6 +9,7 @@
 #ifndef WEIR_TABLE_TABLE_H
 #define WEIR_TABLE_TABLE_H
 
+#include "region/keep.h"
 #include "region/stripe.h"
 #include "table/deed.h"
 
@@ -27,6 +28,7 @@ struct policy_text {
 struct policies {
     struct policy_text texts[4];
     _Alignas(64) struct slot overflow; /* words: who is OVERFLOW_WHO */
+    atom64 overflow_number;            /* as that of a line, if lines have numbers */
 };
 
 /* The limits of a generation, made ready in this process. Kept until the table is freed, or until somebody
@@ -47,6 +49,8 @@ struct key {
 };
 
 struct override_cache;
+struct history;        /* history.h */
+struct table_recovery; /* recover.h */
 
 struct table_kind {
     bool (*run)(struct weir_table *table, const struct key *key, struct deed *deed);
@@ -68,8 +72,18 @@ struct table_kind {
                    const int64_t *state);
     /* Once the attach is valid; may be NULL. `promised`: a promise of the state is outstanding. */
     void (*let_go)(struct weir_table *table, uint64_t who, bool promised);
+    /* Where the key is, for the list of what is dirty; under the lock of its stripe. NULL: nowhere. */
+    void *(*locate)(struct weir_table *table, const struct key *key);
 };
 extern const struct table_kind weir_table_words, weir_table_wide, weir_table_own;
+
+/* Who keeps a table and has to know when its limits change, or it grows (`limits` NULL): before, and after.
+ * `begin` false: nothing is changed. Such a table is freed by its owner only. */
+struct table_owner {
+    bool (*begin)(struct table_owner *owner, struct weir_table *table, const char *limits,
+                  struct weir_error *err);
+    void (*end)(struct table_owner *owner, struct weir_table *table);
+};
 
 struct weir_table {
     struct region *region;
@@ -83,7 +97,18 @@ struct weir_table {
     struct top *top;                            /* or NULL: in the region */
     struct name_log *names;                     /* or NULL: in the region */
     _Atomic(struct override_cache *) overrides; /* or NULL: limits of single keys, made ready */
+    struct history *history;                    /* or NULL: no store keeps it */
+    struct table_owner *owner;                  /* or NULL */
+    struct table_recovery *recovery;            /* or NULL: while its records are read from a store */
+    int64_t drained_ns;                         /* own: all buckets were empty then; 0: nobody said so */
 };
+
+/* After a state was changed: see region/keep.h. `slot` is that of the key, also if it has limits of its own.
+ */
+static inline void table_touch(struct weir_table *table, void *slot, uint64_t who)
+{
+    keep_touch(table->region->keep, slot, who);
+}
 
 /* ---- editions: change.c ---- */
 

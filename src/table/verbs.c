@@ -6,6 +6,7 @@
 #include "table/verbs.h"
 #include "os/clock.h"
 #include "table/slots.h"
+#include "table/wide.h"
 #include "table/words.h"
 
 static bool reject(struct weir_verdict *verdict)
@@ -255,6 +256,33 @@ bool weir_table_peek_who(struct weir_table *table, int64_t now_ns, uint64_t who,
                          struct weir_verdict *verdict)
 {
     return do_who(table, VERB_PEEK, now_ns, who, n, verdict);
+}
+
+/* Under the stripe's lock: what keys without room share; NULL: nothing. */
+static void *find_shared(struct weir_table *table, uint64_t stripe)
+{
+    struct holding holding;
+    if (table->kind == &weir_table_words)
+        return &table->policies->overflow;
+    if (table->kind != &weir_table_wide || !weir_wide_join(&holding, table, stripe, NULL))
+        return NULL;
+    struct wide *slot = wide_place(&holding, 0, wide_places(&holding, 0) + WIDE_OVERFLOW).slot;
+    return wide_who(slot) == OVERFLOW_WHO ? slot : NULL;
+}
+
+void weir_table_list_who(struct weir_table *table, uint64_t who)
+{
+    struct region *region = table->region;
+    const struct key key = {"", 0, who};
+    if (!region->keep || !table->kind->locate)
+        return;
+    uint64_t index = table_stripe(table, who);
+    struct stripe *stripe = weir_stripe_lock(region, index);
+    void *slot = table->kind->locate(table, &key);
+    void *shared = slot ? NULL : find_shared(table, index);
+    weir_stripe_unlock(stripe);
+    if (slot || shared)
+        table_touch(table, slot ? slot : shared, slot ? who : OVERFLOW_WHO);
 }
 
 bool weir_table_cancel_who(struct weir_table *table, int64_t now_ns, uint64_t who,

@@ -19,6 +19,10 @@ bool weir_table_cancel_who(struct weir_table *table, int64_t now_ns, uint64_t wh
 bool weir_table_peek_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n,
                          struct weir_verdict *verdict);
 
+/* Lists the key, or what keys without room share, as if this thread had changed it: somebody else has, whose
+ * change may not be in the log yet, and what is answered now depends on it. Nothing, if no store keeps it. */
+void weir_table_list_who(struct weir_table *table, uint64_t who);
+
 /* Fetches the memory that a verb for this key will need. */
 void weir_table_prefetch(struct weir_table *table, const void *key, size_t len);
 

@@ -14,7 +14,7 @@
 /* ---- a key that is there ---- */
 
 /* Writes what a deed has changed in the copy of the state back, and nothing else. */
-static void write_back(struct holding *holding, int64_t *state)
+static bool write_back(struct holding *holding, int64_t *state)
 {
     const int64_t *copy = holding->small;
     size_t first = 0, end = holding->edition->policy->words;
@@ -30,6 +30,7 @@ static void write_back(struct holding *holding, int64_t *state)
         memcpy(state + first, copy + first, (end - first) * sizeof *state);
         weir_journal_commit(holding->table->region, holding->journal);
     }
+    return end > first;
 }
 
 static bool act_on_copy(struct holding *holding, int64_t *state, struct deed *deed)
@@ -37,7 +38,7 @@ static bool act_on_copy(struct holding *holding, int64_t *state, struct deed *de
     const struct weir_policy *policy = holding->edition->policy;
     memcpy(holding->small, state, policy->words * sizeof *state);
     bool answer = weir_deed_do(policy, holding->small, deed);
-    write_back(holding, state);
+    deed->changed = write_back(holding, state);
     return answer;
 }
 
@@ -49,18 +50,16 @@ static bool act_in_place(struct holding *holding, int64_t *state, struct deed *d
     weir_wide_save(holding, state, policy->words * sizeof *state);
     bool answer = weir_deed_do(policy, state, deed);
     weir_journal_commit(holding->table->region, holding->journal);
+    deed->changed = weir_deed_may_change(policy, deed, answer);
     return answer;
 }
 
 static bool act(struct holding *holding, const struct place *place, struct deed *deed)
 {
-    struct region *region = holding->table->region;
     int64_t *state = wide_state(holding->table, place->slot);
     if (deed_reads(deed))
         return weir_deed_do(holding->edition->policy, state, deed);
-    if (deed_lowers(deed))
-        region_lower(region, &region->segments[place->segment],
-                     wide_line(holding, place->segment, place->at));
+    holding->changed = place->slot;
     return holding->table->state_words > WIDE_SMALL ? act_in_place(holding, state, deed)
                                                     : act_on_copy(holding, state, deed);
 }
@@ -109,7 +108,7 @@ static bool act_without_room(struct holding *holding, struct deed *deed)
 {
     struct region_header *header = holding->table->region->header;
     struct place place;
-    if (holding->table->refuse_when_full || deed->verb == VERB_CHARGE) {
+    if (holding->table->refuse_when_full || deed_charges(deed)) {
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
         return weir_deed_full(deed);
     }
@@ -138,7 +137,8 @@ static bool act_on_new(struct holding *holding, const struct key *key, struct de
     (void)start(holding, deed->now); /* the look for room may have used the memory */
     answer = weir_deed_do(holding->edition->policy, holding->scratch, deed);
     weir_wide_insert(holding, &place, key, deed->now);
-    *came = true;
+    holding->changed = place.slot;
+    deed->changed = *came = true;
     return answer;
 }
 
@@ -151,8 +151,10 @@ static bool act_on_key(struct holding *holding, const struct key *key, struct de
     if (!weir_wide_find(holding, key, &place))
         return act_on_new(holding, key, deed, came);
     if ((place.slot->flags & WIDE_OVERRIDDEN) &&
-        weir_override_run(holding->table, key, holding->stripe, deed, &answer))
+        weir_override_run(holding->table, key, holding->stripe, deed, &answer)) {
+        holding->changed = place.slot;
         return answer;
+    }
     weir_wide_convert(holding, &place);
     return act(holding, &place, deed);
 }
@@ -176,7 +178,10 @@ static bool run(struct weir_table *table, const struct key *key, struct deed *de
     if (!weir_wide_enter(&holding, table, table_stripe(table, key->who)))
         return weir_deed_full(deed);
     bool answer = act_under_lock(&holding, key, deed, &came);
+    uint64_t who = holding.changed ? wide_who(holding.changed) : 0; /* the key's, or OVERFLOW_WHO */
     weir_wide_leave(&holding);
+    if (deed->changed && who != 0)
+        table_touch(table, holding.changed, who);
     if (came && table->names)
         weir_table_name(table, key);
     return answer;
@@ -255,14 +260,21 @@ static bool attach(struct weir_table *table, const struct key *key, struct journ
         return false;
     int64_t *words = wide_state(table, place.slot);
     size_t bytes = holding.edition->policy->words * sizeof *words;
-    region_lower(table->region, &table->region->segments[place.segment],
-                 wide_line(&holding, place.segment, place.at));
     weir_wide_save(&holding, place.slot, sizeof *place.slot);
     weir_wide_save(&holding, words, bytes);
     memcpy(words, state, bytes);
     place.slot->generation = (uint32_t)holding.edition->generation;
     place.slot->flags &= ~(uint32_t)WIDE_OVERRIDDEN;
     return true;
+}
+
+static void *locate(struct weir_table *table, const struct key *key)
+{
+    struct holding holding;
+    struct place place;
+    bool found = weir_wide_join(&holding, table, table_stripe(table, key->who), NULL) &&
+                 weir_wide_find(&holding, key, &place);
+    return found ? place.slot : NULL;
 }
 
 const struct table_kind weir_table_wide = {
@@ -274,4 +286,5 @@ const struct table_kind weir_table_wide = {
     .count = weir_wide_count,
     .detach = detach,
     .attach = attach,
+    .locate = locate,
 };

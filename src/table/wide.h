@@ -41,7 +41,8 @@ struct holding {
     bool open; /* the journal is open already, and somebody else commits it */
     unsigned stripes_log2;
     uint64_t index, segments;
-    int64_t *scratch; /* a state to work on: `small`, or the stripe's spare slot */
+    struct wide *changed; /* the slot whose state, or limits of its own, have changed; or NULL */
+    int64_t *scratch;     /* a state to work on: `small`, or the stripe's spare slot */
     int64_t small[WIDE_SMALL];
 };
 
@@ -91,6 +92,12 @@ void weir_wide_save(struct holding *holding, const void *address, size_t bytes);
 bool weir_wide_settle(struct holding *holding, const struct key *key, int64_t now, struct place *place);
 
 /* ---- wide_walk.c ---- */
+
+/* Called under the lock, for each slot that is not empty. */
+typedef void visit_slot(struct holding *holding, const struct place *place, void *arg);
+/* `lines` slots from `line` on, of all segments in turn. The lock is held for some at a time. false: some were
+ * left out, for want of memory. */
+bool weir_wide_visit(struct weir_table *table, uint64_t line, uint64_t lines, visit_slot *visit, void *arg);
 
 size_t weir_wide_sweep(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines, bool clear);
 bool weir_wide_each(struct weir_table *table, int64_t now, weir_each_key *each, void *arg);

@@ -12,6 +12,7 @@ static void prepare(struct holding *holding, struct weir_table *table, uint64_t 
     holding->table = table;
     holding->index = stripe;
     holding->stripes_log2 = (unsigned)__builtin_ctzll(table->region->header->shape.stripes);
+    holding->changed = NULL;
     holding->scratch = holding->small;
     if (table->state_words > WIDE_SMALL)
         holding->scratch =
@@ -84,12 +85,6 @@ void weir_wide_save(struct holding *holding, const void *address, size_t bytes)
                             holding->table->region, holding->journal, address, bytes);
 }
 
-static void lower(struct holding *holding, const struct place *place)
-{
-    struct region *region = holding->table->region;
-    region_lower(region, &region->segments[place->segment], wide_line(holding, place->segment, place->at));
-}
-
 /* A state of limits that nobody knows any more counts as used up. What keys without room share stays as if
  * never used, if it was: see weir_word_convert_shared. */
 static void make_current(struct holding *holding, const struct wide *slot, const int64_t *state)
@@ -115,7 +110,6 @@ void weir_wide_convert(struct holding *holding, const struct place *place)
     if (__builtin_expect(slot->generation == (uint32_t)holding->edition->generation, 1))
         return;
     make_current(holding, slot, state);
-    lower(holding, place);
     begin(holding);
     weir_wide_save(holding, &slot->generation, sizeof(uint64_t));
     weir_wide_save(holding, state, bytes);
@@ -221,7 +215,6 @@ void weir_wide_insert(struct holding *holding, const struct place *place, const 
     }
     memcpy(wide_state(holding->table, slot), holding->scratch,
            holding->edition->policy->words * sizeof *holding->scratch);
-    lower(holding, place);
     if (!is_overflow)
         raise_reach(holding, place, key->who);
     atom_store(&slot->who, key->who, memory_order_release); /* from here on it is there */

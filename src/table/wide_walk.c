@@ -11,12 +11,9 @@
 
 #define STEP 64 /* slots under one lock */
 
-/* Called under the lock, for each slot that is not empty. */
-typedef void visit_slot(struct holding *holding, const struct place *place, void *arg);
-
 /* A stretch of at most STEP slots of one stripe, from `line` of the segment on. Gives how many. */
 static uint64_t visit_some(struct weir_table *table, uint64_t segment, uint64_t line, uint64_t lines,
-                           visit_slot *visit, void *arg)
+                           visit_slot *visit, void *arg, bool *all)
 {
     struct region *region = table->region;
     uint64_t run = region->segments[segment].lines / region->header->shape.stripes, at = line % run;
@@ -24,8 +21,10 @@ static uint64_t visit_some(struct weir_table *table, uint64_t segment, uint64_t 
     struct holding holding;
     if (count > run - at)
         count = run - at;
-    if (!weir_wide_enter(&holding, table, line / run))
+    if (!weir_wide_enter(&holding, table, line / run)) {
+        *all = false;
         return count;
+    }
     for (uint64_t i = 0; i < count; i++) {
         struct place place = wide_place(&holding, segment, at + i);
         if (wide_who(place.slot) != 0)
@@ -35,19 +34,21 @@ static uint64_t visit_some(struct weir_table *table, uint64_t segment, uint64_t 
     return count;
 }
 
-static void walk(struct weir_table *table, uint64_t line, uint64_t lines, visit_slot *visit, void *arg)
+bool weir_wide_visit(struct weir_table *table, uint64_t line, uint64_t lines, visit_slot *visit, void *arg)
 {
     struct region *region = table->region;
+    bool all_visited = true;
     uint64_t segments = region_segments(region);
     for (uint64_t segment = 0; segment < segments; segment++) {
         uint64_t all = region->segments[segment].lines;
         while (line < all && lines > 0) {
-            uint64_t count = visit_some(table, segment, line, lines, visit, arg);
+            uint64_t count = visit_some(table, segment, line, lines, visit, arg, &all_visited);
             line += count;
             lines -= count;
         }
         line = line > all ? line - all : 0;
     }
+    return all_visited;
 }
 
 /* ---- sweeping and counting ---- */
@@ -71,7 +72,7 @@ static void visit_to_sweep(struct holding *holding, const struct place *place, v
 size_t weir_wide_sweep(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines, bool clear)
 {
     struct tally tally = {.now = now, .clear = clear};
-    walk(table, line, lines, visit_to_sweep, &tally);
+    (void)weir_wide_visit(table, line, lines, visit_to_sweep, &tally);
     return (size_t)tally.count;
 }
 
@@ -85,7 +86,7 @@ static void visit_to_count(struct holding *holding, const struct place *place, v
 uint64_t weir_wide_count(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines)
 {
     struct tally tally = {.now = now};
-    walk(table, line, lines, visit_to_count, &tally);
+    (void)weir_wide_visit(table, line, lines, visit_to_count, &tally);
     return tally.count;
 }
 
@@ -232,6 +233,6 @@ bool weir_wide_check(struct weir_table *table)
 {
     bool sound = is_spacious(table);
     if (sound)
-        walk(table, 0, UINT64_MAX, visit_to_check, &sound);
+        (void)weir_wide_visit(table, 0, UINT64_MAX, visit_to_check, &sound);
     return sound;
 }

@@ -149,10 +149,12 @@ static enum outcome do_in_place(struct weir_table *table, const struct edition *
                 return answer ? DONE_YES : DONE_NO;
             continue;
         }
-        if (place.segment && (deed_lowers(deed) || converted != word))
+        if (!slot_exchange(place.slot, who, word, who, next))
+            continue;
+        if (place.segment && deed_lowers(deed))
             region_lower(table->region, place.segment, place.line);
-        if (slot_exchange(place.slot, who, word, who, next))
-            return answer ? DONE_YES : DONE_NO;
+        table_touch(table, place.slot, who);
+        return answer ? DONE_YES : DONE_NO;
     }
 }
 
@@ -198,6 +200,11 @@ static void wait_for_shared(struct weir_table *table)
     weir_stripe_unlock(stripe);
 }
 
+void weir_words_let_go(struct weir_table *table, struct slot *slot, uint64_t who)
+{
+    let_go_of(table, slot, who, true);
+}
+
 static enum outcome do_to_shared(struct weir_table *table, const struct edition *edition, struct slot *slot,
                                  struct deed *deed, struct trace *trace)
 {
@@ -228,7 +235,7 @@ static bool do_shared(struct weir_table *table, const struct edition *edition, c
                       struct deed *deed, bool *answer)
 {
     struct region_header *header = table->region->header;
-    if (table->refuse_when_full || deed->verb == VERB_CHARGE) {
+    if (table->refuse_when_full || deed_charges(deed)) {
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
         *answer = weir_deed_full(deed);
         return true;
@@ -247,7 +254,8 @@ static bool do_shared(struct weir_table *table, const struct edition *edition, c
     if (*answer && !deed_reads(deed) && weir_slots_came(table, key->who, deed->now)) {
         /* As if it had not been, if nobody was there since. Else it stays taken: to give it back now, when
          * time may have made up for it, would make units. */
-        (void)slot_exchange(shared, OVERFLOW_WHO, trace.after, OVERFLOW_WHO, trace.before);
+        if (slot_exchange(shared, OVERFLOW_WHO, trace.after, OVERFLOW_WHO, trace.before))
+            words_lower_shared(table);
         return false;
     }
     (void)atom_add(&header->shared, 1, memory_order_relaxed);
@@ -307,9 +315,11 @@ static bool run(struct weir_table *table, const struct key *key, struct deed *de
                 deed->reservation->n = 0;
             return true;
         case IS_HELD:
-            if (do_held(table, key, deed, &answer))
-                return answer;
-            break;
+            if (!do_held(table, key, deed, &answer))
+                break;
+            if (deed->changed)
+                table_touch(table, place.slot, key->who);
+            return answer;
         case GONE:
             break;
         }
@@ -353,9 +363,7 @@ void weir_words_prefetch(struct weir_table *table, uint64_t who)
 
 /* ---- all slots in turn ---- */
 
-/* The segment that has the line, counted over all of them; *line becomes that within it. NULL: beyond the
- * last. */
-static struct segment *segment_of(struct weir_table *table, uint64_t *line)
+struct segment *weir_words_segment(struct weir_table *table, uint64_t *line)
 {
     uint64_t count = region_segments(table->region);
     for (uint64_t s = 0; s < count; s++) {
@@ -394,7 +402,6 @@ static uint64_t convert_in_place(struct weir_table *table, const struct edition 
         uint64_t converted = weir_word_convert(table, *edition, word);
         if (converted == word)
             return word;
-        region_lower(table->region, place.segment, place.line);
         if (slot_exchange(place.slot, *who, word, *who, converted))
             return converted;
     }
@@ -418,7 +425,7 @@ size_t weir_words_sweep(struct weir_table *table, int64_t now, uint64_t line, ui
     size_t cleared = 0;
     for (uint64_t i = 0; edition && i < lines; i++) {
         uint64_t at = line + i, who;
-        struct spot place = {.segment = segment_of(table, &at)};
+        struct spot place = {.segment = weir_words_segment(table, &at)};
         if (!place.segment)
             break;
         place.line = at;
@@ -440,7 +447,7 @@ uint64_t weir_words_count(struct weir_table *table, int64_t now, uint64_t line, 
     uint64_t keys = 0;
     for (uint64_t i = 0; edition && i < lines; i++) {
         uint64_t at = line + i;
-        struct segment *segment = segment_of(table, &at);
+        struct segment *segment = weir_words_segment(table, &at);
         if (!segment)
             break;
         struct slot *slot = region_slot(segment, at * LINE_SLOTS);
@@ -486,7 +493,7 @@ bool weir_words_each(struct weir_table *table, int64_t now, weir_each_key *each,
     struct spot place;
     for (uint64_t line = 0; edition; line++) {
         uint64_t at = line;
-        place.segment = segment_of(table, &at);
+        place.segment = weir_words_segment(table, &at);
         if (!place.segment)
             return true;
         place.line = at;
@@ -537,9 +544,14 @@ static bool attach(struct weir_table *table, const struct key *key, struct journ
     if (state[STATE_PROMISED] != 0)
         behind[STATE_HEADER] = max64(behind[STATE_HEADER], ticks_at(&limit->ticks, state[STATE_PROMISED]));
     uint64_t word = slot_with_kind(weir_word_pack(limit, edition, behind), SLOT_HELD);
-    region_lower(table->region, place.segment, place.line);
+    region_lower(table->region, place.segment, place.line); /* before it can be seen, as one that comes in */
     atom_store(&place.slot->both.high, word, memory_order_seq_cst);
     return true;
+}
+
+static void *locate(struct weir_table *table, const struct key *key)
+{
+    return weir_slots_find(table, key->who).slot;
 }
 
 const struct table_kind weir_table_words = {
@@ -552,4 +564,5 @@ const struct table_kind weir_table_words = {
     .detach = detach,
     .attach = attach,
     .let_go = let_go,
+    .locate = locate,
 };

@@ -36,6 +36,20 @@ size_t weir_words_sweep(struct weir_table *table, int64_t now, uint64_t line, ui
 bool weir_words_each(struct weir_table *table, int64_t now, weir_each_key *each, void *arg);
 uint64_t weir_words_count(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines);
 
+/* What keys without room share was made less spent. */
+static inline void words_lower_shared(struct weir_table *table)
+{
+    if (__builtin_expect(table->region->segments[0].numbers != NULL, 0))
+        region_raise(table->region, &table->policies->overflow_number);
+}
+/* A word that nobody holds any more is let go, as one that may have promised something; under the lock of its
+ * stripe, that of what is shared: 0. */
+void weir_words_let_go(struct weir_table *table, struct slot *slot, uint64_t who);
+
+/* The segment that has the line, counted over all of them; *line becomes that within it. NULL: beyond the
+ * last. */
+struct segment *weir_words_segment(struct weir_table *table, uint64_t *line);
+
 /* Brings what keys without room share to the latest generation. */
 void weir_words_convert_shared(struct weir_table *table, const struct edition *edition);
 
@@ -72,8 +86,10 @@ words_take(struct weir_table *table, uint64_t who, int64_t now, int64_t n, struc
         weir_words_judge(limit, now, tick, value, after, allowed, verdict);
     if (!allowed) /* by a word that is still the key's, and of this generation */
         return slot_who(slot) == who && slot_word(slot) == word ? SLOT_NO : SLOT_ASK;
-    bool won = slot_exchange(slot, who, word, who, generation << SLOT_VALUE_BITS | after);
-    return won ? SLOT_YES : SLOT_ASK;
+    if (!slot_exchange(slot, who, word, who, generation << SLOT_VALUE_BITS | after))
+        return SLOT_ASK;
+    table_touch(table, slot, who);
+    return SLOT_YES;
 }
 
 #endif

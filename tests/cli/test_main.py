@@ -36,6 +36,11 @@ Operate
   top, stat                      who takes and is refused most; one line a second
   policy                         list, show, set, del, mode (--percent P, --for TIME, --all)
   override                       set, list, delete: another limit for one key, with an end
+Data
+  backup [NAME]                  copy what a server has stored, while it serves
+  dump [--policy NAME]           policies and what each key has spent, as text
+  load [FILE] | --from URL       bring a dump in, or move keys from another server
+  doctor DIR [--repair]          check what is stored; repair it only when told
 Speed
   bench WHAT                     how fast here: core, limiter, server, table, wait
 
@@ -51,7 +56,7 @@ Try   weir spec '100/s burst=20'
 # Those that share a manual page with the first of them.
 SHARED = [["take", "peek", "acquire", "give", "charge", "reset", "explain"], ["reserve", "commit", "cancel"]]
 COMMANDS = ["spec", "sim", "serve", "check", "reload", *SHARED[0][:3], *SHARED[1], *SHARED[0][3:], "top", "stat", "policy",
-            "override", "bench"]
+            "override", "backup", "dump", "load", "doctor", "bench"]
 
 
 def version():

@@ -28,7 +28,7 @@ enum { THREADS = SMALL_PROCESSES, ACTS = 4, EVENTS = 32 };
 enum name { NOBODY, KEY, OTHER, FULL, KEYS };
 static const uint64_t whos[KEYS] = {0, UINT64_C(1) << 60, UINT64_C(2) << 60, UINT64_C(3) << 60};
 
-enum act_verb { NOTHING, TAKE, FAST, INSERT, SETTLE, CLAIM, GIVE, HOLD, SWEEP, CHANGE, GROW, LOG };
+enum act_verb { NOTHING, TAKE, FAST, INSERT, SETTLE, CLAIM, GIVE, HOLD, SWEEP, CHANGE, GROW };
 
 struct act {
     /* FAST is a take as callers make it. INSERT is the rest of one that has looked already, and found nobody.
@@ -56,7 +56,6 @@ struct plan {
     bool kills;     /* others die */
     bool forgets;   /* KEY may be forgotten in the course of it */
     bool exact;
-    bool numbered; /* lines have lowering numbers */
     unsigned weaken;
     uint64_t most; /* paths, if all are too many; 0: all */
 };
@@ -84,7 +83,7 @@ static struct slot *slot_at(int segment, uint64_t index)
 static void setup(void)
 {
     uint64_t segments = plan.segments ? plan.segments : 1, lines = plan.lines ? plan.lines : 1;
-    small_table_clear(segments, lines, plan.numbered);
+    small_table_clear(segments, lines, false);
     for (int s = 0; s < SMALL_SEGMENTS; s++)
         for (uint64_t i = 0; i < lines * LINE_SLOTS; i++) {
             const struct entry *e = &plan.slots[s][i];
@@ -153,20 +152,6 @@ static bool take_held(struct weir_table *table, const struct act *a, struct answ
     return yes;
 }
 
-/* A slot is logged with the number of its line, which was drawn before the slot was made less spent. */
-static void log_slot(void)
-{
-    const struct entry *e = &plan.slots[0][0];
-    struct slot *slot = slot_at(0, 0);
-    uint64_t who = slot_who(slot), word = slot_word(slot);
-    uint64_t number = atom_load(&small.numbers[0][0], memory_order_seq_cst);
-    const struct ticks *ticks = &limit_at(0)->ticks;
-    uint64_t before = (uint64_t)(ticks_at(ticks, NOW + e->later_ns) + e->spent * ticks->unit);
-    bool lowered = who != whos[e->key] || slot_generation(word) != 0 || slot_value(word) < before;
-    if (who != 0 && slot_kind(word) == SLOT_PLAIN && lowered)
-        EXPLORE_CHECK(number > 0);
-}
-
 static bool act(const struct act *a, struct answer *answer)
 {
     struct weir_table *table = small_table();
@@ -193,9 +178,6 @@ static bool act(const struct act *a, struct answer *answer)
         break;
     case GROW:
         small_table_grow();
-        break;
-    case LOG:
-        log_slot();
         break;
     case NOTHING:
         break;
@@ -569,14 +551,4 @@ TEST(a_key_lives_once_in_its_window)
     HOLDS(BURST_1, .lines = 2,
           .slots = {{IDLE_AT(OTHER, 5), DEBTOR, DEBTOR, DEBTOR, {0}, DEBTOR, DEBTOR, DEBTOR}},
           .acts = {{DO(INSERT, KEY, 1)}, {AT(5, INSERT, KEY, 1)}});
-}
-
-TEST(a_lowered_word_has_a_later_number)
-{
-    HOLDS(.limits = {"1/s burst=2"}, .slots = {{{.key = KEY, .spent = 2}, {0}, {0}, {0}}}, .numbered = true,
-          .acts = {{DO(GIVE, KEY, 1)}, {DO(FAST, KEY, 1)}, {DO(LOG, NOBODY, 0)}});
-    HOLDS(BURST_1, .slots = {{IDLE_AT(OTHER, 0), DEBTOR, DEBTOR, DEBTOR}}, .numbered = true,
-          .acts = {{DO(INSERT, KEY, 1)}, {DO(LOG, NOBODY, 0)}});
-    HOLDS(CHANGING, .slots = {{{.key = KEY, .spent = 2}, {0}, {0}, {0}}}, .numbered = true,
-          .acts = {{DO(CHANGE, NOBODY, 0)}, {DO(FAST, KEY, 1)}, {DO(LOG, NOBODY, 0)}});
 }

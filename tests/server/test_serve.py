@@ -41,7 +41,8 @@ class Refused(unittest.TestCase):
                                   ("--max-clients", "-1", "a number from 1 to 1M"),
                                   ("--log-format", "xml", "logfmt or json"),
                                   ("--log-level", "loud", "debug, info, warn or error"),
-                                  ("--data", "/var/lib/weir", "none, since this version keeps everything in memory")):
+                                  ("--data", "d" * 401, "a path of at most 400 bytes"),
+                                  ("--fsync", "sometimes", "always, everysec or never")):
             self.assertEqual(self.refuse(flag, value), f"weir serve: {flag} takes {what}, not '{value}'\n")
         self.assertEqual(self.refuse(WEIR_LOG_LEVEL="loud"),
                          "weir serve: WEIR_LOG_LEVEL takes debug, info, warn or error, not 'loud'\n")
@@ -139,7 +140,7 @@ class Started(server.ServerTest):
         self.assertRegex(log, rf"level=info event=listening on=127\.0\.0\.1:{weir.port}")
         self.assertIn(f"event=listening on=unix:{weir.path}", log)
         self.assertRegex(log, r"event=loaded config=\S+weir.yaml policies=1 memory=268435456 keys_that_fit=\d+")
-        self.assertIn("everything is kept in memory and is gone when it stops", log)
+        self.assertIn("everything is in memory alone; --data DIR keeps it", log)
         self.assertIn(f'try="redis-cli -p {weir.port} WEIR.TAKE api some-key"', log)
 
     def test_something_to_try(self):

@@ -95,7 +95,8 @@ static void reserve(struct scene *scene, struct kit *kit, struct rng *rng)
         count(&scene->refused);
         if (request >= 0 && strcmp(kit_text(reply, "reason"), "full") != 0)
             note_verdict(scene, request, -1, line);
-    } else if (weir_ledger_number(&kit->service->ledger, id, strlen(id), &number) && number < scene->most) {
+    } else if (weir_ledger_number(id, strlen(id), &number) && (uint32_t)number < scene->most) {
+        number = (uint32_t)number;
         count(&scene->reserved);
         note_fact(scene, number, n, key, pairs, policy);
         if (request >= 0)
@@ -122,7 +123,7 @@ static void settle(struct scene *scene, struct kit *kit, struct rng *rng)
         return;
     struct fact *fact = &scene->facts[number];
     int64_t used = used_by(how, fact->n);
-    weir_ledger_text(&kit->service->ledger, number, id);
+    weir_ledger_text(kit->service->ledger.number >> 32 << 32 | number, id);
     int at = snprintf(line, sizeof line, "WEIR.%s %s", how == HOW_CANCEL ? "CANCEL" : "COMMIT", id);
     for (int i = 0; i < fact->pairs && how != HOW_CANCEL; i++)
         at += snprintf(line + at, sizeof line - (size_t)at, " %d", (int)used);

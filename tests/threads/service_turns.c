@@ -171,7 +171,7 @@ static bool change_something(struct service *service, int what, struct weir_erro
     case 1:
         return weir_change_policy(service, slice("come"), "10/s algo=fixed-window", false, err);
     case 2:
-        return weir_change_remove(service, slice("come"), err);
+        return weir_change_remove(service, slice("come"), false, err);
     case 3:
         return weir_change_policy(service, slice("api"), "20/s, 30/m", false, err);
     case 4:

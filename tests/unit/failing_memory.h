@@ -11,9 +11,14 @@
 
 static int64_t allocations_left = -1; /* then one fails; below 0: none does */
 
-static bool may_allocate(void)
+static void *allocation_site __attribute__((unused)); /* where the one came from that failed last */
+
+static bool may_allocate(void *site)
 {
-    return allocations_left < 0 || allocations_left-- != 0;
+    if (allocations_left < 0 || allocations_left-- != 0)
+        return true;
+    allocation_site = site;
+    return false;
 }
 
 #define FAILING(NAME, PARAMETERS, ARGUMENTS)                                                                 \
@@ -21,7 +26,7 @@ static bool may_allocate(void)
     void *__wrap_##NAME PARAMETERS;                                                                          \
     void *__wrap_##NAME PARAMETERS                                                                           \
     {                                                                                                        \
-        return may_allocate() ? __real_##NAME ARGUMENTS : NULL;                                              \
+        return may_allocate(__builtin_return_address(0)) ? __real_##NAME ARGUMENTS : NULL;                   \
     }
 FAILING(malloc, (size_t size), (size))
 FAILING(calloc, (size_t count, size_t size), (count, size))

@@ -51,9 +51,9 @@ TEST(what_cannot_be_read_says_so_and_changes_nothing)
     CHECK_STR(err.text, "5/m brust=10: column 5: unknown option 'brust'; did you mean burst?");
     CHECK(!weir_change_policy(kit.service, word("a b"), "5/m", false, &err));
     CHECK(!weir_change_policy(kit.service, word(""), "5/m", false, &err));
-    CHECK(!weir_change_remove(kit.service, word("api"), &err));
+    CHECK(!weir_change_remove(kit.service, word("api"), false, &err));
     CHECK(set(&kit, "5/m"));
-    CHECK(!weir_change_remove(kit.service, word("ap"), &err));
+    CHECK(!weir_change_remove(kit.service, word("ap"), false, &err));
     CHECK_STR(err.text, "no policy 'ap'; did you mean 'api'? (WEIR.POLICY LIST)");
     CHECK(!weir_change_policy(kit.service, word("api"), "5", false, &err));
     CHECK_STR(policy_of(&kit, "api")->limits, "5/m");
@@ -205,7 +205,7 @@ TEST(a_policy_that_was_removed_is_forgotten)
     if (!CHECK(kit_open(&kit, NULL)) || !CHECK(set(&kit, "1/h")))
         return;
     CHECK(take(&kit, "api", "k", 1));
-    CHECK(weir_change_remove(kit.service, word("api"), &err));
+    CHECK(weir_change_remove(kit.service, word("api"), false, &err));
     CHECK(!policy_of(&kit, "api"));
     CHECK(strncmp(kit_ask(&kit, "WEIR.TAKE api k"), "-ERR no policy 'api'", 20) == 0);
     CHECK(set(&kit, "1/h"));
@@ -436,7 +436,7 @@ static bool change_number(struct kit *kit, int number, struct weir_error *err)
     case 6:
         return weir_change_unoverride(kit->service, word("api"), word("q"), err);
     default:
-        return weir_change_remove(kit->service, word("api"), err);
+        return weir_change_remove(kit->service, word("api"), false, err);
     }
 }
 

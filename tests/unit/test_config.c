@@ -11,6 +11,8 @@
 #include "check.h"
 #include "service/config_read.h"
 #include "service/moment.h"
+#include "store/store.h"
+#include "table/keep.h"
 
 /* ---- complaints, as they are printed ---- */
 
@@ -502,13 +504,34 @@ TEST(what_comes_with_a_later_version_is_told_so)
 {
     BAD("listen: {http: 127.0.0.1:9050}\n",
         "w.yaml:1:10: http is not in this version of weir; listen: {resp: 127.0.0.1:9049} is\n");
-    BAD("data: /var/lib/weir\n",
-        "w.yaml:1:7: a data directory is not in this version of weir; write none: all is "
-        "in memory\n");
     BAD("policies: [{name: a, limits: 5/m, fleet: {nodes: 500}}]\n",
         "w.yaml:1:35: fleet is not in this version of weir; each server counts for itself\n");
-    BAD("policies: [{name: a, limits: 5/m, recover: floor}]\n",
-        "w.yaml:1:44: recover: floor is not in this version of weir, which stores nothing; write exact\n");
+}
+
+TEST(where_and_how_things_are_kept_is_read)
+{
+    struct config *config = good("data: /var/lib/weir\nfsync: always\n"
+                                 "policies: [{name: a, limits: 5/m, recover: floor},"
+                                 " {name: b, limits: 5/m, recover: optimistic}, {name: c, limits: 5/m}]\n");
+    if (!config)
+        return;
+    CHECK_STR(config->data, "/var/lib/weir");
+    CHECK(config->fsync == STORE_ALWAYS);
+    CHECK(config->policies[0].recover == TABLE_FLOOR);
+    CHECK(config->policies[1].recover == TABLE_OPTIMISTIC);
+    CHECK(config->policies[2].recover == TABLE_EXACT);
+    weir_config_free(config);
+    config = good("data: none\nfsync: never\n");
+    CHECK(config && strcmp(config->data, "none") == 0 && config->fsync == STORE_NEVER);
+    weir_config_free(config);
+    config = good("memory: 8MiB\n");
+    CHECK(config && strcmp(config->data, "none") == 0 && config->fsync == 0);
+    weir_config_free(config);
+    BAD("fsync: sometimes\n", "w.yaml:1:8: fsync cannot be 'sometimes'; write always, everysec or never\n");
+    BAD("fsync: Always\n", "w.yaml:1:8: fsync cannot be 'Always'; write always, everysec or never\n");
+    BAD("data: \"\"\n", "w.yaml:1:7: data has no value; write a directory such as /var/lib/weir, or none\n");
+    BAD("policies: [{name: a, limits: 5/m, recover: maybe}]\n",
+        "w.yaml:1:44: recover cannot be 'maybe'; write exact, floor or optimistic\n");
 }
 
 TEST(addresses_are_checked)

@@ -63,7 +63,7 @@ TEST(memory_is_counted)
     CHECK(with > before + keys * 23);
     CHECK(with < before + keys * 25 + (INT64_C(1) << 20));
     struct weir_error err;
-    CHECK(weir_change_remove(kit.service, (struct slice){"api", 3}, &err));
+    CHECK(weir_change_remove(kit.service, (struct slice){"api", 3}, false, &err));
     CHECK_EQ(kit.service->memory_used, before);
     kit_close(&kit);
 }

@@ -51,7 +51,8 @@ TEST(connections_do_not_block_delay_or_leak)
     struct weir_error err;
     char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
     bool busy = true;
-    if (!CHECK_EQ(weir_listen_tcp("localhost:0", &listener, 1, &err), 1))
+    if (!CHECK_EQ(weir_listen_tcp("localhost:0", &listener, 1, &err), 1) ||
+        !CHECK(weir_listen_start(&listener, &err)))
         return;
     CHECK_EQ(weir_listen_accept(&listener, address, local, &busy), -1);
     CHECK(!busy);
@@ -141,9 +142,30 @@ TEST(a_port_in_use)
     char address[64];
     CHECK_EQ(weir_listen_tcp("127.0.0.1:0", &first, 1, &err), 1);
     snprintf(address, sizeof address, "127.0.0.1:%d", first.port);
+    CHECK_EQ(weir_listen_tcp(address, &second, 1, &err), 1); /* both have yet to begin */
+    CHECK(weir_listen_start(&first, &err));
+    CHECK(!weir_listen_start(&second, &err));
+    CHECK(strstr(err.text, "is in use; is another weir running?"));
+    weir_listen_end(&second);
     CHECK_EQ(weir_listen_tcp(address, &second, 1, &err), 0);
     CHECK(strstr(err.text, "is in use; is another weir running?"));
     weir_listen_end(&first);
+}
+
+TEST(nobody_can_connect_before_it_starts)
+{
+    struct listener listener;
+    struct weir_error err;
+    if (!CHECK_EQ(weir_listen_tcp("127.0.0.1:0", &listener, 1, &err), 1))
+        return;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)listener.port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(connect(fd, (struct sockaddr *)&address, sizeof address) < 0 && errno == ECONNREFUSED);
+    close(fd);
+    CHECK(weir_listen_start(&listener, &err));
+    close(connect_to_port(listener.port));
+    weir_listen_end(&listener);
 }
 
 /* ---- unix ---- */
@@ -227,6 +249,7 @@ TEST(a_listening_socket_is_taken_over)
     struct listener first, taken;
     struct weir_error err;
     CHECK_EQ(weir_listen_tcp("127.0.0.1:0", &first, 1, &err), 1);
+    CHECK(weir_listen_start(&first, &err));
     fcntl(first.fd, F_SETFL, 0); /* blocking, as systemd has it */
     CHECK(weir_listen_inherited(first.fd, &taken, &err));
     CHECK(taken.inherited && taken.loopback);

@@ -3,7 +3,13 @@
  * Every allocation of the service fails once: nobody crashes, nothing leaks (a sanitizer looks), and what was
  * there before is there afterwards.
  */
+#define _POSIX_C_SOURCE 200809L
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "check.h"
+#include "os/disk.h"
+#include "service/keep.h"
 #include "unit/failing_memory.h"
 #include "unit/service_kit.h"
 
@@ -48,6 +54,77 @@ TEST(a_service_that_cannot_be_made_says_so)
     }
     CHECK(failed > 30);
     weir_config_free(config);
+}
+
+/* ---- with a store ---- */
+
+static int remove_file(void *arg, const char *name, uint64_t bytes)
+{
+    const int *dir = arg;
+    (void)bytes;
+    return weir_disk.remove(&weir_disk, *dir, name);
+}
+
+static void remove_all(const char *path)
+{
+    int dir;
+    if (weir_disk.open_dir(&weir_disk, path, false, &dir) != 0)
+        return;
+    (void)weir_disk.list(&weir_disk, dir, remove_file, &dir);
+    weir_disk.close_dir(&weir_disk, dir);
+    (void)rmdir(path);
+}
+
+static int64_t left_of(struct service *service, const char *line)
+{
+    struct kit kit = {.service = service, .worker = &service->workers[0]};
+    weir_session_begin(&kit.session, service, "127.0.0.1:50000", "127.0.0.1:9049", weir_now());
+    int64_t left = kit_field(kit_ask(&kit, line), "remaining");
+    CHECK(weir_keep_wait(service));
+    kit_leave(&kit);
+    return left;
+}
+
+/* Each allocation in turn, later ones with gaps: the disk is a real one. */
+static int start_without(const struct config *config, const struct service_options *options)
+{
+    int failed = 0;
+    bool all_went = false;
+    for (int allocation = 0; !all_went; allocation += 1 + allocation / 24) {
+        struct weir_error err = {0};
+        allocations_left = allocation;
+        struct service *service = weir_service_new(config, options, &err);
+        all_went = allocations_left >= 0;
+        allocations_left = -1;
+        CHECK(service || (err.code != 0 && err.text[0] != '\0'));
+        failed += !service;
+        weir_service_free(service);
+    }
+    return failed;
+}
+
+TEST(a_start_from_a_store_without_memory_loses_nothing)
+{
+    char path[] = "memory-XXXXXX";
+    struct weir_error err = {0};
+    struct config *config = weir_config_parse("weir.yaml", yaml, sizeof yaml - 1, complain, NULL);
+    struct service_options options = {.workers = 2, .test_clock = true, .store_manual = true};
+    if (!CHECK(config && mkdtemp(path)))
+        return;
+    free(config->data);
+    config->data = strdup(path);
+    config->fsync = STORE_NEVER;
+    struct service *service = weir_service_new(config, &options, &err);
+    if (!CHECK(service))
+        return;
+    CHECK_EQ(left_of(service, "WEIR.TAKE api user 4"), 996);
+    weir_service_free(service);
+    CHECK(start_without(config, &options) > 20);
+    service = weir_service_new(config, &options, &err);
+    CHECK(service && left_of(service, "WEIR.PEEK api user") == 996);
+    weir_service_free(service);
+    weir_config_free(config);
+    remove_all(path);
 }
 
 /* The answer is whole, or the client is told that it is no use. */

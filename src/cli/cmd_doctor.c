@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * weir doctor: reads a data directory that nobody uses, says what is in it and what a start would find, and
+ * repairs it only when told.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/words.h"
+#include "cli/args.h"
+#include "cli/ask.h"
+#include "cli/cli.h"
+#include "cli/term.h"
+#include "service/moment.h"
+#include "store/inspect.h"
+
+static const char help[] =
+    "usage: weir doctor DIR [--repair] [--json]\n"
+    "Looks at a data directory that no server uses: reads all of it, says what a start would\n"
+    "find, what is wrong, and what that means. Changes nothing, unless told.\n"
+    "\n"
+    "      --repair   make it one that can be started from: what is damaged gets another\n"
+    "                 name (damaged-...), and nothing is deleted. Copy the directory first\n"
+    "      --json     one JSON document on standard output\n"
+    "  -h, --help     this text\n"
+    "\n"
+    "Exit status: 0 all is well, 1 something is wrong, 2 it cannot be read, or is in use.\n"
+    "\n"
+    "Examples\n"
+    "  weir doctor /var/lib/weir\n"
+    "  weir doctor /var/lib/weir/backups/2026-11-15T201500Z\n"
+    "  cp -r /var/lib/weir /tmp/copy && weir doctor --repair /tmp/copy\n";
+
+struct report {
+    const char *path;
+    struct inspect inspect;
+    uint64_t room; /* bytes free on that disk */
+    bool open_to_others;
+    int asides, backups;
+    int problems;
+};
+
+static const char *megabytes(uint64_t bytes, char text[static 32])
+{
+    if (bytes < 10240)
+        (void)snprintf(text, 32, "%" PRIu64 " B", bytes);
+    else if (bytes < (10 << 20))
+        (void)snprintf(text, 32, "%" PRIu64 " KiB", bytes >> 10);
+    else
+        (void)snprintf(text, 32, "%" PRIu64 " MiB", bytes >> 20);
+    return text;
+}
+
+/* ---- finding out ---- */
+
+static int count_file(void *arg, const char *name, uint64_t bytes)
+{
+    (void)bytes;
+    int *count = arg;
+    *count += name[0] != '.';
+    return 0;
+}
+
+static int count_in(struct disk *disk, int dir, const char *name)
+{
+    int sub, count = 0;
+    if (disk->open_sub(disk, dir, name, false, &sub) != 0)
+        return 0;
+    (void)disk->list(disk, sub, count_file, &count);
+    disk->close_dir(disk, sub);
+    return count;
+}
+
+static void look_around(struct report *report)
+{
+    struct disk *disk = &weir_disk;
+    struct stat status;
+    int dir;
+    report->open_to_others = stat(report->path, &status) == 0 && (status.st_mode & 077) != 0;
+    if (disk->open_dir(disk, report->path, false, &dir) != 0)
+        return;
+    (void)disk->room(disk, dir, &report->room);
+    report->asides = count_in(disk, dir, "aside");
+    report->backups = count_in(disk, dir, "backups");
+    disk->close_dir(disk, dir);
+}
+
+static void count_problems(struct report *report)
+{
+    const struct inspect *inspect = &report->inspect;
+    for (size_t i = 0; i < inspect->count; i++)
+        report->problems += !inspect->files[i].good && inspect->files[i].text[0] != '\0';
+    report->problems += !inspect->can_start;
+    report->problems += inspect->found.lost;
+    report->problems += report->open_to_others;
+}
+
+/* ---- telling ---- */
+
+static void print_moment(int64_t wall_ns)
+{
+    char text[MOMENT_MAX];
+    weir_moment_write(wall_ns / WEIR_MS, text);
+    printf("  %.19sZ", text);
+}
+
+static void print_file(const struct inspect_file *file)
+{
+    char size[32];
+    printf("  %s%-24s%s %9s", term_colour(stdout, file->good ? TERM_GOOD : TERM_BAD), file->name,
+           term_colour(stdout, TERM_PLAIN), megabytes(file->bytes, size));
+    if (file->frames > 0) {
+        printf("  %8" PRIu64 " records", file->records);
+        print_moment(file->wall_ns);
+    }
+    puts(file->frames > 0 && !file->needed ? "  (not needed)" : "");
+    if (file->text[0]) {
+        fputs("      ", stdout);
+        term_wrap(stdout, file->text, 6, 6, term_width(stdout));
+    }
+}
+
+static void print_found(const struct report *report)
+{
+    const struct store_found *found = &report->inspect.found;
+    char text[32];
+    const char *what = !report->inspect.can_start ? "it would not start"
+                       : found->fresh             ? "nothing: it would begin anew"
+                       : found->lost              ? "something that was surely on the disk is missing"
+                       : found->clean             ? "all of it; the last process ended well"
+                       : found->unsure            ? "all that is here; its last moment may be missing"
+                                       : "all that was answered, though the last process did not end well";
+    printf("a start would find: %s\n", what);
+    if (found->text[0])
+        term_wrap(stdout, found->text, 0, 0, term_width(stdout));
+    if (report->open_to_others)
+        printf("others may read it, and it holds hash keys: chmod 700 %s\n", report->path);
+    printf("room on this disk: %s\n", megabytes(report->room, text));
+    if (report->room < (uint64_t)256 << 20)
+        puts("that is little: an image takes as much as all keys, and the old one goes only when the new one "
+             "is "
+             "there");
+    if (report->asides > 0)
+        printf("%d removed polic%s in aside/: weir load brings one back, rm forgets it\n", report->asides,
+               report->asides == 1 ? "y is" : "ies are");
+    if (report->backups > 0)
+        printf("%d backup%s in backups/\n", report->backups, report->backups == 1 ? "" : "s");
+}
+
+static void print(const struct report *report)
+{
+    for (size_t i = 0; i < report->inspect.count; i++)
+        print_file(&report->inspect.files[i]);
+    print_found(report);
+    if (report->problems == 0)
+        puts("all is well");
+    else if (!report->inspect.can_start)
+        printf("start from a backup, or: cp -r %s COPY && weir doctor --repair COPY\n", report->path);
+}
+
+static void print_file_json(struct json *json, const struct inspect_file *file)
+{
+    json_open(json, NULL, '{', JSON_FLAT);
+    json_text(json, "name", file->name);
+    json_number(json, "bytes", (int64_t)file->bytes);
+    json_number(json, "frames", (int64_t)file->frames);
+    json_number(json, "records", (int64_t)file->records);
+    json_bool(json, "good", file->good);
+    json_bool(json, "needed", file->needed);
+    if (file->text[0])
+        json_text(json, "text", file->text);
+    json_close(json, '}');
+}
+
+static void print_json(const struct report *report)
+{
+    const struct store_found *found = &report->inspect.found;
+    struct json json = {.file = stdout};
+    json_open(&json, NULL, '{', JSON_LINES);
+    json_bool(&json, "can_start", report->inspect.can_start);
+    json_bool(&json, "fresh", found->fresh);
+    json_bool(&json, "clean", found->clean);
+    json_bool(&json, "lost", found->lost);
+    json_bool(&json, "unsure", found->unsure);
+    json_text(&json, "text", found->text);
+    json_number(&json, "records", (int64_t)found->records);
+    json_bool(&json, "open_to_others", report->open_to_others);
+    json_number(&json, "room_bytes", (int64_t)report->room);
+    json_number(&json, "asides", report->asides);
+    json_number(&json, "backups", report->backups);
+    json_number(&json, "problems", report->problems);
+    json_open(&json, "files", '[', JSON_LINES);
+    for (size_t i = 0; i < report->inspect.count; i++)
+        print_file_json(&json, &report->inspect.files[i]);
+    json_close(&json, ']');
+    json_close(&json, '}');
+}
+
+/* ---- all of it ---- */
+
+static int complain(const char *path, const char *text)
+{
+    fputs("weir doctor: ", stderr);
+    ask_put(stderr, (struct slice){path, strlen(path)});
+    fprintf(stderr, ": %s\n", text);
+    return EXIT_ERROR;
+}
+
+static int refuse_in_use(const struct report *report)
+{
+    char text[160], who[40] = "a process";
+    if (report->inspect.in_use_by > 0)
+        (void)snprintf(who, sizeof who, "process %" PRId64, report->inspect.in_use_by);
+    (void)snprintf(text, sizeof text,
+                   "in use by %s: run weir doctor on a backup (weir backup makes one), or stop it first",
+                   who);
+    return complain(report->path, text);
+}
+
+static int look(const char *path, bool json)
+{
+    struct report report = {.path = path};
+    struct weir_error err = {0};
+    if (!weir_inspect(&weir_disk, path, &report.inspect, &err))
+        return complain(path, err.text);
+    int status;
+    if (report.inspect.in_use_by != 0) {
+        status = refuse_in_use(&report);
+    } else {
+        look_around(&report);
+        count_problems(&report);
+        if (json)
+            print_json(&report);
+        else
+            print(&report);
+        status = report.problems > 0 ? EXIT_REFUSED : EXIT_OK;
+    }
+    weir_inspect_free(&report.inspect);
+    return status;
+}
+
+static void tell_repair(void *arg, const char *text)
+{
+    FILE *file = arg;
+    fprintf(file, "repair: %s\n", text);
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    bool repair = false, json = false, wants_help = false;
+    struct weir_error err = {0};
+    const struct args_option table[] = {
+        {"repair", 0, &repair, NULL}, {"json", 0, &json, NULL}, {"help", 'h', &wants_help, NULL}};
+    int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
+    if (count < 0)
+        return EXIT_ERROR;
+    if (wants_help)
+        return fputs(help, stdout), EXIT_OK;
+    if (count != 1) {
+        fputs("weir doctor: write: weir doctor DIR, with the data directory of a server\n", stderr);
+        return EXIT_ERROR;
+    }
+    if (repair && !weir_inspect_repair(&weir_disk, argv[1], tell_repair, json ? stderr : stdout, &err))
+        return complain(argv[1], err.text);
+    return look(argv[1], json);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/args.h"
+#include "cli/ask.h"
+#include "cli/dump.h"
+#include "cli/hints.h"
+#include "cli/term.h"
+#include "service/dump_text.h"
+
+#define SAY_MAX 16
+
+/* ---- asking ---- */
+
+const struct resp_value *dump_tell(const char *command, struct client *client, const struct slice *words,
+                                   size_t count)
+{
+    struct weir_error err;
+    const struct resp_value *value = client_ask(client, words, count, &err);
+    if (value && value->type != RESP_ERROR)
+        return value;
+    fprintf(stderr, "weir %s: ", command);
+    if (value) {
+        bool plain = value->text.len > 4 && memcmp(value->text.bytes, "ERR ", 4) == 0;
+        hints_put(stderr, value->text.bytes + (plain ? 4 : 0), value->text.len - (plain ? 4 : 0));
+    } else {
+        term_put(stderr, err.text, strlen(err.text));
+    }
+    fputc('\n', stderr);
+    return NULL;
+}
+
+const struct resp_value *dump_say(const char *command, struct client *client, const char *const *words)
+{
+    struct slice slices[SAY_MAX];
+    size_t count = 0;
+    for (; words[count] && count < SAY_MAX; count++)
+        slices[count] = (struct slice){words[count], strlen(words[count])};
+    return dump_tell(command, client, slices, count);
+}
+
+bool dump_read_hashes(const char *command, const char *text, char room[static DUMP_HASHES_MAX],
+                      struct dump_part *part)
+{
+    if (!text)
+        return true;
+    size_t digits = 0;
+    for (size_t i = 0; i < 33 && text[i]; i++)
+        digits += i == 16 ? text[i] == '-' : weir_text_hex(text[i]) >= 0;
+    if (strlen(text) != 33 || digits != 33) {
+        args_complain(command, "no range of hashes:", text);
+        fputs("; write two of 16 hex digits, as in 0000000000000000-7fffffffffffffff\n", stderr);
+        return false;
+    }
+    memcpy(room, text, 34);
+    room[16] = '\0';
+    part->from = room;
+    part->to = room + 17;
+    return true;
+}
+
+bool dump_freeze(const char *command, struct client *client, const struct dump_part *part, const char *url)
+{
+    const char *words[SAY_MAX] = {url ? "WEIR.FREEZE" : "WEIR.THAW", part->policy};
+    size_t count = 2;
+    if (url)
+        words[count++] = url;
+    if (part->from) {
+        words[count++] = "HASH";
+        words[count++] = part->from;
+        words[count++] = part->to;
+    } else if (!url) { /* not what others have frozen */
+        words[count++] = "HASH";
+        words[count++] = "0000000000000000";
+        words[count++] = "ffffffffffffffff";
+    }
+    return dump_say(command, client, words) != NULL;
+}
+
+/* ---- lines ---- */
+
+static bool give_lines(const struct resp_value *list, dump_line *each, void *arg)
+{
+    for (size_t i = 0; list && i < list->count; i++)
+        if (!each(arg, list->elements[i].text))
+            return false;
+    return list != NULL;
+}
+
+bool dump_read_head(const char *command, struct client *client, dump_line *each, void *arg)
+{
+    return give_lines(dump_say(command, client, (const char *[]){"WEIR.DUMP", "HEAD", NULL}), each, arg);
+}
+
+bool dump_read_names(const char *command, struct client *client, dump_line *each, void *arg)
+{
+    const struct resp_value *list = dump_say(command, client, (const char *[]){"WEIR.POLICY", "LIST", NULL});
+    for (size_t i = 0; list && i < list->count; i++)
+        if (!each(arg, ask_text(&list->elements[i], "name")))
+            return false;
+    return list != NULL;
+}
+
+/* ---- one policy ---- */
+
+struct reading {
+    const char *command;
+    struct client *client;
+    const struct dump_part *part;
+    dump_line *each;
+    void *arg;
+    struct buffer tables; /* their lines, each with its length in front */
+};
+
+static bool is_of(struct slice line, const char *kind)
+{
+    size_t len = strlen(kind);
+    return line.len > len && memcmp(line.bytes, kind, len) == 0 && line.bytes[len] == ' ';
+}
+
+/* The name of a table: its prefix, "" for the policy's own. */
+static bool read_prefix(struct slice line, char *room, struct slice *prefix)
+{
+    struct slice *words = calloc(DUMP_WORDS_MAX, sizeof *words);
+    bool good = words && weir_dump_split(line, room, words) >= 2;
+    if (good)
+        *prefix = words[1];
+    free(words);
+    return good;
+}
+
+static bool is_wanted(const struct reading *reading, struct slice line)
+{
+    char room[DUMP_LINE_MAX];
+    struct slice prefix;
+    const char *wanted = reading->part->prefix;
+    return !wanted || (read_prefix(line, room, &prefix) && slice_is(prefix, wanted));
+}
+
+/* What the policy is goes on at once; its tables are put away. */
+static bool take_definition(void *arg, struct slice line)
+{
+    struct reading *reading = arg;
+    if (!is_of(line, "table"))
+        return reading->each(reading->arg, line);
+    if (!is_wanted(reading, line))
+        return true;
+    buffer_put(&reading->tables, (const char *)&line.len, sizeof line.len);
+    buffer_put(&reading->tables, line.bytes, line.len);
+    return !reading->tables.failed;
+}
+
+static bool changed(const struct reading *reading)
+{
+    fprintf(stderr, "weir %s: policy '%s' was changed meanwhile; begin again\n", reading->command,
+            reading->part->policy);
+    return false;
+}
+
+static bool read_pages(struct reading *reading, struct slice prefix)
+{
+    const struct dump_part *part = reading->part;
+    char from[17];
+    int64_t table = 0;
+    (void)snprintf(from, sizeof from, "%s", part->from ? part->from : "0000000000000000");
+    const char *to = part->to ? part->to : "ffffffffffffffff";
+    while (from[0]) {
+        struct slice words[] = {{"WEIR.DUMP", 9}, {"KEYS", 4}, {part->policy, strlen(part->policy)},
+                                prefix,           {"HASH", 4}, {from, 16},
+                                {to, 16}};
+        const struct resp_value *page = dump_tell(reading->command, reading->client, words, 7);
+        if (!page)
+            return false;
+        if (table != 0 && table != ask_number(page, "table"))
+            return changed(reading);
+        table = ask_number(page, "table");
+        struct slice next = ask_text(page, "next");
+        if (!give_lines(weir_resp_get(page, "lines"), reading->each, reading->arg))
+            return false;
+        (void)snprintf(from, sizeof from, "%.*s", (int)next.len, next.bytes);
+    }
+    return true;
+}
+
+static bool read_tables(struct reading *reading, bool definition)
+{
+    const char *at = buffer_bytes(&reading->tables), *end = at + buffer_len(&reading->tables);
+    char *room = malloc(DUMP_LINE_MAX);
+    bool good = room != NULL;
+    if (good && at == end && reading->part->prefix) {
+        fprintf(stderr, "weir %s: policy '%s' has no limits for that prefix, and keys are known by hashes\n",
+                reading->command, reading->part->policy);
+        good = false;
+    }
+    while (good && at < end) {
+        struct slice line, prefix;
+        memcpy(&line.len, at, sizeof line.len);
+        line.bytes = at + sizeof line.len;
+        at = line.bytes + line.len;
+        good = reading->each(reading->arg, line) && read_prefix(line, room, &prefix) &&
+               (definition || read_pages(reading, prefix));
+    }
+    free(room);
+    return good;
+}
+
+bool dump_read_policy(const char *command, struct client *client, const struct dump_part *part,
+                      bool definition, dump_line *each, void *arg)
+{
+    struct reading reading = {command, client, part, each, arg, {.most = 16 << 20}};
+    const struct resp_value *lines =
+        dump_say(command, client, (const char *[]){"WEIR.DUMP", "POLICY", part->policy, NULL});
+    bool done = give_lines(lines, take_definition, &reading) && read_tables(&reading, definition);
+    weir_buffer_free(&reading.tables);
+    return done;
+}

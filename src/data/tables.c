@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All tables that the note names are in memory, also those that nobody asks for: what is in no image is lost
+ * when the log before it goes. One that is to be forgotten leaves the note at once, and memory at the end,
+ * for threads may still have it listed.
+ *
+ * Live changes of such a table come here before and after (struct table_owner): the note has to tell of the
+ * new limits before there are records of them. One at a time, for a table can announce one only.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "data/inside.h"
+
+/* ---- the note; under the lock ---- */
+
+static void put_table(struct buffer *out, const struct data_table *table)
+{
+    struct buffer text = {0};
+    weir_table_describe(table->table, &text);
+    weir_data_note_put(out, table->number, (struct slice){table->name, strlen(table->name)},
+                       (struct slice){buffer_bytes(&text), buffer_len(&text)});
+    if (text.failed)
+        out->failed = true;
+    weir_buffer_free(&text);
+}
+
+void weir_data_write_note(const struct weir_data *data, struct buffer *out)
+{
+    uint32_t count = 0;
+    for (const struct data_table *table = data->tables; table; table = table->next)
+        count += !table->forgotten;
+    weir_data_note_begin(out, count, data->last_number);
+    for (const struct data_table *table = data->tables; table; table = table->next)
+        if (!table->forgotten)
+            put_table(out, table);
+}
+
+static bool refuse_ill(struct weir_data *data, struct weir_error *err)
+{
+    struct store_state state;
+    weir_store_state(data->store, &state);
+    (void)weir_error_complain(err, "the disk does not take anything, so nothing was changed: %s",
+                              state.error[0] ? state.error : "out of memory");
+    if (err)
+        err->code = EIO;
+    return false;
+}
+
+static bool note(struct weir_data *data, struct weir_error *err)
+{
+    struct buffer out = {0};
+    weir_data_write_note(data, &out);
+    bool good = !out.failed && weir_store_note(data->store, buffer_bytes(&out), buffer_len(&out));
+    weir_buffer_free(&out);
+    return good || refuse_ill(data, err);
+}
+
+/* ---- live changes ---- */
+
+static bool begin_change(struct table_owner *owner, struct weir_table *table, const char *limits,
+                         struct weir_error *err)
+{
+    struct weir_data *data = (struct weir_data *)(void *)owner;
+    if (!data_is_ours(data))
+        return true;
+    (void)pthread_mutex_lock(&data->change);
+    (void)pthread_mutex_lock(&data->lock);
+    bool good = !limits || (weir_table_announce(table, limits, err) && note(data, err));
+    (void)pthread_mutex_unlock(&data->lock);
+    if (!good)
+        (void)pthread_mutex_unlock(&data->change);
+    return good;
+}
+
+/* What only the change itself could tell. If that is not noted now, the next note has it. */
+static void end_change(struct table_owner *owner, struct weir_table *table)
+{
+    struct weir_data *data = (struct weir_data *)(void *)owner;
+    (void)table;
+    if (!data_is_ours(data))
+        return;
+    (void)pthread_mutex_lock(&data->lock);
+    (void)note(data, NULL);
+    (void)pthread_mutex_unlock(&data->lock);
+    (void)pthread_mutex_unlock(&data->change);
+}
+
+const struct table_owner weir_data_owner = {begin_change, end_change};
+
+/* ---- coming and going ---- */
+
+void weir_data_free_tables(struct weir_data *data)
+{
+    while (data->tables) {
+        struct data_table *table = data->tables;
+        data->tables = table->next;
+        table->table->owner = NULL;
+        weir_table_free(table->table);
+        free(table);
+    }
+}
+
+/* Takes the table over, also if it fails. */
+static bool add(struct weir_data *data, struct slice name, uint32_t number, struct weir_table *made,
+                struct weir_error *err)
+{
+    struct data_table *table = calloc(1, sizeof *table);
+    if (!table)
+        weir_error_set(err, ENOMEM, "out of memory");
+    if (!table || !weir_store_add(data->store, number, made->region, 0, &weir_table_keep, made, err)) {
+        free(table);
+        weir_table_free(made);
+        return false;
+    }
+    memcpy(table->name, name.bytes, name.len);
+    table->number = number;
+    table->table = made;
+    made->owner = &data->owner;
+    struct data_table **end = &data->tables;
+    while (*end)
+        end = &(*end)->next;
+    *end = table;
+    return true;
+}
+
+/* What the note names, empty. */
+bool weir_data_make_tables(struct weir_data *data, struct weir_error *err)
+{
+    size_t len;
+    const void *bytes = weir_store_meta(data->store, &len);
+    struct note_reader reader;
+    struct note_table entry;
+    if (!bytes)
+        return true;
+    if (!weir_data_note_read(bytes, len, &reader, err))
+        return false;
+    data->last_number = reader.last_number;
+    while (reader.left > 0) {
+        if (!weir_data_note_next(&reader, &entry, err))
+            return false;
+        struct weir_table *made =
+            weir_table_describe_read(entry.description.bytes, entry.description.len, err);
+        if (!made || !add(data, entry.name, entry.number, made, err))
+            return false;
+    }
+    return true;
+}
+
+/* ---- tables ---- */
+
+static bool check_name(const struct weir_data *data, const char *name, struct weir_error *err)
+{
+    size_t len = name ? strlen(name) : 0;
+    const char *fault = !data                             ? "data is NULL"
+                        : !data_is_ours(data)             ? "after a fork the parent has the data"
+                        : len == 0 || len > WEIR_NAME_MAX ? "a name has 1 to 63 bytes"
+                                                          : NULL;
+    if (fault)
+        weir_error_set(err, EINVAL, fault);
+    return !fault;
+}
+
+static struct data_table *find(const struct weir_data *data, const char *name)
+{
+    struct data_table *table = data->tables;
+    while (table && (table->forgotten || strcmp(table->name, name) != 0))
+        table = table->next;
+    return table;
+}
+
+/* Under the lock. */
+static struct weir_table *make(struct weir_data *data, const char *name, const char *limits,
+                               const struct weir_table_options *options, struct weir_error *err)
+{
+    static const struct weir_table_options usual;
+    if (data->last_number == UINT32_MAX) {
+        weir_error_set(err, EMFILE, "no more tables can be made in this directory");
+        return NULL;
+    }
+    struct weir_table *made = weir_table_new_kept(limits, options ? options : &usual, NULL, err);
+    uint32_t number = data->last_number + 1;
+    if (!made || !add(data, (struct slice){name, strlen(name)}, number, made, err))
+        return NULL;
+    data->last_number = number;
+    if (note(data, err))
+        return made;
+    find(data, name)->forgotten = true; /* nobody has seen it */
+    return NULL;
+}
+
+struct weir_table *weir_data_table(struct weir_data *data, const char *name, const char *limits,
+                                   const struct weir_table_options *options, struct weir_error *err)
+{
+    weir_error_clear(err);
+    if (!check_name(data, name, err))
+        return NULL;
+    (void)pthread_mutex_lock(&data->lock);
+    struct data_table *found = find(data, name);
+    struct weir_table *table = found ? found->table : make(data, name, limits, options, err);
+    (void)pthread_mutex_unlock(&data->lock);
+    if (found && limits && !weir_table_set(table, limits, err))
+        return NULL;
+    return table;
+}
+
+bool weir_data_forget(struct weir_data *data, const char *name, struct weir_error *err)
+{
+    weir_error_clear(err);
+    if (!check_name(data, name, err))
+        return false;
+    (void)pthread_mutex_lock(&data->lock);
+    struct data_table *table = find(data, name);
+    bool good = false;
+    if (table) {
+        table->forgotten = true;
+        good = note(data, err);
+        table->forgotten = good;
+    } else {
+        weir_error_set(err, ENOENT, "there is no table of that name");
+    }
+    (void)pthread_mutex_unlock(&data->lock);
+    return good;
+}
+
+bool weir_data_each(struct weir_data *data, weir_each_table *each, void *arg)
+{
+    if (!data || !each)
+        return false;
+    (void)pthread_mutex_lock(&data->lock);
+    bool go_on = true;
+    for (struct data_table *table = data->tables; table && go_on; table = table->next)
+        if (!table->forgotten)
+            go_on = each(arg, table->name, table->table);
+    (void)pthread_mutex_unlock(&data->lock);
+    return go_on;
+}

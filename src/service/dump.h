@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writes policies as text (dump_text.h): what they are, and what each of their keys has spent. Beside those
+ * who use them: each key is exact, all of them together are of a moment only if the policy is frozen.
+ *
+ * Not in a dump are request ids and reservations, keys of RL.* and CL.THROTTLE, candidates, and what keys
+ * that found no room share: weir backup has all of it.
+ */
+#ifndef WEIR_SERVICE_DUMP_H
+#define WEIR_SERVICE_DUMP_H
+
+#include "service/service.h"
+#include "table/export.h"
+
+/* The first lines of a dump. */
+void weir_dump_head(const struct service *service, int64_t now_ns, struct buffer *out);
+
+/* The lines that say what a policy is, up to its first table. */
+void weir_dump_definition(const struct policy *policy, struct buffer *out);
+
+/* The tables of a policy by number: its own, then those of its prefixes. *prefix is "" for its own. NULL:
+ * there is none. */
+struct tally *weir_dump_table(const struct policy *policy, size_t number, struct slice *prefix);
+/* The line in front of its keys. */
+void weir_dump_table_line(const struct service *service, const struct tally *tally, struct slice prefix,
+                          int64_t now_ns, struct buffer *out);
+/* Lines of the next keys in the range, about `most`, and moves it on (weir_table_export). */
+bool weir_dump_keys(const struct tally *tally, int64_t now_ns, struct export_range *range, size_t most,
+                    struct buffer *out, uint64_t *keys);
+
+/* A whole dump of one policy, from the first line to the end. false: `write` said so, or no memory. */
+bool weir_dump_policy(struct service *service, const struct policy *policy,
+                      bool (*write)(void *arg, const char *bytes, size_t len), void *arg,
+                      struct weir_error *err);
+
+#endif

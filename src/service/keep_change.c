@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "service/aside.h"
+#include "service/keep.h"
+#include "service/log.h"
+#include "table/keep.h"
+
+/* ---- notes ---- */
+
+/* false: it was not taken; *too_large tells whether that is why. */
+static bool note(struct service *service, const struct snapshot *snapshot, bool *too_large)
+{
+    struct buffer out = {0};
+    bool written = weir_note_write(service, snapshot, &out);
+    *too_large = !written && buffer_len(&out) > NOTE_MOST / 2;
+    bool taken = written && weir_store_note(service->store, buffer_bytes(&out), buffer_len(&out));
+    weir_buffer_free(&out);
+    return taken;
+}
+
+/* Of what is in force. If it is not taken, it is owed. */
+static void note_now(struct service *service)
+{
+    bool too_large;
+    const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_acquire);
+    service->keeping->owed = !note(service, snapshot, &too_large);
+}
+
+/* ---- a change ---- */
+
+void weir_keep_complaint(struct store *store, char text[static KEEP_COMPLAINT_MAX])
+{
+    struct store_state state;
+    weir_store_state(store, &state);
+    bool known = state.error[0] != '\0';
+    (void)snprintf(text, KEEP_COMPLAINT_MAX, "the disk does not take anything%s%s%s", known ? " (" : "",
+                   state.error, known ? ")" : "");
+}
+
+static bool fail_ill(struct edit *edit)
+{
+    char text[KEEP_COMPLAINT_MAX];
+    weir_keep_complaint(edit->service->store, text);
+    return weir_error_complain(edit->err, "%.180s: nothing was changed; see INFO persistence", text);
+}
+
+static bool is_gone(const struct edit *edit, const struct policy *policy)
+{
+    for (size_t i = 0; i < edit->next->policy_count; i++)
+        if (strcmp(edit->next->policies[i]->name, policy->name) == 0)
+            return false;
+    return true;
+}
+
+/* Policies that go are written to files of their own first. */
+static bool set_aside(struct edit *edit)
+{
+    for (size_t i = 0; !edit->forgets && i < edit->now->policy_count; i++)
+        if (is_gone(edit, edit->now->policies[i]) &&
+            !weir_aside_write(edit->service, edit->now->policies[i], edit->err))
+            return false;
+    return true;
+}
+
+/* Records of the limits to come may be appended before the note that follows the change. */
+static bool announce(const struct step *step, const char *text, struct weir_error *err)
+{
+    return step->key || !text || weir_table_announce(step->tally->table, text, err);
+}
+
+bool weir_keep_before(struct edit *edit)
+{
+    bool too_large;
+    if (!edit->service->store)
+        return true;
+    if (!weir_store_is_well(edit->service->store))
+        return fail_ill(edit);
+    if (!set_aside(edit))
+        return false;
+    for (size_t i = 0; i < edit->count; i++)
+        if (!announce(&edit->steps[i], edit->steps[i].to, edit->err))
+            return false;
+    if (note(edit->service, edit->next, &too_large))
+        return true;
+    if (too_large)
+        return weir_edit_fail(
+            edit, E2BIG,
+            "there are too many policies, and keys with limits of their own, to be kept on the "
+            "disk: delete some, or use prefixes that end in '*'");
+    return weir_store_is_well(edit->service->store) ? weir_edit_out_of_memory(edit) : fail_ill(edit);
+}
+
+void weir_keep_back(struct edit *edit, size_t done)
+{
+    if (!edit->service->store)
+        return;
+    for (size_t i = 0; i < done; i++)
+        (void)announce(&edit->steps[i], edit->steps[i].back, NULL);
+    note_now(edit->service);
+}
+
+/* What the steps have changed comes into the log before the note that takes it for granted. */
+void weir_keep_after(struct edit *edit)
+{
+    if (!edit->service->store)
+        return;
+    (void)weir_store_commit(edit->service->store);
+    note_now(edit->service);
+}
+
+bool weir_keep_wait(struct service *service)
+{
+    if (!service->store)
+        return true;
+    uint64_t ticket = weir_store_commit(service->store);
+    return weir_store_wait(service->store, ticket, KEEP_WAIT_NS);
+}
+
+void weir_keep_let_go(const struct worker *worker, const struct tally *tally)
+{
+    struct store *store = worker->service->store;
+    if (store && tally && (!worker->snapshot || !weir_snapshot_tally(worker->snapshot, tally->serial)))
+        (void)weir_store_commit(store);
+}
+
+void weir_keep_last_note(struct service *service)
+{
+    pthread_mutex_lock(&service->change);
+    if (service->keeping->owed && weir_store_is_well(service->store))
+        note_now(service);
+    pthread_mutex_unlock(&service->change);
+}
+
+/* ---- now and then ---- */
+
+static void write_image(struct service *service)
+{
+    struct weir_error err;
+    if (!service->keeping->image_due || !weir_store_is_well(service->store))
+        return;
+    service->keeping->image_due = false; /* if it fails, the store will try again by itself */
+    if (!weir_store_image(service->store, &err))
+        weir_log(LOG_WARN_LEVEL, "image-failed", LOG_TEXT("why", err.text));
+}
+
+void weir_keep_tick(struct service *service)
+{
+    if (!service->store)
+        return;
+    (void)weir_store_commit(service->store);
+    write_image(service);
+    pthread_mutex_lock(&service->change);
+    if (service->keeping->owed && weir_store_is_well(service->store))
+        note_now(service);
+    pthread_mutex_unlock(&service->change);
+}

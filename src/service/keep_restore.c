@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From the note and the records to what stood before. Nobody asks anything yet.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sat.h"
+#include "base/text.h"
+#include "ledger/keep.h"
+#include "service/growth.h"
+#include "service/keep.h"
+#include "service/log.h"
+#include "table/keep.h"
+#include "table/override.h"
+
+/* ---- what is kept ---- */
+
+static bool add_records(struct service *service, uint32_t number, struct records *records, struct slice keys,
+                        struct weir_error *err)
+{
+    if (service->keeping->noted && !weir_records_describe_read(records, keys.bytes, keys.len)) {
+        weir_error_set(
+            err, EINVAL,
+            "what the data directory says about its records makes no sense; run weir doctor on it, "
+            "or start from a backup");
+        return false;
+    }
+    return weir_store_add(service->store, number, weir_records_region(records), 0, &weir_records_keep,
+                          records, err);
+}
+
+static bool add_all(struct service *service, struct snapshot *snapshot, struct weir_error *err)
+{
+    const struct note *note = &service->keeping->note;
+    return add_records(service, KEEP_REQUESTS, service->ledger.requests, note->request_keys, err) &&
+           add_records(service, KEEP_RESERVATIONS, service->ledger.reservations, note->reservation_keys,
+                       err) &&
+           add_records(service, KEEP_STEPS, weir_steps_records(service->steps), note->step_keys, err) &&
+           (!service->keeping->noted || weir_note_policies(service, note, snapshot, err));
+}
+
+/* ---- rules ---- */
+
+/* What the file says now stands above what stood before. */
+static enum table_recover rule_of(const struct service *service, const struct config *config,
+                                  const struct policy *policy)
+{
+    int rule = policy->recover;
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (strcmp(config->policies[i].name, policy->name) == 0)
+            rule = config->policies[i].recover;
+    return service->keeping->found.unsure || service->keeping->found.lost ? (enum table_recover)rule
+                                                                          : TABLE_EXACT;
+}
+
+static bool recover_tally(struct service *service, struct tally *tally, enum table_recover rule)
+{
+    struct weir_table_info info;
+    if (!tally)
+        return true;
+    if (!weir_table_recovered(tally->table, rule, region_time(tally->table->region, weir_now())))
+        return false;
+    weir_table_stat(tally->table, &info);
+    tally->bytes = weir_growth_bytes(tally);
+    service->keeping->keys = sat_add(service->keeping->keys, info.keys);
+    return true;
+}
+
+static bool recover_policy(struct service *service, const struct policy *policy, enum table_recover rule)
+{
+    bool good = recover_tally(service, policy->main, rule) && recover_tally(service, policy->tried, rule) &&
+                recover_tally(service, policy->older, rule);
+    for (size_t i = 0; good && i < policy->prefix_count; i++)
+        good = recover_tally(service, policy->prefixes[i].tally, rule);
+    if (rule != TABLE_EXACT)
+        weir_log(LOG_WARN_LEVEL, "recovered-by-rule", LOG_TEXT("policy", policy->name),
+                 LOG_TEXT("recover", weir_recover_name(rule)),
+                 LOG_TEXT("means", rule == TABLE_FLOOR ? "every key is empty as of now, so that nothing that "
+                                                         "was spent can be spent again"
+                                                       : "every key is as if never used"));
+    return good;
+}
+
+/* *other: some are not what the records say, which only an image tells the next start. */
+static bool recover_all(struct service *service, const struct config *config, const struct snapshot *snapshot,
+                        bool *other, struct weir_error *err)
+{
+    bool good = recover_tally(service, service->client_keys, TABLE_EXACT);
+    for (size_t i = 0; good && i < snapshot->policy_count; i++) {
+        enum table_recover rule = rule_of(service, config, snapshot->policies[i]);
+        good = recover_policy(service, snapshot->policies[i], rule);
+        *other |= rule != TABLE_EXACT;
+    }
+    int64_t now_ns = weir_now();
+    weir_records_recovered(service->ledger.requests, now_ns);
+    weir_records_recovered(service->ledger.reservations, now_ns);
+    weir_records_recovered(weir_steps_records(service->steps), now_ns);
+    if (!good)
+        weir_error_set(err, ENOMEM, "out of memory");
+    return good;
+}
+
+/* ---- a change that was under way ---- */
+
+/* The note of a change comes first, its steps may be missing: what the note says is done now. */
+static bool agree_on_limits(struct tally *tally, const char *limits, struct weir_error *err)
+{
+    char text[SPEC_TEXT_MAX];
+    if (!tally ||
+        (weir_table_text(tally->table, text, sizeof text) < sizeof text && strcmp(text, limits) == 0))
+        return true;
+    return weir_table_announce(tally->table, limits, err) && weir_table_set(tally->table, limits, err);
+}
+
+static bool agree_on_keys(const struct policy *policy, struct tally *tally, struct weir_error *err)
+{
+    uint64_t names[TALLY_OVERRIDES];
+    char text[SPEC_TEXT_MAX];
+    for (size_t i = 0; tally && i < policy->key_count; i++) {
+        const struct key_override *key = &policy->keys[i];
+        names[i] = table_who(tally->table, key->key, key->len);
+        (void)weir_table_override_text(tally->table, key->key, key->len, text, sizeof text);
+        if (strcmp(text, key->limits) != 0 &&
+            !weir_table_override(tally->table, key->key, key->len, key->limits, err))
+            return false;
+    }
+    return !tally || weir_override_only(tally->table, names, policy->key_count, err);
+}
+
+static bool agree(const struct policy *policy, struct weir_error *err)
+{
+    if (!agree_on_limits(policy->main, policy->limits, err) ||
+        !agree_on_limits(policy->tried, policy->candidate, err))
+        return false;
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        if (!agree_on_limits(policy->prefixes[i].tally, policy->prefixes[i].limits, err))
+            return false;
+    return agree_on_keys(policy, policy->main, err) && agree_on_keys(policy, policy->tried, err) &&
+           agree_on_keys(policy, policy->older, err);
+}
+
+static bool agree_on_all(const struct snapshot *snapshot, struct weir_error *err)
+{
+    for (size_t i = 0; i < snapshot->policy_count; i++)
+        if (!agree(snapshot->policies[i], err))
+            return false;
+    return true;
+}
+
+/* ---- what is told about it ---- */
+
+static void describe(struct keeping *keeping)
+{
+    const struct store_found *found = &keeping->found;
+    struct text text;
+    weir_text_init(&text, keeping->how, sizeof keeping->how);
+    if (found->fresh || !keeping->noted)
+        weir_text_print(&text, "nothing was there before");
+    else if (found->clean)
+        weir_text_print(&text, "the last server ended well");
+    else if (found->lost)
+        weir_text_print(&text, "something is missing that was on the disk");
+    else if (found->unsure)
+        weir_text_print(&text,
+                        "the last server did not end well; if the machine went down, answers of its last "
+                        "moments may be missing");
+    else
+        weir_text_print(&text, "the last server did not end well; all that it answered is there");
+    if (found->text[0])
+        weir_text_print(&text, ": %.300s", found->text);
+    if (found->wall_step_ns < 0)
+        weir_text_print(&text,
+                        "; the wall clock is before the time of the last record, so no time has passed");
+}
+
+static void log_recovery(const struct service *service, size_t policies)
+{
+    const struct keeping *keeping = service->keeping;
+    const struct store_found *found = &keeping->found;
+    weir_log_write(found->lost     ? LOG_ERROR_LEVEL
+                   : found->unsure ? LOG_WARN_LEVEL
+                                   : LOG_INFO_LEVEL,
+                   "recovered",
+                   (struct log_field[]){LOG_TEXT("data", keeping->path), LOG_TEXT("found", keeping->how),
+                                        LOG_NUMBER("policies", (int64_t)policies),
+                                        LOG_NUMBER("keys", keeping->keys),
+                                        LOG_NUMBER("records", (int64_t)found->records),
+                                        LOG_NUMBER("ms", keeping->took_ns / WEIR_MS),
+                                        LOG_TEXT("fsync", weir_fsync_name(keeping->sync))},
+                   7);
+    if (found->unknown > 0)
+        weir_log(
+            LOG_WARN_LEVEL, "records-unknown", LOG_NUMBER("records", (int64_t)found->unknown),
+            LOG_TEXT("means", "they are of policies that were removed, or make no sense; they are left out"));
+}
+
+/* More than the budget is no reason to lose what somebody has spent. */
+static void warn_of_room(const struct service *service, int64_t total)
+{
+    if (total > service->memory)
+        weir_log(LOG_WARN_LEVEL, "memory-exceeded", LOG_NUMBER("used", total),
+                 LOG_NUMBER("memory", service->memory),
+                 LOG_TEXT("means",
+                          "what was recovered needs more than memory: says; no table grows until it is "
+                          "raised"));
+}
+
+/* ---- all of it ---- */
+
+static bool begin_to_write(struct service *service, const struct snapshot *snapshot, struct weir_error *err)
+{
+    struct buffer out = {0};
+    bool good = weir_note_write(service, snapshot, &out);
+    if (!good)
+        weir_error_set(err, ENOMEM, "out of memory");
+    good = good && weir_store_start(service->store, buffer_bytes(&out), buffer_len(&out), err);
+    weir_buffer_free(&out);
+    return good;
+}
+
+/* What is not in the records, because no answer told of it, has to be in an image before it is known to the
+ * next start: until then that one finds what this one has found, and does the same about it. */
+static void settle(struct service *service, bool other)
+{
+    const struct store_found *found = &service->keeping->found;
+    size_t distrusted = 0;
+    if (found->lost || found->holes)
+        distrusted = weir_ledger_distrust(&service->ledger, weir_now());
+    if (distrusted > 0)
+        weir_log(LOG_WARN_LEVEL, "reservations-void", LOG_NUMBER("reservations", (int64_t)distrusted),
+                 LOG_TEXT("means", "something was lost, so nothing is given back for them"));
+    (void)weir_store_commit(service->store);
+    service->keeping->image_due = other || distrusted > 0;
+}
+
+bool weir_keep_restore(struct service *service, const struct config *config, struct snapshot *snapshot,
+                       struct weir_error *err)
+{
+    struct keeping *keeping = service->keeping;
+    int64_t began_ns = weir_now();
+    bool other = false;
+    if (!keeping)
+        return true;
+    if (!add_all(service, snapshot, err) || !weir_store_replay(service->store, &keeping->found, err))
+        return false;
+    if (!recover_all(service, config, snapshot, &other, err) || !agree_on_all(snapshot, err))
+        return false;
+    if (!weir_snapshot_seal(snapshot)) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        return false;
+    }
+    if (!begin_to_write(service, snapshot, err))
+        return false;
+    settle(service, other);
+    keeping->took_ns = sat_sub(weir_now(), began_ns);
+    keeping->noted = keeping->noted && !keeping->found.fresh;
+    describe(keeping);
+    log_recovery(service, snapshot->policy_count);
+    warn_of_room(service, weir_growth_total(service, snapshot));
+    return true;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "service/edit.h"
+#include "service/freeze.h"
+#include "service/growth.h"
+#include "service/keep.h"
+#include "service/load_parts.h"
+#include "table/export.h"
+#include "table/keep.h"
+
+static const struct export_range whole = {0, UINT64_MAX};
+static const struct slice nowhere = {"", 0};
+
+static struct slice slice_of(const char *text)
+{
+    return (struct slice){text, strlen(text)};
+}
+
+/* ---- the policy ---- */
+
+static bool fill_policy(struct edit *edit, struct policy *policy, const struct definition *definition)
+{
+    char text[SPEC_TEXT_MAX];
+    policy->mode = definition->mode;
+    policy->percent = definition->percent;
+    policy->on_full = definition->on_full;
+    policy->ttl_ms = definition->ttl_ms;
+    policy->id_window_ns = definition->ids_ns;
+    policy->overrun = definition->overrun;
+    if (!weir_edit_read(edit, definition->limits, text))
+        return false;
+    struct edit_limits to = {text, GROWTH_KEYS_LEAST, false, false};
+    return weir_edit_limits(edit, policy, &to) && weir_policy_freeze(policy, whole, nowhere, edit->err);
+}
+
+static bool make_policy(struct edit *edit, const struct definition *definition)
+{
+    if (edit->now->policy_count >= CONFIG_POLICIES_MAX)
+        return weir_edit_fail(edit, ENOSPC, "there are 1024 policies already, the most there can be");
+    struct policy *policy = weir_policy_make(definition->name, edit->service->options.workers + 1);
+    if (!policy)
+        return weir_edit_out_of_memory(edit);
+    return weir_edit_put(edit, policy, fill_policy(edit, policy, definition));
+}
+
+bool weir_definition_apply(struct service *service, const struct definition *definition, bool *made,
+                           struct weir_error *err)
+{
+    struct edit edit;
+    if (!weir_edit_begin(&edit, service, err))
+        return false;
+    *made = !weir_snapshot_policy(edit.now, slice_of(definition->name));
+    bool done = weir_edit_end(&edit, *made && make_policy(&edit, definition));
+    return done || !*made;
+}
+
+bool weir_definition_open(struct service *service, const char *policy, struct weir_error *err)
+{
+    struct weir_error why = {0};
+    if (weir_change_thaw(service, slice_of(policy), whole, false, &why) || why.code == ENOENT)
+        return true; /* also if somebody else did it before */
+    weir_error_set(err, why.code, why.text);
+    return false;
+}
+
+/* ---- tables ---- */
+
+/* Where the policy has the tally of a prefix, or its own. NULL: nowhere. */
+static struct tally **find_tally(struct policy *policy, const struct load_table *table)
+{
+    if (table->prefix_len == 0)
+        return &policy->main;
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        if (policy->prefixes[i].len == table->prefix_len &&
+            memcmp(policy->prefixes[i].prefix, table->prefix, table->prefix_len) == 0)
+            return &policy->prefixes[i].tally;
+    return NULL;
+}
+
+static bool knows_by(const struct tally *tally, const struct hash_key *key)
+{
+    const struct hash_key *own = &tally->table->region->header->key;
+    return own->low == key->low && own->high == key->high;
+}
+
+/* A key with limits of its own is listed also if it has spent nothing. */
+static bool has_spent_nothing(void *arg, const struct weir_key *key)
+{
+    (void)arg;
+    return key->verdict.reset_after_ns <= 0;
+}
+
+/* Nobody has spent anything of it; nor of what keys without room share. */
+static bool is_unused(const struct tally *tally)
+{
+    return atom_load(&tally->table->region->header->shared, memory_order_relaxed) == 0 &&
+           weir_table_each(tally->table, has_spent_nothing, NULL);
+}
+
+static struct tally *make_tally(struct edit *edit, const struct load *load, const struct load_table *table,
+                                const char *limits, enum weir_when_full on_full)
+{
+    struct service *service = edit->service;
+    int64_t keys = weir_growth_room(service, limits, max64(table->capacity, GROWTH_KEYS_PREFIX));
+    struct weir_table_options options = {.keys = (size_t)max64(keys, GROWTH_KEYS_PREFIX),
+                                         .overrides = TALLY_OVERRIDES,
+                                         .when_full = (int32_t)on_full};
+    struct tally *tally =
+        weir_tally_of(weir_table_new_kept(limits, &options, &table->key, edit->err), 0, edit->err);
+    if (!tally)
+        return NULL;
+    tally->bytes = weir_growth_bytes(tally);
+    int64_t now_ns = weir_now();
+    weir_table_adopt_time(tally->table, now_ns, sat_add(now_ns, load->lead_ns));
+    int64_t lead_ns = service->store ? sat_sub(load->lead_ns, weir_store_offset(service->store)) : 0;
+    if (weir_keep_add(service, tally, lead_ns, edit->err))
+        return tally;
+    weir_tally_free(tally);
+    return NULL;
+}
+
+/* Of the prefix that has this tally. */
+static const char *limits_of(const struct policy *policy, const struct tally *tally)
+{
+    size_t at = 0;
+    while (policy->prefixes[at].tally != tally)
+        at++;
+    return policy->prefixes[at].limits;
+}
+
+/* The policy is frozen, so nobody spends from the tally that is there. *used: somebody has, and it stays. */
+static bool replace(struct edit *edit, const struct load *load, const struct load_table *table,
+                    struct policy *policy, struct tally **made, bool *used)
+{
+    struct tally **at = find_tally(policy, table), *from = *at;
+    const char *limits = at == &policy->main ? policy->limits : limits_of(policy, from);
+    *used = !is_unused(from);
+    *made = *used ? NULL : make_tally(edit, load, table, limits, policy->on_full);
+    if (!*made)
+        return false;
+    *at = *made;
+    weir_tally_free(from);
+    return at != &policy->main || weir_edit_carry_keys(edit, policy, *made, false);
+}
+
+static struct tally *put_in_place(struct service *service, const struct load *load,
+                                  const struct load_table *table, bool *used, struct weir_error *err)
+{
+    struct edit edit;
+    struct tally *made = NULL;
+    if (!weir_edit_begin(&edit, service, err))
+        return NULL;
+    const struct policy *has = weir_edit_find(&edit, slice_of(load->policy));
+    struct policy *policy = has ? weir_edit_copy(&edit, has) : NULL;
+    bool good = policy && weir_edit_put(&edit, policy, replace(&edit, load, table, policy, &made, used));
+    (void)weir_tally_ref(good ? made : NULL);
+    if (weir_edit_end(&edit, good))
+        return made;
+    weir_tally_free(good ? made : NULL);
+    return NULL;
+}
+
+/* Ours. *foreign: it knows keys by other hashes. false: there is none. */
+static bool find_ours(struct service *service, const struct load *load, const struct load_table *table,
+                      struct tally **ours, bool *foreign, bool *frozen, struct weir_error *err)
+{
+    struct edit edit;
+    *ours = NULL;
+    if (!weir_edit_begin(&edit, service, err))
+        return false;
+    const struct policy *policy = weir_edit_find(&edit, slice_of(load->policy));
+    struct tally **at = policy ? find_tally((struct policy *)(uintptr_t)policy, table) : NULL;
+    if (policy && !at)
+        (void)weir_edit_fail(
+            &edit, ENOENT,
+            "the dump has keys of a prefix with limits of its own: WEIR.OVERRIDE SET it here, "
+            "then load again");
+    *foreign = at && !knows_by(*at, &table->key);
+    *ours = at ? weir_tally_ref(*at) : NULL;
+    *frozen = false;
+    for (size_t i = 0; at && i < policy->frozen_count; i++)
+        *frozen |= policy->frozen[i].from == 0 && policy->frozen[i].to == UINT64_MAX;
+    (void)weir_edit_end(&edit, false);
+    return at != NULL;
+}
+
+/* One that nobody has used yet gives way. */
+struct tally *weir_load_adopt(struct service *service, const struct load *load,
+                              const struct load_table *table, bool *foreign, struct weir_error *err)
+{
+    struct tally *ours, *made;
+    bool frozen, used = false;
+    if (!find_ours(service, load, table, &ours, foreign, &frozen, err) || !*foreign)
+        return ours;
+    if (!is_unused(ours))
+        return ours;
+    struct slice name = slice_of(load->policy);
+    made = frozen || weir_change_freeze(service, name, whole, nowhere, err)
+               ? put_in_place(service, load, table, &used, err)
+               : NULL;
+    if (!frozen)
+        (void)weir_definition_open(service, load->policy, NULL);
+    if (used) /* meanwhile */
+        return ours;
+    *foreign = false;
+    weir_tally_free(ours);
+    return made;
+}

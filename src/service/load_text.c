@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/idle.h"
+#include "service/command.h"
+#include "service/load_parts.h"
+
+static bool fail(struct weir_error *err, const char *text)
+{
+    weir_error_set(err, EINVAL, text);
+    return false;
+}
+
+/* With a NUL behind it; false: too long, or it has one inside. */
+static bool copy_word(struct slice word, char *text, size_t size)
+{
+    if (word.len >= size || memchr(word.bytes, '\0', word.len))
+        return false;
+    memcpy(text, word.bytes, word.len);
+    text[word.len] = '\0';
+    return true;
+}
+
+/* ---- the policy ---- */
+
+/* What stands behind "name=", if it is that. */
+static bool is_setting(struct slice word, const char *name, struct slice *value)
+{
+    size_t len = strlen(name);
+    if (word.len <= len || memcmp(word.bytes, name, len) != 0 || word.bytes[len] != '=')
+        return false;
+    *value = (struct slice){word.bytes + len + 1, word.len - len - 1};
+    return true;
+}
+
+static bool read_number(struct slice value, int64_t least, int64_t most, int64_t *number)
+{
+    return weir_read_integer(value, number) && *number >= least && *number <= most;
+}
+
+static bool read_mode(struct slice value, enum policy_mode *mode)
+{
+    char why[200], text[32];
+    int percent;
+    return copy_word(value, text, sizeof text) &&
+           weir_config_mode(text, strlen(text), mode, &percent, why, sizeof why);
+}
+
+static bool read_setting(struct definition *definition, struct slice word)
+{
+    struct slice value;
+    int64_t percent;
+    if (is_setting(word, "mode", &value))
+        return read_mode(value, &definition->mode);
+    if (is_setting(word, "percent", &value)) {
+        if (!read_number(value, 1, CONFIG_PERCENT_ALL, &percent))
+            return false;
+        definition->percent = (int)percent;
+        return true;
+    }
+    if (is_setting(word, "on_full", &value)) {
+        definition->on_full = slice_is(value, "refuse") ? WEIR_FULL_REFUSE : WEIR_FULL_SHARE;
+        return slice_is(value, "refuse") || slice_is(value, "share");
+    }
+    if (is_setting(word, "overrun", &value)) {
+        definition->overrun = slice_is(value, "refuse") ? OVERRUN_REFUSE : OVERRUN_DEBT;
+        return slice_is(value, "refuse") || slice_is(value, "debt");
+    }
+    if (is_setting(word, "ttl_ms", &value))
+        return read_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_ms);
+    if (is_setting(word, "ids_ns", &value))
+        return read_number(value, 1, INT64_MAX, &definition->ids_ns);
+    return false;
+}
+
+static bool read_definition_line(struct definition *definition, const struct slice *words, int count)
+{
+    char why[200];
+    if (count == 0 || slice_is(words[0], "override"))
+        return true;
+    if (slice_is(words[0], "policy"))
+        return count == 2 && weir_config_name(words[1].bytes, words[1].len, why, sizeof why) &&
+               copy_word(words[1], definition->name, sizeof definition->name);
+    if (slice_is(words[0], "limits"))
+        return count == 2 && copy_word(words[1], definition->limits, sizeof definition->limits);
+    bool good = slice_is(words[0], "settings");
+    for (int i = 1; good && i < count; i++)
+        good = read_setting(definition, words[i]);
+    return good;
+}
+
+bool weir_definition_read(struct definition *definition, const struct slice *lines, size_t count,
+                          struct weir_error *err)
+{
+    char room[DUMP_LINE_MAX];
+    struct slice words[DUMP_WORDS_MAX];
+    *definition = (struct definition){
+        .percent = CONFIG_PERCENT_ALL, .ttl_ms = DEFAULT_TTL_MS, .ids_ns = DEFAULT_IDS_NS};
+    for (size_t i = 0; i < count; i++) {
+        int found = weir_dump_split(lines[i], room, words);
+        if (found < 0 || !read_definition_line(definition, words, found))
+            return fail(err, "a line that says what the policy is makes no sense: is this a dump?");
+    }
+    if (!definition->name[0] || !definition->limits[0])
+        return fail(err, "the lines 'policy' and 'limits' are missing: is this a dump?");
+    return true;
+}
+
+/* ---- tables ---- */
+
+bool weir_load_table_read(struct load_table *table, struct slice line, struct weir_error *err)
+{
+    char room[DUMP_LINE_MAX];
+    struct slice words[DUMP_WORDS_MAX];
+    *table = (struct load_table){0};
+    bool good = weir_dump_split(line, room, words) == 8 && slice_is(words[0], "table") &&
+                (slice_is(words[2], "words") || slice_is(words[2], "wide")) &&
+                weir_dump_read_key(words[3], &table->key) &&
+                read_number(words[4], 0, WEIR_TIME_MAX, &table->time) &&
+                read_number(words[5], 0, INT64_MAX, &table->wall_ms) &&
+                read_number(words[6], 1, INT64_C(1) << 40, &table->capacity) &&
+                copy_word(words[7], table->limits, sizeof table->limits);
+    struct weir_policy *policy = good ? weir_policy_idle(table->limits, NULL) : NULL;
+    weir_policy_free(policy);
+    if (!good || !policy)
+        return fail(err, "the line of a table makes no sense: is this a dump?");
+    table->wide = slice_is(words[2], "wide");
+    table->prefix_len = words[1].len;
+    memcpy(table->prefix, words[1].bytes, words[1].len);
+    return true;
+}
+
+/* ---- keys ---- */
+
+bool weir_load_line_read(struct load_line *line, struct slice text, struct weir_error *err)
+{
+    static const char no_sense[] = "the line of a key makes no sense: is this a dump?";
+    int count = weir_dump_split(text, line->room, line->words);
+    line->nothing = count == 0;
+    if (count < 2)
+        return fail(err, no_sense);
+    line->spent = slice_is(line->words[0], "spent");
+    if (!line->spent && !slice_is(line->words[0], "key"))
+        return fail(err, no_sense);
+    line->name = NULL;
+    line->len = 0;
+    line->who = 0;
+    const struct slice *name = &line->words[1];
+    if (name->bytes >= line->room && name->bytes <= line->room + sizeof line->room) { /* it was quoted */
+        line->name = name->bytes;
+        line->len = name->len;
+        if (line->len > KEY_MAX)
+            return fail(err, no_sense);
+    } else if (!weir_dump_read_hash(*name, &line->who)) {
+        return fail(err, no_sense);
+    }
+    line->count = (size_t)count - 2;
+    for (size_t i = 0; i < line->count; i++)
+        if (!weir_read_integer(line->words[2 + i], &line->numbers[i]) ||
+            (line->spent && line->numbers[i] < 0))
+            return fail(err, no_sense);
+    return true;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The note that goes with a store: all that must be known before its records can be read again, and all that
+ * was set by command. It is written anew, as a whole, with every change.
+ *
+ *   "WEIRNOTE", version, the last serial that was given, room of the records, mode for all,
+ *   blocks: hash keys of requests, reservations, steps; the table of client keys; tallies; policies
+ *
+ * Numbers are 64 bits, little-endian; a block is its length and its bytes; lists are their count and a block
+ * for each element, so that a later version can add to the end of it. Times are store time (0: none,
+ * WEIR_FOREVER: not known yet), but for ends of overrides, which are of the wall clock.
+ *
+ * Who reads trusts nothing: a note that makes no sense stops the start, and says so.
+ */
+#ifndef WEIR_SERVICE_NOTE_H
+#define WEIR_SERVICE_NOTE_H
+
+#include "service/service.h"
+
+#define NOTE_VERSION 1
+#define NOTE_MOST    ((size_t)60 << 20) /* bytes; see FRAME_BYTES_MAX */
+
+/* Of everything, with the policies of that snapshot. Under `change`. false: out of memory, or too large. */
+bool weir_note_write(struct service *service, const struct snapshot *snapshot, struct buffer *out);
+
+/* ---- reading ---- */
+
+struct note_reader { /* what is left of a note, or block */
+    const unsigned char *at, *end;
+    bool wrong; /* it makes no sense: everything that is read from now on is 0 */
+};
+
+/* The first part; the rest stays to be read. The bytes must stay. */
+struct note {
+    uint64_t last_serial;
+    uint64_t requests, reservations, steps; /* records that there was room for */
+    bool mode_for_all;
+    enum policy_mode all_mode;
+    int64_t all_until; /* store time */
+    struct slice request_keys, reservation_keys, step_keys, client_keys;
+    struct note_reader rest;
+};
+/* false: it makes no sense, or is of a later version; `err` says so. */
+bool weir_note_read(const void *bytes, size_t len, struct note *note, struct weir_error *err);
+/* The table of a block that weir_note_write made, not kept yet; and how far its time is ahead. */
+struct tally *weir_note_tally(struct slice block, int64_t offset_ns, int64_t *lead_ns,
+                              struct weir_error *err);
+/* Tallies, which are added to the store, and policies, into an empty snapshot that is not sealed. */
+bool weir_note_policies(struct service *service, const struct note *note, struct snapshot *snapshot,
+                        struct weir_error *err);
+
+#endif

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sat.h"
+#include "core/idle.h"
+#include "service/keep.h"
+#include "table/keep.h"
+
+#define NO_SENSE                                                                                             \
+    "what the data directory says about its tables and policies makes no sense; run weir doctor on it, or "  \
+    "start from a backup"
+
+static bool fail(struct weir_error *err, int code, const char *text)
+{
+    weir_error_set(err, code, text);
+    return false;
+}
+
+/* ---- numbers, bytes, blocks ---- */
+
+static uint64_t get_number(struct note_reader *reader)
+{
+    uint64_t number = 0;
+    if (reader->wrong || reader->end - reader->at < 8) {
+        reader->wrong = true;
+        return 0;
+    }
+    for (size_t i = 0; i < 8; i++)
+        number |= (uint64_t)reader->at[i] << (8 * i);
+    reader->at += 8;
+    return number;
+}
+
+/* From `least` to `most`, else it is wrong. */
+static int64_t get_within(struct note_reader *reader, int64_t least, int64_t most)
+{
+    int64_t number = (int64_t)get_number(reader);
+    if (number < least || number > most)
+        reader->wrong = true;
+    return reader->wrong ? least : number;
+}
+
+static struct slice get_bytes(struct note_reader *reader, size_t most)
+{
+    uint64_t len = get_number(reader);
+    if (reader->wrong || len > most || len > (uint64_t)(reader->end - reader->at)) {
+        reader->wrong = true;
+        return (struct slice){"", 0};
+    }
+    struct slice bytes = {(const char *)reader->at, len};
+    reader->at += len;
+    return bytes;
+}
+
+static struct note_reader get_block(struct note_reader *reader)
+{
+    struct slice bytes = get_bytes(reader, NOTE_MOST);
+    const unsigned char *at = (const unsigned char *)bytes.bytes;
+    return (struct note_reader){at, at + bytes.len, reader->wrong};
+}
+
+/* A copy with a NUL behind it. NULL: out of memory, or it is wrong. */
+static char *get_copy(struct note_reader *reader, size_t most, size_t *len)
+{
+    struct slice bytes = get_bytes(reader, most);
+    char *copy = reader->wrong ? NULL : malloc(bytes.len + 1);
+    if (!copy) {
+        reader->wrong = true;
+        return NULL;
+    }
+    if (bytes.len > 0)
+        memcpy(copy, bytes.bytes, bytes.len);
+    copy[bytes.len] = '\0';
+    *len = bytes.len;
+    return copy;
+}
+
+/* NULL: there is none, or it is wrong. */
+static char *get_text(struct note_reader *reader, size_t most)
+{
+    size_t len = 0;
+    char *text = get_within(reader, 0, 1) == 1 ? get_copy(reader, most, &len) : NULL;
+    if (text && strlen(text) != len)
+        reader->wrong = true;
+    return text;
+}
+
+/* Limits as people would be understood to have written them. */
+static char *get_limits(struct note_reader *reader, bool optional)
+{
+    char *text = get_text(reader, SPEC_TEXT_MAX);
+    struct weir_policy *policy = text ? weir_policy_idle(text, NULL) : NULL;
+    if (text ? !policy : !optional)
+        reader->wrong = true;
+    weir_policy_free(policy);
+    return text;
+}
+
+/* Store time as a time of weir_now. */
+static int64_t get_time(struct note_reader *reader, int64_t offset_ns)
+{
+    int64_t time_ns = get_within(reader, 0, INT64_MAX);
+    return time_ns == 0 || time_ns == WEIR_FOREVER ? time_ns : max64(sat_sub(time_ns, offset_ns), 1);
+}
+
+/* ---- the first part ---- */
+
+bool weir_note_read(const void *bytes, size_t len, struct note *note, struct weir_error *err)
+{
+    struct note_reader reader = {bytes, (const unsigned char *)bytes + len, false};
+    *note = (struct note){0};
+    if (len < 16 || memcmp(bytes, "WEIRNOTE", 8) != 0)
+        return fail(err, EINVAL, "the data directory was not written by weir serve; name another one");
+    reader.at += 8;
+    if (get_number(&reader) != NOTE_VERSION)
+        return fail(err, EINVAL,
+                    "the data directory was written by a later version of weir; start that version");
+    note->last_serial = (uint64_t)get_within(&reader, TALLY_FIRST - 1, UINT32_MAX);
+    note->requests = (uint64_t)get_within(&reader, 0, INT64_C(1) << 40);
+    note->reservations = (uint64_t)get_within(&reader, 0, INT64_C(1) << 40);
+    note->steps = (uint64_t)get_within(&reader, 0, INT64_C(1) << 40);
+    note->mode_for_all = get_within(&reader, 0, 1) == 1;
+    note->all_mode = (enum policy_mode)get_within(&reader, MODE_ENFORCE, MODE_DISABLED);
+    note->all_until = get_within(&reader, 0, INT64_MAX);
+    note->request_keys = get_bytes(&reader, NOTE_MOST);
+    note->reservation_keys = get_bytes(&reader, NOTE_MOST);
+    note->step_keys = get_bytes(&reader, NOTE_MOST);
+    note->client_keys = get_bytes(&reader, NOTE_MOST);
+    note->rest = reader;
+    return !reader.wrong || fail(err, EINVAL, NO_SENSE);
+}
+
+/* ---- tallies ---- */
+
+struct tally *weir_note_tally(struct slice block, int64_t offset_ns, int64_t *lead_ns, struct weir_error *err)
+{
+    const unsigned char *at = (const unsigned char *)block.bytes;
+    struct note_reader reader = {at, at + block.len, false};
+    uint64_t serial = (uint64_t)get_within(&reader, 1, UINT32_MAX);
+    *lead_ns = get_within(&reader, -WEIR_TIME_MAX, WEIR_TIME_MAX);
+    int64_t ends_ns = get_time(&reader, offset_ns);
+    struct slice table = get_bytes(&reader, NOTE_MOST);
+    if (reader.wrong) {
+        (void)fail(err, EINVAL, NO_SENSE);
+        return NULL;
+    }
+    struct tally *tally = weir_tally_of(weir_table_describe_read(table.bytes, table.len, err), serial, err);
+    if (tally)
+        atomic_store_explicit(&tally->ends_ns, ends_ns, memory_order_relaxed);
+    return tally;
+}
+
+struct restoring {
+    struct service *service;
+    struct snapshot *snapshot;
+    struct note_reader reader;
+    int64_t offset_ns;
+    struct tally **tallies; /* as they come: by serial. A reference each, until a policy has it */
+    size_t count;
+    struct weir_error *err;
+};
+
+static bool restore_tally(struct restoring *restoring)
+{
+    int64_t lead_ns;
+    struct slice block = get_bytes(&restoring->reader, NOTE_MOST);
+    struct tally *tally = restoring->reader.wrong
+                              ? NULL
+                              : weir_note_tally(block, restoring->offset_ns, &lead_ns, restoring->err);
+    if (!tally)
+        return false;
+    restoring->tallies[restoring->count++] = tally;
+    uint64_t before = restoring->count > 1 ? restoring->tallies[restoring->count - 2]->serial : 0;
+    if (tally->serial < TALLY_FIRST || tally->serial <= before || tally->serial > weir_tally_last()) {
+        restoring->reader.wrong = true;
+        return false;
+    }
+    return weir_keep_add(restoring->service, tally, lead_ns, restoring->err);
+}
+
+static bool restore_tallies(struct restoring *restoring)
+{
+    size_t count = (size_t)get_within(&restoring->reader, 0, CONFIG_POLICIES_MAX * (3 + CONFIG_PREFIXES_MAX));
+    restoring->tallies = calloc(count + 1, sizeof(struct tally *));
+    if (!restoring->tallies)
+        return fail(restoring->err, ENOMEM, "out of memory");
+    for (size_t i = 0; i < count; i++)
+        if (!restore_tally(restoring))
+            return false;
+    return !restoring->reader.wrong;
+}
+
+/* Of that serial; it goes to who asks. `least` 0: there may be none. */
+static struct tally *claim(struct restoring *restoring, struct note_reader *reader, int64_t least)
+{
+    uint64_t serial = (uint64_t)get_within(reader, least, UINT32_MAX);
+    for (size_t i = 0; serial > 0 && i < restoring->count; i++) {
+        struct tally *tally = restoring->tallies[i];
+        if (!tally || tally->serial != serial)
+            continue;
+        restoring->tallies[i] = NULL;
+        return tally;
+    }
+    if (serial > 0)
+        reader->wrong = true;
+    return NULL;
+}
+
+/* ---- policies ---- */
+
+static void read_prefix(struct restoring *restoring, struct note_reader *list, struct policy *policy)
+{
+    struct note_reader reader = get_block(list);
+    struct prefix_override *prefix = &policy->prefixes[policy->prefix_count];
+    prefix->prefix = get_copy(&reader, NOTE_MOST, &prefix->len);
+    prefix->limits = get_limits(&reader, false);
+    prefix->reason = get_text(&reader, NOTE_MOST);
+    prefix->until_ms = get_within(&reader, 0, INT64_MAX);
+    prefix->from_file = get_within(&reader, 0, 1) == 1;
+    prefix->tally = claim(restoring, &reader, 1);
+    prefix->labels = prefix->limits ? weir_labels_new(prefix->limits) : NULL;
+    if (!prefix->labels || (policy->prefix_count > 0 && prefix[-1].len < prefix->len))
+        reader.wrong = true;
+    policy->prefix_count++; /* also a wrong one: it is freed with the policy */
+    list->wrong |= reader.wrong;
+}
+
+static void read_key(struct note_reader *list, struct policy *policy)
+{
+    struct note_reader reader = get_block(list);
+    struct key_override *key = &policy->keys[policy->key_count];
+    bool found = false;
+    key->key = get_copy(&reader, NOTE_MOST, &key->len);
+    key->limits = get_limits(&reader, false);
+    key->reason = get_text(&reader, NOTE_MOST);
+    key->until_ms = get_within(&reader, 0, INT64_MAX);
+    key->from_file = get_within(&reader, 0, 1) == 1;
+    /* They are sorted, so each one belongs behind those that are there. */
+    if (!reader.wrong &&
+        weir_edit_key_at(policy, (struct slice){key->key, key->len}, &found) < policy->key_count)
+        reader.wrong = true;
+    policy->key_count++;
+    list->wrong |= reader.wrong;
+}
+
+static void read_overrides(struct restoring *restoring, struct note_reader *reader, struct policy *policy)
+{
+    size_t prefixes = (size_t)get_within(reader, 0, CONFIG_PREFIXES_MAX);
+    policy->prefixes = prefixes > 0 ? calloc(prefixes, sizeof *policy->prefixes) : NULL;
+    for (size_t i = 0; policy->prefixes && !reader->wrong && i < prefixes; i++)
+        read_prefix(restoring, reader, policy);
+    size_t keys = (size_t)get_within(reader, 0, TALLY_OVERRIDES);
+    policy->keys = keys > 0 ? calloc(keys, sizeof *policy->keys) : NULL;
+    for (size_t i = 0; policy->keys && !reader->wrong && i < keys; i++)
+        read_key(reader, policy);
+    if ((prefixes > 0 && !policy->prefixes) || (keys > 0 && !policy->keys))
+        reader->wrong = true;
+}
+
+static void read_frozen(struct note_reader *reader, struct policy *policy)
+{
+    policy->frozen_count = (size_t)get_within(reader, 0, FROZEN_MAX);
+    for (size_t i = 0; !reader->wrong && i < policy->frozen_count; i++) {
+        struct note_reader block = get_block(reader);
+        struct frozen *frozen = &policy->frozen[i];
+        frozen->from = get_number(&block);
+        frozen->to = get_number(&block);
+        struct slice url = get_bytes(&block, FROZEN_URL_MAX - 1);
+        if (url.len > 0)
+            memcpy(frozen->url, url.bytes, url.len);
+        reader->wrong |= block.wrong;
+    }
+}
+
+static void read_modes(struct note_reader *reader, struct policy *policy, int64_t offset_ns)
+{
+    policy->file_mode = (enum policy_mode)get_within(reader, MODE_ENFORCE, MODE_DISABLED);
+    policy->file_percent = (int)get_within(reader, 1, CONFIG_PERCENT_ALL);
+    policy->mode = (enum policy_mode)get_within(reader, MODE_ENFORCE, MODE_DISABLED);
+    policy->percent = (int)get_within(reader, 1, CONFIG_PERCENT_ALL);
+    policy->mode_until_ns = get_time(reader, offset_ns);
+    policy->mode_after = (enum policy_mode)get_within(reader, MODE_ENFORCE, MODE_DISABLED);
+    policy->percent_after = (int)get_within(reader, 1, CONFIG_PERCENT_ALL);
+}
+
+static void read_policy(struct restoring *restoring, struct note_reader *reader, struct policy *policy)
+{
+    policy->limits = get_limits(reader, false);
+    policy->labels = policy->limits ? weir_labels_new(policy->limits) : NULL;
+    policy->candidate = get_limits(reader, true);
+    policy->file_limits = get_text(reader, SPEC_TEXT_MAX);
+    policy->from_file = get_within(reader, 0, 1) == 1;
+    policy->touched = get_within(reader, 0, 1) == 1;
+    read_modes(reader, policy, restoring->offset_ns);
+    policy->on_full = (enum weir_when_full)get_within(reader, WEIR_FULL_SHARE, WEIR_FULL_REFUSE);
+    policy->ttl_ms = get_within(reader, 1, CONFIG_TTL_MAX_MS);
+    policy->overrun = (enum overrun)get_within(reader, OVERRUN_DEBT, OVERRUN_REFUSE);
+    policy->id_window_ns = get_within(reader, 1, INT64_MAX);
+    policy->recover = (int)get_within(reader, TABLE_EXACT, TABLE_OPTIMISTIC);
+    policy->main = claim(restoring, reader, 1);
+    policy->tried = claim(restoring, reader, 0);
+    policy->older = claim(restoring, reader, 0);
+    policy->older_for_ns = get_within(reader, 0, INT64_MAX);
+    read_overrides(restoring, reader, policy);
+    read_frozen(reader, policy);
+    if (!policy->labels || (policy->tried != NULL) != (policy->candidate != NULL))
+        reader->wrong = true;
+}
+
+static bool restore_policy(struct restoring *restoring)
+{
+    struct note_reader reader = get_block(&restoring->reader);
+    char why[200], text[CONFIG_NAME_MAX + 1] = "";
+    struct slice name = get_bytes(&reader, CONFIG_NAME_MAX);
+    if (reader.wrong || !weir_config_name(name.bytes, name.len, why, sizeof why))
+        return false;
+    memcpy(text, name.bytes, name.len);
+    struct policy *policy = weir_policy_make(text, restoring->service->options.workers + 1);
+    if (!policy)
+        return fail(restoring->err, ENOMEM, "out of memory");
+    read_policy(restoring, &reader, policy);
+    if (reader.wrong) {
+        weir_policy_drop(policy);
+        return false;
+    }
+    return weir_snapshot_put(restoring->snapshot, policy->name, policy) ||
+           fail(restoring->err, ENOMEM, "out of memory");
+}
+
+static bool restore_policies(struct restoring *restoring)
+{
+    size_t count = (size_t)get_within(&restoring->reader, 0, CONFIG_POLICIES_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (!restore_policy(restoring))
+            return false;
+    return !restoring->reader.wrong;
+}
+
+bool weir_note_policies(struct service *service, const struct note *note, struct snapshot *snapshot,
+                        struct weir_error *err)
+{
+    struct restoring restoring = {.service = service,
+                                  .snapshot = snapshot,
+                                  .reader = note->rest,
+                                  .offset_ns = weir_store_offset(service->store),
+                                  .err = err};
+    weir_error_clear(err);
+    snapshot->mode_for_all = note->mode_for_all;
+    snapshot->all_mode = note->all_mode;
+    if (note->all_until > 0)
+        snapshot->all_until_ns = max64(sat_sub(note->all_until, restoring.offset_ns), 1);
+    bool good = restore_tallies(&restoring) && restore_policies(&restoring);
+    for (size_t i = 0; i < restoring.count; i++)
+        weir_tally_free(restoring.tallies[i]);
+    free(restoring.tallies);
+    if (!good && (!err || err->code == 0))
+        (void)fail(err, EINVAL, NO_SENSE);
+    return good;
+}

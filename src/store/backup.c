@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A backup is a directory like that of a store: an image, the log behind it up to a moment, a mark. It is
+ * what a process would have left that had ended at that moment. Segments that are closed, and images, never
+ * change: so they get another name there, and are copied only where that cannot be.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/files.h"
+#include "store/image.h"
+#include "store/mark.h"
+#include "store/survey.h"
+#include "store/sync.h"
+
+#define BACKUPS    "backups"
+#define NAME_MOST  48
+#define COPY_PIECE (UINT64_C(1) << 20)
+
+struct backup {
+    struct store *store;
+    struct disk *disk;
+    const char *name;
+    char half[DISK_NAME_MAX];
+    int parent, dir;         /* -1: not open */
+    uint64_t image, segment; /* what it begins with */
+    uint64_t end, sequence;  /* the first segment, and sequence, that it does not have */
+};
+
+static bool is_name(const char *name)
+{
+    size_t len = strlen(name);
+    return len > 0 && len <= NAME_MOST && name[0] != '.' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
+}
+
+/* ---- where it goes ---- */
+
+static int remove_one(void *arg, const char *name, uint64_t bytes)
+{
+    struct backup *backup = arg;
+    (void)bytes;
+    return backup->disk->remove(backup->disk, backup->dir, name);
+}
+
+static int open_dirs(struct backup *backup)
+{
+    struct disk *disk = backup->disk;
+    int there, error = disk->open_sub(disk, backup->store->dir, BACKUPS, true, &backup->parent);
+    if (error) {
+        backup->parent = -1;
+        return error;
+    }
+    error = disk->open_sub(disk, backup->parent, backup->name, false, &there);
+    if (!error)
+        disk->close_dir(disk, there);
+    if (error != ENOENT)
+        return error ? error : EEXIST;
+    error = disk->open_sub(disk, backup->parent, backup->half, true, &backup->dir);
+    if (error)
+        backup->dir = -1;
+    return error ? error : disk->list(disk, backup->dir, remove_one, backup); /* of one that failed */
+}
+
+static void close_dirs(struct backup *backup)
+{
+    if (backup->dir >= 0)
+        backup->disk->close_dir(backup->disk, backup->dir);
+    if (backup->parent >= 0)
+        backup->disk->close_dir(backup->disk, backup->parent);
+}
+
+/* ---- files ---- */
+
+static int copy_bytes(struct disk *disk, int from, int to, unsigned char *piece)
+{
+    uint64_t at = 0, done = COPY_PIECE;
+    int error = 0;
+    while (!error && done == COPY_PIECE) {
+        error = disk->read(disk, from, piece, COPY_PIECE, at, &done);
+        if (!error && done > 0)
+            error = disk->write(disk, to, piece, done, at);
+        at += done;
+    }
+    return error ? error : disk->sync(disk, to);
+}
+
+static int copy_file(struct backup *backup, const char *name)
+{
+    struct disk *disk = backup->disk;
+    int from, to;
+    unsigned char *piece = malloc(COPY_PIECE);
+    int error = piece ? disk->open(disk, backup->store->dir, name, DISK_READ, &from) : ENOMEM;
+    if (error) {
+        free(piece);
+        return error;
+    }
+    error = disk->open(disk, backup->dir, name, DISK_CREATE, &to);
+    if (!error) {
+        error = copy_bytes(disk, from, to, piece);
+        (void)disk->close(disk, to);
+    }
+    (void)disk->close(disk, from);
+    free(piece);
+    return error;
+}
+
+static int put_file(struct backup *backup, enum file_kind kind, uint64_t number)
+{
+    char name[DISK_NAME_MAX];
+    weir_file_name(name, kind, number);
+    int error = backup->disk->link(backup->disk, backup->store->dir, name, backup->dir, name);
+    return error && error != ENOENT && error != EIO ? copy_file(backup, name) : error;
+}
+
+static int put_files(struct backup *backup)
+{
+    struct files files;
+    int error = weir_files_read(&files, backup->disk, backup->store->dir);
+    if (error)
+        return error;
+    error = put_file(backup, FILE_IMAGE, backup->image);
+    for (size_t i = 0; i < files.segments.count && !error; i++) {
+        uint64_t number = files.segments.entries[i].number;
+        if (number >= backup->segment && number < backup->end)
+            error = put_file(backup, FILE_SEGMENT, number);
+    }
+    weir_files_free(&files);
+    return error;
+}
+
+static int finish(struct backup *backup)
+{
+    struct disk *disk = backup->disk;
+    int error = weir_mark_put(disk, backup->dir, backup->store->id, backup->sequence - 1);
+    if (!error)
+        error = disk->sync_dir(disk, backup->dir);
+    if (!error)
+        error = disk->rename(disk, backup->parent, backup->half, backup->name);
+    if (!error)
+        error = disk->sync_dir(disk, backup->parent);
+    return error ? error : disk->sync_dir(disk, backup->store->dir);
+}
+
+/* ---- what is in it ---- */
+
+/* The image just made, or a later one, and the log up to now: closed, and on the disk. */
+static int find_range(struct backup *backup)
+{
+    struct store *store = backup->store;
+    (void)pthread_mutex_lock(&store->log.lock);
+    backup->image = store->image.number;
+    (void)pthread_mutex_unlock(&store->log.lock);
+    struct survey survey = {.kind = FILE_IMAGE, .number = backup->image};
+    weir_survey_start(&survey, store->disk, store->dir);
+    if (!survey.started)
+        return survey.error ? survey.error : EIO;
+    backup->segment = survey.start.segment;
+    if (!weir_log_rotate(store, &backup->end, &backup->sequence))
+        return EIO;
+    (void)weir_sync_step(store);
+    return atomic_load_explicit(&store->sync.synced, memory_order_acquire) < backup->sequence - 1 ? EIO : 0;
+}
+
+static bool make(struct backup *backup, struct weir_error *err)
+{
+    int error = open_dirs(backup);
+    if (!error && !weir_store_image(backup->store, err)) {
+        close_dirs(backup);
+        return false;
+    }
+    if (!error)
+        error = find_range(backup);
+    if (!error)
+        error = put_files(backup);
+    if (!error)
+        error = finish(backup);
+    close_dirs(backup);
+    if (!error)
+        return true;
+    char reason[80], text[256];
+    if (strerror_r(error, reason, sizeof reason) != 0)
+        (void)snprintf(reason, sizeof reason, "error %d", error);
+    (void)snprintf(text, sizeof text,
+                   error == EEXIST ? "there is a backup '%s' already; use another name"
+                                   : "the backup '%s' could not be written: %s",
+                   backup->name, reason);
+    weir_error_set(err, error, text);
+    return false;
+}
+
+bool weir_store_backup(struct store *store, const char *name, struct weir_error *err)
+{
+    struct backup backup = {.store = store, .disk = store->disk, .name = name, .parent = -1, .dir = -1};
+    if (!is_name(name))
+        return weir_error_complain(
+            err,
+            "a backup's name has 1 to %d letters, digits, '.', '_' and '-', and does not "
+            "begin with '.'",
+            NAME_MOST);
+    (void)snprintf(backup.half, sizeof backup.half, "%s.tmp", name);
+    weir_image_pin(store, true);
+    bool good = make(&backup, err);
+    weir_image_pin(store, false);
+    return good;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When images are written, and what becomes of them.
+ *
+ * One is due when the log behind the last is longer than image_log_bytes and than that image: so a start
+ * reads at most about twice what is there, and images cost no more than the log. Or when the last is old and
+ * something came behind it; or somebody asks. At once after a start that found much log, or something
+ * missing, since what the owner did about that is in memory only.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "os/clock.h"
+#include "store/files.h"
+#include "store/image.h"
+
+#define RETRY_FIRST_NS WEIR_SEC
+#define RETRY_MOST_NS  (60 * WEIR_SEC)
+
+/* ---- what others are told of it ---- */
+
+static void forget_generations(struct store *store)
+{
+    uint32_t last = store->options.images - 1;
+    (void)pthread_mutex_lock(&store->regions.lock);
+    for (struct kept *kept = store->regions.first; kept; kept = kept->next) {
+        memmove(kept->generations + 1, kept->generations,
+                (STORE_IMAGES_MOST - 1) * sizeof *kept->generations);
+        kept->generations[0] = kept->begun;
+        if (kept->keep.kind->imaged && kept->generations[last] > 0)
+            kept->keep.kind->imaged(&kept->keep, kept->generations[last]);
+    }
+    (void)pthread_mutex_unlock(&store->regions.lock);
+}
+
+static void succeed(struct store *store, struct image *image)
+{
+    struct image_state *state = &store->image;
+    int64_t now = weir_now();
+    forget_generations(store);
+    (void)pthread_mutex_lock(&store->log.lock);
+    state->running = false;
+    state->done = image->wanted;
+    state->last_good = true;
+    state->number = image->number;
+    state->bytes = image->end.bytes;
+    state->time_ns = now;
+    state->log_start = image->log_start;
+    state->log_before = 0;
+    state->images++;
+    (void)pthread_cond_broadcast(&store->sync.moved);
+    (void)pthread_mutex_unlock(&store->log.lock);
+    state->wait_ns = state->retry_ns = 0;
+    weir_store_tell(store, STORE_EVENT_IMAGE, "", (int64_t)image->end.bytes, now - image->begun_ns);
+}
+
+static void fail(struct store *store, struct image *image, int error)
+{
+    struct image_state *state = &store->image;
+    char name[DISK_NAME_MAX], why[STORE_TEXT_MAX], reason[80];
+    if (strerror_r(error, reason, sizeof reason) != 0)
+        (void)snprintf(reason, sizeof reason, "error %d", error);
+    (void)snprintf(why, sizeof why, "image-%016" PRIx64 " could not be written: %s", image->number, reason);
+    for (int half = 0; half < 2; half++) { /* a rename that failed may have been done */
+        weir_file_name(name, half ? FILE_HALF : FILE_IMAGE, image->number);
+        (void)store->disk->remove(store->disk, store->dir, name);
+    }
+    (void)pthread_mutex_lock(&store->log.lock);
+    state->running = false;
+    state->done = image->wanted;
+    state->last_good = false;
+    state->failures++;
+    memcpy(state->why, why, sizeof why);
+    (void)pthread_cond_broadcast(&store->sync.moved);
+    (void)pthread_mutex_unlock(&store->log.lock);
+    state->wait_ns = state->wait_ns == 0 ? RETRY_FIRST_NS : min64(2 * state->wait_ns, RETRY_MOST_NS);
+    state->retry_ns = sat_add(weir_now(), state->wait_ns);
+    weir_store_tell(store, STORE_EVENT_IMAGE_FAILED, why, (int64_t)image->end.bytes, 0);
+}
+
+static void end_image(struct store *store, struct image *image, int error)
+{
+    if (error)
+        fail(store, image, error);
+    else
+        succeed(store, image);
+    weir_image_free(store, image);
+}
+
+/* ---- the keeper ---- */
+
+static bool is_due(struct store *store)
+{
+    const struct image_state *state = &store->image;
+    const struct store_options *options = &store->options;
+    int64_t now = weir_now();
+    (void)pthread_mutex_lock(&store->log.lock);
+    uint64_t more = store->log.bytes - state->log_start, behind = more + state->log_before;
+    uint64_t most = options->image_log_bytes > state->bytes ? options->image_log_bytes : state->bytes;
+    bool trouble = store->recovered.flags & (FRAME_HOLES | FRAME_LOST | FRAME_UNSURE);
+    bool due = behind > most || state->log_before > options->image_log_bytes / 2 ||
+               (trouble && state->images == 0) ||
+               (more > 0 && sat_sub(now, state->since_ns) >= options->image_age_ns);
+    bool wanted = state->wanted > state->done;
+    (void)pthread_mutex_unlock(&store->log.lock);
+    return wanted || (due && (now >= state->retry_ns || state->retry_ns - now > RETRY_MOST_NS));
+}
+
+/* It is ill: there will be an image when it heals, but who waits for one is not to wait so long. */
+static void refuse(struct store *store, const char *why)
+{
+    struct image_state *state = &store->image;
+    (void)pthread_mutex_lock(&store->log.lock);
+    state->done = state->wanted;
+    state->last_good = false;
+    (void)snprintf(state->why, sizeof state->why, "%s", why ? why : store->health.error);
+    (void)pthread_cond_broadcast(&store->sync.moved);
+    (void)pthread_mutex_unlock(&store->log.lock);
+    state->retry_ns = sat_add(weir_now(), RETRY_FIRST_NS);
+}
+
+static bool begin(struct store *store)
+{
+    uint64_t segment, sequence;
+    bool begun = weir_log_rotate(store, &segment, &sequence);
+    if (begun)
+        store->image.now = weir_image_new(store, segment, sequence, false);
+    if (!store->image.now)
+        refuse(store, begun ? "out of memory" : NULL);
+    return store->image.now != NULL;
+}
+
+bool weir_image_step(struct store *store)
+{
+    struct image *image = store->image.now;
+    if (!image)
+        return is_due(store) && begin(store);
+    int error = weir_image_next(store, image);
+    if (!error && image->phase != IMAGE_DONE)
+        return true;
+    store->image.now = NULL;
+    end_image(store, image, error);
+    if (!error)
+        weir_image_prune(store);
+    return false;
+}
+
+void weir_image_end(struct store *store)
+{
+    struct image *image = store->image.now;
+    store->image.now = NULL;
+    if (image)
+        end_image(store, image, ECANCELED);
+}
+
+int weir_image_write(struct store *store, uint64_t segment, uint64_t sequence)
+{
+    weir_image_end(store);
+    struct image *image = weir_image_new(store, segment, sequence, true);
+    if (!image)
+        return ENOMEM;
+    int error = 0;
+    while (!error && image->phase != IMAGE_DONE)
+        error = weir_image_next(store, image);
+    end_image(store, image, error);
+    return error;
+}
+
+/* ---- those who want one ---- */
+
+static bool is_over(struct store *store, uint64_t ticket)
+{
+    return store->image.done >= ticket || store->stopping;
+}
+
+/* Under log.lock, but for the steps. */
+static void make_image(struct store *store, uint64_t ticket)
+{
+    (void)pthread_cond_signal(&store->keeper_work);
+    while (!is_over(store, ticket)) {
+        if (!store->options.manual) {
+            (void)pthread_cond_wait(&store->sync.moved, &store->log.lock);
+            continue;
+        }
+        (void)pthread_mutex_unlock(&store->log.lock);
+        (void)weir_image_step(store);
+        (void)pthread_mutex_lock(&store->log.lock);
+    }
+}
+
+bool weir_store_image(struct store *store, struct weir_error *err)
+{
+    char why[STORE_TEXT_MAX] = "the store is being closed";
+    bool good = false;
+    (void)pthread_mutex_lock(&store->log.lock);
+    uint64_t ticket = ++store->image.wanted;
+    if (atomic_load_explicit(&store->health.ill, memory_order_relaxed)) {
+        memcpy(why, store->health.error, sizeof why);
+    } else {
+        make_image(store, ticket);
+        good = store->image.done >= ticket && store->image.last_good;
+        if (store->image.done >= ticket)
+            memcpy(why, store->image.why, sizeof why);
+    }
+    (void)pthread_mutex_unlock(&store->log.lock);
+    if (!good)
+        weir_error_set(err, EIO, why);
+    return good;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEIR_STORE_COMMIT_H
+#define WEIR_STORE_COMMIT_H
+
+#include "store/inside.h"
+
+/* A thread's list is full, or the thread ends. */
+void weir_commit_overfull(struct store *store);
+void weir_commit_at_end(struct dirty *dirty);
+void weir_commit_free(struct store *store); /* the pool */
+
+#endif

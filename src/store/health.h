@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef WEIR_STORE_HEALTH_H
+#define WEIR_STORE_HEALTH_H
+
+#include "store/inside.h"
+
+/* As weir_health_fault, under log.lock. */
+void weir_health_fault_locked(struct store *store, const char *what, int error);
+/* The keeper's: tells who wants to know, and heals if it is time to. true: it is ill. */
+bool weir_health_step(struct store *store);
+/* Tries now, whatever the time. */
+bool weir_health_heal(struct store *store);
+/* A file that can be given up when the disk is full. */
+void weir_health_ballast(struct store *store);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writing images, step by step, beside everybody else: image.c says why image and log together are right;
+ * checkpoint.c when it is done; prune.c what goes then.
+ */
+#ifndef WEIR_STORE_IMAGE_H
+#define WEIR_STORE_IMAGE_H
+
+#include "store/frame.h"
+#include "store/inside.h"
+
+#define IMAGE_STEP_BYTES  (UINT64_C(256) << 10) /* of records that are copied at once */
+#define IMAGE_FLUSH_BYTES (UINT64_C(4) << 20)   /* the disk begins to write when there are so many */
+
+enum phase { IMAGE_RECORDS, IMAGE_TABLES, IMAGE_LOG, IMAGE_LAST, IMAGE_DONE };
+
+struct image {
+    uint64_t number, segment, sequence, salt;
+    int file;
+    enum phase phase;
+    uint32_t region; /* the one that is copied; 0: before the first */
+    bool copying;    /* it is not yet done */
+    uint64_t cursor;
+    struct buffer frame;
+    struct frame_end end;
+    uint64_t flushed;
+    uint64_t wanted;    /* so many had asked when it began */
+    uint64_t log_start; /* log.bytes then */
+    int64_t begun_ns;
+    bool healing; /* sync.step is held by the caller */
+};
+
+/* Of what is in memory, for the log behind `segment`, which was begun before. NULL: out of memory. */
+struct image *weir_image_new(struct store *store, uint64_t segment, uint64_t sequence, bool healing);
+/* A step, until it is IMAGE_DONE; an errno value. */
+int weir_image_next(struct store *store, struct image *image);
+void weir_image_free(struct store *store, struct image *image);
+
+/* Removes images beyond those that are kept, and segments that none of these needs. Errors do no harm: it is
+ * tried again behind the next image. Not while one is being written. */
+void weir_image_prune(struct store *store);
+/* So long nothing is removed: of all that are pinned. */
+void weir_image_pin(struct store *store, bool pin);
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The store from inside. Files: log.c, spare.c (segments), sync.c (what is on the disk), mark.c, commit.c
+ * (what threads have listed), health.c (faults), epoch.c (time), work.c (threads) write the log; recover.c,
+ * image.c, backup.c read it, and write images.
+ *
+ * Threads. Requests append to the log. The syncer syncs it, and writes the mark. The keeper makes segments
+ * ready, writes images and heals. Locks, in this order:
+ *   sync.step      around one sync, or one attempt to heal: who holds it may close files of the log
+ *   regions.lock   around the list of regions, and a walk through one of them
+ *   log.lock       around the log's end; held while a frame is written, never while something is synced
+ *
+ * Sequences. Every frame of the log has the next number, a segment's first frame, too; numbers that were used
+ * are not used again. Where a segment begins later than its predecessor has ended, something between them was
+ * given up, or lost: nothing that was promised, if an image is there that begins with the later one, or with
+ * one after it (health.c). What else it means recovery finds out from what later frames claim (recover.h).
+ */
+#ifndef WEIR_STORE_INSIDE_H
+#define WEIR_STORE_INSIDE_H
+
+#include <pthread.h>
+
+#include "os/boot.h"
+#include "store/frame.h"
+#include "store/store.h"
+
+#define STORE_SEGMENT_BYTES   (UINT64_C(64) << 20)
+#define STORE_IMAGE_LOG_BYTES (UINT64_C(64) << 20)
+#define STORE_IMAGE_AGE_NS    (15 * 60 * WEIR_SEC)
+#define STORE_IMAGES          2
+#define STORE_IMAGES_MOST     8
+#define STORE_TEXT_MAX        160
+
+struct kept { /* a region */
+    struct keep keep;
+    struct region *region;
+    int64_t lead_ns;
+    uint64_t begun;                          /* header->generation when the last image was begun */
+    uint64_t generations[STORE_IMAGES_MOST]; /* of the region when images were begun, the latest first */
+    struct kept *next;                       /* by number, rising */
+};
+
+/* What recovery has found out: by weir_recover_find, at open. */
+struct recovered {
+    bool fresh, lost;
+    uint64_t sequence; /* of the last frame of the log that counts; at least the image's, less 1 */
+    uint64_t marked;   /* what the mark says was synced: 0 if there is none */
+    uint64_t segment;  /* highest number of a log-N that is there, also a damaged or empty one; 0 */
+    uint64_t image;    /* the same of images */
+    uint32_t flags;    /* enum frame_flags: for the first segment that this process begins */
+    /* The image that was read, and the log behind it; 0: none, the log goes back to its beginning. */
+    uint64_t from_image, from_segment, from_sequence;
+    uint64_t image_bytes, log_bytes;
+    bool has_time; /* of the last frame: */
+    int64_t time_ns, wall_ns;
+    int64_t offset_ns; /* of the segment, or image, it is in: struct frame_start */
+    unsigned char boot[BOOT_ID_SIZE];
+};
+
+struct log_file { /* a segment that is open */
+    int file;     /* -1: none */
+    uint64_t number, salt;
+    uint64_t end;   /* where the next frame goes */
+    uint64_t ready; /* bytes that are written with zeros, and synced; 0: it grows */
+    bool named;     /* its name is synced */
+};
+
+#define LOG_OLD_MOST 8 /* segments that wait for a sync; then they get longer instead */
+
+struct log {
+    pthread_mutex_t lock;
+    struct log_file now;               /* file -1: none yet */
+    bool broken;                       /* after a fault: nothing is appended or synced any more */
+    struct log_file old[LOG_OLD_MOST]; /* full, not yet synced; by number */
+    uint32_t old_count;
+    struct log_file spare; /* the next one; ready if `spare_ready` */
+    bool spare_ready;
+    int64_t spare_retry_ns;    /* weir_now: it has failed */
+    uint64_t spare_done;       /* bytes of it that are written */
+    uint64_t last_number;      /* of all segments, the spare included */
+    _Atomic uint64_t appended; /* sequence of the last frame, also of one that failed */
+    int64_t time_ns;           /* of the last frame: store time never goes back */
+    uint64_t bytes;            /* appended since start */
+    uint32_t flags;            /* of the first segment; 0 when it is begun */
+    int64_t appends, records;
+    void *meta; /* the note in force; guarded by the lock */
+    size_t meta_len;
+};
+
+struct sync {
+    pthread_mutex_t step;
+    pthread_cond_t work;       /* with log.lock: for the syncer */
+    pthread_cond_t moved;      /* with log.lock: for weir_store_wait, weir_store_image */
+    bool sleeping;             /* the syncer */
+    bool timed;                /* it will look by itself, soon enough for any append */
+    bool poked;                /* somebody cannot wait for that */
+    _Atomic uint64_t synced;   /* all tickets up to this one are good */
+    _Atomic int64_t oldest_ns; /* weir_now at the first append that is not synced; 0: none */
+    int64_t next_oldest_ns;    /* the same of what the sync that runs now leaves out */
+    int64_t syncs, ns_last, ns_most;
+    _Atomic bool slow; /* the disk is behind, an event said so */
+    int mark_file;     /* -1: none */
+    uint64_t mark_counter, mark_synced;
+    int64_t mark_ns;
+    pthread_t thread;
+    bool running;
+};
+
+struct regions {
+    pthread_mutex_t lock;
+    struct kept *first;
+};
+
+/* Of image.c, which alone changes it, but for `wanted`. */
+struct image_state {
+    uint64_t wanted;          /* asked for so many, log.lock */
+    uint64_t done;            /* ended so many of these, well or not, log.lock */
+    bool last_good;           /* the last one that ended, log.lock */
+    char why[STORE_TEXT_MAX]; /* it did not, log.lock */
+    bool running;             /* log.lock */
+    uint64_t number, bytes;   /* of the last good one, log.lock */
+    int64_t time_ns;          /* weir_now when it was done, log.lock */
+    uint64_t log_start;       /* log.bytes when it was begun; what was replayed counts below 0 */
+    uint64_t log_before;      /* bytes of log found at open, behind the image: until the first image */
+    int64_t images, failures;
+    uint32_t pinned;           /* by so many: no file is removed, log.lock */
+    int64_t since_ns;          /* weir_now when the last one was begun, or at open: the keeper's */
+    int64_t retry_ns, wait_ns; /* weir_now; after one that failed: the keeper's */
+    struct image *now;         /* the one that is being written: the keeper's */
+};
+
+struct health { /* guarded by log.lock */
+    _Atomic bool ill;
+    bool healing;                 /* a segment is begun, its image is not there yet */
+    bool told;                    /* the event of what `ill` is now was given */
+    uint64_t first_number;        /* of segments that were begun to heal, in vain: sync.step. 0: none */
+    _Atomic uint64_t misses_seen; /* of weir_dirty_misses */
+    char error[STORE_TEXT_MAX];
+    int64_t since_ns, retry_ns, wait_ns; /* weir_now; of the next attempt; between attempts */
+    int64_t faults;
+    bool ballast; /* it is there; the keeper's */
+};
+
+#define POOL_MOST 16
+
+struct pool { /* buffers for frames, so that a commit takes no memory */
+    struct lock lock;
+    struct buffer *free[POOL_MOST];
+    uint32_t count;
+};
+
+struct store {
+    struct store_options options;
+    char *path;
+    struct disk *disk;
+    int dir; /* -1: not open */
+    unsigned char id[16];
+    unsigned char boot[BOOT_ID_SIZE];
+    int64_t offset_ns;      /* store time = weir_now + this; fixed at open */
+    int64_t host_offset_ns; /* the same for the machine's CLOCK_BOOTTIME, whatever the time namespace */
+    bool replayed, started, stopping /* log.lock */;
+    struct recovered recovered;
+    void *found_meta; /* the note that was found */
+    size_t found_meta_len;
+
+    struct log log;
+    struct sync sync;
+    struct regions regions;
+    struct image_state image;
+    struct health health;
+    struct pool pool;
+    pthread_cond_t keeper_work; /* with log.lock */
+    pthread_t keeper;
+    bool keeper_running;
+};
+
+/* ---- recover.c: reads what is there ---- */
+
+/* Directory and disk are open and locked. Fills in store->id (unless fresh), recovered, found_meta. */
+bool weir_recover_find(struct store *store, struct store_found *found, struct weir_error *err);
+bool weir_recover_replay(struct store *store, struct store_found *found, struct weir_error *err);
+/* Before the first frame is written, which claims that all before it is on the disk: makes that so (a process
+ * that was killed may not have), and removes what is left of images that were not finished. */
+bool weir_recover_settle(struct store *store, struct weir_error *err);
+
+/* ---- image.c: regions, first those of records (REGION_RECORDS), then the others ----
+ * In this order, because units are charged before their record is written: an image that is complete before
+ * the thread has appended either must not have the record alone. */
+
+/* The keeper's: one step of an image, if one is due or under way; a new one is begun by weir_log_rotate.
+ * true: there is more to do at once. */
+bool weir_image_step(struct store *store);
+/* A whole one, now, of all that was in memory before segment `segment` was begun, whose first sequence is
+ * `sequence`; everything synced when it comes back. Gives up one that is under way. An errno value. Drops
+ * nothing: the caller may not have synced the segment. By the keeper, or before there is one. */
+int weir_image_write(struct store *store, uint64_t segment, uint64_t sequence);
+void weir_image_end(struct store *store); /* at close: gives up one that is under way */
+
+/* ---- log.c ---- */
+
+/* A new segment, from now on; its number and first sequence. What was changed before this call and is in no
+ * frame yet will be in that segment, or behind it. false: the store is ill. */
+bool weir_log_rotate(struct store *store, uint64_t *segment, uint64_t *sequence);
+
+/* ---- mark.c ---- */
+
+struct mark {
+    bool found;   /* a slot could be read */
+    bool damaged; /* there is a file, and no slot can be read */
+    bool clean;   /* the process ended well: nothing came behind `synced` */
+    uint64_t synced;
+    unsigned char store[16];
+};
+int weir_mark_read(struct disk *disk, int dir, struct mark *mark); /* an errno value; no file: not found */
+
+/* ---- health.c ---- */
+
+/* Something failed that tickets depend on: none becomes good until an image is written. Without log.lock. */
+void weir_health_fault(struct store *store, const char *what, int error);
+void weir_store_tell(struct store *store, enum store_event_kind kind, const char *text, int64_t bytes,
+                     int64_t ns);
+
+#endif

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/recover.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "os/clock.h"
+
+/* ---- sentences ---- */
+
+__attribute__((format(printf, 2, 3))) static void tell(struct store_found *found, const char *format, ...)
+{
+    va_list list;
+    size_t len = strlen(found->text);
+    if (len + 2 >= sizeof found->text)
+        return;
+    if (len > 0)
+        len += (size_t)snprintf(found->text + len, sizeof found->text - len, "; ");
+    va_start(list, format);
+    (void)vsnprintf(found->text + len, sizeof found->text - len, format, list);
+    va_end(list);
+}
+
+static bool refuse_file(struct weir_error *err, const struct survey *survey)
+{
+    char name[DISK_NAME_MAX];
+    weir_file_name(name, survey->kind, survey->number);
+    if (survey->later)
+        return weir_error_complain(err, "%s was written by a later version of weir: start that one", name);
+    char text[200];
+    (void)snprintf(text, sizeof text, "cannot read %s: %s", name, strerror(survey->error));
+    weir_error_set(err, survey->error, text);
+    return false;
+}
+
+/* ---- gaps ---- */
+
+static void note_gap(struct recovery *recovery, uint64_t first, uint64_t last, uint64_t segment)
+{
+    recovery->holes = true;
+    if (recovery->gap_count < RECOVERY_GAPS)
+        recovery->gaps[recovery->gap_count++] = (struct gap){first, last, segment};
+    else
+        recovery->gaps[RECOVERY_GAPS - 1].last = last; /* and what is between: it is bad enough */
+}
+
+static void tell_gap(struct recovery *recovery, const struct gap *gap, uint64_t last)
+{
+    char name[DISK_NAME_MAX];
+    weir_file_name(name, FILE_SEGMENT, gap->segment);
+    uint64_t frames = last - gap->first + 1;
+    if (recovery->missing == 0)
+        tell(recovery->found,
+             "%" PRIu64 " %s on the disk %s missing before or in %s: %" PRIu64 " to %" PRIu64, frames,
+             frames == 1 ? "frame that was" : "frames that were", frames == 1 ? "is" : "are", name,
+             gap->first, last);
+    recovery->missing += frames;
+}
+
+/* Holds all gaps so far against all claims so far; those that nobody claims are forgotten. */
+static void judge_gaps(struct recovery *recovery)
+{
+    for (size_t i = 0; i < recovery->gap_count; i++) {
+        const struct gap *gap = &recovery->gaps[i];
+        if (gap->first <= recovery->synced)
+            tell_gap(recovery, gap, gap->last < recovery->synced ? gap->last : recovery->synced);
+    }
+    recovery->gap_count = 0;
+}
+
+/* ---- image ---- */
+
+static int keep_meta(struct recovery *recovery, const struct scan *scan)
+{
+    unsigned char *meta = malloc(scan->head.bytes + 1);
+    if (!meta)
+        return ENOMEM;
+    memcpy(meta, scan->payload, scan->head.bytes);
+    free(recovery->meta);
+    recovery->meta = meta;
+    recovery->meta_len = scan->head.bytes;
+    return 0;
+}
+
+static int image_frame(void *arg, const struct survey *survey, const struct scan *scan)
+{
+    (void)survey;
+    return scan->head.kind == FRAME_META ? keep_meta(arg, scan) : 0;
+}
+
+static void forget_meta(struct recovery *recovery)
+{
+    free(recovery->meta);
+    recovery->meta = NULL;
+    recovery->meta_len = 0;
+}
+
+/* Of the frame with the latest time: an image may end after the log's last frame. */
+static void note_time(struct recovered *recovered, const struct survey *survey, int64_t time_ns,
+                      int64_t wall_ns)
+{
+    if (recovered->has_time && time_ns < recovered->time_ns)
+        return;
+    recovered->has_time = true;
+    recovered->time_ns = time_ns;
+    recovered->wall_ns = wall_ns;
+    if (survey->started) {
+        recovered->offset_ns = survey->start.offset_ns;
+        memcpy(recovered->boot, survey->start.boot, sizeof recovered->boot);
+    }
+}
+
+static void use_image(struct recovery *recovery, const struct survey *survey)
+{
+    struct recovered *recovered = &recovery->recovered;
+    memcpy(recovery->store, survey->start.store, sizeof recovery->store);
+    recovery->known = true;
+    recovery->next = survey->start.sequence;
+    recovery->synced = survey->synced;
+    recovery->flags |= survey->start.flags;
+    recovered->from_image = survey->number;
+    recovered->from_segment = survey->start.segment;
+    recovered->from_sequence = survey->start.sequence;
+    recovered->image_bytes = survey->bytes;
+    note_time(recovered, survey, survey->time_ns, survey->wall_ns);
+    recovery->found->frames += survey->frames;
+    recovery->found->bytes += survey->bytes;
+}
+
+/* The newest that is whole; that there is none is no error yet. */
+static bool find_image(struct recovery *recovery, struct weir_error *err)
+{
+    for (size_t i = recovery->files.images.count; i-- > 0;) {
+        struct survey survey = {.kind = FILE_IMAGE, .number = recovery->files.images.entries[i].number};
+        weir_survey_file(&survey, recovery->disk, recovery->dir, NULL, image_frame, recovery);
+        if (survey.later || survey.error == ENOMEM)
+            return refuse_file(err, &survey);
+        if (survey.whole) {
+            use_image(recovery, &survey);
+            return true;
+        }
+        forget_meta(recovery);
+        recovery->found->images_damaged++;
+        tell(recovery->found, "image-%016" PRIx64 " is damaged", survey.number);
+    }
+    return true;
+}
+
+/* ---- log ---- */
+
+/* Whose directory it is, if no image tells. */
+static bool find_store(struct recovery *recovery, struct weir_error *err)
+{
+    if (recovery->mark.found && !recovery->known) {
+        memcpy(recovery->store, recovery->mark.store, sizeof recovery->store);
+        recovery->known = true;
+    }
+    for (size_t i = 0; i < recovery->files.segments.count && !recovery->known; i++) {
+        struct survey survey = {.kind = FILE_SEGMENT, .number = recovery->files.segments.entries[i].number};
+        weir_survey_start(&survey, recovery->disk, recovery->dir);
+        if (survey.later || survey.error)
+            return refuse_file(err, &survey);
+        if (survey.started) {
+            memcpy(recovery->store, survey.start.store, sizeof recovery->store);
+            recovery->known = true;
+        }
+    }
+    if (recovery->mark.found && memcmp(recovery->mark.store, recovery->store, sizeof recovery->store) != 0) {
+        recovery->mark = (struct mark){.damaged = true};
+        tell(recovery->found, "mark is that of another store");
+    }
+    return true;
+}
+
+/* The first frame of a segment, after the gap before it was noted. */
+static void begin_segment(struct recovery *recovery, const struct frame_start *start)
+{
+    recovery->flags |= start->flags;
+    recovery->found->sync = start->sync >= STORE_ALWAYS && start->sync <= STORE_NEVER
+                                ? (enum store_sync)start->sync
+                                : STORE_NEVER;
+    if (start->flags & FRAME_HOLES)
+        judge_gaps(recovery);
+}
+
+static int log_frame(void *arg, const struct survey *survey, const struct scan *scan)
+{
+    struct recovery *recovery = arg;
+    const struct frame_head *head = &scan->head;
+    if (head->sequence > recovery->next)
+        note_gap(recovery, recovery->next, head->sequence - 1, survey->number);
+    if (head->kind == FRAME_SEGMENT)
+        begin_segment(recovery, &survey->start);
+    if (head->sequence >= recovery->next) {
+        recovery->next = head->sequence + 1;
+        note_time(&recovery->recovered, survey, head->time_ns, head->wall_ns);
+    }
+    if (recovery->first == 0 || head->sequence < recovery->first)
+        recovery->first = head->sequence;
+    if (head->synced > recovery->synced && head->synced < SURVEY_SEQUENCES)
+        recovery->synced = head->synced;
+    if (head->kind != FRAME_META || head->sequence < recovery->meta_sequence)
+        return 0;
+    recovery->meta_sequence = head->sequence;
+    return keep_meta(recovery, scan);
+}
+
+static bool read_log(struct recovery *recovery, struct weir_error *err)
+{
+    const struct file_list *list = &recovery->files.segments;
+    for (size_t i = 0; i < list->count; i++) {
+        struct survey survey = {.kind = FILE_SEGMENT, .number = list->entries[i].number};
+        if (survey.number < recovery->recovered.from_segment)
+            continue;
+        weir_survey_file(&survey, recovery->disk, recovery->dir, recovery->store, log_frame, recovery);
+        if (survey.later || survey.error)
+            return refuse_file(err, &survey);
+        recovery->found->frames += survey.frames;
+        recovery->found->bytes += survey.bytes;
+        recovery->recovered.log_bytes += survey.used;
+        recovery->segments += survey.frames > 0;
+        recovery->rubbish = recovery->rubbish || survey.bad != UINT64_MAX;
+    }
+    return true;
+}
+
+/* ---- the verdict ---- */
+
+/* Without an image the log has to go back to its beginning. */
+static bool is_complete(const struct recovery *recovery, struct weir_error *err)
+{
+    const struct files *files = &recovery->files;
+    if (recovery->recovered.from_image > 0)
+        return true;
+    if (recovery->first == 0) {
+        if (files->images.count == 0 && recovery->mark.synced == 0)
+            return true;
+        return weir_error_complain(err, "nothing of what was kept here can be read; run weir doctor on it");
+    }
+    if (recovery->first == 1 || files->segments.entries[0].number == 1)
+        return true;
+    return weir_error_complain(err,
+                               "no image can be read, and the log does not go back to its beginning; run "
+                               "weir doctor on it");
+}
+
+static void conclude(struct recovery *recovery)
+{
+    struct store_found *found = recovery->found;
+    struct recovered *recovered = &recovery->recovered;
+    const struct mark *mark = &recovery->mark;
+    found->fresh = recovered->fresh = recovery->first == 0 && recovered->from_image == 0;
+    found->sequence = recovered->sequence = recovery->next - 1;
+    recovered->marked = mark->synced;
+    recovered->segment = file_list_last(&recovery->files.segments);
+    recovered->image = file_list_last(&recovery->files.images);
+    uint64_t half = file_list_last(&recovery->files.halves);
+    recovered->image = half > recovered->image ? half : recovered->image;
+
+    found->holes = recovery->holes || recovery->flags & FRAME_HOLES;
+    found->lost = recovered->lost = recovery->missing > 0 || recovery->flags & FRAME_LOST;
+    found->clean = mark->found && mark->clean && mark->synced == found->sequence && !found->lost &&
+                   !(recovery->flags & FRAME_UNSURE);
+    found->unsure = found->lost || recovery->flags & FRAME_UNSURE;
+    if (found->fresh)
+        found->unsure = found->unsure || recovery->rubbish;
+    else if (!found->clean && (recovery->segments == 0 || found->sync != STORE_ALWAYS))
+        found->unsure = true;
+    recovered->flags = FRAME_BEGINS | (recovery->holes ? (uint32_t)FRAME_HOLES : 0) |
+                       (found->lost ? (uint32_t)FRAME_LOST : 0) |
+                       (found->unsure ? (uint32_t)FRAME_UNSURE : 0);
+    if (recovery->missing == 0 && recovery->flags & FRAME_LOST)
+        tell(found, "an earlier start has found a loss, and no image was written since");
+}
+
+static bool find(struct recovery *recovery, struct weir_error *err)
+{
+    int error = weir_files_read(&recovery->files, recovery->disk, recovery->dir);
+    if (error) {
+        char text[200];
+        (void)snprintf(text, sizeof text, "cannot read the directory: %s", strerror(error));
+        weir_error_set(err, error, text);
+        return false;
+    }
+    if (weir_mark_read(recovery->disk, recovery->dir, &recovery->mark) != 0)
+        recovery->mark = (struct mark){.damaged = true};
+    if (recovery->mark.damaged)
+        tell(recovery->found, "mark is damaged");
+    if (!find_image(recovery, err) || !find_store(recovery, err) || !read_log(recovery, err) ||
+        !is_complete(recovery, err))
+        return false;
+    if (recovery->mark.synced > recovery->synced && recovery->mark.synced < SURVEY_SEQUENCES)
+        recovery->synced = recovery->mark.synced;
+    if (recovery->synced >= recovery->next)
+        note_gap(recovery, recovery->next, recovery->synced, file_list_last(&recovery->files.segments));
+    judge_gaps(recovery);
+    conclude(recovery);
+    return true;
+}
+
+bool weir_recovery_find(struct recovery *recovery, struct disk *disk, int dir, struct store_found *found,
+                        struct weir_error *err)
+{
+    *recovery = (struct recovery){.disk = disk, .dir = dir, .found = found, .next = 1};
+    *found = (struct store_found){0};
+    return find(recovery, err);
+}
+
+void weir_recovery_free(struct recovery *recovery)
+{
+    weir_files_free(&recovery->files);
+    forget_meta(recovery);
+}
+
+bool weir_recover_find(struct store *store, struct store_found *found, struct weir_error *err)
+{
+    struct recovery recovery;
+    bool good = weir_recovery_find(&recovery, store->disk, store->dir, found, err);
+    if (good) {
+        store->recovered = recovery.recovered;
+        if (recovery.known && !found->fresh)
+            memcpy(store->id, recovery.store, sizeof store->id);
+        store->found_meta = recovery.meta;
+        store->found_meta_len = recovery.meta_len;
+        recovery.meta = NULL;
+        store->image.number = recovery.recovered.from_image;
+        store->image.bytes = recovery.recovered.image_bytes;
+        store->image.log_before = recovery.recovered.log_bytes;
+        store->image.since_ns = weir_now();
+    } else if (err) {
+        char text[sizeof err->text];
+        (void)snprintf(text, sizeof text, "%.100s: %.140s", store->path, err->text);
+        weir_error_set(err, err->code, text);
+    }
+    weir_recovery_free(&recovery);
+    return good;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finding out what a directory holds: the newest image that is whole, and the log behind it. It only reads,
+ * and gives the same again however often it is begun and broken off.
+ *
+ * Every good frame counts, also behind a bad place: records may come in any order, and more knowledge is
+ * never worse. What is missing is told by the sequences. Each frame claims how much of the log before it was
+ * on the disk, and so do mark and image: what is missing up to there is lost. What is missing above it may
+ * never have been there: nobody waited for it (STORE_ALWAYS), or he may have been answered (unsure).
+ *
+ * A process that begins to write notes in its first segment what it has found (enum frame_flags). Gaps that
+ * it knew of are not held against what it claims later, and a loss that it knew of is told again until there
+ * is an image of after it.
+ */
+#ifndef WEIR_STORE_RECOVER_H
+#define WEIR_STORE_RECOVER_H
+
+#include "store/files.h"
+#include "store/inside.h"
+#include "store/survey.h"
+
+#define RECOVERY_GAPS 32 /* that are told apart */
+
+struct recovery {
+    struct disk *disk;
+    int dir;
+    struct files files;
+    struct mark mark;
+    unsigned char store[16];
+    bool known; /* whose directory it is */
+    struct recovered recovered;
+    unsigned char *meta;
+    size_t meta_len;
+    uint64_t meta_sequence;
+    /* -- while it reads -- */
+    struct store_found *found;
+    uint64_t next;   /* the sequence that should come */
+    uint64_t first;  /* that came; 0: none */
+    uint64_t synced; /* all up to this one was on the disk, somebody claims */
+    struct gap {
+        uint64_t first, last;
+        uint64_t segment; /* in which it was noticed */
+    } gaps[RECOVERY_GAPS];
+    size_t gap_count;
+    uint64_t missing;  /* frames that were on the disk */
+    uint64_t segments; /* that were begun, in all */
+    uint32_t flags;    /* of all segments that were read, or image */
+    bool holes;        /* there was a gap */
+    bool rubbish;      /* bytes that are no frame */
+};
+
+/* false: it cannot be started from; err says why. To be freed in any case. */
+bool weir_recovery_find(struct recovery *recovery, struct disk *disk, int dir, struct store_found *found,
+                        struct weir_error *err);
+void weir_recovery_free(struct recovery *recovery);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Giving what was found to the regions: image, then log, each record once, as it lies on the disk. Checksums
+ * are looked at again: it is another reading.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "store/files.h"
+#include "store/inside.h"
+#include "store/survey.h"
+
+struct replay {
+    struct store_found *found;
+    struct kept **regions; /* by number */
+    size_t count;
+    struct kept *last; /* that a record was of: the next often is, too */
+    bool failed;       /* there is no room for a record */
+};
+
+static bool list_regions(struct replay *replay, const struct store *store)
+{
+    size_t count = 0;
+    for (struct kept *kept = store->regions.first; kept; kept = kept->next)
+        count++;
+    replay->regions = malloc((count + 1) * sizeof(struct kept *));
+    if (!replay->regions)
+        return false;
+    for (struct kept *kept = store->regions.first; kept; kept = kept->next)
+        replay->regions[replay->count++] = kept;
+    return true;
+}
+
+static struct kept *find_region(struct replay *replay, uint32_t number)
+{
+    size_t low = 0, high = replay->count;
+    if (replay->last && replay->last->keep.number == number)
+        return replay->last;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        struct kept *kept = replay->regions[middle];
+        if (kept->keep.number == number)
+            return replay->last = kept;
+        if (kept->keep.number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+static bool apply(void *arg, uint32_t region, uint8_t kind, const unsigned char *body, size_t bytes)
+{
+    struct replay *replay = arg;
+    struct kept *kept = find_region(replay, region);
+    replay->found->records++;
+    if (!kept || !kept->keep.kind->apply(&kept->keep, kind, body, bytes, &replay->failed))
+        replay->found->unknown += !replay->failed;
+    return !replay->failed;
+}
+
+static int apply_frame(void *arg, const struct survey *survey, const struct scan *scan)
+{
+    struct replay *replay = arg;
+    (void)survey;
+    if (scan->head.kind != FRAME_RECORDS)
+        return 0;
+    if (!weir_frame_records(scan->payload, scan->head.bytes, apply, replay))
+        replay->found->unknown += !replay->failed;
+    return replay->failed ? ENOMEM : 0;
+}
+
+static bool apply_file(struct replay *replay, const struct store *store, enum file_kind kind, uint64_t number,
+                       struct weir_error *err)
+{
+    struct survey survey = {.kind = kind, .number = number};
+    char name[DISK_NAME_MAX], text[200];
+    weir_survey_file(&survey, store->disk, store->dir, store->id, apply_frame, replay);
+    if (kind == FILE_IMAGE && !survey.error && !survey.whole)
+        survey.error = EIO; /* it was a moment ago */
+    if (!survey.error)
+        return true;
+    weir_file_name(name, kind, number);
+    (void)snprintf(text, sizeof text,
+                   replay->failed ? "there is no room for all that is in %s: give it more memory"
+                                  : "cannot read %s: %s",
+                   name, strerror(survey.error));
+    weir_error_set(err, survey.error, text);
+    return false;
+}
+
+static bool apply_all(struct replay *replay, const struct store *store, const struct files *files,
+                      struct weir_error *err)
+{
+    const struct recovered *recovered = &store->recovered;
+    if (recovered->from_image > 0 && !apply_file(replay, store, FILE_IMAGE, recovered->from_image, err))
+        return false;
+    for (size_t i = 0; i < files->segments.count; i++) {
+        uint64_t number = files->segments.entries[i].number;
+        if (number >= recovered->from_segment && !apply_file(replay, store, FILE_SEGMENT, number, err))
+            return false;
+    }
+    return true;
+}
+
+static bool complain(struct weir_error *err, const char *what, int error)
+{
+    char text[200];
+    (void)snprintf(text, sizeof text, "%s: %s", what, strerror(error));
+    weir_error_set(err, error, text);
+    return false;
+}
+
+bool weir_recover_replay(struct store *store, struct store_found *found, struct weir_error *err)
+{
+    struct replay replay = {.found = found};
+    struct files files;
+    if (store->recovered.fresh)
+        return true;
+    int error = weir_files_read(&files, store->disk, store->dir);
+    if (error)
+        return complain(err, "cannot read the directory", error);
+    bool good = list_regions(&replay, store) ? apply_all(&replay, store, &files, err)
+                                             : complain(err, "cannot read the log", ENOMEM);
+    free(replay.regions);
+    weir_files_free(&files);
+    return good;
+}
+
+/* ---- before something is written ---- */
+
+static int sync_file(const struct store *store, uint64_t number)
+{
+    char name[DISK_NAME_MAX];
+    int file;
+    weir_file_name(name, FILE_SEGMENT, number);
+    int error = store->disk->open(store->disk, store->dir, name, DISK_WRITE, &file);
+    if (error)
+        return error;
+    error = store->disk->sync(store->disk, file);
+    (void)store->disk->close(store->disk, file);
+    return error;
+}
+
+bool weir_recover_settle(struct store *store, struct weir_error *err)
+{
+    struct files files;
+    char name[DISK_NAME_MAX];
+    int error = weir_files_read(&files, store->disk, store->dir);
+    if (error)
+        return complain(err, "cannot read the directory", error);
+    for (size_t i = 0; i < files.segments.count && !error; i++)
+        if (files.segments.entries[i].number >= store->recovered.from_segment)
+            error = sync_file(store, files.segments.entries[i].number);
+    for (size_t i = 0; i < files.halves.count; i++) {
+        weir_file_name(name, FILE_HALF, files.halves.entries[i].number);
+        (void)store->disk->remove(store->disk, store->dir, name);
+    }
+    if (!error)
+        error = store->disk->sync_dir(store->disk, store->dir);
+    weir_files_free(&files);
+    return error ? complain(err, "cannot sync the log", error) : true;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L
+#include "table/history.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "table/keep.h"
+#include "table/make.h"
+
+bool weir_history_begin(struct weir_table *table)
+{
+    table->history = calloc(1, sizeof *table->history);
+    return table->history != NULL;
+}
+
+static void bygone_free(struct bygone *bygone)
+{
+    while (bygone) {
+        struct bygone *older = bygone->older;
+        free(bygone->text);
+        free(bygone);
+        bygone = older;
+    }
+}
+
+void weir_history_free(struct weir_table *table)
+{
+    if (!table->history)
+        return;
+    bygone_free(table->history->latest);
+    free(table->history->announced);
+    free(table->history);
+}
+
+/* Those of that generation and later, which did not come about. */
+static void take_back(struct history *history, uint64_t generation)
+{
+    while (history->latest && history->latest->generation >= generation) {
+        struct bygone *gone = history->latest;
+        history->latest = gone->older;
+        history->count--;
+        gone->older = NULL;
+        bygone_free(gone);
+    }
+}
+
+void weir_history_clear(struct weir_table *table)
+{
+    take_back(table->history, 0);
+}
+
+static void ask_for_image(struct weir_table *table)
+{
+    if (table->region->keep)
+        weir_dirty_miss(table->region->keep);
+}
+
+bool weir_history_add(struct weir_table *table, uint64_t generation, const char *text, int64_t time,
+                      struct weir_error *err)
+{
+    struct history *history = table->history;
+    struct bygone *next = malloc(sizeof *next);
+    char *copy = strdup(text);
+    if (!next || !copy) {
+        free(next);
+        free(copy);
+        weir_error_set(err, ENOMEM, "out of memory");
+        return false;
+    }
+    lock_take(&table->region->ready);
+    take_back(history, generation);
+    size_t count = history->count;
+    if (count < HISTORY_MOST) {
+        *next = (struct bygone){generation, time, copy, history->latest};
+        history->latest = next;
+        history->count++;
+    }
+    lock_drop(&table->region->ready);
+    if (count >= HISTORY_CROWDED)
+        ask_for_image(table);
+    if (count < HISTORY_MOST)
+        return true;
+    free(next);
+    free(copy);
+    weir_error_set(err, EAGAIN,
+                   "the limits were changed too often since the store made its last image: wait for the next");
+    return false;
+}
+
+void weir_history_set_time(struct weir_table *table, uint64_t generation, int64_t time)
+{
+    lock_take(&table->region->ready);
+    for (struct bygone *bygone = table->history->latest; bygone; bygone = bygone->older)
+        if (bygone->generation == generation)
+            bygone->time = time;
+    if (table->history->latest && table->history->latest->generation == generation) {
+        free(table->history->announced); /* it has come */
+        table->history->announced = NULL;
+    }
+    lock_drop(&table->region->ready);
+}
+
+/* ---- what the store's owner calls ---- */
+
+uint64_t weir_table_generation(const struct weir_table *table)
+{
+    return atom_load(&table->region->header->generation, memory_order_seq_cst);
+}
+
+bool weir_table_announce(struct weir_table *table, const char *limits, struct weir_error *err)
+{
+    weir_error_clear(err);
+    if (!table->history || table->kind == &weir_table_own)
+        return true;
+    struct edition *next = limits ? weir_edition_new(limits, 0, 0, err) : NULL;
+    if (limits && !next)
+        return false;
+    char *text = next ? next->text : NULL;
+    if (next)
+        next->text = NULL;
+    weir_edition_free(next);
+    lock_take(&table->region->ready);
+    char *before = table->history->announced;
+    table->history->announced = text;
+    lock_drop(&table->region->ready);
+    free(before);
+    return true;
+}
+
+/* An image that is begun while a change goes on has states of the generation before. */
+void weir_table_history_forget(struct weir_table *table, uint64_t generation)
+{
+    struct bygone *rest = NULL;
+    if (!table->history)
+        return;
+    lock_take(&table->region->ready);
+    struct bygone *bygone = table->history->latest;
+    size_t kept = 1;
+    while (bygone && bygone->generation >= generation) {
+        bygone = bygone->older;
+        kept++;
+    }
+    if (bygone && bygone->older) {
+        rest = bygone->older;
+        bygone->older = NULL;
+        table->history->count = kept;
+    }
+    lock_drop(&table->region->ready);
+    bygone_free(rest);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limits of the past, of a table that a store keeps. Records are of the generation at which they were
+ * captured, and may be read when the table is some generations further: then they are converted step by step,
+ * as those who were there have been. So the text of each generation is kept, and the time from which it
+ * counted, as long as there may be records of it.
+ *
+ * In memory of the process, under the region's lock `ready`.
+ */
+#ifndef WEIR_TABLE_HISTORY_H
+#define WEIR_TABLE_HISTORY_H
+
+#include "table/table.h"
+
+#define HISTORY_MOST    4096 /* generations; then nobody can change limits before the next image */
+#define HISTORY_CROWDED 256  /* from then on the store is asked for one */
+#define TIME_UNKNOWN    INT64_C(-1)
+
+struct bygone {
+    uint64_t generation;
+    int64_t time; /* TIME_UNKNOWN: not yet */
+    char *text;
+    struct bygone *older;
+};
+
+struct history {
+    struct bygone *latest;
+    size_t count;
+    char *announced; /* or NULL: limits of the next generation, if that comes */
+};
+
+/* An empty one, for a table that is to be kept. */
+bool weir_history_begin(struct weir_table *table);
+void weir_history_free(struct weir_table *table);
+
+/* The next generation, which nobody has seen yet. One that did not come about is replaced. */
+bool weir_history_add(struct weir_table *table, uint64_t generation, const char *text, int64_t time,
+                      struct weir_error *err);
+void weir_history_clear(struct weir_table *table); /* empty again */
+void weir_history_set_time(struct weir_table *table, uint64_t generation, int64_t time);
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Words come back from a store, by one thread: no exchange, no tentative entries. Records are gathered and
+ * their lines asked for, and put in place when they have arrived. What is in a slot meanwhile is the word as
+ * it was captured; its generation is that of its number. A word of a key with limits of its own is held, and
+ * its value tells which of them.
+ */
+#include "os/clock.h"
+#include "table/history.h"
+#include "table/keep_kinds.h"
+#include "table/make.h"
+#include "table/slots.h"
+#include "table/words.h"
+
+struct home {
+    struct slot *slot;
+    uint64_t *number; /* of what is in it */
+};
+
+static uint64_t line_at(const struct segment *segment, uint64_t home, unsigned distance)
+{
+    uint64_t line = home + distance;
+    return line < segment->lines ? line : line % segment->lines;
+}
+
+static unsigned reach_max(const struct segment *segment)
+{
+    return segment->lines > REACH_MAX ? REACH_MAX : (unsigned)segment->lines - 1;
+}
+
+static void put(const struct slot *slot, uint64_t who, uint64_t word)
+{
+    struct slot *to = (struct slot *)(uintptr_t)slot;
+    atom_store(&to->both.low, who, memory_order_relaxed);
+    atom_store(&to->both.high, word, memory_order_relaxed);
+}
+
+static uint64_t who_of(const struct slot *slot)
+{
+    return atom_load(&slot->both.low, memory_order_relaxed);
+}
+
+static uint64_t word_of(const struct slot *slot)
+{
+    return atom_load(&slot->both.high, memory_order_relaxed);
+}
+
+/* ---- limits ---- */
+
+/* Step by step, from the limits of `generation` on. A key that may have been forgotten when limits changed
+ * is: *idle. What is shared stays as if never used then. */
+static uint64_t bring(const struct weir_table *table, const struct edition *edition, uint64_t generation,
+                      uint64_t word, bool *idle)
+{
+    const struct edition *before = edition->older;
+    if (edition->generation == generation || !before)
+        return word;
+    word = bring(table, before, generation, word, idle);
+    if (!idle)
+        return weir_word_convert_shared(table, edition, word);
+    if (slot_value(word) <= weir_word_fresh(table, before, edition->time - TABLE_GRACE_NS))
+        *idle = true;
+    return weir_word_convert(table, edition, word);
+}
+
+static const struct edition *edition_of(const struct edition *edition, uint64_t number)
+{
+    while (edition && (uint16_t)edition->generation != record_generation(number))
+        edition = edition->older;
+    return edition;
+}
+
+/* The word as it is under `edition`. `idle` NULL: it is what keys without room share. */
+static uint64_t brought(const struct weir_table *table, const struct edition *edition, uint64_t number,
+                        uint64_t word, bool *idle)
+{
+    if (table->kind == &weir_table_own || (uint16_t)edition->generation == record_generation(number))
+        return word;
+    return bring(table, edition, edition_of(edition, number)->generation, word, idle);
+}
+
+/* ---- places ---- */
+
+/* The key's slot in a segment, or the first that is empty. Gives true if it is the key's. */
+static bool search(const struct segment *segment, uint64_t *numbers, uint64_t who, unsigned from, unsigned to,
+                   struct home *free, unsigned *distance)
+{
+    uint64_t home = spread(who, segment->lines);
+    for (unsigned d = from; d <= to; d++) {
+        uint64_t line = line_at(segment, home, d);
+        struct slot *slot = region_slot(segment, line * LINE_SLOTS);
+        for (uint64_t i = 0; i < LINE_SLOTS; i++, slot++) {
+            uint64_t is = who_of(slot);
+            if (is == who) {
+                *free = (struct home){slot, &numbers[line * LINE_SLOTS + i]};
+                return true;
+            }
+            if (is == 0 && !free->slot) {
+                *free = (struct home){slot, &numbers[line * LINE_SLOTS + i]};
+                *distance = d;
+            }
+        }
+    }
+    return false;
+}
+
+static void raise_reach(const struct segment *segment, uint64_t who, unsigned distance)
+{
+    _Atomic unsigned char *reach = &segment->reach[spread(who, segment->lines)];
+    if (atomic_load_explicit(reach, memory_order_relaxed) < distance)
+        atomic_store_explicit(reach, (unsigned char)distance, memory_order_relaxed);
+}
+
+/* A key that may be forgotten by now goes for one that comes in. */
+static bool clear_idle(struct weir_table *table, const struct segment *segment, uint64_t *numbers,
+                       uint64_t who)
+{
+    struct table_recovery *recovery = table->recovery;
+    int64_t now = region_time(table->region, clock_now());
+    uint64_t home = spread(who, segment->lines);
+    for (unsigned d = 0; d <= reach_max(segment); d++) {
+        uint64_t first = line_at(segment, home, d) * LINE_SLOTS;
+        for (uint64_t at = first; at < first + LINE_SLOTS; at++) {
+            struct slot *slot = region_slot(segment, at);
+            uint64_t word = word_of(slot);
+            const struct edition *edition = edition_of(recovery->newest, numbers[at]);
+            if (slot_kind(word) != SLOT_PLAIN || edition->generation != recovery->generation ||
+                slot_value(word) > weir_word_fresh(table, edition, now - TABLE_GRACE_NS))
+                continue;
+            struct gone_record gone = {who_of(slot), numbers[at]};
+            if (!weir_recovery_gone(recovery, &gone))
+                return false;
+            put(slot, 0, 0);
+            return true;
+        }
+    }
+    return false;
+}
+
+enum settling { WAS_THERE, CAME, NO_MEMORY };
+
+/* The key's slot, or one for it. */
+static enum settling settle(struct weir_table *table, uint64_t who, struct home *home)
+{
+    for (;;) {
+        struct region *region = table->region;
+        uint64_t count = atom_load(&region->mapped, memory_order_relaxed);
+        for (uint64_t s = 0; s < count; s++) {
+            struct segment *segment = &region->segments[s];
+            uint64_t *numbers = weir_recovery_numbers(table, s);
+            unsigned reach =
+                atomic_load_explicit(&segment->reach[spread(who, segment->lines)], memory_order_relaxed);
+            unsigned most = reach_max(segment), distance = 0;
+            if (!numbers)
+                return NO_MEMORY;
+            *home = (struct home){NULL, NULL};
+            if (search(segment, numbers, who, 0, reach < most ? reach : most, home, &distance))
+                return WAS_THERE;
+            if (s + 1 < count)
+                continue; /* new keys live in the last segment: those before it were full */
+            if (!home->slot)
+                (void)search(segment, numbers, who, reach + 1, most, home, &distance);
+            if (!home->slot && clear_idle(table, segment, numbers, who))
+                (void)search(segment, numbers, who, 0, most, home, &distance);
+            if (home->slot) {
+                raise_reach(segment, who, distance);
+                return CAME;
+            }
+        }
+        if (!weir_recovery_grow(table))
+            return NO_MEMORY;
+    }
+}
+
+/* ---- records ---- */
+
+static uint64_t spent_of(uint64_t word)
+{
+    return slot_kind(word) == SLOT_HELD ? UINT64_MAX : record_spent(word);
+}
+
+/* A word takes the place of what is there, if it counts. */
+static bool land(struct weir_table *table, const struct word_record *record)
+{
+    struct home home;
+    if (weir_recovery_is_gone(table->recovery, record->who, record->number, record_spent(record->word)))
+        return true;
+    enum settling settling = settle(table, record->who, &home);
+    if (settling == NO_MEMORY)
+        return false;
+    uint64_t there = word_of(home.slot);
+    if (settling == WAS_THERE &&
+        !record_counts(record->number, record_spent(record->word), *home.number, spent_of(there)))
+        return true;
+    if (settling == WAS_THERE && slot_kind(there) == SLOT_HELD)
+        table->recovery->owns[slot_value(there)].slot = NULL;
+    put(home.slot, record->who, record->word);
+    *home.number = record->number;
+    return true;
+}
+
+bool weir_words_land(struct weir_table *table)
+{
+    struct table_recovery *recovery = table->recovery;
+    bool landed = true;
+    for (size_t i = 0; i < recovery->flying; i++)
+        landed = land(table, &recovery->flight[i]) && landed;
+    recovery->flying = 0;
+    return landed;
+}
+
+static void apply_shared(struct weir_table *table, const struct word_record *record)
+{
+    struct table_recovery *recovery = table->recovery;
+    struct slot *shared = &table->policies->overflow;
+    if (recovery->has_shared && !record_counts(record->number, record_spent(record->word),
+                                               recovery->shared_number, record_spent(word_of(shared))))
+        return;
+    recovery->has_shared = true;
+    recovery->shared_number = record->number;
+    put(shared, OVERFLOW_WHO, record->word);
+}
+
+static bool is_word(const struct weir_table *table, uint64_t number, uint64_t word)
+{
+    enum slot_kind kind = slot_kind(word);
+    if (table->kind == &weir_table_own)
+        return kind == SLOT_PLAIN && slot_generation(word) == 0;
+    return (kind == SLOT_PLAIN || kind == SLOT_PROMISED) &&
+           slot_generation(word) == (record_generation(number) & 3);
+}
+
+bool weir_words_apply(struct weir_table *table, const struct word_record *record, bool *failed)
+{
+    struct table_recovery *recovery = table->recovery;
+    const struct segment *segment = &table->region->segments[0];
+    if (record->who < OVERFLOW_WHO || !is_word(table, record->number, record->word) ||
+        !weir_recovery_edition(table, record->number))
+        return false;
+    weir_recovery_note_number(recovery, record->number);
+    if (record->who == OVERFLOW_WHO) {
+        apply_shared(table, record);
+        return true;
+    }
+    slots_prefetch(segment, record->who);
+    if (recovery->numbers[0])
+        __builtin_prefetch(recovery->numbers[0] + spread(record->who, segment->lines) * LINE_SLOTS, 1);
+    recovery->flight[recovery->flying++] = *record;
+    if (recovery->flying == RECOVERY_FLIGHT && !weir_words_land(table))
+        *failed = true;
+    return true;
+}
+
+bool weir_words_apply_own(struct weir_table *table, uint64_t number, struct own_record *own, size_t len,
+                          bool *failed)
+{
+    struct table_recovery *recovery = table->recovery;
+    struct home home;
+    uint64_t at = UINT64_MAX;
+    weir_recovery_note_number(recovery, number);
+    if (weir_recovery_is_gone(recovery, own->key.who, number, UINT64_MAX))
+        return true;
+    enum settling settling = weir_words_land(table) ? settle(table, own->key.who, &home) : NO_MEMORY;
+    if (settling == NO_MEMORY) {
+        *failed = true;
+        return true;
+    }
+    uint64_t there = word_of(home.slot);
+    if (settling == WAS_THERE && !record_counts(number, UINT64_MAX, *home.number, spent_of(there)))
+        return true;
+    if (settling == WAS_THERE && slot_kind(there) == SLOT_HELD)
+        at = slot_value(there);
+    own->slot = home.slot;
+    if (!weir_recovery_own(recovery, own, len, &at)) {
+        *failed = true;
+        return true;
+    }
+    put(home.slot, own->key.who, slot_pack(SLOT_HELD, 0, at));
+    *home.number = number;
+    return true;
+}
+
+/* ---- the end ---- */
+
+static uint64_t drained(const struct edition *edition, uint64_t word, int64_t now)
+{
+    int64_t state[SLOT_STATE];
+    const struct limit *limit = &edition->policy->limits[0];
+    weir_word_unpack(limit, word, state);
+    weir_recovery_drain(edition->policy, state, now);
+    return weir_word_pack(limit, edition, state);
+}
+
+/* A key that may be forgotten goes: it may have been, and have taken from what is shared since, which is what
+ * it starts from when it comes in again. */
+static void end_slot(struct weir_table *table, const struct edition *edition, const struct slot *slot,
+                     uint64_t number, enum table_recover how, int64_t now)
+{
+    uint64_t who = who_of(slot), word = word_of(slot);
+    if (who == 0)
+        return;
+    if (slot_kind(word) == SLOT_HELD)
+        put(slot, who, slot_pack(SLOT_HELD, (unsigned)edition->generation & 3, 0));
+    else if (how == TABLE_OPTIMISTIC)
+        put(slot, 0, 0);
+    else {
+        bool idle = false;
+        uint64_t next = brought(table, edition, number, word, &idle);
+        if (how == TABLE_FLOOR && table->kind != &weir_table_own)
+            next = drained(edition, next, now);
+        else if (idle || weir_slot_is_idle(table, edition, who, next, now))
+            next = who = 0;
+        if (who == 0)
+            put(slot, 0, 0);
+        else if (next != word)
+            put(slot, who, next);
+    }
+}
+
+static void end_segment(struct weir_table *table, const struct edition *edition, uint64_t index,
+                        enum table_recover how, int64_t now)
+{
+    struct segment *segment = &table->region->segments[index];
+    const uint64_t *numbers = table->recovery->numbers[index];
+    for (uint64_t i = 0; numbers && i < segment->lines * LINE_SLOTS; i++)
+        end_slot(table, edition, region_slot(segment, i), numbers[i], how, now);
+    for (uint64_t line = 0; segment->numbers && line < segment->lines; line++)
+        atom_store(&segment->numbers[line], table->recovery->highest + 1, memory_order_relaxed);
+}
+
+/* What is shared is what new keys start from: see start_word in slots.c. */
+static void end_shared(struct weir_table *table, const struct edition *edition, enum table_recover how,
+                       int64_t now)
+{
+    const struct table_recovery *recovery = table->recovery;
+    const struct slot *shared = &table->policies->overflow;
+    uint64_t word = slot_pack(SLOT_PLAIN, (unsigned)edition->generation & 3, 0);
+    if (recovery->has_shared && how != TABLE_OPTIMISTIC)
+        word = brought(table, edition, recovery->shared_number, word_of(shared), NULL);
+    if (how == TABLE_FLOOR && table->kind != &weir_table_own)
+        word = drained(edition, word, now);
+    put(shared, OVERFLOW_WHO, word);
+    atom_store(&table->policies->overflow_number, recovery->highest + 1, memory_order_relaxed);
+}
+
+bool weir_words_recovered(struct weir_table *table, enum table_recover how, int64_t now)
+{
+    const struct edition *edition = atomic_load_explicit(&table->edition, memory_order_relaxed);
+    uint64_t count = atom_load(&table->region->mapped, memory_order_relaxed);
+    for (uint64_t s = 0; s < count; s++)
+        end_segment(table, edition, s, how, now);
+    end_shared(table, edition, how, now);
+    if (table->kind == &weir_table_own && how != TABLE_EXACT)
+        table->drained_ns = how == TABLE_FLOOR ? max64(now, 1) : 0;
+    return true;
+}

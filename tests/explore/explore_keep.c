@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Numbers and words: table/keep_words.c captures records of words without a lock, beside those who change
+ * them. Every order of steps, every weak behaviour of two or three threads.
+ *
+ * Each thread changes a key and captures it afterwards, where it was listed, as a thread does before it
+ * answers; or only captures it, as an image does. After every execution, of the records that there are:
+ *
+ *   all of them: the one that counts is the state that the key has in the end
+ *   any part of them, as the log may have when the machine stops: whatever change has its own record among
+ *   them has been answered, and is in what counts. No take is lost, and no give
+ */
+#include "check.h"
+#include "explore/explore.h"
+#include "explore/small_table.h"
+#include "table/keep_kinds.h"
+
+#define NOW    (10 * WEIR_SEC)
+#define LIMITS "1/s burst=8"
+#define KEY    (UINT64_C(1) << 60)
+#define DEBTOR (UINT64_C(3) << 60)
+
+enum { THREADS = SMALL_PROCESSES, ACTS = 2, OLD = 2, RECORDS = THREADS * ACTS + OLD };
+
+enum act_verb { NOTHING, TAKE, FAST, GIVE, SWEEP, LOOK, CHANGE };
+
+struct act {
+    enum act_verb verb;
+    int64_t later_ns, n;
+};
+
+struct plan {
+    const char *limits[SMALL_EDITIONS + 1];
+    uint64_t lines;
+    struct {
+        int64_t spent, later_ns; /* of KEY, where it is at first; at slot `at` */
+        uint64_t at;
+        bool absent;
+    } first;
+    uint64_t numbers[SMALL_LINES]; /* at first */
+    struct word_record old[OLD];   /* records of before; number 0: none */
+    struct act acts[THREADS][ACTS];
+    bool comes_anew; /* KEY comes in in the course of it: what is there counts from NOW on */
+    unsigned weaken;
+    uint64_t most;
+};
+
+struct note { /* of an act */
+    struct word_record record;
+    bool captured, yes;
+};
+
+static struct plan plan;
+static struct note notes[THREADS][ACTS];
+static struct slot *listed[THREADS];
+static struct keep keeps[THREADS];
+
+/* ---- in the place of the store ---- */
+
+_Thread_local struct dirty *weir_dirty;
+_Thread_local uint32_t weir_dirty_holds;
+_Atomic uint64_t weir_dirty_misses;
+
+void weir_dirty_note(struct keep *keep, void *slot, uint64_t who)
+{
+    (void)who;
+    listed[keep - keeps] = slot;
+}
+
+bool weir_own_limits_put(const struct keep *keep, struct weir_table *table, const struct key *key,
+                         struct buffer *out)
+{
+    (void)keep, (void)table, (void)key, (void)out;
+    return false;
+}
+
+static struct note *capturing[THREADS];
+
+/* As it is read again: full since time began. */
+void weir_gone_put(const struct keep *keep, uint64_t who, uint64_t number, struct buffer *out)
+{
+    struct note *note = capturing[keep - keeps];
+    (void)out;
+    note->record = (struct word_record){who, number, slot_pack(SLOT_PLAIN, record_generation(number), 0)};
+    note->captured = true;
+}
+
+static char memory[THREADS][64];
+
+static void capture(int thread, struct slot *slot, struct note *note)
+{
+    struct buffer out = {.bytes = memory[thread], .size = sizeof memory[thread]};
+    capturing[thread] = note;
+    weir_words_capture(&keeps[thread], slot, KEY, &out);
+    if (out.end > 0) {
+        memcpy(&note->record, out.bytes + sizeof(struct keep_head), sizeof note->record);
+        note->captured = true;
+    }
+}
+
+/* ---- the threads ---- */
+
+static void setup(void)
+{
+    small_table_clear(1, plan.lines ? plan.lines : 1, true);
+    uint64_t highest = 0;
+    for (uint64_t i = 0; i < SMALL_LINES; i++) {
+        small.numbers[0][i] = (atom64){plan.numbers[i]};
+        highest = plan.numbers[i] > highest ? plan.numbers[i] : highest;
+    }
+    small.header.number = (atom64){highest};
+    for (uint64_t i = 0; i < (plan.lines ? plan.lines : 1) * LINE_SLOTS; i++)
+        small_table_put(&small.slots[0][i], i == plan.first.at || i == 0 ? 0 : DEBTOR, SLOT_PLAIN, NOW, 1000);
+    if (!plan.first.absent)
+        small_table_put(&small.slots[0][plan.first.at], KEY, SLOT_PLAIN, NOW + plan.first.later_ns,
+                        plan.first.spent);
+    small.reach[0][0] = (unsigned char)(plan.lines > 1 ? 1 : 0);
+    memset(notes, 0, sizeof notes);
+    for (int i = 0; i < THREADS; i++) {
+        listed[i] = NULL;
+        keeps[i] = (struct keep){.number = 1, .owner = &small.tables[i]};
+        small.regions[i].keep = &keeps[i];
+    }
+}
+
+static bool run_deed(struct weir_table *table, enum verb verb, const struct act *a)
+{
+    struct key key = {NULL, 0, KEY};
+    struct deed deed = {.verb = verb, .now = NOW + a->later_ns, .n = a->n};
+    return table->kind->run(table, &key, &deed);
+}
+
+static void act(int thread, const struct act *a, struct note *note)
+{
+    struct weir_table *table = small_table();
+    listed[thread] = NULL;
+    switch (a->verb) {
+    case TAKE:
+        note->yes = run_deed(table, VERB_TAKE, a);
+        break;
+    case FAST:
+        note->yes = weir_words_take(table, KEY, NOW + a->later_ns, a->n, NULL) == SLOT_YES;
+        break;
+    case GIVE:
+        note->yes = run_deed(table, VERB_GIVE, a);
+        break;
+    case SWEEP:
+        (void)weir_words_sweep(table, NOW + a->later_ns, 0, SMALL_LINES, true);
+        break;
+    case LOOK:
+        listed[thread] = &small.slots[0][plan.first.at];
+        break;
+    case CHANGE:
+        small_table_change(NOW);
+        break;
+    case NOTHING:
+        break;
+    }
+    if (listed[thread])
+        capture(thread, listed[thread], note);
+    else
+        note->yes = false;
+}
+
+static void run_acts(void)
+{
+    int thread = explore_thread();
+    for (int i = 0; i < ACTS && plan.acts[thread][i].verb; i++)
+        act(thread, &plan.acts[thread][i], &notes[thread][i]);
+}
+
+/* ---- the end ---- */
+
+/* A word as it is under the latest limits. */
+static uint64_t latest_value(const struct word_record *record)
+{
+    uint64_t generation = atom_load(&small.header.generation, memory_order_relaxed);
+    struct weir_table *table = &small.tables[0];
+    uint64_t word = record->word;
+    for (uint64_t g = record_generation(record->number) + 1; g <= generation; g++)
+        word = weir_word_convert(table, &small.editions[g], word);
+    return slot_value(word);
+}
+
+static const struct word_record *merge(const struct word_record *const *records, unsigned part)
+{
+    const struct word_record *best = NULL;
+    for (int i = 0; i < RECORDS; i++)
+        if ((part >> i & 1) && records[i] &&
+            (!best || record_counts(records[i]->number, record_spent(records[i]->word), best->number,
+                                    record_spent(best->word))))
+            best = records[i];
+    return best;
+}
+
+/* What has an own record in this part is in what counts. */
+static void check_part(const struct word_record *const *records, unsigned part)
+{
+    const struct word_record *best = merge(records, part);
+    int64_t taken = 0, given = 0, answered_taken = 0, answered_given = 0;
+    for (int i = 0; i < THREADS * ACTS; i++) {
+        const struct act *a = &plan.acts[i / ACTS][i % ACTS];
+        const struct note *note = &notes[i / ACTS][i % ACTS];
+        int64_t n = note->yes ? a->n : 0;
+        bool answered = part >> i & 1;
+        taken += a->verb != GIVE ? n : 0;
+        given += a->verb == GIVE ? n : 0;
+        answered_taken += answered && a->verb != GIVE ? n : 0;
+        answered_given += answered && a->verb == GIVE ? n : 0;
+    }
+    if (!best || (answered_taken == 0 && answered_given == 0))
+        return;
+    uint64_t generation = atom_load(&small.header.generation, memory_order_relaxed);
+    const struct ticks *ticks = &small.editions[generation].bucket->ticks;
+    int64_t spent = plan.comes_anew ? 0 : plan.first.spent;
+    int64_t value = (int64_t)latest_value(best), from = ticks_at(ticks, NOW);
+    EXPLORE_CHECK(value >= from + (spent + answered_taken - given) * ticks->unit);
+    if (!plan.comes_anew)
+        EXPLORE_CHECK(value <= from + (spent + taken - answered_given) * ticks->unit);
+}
+
+static void finish(void)
+{
+    const struct word_record *records[RECORDS] = {NULL};
+    unsigned all = 0;
+    for (int i = 0; i < THREADS * ACTS; i++)
+        if (notes[i / ACTS][i % ACTS].captured)
+            records[i] = &notes[i / ACTS][i % ACTS].record;
+    for (int i = 0; i < OLD; i++)
+        if (plan.old[i].number)
+            records[THREADS * ACTS + i] = &plan.old[i];
+    for (int i = 0; i < RECORDS; i++)
+        all |= (unsigned)(records[i] != NULL) << i;
+    for (unsigned part = all;; part = (part - 1) & all) {
+        if (part >> (THREADS * ACTS) == all >> (THREADS * ACTS)) /* old ones are always there */
+            check_part(records, part);
+        if (part == 0)
+            break;
+    }
+    const struct word_record *best = merge(records, all);
+    const struct slot *slot = weir_slots_find(&small.tables[0], KEY).slot;
+    if (!slot || !best)
+        return;
+    struct word_record now = {KEY, record_number(0, atom_load(&small.header.generation, memory_order_relaxed)),
+                              slot_word(slot)};
+    EXPLORE_CHECK(slot_generation(now.word) == (record_generation(now.number) & 3));
+    EXPLORE_CHECK(latest_value(best) == slot_value(now.word));
+}
+
+static bool run(const struct plan *p, bool breaks)
+{
+    plan = *p;
+    struct explore e = {.setup = setup, .finish = finish, .weaken = p->weaken, .paths_max = p->most};
+    for (int thread = 0; thread < THREADS && p->acts[thread][0].verb; thread++)
+        e.threads[thread] = run_acts;
+    bool result = CHECK(small_table_read(p->limits));
+    if (result && breaks)
+        result = explore_breaks(&e);
+    else if (result) {
+        explore_run(&e);
+        result = e.complete || strncmp(e.fault, "gave up", strlen("gave up")) == 0;
+        printf("# %s%" PRIu64 " executions%s%s\n", e.complete ? "all " : "the first ", e.executions,
+               result ? "" : ": ", result ? "" : e.fault);
+        if (!result)
+            explore_trace(stdout);
+    }
+    small_table_free();
+    return result;
+}
+
+#define DO(VERB, N)     ((struct act){.verb = (VERB), .n = (N)})
+#define AT(MS, VERB, N) ((struct act){.verb = (VERB), .n = (N), .later_ns = (MS)*WEIR_MS})
+#define HOLDS(...)      CHECK(run(&(struct plan){__VA_ARGS__}, false))
+#define ONE             .limits = {LIMITS}
+
+TEST(a_give_and_a_take_are_not_lost)
+{
+    HOLDS(ONE, .first = {.spent = 3}, .acts = {{DO(GIVE, 1)}, {DO(FAST, 2)}});
+    HOLDS(ONE, .first = {.spent = 3}, .acts = {{DO(GIVE, 1)}, {DO(FAST, 2)}, {DO(LOOK, 0)}}, .most = 15000);
+    HOLDS(ONE, .first = {.spent = 5}, .acts = {{DO(GIVE, 1)}, {DO(GIVE, 2)}, {DO(FAST, 1)}}, .most = 15000);
+}
+
+TEST(a_record_of_before_does_not_undo_a_give)
+{
+    HOLDS(ONE, .first = {.spent = 5}, .acts = {{DO(LOOK, 0), DO(LOOK, 0)}, {DO(GIVE, 2), DO(FAST, 1)}},
+          .most = 15000);
+}
+
+/* In the last slot of the second line it has the number 5. It goes, and comes in at home. */
+TEST(a_key_that_comes_in_again_does_not_lose_to_its_old_records)
+{
+    HOLDS(ONE, .lines = 2, .first = {.at = 7, .spent = 0, .later_ns = -2 * WEIR_MS}, .numbers = {0, 5},
+          .old = {{KEY, 5, (UINT64_C(10) * WEIR_SEC - 2 * WEIR_MS)}}, .comes_anew = true,
+          .acts = {{DO(SWEEP, 0), DO(TAKE, 1)}, {DO(TAKE, 1)}}, .most = 15000);
+}
+
+/* What was given back is full again; others forget it before it is captured, and it comes in again. */
+TEST(a_key_that_is_gone_is_told_of_before_it_comes_in_again)
+{
+    HOLDS(ONE, .first = {.spent = 1, .later_ns = -WEIR_SEC - 2 * WEIR_MS}, .numbers = {5},
+          .old = {{KEY, 5, UINT64_C(10) * WEIR_SEC + 3 * WEIR_SEC}}, .comes_anew = true,
+          .acts = {{DO(GIVE, 1)}, {DO(SWEEP, 0), DO(TAKE, 2)}}, .most = 15000);
+    HOLDS(ONE, .first = {.spent = 0, .later_ns = -2 * WEIR_MS}, .numbers = {5}, .comes_anew = true,
+          .acts = {{DO(LOOK, 0)}, {DO(SWEEP, 0), DO(TAKE, 2)}, {DO(TAKE, 1)}}, .most = 15000);
+}
+
+TEST(a_record_of_before_a_change_loses)
+{
+    HOLDS(.limits = {"1/s burst=8", "2/s burst=8"}, .first = {.spent = 3},
+          .acts = {{DO(CHANGE, 0)}, {DO(TAKE, 2)}, {DO(LOOK, 0)}}, .most = 15000);
+    HOLDS(.limits = {"1/s burst=8", "2/s burst=8"}, .first = {.spent = 3},
+          .acts = {{DO(CHANGE, 0)}, {DO(GIVE, 2)}}, .most = 15000);
+}

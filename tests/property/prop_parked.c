@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Answers that wait for a store: a server whose lane has a store that moves when the test says so. Whatever
+ * comes in whatever order, a client is never told of a change that is not safe, is told all in order, and is
+ * told of what has changed nothing at once.
+ */
+#define _GNU_SOURCE
+
+#include <sched.h>
+
+#include "property/socket_kit.h"
+#include "unit/service_kit.h"
+
+#define CLIENTS     6
+#define STORIES     12
+#define REQUESTS    40
+#define STEPS       160
+#define TICKETS_MAX 100000
+
+static const char yaml[] = "memory: 16MiB\n"
+                           "policies:\n"
+                           "  - {name: big, limits: 1M/s}\n"
+                           "  - {name: one, limits: 1/s burst=1}\n"
+                           "  - {name: shut, limits: blocked}\n";
+
+/* ---- a store ---------------------------------------------------------------------------------------- */
+
+static struct {
+    pthread_mutex_t mutex;
+    uint64_t appended, synced; /* tickets */
+    bool sick;
+    int64_t changes[CLIENTS + 1];         /* of each session, */
+    int64_t at[TICKETS_MAX][CLIENTS + 1]; /* and as they were when a ticket was drawn */
+    struct lane *lane;
+    struct dirty listed; /* by the lane's thread */
+} fake = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void fake_begin(void)
+{
+    fake.appended = fake.synced = 0;
+    fake.sick = false;
+    memset(fake.changes, 0, sizeof fake.changes);
+    fake.listed.touched = 0;
+}
+
+bool __real_weir_parking_begin(struct lane *lane, struct store *store);
+bool __wrap_weir_parking_begin(struct lane *lane, struct store *store);
+uint64_t __wrap_weir_store_commit(struct store *store);
+enum store_may __wrap_weir_store_may(struct store *store, uint64_t ticket);
+size_t __real_weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
+                               size_t count, struct buffer *out, enum run_state *state);
+size_t __wrap_weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
+                               size_t count, struct buffer *out, enum run_state *state);
+
+bool __wrap_weir_parking_begin(struct lane *lane, struct store *store)
+{
+    (void)store;
+    fake.lane = lane;
+    return __real_weir_parking_begin(lane, (struct store *)(void *)&fake);
+}
+
+uint64_t __wrap_weir_store_commit(struct store *store)
+{
+    (void)store;
+    pthread_mutex_lock(&fake.mutex);
+    uint64_t ticket = ++fake.appended;
+    CHECK(ticket < TICKETS_MAX);
+    memcpy(fake.at[ticket % TICKETS_MAX], fake.changes, sizeof fake.changes);
+    pthread_mutex_unlock(&fake.mutex);
+    return ticket;
+}
+
+enum store_may __wrap_weir_store_may(struct store *store, uint64_t ticket)
+{
+    (void)store;
+    pthread_mutex_lock(&fake.mutex);
+    enum store_may may = ticket <= fake.synced ? STORE_GO : fake.sick ? STORE_SICK : STORE_WAIT;
+    pthread_mutex_unlock(&fake.mutex);
+    return may;
+}
+
+/* What is allowed is a change, and so is a promise: as a table that is kept lists it. */
+size_t __wrap_weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
+                               size_t count, struct buffer *out, enum run_state *state)
+{
+    int64_t before = worker->allowed;
+    size_t done = __real_weir_service_run(worker, session, requests, count, out, state);
+    int64_t changes = worker->allowed - before + (*state == RUN_WAITS);
+    if (!worker->turn_lasts) /* the twin's */
+        return done;
+    weir_dirty = &fake.listed;
+    fake.listed.touched += (uint64_t)changes;
+    pthread_mutex_lock(&fake.mutex);
+    if (session->id <= CLIENTS)
+        fake.changes[session->id] += changes;
+    pthread_mutex_unlock(&fake.mutex);
+    return done;
+}
+
+static uint64_t fake_appended(void)
+{
+    pthread_mutex_lock(&fake.mutex);
+    uint64_t appended = fake.appended;
+    pthread_mutex_unlock(&fake.mutex);
+    return appended;
+}
+
+static void fake_sync(uint64_t up_to)
+{
+    pthread_mutex_lock(&fake.mutex);
+    fake.synced = up_to > fake.synced ? up_to : fake.synced;
+    pthread_mutex_unlock(&fake.mutex);
+    weir_parking_moved(fake.lane);
+}
+
+static void fake_sync_all(void)
+{
+    fake_sync(fake_appended());
+}
+
+static int64_t safe_changes(size_t session)
+{
+    pthread_mutex_lock(&fake.mutex);
+    int64_t changes = fake.at[fake.synced % TICKETS_MAX][session];
+    pthread_mutex_unlock(&fake.mutex);
+    return changes;
+}
+
+static void wait_for_commit(uint64_t after)
+{
+    while (fake_appended() <= after)
+        sched_yield();
+}
+
+static bool parked_server(int64_t stuck_ms)
+{
+    fake_begin();
+    return server_begin_with(&(struct here_options){.yaml = yaml, .stuck_ms = stuck_ms, .threads = 1});
+}
+
+/* ---- stories ---------------------------------------------------------------------------------------- */
+
+struct story {
+    struct client client;
+    struct buffer bytes, expected;
+    size_t sent;
+    size_t begins[REQUESTS + 1]; /* where the answers to what was allowed begin */
+    size_t allowed;
+};
+
+static void story_add(struct story *story, struct kit *twin, const char *line)
+{
+    size_t begin = buffer_len(&story->expected);
+    int64_t before = twin->worker->allowed;
+    const char *answer = kit_ask(twin, line);
+    buffer_put(&story->bytes, line, strlen(line));
+    buffer_put(&story->bytes, "\r\n", 2);
+    buffer_put(&story->expected, answer, strlen(answer));
+    if (twin->worker->allowed != before)
+        story->begins[story->allowed++] = begin;
+}
+
+static void story_make(struct rng *rng, struct story *story, struct kit *twin, int number)
+{
+    static const char *const lines[] = {
+        "WEIR.TAKE big k#", "WEIR.TAKE big k# 3",  "WEIR.TAKE shut k#", "PING",
+        "WEIR.TAKE one k#", "WEIR.ACQUIRE big k#", "WEIR.PEEK big k#",  "WEIR.POLICY SET p# 5/s"};
+    char line[64];
+    *story = (struct story){.client = client_new()};
+    client_say(&story->client, "PING\r\n"); /* so that its session has this number */
+    client_hears(&story->client, "+PONG\r\n");
+    for (int i = 0; i < REQUESTS; i++) {
+        (void)snprintf(line, sizeof line, "%s", lines[rng_between(rng, 0, 7)]);
+        char *digit = strchr(line, '#');
+        if (digit)
+            *digit = (char)('0' + number);
+        story_add(story, twin, line);
+    }
+}
+
+static void story_check(struct story *story, size_t session)
+{
+    const struct buffer *got = &story->client.got;
+    size_t len = buffer_len(got), told = 0;
+    while (told < story->allowed && story->begins[told] < len)
+        told++;
+    CHECK(!story->client.ended);
+    CHECK(len <= buffer_len(&story->expected));
+    CHECK(memcmp(buffer_bytes(&story->client.got), buffer_bytes(&story->expected), len) == 0);
+    CHECK(safe_changes(session) >= (int64_t)told);
+}
+
+static void story_step(struct rng *rng, struct story *stories)
+{
+    int which = (int)rng_between(rng, 0, CLIENTS - 1);
+    struct story *story = &stories[which];
+    size_t left = buffer_len(&story->bytes) - story->sent;
+    size_t piece = left > 0 ? 1 + (size_t)rng_between(rng, 0, 400) : 0;
+    switch (rng_between(rng, 0, 3)) {
+    case 0:
+    case 1:
+        piece = piece < left ? piece : left;
+        client_send(&story->client, buffer_bytes(&story->bytes) + story->sent, piece);
+        story->sent += piece;
+        break;
+    case 2:
+        client_read(&story->client, (int)rng_between(rng, 0, 1));
+        story_check(story, (size_t)which + 1);
+        break;
+    default:
+        fake_sync((uint64_t)rng_between(rng, 0, (int64_t)fake_appended()));
+    }
+}
+
+static void story_end(struct story *story, size_t session)
+{
+    size_t len = buffer_len(&story->expected);
+    client_send(&story->client, buffer_bytes(&story->bytes) + story->sent,
+                buffer_len(&story->bytes) - story->sent);
+    for (int i = 0; i < PATIENCE_MS && buffer_len(&story->client.got) < len && check.faults == 0; i++) {
+        fake_sync_all();
+        client_read(&story->client, 1);
+        story_check(story, session);
+    }
+    CHECK_EQ(buffer_len(&story->client.got), len);
+    client_free(&story->client);
+    weir_buffer_free(&story->bytes);
+    weir_buffer_free(&story->expected);
+}
+
+TEST(nobody_is_told_of_a_change_that_is_not_safe)
+{
+    struct rng rng = rng_new(1);
+    for (int round = 0; round < STORIES && check.faults == 0; round++) {
+        struct story stories[CLIENTS];
+        struct kit twin;
+        if (!parked_server(0) || !CHECK(kit_open(&twin, yaml)))
+            return;
+        for (int i = 0; i < CLIENTS; i++)
+            story_make(&rng, &stories[i], &twin, i);
+        for (int i = 0; i < STEPS && check.faults == 0; i++)
+            story_step(&rng, stories);
+        for (int i = 0; i < CLIENTS; i++)
+            story_end(&stories[i], (size_t)i + 1);
+        kit_close(&twin);
+        server_end();
+    }
+}
+
+/* ---- single cases ----------------------------------------------------------------------------------- */
+
+static const char allowed[] = "*12\r\n$7\r\nallowed\r\n:1\r\n", refused[] = "*12\r\n$7\r\nallowed\r\n:0\r\n";
+
+/* Many rounds of the loop have passed, and it has heard nothing. */
+static void hears_nothing(struct client *client)
+{
+    struct client other = client_new();
+    for (int i = 0; i < 100; i++) {
+        client_say(&other, "PING\r\n");
+        client_hears(&other, "+PONG\r\n");
+    }
+    client_read(client, 0);
+    CHECK_EQ(buffer_len(&client->got), 0);
+    CHECK(!client->ended);
+    client_free(&other);
+}
+
+/* The rest of an answer is of no interest. */
+static void hears_all_of(struct client *client, const char *begin)
+{
+    client_hears(client, begin);
+    client_say(client, "ECHO the-end\r\n");
+    const char *found = NULL;
+    while (!found && !client->ended) {
+        found = memmem(buffer_bytes(&client->got), buffer_len(&client->got), "the-end\r\n", 9);
+        if (!found)
+            client_read(client, PATIENCE_MS);
+    }
+    weir_buffer_drop(&client->got, buffer_len(&client->got), 0);
+}
+
+TEST(what_changes_nothing_does_not_wait)
+{
+    if (!parked_server(0))
+        return;
+    struct client taker = client_new(), other = client_new();
+    client_say(&taker, "PING\r\nWEIR.TAKE big k\r\nPING\r\n");
+    wait_for_commit(0);
+    hears_nothing(&taker);
+    client_say(&other, "WEIR.TAKE shut k\r\n");
+    hears_all_of(&other, refused);
+    client_say(&taker, "PING\r\n"); /* which comes behind all that waits */
+    hears_nothing(&taker);
+    fake_sync_all();
+    client_hears(&taker, "+PONG\r\n*12\r\n$7\r\nallowed\r\n:1\r\n");
+    hears_all_of(&taker, "$");
+    client_free(&taker);
+    client_free(&other);
+    server_end();
+}
+
+TEST(a_last_word_is_said_when_all_before_it_is_safe)
+{
+    if (!parked_server(0))
+        return;
+    struct client client = client_new();
+    client_say(&client, "WEIR.TAKE big k\r\nQUIT\r\n");
+    wait_for_commit(0);
+    hears_nothing(&client);
+    fake_sync_all();
+    client_hears(&client, allowed);
+    while (!client.ended)
+        client_read(&client, PATIENCE_MS);
+    CHECK(memcmp(client.got.bytes + client.got.end - 5, "+OK\r\n", 5) == 0);
+    client_free(&client);
+    server_end();
+}
+
+TEST(who_wants_no_answers_is_logged_all_the_same)
+{
+    if (!parked_server(0))
+        return;
+    struct client client = client_new();
+    client_say(&client, "CLIENT REPLY OFF\r\nWEIR.TAKE big k\r\nQUIT\r\n");
+    wait_for_commit(0);
+    hears_nothing(&client);
+    CHECK_EQ(safe_changes(1), 0);
+    fake_sync_all();
+    CHECK_EQ(safe_changes(1), 1);
+    client_hears_the_end(&client);
+    client_free(&client);
+    server_end();
+}
+
+TEST(who_leaves_while_he_is_parked_is_forgotten)
+{
+    if (!parked_server(0))
+        return;
+    struct client gone = client_new(), stays = client_new();
+    client_say(&gone, "WEIR.TAKE big k\r\n");
+    wait_for_commit(0);
+    client_say(&stays, "WEIR.TAKE big k\r\n");
+    wait_for_commit(1);
+    client_free(&gone);
+    hears_nothing(&stays);
+    fake_sync_all();
+    hears_all_of(&stays, allowed);
+    client_say(&stays, "CLIENT LIST\r\n");
+    client_hears(&stays, "$");
+    client_free(&stays);
+    server_end();
+}
+
+TEST(a_promise_waits_for_its_time_and_for_the_store)
+{
+    if (!parked_server(0))
+        return;
+    struct client client = client_new();
+    client_say(&client, "WEIR.TAKE one k\r\nWEIR.ACQUIRE one k\r\nPING\r\n");
+    wait_for_commit(0);
+    hears_nothing(&client);
+    weir_clock_set(WEIR_SEC);
+    weir_lane_wish(fake.lane, WISH_LOOK); /* it is due: but nothing before it has been said */
+    hears_nothing(&client);
+    fake_sync_all();
+    client_hears(&client, allowed);
+    client_hears_last(&client, "waited_ms", 1000);
+    client_hears(&client, "+PONG\r\n");
+    client_free(&client);
+    server_end();
+}
+
+TEST(who_is_parked_is_patient_unless_the_disk_is_sick)
+{
+    if (!parked_server(60))
+        return;
+    struct client parked = client_new(), half = client_new();
+    client_say(&parked, "WEIR.TAKE big k\r\n");
+    wait_for_commit(0);
+    client_say(&half, "*2\r\n$4\r\nEC");
+    client_hears_the_end(&half); /* so the time has passed for both */
+    hears_nothing(&parked);
+    fake_sync_all();
+    hears_all_of(&parked, allowed);
+    client_say(&parked, "WEIR.TAKE big k\r\n");
+    wait_for_commit(1);
+    pthread_mutex_lock(&fake.mutex);
+    fake.sick = true;
+    pthread_mutex_unlock(&fake.mutex);
+    client_hears_the_end(&parked);
+    client_free(&parked);
+    client_free(&half);
+    server_end();
+}
+
+TEST(a_server_that_ends_waits_for_the_store)
+{
+    if (!parked_server(0))
+        return;
+    struct client parked = client_new(), idle = client_new();
+    client_say(&idle, "PING\r\n");
+    client_hears(&idle, "+PONG\r\n");
+    client_say(&parked, "WEIR.TAKE big k\r\nWEIR.TAKE shut k\r\n");
+    wait_for_commit(0);
+    kill(getpid(), SIGTERM);
+    client_hears_the_end(&idle); /* it drains */
+    client_read(&parked, 0);
+    CHECK_EQ(buffer_len(&parked.got), 0);
+    fake_sync_all();
+    client_hears(&parked, allowed);
+    while (!parked.ended)
+        client_read(&parked, PATIENCE_MS);
+    CHECK(memmem(buffer_bytes(&parked.got), buffer_len(&parked.got), refused, strlen(refused)) != NULL);
+    client_free(&parked);
+    client_free(&idle);
+    server_join();
+}
+
+/* Else nothing that it could have seen would ever be freed. */
+TEST(a_lane_that_sleeps_has_ended_its_turn)
+{
+    if (!parked_server(0))
+        return;
+    struct client client = client_new();
+    const struct worker *worker = &weir_server_service(here.server)->workers[0];
+    client_say(&client, "PING\r\nWEIR.TAKE big k\r\n");
+    wait_for_commit(0);
+    while (worker->turn % 2 == 1)
+        sched_yield();
+    fake_sync_all();
+    hears_all_of(&client, "+PONG\r\n");
+    while (worker->turn % 2 == 1)
+        sched_yield();
+    client_free(&client);
+    server_end();
+}

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""weir serve --data DIR: what was answered is there at the next start, however the last one ended."""
+
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import unittest
+
+import server
+
+CONFIG = """
+policies:
+  - {name: day, limits: 10/d burst=10}
+  - {name: ring, limits: 5/d algo=sliding-log}
+  - {name: tokens, limits: 100/d burst=100, reserve: {ttl: 30m}}
+  - {name: shut, limits: blocked}
+"""
+
+
+class Kept(server.ServerTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="weir-store-")
+        self.addCleanup(folder.cleanup)
+        self.data = os.path.join(folder.name, "data")
+
+    def serve(self, *arguments, config=CONFIG, **settings):
+        return self.start("--data", self.data, *arguments, config=config, **settings)
+
+    def client(self, weir, **settings):
+        client = weir.connect(**settings)
+        self.addCleanup(client.close)
+        return client
+
+    def again(self, weir, how, *arguments, **settings):
+        """Ends it, or kills it, and starts another one."""
+        if how == "kill":
+            weir.process.kill()
+            weir.wait()
+        else:
+            weir.stop()
+        return self.serve(*arguments, **settings)
+
+
+class Survives(Kept):
+    def fill(self, weir):
+        client = self.client(weir, version=3)
+        self.assertEqual(client.ask("WEIR.TAKE", "day", "k", "4")["remaining"], 6)
+        self.assertEqual(client.ask("WEIR.TAKE", "ring", "k", "2")["remaining"], 3)
+        self.assertEqual(client.ask("RL.REDUCE", "rl", "7", "86400", "TAKE", "3"), 7)
+        self.assertEqual(client.ask("CL.THROTTLE", "cl", "9", "10", "86400", "6")[:3], [0, 10, 4])
+        self.first = client.ask("WEIR.TAKE", "day", "by-id", "3", "ID", "order-1")
+        self.assertEqual(client.ask("WEIR.POLICY", "SET", "mine", "20/d burst=20"), "OK")
+        self.assertEqual(client.ask("WEIR.TAKE", "mine", "k", "5")["remaining"], 15)
+        self.assertEqual(client.ask("WEIR.OVERRIDE", "SET", "day", "vip", "50/d burst=50"), "OK")
+        self.assertEqual(client.ask("WEIR.TAKE", "day", "vip", "20")["remaining"], 30)
+        self.reservation = client.ask("WEIR.RESERVE", "tokens", "k", "40")["id"]
+        self.assertEqual(client.ask("WEIR.PEEK", "tokens", "k")["remaining"], 60)
+
+    def look(self, weir):
+        client = self.client(weir, version=3)
+        self.assertEqual(client.ask("WEIR.PEEK", "day", "k")["remaining"], 6)
+        self.assertEqual(client.ask("WEIR.PEEK", "ring", "k")["remaining"], 3)
+        self.assertEqual(client.ask("RL.GET", "rl", "7", "86400"), 4)
+        self.assertEqual(client.ask("CL.THROTTLE", "cl", "9", "10", "86400", "5")[0], 1)
+        self.assertEqual(client.ask("WEIR.TAKE", "day", "by-id", "3", "ID", "order-1"), self.first)
+        self.assertEqual(client.ask("WEIR.PEEK", "day", "by-id")["remaining"], 7)
+        self.assertEqual(client.ask("WEIR.PEEK", "mine", "k")["remaining"], 15)
+        self.assertEqual(client.ask("WEIR.PEEK", "day", "vip")["remaining"], 30)
+        self.assertEqual(client.ask("WEIR.PEEK", "tokens", "k")["remaining"], 60)
+
+    def test_an_end_and_a_kill(self):
+        for how in ("end", "kill"):
+            for mode in ("always", "everysec", "never"):
+                with self.subTest(how=how, mode=mode):
+                    self.setUp()
+                    weir = self.serve("--fsync", mode, "--test-clock")
+                    self.fill(weir)
+                    weir = self.again(weir, how, "--fsync", mode, "--test-clock")
+                    self.look(weir)
+                    weir = self.again(weir, "kill", "--test-clock")  # also if nothing was taken in between
+                    self.look(weir)
+                    client = self.client(weir, version=3)
+                    client.ask("WEIR.CANCEL", self.reservation)
+                    self.assertEqual(client.ask("WEIR.PEEK", "tokens", "k")["remaining"], 100)
+                    weir.stop()
+
+    def test_takes_without_answers(self):
+        weir = self.serve("--fsync", "always")
+        client = self.client(weir, version=3)
+        client.raw(server.encode("CLIENT", "REPLY", "OFF") +
+                   b"".join(server.encode("WEIR.TAKE", "day", "silent") for _ in range(4)) + server.encode("QUIT"))
+        self.assertEqual(client.rest(), b"")  # it was closed after that
+        weir = self.again(weir, "kill")
+        self.assertEqual(self.client(weir, version=3).ask("WEIR.PEEK", "day", "silent")["remaining"], 6)
+
+    def test_who_left_has_handed_his_place_back(self):
+        weir = self.serve("--test-clock")
+        client, other = self.client(weir, version=3), self.client(weir)
+        client.ask("WEIR.TAKE", "day", "k", "10")
+        other.send("WEIR.ACQUIRE", "day", "k", "TIMEOUT", "86400000")
+        while "blocked_clients:1\r\n" not in client.ask("INFO", "clients"):
+            pass
+        other.close()
+        while "blocked_clients:0\r\n" not in client.ask("INFO", "clients"):
+            pass
+        client = self.client(self.again(weir, "kill", "--test-clock"), version=3)
+        client.ask("WEIR.CLOCK", "ADVANCE", str(86400000 // 10))
+        self.assertEqual(client.ask("WEIR.TAKE", "day", "k")["allowed"], True)
+
+    def test_many_connections_and_a_kill(self):
+        """Whatever was answered is there: each client counts its own."""
+        weir = self.serve("--fsync", "always", config="policies: [{name: much, limits: 1M/d burst=1M}]")
+        clients = [self.client(weir) for _ in range(20)]
+        for round_number in range(5):
+            for number, client in enumerate(clients):
+                client.raw(b"".join(server.encode("WEIR.TAKE", "much", f"k{number}") for _ in range(10)))
+        answered = [0] * len(clients)
+        for number, client in enumerate(clients):
+            for _ in range(5 * 10 - number):
+                self.assertEqual(client.read()[1], 1)
+                answered[number] += 1
+        weir = self.again(weir, "kill", config="policies: [{name: much, limits: 1M/d burst=1M}]")
+        client = self.client(weir, version=3)
+        for number, count in enumerate(answered):
+            remaining = client.ask("WEIR.PEEK", "much", f"k{number}")["remaining"]
+            self.assertLessEqual(remaining, 1000000 - count + 1)  # 1M/d hands back 11 a second at most
+            self.assertGreaterEqual(remaining, 1000000 - 50)
+
+    def test_a_policy_that_is_removed_is_set_aside(self):
+        weir = self.serve("--test-clock")
+        self.client(weir).ask("WEIR.TAKE", "day", "k", "4")
+        weir.configure(CONFIG.replace("  - {name: day, limits: 10/d burst=10}\n", ""))
+        client = self.client(weir, version=3)
+        self.assertIsInstance(client.ask("WEIR.RELOAD"), str)
+        self.assertRegex(client.ask("WEIR.PEEK", "day", "k"), "no policy|unknown policy")
+        kept = os.listdir(os.path.join(self.data, "aside"))
+        self.assertEqual(len(kept), 1, kept)
+        self.assertRegex(kept[0], r"^day-.*\.weir$")
+
+
+class Order(Kept):
+    def test_pipelines_keep_their_order(self):
+        weir = self.serve("--fsync", "always")
+        client = self.client(weir, version=3)
+        requests = []
+        for number in range(200):
+            requests += [("WEIR.TAKE", "day", f"k{number % 7}"), ("ECHO", str(number)), ("WEIR.TAKE", "shut", "k"),
+                         ("PING",)]
+        answers = client.pipeline(*requests)
+        for number in range(200):
+            take, echo, refusal, ping = answers[4 * number:4 * number + 4]
+            self.assertEqual(take["allowed"], number // 7 < 10)
+            self.assertEqual((echo, refusal["allowed"], ping), (str(number), False, "PONG"))
+
+    def test_chores_stay_between_what_stands_around_them(self):
+        weir = self.serve("--fsync", "always")
+        answers = self.client(weir, version=3).pipeline(
+            ("WEIR.TAKE", "day", "k"), ("WEIR.POLICY", "SET", "new", "3/d burst=3"), ("WEIR.TAKE", "new", "k"),
+            ("PING",), ("WEIR.POLICY", "DEL", "new"), ("WEIR.TAKE", "new", "k"), ("WEIR.TAKE", "day", "k"))
+        self.assertEqual(answers[0]["remaining"], 9)
+        self.assertEqual(answers[1], "OK")
+        self.assertEqual(answers[2]["remaining"], 2)
+        self.assertEqual(answers[3], "PONG")
+        self.assertIsInstance(answers[5], server.Error)
+        self.assertEqual(answers[6]["remaining"], 8)
+
+    def test_half_closed_clients_get_their_answers(self):
+        weir = self.serve("--fsync", "always")
+        client = self.client(weir)
+        client.raw(b"".join(server.encode("WEIR.TAKE", "day", "k") for _ in range(12)))
+        client.finish()
+        self.assertEqual([client.read()[1] for _ in range(12)], [1] * 10 + [0] * 2)
+        self.assertEqual(client.rest(), b"")
+
+
+class Told(Kept):
+    def test_start_says_where_it_is_kept(self):
+        weir = self.serve("--fsync", "always")
+        self.assertRegex(weir.wait_line("event=data"), rf"data={re.escape(self.data)} fsync=always")
+        self.assertEqual(stat.S_IMODE(os.stat(self.data).st_mode), 0o700)
+
+    def test_a_path_is_seen_from_where_it_was_started(self):
+        weir = self.start("--data", "here", config=CONFIG)
+        self.assertTrue(os.path.isdir(os.path.join(weir.folder.name, "here")))
+
+    def test_variables(self):
+        weir = self.start(config=CONFIG, env={"WEIR_DATA": self.data, "WEIR_FSYNC": "never"})
+        self.assertRegex(weir.wait_line("event=data"), "fsync=never")
+
+    def test_info(self):
+        weir = self.serve("--fsync", "always")
+        client = self.client(weir)
+        client.ask("WEIR.TAKE", "day", "k")
+        info = client.ask("INFO", "persistence")
+        self.assertIn(self.data, info)
+        self.assertIn("always", info)
+        none = self.client(self.start(config=CONFIG)).ask("INFO", "persistence")
+        self.assertNotIn(self.data, none)
+
+
+class Refused(Kept):
+    def refuse(self, *arguments, status=2):
+        done = subprocess.run([server.WEIR, "serve", "--resp", "127.0.0.1:0", *arguments], capture_output=True,
+                              text=True, env=server.environment(), timeout=server.PATIENCE, stdin=subprocess.DEVNULL)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith("weir serve: "), done.stderr)
+        return done.stderr
+
+    def test_a_second_server(self):
+        weir = self.serve()
+        told = self.refuse("--data", self.data)
+        self.assertIn(self.data, told)
+        self.assertIn(str(weir.process.pid), told)
+        self.assertEqual(self.client(weir).ask("PING"), "PONG")
+
+    def test_where_nothing_can_be_written(self):
+        if os.geteuid() == 0:
+            self.skipTest("root may write anywhere")
+        os.mkdir(self.data, 0o500)
+        self.assertIn(self.data, self.refuse("--data", self.data))
+
+    def test_no_such_place(self):
+        self.assertIn("/nowhere/at/all", self.refuse("--data", "/nowhere/at/all"))
+        with open(self.data, "w", encoding="ascii"):
+            pass
+        self.assertIn(self.data, self.refuse("--data", self.data))
+
+    def test_words(self):
+        self.assertEqual(self.refuse("--fsync", "sometimes"),
+                         "weir serve: --fsync takes always, everysec or never, not 'sometimes'\n")
+
+    def test_a_port_in_use_is_told_before_anything_is_read(self):
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            done = subprocess.run([server.WEIR, "serve", "--resp", f"127.0.0.1:{port}", "--data", self.data],
+                                  capture_output=True, text=True, env=server.environment(), timeout=server.PATIENCE,
+                                  stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("is in use", done.stderr)
+        self.assertFalse(os.path.exists(self.data))
+
+
+class Ends(Kept):
+    def test_an_end_waits_for_what_was_asked(self):
+        weir = self.serve("--fsync", "always")
+        client = self.client(weir)
+        client.raw(b"".join(server.encode("WEIR.TAKE", "day", f"k{i}") for i in range(500)))
+        self.assertEqual(client.read()[1], 1)
+        weir.signal(signal.SIGTERM)
+        self.assertEqual([client.read()[1] for _ in range(499)], [1] * 499)
+        self.assertEqual(weir.wait(), 0)
+        self.assertTrue(any("event=stopped" in line for line in weir.lines))
+
+
+if __name__ == "__main__":
+    server.main()

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* Keys that travel from one table to another: exact where they can be, never less spent. */
+#include "check.h"
+
+#include "core/limit.h"
+#include "table/export.h"
+#include "table/keep.h"
+
+#define START (INT64_C(1000) * WEIR_SEC)
+
+static const char *const every[] = {
+    "10/s burst=20",
+    "1/s algo=interval",
+    "5/s algo=leaky-bucket queue=9",
+    "5/s algo=smooth",
+    "5/s algo=warmup warmup=2s",
+    "10/s algo=hybrid",
+    "100/m algo=fixed-window",
+    "100/m algo=sliding-window",
+    "20/m algo=sliding-log",
+    "1000/d burst=50, 5/s algo=sliding-window, 30/h algo=sliding-log",
+};
+#define EVERY (sizeof every / sizeof every[0])
+
+static struct weir_table *make(const char *limits, size_t keys, const struct hash_key *key)
+{
+    struct weir_error err;
+    struct weir_table_options options = {.keys = keys, .overrides = 16};
+    struct weir_table *table = weir_table_new_kept(limits, &options, key, &err);
+    if (!table)
+        printf("# %s: %s\n", limits, err.text);
+    return table;
+}
+
+struct copy {
+    struct weir_table *to; /* or NULL: only counts */
+    int64_t now_ns;
+    size_t count, exact, full;
+    uint64_t last;
+};
+
+static bool bring(void *arg, const struct export_key *key)
+{
+    struct copy *copy = arg;
+    copy->count++;
+    copy->exact += key->count > 0;
+    copy->last = key->who;
+    if (copy->to)
+        copy->full += !weir_table_import(copy->to, copy->now_ns, key);
+    return true;
+}
+
+static struct copy copy_all(struct weir_table *from, struct weir_table *to, int64_t now_ns, size_t page)
+{
+    struct copy copy = {.to = to, .now_ns = now_ns};
+    struct export_range range = {0, UINT64_MAX};
+    do
+        CHECK(weir_table_export(from, now_ns, &range, page, NULL, bring, &copy));
+    while (range.from != 0);
+    return copy;
+}
+
+static int64_t used(struct weir_table *table, int64_t now_ns, const char *key, size_t limit)
+{
+    struct weir_limit_state limits[WEIR_LIMITS_MAX];
+    size_t count = weir_table_explain_at(table, now_ns, key, strlen(key), limits, WEIR_LIMITS_MAX);
+    return limit < count ? limits[limit].used : -1;
+}
+
+static void check_same(struct weir_table *one, struct weir_table *other, int64_t now_ns, const char *key)
+{
+    struct weir_limit_state a[WEIR_LIMITS_MAX], b[WEIR_LIMITS_MAX];
+    size_t count = weir_table_explain_at(one, now_ns, key, strlen(key), a, WEIR_LIMITS_MAX);
+    CHECK_EQ(weir_table_explain_at(other, now_ns, key, strlen(key), b, WEIR_LIMITS_MAX), count);
+    for (size_t i = 0; i < count; i++) {
+        CHECK_EQ(a[i].used, b[i].used);
+        CHECK_EQ(a[i].left, b[i].left);
+        CHECK_EQ(a[i].next_after_ns, b[i].next_after_ns);
+        CHECK_EQ(a[i].reset_after_ns, b[i].reset_after_ns);
+    }
+}
+
+/* A table with the same hash key and region time: every key answers there as it did here, also later. */
+TEST(every_algorithm_is_taken_over_exactly)
+{
+    struct rng rng = rng_new(1);
+    for (size_t a = 0; a < EVERY; a++) {
+        struct weir_table *from = make(every[a], 1000, NULL);
+        if (!CHECK(from != NULL))
+            return;
+        struct weir_table *to = make(every[a], 3000, &from->region->header->key);
+        if (!CHECK(to != NULL))
+            return;
+        weir_table_adopt_time(to, START, region_time(from->region, START));
+        int64_t now = START;
+        char key[32];
+        for (int i = 0; i < 2000; i++) {
+            snprintf(key, sizeof key, "user:%d", (int)rng_between(&rng, 0, 299));
+            now += rng_between(&rng, 0, 5 * WEIR_MS - 1);
+            struct weir_verdict verdict;
+            (void)weir_table_take_at(from, now, key, strlen(key), 1 + rng_between(&rng, 0, 3 - 1), &verdict);
+            if (i % 17 == 0)
+                weir_table_charge_at(from, now, key, strlen(key), 4);
+        }
+        struct copy copy = copy_all(from, to, now, 64);
+        CHECK(copy.count > 20);
+        CHECK_EQ(copy.exact, copy.count);
+        CHECK_EQ(copy.full, 0);
+        for (int i = 0; i < 300; i++) {
+            snprintf(key, sizeof key, "user:%d", i);
+            check_same(from, to, now, key);
+            check_same(from, to, now + 3 * WEIR_SEC, key);
+        }
+        weir_table_free(from);
+        weir_table_free(to);
+    }
+}
+
+/* Each key is met once, whatever the size of the pages; a range has its own keys alone. */
+TEST(pages_and_ranges_have_each_key_once)
+{
+    const char *limits[] = {"1000/d", "1000/d, 100/h"};
+    for (size_t a = 0; a < 2; a++) {
+        struct weir_table *table = make(limits[a], 5000, NULL);
+        struct weir_error err;
+        if (!CHECK(table != NULL))
+            return;
+        for (int i = 0; i < 4000; i++)
+            CHECK(weir_table_take_at(table, START, &i, sizeof i, 1, NULL));
+        CHECK(weir_table_grow(table, 20000, &err));
+        for (int i = 4000; i < 9000; i++)
+            CHECK(weir_table_take_at(table, START, &i, sizeof i, 1, NULL));
+        size_t pages[] = {1, 50, 1000, 1000000};
+        for (size_t p = 0; p < 4; p++)
+            CHECK_EQ(copy_all(table, NULL, START, pages[p]).count, 9000);
+        size_t sum = 0;
+        for (uint64_t part = 0; part < 16; part++) {
+            struct copy copy = {.now_ns = START};
+            struct export_range range = {part << 60, (part << 60) + (UINT64_MAX >> 4)};
+            uint64_t to = range.to;
+            do {
+                CHECK(weir_table_export(table, START, &range, 100, NULL, bring, &copy));
+                CHECK(copy.count == 0 || copy.last >> 60 == part);
+            } while (range.from != 0 && range.from <= to);
+            CHECK(copy.count > 300);
+            sum += copy.count;
+        }
+        CHECK_EQ(sum, 9000);
+        weir_table_free(table);
+    }
+}
+
+/* Who has spent on both sides has spent both. */
+TEST(what_is_spent_on_both_sides_adds_up)
+{
+    for (size_t a = 0; a < EVERY; a++) {
+        struct weir_table *from = make(every[a], 100, NULL);
+        struct weir_table *to = from ? make(every[a], 100, &from->region->header->key) : NULL;
+        if (!CHECK(from && to))
+            return;
+        weir_table_charge_at(from, START, "a", 1, 3);
+        weir_table_charge_at(to, START, "a", 1, 2);
+        int64_t here = used(to, START, "a", 0), there = used(from, START, "a", 0);
+        CHECK_EQ(copy_all(from, to, START, 1000).full, 0);
+        if (!CHECK(used(to, START, "a", 0) >= here + there))
+            printf("# %s: %" PRId64 " + %" PRId64 " became %" PRId64 "\n", every[a], here, there,
+                   used(to, START, "a", 0));
+        weir_table_free(from);
+        weir_table_free(to);
+    }
+}
+
+/* Without words, into a table of another region time: what is spent is charged in full. */
+TEST(units_alone_are_charged_in_full)
+{
+    for (size_t a = 0; a < EVERY; a++) {
+        struct weir_table *from = make(every[a], 100, NULL);
+        struct weir_table *to = from ? make(every[a], 100, &from->region->header->key) : NULL;
+        if (!CHECK(from && to))
+            return;
+        weir_table_adopt_time(to, START, START + 12345678901);
+        weir_table_charge_at(from, START, "a", 1, 3);
+        int64_t there = used(from, START, "a", 0);
+        struct export_key key = {.name = "a", .len = 1, .limits = 1, .spent = {there}};
+        CHECK(weir_table_import(to, START, &key));
+        CHECK(used(to, START, "a", 0) >= there);
+        weir_table_free(from);
+        weir_table_free(to);
+    }
+}
+
+/* By units alone, since its words count by limits that the other table does not have. */
+TEST(a_key_with_limits_of_its_own_brings_what_it_spent)
+{
+    struct weir_error err;
+    for (int own = 0; own < 2; own++) {
+        struct weir_table *from = make("10/d", 100, NULL), *to = make("10/d", 100, NULL);
+        if (!CHECK(from && to))
+            return;
+        CHECK(weir_table_override_at(from, START, "a", 1, "100/d", &err));
+        CHECK(weir_table_take_at(from, START, "a", 1, 60, NULL));
+        CHECK(own == 0 || weir_table_override_at(to, START, "a", 1, "100/d", &err));
+        struct export_range range = {0, UINT64_MAX};
+        struct copy copy = {.now_ns = START};
+        CHECK(weir_table_export(from, START, &range, 1000, NULL, bring, &copy));
+        CHECK_EQ(copy.count, 1);
+        CHECK_EQ(copy.exact, 0);
+        struct export_key key = {.name = "a", .len = 1, .limits = 1, .spent = {used(from, START, "a", 0)}};
+        CHECK(weir_table_import(to, START, &key));
+        CHECK_EQ(used(to, START, "a", 0), 60);
+        weir_table_free(from);
+        weir_table_free(to);
+    }
+}
+
+/* Words that are no state, of a wrong number, or beyond all time: nothing breaks, and nothing is gained. */
+TEST(hostile_words_do_no_harm)
+{
+    struct rng rng = rng_new(1);
+    for (size_t a = 0; a < EVERY; a++) {
+        struct weir_table *table = make(every[a], 1000, NULL);
+        if (!CHECK(table != NULL))
+            return;
+        for (int i = 0; i < 3000; i++) {
+            int64_t words[64];
+            struct export_key key = {.who = rng_next(&rng), .words = words, .limits = 1};
+            key.count = (size_t)rng_between(&rng, 0, 40 - 1);
+            for (size_t w = 0; w < 64; w++)
+                words[w] =
+                    rng_between(&rng, 0, 2 - 1) ? (int64_t)rng_next(&rng) : rng_between(&rng, 0, 1000 - 1);
+            key.spent[0] = (int64_t)(rng_next(&rng) >> rng_between(&rng, 0, 64 - 1) >> 1);
+            if (i % 3 == 0)
+                key.who = (uint64_t)rng_between(&rng, 0, 4 - 1);
+            (void)weir_table_import(table, START, &key);
+        }
+        (void)copy_all(table, NULL, START, 100);
+        (void)weir_table_sweep_at(table, START + WEIR_SEC, 10000);
+        weir_table_free(table);
+    }
+}
+
+TEST(a_full_table_refuses_what_comes)
+{
+    const char *limits[] = {"10/d", "10/d, 5/h"};
+    for (size_t a = 0; a < 2; a++) {
+        struct weir_table *table = make(limits[a], 1, NULL);
+        size_t full = 0;
+        if (!CHECK(table != NULL))
+            return;
+        for (uint64_t i = 2; i < 20002; i++) {
+            struct export_key key = {.who = i * UINT64_C(0x9E3779B97F4A7C15), .limits = 1, .spent = {1}};
+            full += !weir_table_import(table, START, &key);
+        }
+        CHECK(full > 10000);
+        CHECK(weir_table_take_at(table, START, "new", 3, 1, NULL)); /* nobody's debt was made everybody's */
+        weir_table_free(table);
+    }
+}

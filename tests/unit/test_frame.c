@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include "check.h"
+#include "region/keep.h"
+#include "store/frame.h"
+
+#define PAYLOAD 52 /* no multiple of 8: 4 bytes of padding follow */
+#define SALT    UINT64_C(0x1234)
+
+static size_t make(unsigned char *bytes, size_t payload)
+{
+    struct frame_head *head = (struct frame_head *)(void *)bytes;
+    *head = (struct frame_head){.kind = FRAME_META, .salt = SALT, .sequence = 7, .time_ns = 5};
+    memset(bytes + sizeof *head, 'x', frame_size(payload) - sizeof *head);
+    weir_frame_seal(head, payload);
+    return frame_size(payload);
+}
+
+TEST(a_frame_is_read_as_it_was_sealed)
+{
+    _Alignas(8) unsigned char bytes[256] = {0};
+    struct frame_head head;
+    size_t size = make(bytes, PAYLOAD), need = 0;
+    CHECK_EQ(weir_frame_read(bytes, size, SALT, &need), FRAME_GOOD);
+    CHECK_EQ(need, size);
+    CHECK_EQ(weir_frame_read(bytes, sizeof bytes, 0, &need), FRAME_GOOD); /* and others behind it */
+    CHECK_EQ(need, size);
+    memcpy(&head, bytes, sizeof head);
+    CHECK_EQ(head.bytes, PAYLOAD);
+    CHECK_EQ(head.version, FRAME_VERSION);
+    CHECK_EQ(bytes[sizeof head + PAYLOAD], 0); /* padding */
+}
+
+TEST(an_empty_payload_is_a_frame)
+{
+    _Alignas(8) unsigned char bytes[64] = {0};
+    size_t need = 0;
+    CHECK_EQ(make(bytes, 0), sizeof(struct frame_head));
+    CHECK_EQ(weir_frame_read(bytes, sizeof(struct frame_head), SALT, &need), FRAME_GOOD);
+}
+
+TEST(every_flipped_bit_is_noticed)
+{
+    _Alignas(8) unsigned char bytes[256] = {0};
+    size_t size = make(bytes, PAYLOAD), need;
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        CHECK(weir_frame_read(bytes, size, SALT, &need) != FRAME_GOOD);
+        CHECK(weir_frame_read(bytes, size, 0, &need) != FRAME_GOOD);
+        bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    }
+}
+
+TEST(every_truncation_is_short_and_says_what_is_needed)
+{
+    _Alignas(8) unsigned char bytes[256] = {0};
+    size_t size = make(bytes, PAYLOAD), need;
+    for (size_t len = 1; len < size; len++) {
+        CHECK_EQ(weir_frame_read(bytes, len, SALT, &need), FRAME_SHORT);
+        CHECK(need > len && need <= size);
+    }
+}
+
+TEST(a_frame_that_ends_in_zeros_is_bad)
+{
+    _Alignas(8) unsigned char bytes[256] = {0};
+    size_t size = make(bytes, PAYLOAD), need;
+    for (size_t cut = size - 8; cut > 8; cut -= 8) {
+        unsigned char torn[256] = {0};
+        memcpy(torn, bytes, cut);
+        CHECK_EQ(weir_frame_read(torn, size, SALT, &need), FRAME_BAD);
+    }
+}
+
+TEST(zeros_are_nothing_and_other_files_frames_are_bad)
+{
+    _Alignas(8) unsigned char bytes[256] = {0};
+    size_t need;
+    CHECK_EQ(weir_frame_read(bytes, 3, SALT, &need), FRAME_NOTHING);
+    CHECK_EQ(weir_frame_read(bytes, 0, SALT, &need), FRAME_NOTHING);
+    CHECK_EQ(weir_frame_read(bytes, sizeof bytes, SALT, &need), FRAME_NOTHING);
+    size_t size = make(bytes, PAYLOAD);
+    CHECK_EQ(weir_frame_read(bytes, size, SALT + 1, &need), FRAME_BAD);
+}
+
+TEST(a_length_beyond_all_bounds_is_bad)
+{
+    _Alignas(8) unsigned char bytes[256] = {0};
+    uint32_t huge = FRAME_BYTES_MAX + 1;
+    size_t size = make(bytes, PAYLOAD), need;
+    memcpy(bytes + offsetof(struct frame_head, bytes), &huge, sizeof huge);
+    CHECK_EQ(weir_frame_read(bytes, size, SALT, &need), FRAME_BAD);
+}
+
+TEST(files_have_salts_of_their_own)
+{
+    unsigned char store[16] = {1}, other[16] = {2};
+    uint64_t salt = weir_frame_salt(store, FRAME_SEGMENT, 1);
+    CHECK(salt != 0 && salt == weir_frame_salt(store, FRAME_SEGMENT, 1));
+    CHECK(salt != weir_frame_salt(store, FRAME_SEGMENT, 2));
+    CHECK(salt != weir_frame_salt(store, FRAME_IMAGE, 1));
+    CHECK(salt != weir_frame_salt(other, FRAME_SEGMENT, 1));
+}
+
+/* ---- records ---- */
+
+struct seen {
+    int count;
+    uint64_t sum;
+    int stop_at;
+};
+
+static bool see(void *arg, uint32_t region, uint8_t kind, const unsigned char *body, size_t bytes)
+{
+    struct seen *seen = arg;
+    seen->count++;
+    seen->sum += region * 1000 + kind * 100 + bytes + (bytes ? body[bytes - 1] : 0);
+    return seen->count != seen->stop_at;
+}
+
+static void put(struct buffer *out, uint32_t region, uint8_t kind, size_t bytes)
+{
+    void *body = keep_put(out, region, kind, bytes);
+    if (CHECK(body != NULL))
+        memset(body, 1, bytes);
+}
+
+TEST(records_are_read_in_order_and_nothing_senseless_is)
+{
+    struct buffer out = {0};
+    struct seen seen = {0};
+    put(&out, 1, 2, 16);
+    put(&out, 3, 4, 0);
+    const unsigned char *bytes = (const unsigned char *)buffer_bytes(&out);
+    size_t len = buffer_len(&out);
+    CHECK(weir_frame_records(bytes, len, see, &seen));
+    CHECK_EQ(seen.count, 2);
+    CHECK_EQ(seen.sum, 1000 + 200 + 16 + 1 + 3000 + 400);
+    CHECK(weir_frame_records(bytes, 0, see, &seen));
+    for (size_t cut = 1; cut < len; cut++)
+        CHECK_EQ(weir_frame_records(bytes, cut, see, &seen), cut == 24); /* whole records only */
+    seen = (struct seen){.stop_at = 1};
+    CHECK(!weir_frame_records(bytes, len, see, &seen));
+    CHECK_EQ(seen.count, 1);
+    buffer_bytes(&out)[offsetof(struct keep_head, kind)] = 0;
+    CHECK(!weir_frame_records(bytes, len, see, &seen));
+    weir_buffer_free(&out);
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+#include "recover_kit.h"
+
+/* Steps until there is nothing more to do. */
+static void work(struct life *life)
+{
+    for (int i = 0; i < 1000 && weir_store_work(life->store, STORE_WORK_IMAGE); i++) {
+    }
+}
+
+static struct store_state state_of(struct life *life)
+{
+    struct store_state state;
+    weir_store_state(life->store, &state);
+    return state;
+}
+
+TEST(image_and_log_behind_it_are_all_there_is)
+{
+    for (enum store_sync sync = STORE_ALWAYS; sync <= STORE_NEVER; sync++) {
+        struct life life;
+        life_init(&life, check.seed, sync);
+        if (!CHECK(life_begin(&life)))
+            return;
+        uint64_t written[SHELF];
+        bool less;
+        for (int i = 0; i < 4; i++) {
+            life_story(&life, 300);
+            CHECK(weir_store_image(life.store, &life.err));
+        }
+        life_story(&life, 30);
+        CHECK_EQ(state_of(&life).images, 4);
+        kit_values(&life.shelf, written);
+        life_end(&life, false);
+        struct kit_dir list = kit_list(life.sim, "data");
+        CHECK_EQ(list.images, 2);
+        CHECK_EQ(list.halves, 0);
+        CHECK(life_peek(&life));
+        CHECK(kit_was_written(&life.shelf, written, &less) && !less);
+        CHECK(!life.found.lost && life.found.images_damaged == 0);
+        CHECK_EQ(life.found.unknown, 0);
+        life_free(&life);
+    }
+}
+
+TEST(segments_that_two_images_have_made_unnecessary_go)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_EVERYSEC);
+    if (!CHECK(life_begin(&life)))
+        return;
+    life_story(&life, 500);
+    size_t before = kit_list(life.sim, "data").segments;
+    CHECK(weir_store_image(life.store, NULL));
+    CHECK(kit_list(life.sim, "data").segments >
+          before); /* the only image: the log before it could be needed */
+    life_story(&life, 500);
+    CHECK(weir_store_image(life.store, NULL));
+    life_story(&life, 10);
+    CHECK(weir_store_image(life.store, NULL));
+    CHECK(kit_list(life.sim, "data").segments <= 4);
+    life_free(&life);
+}
+
+TEST(a_damaged_image_is_replaced_by_the_one_before_it)
+{
+    for (uint64_t at = 0; at < 1600; at += 57) {
+        struct life life;
+        uint64_t written[SHELF];
+        bool less;
+        char path[128];
+        life_init(&life, check.seed, STORE_ALWAYS);
+        if (!CHECK(life_begin(&life)))
+            return;
+        for (int i = 0; i < 2; i++) {
+            life_story(&life, 100);
+            CHECK(weir_store_image(life.store, NULL));
+        }
+        life_story(&life, 20);
+        kit_values(&life.shelf, written);
+        life_close(&life);
+        kit_newest(life.sim, FILE_IMAGE, path);
+        bool flipped = sim_flip(life.sim, path, at * 8 + at % 8);
+        CHECK(life_peek(&life));
+        CHECK(kit_was_written(&life.shelf, written, &less) && !less);
+        CHECK_EQ(life.found.images_damaged, flipped);
+        CHECK(!life.found.lost && life.found.clean);
+        CHECK((strstr(life.found.text, "image-") != NULL) == flipped);
+        life_free(&life);
+    }
+}
+
+/* ---- in the middle ---- */
+
+/* One image, the machine off after so many calls; what was promised before is there. true: it came to its end
+ * before that. */
+static bool cut_image(uint64_t calls, uint64_t seed)
+{
+    struct life life;
+    uint64_t written[SHELF];
+    bool less;
+    life_init(&life, seed, STORE_ALWAYS);
+    life.options.images = 1 + (uint32_t)(seed % 2);
+    if (!CHECK(life_begin(&life)))
+        return true;
+    life_story(&life, 60);
+    CHECK(weir_store_image(life.store, NULL));
+    life_story(&life, 60);
+    sim_stop_after(life.sim, calls);
+    (void)weir_store_image(life.store, NULL);
+    life_story(&life, 20);
+    bool done = !sim_is_stopped(life.sim);
+    kit_values(&life.shelf, written);
+    life_end(&life, true);
+    for (int i = 0; i < 2; i++) { /* and again, after a start */
+        if (!CHECK(life_begin(&life)))
+            printf("# %s\n", life.err.text);
+        CHECK(life_check(&life, INT64_MAX));
+        CHECK(kit_was_written(&life.shelf, written, &less));
+        CHECK(!life.found.lost && !life.found.unsure);
+        CHECK_EQ(kit_list(life.sim, "data").halves, 0);
+        life_end(&life, true);
+    }
+    life_free(&life);
+    return done;
+}
+
+TEST(a_cut_at_any_call_of_an_image_loses_nothing)
+{
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        uint64_t calls = 0;
+        while (calls < 1000 && !cut_image(calls, check.seed * 8 + seed))
+            calls++;
+        CHECK(calls > 30 && calls < 1000);
+    }
+}
+
+TEST(a_fault_at_any_call_of_an_image_leaves_the_store_no_worse)
+{
+    static const int faults[] = {EIO, ENOSPC};
+    uint64_t failures = 0;
+    for (uint64_t n = 1; n < 120; n++) {
+        struct life life;
+        uint64_t written[SHELF];
+        bool less;
+        life_init(&life, check.seed + n, STORE_ALWAYS);
+        if (!CHECK(life_begin(&life)))
+            return;
+        life_story(&life, 60);
+        sim_fail(life.sim, DISK_CALL_ANY, n, faults[n % 2], n % 3 == 0);
+        bool good = weir_store_image(life.store, &life.err);
+        CHECK(good || life.err.text[0]);
+        failures += !good;
+        sim_no_faults(life.sim);
+        life_story(&life, 20);
+        CHECK(life_heal(&life));
+        CHECK(weir_store_image(life.store, NULL));
+        CHECK_EQ(kit_list(life.sim, "data").halves, 0);
+        life_story(&life, 20);
+        kit_values(&life.shelf, written);
+        life_end(&life, true);
+        CHECK(life_begin(&life));
+        CHECK(life_check(&life, INT64_MAX) && kit_was_written(&life.shelf, written, &less));
+        CHECK(!life.found.lost);
+        life_free(&life);
+    }
+    CHECK(failures > 10);
+}
+
+TEST(changes_beside_the_copy_are_in_the_log)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    life_story(&life, 200);
+    life_time(&life, 16 * 60 * WEIR_SEC); /* it is due by its age */
+    for (uint64_t i = 0; weir_store_work(life.store, STORE_WORK_IMAGE); i++)
+        life_story(&life, 7);
+    CHECK_EQ(state_of(&life).images, 1);
+    life_end(&life, true);
+    CHECK(life_begin(&life));
+    CHECK(life_check(&life, INT64_MAX));
+    CHECK(!life.found.lost && !life.found.unsure);
+    life_free(&life);
+}
+
+/* ---- when ---- */
+
+TEST(an_image_is_due_by_size_age_and_trouble)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_EVERYSEC);
+    life.options.image_log_bytes = 8192;
+    if (!CHECK(life_begin(&life)))
+        return;
+    work(&life);
+    CHECK_EQ(state_of(&life).images, 0);
+    life_story(&life, 200);
+    CHECK(state_of(&life).log_bytes > 8192);
+    work(&life);
+    CHECK_EQ(state_of(&life).images, 1);
+    CHECK(state_of(&life).log_bytes < 200);
+    work(&life);
+    life_time(&life, 16 * 60 * WEIR_SEC); /* old, but nothing came behind it */
+    work(&life);
+    CHECK_EQ(state_of(&life).images, 1);
+    life_story(&life, 1);
+    work(&life);
+    CHECK_EQ(state_of(&life).images, 2);
+    life_story(&life, 2);
+    life_end(&life, false); /* unsure from now on: what the owner does about it must be in an image */
+    CHECK(life_begin(&life));
+    CHECK(life.found.unsure && !life.found.lost && !life.found.clean);
+    work(&life);
+    CHECK_EQ(state_of(&life).images, 1);
+    life_close(&life);
+    CHECK(life_begin(&life));
+    CHECK(life.found.clean && !life.found.unsure);
+    work(&life);
+    CHECK_EQ(state_of(&life).images, 0);
+    life_free(&life);
+}
+
+TEST(trouble_is_told_again_until_an_image_is_there)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_EVERYSEC);
+    if (!CHECK(life_begin(&life)))
+        return;
+    life_story(&life, 20);
+    life_end(&life, false);
+    life.options.sync = STORE_ALWAYS;
+    for (int i = 0; i < 3; i++) {
+        CHECK(life_begin(&life));
+        CHECK(life.found.unsure && !life.found.clean);
+        if (i == 1)
+            life_close(&life); /* a good end does not make it good */
+        else
+            life_end(&life, true);
+    }
+    CHECK(life_begin(&life));
+    work(&life);
+    life_end(&life, true);
+    CHECK(life_begin(&life));
+    CHECK(!life.found.unsure && !life.found.lost);
+    life_free(&life);
+}
+
+TEST(who_waits_for_an_image_of_an_ill_store_is_told)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    sim_read_only(life.sim, true);
+    (void)life_raise(&life, 0);
+    CHECK(!weir_store_image(life.store, &life.err));
+    CHECK(life.err.text[0] && life.err.code != 0);
+    sim_read_only(life.sim, false);
+    CHECK(life_heal(&life));
+    CHECK(weir_store_image(life.store, &life.err));
+    life_free(&life);
+}
+
+/* ---- regions ---- */
+
+static char order[16];
+static uint64_t told_generation;
+
+static bool noted_walk(const struct keep *keep, uint64_t *cursor, struct buffer *out, size_t bytes)
+{
+    size_t len = strlen(order);
+    (void)cursor, (void)out, (void)bytes;
+    if (len + 1 < sizeof order)
+        order[len] = (char)('0' + keep->number);
+    return false;
+}
+
+static void noted_imaged(const struct keep *keep, uint64_t generation)
+{
+    (void)keep;
+    told_generation = generation;
+}
+
+static const struct keep_kind noted_kind = {
+    .capture = shelf_capture, .walk = noted_walk, .apply = shelf_apply, .imaged = noted_imaged};
+
+static void add_shelf(struct life *life, struct shelf *shelf, uint32_t number, uint32_t kind)
+{
+    memset(shelf, 0, sizeof *shelf);
+    shelf->region.header = &shelf->header;
+    shelf->header.shape.kind = kind;
+    CHECK(weir_store_add(life->store, number, &shelf->region, 0, &noted_kind, shelf, &life->err));
+}
+
+TEST(records_are_copied_first_and_regions_may_come_and_go)
+{
+    struct life life;
+    static struct shelf tables, records, gone, late;
+    memset(order, 0, sizeof order);
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    add_shelf(&life, &tables, 2, REGION_WIDE);
+    add_shelf(&life, &records, 8, REGION_RECORDS);
+    add_shelf(&life, &gone, 3, REGION_WORDS);
+    life_time(&life, 16 * 60 * WEIR_SEC);
+    (void)life_raise(&life, 0);
+    while (weir_store_work(life.store, STORE_WORK_IMAGE)) {
+        if (strcmp(order, "82") != 0 || !gone.region.keep)
+            continue;
+        weir_store_drop(life.store, &gone.region);
+        add_shelf(&life, &late, 9, REGION_WORDS);
+    }
+    CHECK_STR(order, "829"); /* and 7, which is a shelf that does not say so */
+    CHECK_EQ(state_of(&life).images, 1);
+    life_free(&life);
+}
+
+/* A record is settled, and that is appended, before units are given back. Here the copy has the record as it
+ * was before, and the units as they are after it: then the log must have the record. */
+TEST(what_the_copy_has_seen_is_in_the_log_on_the_disk)
+{
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct life life;
+        static struct shelf records;
+        memset(order, 0, sizeof order);
+        memset(&records, 0, sizeof records);
+        records.region.header = &records.header;
+        records.header.shape.kind = REGION_RECORDS;
+        life_init(&life, check.seed * 100 + seed, seed % 2 ? STORE_NEVER : STORE_ALWAYS);
+        if (!CHECK(life_begin(&life)))
+            return;
+        CHECK(weir_store_add(life.store, 8, &records.region, 0, &noted_kind, &records, &life.err));
+        life_time(&life, 16 * 60 * WEIR_SEC);
+        (void)life_raise(&life, 0);
+        bool more = true;
+        while (more && strcmp(order, "8") != 0)
+            more = weir_store_work(life.store, STORE_WORK_IMAGE);
+        shelf_raise(&records, 1); /* settled, */
+        (void)weir_store_commit(life.store);
+        atomic_fetch_add(&life.shelf.values[1], 1); /* given back */
+        while (more)
+            more = weir_store_work(life.store, STORE_WORK_IMAGE);
+        CHECK_EQ(state_of(&life).images, 1);
+        life_end(&life, true);
+        memset(&records, 0, sizeof records);
+        memset(&life.shelf, 0, sizeof life.shelf);
+        records.region.header = life.shelf.region.header = &records.header;
+        struct store *store = weir_store_open(&life.options, &life.found, &life.err);
+        CHECK(store && weir_store_add(store, 7, &life.shelf.region, 0, &shelf_kind, &life.shelf, NULL) &&
+              weir_store_add(store, 8, &records.region, 0, &shelf_kind, &records, NULL) &&
+              weir_store_replay(store, &life.found, &life.err));
+        CHECK_EQ(life.shelf.values[1], 1);
+        CHECK_EQ(records.values[1], 1);
+        (void)weir_store_close(store, NULL);
+        life_free(&life);
+    }
+}
+
+TEST(limits_are_forgotten_when_the_oldest_image_is_behind_them)
+{
+    struct life life;
+    static struct shelf table;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    add_shelf(&life, &table, 2, REGION_WORDS);
+    told_generation = 0;
+    for (uint64_t i = 1; i <= 4; i++) {
+        atom_store(&table.header.generation, i, memory_order_release);
+        CHECK(weir_store_image(life.store, NULL));
+        CHECK_EQ(told_generation, i - 1); /* of the image before: it is kept */
+    }
+    life_free(&life);
+}
+
+/* ---- backup ---- */
+
+TEST(a_backup_is_a_directory_that_can_be_started_from)
+{
+    struct life life;
+    uint64_t written[SHELF], later[SHELF];
+    bool less;
+    life_init(&life, check.seed, STORE_EVERYSEC);
+    if (!CHECK(life_begin(&life)))
+        return;
+    life_story(&life, 150);
+    (void)life_raise(&life, 5); /* answered, not synced */
+    kit_values(&life.shelf, written);
+    CHECK(weir_store_backup(life.store, "monday", &life.err));
+    life_story(&life, 300);
+    CHECK(weir_store_image(life.store, NULL));
+    CHECK(weir_store_image(life.store, NULL));
+    CHECK(!weir_store_backup(life.store, "monday", &life.err));
+    CHECK(strstr(life.err.text, "monday"));
+    kit_values(&life.shelf, later);
+    life_end(&life, true);
+    life.options.path = "data/backups/monday";
+    for (int i = 0; i < 2; i++) {
+        CHECK(life_begin(&life));
+        CHECK(kit_was_written(&life.shelf, written, &less) && !less);
+        CHECK(life.found.clean && !life.found.unsure);
+        life_close(&life);
+    }
+    life.options.path = "data";
+    CHECK(life_peek(&life));
+    CHECK(kit_was_written(&life.shelf, later, &less));
+    CHECK(life_check(&life, life.now_ns - WEIR_SEC));
+    life_free(&life);
+}
+
+TEST(a_backup_has_a_plain_name)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_EVERYSEC);
+    if (!CHECK(life_begin(&life)))
+        return;
+    static const char *const names[] = {
+        "", ".", "..", ".x", "a/b", "a b", "\xc3\xa9", "0123456789012345678901234567890123456789012345678"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        life.err.text[0] = '\0';
+        CHECK(!weir_store_backup(life.store, names[i], &life.err));
+        CHECK(strstr(life.err.text, "letters"));
+    }
+    CHECK(weir_store_backup(life.store, "2026-11-15_a.b", &life.err));
+    life_free(&life);
+}
+
+TEST(a_backup_that_fails_or_is_cut_has_no_name)
+{
+    bool done = false;
+    for (uint64_t n = 1; n < 200 && !done; n++) {
+        struct life life;
+        int dir;
+        life_init(&life, check.seed + n, STORE_ALWAYS);
+        if (!CHECK(life_begin(&life)))
+            return;
+        life_story(&life, 40);
+        sim_stop_after(life.sim, n);
+        done = weir_store_backup(life.store, "b", &life.err);
+        CHECK(done || life.err.text[0]);
+        life_end(&life, true);
+        CHECK(life_begin(&life));
+        CHECK(life_check(&life, INT64_MAX));
+        life_end(&life, false);
+        struct disk *disk = sim_disk(life.sim);
+        int error = disk->open_dir(disk, "data/backups/b", false, &dir);
+        CHECK(error == 0 || error == ENOENT);
+        CHECK(!done || error == 0);
+        if (error == 0) {
+            disk->close_dir(disk, dir);
+            life.options.path = "data/backups/b";
+            CHECK(life_peek(&life));
+            CHECK(life.found.clean && life_check(&life, INT64_MAX));
+        }
+        life_free(&life);
+    }
+    CHECK(done);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/* Dumps, loads and frozen keys of a service without sockets. */
+#include "check.h"
+
+#include "service_kit.h"
+
+#include "base/crc.h"
+#include "os/clock.h"
+#include "service/dump.h"
+#include "service/dump_text.h"
+#include "service/load.h"
+
+static struct slice slice_of(const char *text)
+{
+    return (struct slice){text, strlen(text)};
+}
+
+static bool collect(void *arg, const char *bytes, size_t len)
+{
+    struct buffer *out = arg;
+    buffer_put(out, bytes, len);
+    return !out->failed;
+}
+
+static void dump(struct kit *kit, const char *policy, struct buffer *out)
+{
+    struct weir_error err;
+    const struct snapshot *snapshot = atomic_load(&kit->service->snapshot);
+    CHECK(
+        weir_dump_policy(kit->service, weir_snapshot_policy(snapshot, slice_of(policy)), collect, out, &err));
+    buffer_put(out, "", 1);
+}
+
+static size_t split(struct buffer *text, struct slice *lines, size_t most)
+{
+    size_t count = 0;
+    char *at = buffer_bytes(text), *stop;
+    for (; count < most && (stop = strchr(at, '\n')); at = stop + 1)
+        lines[count++] = (struct slice){at, (size_t)(stop - at)};
+    return count;
+}
+
+static bool begins(struct slice line, const char *word)
+{
+    return line.len > strlen(word) && memcmp(line.bytes, word, strlen(word)) == 0;
+}
+
+/* Loads all tables of a dump of one policy; gives the keys brought in, or -1. */
+static int64_t load(struct kit *kit, const char *policy, struct buffer *text, bool no_elapsed)
+{
+    static struct slice lines[20000], definition[16];
+    struct weir_error err = {0};
+    size_t count = split(text, lines, 20000), definitions = 0;
+    struct load_name name = {slice_of(policy), slice_of("id-1")};
+    struct load_count done;
+    bool made;
+    for (size_t i = 0; i < count && definitions < 16; i++)
+        if (begins(lines[i], "policy ") || begins(lines[i], "limits ") || begins(lines[i], "settings "))
+            definition[definitions++] = lines[i];
+    struct load_begin begin = {name.policy, name.id, definition, definitions, no_elapsed};
+    bool good = weir_load_begin(kit->service, &begin, &made, &err);
+    int64_t page = 0;
+    for (size_t i = 0; good && i < count; i++)
+        if (begins(lines[i], "table "))
+            good = weir_load_table(kit->service, &name, lines[i], &err);
+        else if (begins(lines[i], "key ") || begins(lines[i], "spent "))
+            good = weir_load_keys(kit->service, &name, ++page, &lines[i], 1, &done, &err);
+    good = good && weir_load_end(kit->service, &name, &done, &err);
+    if (!good)
+        printf("# %s\n", err.text);
+    return good ? done.keys : -1;
+}
+
+#define YAML "policies: [{name: api, limits: \"1000/d, 100/h algo=sliding-window\"}]\n"
+
+TEST(a_loaded_policy_explains_as_the_dumped_one_did)
+{
+    struct kit from, to;
+    struct buffer text = {0};
+    if (!CHECK(kit_open(&from, YAML)))
+        return;
+    for (int i = 0; i < 50; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "WEIR.TAKE api user:%d %d", i, 1 + i % 20);
+        CHECK_EQ(kit_field(kit_ask(&from, line), "allowed"), 1);
+    }
+    dump(&from, "api", &text);
+    if (!CHECK(kit_open(&to, NULL)))
+        return;
+    CHECK_EQ(load(&to, "api", &text, true), 50);
+    for (int i = 0; i < 51; i++) {
+        char line[64], was[4000];
+        snprintf(line, sizeof line, "WEIR.EXPLAIN api user:%d", i);
+        snprintf(was, sizeof was, "%s", kit_ask(&from, line));
+        CHECK_STR(kit_ask(&to, line), was);
+    }
+    weir_buffer_free(&text);
+    kit_close(&to);
+    kit_close(&from);
+}
+
+/* By the same hash key; by names, where it is another one; by hashes not at all. */
+TEST(what_was_spent_here_already_comes_on_top)
+{
+    struct kit from, to, used;
+    struct buffer text = {0};
+    if (!CHECK(kit_open(&from, "policies: [{name: api, limits: 1000/d}]")) || !CHECK(kit_open(&to, NULL)) ||
+        !CHECK(kit_open(&used, "policies: [{name: api, limits: 1000/d}]")))
+        return;
+    (void)kit_ask(&from, "WEIR.TAKE api a 600");
+    dump(&from, "api", &text);
+    CHECK_EQ(load(&to, "api", &text, true), 1);
+    CHECK_EQ(kit_field(kit_ask(&to, "WEIR.TAKE api a 100"), "remaining"), 300);
+    CHECK_EQ(load(&to, "api", &text, true), 1);
+    CHECK_EQ(kit_field(kit_ask(&to, "WEIR.GIVE api a 300"), "x"), INT64_MIN);
+    CHECK_EQ(kit_field(kit_ask(&to, "WEIR.PEEK api a"), "remaining"), 0); /* 600 + 100 + 600 - 300 */
+    (void)kit_ask(&used, "WEIR.TAKE api a 300");
+    CHECK_EQ(load(&used, "api", &text, true), -1);
+    CHECK_EQ(kit_field(kit_ask(&used, "WEIR.PEEK api a"), "remaining"), 700);
+    char *hash = strstr(buffer_bytes(&text), "\nkey #");
+    memcpy(hash, "\nspent \"a\" 600 #", 16);
+    memset(hash + 16, ' ', strcspn(hash + 16, "\n"));
+    CHECK_EQ(load(&used, "api", &text, true), 1);
+    CHECK_EQ(kit_field(kit_ask(&used, "WEIR.PEEK api a"), "remaining"), 100);
+    weir_buffer_free(&text);
+    kit_close(&used);
+    kit_close(&to);
+    kit_close(&from);
+}
+
+TEST(a_page_that_is_said_again_does_not_count_again)
+{
+    struct kit from, to;
+    struct buffer text = {0};
+    struct slice lines[64], key = {0}, table = {0};
+    struct weir_error err;
+    struct load_count done;
+    bool made;
+    if (!CHECK(kit_open(&from, "policies: [{name: api, limits: 1000/d}]")) || !CHECK(kit_open(&to, NULL)))
+        return;
+    (void)kit_ask(&from, "WEIR.TAKE api a 300");
+    dump(&from, "api", &text);
+    size_t count = split(&text, lines, 64);
+    for (size_t i = 0; i < count; i++)
+        if (begins(lines[i], "key "))
+            key = lines[i];
+        else if (begins(lines[i], "table "))
+            table = lines[i];
+    struct slice definition[] = {slice_of("policy \"api\""), slice_of("limits \"1000/d\"")};
+    struct load_name name = {slice_of("api"), slice_of("x")}, other = {slice_of("api"), slice_of("y")};
+    struct load_begin begin = {name.policy, name.id, definition, 2, true};
+    CHECK(weir_load_begin(to.service, &begin, &made, &err) && made);
+    CHECK(strncmp(kit_ask(&to, "WEIR.TAKE api a"), "-TRYAGAIN ", 10) == 0);
+    CHECK(!weir_load_keys(to.service, &name, 1, &key, 1, &done, &err)); /* no table yet */
+    CHECK(weir_load_table(to.service, &name, table, &err));
+    CHECK(!weir_load_keys(to.service, &name, 2, &key, 1, &done, &err));
+    CHECK(!weir_load_keys(to.service, &other, 1, &key, 1, &done, &err));
+    for (int i = 0; i < 3; i++) {
+        CHECK(weir_load_keys(to.service, &name, 1, &key, 1, &done, &err));
+        CHECK_EQ(done.keys, 1);
+    }
+    /* one bad line: nothing of its page is brought in */
+    struct slice mixed[] = {key, slice_of("key #0123456789abcdef 1")};
+    CHECK(!weir_load_keys(to.service, &name, 2, mixed, 2, &done, &err));
+    CHECK(weir_load_end(to.service, &name, &done, &err));
+    CHECK_EQ(done.keys, 1);
+    CHECK(!weir_load_end(to.service, &name, &done, &err));
+    CHECK_EQ(kit_field(kit_ask(&to, "WEIR.PEEK api a"), "remaining"), 700);
+    weir_buffer_free(&text);
+    kit_close(&to);
+    kit_close(&from);
+}
+
+/* As if the dump had been made ten seconds earlier, by the wall clock. */
+static void make_older(struct kit *kit, struct buffer *text)
+{
+    char now[32], then[32];
+    int64_t ms = service_wall_ms(kit->service, weir_now());
+    snprintf(now, sizeof now, " %" PRId64 " ", ms);
+    snprintf(then, sizeof then, " %" PRId64 " ", ms - 10000);
+    char *at = strstr(strstr(buffer_bytes(text), "\ntable "), now);
+    if (CHECK(at && strlen(now) == strlen(then)))
+        memcpy(at, then, strlen(then));
+}
+
+TEST(time_that_passed_counts_unless_told_otherwise)
+{
+    for (int told = 0; told < 2; told++) {
+        struct kit from, to;
+        struct buffer text = {0};
+        if (!CHECK(kit_open(&from, "policies: [{name: api, limits: 3600/h}]")))
+            return;
+        kit_clock(&from, 50000);
+        (void)kit_ask(&from, "WEIR.TAKE api a 3600");
+        dump(&from, "api", &text);
+        make_older(&from, &text);
+        kit_close(&from);
+        if (!CHECK(kit_open(&to, NULL)))
+            return;
+        kit_clock(&to, 50000);
+        CHECK_EQ(load(&to, "api", &text, told == 1), 1);
+        CHECK_EQ(kit_field(kit_ask(&to, "WEIR.PEEK api a"), "remaining"), told ? 0 : 10);
+        kit_clock(&to, 55000);
+        CHECK_EQ(kit_field(kit_ask(&to, "WEIR.PEEK api a 1"), "remaining"), told ? 5 : 15);
+        weir_buffer_free(&text);
+        kit_close(&to);
+    }
+}
+
+TEST(frozen_keys_are_sent_elsewhere_and_do_not_change)
+{
+    struct kit kit;
+    static const char *const asks[] = {
+        "WEIR.TAKE api a",     "WEIR.TAKE free x AND api a", "WEIR.PEEK api a",      "WEIR.GIVE api a 1",
+        "WEIR.CHARGE api a 1", "WEIR.RESET api a",           "WEIR.ACQUIRE api a 1", "WEIR.RESERVE api a 1",
+    };
+    if (!CHECK(kit_open(&kit, "policies: [{name: api, limits: 1000/d}, {name: free, limits: 10/s}]")))
+        return;
+    (void)kit_ask(&kit, "WEIR.TAKE api a 10");
+    char commit[128], cancel[128];
+    snprintf(commit, sizeof commit, "WEIR.COMMIT %s 90",
+             kit_text(kit_ask(&kit, "WEIR.RESERVE api a 40"), "id"));
+    snprintf(cancel, sizeof cancel, "WEIR.CANCEL %s", kit_text(kit_ask(&kit, "WEIR.RESERVE api a 50"), "id"));
+    CHECK_STR(kit_ask(&kit, "WEIR.FREEZE api redis://b:1"), "+OK\r\n");
+    for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++)
+        CHECK(strncmp(kit_ask(&kit, asks[i]), "-ELSEWHERE redis://b:1 ", 23) == 0);
+    CHECK(strncmp(kit_ask(&kit, commit), "-ELSEWHERE ", 11) == 0);
+    CHECK(strncmp(kit_ask(&kit, cancel), "-ELSEWHERE ", 11) == 0);
+    CHECK_STR(kit_ask(&kit, "WEIR.THAW api"), "+OK\r\n");
+    CHECK(strncmp(kit_ask(&kit, "WEIR.THAW api"), "-ERR ", 5) == 0);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api a"), "remaining"), 900);
+    CHECK_EQ(kit_field(kit_ask(&kit, cancel), "given_back"), 50);
+    CHECK_EQ(kit_field(kit_ask(&kit, commit), "charged"), 90);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api a"), "remaining"), 900);
+    kit_close(&kit);
+}
+
+TEST(only_keys_of_the_range_are_frozen)
+{
+    struct kit kit;
+    int frozen = 0, free = 0;
+    if (!CHECK(kit_open(&kit, "policies: [{name: api, limits: 1000/d}]")))
+        return;
+    CHECK_STR(kit_ask(&kit, "WEIR.FREEZE api redis://b:1 HASH 0000000000000000 7fffffffffffffff"), "+OK\r\n");
+    for (int i = 0; i < 200; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "WEIR.TAKE api user:%d", i);
+        const char *reply = kit_ask(&kit, line);
+        frozen += reply[0] == '-';
+        free += reply[0] == '*';
+    }
+    CHECK(frozen > 60 && free > 60 && frozen + free == 200);
+    for (int i = 1; i < 8; i++) {
+        char line[100];
+        snprintf(line, sizeof line, "WEIR.FREEZE api redis://b:1 HASH 000000000000000%d ffffffffffffffff", i);
+        CHECK_STR(kit_ask(&kit, line), "+OK\r\n");
+    }
+    CHECK(strstr(kit_ask(&kit, "WEIR.FREEZE api redis://b:1"), "8 ranges") != NULL);
+    CHECK(kit_ask(&kit, "WEIR.FREEZE api redis://b:1 HASH 1 2")[0] == '-');
+    CHECK(kit_ask(&kit, "WEIR.FREEZE api \"a b\"")[0] == '-');
+    CHECK(kit_ask(&kit, "WEIR.FREEZE api redis://b HASH ffffffffffffffff 0000000000000000")[0] == '-');
+    kit_close(&kit);
+}
+
+/* The whole text: its end counts the keys, and the checksum is that of all before it. */
+TEST(a_dump_ends_with_its_count_and_checksum)
+{
+    struct kit kit;
+    struct buffer text = {0};
+    uint64_t keys;
+    uint32_t crc;
+    if (!CHECK(kit_open(&kit, "policies: [{name: api, limits: 1000/d}]")))
+        return;
+    (void)kit_ask(&kit, "WEIR.TAKE api a 10");
+    (void)kit_ask(&kit, "WEIR.TAKE api b 20");
+    dump(&kit, "api", &text);
+    char *end = strstr(buffer_bytes(&text), "\nend ");
+    if (CHECK(end != NULL)) {
+        CHECK(weir_dump_read_end((struct slice){end + 1, strlen(end + 1) - 1}, &keys, &crc));
+        CHECK_EQ(keys, 2);
+        CHECK_EQ(crc, weir_crc32c(0, buffer_bytes(&text), (size_t)(end + 1 - buffer_bytes(&text))));
+    }
+    CHECK(strncmp(buffer_bytes(&text), "weir-dump 1\nserver weir ", 24) == 0);
+    CHECK(strstr(buffer_bytes(&text), "# used 10 of 1000; full in 14 min 24 s\n") != NULL);
+    weir_buffer_free(&text);
+    kit_close(&kit);
+}
+
+TEST(without_a_directory_there_is_no_backup)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, NULL)))
+        return;
+    CHECK(strstr(kit_ask(&kit, "WEIR.BACKUP x"), "--data DIR") != NULL);
+    CHECK(strstr(kit_ask(&kit, "WEIR.IMAGE"), "--data DIR") != NULL);
+    kit_close(&kit);
+}
