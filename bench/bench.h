@@ -56,7 +56,7 @@ static inline void bench_keep(int64_t value)
 struct bench_options {
     bool json;
     double seconds; /* for one figure; wait: for one step of its curves */
-    int64_t keys;   /* table: the most; server: of the row with many */
+    int64_t keys;   /* table: the most; server: of the row with many; store: of all but the restarts */
 };
 
 /* What the figures were measured on: lines of text, or members of an open object. */
@@ -66,6 +66,7 @@ void bench_json_machine(struct json *json);
 int bench_core(const struct bench_options *options);
 int bench_limiter(const struct bench_options *options);
 int bench_server(const struct bench_options *options);
+int bench_store(const struct bench_options *options);
 int bench_table(const struct bench_options *options);
 int bench_wait(const struct bench_options *options);
 

@@ -47,7 +47,7 @@ struct load {
     size_t len;
     size_t key_at; /* of the first key in a request; 0: there is none */
     size_t request_len;
-    int reply_lines; /* of one reply */
+    int reply_lines;       /* of one reply */
     uint64_t random, next; /* keys are drawn, or come in turn */
     int64_t asked;
     int epoll;

@@ -43,6 +43,9 @@ weir_service_test(unit-service unit/test_service.c unit/service_kit.c)
 weir_service_test(unit-service-keep unit/test_service_keep.c unit/service_kit.c $<TARGET_OBJECTS:disk_tools>)
 target_link_options(unit-service-keep PRIVATE -Wl,--wrap=madvise)
 weir_service_test(unit-service-memory unit/test_service_memory.c unit/service_kit.c)
+weir_service_test(unit-between unit/test_between.c unit/service_kit.c $<TARGET_OBJECTS:disk_tools>)
+target_link_options(unit-between PRIVATE
+    -Wl,--wrap=madvise,--wrap=weir_table_give_who,--wrap=weir_snapshot_publish)
 weir_service_test(unit-store-failures unit/test_store_failures.c $<TARGET_OBJECTS:disk_tools>)
 weir_service_test(unit-service-failures unit/test_service_failures.c unit/service_kit.c $<TARGET_OBJECTS:disk_tools>)
 foreach(test unit-store-failures unit-service-failures)
@@ -112,14 +115,18 @@ weir_service_test(prop-connection property/prop_connection.c unit/service_kit.c)
 weir_race(prop-connection)
 weir_service_test(prop-parked property/prop_parked.c unit/service_kit.c)
 target_link_options(prop-parked PRIVATE
-    -Wl,--wrap=weir_parking_begin,--wrap=weir_store_commit,--wrap=weir_store_may,--wrap=weir_service_run)
+    -Wl,--wrap=weir_parking_begin,--wrap=weir_store_commit,--wrap=weir_store_may,--wrap=weir_service_run,--wrap=weir_service_resume)
 weir_race(prop-parked)
 
 weir_service_test(prop-steps property/prop_steps.c)
 # Histories of a store on a simulated disk; script/prove-store tells any number of them.
 weir_service_test(prop-store property/prop_store.c property/store_book.c property/store_history.c
-    property/store_tables.c property/table_cell.c unit/service_kit.c $<TARGET_OBJECTS:disk_tools> $<TARGET_OBJECTS:prop_engine>)
+    property/store_service.c property/store_tables.c property/table_cell.c unit/service_kit.c $<TARGET_OBJECTS:disk_tools> $<TARGET_OBJECTS:prop_engine>)
 target_link_options(prop-store PRIVATE -Wl,--wrap=getrandom,--wrap=madvise)
+set_property(TEST prop-store PROPERTY TIMEOUT 240)
+if(NOT WEIR_NATIVE)
+    set_property(TEST prop-store PROPERTY ENVIRONMENT WEIR_STORE_HISTORIES=200)
+endif()
 weir_service_test(prop-ledger property/prop_ledger.c unit/service_kit.c)
 
 weir_service_test(prop-change property/prop_change.c unit/service_kit.c)
@@ -131,6 +138,9 @@ target_link_libraries(fuzz-command PRIVATE weir_service)
 target_link_options(fuzz-command PRIVATE -Wl,--wrap=madvise)
 weir_fuzz(config fuzz/fuzz_config.c)
 target_link_libraries(fuzz-config PRIVATE weir_service)
+weir_fuzz(describe fuzz/fuzz_describe.c)
+target_link_libraries(fuzz-describe PRIVATE weir_service)
+target_link_options(fuzz-describe PRIVATE -Wl,--wrap=madvise,--wrap=getrandom)
 weir_fuzz(dump fuzz/fuzz_dump.c)
 target_link_libraries(fuzz-dump PRIVATE weir_service)
 weir_fuzz(resp fuzz/fuzz_resp.c)
@@ -156,6 +166,9 @@ endforeach()
 weir_script(server-reload server/test_reload.py)
 weir_script(server-dump server/test_dump.py)
 weir_script(server-store server/test_store.py)
+weir_script(server-kills server/test_kills.py)
+weir_script(server-power server/test_power.py)
+set_property(TEST server-kills server-power PROPERTY TIMEOUT 120) # of seconds that a slow disk may need
 
 # ---- cli: commands that talk to a server -----------------------------------------------------------
 

@@ -39,6 +39,7 @@ struct report {
     struct inspect inspect;
     uint64_t room; /* bytes free on that disk */
     bool open_to_others;
+    bool can_start;
     int asides, backups;
     int problems;
 };
@@ -74,11 +75,18 @@ static int count_in(struct disk *disk, int dir, const char *name)
     return count;
 }
 
+/* Records alone tell neither policies nor hash keys. */
+static bool has_no_note(const struct inspect *inspect)
+{
+    return !inspect->found.fresh && !inspect->meta;
+}
+
 static void look_around(struct report *report)
 {
     struct disk *disk = &weir_disk;
     struct stat status;
     int dir;
+    report->can_start = report->inspect.can_start && !has_no_note(&report->inspect);
     report->open_to_others = stat(report->path, &status) == 0 && (status.st_mode & 077) != 0;
     if (disk->open_dir(disk, report->path, false, &dir) != 0)
         return;
@@ -93,7 +101,7 @@ static void count_problems(struct report *report)
     const struct inspect *inspect = &report->inspect;
     for (size_t i = 0; i < inspect->count; i++)
         report->problems += !inspect->files[i].good && inspect->files[i].text[0] != '\0';
-    report->problems += !inspect->can_start;
+    report->problems += !report->can_start;
     report->problems += inspect->found.lost;
     report->problems += report->open_to_others;
 }
@@ -127,15 +135,17 @@ static void print_found(const struct report *report)
 {
     const struct store_found *found = &report->inspect.found;
     char text[32];
-    const char *what = !report->inspect.can_start ? "it would not start"
-                       : found->fresh             ? "nothing: it would begin anew"
-                       : found->lost              ? "something that was surely on the disk is missing"
-                       : found->clean             ? "all of it; the last process ended well"
-                       : found->unsure            ? "all that is here; its last moment may be missing"
-                                       : "all that was answered, though the last process did not end well";
+    const char *what = !report->can_start ? "it would not start"
+                       : found->fresh     ? "nothing: it would begin anew"
+                       : found->lost      ? "something that was surely on the disk is missing"
+                       : found->clean     ? "all of it; the last process ended well"
+                       : found->unsure    ? "all that is here; its last moment may be missing"
+                                          : "all that was answered, though the last process did not end well";
     printf("a start would find: %s\n", what);
     if (found->text[0])
         term_wrap(stdout, found->text, 0, 0, term_width(stdout));
+    if (report->inspect.can_start && !report->can_start)
+        puts("what was noted about tables and policies is in no file that can be read");
     if (report->open_to_others)
         printf("others may read it, and it holds hash keys: chmod 700 %s\n", report->path);
     printf("room on this disk: %s\n", megabytes(report->room, text));
@@ -157,7 +167,9 @@ static void print(const struct report *report)
     print_found(report);
     if (report->problems == 0)
         puts("all is well");
-    else if (!report->inspect.can_start)
+    else if (report->inspect.can_start && !report->can_start)
+        puts("start from a backup");
+    else if (!report->can_start)
         printf("start from a backup, or: cp -r %s COPY && weir doctor --repair COPY\n", report->path);
 }
 
@@ -180,7 +192,7 @@ static void print_json(const struct report *report)
     const struct store_found *found = &report->inspect.found;
     struct json json = {.file = stdout};
     json_open(&json, NULL, '{', JSON_LINES);
-    json_bool(&json, "can_start", report->inspect.can_start);
+    json_bool(&json, "can_start", report->can_start);
     json_bool(&json, "fresh", found->fresh);
     json_bool(&json, "clean", found->clean);
     json_bool(&json, "lost", found->lost);

@@ -47,7 +47,7 @@ static const struct command commands[] = {
     {NULL, "dump", "[--policy NAME]", "policies and what each key has spent, as text", cmd_dump},
     {NULL, "load", "[FILE] | --from URL", "bring a dump in, or move keys from another server", cmd_load},
     {NULL, "doctor", "DIR [--repair]", "check what is stored; repair it only when told", cmd_doctor},
-    {"Speed", "bench", "WHAT", "how fast here: core, limiter, server, table, wait", cmd_bench},
+    {"Speed", "bench", "WHAT", "how fast here: core, limiter, server, store, table, wait", cmd_bench},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

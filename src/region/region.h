@@ -190,8 +190,8 @@ static inline void region_raise(struct region *region, atom64 *number)
     }
 }
 
-/* A state of the line is less spent than before, for everybody to see: give, cancel, reset. For one that comes
- * in, or comes back from limits of its own: before anybody can see it. Why is in keep.h. */
+/* A state of the line is less spent than before, for everybody to see: give, cancel, reset. For one that
+ * comes in, or comes back from limits of its own: before anybody can see it. Why is in keep.h. */
 static inline void region_lower(struct region *region, const struct segment *segment, uint64_t line)
 {
     if (__builtin_expect(segment->numbers != NULL, 0))

@@ -2,8 +2,8 @@
 /*
  * A connection: bytes in, requests, answers, bytes out. What it may use is bounded: input, output, words,
  * time. A pipeline that was read in one go is run in pieces of BATCH requests and answered with one write;
- * after SLICE requests, or a millisecond, the others get their turn. With a store, answers to what has changed
- * something wait until that is safe (parking.h).
+ * after SLICE requests, or a millisecond, the others get their turn. With a store, answers to what has
+ * changed something wait until that is safe (parking.h).
  */
 #ifndef WEIR_SERVER_CONNECTION_H
 #define WEIR_SERVER_CONNECTION_H
@@ -65,8 +65,8 @@ bool weir_connection_offer(struct lane *lane, int fd, const char *address, const
 
 /* ---- by the lane's own thread ---- */
 
-void weir_connection_go_on(struct connection *connection); /* what it has left from its last slice */
-void weir_connection_look(struct connection *connection);  /* it waits: is it due by now? */
+void weir_connection_go_on(struct connection *connection);   /* what it has left from its last slice */
+void weir_connection_look(struct connection *connection);    /* it waits: is it due by now? */
 void weir_connection_release(struct connection *connection); /* it was parked: what it was answered is safe */
 void weir_connection_drain(struct connection *connection);
 /* Closes it if it has used up its patience. */

@@ -175,7 +175,10 @@ static void run_dump_keys(struct call *call)
         bool more = range.from != 0 && range.from <= range.to;
         weir_reply_map(&call->reply, 3);
         weir_reply_text(&call->reply, "next");
-        weir_reply_print(&call->reply, more ? "%016" PRIx64 : "", range.from);
+        if (more)
+            weir_reply_print(&call->reply, "%016" PRIx64, range.from);
+        else
+            weir_reply_text(&call->reply, "");
         weir_reply_text(&call->reply, "table");
         weir_reply_integer(&call->reply, (int64_t)tally->serial);
         weir_reply_text(&call->reply, "lines");

@@ -71,7 +71,7 @@ void weir_info_persistence(const struct worker *worker, struct buffer *out)
         return;
     }
     say(out, "data:%s\r\nfsync:%s\r\nstore_status:%s\r\n", service->keeping->path,
-        weir_fsync_name(service->keeping->sync),
+        weir_fsync_name((int)service->keeping->sync),
         state.ill    ? "ill"
         : state.slow ? "slow"
                      : "ok");

@@ -78,7 +78,7 @@ static bool recover_policy(struct service *service, const struct policy *policy,
         good = recover_tally(service, policy->prefixes[i].tally, rule);
     if (rule != TABLE_EXACT)
         weir_log(LOG_WARN_LEVEL, "recovered-by-rule", LOG_TEXT("policy", policy->name),
-                 LOG_TEXT("recover", weir_recover_name(rule)),
+                 LOG_TEXT("recover", weir_recover_name((int)rule)),
                  LOG_TEXT("means", rule == TABLE_FLOOR ? "every key is empty as of now, so that nothing that "
                                                          "was spent can be spent again"
                                                        : "every key is as if never used"));
@@ -190,7 +190,7 @@ static void log_recovery(const struct service *service, size_t policies)
                                         LOG_NUMBER("keys", keeping->keys),
                                         LOG_NUMBER("records", (int64_t)found->records),
                                         LOG_NUMBER("ms", keeping->took_ns / WEIR_MS),
-                                        LOG_TEXT("fsync", weir_fsync_name(keeping->sync))},
+                                        LOG_TEXT("fsync", weir_fsync_name((int)keeping->sync))},
                    7);
     if (found->unknown > 0)
         weir_log(

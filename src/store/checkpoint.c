@@ -157,6 +157,16 @@ void weir_image_end(struct store *store)
         end_image(store, image, ECANCELED);
 }
 
+void weir_image_refuse(struct store *store)
+{
+    weir_image_end(store);
+    (void)pthread_mutex_lock(&store->log.lock);
+    bool wanted = store->image.wanted > store->image.done;
+    (void)pthread_mutex_unlock(&store->log.lock);
+    if (wanted)
+        refuse(store, NULL);
+}
+
 int weir_image_write(struct store *store, uint64_t segment, uint64_t sequence)
 {
     weir_image_end(store);

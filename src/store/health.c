@@ -6,11 +6,12 @@
  *
  * 1. A file that has failed is neither written nor synced again in this life (log.broken). What was promised
  *    before, up to `synced`, stays where it is: nothing is removed before an image has taken its place.
- * 2. While the log is broken nothing is appended. Who commits draws the ticket q = appended + 1: the number
- * of the frame with which the next segment will begin. His change is in memory since before that.
- * 3. To heal, a segment is begun first, with sequence q, under log.lock; then the image is copied. So the
+ * 2. While the log is broken nothing is appended. Who commits draws the ticket q = appended + 1, a number
+ * that no frame will have. His change is in memory since before that.
+ * 3. To heal, a segment is begun first, with sequence q + 1, under log.lock; then the image is copied. So the
  *    image has every change with a ticket up to q, those of frames that were lost as well. Changes after that
- *    have tickets above q, and are in that segment: also if the image has missed them.
+ *    have tickets above q, and are in that segment: also if the image has missed them. Whoever cannot read
+ *    that image finds q missing in the log, and so knows that it does not tell everything.
  * 4. `synced` does not move before image and segment, and their names, are synced (sync.step is held all that
  *    time). Then it moves to what the segment had when its sync began, and the usual rules apply.
  * 5. If anything of it fails that segment is given up, too. Its numbers are used up: q of the next attempt is
@@ -93,7 +94,9 @@ static bool begin_segment(struct store *store, uint64_t *segment, uint64_t *sequ
     log->broken = false;
     store->health.healing = true;
     store->health.first_number = log->last_number + 1;
-    *sequence = atomic_load_explicit(&log->appended, memory_order_relaxed) + 1;
+    uint64_t only_in_image = atomic_load_explicit(&log->appended, memory_order_relaxed) + 1;
+    atomic_store_explicit(&log->appended, only_in_image, memory_order_relaxed);
+    *sequence = only_in_image + 1;
     bool begun = weir_log_begin(store);
     *segment = log->now.number;
     (void)pthread_mutex_unlock(&log->lock);

@@ -45,6 +45,7 @@ struct recovered {
     bool fresh, lost;
     uint64_t sequence; /* of the last frame of the log that counts; at least the image's, less 1 */
     uint64_t marked;   /* what the mark says was synced: 0 if there is none */
+    uint64_t claimed;  /* all up to this one was synced, mark or frames say */
     uint64_t segment;  /* highest number of a log-N that is there, also a damaged or empty one; 0 */
     uint64_t image;    /* the same of images */
     uint32_t flags;    /* enum frame_flags: for the first segment that this process begins */
@@ -195,6 +196,8 @@ bool weir_image_step(struct store *store);
  * nothing: the caller may not have synced the segment. By the keeper, or before there is one. */
 int weir_image_write(struct store *store, uint64_t segment, uint64_t sequence);
 void weir_image_end(struct store *store); /* at close: gives up one that is under way */
+/* It is ill: the same, and whoever waits for one is told. */
+void weir_image_refuse(struct store *store);
 
 /* ---- log.c ---- */
 

@@ -33,7 +33,8 @@ static bool refuse_file(struct weir_error *err, const struct survey *survey)
     if (survey->later)
         return weir_error_complain(err, "%s was written by a later version of weir: start that one", name);
     char text[200];
-    (void)snprintf(text, sizeof text, "cannot read %s: %s", name, strerror(survey->error));
+    (void)snprintf(text, sizeof text, "cannot read %s: %s; if that lasts run weir doctor", name,
+                   strerror(survey->error));
     weir_error_set(err, survey->error, text);
     return false;
 }
@@ -140,6 +141,8 @@ static bool find_image(struct recovery *recovery, struct weir_error *err)
         weir_survey_file(&survey, recovery->disk, recovery->dir, NULL, image_frame, recovery);
         if (survey.later || survey.error == ENOMEM)
             return refuse_file(err, &survey);
+        if (survey.error && !recovery->unread.error)
+            recovery->unread = survey;
         if (survey.whole) {
             use_image(recovery, &survey);
             return true;
@@ -257,6 +260,7 @@ static void conclude(struct recovery *recovery)
     found->fresh = recovered->fresh = recovery->first == 0 && recovered->from_image == 0;
     found->sequence = recovered->sequence = recovery->next - 1;
     recovered->marked = mark->synced;
+    recovered->claimed = recovery->synced;
     recovered->segment = file_list_last(&recovery->files.segments);
     recovered->image = file_list_last(&recovery->files.images);
     uint64_t half = file_list_last(&recovery->files.halves);
@@ -299,6 +303,10 @@ static bool find(struct recovery *recovery, struct weir_error *err)
     if (recovery->synced >= recovery->next)
         note_gap(recovery, recovery->next, recovery->synced, file_list_last(&recovery->files.segments));
     judge_gaps(recovery);
+    /* Another time it may be read: then nothing has to be lost. And then it would count, with numbers above
+     * those that are drawn from now on: so nothing may be written before weir doctor has put it aside. */
+    if (recovery->unread.error)
+        return refuse_file(err, &recovery->unread);
     conclude(recovery);
     return true;
 }

@@ -42,11 +42,12 @@ struct recovery {
         uint64_t segment; /* in which it was noticed */
     } gaps[RECOVERY_GAPS];
     size_t gap_count;
-    uint64_t missing;  /* frames that were on the disk */
-    uint64_t segments; /* that were begun, in all */
-    uint32_t flags;    /* of all segments that were read, or image */
-    bool holes;        /* there was a gap */
-    bool rubbish;      /* bytes that are no frame */
+    uint64_t missing;     /* frames that were on the disk */
+    uint64_t segments;    /* that were begun, in all */
+    uint32_t flags;       /* of all segments that were read, or image */
+    bool holes;           /* there was a gap */
+    bool rubbish;         /* bytes that are no frame */
+    struct survey unread; /* the newest image that the disk did not give: error 0: none */
 };
 
 /* false: it cannot be started from; err says why. To be freed in any case. */

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "store/files.h"
 #include "store/inside.h"
+#include "store/scan.h"
 #include "store/survey.h"
 
 struct replay {
@@ -132,16 +133,46 @@ bool weir_recover_replay(struct store *store, struct store_found *found, struct 
 
 /* ---- before something is written ---- */
 
-static int sync_file(const struct store *store, uint64_t number)
+/*
+ * Frames of which nobody claims that they were synced may be in the memory of the kernel alone; and if a sync
+ * has failed they stay there as if they had been written, so that no later one writes them. Hence they are
+ * written once more, as they are. *older: there were others.
+ */
+static int write_again(const struct store *store, const char *name, int file, bool *older)
+{
+    struct scan scan;
+    enum scan_step step;
+    int error = weir_scan_open(&scan, store->disk, store->dir, name, 0);
+    if (error)
+        return error;
+    while (!error && (step = weir_scan_next(&scan)) == SCAN_FRAME)
+        if (scan.head.sequence <= store->recovered.claimed)
+            *older = true;
+        else
+            error = store->disk->write(store->disk, file, scan.payload - sizeof scan.head,
+                                       frame_size(scan.head.bytes), scan.frame);
+    if (!error && step == SCAN_FAILED)
+        error = scan.error;
+    weir_scan_close(&scan);
+    return error;
+}
+
+/* `again`: frames of it may have to be written again; cleared when all before it are known to be there. */
+static int sync_file(const struct store *store, uint64_t number, bool *again)
 {
     char name[DISK_NAME_MAX];
+    bool older = false;
     int file;
     weir_file_name(name, FILE_SEGMENT, number);
     int error = store->disk->open(store->disk, store->dir, name, DISK_WRITE, &file);
     if (error)
         return error;
-    error = store->disk->sync(store->disk, file);
+    if (*again)
+        error = write_again(store, name, file, &older);
+    if (!error)
+        error = store->disk->sync(store->disk, file);
     (void)store->disk->close(store->disk, file);
+    *again = *again && !older;
     return error;
 }
 
@@ -152,9 +183,10 @@ bool weir_recover_settle(struct store *store, struct weir_error *err)
     int error = weir_files_read(&files, store->disk, store->dir);
     if (error)
         return complain(err, "cannot read the directory", error);
-    for (size_t i = 0; i < files.segments.count && !error; i++)
+    bool again = store->recovered.claimed < store->recovered.sequence;
+    for (size_t i = files.segments.count; i-- > 0 && !error;) /* the last first */
         if (files.segments.entries[i].number >= store->recovered.from_segment)
-            error = sync_file(store, files.segments.entries[i].number);
+            error = sync_file(store, files.segments.entries[i].number, &again);
     for (size_t i = 0; i < files.halves.count; i++) {
         weir_file_name(name, FILE_HALF, files.halves.entries[i].number);
         (void)store->disk->remove(store->disk, store->dir, name);

@@ -13,11 +13,14 @@
 
 #define KEEPER_NS (WEIR_SEC / 4) /* it looks around: for the size of the log, the age of things */
 
-/* While it is ill there is nothing to do but to heal. */
+/* While it is ill there is nothing to do but to heal: that may be long, and whoever waits for an image is not
+ * to wait for it. */
 static bool keep_step(struct store *store)
 {
-    if (weir_health_step(store))
+    if (weir_health_step(store)) {
+        weir_image_refuse(store);
         return false;
+    }
     bool more = weir_log_spare_step(store);
     return weir_image_step(store) || more;
 }

@@ -42,7 +42,7 @@ struct part {
     struct wide *wide;                /* of a wide state that is joined; else NULL */
     void *place;                      /* the slot in any case, and who is in it: to be listed */
     uint64_t who;
-    const struct edition *edition;    /* of the word */
+    const struct edition *edition; /* of the word */
     int64_t words[SLOT_STATE];
 };
 

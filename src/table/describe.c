@@ -19,6 +19,8 @@
 #define BLOCK_MAGIC   UINT32_C(0x454C4254) /* "TBLE" */
 #define BLOCK_VERSION 1
 
+#define STATE_WORDS_MAX (WEIR_LIMITS_MAX * (SPEC_LOG_MAX + 8) + STATE_HEADER)
+
 struct block {
     uint32_t magic, version;
     uint32_t kind; /* enum region_kind */
@@ -122,7 +124,7 @@ static bool block_makes_sense(const struct block *block)
 {
     bool own = block->kind == REGION_OWN;
     return block->magic == BLOCK_MAGIC && block->version == BLOCK_VERSION && block->when_full <= 1 &&
-           block->no_top <= 1 && block->spare == 0 && block->state_words <= INT32_MAX &&
+           block->no_top <= 1 && block->spare == 0 && block->state_words <= STATE_WORDS_MAX &&
            (own || block->kind == REGION_WORDS || block->kind == REGION_WIDE) &&
            block->capacity >= block->keys && block->capacity <= UINT64_C(1) << 40 && block->drained_ns >= 0 &&
            block->drained_ns <= WEIR_TIME_MAX &&

@@ -85,8 +85,9 @@ bool weir_history_add(struct weir_table *table, uint64_t generation, const char 
         return true;
     free(next);
     free(copy);
-    weir_error_set(err, EAGAIN,
-                   "the limits were changed too often since the store made its last image: wait for the next");
+    weir_error_set(
+        err, EAGAIN,
+        "the limits were changed too often since the store made its last image: wait for the next");
     return false;
 }
 

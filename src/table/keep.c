@@ -76,9 +76,8 @@ static bool read_own(const struct weir_table *table, unsigned char *body, size_t
     *own = (struct own_record){.key.who = word_at(body, 0), .body = body};
     if (own->key.who <= OVERFLOW_WHO)
         return false;
-    if (table->key_max > 0 &&
-        (!read_bytes(body, len, &at, table->key_max, &own->key.bytes, &own->key.len) ||
-         table_who(table, own->key.bytes, own->key.len) != own->key.who))
+    if (table->key_max > 0 && (!read_bytes(body, len, &at, table->key_max, &own->key.bytes, &own->key.len) ||
+                               table_who(table, own->key.bytes, own->key.len) != own->key.who))
         return false;
     if (!read_bytes(body, len, &at, sizeof text - 1, &limits, &own->text_len) ||
         memchr(limits, '\0', own->text_len))
@@ -88,7 +87,8 @@ static bool read_own(const struct weir_table *table, unsigned char *body, size_t
     own->state = (const int64_t *)(const void *)(body + at);
     own->words = (len - at) / sizeof *own->state;
     struct weir_policy *policy = weir_policy_idle(text, &err);
-    *failed = !policy && err.code == ENOMEM;
+    if (!policy && err.code == ENOMEM)
+        *failed = true;
     bool valid = policy && own->words == policy->words && own->words <= OVERRIDE_WORDS &&
                  weir_state_valid(policy, own->state);
     weir_policy_free(policy);
@@ -98,7 +98,8 @@ static bool read_own(const struct weir_table *table, unsigned char *body, size_t
 static bool apply_own(struct weir_table *table, const unsigned char *body, size_t len, bool *failed)
 {
     struct own_record own;
-    if (table->kind == &weir_table_own || !read_own(table, (unsigned char *)(uintptr_t)body, len, &own, failed))
+    if (table->kind == &weir_table_own ||
+        !read_own(table, (unsigned char *)(uintptr_t)body, len, &own, failed))
         return false;
     uint64_t number = word_at(body, 8);
     return weir_recovery_edition(table, number) &&

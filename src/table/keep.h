@@ -17,9 +17,9 @@
  * that gets limits of its own, or loses them, is changed under that lock, too, and has a new number before it
  * can be seen again. So the records of a key can be compared, whatever it was: see record_counts.
  *
- * A key that was made less spent, or lost limits of its own, may be forgotten before it is captured; what is on
- * the disk of it tells of the time before. So who captures a key that is not where he listed it looks for it,
- * and if it is nowhere he says so, under a number that was drawn before he looked: of a key that comes in
+ * A key that was made less spent, or lost limits of its own, may be forgotten before it is captured; what is
+ * on the disk of it tells of the time before. So who captures a key that is not where he listed it looks for
+ * it, and if it is nowhere he says so, under a number that was drawn before he looked: of a key that comes in
  * later the number is higher.
  *
  * Limits of before a live change are kept as long as there may be records of them: since the last image. A

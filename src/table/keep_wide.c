@@ -11,8 +11,8 @@
 #include "table/make.h"
 #include "table/wide.h"
 
-#define STEP  64 /* slots that are walked in one go */
-#define PIECE (KEEP_BODY_MAX / 2)
+#define STEP  64    /* slots that are walked in one go */
+#define PIECE 32768 /* bytes of a state in a record that is one of several */
 
 /* ---- one record ---- */
 
@@ -134,7 +134,8 @@ static void put_slot(const struct keep *keep, struct holding *holding, const str
 /* ---- capturing ---- */
 
 /* Where a slot is: its segment, and its line there. */
-static bool find_slot(const struct weir_table *table, const struct wide *slot, uint64_t *segment, uint64_t *line)
+static bool find_slot(const struct weir_table *table, const struct wide *slot, uint64_t *segment,
+                      uint64_t *line)
 {
     const struct region *region = table->region;
     uint64_t count = atom_load(&region->mapped, memory_order_acquire);
@@ -181,8 +182,8 @@ void weir_wide_capture(const struct keep *keep, struct wide *slot, uint64_t who,
     if (wide_who(slot) == who)
         put_slot(keep, &holding, &place, out);
     else if (!put_namesakes(keep, &holding, who, out))
-        weir_gone_put(keep, who,
-                      record_number(region_number(table->region), holding.edition->generation), out);
+        weir_gone_put(keep, who, record_number(region_number(table->region), holding.edition->generation),
+                      out);
     weir_wide_leave(&holding);
 }
 

@@ -38,7 +38,8 @@ static enum sight see(const struct weir_table *table, const struct slot *slot, c
         if (slot_who(slot) != who)
             return SIGHT_NOTHING;
         uint64_t word = slot_word(slot);
-        if (slot_who(slot) != who || slot_word(slot) != word || atom_load(generation, memory_order_seq_cst) != latest)
+        if (slot_who(slot) != who || slot_word(slot) != word ||
+            atom_load(generation, memory_order_seq_cst) != latest)
             continue;
         if (slot_kind(word) == SLOT_TENTATIVE)
             return SIGHT_NOTHING;
@@ -55,7 +56,8 @@ static void put(const struct keep *keep, const struct word_record *record, struc
         memcpy(body, record, sizeof *record);
 }
 
-/* Whoever holds it has let go of it, or it has limits of its own, or its holder has died. false: look again. */
+/* Whoever holds it has let go of it, or it has limits of its own, or its holder has died. false: look again.
+ */
 static bool put_held(const struct keep *keep, struct weir_table *table, struct slot *slot, uint64_t who,
                      struct buffer *out)
 {
@@ -77,11 +79,11 @@ static struct slot *find_or_tell(const struct keep *keep, struct weir_table *tab
 {
     for (;;) {
         uint64_t number = region_number(table->region);
-        bool tentative = false;
-        struct slot *slot = weir_slots_seek(table, who, &tentative);
+        bool gone;
+        struct slot *slot = weir_slots_seek(table, who, &gone);
         if (slot)
             return slot;
-        if (tentative)
+        if (!gone) /* somebody else was quicker */
             continue;
         uint64_t generation = atom_load(&table->region->header->generation, memory_order_seq_cst);
         weir_gone_put(keep, who, record_number(number, generation), out);

@@ -31,10 +31,11 @@ bool weir_table_load(struct weir_table *table, struct weir_error *err);
  * has the table for himself. */
 void weir_table_resume(struct weir_table *table, struct edition *latest);
 
-/* As weir_table_make, in memory, to be kept by a store. `key` NULL: one is drawn. A state has at least so many
- * words. */
+/* As weir_table_make, in memory, to be kept by a store. `key` NULL: one is drawn. A state has at least so
+ * many words. */
 struct weir_table *weir_table_make_kept(const char *limits, const struct weir_table_options *options,
-                                        const struct hash_key *key, size_t state_words, struct weir_error *err);
+                                        const struct hash_key *key, size_t state_words,
+                                        struct weir_error *err);
 /* The options with which it could be made again; those of files are 0. */
 void weir_table_options_of(const struct weir_table *table, struct weir_table_options *options);
 

@@ -18,9 +18,9 @@
  * What is given back makes a key full again earlier by no more than n * u, and never before now: so takes and
  * gives of a unit cancel out at the most, in whatever pieces they come.
  *
- * If a store has lost what keys had spent, and floor is asked for, all buckets were empty at a time d, whatever
- * words say: then no key is full again before d + c(B), for whatever limit comes along. What passes after d in
- * [x, y] costs y - d at the most, what passed before it d - x + c(B).
+ * If a store has lost what keys had spent, and floor is asked for, all buckets were empty at a time d,
+ * whatever words say: then no key is full again before d + c(B), for whatever limit comes along. What passes
+ * after d in [x, y] costs y - d at the most, what passed before it d - x + c(B).
  *
  * No key can be made to need longer than the table's horizon: limits whose c(B) is more are refused. So who
  * names limits as he likes cannot fill the table for ever.

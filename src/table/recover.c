@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/mapping.h"
 #include "table/history.h"
 #include "table/keep_kinds.h"
 #include "table/make.h"
@@ -24,6 +25,12 @@ struct table_recovery *weir_recovery_of(struct weir_table *table)
     return recovery;
 }
 
+static uint64_t numbers_size(const struct weir_table *table, uint64_t segment)
+{
+    const struct region *region = table->region;
+    return region->segments[segment].lines * region->header->shape.line_slots * sizeof(uint64_t);
+}
+
 void weir_table_recovery_free(struct weir_table *table)
 {
     struct table_recovery *recovery = table->recovery;
@@ -36,8 +43,9 @@ void weir_table_recovery_free(struct weir_table *table)
         gone->older = NULL;
         weir_edition_free(gone);
     }
-    for (int s = 0; s < REGION_SEGMENTS; s++)
-        free(recovery->numbers[s]);
+    for (uint64_t s = 0; s < REGION_SEGMENTS; s++)
+        if (recovery->numbers[s])
+            weir_memory_unmap(recovery->numbers[s], numbers_size(table, s));
     for (size_t i = 0; i < recovery->own_count; i++)
         free(recovery->owns[i].body);
     free(recovery->owns);
@@ -61,9 +69,10 @@ const struct edition *weir_recovery_edition(struct weir_table *table, uint64_t n
 uint64_t *weir_recovery_numbers(struct weir_table *table, uint64_t segment)
 {
     uint64_t **numbers = &table->recovery->numbers[segment];
-    if (!*numbers)
-        *numbers = calloc(table->region->segments[segment].lines * table->region->header->shape.line_slots,
-                          sizeof **numbers);
+    unsigned char *memory;
+    bool huge; /* pages: they are read and written in any order */
+    if (!*numbers && weir_memory_map(numbers_size(table, segment), &memory, &huge) == 0)
+        *numbers = (uint64_t *)(void *)memory;
     return *numbers;
 }
 
@@ -152,12 +161,16 @@ void weir_recovery_note_number(struct table_recovery *recovery, uint64_t number)
         recovery->highest = number & RECORD_NUMBER_MAX;
 }
 
+/* Smooth and warmup let one pass who is paid for later. That one may be among what was lost: so the next
+ * waits as if he had just gone. */
 void weir_recovery_drain(const struct weir_policy *policy, int64_t *state, int64_t now)
 {
     int64_t time = max64(now, state[STATE_PROMISED]);
     for (size_t i = 0; i < policy->count; i++) {
         const struct limit *limit = &policy->limits[i];
         limit->algorithm->drain(limit, state + limit->offset, time);
+        if (limit->algorithm == &weir_smooth || limit->algorithm == &weir_warmup)
+            limit->algorithm->charge(limit, state + limit->offset, time, 1);
     }
 }
 

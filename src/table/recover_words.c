@@ -243,8 +243,10 @@ bool weir_words_apply(struct weir_table *table, const struct word_record *record
         return true;
     }
     slots_prefetch(segment, record->who);
+    uint64_t line = spread(record->who, segment->lines);
+    __builtin_prefetch((const void *)(uintptr_t)&segment->reach[line]);
     if (recovery->numbers[0])
-        __builtin_prefetch(recovery->numbers[0] + spread(record->who, segment->lines) * LINE_SLOTS, 1);
+        __builtin_prefetch(recovery->numbers[0] + line * LINE_SLOTS, 1);
     recovery->flight[recovery->flying++] = *record;
     if (recovery->flying == RECOVERY_FLIGHT && !weir_words_land(table))
         *failed = true;

@@ -249,13 +249,14 @@ static void remove_rivals(const struct look *look, uint64_t who, size_t from)
         (void)slot_exchange(look->rivals[i].slot, who, look->rivals[i].word, 0, 0);
 }
 
-struct slot *weir_slots_seek(struct weir_table *table, uint64_t who, bool *tentative)
+struct slot *weir_slots_seek(struct weir_table *table, uint64_t who, bool *gone)
 {
     struct look look;
     look_through(table, who, &look);
-    *tentative = look.rival_count > 0;
-    if (!look.found.slot)
-        remove_rivals(&look, who, 0);
+    *gone = !look.found.slot && look.whole && look.rival_count < RIVALS;
+    for (size_t i = 0; !look.found.slot && i < look.rival_count; i++)
+        if (!slot_exchange(look.rivals[i].slot, who, look.rivals[i].word, 0, 0))
+            *gone = false;
     return look.found.slot;
 }
 

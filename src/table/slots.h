@@ -51,8 +51,9 @@ struct spot {
 struct spot weir_slots_find(struct weir_table *table, uint64_t who);
 /* Is there one of any kind, or may there be? */
 bool weir_slots_any(struct weir_table *table, uint64_t who);
-/* The key's entry; tentative ones are removed, so that who brings it in begins anew: *tentative. */
-struct slot *weir_slots_seek(struct weir_table *table, uint64_t who, bool *tentative);
+/* The key's entry. NULL: tentative ones were removed, so that who brings it in begins anew; *gone: all that
+ * there were, else one may have become plain meanwhile. */
+struct slot *weir_slots_seek(struct weir_table *table, uint64_t who, bool *gone);
 /* After a key without room has taken from the shared state: has it come in meanwhile, or may it have come in
  * and been forgotten again, at a time for which the reading `now` is too old? */
 bool weir_slots_came(struct weir_table *table, uint64_t who, int64_t now);

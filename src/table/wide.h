@@ -95,8 +95,8 @@ bool weir_wide_settle(struct holding *holding, const struct key *key, int64_t no
 
 /* Called under the lock, for each slot that is not empty. */
 typedef void visit_slot(struct holding *holding, const struct place *place, void *arg);
-/* `lines` slots from `line` on, of all segments in turn. The lock is held for some at a time. false: some were
- * left out, for want of memory. */
+/* `lines` slots from `line` on, of all segments in turn. The lock is held for some at a time. false: some
+ * were left out, for want of memory. */
 bool weir_wide_visit(struct weir_table *table, uint64_t line, uint64_t lines, visit_slot *visit, void *arg);
 
 size_t weir_wide_sweep(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines, bool clear);

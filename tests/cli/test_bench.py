@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""weir bench limiter, table and wait: what is in their reports. How fast anything was is nobody's business here."""
+"""weir bench: what is in the reports. How fast anything was is nobody's business here."""
 
 import contextlib
 import json
@@ -10,6 +10,7 @@ import pty
 import re
 import subprocess
 import sys
+import tempfile
 
 import command
 
@@ -61,7 +62,7 @@ class BenchTest(command.CommandTest):
 class Words(command.CommandTest):
     def test_mistakes(self):
         for arguments, message in [
-            (["foo"], "unknown word 'foo'; write core, limiter, server, table or wait"),
+            (["foo"], "unknown word 'foo'; write core, limiter, server, store, table or wait"),
             (["limiter", "wait"], "unknown word 'wait'; write: weir bench limiter"),
             (["wait", "core"], "unknown word 'core'; write: weir bench wait"),
             (["limiter", "--time", "999us"], "--time takes 1ms to 1m, not '999us'"),
@@ -69,14 +70,16 @@ class Words(command.CommandTest):
             (["table", "--keys", "999"], "--keys takes 1k to 100M, not '999'"),
             (["table", "--keys", "101M"], "--keys takes 1k to 100M, not '101M'"),
             (["table", "--keys", "many"], "--keys takes a whole number from 1 on, such as 5 or 2k, not 'many'"),
-            (["limiter", "--keys", "1k"], "--keys belongs to table and server, not to limiter"),
+            (["limiter", "--keys", "1k"], "--keys belongs to server, store and table, not to limiter"),
+            (["store", "--time", "6s"], "--time takes 1ms to 5s, not '6s'"),
+            (["store", "--keys", "6M"], "--keys takes 1k to 5M, not '6M'"),
         ]:
             with self.subTest(arguments):
                 self.check(["bench", *arguments], "", f"weir bench: {message}\n", status=2)
 
     def test_help_names_every_bench(self):
         listed = re.findall(r"^  ([a-z]+) {5,}\S", self.output("bench", "--help"), re.M)
-        self.assertEqual(listed, ["core", "limiter", "server", "table", "wait"])
+        self.assertEqual(listed, ["core", "limiter", "server", "store", "table", "wait"])
         page = (command.ROOT / "man" / "weir-bench.1").read_text()
         self.assertEqual(re.findall(r"^\.It Cm ([a-z]+)$", page, re.M), listed)
 
@@ -190,6 +193,81 @@ class Server(BenchTest):
         self.assertEqual(counted["asked"], counted["allowed"] + counted["refused"] + counted["errors"])
         self.assertGreater(counted["refused"], 0)
         self.assertEqual(counted["errors"], 0)
+
+
+class Store(BenchTest):
+    """A real redis-server and a real weir with their files in a folder for it, some milliseconds each."""
+
+    MODES = ["always", "everysec", "never"]
+    ORDERS = ["uniform", "one hot key"]
+    json = None
+
+    def setUp(self):
+        if self.json:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            text = self.output("bench", "store", "--time", "5ms", "--keys", "1k", "--json", TMPDIR=folder)
+            type(self).json = json.loads(text)
+            type(self).left = os.listdir(folder)
+
+    def test_nothing_is_left_behind(self):
+        self.assertEqual(self.left, [])
+
+    def test_machine(self):
+        self.check_machine(self.json)
+        self.assertEqual((self.json["bench"], self.json["keys"], self.json["connections"]), ("store", 1000, 50))
+        self.assertTrue(self.json["disk"])
+
+    def test_every_row_is_measured(self):
+        rows = [(row["fsync"], row["keys"], row["pipeline"], row["who"]) for row in self.json["closed"]]
+        self.assertEqual(rows, [(mode, order, pipeline, who) for mode in self.MODES for order in self.ORDERS
+                                for pipeline in (1, 16, 100) for who in ("redis INCR", "weir take")])
+        for row in self.json["closed"]:
+            with self.subTest(row=row):
+                self.assertGreater(row["requests_per_second"], 0)
+                self.assertGreater(row["cpu_us"], 0)
+                self.assertGreaterEqual(row["p99_us"], row["p50_us"])
+                self.assertGreaterEqual(row["bytes_written"], 0)
+
+    def test_images_are_made_beside_the_load(self):
+        self.assertGreaterEqual(self.json["open"]["images"], 3)  # one a round, at least
+        for name in "at_rest", "beside_images":
+            row = self.json["open"][name]
+            tail = [row[part] for part in ("p50_us", "p99_us", "p999_us", "p9999_us", "max_us")]
+            self.assertEqual(tail[:4], sorted(tail[:4]), row)
+            self.assertGreater(tail[0], 0)
+
+    def test_restarts_find_what_was_spent(self):
+        rows = [(row["keys"], row["ended"], row["asked"], row["missing"]) for row in self.json["restarts"]]
+        self.assertEqual(rows, [(keys, ended, keys, 0) for keys in (100, 1000, 10000)
+                                for ended in ("clean", "kill -9")])
+        for row in self.json["restarts"]:
+            with self.subTest(row=row):
+                self.assertGreater(row["first_answer_s"], 0)
+                self.assertGreaterEqual(row["all_recovered_s"], row["first_answer_s"])
+                self.assertGreater(row["image_mb"], 0)
+                # Killed with a record of each key in the log; stopped with an image alone.
+                self.assertGreaterEqual(row["log_mb"], row["keys"] * 24e-6 if row["ended"] == "kill -9" else 0)
+
+    def test_goals_follow_from_the_rows(self):
+        rows = {(row["fsync"], row["keys"], row["pipeline"], row["who"]): row for row in self.json["closed"]}
+
+        def ratio(figure, *row):
+            return rows[(*row, "weir take")][figure] / rows[(*row, "redis INCR")][figure]
+
+        want = []
+        for order in self.ORDERS:
+            want += [ratio("cpu_us", "everysec", order, pipeline) for pipeline in (1, 16, 100)]
+            want += [ratio("requests_per_second", "always", order, 16)]
+        want += [self.json["open"]["beside_images"]["p9999_us"] / self.json["open"]["at_rest"]["p9999_us"]]
+        want += [max(row[name] for row in self.json["restarts"][-2:])
+                 for name in ("first_answer_s", "all_recovered_s")]
+        self.assertEqual(len(self.json["goals"]), len(want))
+        for goal, value in zip(self.json["goals"], want):
+            with self.subTest(goal=goal):
+                self.assertAlmostEqual(goal.get("ratio", goal.get("seconds")) / value, 1, places=6)
+                self.assertEqual(goal["reached"], value >= goal["at_least"] if "at_least" in goal
+                                 else value <= goal["at_most"])
 
 
 class Table(BenchTest):

@@ -42,7 +42,7 @@ Data
   load [FILE] | --from URL       bring a dump in, or move keys from another server
   doctor DIR [--repair]          check what is stored; repair it only when told
 Speed
-  bench WHAT                     how fast here: core, limiter, server, table, wait
+  bench WHAT                     how fast here: core, limiter, server, store, table, wait
 
   -s, --server URL               redis://[user:password@]host:port or unix:///path
                                  (default redis://127.0.0.1:9049; WEIR_URL in the environment)
@@ -112,7 +112,7 @@ class Bench(command.CommandTest):
     def test_mistakes(self):
         for arguments, message in [
             ([], "measure what? For example: weir bench core"),
-            (["foo"], "unknown word 'foo'; write core, limiter, server, table or wait"),
+            (["foo"], "unknown word 'foo'; write core, limiter, server, store, table or wait"),
             (["core", "extra"], "unknown word 'extra'; write: weir bench core"),
             (["core", "--time", "5"], "--time '5': 5 what? write 5s, 5m, 5h or 5d"),
             (["core", "--time", "999us"], "--time takes 1ms to 1m, not '999us'"),

@@ -241,8 +241,8 @@ static void finish(void)
     const struct slot *slot = weir_slots_find(&small.tables[0], KEY).slot;
     if (!slot || !best)
         return;
-    struct word_record now = {KEY, record_number(0, atom_load(&small.header.generation, memory_order_relaxed)),
-                              slot_word(slot)};
+    struct word_record now = {
+        KEY, record_number(0, atom_load(&small.header.generation, memory_order_relaxed)), slot_word(slot)};
     EXPLORE_CHECK(slot_generation(now.word) == (record_generation(now.number) & 3));
     EXPLORE_CHECK(latest_value(best) == slot_value(now.word));
 }
@@ -297,6 +297,8 @@ TEST(a_key_that_comes_in_again_does_not_lose_to_its_old_records)
 /* What was given back is full again; others forget it before it is captured, and it comes in again. */
 TEST(a_key_that_is_gone_is_told_of_before_it_comes_in_again)
 {
+    HOLDS(ONE, .first = {.absent = true}, .comes_anew = true, .acts = {{DO(LOOK, 0)}, {DO(TAKE, 2)}},
+          .most = 60000);
     HOLDS(ONE, .first = {.spent = 1, .later_ns = -WEIR_SEC - 2 * WEIR_MS}, .numbers = {5},
           .old = {{KEY, 5, UINT64_C(10) * WEIR_SEC + 3 * WEIR_SEC}}, .comes_anew = true,
           .acts = {{DO(GIVE, 1)}, {DO(SWEEP, 0), DO(TAKE, 2)}}, .most = 15000);

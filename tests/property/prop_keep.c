@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables that are kept come back as they were: random stories are told to a table, its records are captured at
- * random moments, and given, in random order, some of them twice, some of them old, to a table that is made
- * from the description of the first. Of all records of a key the last that was captured counts, so both answer
- * alike afterwards. WEIR_KEEP_STORIES says how many stories, WEIR_SEED or -s where to begin.
+ * Tables that are kept come back as they were: random stories are told to a table, its records are captured
+ * at random moments, and given, in random order, some of them twice, some of them old, to a table that is
+ * made from the description of the first. Of all records of a key the last that was captured counts, so both
+ * answer alike afterwards. WEIR_KEEP_STORIES says how many stories, WEIR_SEED or -s where to begin.
  */
 #include "unit/keep_kit.h"
 
@@ -71,10 +71,11 @@ static void change(struct story *story)
 
 static void change_own(struct story *story, uint64_t key)
 {
-    static const char *const limits[] = {"7/s burst=9", "4/s algo=fixed-window", "20/s algo=sliding-log",
-                                         "9/s burst=30, 50/min", NULL, NULL};
+    static const char *const limits[] = {
+        "7/s burst=9", "4/s algo=fixed-window", "20/s algo=sliding-log", "9/s burst=30, 50/min", NULL, NULL};
     if (story->limits && !story->crowded)
-        CHECK(weir_table_override_at(story->table, story->now, &key, sizeof key, limits[roll(story, 0, 5)], NULL));
+        CHECK(weir_table_override_at(story->table, story->now, &key, sizeof key, limits[roll(story, 0, 5)],
+                                     NULL));
 }
 
 static void take_two(struct story *story, uint64_t key)
@@ -198,8 +199,8 @@ static bool same_limits(struct story *story, struct weir_table *copy)
     char one[4096], other[4096];
     (void)weir_table_text(story->table, one, sizeof one);
     (void)weir_table_text(copy, other, sizeof other);
-    bool same = CHECK_STR(other, one) &&
-                CHECK_EQ(weir_table_generation(copy), weir_table_generation(story->table));
+    bool same =
+        CHECK_STR(other, one) && CHECK_EQ(weir_table_generation(copy), weir_table_generation(story->table));
     for (uint64_t key = 1; story->limits && key <= KEYS; key++) {
         (void)weir_table_override_text(story->table, &key, sizeof key, one, sizeof one);
         (void)weir_table_override_text(copy, &key, sizeof key, other, sizeof other);
@@ -214,7 +215,8 @@ static bool alike(struct story *story, struct weir_table *copy)
     if (story->promised_to && !story->crowded) {
         struct weir_reservation promise = story->promise;
         bool off = weir_table_cancel_at(story->table, story->now, &story->promised_to, 8, &story->promise);
-        same = CHECK_EQ(weir_table_cancel_at(copy, story->now, &story->promised_to, 8, &promise), off) && same;
+        same =
+            CHECK_EQ(weir_table_cancel_at(copy, story->now, &story->promised_to, 8, &promise), off) && same;
     }
     if (story->crowded)
         return peeks_alike(story, copy) && same;

@@ -6,8 +6,6 @@
  */
 #define _GNU_SOURCE
 
-#include <sched.h>
-
 #include "property/socket_kit.h"
 #include "unit/service_kit.h"
 
@@ -16,6 +14,7 @@
 #define REQUESTS    40
 #define STEPS       160
 #define TICKETS_MAX 100000
+#define PINGS       100
 
 static const char yaml[] = "memory: 16MiB\n"
                            "policies:\n"
@@ -51,6 +50,9 @@ size_t __real_weir_service_run(struct worker *worker, struct session *session, c
                                size_t count, struct buffer *out, enum run_state *state);
 size_t __wrap_weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
                                size_t count, struct buffer *out, enum run_state *state);
+
+bool __real_weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
+bool __wrap_weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
 
 bool __wrap_weir_parking_begin(struct lane *lane, struct store *store)
 {
@@ -97,6 +99,14 @@ size_t __wrap_weir_service_run(struct worker *worker, struct session *session, c
     return done;
 }
 
+/* As if to say that it is due were to change something. */
+bool __wrap_weir_service_resume(struct worker *worker, struct session *session, struct buffer *out)
+{
+    bool due = __real_weir_service_resume(worker, session, out);
+    fake.listed.touched += due;
+    return due;
+}
+
 static uint64_t fake_appended(void)
 {
     pthread_mutex_lock(&fake.mutex);
@@ -126,10 +136,35 @@ static int64_t safe_changes(size_t session)
     return changes;
 }
 
+/* Something that the lane does soon; false: it does not. */
+static bool comes_true(bool (*is)(uint64_t arg), uint64_t arg)
+{
+    for (int i = 0; !is(arg); i++) {
+        if (i == PATIENCE_MS)
+            return CHECK(false);
+        (void)poll(NULL, 0, 1);
+    }
+    return true;
+}
+
+static bool is_appended(uint64_t after)
+{
+    return fake_appended() > after;
+}
+
 static void wait_for_commit(uint64_t after)
 {
-    while (fake_appended() <= after)
-        sched_yield();
+    (void)comes_true(is_appended, after);
+}
+
+static bool turn_has_ended(uint64_t worker)
+{
+    return weir_server_service(here.server)->workers[worker].turn % 2 == 0;
+}
+
+static bool is_expecting(uint64_t arg)
+{
+    return arg == 0 && fake.lane->parking.expects;
 }
 
 static bool parked_server(int64_t stuck_ms)
@@ -186,7 +221,7 @@ static void story_check(struct story *story, size_t session)
         told++;
     CHECK(!story->client.ended);
     CHECK(len <= buffer_len(&story->expected));
-    CHECK(memcmp(buffer_bytes(&story->client.got), buffer_bytes(&story->expected), len) == 0);
+    CHECK(len == 0 || memcmp(buffer_bytes(&story->client.got), buffer_bytes(&story->expected), len) == 0);
     CHECK(safe_changes(session) >= (int64_t)told);
 }
 
@@ -255,7 +290,7 @@ static const char allowed[] = "*12\r\n$7\r\nallowed\r\n:1\r\n", refused[] = "*12
 static void hears_nothing(struct client *client)
 {
     struct client other = client_new();
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < PINGS; i++) {
         client_say(&other, "PING\r\n");
         client_hears(&other, "+PONG\r\n");
     }
@@ -272,9 +307,8 @@ static void hears_all_of(struct client *client, const char *begin)
     client_say(client, "ECHO the-end\r\n");
     const char *found = NULL;
     while (!found && !client->ended) {
+        client_read(client, PATIENCE_MS);
         found = memmem(buffer_bytes(&client->got), buffer_len(&client->got), "the-end\r\n", 9);
-        if (!found)
-            client_read(client, PATIENCE_MS);
     }
     weir_buffer_drop(&client->got, buffer_len(&client->got), 0);
 }
@@ -289,8 +323,10 @@ TEST(what_changes_nothing_does_not_wait)
     hears_nothing(&taker);
     client_say(&other, "WEIR.TAKE shut k\r\n");
     hears_all_of(&other, refused);
-    client_say(&taker, "PING\r\n"); /* which comes behind all that waits */
+    int64_t before = sum_of(offsetof(struct worker, commands));
+    client_say(&taker, "PING\r\n"); /* which is not even run */
     hears_nothing(&taker);
+    CHECK_EQ(sum_of(offsetof(struct worker, commands)) - before, PINGS);
     fake_sync_all();
     client_hears(&taker, "+PONG\r\n*12\r\n$7\r\nallowed\r\n:1\r\n");
     hears_all_of(&taker, "$");
@@ -361,6 +397,9 @@ TEST(a_promise_waits_for_its_time_and_for_the_store)
     hears_nothing(&client);
     weir_clock_set(WEIR_SEC);
     weir_lane_wish(fake.lane, WISH_LOOK); /* it is due: but nothing before it has been said */
+    wait_for_commit(1);
+    hears_nothing(&client);
+    fake_sync(1); /* what it has changed first is not all */
     hears_nothing(&client);
     fake_sync_all();
     client_hears(&client, allowed);
@@ -416,21 +455,32 @@ TEST(a_server_that_ends_waits_for_the_store)
     server_join();
 }
 
+/* Else it would go on when something else happens, which may be long. */
+TEST(a_lane_that_waits_for_the_store_wants_to_be_told)
+{
+    if (!parked_server(0))
+        return;
+    struct client client = client_new();
+    client_say(&client, "WEIR.TAKE big k\r\n");
+    (void)comes_true(is_expecting, 0);
+    fake_sync_all();
+    hears_all_of(&client, allowed);
+    client_free(&client);
+    server_end();
+}
+
 /* Else nothing that it could have seen would ever be freed. */
 TEST(a_lane_that_sleeps_has_ended_its_turn)
 {
     if (!parked_server(0))
         return;
     struct client client = client_new();
-    const struct worker *worker = &weir_server_service(here.server)->workers[0];
     client_say(&client, "PING\r\nWEIR.TAKE big k\r\n");
     wait_for_commit(0);
-    while (worker->turn % 2 == 1)
-        sched_yield();
+    (void)comes_true(turn_has_ended, 0);
     fake_sync_all();
     hears_all_of(&client, "+PONG\r\n");
-    while (worker->turn % 2 == 1)
-        sched_yield();
+    (void)comes_true(turn_has_ended, 0);
     client_free(&client);
     server_end();
 }

@@ -47,22 +47,28 @@ static void tell_all(const struct scene *scene)
         }
         if (CHECK(tell(scene, number, false)))
             continue;
-        printf("# %s: broken by history %" PRIu64 "; to repeat it: WEIR_SEED=%" PRIu64 " WEIR_STORE_FIRST=%" PRIu64
-               " WEIR_STORE_HISTORIES=2\n",
+        printf("# %s: broken by history %" PRIu64 "; to repeat it: WEIR_SEED=%" PRIu64
+               " WEIR_STORE_FIRST=%" PRIu64 " WEIR_STORE_HISTORIES=2\n",
                scene->name, number, check.seed, number);
         if (tell(scene, number, true))
             printf("# it does not fail a second time\n");
         break;
     }
     const struct history_counts *all = &history_counts;
-    printf("# %s: %" PRIu64 " histories from %" PRIu64 " on, %" PRIu64 " lives, %" PRIu64 " requests, %" PRIu64
-           " answers, %" PRIu64 " faults, %" PRIu64 " kills, %" PRIu64 " power cuts, %" PRIu64 " ends in order, %" PRIu64
-           " recoveries (%" PRIu64 " unsure, %" PRIu64 " broken off)\n",
-           scene->name, number - first, first, all->lives, all->requests, all->answers, all->faults, all->kills,
-           all->cuts, all->closes, all->recoveries, all->lost, all->broken);
+    printf("# %s: %" PRIu64 " histories from %" PRIu64 " on, %" PRIu64 " lives, %" PRIu64
+           " requests, %" PRIu64 " answers, %" PRIu64 " faults, %" PRIu64 " kills, %" PRIu64
+           " power cuts, %" PRIu64 " ends in order, %" PRIu64 " recoveries (%" PRIu64 " unsure, %" PRIu64
+           " broken off)\n",
+           scene->name, number - first, first, all->lives, all->requests, all->answers, all->faults,
+           all->kills, all->cuts, all->closes, all->recoveries, all->lost, all->broken);
 }
 
 TEST(tables_survive)
 {
     tell_all(&scene_tables);
+}
+
+TEST(a_service_survives)
+{
+    tell_all(&scene_service);
 }

@@ -192,8 +192,11 @@ static inline void client_hears_last(struct client *client, const char *name, in
     char end[64];
     const char *found = NULL;
     (void)snprintf(end, sizeof end, "%s\r\n:%lld\r\n", name, (long long)value);
-    while (!(found = memmem(buffer_bytes(&client->got), buffer_len(&client->got), end, strlen(end)))) {
+    while (!found) {
         size_t len = buffer_len(&client->got);
+        found = len > 0 ? memmem(buffer_bytes(&client->got), len, end, strlen(end)) : NULL;
+        if (found)
+            break;
         client_read(client, PATIENCE_MS);
         if (!CHECK(buffer_len(&client->got) > len))
             return;

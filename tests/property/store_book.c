@@ -94,8 +94,8 @@ static void plain_look(const struct book_key *key, int64_t now, struct book_look
 {
     for (size_t i = 0; i < BOOK_LOOKS; i++) {
         struct weir_verdict verdict = {0};
-        looks[i].allowed = weir_table_peek_own_at(plain.table, plain_time(now), &plain.name, 8,
-                                                  &key->limit, book_units[i], &verdict);
+        looks[i].allowed = weir_table_peek_own_at(plain.table, plain_time(now), &plain.name, 8, &key->limit,
+                                                  book_units[i], &verdict);
         looks[i].remaining = verdict.remaining;
         looks[i].retry_ns = verdict.retry_after_ns;
         looks[i].reset_ns = verdict.reset_after_ns;
@@ -143,6 +143,10 @@ static bool model_do(const struct book_key *key, const struct book_entry *entry,
         cell_override(&cell, entry->text < 0 ? NULL : weir_policy_idle(table->own[entry->text], NULL),
                       table->policies[*text], table->words, entry->time_ns);
         return true;
+    case BOOK_FORGOT:
+        if (!cell.own)
+            cell_begin(&cell, table->policies[*text], table->words, entry->time_ns);
+        /* fall through */
     case BOOK_DRAIN:
         (void)model_drain(&cell.model, entry->time_ns);
         return true;
@@ -157,7 +161,8 @@ static bool model_replay(const struct book_key *key, size_t count, int64_t now)
     weir_policy_free(cell.own);
     cell.own = NULL;
     cell.logged = false;
-    cell_begin(&cell, key->table->policies[text], key->table->words, count > 0 ? key->entries[0].time_ns : now);
+    cell_begin(&cell, key->table->policies[text], key->table->words,
+               count > 0 ? key->entries[0].time_ns : now);
     for (size_t i = 0; i < count; i++)
         if (!model_do(key, &key->entries[i], &text))
             return false;
@@ -177,7 +182,7 @@ static void model_look(int64_t now, struct book_look *looks)
 
 /* ---- which part of it is there? ---- */
 
-bool book_same(const struct book_look *a, const struct book_look *b)
+static bool same(const struct book_look *a, const struct book_look *b)
 {
     for (size_t i = 0; i < BOOK_LOOKS; i++)
         if (a[i].allowed != b[i].allowed || (a[i].remaining != b[i].remaining && b[i].remaining >= 0) ||
@@ -187,44 +192,80 @@ bool book_same(const struct book_look *a, const struct book_look *b)
     return true;
 }
 
-static bool explains(const struct book_key *key, const struct book_found *found, const struct book_look *looks)
+static bool explains(const struct book_key *key, const struct book_found *found,
+                     const struct book_look *looks)
 {
     struct book_look mine[BOOK_LOOKS];
     if (!key->table->limits[0]) {
         if (!plain_replay(key, key->count, found->now_ns))
             return false;
         plain_look(key, found->now_ns, mine);
-        return book_same(mine, looks);
+        return same(mine, looks);
     }
     if (!model_replay(key, key->count, found->now_ns))
         return false;
     model_look(found->now_ns, mine);
-    return book_same(mine, looks) && (!found->limits || cell_explains(&cell, found->now_ns, found->limits));
+    return same(mine, looks) && (!found->limits || cell_explains(&cell, found->now_ns, found->limits));
 }
 
-void book_looks(struct book_key *key, int64_t now, struct book_look *looks)
+/* The last time at which all keys were emptied; 0: never. */
+static int64_t drained_at(const struct book_key *key)
 {
-    if (key->table->limits[0] == NULL) {
-        (void)plain_replay(key, key->count, now);
-        plain_look(key, now, looks);
-    } else {
-        (void)model_replay(key, key->count, now);
-        model_look(now, looks);
-    }
+    int64_t time = 0;
+    for (size_t i = 0; i < key->count; i++)
+        time = key->entries[i].kind == BOOK_DRAIN ? key->entries[i].time_ns : time;
+    return time;
 }
 
+/* As if never used: it may be forgotten, and then it has what all keys have that are not there. */
+static bool explains_forgotten(struct book_key *key, const struct book_found *found, const struct book_look *looks)
+{
+    int64_t drained_ns = drained_at(key);
+    if (drained_ns == 0 || found->rule != BOOK_EXACT || !model_replay(key, key->count, found->now_ns) ||
+        cell.own || cell.model.limits[0].machine->fresh(&cell.model.limits[0], found->now_ns) > found->now_ns)
+        return false;
+    struct book_entry *entry = book_add(key, BOOK_FORGOT, drained_ns, 0);
+    entry->answered_ns = 0;
+    if (explains(key, found, looks))
+        return true;
+    key->count--;
+    return false;
+}
+
+bool book_agrees(struct book_key *key, int64_t now_ns, const struct weir_limit_state *limits,
+                 const struct book_look *looks)
+{
+    struct book_found found = {.now_ns = now_ns, .limits = limits};
+    return explains(key, &found, looks) || explains_forgotten(key, &found, looks);
+}
+
+/* A change of limits is no record of the key. */
 static bool must_be_there(const struct book_entry *entry, const struct book_must *must)
 {
+    if (entry->kind == BOOK_LIMITS)
+        return false;
     return (must->written && entry->written) ||
            (entry->answered_ns >= 0 && entry->answered_ns <= must->answered_ns);
 }
 
-enum { WAY_LATE = 1, WAY_FORGETS = 2, WAYS = 4 };
+enum { WAY_LATE = 1, WAY_FORGETS = 2, WAY_OWN = 4, WAY_NOT_OWN = 8, WAYS = 12 };
+
+static bool put_own(struct book_key *key, const struct book_key *all, size_t rest, int64_t now_ns)
+{
+    for (size_t i = all->count; i-- > rest;)
+        if (all->entries[i].kind == BOOK_OWN) {
+            key->entries[key->count] = all->entries[i];
+            key->entries[key->count++].time_ns = now_ns;
+            return true;
+        }
+    return false;
+}
 
 /*
  * `first` entries are there, then come, of those from `rest` on, changes of limits that no record of the key
- * tells, then what the rule does, which hides all but the first `least`. WAY_LATE: the last change counts from
- * now on, since nobody noted its time. WAY_FORGETS: the key was as if never used then.
+ * tells, then what the rule does, which hides all but the first `least`. WAY_LATE: the last change counts
+ * from now on, since nobody noted its time. WAY_FORGETS: the key was as if never used then. WAY_OWN: limits
+ * of its own are known by the note alone, and count from now on. WAY_NOT_OWN: the note does not know them.
  */
 static bool put_together(struct book_key *key, const struct book_key *all, const struct book_found *found,
                          size_t first, size_t rest, size_t least, unsigned way)
@@ -241,18 +282,25 @@ static bool put_together(struct book_key *key, const struct book_key *all, const
         last->time_ns = found->now_ns;
     if (last && way & WAY_FORGETS)
         last->forgets = true;
+    if (way & WAY_OWN && !put_own(key, all, rest, found->now_ns))
+        return false;
+    if (way & WAY_NOT_OWN) {
+        if (first == 0 || all->entries[first - 1].kind != BOOK_OWN)
+            return false;
+        book_add(key, BOOK_OWN, found->now_ns, 0)->text = -1;
+    }
     if (found->rule == BOOK_FLOOR)
         (void)book_add(key, BOOK_DRAIN, found->now_ns, (int64_t)least);
     else if (found->rule == BOOK_OPTIMISTIC)
         (void)book_add(key, BOOK_FRESH, found->now_ns, (int64_t)least);
-    return last || way == 0;
+    return last || !(way & (WAY_LATE | WAY_FORGETS));
 }
 
-static bool try_ways(struct book_key *key, const struct book_key *all, const struct book_found *found, size_t first,
-                     size_t rest, size_t least, const struct book_look *looks)
+static bool try_ways(struct book_key *key, const struct book_key *all, const struct book_found *found,
+                     size_t first, size_t rest, size_t least, const struct book_look *looks)
 {
     for (unsigned way = 0; way < WAYS; way++)
-        if (put_together(key, all, found, first, rest, least, way) && explains(key, found, looks))
+        if (put_together(key, all, found, first, rest, least, way) && (explains(key, found, looks) || explains_forgotten(key, found, looks)))
             return true;
     return false;
 }
@@ -264,8 +312,8 @@ static bool is_rule(const struct book_entry *entry)
 
 /* What an earlier start did by the rule was in memory alone, if this one does it again: and it hid what was
  * there before. */
-static bool try_part(struct book_key *key, const struct book_key *all, const struct book_found *found, size_t first,
-                     size_t least, const struct book_look *looks)
+static bool try_part(struct book_key *key, const struct book_key *all, const struct book_found *found,
+                     size_t first, size_t least, const struct book_look *looks)
 {
     if (try_ways(key, all, found, first, first, least, looks))
         return true;
@@ -296,11 +344,13 @@ bool book_match(struct book_key *key, const struct book_found *found, const stru
            !(all.entries[most].kind == BOOK_LIMITS && all.entries[most].generation > found->generation))
         most++;
     for (size_t first = most + 1; first-- > least;)
-        if (try_part(key, &all, found, first, least, looks))
+        if (try_part(key, &all, found, first, least, looks)) {
+            key->kept = first;
             return true;
+        }
     memcpy(key, &all, offsetof(struct book_key, law));
-    printf("#   key %" PRIu64 ": no part of its entries from %zu to %zu explains left %" PRId64 ", retry %" PRId64
-           ", reset %" PRId64 " at %" PRId64 "; rule %d, generation %" PRIu64 "\n",
+    printf("#   key %" PRIu64 ": no part of its entries from %zu to %zu explains left %" PRId64
+           ", retry %" PRId64 ", reset %" PRId64 " at %" PRId64 "; rule %d, generation %" PRIu64 "\n",
            key->name, least, most, looks[0].remaining, looks[0].retry_ns, looks[0].reset_ns, found->now_ns,
            (int)found->rule, found->generation);
     book_print(key);
@@ -309,7 +359,7 @@ bool book_match(struct book_key *key, const struct book_found *found, const stru
 
 void book_print(const struct book_key *key)
 {
-    static const char *const kinds[] = {"take", "give", "charge", "reset", "limits", "own", "drain", "fresh"};
+    static const char *const kinds[] = {"take", "give", "charge", "reset", "limits", "own", "drain", "fresh", "forgot"};
     for (size_t i = 0; i < key->count; i++) {
         const struct book_entry *entry = &key->entries[i];
         struct book_look looks[BOOK_LOOKS];
@@ -320,7 +370,7 @@ void book_print(const struct book_key *key)
         printf("#     %zu: %s %" PRId64 " at %" PRId64 ", text %d, answered %" PRId64 "%s%s: left %" PRId64
                ", full at %" PRId64 "\n",
                i + 1, kinds[entry->kind], entry->n, entry->time_ns, entry->text, entry->answered_ns,
-               entry->written ? ", written" : "", i < key->base ? ", recovered before" : "", looks[0].remaining,
-               entry->time_ns + looks[0].reset_ns);
+               entry->written ? ", written" : "", i < key->base ? ", recovered before" : "",
+               looks[0].remaining, entry->time_ns + looks[0].reset_ns);
     }
 }

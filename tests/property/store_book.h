@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tester's account of a store, outside of it: of every key all that ever changed it, in order, and when it
- * was answered. What is recovered of a key must be what the exact model says after some first part of that
+ * The tester's account of a store, outside of it: of every key all that ever changed it, in order, and when
+ * it was answered. What is recovered of a key must be what the exact model says after some first part of that
  * list, which has everything in it that had to survive.
  */
 #ifndef WEIR_TESTS_PROPERTY_STORE_BOOK_H
@@ -14,7 +14,17 @@
 #define BOOK_TABLES  5
 #define BOOK_TEXTS   3
 
-enum book_kind { BOOK_TAKE, BOOK_GIVE, BOOK_CHARGE, BOOK_RESET, BOOK_LIMITS, BOOK_OWN, BOOK_DRAIN, BOOK_FRESH };
+enum book_kind {
+    BOOK_TAKE,
+    BOOK_GIVE,
+    BOOK_CHARGE,
+    BOOK_RESET,
+    BOOK_LIMITS,
+    BOOK_OWN,
+    BOOK_DRAIN, /* by the rule: every key is empty as of then */
+    BOOK_FRESH, /* or as if never used */
+    BOOK_FORGOT /* it was as if never used, and so is again what all are since BOOK_DRAIN */
+};
 
 struct book_entry {
     enum book_kind kind;
@@ -44,6 +54,7 @@ struct book_key {
     struct book_entry entries[BOOK_ENTRIES];
     size_t count;
     size_t base; /* so many are surely on the disk: they were recovered by a process that began to write */
+    size_t kept; /* of the entries before the last recovery, so many were found again */
     bool lawful; /* the law is looked at */
     struct law_log law;
 };
@@ -53,8 +64,8 @@ struct book_look {
     bool allowed;
     int64_t remaining, retry_ns, reset_ns;
 };
-/* Of so many units: a log of times shows them by how long these have to wait. Not at later times: to look at a
- * table is to let it forget what it may. */
+/* Of so many units: a log of times shows them by how long these have to wait. Not at later times: to look at
+ * a table is to let it forget what it may. */
 #define BOOK_LOOKS 7
 static const int64_t book_units[BOOK_LOOKS] = {1, 2, 3, 4, 6, 9, 17};
 
@@ -79,10 +90,9 @@ const struct weir_policy *book_policy(const char *limits); /* compiled once, for
 struct book_entry *book_add(struct book_key *key, enum book_kind kind, int64_t time_ns, int64_t n);
 /* Finds the first part that explains the looks, and lets the rest go. false: there is none. */
 bool book_match(struct book_key *key, const struct book_found *found, const struct book_look *looks);
-/* `looks` below 0: it was not told. */
-bool book_same(const struct book_look *mine, const struct book_look *looks);
-/* What the model says after all entries. */
-void book_looks(struct book_key *key, int64_t now_ns, struct book_look *looks);
+/* Is that what the model says after all entries? `looks` below 0: it was not told. */
+bool book_agrees(struct book_key *key, int64_t now_ns, const struct weir_limit_state *limits,
+                 const struct book_look *looks);
 void book_print(const struct book_key *key);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A scene of tables alone: one of words, one of wide states, one whose limits and single keys change, one with
- * limits of each call. The note is their descriptions, one behind the other.
+ * A scene of tables alone: one of words, one of wide states, one whose limits and single keys change, one
+ * with limits of each call. The note is their descriptions, one behind the other.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,9 +21,11 @@ static struct {
     struct store_options options;
 } scene;
 
+/* What floor empties hides what was there before, and later takes or gives show it again, but for the first.
+ */
 static const char *const wide_limits[] = {
-    "10/s burst=20, 30/min algo=fixed-window", "10/s algo=fixed-window", "10/s algo=sliding-window",
-    "20/2s algo=sliding-log",                  "10/s burst=20, 5/s algo=sliding-window, 60/min",
+    "10/s algo=fixed-window", "10/s burst=20, 30/min algo=fixed-window",        "10/s algo=sliding-window",
+    "20/2s algo=sliding-log", "10/s burst=20, 5/s algo=sliding-window, 60/min",
 };
 static const char *const plain_limits[] = {"10/s burst=20", "3/s burst=5", "20/min burst=8", "100k/s burst=9",
                                            "10/s algo=leaky-bucket queue=8"};
@@ -48,28 +50,29 @@ static void make(struct history *history)
     memset(&scene, 0, sizeof scene);
     scene.key = (struct hash_key){rng_next(&history->rng), rng_next(&history->rng)};
     set_limits(&history->tables[PLAIN], &plain_limits[history_roll(history, 0, 4)], 1, true);
-    set_limits(&history->tables[WIDE], &wide_limits[history_roll(history, 0, 4)], 1, false);
+    set_limits(&history->tables[WIDE],
+               &wide_limits[history->rule == BOOK_FLOOR ? 0 : history_roll(history, 0, 4)], 1, false);
     set_limits(&history->tables[LIVE], live_limits[history_roll(history, 0, 1)], BOOK_TEXTS, true);
     history->tables[LIVE].own[0] = "7/s burst=9";
     history->tables[LIVE].own[1] = "4/s burst=30";
     for (int i = 0; i < TABLES; i++)
         for (uint64_t name = 1; name <= TABLE_KEYS; name++) {
             struct book_key *key = history_key(history, &history->tables[i], name);
-            key->limit = (struct weir_own_limit){.count = (int64_t)name * 5, .period_ns = WEIR_SEC, .burst = 9};
+            key->limit =
+                (struct weir_own_limit){.count = (int64_t)name * 5, .period_ns = WEIR_SEC, .burst = 9};
             key->lawful = i == PLAIN && (history->rule == BOOK_FLOOR ||
                                          (history->rule == BOOK_EXACT && history->sync == STORE_ALWAYS));
             if (key->lawful)
                 law_start(&key->law, key->table->policies[0], history->real_ns);
         }
-    scene.options = (struct store_options){
-        .disk = sim_disk(history->sim),
-        .path = "data",
-        .sync = history->sync,
-        .manual = true,
-        .segment_bytes = history_chance(history, 70) ? 4096 : 16384,
-        .image_log_bytes = (uint64_t)history_roll(history, 1500, 20000),
-        .image_age_ns = history_roll(history, 1, 60) * WEIR_SEC,
-        .images = (uint32_t)history_roll(history, 1, 3)};
+    scene.options = (struct store_options){.disk = sim_disk(history->sim),
+                                           .path = "data",
+                                           .sync = history->sync,
+                                           .manual = true,
+                                           .segment_bytes = history_chance(history, 70) ? 4096 : 16384,
+                                           .image_log_bytes = (uint64_t)history_roll(history, 1500, 20000),
+                                           .image_age_ns = history_roll(history, 1, 60) * WEIR_SEC,
+                                           .images = (uint32_t)history_roll(history, 1, 3)};
 }
 
 /* ---- the note ---- */
@@ -206,8 +209,8 @@ static void look(const struct history *history, const struct book_key *key, stru
         int64_t time = weir_now();
         looks[i].allowed = at == OWN ? weir_table_peek_own_at(table, time, &key->name, sizeof key->name,
                                                               &key->limit, book_units[i], &verdict)
-                                     : weir_table_peek_at(table, time, &key->name, sizeof key->name, book_units[i],
-                                                          &verdict);
+                                     : weir_table_peek_at(table, time, &key->name, sizeof key->name,
+                                                          book_units[i], &verdict);
         looks[i].remaining = verdict.remaining;
         looks[i].retry_ns = verdict.retry_after_ns;
         looks[i].reset_ns = verdict.reset_after_ns;
@@ -225,7 +228,8 @@ static void compare(struct history *history)
         if (at == OWN)
             found.rule = BOOK_EXACT;
         struct weir_limit_state limits[MODEL_LIMITS];
-        if (at != OWN && weir_table_explain(scene.tables[at], &key->name, sizeof key->name, limits, MODEL_LIMITS) > 0)
+        if (at != OWN &&
+            weir_table_explain(scene.tables[at], &key->name, sizeof key->name, limits, MODEL_LIMITS) > 0)
             found.limits = limits;
         look(history, key, looks);
         if (!book_match(key, &found, looks))
@@ -238,6 +242,17 @@ static void compare(struct history *history)
                     key->table->text = key->entries[j].text;
         }
     }
+}
+
+static bool agrees(const struct history *history, struct book_key *key)
+{
+    struct weir_limit_state limits[MODEL_LIMITS];
+    struct book_look looks[BOOK_LOOKS];
+    size_t at = (size_t)(key->table - history->tables);
+    bool told = at != OWN &&
+                weir_table_explain(scene.tables[at], &key->name, sizeof key->name, limits, MODEL_LIMITS) > 0;
+    look(history, key, looks);
+    return book_agrees(key, history_now(history), told ? limits : NULL, looks);
 }
 
 /* ---- what happens ---- */
@@ -298,19 +313,16 @@ static void change(struct history *history)
     TRACE(history, "limits %d: %s, generation %" PRIu64, text, table->limits[text], table->generation);
     for (size_t i = 0; i < history->key_count; i++) {
         struct book_key *key = &history->keys[i];
-        struct book_look looks[BOOK_LOOKS], mine[BOOK_LOOKS];
         if (key->table != table)
             continue;
         struct book_entry *entry = history_note(history, key, BOOK_LIMITS, 0);
         entry->text = text;
         entry->generation = table->generation;
-        look(history, key, looks);
-        book_looks(key, history_now(history), mine);
-        entry->forgets = !book_same(mine, looks);
-        if (entry->forgets)
-            book_looks(key, history_now(history), mine);
-        if (!book_same(mine, looks))
-            history_fail(history, "key %" PRIu64 " is not what the change should make of it", key->name);
+        if (!agrees(history, key)) {
+            entry->forgets = true;
+            if (!agrees(history, key))
+                history_fail(history, "key %" PRIu64 " is not what the change should make of it", key->name);
+        }
     }
     (void)weir_store_commit(history->store);
     (void)note(history);
@@ -325,7 +337,7 @@ static void act(struct history *history)
     if (!history_has_room(history, key))
         return;
     if (at == LIVE && lot >= 93) {
-        if (lot < 97)
+        if (lot < 97 || history->rule == BOOK_FLOOR) /* what all keys have then goes through changes, too */
             change_own(history, key);
         else
             change(history);
@@ -333,13 +345,21 @@ static void act(struct history *history)
     }
     if (key->lawful && kind == BOOK_RESET)
         kind = BOOK_GIVE;
-    if (at == OWN && kind == BOOK_CHARGE)
+    if ((at == OWN || at == WIDE) && kind == BOOK_CHARGE) /* a window does not tell how far it is in debt */
         kind = BOOK_GIVE;
+    if (at == WIDE && kind == BOOK_GIVE &&
+        history->rule == BOOK_FLOOR) /* which hides what a give would show */
+        kind = BOOK_TAKE;
     bool done = at == OWN ? do_own(history, key, kind, n) : do_verb(scene.tables[at], key, kind, n);
     TRACE(history, "table %zu key %" PRIu64 " verb %d %" PRId64 ": %s", at, key->name, (int)kind, n,
           done ? "yes" : "no");
-    if (done)
-        (void)history_note(history, key, kind, n);
+    if (!done || ((kind == BOOK_GIVE || kind == BOOK_RESET) && agrees(history, key)))
+        return; /* nothing is given to a key that is not there, also if all were emptied */
+    (void)history_note(history, key, kind, n);
+    if (!agrees(history, key)) {
+        history_fail(history, "table %zu, key %" PRIu64 " is not what it should be", at, key->name);
+        book_print(key);
+    }
 }
 
 static void answered(struct history *history, uint64_t what)
@@ -348,4 +368,4 @@ static void answered(struct history *history, uint64_t what)
     (void)what;
 }
 
-const struct scene scene_tables = {"tables", make, begin, compare, act, end, answered};
+const struct scene scene_tables = {"tables", make, begin, compare, act, end, answered, NULL};

@@ -51,7 +51,9 @@ EXPECTED = re.compile("|".join((
     "ERR nothing can be set this way", "ERR .*--test-clock", "ERR AUTH <password> called", "WRONGPASS", "ERR too many failed",
     "NOPROTO", "ERR wrong number of arguments", "ERR .*SIGTERM", "ERR .*brust", "ERR the id '.*' belongs to another question",
     "ERR syntax error near", "ERR n must be", "ERR no room for another request id",
-    "ERR policy '.*' changed the kind of its limits just before")))
+    "ERR policy '.*' changed the kind of its limits just before", "ELSEWHERE redis", "ERR that is not frozen",
+    "ERR .*frozen", "ERR .*--data", "ERR no such load is going on",
+    "ERR policy .* changed the kind of its limits, and those of before")))
 
 # Those that decide: each call is allowed, refused or an error.
 DECIDING = ("weir.take", "weir.acquire", "weir.reserve", "cl.throttle", "throttle", "gcra", "rl.reduce", "rl.preduce",
@@ -129,8 +131,14 @@ REQUESTS = {
     "shutdown": lambda d: (),
     "command": lambda d: d.choice((("COUNT",), ("DOCS", "weir.take"), ("LIST",))),
     "incr": lambda d: (key(d),),
+    "weir.dump": lambda d: d.choice((("HEAD",), ("POLICY", policy(d)), ("KEYS", policy(d), ""))),
+    "weir.load": lambda d: d.choice((("HELP",), ("END", policy(d), "none"))),
+    "weir.freeze": lambda d: ("p7", "redis://127.0.0.1:1", "HASH", "8" + "0" * 15, "8" + "f" * 15),
+    "weir.thaw": lambda d: ("p7",),
+    "weir.image": lambda d: (),
+    "weir.backup": lambda d: ("soak",),
 }
-SELDOM = {"weir.reload", "info", "command"}  # what costs much
+SELDOM = {"weir.reload", "info", "command", "weir.dump", "weir.image", "weir.backup"}  # what costs much
 ELSEWHERE = {"quit", "reset"}  # said by those who come and go
 
 

@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import threading
@@ -260,6 +261,27 @@ class Doctor(DumpTest):
         again = self.start("--test-clock", "--data", data, config=CONFIG)  # the log still has all of it
         with again.connect(version=3) as after:
             self.assertEqual([self.explain(after, policy, key) for policy, key in self.KEYS], before)
+
+    def test_a_directory_without_its_policies_is_not_called_one_that_starts(self):
+        weir = self.start("--test-clock", "--data", "data", config=CONFIG)
+        data = os.path.join(weir.folder.name, "data")
+        with weir.connect(version=3) as client:
+            for _ in range(3):  # what the log was begun with is in images alone by then
+                self.assertEqual(client.ask("WEIR.TAKE", "api", "k")["allowed"], True)
+                self.assertEqual(client.ask("WEIR.IMAGE"), "OK")
+        weir.signal(signal.SIGTERM)
+        self.assertEqual(weir.process.wait(server.PATIENCE), 0)
+        for name in os.listdir(data):
+            if name.startswith("image-"):
+                with open(os.path.join(data, name), "r+b") as file:
+                    file.truncate(200)
+        said = self.weir("doctor", "--repair", data, status=1)
+        self.assertIn("a start would find: it would not start", said)
+        self.assertIn("start from a backup", said)
+        self.assertFalse(json.loads(self.weir("doctor", "--json", data, status=1))["can_start"])
+        refused = subprocess.run([server.WEIR, "serve", "--resp", "127.0.0.1:0", "--data", data], capture_output=True,
+                                 text=True, timeout=server.PATIENCE, env=server.environment())
+        self.assertEqual((refused.returncode, "start from a backup" in refused.stderr), (2, True), refused.stderr)
 
     def test_what_was_loaded_and_frozen_survives_a_kill(self):
         old, before = self.begin("--test-clock")

@@ -39,7 +39,8 @@ struct world {
     struct world_entry entries[WORLD_ENTRIES];
     int64_t now_ns;
     int round;
-    char why[160]; /* world_is_there */
+    bool (*is_over)(void); /* NULL: a story is told to its end */
+    char why[160];         /* world_is_there */
 };
 
 /* Nothing comes back by itself while a test runs. */

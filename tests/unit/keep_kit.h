@@ -27,12 +27,14 @@ static const struct kept_limits kept_limits[] = {
     {"10/s algo=hybrid ratio=1.5 pool=2s", "20/s algo=hybrid ratio=1.1 pool=2s",
      "5/s algo=hybrid ratio=2 pool=4s"},
     {"10/s algo=fixed-window", "20/2s algo=fixed-window", "5/s algo=fixed-window"},
-    {"10/s algo=fixed-window refused=count", "20/2s algo=fixed-window", "5/s algo=fixed-window refused=count"},
+    {"10/s algo=fixed-window refused=count", "20/2s algo=fixed-window",
+     "5/s algo=fixed-window refused=count"},
     {"10/s algo=sliding-window", "20/2s algo=sliding-window", "5/s algo=sliding-window"},
     {"10/s algo=sliding-log", "8/2s algo=sliding-log", "5/s algo=sliding-log"},
     {"100/s algo=sliding-log", "70/2s algo=sliding-log", "90/s algo=sliding-log"},
     {"10/s burst=20 algo=step", "20/s burst=10 algo=step", "5/s burst=30 algo=step"},
-    {"10/s burst=20, 100/min burst=50, 6/s algo=fixed-window", "20/s burst=10, 90/min burst=60, 5/s algo=fixed-window",
+    {"10/s burst=20, 100/min burst=50, 6/s algo=fixed-window",
+     "20/s burst=10, 90/min burst=60, 5/s algo=fixed-window",
      "5/s burst=30, 200/min burst=20, 7/s algo=fixed-window"},
     {"unlimited", "unlimited", "unlimited"},
 };
@@ -149,7 +151,8 @@ KIT void kept_shuffle(struct kept *kept, struct rng *rng)
     }
 }
 
-/* A table made of the last note and the records from `from` on, each once, or with a chance of 1 in 4 twice. */
+/* A table made of the last note and the records from `from` on, each once, or with a chance of 1 in 4 twice.
+ */
 KIT struct weir_table *kept_recover(struct kept *kept, size_t from, struct rng *rng, enum table_recover how,
                                     int64_t now)
 {

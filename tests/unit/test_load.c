@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Dumps, loads and frozen keys of a service without sockets. */
+#define _POSIX_C_SOURCE 200809L
 #include "check.h"
+
+#include <pthread.h>
+#include <sched.h>
 
 #include "service_kit.h"
 
@@ -8,6 +12,7 @@
 #include "os/clock.h"
 #include "service/dump.h"
 #include "service/dump_text.h"
+#include "service/freeze.h"
 #include "service/load.h"
 
 static struct slice slice_of(const char *text)
@@ -218,7 +223,7 @@ TEST(frozen_keys_are_sent_elsewhere_and_do_not_change)
         return;
     (void)kit_ask(&kit, "WEIR.TAKE api a 10");
     char commit[128], cancel[128];
-    snprintf(commit, sizeof commit, "WEIR.COMMIT %s 90",
+    snprintf(commit, sizeof commit, "WEIR.COMMIT %s 70",
              kit_text(kit_ask(&kit, "WEIR.RESERVE api a 40"), "id"));
     snprintf(cancel, sizeof cancel, "WEIR.CANCEL %s", kit_text(kit_ask(&kit, "WEIR.RESERVE api a 50"), "id"));
     CHECK_STR(kit_ask(&kit, "WEIR.FREEZE api redis://b:1"), "+OK\r\n");
@@ -230,8 +235,45 @@ TEST(frozen_keys_are_sent_elsewhere_and_do_not_change)
     CHECK(strncmp(kit_ask(&kit, "WEIR.THAW api"), "-ERR ", 5) == 0);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api a"), "remaining"), 900);
     CHECK_EQ(kit_field(kit_ask(&kit, cancel), "given_back"), 50);
-    CHECK_EQ(kit_field(kit_ask(&kit, commit), "charged"), 90);
-    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api a"), "remaining"), 900);
+    CHECK_EQ(kit_field(kit_ask(&kit, commit), "charged"), 70);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api a"), "remaining"), 920);
+    kit_close(&kit);
+}
+
+struct freezing {
+    struct service *service;
+    _Atomic int done; /* 1: well, 2: not */
+};
+
+static void *freeze(void *arg)
+{
+    struct freezing *freezing = arg;
+    struct weir_error err;
+    bool done = weir_change_freeze(freezing->service, slice_of("api"), (struct export_range){0, UINT64_MAX},
+                                   slice_of("redis://b:1"), &err);
+    atomic_store(&freezing->done, done ? 1 : 2);
+    return NULL;
+}
+
+/* Who began before may still change the keys: it is frozen when he has ended. */
+TEST(a_freeze_waits_for_requests_that_have_begun)
+{
+    struct kit kit;
+    pthread_t thread;
+    if (!CHECK(kit_open(&kit, "policies: [{name: api, limits: 1000/d}]")))
+        return;
+    struct freezing freezing = {.service = kit.service};
+    uint64_t epoch = atomic_load(&kit.service->epoch);
+    weir_worker_begin(kit.worker);
+    CHECK_EQ(pthread_create(&thread, NULL, freeze, &freezing), 0);
+    while (atomic_load(&kit.service->epoch) == epoch)
+        sched_yield();
+    for (int i = 0; i < 20000; i++)
+        sched_yield();
+    CHECK_EQ(atomic_load(&freezing.done), 0);
+    weir_worker_end(kit.worker);
+    (void)pthread_join(thread, NULL);
+    CHECK_EQ(atomic_load(&freezing.done), 1);
     kit_close(&kit);
 }
 

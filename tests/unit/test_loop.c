@@ -54,6 +54,40 @@ TEST(orders_are_run_in_their_order_also_those_from_before)
     weir_loop_free(notes.loop);
 }
 
+static void write_end(void *arg)
+{
+    struct notes *notes = arg;
+    size_t len = strlen(notes->order);
+    if (len > 0 && notes->order[len - 1] != 'e' && len < sizeof notes->order - 1)
+        notes->order[len] = 'e';
+}
+
+static void write_order(void *arg)
+{
+    struct numbered *numbered = arg;
+    struct notes *notes = numbered->notes;
+    notes->order[strlen(notes->order)] = (char)('0' + numbered->number);
+    if (numbered->number == 1) /* its own thread posts: this is for the next round */
+        weir_loop_post(notes->loop, &numbered[1].order);
+    else if (numbered->number == 2)
+        weir_loop_stop(notes->loop);
+}
+
+/* Also of the last one, in which it was told to stop. */
+TEST(each_round_has_its_end)
+{
+    struct notes notes = {.loop = weir_loop_new()};
+    struct numbered orders[3];
+    CHECK(weir_loop_at_end(notes.loop, write_end, &notes));
+    for (unsigned i = 0; i < 3; i++)
+        orders[i] = (struct numbered){{.run = write_order, .arg = &orders[i]}, &notes, i};
+    weir_loop_post(notes.loop, &orders[0].order);
+    weir_loop_post(notes.loop, &orders[1].order);
+    weir_loop_run(notes.loop);
+    CHECK_STR(notes.order, "01e2e");
+    weir_loop_free(notes.loop);
+}
+
 TEST(orders_that_go_ahead_do_not_wait_for_the_others)
 {
     static const unsigned expected[] = {3, 4, 0, 1, 2};

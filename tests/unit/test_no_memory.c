@@ -205,7 +205,8 @@ static void ask(void)
 static bool is_excused(const struct resp_value *error)
 {
     static const char *const reasons[] = {"memory", "refuses", "changed the kind of its limits",
-                                          "ERR no policy", "no limits of its own"};
+                                          "ERR no policy", "no limits of its own",
+                                          "not frozen"};
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (memmem(error->text.bytes, error->text.len, reasons[i], strlen(reasons[i])))
             return true;

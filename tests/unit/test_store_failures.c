@@ -43,6 +43,11 @@ int __wrap_madvise(void *memory, size_t bytes, int advice)
 
 /* ---- stories ---- */
 
+/* How a story ends: the store is left alone until it is well, and closed; or it is cut off, at the end of the
+ * story, or as soon as something has failed. */
+enum ending { HEALED, CUT, CUT_AT_ONCE, ENDINGS };
+static const char *const ending_names[ENDINGS] = {"healed", "cut", "cut at once"};
+
 static int64_t *pause_of(bool memory)
 {
     return memory ? &allocations_left : NULL;
@@ -71,6 +76,8 @@ static void live(struct world *world, bool memory, bool ill)
         if (ill && i == 5)
             weir_health_fault(world->store, "a test", EIO);
         world_work(world);
+        if (world->is_over && world->is_over())
+            return;
         if (i == 3)
             (void)weir_store_image(world->store, NULL);
         if (i == 6) {
@@ -91,6 +98,7 @@ static void live(struct world *world, bool memory, bool ill)
 
 struct place {
     struct sim *sim;
+    uint64_t faults;      /* before the story */
     struct faulty faulty; /* tells where calls come from */
     struct world world;
 };
@@ -102,59 +110,67 @@ static struct order {
     bool copies; /* there are no links */
     bool ill;    /* it has to heal from something else */
     bool log;    /* doctors: a segment is damaged, not an image */
-    bool heals;  /* else a power cut comes */
+    enum ending ending;
 } order;
 
-static void give_order(struct place *place)
+static struct place place;
+
+static bool has_failed(void)
 {
-    sim_fail(place->sim, order.kind, order.n, order.fault, false);
-    faulty_fail(&place->faulty, order.kind, order.n, 0, false);
+    return sim_faults(place.sim) > place.faults;
+}
+
+static void give_order(void)
+{
+    sim_fail(place.sim, order.kind, order.n, order.fault, false);
+    faulty_fail(&place.faulty, order.kind, order.n, 0, false);
     if (order.copies)
-        faulty_fail(&place->faulty, DISK_CALL_LINK, 1, EXDEV, true);
+        faulty_fail(&place.faulty, DISK_CALL_LINK, 1, EXDEV, true);
 }
 
-static void take_order_back(struct place *place)
+static void take_order_back(void)
 {
-    sim_no_faults(place->sim);
-    faulty_no_faults(&place->faulty);
+    sim_no_faults(place.sim);
+    faulty_no_faults(&place.faulty);
 }
 
-static void die(struct place *place, bool begun)
+static void die(bool begun)
 {
-    sim_stop_after(place->sim, 0);
+    sim_stop_after(place.sim, 0);
     if (begun)
-        (void)world_end(&place->world);
-    sim_cut(place->sim, NULL);
+        (void)world_end(&place.world);
+    sim_cut(place.sim, NULL);
 }
 
 /* Was the call reached? */
-static bool run_disk(struct place *place)
+static bool run_disk(void)
 {
-    struct world *world = &place->world;
-    uint64_t before = sim_faults(place->sim);
-    give_order(place);
-    bool begun = world_begin(world), closed = false;
+    struct world *world = &place.world;
+    bool heals = order.ending == HEALED, closed = false;
+    place.faults = sim_faults(place.sim);
+    world->is_over = order.ending == CUT_AT_ONCE ? has_failed : NULL;
+    give_order();
+    bool begun = world_begin(world);
     if (begun) {
         CHECK(world_check(world));
         live(world, false, order.ill);
     }
-    if (begun && order.heals) {
-        CHECK(world_heal(world) || sim_faults(place->sim) > before);
+    if (begun && heals) {
+        CHECK(world_heal(world) || has_failed());
         closed = world_end(world); /* here it may fail as well */
         begun = false;
     }
-    bool reached = sim_faults(place->sim) > before;
-    CHECK(reached || !order.heals || closed);
-    take_order_back(place);
+    bool reached = has_failed();
+    CHECK(reached || !heals || closed);
+    take_order_back();
     if (reached)
-        site_add(disk_call_names[order.kind], atomic_load(&place->faulty.site));
-    die(place, begun);
+        site_add(disk_call_names[order.kind], atomic_load(&place.faulty.site));
+    die(begun);
     return reached;
 }
 
 static bool try_disk(void)
 {
-    static struct place place;
     long faults = check.faults;
     bool reached = false;
     memset(&place, 0, sizeof place);
@@ -162,8 +178,8 @@ static bool try_disk(void)
     faulty_init(&place.faulty, sim_disk(place.sim));
     world_init(&place.world, &place.faulty.disk, "data");
     if (prepare(&place.world)) {
-        die(&place, true);
-        reached = run_disk(&place);
+        die(true);
+        reached = run_disk();
         if (CHECK(world_begin(&place.world))) {
             CHECK(world_check(&place.world));
             world_forget(&place.world);
@@ -174,9 +190,9 @@ static bool try_disk(void)
         CHECK_EQ(sim_handles(place.sim), 0);
     }
     if (check.faults > faults)
-        printf("# call %" PRIu64 " of %s, fault %d%s%s%s\n", order.n, disk_call_names[order.kind],
+        printf("# call %" PRIu64 " of %s, fault %d%s%s, %s\n", order.n, disk_call_names[order.kind],
                order.fault, order.copies ? ", without links" : "", order.ill ? ", ill" : "",
-               order.heals ? ", healed" : ", cut");
+               ending_names[order.ending]);
     sim_free(place.sim);
     weir_clock_set(-1);
     return reached;
@@ -188,11 +204,12 @@ static void try_kind(struct order what)
     order = what;
     bool reached = true;
     for (; n < CALLS_MOST && reached && check.faults < 10; n++) {
+        reached = false;
         order.n = n;
-        order.heals = true;
-        reached = try_disk();
-        order.heals = false;
-        reached = try_disk() || reached;
+        for (int ending = 0; ending < ENDINGS; ending++) {
+            order.ending = (enum ending)ending;
+            reached = try_disk() || reached;
+        }
     }
     CHECK(n < CALLS_MOST);
     printf("# %s: %d calls\n", disk_call_names[order.kind], (int)n - 2);
@@ -233,24 +250,24 @@ static void ignore_sentence(void *arg, const char *text)
 }
 
 /* Looks, and repairs; what fails says why. Was the call reached? */
-static bool run_doctor(struct place *place)
+static bool run_doctor(void)
 {
     struct inspect inspect;
     struct weir_error err = {0};
-    uint64_t before = sim_faults(place->sim);
-    give_order(place);
-    if (weir_inspect(&place->faulty.disk, "data", &inspect, &err))
+    uint64_t before = sim_faults(place.sim);
+    give_order();
+    if (weir_inspect(&place.faulty.disk, "data", &inspect, &err))
         weir_inspect_free(&inspect);
     else
         CHECK(err.text[0] != '\0');
     err = (struct weir_error){0};
-    CHECK(weir_inspect_repair(&place->faulty.disk, "data", ignore_sentence, NULL, &err) ||
+    CHECK(weir_inspect_repair(&place.faulty.disk, "data", ignore_sentence, NULL, &err) ||
           err.text[0] != '\0');
-    bool reached = sim_faults(place->sim) > before;
+    bool reached = sim_faults(place.sim) > before;
     if (reached)
-        site_add(disk_call_names[order.kind], atomic_load(&place->faulty.site));
-    take_order_back(place);
-    sim_cut(place->sim, NULL);
+        site_add(disk_call_names[order.kind], atomic_load(&place.faulty.site));
+    take_order_back();
+    sim_cut(place.sim, NULL);
     return reached;
 }
 
@@ -271,7 +288,6 @@ static bool flip_log(struct sim *sim)
  * bad disk does not give is given up, and that is told; what has another reason is not. */
 static bool try_doctor(void)
 {
-    static struct place place;
     struct weir_error err = {0};
     bool reached = false;
     memset(&place, 0, sizeof place);
@@ -279,9 +295,9 @@ static bool try_doctor(void)
     faulty_init(&place.faulty, sim_disk(place.sim));
     world_init(&place.world, &place.faulty.disk, "data");
     if (prepare(&place.world)) {
-        die(&place, true);
+        die(true);
         CHECK(order.log ? flip_log(place.sim) : sim_flip(place.sim, "data/image-0000000000000003", 8 * 200));
-        reached = run_doctor(&place);
+        reached = run_doctor();
         CHECK(weir_inspect_repair(&place.faulty.disk, "data", ignore_sentence, NULL, &err));
         if (CHECK(world_begin(&place.world))) {
             const struct store_found *found = &place.world.found;
@@ -321,56 +337,61 @@ TEST(what_a_doctor_may_not_read_is_not_damaged)
 
 /* ---- memory ---- */
 
-struct memory_story {
+static struct memory_story {
     struct faulty faulty;
     struct world world;
     int64_t n;
-    bool reached, heals, ill;
-};
+    bool reached, ill;
+    enum ending ending;
+} story;
 
-static void run_memory(struct memory_story *story)
+static bool is_missing(void)
 {
-    struct world *world = &story->world;
+    return allocations_left < 0;
+}
+
+static void run_memory(void)
+{
+    struct world *world = &story.world;
+    bool heals = story.ending == HEALED;
+    world->is_over = story.ending == CUT_AT_ONCE ? is_missing : NULL;
     allocation_site = NULL;
-    allocations_left = story->n;
+    allocations_left = story.n;
     bool begun = world_begin(world);
     if (begun)
-        live(world, true, story->ill);
-    story->reached = allocations_left < 0;
+        live(world, true, story.ill);
+    story.reached = is_missing();
     allocations_left = -1;
-    if (story->reached)
+    if (story.reached)
         site_add("memory", allocation_site);
-    if (begun && story->heals)
+    if (begun && heals)
         CHECK(world_heal(world));
     else
-        faulty_fail(&story->faulty, DISK_CALL_ANY, 1, EIO, true); /* a kill: nothing more comes to the disk */
+        faulty_fail(&story.faulty, DISK_CALL_ANY, 1, EIO, true); /* nothing more comes to the disk */
     if (begun)
-        CHECK(world_end(world) == story->heals);
-    faulty_no_faults(&story->faulty);
+        CHECK(world_end(world) == heals);
+    faulty_no_faults(&story.faulty);
 }
 
 /* A thread of its own has a list of its own, whose memory may fail. */
 static void *try_memory(void *arg)
 {
-    struct memory_story *story = arg;
-    struct world *world = &story->world;
-    run_memory(story);
-    if (CHECK(world_begin(world))) {
-        CHECK(world_check(world));
-        CHECK(world_end(world));
+    run_memory();
+    if (CHECK(world_begin(&story.world))) {
+        CHECK(world_check(&story.world));
+        CHECK(world_end(&story.world));
     }
-    CHECK_EQ(atomic_load(&story->faulty.open), 0);
-    return NULL;
+    CHECK_EQ(atomic_load(&story.faulty.open), 0);
+    return arg;
 }
 
-static bool try_piece(int64_t n, bool heals, bool ill)
+static bool try_piece(int64_t n, enum ending ending, bool ill)
 {
-    static struct memory_story story;
     pthread_t thread;
     long faults = check.faults;
     memset(&story, 0, sizeof story);
     story.n = n;
-    story.heals = heals;
+    story.ending = ending;
     story.ill = ill;
     faulty_init(&story.faulty, NULL);
     world_init(&story.world, &story.faulty.disk, folder_new());
@@ -379,19 +400,21 @@ static bool try_piece(int64_t n, bool heals, bool ill)
     faulty_fail(&story.faulty, DISK_CALL_ANY, 1, EIO, true);
     (void)world_end(&story.world);
     faulty_no_faults(&story.faulty);
-    if (!CHECK(pthread_create(&thread, NULL, try_memory, &story) == 0))
+    if (!CHECK(pthread_create(&thread, NULL, try_memory, NULL) == 0))
         return false;
     (void)pthread_join(thread, NULL);
     if (check.faults > faults)
-        printf("# allocation %d, %s\n", (int)n, heals ? "healed" : "killed");
+        printf("# allocation %d, %s%s\n", (int)n, ill ? "ill, " : "", ending_names[ending]);
     return story.reached;
 }
 
 static void try_pieces(bool ill)
 {
     int64_t n = 0;
-    while (n < CALLS_MOST && check.faults < 10 && try_piece(n, true, ill) && try_piece(n, false, ill))
+    while (n < CALLS_MOST && check.faults < 10 && try_piece(n, HEALED, ill) && try_piece(n, CUT, ill)) {
+        (void)try_piece(n, CUT_AT_ONCE, ill);
         n++;
+    }
     CHECK(n > 100 && n < CALLS_MOST);
     printf("# memory: %d pieces\n", (int)n);
     weir_clock_set(-1);

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""A server with a data directory that is killed again and again: kill_loop.py [CYCLES], 500 by default.
+
+Each cycle starts `weir serve --data` on what the one before has left, compares it with what was answered (acks.py),
+loads it with everything that changes something, and kills it with SIGKILL at a moment drawn by lot: while it decides,
+writes images or changes policies, or before it is ready. The three modes of fsync take turns on the same directory.
+Exit status 1 if an answer was lost, or counted twice. Prints its seed; WEIR_SEED=N repeats what is asked, if not the
+moments.
+"""
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import acks
+import server
+
+CYCLES = 500
+CYCLES_OF_A_DIRECTORY = 50
+MODES = ("always", "everysec", "never")
+LOAD_SECONDS = 0.25  # at the most
+EARLY = 0.2  # of the kills come before it is ready
+
+
+class KillLoop:
+    def __init__(self, cycles, seed=None):
+        self.cycles = cycles
+        self.seed = int(os.environ.get("WEIR_SEED", seed or random.SystemRandom().randrange(1 << 32)))
+        self.rng = random.Random(self.seed)
+        self.kills = self.early = self.acks = self.voids = self.cycle = 0
+        self.start_seconds = 0.1  # how long a start takes, as far as is known
+        self.seconds = 0.0
+
+    def run(self):
+        begin = time.monotonic()
+        while self.kills < self.cycles:
+            with tempfile.TemporaryDirectory(prefix="weir-kills-") as folder:
+                self.use_up(os.path.join(folder, "data"))
+        self.seconds = time.monotonic() - begin
+        return self
+
+    def use_up(self, data):
+        """One directory over many lives; in the end a life that ends well, and one that finds all of it."""
+        book = acks.Book(self.rng)
+        for _ in range(min(CYCLES_OF_A_DIRECTORY, self.cycles - self.kills)):
+            if self.rng.random() < EARLY:
+                self.kill_early(data)
+            self.live(data, book)
+        for last in (False, True):
+            weir = self.start(data)
+            self.look(book, weir, adopt=not last)
+            weir.stop()
+        self.examine(data)
+        self.acks += book.acks
+        self.voids += book.voids
+
+    def start(self, data, **settings):
+        self.cycle += 1
+        return server.Server("--data", data, "--fsync", MODES[self.cycle % len(MODES)], config=acks.CONFIG, **settings)
+
+    def kill_early(self, data):
+        weir = self.start(data, ready=False)
+        try:
+            weir.process.wait(self.rng.uniform(0, 1.2 * self.start_seconds))
+        except subprocess.TimeoutExpired:
+            weir.process.kill()
+            self.early += 1
+            self.kills += 1
+            weir.wait()
+            weir.clean()
+        else:
+            self.fail(weir, f"it ended by itself with {weir.process.returncode}")
+
+    def live(self, data, book):
+        begin = time.monotonic()
+        weir = self.start(data)
+        self.start_seconds = 0.8 * self.start_seconds + 0.2 * (time.monotonic() - begin)
+        self.look(book, weir, adopt=True)
+        try:
+            killer = threading.Timer(self.rng.uniform(0, LOAD_SECONDS), weir.process.kill)
+            killer.start()
+            load = acks.Load(book, weir)
+            try:
+                load.run(server.PATIENCE)
+            finally:
+                killer.join()
+                weir.wait()
+                load.close()
+            self.kills += 1
+        except acks.Fault as fault:
+            self.fail(weir, fault)
+        finally:
+            weir.clean()
+
+    def look(self, book, weir, adopt):
+        try:
+            book.look(weir, adopt=adopt)
+        except acks.Fault as fault:
+            self.fail(weir, fault)
+
+    def examine(self, data):
+        done = subprocess.run([server.WEIR, "doctor", data], capture_output=True, text=True, timeout=server.PATIENCE,
+                              env=server.environment(), stdin=subprocess.DEVNULL, check=False)
+        if done.returncode != 0:
+            raise acks.Fault(f"seed {self.seed}: weir doctor\n{done.stdout}{done.stderr}")
+
+    def fail(self, weir, why):
+        weir.process.kill()
+        weir.wait()
+        weir.clean()
+        raise acks.Fault(f"seed {self.seed}, cycle {self.cycle}: {why}\nthis server said:\n" + "\n".join(weir.lines))
+
+    def report(self):
+        print(f"{self.kills} kills, {self.early} of them before it was ready; {self.acks} answers, none lost; "
+              f"{self.voids} settlements cut in two; "
+              f"{self.kills / self.seconds:.1f} kills/s; seed {self.seed}")
+
+
+def main():
+    if len(sys.argv) > 2 or not all(word.isdecimal() and int(word) > 0 for word in sys.argv[1:]):
+        sys.exit("usage: [WEIR_SEED=N] kill_loop.py [CYCLES]")
+    loop = KillLoop(int(sys.argv[1]) if len(sys.argv) > 1 else CYCLES)
+    print(f"seed {loop.seed}", flush=True)
+    try:
+        loop.run().report()
+    except acks.Fault as fault:
+        sys.exit(str(fault))
+
+
+if __name__ == "__main__":
+    main()

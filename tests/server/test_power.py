@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A real kernel and a disk of its own: a few cuts of script/power-cut, a disk that is full, one that is read-only."""
+
+import os
+import random
+import time
+import unittest
+
+import acks
+import loop_disk
+import power_cut
+import server
+
+NOT_TAKEN = "^ERR the disk does not take anything"
+BEARS = NOT_TAKEN + "|^ERR image-|^ERR .*(No space left on device|Read-only file system|did not take it in time)"
+
+
+class Cuts(unittest.TestCase):
+    def test_a_few_cuts(self):
+        power = power_cut.PowerCut(4).run()
+        power.report()
+        self.assertEqual(power.lost["always"], 0)
+
+
+class Trouble(unittest.TestCase):
+    """Whatever the disk does, what was answered is there, and what cannot be kept is not answered."""
+    maxDiff = None
+
+    def setUp(self):
+        self.seed = int(os.environ.get("WEIR_SEED", random.SystemRandom().randrange(1 << 32)))
+        print(f"seed {self.seed}")
+        self.disk = loop_disk.LoopDisk(power_cut.MEGABYTES)
+        self.addCleanup(self.disk.close)
+        self.book = acks.Book(random.Random(self.seed))
+
+    def serve(self, mode):
+        weir = server.Server("--data", os.path.join(self.disk.path, "data"), "--fsync", mode, config=acks.CONFIG)
+        self.addCleanup(weir.clean)
+        return weir
+
+    def begin(self, mode):
+        weir = self.serve(mode)
+        load = acks.Load(self.book, weir, bears=BEARS)
+        self.addCleanup(load.close)
+        load.run(0.2)
+        client = weir.connect(version=3)
+        self.addCleanup(client.close)
+        return weir, load, client
+
+    def persistence(self, client):
+        return dict(line.split(":", 1) for line in client.ask("INFO", "persistence").splitlines() if ":" in line)
+
+    def until_ill(self, load, client, worsen):
+        """Until nothing is acknowledged any more. What is still there, or put aside for this, is used up first."""
+        end = time.monotonic() + server.PATIENCE
+        while time.monotonic() < end:
+            worsen()
+            before = self.book.changes()
+            load.run(0.2)
+            told = self.persistence(client)
+            if told["store_status"] == "ill" and self.book.changes() == before:
+                return told
+        raise AssertionError(f"units are still allowed: {told}")
+
+    def look_ill(self, weir, client, told, why):
+        self.assertIn(why, told["store_error"])
+        self.assertEqual(told["aof_last_write_status"], "err")
+        weir.wait_line("event=store-ill")
+        self.assertRegex(client.ask("WEIR.TAKE", "day", "k0"), NOT_TAKEN)
+        self.assertRegex(client.ask("WEIR.POLICY", "SET", "new", "1/s"), "does not take anything")
+        self.assertEqual(client.ask("PING"), "PONG")
+        self.assertIn("remaining", client.ask("WEIR.PEEK", "day", "k0"))
+
+    def end(self, weir, load):
+        weir.process.kill()
+        weir.wait()
+        load.run(1)
+
+    def fill_and_free(self, mode):
+        weir, load, client = self.begin(mode)
+        for _ in range(2):
+            told = self.until_ill(load, client, self.disk.fill)
+            self.look_ill(weir, client, told, "No space left on device")
+            said = len(weir.lines)
+            self.disk.free()
+            weir.wait_line("event=store-well", after=said)
+            load.finish()
+            before = self.book.changes()
+            load.run(0.1)
+            self.assertGreater(self.book.changes(), before)
+        self.end(weir, load)
+        self.book.look(self.serve(mode), adopt=True)
+
+    def test_a_full_disk_always(self):
+        self.fill_and_free("always")
+
+    def test_a_full_disk_everysec(self):
+        self.fill_and_free("everysec")
+
+    def test_a_full_disk_and_a_kill(self):
+        weir, load, client = self.begin("never")
+        self.until_ill(load, client, self.disk.fill)
+        self.end(weir, load)
+        self.disk.free()
+        self.book.look(self.serve("never"), adopt=True)
+
+    def test_a_start_on_a_full_disk(self):
+        weir, load, _ = self.begin("everysec")
+        self.end(weir, load)
+        self.disk.fill()
+        try:
+            self.end(self.serve("everysec"), load)  # there may be a block left for it
+        except AssertionError as refusal:
+            self.assertRegex(str(refusal), "No space left on device")
+        self.disk.free()
+        self.book.look(self.serve("everysec"), adopt=True)
+
+    def test_a_file_system_that_became_read_only(self):
+        weir, load, client = self.begin("always")
+        self.disk.break_off()
+        told = self.until_ill(load, client, lambda: None)
+        self.look_ill(weir, client, told, "Read-only file system")
+        self.end(weir, load)
+        self.disk.unmount()
+        self.disk.repair()
+        self.disk.mount()
+        self.book.look(self.serve("always"), adopt=True)
+
+
+if __name__ == "__main__":
+    loop_disk.need_root()
+    server.main()

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a store says about itself to the next process: whether it ended well, how far it was, what time it
+ * was; and that what it would need for that is not removed.
+ */
+#include "store_kit.h"
+
+static void work(struct life *life)
+{
+    (void)weir_store_work(life->store, STORE_WORK_SYNC);
+    life_answer(life);
+}
+
+static uint64_t sequence_of(struct life *life)
+{
+    struct store_state state;
+    weir_store_state(life->store, &state);
+    return state.sequence;
+}
+
+TEST(who_was_killed_has_not_ended_well_whatever_was_marked)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_EVERYSEC);
+    if (!CHECK(life_begin(&life)))
+        return;
+    (void)life_raise(&life, 1);
+    life_time(&life, 2 * WEIR_SEC);
+    work(&life); /* all is synced, and the mark is due */
+    life_end(&life, false);
+    CHECK(life_begin(&life));
+    CHECK(!life.found.clean && life.found.unsure && !life.found.lost);
+    life_free(&life);
+}
+
+/* It has ended well, and the next one is stopped somewhere in its first calls. */
+static bool try_start(uint64_t calls)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return false;
+    (void)life_raise(&life, 1);
+    work(&life);
+    CHECK(weir_store_close(life.store, NULL));
+    life.store = NULL;
+    sim_kill(life.sim);
+    CHECK(life_begin(&life));
+    uint64_t last = life.found.sequence;
+    CHECK(life.found.clean);
+    CHECK(weir_store_close(life.store, NULL));
+    life.store = NULL;
+    sim_kill(life.sim);
+    sim_stop_after(life.sim, calls);
+    bool begun = life_begin(&life);
+    life_end(&life, false);
+    CHECK(life_begin(&life));
+    /* the last process has written at least the beginning of a segment, or nothing */
+    CHECK(!life.found.clean || life.found.sequence == last + 2);
+    CHECK_EQ(life.shelf.values[1], 1);
+    life_free(&life);
+    return !begun;
+}
+
+TEST(who_has_begun_has_not_ended_well)
+{
+    uint64_t calls = 0;
+    while (calls < 200 && try_start(calls) && check.faults == 0)
+        calls++;
+    CHECK(calls > 10 && calls < 200);
+}
+
+TEST(numbers_of_frames_that_are_lost_are_not_used_again)
+{
+    struct life life;
+    char path[64];
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    for (uint64_t i = 0; i < 20; i++) {
+        (void)life_raise(&life, i);
+        work(&life);
+    }
+    uint64_t last = sequence_of(&life);
+    CHECK(weir_store_close(life.store, NULL));
+    life.store = NULL;
+    sim_kill(life.sim);
+    (void)snprintf(path, sizeof path, "data/log-%016x", 1u);
+    CHECK(sim_shorten(life.sim, path, 1000));
+    CHECK(life_begin(&life));
+    CHECK(life.found.lost && life.found.sequence < last);
+    CHECK(sequence_of(&life) > last);
+    life_free(&life);
+}
+
+TEST(time_does_not_go_back_with_a_clock_that_does)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    life.options.no_elapsed = true;
+    if (!CHECK(life_begin(&life)))
+        return;
+    life_time(&life, 100 * WEIR_SEC);
+    int64_t time = life.now_ns + weir_store_offset(life.store);
+    (void)life_raise(&life, 1);
+    life_time(&life, -50 * WEIR_SEC);
+    (void)life_raise(&life, 2);
+    work(&life);
+    life_end(&life, false);
+    CHECK(life_begin(&life));
+    CHECK(life.now_ns + weir_store_offset(life.store) >= time);
+    life_free(&life);
+}
+
+TEST(an_image_that_cannot_be_read_does_not_count_among_those_that_are_kept)
+{
+    struct life life;
+    uint64_t len;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    for (uint64_t i = 0; i < 3; i++) {
+        (void)life_raise(&life, i);
+        CHECK(weir_store_image(life.store, NULL));
+        if (i == 1)
+            CHECK(sim_flip(life.sim, "data/image-0000000000000002", 8 * 60));
+    }
+    CHECK(sim_bytes(life.sim, "data/image-0000000000000001", &len));
+    (void)life_raise(&life, 3);
+    CHECK(weir_store_image(life.store, NULL));
+    CHECK(!sim_bytes(life.sim, "data/image-0000000000000001", &len));
+    life_free(&life);
+}
+
+TEST(an_image_has_the_last_note)
+{
+    struct life life;
+    size_t len;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    CHECK(weir_store_note(life.store, "another", 7));
+    CHECK(weir_store_image(life.store, NULL));
+    sim_stop_after(life.sim, 0);
+    life_end(&life, false);
+    life.store = weir_store_open(&life.options, &life.found, &life.err);
+    if (CHECK(life.store)) {
+        const char *meta = weir_store_meta(life.store, &len);
+        CHECK(meta && len == 7 && memcmp(meta, "another", 7) == 0);
+    }
+    life_free(&life);
+}
