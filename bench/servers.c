@@ -36,6 +36,16 @@ void bench_pin(int cpu)
     (void)sched_setaffinity(0, sizeof set, &set);
 }
 
+/* The parent may be pinned, and that is inherited. */
+static void unpin(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (long cpu = 0; cpu < sysconf(_SC_NPROCESSORS_ONLN) && cpu < CPU_SETSIZE; cpu++)
+        CPU_SET((size_t)cpu, &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
+}
+
 /* One that nobody has now. */
 static int free_port(void)
 {
@@ -120,7 +130,10 @@ static void run_child(const struct measured *server, const char *const *args)
     (void)dup2(null, 0);
     (void)dup2(out, 1);
     (void)dup2(out, 2);
-    bench_pin(SERVER_CPU);
+    if (server->anywhere)
+        unpin();
+    else
+        bench_pin(SERVER_CPU);
     execvp(args[0], (char *const *)(uintptr_t)args);
     perror(args[0]);
     _exit(127);
@@ -142,7 +155,7 @@ static bool start(struct measured *server, const char *const *args)
 
 static bool prepare(struct measured *server, const char *name)
 {
-    *server = (struct measured){.name = name, .port = free_port()};
+    *server = (struct measured){.name = name, .port = free_port(), .anywhere = server->anywhere};
     snprintf(server->folder, sizeof server->folder, "/tmp/weir-bench-XXXXXX");
     if (!mkdtemp(server->folder) || server->port == 0) {
         fprintf(stderr, "weir bench: no folder or no port for %s: %s\n", name, strerror(errno));

@@ -16,6 +16,7 @@ struct measured {
     const char *name;
     pid_t pid; /* 0: it does not run */
     int port;
+    bool anywhere;   /* set before it is started: it may use all processors, not SERVER_CPU alone */
     char folder[64]; /* with its unix socket and what it prints */
     char socket[96];
 };

@@ -40,6 +40,7 @@ static bool start_again(struct store_run *run, struct store_restart *restart)
 {
     char reply[256];
     int64_t start = weir_now();
+    run->weir.anywhere = true; /* nobody else does anything meanwhile */
     if (!store_start_weir(run, MODE_EVERYSEC, &twice, restart->keys) ||
         !measured_ask(&run->weir, (const char *[]){"WEIR.TAKE", twice.name, "000000000000"}, 3, reply,
                       sizeof reply))

@@ -35,6 +35,7 @@ static int call(struct faulty *faulty, enum disk_call kind, void *site)
     }
 
 FORWARD(lock_dir, LOCK_DIR, (struct disk * disk, int dir, int64_t *pid), dir, pid)
+FORWARD(watch_dir, LOCK_DIR, (struct disk * disk, int dir, int64_t *pid), dir, pid)
 FORWARD(list, LIST,
         (struct disk * disk, int dir, int (*each)(void *arg, const char *name, uint64_t bytes), void *arg),
         dir, each, arg)
@@ -100,6 +101,12 @@ static int faulty_close(struct disk *disk, int file)
     return fault ? fault : below;
 }
 
+static int faulty_same_dir(struct disk *disk, int dir)
+{
+    struct faulty *faulty = (struct faulty *)disk;
+    return faulty->under->same_dir(faulty->under, dir);
+}
+
 static void faulty_flush(struct disk *disk, int file, uint64_t offset, uint64_t bytes)
 {
     struct faulty *faulty = (struct faulty *)disk;
@@ -114,6 +121,8 @@ void faulty_init(struct faulty *faulty, struct disk *under)
                                        .open_sub = faulty_open_sub,
                                        .close_dir = faulty_close_dir,
                                        .lock_dir = faulty_lock_dir,
+                                       .watch_dir = faulty_watch_dir,
+                                       .same_dir = faulty_same_dir,
                                        .list = faulty_list,
                                        .sync_dir = faulty_sync_dir,
                                        .rename = faulty_rename,

@@ -147,6 +147,25 @@ static int call_lock_dir(struct disk *disk, int dir, int64_t *pid)
     return 0;
 }
 
+static int call_watch_dir(struct disk *disk, int dir, int64_t *pid)
+{
+    struct sim *sim = (struct sim *)disk;
+    int fault = begin(sim, DISK_CALL_LOCK_DIR);
+    struct sim_node *node = find_dir(sim, dir);
+    *pid = 0;
+    if (fault || !node)
+        return fault ? fault : EBADF;
+    *pid = node->is_locked ? FIRST_PID + sim->life : 0;
+    return node->is_locked ? EAGAIN : 0;
+}
+
+/* Nobody takes directories of this disk away. */
+static int call_same_dir(struct disk *disk, int dir)
+{
+    (void)disk, (void)dir;
+    return 0;
+}
+
 /* From somewhere in the middle, since any order is as good; of a copy, since `each` may change it. */
 static int call_list(struct disk *disk, int dir, int (*each)(void *arg, const char *name, uint64_t bytes),
                      void *arg)
@@ -403,6 +422,8 @@ const struct disk sim_disk_calls = {.open_dir = call_open_dir,
                                     .open_sub = call_open_sub,
                                     .close_dir = call_close_dir,
                                     .lock_dir = call_lock_dir,
+                                    .watch_dir = call_watch_dir,
+                                    .same_dir = call_same_dir,
                                     .list = call_list,
                                     .sync_dir = call_sync_dir,
                                     .rename = call_rename,

@@ -10,7 +10,7 @@ _weir()
         words="$commands help --help --version"
     else
         case $before in
-        --plot | --config | --unix | --password-file)
+        --plot | --config | --unix | --hash-key-file | --password-file)
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
             return
             ;;
@@ -40,7 +40,8 @@ _weir()
         spec) words="--chart --plot --json --help" ;;
         sim) words="--arrivals --timeout --until --summary --json --help" ;;
         serve)
-            words="--config --resp --unix --threads --memory --data --fsync --password-file --no-password"
+            words="--config --resp --unix --threads --memory --data --hash-key-file --fsync --password-file
+                   --no-password"
             words="$words --max-clients --log-format --log-level --test-clock --print-config --help"
             ;;
         check)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -47,6 +48,26 @@ bool weir_error_complain(struct weir_error *err, const char *format, ...)
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     weir_error_set(err, WEIR_INVALID, text);
+    return false;
+}
+
+const char *weir_error_reason(char reason[ERROR_REASON_MAX], int error)
+{
+    if (strerror_r(error, reason, ERROR_REASON_MAX) != 0)
+        (void)snprintf(reason, ERROR_REASON_MAX, "error %d", error);
+    return reason;
+}
+
+bool weir_error_fault(struct weir_error *err, int error, const char *format, ...)
+{
+    char text[sizeof err->text], reason[ERROR_REASON_MAX];
+    va_list args;
+    va_start(args, format);
+    size_t len = (size_t)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (len < sizeof text)
+        (void)snprintf(text + len, sizeof text - len, ": %s", weir_error_reason(reason, error));
+    weir_error_set(err, error, text);
     return false;
 }
 

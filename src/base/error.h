@@ -19,6 +19,14 @@ void weir_error_set(struct weir_error *err, int32_t code, const char *message);
 __attribute__((format(printf, 2, 3))) bool weir_error_complain(struct weir_error *err, const char *format,
                                                                ...);
 
+/* What an errno value means, for a program with threads; gives `reason`. */
+#define ERROR_REASON_MAX 80
+const char *weir_error_reason(char reason[ERROR_REASON_MAX], int error);
+
+/* "<message>: <what `error`, an errno value, means>". Always false. */
+__attribute__((format(printf, 3, 4))) bool weir_error_fault(struct weir_error *err, int error,
+                                                            const char *format, ...);
+
 /*
  * "<text>: column N: <message>", or "<text>: <message>" if `column` is 0. A long text is shown in part,
  * "..." standing for the rest, so that the place stays visible and the message whole (up to 200 bytes). What

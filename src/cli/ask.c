@@ -156,6 +156,21 @@ const char *ask_until(const char *time, char text[static ASK_UNTIL_MAX])
     return text;
 }
 
+struct slice ask_info(struct slice info, const char *name)
+{
+    size_t len = strlen(name);
+    const char *at = info.bytes, *end = info.bytes + info.len;
+    while (at < end) {
+        const char *line = memchr(at, '\n', (size_t)(end - at));
+        size_t size = line ? (size_t)(line - at) : (size_t)(end - at);
+        size_t text = size > 0 && at[size - 1] == '\r' ? size - 1 : size;
+        if (text > len && memcmp(at, name, len) == 0 && at[len] == ':')
+            return (struct slice){at + len + 1, text - len - 1};
+        at += size + 1;
+    }
+    return (struct slice){"", 0};
+}
+
 int ask_once(const char *command, const struct ask_options *options, const struct ask *ask,
              int (*print)(const struct resp_value *value))
 {

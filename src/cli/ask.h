@@ -40,6 +40,8 @@ int64_t ask_number(const struct resp_value *map, const char *name);
 bool ask_truth(const struct resp_value *map, const char *name);
 struct slice ask_text(const struct resp_value *map, const char *name);
 bool ask_has(const struct resp_value *map, const char *name); /* and it is not null */
+/* What INFO says of it; empty: nothing. */
+struct slice ask_info(struct slice info, const char *name);
 
 /* Writes text of the server's to a terminal, whatever is in it. */
 void ask_put(FILE *file, struct slice text);

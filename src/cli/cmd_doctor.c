@@ -4,6 +4,7 @@
  * repairs it only when told.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -57,28 +58,36 @@ static const char *megabytes(uint64_t bytes, char text[static 32])
 
 /* ---- finding out ---- */
 
-static int count_file(void *arg, const char *name, uint64_t bytes)
+/* Files, or directories. */
+static int count_in(const char *path, const char *name)
 {
-    (void)bytes;
-    int *count = arg;
-    *count += name[0] != '.';
-    return 0;
-}
-
-static int count_in(struct disk *disk, int dir, const char *name)
-{
-    int sub, count = 0;
-    if (disk->open_sub(disk, dir, name, false, &sub) != 0)
+    char where[4096];
+    int count = 0;
+    if (snprintf(where, sizeof where, "%s/%s", path, name) >= (int)sizeof where)
         return 0;
-    (void)disk->list(disk, sub, count_file, &count);
-    disk->close_dir(disk, sub);
+    DIR *stream = opendir(where);
+    for (const struct dirent *entry; stream && (entry = readdir(stream)) != NULL;)
+        count += entry->d_name[0] != '.';
+    if (stream)
+        (void)closedir(stream);
     return count;
 }
 
 /* Records alone tell neither policies nor hash keys. */
 static bool has_no_note(const struct inspect *inspect)
 {
-    return !inspect->found.fresh && !inspect->meta;
+    return inspect->found.lost && !inspect->meta;
+}
+
+/* A file that the disk did not give can be put aside, and what the log has can be saved; but only with the
+ * note that tells what it is of. */
+static bool is_hopeless(const struct report *report)
+{
+    const struct inspect *inspect = &report->inspect;
+    bool unread = false;
+    for (size_t i = 0; i < inspect->count; i++)
+        unread = unread || inspect->files[i].unread;
+    return !report->can_start && !inspect->meta && !unread;
 }
 
 static void look_around(struct report *report)
@@ -91,9 +100,9 @@ static void look_around(struct report *report)
     if (disk->open_dir(disk, report->path, false, &dir) != 0)
         return;
     (void)disk->room(disk, dir, &report->room);
-    report->asides = count_in(disk, dir, "aside");
-    report->backups = count_in(disk, dir, "backups");
     disk->close_dir(disk, dir);
+    report->asides = count_in(report->path, "aside");
+    report->backups = count_in(report->path, "backups");
 }
 
 static void count_problems(struct report *report)
@@ -124,7 +133,7 @@ static void print_file(const struct inspect_file *file)
         printf("  %8" PRIu64 " records", file->records);
         print_moment(file->wall_ns);
     }
-    puts(file->frames > 0 && !file->needed ? "  (not needed)" : "");
+    puts(file->frames > 0 && file->good && !file->needed ? "  (not needed)" : "");
     if (file->text[0]) {
         fputs("      ", stdout);
         term_wrap(stdout, file->text, 6, 6, term_width(stdout));
@@ -144,7 +153,7 @@ static void print_found(const struct report *report)
     printf("a start would find: %s\n", what);
     if (found->text[0])
         term_wrap(stdout, found->text, 0, 0, term_width(stdout));
-    if (report->inspect.can_start && !report->can_start)
+    if (is_hopeless(report))
         puts("what was noted about tables and policies is in no file that can be read");
     if (report->open_to_others)
         printf("others may read it, and it holds hash keys: chmod 700 %s\n", report->path);
@@ -167,8 +176,8 @@ static void print(const struct report *report)
     print_found(report);
     if (report->problems == 0)
         puts("all is well");
-    else if (report->inspect.can_start && !report->can_start)
-        puts("start from a backup");
+    else if (is_hopeless(report))
+        puts("start from a backup, or with another directory: a repair cannot help");
     else if (!report->can_start)
         printf("start from a backup, or: cp -r %s COPY && weir doctor --repair COPY\n", report->path);
 }
@@ -232,26 +241,34 @@ static int refuse_in_use(const struct report *report)
     return complain(report->path, text);
 }
 
-static int look(const char *path, bool json)
+/* false: there is nothing to be told of it, and that was said. To be freed in any case. */
+static bool look(struct report *report)
 {
-    struct report report = {.path = path};
     struct weir_error err = {0};
-    if (!weir_inspect(&weir_disk, path, &report.inspect, &err))
-        return complain(path, err.text);
-    int status;
-    if (report.inspect.in_use_by != 0) {
-        status = refuse_in_use(&report);
-    } else {
-        look_around(&report);
-        count_problems(&report);
-        if (json)
-            print_json(&report);
-        else
-            print(&report);
-        status = report.problems > 0 ? EXIT_REFUSED : EXIT_OK;
+    if (!weir_inspect(&weir_disk, report->path, &report->inspect, &err)) {
+        fprintf(stderr, "weir doctor: %s\n", err.text);
+        return false;
     }
-    weir_inspect_free(&report.inspect);
-    return status;
+    if (report->inspect.is_none) {
+        (void)complain(report->path, "this is no data directory: no file of weir serve --data is in it");
+        return false;
+    }
+    if (report->inspect.in_use_by != 0) {
+        (void)refuse_in_use(report);
+        return false;
+    }
+    look_around(report);
+    count_problems(report);
+    return true;
+}
+
+static int show(const struct report *report, bool json)
+{
+    if (json)
+        print_json(report);
+    else
+        print(report);
+    return report->problems > 0 ? EXIT_REFUSED : EXIT_OK;
 }
 
 static void tell_repair(void *arg, const char *text)
@@ -260,10 +277,24 @@ static void tell_repair(void *arg, const char *text)
     fprintf(file, "repair: %s\n", text);
 }
 
+/* Nothing is changed where that would not help. false: it failed, and was complained about. */
+static bool mend(struct report *report, FILE *out)
+{
+    struct weir_error err = {0};
+    if (is_hopeless(report))
+        return true;
+    weir_inspect_free(&report->inspect);
+    if (!weir_inspect_repair(&weir_disk, report->path, tell_repair, out, &err)) {
+        (void)complain(report->path, err.text);
+        return false;
+    }
+    *report = (struct report){.path = report->path};
+    return look(report);
+}
+
 int cmd_doctor(int argc, char **argv)
 {
     bool repair = false, json = false, wants_help = false;
-    struct weir_error err = {0};
     const struct args_option table[] = {
         {"repair", 0, &repair, NULL}, {"json", 0, &json, NULL}, {"help", 'h', &wants_help, NULL}};
     int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
@@ -275,7 +306,9 @@ int cmd_doctor(int argc, char **argv)
         fputs("weir doctor: write: weir doctor DIR, with the data directory of a server\n", stderr);
         return EXIT_ERROR;
     }
-    if (repair && !weir_inspect_repair(&weir_disk, argv[1], tell_repair, json ? stderr : stdout, &err))
-        return complain(argv[1], err.text);
-    return look(argv[1], json);
+    struct report report = {.path = argv[1]};
+    bool good = look(&report) && (!repair || mend(&report, json ? stderr : stdout));
+    int status = good ? show(&report, json) : EXIT_ERROR;
+    weir_inspect_free(&report.inspect);
+    return status;
 }

@@ -31,8 +31,8 @@ static const char help[] =
     "                       (default: WEIR_URL, else redis://127.0.0.1:9049)\n"
     "  -h, --help           this text\n"
     "\n"
-    "Request ids, reservations and keys of RL.* and CL.THROTTLE are not in a dump: weir\n"
-    "backup has all of it. Exit status: 0, or 2 on an error.\n"
+    "Request ids and reservations are not in a dump: weir backup has all of it. Keys of RL.*\n"
+    "and CL.THROTTLE are, if all is dumped. Exit status: 0, or 2 on an error.\n"
     "\n"
     "Examples\n"
     "  weir dump | less\n"
@@ -63,7 +63,9 @@ static bool put_line(void *arg, struct slice line)
 {
     struct output *output = arg;
     bool key = (line.len > 4 && memcmp(line.bytes, "key ", 4) == 0) ||
-               (line.len > 6 && memcmp(line.bytes, "spent ", 6) == 0);
+               (line.len > 6 && memcmp(line.bytes, "spent ", 6) == 0) ||
+               (line.len > 5 && memcmp(line.bytes, "cell ", 5) == 0) ||
+               (line.len > 3 && memcmp(line.bytes, "rl ", 3) == 0);
     output->keys += key;
     if (output->person && key && output->keys % 10000 == 0)
         fprintf(stderr, "\r%llu keys", (unsigned long long)output->keys);
@@ -104,7 +106,7 @@ static bool dump_all(struct client *client, const struct options *options, struc
         if (!dump_policy(client, options, &part, output))
             return false;
     }
-    return true;
+    return options->part.from || options->part.prefix || dump_read_clients("dump", client, put_line, output);
 }
 
 static bool put_end(struct output *output)

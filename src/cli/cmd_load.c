@@ -71,6 +71,7 @@ static FILE *open_input(const char *path)
 static int tell(const struct load_options *options, const struct load_done *done)
 {
     char keys[WORDS_MAX], full[WORDS_MAX], paused[WORDS_MAX];
+    const char *noun = done->keys == 1 ? "key" : "keys";
     if (options->common.json) {
         struct json json = {.file = stdout};
         json_open(&json, NULL, '{', JSON_LINES);
@@ -83,12 +84,12 @@ static int tell(const struct load_options *options, const struct load_done *done
     } else {
         (void)weir_words_number(done->keys, keys);
         if (options->dry_run)
-            printf("%s keys would be loaded; the dump is whole\n", keys);
+            printf("%s %s would be loaded; the dump is whole\n", keys, noun);
         else if (options->from)
-            printf("moved %s keys of %s; %s during which they were refused\n", keys, options->part.policy,
+            printf("moved %s %s of %s; %s during which they were refused\n", keys, noun, options->part.policy,
                    weir_words_duration(done->paused_ns, WORDS_UP, paused));
         else
-            printf("loaded %s keys\n", keys);
+            printf("loaded %s %s\n", keys, noun);
     }
     if (done->full == 0)
         return EXIT_OK;

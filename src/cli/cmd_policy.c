@@ -3,6 +3,7 @@
  * weir policy: the policies of a server: what they allow, what they have decided, in which mode.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/sat.h"
@@ -21,8 +22,9 @@ static const char help[] =
     "                       the same as enforce P%\n"
     "      --for TIME       mode: for so long, such as 30m; then as before\n"
     "      --all            mode: above all policies, instead of NAME; enforce ends it\n" ASK_HELP "\n"
-    "What was spent stays spent when limits change. What is set here is gone when the server\n"
-    "stops, and what the configuration says of a policy counts again when it is reloaded.\n"
+    "What was spent stays spent when limits change. What is set here is gone when a server\n"
+    "without --data stops, and what the configuration says of a policy counts again when it\n"
+    "is reloaded.\n"
     "Exit status: 0, or 2 on an error.\n"
     "\n"
     "Examples\n"
@@ -112,6 +114,14 @@ static int print_list(const struct resp_value *list)
         printf("%-12s %14s %14s %16s\n", mode, words_number(ask_number(policy, "allowed"), allowed),
                words_number(ask_number(policy, "refused"), refused),
                words_number(ask_number(policy, "shadow_refused"), shadow));
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        const struct resp_value *frozen = weir_resp_get(&list->elements[i], "frozen");
+        if (!frozen || frozen->count == 0)
+            continue;
+        fputs("keys of ", stdout);
+        ask_put(stdout, ask_text(&list->elements[i], "name"));
+        puts(" are decided elsewhere; weir policy show tells which, and where");
     }
     if (ask_has(first, "mode_of_all")) {
         fputs("all of them are ", stdout);
@@ -343,6 +353,34 @@ static void tell_mode(const struct policy_options *options, char **words, int co
     fputc('\n', stdout);
 }
 
+/* The data directory of the server, or "none"; "": it does not say. */
+static void find_data(const char *url, char *text, size_t size)
+{
+    static const struct slice words[] = {{"INFO", 4}, {"persistence", 11}};
+    struct weir_error err;
+    struct client *client = client_open(url, &err);
+    const struct resp_value *info = client ? client_ask(client, words, 2, &err) : NULL;
+    struct slice data = info ? ask_info(info->text, "data") : (struct slice){"", 0};
+    (void)snprintf(text, size, "%.*s", (int)(data.len < size ? data.len : 0), data.bytes);
+    client_close(client);
+}
+
+static void tell_del(const struct policy_options *options, char **words)
+{
+    char data[512];
+    find_data(options->common.server, data, sizeof data);
+    put_words(words, 1, 2);
+    if (!data[0] || strcmp(data, "none") == 0) {
+        puts(data[0] ? " is gone, and what its keys had spent is forgotten" : " is gone");
+        return;
+    }
+    fputs(" is gone; what its keys had spent is kept in ", stdout);
+    ask_put(stdout, (struct slice){data, strlen(data)});
+    fputs("/aside/", stdout);
+    put_words(words, 1, 2);
+    puts("-*.weir, which weir load brings back");
+}
+
 static int tell(const char *verb, const struct policy_options *options, char **words, int count)
 {
     if (strcmp(verb, "mode") == 0) {
@@ -353,8 +391,7 @@ static int tell(const char *verb, const struct policy_options *options, char **w
         put_words(words, 2, count);
         puts(options->fresh ? ", and nobody has spent anything" : "");
     } else if (strcmp(verb, "del") == 0) {
-        put_words(words, 1, 2);
-        puts(" is gone, and what its keys had spent is forgotten");
+        tell_del(options, words);
     }
     return EXIT_OK;
 }

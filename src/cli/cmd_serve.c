@@ -41,8 +41,10 @@ static const char help[] =
     "      --memory SIZE          for all keys (256MiB)\n"
     "      --data DIR             what is spent survives in this directory, which is made if\n"
     "                             it is not there (none: all is gone when it stops)\n"
+    "      --hash-key-file FILE   32 hex digits, of tables made from now on: servers\n"
+    "                             that share it can take over keys that both have counted\n"
     "      --fsync MODE           always: on the disk before it is answered; everysec: a\n"
-    "                             power cut costs the last second at most; never: as the\n"
+    "                             power cut costs one second at most; never: as the\n"
     "                             system likes (everysec). A crash of weir costs nothing\n"
     "      --password-file FILE   its first line is the password of the user default\n"
     "      --no-password          nobody needs one, although others can connect\n"
@@ -69,6 +71,7 @@ enum {
     THREADS,
     MEMORY,
     DATA,
+    HASH_KEY_FILE,
     FSYNC,
     PASSWORD_FILE,
     MAX_CLIENTS,
@@ -81,9 +84,10 @@ enum {
 };
 enum { NO_PASSWORD, TEST_CLOCK, PRINT_CONFIG, HELP, FLAGS };
 
-static const char *const value_names[VALUES] = {
-    "config",        "resp",        "unix",       "threads",   "memory",   "data",        "fsync",
-    "password-file", "max-clients", "log-format", "log-level", "stuck-ms", "stranger-ms", "drain-ms"};
+static const char *const value_names[VALUES] = {"config",        "resp",        "unix",          "threads",
+                                                "memory",        "data",        "hash-key-file", "fsync",
+                                                "password-file", "max-clients", "log-format",    "log-level",
+                                                "stuck-ms",      "stranger-ms", "drain-ms"};
 static const char *const flag_names[FLAGS] = {"no-password", "test-clock", "print-config", "help"};
 
 struct settings {
@@ -261,8 +265,9 @@ static bool put_fsync(const struct settings *settings, struct config *config)
 static bool put_settings(const struct settings *settings, struct config *config)
 {
     int64_t threads = config->threads;
-    if (settings->values[DATA] && strlen(settings->values[DATA]) > CONFIG_DATA_MAX)
-        return unfit(settings, DATA, "a path of at most 400 bytes");
+    if (settings->values[DATA] &&
+        (!settings->values[DATA][0] || strlen(settings->values[DATA]) > CONFIG_DATA_MAX))
+        return unfit(settings, DATA, "a path of at most 400 bytes, or none");
     if (settings->values[UNIX] && strncmp(settings->values[UNIX], "unix:", 5) == 0)
         return unfit(settings, UNIX, "a path alone, such as /run/weir/weir.sock");
     bool good = put_number(settings, THREADS, 1, SERVER_THREADS_MAX, "a number from 1 to 64", &threads) &&
@@ -271,7 +276,8 @@ static bool put_settings(const struct settings *settings, struct config *config)
                 put_number(settings, MAX_CLIENTS, 1, MAX_CLIENTS_MAX, "a number from 1 to 1M",
                            &config->max_clients) &&
                 put_text(settings, RESP, &config->resp) && put_text(settings, UNIX, &config->unix_path) &&
-                put_text(settings, DATA, &config->data) && put_fsync(settings, config) &&
+                put_text(settings, DATA, &config->data) &&
+                put_text(settings, HASH_KEY_FILE, &config->hash_key_file) && put_fsync(settings, config) &&
                 put_word(settings, LOG_FORMAT, &formats, "logfmt or json", &config->log_format) &&
                 put_word(settings, LOG_LEVEL, &levels, "debug, info, warn or error", &config->log_level);
     config->threads = (int)threads;
@@ -346,9 +352,12 @@ struct story {
     const struct config *config;
     bool person;                /* somebody looks at it as it starts */
     bool password, no_password; /* of `default`, by the command line */
+    size_t policies;            /* in force, also such as were set by command before */
+    char policy[CONFIG_NAME_MAX + 1]; /* one of them */
 };
 
 static const char all_in_memory[] = "everything is in memory alone; --data DIR keeps it";
+static const char no_fsync[] = "everything is in memory alone, whatever fsync says; --data DIR keeps it";
 
 static bool is_kept(const struct config *config)
 {
@@ -395,10 +404,21 @@ static void what_to_try(const struct story *story, const char *listens, char *te
     char connect[160 + CONFIG_NAME_MAX] = "redis-cli";
     how_to_connect(listens, connect, 160);
     add_login(story, connect, sizeof connect);
-    if (story->config->policy_count > 0)
-        (void)snprintf(text, size, "%s WEIR.TAKE %s some-key", connect, story->config->policies[0].name);
+    if (story->policies > 0)
+        (void)snprintf(text, size, "%s WEIR.TAKE %s some-key", connect, story->policy);
     else
         (void)snprintf(text, size, "%s WEIR.POLICY SET api 100/s", connect);
+}
+
+/* Before anybody can change them. */
+static void look_at_policies(struct story *story, const struct service *service)
+{
+    const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_relaxed);
+    const struct config *config = story->config;
+    story->policies = snapshot->policy_count;
+    if (story->policies > 0)
+        (void)snprintf(story->policy, sizeof story->policy, "%s",
+                       config->policy_count > 0 ? config->policies[0].name : snapshot->policies[0]->name);
 }
 
 static void tell_person(const struct story *story, const char *listens, const char *try)
@@ -408,17 +428,18 @@ static void tell_person(const struct story *story, const char *listens, const ch
     fprintf(stderr, "weir %s listens on", weir_version());
     for (const char *at = listens; *at; at += strcspn(at, "\n") + 1)
         fprintf(stderr, " %.*s", (int)strcspn(at, "\n"), at);
-    fprintf(stderr, "\n%zu polic%s%s%s; memory for about %s keys of one limit each\n", config->policy_count,
-            config->policy_count == 1 ? "y" : "ies", config->path ? " from " : "",
-            config->path ? config->path : "",
+    fprintf(stderr, "\n%zu polic%s%s%s; memory for about %s keys of one limit each\n", story->policies,
+            story->policies == 1 ? "y" : "ies",
+            config->path && config->policy_count == story->policies ? " from " : "",
+            config->path && config->policy_count == story->policies ? config->path : "",
             words_number((keys_that_fit(config) + 50000) / 100000 * 100000, keys));
     if (is_kept(config))
         fprintf(stderr, "what is spent is kept in %s, fsync %s\n", config->data,
                 weir_fsync_name(config->fsync));
     else
-        fprintf(stderr, "%s\n", all_in_memory);
+        fprintf(stderr, "%s\n", config->fsync ? no_fsync : all_in_memory);
     fprintf(stderr, "try   %s\n", try);
-    if (config->policy_count == 0) /* the beginning is the same */
+    if (story->policies == 0) /* the beginning is the same */
         fprintf(stderr, "      %.*s WEIR.TAKE api user:42\n", (int)(strstr(try, " WEIR.") - try), try);
 }
 
@@ -453,14 +474,15 @@ static void on_ready(void *arg, struct server *server)
         weir_log(LOG_INFO_LEVEL, "listening", LOG_TEXT("on", one));
     }
     weir_log(LOG_INFO_LEVEL, "loaded", LOG_TEXT("config", story->config->path ? story->config->path : "none"),
-             LOG_NUMBER("policies", (int64_t)story->config->policy_count),
+             LOG_NUMBER("policies", (int64_t)story->policies),
              LOG_NUMBER("memory", story->config->memory),
              LOG_NUMBER("keys_that_fit", keys_that_fit(story->config)));
     if (is_kept(story->config))
         weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", story->config->data),
                  LOG_TEXT("fsync", weir_fsync_name(story->config->fsync)));
     else
-        weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", "none"), LOG_TEXT("means", all_in_memory));
+        weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", "none"),
+                 LOG_TEXT("means", story->config->fsync ? no_fsync : all_in_memory));
     weir_log(LOG_INFO_LEVEL, "ready", LOG_TEXT("version", weir_version()),
              LOG_NUMBER("threads", weir_server_threads(server)), LOG_TEXT("try", try));
 }
@@ -522,6 +544,7 @@ static int serve(struct settings *settings, const struct config *config)
         weir_log_end();
         return EXIT_ERROR;
     }
+    look_at_policies(&story, weir_server_service(server));
     int status = weir_server_run(server);
     weir_server_free(server);
     weir_log_end();

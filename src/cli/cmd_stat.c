@@ -48,22 +48,13 @@ struct sample {
     int64_t now_ns;
 };
 
-/* The number behind "name:" at the beginning of a line. */
 static int64_t read_figure(struct slice info, const char *name)
 {
-    size_t len = strlen(name);
-    const char *at = info.bytes, *end = info.bytes + info.len;
-    while (at < end) {
-        const char *line = memchr(at, '\n', (size_t)(end - at));
-        size_t size = line ? (size_t)(line - at) : (size_t)(end - at);
-        if (size > len + 1 && size < 80 && memcmp(at, name, len) == 0 && at[len] == ':') {
-            char digits[80] = "";
-            memcpy(digits, at + len + 1, size - len - 1);
-            return strtoll(digits, NULL, 10);
-        }
-        at += size + 1;
-    }
-    return 0;
+    char digits[32] = "";
+    struct slice text = ask_info(info, name);
+    if (text.len < sizeof digits)
+        memcpy(digits, text.bytes, text.len);
+    return strtoll(digits, NULL, 10);
 }
 
 static bool take_sample(struct client *client, struct sample *sample)

@@ -35,6 +35,9 @@ bool dump_read_head(const char *command, struct client *client, dump_line *each,
 bool dump_read_policy(const char *command, struct client *client, const struct dump_part *part,
                       bool definition, dump_line *each, void *arg);
 
+/* Keys of RL.* and CL.THROTTLE, if there are any. */
+bool dump_read_clients(const char *command, struct client *client, dump_line *each, void *arg);
+
 /* Names of all policies, each a line. */
 bool dump_read_names(const char *command, struct client *client, dump_line *each, void *arg);
 

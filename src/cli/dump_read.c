@@ -160,28 +160,39 @@ static bool changed(const struct reading *reading)
     return false;
 }
 
-static bool read_pages(struct reading *reading, struct slice prefix)
+/* KEYS, or SHARED. `from` becomes where the next page begins: "" behind the last. */
+static bool read_page(struct reading *reading, const char *what, struct slice prefix, char from[static 17],
+                      int64_t *table)
 {
     const struct dump_part *part = reading->part;
+    struct slice words[] = {
+        {"WEIR.DUMP", 9}, {what, strlen(what)}, {part->policy, strlen(part->policy)},          prefix,
+        {"HASH", 4},      {from, 16},           {part->to ? part->to : "ffffffffffffffff", 16}};
+    const struct resp_value *page = dump_tell(reading->command, reading->client, words, 7);
+    if (!page)
+        return false;
+    if (*table != 0 && *table != ask_number(page, "table"))
+        return changed(reading);
+    *table = ask_number(page, "table");
+    struct slice next = ask_text(page, "next");
+    if (!give_lines(weir_resp_get(page, "lines"), reading->each, reading->arg))
+        return false;
+    (void)snprintf(from, 17, "%.*s", (int)next.len, next.bytes);
+    return true;
+}
+
+static bool read_pages(struct reading *reading, struct slice prefix)
+{
+    const char *first = reading->part->from ? reading->part->from : "0000000000000000";
     char from[17];
     int64_t table = 0;
-    (void)snprintf(from, sizeof from, "%s", part->from ? part->from : "0000000000000000");
-    const char *to = part->to ? part->to : "ffffffffffffffff";
-    while (from[0]) {
-        struct slice words[] = {{"WEIR.DUMP", 9}, {"KEYS", 4}, {part->policy, strlen(part->policy)},
-                                prefix,           {"HASH", 4}, {from, 16},
-                                {to, 16}};
-        const struct resp_value *page = dump_tell(reading->command, reading->client, words, 7);
-        if (!page)
+    (void)snprintf(from, sizeof from, "%s", first);
+    if (!read_page(reading, "SHARED", prefix, from, &table))
+        return false;
+    (void)snprintf(from, sizeof from, "%s", first);
+    while (from[0])
+        if (!read_page(reading, "KEYS", prefix, from, &table))
             return false;
-        if (table != 0 && table != ask_number(page, "table"))
-            return changed(reading);
-        table = ask_number(page, "table");
-        struct slice next = ask_text(page, "next");
-        if (!give_lines(weir_resp_get(page, "lines"), reading->each, reading->arg))
-            return false;
-        (void)snprintf(from, sizeof from, "%.*s", (int)next.len, next.bytes);
-    }
     return true;
 }
 
@@ -216,4 +227,54 @@ bool dump_read_policy(const char *command, struct client *client, const struct d
     bool done = give_lines(lines, take_definition, &reading) && read_tables(&reading, definition);
     weir_buffer_free(&reading.tables);
     return done;
+}
+
+/* ---- keys of no policy ---- */
+
+struct clients {
+    const char *command;
+    struct client *client;
+    char heads[2][200]; /* of cells and of buckets */
+    size_t count;
+};
+
+static bool take_head(void *arg, struct slice line)
+{
+    struct clients *clients = arg;
+    if (clients->count < 2)
+        (void)snprintf(clients->heads[clients->count++], sizeof clients->heads[0], "%.*s", (int)line.len,
+                       line.bytes);
+    return true;
+}
+
+/* The head comes before the first, if there is one. */
+static bool read_clients(const struct clients *clients, const char *what, const char *head, dump_line *each,
+                         void *arg)
+{
+    char from[17] = "0000000000000000";
+    bool begun = false;
+    while (from[0]) {
+        const char *words[] = {"WEIR.DUMP", what, "HASH", from, "ffffffffffffffff", NULL};
+        const struct resp_value *page = dump_say(clients->command, clients->client, words);
+        const struct resp_value *lines = page ? weir_resp_get(page, "lines") : NULL;
+        if (!lines)
+            return false;
+        struct slice next = ask_text(page, "next");
+        if (lines->count > 0 && !begun && !each(arg, (struct slice){head, strlen(head)}))
+            return false;
+        begun |= lines->count > 0;
+        if (!give_lines(lines, each, arg))
+            return false;
+        (void)snprintf(from, sizeof from, "%.*s", (int)next.len, next.bytes);
+    }
+    return true;
+}
+
+bool dump_read_clients(const char *command, struct client *client, dump_line *each, void *arg)
+{
+    struct clients clients = {.command = command, .client = client};
+    return give_lines(dump_say(command, client, (const char *[]){"WEIR.DUMP", "CLIENTS", NULL}), take_head,
+                      &clients) &&
+           read_clients(&clients, "CELLS", clients.heads[0], each, arg) &&
+           read_clients(&clients, "BUCKETS", clients.heads[1], each, arg);
 }

@@ -146,6 +146,12 @@ bool dump_sender_finish(struct dump_sender *sender)
     return true;
 }
 
+static void draw_id(struct dump_sender *sender)
+{
+    struct hash_key lot = weir_hash_key();
+    (void)snprintf(sender->id, sizeof sender->id, "%016" PRIx64 "%016" PRIx64, lot.low, lot.high);
+}
+
 static bool begin_policy(struct dump_sender *sender, struct slice line)
 {
     if (!dump_sender_finish(sender))
@@ -157,9 +163,25 @@ static bool begin_policy(struct dump_sender *sender, struct slice line)
         return complain(sender, "the name of a policy makes no sense");
     (void)snprintf(sender->policy, sizeof sender->policy, "%.*s", (int)sender->words[1].len,
                    sender->words[1].bytes);
-    struct hash_key lot = weir_hash_key();
-    (void)snprintf(sender->id, sizeof sender->id, "%016" PRIx64 "%016" PRIx64, lot.low, lot.high);
+    draw_id(sender);
     return true;
+}
+
+/* Keys of RL.* or CL.THROTTLE follow. */
+static bool send_clients(struct dump_sender *sender, struct slice line)
+{
+    struct slice words[5] = {{"WEIR.LOAD", 9}, {"CLIENTS", 7}};
+    size_t count = 2;
+    if (!dump_sender_finish(sender))
+        return false;
+    draw_id(sender);
+    (void)snprintf(sender->policy, sizeof sender->policy, "*");
+    words[count++] = (struct slice){sender->id, strlen(sender->id)};
+    if (sender->no_elapsed)
+        words[count++] = (struct slice){"NOELAPSED", 9};
+    words[count++] = line;
+    sender->begun = dump_tell(sender->command, sender->client, words, count) != NULL;
+    return sender->begun;
 }
 
 static bool put_line(struct dump_sender *sender, struct buffer *buffer, struct slice line)
@@ -255,8 +277,12 @@ static bool is_of(struct slice line, const char *kind)
 bool dump_send(void *arg, struct slice line)
 {
     struct dump_sender *sender = arg;
-    if (is_of(line, "key") || is_of(line, "spent"))
-        return sender->begun ? add_key(sender, line) : complain(sender, "a key stands before its table");
+    static const char *const keys[] = {"key", "spent", "shared", "shared-spent", "cell", "rl"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (is_of(line, keys[i]))
+            return sender->begun ? add_key(sender, line) : complain(sender, "a key stands before its table");
+    if (is_of(line, "clients"))
+        return send_clients(sender, line);
     if (is_of(line, "policy") && !begin_policy(sender, line))
         return false;
     if (is_of(line, "policy") || is_of(line, "limits") || is_of(line, "settings"))

@@ -38,15 +38,16 @@ static bool complain(const struct lines *lines, const char *text)
 static bool check_line(const struct lines *lines, struct slice line, char *room, struct slice *words,
                        bool *key)
 {
-    static const char *const kinds[] = {"server",   "time",  "policy", "limits", "settings",
-                                        "override", "table", "key",    "spent"};
+    static const char *const kinds[] = {"server", "time",   "policy",       "limits",  "settings", "override",
+                                        "table",  "shared", "shared-spent", "clients", "key",      "spent",
+                                        "cell",   "rl"};
     int count = weir_dump_split(line, room, words);
     *key = false;
     if (count == 0)
         return true;
     for (size_t i = 0; count > 0 && i < sizeof kinds / sizeof kinds[0]; i++)
         if (slice_is(words[0], kinds[i])) {
-            *key = i >= 7;
+            *key = i >= 10;
             return true;
         }
     return complain(lines, "this is no line of a dump");

@@ -28,7 +28,10 @@ static bool restore(struct weir_data *data, enum table_recover how, struct weir_
         how = TABLE_EXACT;
     int64_t now_ns = weir_now();
     for (struct data_table *table = data->tables; table; table = table->next)
-        weir_table_recovered(table->table, how, region_time(table->table->region, now_ns));
+        if (!weir_table_recovered(table->table, how, region_time(table->table->region, now_ns))) {
+            weir_error_set(err, ENOMEM, "out of memory");
+            return false;
+        }
     struct buffer out = {0};
     weir_data_write_note(data, &out);
     if (out.failed)

@@ -15,6 +15,8 @@
 #include "base/error.h"
 #include "data/inside.h"
 
+#define KEYS_USUAL 100000
+
 /* ---- the note; under the lock ---- */
 
 static void put_table(struct buffer *out, const struct data_table *table)
@@ -176,7 +178,7 @@ static struct data_table *find(const struct weir_data *data, const char *name)
 static struct weir_table *make(struct weir_data *data, const char *name, const char *limits,
                                const struct weir_table_options *options, struct weir_error *err)
 {
-    static const struct weir_table_options usual;
+    static const struct weir_table_options usual = {.keys = KEYS_USUAL};
     if (data->last_number == UINT32_MAX) {
         weir_error_set(err, EMFILE, "no more tables can be made in this directory");
         return NULL;

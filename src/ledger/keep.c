@@ -5,7 +5,8 @@
  *
  * A record that was taken back is not in its place any more when it is captured, and somebody else may be. So
  * its id goes to a grave of its own, which only the thread lists that took it back, and which is free again
- * when it was captured. If none is left the store has to make an image, which does not have the record.
+ * when that is in the log: until then it may be captured again. If none is left the store has to make an
+ * image, which does not have the record.
  */
 #include "ledger/keep.h"
 
@@ -49,10 +50,8 @@ static void capture_grave(struct records *records, struct grave *grave, uint64_t
     if (grave->serial == serial) {
         struct record_head head = {grave->id, grave->number, 0};
         void *body = keep_put(out, records->region->keep->number, RECORD_GONE, sizeof head);
-        if (body) {
+        if (body)
             memcpy(body, &head, sizeof head);
-            grave_free(records, grave);
-        }
     }
     lock_drop(&records->graves_lock);
 }
@@ -81,6 +80,18 @@ static void capture(const struct keep *keep, void *slot, uint64_t who, struct bu
         lock_drop(&range->lock);
 }
 
+static void released(const struct keep *keep, void *slot, uint64_t who)
+{
+    struct records *records = keep->owner;
+    struct grave *grave = slot;
+    if (!is_grave(records, slot))
+        return;
+    lock_take(&records->graves_lock);
+    if (grave->serial == who)
+        grave_free(records, grave);
+    lock_drop(&records->graves_lock);
+}
+
 /* The cursor counts groups. */
 static bool walk(const struct keep *keep, uint64_t *cursor, struct buffer *out, size_t bytes)
 {
@@ -99,7 +110,8 @@ static bool walk(const struct keep *keep, uint64_t *cursor, struct buffer *out, 
     return *cursor < records->groups;
 }
 
-const struct keep_kind weir_records_keep = {.capture = capture, .walk = walk, .apply = weir_records_apply};
+const struct keep_kind weir_records_keep = {
+    .capture = capture, .released = released, .walk = walk, .apply = weir_records_apply};
 
 /* ---- what is to be captured ---- */
 
@@ -114,16 +126,19 @@ static bool graves_more(struct records *records)
     return true;
 }
 
-/* There will be an image: whoever has not captured his does not have to any more. */
+/* There will be an image: whoever has not captured his does not have to any more. But he must know of it when
+ * he has captured nothing, and that image must not have been begun before he took his record back: so it is
+ * asked for first, and under the lock. */
 static void graves_clear(struct records *records)
 {
+    weir_dirty_miss();
     records->free_grave = NULL;
     for (uint32_t block = records->grave_blocks; block-- > 0;)
         for (uint32_t i = GRAVES; i-- > 0;)
             grave_free(records, &records->graves[block][i]);
 }
 
-/* NULL: there is none, and no memory for more. */
+/* NULL: there was none, and no memory for more: there will be an image. */
 static struct grave *grave_make(struct records *records, const struct record_id *id, uint64_t number,
                                 uint64_t *serial)
 {
@@ -143,15 +158,10 @@ static struct grave *grave_make(struct records *records, const struct record_id 
 
 void weir_records_bury(struct records *records, const struct record_id *id, uint64_t number)
 {
-    struct keep *keep = records->region->keep;
     uint64_t serial;
     struct grave *grave = grave_make(records, id, number, &serial);
-    if (grave) {
-        keep_touch(keep, grave, serial);
-        return;
-    }
-    atomic_store_explicit(&keep->missed, true, memory_order_seq_cst);
-    (void)atomic_fetch_add_explicit(&weir_dirty_misses, 1, memory_order_seq_cst);
+    if (grave)
+        keep_touch(records->region->keep, grave, serial);
 }
 
 void weir_records_flush(struct records *records)

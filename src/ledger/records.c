@@ -253,13 +253,33 @@ static void group_each(struct records *records, uint64_t group, int64_t now_ns,
     }
 }
 
+bool weir_records_page(struct records *records, int64_t now_ns, uint64_t *cursor, size_t most,
+                       void (*each)(void *arg, struct record *record), void *arg)
+{
+    for (uint64_t seen = 0; *cursor < records->groups && seen < most; seen += GROUP) {
+        struct range *range = range_at(records, *cursor * GROUP);
+        lock_take(&range->lock);
+        group_each(records, (*cursor)++, now_ns, each, arg);
+        lock_drop(&range->lock);
+    }
+    return *cursor < records->groups;
+}
+
 void weir_records_each(struct records *records, int64_t now_ns,
                        void (*each)(void *arg, struct record *record), void *arg)
 {
-    for (uint64_t group = 0; group < records->groups; group++) {
-        struct range *range = range_at(records, group * GROUP);
-        lock_take(&range->lock);
-        group_each(records, group, now_ns, each, arg);
-        lock_drop(&range->lock);
-    }
+    uint64_t cursor = 0;
+    (void)weir_records_page(records, now_ns, &cursor, SIZE_MAX, each, arg);
+}
+
+void weir_records_keys(const struct records *records, struct hash_key keys[static 2])
+{
+    keys[0] = records->key[0];
+    keys[1] = records->key[1];
+}
+
+void weir_records_set_keys(struct records *records, const struct hash_key keys[static 2])
+{
+    records->key[0] = keys[0];
+    records->key[1] = keys[1];
 }

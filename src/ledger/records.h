@@ -12,6 +12,7 @@
 #ifndef WEIR_LEDGER_RECORDS_H
 #define WEIR_LEDGER_RECORDS_H
 
+#include "base/hash.h"
 #include "weir.h"
 
 struct record_id {
@@ -79,5 +80,13 @@ void weir_records_sweep(struct records *records, size_t count, int64_t now_ns);
  * shown or not. */
 void weir_records_each(struct records *records, int64_t now_ns,
                        void (*each)(void *arg, struct record *record), void *arg);
+
+/* The same for about `most` of them, from *cursor on, which moves on; false: those were the last. */
+bool weir_records_page(struct records *records, int64_t now_ns, uint64_t *cursor, size_t most,
+                       void (*each)(void *arg, struct record *record), void *arg);
+
+/* The keys of the hash, and other ones: before the first record. */
+void weir_records_keys(const struct records *records, struct hash_key keys[static 2]);
+void weir_records_set_keys(struct records *records, const struct hash_key keys[static 2]);
 
 #endif

@@ -146,6 +146,27 @@ bool weir_steps_forget(struct steps *steps, const void *key, size_t len, const s
     return found;
 }
 
+bool weir_steps_bring(struct steps *steps, const struct record_id *id, const struct step_bucket *bucket,
+                      int64_t left_ns, int64_t now_ns)
+{
+    struct visit visit;
+    if (!is_sane(bucket) || (id->word[0] | id->word[1]) == 0 || left_ns < 1)
+        return false;
+    weir_records_enter(steps->records, id, now_ns, &visit);
+    if (visit.record) {
+        struct step_bucket *own = record_bytes(visit.record);
+        if (visit.found)
+            *own = (struct step_bucket){.amount = 0,
+                                        .last_ms = max64(own->last_ms, bucket->last_ms),
+                                        .session_ms = max64(own->session_ms, bucket->session_ms)};
+        else
+            *own = *bucket;
+        visit.record->expires_ns = max64(visit.record->expires_ns, sat_add(now_ns, left_ns));
+    }
+    weir_records_leave(steps->records, &visit);
+    return visit.record != NULL;
+}
+
 void weir_steps_stat(struct steps *steps, struct records_stat *stat)
 {
     weir_records_stat(steps->records, stat);

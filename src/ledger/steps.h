@@ -47,6 +47,10 @@ struct step_answer weir_steps_do(struct steps *steps, const void *key, size_t le
 /* Forgets that key under that limit. false: there was none. */
 bool weir_steps_forget(struct steps *steps, const void *key, size_t len, const struct step_limit *limit,
                        int64_t now_ns);
+/* One that comes from elsewhere. Who has spent on both sides has nothing left: how much there was of it, only
+ * a limit tells. false: no room, or it is no bucket. */
+bool weir_steps_bring(struct steps *steps, const struct record_id *id, const struct step_bucket *bucket,
+                      int64_t left_ns, int64_t now_ns);
 void weir_steps_stat(struct steps *steps, struct records_stat *stat);
 void weir_steps_sweep(struct steps *steps, size_t count, int64_t now_ns);
 

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,6 +279,7 @@ static void real_flush(struct disk *disk, int file, uint64_t offset, uint64_t by
 struct held {
     struct held *next;
     int dir, file;
+    char *path; /* from the root, of the directory; NULL: not known */
 };
 
 static struct held *all_held;
@@ -306,37 +308,87 @@ static int lock_file(int file, int64_t *pid)
     do {
         result = flock(file, LOCK_EX | LOCK_NB);
     } while (result != 0 && errno == EINTR);
-    if (result == 0) {
-        write_pid(file);
-        return 0;
-    }
-    int fault = errno;
+    int fault = fault_of(result);
     if (fault == EAGAIN)
         *pid = read_pid(file);
     return fault;
 }
 
-static int real_lock_dir(struct disk *disk, int dir, int64_t *pid)
+/* The name that it has now: the one it was opened by may be one within a directory that the process leaves,
+ * and have links on its way. */
+static char *path_of(int dir)
+{
+    char link[40], path[PATH_MAX];
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", dir);
+    ssize_t len = readlink(link, path, sizeof path - 1);
+    return len > 0 ? strndup(path, (size_t)len) : NULL;
+}
+
+static int hold(int dir, int flags, int64_t *pid)
 {
     int file = -1;
-    (void)disk;
     *pid = 0;
     struct held *held = malloc(sizeof *held);
     if (!held)
         return ENOMEM;
-    int fault = open_file(dir, LOCK_NAME, O_RDWR | O_CREAT, &file);
+    int fault = open_file(dir, LOCK_NAME, flags, &file);
     if (!fault && (fault = lock_file(file, pid)) != 0)
         (void)close(file);
     if (fault) {
         free(held);
         return fault;
     }
-    *held = (struct held){.dir = dir, .file = file};
+    if (flags & O_CREAT)
+        write_pid(file);
+    *held = (struct held){.dir = dir, .file = file, .path = path_of(dir)};
     lock_take(&held_lock);
     held->next = all_held;
     all_held = held;
     lock_drop(&held_lock);
     return 0;
+}
+
+static int real_lock_dir(struct disk *disk, int dir, int64_t *pid)
+{
+    (void)disk;
+    return hold(dir, O_RDWR | O_CREAT, pid);
+}
+
+static int real_watch_dir(struct disk *disk, int dir, int64_t *pid)
+{
+    (void)disk;
+    int fault = hold(dir, O_RDONLY, pid);
+    return fault == ENOENT ? 0 : fault;
+}
+
+static bool is_another(const struct stat *one, const struct stat *other)
+{
+    return one->st_dev != other->st_dev || one->st_ino != other->st_ino;
+}
+
+static int check_held(const struct held *held)
+{
+    struct stat ours, there;
+    bool gone = held->path && fstat(held->dir, &ours) == 0 &&
+                (stat(held->path, &there) == 0 ? is_another(&ours, &there)
+                                               : errno == ENOENT || errno == ENOTDIR);
+    gone = gone || (fstat(held->file, &ours) == 0 &&
+                    (fstatat(held->dir, LOCK_NAME, &there, AT_SYMLINK_NOFOLLOW) == 0
+                         ? is_another(&ours, &there)
+                         : errno == ENOENT));
+    return gone ? ESTALE : 0;
+}
+
+static int real_same_dir(struct disk *disk, int dir)
+{
+    (void)disk;
+    lock_take(&held_lock);
+    const struct held *held = all_held;
+    while (held && held->dir != dir)
+        held = held->next;
+    int fault = held ? check_held(held) : EBADF;
+    lock_drop(&held_lock);
+    return fault;
 }
 
 static struct held *take_held(int dir)
@@ -356,8 +408,10 @@ static void real_close_dir(struct disk *disk, int dir)
 {
     (void)disk;
     struct held *held = take_held(dir); /* before somebody else gets the number */
-    if (held)
+    if (held) {
         (void)close(held->file);
+        free(held->path);
+    }
     free(held);
     (void)close(dir);
 }
@@ -366,6 +420,8 @@ struct disk weir_disk = {.open_dir = real_open_dir,
                          .open_sub = real_open_sub,
                          .close_dir = real_close_dir,
                          .lock_dir = real_lock_dir,
+                         .watch_dir = real_watch_dir,
+                         .same_dir = real_same_dir,
                          .list = real_list,
                          .sync_dir = real_sync_dir,
                          .rename = real_rename,

@@ -28,6 +28,11 @@ struct disk {
     /* Nobody else has it until close_dir, or the end of the process. EAGAIN: somebody has; *pid then is his,
      * or 0 if that is not known. Leaves a file `lock` in it. */
     int (*lock_dir)(struct disk *disk, int dir, int64_t *pid);
+    /* The same for who only reads, and leaves nothing behind: where there is no file `lock` nobody has it. */
+    int (*watch_dir)(struct disk *disk, int dir, int64_t *pid);
+    /* Of one that is locked: is it still found under the path that it was opened by, and the lock in it?
+     * ESTALE: it is not. What cannot be told is 0. */
+    int (*same_dir)(struct disk *disk, int dir);
     /* Each file's name and size, in any order; stops with what `each` gives, if that is not 0. Leaves out
      * what is no file, and names of DISK_NAME_MAX letters and more. */
     int (*list)(struct disk *disk, int dir, int (*each)(void *arg, const char *name, uint64_t bytes),

@@ -93,9 +93,8 @@ void weir_dirty_relieve(void)
     } while (dirty->count > 0 && dirty->count < before);
 }
 
-void weir_dirty_miss(struct keep *keep)
+void weir_dirty_miss(void)
 {
-    atomic_store_explicit(&keep->missed, true, memory_order_release);
     atomic_fetch_add_explicit(&weir_dirty_misses, 1, memory_order_release);
 }
 
@@ -114,6 +113,13 @@ static uint32_t place_of(const struct dirty *dirty, const void *slot, uint64_t w
     return at;
 }
 
+static void put(struct dirty *dirty, uint32_t at, struct dirty_item item)
+{
+    dirty->index[at].turn = dirty->turn;
+    dirty->index[at].item = dirty->count;
+    dirty->items[dirty->count++] = item;
+}
+
 static void list(struct dirty *dirty, struct keep *keep, void *slot, uint64_t who)
 {
     uint32_t at = place_of(dirty, slot, who);
@@ -124,12 +130,23 @@ static void list(struct dirty *dirty, struct keep *keep, void *slot, uint64_t wh
         at = place_of(dirty, slot, who);
     }
     if (dirty->count == DIRTY_MOST + DIRTY_SPARE || (dirty->count >= DIRTY_MOST && weir_dirty_holds == 0)) {
-        weir_dirty_miss(keep);
+        weir_dirty_miss();
         return;
     }
-    dirty->index[at].turn = dirty->turn;
-    dirty->index[at].item = dirty->count;
-    dirty->items[dirty->count++] = (struct dirty_item){keep, slot, who};
+    put(dirty, at, (struct dirty_item){keep, slot, who});
+}
+
+void weir_dirty_forget(const struct store *store)
+{
+    struct dirty *dirty = weir_dirty;
+    uint32_t count = dirty ? dirty->count : 0;
+    if (count > 0)
+        weir_dirty_clear(dirty);
+    for (uint32_t i = 0; i < count; i++) { /* items are not behind where they were */
+        struct dirty_item item = dirty->items[i];
+        if (item.keep->store != store)
+            put(dirty, place_of(dirty, item.slot, item.who), item);
+    }
 }
 
 /* Nearly always it is the entry that was listed last. */
@@ -137,7 +154,7 @@ void weir_dirty_note(struct keep *keep, void *slot, uint64_t who)
 {
     struct dirty *dirty = dirty_of_thread();
     if (!dirty) {
-        weir_dirty_miss(keep);
+        weir_dirty_miss();
         return;
     }
     dirty->touched++;

@@ -36,8 +36,10 @@ struct keep;
  * multiple of 8. A record is written by keep_put. */
 struct keep_kind {
     /* Appends the record of the entry that was listed in `slot`, as it is now; also that it is gone, if older
-     * records say otherwise. By any thread. */
+     * records say otherwise. By any thread, and maybe more than once before anything of it is in the log. */
     void (*capture)(const struct keep *keep, void *slot, uint64_t who, struct buffer *out);
+    /* What was captured is in the log, or will be in an image: this thread lists it no more. May be NULL. */
+    void (*released)(const struct keep *keep, void *slot, uint64_t who);
     /* Appends records of all entries in turn, from *cursor on (0 at first), until `out` has `bytes` or more.
      * false: that was the last. Entries as if never used may be left out. Beside those that use it; an entry
      * that is there all the time is not missed. */
@@ -59,7 +61,8 @@ struct keep {
     void *owner; /* table, records: for `kind` */
     /* A thread's list is full, in the middle of something: append what it has. By the store. */
     void (*overfull)(struct store *store);
-    _Atomic bool missed; /* something could not be listed, for want of memory: the store must make an image */
+    /* There is too much that only an image would let the owner forget: it should come soon. By the store. */
+    void (*want_image)(struct store *store);
 };
 
 /* ---- records ---- */
@@ -112,17 +115,18 @@ struct dirty { /* of one thread */
 extern _Thread_local struct dirty *weir_dirty __attribute__((tls_model("initial-exec")));
 extern _Thread_local uint32_t weir_dirty_holds __attribute__((tls_model("initial-exec")));
 
-/* How often any keep's `missed` was set: raised after it, by whoever sets it. So a commit looks at one word.
- */
+/* How often something could not be listed, for want of memory: the log does not tell everything, and the
+ * store must make an image before it answers. Of all stores together, so that a commit looks at one word. */
 extern _Atomic uint64_t weir_dirty_misses;
-void weir_dirty_miss(struct keep *keep); /* sets it: the log does not tell everything */
+void weir_dirty_miss(void);
 
 /* What is listed already, the same `who` in the same slot, is not listed again. Listing may append, and so
  * capture: whoever has locks that `capture` takes lists after he has dropped them, or between keep_hold and
  * keep_release. */
 void weir_dirty_note(struct keep *keep, void *slot, uint64_t who);
-/* Forgets what is listed. */
+/* Forgets what is listed; what this thread has listed of that store. */
 void weir_dirty_clear(struct dirty *dirty);
+void weir_dirty_forget(const struct store *store);
 /* Appends what is listed, if it is too much. */
 void weir_dirty_relieve(void);
 /* When a thread that has listed something ends without having appended it: by the store, once. */

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "base/error.h"
+#include "base/sat.h"
 #include "server/accept.h"
 #include "server/connection.h"
 #include "server/notify.h"
@@ -36,6 +37,7 @@ struct server {
     _Atomic int undrained;
     atomic_bool reloading;
     bool stopping;
+    int64_t patient_until_ns; /* weir_now: so long it waits for a disk that takes nothing */
     char *listens;
 };
 
@@ -139,10 +141,12 @@ static void on_stop(void *arg, int number)
     struct server *server = arg;
     int64_t drain_ms = server->options.drain_ms > 0 ? server->options.drain_ms : DRAIN_MS;
     if (server->stopping) { /* somebody is in a hurry */
+        server->patient_until_ns = 0;
         end_lanes(server);
         return;
     }
     server->stopping = true;
+    server->patient_until_ns = sat_add(weir_now(), sat_mul(drain_ms, WEIR_MS));
     weir_notify_send("STOPPING=1");
     weir_log(LOG_INFO_LEVEL, "stopping", LOG_TEXT("signal", number == SIGINT ? "SIGINT" : "SIGTERM"));
     weir_door_close(&server->door);
@@ -326,6 +330,16 @@ static bool start_threads(struct server *server)
     return server->chore_runs;
 }
 
+/* Also if nobody waits for an answer: what is in memory alone is lost when this process ends. */
+static void wait_for_disk(const struct server *server)
+{
+    struct store *store = server->service->store;
+    int64_t left_ns = sat_sub(server->patient_until_ns, weir_now());
+    uint64_t ticket = weir_store_commit(store);
+    if (!weir_store_is_well(store) && left_ns > 0)
+        (void)weir_store_wait(store, ticket, left_ns);
+}
+
 /* After all threads: what those who have gone gave back is logged, then everything is synced. Nobody looks at
  * the lanes any more. */
 static bool close_store(struct server *server)
@@ -335,6 +349,7 @@ static bool close_store(struct server *server)
         return true;
     for (int i = 0; i < server->lane_count; i++)
         weir_lane_clear(&server->lanes[i]);
+    wait_for_disk(server);
     if (weir_service_close(server->service, &err))
         return true;
     weir_log(LOG_ERROR_LEVEL, "store-not-closed", LOG_TEXT("why", err.text),

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/words.h"
 #include "service/client.h"
+#include "service/freeze.h"
 #include "service/moment.h"
 
 #define TOP_COUNT 10  /* unless told */
@@ -31,6 +32,7 @@ struct view {
     struct weir_limit_state states[WEIR_LIMITS_MAX];
     size_t count;
     struct answer answer; /* to one unit */
+    const struct frozen *frozen; /* or NULL: it is decided here */
 };
 
 /* ---- looking ---- */
@@ -69,6 +71,7 @@ static void look(struct view *view, struct call *call, struct policy *policy, st
     view->mode = weir_policy_mode(worker, policy, key);
     const struct tally *tally = weir_policy_tally(policy, key, NULL);
     find_own_limits(view, tally);
+    view->frozen = weir_frozen_who(policy, table_who(tally->table, key.bytes, key.len));
     size_t states = weir_table_explain_at(tally->table, worker->now_ns, key.bytes, key.len, view->states,
                                           WEIR_LIMITS_MAX);
     size_t specs = weir_spec_parse(view->limits, view->specs, WEIR_LIMITS_MAX, NULL);
@@ -219,7 +222,11 @@ static void say_end(const struct view *view, struct buffer *out)
     char text[WORDS_MAX], time[WORDS_MAX];
     bool refused = !view->answer.allowed || view->answer.reason == ANSWER_SHADOW;
     int64_t next = next_after(view);
-    if (view->mode == MODE_DISABLED) {
+    if (view->frozen && view->frozen->url[0]) {
+        weir_buffer_print(out, "  it is not decided here: whoever asks is sent to %s\n", view->frozen->url);
+    } else if (view->frozen) {
+        weir_buffer_print(out, "  nothing is decided at present: the policy is being loaded, or removed\n");
+    } else if (view->mode == MODE_DISABLED) {
         say_disabled(view, out);
     } else if (!refused) {
         weir_buffer_print(out, "  nothing is refused at present; %s%s would pass now\n",
@@ -316,7 +323,11 @@ static void put_view(const struct view *view, struct buffer *out)
                           state->refuses ? "true" : "false");
     }
     weir_buffer_print(out, "],");
-    put_units(out, "would_pass", refused ? 0 : view->answer.remaining);
+    put_units(out, "would_pass", refused || view->frozen ? 0 : view->answer.remaining);
+    if (view->frozen) {
+        weir_buffer_print(out, ",\"elsewhere\":");
+        put_json_text(out, view->frozen->url);
+    }
     weir_buffer_print(out, "}");
 }
 

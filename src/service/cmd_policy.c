@@ -110,6 +110,16 @@ static void answer_file(struct call *call, const struct policy *policy)
     answer_text(&call->reply, "file_mode", policy->from_file ? mode : NULL);
 }
 
+/* "0000000000000000-7fffffffffffffff redis://10.0.0.2:9049" */
+static void answer_frozen(struct reply *reply, const struct policy *policy)
+{
+    weir_reply_text(reply, "frozen");
+    weir_reply_array(reply, policy->frozen_count);
+    for (size_t i = 0; i < policy->frozen_count; i++)
+        weir_reply_print(reply, "%016" PRIx64 "-%016" PRIx64 " %s", policy->frozen[i].from,
+                         policy->frozen[i].to, policy->frozen[i].url);
+}
+
 static void run_list(struct call *call)
 {
     const struct snapshot *snapshot = call->worker->snapshot;
@@ -120,20 +130,11 @@ static void run_list(struct call *call)
     weir_reply_array(&call->reply, count);
     for (size_t i = 0; i < snapshot->policy_count; i++)
         if (may_see(call, snapshot->policies[i])) {
-            answer_policy(call, snapshot->policies[i], 4, &room);
+            answer_policy(call, snapshot->policies[i], 5, &room);
             answer_mode_of_all(call);
+            answer_frozen(&call->reply, snapshot->policies[i]);
             answer_file(call, snapshot->policies[i]);
         }
-}
-
-/* "0000000000000000-7fffffffffffffff redis://10.0.0.2:9049" */
-static void answer_frozen(struct reply *reply, const struct policy *policy)
-{
-    weir_reply_text(reply, "frozen");
-    weir_reply_array(reply, policy->frozen_count);
-    for (size_t i = 0; i < policy->frozen_count; i++)
-        weir_reply_print(reply, "%016" PRIx64 "-%016" PRIx64 " %s", policy->frozen[i].from,
-                         policy->frozen[i].to, policy->frozen[i].url);
 }
 
 static void answer_more(struct call *call, const struct policy *policy, int64_t capacity)

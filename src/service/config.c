@@ -80,6 +80,14 @@ static void read_data(struct reading *reading, const struct node *node, const st
         replace(&config->data, weir_reading_copy(reading, node->text, node->len));
 }
 
+static void read_hash_key_file(struct reading *reading, const struct node *node, const struct field *field,
+                               void *into)
+{
+    struct config *config = into;
+    if (weir_reading_is_text(reading, node, field))
+        replace(&config->hash_key_file, weir_reading_beside(reading, node));
+}
+
 static void read_fsync(struct reading *reading, const struct node *node, const struct field *field,
                        void *into)
 {
@@ -188,6 +196,7 @@ static void read_file(struct reading *reading, const struct node *node)
         {"policies", "a list: - {name: api, limits: 100/s}", weir_reading_policies},
         {"listen", "listen: {resp: 127.0.0.1:9049}", read_listen},
         {"data", "a directory such as /var/lib/weir, or none", read_data},
+        {"hash_key_file", "a file with 32 hex digits that nobody else can read", read_hash_key_file},
         {"fsync", "always, everysec or never", read_fsync},
         {"memory", "a size of at least 8MiB, in MiB or GiB, such as 1GiB", read_memory},
         {"threads", "a number from 1 to 64", read_threads},
@@ -234,6 +243,7 @@ void weir_config_free(struct config *config)
     free(config->resp);
     free(config->unix_path);
     free(config->data);
+    free(config->hash_key_file);
     free(config->log_format);
     free(config->log_level);
     free(config);

@@ -75,6 +75,7 @@ struct config {
     char *resp; /* host:port; NULL: the default; "none": not at all */
     char *unix_path;
     char *data;          /* a directory; "none": everything is in memory */
+    char *hash_key_file; /* NULL: every table draws the key of its hash */
     int fsync;           /* enum store_sync; 0: STORE_EVERYSEC */
     int64_t memory;      /* bytes for all keys */
     int threads;         /* 0: one for each processor */

@@ -151,6 +151,8 @@ static void put_server(struct buffer *out, const struct config *config)
     put_pair(out, "  ", "resp", config->resp ? config->resp : CONFIG_RESP);
     put_pair(out, "  ", "unix", config->unix_path ? config->unix_path : "none");
     put_pair(out, "", "data", config->data);
+    if (config->hash_key_file)
+        put_pair(out, "", "hash_key_file", config->hash_key_file);
     put_pair(out, "", "fsync", weir_fsync_name(config->fsync));
     put_size(out, config->memory);
     if (config->threads > 0)

@@ -106,6 +106,8 @@ void weir_reading_later(struct reading *reading, const struct node *node, const 
 /* A name for a policy or user, or NULL. */
 char *weir_reading_name(struct reading *reading, const struct node *node, const struct field *field);
 char *weir_reading_copy(struct reading *reading, const char *bytes, size_t len);
+/* A path: beside the file that names it, unless it is a whole one. NULL: out of memory. */
+char *weir_reading_beside(struct reading *reading, const struct node *node);
 /* `count` elements of zeros; NULL: out of memory, complained. */
 void *weir_reading_array(struct reading *reading, size_t count, size_t size);
 /* Bytes in a complaint: printable and not too long. */

@@ -48,19 +48,6 @@ static void read_digest(struct reading *reading, const struct node *node, const 
     user->has_password = true;
 }
 
-/* Beside the file that names it, unless the path is a whole one. NULL: out of memory. */
-static char *path_beside(struct reading *reading, const struct node *node)
-{
-    const char *slash = strrchr(reading->file, '/');
-    size_t folder = slash && node->text[0] != '/' ? (size_t)(slash - reading->file) + 1 : 0;
-    char *path = weir_reading_array(reading, folder + node->len + 1, 1);
-    if (path) {
-        memcpy(path, reading->file, folder);
-        memcpy(path + folder, node->text, node->len);
-    }
-    return path;
-}
-
 /* The whole of a small file; below 0: errno says why. Waits for nobody, as who opens a pipe would. */
 static ssize_t read_small_file(const char *path, char *bytes, size_t size)
 {
@@ -87,7 +74,7 @@ static void read_password_file(struct reading *reading, const struct node *node,
     char bytes[CONFIG_PASSWORD_MAX + 2];
     if (!weir_reading_is_text(reading, node, field) || !take_password(reading, node, user))
         return;
-    char *path = path_beside(reading, node);
+    char *path = weir_reading_beside(reading, node);
     ssize_t len = path ? read_small_file(path, bytes, sizeof bytes) : -1;
     const char *why = !path || len >= 0 ? NULL : errno == EINVAL ? "it is no plain file" : strerror(errno);
     if (len > 0 && bytes[len - 1] == '\n')

@@ -94,6 +94,18 @@ static const char *near_field(const char *word, size_t len, const struct field *
 
 /* ---- memory ---- */
 
+char *weir_reading_beside(struct reading *reading, const struct node *node)
+{
+    const char *slash = strrchr(reading->file, '/');
+    size_t folder = slash && node->text[0] != '/' ? (size_t)(slash - reading->file) + 1 : 0;
+    char *path = weir_reading_array(reading, folder + node->len + 1, 1);
+    if (path) {
+        memcpy(path, reading->file, folder);
+        memcpy(path + folder, node->text, node->len);
+    }
+    return path;
+}
+
 char *weir_reading_copy(struct reading *reading, const char *bytes, size_t len)
 {
     char *copy = malloc(len + 1);

@@ -23,7 +23,7 @@ void weir_dump_head(const struct service *service, int64_t now_ns, struct buffer
     weir_moment_write(ms, moment);
     weir_buffer_print(out,
                       "weir-dump " DUMP_VERSION "\nserver weir %s %s\ntime %s %" PRId64 "\n"
-                      "# not here: request ids, reservations, keys of RL.* and CL.THROTTLE (weir backup)\n",
+                      "# not here: request ids, reservations (weir backup)\n",
                       weir_version(), service->run_id, moment, ms);
 }
 
@@ -57,11 +57,14 @@ void weir_dump_definition(const struct policy *policy, struct buffer *out)
     put_text(out, policy->limits);
     bool ends = policy->mode_until_ns != 0; /* what it leads back to is what lasts */
     weir_buffer_print(
-        out, "\nsettings mode=%s percent=%d on_full=%s ttl_ms=%" PRId64 " overrun=%s ids_ns=%" PRId64 "\n",
+        out,
+        "\nsettings mode=%s percent=%d on_full=%s ttl_ms=%" PRId64 " overrun=%s ids_ns=%" PRId64
+        " recover=%s\n",
         weir_mode_name(ends ? policy->mode_after : policy->mode),
         ends ? policy->percent_after : policy->percent,
         policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share", policy->ttl_ms,
-        policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt", policy->id_window_ns);
+        policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt", policy->id_window_ns,
+        weir_recover_name(policy->recover));
     for (size_t i = 0; i < policy->key_count; i++) {
         const struct key_override *key = &policy->keys[i];
         put_override(out, (struct slice){key->key, key->len}, false, key->limits, key->until_ms, key->reason);
@@ -160,6 +163,37 @@ static bool put_key(void *arg, const struct export_key *key)
     return !out->failed;
 }
 
+static void put_hashes(struct buffer *out, const char *kind, const struct export_range *of)
+{
+    weir_buffer_print(out, "%s #", kind);
+    weir_dump_hex(out, of->from);
+    buffer_put(out, " #", 2);
+    weir_dump_hex(out, of->to);
+}
+
+static bool put_shared(void *arg, const struct export_shared *shared)
+{
+    struct buffer *out = arg;
+    size_t before = buffer_len(out);
+    if (shared->key.count > 0) {
+        put_hashes(out, "shared", &shared->of);
+        put_numbers(out, shared->key.words, shared->key.count);
+    }
+    if (shared->key.count == 0 || buffer_len(out) - before > DUMP_LINE_MAX - 1000) {
+        out->end = out->start + before;
+        put_hashes(out, "shared-spent", &shared->of);
+        put_numbers(out, shared->key.spent, shared->key.limits);
+    }
+    put_remark(out, &shared->key);
+    return !out->failed;
+}
+
+bool weir_dump_shared(const struct tally *tally, int64_t now_ns, const struct export_range *range,
+                      struct buffer *out)
+{
+    return weir_table_export_shared(tally->table, now_ns, range, put_shared, out);
+}
+
 bool weir_dump_keys(const struct tally *tally, int64_t now_ns, struct export_range *range, size_t most,
                     struct buffer *out, uint64_t *keys)
 {
@@ -198,8 +232,10 @@ static bool write_tables(struct writing *writing, struct service *service, const
     struct tally *tally;
     int64_t now_ns = weir_now();
     for (size_t i = 0; (tally = weir_dump_table(policy, i, &prefix)) != NULL; i++) {
-        struct export_range range = {1, UINT64_MAX};
+        struct export_range all = {1, UINT64_MAX}, range = all;
         weir_dump_table_line(service, tally, prefix, now_ns, &writing->out);
+        if (!weir_dump_shared(tally, now_ns, &all, &writing->out))
+            return false;
         while (range.from != 0)
             if (!weir_dump_keys(tally, now_ns, &range, PAGE_KEYS, &writing->out, &writing->keys) ||
                 !flush(writing))

@@ -3,8 +3,8 @@
  * Writes policies as text (dump_text.h): what they are, and what each of their keys has spent. Beside those
  * who use them: each key is exact, all of them together are of a moment only if the policy is frozen.
  *
- * Not in a dump are request ids and reservations, keys of RL.* and CL.THROTTLE, candidates, and what keys
- * that found no room share: weir backup has all of it.
+ * Not in a dump are request ids, reservations and candidates: weir backup has all of it. Keys of RL.* and
+ * CL.THROTTLE are of no policy: dump_clients.h.
  */
 #ifndef WEIR_SERVICE_DUMP_H
 #define WEIR_SERVICE_DUMP_H
@@ -27,6 +27,10 @@ void weir_dump_table_line(const struct service *service, const struct tally *tal
 /* Lines of the next keys in the range, about `most`, and moves it on (weir_table_export). */
 bool weir_dump_keys(const struct tally *tally, int64_t now_ns, struct export_range *range, size_t most,
                     struct buffer *out, uint64_t *keys);
+
+/* Lines of what keys of the range share that found no room; before those of the keys. */
+bool weir_dump_shared(const struct tally *tally, int64_t now_ns, const struct export_range *range,
+                      struct buffer *out);
 
 /* A whole dump of one policy, from the first line to the end. false: `write` said so, or no memory. */
 bool weir_dump_policy(struct service *service, const struct policy *policy,

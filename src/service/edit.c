@@ -169,6 +169,10 @@ static bool put_in_force(struct edit *edit)
 bool weir_edit_end(struct edit *edit, bool good)
 {
     good = good && put_in_force(edit);
+    if (!good && edit->thawed)
+        weir_snapshot_publish(edit->service, edit->thawed);
+    else
+        weir_snapshot_free(edit->thawed);
     if (edit->next)
         weir_snapshot_free(edit->next);
     for (size_t i = 0; i < edit->count; i++)

@@ -27,6 +27,9 @@ struct edit {
     struct step *steps;
     size_t count, room;
     bool forgets; /* policies that go are not set aside */
+    /* What comes back in force if the change fails: policies that go are frozen while they are set aside, in
+     * a snapshot of their own, which `now` is by then. Or NULL. */
+    struct snapshot *thawed;
     struct weir_error *err;
 };
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "base/words.h"
 #include "core/idle.h"
 #include "service/edit.h"
 #include "service/growth.h"
@@ -62,13 +63,13 @@ static void look_drained(const char *text, int64_t *nothing_ns, int64_t *whole_n
 
 void weir_limits_floor(const char *limits, char text[static FLOOR_TEXT_MAX])
 {
-    char nothing[64] = "ever", whole[64] = "ever";
+    char nothing[WORDS_MAX] = "ever", whole[WORDS_MAX] = "ever";
     int64_t nothing_ns, whole_ns;
     look_drained(limits, &nothing_ns, &whole_ns);
     if (nothing_ns < WEIR_FOREVER)
-        (void)weir_spec_format_period(nothing_ns, nothing, sizeof nothing);
+        (void)weir_words_duration(nothing_ns, WORDS_UP, nothing);
     if (whole_ns < WEIR_FOREVER)
-        (void)weir_spec_format_period(whole_ns, whole, sizeof whole);
+        (void)weir_words_duration(whole_ns, WORDS_UP, whole);
     (void)snprintf(
         text, FLOOR_TEXT_MAX,
         "after an unclean stop nobody passes for up to %s, and it may be %s until all is there again",

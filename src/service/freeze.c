@@ -32,8 +32,8 @@ static bool send_elsewhere(struct call *call, const struct policy *policy, const
                         frozen->url, policy->name);
     else
         weir_call_error(call,
-                        "TRYAGAIN policy '%s' is being loaded (WEIR.THAW %s ends that, if nobody does it any "
-                        "more)",
+                        "TRYAGAIN policy '%s' is being loaded, or removed (WEIR.THAW %s ends that, if nobody "
+                        "does it any more)",
                         policy->name, policy->name);
     return true;
 }

@@ -30,7 +30,9 @@ static void store_event(void *arg, const struct store_event *event)
     switch (event->kind) {
     case STORE_EVENT_ILL:
         weir_log(LOG_ERROR_LEVEL, "store-ill", LOG_TEXT("data", data), LOG_TEXT("why", text),
-                 LOG_TEXT("means", "nothing is decided until the disk takes it; that is tried again"));
+                 LOG_TEXT("means",
+                          "what was decided waits to be answered, and nothing new is decided, until the "
+                          "disk takes it; that is tried again"));
         break;
     case STORE_EVENT_WELL:
         weir_log(LOG_INFO_LEVEL, "store-well", LOG_TEXT("data", data),
@@ -43,6 +45,10 @@ static void store_event(void *arg, const struct store_event *event)
     case STORE_EVENT_IMAGE:
         weir_log(LOG_INFO_LEVEL, "image-written", LOG_NUMBER("bytes", event->bytes),
                  LOG_NUMBER("ms", event->ns / WEIR_MS));
+        break;
+    case STORE_EVENT_REPLAY:
+        weir_log(LOG_INFO_LEVEL, "recovering", LOG_TEXT("data", data), LOG_NUMBER("bytes", event->bytes),
+                 LOG_NUMBER("percent", event->all > 0 ? mul_div(event->bytes, 100, event->all) : 100));
         break;
     default: /* STORE_EVENT_IMAGE_FAILED */
         weir_log(LOG_ERROR_LEVEL, "image-failed", LOG_TEXT("data", data), LOG_TEXT("why", text),
@@ -91,6 +97,7 @@ bool weir_keep_open(struct service *service, const struct config *config, struct
                                     .sync = keeping->sync,
                                     .manual = service->options.store_manual,
                                     .no_elapsed = service->options.test_clock,
+                                    .hold_images = true,
                                     .moved = store_moved,
                                     .event = store_event,
                                     .arg = service};
@@ -118,11 +125,20 @@ bool weir_keep_add(struct service *service, struct tally *tally, int64_t lead_ns
                                              lead_ns, &weir_table_keep, tally->table, err);
 }
 
+/* One that was just made hashes as the operator wants it. */
+static struct tally *with_key(const struct service *service, struct tally *tally)
+{
+    if (tally && service->has_hash_key)
+        weir_region_set_key(tally->table->region, &service->hash_key);
+    return tally;
+}
+
 struct tally *weir_keep_tally(struct service *service, const char *limits, int64_t keys,
                               enum weir_when_full on_full, struct weir_error *err)
 {
     struct tally *tally = service->store ? weir_tally_new_kept(limits, keys, on_full, false, 0, err)
                                          : weir_tally_new(limits, keys, on_full, false, 0, err);
+    tally = with_key(service, tally);
     if (!tally || weir_keep_add(service, tally, 0, err))
         return tally;
     weir_tally_free(tally);
@@ -152,10 +168,11 @@ struct tally *weir_keep_client_keys(struct service *service, int64_t keys, int64
 {
     int64_t lead_ns = 0;
     if (!service->store)
-        return weir_tally_new(NULL, keys, WEIR_FULL_REFUSE, true, horizon_ns, err);
-    struct tally *tally = service->keeping->noted
-                              ? restore_client_keys(service, keys, horizon_ns, &lead_ns, err)
-                              : weir_tally_new_kept(NULL, keys, WEIR_FULL_REFUSE, true, horizon_ns, err);
+        return with_key(service, weir_tally_new(NULL, keys, WEIR_FULL_REFUSE, true, horizon_ns, err));
+    struct tally *tally =
+        service->keeping->noted
+            ? restore_client_keys(service, keys, horizon_ns, &lead_ns, err)
+            : with_key(service, weir_tally_new_kept(NULL, keys, WEIR_FULL_REFUSE, true, horizon_ns, err));
     if (!tally || weir_store_add(service->store, KEEP_CLIENT_KEYS, tally->table->region, lead_ns,
                                  &weir_table_keep, tally->table, err))
         return tally;

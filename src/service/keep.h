@@ -60,6 +60,9 @@ struct tally *weir_keep_client_keys(struct service *service, int64_t keys, int64
 /* Everything as it was, into the snapshot, which is not in force yet; then begins to write. */
 bool weir_keep_restore(struct service *service, const struct config *config, struct snapshot *snapshot,
                        struct weir_error *err);
+/* Once the configuration is applied for the first time. A policy that is new may have been there before, and
+ * what told of it may be what was lost: with the rule floor it begins empty, too. */
+bool weir_keep_applied(struct service *service, const struct config *config, struct weir_error *err);
 
 /* ---- keep_change.c: changes, and the rest of a life ---- */
 

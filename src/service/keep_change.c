@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "service/aside.h"
+#include "service/freeze.h"
 #include "service/keep.h"
 #include "service/log.h"
 #include "table/keep.h"
@@ -27,7 +28,8 @@ static void note_now(struct service *service)
 {
     bool too_large;
     const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_acquire);
-    service->keeping->owed = !note(service, snapshot, &too_large);
+    if (snapshot) /* else it did not come to a start */
+        service->keeping->owed = !note(service, snapshot, &too_large);
 }
 
 /* ---- a change ---- */
@@ -56,10 +58,54 @@ static bool is_gone(const struct edit *edit, const struct policy *policy)
     return true;
 }
 
-/* Policies that go are written to files of their own first. */
+/* A copy in which nobody gets anything of this policy. */
+static bool freeze(struct edit *edit, struct snapshot *frozen, const struct policy *has)
+{
+    struct policy *policy = weir_edit_copy(edit, has);
+    if (!policy)
+        return false;
+    policy->frozen_count = 0; /* all of it is, from now on */
+    (void)weir_policy_freeze(policy, (struct export_range){0, UINT64_MAX}, (struct slice){"", 0}, NULL);
+    return weir_snapshot_put(frozen, policy->name, policy) || weir_edit_out_of_memory(edit);
+}
+
+/* Puts that in force; what was before is kept, ready to come back. */
+static bool freeze_gone(struct edit *edit)
+{
+    struct snapshot *frozen = weir_snapshot_copy(edit->now), *before = weir_snapshot_copy(edit->now);
+    bool good = (frozen && before) || weir_edit_out_of_memory(edit);
+    for (size_t i = 0; good && i < edit->now->policy_count; i++)
+        if (is_gone(edit, edit->now->policies[i]))
+            good = freeze(edit, frozen, edit->now->policies[i]);
+    if (!good || !weir_snapshot_seal(frozen) || !weir_snapshot_seal(before)) {
+        weir_snapshot_free(frozen);
+        weir_snapshot_free(before);
+        return good ? weir_edit_out_of_memory(edit) : false;
+    }
+    weir_snapshot_publish(edit->service, frozen);
+    edit->now = frozen;
+    edit->thawed = before;
+    return weir_freeze_settle(edit->service, NULL) ||
+           weir_edit_fail(edit, EBUSY,
+                          "requests that began before have not ended: nothing was changed; try again");
+}
+
+static bool any_gone(const struct edit *edit)
+{
+    bool any = false;
+    for (size_t i = 0; !any && i < edit->now->policy_count; i++)
+        any = is_gone(edit, edit->now->policies[i]);
+    return any;
+}
+
+/* Policies that go are written to files of their own first, when nobody takes from them any more. */
 static bool set_aside(struct edit *edit)
 {
-    for (size_t i = 0; !edit->forgets && i < edit->now->policy_count; i++)
+    if (edit->forgets || !any_gone(edit))
+        return true;
+    if (!freeze_gone(edit))
+        return false;
+    for (size_t i = 0; i < edit->now->policy_count; i++)
         if (is_gone(edit, edit->now->policies[i]) &&
             !weir_aside_write(edit->service, edit->now->policies[i], edit->err))
             return false;

@@ -59,14 +59,12 @@ static enum table_recover rule_of(const struct service *service, const struct co
 
 static bool recover_tally(struct service *service, struct tally *tally, enum table_recover rule)
 {
-    struct weir_table_info info;
     if (!tally)
         return true;
     if (!weir_table_recovered(tally->table, rule, region_time(tally->table->region, weir_now())))
         return false;
-    weir_table_stat(tally->table, &info);
     tally->bytes = weir_growth_bytes(tally);
-    service->keeping->keys = sat_add(service->keeping->keys, info.keys);
+    service->keeping->keys += (int64_t)tally->table->recovered;
     return true;
 }
 
@@ -106,14 +104,35 @@ static bool recover_all(struct service *service, const struct config *config, co
 
 /* ---- a change that was under way ---- */
 
-/* The note of a change comes first, its steps may be missing: what the note says is done now. */
-static bool agree_on_limits(struct tally *tally, const char *limits, struct weir_error *err)
+/* The note of a change comes first, its steps may be missing: what the note says is done now. As at any
+ * change, limits are announced in a note first: the one with which writing begins. */
+static bool announce_limits(struct tally *tally, const char *limits, struct weir_error *err)
 {
     char text[SPEC_TEXT_MAX];
     if (!tally ||
         (weir_table_text(tally->table, text, sizeof text) < sizeof text && strcmp(text, limits) == 0))
         return true;
-    return weir_table_announce(tally->table, limits, err) && weir_table_set(tally->table, limits, err);
+    return weir_table_announce(tally->table, limits, err);
+}
+
+static bool set_limits(struct tally *tally, const char *limits, struct weir_error *err)
+{
+    return !tally || weir_table_set(tally->table, limits, err);
+}
+
+typedef bool do_to_limits(struct tally *tally, const char *limits, struct weir_error *err);
+
+static bool for_all_limits(const struct snapshot *snapshot, do_to_limits *what, struct weir_error *err)
+{
+    for (size_t i = 0; i < snapshot->policy_count; i++) {
+        const struct policy *policy = snapshot->policies[i];
+        bool good = what(policy->main, policy->limits, err) && what(policy->tried, policy->candidate, err);
+        for (size_t j = 0; good && j < policy->prefix_count; j++)
+            good = what(policy->prefixes[j].tally, policy->prefixes[j].limits, err);
+        if (!good)
+            return false;
+    }
+    return true;
 }
 
 static bool agree_on_keys(const struct policy *policy, struct tally *tally, struct weir_error *err)
@@ -131,23 +150,17 @@ static bool agree_on_keys(const struct policy *policy, struct tally *tally, stru
     return !tally || weir_override_only(tally->table, names, policy->key_count, err);
 }
 
-static bool agree(const struct policy *policy, struct weir_error *err)
-{
-    if (!agree_on_limits(policy->main, policy->limits, err) ||
-        !agree_on_limits(policy->tried, policy->candidate, err))
-        return false;
-    for (size_t i = 0; i < policy->prefix_count; i++)
-        if (!agree_on_limits(policy->prefixes[i].tally, policy->prefixes[i].limits, err))
-            return false;
-    return agree_on_keys(policy, policy->main, err) && agree_on_keys(policy, policy->tried, err) &&
-           agree_on_keys(policy, policy->older, err);
-}
-
+/* When writing has begun: it lists what it changes. */
 static bool agree_on_all(const struct snapshot *snapshot, struct weir_error *err)
 {
-    for (size_t i = 0; i < snapshot->policy_count; i++)
-        if (!agree(snapshot->policies[i], err))
+    if (!for_all_limits(snapshot, set_limits, err))
+        return false;
+    for (size_t i = 0; i < snapshot->policy_count; i++) {
+        const struct policy *policy = snapshot->policies[i];
+        if (!agree_on_keys(policy, policy->main, err) || !agree_on_keys(policy, policy->tried, err) ||
+            !agree_on_keys(policy, policy->older, err))
             return false;
+    }
     return true;
 }
 
@@ -222,6 +235,16 @@ static bool begin_to_write(struct service *service, const struct snapshot *snaps
     return good;
 }
 
+/* When it is known from when on the limits count that were announced: before anything is decided by them. */
+static void note_again(struct service *service, const struct snapshot *snapshot)
+{
+    struct buffer out = {0};
+    if (!weir_note_write(service, snapshot, &out) ||
+        !weir_store_note(service->store, buffer_bytes(&out), buffer_len(&out)))
+        keep_owe(service);
+    weir_buffer_free(&out);
+}
+
 /* What is not in the records, because no answer told of it, has to be in an image before it is known to the
  * next start: until then that one finds what this one has found, and does the same about it. */
 static void settle(struct service *service, bool other)
@@ -247,14 +270,16 @@ bool weir_keep_restore(struct service *service, const struct config *config, str
         return true;
     if (!add_all(service, snapshot, err) || !weir_store_replay(service->store, &keeping->found, err))
         return false;
-    if (!recover_all(service, config, snapshot, &other, err) || !agree_on_all(snapshot, err))
+    if (!recover_all(service, config, snapshot, &other, err) ||
+        !for_all_limits(snapshot, announce_limits, err))
         return false;
     if (!weir_snapshot_seal(snapshot)) {
         weir_error_set(err, ENOMEM, "out of memory");
         return false;
     }
-    if (!begin_to_write(service, snapshot, err))
+    if (!begin_to_write(service, snapshot, err) || !agree_on_all(snapshot, err))
         return false;
+    note_again(service, snapshot);
     settle(service, other);
     keeping->took_ns = sat_sub(weir_now(), began_ns);
     keeping->noted = keeping->noted && !keeping->found.fresh;
@@ -262,4 +287,34 @@ bool weir_keep_restore(struct service *service, const struct config *config, str
     log_recovery(service, snapshot->policy_count);
     warn_of_room(service, weir_growth_total(service, snapshot));
     return true;
+}
+
+/* ---- policies that nothing was found of ---- */
+
+static bool recover_new(struct service *service, struct tally *tally)
+{
+    return !tally || tally->serial <= service->keeping->note.last_serial ||
+           weir_table_recovered(tally->table, TABLE_FLOOR, region_time(tally->table->region, weir_now()));
+}
+
+bool weir_keep_applied(struct service *service, const struct config *config, struct weir_error *err)
+{
+    const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_relaxed);
+    bool good = true;
+    if (!service->keeping)
+        return true;
+    for (size_t i = 0; good && i < snapshot->policy_count; i++) {
+        const struct policy *policy = snapshot->policies[i];
+        if (rule_of(service, config, policy) != TABLE_FLOOR)
+            continue;
+        good = recover_new(service, policy->main) && recover_new(service, policy->tried);
+        for (size_t j = 0; good && j < policy->prefix_count; j++)
+            good = recover_new(service, policy->prefixes[j].tally);
+        service->keeping->image_due = true;
+    }
+    if (!good)
+        weir_error_set(err, ENOMEM, "out of memory");
+    else
+        weir_store_free_images(service->store); /* now they have it */
+    return good;
 }

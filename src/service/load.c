@@ -29,6 +29,11 @@ static void clear_table(struct load *load)
     weir_policy_free(load->source);
     weir_policy_free(load->target);
     weir_tally_free(load->tally);
+    for (struct load_shared *shared = load->shared, *next; shared; shared = next) {
+        next = shared->next;
+        free(shared);
+    }
+    load->shared = NULL;
     load->source = load->target = NULL;
     load->tally = NULL;
 }
@@ -74,23 +79,53 @@ static struct load *new_load(struct service *service)
     return oldest;
 }
 
+static bool is_id(struct slice id, struct weir_error *err)
+{
+    return (id.len > 0 && id.len < LOAD_ID_MAX && !memchr(id.bytes, 0, id.len)) ||
+           fail(err, EINVAL, "the id of a load has 1 to 63 bytes");
+}
+
+/* That of this name, or a new one, with nothing in it yet; NULL: out of memory. */
+static struct load *begin_anew(struct service *service, const struct load_name *name, struct weir_error *err)
+{
+    struct load *load = find_load(service, name, NULL);
+    if (!load && !(load = new_load(service))) {
+        (void)fail(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    uint64_t number = load->number;
+    clear_load(load);
+    load->number = number;
+    return load;
+}
+
+bool weir_load_clients(struct service *service, struct slice id, bool no_elapsed, struct slice line,
+                       struct weir_error *err)
+{
+    int64_t elapsed_ms;
+    struct load_name name = {{LOAD_CLIENTS, strlen(LOAD_CLIENTS)}, id};
+    enum clients_kind kind =
+        is_id(id, err) ? weir_clients_begin(service, line, &elapsed_ms, err) : CLIENTS_NONE;
+    struct load *load = kind != CLIENTS_NONE ? begin_anew(service, &name, err) : NULL;
+    if (!load)
+        return false;
+    memcpy(load->id, id.bytes, id.len);
+    memcpy(load->policy, LOAD_CLIENTS, sizeof LOAD_CLIENTS);
+    load->clients = kind;
+    load->elapsed_ms = no_elapsed ? 0 : elapsed_ms;
+    return true;
+}
+
 bool weir_load_begin(struct service *service, const struct load_begin *begin, bool *made,
                      struct weir_error *err)
 {
     struct definition definition;
-    if (begin->id.len == 0 || begin->id.len >= LOAD_ID_MAX || memchr(begin->id.bytes, 0, begin->id.len))
-        return fail(err, EINVAL, "the id of a load has 1 to 63 bytes");
-    if (!weir_definition_read(&definition, begin->lines, begin->count, err))
+    if (!is_id(begin->id, err) || !weir_definition_read(&definition, begin->lines, begin->count, err))
         return false;
     if (!slice_is(begin->policy, definition.name))
         return fail(err, EINVAL, "the lines are of another policy");
-    struct load *load = find_load(service, &(struct load_name){begin->policy, begin->id}, NULL);
-    if (!load && !(load = new_load(service)))
-        return fail(err, ENOMEM, "out of memory");
-    uint64_t number = load->number;
-    clear_load(load);
-    load->number = number;
-    if (!weir_definition_apply(service, &definition, made, err))
+    struct load *load = begin_anew(service, &(struct load_name){begin->policy, begin->id}, err);
+    if (!load || !weir_definition_apply(service, &definition, made, err))
         return false;
     memcpy(load->id, begin->id.bytes, begin->id.len);
     memcpy(load->policy, definition.name, sizeof load->policy);
@@ -99,11 +134,26 @@ bool weir_load_begin(struct service *service, const struct load_begin *begin, bo
     return true;
 }
 
+/* All keys of the table have come. */
+static bool end_table(struct load *load, struct weir_error *err)
+{
+    int64_t now_ns = weir_now();
+    while (load->shared) {
+        struct load_shared *held = load->shared;
+        if (!weir_table_import_shared(load->tally->table, now_ns, &held->shared))
+            return fail(err, ENOMEM, "out of memory");
+        load->shared = held->next;
+        free(held);
+    }
+    clear_table(load);
+    return true;
+}
+
 bool weir_load_end(struct service *service, const struct load_name *name, struct load_count *total,
                    struct weir_error *err)
 {
     struct load *load = find_load(service, name, err);
-    if (!load)
+    if (!load || !end_table(load, err))
         return false;
     *total = load->total;
     if (load->made && !weir_definition_open(service, load->policy, err))
@@ -156,9 +206,8 @@ bool weir_load_table(struct service *service, const struct load_name *name, stru
 {
     struct load *load = find_load(service, name, err);
     struct load_table table;
-    if (!load || !weir_load_table_read(&table, line, err))
+    if (!load || !weir_load_table_read(&table, line, err) || !end_table(load, err))
         return false;
-    clear_table(load);
     load->lead_ns = lead_of(service, load, &table);
     load->tally = weir_load_adopt(service, load, &table, &load->foreign, err);
     if (!load->tally)
@@ -210,25 +259,47 @@ static bool read_key(const struct load *load, const struct load_line *line, stru
     return true;
 }
 
+/* Keys that are here are charged at once; the rest waits for the end of the table (export.h). By other hashes
+ * nobody knows which keys share it: then all do. */
+static bool bring_shared(struct load *load, int64_t now_ns, const struct load_line *line,
+                         const struct export_key *key, struct weir_error *err)
+{
+    struct load_shared *held = malloc(sizeof *held + key->count * sizeof *held->words);
+    if (!held)
+        return fail(err, ENOMEM, "out of memory");
+    *held = (struct load_shared){load->shared, {{line->who, line->to}, *key}};
+    if (load->foreign)
+        held->shared.of = (struct export_range){0, UINT64_MAX};
+    if (key->count > 0)
+        memcpy(held->words, key->words, key->count * sizeof *held->words);
+    held->shared.key.words = held->words;
+    load->shared = held;
+    return weir_table_expect_shared(load->tally->table, now_ns, &held->shared) ||
+           fail(err, ENOMEM, "out of memory");
+}
+
 /* `bring` false: only looks. */
-static bool do_lines(const struct load *load, const struct slice *lines, size_t count, bool bring,
-                     struct load_count *done, struct weir_error *err)
+static bool do_lines(struct service *service, struct load *load, const struct slice *lines, size_t count,
+                     bool bring, struct load_count *done, struct weir_error *err)
 {
     static const char strangers[] =
         "keys are known by hashes, and here by other ones than in the dump: load it where nobody has used "
-        "this "
-        "policy yet, or forget what was spent here (WEIR.POLICY SET name limits FRESH) and load again";
+        "this policy, have both tables made with one hash_key_file, or forget what was spent here "
+        "(WEIR.POLICY SET name limits FRESH)";
     struct load_line *line = malloc(sizeof *line);
     int64_t now_ns = weir_now();
+    (void)service;
     bool good = line || fail(err, ENOMEM, "out of memory");
     for (size_t i = 0; good && i < count; i++) {
         struct export_key key;
         if (!weir_load_line_read(line, lines[i], err) || line->nothing) {
             good = line->nothing;
-        } else if (load->foreign && !line->name) {
+        } else if (load->foreign && !line->name && !line->shared) {
             good = fail(err, EEXIST, strangers);
         } else if (!read_key(load, line, &key)) {
             good = fail(err, EINVAL, "the words of a key are no state of its limits: the dump was altered");
+        } else if (bring && line->shared) {
+            good = bring_shared(load, now_ns, line, &key, err);
         } else if (bring) {
             bool came = weir_table_import(load->tally->table, now_ns, &key);
             done->keys += came;
@@ -239,6 +310,19 @@ static bool do_lines(const struct load *load, const struct slice *lines, size_t 
     return good;
 }
 
+static bool do_clients(struct service *service, struct load *load, const struct slice *lines, size_t count,
+                       bool bring, struct load_count *done, struct weir_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool came;
+        if (!weir_clients_line(service, load->clients, load->elapsed_ms, lines[i], bring, &came, err))
+            return false;
+        done->keys += bring && came;
+        done->full += bring && !came;
+    }
+    return true;
+}
+
 bool weir_load_keys(struct service *service, const struct load_name *name, int64_t page,
                     const struct slice *lines, size_t count, struct load_count *done, struct weir_error *err)
 {
@@ -246,7 +330,7 @@ bool weir_load_keys(struct service *service, const struct load_name *name, int64
     *done = (struct load_count){0};
     if (!load)
         return false;
-    if (!load->tally)
+    if (!load->tally && load->clients == CLIENTS_NONE)
         return fail(err, EINVAL, "WEIR.LOAD TABLE comes before its keys");
     if (page == load->page && page > 0) { /* the answer was lost on its way */
         *done = load->last;
@@ -254,7 +338,10 @@ bool weir_load_keys(struct service *service, const struct load_name *name, int64
     }
     if (page != load->page + 1)
         return fail(err, EINVAL, "pages come in their order: 1, 2, 3 ...");
-    if (!do_lines(load, lines, count, false, done, err) || !do_lines(load, lines, count, true, done, err))
+    bool (*act)(struct service *, struct load *, const struct slice *, size_t, bool, struct load_count *,
+                struct weir_error *) = load->clients != CLIENTS_NONE ? do_clients : do_lines;
+    if (!act(service, load, lines, count, false, done, err) ||
+        !act(service, load, lines, count, true, done, err))
         return false;
     load->page = page;
     load->last = *done;

@@ -6,8 +6,11 @@
 #define WEIR_SERVICE_LOAD_PARTS_H
 
 #include "core/spec.h"
+#include "service/decide.h"
+#include "service/dump_clients.h"
 #include "service/dump_text.h"
 #include "service/load.h"
+#include "table/export.h"
 
 #define LOAD_ELAPSED_MS (INT64_C(366) * 86400000) /* the longest time between dump and load that counts */
 
@@ -30,6 +33,15 @@ struct load {
     struct weir_policy *target; /* and ours */
     bool foreign;               /* our table knows keys by other hashes */
     bool same, exact;           /* limits; all: words can be taken over as they are */
+    struct load_shared *shared; /* comes in behind its keys */
+    enum clients_kind clients;  /* of no policy, but these */
+    int64_t elapsed_ms;         /* since they were dumped */
+};
+
+struct load_shared {
+    struct load_shared *next;
+    struct export_shared shared; /* its words are `words` */
+    int64_t words[];
 };
 
 /* ---- load_text.c ---- */
@@ -42,12 +54,13 @@ struct definition {
     enum weir_when_full on_full;
     int64_t ttl_ms, ids_ns;
     enum overrun overrun;
+    int recover; /* enum table_recover */
 };
 bool weir_definition_read(struct definition *definition, const struct slice *lines, size_t count,
                           struct weir_error *err);
 
 struct load_table {
-    char prefix[DUMP_LINE_MAX];
+    char prefix[KEY_MAX];
     size_t prefix_len;
     bool wide;
     struct hash_key key;
@@ -59,7 +72,8 @@ bool weir_load_table_read(struct load_table *table, struct slice line, struct we
 struct load_line {
     bool nothing; /* empty, or a comment */
     bool spent;   /* the numbers are units of each limit; else the words of a state */
-    uint64_t who;
+    bool shared;  /* of keys without room whose hashes are from `who` to `to` */
+    uint64_t who, to;
     const char *name; /* or NULL */
     size_t len, count;
     int64_t numbers[DUMP_WORDS_MAX];

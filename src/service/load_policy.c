@@ -30,6 +30,7 @@ static bool fill_policy(struct edit *edit, struct policy *policy, const struct d
     policy->ttl_ms = definition->ttl_ms;
     policy->id_window_ns = definition->ids_ns;
     policy->overrun = definition->overrun;
+    policy->recover = definition->recover;
     if (!weir_edit_read(edit, definition->limits, text))
         return false;
     struct edit_limits to = {text, GROWTH_KEYS_LEAST, false, false};
@@ -93,10 +94,17 @@ static bool has_spent_nothing(void *arg, const struct weir_key *key)
     return key->verdict.reset_after_ns <= 0;
 }
 
+static bool is_shared(void *arg, const struct export_shared *shared)
+{
+    (void)arg;
+    (void)shared;
+    return false;
+}
+
 /* Nobody has spent anything of it; nor of what keys without room share. */
 static bool is_unused(const struct tally *tally)
 {
-    return atom_load(&tally->table->region->header->shared, memory_order_relaxed) == 0 &&
+    return weir_table_export_shared(tally->table, weir_now(), &whole, is_shared, NULL) &&
            weir_table_each(tally->table, has_spent_nothing, NULL);
 }
 
@@ -187,15 +195,23 @@ static bool find_ours(struct service *service, const struct load *load, const st
     return at != NULL;
 }
 
+/* By this load: it has the hash key and the time of the dump already, or was used. */
+static bool was_said(const struct load *load, const struct tally *tally)
+{
+    for (size_t i = 0; i < load->said_count; i++)
+        if (load->said[i].serial == tally->serial)
+            return true;
+    return false;
+}
+
 /* One that nobody has used yet gives way. */
 struct tally *weir_load_adopt(struct service *service, const struct load *load,
                               const struct load_table *table, bool *foreign, struct weir_error *err)
 {
     struct tally *ours, *made;
     bool frozen, used = false;
-    if (!find_ours(service, load, table, &ours, foreign, &frozen, err) || !*foreign)
-        return ours;
-    if (!is_unused(ours))
+    if (!find_ours(service, load, table, &ours, foreign, &frozen, err) || was_said(load, ours) ||
+        !is_unused(ours))
         return ours;
     struct slice name = slice_of(load->policy);
     made = frozen || weir_change_freeze(service, name, whole, nowhere, err)

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "core/idle.h"
 #include "service/command.h"
 #include "service/load_parts.h"
+#include "table/keep.h"
+
+/* A line in words: too much for the stack of a thread. */
+struct split {
+    char room[DUMP_LINE_MAX];
+    struct slice words[DUMP_WORDS_MAX];
+};
 
 static bool fail(struct weir_error *err, const char *text)
 {
@@ -72,6 +80,11 @@ static bool read_setting(struct definition *definition, struct slice word)
         return read_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_ms);
     if (is_setting(word, "ids_ns", &value))
         return read_number(value, 1, INT64_MAX, &definition->ids_ns);
+    if (is_setting(word, "recover", &value)) {
+        char rule[16];
+        return copy_word(value, rule, sizeof rule) &&
+               (definition->recover = weir_recover_read(rule)) >= TABLE_EXACT;
+    }
     return false;
 }
 
@@ -91,16 +104,14 @@ static bool read_definition_line(struct definition *definition, const struct sli
     return good;
 }
 
-bool weir_definition_read(struct definition *definition, const struct slice *lines, size_t count,
-                          struct weir_error *err)
+static bool read_definition(struct definition *definition, const struct slice *lines, size_t count,
+                            struct split *split, struct weir_error *err)
 {
-    char room[DUMP_LINE_MAX];
-    struct slice words[DUMP_WORDS_MAX];
     *definition = (struct definition){
         .percent = CONFIG_PERCENT_ALL, .ttl_ms = DEFAULT_TTL_MS, .ids_ns = DEFAULT_IDS_NS};
     for (size_t i = 0; i < count; i++) {
-        int found = weir_dump_split(lines[i], room, words);
-        if (found < 0 || !read_definition_line(definition, words, found))
+        int found = weir_dump_split(lines[i], split->room, split->words);
+        if (found < 0 || !read_definition_line(definition, split->words, found))
             return fail(err, "a line that says what the policy is makes no sense: is this a dump?");
     }
     if (!definition->name[0] || !definition->limits[0])
@@ -108,14 +119,21 @@ bool weir_definition_read(struct definition *definition, const struct slice *lin
     return true;
 }
 
+bool weir_definition_read(struct definition *definition, const struct slice *lines, size_t count,
+                          struct weir_error *err)
+{
+    struct split *split = malloc(sizeof *split);
+    bool good = split ? read_definition(definition, lines, count, split, err) : fail(err, "out of memory");
+    free(split);
+    return good;
+}
+
 /* ---- tables ---- */
 
-bool weir_load_table_read(struct load_table *table, struct slice line, struct weir_error *err)
+static bool read_table(struct load_table *table, const struct slice *words)
 {
-    char room[DUMP_LINE_MAX];
-    struct slice words[DUMP_WORDS_MAX];
     *table = (struct load_table){0};
-    bool good = weir_dump_split(line, room, words) == 8 && slice_is(words[0], "table") &&
+    bool good = slice_is(words[0], "table") && words[1].len <= sizeof table->prefix &&
                 (slice_is(words[2], "words") || slice_is(words[2], "wide")) &&
                 weir_dump_read_key(words[3], &table->key) &&
                 read_number(words[4], 0, WEIR_TIME_MAX, &table->time) &&
@@ -124,12 +142,22 @@ bool weir_load_table_read(struct load_table *table, struct slice line, struct we
                 copy_word(words[7], table->limits, sizeof table->limits);
     struct weir_policy *policy = good ? weir_policy_idle(table->limits, NULL) : NULL;
     weir_policy_free(policy);
-    if (!good || !policy)
-        return fail(err, "the line of a table makes no sense: is this a dump?");
+    if (!policy)
+        return false;
     table->wide = slice_is(words[2], "wide");
     table->prefix_len = words[1].len;
     memcpy(table->prefix, words[1].bytes, words[1].len);
     return true;
+}
+
+bool weir_load_table_read(struct load_table *table, struct slice line, struct weir_error *err)
+{
+    struct split *split = malloc(sizeof *split);
+    if (!split)
+        return fail(err, "out of memory");
+    bool good = weir_dump_split(line, split->room, split->words) == 8 && read_table(table, split->words);
+    free(split);
+    return good || fail(err, "the line of a table makes no sense: is this a dump?");
 }
 
 /* ---- keys ---- */
@@ -141,14 +169,22 @@ bool weir_load_line_read(struct load_line *line, struct slice text, struct weir_
     line->nothing = count == 0;
     if (count < 2)
         return fail(err, no_sense);
-    line->spent = slice_is(line->words[0], "spent");
-    if (!line->spent && !slice_is(line->words[0], "key"))
+    bool shared_spent = slice_is(line->words[0], "shared-spent");
+    line->shared = shared_spent || slice_is(line->words[0], "shared");
+    line->spent = shared_spent || slice_is(line->words[0], "spent");
+    if (!line->spent && !line->shared && !slice_is(line->words[0], "key"))
         return fail(err, no_sense);
     line->name = NULL;
     line->len = 0;
     line->who = 0;
     const struct slice *name = &line->words[1];
-    if (name->bytes >= line->room && name->bytes <= line->room + sizeof line->room) { /* it was quoted */
+    size_t first = line->shared ? 3 : 2;
+    if (line->shared) {
+        if (count < 3 || !weir_dump_read_hash(*name, &line->who) ||
+            !weir_dump_read_hash(line->words[2], &line->to) || line->who > line->to)
+            return fail(err, no_sense);
+    } else if (name->bytes >= line->room &&
+               name->bytes <= line->room + sizeof line->room) { /* it was quoted */
         line->name = name->bytes;
         line->len = name->len;
         if (line->len > KEY_MAX)
@@ -156,9 +192,9 @@ bool weir_load_line_read(struct load_line *line, struct slice text, struct weir_
     } else if (!weir_dump_read_hash(*name, &line->who)) {
         return fail(err, no_sense);
     }
-    line->count = (size_t)count - 2;
+    line->count = (size_t)count - first;
     for (size_t i = 0; i < line->count; i++)
-        if (!weir_read_integer(line->words[2 + i], &line->numbers[i]) ||
+        if (!weir_read_integer(line->words[first + i], &line->numbers[i]) ||
             (line->spent && line->numbers[i] < 0))
             return fail(err, no_sense);
     return true;

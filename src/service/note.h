@@ -4,7 +4,8 @@
  * was set by command. It is written anew, as a whole, with every change.
  *
  *   "WEIRNOTE", version, the last serial that was given, room of the records, mode for all,
- *   blocks: hash keys of requests, reservations, steps; the table of client keys; tallies; policies
+ *   blocks: hash keys of requests, reservations, steps; the table of client keys; tallies; policies;
+ *   1 if time is that of --test-clock: nothing, if it is the usual one
  *
  * Numbers are 64 bits, little-endian; a block is its length and its bytes; lists are their count and a block
  * for each element, so that a later version can add to the end of it. Times are store time (0: none,
@@ -19,6 +20,8 @@
 
 #define NOTE_VERSION 1
 #define NOTE_MOST    ((size_t)60 << 20) /* bytes; see FRAME_BYTES_MAX */
+
+#define NOTE_TEST_CLOCK 1
 
 /* Of everything, with the policies of that snapshot. Under `change`. false: out of memory, or too large. */
 bool weir_note_write(struct service *service, const struct snapshot *snapshot, struct buffer *out);

@@ -339,6 +339,22 @@ static bool restore_policies(struct restoring *restoring)
     return !restoring->reader.wrong;
 }
 
+/* Times of the one say nothing to the other. */
+static bool check_clock(struct restoring *restoring)
+{
+    struct note_reader *reader = &restoring->reader;
+    bool was_test = reader->at < reader->end && get_within(reader, 0, NOTE_TEST_CLOCK) == NOTE_TEST_CLOCK;
+    if (reader->wrong)
+        return false;
+    if (was_test == restoring->service->options.test_clock)
+        return true;
+    return fail(restoring->err, EINVAL,
+                was_test ? "the data directory was written with --test-clock, whose time is no real one: "
+                           "start with it, or name another directory"
+                         : "the data directory was not written with --test-clock, and time would pass, or "
+                           "stand still, that has not: start without it, or name another directory");
+}
+
 bool weir_note_policies(struct service *service, const struct note *note, struct snapshot *snapshot,
                         struct weir_error *err)
 {
@@ -352,7 +368,7 @@ bool weir_note_policies(struct service *service, const struct note *note, struct
     snapshot->all_mode = note->all_mode;
     if (note->all_until > 0)
         snapshot->all_until_ns = max64(sat_sub(note->all_until, restoring.offset_ns), 1);
-    bool good = restore_tallies(&restoring) && restore_policies(&restoring);
+    bool good = restore_tallies(&restoring) && restore_policies(&restoring) && check_clock(&restoring);
     for (size_t i = 0; i < restoring.count; i++)
         weir_tally_free(restoring.tallies[i]);
     free(restoring.tallies);

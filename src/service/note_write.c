@@ -179,5 +179,7 @@ bool weir_note_write(struct service *service, const struct snapshot *snapshot, s
     put_number(out, snapshot->policy_count);
     for (size_t i = 0; i < snapshot->policy_count; i++)
         put_policy(out, service, snapshot->policies[i]);
+    if (service->options.test_clock)
+        put_number(out, NOTE_TEST_CLOCK);
     return !out->failed;
 }

@@ -86,7 +86,7 @@ struct key_override { /* of a whole key: the table has the limits, this is what 
 #define FROZEN_URL_MAX 256
 struct frozen {
     uint64_t from, to;        /* both included */
-    char url[FROZEN_URL_MAX]; /* where to ask instead; "": they are being loaded here */
+    char url[FROZEN_URL_MAX]; /* where to ask instead; "": they are being loaded here, or set aside */
 };
 
 struct policy {

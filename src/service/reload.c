@@ -17,6 +17,7 @@
 enum {
     LISTEN_PART,
     DATA_PART,
+    HASH_KEY_PART,
     FSYNC_PART,
     MEMORY_PART,
     THREADS_PART,
@@ -24,7 +25,7 @@ enum {
     CLIENT_LIMITS_PART,
     LOG_PART
 };
-static const char *const part_names[START_PARTS] = {"listen",  "data",    "fsync",         "memory",
+static const char *const part_names[START_PARTS] = {"listen",  "data",    "hash_key_file", "fsync", "memory",
                                                     "threads", "clients", "client_limits", "log"};
 
 /* As text, defaults included: it is only compared. */
@@ -37,6 +38,9 @@ static void write_part(const struct config *config, int part, struct text *text)
         break;
     case DATA_PART:
         weir_text_print(text, "%s", config->data ? config->data : "none");
+        break;
+    case HASH_KEY_PART:
+        weir_text_print(text, "%s", config->hash_key_file ? config->hash_key_file : "");
         break;
     case FSYNC_PART:
         weir_text_print(text, "%s", weir_fsync_name(config->fsync));

@@ -105,7 +105,9 @@ static bool is_well(struct call *call)
     if (__builtin_expect(!store || weir_store_is_well(store) || !(call->command->flags & CMD_WRITE), 1))
         return true;
     weir_keep_complaint(store, text);
-    weir_call_error(call, "ERR %s: nothing is decided until it does; see INFO persistence", text);
+    weir_call_error(
+        call, "ERR %s: this was not decided, and changed nothing; try again when it does (INFO persistence)",
+        text);
     return false;
 }
 

@@ -11,8 +11,10 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/sat.h"
+#include "ledger/keep.h"
 #include "os/boot.h"
 #include "service/command.h"
+#include "service/hash_key.h"
 #include "service/keep.h"
 #include "service/load.h"
 #include "service/log.h"
@@ -108,6 +110,11 @@ static bool make_memory(struct service *service, const struct config *config, st
     if (!weir_ledger_init(&service->ledger, requests, reservations, err))
         return false;
     service->steps = weir_steps_new(steps, err);
+    if (service->steps && service->has_hash_key) {
+        struct hash_key other = {~service->hash_key.high, ~service->hash_key.low};
+        weir_records_set_keys(weir_steps_records(service->steps),
+                              (struct hash_key[2]){service->hash_key, other});
+    }
     /* Not shared when full: one key with the longest limit there is would be everybody's debt. */
     service->client_keys =
         service->steps ? weir_keep_client_keys(service, keys, config->horizon_ns, err) : NULL;
@@ -150,6 +157,12 @@ static bool make_snapshot(struct service *service, const struct config *config, 
     return true;
 }
 
+static bool read_hash_key(struct service *service, const struct config *config, struct weir_error *err)
+{
+    service->has_hash_key = config->hash_key_file != NULL;
+    return !service->has_hash_key || weir_hash_key_read(config->hash_key_file, &service->hash_key, err);
+}
+
 /* ---- all of it ---- */
 
 struct service *weir_service_new(const struct config *config, const struct service_options *options,
@@ -168,14 +181,15 @@ struct service *weir_service_new(const struct config *config, const struct servi
     weir_start_note(config, &service->start);
     draw_run_id(service->run_id);
     set_clock(service);
-    if (!make_workers(service) || !weir_keep_open(service, config, err) ||
-        !make_memory(service, config, err) || !make_snapshot(service, config, err)) {
+    if (!read_hash_key(service, config, err) || !make_workers(service) ||
+        !weir_keep_open(service, config, err) || !make_memory(service, config, err) ||
+        !make_snapshot(service, config, err)) {
         if (err && err->code == 0)
             weir_error_set(err, ENOMEM, "out of memory");
         weir_service_free(service);
         return NULL;
     }
-    if (!weir_service_apply(service, config, err)) {
+    if (!weir_service_apply(service, config, err) || !weir_keep_applied(service, config, err)) {
         weir_service_free(service);
         return NULL;
     }

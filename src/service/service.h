@@ -43,7 +43,7 @@ struct service_options {
 };
 
 /* What counts at the start only, each part as a digest: a reload looks whether it is another one. */
-#define START_PARTS 8
+#define START_PARTS 9
 struct start {
     struct digest parts[START_PARTS];
 };
@@ -76,8 +76,10 @@ struct service {
     _Atomic uint64_t epoch;   /* snapshots that were published so far: see snapshot.c */
     pthread_mutex_t change;   /* who publishes snapshots */
     struct worker *workers;   /* options.workers, and one more: the chore thread's */
-    struct store *store;      /* NULL: everything is in memory alone */
-    struct keeping *keeping;  /* what goes with the store: see keep.h; or NULL */
+    bool has_hash_key;        /* tables that are made get this one, else each its own */
+    struct hash_key hash_key;
+    struct store *store;     /* NULL: everything is in memory alone */
+    struct keeping *keeping; /* what goes with the store: see keep.h; or NULL */
     struct ledger ledger;
     struct steps *steps;        /* RL.* */
     struct tally *client_keys;  /* CL.THROTTLE, THROTTLE, GCRA */

@@ -18,7 +18,6 @@
 #include "store/sync.h"
 
 #define BACKUPS    "backups"
-#define NAME_MOST  48
 #define COPY_PIECE (UINT64_C(1) << 20)
 
 struct backup {
@@ -27,6 +26,7 @@ struct backup {
     const char *name;
     char half[DISK_NAME_MAX];
     int parent, dir;         /* -1: not open */
+    bool named;              /* it may have its name */
     uint64_t image, segment; /* what it begins with */
     uint64_t end, sequence;  /* the first segment, and sequence, that it does not have */
 };
@@ -34,7 +34,7 @@ struct backup {
 static bool is_name(const char *name)
 {
     size_t len = strlen(name);
-    return len > 0 && len <= NAME_MOST && name[0] != '.' &&
+    return len > 0 && len <= STORE_BACKUP_NAME && name[0] != '.' &&
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
 }
 
@@ -47,27 +47,41 @@ static int remove_one(void *arg, const char *name, uint64_t bytes)
     return backup->disk->remove(backup->disk, backup->dir, name);
 }
 
+static int empty(struct backup *backup)
+{
+    return backup->disk->list(backup->disk, backup->dir, remove_one, backup);
+}
+
+/* 0: nothing has its name. */
+static int look_for(const struct backup *backup)
+{
+    int there, error = backup->disk->open_sub(backup->disk, backup->parent, backup->name, false, &there);
+    if (!error)
+        backup->disk->close_dir(backup->disk, there);
+    return error == ENOENT ? 0 : error ? error : EEXIST;
+}
+
 static int open_dirs(struct backup *backup)
 {
     struct disk *disk = backup->disk;
-    int there, error = disk->open_sub(disk, backup->store->dir, BACKUPS, true, &backup->parent);
+    int error = disk->open_sub(disk, backup->store->dir, BACKUPS, true, &backup->parent);
     if (error) {
         backup->parent = -1;
         return error;
     }
-    error = disk->open_sub(disk, backup->parent, backup->name, false, &there);
-    if (!error)
-        disk->close_dir(disk, there);
-    if (error != ENOENT)
-        return error ? error : EEXIST;
+    if ((error = look_for(backup)) != 0)
+        return error;
     error = disk->open_sub(disk, backup->parent, backup->half, true, &backup->dir);
     if (error)
         backup->dir = -1;
-    return error ? error : disk->list(disk, backup->dir, remove_one, backup); /* of one that failed */
+    return error ? error : empty(backup); /* of one that was killed */
 }
 
+/* What could not be finished gives its room back: names there keep images and segments from going. */
 static void close_dirs(struct backup *backup)
 {
+    if (backup->dir >= 0 && !backup->named)
+        (void)empty(backup);
     if (backup->dir >= 0)
         backup->disk->close_dir(backup->disk, backup->dir);
     if (backup->parent >= 0)
@@ -139,8 +153,10 @@ static int finish(struct backup *backup)
     int error = weir_mark_put(disk, backup->dir, backup->store->id, backup->sequence - 1);
     if (!error)
         error = disk->sync_dir(disk, backup->dir);
-    if (!error)
-        error = disk->rename(disk, backup->parent, backup->half, backup->name);
+    if (error)
+        return error;
+    error = disk->rename(disk, backup->parent, backup->half, backup->name);
+    backup->named = !error || look_for(backup) != 0; /* a rename that failed may have been done */
     if (!error)
         error = disk->sync_dir(disk, backup->parent);
     return error ? error : disk->sync_dir(disk, backup->store->dir);
@@ -182,13 +198,10 @@ static bool make(struct backup *backup, struct weir_error *err)
     close_dirs(backup);
     if (!error)
         return true;
-    char reason[80], text[256];
-    if (strerror_r(error, reason, sizeof reason) != 0)
-        (void)snprintf(reason, sizeof reason, "error %d", error);
-    (void)snprintf(text, sizeof text,
-                   error == EEXIST ? "there is a backup '%s' already; use another name"
-                                   : "the backup '%s' could not be written: %s",
-                   backup->name, reason);
+    if (error != EEXIST)
+        return weir_error_fault(err, error, "the backup '%s' could not be written", backup->name);
+    char text[128];
+    (void)snprintf(text, sizeof text, "there is a backup '%s' already; use another name", backup->name);
     weir_error_set(err, error, text);
     return false;
 }
@@ -201,8 +214,8 @@ bool weir_store_backup(struct store *store, const char *name, struct weir_error 
             err,
             "a backup's name has 1 to %d letters, digits, '.', '_' and '-', and does not "
             "begin with '.'",
-            NAME_MOST);
-    (void)snprintf(backup.half, sizeof backup.half, "%s.tmp", name);
+            STORE_BACKUP_NAME);
+    (void)snprintf(backup.half, sizeof backup.half, ".%s.tmp", name); /* no backup is called so */
     weir_image_pin(store, true);
     bool good = make(&backup, err);
     weir_image_pin(store, false);

@@ -4,8 +4,9 @@
  *
  * One is due when the log behind the last is longer than image_log_bytes and than that image: so a start
  * reads at most about twice what is there, and images cost no more than the log. Or when the last is old and
- * something came behind it; or somebody asks. At once after a start that found much log, or something
- * missing, since what the owner did about that is in memory only.
+ * something came behind it; or somebody asks, or an owner does (keep.want_image). At once after a start that
+ * found much log, many starts before it, or something missing, since what the owner did about that is in
+ * memory only.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -18,21 +19,19 @@
 #include "store/files.h"
 #include "store/image.h"
 
+#define STARTS_MOST    8 /* processes since the last image: each leaves segments, however little is in them */
 #define RETRY_FIRST_NS WEIR_SEC
 #define RETRY_MOST_NS  (60 * WEIR_SEC)
 
 /* ---- what others are told of it ---- */
 
-static void forget_generations(struct store *store)
+static void shift_generations(struct store *store)
 {
-    uint32_t last = store->options.images - 1;
     (void)pthread_mutex_lock(&store->regions.lock);
     for (struct kept *kept = store->regions.first; kept; kept = kept->next) {
         memmove(kept->generations + 1, kept->generations,
                 (STORE_IMAGES_MOST - 1) * sizeof *kept->generations);
         kept->generations[0] = kept->begun;
-        if (kept->keep.kind->imaged && kept->generations[last] > 0)
-            kept->keep.kind->imaged(&kept->keep, kept->generations[last]);
     }
     (void)pthread_mutex_unlock(&store->regions.lock);
 }
@@ -41,7 +40,7 @@ static void succeed(struct store *store, struct image *image)
 {
     struct image_state *state = &store->image;
     int64_t now = weir_now();
-    forget_generations(store);
+    shift_generations(store);
     (void)pthread_mutex_lock(&store->log.lock);
     state->running = false;
     state->done = image->wanted;
@@ -61,10 +60,9 @@ static void succeed(struct store *store, struct image *image)
 static void fail(struct store *store, struct image *image, int error)
 {
     struct image_state *state = &store->image;
-    char name[DISK_NAME_MAX], why[STORE_TEXT_MAX], reason[80];
-    if (strerror_r(error, reason, sizeof reason) != 0)
-        (void)snprintf(reason, sizeof reason, "error %d", error);
-    (void)snprintf(why, sizeof why, "image-%016" PRIx64 " could not be written: %s", image->number, reason);
+    char name[DISK_NAME_MAX], why[STORE_TEXT_MAX], reason[ERROR_REASON_MAX];
+    (void)snprintf(why, sizeof why, "image-%016" PRIx64 " could not be written: %s", image->number,
+                   weir_error_reason(reason, error));
     for (int half = 0; half < 2; half++) { /* a rename that failed may have been done */
         weir_file_name(name, half ? FILE_HALF : FILE_IMAGE, image->number);
         (void)store->disk->remove(store->disk, store->dir, name);
@@ -73,13 +71,14 @@ static void fail(struct store *store, struct image *image, int error)
     state->running = false;
     state->done = image->wanted;
     state->last_good = false;
-    state->failures++;
+    state->failures += error != ECANCELED;
     memcpy(state->why, why, sizeof why);
     (void)pthread_cond_broadcast(&store->sync.moved);
     (void)pthread_mutex_unlock(&store->log.lock);
     state->wait_ns = state->wait_ns == 0 ? RETRY_FIRST_NS : min64(2 * state->wait_ns, RETRY_MOST_NS);
     state->retry_ns = sat_add(weir_now(), state->wait_ns);
-    weir_store_tell(store, STORE_EVENT_IMAGE_FAILED, why, (int64_t)image->end.bytes, 0);
+    if (error != ECANCELED) /* given up for the end, or for another one: nothing has failed */
+        weir_store_tell(store, STORE_EVENT_IMAGE_FAILED, why, (int64_t)image->end.bytes, 0);
 }
 
 static void end_image(struct store *store, struct image *image, int error)
@@ -102,12 +101,29 @@ static bool is_due(struct store *store)
     uint64_t more = store->log.bytes - state->log_start, behind = more + state->log_before;
     uint64_t most = options->image_log_bytes > state->bytes ? options->image_log_bytes : state->bytes;
     bool trouble = store->recovered.flags & (FRAME_HOLES | FRAME_LOST | FRAME_UNSURE);
-    bool due = behind > most || state->log_before > options->image_log_bytes / 2 ||
-               (trouble && state->images == 0) ||
+    bool due = state->asked || behind > most || state->log_before > options->image_log_bytes / 2 ||
+               ((trouble || store->recovered.starts >= STARTS_MOST) && state->images == 0) ||
                (more > 0 && sat_sub(now, state->since_ns) >= options->image_age_ns);
     bool wanted = state->wanted > state->done;
+    due = due && !state->held;
     (void)pthread_mutex_unlock(&store->log.lock);
     return wanted || (due && (now >= state->retry_ns || state->retry_ns - now > RETRY_MOST_NS));
+}
+
+void weir_image_ask(struct store *store)
+{
+    (void)pthread_mutex_lock(&store->log.lock);
+    store->image.asked = true;
+    (void)pthread_cond_signal(&store->keeper_work);
+    (void)pthread_mutex_unlock(&store->log.lock);
+}
+
+void weir_store_free_images(struct store *store)
+{
+    (void)pthread_mutex_lock(&store->log.lock);
+    store->image.held = false;
+    (void)pthread_cond_broadcast(&store->keeper_work);
+    (void)pthread_mutex_unlock(&store->log.lock);
 }
 
 /* It is ill: there will be an image when it heals, but who waits for one is not to wait so long. */
@@ -117,7 +133,10 @@ static void refuse(struct store *store, const char *why)
     (void)pthread_mutex_lock(&store->log.lock);
     state->done = state->wanted;
     state->last_good = false;
-    (void)snprintf(state->why, sizeof state->why, "%s", why ? why : store->health.error);
+    (void)snprintf(state->why, sizeof state->why, "%s",
+                   why                      ? why
+                   : store->health.error[0] ? store->health.error
+                                            : "the disk is behind");
     (void)pthread_cond_broadcast(&store->sync.moved);
     (void)pthread_mutex_unlock(&store->log.lock);
     state->retry_ns = sat_add(weir_now(), RETRY_FIRST_NS);

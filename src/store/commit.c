@@ -62,39 +62,64 @@ static void empty(struct buffer *frame)
 
 /* ---- records ---- */
 
-static bool append(struct store *store, struct buffer *frame, int64_t records)
+/* One frame in the making: entries from `first` on, captured when the log had been rotated so many times. */
+struct batch {
+    struct buffer *frame;
+    uint32_t first;
+    uint64_t rotations;
+    int64_t records;
+};
+
+static void begin_frame(const struct store *store, struct batch *batch, uint32_t first)
+{
+    batch->first = first;
+    batch->rotations = atomic_load_explicit(&store->log.rotations, memory_order_acquire);
+    batch->records = 0;
+    empty(batch->frame);
+}
+
+enum appended { APPENDED, APPEND_FAILED, APPEND_STALE };
+
+/* STALE: an image may have been begun since, which left an entry out because it was as if never used by then;
+ * behind it an older state of that entry must not follow. So it has to be captured again. */
+static enum appended append(struct store *store, const struct batch *batch)
 {
     bool good = false;
     (void)pthread_mutex_lock(&store->log.lock);
-    if (frame->failed)
+    bool stale = atomic_load_explicit(&store->log.rotations, memory_order_relaxed) != batch->rotations;
+    if (batch->frame->failed)
         weir_health_fault_locked(store, "records for the log", ENOMEM);
-    else
-        good = weir_log_append(store, FRAME_RECORDS, frame, records);
+    else if (!stale)
+        good = weir_log_append(store, FRAME_RECORDS, batch->frame, batch->records);
     (void)pthread_mutex_unlock(&store->log.lock);
-    return good;
+    return good ? APPENDED : stale && !batch->frame->failed ? APPEND_STALE : APPEND_FAILED;
+}
+
+static void capture(const struct store *store, const struct dirty_item *item, struct batch *batch)
+{
+    if (item->keep->store != store)
+        return;
+    size_t before = buffer_len(batch->frame);
+    item->keep->kind->capture(item->keep, item->slot, item->who, batch->frame);
+    batch->records += buffer_len(batch->frame) > before;
 }
 
 /* Entries of this store, from the first one on; the others stay. */
 static void append_items(struct store *store, struct dirty *dirty, struct buffer *frame)
 {
-    int64_t records = 0;
-    bool good = true;
-    empty(frame);
-    for (uint32_t i = 0; i < dirty->count && good; i++) {
-        struct dirty_item *item = &dirty->items[i];
-        if (item->keep->store != store)
+    struct batch batch = {.frame = frame};
+    begin_frame(store, &batch, 0);
+    for (uint32_t i = 0; i < dirty->count;) {
+        capture(store, &dirty->items[i++], &batch);
+        bool last = i == dirty->count, full = log_frame_payload(frame) >= FRAME_CUT || frame->failed;
+        if (!full && !(last && batch.records > 0))
             continue;
-        size_t before = buffer_len(frame);
-        item->keep->kind->capture(item->keep, item->slot, item->who, frame);
-        records += buffer_len(frame) > before;
-        if (log_frame_payload(frame) < FRAME_CUT && !frame->failed)
-            continue;
-        good = append(store, frame, records);
-        records = 0;
-        empty(frame);
+        enum appended appended = append(store, &batch);
+        if (appended == APPEND_FAILED)
+            return;
+        i = appended == APPEND_STALE ? batch.first : i;
+        begin_frame(store, &batch, i);
     }
-    if (good && (records > 0 || frame->failed))
-        (void)append(store, frame, records);
 }
 
 static bool is_broken(struct store *store)
@@ -120,8 +145,17 @@ static void flush_store(struct store *store, struct dirty *dirty)
     buffer_return(store, frame);
 }
 
+static void release(const struct dirty *dirty)
+{
+    for (uint32_t i = 0; i < dirty->count; i++) {
+        const struct dirty_item *item = &dirty->items[i];
+        if (item->keep->kind->released)
+            item->keep->kind->released(item->keep, item->slot, item->who);
+    }
+}
+
 /* All of the list: there may be entries of several stores in it. */
-static void flush(struct dirty *dirty)
+void weir_commit_flush(struct dirty *dirty)
 {
     for (uint32_t i = 0; i < dirty->count; i++) {
         struct store *store = dirty->items[i].keep->store;
@@ -131,22 +165,18 @@ static void flush(struct dirty *dirty)
         if (first == i)
             flush_store(store, dirty);
     }
+    release(dirty);
     weir_dirty_clear(dirty);
-}
-
-void weir_commit_at_end(struct dirty *dirty)
-{
-    flush(dirty);
 }
 
 void weir_commit_overfull(struct store *store)
 {
     (void)store;
     if (weir_dirty)
-        flush(weir_dirty);
+        weir_commit_flush(weir_dirty);
 }
 
-/* Something is in no list: `missed` of a keep. */
+/* Something is in no list. */
 static void look_for_misses(struct store *store)
 {
     uint64_t misses = atomic_load_explicit(&weir_dirty_misses, memory_order_acquire);
@@ -158,9 +188,9 @@ static void look_for_misses(struct store *store)
 
 uint64_t weir_store_commit(struct store *store)
 {
-    look_for_misses(store);
     if (weir_dirty && weir_dirty->count > 0)
-        flush(weir_dirty);
+        weir_commit_flush(weir_dirty);
+    look_for_misses(store); /* behind it: a capture may find that others have given up what it was to have */
     uint64_t ticket = atomic_load_explicit(&store->log.appended, memory_order_acquire);
     if (__builtin_expect(!atomic_load_explicit(&store->health.ill, memory_order_acquire), 1))
         return ticket;

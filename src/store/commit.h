@@ -6,7 +6,7 @@
 
 /* A thread's list is full, or the thread ends. */
 void weir_commit_overfull(struct store *store);
-void weir_commit_at_end(struct dirty *dirty);
+void weir_commit_flush(struct dirty *dirty);
 void weir_commit_free(struct store *store); /* the pool */
 
 #endif

@@ -31,6 +31,7 @@ void weir_epoch_set(struct store *store, struct store_found *found)
     int64_t shift = 0, now = weir_now();
     bool known = weir_boot.id(store->boot) && weir_boot.shift(&shift);
     int64_t host_now = sat_sub(now, shift);
+    store->host_offset_ns = sat_sub(now, host_now);
     if (!last->has_time)
         return;
     bool same_boot = known && memcmp(store->boot, last->boot, sizeof store->boot) == 0;

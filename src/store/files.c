@@ -44,6 +44,33 @@ enum file_kind weir_file_parse(const char *name, uint64_t *number)
     return FILE_OTHER;
 }
 
+bool weir_file_is_ours(const char *name)
+{
+    static const char *const others[] = {"lock", "mark", "mark.tmp", "ballast", "repair.tmp"};
+    uint64_t number;
+    bool ours = weir_file_parse(name, &number) != FILE_OTHER || strncmp(name, "damaged-", 8) == 0;
+    for (size_t i = 0; !ours && i < sizeof others / sizeof others[0]; i++)
+        ours = strcmp(name, others[i]) == 0;
+    return ours;
+}
+
+static int look_at_name(void *arg, const char *name, uint64_t bytes)
+{
+    enum files_owner *owner = arg;
+    (void)bytes;
+    if (weir_file_is_ours(name))
+        *owner = FILES_OURS;
+    else if (*owner == FILES_NOBODY && name[0] != '.')
+        *owner = FILES_FOREIGN;
+    return 0;
+}
+
+int weir_files_owner(struct disk *disk, int dir, enum files_owner *owner)
+{
+    *owner = FILES_NOBODY;
+    return disk->list(disk, dir, look_at_name, owner);
+}
+
 static int list_add(struct file_list *list, uint64_t number, uint64_t bytes)
 {
     if (list->count == FILES_MOST)

@@ -13,7 +13,8 @@
 #include "os/disk.h"
 
 #define FILES_MOST    65536               /* of each kind: more are not a store's */
-#define FILES_NUMBERS (UINT64_C(1) << 62) /* numbers are below this one, so that there is always a next */
+#define FILES_NUMBERS (UINT64_C(1) << 62) /* numbers are below this one, */
+#define FILES_SPARE   (UINT64_C(1) << 32) /* and by so many where a process starts: it always has a next */
 
 enum file_kind { FILE_OTHER, FILE_IMAGE, FILE_SEGMENT, FILE_HALF /* of an image: image-N.tmp */, FILE_KINDS };
 
@@ -33,6 +34,12 @@ struct file_list { /* by number */
 struct files {
     struct file_list images, segments, halves;
 };
+
+/* Whose a directory is, by the names of its files; those with a dot in front are nobody's. */
+enum files_owner { FILES_NOBODY, FILES_OURS, FILES_FOREIGN /* and none of them is ours */ };
+int weir_files_owner(struct disk *disk, int dir, enum files_owner *owner); /* an errno value */
+/* One that a store, or its repair, leaves in its directory. */
+bool weir_file_is_ours(const char *name);
 
 /* 0, or an errno value: then there is nothing to be freed. */
 int weir_files_read(struct files *files, struct disk *disk, int dir);

@@ -41,26 +41,14 @@ void weir_frame_seal(struct frame_head *head, size_t payload)
     head->crc = checksum(frame, size);
 }
 
-static bool is_zero(const unsigned char *bytes, size_t len)
-{
-    return len == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, len - 1) == 0);
-}
-
-enum frame_read weir_frame_read(const unsigned char *bytes, size_t len, uint64_t salt, size_t *need)
+bool weir_frame_is_good(const unsigned char *bytes, size_t len, uint64_t salt)
 {
     struct frame_head head;
-    *need = sizeof head;
-    if (is_zero(bytes, len < sizeof head ? len : sizeof head))
-        return FRAME_NOTHING;
     if (len < sizeof head)
-        return FRAME_SHORT;
+        return false;
     memcpy(&head, bytes, sizeof head);
-    if (head.magic != FRAME_MAGIC || head.bytes > FRAME_BYTES_MAX || (salt != 0 && head.salt != salt))
-        return FRAME_BAD;
-    *need = frame_size(head.bytes);
-    if (len < *need)
-        return FRAME_SHORT;
-    return checksum(bytes, *need) == head.crc ? FRAME_GOOD : FRAME_BAD;
+    return head.magic == FRAME_MAGIC && head.bytes <= FRAME_BYTES_MAX && (salt == 0 || head.salt == salt) &&
+           frame_size(head.bytes) <= len && checksum(bytes, frame_size(head.bytes)) == head.crc;
 }
 
 bool weir_frame_records(const unsigned char *payload, size_t len,

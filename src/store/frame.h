@@ -34,7 +34,7 @@ struct frame_head {
     uint32_t bytes;    /* of the payload */
     uint16_t kind;     /* enum frame_kind */
     uint16_t version;  /* FRAME_VERSION */
-    uint64_t salt;     /* of the file: a frame of another file, or of an older life of it, is none */
+    uint64_t salt;     /* of the file, by its number: a frame of another one is none */
     uint64_t sequence; /* of the log: one more than the frame before, over all segments. Image: from 0 */
     uint64_t synced;   /* log: all up to this sequence was on the disk when this was written */
     int64_t time_ns;   /* store time */
@@ -58,7 +58,7 @@ struct frame_start {
  * told again by every recovery until an image covers it, since what the owner did about it (recover: floor)
  * is in memory only until then. An image has them if weir doctor made it. */
 enum frame_flags {
-    FRAME_BEGINS = 1, /* the first segment of a process */
+    FRAME_BEGINS = 1, /* the first segment of a process: after many of them an image is due */
     FRAME_HOLES = 2,  /* frames before it are missing: that is all that those behind it claim of them */
     FRAME_LOST = 4,   /* store_found.lost, unsure at that time */
     FRAME_UNSURE = 8
@@ -82,15 +82,9 @@ static inline size_t frame_size(size_t payload)
 /* Fills in magic, version, bytes and crc; the payload follows `head` in memory, in room for frame_size. */
 void weir_frame_seal(struct frame_head *head, size_t payload);
 
-enum frame_read {
-    FRAME_GOOD,
-    FRAME_SHORT,   /* could be one, but not all of it is here: *need bytes from its start */
-    FRAME_NOTHING, /* zero bytes: nothing was ever written here */
-    FRAME_BAD      /* something else */
-};
-/* Looks at the bytes at `bytes`, of which `len` are here. `salt` 0: any (the first frame of a file). Good
- * ones have *need bytes, too. Kind and version are not looked at: a later version keeps head and checksum. */
-enum frame_read weir_frame_read(const unsigned char *bytes, size_t len, uint64_t salt, size_t *need);
+/* Is there a frame at `bytes`, of which `len` are here, and all of it? `salt` 0: any (the first frame of a
+ * file). Kind and version are not looked at: a later version keeps head and checksum. */
+bool weir_frame_is_good(const unsigned char *bytes, size_t len, uint64_t salt);
 
 /* Calls back for each record of a payload. false: it makes no sense (then it was never written so). */
 bool weir_frame_records(const unsigned char *payload, size_t len,

@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "os/clock.h"
 #include "store/files.h"
 #include "store/log.h"
@@ -52,14 +53,13 @@ void weir_store_tell(struct store *store, enum store_event_kind kind, const char
 void weir_health_fault_locked(struct store *store, const char *what, int error)
 {
     struct health *health = &store->health;
-    char reason[80];
+    char reason[ERROR_REASON_MAX];
     health->faults++;
     if (store->log.broken)
         return; /* the first one says more */
     store->log.broken = true;
-    if (strerror_r(error, reason, sizeof reason) != 0)
-        (void)snprintf(reason, sizeof reason, "error %d", error);
-    (void)snprintf(health->error, sizeof health->error, "%s: %s", what, reason);
+    (void)snprintf(health->error, sizeof health->error, error ? "%s: %s" : "%s", what,
+                   weir_error_reason(reason, error));
     if (!atomic_load_explicit(&health->ill, memory_order_relaxed)) {
         health->since_ns = health->retry_ns = weir_now();
         health->wait_ns = RETRY_FIRST_NS;
@@ -77,14 +77,6 @@ void weir_health_fault(struct store *store, const char *what, int error)
 }
 
 /* ---- healing ---- */
-
-static void forget_misses(struct store *store)
-{
-    (void)pthread_mutex_lock(&store->regions.lock);
-    for (struct kept *kept = store->regions.first; kept; kept = kept->next)
-        atomic_store_explicit(&kept->keep.missed, false, memory_order_relaxed);
-    (void)pthread_mutex_unlock(&store->regions.lock);
-}
 
 /* (3): from here on threads append again. */
 static bool begin_segment(struct store *store, uint64_t *segment, uint64_t *sequence)
@@ -146,7 +138,6 @@ static bool heal(struct store *store)
 {
     uint64_t segment, sequence, target = 0;
     clear(store);
-    forget_misses(store); /* before the image is begun, which has what was missed */
     if (!begin_segment(store, &segment, &sequence))
         return finish(store, 0);
     int error = weir_image_write(store, segment, sequence);
@@ -170,10 +161,18 @@ static void plan_retry(struct store *store)
     (void)pthread_mutex_unlock(&store->log.lock);
 }
 
+bool weir_health_has_place(struct store *store)
+{
+    if (store->disk->same_dir(store->disk, store->dir) != ESTALE)
+        return true;
+    weir_health_fault(store, "the data directory was removed or replaced under this process", 0);
+    return false;
+}
+
 bool weir_health_heal(struct store *store)
 {
     (void)pthread_mutex_lock(&store->sync.step);
-    bool healed = heal(store);
+    bool healed = weir_health_has_place(store) && heal(store);
     (void)pthread_mutex_unlock(&store->sync.step);
     if (!healed)
         plan_retry(store);
@@ -211,6 +210,8 @@ static void tell_slow(struct store *store)
 
 bool weir_health_step(struct store *store)
 {
+    if (weir_store_is_well(store))
+        (void)weir_health_has_place(store);
     tell(store);
     (void)pthread_mutex_lock(&store->log.lock);
     bool ill = atomic_load_explicit(&store->health.ill, memory_order_relaxed);

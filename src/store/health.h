@@ -8,6 +8,9 @@
 void weir_health_fault_locked(struct store *store, const char *what, int error);
 /* The keeper's: tells who wants to know, and heals if it is time to. true: it is ill. */
 bool weir_health_step(struct store *store);
+/* false: the directory is not to be found any more, and the store is ill: what is written to it goes on to be
+ * written, and nobody would ever read it. */
+bool weir_health_has_place(struct store *store);
 /* Tries now, whatever the time. */
 bool weir_health_heal(struct store *store);
 /* A file that can be given up when the disk is full. */

@@ -141,6 +141,7 @@ struct image *weir_image_new(struct store *store, uint64_t segment, uint64_t seq
     (void)pthread_mutex_lock(&store->log.lock);
     image->wanted = store->image.wanted;
     image->log_start = store->log.bytes;
+    store->image.asked = false;
     store->image.running = true;
     (void)pthread_mutex_unlock(&store->log.lock);
     note_generations(store);

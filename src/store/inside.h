@@ -40,9 +40,15 @@ struct kept { /* a region */
     struct kept *next;                       /* by number, rising */
 };
 
+struct found_segment {
+    uint64_t number, bytes;
+    uint64_t frames, used; /* good ones, and the bytes up to the end of the last */
+    uint64_t cut;          /* behind this there are only zeros */
+};
+
 /* What recovery has found out: by weir_recover_find, at open. */
 struct recovered {
-    bool fresh, lost;
+    bool fresh;
     uint64_t sequence; /* of the last frame of the log that counts; at least the image's, less 1 */
     uint64_t marked;   /* what the mark says was synced: 0 if there is none */
     uint64_t claimed;  /* all up to this one was synced, mark or frames say */
@@ -50,9 +56,12 @@ struct recovered {
     uint64_t image;    /* the same of images */
     uint32_t flags;    /* enum frame_flags: for the first segment that this process begins */
     /* The image that was read, and the log behind it; 0: none, the log goes back to its beginning. */
-    uint64_t from_image, from_segment, from_sequence;
+    uint64_t from_image, from_segment;
     uint64_t image_bytes, log_bytes;
-    bool has_time; /* of the last frame: */
+    struct found_segment *segments; /* behind that image, by number */
+    size_t segment_count;
+    uint64_t starts; /* of processes, behind that image */
+    bool has_time;   /* of the last frame: */
     int64_t time_ns, wall_ns;
     int64_t offset_ns; /* of the segment, or image, it is in: struct frame_start */
     unsigned char boot[BOOT_ID_SIZE];
@@ -76,13 +85,14 @@ struct log {
     uint32_t old_count;
     struct log_file spare; /* the next one; ready if `spare_ready` */
     bool spare_ready;
-    int64_t spare_retry_ns;    /* weir_now: it has failed */
-    uint64_t spare_done;       /* bytes of it that are written */
-    uint64_t last_number;      /* of all segments, the spare included */
-    _Atomic uint64_t appended; /* sequence of the last frame, also of one that failed */
-    int64_t time_ns;           /* of the last frame: store time never goes back */
-    uint64_t bytes;            /* appended since start */
-    uint32_t flags;            /* of the first segment; 0 when it is begun */
+    int64_t spare_retry_ns;     /* weir_now: it has failed */
+    uint64_t spare_done;        /* bytes of it that are written */
+    uint64_t last_number;       /* of all segments, the spare included */
+    _Atomic uint64_t rotations; /* segments begun so far: changes under the lock */
+    _Atomic uint64_t appended;  /* sequence of the last frame, also of one that failed */
+    int64_t time_ns;            /* of the last frame: store time never goes back */
+    uint64_t bytes;             /* appended since start */
+    uint32_t flags;             /* of the first segment; 0 when it is begun */
     int64_t appends, records;
     void *meta; /* the note in force; guarded by the lock */
     size_t meta_len;
@@ -119,7 +129,10 @@ struct image_state {
     bool last_good;           /* the last one that ended, log.lock */
     char why[STORE_TEXT_MAX]; /* it did not, log.lock */
     bool running;             /* log.lock */
+    bool held;                /* options.hold_images, log.lock */
+    bool asked;               /* an owner wants one soon: keep.want_image, log.lock */
     uint64_t number, bytes;   /* of the last good one, log.lock */
+    uint64_t found;           /* the highest number at open: later ones are this process's own */
     int64_t time_ns;          /* weir_now when it was done, log.lock */
     uint64_t log_start;       /* log.bytes when it was begun; what was replayed counts below 0 */
     uint64_t log_before;      /* bytes of log found at open, behind the image: until the first image */
@@ -181,7 +194,8 @@ struct store {
 bool weir_recover_find(struct store *store, struct store_found *found, struct weir_error *err);
 bool weir_recover_replay(struct store *store, struct store_found *found, struct weir_error *err);
 /* Before the first frame is written, which claims that all before it is on the disk: makes that so (a process
- * that was killed may not have), and removes what is left of images that were not finished. */
+ * that was killed may not have), and removes what such a process leaves: images that were not finished,
+ * segments that were not begun, zeros behind the last frame. */
 bool weir_recover_settle(struct store *store, struct weir_error *err);
 
 /* ---- image.c: regions, first those of records (REGION_RECORDS), then the others ----
@@ -191,6 +205,7 @@ bool weir_recover_settle(struct store *store, struct weir_error *err);
 /* The keeper's: one step of an image, if one is due or under way; a new one is begun by weir_log_rotate.
  * true: there is more to do at once. */
 bool weir_image_step(struct store *store);
+void weir_image_ask(struct store *store); /* one is due, whatever the log */
 /* A whole one, now, of all that was in memory before segment `segment` was begun, whose first sequence is
  * `sequence`; everything synced when it comes back. Gives up one that is under way. An errno value. Drops
  * nothing: the caller may not have synced the segment. By the keeper, or before there is one. */
@@ -202,7 +217,8 @@ void weir_image_refuse(struct store *store);
 /* ---- log.c ---- */
 
 /* A new segment, from now on; its number and first sequence. What was changed before this call and is in no
- * frame yet will be in that segment, or behind it. false: the store is ill. */
+ * frame yet will be in that segment, or behind it. false: the store is ill, or too many segments wait for a
+ * sync that does not come. */
 bool weir_log_rotate(struct store *store, uint64_t *segment, uint64_t *sequence);
 
 /* ---- mark.c ---- */

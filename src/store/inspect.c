@@ -64,18 +64,31 @@ static int count_frame(void *arg, const struct survey *survey, const struct scan
 
 /* ---- what is said of a file ---- */
 
-static void say_image(struct inspect_file *file, const struct survey *survey)
+/* What a start does without it. */
+static void say_instead(struct inspect_file *file, const struct reading *reading)
+{
+    size_t len = strlen(file->text);
+    uint64_t image = reading->recovery.recovered.from_image;
+    if (image > 0)
+        (void)snprintf(file->text + len, sizeof file->text - len,
+                       "; image-%016" PRIx64 " and the log behind that are used", image);
+    else if (reading->inspect->can_start)
+        (void)snprintf(file->text + len, sizeof file->text - len,
+                       "; the log, which goes back to its beginning, is used");
+}
+
+static void say_image(const struct reading *reading, struct inspect_file *file, const struct survey *survey)
 {
     file->good = survey->whole;
     file->first = file->last = survey->started ? survey->start.sequence : 0;
-    if (!survey->whole && survey->bad == UINT64_MAX)
-        (void)snprintf(file->text, sizeof file->text,
-                       "its end is missing: it cannot be used; an older image, and the log behind that, can");
-    else if (!survey->whole)
-        (void)snprintf(file->text, sizeof file->text,
-                       "damaged at byte %" PRIu64
-                       ": it cannot be used; an older image, and the log behind that, can",
+    if (survey->whole)
+        return;
+    if (survey->bad == UINT64_MAX)
+        (void)snprintf(file->text, sizeof file->text, "its end is missing: it cannot be used");
+    else
+        (void)snprintf(file->text, sizeof file->text, "damaged at byte %" PRIu64 ": it cannot be used",
                        survey->bad);
+    say_instead(file, reading);
 }
 
 static void say_segment(struct inspect_file *file, const struct survey *survey)
@@ -100,20 +113,20 @@ static void say_segment(struct inspect_file *file, const struct survey *survey)
                        survey->bad, survey->behind);
 }
 
-static void say(struct inspect_file *file, const struct survey *survey)
+static void say(const struct reading *reading, struct inspect_file *file, const struct survey *survey)
 {
-    char reason[80] = "";
+    char reason[ERROR_REASON_MAX];
     if (survey->kind == FILE_IMAGE)
-        say_image(file, survey);
+        say_image(reading, file, survey);
     else
         say_segment(file, survey);
     if (!survey->later && !survey->error)
         return;
     file->good = false;
-    if (strerror_r(survey->error, reason, sizeof reason) != 0)
-        (void)snprintf(reason, sizeof reason, "error %d", survey->error);
+    file->unread = survey->error != 0;
     (void)snprintf(file->text, sizeof file->text,
-                   survey->later ? "written by a later version of weir" : "cannot be read: %s", reason);
+                   survey->later ? "written by a later version of weir" : "cannot be read: %s",
+                   weir_error_reason(reason, survey->error));
 }
 
 static void read_one(struct reading *reading, enum file_kind kind, uint64_t number)
@@ -133,7 +146,7 @@ static void read_one(struct reading *reading, enum file_kind kind, uint64_t numb
     file->time_ns = survey.time_ns;
     file->wall_ns = survey.wall_ns;
     file->bad_offset = survey.bad == UINT64_MAX ? 0 : survey.bad;
-    say(file, &survey);
+    say(reading, file, &survey);
 }
 
 /* ---- files that are neither ---- */
@@ -150,9 +163,7 @@ static const char *describe(const char *name, bool mark_damaged, bool *good)
         *good = !mark_damaged;
         return mark_damaged ? "damaged: whether the last process ended well is not known" : "";
     }
-    if (strcmp(name, "lock") == 0 || strcmp(name, "ballast") == 0 || strcmp(name, "mark.tmp") == 0)
-        return "";
-    return "not of a store: it is left alone";
+    return weir_file_is_ours(name) ? "" : "not of a store: it is left alone";
 }
 
 static int add_other(void *arg, const char *name, uint64_t bytes)
@@ -196,7 +207,7 @@ static bool read_files(struct reading *reading, struct disk *disk, struct weir_e
 static void find_user(struct disk *disk, int dir, struct inspect *inspect)
 {
     int64_t pid = 0;
-    if (disk->lock_dir(disk, dir, &pid) == EAGAIN)
+    if (disk->watch_dir(disk, dir, &pid) == EAGAIN)
         inspect->in_use_by = pid > 0 ? pid : -1;
 }
 
@@ -204,16 +215,16 @@ bool weir_inspect(struct disk *disk, const char *path, struct inspect *inspect, 
 {
     struct reading reading = {.inspect = inspect};
     struct weir_error why = {0};
-    char text[300], reason[80];
     *inspect = (struct inspect){0};
     disk = disk ? disk : &weir_disk;
     int error = disk->open_dir(disk, path, false, &reading.dir);
-    if (error) {
-        if (strerror_r(error, reason, sizeof reason) != 0)
-            (void)snprintf(reason, sizeof reason, "error %d", error);
-        (void)snprintf(text, sizeof text, "%.120s: cannot open the directory: %s", path, reason);
-        weir_error_set(err, error, text);
-        return false;
+    if (error)
+        return weir_error_fault(err, error, "%.120s: cannot open the directory", path);
+    enum files_owner owner;
+    if (weir_files_owner(disk, reading.dir, &owner) == 0 && owner != FILES_OURS) {
+        inspect->is_none = true;
+        disk->close_dir(disk, reading.dir);
+        return true;
     }
     find_user(disk, reading.dir, inspect);
     inspect->can_start = weir_recovery_find(&reading.recovery, disk, reading.dir, &inspect->found, &why);

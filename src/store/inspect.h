@@ -14,6 +14,7 @@ struct inspect_file {
     int64_t time_ns, wall_ns; /* of the last frame */
     bool good;                /* a segment may end in the middle of a frame, if it is the last one */
     bool needed;              /* for recovery from the newest good image */
+    bool unread;              /* the disk did not give it */
     uint64_t bad_offset;      /* of the first byte that makes no sense */
     char text[200];           /* what is wrong with it, and what that means; "" */
 };
@@ -23,6 +24,7 @@ struct inspect {
     size_t count;
     struct store_found found; /* what a start would find */
     bool can_start;           /* it would */
+    bool is_none;             /* no file of a store is in it: nothing else was looked at */
     int64_t in_use_by;        /* a process; 0: none; -1: one that is not known */
     uint64_t regions[64];     /* records of the regions with the lowest numbers: see region_numbers */
     uint32_t region_numbers[64];

@@ -152,6 +152,7 @@ bool weir_log_begin(struct store *store)
     if (log->now.file >= 0)
         log->old[log->old_count++] = log->now;
     log->now = next;
+    (void)atomic_fetch_add_explicit(&log->rotations, 1, memory_order_release);
     weir_sync_poke(store); /* the old one, in every mode: all who append want it gone */
     return write_start(store);
 }
@@ -170,6 +171,12 @@ bool weir_log_rotate(struct store *store, uint64_t *segment, uint64_t *sequence)
     *segment = log->now.number;
     (void)pthread_mutex_unlock(&log->lock);
     return begun;
+}
+
+void weir_log_cut(struct store *store, const struct log_file *segment)
+{
+    if (segment->end < segment->ready)
+        (void)store->disk->truncate(store->disk, segment->file, segment->end);
 }
 
 static void close_one(struct store *store, struct log_file *segment, uint64_t remove_from)

@@ -36,6 +36,9 @@ static inline uint64_t log_ticket_ill(const struct store *store)
 
 /* The keeper's: makes the next segment ready, in small steps. true: there is more to do at once. */
 bool weir_log_spare_step(struct store *store);
+/* Zeros behind the last frame of a segment that nobody appends to any more go. If that fails nothing is lost:
+ * the next start does it. */
+void weir_log_cut(struct store *store, const struct log_file *segment);
 /* Closes all files. Segments from number `remove_from` on are removed, too; 0: none. By who holds sync.step.
  */
 void weir_log_close_files(struct store *store, uint64_t remove_from);

@@ -32,9 +32,9 @@ static bool refuse_file(struct weir_error *err, const struct survey *survey)
     weir_file_name(name, survey->kind, survey->number);
     if (survey->later)
         return weir_error_complain(err, "%s was written by a later version of weir: start that one", name);
-    char text[200];
+    char text[200], reason[ERROR_REASON_MAX];
     (void)snprintf(text, sizeof text, "cannot read %s: %s; if that lasts run weir doctor", name,
-                   strerror(survey->error));
+                   weir_error_reason(reason, survey->error));
     weir_error_set(err, survey->error, text);
     return false;
 }
@@ -126,7 +126,6 @@ static void use_image(struct recovery *recovery, const struct survey *survey)
     recovery->flags |= survey->start.flags;
     recovered->from_image = survey->number;
     recovered->from_segment = survey->start.segment;
-    recovered->from_sequence = survey->start.sequence;
     recovered->image_bytes = survey->bytes;
     note_time(recovered, survey, survey->time_ns, survey->wall_ns);
     recovery->found->frames += survey->frames;
@@ -184,6 +183,7 @@ static bool find_store(struct recovery *recovery, struct weir_error *err)
 static void begin_segment(struct recovery *recovery, const struct frame_start *start)
 {
     recovery->flags |= start->flags;
+    recovery->recovered.starts += (start->flags & FRAME_BEGINS) != 0;
     recovery->found->sync = start->sync >= STORE_ALWAYS && start->sync <= STORE_NEVER
                                 ? (enum store_sync)start->sync
                                 : STORE_NEVER;
@@ -213,9 +213,26 @@ static int log_frame(void *arg, const struct survey *survey, const struct scan *
     return keep_meta(recovery, scan);
 }
 
+static void note_segment(struct recovery *recovery, const struct survey *survey)
+{
+    struct recovered *recovered = &recovery->recovered;
+    recovered->segments[recovered->segment_count++] =
+        (struct found_segment){.number = survey->number,
+                               .bytes = survey->bytes,
+                               .frames = survey->frames,
+                               .used = survey->used,
+                               .cut = survey->used + survey->rubbish};
+    recovered->log_bytes += survey->used;
+}
+
 static bool read_log(struct recovery *recovery, struct weir_error *err)
 {
     const struct file_list *list = &recovery->files.segments;
+    recovery->recovered.segments = calloc(list->count + 1, sizeof *recovery->recovered.segments);
+    if (!recovery->recovered.segments) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        return false;
+    }
     for (size_t i = 0; i < list->count; i++) {
         struct survey survey = {.kind = FILE_SEGMENT, .number = list->entries[i].number};
         if (survey.number < recovery->recovered.from_segment)
@@ -225,7 +242,7 @@ static bool read_log(struct recovery *recovery, struct weir_error *err)
             return refuse_file(err, &survey);
         recovery->found->frames += survey.frames;
         recovery->found->bytes += survey.bytes;
-        recovery->recovered.log_bytes += survey.used;
+        note_segment(recovery, &survey);
         recovery->segments += survey.frames > 0;
         recovery->rubbish = recovery->rubbish || survey.bad != UINT64_MAX;
     }
@@ -235,7 +252,7 @@ static bool read_log(struct recovery *recovery, struct weir_error *err)
 /* ---- the verdict ---- */
 
 /* Without an image the log has to go back to its beginning. */
-static bool is_complete(const struct recovery *recovery, struct weir_error *err)
+static bool is_complete(struct recovery *recovery, struct weir_error *err)
 {
     const struct files *files = &recovery->files;
     if (recovery->recovered.from_image > 0)
@@ -243,13 +260,13 @@ static bool is_complete(const struct recovery *recovery, struct weir_error *err)
     if (recovery->first == 0) {
         if (files->images.count == 0 && recovery->mark.synced == 0)
             return true;
-        return weir_error_complain(err, "nothing of what was kept here can be read; run weir doctor on it");
+        recovery->incomplete = true;
+        return weir_error_complain(err, "nothing of what was kept here can be read");
     }
     if (recovery->first == 1 || files->segments.entries[0].number == 1)
         return true;
-    return weir_error_complain(err,
-                               "no image can be read, and the log does not go back to its beginning; run "
-                               "weir doctor on it");
+    recovery->incomplete = true;
+    return weir_error_complain(err, "no image can be read, and the log does not go back to its beginning");
 }
 
 static void conclude(struct recovery *recovery)
@@ -267,14 +284,14 @@ static void conclude(struct recovery *recovery)
     recovered->image = half > recovered->image ? half : recovered->image;
 
     found->holes = recovery->holes || recovery->flags & FRAME_HOLES;
-    found->lost = recovered->lost = recovery->missing > 0 || recovery->flags & FRAME_LOST;
+    found->lost = recovery->missing > 0 || recovery->flags & FRAME_LOST;
     found->clean = mark->found && mark->clean && mark->synced == found->sequence && !found->lost &&
                    !(recovery->flags & FRAME_UNSURE);
     found->unsure = found->lost || recovery->flags & FRAME_UNSURE;
     if (found->fresh)
         found->unsure = found->unsure || recovery->rubbish;
-    else if (!found->clean && (recovery->segments == 0 || found->sync != STORE_ALWAYS))
-        found->unsure = true;
+    else if (!found->clean && (recovery->segments == 0 || found->sync != STORE_ALWAYS || !mark->found))
+        found->unsure = true; /* without a mark nobody knows how far the log went */
     recovered->flags = FRAME_BEGINS | (recovery->holes ? (uint32_t)FRAME_HOLES : 0) |
                        (found->lost ? (uint32_t)FRAME_LOST : 0) |
                        (found->unsure ? (uint32_t)FRAME_UNSURE : 0);
@@ -282,21 +299,39 @@ static void conclude(struct recovery *recovery)
         tell(found, "an earlier start has found a loss, and no image was written since");
 }
 
+/* There must be room for more, or what is written next is found by nobody. No store comes so far. */
+static bool has_numbers(const struct recovery *recovery, struct weir_error *err)
+{
+    const struct file_list *lists[] = {&recovery->files.segments, &recovery->files.images,
+                                       &recovery->files.halves};
+    static const enum file_kind kinds[] = {FILE_SEGMENT, FILE_IMAGE, FILE_HALF};
+    for (int i = 0; i < 3; i++) {
+        char name[DISK_NAME_MAX];
+        weir_file_name(name, kinds[i], file_list_last(lists[i]));
+        if (file_list_last(lists[i]) >= FILES_NUMBERS - FILES_SPARE)
+            return weir_error_complain(err, "%s: no store counts that far; move it to another place", name);
+    }
+    return true;
+}
+
+static bool has_sequences(const struct recovery *recovery, struct weir_error *err)
+{
+    uint64_t last = recovery->next > recovery->mark.synced ? recovery->next : recovery->mark.synced;
+    return last < SURVEY_SEQUENCES - FILES_SPARE ||
+           weir_error_complain(err, "mark or log count further than a store does: it is none of weir's");
+}
+
 static bool find(struct recovery *recovery, struct weir_error *err)
 {
     int error = weir_files_read(&recovery->files, recovery->disk, recovery->dir);
-    if (error) {
-        char text[200];
-        (void)snprintf(text, sizeof text, "cannot read the directory: %s", strerror(error));
-        weir_error_set(err, error, text);
-        return false;
-    }
+    if (error)
+        return weir_error_fault(err, error, "cannot read the directory");
     if (weir_mark_read(recovery->disk, recovery->dir, &recovery->mark) != 0)
         recovery->mark = (struct mark){.damaged = true};
     if (recovery->mark.damaged)
         tell(recovery->found, "mark is damaged");
-    if (!find_image(recovery, err) || !find_store(recovery, err) || !read_log(recovery, err) ||
-        !is_complete(recovery, err))
+    if (!has_numbers(recovery, err) || !find_image(recovery, err) || !find_store(recovery, err) ||
+        !read_log(recovery, err) || !is_complete(recovery, err) || !has_sequences(recovery, err))
         return false;
     if (recovery->mark.synced > recovery->synced && recovery->mark.synced < SURVEY_SEQUENCES)
         recovery->synced = recovery->mark.synced;
@@ -322,6 +357,8 @@ bool weir_recovery_find(struct recovery *recovery, struct disk *disk, int dir, s
 void weir_recovery_free(struct recovery *recovery)
 {
     weir_files_free(&recovery->files);
+    free(recovery->recovered.segments);
+    recovery->recovered.segments = NULL;
     forget_meta(recovery);
 }
 
@@ -331,18 +368,21 @@ bool weir_recover_find(struct store *store, struct store_found *found, struct we
     bool good = weir_recovery_find(&recovery, store->disk, store->dir, found, err);
     if (good) {
         store->recovered = recovery.recovered;
+        recovery.recovered.segments = NULL;
         if (recovery.known && !found->fresh)
             memcpy(store->id, recovery.store, sizeof store->id);
         store->found_meta = recovery.meta;
         store->found_meta_len = recovery.meta_len;
         recovery.meta = NULL;
         store->image.number = recovery.recovered.from_image;
+        store->image.found = recovery.recovered.image;
         store->image.bytes = recovery.recovered.image_bytes;
         store->image.log_before = recovery.recovered.log_bytes;
         store->image.since_ns = weir_now();
     } else if (err) {
         char text[sizeof err->text];
-        (void)snprintf(text, sizeof text, "%.100s: %.140s", store->path, err->text);
+        (void)snprintf(text, sizeof text, "%.100s: %.120s%s", store->path, err->text,
+                       recovery.incomplete ? "; run weir doctor on it" : "");
         weir_error_set(err, err->code, text);
     }
     weir_recovery_free(&recovery);

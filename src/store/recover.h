@@ -47,6 +47,7 @@ struct recovery {
     uint32_t flags;       /* of all segments that were read, or image */
     bool holes;           /* there was a gap */
     bool rubbish;         /* bytes that are no frame */
+    bool incomplete;      /* it cannot be started from, since something is not there */
     struct survey unread; /* the newest image that the disk did not give: error 0: none */
 };
 

@@ -47,12 +47,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct repair *repair, con
 
 static bool complain(struct repair *repair, const char *what, int error)
 {
-    char reason[80], text[256];
-    if (strerror_r(error, reason, sizeof reason) != 0)
-        (void)snprintf(reason, sizeof reason, "error %d", error);
-    (void)snprintf(text, sizeof text, "%.120s: %s", what, reason);
-    weir_error_set(repair->err, error, text);
-    return false;
+    return weir_error_fault(repair->err, error, "%.120s", what);
 }
 
 /* A name that nothing has yet: damaged-NAME, damaged-NAME.2 ... */
@@ -288,7 +283,7 @@ bool weir_inspect_repair(struct disk *disk, const char *path, void (*tell)(void 
     struct repair repair = {.disk = disk ? disk : &weir_disk, .tell = tell, .arg = arg, .err = err};
     int error = open_alone(&repair, path);
     if (error == EAGAIN)
-        return weir_error_complain(err, "%.120s is in use: stop the server first", path);
+        return weir_error_complain(err, "in use: stop the server first");
     if (error)
         return complain(&repair, path, error);
     bool good = repair_all(&repair);

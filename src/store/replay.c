@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sat.h"
 #include "store/files.h"
 #include "store/inside.h"
 #include "store/scan.h"
@@ -20,7 +21,24 @@ struct replay {
     size_t count;
     struct kept *last; /* that a record was of: the next often is, too */
     bool failed;       /* there is no room for a record */
+    const struct store *store;
+    int64_t bytes, told_ns; /* of whole files; when that was said */
 };
+
+#define TELL_NS (2 * WEIR_SEC)
+
+/* Somebody waits for it. */
+static void tell(struct replay *replay, const struct scan *scan)
+{
+    const struct store_options *options = &replay->store->options;
+    int64_t now_ns = weir_now();
+    if (sat_sub(now_ns, replay->told_ns) < TELL_NS || !options->event)
+        return;
+    replay->told_ns = now_ns;
+    options->event(options->arg, &(struct store_event){.kind = STORE_EVENT_REPLAY,
+                                                       .bytes = replay->bytes + (int64_t)scan->frame,
+                                                       .all = (int64_t)replay->found->bytes});
+}
 
 static bool list_regions(struct replay *replay, const struct store *store)
 {
@@ -67,6 +85,7 @@ static int apply_frame(void *arg, const struct survey *survey, const struct scan
 {
     struct replay *replay = arg;
     (void)survey;
+    tell(replay, scan);
     if (scan->head.kind != FRAME_RECORDS)
         return 0;
     if (!weir_frame_records(scan->payload, scan->head.bytes, apply, replay))
@@ -74,60 +93,49 @@ static int apply_frame(void *arg, const struct survey *survey, const struct scan
     return replay->failed ? ENOMEM : 0;
 }
 
+/* `limit`: of bytes. */
 static bool apply_file(struct replay *replay, const struct store *store, enum file_kind kind, uint64_t number,
-                       struct weir_error *err)
+                       uint64_t limit, struct weir_error *err)
 {
-    struct survey survey = {.kind = kind, .number = number};
-    char name[DISK_NAME_MAX], text[200];
+    struct survey survey = {.kind = kind, .number = number, .limit = limit};
+    char name[DISK_NAME_MAX];
     weir_survey_file(&survey, store->disk, store->dir, store->id, apply_frame, replay);
     if (kind == FILE_IMAGE && !survey.error && !survey.whole)
         survey.error = EIO; /* it was a moment ago */
+    replay->bytes += (int64_t)survey.bytes;
     if (!survey.error)
         return true;
     weir_file_name(name, kind, number);
-    (void)snprintf(text, sizeof text,
-                   replay->failed ? "there is no room for all that is in %s: give it more memory"
-                                  : "cannot read %s: %s",
-                   name, strerror(survey.error));
+    if (!replay->failed)
+        return weir_error_fault(err, survey.error, "cannot read %s", name);
+    char text[200];
+    (void)snprintf(text, sizeof text, "there is no room for all that is in %s: give it more memory", name);
     weir_error_set(err, survey.error, text);
     return false;
 }
 
-static bool apply_all(struct replay *replay, const struct store *store, const struct files *files,
-                      struct weir_error *err)
+static bool apply_all(struct replay *replay, const struct store *store, struct weir_error *err)
 {
     const struct recovered *recovered = &store->recovered;
-    if (recovered->from_image > 0 && !apply_file(replay, store, FILE_IMAGE, recovered->from_image, err))
+    if (recovered->from_image > 0 && !apply_file(replay, store, FILE_IMAGE, recovered->from_image, 0, err))
         return false;
-    for (size_t i = 0; i < files->segments.count; i++) {
-        uint64_t number = files->segments.entries[i].number;
-        if (number >= recovered->from_segment && !apply_file(replay, store, FILE_SEGMENT, number, err))
+    for (size_t i = 0; i < recovered->segment_count; i++) {
+        const struct found_segment *segment = &recovered->segments[i];
+        if (segment->frames > 0 &&
+            !apply_file(replay, store, FILE_SEGMENT, segment->number, segment->used, err))
             return false;
     }
     return true;
 }
 
-static bool complain(struct weir_error *err, const char *what, int error)
-{
-    char text[200];
-    (void)snprintf(text, sizeof text, "%s: %s", what, strerror(error));
-    weir_error_set(err, error, text);
-    return false;
-}
-
 bool weir_recover_replay(struct store *store, struct store_found *found, struct weir_error *err)
 {
-    struct replay replay = {.found = found};
-    struct files files;
+    struct replay replay = {.found = found, .store = store, .told_ns = weir_now()};
     if (store->recovered.fresh)
         return true;
-    int error = weir_files_read(&files, store->disk, store->dir);
-    if (error)
-        return complain(err, "cannot read the directory", error);
-    bool good = list_regions(&replay, store) ? apply_all(&replay, store, &files, err)
-                                             : complain(err, "cannot read the log", ENOMEM);
+    bool good = list_regions(&replay, store) ? apply_all(&replay, store, err)
+                                             : weir_error_fault(err, ENOMEM, "cannot read the log");
     free(replay.regions);
-    weir_files_free(&files);
     return good;
 }
 
@@ -138,11 +146,14 @@ bool weir_recover_replay(struct store *store, struct store_found *found, struct 
  * has failed they stay there as if they had been written, so that no later one writes them. Hence they are
  * written once more, as they are. *older: there were others.
  */
-static int write_again(const struct store *store, const char *name, int file, bool *older)
+static int write_again(const struct store *store, uint64_t number, int file, bool *older)
 {
     struct scan scan;
     enum scan_step step;
-    int error = weir_scan_open(&scan, store->disk, store->dir, name, 0);
+    char name[DISK_NAME_MAX];
+    weir_file_name(name, FILE_SEGMENT, number);
+    uint64_t salt = weir_frame_salt(store->id, FRAME_SEGMENT, number); /* also if its first frame is bad */
+    int error = weir_scan_open(&scan, store->disk, store->dir, name, salt);
     if (error)
         return error;
     while (!error && (step = weir_scan_next(&scan)) == SCAN_FRAME)
@@ -158,17 +169,19 @@ static int write_again(const struct store *store, const char *name, int file, bo
 }
 
 /* `again`: frames of it may have to be written again; cleared when all before it are known to be there. */
-static int sync_file(const struct store *store, uint64_t number, bool *again)
+static int sync_file(const struct store *store, const struct found_segment *segment, bool *again)
 {
     char name[DISK_NAME_MAX];
     bool older = false;
     int file;
-    weir_file_name(name, FILE_SEGMENT, number);
+    weir_file_name(name, FILE_SEGMENT, segment->number);
     int error = store->disk->open(store->disk, store->dir, name, DISK_WRITE, &file);
     if (error)
         return error;
+    if (segment->cut < segment->bytes)
+        (void)store->disk->truncate(store->disk, file, segment->cut); /* if not, they are read once more */
     if (*again)
-        error = write_again(store, name, file, &older);
+        error = write_again(store, segment->number, file, &older);
     if (!error)
         error = store->disk->sync(store->disk, file);
     (void)store->disk->close(store->disk, file);
@@ -176,23 +189,41 @@ static int sync_file(const struct store *store, uint64_t number, bool *again)
     return error;
 }
 
+static void remove_file(const struct store *store, enum file_kind kind, uint64_t number)
+{
+    char name[DISK_NAME_MAX];
+    weir_file_name(name, kind, number);
+    (void)store->disk->remove(store->disk, store->dir, name);
+}
+
+/* The segments, the last first. Those behind all that have frames were made ready, and never begun. */
+static int settle_log(const struct store *store)
+{
+    const struct recovered *recovered = &store->recovered;
+    bool again = recovered->claimed < recovered->sequence, begun = false;
+    int error = 0;
+    for (size_t i = recovered->segment_count; i-- > 0 && !error;) {
+        const struct found_segment *segment = &recovered->segments[i];
+        begun = begun || segment->cut > 0;
+        if (begun)
+            error = sync_file(store, segment, &again);
+        else
+            remove_file(store, FILE_SEGMENT, segment->number);
+    }
+    return error;
+}
+
 bool weir_recover_settle(struct store *store, struct weir_error *err)
 {
     struct files files;
-    char name[DISK_NAME_MAX];
     int error = weir_files_read(&files, store->disk, store->dir);
     if (error)
-        return complain(err, "cannot read the directory", error);
-    bool again = store->recovered.claimed < store->recovered.sequence;
-    for (size_t i = files.segments.count; i-- > 0 && !error;) /* the last first */
-        if (files.segments.entries[i].number >= store->recovered.from_segment)
-            error = sync_file(store, files.segments.entries[i].number, &again);
-    for (size_t i = 0; i < files.halves.count; i++) {
-        weir_file_name(name, FILE_HALF, files.halves.entries[i].number);
-        (void)store->disk->remove(store->disk, store->dir, name);
-    }
+        return weir_error_fault(err, error, "cannot read the directory");
+    error = settle_log(store);
+    for (size_t i = 0; i < files.halves.count; i++)
+        remove_file(store, FILE_HALF, files.halves.entries[i].number);
     if (!error)
         error = store->disk->sync_dir(store->disk, store->dir);
     weir_files_free(&files);
-    return error ? complain(err, "cannot sync the log", error) : true;
+    return !error || weir_error_fault(err, error, "cannot sync the log");
 }

@@ -101,12 +101,12 @@ static bool could_be_head(const struct scan *scan, struct frame_head *head)
 /* A frame begins here: all of it is read. */
 static enum scan_step look(struct scan *scan, const struct frame_head *head)
 {
-    size_t all = frame_size(head->bytes), need;
+    size_t all = frame_size(head->bytes);
     if (!fill(scan, all))
         return SCAN_FAILED;
     if (scan->end - scan->at < all)
         return SCAN_END;
-    if (weir_frame_read(scan->bytes + scan->at, all, scan->salt, &need) != FRAME_GOOD)
+    if (!weir_frame_is_good(scan->bytes + scan->at, all, scan->salt))
         return SCAN_END;
     return head->version > FRAME_VERSION    ? SCAN_LATER
            : head->version == FRAME_VERSION ? SCAN_FRAME

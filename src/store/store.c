@@ -23,17 +23,8 @@
 #include "store/sync.h"
 #include "store/work.h"
 
-#define SEGMENT_LEAST 4096
-
-static bool complain(struct weir_error *err, const char *path, const char *what, int error)
-{
-    char reason[80], text[256];
-    if (strerror_r(error, reason, sizeof reason) != 0)
-        (void)snprintf(reason, sizeof reason, "error %d", error);
-    (void)snprintf(text, sizeof text, "%.120s: %s: %s", path, what, reason);
-    weir_error_set(err, error, text);
-    return false;
-}
+#define COVER_ATTEMPTS 2 /* to write an image at the end */
+#define SEGMENT_LEAST  4096
 
 /* ---- open ---- */
 
@@ -90,6 +81,7 @@ static struct store *make(const struct store_options *options, struct weir_error
 
 static void destroy(struct store *store)
 {
+    weir_dirty_forget(store); /* whatever this thread has changed of one that was never started */
     while (store->regions.first)
         weir_store_drop(store, store->regions.first->region);
     weir_log_close_files(store, 0);
@@ -104,9 +96,23 @@ static void destroy(struct store *store)
     (void)pthread_mutex_destroy(&store->sync.step);
     (void)pthread_mutex_destroy(&store->log.lock);
     free(store->found_meta);
+    free(store->recovered.segments);
     free(store->log.meta);
     free(store->path);
     free(store);
+}
+
+/* Whoever mistypes a path is not to find our files among his. */
+static bool check_owner(struct store *store, struct weir_error *err)
+{
+    enum files_owner owner;
+    int error = weir_files_owner(store->disk, store->dir, &owner);
+    if (error)
+        return weir_error_fault(err, error, "%.120s: cannot read the directory", store->path);
+    return owner != FILES_FOREIGN ||
+           weir_error_complain(
+               err, "%.120s: it has files, and none of them is weir's: name one that is new, or empty",
+               store->path);
 }
 
 static bool open_dir(struct store *store, struct weir_error *err)
@@ -117,11 +123,13 @@ static bool open_dir(struct store *store, struct weir_error *err)
     int error = disk->open_dir(disk, store->path, true, &store->dir);
     if (error) {
         store->dir = -1;
-        return complain(err, store->path, "cannot open the directory", error);
+        return weir_error_fault(err, error, "%.120s: cannot open the directory", store->path);
     }
+    if (!check_owner(store, err))
+        return false;
     error = disk->lock_dir(disk, store->dir, &pid);
     if (error != EAGAIN)
-        return error ? complain(err, store->path, "cannot lock the directory", error) : true;
+        return !error || weir_error_fault(err, error, "%.120s: cannot lock the directory", store->path);
     if (pid > 0)
         (void)snprintf(who, sizeof who, "process %lld", (long long)pid);
     char text[256];
@@ -145,7 +153,7 @@ struct store *weir_store_open(const struct store_options *options, struct store_
         return NULL;
     }
     weir_epoch_set(store, found);
-    weir_dirty_at_end(weir_commit_at_end);
+    weir_dirty_at_end(weir_commit_flush);
     return store;
 }
 
@@ -177,6 +185,7 @@ bool weir_store_add(struct store *store, uint32_t number, struct region *region,
     kept->keep.kind = kind;
     kept->keep.owner = owner;
     kept->keep.overfull = weir_commit_overfull;
+    kept->keep.want_image = weir_image_ask;
     (void)pthread_mutex_lock(&store->regions.lock);
     struct kept **place = &store->regions.first;
     while (*place && (*place)->keep.number < number)
@@ -237,7 +246,7 @@ static bool begin(struct store *store, const void *meta, size_t len, struct weir
         error = weir_mark_make(store);
     }
     (void)pthread_mutex_unlock(&store->sync.step);
-    return error ? complain(err, store->path, "cannot begin to write", error) : true;
+    return !error || weir_error_fault(err, error, "%.120s: cannot begin to write", store->path);
 }
 
 bool weir_store_start(struct store *store, const void *meta, size_t len, struct weir_error *err)
@@ -252,6 +261,7 @@ bool weir_store_start(struct store *store, const void *meta, size_t len, struct 
     store->log.last_number = recovered->segment;
     store->log.time_ns = recovered->has_time ? recovered->time_ns : 0;
     store->log.flags = recovered->flags;
+    store->image.held = store->options.hold_images;
     if (!weir_recover_settle(store, err) || !begin(store, meta, len, err))
         return false;
     weir_health_ballast(store);
@@ -293,19 +303,35 @@ void weir_store_state(struct store *store, struct store_state *state)
     (void)pthread_mutex_unlock(&log->lock);
 }
 
+/* What was found missing at the start, and what the owner did about it, is in no image yet: without one the
+ * next start would find it again, although this process ends well. */
+static void cover_trouble(struct store *store)
+{
+    uint64_t segment, sequence;
+    bool trouble = store->recovered.flags & (FRAME_HOLES | FRAME_LOST | FRAME_UNSURE);
+    for (int i = 0; i < COVER_ATTEMPTS && trouble && store->image.images == 0 && !store->image.held; i++)
+        if (weir_store_is_well(store) && weir_log_rotate(store, &segment, &sequence))
+            (void)weir_image_write(store, segment, sequence);
+}
+
 /* The last sync, and the mark that says so. */
 static bool finish(struct store *store, struct weir_error *err)
 {
     (void)weir_store_commit(store);
+    cover_trouble(store);
     (void)weir_sync_step(store);
+    if (weir_store_is_well(store))
+        (void)weir_health_has_place(store);
     if (!weir_store_is_well(store) && !weir_health_heal(store))
         return weir_error_complain(err, "%.120s: not everything is on the disk: %s", store->path,
                                    store->health.error);
     (void)pthread_mutex_lock(&store->sync.step);
     bool all = atomic_load(&store->log.appended) == atomic_load(&store->sync.synced);
+    if (all)
+        weir_log_cut(store, &store->log.now);
     int error = all ? weir_mark_write(store, true) : EIO;
     (void)pthread_mutex_unlock(&store->sync.step);
-    return error ? complain(err, store->path, "cannot write the mark", error) : true;
+    return !error || weir_error_fault(err, error, "%.120s: cannot write the mark", store->path);
 }
 
 bool weir_store_close(struct store *store, struct weir_error *err)

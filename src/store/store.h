@@ -8,7 +8,8 @@
  * weir_store_commit, after the change. Then what was answered is recovered
  *   - in every mode after the process was killed at any instruction;
  *   - STORE_ALWAYS: after a power cut at any time;
- *   - STORE_EVERYSEC: after a power cut, but for what was answered in its last 1.0 s.
+ *   - STORE_EVERYSEC: after a power cut, but for at most 1.0 s of answers, the last ones. That second ends
+ *     before the cut where the disk had fallen behind: nothing is answered then (STORE_WAIT).
  * And nothing else is recovered than states that were there.
  *
  * The directory: lock, mark, ballast (room for a full disk), log-N, image-N, aside/, backups/. One process
@@ -36,12 +37,13 @@ enum store_event_kind {
     STORE_EVENT_WELL,  /* again */
     STORE_EVENT_SLOW,  /* the disk is behind: admits wait */
     STORE_EVENT_IMAGE, /* an image was written: bytes, ns it took */
-    STORE_EVENT_IMAGE_FAILED
+    STORE_EVENT_IMAGE_FAILED,
+    STORE_EVENT_REPLAY /* by who replays, every 2 s: bytes so far, of all */
 };
 struct store_event {
     enum store_event_kind kind;
     const char *text;
-    int64_t bytes, ns;
+    int64_t bytes, ns, all;
 };
 
 struct store_options {
@@ -55,6 +57,7 @@ struct store_options {
                                * than that image; 0: 64 MiB */
     int64_t image_age_ns;     /* or when it is older and something was logged; 0: 15 min */
     uint32_t images;          /* generations kept; 0: 2 */
+    bool hold_images;         /* none is begun until weir_store_free_images */
     /* Called by the store's threads: tickets that waited may be good now, or never will be before it is well
      * again. Must not wait. */
     void (*moved)(void *arg);
@@ -129,9 +132,13 @@ bool weir_store_is_well(const struct store *store);
  * comes into force; kept for the images. false: the store is ill, and the note was not taken. */
 bool weir_store_note(struct store *store, const void *meta, size_t len);
 
+/* options.hold_images: the owner has done to the regions what had to be done after a loss. Until an image has
+ * that, the next start is told of the loss again. */
+void weir_store_free_images(struct store *store);
 /* An image, now; waits until it is there. false: it failed, see err. */
 bool weir_store_image(struct store *store, struct weir_error *err);
 /* A consistent copy that is a directory by itself, `backups/NAME` (a plain file name): image and log. */
+#define STORE_BACKUP_NAME 48
 bool weir_store_backup(struct store *store, const char *name, struct weir_error *err);
 
 struct store_state {

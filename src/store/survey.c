@@ -17,9 +17,12 @@ static int open_file(struct survey *survey, struct scan *scan, struct disk *disk
 {
     char name[DISK_NAME_MAX];
     weir_file_name(name, survey->kind, survey->number);
-    *survey = (struct survey){.kind = survey->kind, .number = survey->number, .first = NONE, .bad = NONE};
+    *survey = (struct survey){
+        .kind = survey->kind, .number = survey->number, .limit = survey->limit, .first = NONE, .bad = NONE};
     uint64_t salt = store ? weir_frame_salt(store, first_kind(survey), survey->number) : 0;
     survey->error = weir_scan_open(scan, disk, dir, name, salt);
+    if (!survey->error && survey->limit > 0 && survey->limit < scan->size)
+        scan->size = survey->limit;
     survey->bytes = survey->error ? 0 : scan->size;
     return survey->error;
 }

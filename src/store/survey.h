@@ -13,7 +13,9 @@
 
 struct survey {
     enum file_kind kind;
-    uint64_t number, bytes;
+    uint64_t number;
+    uint64_t limit; /* no more bytes of it are read; 0: all */
+    uint64_t bytes;
     int error;    /* it could not be read: an errno value */
     bool later;   /* by a later version of weir */
     bool started; /* `start` was there, and is about this file */

@@ -9,6 +9,7 @@
 #include "os/clock.h"
 #include "os/futex.h"
 #include "store/health.h"
+#include "store/log.h"
 #include "store/mark.h"
 
 struct round { /* what one sync has to do */
@@ -50,8 +51,10 @@ static void close_old(struct store *store, const struct round *round, int64_t ns
     store->sync.ns_last = ns;
     store->sync.ns_most = max64(store->sync.ns_most, ns);
     (void)pthread_mutex_unlock(&log->lock);
-    for (uint32_t i = 0; i < gone; i++)
+    for (uint32_t i = 0; i < gone; i++) {
+        weir_log_cut(store, &round->files[i]);
         (void)store->disk->close(store->disk, round->files[i].file);
+    }
 }
 
 int weir_sync_files(struct store *store, uint64_t *target)

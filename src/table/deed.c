@@ -203,13 +203,16 @@ static bool changes_nothing(const struct weir_policy *policy, const int64_t *fre
     return !would_promise(policy, fresh, deed);
 }
 
-bool weir_deed_absent(const struct weir_policy *policy, int64_t *fresh, struct deed *deed, bool *insert)
+bool weir_deed_absent(const struct weir_policy *policy, int64_t *fresh, bool shared, struct deed *deed,
+                      bool *insert)
 {
     *insert = false;
     if (deed->verb == VERB_CANCEL) /* what was promised has been due, or the key would be here */
         return false;
-    if (deed->verb == VERB_GIVE || deed->verb == VERB_RESET) /* full is full */
+    if (deed->verb == VERB_GIVE || deed->verb == VERB_RESET) {
+        *insert = shared && policy->words > STATE_HEADER; /* else full is full */
         return true;
+    }
     *insert = !changes_nothing(policy, fresh, deed);
     return *insert ? false : weir_deed_do(policy, fresh, deed);
 }

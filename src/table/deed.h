@@ -47,9 +47,10 @@ struct deed {
 /* Does it to a state in the form of the core; gives the answer (EXPLAIN, GIVE, CHARGE, RESET: true). */
 bool weir_deed_do(const struct weir_policy *policy, int64_t *state, struct deed *deed);
 
-/* The same for a key that is not in the table, whose state `fresh` is: what can be answered without putting
- * it there is, and then *insert is false. */
-bool weir_deed_absent(const struct weir_policy *policy, int64_t *fresh, struct deed *deed, bool *insert);
+/* The same for a key that is not in the table, whose state `fresh` is, which is `shared` if it is what keys
+ * without room have left: what can be answered without putting it there is, and then *insert is false. */
+bool weir_deed_absent(const struct weir_policy *policy, int64_t *fresh, bool shared, struct deed *deed,
+                      bool *insert);
 
 /* Could it have changed a state of the policy that it was done to, with this answer? */
 bool weir_deed_may_change(const struct weir_policy *policy, const struct deed *deed, bool answer);

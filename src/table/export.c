@@ -8,6 +8,9 @@
 #include "table/names.h"
 #include "table/slots.h"
 #include "table/wide.h"
+#include "table/words.h"
+
+#define PIECE_KEYS 1000
 
 /* ---- who is there ---- */
 
@@ -149,7 +152,14 @@ static void fill_limits(struct export_key *shown, const struct carried *carried,
     }
 }
 
-static bool show(struct showing *showing, const struct key *key)
+static bool export_own(struct weir_table *table, const void *key, struct deed *deed)
+{
+    return table->kind->run(table, key, deed);
+}
+
+/* `run` finds the state. false: it failed, or is as if never used, and nothing is to be shown. */
+static bool look(struct showing *showing, const void *where, struct export_key *shown,
+                 bool (*run)(struct weir_table *table, const void *where, struct deed *deed))
 {
     struct weir_table *table = showing->table;
     struct carried carried = {.words = showing->words, .room = EXPORT_WORDS_MAX};
@@ -160,16 +170,25 @@ static bool show(struct showing *showing, const struct key *key)
                         .limits = limits,
                         .limit_count = WEIR_LIMITS_MAX,
                         .carried = &carried};
-    if (!table->kind->run(table, key, &deed) || carried.idle)
-        return true;
+    if (!run(table, where, &deed) || carried.idle)
+        return false;
     const struct edition *edition = table_edition(table);
-    struct export_key shown = {.who = key->who, .words = showing->words};
+    shown->words = showing->words;
     if (edition && carried.policy == edition->policy) /* else by limits of its own */
-        shown.count = carried.count;
+        shown->count = carried.count;
+    fill_limits(shown, &carried, limits);
+    return true;
+}
+
+static bool show(struct showing *showing, const struct key *key)
+{
+    struct weir_table *table = showing->table;
+    struct export_key shown = {.who = key->who};
+    if (!look(showing, key, &shown, export_own))
+        return true;
     shown.name = table->key_max > 0 ? key->bytes : weir_name_index_find(showing->names, key->who, &shown.len);
     if (table->key_max > 0)
         shown.len = key->len;
-    fill_limits(&shown, &carried, limits);
     return showing->each(showing->arg, &shown);
 }
 
@@ -198,16 +217,24 @@ static uint64_t piece_end(struct weir_table *table, const struct export_range *r
     return range->to - range->from > width ? range->from + width : range->to;
 }
 
-bool weir_table_export(struct weir_table *table, int64_t now_ns, struct export_range *range, size_t most,
-                       const struct name_index *names, export_each *each, void *arg)
+static struct showing *new_showing(struct weir_table *table, int64_t now_ns)
 {
-    if (table->kind == &weir_table_own || range->from > range->to)
-        return false;
     struct showing *showing = malloc(sizeof *showing);
-    struct hunt hunt = {.table = table, .from = range->from, .to = piece_end(table, range, most)};
     if (showing) {
         showing->table = table;
         showing->now = region_time(table->region, now_ns);
+    }
+    return showing;
+}
+
+bool weir_table_export(struct weir_table *table, int64_t now_ns, struct export_range *range, size_t most,
+                       const struct name_index *names, export_each *each, void *arg)
+{
+    if (range->from > range->to)
+        return false;
+    struct showing *showing = new_showing(table, now_ns);
+    struct hunt hunt = {.table = table, .from = range->from, .to = piece_end(table, range, most)};
+    if (showing) {
         showing->names = names;
         showing->each = each;
         showing->arg = arg;
@@ -220,20 +247,122 @@ bool weir_table_export(struct weir_table *table, int64_t now_ns, struct export_r
     return done;
 }
 
+/* ---- what is shared ---- */
+
+/* Of words there is one for all. */
+static bool run_shared(struct weir_table *table, const void *stripe, struct deed *deed)
+{
+    return table->kind == &weir_table_wide ? weir_wide_shared(table, *(const uint64_t *)stripe, deed)
+                                           : weir_words_shared(table, deed);
+}
+
+static void shared_stripes(const struct weir_table *table, const struct export_range *range, uint64_t *first,
+                           uint64_t *last)
+{
+    bool wide = table->kind == &weir_table_wide;
+    *first = wide ? table_stripe(table, range->from) : 0;
+    *last = wide ? table_stripe(table, range->to) : 0;
+}
+
+/* The hashes of a stripe; there are a power of 2 of them. */
+static struct export_range hashes_of(const struct weir_table *table, uint64_t stripe)
+{
+    uint64_t stripes = table->region->header->shape.stripes;
+    if (table->kind != &weir_table_wide || stripes <= 1)
+        return (struct export_range){0, UINT64_MAX};
+    uint64_t width = UINT64_MAX / stripes + 1;
+    return (struct export_range){stripe * width, stripe * width + (width - 1)};
+}
+
+bool weir_table_export_shared(struct weir_table *table, int64_t now_ns, const struct export_range *range,
+                              export_each_shared *each, void *arg)
+{
+    uint64_t stripe, last;
+    struct showing *showing = table->kind != &weir_table_own ? new_showing(table, now_ns) : NULL;
+    bool good = showing != NULL;
+    shared_stripes(table, range, &stripe, &last);
+    for (; good && stripe <= last; stripe++) {
+        struct export_shared shared = {.of = hashes_of(table, stripe)};
+        shared.of.from = shared.of.from > range->from ? shared.of.from : range->from;
+        shared.of.to = shared.of.to < range->to ? shared.of.to : range->to;
+        if (look(showing, &stripe, &shared.key, run_shared))
+            good = each(arg, &shared);
+    }
+    free(showing);
+    return good;
+}
+
 /* ---- coming in ---- */
 
-bool weir_table_import(struct weir_table *table, int64_t now_ns, const struct export_key *key)
+static struct carried carry(const struct edition *edition, const struct export_key *key)
 {
-    const struct edition *edition = table_edition(table);
-    bool named = key->name != NULL;
-    if (!edition || table->kind == &weir_table_own || key->limits > WEIR_LIMITS_MAX ||
-        (named ? table->key_max > 0 && key->len > table->key_max : table->key_max > 0))
-        return false;
     struct carried carried = {.words = (int64_t *)(uintptr_t)key->words,
                               .count = key->count,
                               .policy = edition->policy,
                               .limits = key->limits};
     memcpy(carried.spent, key->spent, key->limits * sizeof *key->spent);
+    return carried;
+}
+
+static bool charge_all(struct hunt *hunt, int64_t now, const struct export_key *key)
+{
+    const struct edition *edition = table_edition(hunt->table);
+    const char *at = buffer_bytes(&hunt->out), *end = at + buffer_len(&hunt->out);
+    while (edition && at < end) {
+        struct found found;
+        memcpy(&found, at, sizeof found);
+        at += sizeof found;
+        struct key who = {at, found.len, found.who};
+        at += (found.len + 7) / 8 * 8;
+        struct carried carried = carry(edition, key);
+        carried.count = 0; /* by its units alone, since they come on top */
+        struct deed deed = {.verb = VERB_IMPORT, .now = now, .n = 1, .carried = &carried};
+        (void)hunt->table->kind->run(hunt->table, &who, &deed); /* one that has gone meanwhile was idle */
+    }
+    return edition != NULL;
+}
+
+bool weir_table_expect_shared(struct weir_table *table, int64_t now_ns, const struct export_shared *shared)
+{
+    struct export_range range = shared->of;
+    bool good = table->kind != &weir_table_own && shared->key.limits <= WEIR_LIMITS_MAX;
+    while (good && range.from <= range.to) {
+        struct hunt hunt = {.table = table, .from = range.from, .to = piece_end(table, &range, PIECE_KEYS)};
+        good = hunt_range(&hunt) && charge_all(&hunt, region_time(table->region, now_ns), &shared->key);
+        weir_buffer_free(&hunt.out);
+        if (hunt.to == UINT64_MAX)
+            break;
+        range.from = hunt.to + 1;
+    }
+    return good;
+}
+
+bool weir_table_import_shared(struct weir_table *table, int64_t now_ns, const struct export_shared *shared)
+{
+    const struct edition *edition = table_edition(table);
+    uint64_t stripe, last;
+    if (!edition || table->kind == &weir_table_own || shared->key.limits > WEIR_LIMITS_MAX ||
+        shared->of.from > shared->of.to)
+        return false;
+    bool good = true;
+    shared_stripes(table, &shared->of, &stripe, &last);
+    for (; good && stripe <= last; stripe++) {
+        struct carried carried = carry(edition, &shared->key);
+        struct deed deed = {
+            .verb = VERB_IMPORT, .now = region_time(table->region, now_ns), .n = 1, .carried = &carried};
+        good = run_shared(table, &stripe, &deed);
+    }
+    return good;
+}
+
+bool weir_table_import(struct weir_table *table, int64_t now_ns, const struct export_key *key)
+{
+    const struct edition *edition = table_edition(table);
+    bool named = key->name != NULL;
+    if (!edition || key->limits > WEIR_LIMITS_MAX || (key->limits != 1 && table->kind == &weir_table_own) ||
+        (named ? table->key_max > 0 && key->len > table->key_max : table->key_max > 0))
+        return false;
+    struct carried carried = carry(edition, key);
     struct deed deed = {
         .verb = VERB_IMPORT, .now = region_time(table->region, now_ns), .n = 1, .carried = &carried};
     struct key k = {named ? key->name : "", named ? key->len : 0, key->who};

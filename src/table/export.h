@@ -7,6 +7,8 @@
  * gets the same words, if its table has the same limits, hash key and region time; else, and if it has spent
  * something there as well, the spent units are charged on top.
  *
+ * Where limits come with each call a key has spent nanoseconds, until it is full again: they add up.
+ *
  * A table is walked by ranges of hashes, so that a walk may stop and go on at any time: whatever comes in,
  * goes or makes the table grow meanwhile, a key that is there all the time is met.
  */
@@ -43,6 +45,26 @@ bool weir_table_export(struct weir_table *table, int64_t now_ns, struct export_r
 /* Brings one in, by its name or else its hash (not where whole keys are kept). `words`, if there are any,
  * count by the limits and the region time of the table. false: no room. */
 bool weir_table_import(struct weir_table *table, int64_t now_ns, const struct export_key *key);
+
+/*
+ * What keys that found no room share (ARCHITECTURE.md, 16): such a key has spent there, and nobody knows
+ * which one. So it travels, too, in two steps. Before keys come in, those that are here already are charged,
+ * each as if it had been the one. Behind them what is shared here gets it: before that, they would begin from
+ * it.
+ */
+struct export_shared {
+    struct export_range of; /* the hashes, of those asked for, whose keys share it */
+    struct export_key key;  /* without who and name */
+};
+typedef bool export_each_shared(void *arg, const struct export_shared *shared); /* false: stop */
+
+/* Calls back for those that are not as if never used, and that keys of the range share. false: it failed, or
+ * `each` did. */
+bool weir_table_export_shared(struct weir_table *table, int64_t now_ns, const struct export_range *range,
+                              export_each_shared *each, void *arg);
+/* The two steps. false: for want of memory. */
+bool weir_table_expect_shared(struct weir_table *table, int64_t now_ns, const struct export_shared *shared);
+bool weir_table_import_shared(struct weir_table *table, int64_t now_ns, const struct export_shared *shared);
 
 /* A table that takes over hash key and region time of another: `time` is its region time at `now_ns`. Only
  * before anybody uses it. */

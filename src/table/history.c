@@ -52,10 +52,11 @@ void weir_history_clear(struct weir_table *table)
     take_back(table->history, 0);
 }
 
-static void ask_for_image(struct weir_table *table)
+static void ask_for_image(const struct weir_table *table)
 {
-    if (table->region->keep)
-        weir_dirty_miss(table->region->keep);
+    const struct keep *keep = table->region->keep;
+    if (keep && keep->want_image)
+        keep->want_image(keep->store);
 }
 
 bool weir_history_add(struct weir_table *table, uint64_t generation, const char *text, int64_t time,
@@ -87,7 +88,7 @@ bool weir_history_add(struct weir_table *table, uint64_t generation, const char 
     free(copy);
     weir_error_set(
         err, EAGAIN,
-        "the limits were changed too often since the store made its last image: wait for the next");
+        "the limits were changed too often since the oldest image that the store keeps: wait for the next");
     return false;
 }
 

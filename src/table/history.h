@@ -12,7 +12,7 @@
 
 #include "table/table.h"
 
-#define HISTORY_MOST    4096 /* generations; then nobody can change limits before the next image */
+#define HISTORY_MOST    4096 /* generations; then nobody can change limits before an image has come */
 #define HISTORY_CROWDED 256  /* from then on the store is asked for one */
 #define TIME_UNKNOWN    INT64_C(-1)
 

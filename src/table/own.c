@@ -346,13 +346,52 @@ static void reset(struct weir_table *table, uint64_t who, int64_t now)
     }
 }
 
-/* The verbs that bring no limit along make no sense here, but for a reset. */
+/* On its way to another table a key has its debt alone: nanoseconds until it is full. */
+static bool export_debt(struct weir_table *table, uint64_t who, const struct deed *deed)
+{
+    struct spot spot = weir_slots_find(table, who);
+    int64_t now = clamp_now(deed->now), full_at = spot.slot ? (int64_t)slot_value(slot_word(spot.slot)) : 0;
+    struct carried *out = deed->carried;
+    out->limits = 1;
+    out->spent[0] = deed->limits[0].reset_after_ns = max64(full_at - now, 0);
+    out->idle = full_at <= now;
+    return spot.slot && slot_who(spot.slot) == who;
+}
+
+/* It comes on top of what the key owes here. */
+static bool import_debt(struct weir_table *table, const struct key *key, const struct deed *deed)
+{
+    int64_t debt = clamp64(deed->carried->spent[0], 0, table->horizon_ns);
+    int64_t floor = (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst);
+    int64_t now = clamp_now(max64(deed->now, floor));
+    const struct edition *edition = table_edition(table);
+    while (edition) {
+        struct spot spot = weir_slots_settle(table, &edition, key, now);
+        if (!spot.slot)
+            return false;
+        uint64_t owner = slot_who(spot.slot), word = slot_word(spot.slot);
+        int64_t after = sat_add(max64((int64_t)slot_value(word), now), debt);
+        uint64_t next = slot_pack(SLOT_PLAIN, 0, (uint64_t)min64(after, (int64_t)SLOT_VALUE_MAX - 1));
+        if (owner != key->who || slot_kind(word) == SLOT_TENTATIVE ||
+            !slot_exchange(spot.slot, owner, word, owner, next))
+            continue;
+        table_touch(table, spot.slot, owner);
+        return true;
+    }
+    return false;
+}
+
+/* The verbs that bring no limit along make no sense here, but for a reset, and keys that travel. */
 static bool run(struct weir_table *table, const struct key *key, struct deed *deed)
 {
     if (deed->verb == VERB_RESET) {
         reset(table, key->who, deed->now);
         return true;
     }
+    if (deed->verb == VERB_EXPORT)
+        return export_debt(table, key->who, deed);
+    if (deed->verb == VERB_IMPORT)
+        return import_debt(table, key, deed);
     if (deed->reservation && deed->verb == VERB_RESERVE)
         *deed->reservation = (struct weir_reservation){0};
     return reject(deed->verdict);

@@ -55,6 +55,17 @@ void weir_table_recovery_free(struct weir_table *table)
     table->recovery = NULL;
 }
 
+#define ORPHANS_MOST 256 /* changes of limits in a row whose notes are all lost */
+
+/* The note was lost, and what was captured under it was not. */
+static void note_orphan(struct table_recovery *recovery, uint16_t generation)
+{
+    int16_t ahead = (int16_t)(uint16_t)(generation - (uint16_t)recovery->newest->generation);
+    uint64_t orphan = recovery->newest->generation + (uint64_t)max64(ahead, 0);
+    if (ahead > 0 && ahead <= ORPHANS_MOST && orphan > recovery->orphan)
+        recovery->orphan = orphan;
+}
+
 const struct edition *weir_recovery_edition(struct weir_table *table, uint64_t number)
 {
     struct table_recovery *recovery = table->recovery;
@@ -63,6 +74,8 @@ const struct edition *weir_recovery_edition(struct weir_table *table, uint64_t n
         edition = edition->older;
     if (edition && edition->generation > recovery->generation)
         recovery->generation = edition->generation;
+    if (!edition && recovery->newest)
+        note_orphan(recovery, record_generation(number));
     return edition;
 }
 
@@ -161,16 +174,24 @@ void weir_recovery_note_number(struct table_recovery *recovery, uint64_t number)
         recovery->highest = number & RECORD_NUMBER_MAX;
 }
 
-/* Smooth and warmup let one pass who is paid for later. That one may be among what was lost: so the next
- * waits as if he had just gone. */
+/* Smooth and warmup let one pass who is paid for later, and a leaky bucket lets a job leave in the first of
+ * its slots. That one may be among what was lost: so the next waits as if he had just gone. How large he was
+ * nobody knows where sizes have no bound: there it is one unit. */
+static int64_t units_owed(const struct limit *limit)
+{
+    if (limit->algorithm == &weir_leaky_bucket)
+        return limit->spec.queue;
+    return limit->algorithm == &weir_smooth || limit->algorithm == &weir_warmup;
+}
+
 void weir_recovery_drain(const struct weir_policy *policy, int64_t *state, int64_t now)
 {
     int64_t time = max64(now, state[STATE_PROMISED]);
     for (size_t i = 0; i < policy->count; i++) {
         const struct limit *limit = &policy->limits[i];
         limit->algorithm->drain(limit, state + limit->offset, time);
-        if (limit->algorithm == &weir_smooth || limit->algorithm == &weir_warmup)
-            limit->algorithm->charge(limit, state + limit->offset, time, 1);
+        if (units_owed(limit) > 0)
+            limit->algorithm->charge(limit, state + limit->offset, time, units_owed(limit));
     }
 }
 
@@ -207,6 +228,34 @@ static bool restore_owns(struct weir_table *table)
 
 /* The latest limits that were in force are in force again. A time that nobody knows is now: that lies behind
  * everything that was counted by the limits of before. */
+/*
+ * Records of limits that no note tells of stay in the log. Were their generation given to other limits, they
+ * would count as records of these, and as later ones than those of this generation. So it is passed over: the
+ * limits stay as they are, under the number behind it.
+ */
+static bool pass_orphans(struct weir_table *table, int64_t now)
+{
+    struct table_recovery *recovery = table->recovery;
+    if (recovery->orphan <= recovery->generation)
+        return true;
+    while (recovery->newest->generation > recovery->generation) { /* announced, and never came */
+        struct edition *gone = recovery->newest;
+        recovery->newest = gone->older;
+        gone->older = NULL;
+        weir_edition_free(gone);
+    }
+    struct edition *last = recovery->newest;
+    struct edition *next = weir_edition_new(last->text, recovery->orphan + 1, now, NULL);
+    if (!next || !weir_history_add(table, next->generation, next->text, now, NULL)) {
+        weir_edition_free(next);
+        return false;
+    }
+    next->older = last;
+    recovery->newest = next;
+    recovery->generation = recovery->newest->generation;
+    return true;
+}
+
 static void resume_generation(struct weir_table *table, int64_t now)
 {
     struct edition *latest = table->recovery->newest;
@@ -238,10 +287,11 @@ bool weir_table_recovered(struct weir_table *table, enum table_recover how, int6
     struct drain drain = {how, now};
     bool slots = table->kind != &weir_table_wide;
     bool done = weir_recovery_of(table) != NULL;
+    table->recovered = 0;
     if (done && slots)
         done = weir_words_land(table);
     if (done && table->kind != &weir_table_own) {
-        done = settle_history(table);
+        done = settle_history(table) && pass_orphans(table, now);
         resume_generation(table, now);
     }
     if (done) {

@@ -296,7 +296,9 @@ static bool bring(const struct edition *latest, struct wide *slot, int64_t *stat
 {
     bool shared = wide_who(slot) == OVERFLOW_WHO, idle = false;
     while (slot->generation != (uint32_t)latest->generation) {
-        const struct edition *next = wide_edition(latest, slot->generation + 1);
+        const struct edition *next = latest;
+        while ((uint32_t)next->older->generation != slot->generation)
+            next = next->older;
         const struct weir_policy *policy = next->older->policy;
         int64_t idle_from = weir_state_idle_from(policy, state);
         idle = idle || (!shared && idle_from <= next->time - TABLE_GRACE_NS);
@@ -305,7 +307,7 @@ static bool bring(const struct edition *latest, struct wide *slot, int64_t *stat
         else
             weir_state_change(policy, state, next->policy, spare, next->time);
         memcpy(state, spare, next->policy->words * sizeof *state);
-        slot->generation++;
+        slot->generation = (uint32_t)next->generation;
     }
     return idle;
 }
@@ -333,6 +335,12 @@ static void end_slot(struct holding *holding, const struct place *place, void *a
         weir_wide_forget(holding, place, ending->now);
 }
 
+static void end_and_count(struct holding *holding, const struct place *place, void *arg)
+{
+    end_slot(holding, place, arg);
+    holding->table->recovered += wide_who(place->slot) > OVERFLOW_WHO;
+}
+
 /* New keys start from what the stripe's keys share. */
 static bool drain_shared(struct weir_table *table, int64_t now)
 {
@@ -355,7 +363,7 @@ static bool drain_shared(struct weir_table *table, int64_t now)
 bool weir_wide_recovered(struct weir_table *table, enum table_recover how, int64_t now)
 {
     struct ending ending = {how, now, calloc(table->state_words, sizeof(int64_t))};
-    bool done = ending.spare && weir_wide_visit(table, 0, UINT64_MAX, end_slot, &ending);
+    bool done = ending.spare && weir_wide_visit(table, 0, UINT64_MAX, end_and_count, &ending);
     if (done && how == TABLE_FLOOR)
         done = drain_shared(table, now);
     free(ending.spare);

@@ -56,6 +56,8 @@ static uint64_t bring(const struct weir_table *table, const struct edition *edit
     if (edition->generation == generation || !before)
         return word;
     word = bring(table, before, generation, word, idle);
+    if (edition->generation != before->generation + 1) /* the same limits: see pass_orphans */
+        return slot_pack(slot_kind(word), (unsigned)edition->generation & 3, slot_value(word));
     if (!idle)
         return weir_word_convert_shared(table, edition, word);
     if (slot_value(word) <= weir_word_fresh(table, before, edition->time - TABLE_GRACE_NS))
@@ -324,8 +326,10 @@ static void end_segment(struct weir_table *table, const struct edition *edition,
 {
     struct segment *segment = &table->region->segments[index];
     const uint64_t *numbers = table->recovery->numbers[index];
-    for (uint64_t i = 0; numbers && i < segment->lines * LINE_SLOTS; i++)
+    for (uint64_t i = 0; numbers && i < segment->lines * LINE_SLOTS; i++) {
         end_slot(table, edition, region_slot(segment, i), numbers[i], how, now);
+        table->recovered += who_of(region_slot(segment, i)) != 0;
+    }
     for (uint64_t line = 0; segment->numbers && line < segment->lines; line++)
         atom_store(&segment->numbers[line], table->recovery->highest + 1, memory_order_relaxed);
 }

@@ -100,6 +100,7 @@ struct weir_table {
     struct history *history;                    /* or NULL: no store keeps it */
     struct table_owner *owner;                  /* or NULL */
     struct table_recovery *recovery;            /* or NULL: while its records are read from a store */
+    uint64_t recovered;                         /* keys that were in it when all had been read */
     int64_t drained_ns;                         /* own: all buckets were empty then; 0: nobody said so */
 };
 

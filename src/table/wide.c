@@ -93,21 +93,29 @@ static bool start(struct holding *holding, int64_t now)
 }
 
 /* The stripe's overflow state, in use from now on. */
-static void share(struct holding *holding, int64_t now, struct place *place)
+static void open_overflow(struct holding *holding, int64_t now, struct place *place)
 {
     static const struct key overflow = {.who = OVERFLOW_WHO};
-    (void)atom_add(&holding->table->region->header->shared, 1, memory_order_relaxed);
     if (find_overflow(holding, now, place))
         return;
     weir_state_init(holding->edition->policy, holding->scratch, now);
     weir_wide_insert(holding, place, &overflow, now);
 }
 
-/* What is charged is not shared: a single debt would be everybody's. */
+/* The same for a key that finds no room. */
+static void share(struct holding *holding, int64_t now, struct place *place)
+{
+    (void)atom_add(&holding->table->region->header->shared, 1, memory_order_relaxed);
+    open_overflow(holding, now, place);
+}
+
+/* What is charged is not shared: a single debt would be everybody's. Nor is what is given back. */
 static bool act_without_room(struct holding *holding, struct deed *deed)
 {
     struct region_header *header = holding->table->region->header;
     struct place place;
+    if (deed_lowers(deed))
+        return true;
     if (holding->table->refuse_when_full || deed_charges(deed)) {
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
         return weir_deed_full(deed);
@@ -121,7 +129,7 @@ static bool act_on_new(struct holding *holding, const struct key *key, struct de
     struct place place;
     bool insert = false;
     bool shared = start(holding, deed->now);
-    bool answer = weir_deed_absent(holding->edition->policy, holding->scratch, deed, &insert);
+    bool answer = weir_deed_absent(holding->edition->policy, holding->scratch, shared, deed, &insert);
     if (shared && !answer && !insert &&
         deed_takes(deed)) /* refused by what is shared, as if it had come to it */
         (void)atom_add(&holding->table->region->header->shared, 1, memory_order_relaxed);
@@ -184,6 +192,27 @@ static bool run(struct weir_table *table, const struct key *key, struct deed *de
         table_touch(table, holding.changed, who);
     if (came && table->names)
         weir_table_name(table, key);
+    return answer;
+}
+
+bool weir_wide_shared(struct weir_table *table, uint64_t stripe, struct deed *deed)
+{
+    struct holding holding;
+    struct place place;
+    if (!weir_wide_enter(&holding, table, stripe))
+        return false;
+    deed->now = max64(deed->now, (int64_t)atom_load(&table->region->header->floor, memory_order_relaxed));
+    if (!deed_reads(deed))
+        open_overflow(&holding, deed->now, &place);
+    else if (!find_overflow(&holding, deed->now, &place)) {
+        deed->carried->idle = true;
+        weir_wide_leave(&holding);
+        return true;
+    }
+    bool answer = act(&holding, &place, deed);
+    weir_wide_leave(&holding);
+    if (deed->changed)
+        table_touch(table, place.slot, OVERFLOW_WHO);
     return answer;
 }
 

@@ -91,6 +91,9 @@ void weir_wide_save(struct holding *holding, const void *address, size_t bytes);
  * share. false: no room, and keys do not share. */
 bool weir_wide_settle(struct holding *holding, const struct key *key, int64_t now, struct place *place);
 
+/* Does an EXPORT or IMPORT to what keys of the stripe share that found no room. false: no memory. */
+bool weir_wide_shared(struct weir_table *table, uint64_t stripe, struct deed *deed);
+
 /* ---- wide_walk.c ---- */
 
 /* Called under the lock, for each slot that is not empty. */

@@ -217,6 +217,19 @@ static enum outcome do_to_shared(struct weir_table *table, const struct edition 
     }
 }
 
+bool weir_words_shared(struct weir_table *table, struct deed *deed)
+{
+    struct slot *shared = &table->policies->overflow;
+    const struct edition *edition;
+    while ((edition = table_edition(table)) != NULL && slot_who(shared) == OVERFLOW_WHO &&
+           slot_kind(slot_word(shared)) != SLOT_TENTATIVE) {
+        enum outcome outcome = do_to_shared(table, edition, shared, deed, NULL);
+        if (outcome != GONE)
+            return outcome == DONE_YES;
+    }
+    return false;
+}
+
 void weir_words_convert_shared(struct weir_table *table, const struct edition *edition)
 {
     struct slot *shared = &table->policies->overflow;
@@ -229,12 +242,16 @@ void weir_words_convert_shared(struct weir_table *table, const struct edition *e
     }
 }
 
-/* false: the key is in the table by now. What is charged is not shared: a single debt would be everybody's.
- */
+/* false: the key is in the table by now. What is charged is not shared: a single debt would be everybody's;
+ * nor is what is given back. */
 static bool do_shared(struct weir_table *table, const struct edition *edition, const struct key *key,
                       struct deed *deed, bool *answer)
 {
     struct region_header *header = table->region->header;
+    if (deed_lowers(deed)) {
+        *answer = true;
+        return true;
+    }
     if (table->refuse_when_full || deed_charges(deed)) {
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
         *answer = weir_deed_full(deed);
@@ -277,7 +294,7 @@ static bool do_absent(struct weir_table *table, const struct edition *edition, c
     weir_word_unpack(limit_of(edition), slot_pack(SLOT_PLAIN, 0, shared > fresh ? shared : fresh), state);
     if (!table_is_latest(table, edition)) /* then who knows what is shared */
         return false;
-    *answer = weir_deed_absent(edition->policy, state, deed, &insert);
+    *answer = weir_deed_absent(edition->policy, state, shared > fresh, deed, &insert);
     if (!insert) {
         if (deed->verb == VERB_PEEK && *answer && table->refuse_when_full &&
             !weir_slots_has_room(table, edition, key->who, deed->now)) /* as a take would be answered */

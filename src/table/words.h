@@ -42,6 +42,8 @@ static inline void words_lower_shared(struct weir_table *table)
     if (__builtin_expect(table->region->segments[0].numbers != NULL, 0))
         region_raise(table->region, &table->policies->overflow_number);
 }
+/* Does an EXPORT or IMPORT to what keys without room share. false: it is damaged, or there is no memory. */
+bool weir_words_shared(struct weir_table *table, struct deed *deed);
 /* A word that nobody holds any more is let go, as one that may have promised something; under the lock of its
  * stripe, that of what is shared: 0. */
 void weir_words_let_go(struct weir_table *table, struct slot *slot, uint64_t who);

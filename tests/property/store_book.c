@@ -117,6 +117,15 @@ static void change(const struct book_key *key, int text, int64_t time, bool forg
         cell_change(&cell, next, time);
 }
 
+/* With all slots of a leaky bucket taken: a job that was lost may have had them. */
+static void empty_cell(const struct weir_policy *policy, int64_t now)
+{
+    const struct weir_spec *spec = &(cell.own ? cell.own : policy)->limits[0].spec;
+    (void)model_drain(&cell.model, now);
+    if (spec->algo == WEIR_LEAKY_BUCKET && spec->queue > 0)
+        model_charge(&cell.model, now, spec->queue);
+}
+
 static bool model_do(const struct book_key *key, const struct book_entry *entry, int *text)
 {
     struct weir_verdict verdict;
@@ -148,7 +157,7 @@ static bool model_do(const struct book_key *key, const struct book_entry *entry,
             cell_begin(&cell, table->policies[*text], table->words, entry->time_ns);
         /* fall through */
     case BOOK_DRAIN:
-        (void)model_drain(&cell.model, entry->time_ns);
+        empty_cell(table->policies[*text], entry->time_ns);
         return true;
     }
     return false;
@@ -218,7 +227,8 @@ static int64_t drained_at(const struct book_key *key)
 }
 
 /* As if never used: it may be forgotten, and then it has what all keys have that are not there. */
-static bool explains_forgotten(struct book_key *key, const struct book_found *found, const struct book_look *looks)
+static bool explains_forgotten(struct book_key *key, const struct book_found *found,
+                               const struct book_look *looks)
 {
     int64_t drained_ns = drained_at(key);
     if (drained_ns == 0 || found->rule != BOOK_EXACT || !model_replay(key, key->count, found->now_ns) ||
@@ -261,14 +271,31 @@ static bool put_own(struct book_key *key, const struct book_key *all, size_t res
     return false;
 }
 
+/* As they were before. */
+static bool put_own_back(struct book_key *key, int64_t now_ns)
+{
+    int text = -1, before = -1;
+    bool any = false;
+    for (size_t i = 0; i < key->count; i++)
+        if (key->entries[i].kind == BOOK_OWN) {
+            before = text;
+            text = key->entries[i].text;
+            any = true;
+        }
+    if (any)
+        book_add(key, BOOK_OWN, now_ns, 0)->text = before;
+    return any;
+}
+
 /*
  * `first` entries are there, then come, of those from `rest` on, changes of limits that no record of the key
  * tells, then what the rule does, which hides all but the first `least`. WAY_LATE: the last change counts
  * from now on, since nobody noted its time. WAY_FORGETS: the key was as if never used then. WAY_OWN: limits
- * of its own are known by the note alone, and count from now on. WAY_NOT_OWN: the note does not know them.
+ * of its own are known by the note alone, and count from now on. WAY_NOT_OWN: the note does not know them
+ * yet.
  */
 static bool put_together(struct book_key *key, const struct book_key *all, const struct book_found *found,
-                         size_t first, size_t rest, size_t least, unsigned way)
+                         size_t first, size_t rest, size_t least, unsigned way, int64_t late_ns)
 {
     struct book_entry *last = NULL;
     memcpy(key->entries, all->entries, first * sizeof key->entries[0]);
@@ -278,17 +305,24 @@ static bool put_together(struct book_key *key, const struct book_key *all, const
             key->entries[key->count++] = all->entries[i];
             last = &key->entries[key->count - 1];
         }
+    if (!last && way & WAY_LATE && !found->must.written) {
+        /* The note of the start that gave it its time may be what the cut took. */
+        for (size_t i = 0; i < first; i++)
+            if (key->entries[i].kind == BOOK_LIMITS)
+                last = &key->entries[i];
+        if (last)
+            last->time_ns = late_ns;
+        last = NULL;
+        way &= ~(unsigned)WAY_LATE;
+    }
     if (last && way & WAY_LATE)
-        last->time_ns = found->now_ns;
-    if (last && way & WAY_FORGETS)
-        last->forgets = true;
+        last->time_ns = late_ns;
+    if (last) /* what it was when it came into force says nothing of the part that is there */
+        last->forgets = way & WAY_FORGETS;
     if (way & WAY_OWN && !put_own(key, all, rest, found->now_ns))
         return false;
-    if (way & WAY_NOT_OWN) {
-        if (first == 0 || all->entries[first - 1].kind != BOOK_OWN)
-            return false;
-        book_add(key, BOOK_OWN, found->now_ns, 0)->text = -1;
-    }
+    if (way & WAY_NOT_OWN && !put_own_back(key, found->now_ns))
+        return false;
     if (found->rule == BOOK_FLOOR)
         (void)book_add(key, BOOK_DRAIN, found->now_ns, (int64_t)least);
     else if (found->rule == BOOK_OPTIMISTIC)
@@ -296,11 +330,25 @@ static bool put_together(struct book_key *key, const struct book_key *all, const
     return last || !(way & (WAY_LATE | WAY_FORGETS));
 }
 
+static bool try_way(struct book_key *key, const struct book_key *all, const struct book_found *found,
+                    size_t first, size_t rest, size_t least, const struct book_look *looks, unsigned way)
+{
+    size_t times = way & WAY_LATE ? found->began_count + 1 : 1;
+    for (size_t i = 0; i < times; i++) {
+        int64_t late_ns = i < found->began_count ? found->began_ns[i] : found->now_ns;
+        if (!put_together(key, all, found, first, rest, least, way, late_ns))
+            return false;
+        if (explains(key, found, looks) || explains_forgotten(key, found, looks))
+            return true;
+    }
+    return false;
+}
+
 static bool try_ways(struct book_key *key, const struct book_key *all, const struct book_found *found,
                      size_t first, size_t rest, size_t least, const struct book_look *looks)
 {
     for (unsigned way = 0; way < WAYS; way++)
-        if (put_together(key, all, found, first, rest, least, way) && (explains(key, found, looks) || explains_forgotten(key, found, looks)))
+        if (try_way(key, all, found, first, rest, least, looks, way))
             return true;
     return false;
 }
@@ -357,9 +405,19 @@ bool book_match(struct book_key *key, const struct book_found *found, const stru
     return false;
 }
 
+uint64_t book_generation(const struct book_key *key, uint64_t generation, int text)
+{
+    for (size_t i = key->count; i-- > 0;)
+        if (key->entries[i].kind == BOOK_LIMITS && key->entries[i].generation <= generation &&
+            key->entries[i].text == text)
+            return key->entries[i].generation;
+    return 0;
+}
+
 void book_print(const struct book_key *key)
 {
-    static const char *const kinds[] = {"take", "give", "charge", "reset", "limits", "own", "drain", "fresh", "forgot"};
+    static const char *const kinds[] = {"take", "give",  "charge", "reset", "limits",
+                                        "own",  "drain", "fresh",  "forgot"};
     for (size_t i = 0; i < key->count; i++) {
         const struct book_entry *entry = &key->entries[i];
         struct book_look looks[BOOK_LOOKS];

@@ -13,6 +13,7 @@
 #define BOOK_KEYS    16
 #define BOOK_TABLES  5
 #define BOOK_TEXTS   3
+#define BOOK_STARTS  8
 
 enum book_kind {
     BOOK_TAKE,
@@ -82,6 +83,9 @@ struct book_found { /* of one recovery */
     enum book_rule rule;
     uint64_t generation; /* of the key's table */
     int64_t now_ns;      /* store time */
+    /* When processes began that did not come far, and may have noted by then what this one finds. */
+    int64_t began_ns[BOOK_STARTS];
+    size_t began_count;
     /* Of each limit, if they are known: a look tells of the one that counts alone. Or NULL. */
     const struct weir_limit_state *limits;
 };
@@ -93,6 +97,9 @@ bool book_match(struct book_key *key, const struct book_found *found, const stru
 /* Is that what the model says after all entries? `looks` below 0: it was not told. */
 bool book_agrees(struct book_key *key, int64_t now_ns, const struct weir_limit_state *limits,
                  const struct book_look *looks);
+/* Which change of limits is in force, if the table says so: its generation may be higher, since some are
+ * passed over. */
+uint64_t book_generation(const struct book_key *key, uint64_t generation, int text);
 void book_print(const struct book_key *key);
 
 #endif

@@ -26,7 +26,8 @@ struct history_counts history_counts;
 void history_say(const struct history *history, const char *format, ...)
 {
     va_list list;
-    printf("#   %6.3f t%d ", (double)history->real_ns / 1e9, history->thread);
+    printf("#   %.3f (%.3f) t%d ", (double)history->real_ns / 1e9, (double)history_now(history) / 1e9,
+           history->thread);
     va_start(list, format);
     (void)vprintf(format, list);
     va_end(list);
@@ -162,8 +163,11 @@ static void commit(struct history *history)
 static void answer(struct history *history)
 {
     size_t left = 0;
+    struct store_state state;
     if (sim_is_stopped(history->sim))
         return;
+    weir_store_state(history->store, &state);
+    history->faulty |= state.faults > 0;
     for (size_t i = 0; i < history->waiting_count; i++) {
         struct waiting *waiting = &history->waiting[i];
         if (waiting->thread >= 0 || weir_store_may(history->store, waiting->ticket) != STORE_GO) {
@@ -299,6 +303,7 @@ static void forget_waiting(struct history *history)
 static void begin_life(struct history *history)
 {
     history->faults = sim_faults(history->sim);
+    history->faulty = false;
     history->slow = history_chance(history, 25);
     if (history_chance(history, 60))
         sim_stop_after(history->sim, rng_magnitude(&history->rng, 1)
@@ -311,6 +316,8 @@ static void end_hard(struct history *history)
 {
     bool cut = history_chance(history, 55), ran = history->store != NULL;
     if (ran) {
+        if (history->faulty)
+            history->cut = history->late = true; /* a sync that fails is as bad as a cut */
         sim_stop_after(history->sim, 0);
         for (int i = 1; i < HISTORY_THREADS; i++)
             weir_dirty_clear(history->threads[i]);
@@ -320,7 +327,7 @@ static void end_hard(struct history *history)
     forget_waiting(history);
     TRACE(history, "%s%s", cut ? "power cut" : "kill", ran ? "" : ", while it began");
     if (cut) {
-        history->late |= !ran || history->slow || sim_faults(history->sim) != history->faults;
+        history->late |= !ran || history->slow || history->faulty;
         history->cut = true;
         history_counts.cuts++;
         sim_cut(history->sim, &history->rng);
@@ -364,6 +371,9 @@ struct book_found history_found(const struct history *history, const struct book
 {
     struct book_found found = {.generation = generation, .now_ns = history_now(history)};
     (void)key;
+    for (; found.began_count < history->began_count; found.began_count++)
+        found.began_ns[found.began_count] =
+            found.now_ns - (history->real_ns - history->began_ns[found.began_count]);
     found.must.written = !history->cut;
     found.must.answered_ns = INT64_MAX;
     if (history->cut && history->sync == STORE_EVERYSEC)
@@ -399,16 +409,20 @@ static void recover(struct history *history)
         begin_life(history);
         if (tries > 6)
             sim_stop_after(history->sim, SIM_NEVER);
-        else if (history_chance(history, 15))
+        else if (history_chance(history, 15) && (history->rule == BOOK_EXACT || !history->scene->committed))
             sim_fail(history->sim, DISK_CALL_ANY, (uint64_t)history_roll(history, 1, 40), EIO, false);
         uint64_t faults = sim_faults(history->sim);
         TRACE(history, "begins");
         bool begun = history->scene->begin(history), stopped = sim_is_stopped(history->sim);
         sim_no_faults(history->sim);
         history->clean = history->clean && sim_faults(history->sim) == faults;
+        if (!stopped && sim_faults(history->sim) != faults)
+            history->cut = history->late = true; /* as in end_hard */
         if (begun)
             break;
         history_counts.broken++;
+        if (history->began_count < BOOK_STARTS)
+            history->began_ns[history->began_count++] = history->real_ns;
         history->clean = false; /* it may have begun to write */
         if (!stopped && sim_faults(history->sim) == faults)
             history_fail(history, "it does not begin, though nothing is wrong with the disk");
@@ -424,6 +438,7 @@ static void recover(struct history *history)
         key->base = key->count;
     }
     history->cut = history->late = history->clean = false;
+    history->began_count = 0;
 }
 
 /* What was never answered was not admitted, as far as anybody knows. */

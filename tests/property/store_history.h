@@ -57,13 +57,16 @@ struct history {
     int thread;
     struct waiting waiting[HISTORY_WAITING];
     size_t waiting_count;
-    int64_t real_ns;     /* time outside */
-    int64_t boot_ns;     /* the same when the machine began */
-    uint64_t boot;       /* number of that */
-    bool slow;           /* nobody syncs in time in this life */
-    bool cut;            /* there was a power cut since a process has begun to write */
-    bool late;           /* not every cut came while the process ran that had answered */
-    bool clean;          /* the last process ended well */
+    int64_t real_ns;               /* time outside */
+    int64_t boot_ns;               /* the same when the machine began */
+    uint64_t boot;                 /* number of that */
+    bool slow;                     /* nobody syncs in time in this life */
+    bool cut;                      /* there was a power cut since a process has begun to write */
+    bool late;                     /* not every cut came while the process ran that had answered */
+    bool clean;                    /* the last process ended well */
+    int64_t began_ns[BOOK_STARTS]; /* real time: of processes that did not come far, since one did */
+    size_t began_count;
+    bool faulty;         /* the store has met with a fault in this life, before the machine went off */
     uint64_t faults;     /* of the disk, when this life began */
     int64_t answered_ns; /* the last time that something was */
     bool trace, failed;

@@ -6,8 +6,10 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/idle.h"
 #include "os/clock.h"
 #include "property/store_history.h"
 #include "service/keep.h"
@@ -51,6 +53,7 @@ static struct {
     size_t reservation_count;
     struct asked asked[REQUESTS];
     bool live_told;  /* it will be there, whatever happens */
+    bool pending;    /* limits were to be changed, and were not: */
     int announced;   /* limits that somebody wanted; they may come into force by a note alone */
     uint64_t images; /* bytes of log between them */
 } scene;
@@ -148,7 +151,7 @@ static bool set_live(struct history *history)
         history_fail(history, "a policy was set, and is not there");
     for (size_t i = 0; i < history->key_count; i++)
         if (history->keys[i].table == &history->tables[LIVE])
-            history->keys[i].count = history->keys[i].base = 0;
+            history->keys[i].count = history->keys[i].base = 0, history->keys[i].first_text = 0;
     const char *reply = ask(history, "WEIR.POLICY SET live '%s'", history->tables[LIVE].limits[0]);
     scene.live_told = reply[0] == '+' && !sim_is_stopped(history->sim) && history->sync == STORE_ALWAYS;
     return reply[0] == '+';
@@ -182,6 +185,7 @@ static bool begin(struct history *history)
     history->store->options.image_log_bytes = scene.images;
     if (has_live() || set_live(history))
         return true;
+    sim_stop_after(history->sim, 0); /* what it did by the rule would be in an image, and nobody knows */
     (void)end(history, false);
     return false;
 }
@@ -260,21 +264,34 @@ static void compare_told(const struct history *history)
         remember(&scene.asked[i].told, &found.must);
 }
 
+static int text_of(const struct history *history)
+{
+    char text[512], other[512];
+    const struct book_table *table = &history->tables[LIVE];
+    for (size_t i = 0; i < history->key_count; i++)
+        if (history->keys[i].table == table)
+            (void)weir_table_text(table_of(history, &history->keys[i]), text, sizeof text);
+    for (int i = 0; i < BOOK_TEXTS; i++) {
+        (void)weir_policy_text(table->policies[i], other, sizeof other);
+        if (strcmp(text, other) == 0)
+            return i;
+    }
+    abort();
+}
+
 /* A change that was noted and not made is made by the recovery. */
 static void note_change(struct history *history)
 {
     struct book_table *table = &history->tables[LIVE];
-    uint64_t generation = 0;
+    if (!scene.pending || text_of(history) != scene.announced)
+        return;
     for (size_t i = 0; i < history->key_count; i++) {
         struct book_key *key = &history->keys[i];
         if (key->table != table)
             continue;
-        generation = weir_table_generation(table_of(history, key));
-        if (generation <= table->generation)
-            return;
         struct book_entry *entry = book_add(key, BOOK_LIMITS, history_now(history), 0);
         entry->text = scene.announced;
-        entry->generation = generation;
+        entry->generation = weir_table_generation(table_of(history, key));
     }
     TRACE(history, "limits %d came by the note", scene.announced);
 }
@@ -297,23 +314,23 @@ static void compare(struct history *history)
         struct book_look looks[BOOK_LOOKS];
         struct weir_limit_state limits[MODEL_LIMITS];
         size_t at = (size_t)(key->table - history->tables);
-        struct book_found found =
-            history_found(history, key, at == LIVE ? weir_table_generation(table_of(history, key)) : 0);
+        struct book_found found = history_found(history, key, 0);
+        if (at == LIVE)
+            found.generation =
+                book_generation(key, weir_table_generation(table_of(history, key)), text_of(history));
         if (look(history, key, looks, limits))
             found.limits = limits;
-        if (at == CELL || at == LIVE || is_new(history, key))
+        if (at == CELL || at == LIVE || (history->rule != BOOK_FLOOR && is_new(history, key)))
             found.rule = BOOK_EXACT;
         if (!book_match(key, &found, looks))
             history_fail(history, "policy %s, %s", names[at] ? names[at] : "of each call",
                          key->table->limits[0] ? key->table->limits[0] : "");
         if (at == LIVE) {
-            key->table->generation = found.generation;
-            key->table->text = key->first_text;
-            for (size_t j = 0; j < key->count; j++)
-                if (key->entries[j].kind == BOOK_LIMITS)
-                    key->table->text = key->entries[j].text;
+            key->table->generation = weir_table_generation(table_of(history, key));
+            key->table->text = text_of(history);
         }
     }
+    scene.pending = false;
     compare_told(history);
 }
 
@@ -445,6 +462,8 @@ static void settle(struct history *history)
         return;
     if (r->settled.there && history_chance(history, 50))
         used = r->used;
+    if (history->rule == BOOK_FLOOR)
+        (void)agrees(history, r->key);
     const char *reply = say_settle(history, r, used);
     if (reply[0] == '-') {
         if (r->made.sure && !r->settled.there && strstr(reply, "no reservation"))
@@ -474,6 +493,7 @@ static void clear_up(struct history *history)
     history_heal(history);
     kit_tick(&scene.kits[0]);
     history_heal(history);
+    scene.pending = scene.pending && sim_is_stopped(history->sim);
 }
 
 static void change(struct history *history)
@@ -484,6 +504,7 @@ static void change(struct history *history)
         if (!history_has_room(history, &history->keys[i]))
             return;
     scene.announced = text;
+    scene.pending = true;
     bool done = ask(history, "WEIR.POLICY SET live '%s'", table->limits[text])[0] == '+';
     for (size_t i = 0; i < history->key_count; i++) {
         struct book_key *key = &history->keys[i];
@@ -503,6 +524,7 @@ static void change(struct history *history)
     if (weir_table_generation(table_of(history, first)) > table->generation) {
         table->generation = weir_table_generation(table_of(history, first));
         table->text = text;
+        scene.pending = false;
     }
     if (done)
         history->answered_ns = history->real_ns;
@@ -512,7 +534,12 @@ static void change(struct history *history)
 
 static void override(struct history *history, struct book_key *key)
 {
-    int text = (int)history_roll(history, -1, 1);
+    int text = (int)history_roll(history, -1, 1), now = -1;
+    for (size_t i = 0; i < key->count; i++)
+        if (key->entries[i].kind == BOOK_OWN)
+            now = key->entries[i].text;
+    if (now == text)
+        return; /* nothing would be written of the key */
     const char *reply =
         text < 0 ? ask(history, "WEIR.OVERRIDE DEL live k%" PRIu64, key->name)
                  : ask(history, "WEIR.OVERRIDE SET live k%" PRIu64 " '%s'", key->name, key->table->own[text]);
@@ -538,6 +565,8 @@ static void act(struct history *history)
     int64_t lot = history_roll(history, 0, 99), n = history_roll(history, 1, 5);
     if (!history_has_room(history, key))
         return;
+    if (history->rule == BOOK_FLOOR)
+        (void)agrees(history, key); /* it may have been forgotten, which is noted */
     if (at == CELL)
         cell_request(history, key, n);
     else if (at == LIVE && lot < 5)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/idle.h"
 #include "os/clock.h"
 #include "property/store_history.h"
 #include "table/keep.h"
@@ -60,8 +61,9 @@ static void make(struct history *history)
             struct book_key *key = history_key(history, &history->tables[i], name);
             key->limit =
                 (struct weir_own_limit){.count = (int64_t)name * 5, .period_ns = WEIR_SEC, .burst = 9};
-            key->lawful = i == PLAIN && (history->rule == BOOK_FLOOR ||
-                                         (history->rule == BOOK_EXACT && history->sync == STORE_ALWAYS));
+            key->lawful = i == PLAIN && key->table->policies[0]->limits[0].spec.algo == WEIR_TOKEN_BUCKET &&
+                          (history->rule == BOOK_FLOOR ||
+                           (history->rule == BOOK_EXACT && history->sync == STORE_ALWAYS));
             if (key->lawful)
                 law_start(&key->law, key->table->policies[0], history->real_ns);
         }
@@ -217,16 +219,30 @@ static void look(const struct history *history, const struct book_key *key, stru
     }
 }
 
+static int text_of(const struct history *history)
+{
+    char text[512], other[512];
+    (void)weir_table_text(scene.tables[LIVE], text, sizeof text);
+    for (int i = 0; i < BOOK_TEXTS; i++) {
+        (void)weir_policy_text(history->tables[LIVE].policies[i], other, sizeof other);
+        if (strcmp(text, other) == 0)
+            return i;
+    }
+    abort();
+}
+
 static void compare(struct history *history)
 {
     for (size_t i = 0; i < history->key_count && !history->failed; i++) {
         struct book_key *key = &history->keys[i];
         size_t at = (size_t)(key->table - history->tables);
         struct book_look looks[BOOK_LOOKS];
-        struct book_found found =
-            history_found(history, key, at == OWN ? 0 : weir_table_generation(scene.tables[at]));
+        struct book_found found = history_found(history, key, 0);
         if (at == OWN)
             found.rule = BOOK_EXACT;
+        if (at == LIVE)
+            found.generation =
+                book_generation(key, weir_table_generation(scene.tables[at]), text_of(history));
         struct weir_limit_state limits[MODEL_LIMITS];
         if (at != OWN &&
             weir_table_explain(scene.tables[at], &key->name, sizeof key->name, limits, MODEL_LIMITS) > 0)
@@ -235,11 +251,8 @@ static void compare(struct history *history)
         if (!book_match(key, &found, looks))
             history_fail(history, "table %zu, %s", at, key->table->limits[0] ? key->table->limits[0] : "own");
         if (at == LIVE) {
-            key->table->generation = found.generation;
-            key->table->text = key->first_text;
-            for (size_t j = 0; j < key->count; j++)
-                if (key->entries[j].kind == BOOK_LIMITS)
-                    key->table->text = key->entries[j].text;
+            key->table->generation = weir_table_generation(scene.tables[at]);
+            key->table->text = text_of(history);
         }
     }
 }
@@ -350,6 +363,8 @@ static void act(struct history *history)
     if (at == WIDE && kind == BOOK_GIVE &&
         history->rule == BOOK_FLOOR) /* which hides what a give would show */
         kind = BOOK_TAKE;
+    if (history->rule == BOOK_FLOOR)
+        (void)agrees(history, key); /* it may have been forgotten, which is noted */
     bool done = at == OWN ? do_own(history, key, kind, n) : do_verb(scene.tables[at], key, kind, n);
     TRACE(history, "table %zu key %" PRIu64 " verb %d %" PRId64 ": %s", at, key->name, (int)kind, n,
           done ? "yes" : "no");

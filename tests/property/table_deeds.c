@@ -193,6 +193,56 @@ static bool do_charge(struct world *world, const struct table_op *op)
     return got == answer.yes || world_fail(world, "charge gives %d, the model %d", got, answer.yes);
 }
 
+/* What is given back to a key that is not there brings it in, if it would start with what keys share, and not
+ * from nothing. false: it stays out. */
+static bool comes_for_more(struct site *site, struct cell *cell, int64_t *now)
+{
+    if (cell->present)
+        return true;
+    *now = world_floor(site, *now);
+    world_start(site, cell, *now);
+    if (!cell->shared || site->policy->words == STATE_HEADER || !world_has_room(site, *now))
+        return false;
+    world_insert(site, cell, *now);
+    return true;
+}
+
+static bool do_give(struct world *world, const struct table_op *op)
+{
+    struct site *site = &world->sites[op->asks[0].table];
+    struct cell *cell = &site->cells[op->asks[0].key];
+    int64_t now = world_deed_time(site, op->at), n = op->asks[0].n;
+    char key[8];
+    size_t len = world_key(site, op->asks[0].key, key);
+    weir_table_give_at(site->table, op->at, key, len, n);
+    if (!comes_for_more(site, cell, &now))
+        return true;
+    if (!world_log_room(world, cell))
+        return false;
+    if (cell->model.promised <= now) /* else it is dropped */
+        law_give(&cell->law, now, n);
+    cell_give(cell, now, n);
+    return true;
+}
+
+static bool do_reset(struct world *world, const struct table_op *op)
+{
+    struct site *site = &world->sites[op->asks[0].table];
+    struct cell *cell = &site->cells[op->asks[0].key];
+    int64_t now = world_deed_time(site, op->at);
+    struct law_fault fault;
+    char key[8];
+    size_t len = world_key(site, op->asks[0].key, key);
+    weir_table_reset_at(site->table, op->at, key, len);
+    if (!comes_for_more(site, cell, &now))
+        return true;
+    if (!cell_log_holds(cell, &fault))
+        return world_fail(world, "%s", fault.text);
+    cell_reset(cell, now);
+    cell_log_begin(cell, cell->policy, now);
+    return true;
+}
+
 /* ---- deeds that never do ---- */
 
 static bool do_peek(struct world *world, const struct table_op *op)
@@ -228,46 +278,6 @@ static bool do_explain(struct world *world, const struct table_op *op)
     world->decisions++;
     return (count == cell->policy->count && cell_explains(cell, now, limits)) ||
            world_fail(world, "explain and model differ");
-}
-
-static bool do_give(struct world *world, const struct table_op *op)
-{
-    struct site *site = &world->sites[op->asks[0].table];
-    struct cell *cell = &site->cells[op->asks[0].key];
-    int64_t now = world_deed_time(site, op->at), n = op->asks[0].n;
-    char key[8];
-    size_t len = world_key(site, op->asks[0].key, key);
-    weir_table_give_at(site->table, op->at, key, len, n);
-    if (!cell->present) {
-        world_look_shared(site, world_floor(site, now));
-        return true;
-    }
-    if (!world_log_room(world, cell))
-        return false;
-    if (cell->model.promised <= now) /* else it is dropped */
-        law_give(&cell->law, now, n);
-    cell_give(cell, now, n);
-    return true;
-}
-
-static bool do_reset(struct world *world, const struct table_op *op)
-{
-    struct site *site = &world->sites[op->asks[0].table];
-    struct cell *cell = &site->cells[op->asks[0].key];
-    int64_t now = world_deed_time(site, op->at);
-    struct law_fault fault;
-    char key[8];
-    size_t len = world_key(site, op->asks[0].key, key);
-    weir_table_reset_at(site->table, op->at, key, len);
-    if (!cell->present) {
-        world_look_shared(site, world_floor(site, now));
-        return true;
-    }
-    if (!cell_log_holds(cell, &fault))
-        return world_fail(world, "%s", fault.text);
-    cell_reset(cell, now);
-    cell_log_begin(cell, cell->policy, now);
-    return true;
 }
 
 /* Nobody hands back what he has used, whatever the clock says; and a key that was forgotten had nothing left

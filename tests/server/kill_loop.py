@@ -8,6 +8,7 @@ Exit status 1 if an answer was lost, or counted twice. Prints its seed; WEIR_SEE
 moments.
 """
 
+import contextlib
 import os
 import random
 import subprocess
@@ -31,7 +32,7 @@ class KillLoop:
         self.cycles = cycles
         self.seed = int(os.environ.get("WEIR_SEED", seed or random.SystemRandom().randrange(1 << 32)))
         self.rng = random.Random(self.seed)
-        self.kills = self.early = self.acks = self.voids = self.cycle = 0
+        self.kills = self.early = self.acks = self.voids = self.twice = self.cycle = 0
         self.start_seconds = 0.1  # how long a start takes, as far as is known
         self.seconds = 0.0
 
@@ -51,36 +52,44 @@ class KillLoop:
                 self.kill_early(data)
             self.live(data, book)
         for last in (False, True):
-            weir = self.start(data)
-            self.look(book, weir, adopt=not last)
-            weir.stop()
+            with self.start(data) as weir:
+                book.look(weir, adopt=not last)
+                weir.stop()
         self.examine(data)
         self.acks += book.acks
         self.voids += book.voids
+        self.twice += book.twice
 
+    @contextlib.contextmanager
     def start(self, data, **settings):
         self.cycle += 1
-        return server.Server("--data", data, "--fsync", MODES[self.cycle % len(MODES)], config=acks.CONFIG, **settings)
+        mode = MODES[self.cycle % len(MODES)]
+        weir = server.Server("--data", data, "--fsync", mode, config=acks.CONFIG, **settings)
+        try:
+            yield weir
+        except acks.Fault as fault:
+            raise acks.Fault(f"seed {self.seed}, cycle {self.cycle}: {fault}\nthis server said:\n" +
+                             "\n".join(weir.lines)) from None
+        finally:
+            weir.clean()
 
     def kill_early(self, data):
-        weir = self.start(data, ready=False)
-        try:
-            weir.process.wait(self.rng.uniform(0, 1.2 * self.start_seconds))
-        except subprocess.TimeoutExpired:
-            weir.process.kill()
-            self.early += 1
-            self.kills += 1
-            weir.wait()
-            weir.clean()
-        else:
-            self.fail(weir, f"it ended by itself with {weir.process.returncode}")
+        with self.start(data, ready=False) as weir:
+            try:
+                status = weir.process.wait(self.rng.uniform(0, 1.2 * self.start_seconds))
+            except subprocess.TimeoutExpired:
+                weir.process.kill()
+                weir.wait()
+                self.early += 1
+                self.kills += 1
+            else:
+                raise acks.Fault(f"it ended by itself with {status}")
 
     def live(self, data, book):
         begin = time.monotonic()
-        weir = self.start(data)
-        self.start_seconds = 0.8 * self.start_seconds + 0.2 * (time.monotonic() - begin)
-        self.look(book, weir, adopt=True)
-        try:
+        with self.start(data) as weir:
+            self.start_seconds = 0.8 * self.start_seconds + 0.2 * (time.monotonic() - begin)
+            book.look(weir, adopt=True)
             killer = threading.Timer(self.rng.uniform(0, LOAD_SECONDS), weir.process.kill)
             killer.start()
             load = acks.Load(book, weir)
@@ -91,16 +100,6 @@ class KillLoop:
                 weir.wait()
                 load.close()
             self.kills += 1
-        except acks.Fault as fault:
-            self.fail(weir, fault)
-        finally:
-            weir.clean()
-
-    def look(self, book, weir, adopt):
-        try:
-            book.look(weir, adopt=adopt)
-        except acks.Fault as fault:
-            self.fail(weir, fault)
 
     def examine(self, data):
         done = subprocess.run([server.WEIR, "doctor", data], capture_output=True, text=True, timeout=server.PATIENCE,
@@ -108,15 +107,9 @@ class KillLoop:
         if done.returncode != 0:
             raise acks.Fault(f"seed {self.seed}: weir doctor\n{done.stdout}{done.stderr}")
 
-    def fail(self, weir, why):
-        weir.process.kill()
-        weir.wait()
-        weir.clean()
-        raise acks.Fault(f"seed {self.seed}, cycle {self.cycle}: {why}\nthis server said:\n" + "\n".join(weir.lines))
-
     def report(self):
         print(f"{self.kills} kills, {self.early} of them before it was ready; {self.acks} answers, none lost; "
-              f"{self.voids} settlements cut in two; "
+              f"{self.voids} settlements and {self.twice} requests with an id cut in two; "
               f"{self.kills / self.seconds:.1f} kills/s; seed {self.seed}")
 
 

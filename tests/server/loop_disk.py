@@ -17,6 +17,7 @@ import fcntl
 import filecmp
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -32,6 +33,7 @@ MARK = "WEIR_LOOP_DISK"
 def need_root():
     """Mounting needs it. Also gives the program mounts of its own, where that can be had."""
     if MARK in os.environ:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # and takes everything down
         return
     line = [sys.executable, *sys.argv]
     unshare = ["unshare", "--mount", "--propagation", "private"]

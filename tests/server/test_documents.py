@@ -50,8 +50,10 @@ def as_pattern(text):
 class Session:
     """A shell in the project's folder, whose commands find this server at the usual port."""
 
-    def __init__(self, weir):
+    def __init__(self, weir, names=None):
+        """`names`: what documents say instead of something that is different here."""
         self.port = str(weir.port)
+        self.names = names or {}
         self.folder = tempfile.TemporaryDirectory(prefix="weir-")
         self.write("redis-cli", REDIS_CLI.format(cli=CLI))
         self.write("weir", WEIR.format(port=self.port, weir=server.WEIR))
@@ -64,13 +66,18 @@ class Session:
 
     def run(self, command):
         command = command.replace(f"-p {PORT}", f"-p {self.port}").replace(MADE_UP, self.number)
+        for shown, real in self.names.items():
+            command = command.replace(shown, real)
         path = self.folder.name + os.pathsep + os.environ["PATH"]
         done = subprocess.run(["sh", "-c", command], cwd=server.ROOT, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=server.PATIENCE,
                               env=server.environment(PATH=path, COLUMNS="120"))
         if given := re.search(r'"id" => "([0-9a-f]+-\d+)"', done.stdout):
             self.number = given.group(1)
-        return done.stdout.replace(self.number, MADE_UP).replace(f":{self.port}", f":{PORT}")
+        output = done.stdout.replace(self.number, MADE_UP)
+        for shown, real in self.names.items():
+            output = output.replace(real, shown)
+        return output.replace(f":{self.port}", f":{PORT}")
 
     def close(self):
         self.folder.cleanup()
@@ -131,6 +138,55 @@ class Documents(server.ServerTest):
             os.close(terminal)
         port = re.search(r"127\.0\.0\.1:(\d+)", text).group(1)
         self.assertEqual(text.replace("\r", "").replace(port, PORT), shown)
+
+
+@unittest.skipUnless(CLI, "there is no redis-cli")
+class Operations(server.ServerTest):
+    """docs/operations.md, with a data directory, and another server to which keys move."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="weir-")
+        self.addCleanup(folder.cleanup)
+        self.data, self.srv = (os.path.join(folder.name, name) for name in ("data", "srv"))
+        os.mkdir(self.srv)
+
+    def serve(self, command):
+        """A server that a document starts: it comes up, and ends well."""
+        weir = self.start(*command.replace("/srv/", self.srv + "/").split()[2:])
+        weir.stop()
+
+    def test_all_of_it(self):
+        weir = self.start("--test-clock", "--data", self.data, config=read(CONFIG))
+        other = self.start("--test-clock", "--data", os.path.join(self.srv, "other"))
+        shell = Session(weir, {"redis://10.0.0.2:9049": other.url(), "redis://127.0.0.1:9049": weir.url(),
+                               "/var/lib/weir": self.data, "/srv/": self.srv + "/"})
+        self.addCleanup(shell.close)
+        asks = list(sessions(read("docs/operations.md")))
+        self.assertGreaterEqual(len(asks), 20)
+        for command, output in asks:
+            with self.subTest(command):
+                if command.startswith("weir serve"):
+                    self.serve(command)
+                    continue
+                got = re.sub(r"[ \r]+$", "", shell.run(command), flags=re.M)
+                if not as_pattern(re.sub(r" +$", "", output, flags=re.M)).match(got):
+                    self.assertEqual(got, output)
+
+    def test_every_field_of_info_is_told_of(self):
+        told = set(re.findall(r"`((?:store|recovered|aside)_?[a-z_]*)`", read("docs/operations.md")))
+        weir = self.start("--data", self.data)
+        with weir.connect() as client:
+            info = client.ask("INFO", "persistence")
+        self.assertEqual(told, {line.split(":")[0] for line in info.splitlines()
+                                if re.match("(store|recovered|aside)(_|:)", line)})
+
+    def test_every_line_of_the_log_is_one_that_is_written(self):
+        source = "".join(path.read_text(encoding="utf-8") for folder in ("service", "server", "cli")
+                         for path in sorted((server.ROOT / "src" / folder).glob("*.c")))
+        events = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", read("docs/operations.md"))) - {"token-bucket"}
+        self.assertGreaterEqual(len(events), 9)
+        for event in events:
+            self.assertIn(f'"{event}"', source, event)
 
 
 class Configurations(unittest.TestCase):

@@ -98,6 +98,22 @@ class Load(DumpTest):
         self.assertIn("no limits for that prefix",
                       self.weir("dump", "-s", old.url(), "--policy", "api", "--prefix", "x", status=2))
 
+    def test_what_a_loss_means_goes_along(self):
+        old, _ = self.begin("--test-clock", config="policies: [{name: p, limits: 10/d, recover: floor}]")
+        dump = self.weir("dump", "-s", old.url())
+        new, after = self.begin("--test-clock", config="policies: []")
+        self.weir("load", "-s", new.url(), "--no-elapsed", stdin=dump)
+        self.assertEqual(after.ask("WEIR.POLICY", "SHOW", "p")["recover"], "floor")
+
+    def test_nothing_moves_to_where_it_is(self):
+        weir, client = self.begin("--test-clock")
+        self.spend(client)
+        before = self.explain(client, "multi", "user:3")
+        for url in (weir.url(), weir.url().replace("127.0.0.1", "localhost")):
+            said = self.weir("load", "-s", weir.url(), "--from", url, "--policy", "multi", status=2)
+            self.assertIn("is the same server", said)
+        self.assertEqual(self.explain(client, "multi", "user:3"), before)
+
     def test_a_file_is_there_when_all_of_it_is(self):
         old, client = self.begin("--test-clock")
         self.spend(client)
@@ -214,6 +230,110 @@ class Move(DumpTest):
         self.assertEqual(second.ask("WEIR.PEEK", "api", "k")["remaining"], 800)
 
 
+class SameHashes(DumpTest):
+    """Servers that share a hash_key_file."""
+
+    LIMITS = "policies: [{name: api, limits: 1000/d}]"
+
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def key_file(self, name="key", text="00112233445566778899aabbccddeeff\n", mode=0o600):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def test_a_range_moves_between_servers_that_both_have_counted(self):
+        path = self.key_file()
+        a, first = self.begin("--test-clock", "--hash-key-file", path, config=self.LIMITS)
+        b, second = self.begin("--test-clock", config=f"hash_key_file: {path}\n{self.LIMITS}")
+        second.ask("WEIR.CLOCK", "SET", 5000)  # their times have nothing in common
+        keys = [f"user:{i}" for i in range(64)]
+        for i, key in enumerate(keys):
+            self.assertTrue(first.ask("WEIR.TAKE", "api", key, 300 + i)["allowed"])
+            if i % 2 == 0:
+                self.assertTrue(second.ask("WEIR.TAKE", "api", key, 100)["allowed"])
+        half = "0000000000000000-7fffffffffffffff"
+        said = self.weir("load", "-s", b.url(), "--from", a.url(), "--policy", "api", "--hash", half)
+        moved = int(re.match(r"moved (\d+) keys of api; ", said)[1])
+        self.assertTrue(0 < moved < len(keys), said)
+        gone = 0
+        for i, key in enumerate(keys):
+            here, there = first.ask("WEIR.PEEK", "api", key), second.ask("WEIR.PEEK", "api", key)
+            on_both = 100 if i % 2 == 0 else 0
+            if isinstance(here, server.Error):
+                gone += 1
+                self.assertRegex(here, "^ELSEWHERE " + re.escape(b.url()))
+                self.assertEqual(there["remaining"], 1000 - 300 - i - on_both, key)
+            else:
+                self.assertEqual(there["remaining"], 1000 - on_both, key)
+                self.assertEqual(here["remaining"], 1000 - 300 - i, key)
+        self.assertEqual(gone, moved)
+
+    def test_to_one_that_has_not_counted_states_go_as_they_are(self):
+        path = self.key_file()
+        a, first = self.begin("--test-clock", "--hash-key-file", path, config=CONFIG)
+        b, second = self.begin("--test-clock", "--hash-key-file", path, config=CONFIG)
+        self.spend(first)
+        said = {pair: self.explain(first, *pair) for pair in self.KEYS}
+        for policy in ("api", "multi"):
+            self.weir("load", "-s", b.url(), "--from", a.url(), "--policy", policy)
+        for pair in self.KEYS:
+            self.assertEqual(self.explain(second, *pair), said[pair])
+
+    def test_keys_whose_limits_come_with_the_call_go_along(self):
+        path = self.key_file()
+        a, first = self.begin("--test-clock", "--hash-key-file", path, config=self.LIMITS)
+        b, second = self.begin("--test-clock", "--hash-key-file", path, config=self.LIMITS)
+        for i in range(1200):  # more than a page
+            first.ask("CL.THROTTLE", f"k{i}", 9, 10, 86400, 4)
+            first.ask("RL.REDUCE", f"r{i}", 10, 86400, "TAKE", 4)
+        second.ask("CL.THROTTLE", "k7", 9, 10, 86400, 3)
+        second.ask("RL.REDUCE", "r7", 10, 86400, "TAKE", 3)
+        dump = self.weir("dump", "-s", a.url())
+        self.assertIn("\nclients cell #00112233445566778899aabbccddeeff ", dump)
+        self.assertEqual(self.weir("load", "--dry-run", stdin=dump), "2 400 keys would be loaded; the dump is whole\n")
+        self.assertEqual(self.weir("load", "--no-elapsed", "-s", b.url(), stdin=dump), "loaded 2 400 keys\n")
+        for key, left in (("k0", 6), ("k1199", 6), ("k7", 3), ("new", 10)):
+            self.assertEqual(second.ask("CL.THROTTLE", key, 9, 10, 86400, 0)[2], left, key)
+        for key, left in (("r0", 6), ("r1199", 6), ("r7", 0), ("new", 10)):  # of both sides: how much is not known
+            self.assertEqual(second.ask("RL.GET", key, 10, 86400), left, key)
+        c, third = self.begin("--test-clock", config="policies: []")
+        self.assertIn("hash_key_file", self.weir("load", "-s", c.url(), stdin=dump, status=2))
+        self.assertEqual(third.ask("CL.THROTTLE", "k0", 9, 10, 86400, 0)[2], 10)
+
+    def test_what_is_no_key(self):
+        cases = [(self.key_file("open", mode=0o644), "can be read by others (mode 0644)"),
+                 (self.key_file("group", mode=0o640), "can be read by others (mode 0640)"),
+                 (self.key_file("short", "0011"), "does not have 32 hex digits"),
+                 (self.key_file("long", "0" * 33), "does not have 32 hex digits"),
+                 (self.key_file("other", "g" * 32), "does not have 32 hex digits"),
+                 (self.folder.name, "is no plain file"),
+                 (os.path.join(self.folder.name, "missing"), "cannot be read (No such file or directory)")]
+        for path, why in cases:
+            said = self.weir("serve", "--resp", "127.0.0.1:0", "--hash-key-file", path, status=2)
+            self.assertIn(why, said)
+            self.assertIn("openssl rand -hex 16 > FILE; chmod 600 FILE", said)
+
+    def test_tables_that_are_there_keep_theirs(self):
+        path = self.key_file()
+        folder = os.path.join(self.folder.name, "data")
+        weir = self.start("--test-clock", "--data", folder, config=self.LIMITS)
+        with weir.connect(version=3) as client:
+            client.ask("WEIR.TAKE", "api", "k", 400)
+        weir.stop()
+        again, client = self.begin("--test-clock", "--data", folder, "--hash-key-file", path, config=self.LIMITS)
+        self.assertEqual(client.ask("WEIR.PEEK", "api", "k")["remaining"], 600)
+        client.ask("WEIR.POLICY", "SET", "new", "10/d")
+        self.assertIn('table "" words #00112233445566778899aabbccddeeff ',
+                      self.weir("dump", "-s", again.url(), "--policy", "new"))
+        self.assertNotIn("#00112233445566778899aabbccddeeff", self.weir("dump", "-s", again.url(), "--policy", "api"))
+
+
 class Doctor(DumpTest):
     def begin_with_data(self):
         weir = self.start("--test-clock", "--data", "data", config=CONFIG)
@@ -281,7 +401,64 @@ class Doctor(DumpTest):
         self.assertFalse(json.loads(self.weir("doctor", "--json", data, status=1))["can_start"])
         refused = subprocess.run([server.WEIR, "serve", "--resp", "127.0.0.1:0", "--data", data], capture_output=True,
                                  text=True, timeout=server.PATIENCE, env=server.environment())
-        self.assertEqual((refused.returncode, "start from a backup" in refused.stderr), (2, True), refused.stderr)
+        self.assertEqual((refused.returncode, "run weir doctor" in refused.stderr), (2, True), refused.stderr)
+
+    def test_what_is_none_is_left_as_it_is(self):
+        folder = tempfile.TemporaryDirectory(prefix="weir-")
+        self.addCleanup(folder.cleanup)
+        os.chmod(folder.name, 0o755)
+        for files in ([], ["passwd"]):
+            for name in files:
+                with open(os.path.join(folder.name, name), "w", encoding="ascii"):
+                    pass
+            for arguments in ([], ["--repair"]):
+                said = self.weir("doctor", folder.name, *arguments, status=2)
+                self.assertIn("this is no data directory", said)
+                self.assertNotIn("chmod", said)
+                self.assertEqual(os.listdir(folder.name), files)
+        said = self.weir("doctor", "/nonexistent", status=2)
+        self.assertEqual(said.count("/nonexistent"), 1, said)
+
+    def test_a_backup_is_left_as_it_is(self):
+        weir, client, data = self.begin_with_data()
+        self.spend(client)
+        self.weir("backup", "-s", weir.url(), "mine")
+        weir.signal(signal.SIGTERM)
+        self.assertEqual(weir.wait(), 0)
+        backup = os.path.join(data, "backups", "mine")
+        if os.path.exists(os.path.join(backup, "lock")):
+            os.remove(os.path.join(backup, "lock"))
+        files = sorted(os.listdir(backup))
+        self.weir("doctor", backup)
+        self.assertEqual(sorted(os.listdir(backup)), files)
+        self.assertIn("1 backup in backups/", self.weir("doctor", data))
+
+    def test_a_repair_that_cannot_help_is_not_advised_or_done(self):
+        weir, client, data = self.begin_with_data()
+        self.spend(client)
+        self.weir("backup", "-s", weir.url(), "mine")
+        weir.signal(signal.SIGTERM)
+        self.assertEqual(weir.wait(), 0)
+        backup = os.path.join(data, "backups", "mine")
+        (image,) = [name for name in os.listdir(backup) if name.startswith("image-")]
+        with open(os.path.join(backup, image), "r+b") as file:
+            file.seek(200)
+            file.write(b"X")
+        def check():
+            files = sorted(os.listdir(backup))
+            for arguments in ([], ["--repair"]):
+                said = self.weir("doctor", backup, *arguments, status=1)
+                self.assertIn("it would not start", said)
+                self.assertIn("a repair cannot help", said)
+                self.assertNotIn("(not needed)", said)
+                self.assertNotIn("older image", said)
+                self.assertNotIn("run weir doctor", said)
+                self.assertEqual(sorted(os.listdir(backup)), files)
+        check()
+        for name in os.listdir(backup):
+            if name != "mark":
+                os.remove(os.path.join(backup, name))
+        check()
 
     def test_what_was_loaded_and_frozen_survives_a_kill(self):
         old, before = self.begin("--test-clock")
@@ -297,11 +474,18 @@ class Doctor(DumpTest):
         new.wait()
         again = self.start("--test-clock", "--data", data, config="policies: []")
         with again.connect(version=3) as after:
+            self.assertRegex(after.ask("WEIR.TAKE", "multi", "user:1"), "^ELSEWHERE redis://b:1 ")
+            frozen = ["0000000000000000-ffffffffffffffff redis://b:1"]
+            self.assertEqual(after.ask("WEIR.POLICY", "SHOW", "multi")["frozen"], frozen)
+            self.assertEqual([policy["frozen"] for policy in after.ask("WEIR.POLICY", "LIST")], [[], frozen])
+            self.assertIn("keys of multi are decided elsewhere", self.weir("policy", "list", "-s", again.url()))
+            self.assertIn("whoever asks is sent to redis://b:1", self.explain(after, "multi", "user:1"))
+            told = json.loads(after.ask("WEIR.EXPLAIN", "multi", "user:1", "JSON"))
+            self.assertEqual((told["would_pass"], told["elsewhere"]), (0, "redis://b:1"))
+            self.assertEqual(after.ask("WEIR.THAW", "multi"), "OK")
             for policy, key in self.KEYS:
                 self.assertEqual(self.explain(after, policy, key), self.explain(before, policy, key), (policy, key))
-            self.assertRegex(after.ask("WEIR.TAKE", "multi", "user:1"), "^ELSEWHERE redis://b:1 ")
-            self.assertEqual(after.ask("WEIR.POLICY", "SHOW", "multi")["frozen"],
-                             ["0000000000000000-ffffffffffffffff redis://b:1"])
+            self.assertIn(f"is kept in {data}/aside/multi-*.weir", self.weir("policy", "del", "multi", "-s", again.url()))
 
     def test_what_is_no_directory(self):
         weir, _ = self.begin("--test-clock")

@@ -204,6 +204,54 @@ class Told(Kept):
         self.assertNotIn(self.data, none)
 
 
+    def test_what_to_try_changes_nothing_that_was_recovered(self):
+        weir = self.serve("--test-clock", config=None)
+        self.assertIn("WEIR.POLICY SET api", weir.wait_line("event=ready"))
+        self.client(weir).ask("WEIR.POLICY", "SET", "mine", "20/d")
+        weir = self.again(weir, "end", "--test-clock", config=None)
+        self.assertRegex(weir.wait_line("event=ready"), 'try="redis-cli -p [0-9]+ WEIR.TAKE mine some-key"')
+        self.assertIn("policies=1", weir.wait_line("event=loaded"))
+
+    def test_fsync_without_a_directory(self):
+        self.assertIn("whatever fsync says", self.start("--fsync", "always").wait_line("event=data"))
+
+
+class Away(Kept):
+    """The directory is renamed, or another one takes its place, while it is used. (A disk is tried again by the
+    clock, which has to run.)"""
+
+    def begin(self, *arguments):
+        weir = self.serve(*arguments)
+        self.assertEqual(self.client(weir, version=3).ask("WEIR.TAKE", "day", "k", "4")["remaining"], 6)
+        os.rename(self.data, self.data + ".away")
+        self.assertIn("was removed or replaced", weir.wait_line("event=store-ill"))
+        return weir
+
+    def test_nothing_is_decided_until_it_is_back(self):
+        weir = self.begin()
+        client = self.client(weir, version=3)
+        self.assertIsInstance(client.ask("WEIR.TAKE", "day", "k"), server.Error)
+        self.assertIn("store_status:ill", client.ask("INFO", "persistence"))
+        os.rename(self.data + ".away", self.data)
+        weir.wait_line("event=store-well")
+        self.assertEqual(client.ask("WEIR.TAKE", "day", "k")["remaining"], 5)
+        weir = self.again(weir, "kill")
+        self.assertEqual(self.client(weir, version=3).ask("WEIR.PEEK", "day", "k")["remaining"], 5)
+
+    def test_a_stop_waits_for_it(self):
+        weir = self.begin()
+        weir.signal(signal.SIGTERM)
+        weir.wait_line("event=stopping")
+        os.rename(self.data + ".away", self.data)
+        self.assertEqual(weir.wait(), 0, weir.lines)
+
+    def test_a_stop_does_not_wait_for_ever(self):
+        weir = self.begin("--drain-ms", "200")
+        weir.signal(signal.SIGTERM)
+        self.assertEqual(weir.wait(), 2, weir.lines)
+        self.assertTrue(any("event=store-not-closed" in line and "removed or replaced" in line for line in weir.lines))
+
+
 class Refused(Kept):
     def refuse(self, *arguments, status=2):
         done = subprocess.run([server.WEIR, "serve", "--resp", "127.0.0.1:0", *arguments], capture_output=True,
@@ -232,7 +280,26 @@ class Refused(Kept):
             pass
         self.assertIn(self.data, self.refuse("--data", self.data))
 
+    def test_a_directory_of_others(self):
+        os.mkdir(self.data)
+        with open(os.path.join(self.data, "main.c"), "w", encoding="ascii"):
+            pass
+        self.assertIn("none of them is weir's", self.refuse("--data", self.data))
+        self.assertEqual(os.listdir(self.data), ["main.c"])
+
+    def test_another_clock(self):
+        for first, then in (((), ("--test-clock",)), (("--test-clock",), ())):
+            with self.subTest(first=first):
+                self.setUp()
+                weir = self.serve(*first)
+                self.client(weir).ask("WEIR.TAKE", "day", "k", "4")
+                weir.stop()
+                self.assertIn("with --test-clock", self.refuse("--data", self.data, *then))
+                weir = self.serve(*first)
+                self.assertEqual(self.client(weir, version=3).ask("WEIR.PEEK", "day", "k")["remaining"], 6)
+
     def test_words(self):
+        self.assertIn("--data takes a path", self.refuse("--data="))
         self.assertEqual(self.refuse("--fsync", "sometimes"),
                          "weir serve: --fsync takes always, everysec or never, not 'sometimes'\n")
 

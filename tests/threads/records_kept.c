@@ -28,6 +28,7 @@ static void overfull(struct store *store)
     for (uint32_t i = 0; weir_dirty && i < weir_dirty->count; i++) {
         struct dirty_item *item = &weir_dirty->items[i];
         fake->keep.kind->capture(&fake->keep, item->slot, item->who, own_log);
+        fake->keep.kind->released(&fake->keep, item->slot, item->who);
     }
     if (weir_dirty)
         weir_dirty_clear(weir_dirty);
@@ -127,10 +128,11 @@ TEST(the_last_state_of_every_record_is_in_the_logs)
         scene->records = records_of(2000, &scene->fake);
         scene->rounds = team_scaled(3000);
         scene->seed = check.seed * 100 + round;
+        uint64_t misses = weir_dirty_misses;
         team_watch("records that are kept");
         team_run(THREADS, work, scene);
         team_watch_done();
-        CHECK(!scene->fake.keep.missed);
+        CHECK_EQ(weir_dirty_misses, misses);
         compare(scene);
         weir_records_free(scene->records);
         free(scene);

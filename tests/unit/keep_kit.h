@@ -51,7 +51,7 @@ struct kept_record {
 struct kept {
     struct keep keep;
     struct kept_record **records;
-    size_t count, room;
+    size_t count, room, wanted; /* `wanted`: images that the table has asked for */
     struct buffer described;
 };
 
@@ -100,6 +100,11 @@ KIT void kept_overfull(struct store *store)
     kept_commit((struct kept *)(void *)store);
 }
 
+KIT void kept_want_image(struct store *store)
+{
+    ((struct kept *)(void *)store)->wanted++;
+}
+
 /* All of it, as an image has it. */
 KIT void kept_image(struct kept *kept)
 {
@@ -126,7 +131,8 @@ KIT void kept_begin(struct kept *kept, struct weir_table *table)
                                    .number = 7,
                                    .kind = &weir_table_keep,
                                    .owner = table,
-                                   .overfull = kept_overfull}};
+                                   .overfull = kept_overfull,
+                                   .want_image = kept_want_image}};
     table->region->keep = &kept->keep;
     kept_note(kept, table);
 }

@@ -17,11 +17,21 @@ struct fake_store {
 };
 
 /* Captures what this thread has listed. */
-static inline void fake_append(struct fake_store *fake, struct buffer *out)
+static inline void fake_capture(struct buffer *out)
 {
     for (uint32_t i = 0; weir_dirty && i < weir_dirty->count; i++) {
         struct dirty_item *item = &weir_dirty->items[i];
         item->keep->kind->capture(item->keep, item->slot, item->who, out);
+    }
+}
+
+/* The same, and that is in the log then. */
+static inline void fake_append(struct fake_store *fake, struct buffer *out)
+{
+    fake_capture(out);
+    for (uint32_t i = 0; weir_dirty && i < weir_dirty->count; i++) {
+        struct dirty_item *item = &weir_dirty->items[i];
+        item->keep->kind->released(item->keep, item->slot, item->who);
     }
     if (weir_dirty)
         weir_dirty_clear(weir_dirty);

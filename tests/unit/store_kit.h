@@ -31,7 +31,7 @@ struct life {
     int64_t now_ns;
     struct promise waiting[SHELF_WAITING], *gone;
     size_t waiting_count, gone_count, gone_room;
-    int moved, ills, wells, slows;
+    int moved, ills, wells, slows, image_failures;
 };
 
 static inline void life_moved(void *arg)
@@ -45,6 +45,7 @@ static inline void life_event(void *arg, const struct store_event *event)
     life->ills += event->kind == STORE_EVENT_ILL;
     life->wells += event->kind == STORE_EVENT_WELL;
     life->slows += event->kind == STORE_EVENT_SLOW;
+    life->image_failures += event->kind == STORE_EVENT_IMAGE_FAILED;
 }
 
 static inline void life_time(struct life *life, int64_t more_ns)

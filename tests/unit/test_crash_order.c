@@ -19,8 +19,10 @@ static void keep_all(struct store *store)
     for (uint32_t i = 0; weir_dirty && i < weir_dirty->count; i++) {
         struct dirty_item *item = &weir_dirty->items[i];
         struct fake_store *fake = (struct fake_store *)(void *)item->keep->store;
-        if (fake != &tables)
-            item->keep->kind->capture(item->keep, item->slot, item->who, &fake->log);
+        if (fake == &tables)
+            continue;
+        item->keep->kind->capture(item->keep, item->slot, item->who, &fake->log);
+        item->keep->kind->released(item->keep, item->slot, item->who);
     }
     if (weir_dirty)
         weir_dirty_clear(weir_dirty);

@@ -306,6 +306,44 @@ TEST(two_cannot_have_the_same_directory)
     close_it(data);
 }
 
+TEST(a_directory_of_others_is_refused_and_left_as_it_is)
+{
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/notes.txt", folder_new());
+    FILE *file = fopen(path, "w");
+    if (!CHECK(file) || !CHECK_EQ(fclose(file), 0))
+        return;
+    CHECK(!weir_data_open(folder_path, NULL, &err));
+    CHECK(strstr(err.text, "none of them is weir's") != NULL);
+    CHECK(unlink(path) == 0 && rmdir(folder_path) == 0); /* nothing else was in it */
+}
+
+TEST(a_directory_that_is_taken_away_makes_it_ill_until_it_is_back)
+{
+    char away[128];
+    struct weir_data *data = open_it(folder_new());
+    if (!CHECK(data))
+        return;
+    CHECK(take(table_of(data, "api", SLOW), "k", 30) && weir_data_commit(data, 10 * WEIR_SEC));
+    (void)snprintf(away, sizeof away, "%s.away", folder_path);
+    CHECK_EQ(rename(folder_path, away), 0);
+    while (!stat_of(data).ill) /* its keeper looks several times a second */
+        (void)usleep(1000);
+    CHECK(strstr(stat_of(data).error, "removed or replaced") != NULL);
+    CHECK(!weir_data_commit(data, 0) && !weir_data_image(data, &err));
+    CHECK_EQ(rename(away, folder_path), 0);
+    while (stat_of(data).ill)
+        (void)usleep(1000);
+    CHECK(take(table_of(data, "api", NULL), "k", 20) && weir_data_commit(data, 10 * WEIR_SEC));
+    CHECK_EQ(rename(folder_path, away), 0);
+    CHECK(!weir_data_close(data, &err) && strstr(err.text, "removed or replaced") != NULL);
+    CHECK_EQ(rename(away, folder_path), 0);
+    data = open_it(folder_path);
+    if (CHECK(data))
+        CHECK_EQ(left_of(table_of(data, "api", NULL), "k"), 50);
+    close_it(data);
+}
+
 TEST(a_child_of_a_fork_has_copies_that_nobody_keeps)
 {
     const char *path = folder_new();
@@ -388,7 +426,10 @@ TEST(questions_that_make_no_sense_are_errors)
     CHECK(!weir_data_table(data, long_name, SLOW, NULL, &err));
     CHECK(!weir_data_table(data, "api", NULL, NULL, &err)); /* there is none, and no limits for one */
     CHECK(!weir_data_table(NULL, "api", SLOW, NULL, &err));
+    CHECK(!weir_data_table(data, "api", "rubbish", NULL, &err) && strstr(err.text, "rubbish") != NULL);
     CHECK_EQ(count_tables(data), 0);
+    struct weir_table *usual = weir_data_table(data, "api", SLOW, NULL, &err);
+    CHECK(usual && take(usual, "k", 30) && left_of(usual, "k") == 70);
     CHECK(!weir_data_commit(NULL, 0) && !weir_data_each(NULL, count_table, NULL));
     CHECK(!weir_data_forget(NULL, "x", &err) && !weir_data_image(NULL, &err));
     CHECK(weir_data_close(NULL, &err));

@@ -305,6 +305,70 @@ TEST(a_lock_that_leads_elsewhere_is_refused)
     close_place();
 }
 
+TEST(who_only_reads_sees_the_lock_and_leaves_nothing)
+{
+    int other;
+    int64_t pid = -1;
+    if (!open_place())
+        return;
+    CHECK_EQ(disk->watch_dir(disk, dir, &pid), 0);
+    CHECK(text_of(dir, "lock") == NULL);
+    CHECK_EQ(disk->lock_dir(disk, dir, &pid), 0);
+    CHECK_EQ(disk->open_dir(disk, place, false, &other), 0);
+    CHECK_EQ(disk->watch_dir(disk, other, &pid), EAGAIN);
+    CHECK_EQ(pid, getpid());
+    disk->close_dir(disk, dir);
+    CHECK_EQ(disk->open_dir(disk, place, false, &dir), 0);
+    CHECK_EQ(disk->rename(disk, dir, "lock", "before"), 0);
+    put_file("lock", "someone\n");
+    CHECK_EQ(disk->watch_dir(disk, other, &pid), 0);
+    CHECK_STR(text_of(dir, "lock"), "someone\n");
+    CHECK_EQ(disk->lock_dir(disk, dir, &pid), EAGAIN); /* nobody changes it while it is read */
+    disk->close_dir(disk, other);
+    CHECK_EQ(disk->lock_dir(disk, dir, &pid), 0);
+    close_place();
+}
+
+TEST(a_directory_that_is_taken_away_is_missed)
+{
+    char away[80];
+    int64_t pid;
+    if (!open_place())
+        return;
+    CHECK_EQ(disk->same_dir(disk, dir), EBADF); /* it is not locked */
+    CHECK_EQ(disk->lock_dir(disk, dir, &pid), 0);
+    CHECK_EQ(disk->same_dir(disk, dir), 0);
+    (void)snprintf(away, sizeof away, "%s.away", place);
+    CHECK_EQ(rename(place, away), 0);
+    CHECK_EQ(disk->same_dir(disk, dir), ESTALE);
+    CHECK_EQ(mkdir(place, 0700), 0); /* another one in its place */
+    CHECK_EQ(disk->same_dir(disk, dir), ESTALE);
+    CHECK_EQ(rmdir(place), 0);
+    CHECK_EQ(rename(away, place), 0);
+    CHECK_EQ(disk->same_dir(disk, dir), 0);
+    CHECK_EQ(disk->remove(disk, dir, "lock"), 0);
+    CHECK_EQ(disk->same_dir(disk, dir), ESTALE);
+    put_file("lock", "another\n");
+    CHECK_EQ(disk->same_dir(disk, dir), ESTALE);
+    close_place();
+}
+
+TEST(where_a_process_goes_does_not_matter_to_its_directory)
+{
+    char before[256];
+    int other = -1;
+    int64_t pid;
+    if (!open_place() || !CHECK(getcwd(before, sizeof before)))
+        return;
+    CHECK_EQ(chdir(place), 0);
+    CHECK_EQ(disk->open_dir(disk, ".", false, &other), 0);
+    CHECK_EQ(disk->lock_dir(disk, other, &pid), 0);
+    CHECK_EQ(chdir(before), 0);
+    CHECK_EQ(disk->same_dir(disk, other), 0);
+    disk->close_dir(disk, other);
+    close_place();
+}
+
 /* ---- files ---- */
 
 TEST(a_file_is_opened_as_it_is_wanted)

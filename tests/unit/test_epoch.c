@@ -31,7 +31,7 @@ struct expect {
     unsigned char boot;      /* 1: the same */
     int64_t elapsed_ns, step_ns;
     bool no_elapsed;
-    int64_t shift_ns;
+    int64_t shift_ns, first_shift_ns; /* of the time namespace, then and at first */
 };
 
 /* Store time of the last frame, and then at the start of the next process. */
@@ -42,7 +42,7 @@ static void check_one(const struct expect *expect)
     weir_boot = (struct boot){.id = said_id, .shift = said_shift, .wall = said_wall};
     boot_now = 1;
     wall_now = 1000 * HOUR;
-    shift_now = 0;
+    shift_now = expect->first_shift_ns;
     life_init(&life, 1, STORE_ALWAYS);
     life.now_ns = 0;
     life_time(&life, 10 * HOUR);
@@ -111,6 +111,17 @@ TEST(another_time_namespace_of_the_same_boot_is_the_same_time)
                                .boot = 1,
                                .elapsed_ns = 2 * HOUR,
                                .shift_ns = 100 * HOUR});
+}
+
+TEST(the_time_namespace_in_which_a_store_was_made_counts)
+{
+    for (int64_t shift = -3; shift <= 3; shift++)
+        check_one(&(struct expect){.now_ns = 12 * HOUR,
+                                   .wall_ns = 5000 * HOUR,
+                                   .boot = 1,
+                                   .elapsed_ns = 2 * HOUR,
+                                   .first_shift_ns = shift * HOUR,
+                                   .shift_ns = shift * HOUR});
 }
 
 TEST(where_nobody_knows_the_boot_the_wall_clock_tells)

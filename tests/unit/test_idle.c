@@ -665,7 +665,7 @@ static bool needs_insert(const char *limits, struct deed deed, bool *answer)
     struct subject s = open_at(limits, 7), before = s;
     bool insert = true;
     deed.now = 7;
-    *answer = weir_deed_absent(s.policy, s.state, &deed, &insert);
+    *answer = weir_deed_absent(s.policy, s.state, false, &deed, &insert);
     CHECK(memcmp(s.state, before.state, sizeof s.state) == 0);
     close_it(&s);
     return insert;

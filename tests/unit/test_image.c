@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "recover_kit.h"
+#include "store/image.h"
 
 /* Steps until there is nothing more to do. */
 static void work(struct life *life)
@@ -222,6 +223,28 @@ TEST(an_image_is_due_by_size_age_and_trouble)
     life_free(&life);
 }
 
+TEST(an_owner_can_ask_for_one_and_the_store_stays_well)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    life_story(&life, 5);
+    const struct keep *keep = life.shelf.region.keep;
+    for (int i = 0; i < 3; i++) {
+        for (int more = 0; more < 3; more++)
+            keep->want_image(keep->store); /* once is enough */
+        uint64_t ticket = life_raise(&life, 1);
+        CHECK(weir_store_is_well(life.store));
+        work(&life);
+        (void)weir_store_work(life.store, STORE_WORK_SYNC);
+        CHECK_EQ(weir_store_may(life.store, ticket), STORE_GO);
+        CHECK_EQ(state_of(&life).images, i + 1);
+    }
+    CHECK_EQ(state_of(&life).faults, 0);
+    life_free(&life);
+}
+
 TEST(trouble_is_told_again_until_an_image_is_there)
 {
     struct life life;
@@ -234,16 +257,71 @@ TEST(trouble_is_told_again_until_an_image_is_there)
     for (int i = 0; i < 3; i++) {
         CHECK(life_begin(&life));
         CHECK(life.found.unsure && !life.found.clean);
-        if (i == 1)
-            life_close(&life); /* a good end does not make it good */
-        else
-            life_end(&life, true);
+        life_end(&life, true);
     }
+    life.options.hold_images = true; /* the owner has not done yet what has to be done: */
     CHECK(life_begin(&life));
+    life_close(&life); /* a good end does not make it good */
+    life.options.hold_images = false;
+    CHECK(life_begin(&life));
+    CHECK(life.found.unsure && !life.found.clean);
     work(&life);
     life_end(&life, true);
     CHECK(life_begin(&life));
     CHECK(!life.found.unsure && !life.found.lost);
+    life_free(&life);
+}
+
+TEST(a_process_that_ends_well_leaves_no_trouble_behind)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_EVERYSEC);
+    if (!CHECK(life_begin(&life)))
+        return;
+    life_story(&life, 20);
+    life_end(&life, false);
+    CHECK(life_begin(&life));
+    CHECK(life.found.unsure);
+    life_close(&life); /* before an image was due */
+    CHECK(life_begin(&life));
+    CHECK(life.found.clean && !life.found.unsure);
+    life_free(&life);
+}
+
+TEST(without_a_mark_nobody_knows_what_is_missing)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    (void)life_raise(&life, 0);
+    life_close(&life);
+    CHECK(life_begin(&life));
+    CHECK(life.found.clean);
+    life_close(&life);
+    struct disk *disk = life.options.disk;
+    int dir;
+    CHECK_EQ(disk->open_dir(disk, life.options.path, false, &dir), 0);
+    CHECK_EQ(disk->remove(disk, dir, "mark"), 0);
+    disk->close_dir(disk, dir);
+    CHECK(life_begin(&life));
+    CHECK(!life.found.clean && life.found.unsure);
+    life_free(&life);
+}
+
+TEST(an_image_that_is_given_up_at_the_end_is_no_failure)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_EVERYSEC);
+    if (!CHECK(life_begin(&life)))
+        return;
+    life_story(&life, 20);
+    life_end(&life, false);
+    CHECK(life_begin(&life)); /* unsure: an image is due */
+    CHECK(weir_store_work(life.store, STORE_WORK_IMAGE));
+    CHECK(state_of(&life).image_running);
+    life_close(&life);
+    CHECK_EQ(life.image_failures, 0);
     life_free(&life);
 }
 
@@ -376,6 +454,31 @@ TEST(limits_are_forgotten_when_the_oldest_image_is_behind_them)
     life_free(&life);
 }
 
+/* As long as an older image is there somebody may have to start from it. */
+TEST(limits_are_not_forgotten_before_the_older_images_are_gone)
+{
+    struct life life;
+    static struct shelf table;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    add_shelf(&life, &table, 2, REGION_WORDS);
+    told_generation = 0;
+    for (uint64_t i = 1; i <= 6; i++) {
+        atom_store(&table.header.generation, i, memory_order_release);
+        if (i == 2)
+            weir_image_pin(life.store, true);
+        if (i == 4)
+            weir_image_pin(life.store, false);
+        if (i == 5)
+            sim_fail(life.sim, DISK_CALL_REMOVE, 1, EIO, true);
+        CHECK(weir_store_image(life.store, NULL));
+        sim_no_faults(life.sim);
+        CHECK_EQ(told_generation, i < 4 ? 0 : i == 5 ? 3 : i - 1);
+    }
+    life_free(&life);
+}
+
 /* ---- backup ---- */
 
 TEST(a_backup_is_a_directory_that_can_be_started_from)
@@ -426,6 +529,60 @@ TEST(a_backup_has_a_plain_name)
     }
     CHECK(weir_store_backup(life.store, "2026-11-15_a.b", &life.err));
     life_free(&life);
+}
+
+TEST(no_backup_has_the_name_of_another_that_is_being_written)
+{
+    static const char *const names[] = {"a.tmp", "a", "a.tmp.tmp"};
+    struct life life;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    for (size_t i = 0; i < 3; i++) {
+        life_story(&life, 10);
+        CHECK(weir_store_backup(life.store, names[i], &life.err));
+    }
+    life_close(&life);
+    for (size_t i = 0; i < 3; i++) {
+        char path[128];
+        kit_path(path, "data/backups", names[i]);
+        life.options.path = path;
+        CHECK(life_peek(&life) && !life.found.fresh);
+    }
+    life_free(&life);
+}
+
+TEST(a_backup_that_fails_takes_no_room)
+{
+    uint64_t failures = 0;
+    for (uint64_t n = 1; n < 120; n++) {
+        struct life life;
+        int dir;
+        life_init(&life, check.seed + n, STORE_ALWAYS);
+        if (!CHECK(life_begin(&life)))
+            return;
+        life_story(&life, 40);
+        sim_fail(life.sim, DISK_CALL_ANY, n, n % 2 ? EIO : ENOSPC, false);
+        bool good = weir_store_backup(life.store, "b", &life.err);
+        sim_no_faults(life.sim);
+        failures += !good;
+        struct disk *disk = sim_disk(life.sim);
+        int error = disk->open_dir(disk, "data/backups/.b.tmp", false, &dir);
+        if (error == 0) {
+            disk->close_dir(disk, dir);
+            CHECK_EQ(kit_list(life.sim, "data/backups/.b.tmp").count, 0);
+        }
+        error = disk->open_dir(disk, "data/backups/b", false, &dir);
+        CHECK(!good || error == 0);
+        if (error == 0) { /* it has a name, also if that may be lost: then it is whole */
+            disk->close_dir(disk, dir);
+            life_end(&life, false);
+            life.options.path = "data/backups/b";
+            CHECK(life_peek(&life) && life.found.clean);
+        }
+        life_free(&life);
+    }
+    CHECK(failures > 10);
 }
 
 TEST(a_backup_that_fails_or_is_cut_has_no_name)

@@ -11,6 +11,7 @@
 #include "base/crc.h"
 #include "os/clock.h"
 #include "service/dump.h"
+#include "service/dump_clients.h"
 #include "service/dump_text.h"
 #include "service/freeze.h"
 #include "service/load.h"
@@ -68,7 +69,7 @@ static int64_t load(struct kit *kit, const char *policy, struct buffer *text, bo
     for (size_t i = 0; good && i < count; i++)
         if (begins(lines[i], "table "))
             good = weir_load_table(kit->service, &name, lines[i], &err);
-        else if (begins(lines[i], "key ") || begins(lines[i], "spent "))
+        else if (begins(lines[i], "key ") || begins(lines[i], "spent ") || begins(lines[i], "shared"))
             good = weir_load_keys(kit->service, &name, ++page, &lines[i], 1, &done, &err);
     good = good && weir_load_end(kit->service, &name, &done, &err);
     if (!good)
@@ -131,6 +132,52 @@ TEST(what_was_spent_here_already_comes_on_top)
     kit_close(&used);
     kit_close(&to);
     kit_close(&from);
+}
+
+/* Until even a key that is new is refused, by what those without room share. Gives how many asked. */
+static int fill(struct kit *kit)
+{
+    char line[64];
+    int asked = 0;
+    do
+        snprintf(line, sizeof line, "WEIR.TAKE api k%d 7", asked++);
+    while (asked < 20000 && kit_field(kit_ask(kit, line), "allowed") == 1);
+    return asked;
+}
+
+/* To a policy that is made, and to one where those who come have a place of their own already. */
+TEST(what_keys_without_room_have_spent_comes_along)
+{
+    static const char *const yamls[] = {"policies: [{name: api, limits: 10/d, keys: 100}]",
+                                        "policies: [{name: api, limits: \"10/d, 20/w\", keys: 100}]"};
+    for (int i = 0; i < 4; i++) {
+        struct kit from, to;
+        struct buffer text = {0};
+        char line[64];
+        if (!CHECK(kit_open(&from, yamls[i % 2])) || !CHECK(kit_open(&to, NULL)))
+            return;
+        if (i >= 2) {
+            dump(&from, "api", &text);
+            CHECK_EQ(load(&to, "api", &text, true), 0);
+            weir_buffer_drop(&text, buffer_len(&text), 1 << 20);
+        }
+        int asked = fill(&from);
+        CHECK(asked < 20000);
+        for (int key = asked - 3; i >= 2 && key < asked; key++) {
+            snprintf(line, sizeof line, "WEIR.TAKE api k%d 3", key);
+            CHECK_EQ(kit_field(kit_ask(&to, line), "remaining"), 7);
+        }
+        dump(&from, "api", &text);
+        CHECK(strstr(buffer_bytes(&text), "\nshared #"));
+        CHECK(load(&to, "api", &text, true) > 100);
+        for (int key = asked - 3; key < asked; key++) {
+            snprintf(line, sizeof line, "WEIR.TAKE api k%d 4", key);
+            CHECK_EQ(kit_field(kit_ask(&to, line), "allowed"), 0);
+        }
+        weir_buffer_free(&text);
+        kit_close(&to);
+        kit_close(&from);
+    }
 }
 
 TEST(a_page_that_is_said_again_does_not_count_again)
@@ -335,5 +382,65 @@ TEST(without_a_directory_there_is_no_backup)
         return;
     CHECK(strstr(kit_ask(&kit, "WEIR.BACKUP x"), "--data DIR") != NULL);
     CHECK(strstr(kit_ask(&kit, "WEIR.IMAGE"), "--data DIR") != NULL);
+    kit_close(&kit);
+}
+
+/* ---- keys whose limits come with each call ---- */
+
+/* Back to the server that they are of: what is owed on both sides adds up. Lines that make no sense do no
+ * harm. */
+TEST(cells_and_buckets_add_up)
+{
+    static const char *const bad[] = {"cell",
+                                      "cell #zz 1",
+                                      "cell #8f3a66c01b5d2e70 -1",
+                                      "cell #8f3a66c01b5d2e70",
+                                      "rl #8f3a66c01b5d2e70 #8f3a66c01b5d2e70 1 1 1",
+                                      "key #8f3a66c01b5d2e70 0 0 9",
+                                      "rl #8f3a66c01b5d2e70 #8f3a66c01b5d2e70 -1 1 1 1",
+                                      "\"",
+                                      "shared #0000000000000000 #ffffffffffffffff 1"};
+    struct kit kit;
+    struct buffer heads = {0}, cells = {0}, buckets = {0};
+    struct slice head[2], line[1];
+    struct weir_error err;
+    struct load_count done;
+    struct export_range range = {0, UINT64_MAX};
+    struct load_name name = {slice_of(LOAD_CLIENTS), slice_of("x")};
+    uint64_t cursor = 0;
+    if (!CHECK(kit_open(&kit, NULL)))
+        return;
+    (void)kit_ask(&kit, "CL.THROTTLE k 9 10 86400 4");
+    (void)kit_ask(&kit, "RL.REDUCE r 10 86400 TAKE 4");
+    weir_dump_clients(kit.service, weir_now(), &heads);
+    do
+        CHECK(weir_dump_cells(kit.service, weir_now(), &range, 1000, &cells));
+    while (range.from != 0);
+    do
+        CHECK(weir_dump_buckets(kit.service, weir_now(), &cursor, 1000, &buckets));
+    while (cursor != 0);
+    buffer_put(&heads, "", 1);
+    buffer_put(&cells, "", 1);
+    buffer_put(&buckets, "", 1);
+    if (!CHECK(split(&heads, head, 2) == 2 && split(&cells, line, 1) == 1))
+        return;
+    CHECK(!weir_load_clients(kit.service, name.id, true, slice_of("clients cell #00 1"), &err));
+    CHECK(!weir_load_clients(kit.service, name.id, true, line[0], &err));
+    for (int i = 0; i < 2; i++) {
+        CHECK(split(i == 0 ? &cells : &buckets, line, 1) == 1);
+        CHECK(weir_load_clients(kit.service, name.id, true, head[i], &err));
+        for (size_t j = 0; j < sizeof bad / sizeof *bad; j++) {
+            struct slice lines[] = {line[0], slice_of(bad[j])};
+            CHECK(!weir_load_keys(kit.service, &name, 1, lines, 2, &done, &err)); /* none of both */
+        }
+        CHECK(weir_load_keys(kit.service, &name, 1, line, 1, &done, &err) && done.keys == 1);
+        CHECK(weir_load_keys(kit.service, &name, 1, line, 1, &done, &err) && done.keys == 1); /* said again */
+        CHECK(weir_load_end(kit.service, &name, &done, &err));
+    }
+    CHECK(strstr(kit_ask(&kit, "CL.THROTTLE k 9 10 86400 0"), "*5\r\n:0\r\n:10\r\n:2\r\n"));
+    CHECK_STR(kit_ask(&kit, "RL.GET r 10 86400"), ":0\r\n");
+    weir_buffer_free(&heads);
+    weir_buffer_free(&cells);
+    weir_buffer_free(&buckets);
     kit_close(&kit);
 }

@@ -210,6 +210,26 @@ TEST(a_file_under_the_name_of_another_is_not_used)
     life_free(&life);
 }
 
+/* What would be written behind it nobody would find. */
+TEST(a_file_whose_number_has_no_next_is_refused)
+{
+    static const char *const names[] = {"log-3fffffffffffffff", "image-3fffffffffffffff",
+                                        "image-3ffffffffffffff0.tmp"};
+    for (size_t i = 0; i < 3; i++) {
+        struct life life;
+        char path[128];
+        uint64_t written[SHELF];
+        build(&life, STORE_ALWAYS, true, written);
+        kit_path(path, "data", names[i]);
+        CHECK(sim_put(life.sim, path, "", 0));
+        CHECK(!life_begin(&life));
+        CHECK(strstr(life.err.text, names[i]) != NULL);
+        CHECK(sim_lose(life.sim, path));
+        CHECK(life_begin(&life));
+        life_free(&life);
+    }
+}
+
 TEST(a_missing_segment_is_a_loss_that_is_named)
 {
     struct life life;

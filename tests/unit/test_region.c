@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "os/mapping.h"
 #include "unit/regions.h"
 
 static bool says(const struct weir_error *err, int code, const char *part)
@@ -21,6 +22,25 @@ static bool says(const struct weir_error *err, int code, const char *part)
 }
 
 /* ---- memory ---- */
+
+/* In huge pages, and a few small ones at its end. */
+TEST(memory_in_large_pieces_is_there_when_it_is_given)
+{
+    const uint64_t page = weir_page_size(), bytes = (UINT64_C(20) << 20) + 3 * page, pages = bytes / page;
+    unsigned char *memory = NULL, *seen = calloc(pages, 1);
+    uint64_t missing = 0, dirty = 0;
+    bool huge;
+    CHECK_EQ(weir_memory_map(bytes, &memory, &huge), 0);
+    CHECK(seen && memory && mincore(memory, bytes, seen) == 0);
+    for (uint64_t i = 0; memory && i < pages; i++) {
+        missing += !(seen[i] & 1);
+        dirty += memory[i * page] != 0;
+    }
+    CHECK_EQ(missing, 0);
+    CHECK_EQ(dirty, 0);
+    weir_memory_unmap(memory, bytes);
+    free(seen);
+}
 
 static void check_places(struct region *region, const struct region_shape *shape)
 {

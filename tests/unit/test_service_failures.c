@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
+#include "base/sat.h"
 #include "check.h"
 #include "disk_faulty.h"
 #include "disk_sim.h"
@@ -39,7 +40,7 @@ int __wrap_madvise(void *memory, size_t bytes, int advice)
 /* ---- a service that comes and goes ---- */
 
 static struct faulty faulty;
-static struct config *config;
+static struct config *config, *earlier; /* that one has a policy which then is gone, and set aside */
 
 static void complain(void *arg, const char *file, struct place place, const char *message)
 {
@@ -47,27 +48,45 @@ static void complain(void *arg, const char *file, struct place place, const char
     printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
 }
 
-static bool read_config(const char *path)
+static struct config *make_config(const char *path, const char *policies)
 {
     char yaml[256];
-    (void)snprintf(yaml, sizeof yaml, "memory: 8MiB\ndata: %s\nfsync: always\npolicies: []\n", path);
-    config = weir_config_parse("weir.yaml", yaml, strlen(yaml), complain, NULL);
-    return CHECK(config);
+    (void)snprintf(yaml, sizeof yaml, "memory: 8MiB\ndata: %s\nfsync: always\npolicies: [%s]\n", path,
+                   policies);
+    return weir_config_parse("weir.yaml", yaml, strlen(yaml), complain, NULL);
+}
+
+static bool read_config(const char *path)
+{
+    earlier = make_config(path, "{name: gone, limits: 10/h}");
+    config = make_config(path, "");
+    return CHECK(earlier && config);
+}
+
+static void free_config(void)
+{
+    weir_config_free(earlier);
+    weir_config_free(config);
 }
 
 /* false: it says why. */
-static bool start(struct kit *kit)
+static bool start_with(struct kit *kit, const struct config *from)
 {
     struct service_options options = {
         .workers = 1, .test_clock = true, .disk = &faulty.disk, .store_manual = true};
     struct weir_error err = {0};
-    struct kit first = {.service = weir_service_new(config, &options, &err)};
+    struct kit first = {.service = weir_service_new(from, &options, &err)};
     if (!first.service) {
         CHECK(err.text[0] != '\0');
         return false;
     }
     kit_join(kit, &first, 0);
     return true;
+}
+
+static bool start(struct kit *kit)
+{
+    return start_with(kit, config);
 }
 
 static void leave(struct kit *kit)
@@ -154,11 +173,11 @@ static bool prepare(void)
 {
     struct kit kit;
     memset(&account, 0, sizeof account);
-    if (!CHECK(start(&kit)))
+    if (!CHECK(start_with(&kit, earlier)))
         return false;
     CHECK(is_ok(&kit, "WEIR.POLICY SET api '100/365d burst=100'"));
     CHECK(is_ok(&kit, "WEIR.POLICY SET wide '100/365d burst=100, 500/365d burst=500'"));
-    CHECK(is_ok(&kit, "WEIR.POLICY SET gone 10/h"));
+    CHECK(is_ok(&kit, "WEIR.POLICY SET old 10/h"));
     CHECK(is_ok(&kit, "WEIR.OVERRIDE SET api own '500/365d burst=500'"));
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE gone a"), "allowed"), 1);
     take_all(&kit);
@@ -180,7 +199,7 @@ static void live(struct kit *kit)
     account.new_policy = is_ok(kit, "WEIR.POLICY SET new 10/h");
     (void)snprintf(line, sizeof line, "WEIR.COMMIT %s 20", account.reservation);
     account.settled = kit_field(kit_ask(kit, line), "given_back") == 30 && is_told(kit);
-    (void)kit_ask(kit, "WEIR.POLICY DEL gone");
+    (void)kit_ask(kit, "WEIR.POLICY DEL old");
     (void)kit_ask(kit, "WEIR.OVERRIDE SET wide b '5/h' FOR 2h");
     (void)weir_store_image(kit->service->store, NULL);
     take_all(kit);
@@ -230,6 +249,12 @@ static void check_next(void)
     weir_service_free(kit.service);
 }
 
+/* WEIR_FAILURE_STEP: of so many pieces of memory one, and of a quarter as many calls of the disk. */
+static int64_t failure_step(void)
+{
+    return max64(1, check_env("WEIR_FAILURE_STEP", 1));
+}
+
 static bool try_call(enum disk_call kind, uint64_t n)
 {
     struct sim *sim = sim_new(check.seed + n);
@@ -263,11 +288,11 @@ TEST(every_call_of_the_disk_may_fail)
     for (int kind = 0; kind < DISK_CALLS; kind++) {
         uint64_t n = 1;
         while (n < CALLS_MOST && check.faults < 10 && try_call((enum disk_call)kind, n))
-            n++;
+            n += (uint64_t)max64(1, failure_step() / 4);
         CHECK(n < CALLS_MOST);
         printf("# %s: %d calls\n", disk_call_names[kind], (int)n - 1);
     }
-    weir_config_free(config);
+    free_config();
 }
 
 static bool try_piece(int64_t n)
@@ -287,14 +312,13 @@ static bool try_piece(int64_t n)
     }
     if (check.faults > faults)
         printf("# piece %d\n", (int)n);
-    weir_config_free(config);
+    free_config();
     return reached;
 }
 
-/* WEIR_FAILURE_STEP: not each of them. */
 TEST(every_piece_of_memory_may_be_missing)
 {
-    int64_t n = 0, step = check_env("WEIR_FAILURE_STEP", 1);
+    int64_t step = failure_step(), n = (int64_t)(check.seed % (uint64_t)step); /* another seed: others */
     while (n < CALLS_MOST && check.faults < 10 && try_piece(n))
         n += step;
     CHECK(n > 200 && n < CALLS_MOST);

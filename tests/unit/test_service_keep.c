@@ -74,6 +74,32 @@ static bool is_ok(struct kit *kit, const char *line)
     return false;
 }
 
+/* ---- clocks ---- */
+
+static bool starts_with_clock(bool test_clock)
+{
+    struct kit kit;
+    struct service_options options = {
+        .workers = 1, .test_clock = test_clock, .disk = sim_disk(sim), .store_manual = true};
+    if (!kit_open_with(&kit, NONE, &options))
+        return false;
+    CHECK(is_ok(&kit, "WEIR.POLICY SET api 10/h"));
+    stop(&kit);
+    return true;
+}
+
+TEST(times_of_one_clock_are_not_read_by_another)
+{
+    for (int test = 0; test < 2; test++) {
+        sim = sim_new(check.seed);
+        CHECK(starts_with_clock(test));
+        CHECK(starts_with_clock(test));
+        CHECK(!starts_with_clock(!test));
+        CHECK(starts_with_clock(test));
+        sim_free(sim);
+    }
+}
+
 /* ---- everything that must ---- */
 
 static char reservation[64];
@@ -136,6 +162,28 @@ TEST(everything_is_there_after_a_clean_stop)
     check_filled(&kit);
     stop(&kit);
     CHECK_EQ(sim_handles(sim), 0);
+    sim_free(sim);
+}
+
+/* One key in a table of many thousands is one, and not what a sample says. */
+TEST(the_keys_that_came_back_are_counted)
+{
+    struct kit kit;
+    sim = sim_new(check.seed);
+    if (!CHECK(start(&kit,
+                     BASE "policies: [{name: api, limits: 10/h, keys: 100k}, {name: two, limits: \"10/h, "
+                          "20/d\"}]\n")))
+        return;
+    CHECK_EQ(left(&kit, "WEIR.TAKE api a 4"), 6);
+    CHECK_EQ(left(&kit, "WEIR.TAKE two a 4"), 6);
+    CHECK_EQ(left(&kit, "WEIR.TAKE two b 4"), 6);
+    stop(&kit);
+    if (!CHECK(start(&kit,
+                     BASE "policies: [{name: api, limits: 10/h, keys: 100k}, {name: two, limits: \"10/h, "
+                          "20/d\"}]\n")))
+        return;
+    CHECK(strstr(kit_ask(&kit, "INFO persistence"), "\r\nrecovered_keys:3\r\n"));
+    stop(&kit);
     sim_free(sim);
 }
 
@@ -249,6 +297,57 @@ TEST(a_policy_that_is_gone_is_set_aside)
     CHECK_EQ(set_aside(&kit), 3);
     CHECK(strstr(kit_ask(&kit, "WEIR.POLICY DEL d FORGOT"), "-ERR syntax error"));
     CHECK(strstr(kit_ask(&kit, "INFO persistence"), "\r\naside_files:3\r\n"));
+    stop(&kit);
+    sim_free(sim);
+}
+
+/* Somebody else asks while the file is being written. */
+static struct {
+    struct kit kit;
+    int (*rename)(struct disk *disk, int dir, const char *from, const char *to);
+    char *answer;
+} meanwhile;
+
+static int ask_and_rename(struct disk *disk, int dir, const char *from, const char *to)
+{
+    disk->rename = meanwhile.rename;
+    meanwhile.answer = strdup(kit_ask(&meanwhile.kit, "WEIR.TAKE api a 1"));
+    return disk->rename(disk, dir, from, to);
+}
+
+static void ask_meanwhile(void)
+{
+    free(meanwhile.answer);
+    meanwhile.answer = NULL;
+    meanwhile.rename = sim_disk(sim)->rename;
+    sim_disk(sim)->rename = ask_and_rename;
+}
+
+/* What would be taken then is not in the file, and would be there again if that is loaded. */
+TEST(nobody_takes_from_a_policy_that_is_being_set_aside)
+{
+    struct kit kit;
+    sim = sim_new(check.seed);
+    struct service_options options = {
+        .workers = 2, .test_clock = true, .disk = sim_disk(sim), .store_manual = true};
+    if (!CHECK(kit_open_with(&kit, API("10/h"), &options)))
+        return;
+    kit_join(&meanwhile.kit, &kit, 1);
+    CHECK_EQ(left(&kit, "WEIR.TAKE api a 4"), 6);
+    CHECK(answered(&kit));
+    ask_meanwhile();
+    sim_fail(sim, DISK_CALL_RENAME, 1, EIO, false);
+    CHECK(strstr(kit_ask(&kit, "WEIR.POLICY DEL api"), "cannot be set aside"));
+    CHECK(meanwhile.answer && strncmp(meanwhile.answer, "-TRYAGAIN ", 10) == 0);
+    CHECK_EQ(left(&kit, "WEIR.TAKE api a 1"), 5); /* it has thawed */
+    CHECK(answered(&kit));
+    ask_meanwhile();
+    CHECK(is_ok(&kit, "WEIR.POLICY DEL api"));
+    CHECK(meanwhile.answer && strncmp(meanwhile.answer, "-TRYAGAIN ", 10) == 0);
+    CHECK_EQ(set_aside(&kit), 1);
+    CHECK(strstr(kit_ask(&meanwhile.kit, "WEIR.TAKE api a 1"), "no policy 'api'"));
+    free(meanwhile.answer);
+    kit_leave(&meanwhile.kit);
     stop(&kit);
     sim_free(sim);
 }

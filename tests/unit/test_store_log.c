@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "store/inside.h"
 #include "store_kit.h"
 
 /* ---- tickets ---- */
@@ -72,6 +73,89 @@ TEST(never_goes_at_once_and_a_kill_loses_nothing)
     CHECK(life_check(&life, INT64_MAX));
     CHECK_EQ(life.shelf.values[0], 5);
     life_free(&life);
+}
+
+/* An image is begun, by another thread, between the capture of an entry and the end of its frame. */
+static struct {
+    struct store *store;
+    int captures;
+} interrupted;
+
+static void capture_and_rotate(const struct keep *keep, void *slot, uint64_t who, struct buffer *out)
+{
+    uint64_t segment, sequence;
+    shelf_capture(keep, slot, who, out);
+    if (interrupted.captures++ == 0)
+        CHECK(weir_log_rotate(interrupted.store, &segment, &sequence));
+}
+
+TEST(behind_an_image_that_was_begun_meanwhile_entries_are_captured_anew)
+{
+    struct life life;
+    struct keep_kind kind = shelf_kind;
+    life_init(&life, check.seed, STORE_NEVER);
+    if (!CHECK(life_begin(&life)))
+        return;
+    interrupted.store = life.store;
+    interrupted.captures = 0;
+    kind.capture = capture_and_rotate;
+    life.shelf.region.keep->kind = &kind;
+    (void)life_raise(&life, 3);
+    CHECK_EQ(interrupted.captures, 2);
+    life.shelf.region.keep->kind = &shelf_kind;
+    life_free(&life);
+}
+
+static void capture_and_miss(const struct keep *keep, void *slot, uint64_t who, struct buffer *out)
+{
+    (void)keep, (void)slot, (void)who, (void)out;
+    weir_dirty_miss();
+}
+
+/* As graves that another thread has given up: what was listed is not there any more. */
+TEST(who_finds_out_while_he_captures_that_something_is_missed_does_not_answer)
+{
+    struct life life;
+    struct keep_kind kind = shelf_kind;
+    life_init(&life, check.seed, STORE_NEVER);
+    if (!CHECK(life_begin(&life)))
+        return;
+    kind.capture = capture_and_miss;
+    life.shelf.region.keep->kind = &kind;
+    uint64_t ticket = life_raise(&life, 3);
+    CHECK_EQ(weir_store_may(life.store, ticket), STORE_SICK);
+    life.shelf.region.keep->kind = &shelf_kind;
+    CHECK(life_heal(&life));
+    life_end(&life, false);
+    CHECK(life_begin(&life));
+    CHECK_EQ(life.shelf.values[3], 1);
+    life_free(&life);
+}
+
+/* A commit in this thread would capture entries of regions that are kept no more. */
+TEST(a_store_that_could_not_be_started_leaves_nothing_listed)
+{
+    struct life life, other;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    life_init(&other, check.seed, STORE_ALWAYS);
+    memset(&life.shelf, 0, sizeof life.shelf);
+    life.shelf.region.header = &life.shelf.header;
+    if (!CHECK(life_begin(&other)))
+        return;
+    life.store = weir_store_open(&life.options, &life.found, &life.err);
+    CHECK(weir_store_add(life.store, SHELF_REGION, &life.shelf.region, 0, &shelf_kind, &life.shelf, NULL));
+    CHECK(weir_store_replay(life.store, &life.found, NULL));
+    for (uint64_t i = 0; i < SHELF; i++)
+        shelf_raise(i % 2 ? &life.shelf : &other.shelf, i);
+    sim_fail(life.sim, DISK_CALL_OPEN, 1, ENOSPC, true);
+    CHECK(!weir_store_start(life.store, "note", 4, &life.err));
+    (void)weir_store_close(life.store, NULL);
+    life.store = NULL;
+    CHECK_EQ(weir_dirty->count, SHELF / 2); /* what the other store has to append */
+    for (uint32_t i = 0; i < weir_dirty->count; i++)
+        CHECK(weir_dirty->items[i].keep == other.shelf.region.keep);
+    life_free(&life);
+    life_free(&other);
 }
 
 TEST(a_key_that_changed_a_thousand_times_is_one_record)
@@ -291,12 +375,10 @@ TEST(what_could_not_be_listed_makes_it_ill)
     if (!CHECK(life_begin(&life)))
         return;
     atomic_fetch_add(&life.shelf.values[9], 1); /* as weir_dirty_note without memory */
-    atomic_store(&life.shelf.region.keep->missed, true);
-    atomic_fetch_add(&weir_dirty_misses, 1);
+    weir_dirty_miss();
     uint64_t ticket = weir_store_commit(life.store);
     CHECK_EQ(weir_store_may(life.store, ticket), STORE_SICK);
     CHECK(life_heal(&life));
-    CHECK(!atomic_load(&life.shelf.region.keep->missed));
     CHECK_EQ(weir_store_may(life.store, ticket), STORE_GO);
     life_end(&life, false);
     CHECK(life_begin(&life));
@@ -452,4 +534,54 @@ TEST(a_disk_that_fails_all_the_time_is_never_believed)
         if (!good)
             printf("# seed %d\n", (int)seed);
     }
+}
+
+/* ---- a recovery that takes long ---- */
+
+static struct {
+    struct life life;
+    int (*read)(struct disk *disk, int file, void *bytes, uint64_t count, uint64_t offset, uint64_t *done);
+    int count;
+    int64_t bytes, all;
+} slow;
+
+static int read_slowly(struct disk *disk, int file, void *bytes, uint64_t count, uint64_t offset,
+                       uint64_t *done)
+{
+    life_time(&slow.life, 3 * WEIR_SEC);
+    return slow.read(disk, file, bytes, count, offset, done);
+}
+
+static void note_progress(void *arg, const struct store_event *event)
+{
+    life_event(arg, event);
+    if (event->kind != STORE_EVENT_REPLAY)
+        return;
+    CHECK(event->bytes >= slow.bytes && event->bytes <= event->all);
+    slow.bytes = event->bytes;
+    slow.all = event->all;
+    slow.count++;
+}
+
+TEST(a_recovery_that_takes_long_tells_how_far_it_is)
+{
+    struct disk *disk;
+    life_init(&slow.life, check.seed, STORE_NEVER);
+    slow.life.options.event = note_progress;
+    if (!CHECK(life_begin(&slow.life)))
+        return;
+    for (uint64_t i = 0; i < 1000; i++)
+        (void)life_raise(&slow.life, i % 8);
+    life_end(&slow.life, false);
+    CHECK(life_begin(&slow.life));
+    CHECK_EQ(slow.count, 0); /* no time has passed */
+    life_end(&slow.life, false);
+    disk = sim_disk(slow.life.sim);
+    slow.read = disk->read;
+    disk->read = read_slowly;
+    CHECK(life_begin(&slow.life));
+    CHECK(slow.count > 3);
+    CHECK(slow.bytes > slow.all / 2);
+    disk->read = slow.read;
+    life_free(&slow.life);
 }

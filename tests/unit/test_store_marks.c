@@ -132,6 +132,61 @@ TEST(an_image_that_cannot_be_read_does_not_count_among_those_that_are_kept)
     life_free(&life);
 }
 
+/* A bit in the middle of it, which its first frame does not tell: two others have to be there before the one
+ * before it goes. */
+TEST(an_image_nobody_could_start_from_does_not_count_among_those_that_are_kept)
+{
+    struct life life;
+    uint64_t len = 0;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    for (uint64_t i = 0; i < 2; i++) {
+        if (!CHECK(life_begin(&life)))
+            return;
+        (void)life_raise(&life, i);
+        CHECK(weir_store_image(life.store, NULL));
+        CHECK(weir_store_close(life.store, NULL));
+    }
+    CHECK(sim_bytes(life.sim, "data/image-0000000000000002", &len) && len > 200);
+    CHECK(sim_flip(life.sim, "data/image-0000000000000002", 8 * (len / 2)));
+    CHECK(life_begin(&life));
+    CHECK_EQ(life.found.images_damaged, 1);
+    for (uint64_t i = 2; i < 5; i++) {
+        bool kept = sim_bytes(life.sim, "data/image-0000000000000001", &len);
+        CHECK_EQ(kept, i < 4);
+        (void)life_raise(&life, i);
+        CHECK(weir_store_image(life.store, NULL));
+        CHECK(weir_store_close(life.store, NULL));
+        CHECK(life_begin(&life));
+    }
+    CHECK(!sim_bytes(life.sim, "data/image-0000000000000002", &len));
+    life_free(&life);
+}
+
+/* The same of one that was damaged when a later one was there already. */
+TEST(an_older_image_is_read_before_those_before_it_go)
+{
+    struct life life;
+    uint64_t len = 0;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    life.options.images = 3;
+    if (!CHECK(life_begin(&life)))
+        return;
+    for (uint64_t i = 0; i < 3; i++) {
+        (void)life_raise(&life, i);
+        CHECK(weir_store_image(life.store, NULL));
+    }
+    CHECK(weir_store_close(life.store, NULL));
+    CHECK(sim_bytes(life.sim, "data/image-0000000000000002", &len));
+    CHECK(sim_flip(life.sim, "data/image-0000000000000002", 8 * (len / 2)));
+    CHECK(life_begin(&life));
+    CHECK_EQ(life.found.images_damaged, 0); /* nobody has looked */
+    CHECK(weir_store_image(life.store, NULL));
+    CHECK(sim_bytes(life.sim, "data/image-0000000000000001", &len)); /* 4, 3 and this one */
+    CHECK(weir_store_image(life.store, NULL));
+    CHECK(!sim_bytes(life.sim, "data/image-0000000000000001", &len));
+    life_free(&life);
+}
+
 TEST(an_image_has_the_last_note)
 {
     struct life life;
@@ -148,5 +203,35 @@ TEST(an_image_has_the_last_note)
         const char *meta = weir_store_meta(life.store, &len);
         CHECK(meta && len == 7 && memcmp(meta, "another", 7) == 0);
     }
+    life_free(&life);
+}
+
+/* Cut off behind any frame: the image before it is taken, and the log behind that. */
+TEST(half_an_image_is_none)
+{
+    static const char path[] = "data/image-0000000000000002";
+    struct life life;
+    uint64_t len = 0;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    for (uint64_t i = 0; i < 2; i++) {
+        (void)life_raise(&life, i);
+        CHECK(weir_store_image(life.store, NULL));
+    }
+    life_end(&life, false);
+    const unsigned char *bytes = sim_bytes(life.sim, path, &len);
+    unsigned char *copy = malloc(len + 1);
+    if (!CHECK(bytes && copy))
+        return;
+    memcpy(copy, bytes, len);
+    for (uint64_t cut = 0; cut <= len; cut += 8) {
+        CHECK(sim_put(life.sim, path, copy, cut));
+        CHECK(life_begin(&life));
+        CHECK(life.shelf.values[0] == 1 && life.shelf.values[1] == 1);
+        CHECK_EQ(life.found.images_damaged, cut < len);
+        life_end(&life, false);
+    }
+    free(copy);
     life_free(&life);
 }

@@ -393,12 +393,16 @@ TEST(too_many_changes_wait_for_an_image)
     struct kept kept;
     struct weir_error err;
     int changes = 0;
+    uint64_t misses = weir_dirty_misses;
     kept_begin(&kept, table);
+    for (; changes < 256; changes++)
+        CHECK(kept.wanted == 0 && weir_table_set_at(table, START, changes % 2 ? TEN : "20/s burst=20", &err));
     while (weir_table_set_at(table, START, changes % 2 ? TEN : "20/s burst=20", &err) && changes < 10000)
         changes++;
     CHECK_EQ(changes, 4095);
     CHECK_EQ(err.code, EAGAIN);
-    CHECK(kept.keep.missed); /* the store has been asked for one */
+    CHECK_EQ(kept.wanted, 4096 - 255);
+    CHECK_EQ(weir_dirty_misses, misses); /* nothing is wrong with the store */
     kept.keep.kind->imaged(&kept.keep, weir_table_generation(table));
     CHECK(weir_table_set_at(table, START, "30/s burst=20", &err));
     end(&kept, table, NULL);
@@ -568,6 +572,75 @@ TEST(with_floor_the_law_holds_whatever_was_lost)
             crash(kept_limits[i].limits, (struct weir_table_options){.keys = 50}, &rng);
             crash(kept_limits[i].limits, (struct weir_table_options){.keys = 50, .key_max = 8}, &rng);
         }
+}
+
+/* A job leaves in the first of its slots, and keeps them all: so may one that was lost. */
+TEST(with_floor_all_slots_of_a_leaky_bucket_are_taken)
+{
+    struct weir_table *table =
+        kept_table("10/s algo=leaky-bucket queue=4", (struct weir_table_options){.keys = 50});
+    struct kept kept;
+    kept_begin(&kept, table);
+    CHECK(take(table, START, 1, 5));
+    struct weir_table *copy = kept_recover(&kept, 0, NULL, TABLE_FLOOR, START); /* of nothing */
+    CHECK(!take(copy, START + 400 * WEIR_MS, 1, 1));
+    CHECK(take(copy, START + 500 * WEIR_MS, 1, 1));
+    end(&kept, table, copy);
+}
+
+static int64_t left_of(struct weir_table *table, int64_t now, uint64_t key)
+{
+    struct weir_verdict verdict;
+    (void)weir_table_peek_at(table, now, &key, sizeof key, 1, &verdict);
+    return verdict.remaining;
+}
+
+/* Of keys that are not in the table, too: they begin with what is shared, which is spent. */
+TEST(after_floor_units_are_given_and_keys_reset)
+{
+    static const char *const all[] = {"10/d burst=10", "10/d burst=10, 100/30d burst=100",
+                                      "10/d algo=sliding-log"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct weir_table *table = kept_table(all[i], (struct weir_table_options){.keys = 8});
+        struct kept kept;
+        kept_begin(&kept, table);
+        CHECK(take(table, START, 1, 5));
+        kept_commit(&kept);
+        struct weir_table *copy = kept_recover(&kept, 0, NULL, TABLE_FLOOR, START);
+        for (uint64_t key = 1; key <= 3; key += 2) {
+            uint64_t other = key + 1;
+            CHECK_EQ(left_of(copy, START, key), 0);
+            weir_table_reset_at(copy, START, &key, sizeof key);
+            CHECK_EQ(left_of(copy, START, key), 10);
+            if (i < 2) { /* of a log nothing is taken back that nobody took */
+                weir_table_give_at(copy, START, &other, sizeof other, 4);
+                CHECK_EQ(left_of(copy, START, other), 4);
+            }
+        }
+        CHECK_EQ(left_of(copy, START, 99), 0); /* of nobody else */
+        end(&kept, table, copy);
+    }
+}
+
+/* It would be everybody's. */
+TEST(what_is_shared_is_not_reset_for_a_key_without_room)
+{
+    static const char *const all[] = {"10/d burst=10", "10/d burst=10, 100/30d burst=100"};
+    for (size_t i = 0; i < 2; i++) {
+        struct weir_table *table = weir_table_new(all[i], 1, &(struct weir_error){0});
+        uint64_t key = 1, last;
+        struct weir_table_info info = {0};
+        for (; CHECK(key < 1000) && info.shared == 0; key++) {
+            CHECK(take(table, START, key, 10));
+            weir_table_stat(table, &info);
+        }
+        last = key - 1; /* has no room */
+        weir_table_reset_at(table, START, &last, sizeof last);
+        weir_table_give_at(table, START, &last, sizeof last, 5);
+        for (uint64_t other = key; other < key + 50; other++)
+            CHECK_EQ(left_of(table, START, other), 0);
+        weir_table_free(table);
+    }
 }
 
 TEST(with_floor_limits_of_each_call_begin_empty)

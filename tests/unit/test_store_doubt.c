@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a store must not believe: that what it reads is on the disk, that what it cannot read is not there,
+ * and that a log without gaps tells everything.
+ */
+#include "store/inside.h"
+#include "unit/store_kit.h"
+
+/* ---- a sync that failed ---- */
+
+/* The kernel believes such frames to be written, and shows them to the next process. What that one has seen
+ * is there after a power cut, for it may have told somebody. */
+TEST(what_a_failed_sync_has_left_in_memory_is_written_again)
+{
+    static struct life life;
+    int seen = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        life_init(&life, seed, STORE_ALWAYS);
+        if (!CHECK(life_begin(&life)))
+            return;
+        sim_fail(life.sim, DISK_CALL_SYNC, 1, EIO, false);
+        (void)life_raise(&life, 3);
+        (void)weir_store_work(life.store, STORE_WORK_SYNC);
+        CHECK(!weir_store_is_well(life.store));
+        life_end(&life, false);
+        CHECK(life_begin(&life));
+        uint64_t value = atomic_load(&life.shelf.values[3]);
+        seen += value > 0;
+        life_end(&life, true);
+        CHECK(life_begin(&life));
+        CHECK_EQ(atomic_load(&life.shelf.values[3]), value);
+        CHECK(!life.found.lost && !life.found.holes);
+        life_free(&life);
+    }
+    CHECK(seen > 5 && seen < 40);
+}
+
+/* A byte of its first frame becomes another one, and is no safer than what else was written. */
+static void hurt(struct sim *sim, const char *name)
+{
+    struct disk *disk = sim_disk(sim);
+    int dir, file;
+    CHECK(disk->open_dir(disk, "data", false, &dir) == 0 &&
+          disk->open(disk, dir, name, DISK_WRITE, &file) == 0 && disk->write(disk, file, "!", 1, 80) == 0 &&
+          disk->close(disk, file) == 0);
+    disk->close_dir(disk, dir);
+}
+
+/* Frames behind a first one that is damaged count, and so they are written again as well. */
+TEST(frames_behind_a_damaged_start_are_written_again)
+{
+    static struct life life;
+    int seen = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        uint64_t segment, sequence;
+        life_init(&life, seed, STORE_ALWAYS);
+        if (!CHECK(life_begin(&life)))
+            return;
+        CHECK(weir_log_rotate(life.store, &segment, &sequence));
+        CHECK_EQ(segment, 2);
+        (void)life_raise(&life, 3);
+        hurt(life.sim, "log-0000000000000002");
+        sim_fail(life.sim, DISK_CALL_SYNC, 2, EIO, false);
+        (void)weir_store_work(life.store, STORE_WORK_SYNC);
+        CHECK(!weir_store_is_well(life.store));
+        life_end(&life, false);
+        CHECK(life_begin(&life));
+        uint64_t value = atomic_load(&life.shelf.values[3]);
+        seen += value > 0;
+        life_end(&life, true);
+        CHECK(life_begin(&life));
+        CHECK_EQ(atomic_load(&life.shelf.values[3]), value);
+        life_free(&life);
+    }
+    CHECK(seen > 5);
+}
+
+/* ---- what only an image has ---- */
+
+/* Promises that were made while the log was broken are in the image that healed it, and in no frame. */
+static bool begin_healed(struct life *life, uint64_t seed)
+{
+    life_init(life, seed, STORE_ALWAYS);
+    bool good = CHECK(life_begin(life));
+    (void)life_raise(life, 1);
+    sim_fail(life->sim, DISK_CALL_SYNC, 1, EIO, false);
+    (void)weir_store_work(life->store, STORE_WORK_SYNC);
+    (void)life_raise(life, 2);
+    good = good && CHECK(life_heal(life)) && CHECK_EQ(life->gone_count, 2);
+    CHECK(weir_store_close(life->store, &life->err));
+    life->store = NULL;
+    return good;
+}
+
+TEST(without_the_image_that_healed_a_log_something_is_missing)
+{
+    static struct life life;
+    if (!begin_healed(&life, 1))
+        return;
+    CHECK(sim_flip(life.sim, "data/image-0000000000000001", 1000));
+    CHECK(life_begin(&life));
+    CHECK(life.found.lost && life.found.images_damaged == 1);
+    life_free(&life);
+}
+
+/* A disk that does not give something now may give it a moment later: before it is given up nothing is
+ * written, and nothing is lost. */
+TEST(an_image_that_cannot_be_read_now_is_not_given_up)
+{
+    static struct life life;
+    for (uint64_t n = 1; n < 40; n++) {
+        if (!begin_healed(&life, n))
+            return;
+        uint64_t faults = sim_faults(life.sim);
+        sim_fail(life.sim, DISK_CALL_READ, n, EIO, false);
+        bool begun = life_begin(&life), failed = sim_faults(life.sim) > faults;
+        CHECK(!life.found.lost);
+        CHECK(begun || life_begin(&life));
+        CHECK(life_check(&life, INT64_MAX));
+        life_free(&life);
+        if (!failed)
+            break;
+    }
+}
