@@ -504,8 +504,9 @@ WEIR_API bool weir_table_give_own_at(struct weir_table *table, int64_t now_ns, c
  *
  * What a thread was answered is safe once it has called weir_data_commit: so it takes, for one request or for
  * many, commits once, and then lets its answers out. "Safe" is, after the process was killed at any moment:
- * all of it. After a power cut: all of it (WEIR_SYNC_ALWAYS), all but the last second of commits
- * (WEIR_SYNC_EVERYSEC), whatever the kernel has written (WEIR_SYNC_NEVER). Refusals need no commit.
+ * all of it (with WEIR_RECOVER_EXACT). After a power cut: all of it (WEIR_SYNC_ALWAYS), all but the last
+ * second of commits (WEIR_SYNC_EVERYSEC), whatever the kernel has written (WEIR_SYNC_NEVER). Refusals need no
+ * commit.
  *
  * Any thread may call anything except _close. After a fork the parent has the data, and the child copies of
  * the tables that nobody keeps. Not for tables in files (weir_table_open).
@@ -543,9 +544,9 @@ WEIR_API bool weir_data_close(struct weir_data *data, struct weir_error *err);
 
 /* The table of that name (1 to 63 bytes), with all its keys; made if there is none. `limits` that differ from
  * what it had are a live change (see weir_table_set, which works as well; NULL: as they are); another
- * algorithm or number of limits is an error. `options` (NULL: room for 100 000 keys) count when it is made. It
- * belongs to the data: weir_table_free leaves it alone. Tables that nobody asks for stay in the directory, and
- * in memory. */
+ * algorithm or number of limits is an error. `options` (NULL: room for 100 000 keys) count when it is made.
+ * It belongs to the data: weir_table_free leaves it alone. Tables that nobody asks for stay in the directory,
+ * and in memory. */
 WEIR_API struct weir_table *weir_data_table(struct weir_data *data, const char *name, const char *limits,
                                             const struct weir_table_options *options, struct weir_error *err);
 /* It will not be there when the directory is opened next. Its memory goes at the end; the name is free. */

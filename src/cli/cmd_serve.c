@@ -350,9 +350,9 @@ static bool read_password(const char *path, struct digest *digest)
 
 struct story {
     const struct config *config;
-    bool person;                /* somebody looks at it as it starts */
-    bool password, no_password; /* of `default`, by the command line */
-    size_t policies;            /* in force, also such as were set by command before */
+    bool person;                      /* somebody looks at it as it starts */
+    bool password, no_password;       /* of `default`, by the command line */
+    size_t policies;                  /* in force, also such as were set by command before */
     char policy[CONFIG_NAME_MAX + 1]; /* one of them */
 };
 
@@ -474,8 +474,7 @@ static void on_ready(void *arg, struct server *server)
         weir_log(LOG_INFO_LEVEL, "listening", LOG_TEXT("on", one));
     }
     weir_log(LOG_INFO_LEVEL, "loaded", LOG_TEXT("config", story->config->path ? story->config->path : "none"),
-             LOG_NUMBER("policies", (int64_t)story->policies),
-             LOG_NUMBER("memory", story->config->memory),
+             LOG_NUMBER("policies", (int64_t)story->policies), LOG_NUMBER("memory", story->config->memory),
              LOG_NUMBER("keys_that_fit", keys_that_fit(story->config)));
     if (is_kept(story->config))
         weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", story->config->data),

@@ -361,22 +361,22 @@ static int real_watch_dir(struct disk *disk, int dir, int64_t *pid)
     return fault == ENOENT ? 0 : fault;
 }
 
-static bool is_another(const struct stat *one, const struct stat *other)
+/* Is what we have open still what that name leads to? What cannot be told is. */
+static bool leads_to(int dir, const char *name, int flags, int file)
 {
-    return one->st_dev != other->st_dev || one->st_ino != other->st_ino;
+    struct stat ours, there;
+    if (fstat(file, &ours) != 0)
+        return true;
+    if (fstatat(dir, name, &there, flags) != 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
 static int check_held(const struct held *held)
 {
-    struct stat ours, there;
-    bool gone = held->path && fstat(held->dir, &ours) == 0 &&
-                (stat(held->path, &there) == 0 ? is_another(&ours, &there)
-                                               : errno == ENOENT || errno == ENOTDIR);
-    gone = gone || (fstat(held->file, &ours) == 0 &&
-                    (fstatat(held->dir, LOCK_NAME, &there, AT_SYMLINK_NOFOLLOW) == 0
-                         ? is_another(&ours, &there)
-                         : errno == ENOENT));
-    return gone ? ESTALE : 0;
+    bool same = (!held->path || leads_to(AT_FDCWD, held->path, 0, held->dir)) &&
+                leads_to(held->dir, LOCK_NAME, AT_SYMLINK_NOFOLLOW, held->file);
+    return same ? 0 : ESTALE;
 }
 
 static int real_same_dir(struct disk *disk, int dir)

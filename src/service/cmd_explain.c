@@ -31,7 +31,7 @@ struct view {
     struct weir_spec specs[WEIR_LIMITS_MAX];
     struct weir_limit_state states[WEIR_LIMITS_MAX];
     size_t count;
-    struct answer answer; /* to one unit */
+    struct answer answer;        /* to one unit */
     const struct frozen *frozen; /* or NULL: it is decided here */
 };
 

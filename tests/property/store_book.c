@@ -260,10 +260,12 @@ static bool must_be_there(const struct book_entry *entry, const struct book_must
 
 enum { WAY_LATE = 1, WAY_FORGETS = 2, WAY_OWN = 4, WAY_NOT_OWN = 8, WAYS = 12 };
 
-static bool put_own(struct book_key *key, const struct book_key *all, size_t rest, int64_t now_ns)
+/* The last ones but `skip`: notes of later ones may be what the cut took. */
+static bool put_own(struct book_key *key, const struct book_key *all, size_t rest, size_t skip,
+                    int64_t now_ns)
 {
     for (size_t i = all->count; i-- > rest;)
-        if (all->entries[i].kind == BOOK_OWN) {
+        if (all->entries[i].kind == BOOK_OWN && skip-- == 0) {
             key->entries[key->count] = all->entries[i];
             key->entries[key->count++].time_ns = now_ns;
             return true;
@@ -295,7 +297,7 @@ static bool put_own_back(struct book_key *key, int64_t now_ns)
  * yet.
  */
 static bool put_together(struct book_key *key, const struct book_key *all, const struct book_found *found,
-                         size_t first, size_t rest, size_t least, unsigned way, int64_t late_ns)
+                         size_t first, size_t rest, size_t least, unsigned way, size_t skip, int64_t late_ns)
 {
     struct book_entry *last = NULL;
     memcpy(key->entries, all->entries, first * sizeof key->entries[0]);
@@ -306,9 +308,9 @@ static bool put_together(struct book_key *key, const struct book_key *all, const
             last = &key->entries[key->count - 1];
         }
     if (!last && way & WAY_LATE && !found->must.written) {
-        /* The note of the start that gave it its time may be what the cut took. */
+        /* What the start wrote that gave it its time may be what the cut took. */
         for (size_t i = 0; i < first; i++)
-            if (key->entries[i].kind == BOOK_LIMITS)
+            if (key->entries[i].kind == BOOK_LIMITS || key->entries[i].kind == BOOK_OWN)
                 last = &key->entries[i];
         if (last)
             last->time_ns = late_ns;
@@ -319,7 +321,7 @@ static bool put_together(struct book_key *key, const struct book_key *all, const
         last->time_ns = late_ns;
     if (last) /* what it was when it came into force says nothing of the part that is there */
         last->forgets = way & WAY_FORGETS;
-    if (way & WAY_OWN && !put_own(key, all, rest, found->now_ns))
+    if (way & WAY_OWN && !put_own(key, all, rest, skip, found->now_ns))
         return false;
     if (way & WAY_NOT_OWN && !put_own_back(key, found->now_ns))
         return false;
@@ -334,13 +336,15 @@ static bool try_way(struct book_key *key, const struct book_key *all, const stru
                     size_t first, size_t rest, size_t least, const struct book_look *looks, unsigned way)
 {
     size_t times = way & WAY_LATE ? found->began_count + 1 : 1;
-    for (size_t i = 0; i < times; i++) {
-        int64_t late_ns = i < found->began_count ? found->began_ns[i] : found->now_ns;
-        if (!put_together(key, all, found, first, rest, least, way, late_ns))
-            return false;
-        if (explains(key, found, looks) || explains_forgotten(key, found, looks))
-            return true;
-    }
+    size_t owns = way & WAY_OWN && !found->must.written ? all->count : 1;
+    for (size_t skip = 0; skip < owns; skip++)
+        for (size_t i = 0; i < times; i++) {
+            int64_t late_ns = i < found->began_count ? found->began_ns[i] : found->now_ns;
+            if (!put_together(key, all, found, first, rest, least, way, skip, late_ns))
+                return false;
+            if (explains(key, found, looks) || explains_forgotten(key, found, looks))
+                return true;
+        }
     return false;
 }
 

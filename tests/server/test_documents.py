@@ -151,8 +151,8 @@ class Operations(server.ServerTest):
         os.mkdir(self.srv)
 
     def serve(self, command):
-        """A server that a document starts: it comes up, and ends well."""
-        weir = self.start(*command.replace("/srv/", self.srv + "/").split()[2:])
+        """A server that a document starts: it comes up, and ends well. Its clock is that of the others."""
+        weir = self.start("--test-clock", *command.replace("/srv/", self.srv + "/").split()[2:])
         weir.stop()
 
     def test_all_of_it(self):

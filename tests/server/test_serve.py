@@ -41,7 +41,7 @@ class Refused(unittest.TestCase):
                                   ("--max-clients", "-1", "a number from 1 to 1M"),
                                   ("--log-format", "xml", "logfmt or json"),
                                   ("--log-level", "loud", "debug, info, warn or error"),
-                                  ("--data", "d" * 401, "a path of at most 400 bytes"),
+                                  ("--data", "d" * 401, "a path of at most 400 bytes, or none"),
                                   ("--fsync", "sometimes", "always, everysec or never")):
             self.assertEqual(self.refuse(flag, value), f"weir serve: {flag} takes {what}, not '{value}'\n")
         self.assertEqual(self.refuse(WEIR_LOG_LEVEL="loud"),

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """weir serve --data DIR: what was answered is there at the next start, however the last one ended."""
 
+import datetime
 import os
 import re
 import signal
@@ -246,9 +247,12 @@ class Away(Kept):
         self.assertEqual(weir.wait(), 0, weir.lines)
 
     def test_a_stop_does_not_wait_for_ever(self):
-        weir = self.begin("--drain-ms", "200")
+        weir = self.begin("--drain-ms", "300")
         weir.signal(signal.SIGTERM)
         self.assertEqual(weir.wait(), 2, weir.lines)
+        began, ended = (datetime.datetime.fromisoformat(re.search("time=([^Z]*)", weir.wait_line(event)).group(1))
+                        for event in ("event=stopping", "event=stopped"))
+        self.assertGreaterEqual((ended - began).total_seconds(), 0.29)  # nobody waits, but what memory has may be saved
         self.assertTrue(any("event=store-not-closed" in line and "removed or replaced" in line for line in weir.lines))
 
 

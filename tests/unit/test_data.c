@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "unit/folder.h"
 
+#include <sched.h>
 #include <sys/wait.h>
 
 #include "check.h"
@@ -328,12 +329,12 @@ TEST(a_directory_that_is_taken_away_makes_it_ill_until_it_is_back)
     (void)snprintf(away, sizeof away, "%s.away", folder_path);
     CHECK_EQ(rename(folder_path, away), 0);
     while (!stat_of(data).ill) /* its keeper looks several times a second */
-        (void)usleep(1000);
+        (void)sched_yield();
     CHECK(strstr(stat_of(data).error, "removed or replaced") != NULL);
     CHECK(!weir_data_commit(data, 0) && !weir_data_image(data, &err));
     CHECK_EQ(rename(away, folder_path), 0);
     while (stat_of(data).ill)
-        (void)usleep(1000);
+        (void)sched_yield();
     CHECK(take(table_of(data, "api", NULL), "k", 20) && weir_data_commit(data, 10 * WEIR_SEC));
     CHECK_EQ(rename(folder_path, away), 0);
     CHECK(!weir_data_close(data, &err) && strstr(err.text, "removed or replaced") != NULL);
