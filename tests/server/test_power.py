@@ -139,4 +139,5 @@ class Trouble(unittest.TestCase):
 
 if __name__ == "__main__":
     loop_disk.need_root()
+    loop_disk.need_loops()
     server.main()
