@@ -63,12 +63,22 @@ class Trouble(unittest.TestCase):
                 return told
         raise AssertionError(f"units are still allowed: {told}")
 
+    def until_refused(self, load, client, worsen):
+        """The same, until it lasts: what an attempt to get well frees may be enough for a while. Keys and policies are
+        none of the book's."""
+        asked = ("WEIR.TAKE", "day", "beside"), ("WEIR.POLICY", "SET", "beside", "1/s")
+        for _ in range(20):
+            told = self.until_ill(load, client, worsen)
+            answers = [client.ask(*words) for words in asked]
+            if all(isinstance(answer, str) and "does not take anything" in answer for answer in answers):
+                self.assertRegex(answers[0], NOT_TAKEN)
+                return told
+        raise AssertionError(f"something is still done: {answers}")
+
     def look_ill(self, weir, client, told, why):
         self.assertIn(why, told["store_error"])
         self.assertEqual(told["aof_last_write_status"], "err")
         weir.wait_line("event=store-ill")
-        self.assertRegex(client.ask("WEIR.TAKE", "day", "k0"), NOT_TAKEN)
-        self.assertRegex(client.ask("WEIR.POLICY", "SET", "new", "1/s"), "does not take anything")
         self.assertEqual(client.ask("PING"), "PONG")
         self.assertIn("remaining", client.ask("WEIR.PEEK", "day", "k0"))
 
@@ -87,7 +97,7 @@ class Trouble(unittest.TestCase):
     def fill_and_free(self, mode):
         weir, load, client = self.begin(mode)
         for _ in range(2):
-            told = self.until_ill(load, client, self.disk.fill)
+            told = self.until_refused(load, client, self.disk.fill)
             self.look_ill(weir, client, told, "No space left on device")
             said = len(weir.lines)
             self.disk.free()
@@ -127,7 +137,7 @@ class Trouble(unittest.TestCase):
     def test_a_file_system_that_became_read_only(self):
         weir, load, client = self.begin("always")
         self.disk.break_off()
-        told = self.until_ill(load, client, lambda: None)
+        told = self.until_refused(load, client, lambda: None)
         self.look_ill(weir, client, told, "Read-only file system")
         self.end(weir, load)
         self.book.holes = True

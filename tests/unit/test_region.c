@@ -36,9 +36,11 @@ TEST(memory_in_large_pieces_is_there_when_it_is_given)
         missing += !(seen[i] & 1);
         dirty += memory[i * page] != 0;
     }
-    /* By now all of them were touched; an emulator says even so that there is nothing. */
-    bool tells = memory && mincore(memory, bytes, seen) == 0 && seen[0] & 1;
-    CHECK_EQ(tells ? missing : 0, 0);
+#if defined(__x86_64__) /* an emulator of others does as if it had fetched them */
+    CHECK_EQ(missing, 0);
+#else
+    (void)missing;
+#endif
     CHECK_EQ(dirty, 0);
     weir_memory_unmap(memory, bytes);
     free(seen);
