@@ -40,7 +40,7 @@ LINES = 4
 BATCH = 30
 FLIGHT = 90  # requests of a connection that are not answered yet
 IDS_LOOKED_AT = 20
-EARLY_MS = 50
+EARLY_MS = 10000
 VOID = "cannot be settled any more"
 
 

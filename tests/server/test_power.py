@@ -103,8 +103,9 @@ class Trouble(unittest.TestCase):
             self.disk.free()
             weir.wait_line("event=store-well", after=said)
             load.finish()
-            before = self.book.changes()
-            load.run(0.1)
+            before, end = self.book.changes(), time.monotonic() + server.PATIENCE
+            while self.book.changes() == before and time.monotonic() < end:
+                load.run(0.1)
             self.assertGreater(self.book.changes(), before)
         self.end(weir, load)
         self.look(mode)
