@@ -75,14 +75,22 @@ static void put_tally(struct buffer *out, const struct service *service, const s
     block_end(out, began);
 }
 
+/* What keys and prefixes have in common. */
+static void put_override(struct buffer *out, struct slice name, const char *limits, const char *reason,
+                         int64_t until_ms, bool from_file)
+{
+    put_bytes(out, name.bytes, name.len);
+    put_text(out, limits);
+    put_text(out, reason);
+    put_number(out, (uint64_t)until_ms);
+    put_number(out, from_file);
+}
+
 static void put_prefix(struct buffer *out, const struct prefix_override *prefix)
 {
     size_t began = block_begin(out);
-    put_bytes(out, prefix->prefix, prefix->len);
-    put_text(out, prefix->limits);
-    put_text(out, prefix->reason);
-    put_number(out, (uint64_t)prefix->until_ms);
-    put_number(out, prefix->from_file);
+    put_override(out, (struct slice){prefix->prefix, prefix->len}, prefix->limits, prefix->reason,
+                 prefix->until_ms, prefix->from_file);
     put_number(out, prefix->tally->serial);
     block_end(out, began);
 }
@@ -90,11 +98,8 @@ static void put_prefix(struct buffer *out, const struct prefix_override *prefix)
 static void put_key(struct buffer *out, const struct key_override *key)
 {
     size_t began = block_begin(out);
-    put_bytes(out, key->key, key->len);
-    put_text(out, key->limits);
-    put_text(out, key->reason);
-    put_number(out, (uint64_t)key->until_ms);
-    put_number(out, key->from_file);
+    put_override(out, (struct slice){key->key, key->len}, key->limits, key->reason, key->until_ms,
+                 key->from_file);
     block_end(out, began);
 }
 

@@ -20,18 +20,10 @@
 #include "proto/resp_reply.h"
 #include "region/region.h"
 #include "service/run.h"
+#include "must.h"
 #include "table/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Not assert: it must stay in release builds. */
-#define MUST(COND)                                                                                           \
-    do {                                                                                                     \
-        if (!(COND)) {                                                                                       \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #COND);                        \
-            abort();                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 #define CLIENTS      2
 #define WORDS        64

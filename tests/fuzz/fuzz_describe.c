@@ -18,18 +18,10 @@
 #include "ledger/keep.h"
 #include "os/clock.h"
 #include "region/region.h"
+#include "must.h"
 #include "table/keep.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Not assert: it must stay in release builds. */
-#define MUST(COND)                                                                                           \
-    do {                                                                                                     \
-        if (!(COND)) {                                                                                       \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #COND);                        \
-            abort();                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 /* Keys of hashes are the same in every run. */
 ssize_t __wrap_getrandom(void *bytes, size_t count, unsigned flags);

@@ -9,18 +9,10 @@
 
 #include "base/crc.h"
 #include "service/dump_text.h"
+#include "must.h"
 #include "service/load_parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Not assert: it must stay in release builds. */
-#define MUST(COND)                                                                                           \
-    do {                                                                                                     \
-        if (!(COND)) {                                                                                       \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #COND);                        \
-            abort();                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 static char room[DUMP_LINE_MAX], again[DUMP_LINE_MAX];
 static struct slice words[DUMP_WORDS_MAX], back[DUMP_WORDS_MAX];

@@ -10,18 +10,10 @@
 
 #include "proto/resp_read.h"
 #include "proto/resp_reply.h"
+#include "must.h"
 #include "resp_story.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Not assert: it must stay in release builds. */
-#define MUST(COND)                                                                                           \
-    do {                                                                                                     \
-        if (!(COND)) {                                                                                       \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #COND);                        \
-            abort();                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 /* ---- requests ------------------------------------------------------------------------------------- */
 

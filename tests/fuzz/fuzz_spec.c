@@ -10,17 +10,9 @@
 
 #include "base/text.h"
 #include "core/spec.h"
+#include "must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Not assert: it must stay in release builds. */
-#define MUST(COND)                                                                                           \
-    do {                                                                                                     \
-        if (!(COND)) {                                                                                       \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #COND);                        \
-            abort();                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 static void check_line(const char *line)
 {

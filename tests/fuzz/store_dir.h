@@ -25,16 +25,8 @@
 #include "store/files.h"
 #include "store/frame.h"
 #include "store/inspect.h"
+#include "must.h"
 #include "unit/shelf.h"
-
-/* Not assert: it must stay in release builds. */
-#define MUST(COND)                                                                                           \
-    do {                                                                                                     \
-        if (!(COND)) {                                                                                       \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #COND);                        \
-            abort();                                                                                         \
-        }                                                                                                    \
-    } while (0)
 
 #define FILES_MAX 16
 #define FILE_MAX  65536
