@@ -72,7 +72,7 @@ static double run(bench_fn *fn, void *arg, int64_t count)
     return seconds_now() - start;
 }
 
-static int by_value(const void *a, const void *b)
+int bench_by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -101,7 +101,7 @@ struct bench_result bench_measure(const char *name, bench_fn *fn, void *arg, dou
         count *= 2;
     for (int i = 0; i < BENCH_RUNS; i++)
         samples[i] = run(fn, arg, count) * 1e9 / (double)count;
-    qsort(samples, BENCH_RUNS, sizeof samples[0], by_value);
+    qsort(samples, BENCH_RUNS, sizeof samples[0], bench_by_value);
     bench_progress(NULL);
     return (struct bench_result){samples[0], samples[BENCH_RUNS / 2]};
 }

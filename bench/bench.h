@@ -23,6 +23,9 @@ typedef void bench_fn(void *arg, int64_t count);
 /* Measures for about `seconds`; on a terminal `name` is shown meanwhile. */
 struct bench_result bench_measure(const char *name, bench_fn *fn, void *arg, double seconds);
 
+/* For qsort: of two doubles the smaller comes first. */
+int bench_by_value(const void *a, const void *b);
+
 /* On a terminal: what is being measured, on one line of standard error. NULL: nothing any more. */
 void bench_progress(const char *what);
 
@@ -64,6 +67,7 @@ void bench_print_machine(void);
 void bench_json_machine(struct json *json);
 
 int bench_core(const struct bench_options *options);
+int bench_fleet(const struct bench_options *options);
 int bench_limiter(const struct bench_options *options);
 int bench_server(const struct bench_options *options);
 int bench_store(const struct bench_options *options);

@@ -13,12 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/team.h"
 #include "cli/cli.h"
 
 #define THREADS_MAX 64
 #define CHUNK       1000 /* of a handle */
-#define WARM_S      0.003
 #define FAST        "1000M/s burst=1000000000M"
 #define EMPTY       "1/d"
 
@@ -205,32 +203,10 @@ static struct subject *subject_new(const struct row *row)
 
 /* ---- rounds ---- */
 
-/* Everything that was measured of one cell. */
-struct samples {
-    double ns[BENCH_RUNS], share[BENCH_RUNS];
-    int64_t ops, allowed;
-    uint64_t failures;
-};
-
-/* The clock of the library asks the kernel again when nobody has read it for a while (os/clock.h), and rows
- * without a clock last for a while. */
-static void warm_clock(double seconds)
-{
-    int64_t end = weir_now() + (int64_t)((seconds < WARM_S ? seconds : WARM_S) * 1e9);
-    while (weir_now() < end)
-        ;
-}
-
 static bool run_cell(struct subject *s, int threads, int round, double seconds, struct samples *samples)
 {
-    struct team_run run;
-    warm_clock(seconds);
-    if (!team_measure(threads, run_row, s->actors, sizeof s->actors[0], seconds, &run))
+    if (!samples_measure(samples, round, threads, run_row, s->actors, sizeof s->actors[0], seconds))
         return false;
-    int width = team_width(threads);
-    samples->ns[round] = run.cpu_s / width * 1e9 / (double)run.ops;
-    samples->share[round] = width == 1 ? 1 : run.cpu_s / width / run.wall_s;
-    samples->ops += run.ops;
     for (int i = 0; i < threads; i++) {
         samples->allowed += s->actors[i].allowed;
         samples->failures += s->actors[i].failures;
@@ -255,35 +231,6 @@ static bool run_round(struct subject **subjects, int round, double seconds, stru
     return true;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Of the runs that had their share of the machine the fastest; without such, the one that had the most. */
-static bool is_better(const struct samples *s, int i, int than)
-{
-    bool whole = s->share[i] >= SHARE_MIN, other = s->share[than] >= SHARE_MIN;
-    if (whole && other)
-        return s->ns[i] < s->ns[than];
-    return s->share[i] > s->share[than];
-}
-
-static struct cell sum_up(struct samples *s)
-{
-    int best = 0;
-    for (int i = 1; i < BENCH_RUNS; i++)
-        best = is_better(s, i, best) ? i : best;
-    struct cell cell = {.best_ns = s->ns[best],
-                        .share = s->share[best],
-                        .failures = (double)s->failures / (double)s->ops,
-                        .allowed = (double)s->allowed / (double)s->ops};
-    qsort(s->ns, BENCH_RUNS, sizeof s->ns[0], by_value);
-    cell.median_ns = s->ns[BENCH_RUNS / 2];
-    return cell;
-}
-
 static bool measure(struct subject **subjects, double seconds, struct cell *cells)
 {
     struct samples *samples = calloc(row_count * ROW_THREADS, sizeof *samples);
@@ -294,12 +241,12 @@ static bool measure(struct subject **subjects, double seconds, struct cell *cell
         done = run_round(subjects, round, seconds, samples);
     bench_progress(NULL);
     for (size_t i = 0; i < row_count * ROW_THREADS && done; i++)
-        cells[i] = sum_up(&samples[i]);
+        cells[i] = samples_sum_up(&samples[i]);
     free(samples);
     return done;
 }
 
-bool limiter_measure(double seconds, struct cell *cells)
+static bool measure_all(double seconds, struct cell *cells)
 {
     struct subject *subjects[sizeof rows / sizeof rows[0]] = {NULL};
     bool ready = true;
@@ -314,7 +261,7 @@ bool limiter_measure(double seconds, struct cell *cells)
 int bench_limiter(const struct bench_options *options)
 {
     struct cell cells[sizeof rows / sizeof rows[0] * ROW_THREADS];
-    if (!limiter_measure(options->seconds, cells))
+    if (!measure_all(options->seconds, cells))
         return EXIT_ERROR;
     if (options->json)
         limiter_print_json(cells);

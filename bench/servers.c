@@ -240,18 +240,6 @@ double measured_cpu(const struct measured *server)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-double measured_resident(const struct measured *server)
-{
-    char path[64], line[128] = "", *at = line;
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)server->pid);
-    FILE *file = fopen(path, "r");
-    if (file && fgets(line, sizeof line, file))
-        (void)strtoll(line, &at, 10);
-    if (file)
-        fclose(file);
-    return (double)strtoll(at, NULL, 10) * (double)sysconf(_SC_PAGESIZE);
-}
-
 double measured_written(const struct measured *server)
 {
     static const char name[] = "write_bytes:";

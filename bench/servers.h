@@ -30,8 +30,6 @@ void measured_kill(struct measured *server); /* as a power cut for the process: 
 
 /* Processor time of the process so far, all threads. */
 double measured_cpu(const struct measured *server);
-/* Memory that it has in use, in bytes; 0: unknown. */
-double measured_resident(const struct measured *server);
 /* Bytes that it has caused to be written to disks, as the kernel counts them: whole pages. 0: unknown. */
 double measured_written(const struct measured *server);
 

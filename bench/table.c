@@ -14,10 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/team.h"
 #include "cli/cli.h"
 
-#define WARM_S      0.003
 #define NEW_AT_ONCE 32
 #define FILL_UNITS  1000000 /* taken from every key: it cannot be forgotten for 43 minutes */
 
@@ -282,30 +280,10 @@ static struct bed *bed_new(struct table_report *report, size_t size)
 
 /* ---- rounds ---- */
 
-/* Everything that was measured of one cell. */
-struct samples {
-    double ns[BENCH_RUNS], share[BENCH_RUNS];
-    int64_t ops, allowed;
-};
-
-/* The clock of the library asks the kernel again when nobody has read it for a while (os/clock.h). */
-static void warm_clock(double seconds)
-{
-    int64_t end = weir_now() + (int64_t)((seconds < WARM_S ? seconds : WARM_S) * 1e9);
-    while (weir_now() < end)
-        ;
-}
-
 static bool run_cell(struct actor *actors, int threads, int round, double seconds, struct samples *samples)
 {
-    struct team_run run;
-    warm_clock(seconds);
-    if (!team_measure(threads, run_row, actors, sizeof actors[0], seconds, &run))
+    if (!samples_measure(samples, round, threads, run_row, actors, sizeof actors[0], seconds))
         return false;
-    int width = team_width(threads);
-    samples->ns[round] = run.cpu_s / width * 1e9 / (double)run.ops;
-    samples->share[round] = width == 1 ? 1 : run.cpu_s / width / run.wall_s;
-    samples->ops += run.ops;
     for (int i = 0; i < threads; i++) {
         samples->allowed += actors[i].allowed;
         actors[i].allowed = 0;
@@ -329,36 +307,7 @@ static bool run_round(struct bed *bed, int round, double seconds, struct samples
     return true;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Of the runs that had their share of the machine the fastest; without such, the one that had the most. */
-static bool is_better(const struct samples *s, int i, int than)
-{
-    bool whole = s->share[i] >= TABLE_SHARE_MIN, other = s->share[than] >= TABLE_SHARE_MIN;
-    if (whole && other)
-        return s->ns[i] < s->ns[than];
-    return s->share[i] > s->share[than];
-}
-
-static struct table_cell sum_up(struct samples *s)
-{
-    int best = 0;
-    if (s->ops == 0)
-        return (struct table_cell){0};
-    for (int i = 1; i < BENCH_RUNS; i++)
-        best = is_better(s, i, best) ? i : best;
-    struct table_cell cell = {
-        .best_ns = s->ns[best], .share = s->share[best], .allowed = (double)s->allowed / (double)s->ops};
-    qsort(s->ns, BENCH_RUNS, sizeof s->ns[0], by_value);
-    cell.median_ns = s->ns[BENCH_RUNS / 2];
-    return cell;
-}
-
-static bool measure_rows(struct bed *bed, double seconds, struct table_cell cells[][TABLE_TEAMS])
+static bool measure_rows(struct bed *bed, double seconds, struct cell cells[][TABLE_TEAMS])
 {
     struct samples samples[TABLE_ROWS_MAX][TABLE_TEAMS] = {0};
     for (int round = 0; round < BENCH_RUNS; round++)
@@ -366,7 +315,7 @@ static bool measure_rows(struct bed *bed, double seconds, struct table_cell cell
             return false;
     for (size_t row = 0; row < table_row_count; row++)
         for (size_t team = 0; team < TABLE_TEAMS; team++)
-            cells[row][team] = sum_up(&samples[row][team]);
+            cells[row][team] = samples_sum_up(&samples[row][team]);
     return true;
 }
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/hash.h"
-#include "bench/bench.h"
+#include "bench/samples.h"
 #include "weir.h"
 
 /* ---- keys: table_keys.c ---- */
@@ -86,15 +86,6 @@ extern const struct table_row table_rows[];
 extern const size_t table_row_count;
 #define TABLE_ROWS_MAX 24
 
-/* One row, with one number of keys and of threads: processor time of all threads, divided by the processors
- * that they can use at the same time and by their decisions. */
-struct table_cell {
-    double best_ns, median_ns;
-    double share;   /* of those processors, that the threads had while the best was measured */
-    double allowed; /* part of the decisions that passed */
-};
-#define TABLE_SHARE_MIN 0.9
-
 struct table_memory {
     int64_t keys;
     struct weir_table_info stat; /* after all keys were put in */
@@ -137,7 +128,7 @@ enum { TABLE_SIZES_MAX = 6 };
 struct table_report {
     size_t sizes;
     int64_t keys[TABLE_SIZES_MAX];
-    struct table_cell cells[TABLE_SIZES_MAX][TABLE_ROWS_MAX][TABLE_TEAMS];
+    struct cell cells[TABLE_SIZES_MAX][TABLE_ROWS_MAX][TABLE_TEAMS];
     struct table_memory memory[TABLE_SIZES_MAX]; /* of STORE_TABLE */
     struct table_memory three;                   /* of STORE_THREE */
     struct table_tail tails[TABLE_BESIDES];

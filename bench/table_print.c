@@ -30,7 +30,7 @@ static size_t last_size(const struct table_report *report)
 }
 
 /* Of the rows that are measured in uniform order. */
-static const struct table_cell *find_cell(const struct table_report *report, const char *name, int threads)
+static const struct cell *find_cell(const struct table_report *report, const char *name, int threads)
 {
     for (size_t row = 0; row < table_row_count; row++)
         if (table_rows[row].order == ORDER_UNIFORM && strcmp(table_rows[row].name, name) == 0)
@@ -71,8 +71,8 @@ static struct goal goal_of_time(const struct table_report *report, const char *n
                          threads,
                          ratio_of(report, name, against, threads),
                          at_most,
-                         find_cell(report, name, threads)->share >= TABLE_SHARE_MIN &&
-                             find_cell(report, against, threads)->share >= TABLE_SHARE_MIN};
+                         find_cell(report, name, threads)->share >= SHARE_MIN &&
+                             find_cell(report, against, threads)->share >= SHARE_MIN};
 }
 
 static struct goal goal_of_tail(const struct table_report *report, const char *name, enum table_beside beside)
@@ -101,9 +101,9 @@ static void goals_find(const struct table_report *report, struct goal goals[stat
 /* ---- text ---- */
 
 /* Gives true if the figure is unsure. */
-static bool print_cell(const struct table_cell *cell)
+static bool print_cell(const struct cell *cell)
 {
-    bool unsure = cell->share < TABLE_SHARE_MIN;
+    bool unsure = cell->share < SHARE_MIN;
     printf(" %8.2f%c", cell->best_ns, unsure ? '~' : ' ');
     return unsure;
 }
@@ -256,7 +256,7 @@ void table_print_text(const struct table_report *report)
 
 static void json_cell(struct json *json, const struct table_report *report, size_t size, size_t row, int team)
 {
-    const struct table_cell *cell = &report->cells[size][row][team];
+    const struct cell *cell = &report->cells[size][row][team];
     json_open(json, NULL, '{', JSON_FLAT);
     json_text(json, "name", table_rows[row].name);
     json_text(json, "order",

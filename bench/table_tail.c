@@ -170,12 +170,6 @@ static bool run_round(struct company *c, size_t *at, struct histogram *h, struct
     return c->err.code == 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 bool table_tails_measure(struct weir_table *table, const struct table_walk *walk, double seconds,
                          struct table_tail tails[static TABLE_BESIDES], struct table_changes *changes)
 {
@@ -199,7 +193,7 @@ bool table_tails_measure(struct weir_table *table, const struct table_walk *walk
             done = run_round(&company, &at, h, &tails[beside]);
         }
     free(h);
-    qsort(change_ms, BENCH_RUNS, sizeof change_ms[0], by_value);
+    qsort(change_ms, BENCH_RUNS, sizeof change_ms[0], bench_by_value);
     *changes = (struct table_changes){change_ms[0], change_ms[BENCH_RUNS / 2]};
     return done;
 }

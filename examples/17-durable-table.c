@@ -18,7 +18,7 @@ static int serve(struct weir_data *data, struct weir_table *budget, int requests
     int allowed = 0;
     for (int i = 0; i < requests; i++)
         allowed += weir_table_take(budget, "customer-7", 10, 1000, NULL);
-    return weir_data_commit(data, WEIR_SEC) ? allowed : 0; /* not safe: say no */
+    return weir_data_commit(data, 10 * WEIR_SEC) ? allowed : 0; /* not safe: say no */
 }
 
 static struct weir_data *start(const char *path, struct weir_table **budget)

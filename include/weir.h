@@ -731,7 +731,8 @@ enum weir_algo {
     WEIR_SLIDING_LOG,    /* never more than count in any period, exactly */
     WEIR_STEP,           /* count units added every period, in steps */
     WEIR_UNLIMITED,
-    WEIR_BLOCKED
+    WEIR_BLOCKED,
+    WEIR_QUOTA /* a total per window, which a fleet may share (weir-fleet.h); alone as fixed-window */
 };
 
 enum weir_shape { WEIR_SHAPE_ABOVE, WEIR_SHAPE_BELOW, WEIR_SHAPE_OWN };

@@ -19,6 +19,11 @@ weir_service_test(unit-resp-reply unit/test_resp_reply.c)
 target_link_options(unit-resp-reply PRIVATE -Wl,--wrap=calloc)
 weir_service_test(unit-resp-write unit/test_resp_write.c)
 
+weir_service_test(unit-arithmetic unit/test_arithmetic.c)
+weir_service_test(unit-weir-reply unit/test_weir_reply.c)
+weir_service_test(unit-weir-tier unit/test_weir_tier.c)
+weir_race(unit-weir-tier)
+
 weir_service_test(unit-config unit/test_config.c)
 weir_service_test(unit-config-memory unit/test_config_memory.c)
 weir_service_test(unit-config-print unit/test_config_print.c)
@@ -37,6 +42,13 @@ weir_service_test(unit-smyte unit/test_smyte.c unit/service_kit.c)
 weir_service_test(unit-cell unit/test_cell.c unit/service_kit.c)
 weir_service_test(unit-take unit/test_take.c unit/service_kit.c)
 weir_service_test(unit-explain unit/test_explain.c unit/service_kit.c)
+weir_service_test(unit-fleet-root unit/test_fleet_root.c unit/service_kit.c)
+weir_service_test(unit-fleet-memory unit/test_fleet_memory.c unit/service_kit.c)
+target_link_options(unit-fleet-memory PRIVATE
+    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup)
+weir_service_test(unit-fleet-leased unit/test_fleet_leased.c unit/service_kit.c)
+target_link_options(unit-fleet-leased PRIVATE
+    -Wl,--wrap=weir_member_join,--wrap=weir_member_watch,--wrap=weir_member_trouble,--wrap=weir_fleet_stat)
 weir_service_test(unit-policy unit/test_policy.c)
 weir_service_test(unit-snapshot unit/test_snapshot.c unit/service_kit.c)
 weir_service_test(unit-service unit/test_service.c unit/service_kit.c)
@@ -56,7 +68,7 @@ if(WEIR_NATIVE)
 else()
     set_property(TEST unit-service-failures PROPERTY ENVIRONMENT WEIR_FAILURE_STEP=16)
 endif()
-set_property(TEST unit-store-failures unit-service-failures PROPERTY TIMEOUT 180)
+set_property(TEST unit-store-failures unit-service-failures PROPERTY TIMEOUT 400)
 foreach(test unit-store-failures unit-service-failures)
     target_link_options(${test} PRIVATE
         -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=mmap,--wrap=madvise)
@@ -132,7 +144,7 @@ weir_service_test(prop-steps property/prop_steps.c)
 weir_service_test(prop-store property/prop_store.c property/store_book.c property/store_history.c
     property/store_service.c property/store_tables.c property/table_cell.c unit/service_kit.c $<TARGET_OBJECTS:disk_tools> $<TARGET_OBJECTS:prop_engine>)
 target_link_options(prop-store PRIVATE -Wl,--wrap=getrandom,--wrap=madvise)
-set_property(TEST prop-store PROPERTY TIMEOUT 240)
+set_property(TEST prop-store PROPERTY TIMEOUT 400)
 if(NOT WEIR_NATIVE)
     set_property(TEST prop-store PROPERTY ENVIRONMENT WEIR_STORE_HISTORIES=200)
 endif()
@@ -154,6 +166,8 @@ weir_fuzz(dump fuzz/fuzz_dump.c)
 target_link_libraries(fuzz-dump PRIVATE weir_service)
 weir_fuzz(resp fuzz/fuzz_resp.c)
 target_link_libraries(fuzz-resp PRIVATE weir_service)
+weir_fuzz(weir_reply fuzz/fuzz_weir_reply.c)
+target_link_libraries(fuzz-weir_reply PRIVATE weir_service)
 
 # ---- server: a real one on loopback, from outside --------------------------------------------------
 
@@ -165,7 +179,6 @@ weir_script(server-vectors server/test_vectors.py)
 weir_script(server-protocol server/test_protocol.py)
 weir_script(server-clients server/test_clients.py)
 weir_script(server-documents server/test_documents.py)
-set_property(TEST server-clients server-documents PROPERTY TIMEOUT 240) # they may have to fetch the libraries
 
 add_executable(server-steady server/steady.c) # a client for those below
 weir_test_settings(server-steady)
@@ -173,14 +186,15 @@ foreach(part load abuse soak)
     weir_script(server-${part} server/test_${part}.py)
 endforeach()
 weir_script(server-reload server/test_reload.py)
+weir_script(server-fleet server/test_fleet.py)
 weir_script(server-dump server/test_dump.py)
 weir_script(server-store server/test_store.py)
 weir_script(server-kills server/test_kills.py)
 weir_script(server-power server/test_power.py)
-set_property(TEST server-kills server-power PROPERTY TIMEOUT 120) # of seconds that a slow disk may need
 set_property(TEST server-power PROPERTY SKIP_RETURN_CODE 77) # CTest lists it as skipped
 
 # ---- cli: commands that talk to a server -----------------------------------------------------------
 
 weir_script(cli-check cli/test_check.py)
 weir_script(cli-client cli/test_client.py)
+weir_script(cli-quota cli/test_quota.py)

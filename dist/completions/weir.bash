@@ -4,7 +4,7 @@
 
 _weir()
 {
-    local commands="spec sim serve check reload take peek acquire reserve commit cancel give charge reset explain top stat policy override backup dump load doctor bench"
+    local commands="spec sim serve check reload take peek acquire reserve commit cancel give charge reset explain top stat policy override quota backup dump load doctor bench"
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
         words="$commands help --help --version"
@@ -31,14 +31,20 @@ _weir()
             return
             ;;
         --arrivals | --timeout | --ttl | --until | --time | --keys | -n | --resp | --threads | --memory | --max-clients | \
-            -s | --server | --id | --count | --every | --percent | --for | --reason)
+            -s | --server | -c | --coordinator | --nodes | --base | --id | --count | --every | --percent | --for | --reason)
             COMPREPLY=()
             return
             ;;
         esac
         case ${COMP_WORDS[1]} in
         spec) words="--chart --plot --json --help" ;;
-        sim) words="--arrivals --timeout --until --summary --json --help" ;;
+        sim)
+            words="fleet --arrivals --timeout --until --summary --json --help"
+            if [ "${COMP_WORDS[2]}" = fleet ] && [ "$COMP_CWORD" -gt 2 ]; then
+                words="--nodes --users --windows --limit --base --coordinator --tiers --faults --failover --on-loss"
+                words="$words --optimistic --load --sparse --seed --json --help"
+            fi
+            ;;
         serve)
             words="--config --resp --unix --threads --memory --data --hash-key-file --fsync --password-file
                    --no-password"
@@ -75,6 +81,17 @@ _weir()
             *:set) words="--for --reason" ;;
             esac
             [ "${word#-}" = "$word" ] || words="$words --server --json --help"
+            ;;
+        quota)
+            case $COMP_CWORD:${COMP_WORDS[2]} in
+            2:-*) words="--nodes --base --count --yes --json" ;;
+            2:*) words="create show list set watch delete" ;;
+            *:create | *:set) words="--nodes --base" ;;
+            *:watch) words="--count --json" ;;
+            *:show | *:list) words="--json" ;;
+            *:delete) words="--yes" ;;
+            esac
+            [ "${word#-}" = "$word" ] || words="$words --coordinator --help"
             ;;
         backup) words="--server --json --help" ;;
         dump) words="--policy --hash --prefix --freeze --output --server --help" ;;

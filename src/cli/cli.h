@@ -25,6 +25,7 @@ int cmd_top(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_override(int argc, char **argv);
+int cmd_quota(int argc, char **argv);
 int cmd_backup(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
 int cmd_load(int argc, char **argv);

@@ -15,6 +15,7 @@ static const char help[] =
     "Measures on this machine, beside baselines measured in the same run.\n"
     "\n"
     "  core           a pure decision of each algorithm, beside an empty call and one CAS\n"
+    "  fleet          a take from the limiter of a fleet, beside a plain one\n"
     "  limiter        a decision of a limiter that 1 to 64 threads share, beside bare\n"
     "                 exchanges and buckets behind a mutex\n"
     "  server         a decision over TCP and a unix socket, in pipelines of 1, 16 and 100:\n"
@@ -26,8 +27,8 @@ static const char help[] =
     "  wait           how late threads go on that wait for their turn, beside\n"
     "                 clock_nanosleep, and how exactly they keep the rate\n"
     "\n"
-    "      --time TIME    how long each figure is measured (200ms; limiter, table: 150ms;\n"
-    "                     server, store: 300ms),\n"
+    "      --time TIME    how long each figure is measured (200ms; fleet, limiter, table:\n"
+    "                     150ms; server, store: 300ms),\n"
     "                     or one of the 36 steps of wait (1s); from 1ms to 1m (store: 5s)\n"
     "      --keys KEYS    table: the most keys (10M); server: the many keys of one row (1M);\n"
     "                     store: how many (1M), and restarts with a tenth and ten times that;\n"
@@ -49,6 +50,7 @@ static const struct bench {
     int64_t keys, keys_most; /* 0: it has none */
 } benches[] = {
     {"core", bench_core, 200 * WEIR_MS, 60, 0, 0},
+    {"fleet", bench_fleet, 150 * WEIR_MS, 60, 0, 0},
     {"limiter", bench_limiter, 150 * WEIR_MS, 60, 0, 0},
     {"server", bench_server, 300 * WEIR_MS, 60, MILLION, BENCH_KEYS_MAX},
     {"store", bench_store, 300 * WEIR_MS, 5, MILLION, 5 * MILLION},
@@ -73,7 +75,7 @@ static const struct bench *find_bench(char **argv, int count)
         return NULL;
     }
     args_complain("bench", "unknown word", argv[1]);
-    fputs("; write core, limiter, server, store, table or wait\n", stderr);
+    fputs("; write core, fleet, limiter, server, store, table or wait\n", stderr);
     return NULL;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "cli/args.h"
+#include "cli/check_fleet.h"
 #include "cli/check_more.h"
 #include "cli/check_serve.h"
 #include "cli/cli.h"
@@ -26,7 +27,8 @@ static const char help[] =
     "\n"
     "Every mistake is told with its line and column, and what weir serve would refuse, too.\n"
     "If a server answers, its policies are compared with those of the file. Notes tell what\n"
-    "may hurt although it is right. Nothing is changed.\n"
+    "may hurt although it is right. Of policies with fleet: it prints what they cost their\n"
+    "coordinator and what passes at worst, and refuses what cannot work. Nothing is changed.\n"
     "\n"
     "  -s, --server URL   redis://[user:password@]host:port or unix:///path\n"
     "                     (default redis://127.0.0.1:9049; WEIR_URL in the environment)\n"
@@ -393,6 +395,7 @@ static void print_json(struct check *check)
         show_changes(check);
         json_close(json, ']');
     }
+    check_fleet_json(check->config, json);
     json_open(json, "notes", '[', JSON_LINES);
     check_notes(check->config, check->other, tell_note, check);
     json_close(json, ']');
@@ -406,6 +409,7 @@ static void print_text(struct check *check)
         show_changes(check);
     else
         printf("not compared with a server: %s\n", check->err.text);
+    check_fleet_print(check->config);
     check_notes(check->config, check->other, tell_note, check);
 }
 
@@ -418,7 +422,8 @@ static int run_check(struct check *check, const char *url)
         json_open(json, "mistakes", '[', JSON_LINES);
     }
     check->config = weir_config_read(check->file, tell_mistake, check);
-    bool good = check->config && check_serve(check->config, tell_mistake, check);
+    bool good = check->config && check_fleet(check->config, tell_mistake, check) &&
+                check_serve(check->config, tell_mistake, check);
     if (good) {
         ask_server(check, url);
         look_for_emptiness(check);

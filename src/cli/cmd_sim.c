@@ -14,12 +14,14 @@
 #include "cli/caret.h"
 #include "cli/cli.h"
 #include "cli/quotes.h"
+#include "cli/sim_fleet.h"
 #include "cli/sim_print.h"
 #include "cli/spec_print.h"
 #include "sim/arrivals.h"
 
 static const char help[] =
     "usage: weir sim [OPTION]... LIMITS [--arrivals LIST]\n"
+    "       weir sim fleet [OPTION]...      many nodes that share a limit: weir sim fleet -h\n"
     "Watch a limit decide in virtual time: nothing is slept, the clock is in the list.\n"
     "\n"
     "      --arrivals LIST  when somebody asks; without it, or with -, standard input\n"
@@ -270,6 +272,8 @@ static int simulate(const char *text, const struct sim_options *options)
 int cmd_sim(int argc, char **argv)
 {
     struct sim_options options = {0};
+    if (argc > 1 && strcmp(argv[1], "fleet") == 0)
+        return sim_fleet(argc - 1, argv + 1);
     const struct args_option table[] = {
         {"arrivals", 0, NULL, &options.arrivals}, {"n", 'n', NULL, &options.n},
         {"timeout", 0, NULL, &options.timeout},   {"until", 0, NULL, &options.until},

@@ -66,6 +66,7 @@ int64_t explain_at_once(const struct limit *limit)
 {
     switch ((enum weir_algo)limit->spec.algo) {
     case WEIR_FIXED_WINDOW:
+    case WEIR_QUOTA:
     case WEIR_SLIDING_WINDOW: /* their law sees both sides of an edge, however close */
         return limit->spec.count;
     case WEIR_STEP:
@@ -97,6 +98,7 @@ int64_t explain_rest_ns(const struct limit *limit)
     case WEIR_HYBRID:
         return ticks_to_ns(limit, (double)limit->u.hybrid.active);
     case WEIR_FIXED_WINDOW:
+    case WEIR_QUOTA:
     case WEIR_SLIDING_LOG:
         return spec->period_ns;
     case WEIR_SLIDING_WINDOW:
@@ -381,6 +383,17 @@ static void explain_fixed_window(const struct limit *limit, struct explain *expl
     note_exact(limit, explain, "");
 }
 
+static void explain_quota(const struct limit *limit, struct explain *explain)
+{
+    char a[WORDS_MAX], b[WORDS_MAX];
+    row(explain, "in a window", "%s; a new one begins every %s", words_number(limit->spec.count, a),
+        words_duration(limit->spec.period_ns, b));
+    row(explain, "across an edge", "up to %s in a moment", words_number(sat_mul(2, limit->spec.count), a));
+    say_bounds(limit, explain, "");
+    row(explain, "in a fleet", "one total for all machines");
+    row(explain, "full again", "with the next window");
+}
+
 static void explain_sliding_window(const struct limit *limit, struct explain *explain)
 {
     char a[WORDS_MAX], b[WORDS_MAX];
@@ -447,6 +460,7 @@ static void (*const explainers[])(const struct limit *limit, struct explain *exp
     [WEIR_STEP] = explain_step,
     [WEIR_UNLIMITED] = explain_unlimited,
     [WEIR_BLOCKED] = explain_blocked,
+    [WEIR_QUOTA] = explain_quota,
 };
 
 /* A state is as large as all its limits; with several, this one's part of it. */

@@ -26,6 +26,7 @@ struct command {
 static const struct command commands[] = {
     {"Limits", "spec", "LIMITS...", "say in plain words what a limit lets pass", cmd_spec},
     {NULL, "sim", "LIMITS [--arrivals LIST]", "watch it decide in virtual time", cmd_sim},
+    {NULL, "sim fleet", "[--nodes N]", "a whole fleet with faults in virtual time", cmd_sim},
     {"Server", "serve", "[--config FILE]", "answer Redis clients on 9049", cmd_serve},
     {NULL, "check", "FILE", "is this configuration right, and what would it change", cmd_check},
     {NULL, "reload", "", "apply the configuration, or keep the old one and say why", cmd_reload},
@@ -43,11 +44,12 @@ static const struct command commands[] = {
     {NULL, "stat", NULL, NULL, cmd_stat},
     {NULL, "policy", "", "list, show, set, del, mode (--percent P, --for TIME, --all)", cmd_policy},
     {NULL, "override", "", "set, list, delete: another limit for one key, with an end", cmd_override},
+    {NULL, "quota", "", "totals of a fleet: create, show, list, set, watch, delete", cmd_quota},
     {"Data", "backup", "[NAME]", "copy what a server has stored, while it serves", cmd_backup},
     {NULL, "dump", "[--policy NAME]", "policies and what each key has spent, as text", cmd_dump},
     {NULL, "load", "[FILE] | --from URL", "bring a dump in, or move keys from another server", cmd_load},
     {NULL, "doctor", "DIR [--repair]", "check what is stored; repair it only when told", cmd_doctor},
-    {"Speed", "bench", "WHAT", "how fast here: core, limiter, server, store, table, wait", cmd_bench},
+    {"Speed", "bench", "WHAT", "how fast here: core, fleet, limiter, server, store, table, wait", cmd_bench},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

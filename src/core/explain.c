@@ -25,6 +25,7 @@ static int64_t capacity_of(const struct limit *limit)
     case WEIR_HYBRID:
         return limit->u.hybrid.over / limit->ticks.unit;
     case WEIR_FIXED_WINDOW:
+    case WEIR_QUOTA:
     case WEIR_SLIDING_WINDOW:
     case WEIR_SLIDING_LOG:
         return limit->spec.count;
@@ -108,6 +109,7 @@ static int64_t debt_of(const struct limit *limit, const int64_t *words, int64_t 
     case WEIR_HYBRID:
         return hybrid_debt(limit, words, now);
     case WEIR_FIXED_WINDOW:
+    case WEIR_QUOTA:
     case WEIR_SLIDING_WINDOW:
         return window_debt(limit, words, now);
     case WEIR_STEP:

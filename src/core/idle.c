@@ -175,6 +175,7 @@ static int64_t limit_idle(const struct limit *limit, const int64_t *words)
     case WEIR_HYBRID:
         return hybrid_idle(limit, words);
     case WEIR_FIXED_WINDOW:
+    case WEIR_QUOTA:
     case WEIR_SLIDING_WINDOW:
         return window_idle(limit, words);
     case WEIR_STEP:
@@ -266,6 +267,7 @@ static bool limit_valid(const struct limit *limit, const int64_t *words)
     case WEIR_HYBRID:
         return hybrid_valid(limit, words);
     case WEIR_FIXED_WINDOW:
+    case WEIR_QUOTA:
     case WEIR_SLIDING_WINDOW:
         return window_valid(limit, words);
     case WEIR_SLIDING_LOG:

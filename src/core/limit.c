@@ -17,6 +17,7 @@ static const struct algorithm *const algorithms[] = {
     [WEIR_STEP] = &weir_step,
     [WEIR_UNLIMITED] = &weir_unlimited,
     [WEIR_BLOCKED] = &weir_blocked,
+    [WEIR_QUOTA] = &weir_window,
 };
 
 static void set_index(struct limit *limit, int64_t burst, int64_t initial)
@@ -86,6 +87,7 @@ bool weir_limit_init(struct limit *limit, const struct weir_spec *spec, struct s
         set_hybrid(limit);
         break;
     case WEIR_FIXED_WINDOW:
+    case WEIR_QUOTA:
     case WEIR_SLIDING_WINDOW:
     case WEIR_SLIDING_LOG:
     case WEIR_STEP:

@@ -93,7 +93,7 @@ static bool check_choice(struct check *check, enum spec_field field)
 static bool check_options(struct check *check)
 {
     struct weir_spec *spec = check->spec;
-    if (spec->algo < WEIR_TOKEN_BUCKET || spec->algo > WEIR_BLOCKED)
+    if (spec->algo < WEIR_TOKEN_BUCKET || spec->algo > WEIR_QUOTA)
         return weir_spec_fault(check->fault, FIELD_ALGO, "there is no algorithm number %d", (int)spec->algo);
     check->given = given_fields(spec, check->written);
     for (enum spec_field field = FIELD_BURST; field <= FIELD_NAME; field++)

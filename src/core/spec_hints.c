@@ -301,7 +301,7 @@ bool weir_spec_fault_algo(struct spec_fault *fault, const char *word, size_t len
                                near);
     return weir_spec_fault(
         fault, FIELD_ALGO,
-        "unknown algorithm '%s'; use token-bucket, sliding-log, sliding-window, fixed-window, "
+        "unknown algorithm '%s'; use token-bucket, sliding-log, sliding-window, fixed-window, quota, "
         "interval, smooth, warmup, hybrid, leaky-bucket or step",
         shown.text);
 }

@@ -73,9 +73,9 @@ static bool read_algo(struct spec_reader *value, struct spec_limit *limit)
         value->wrong = value->at;
         return weir_spec_fault_algo(value->fault, value->at, len);
     }
-    if (algo == SPEC_ALGO_QUOTA)
+    if (algo == WEIR_QUOTA)
         limit->quota = value->at;
-    else if (!weir_spec_is_alone(&limit->spec))
+    if (!weir_spec_is_alone(&limit->spec))
         limit->spec.algo = algo;
     return true;
 }

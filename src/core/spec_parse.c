@@ -35,10 +35,6 @@ bool weir_spec_finish(struct spec_reader *reader, struct spec_limit *limit)
 {
     if (limit->calendar)
         return wrong_calendar(reader, limit);
-    if (limit->quota)
-        return weir_spec_wrong(
-            reader, limit->quota,
-            "algo=quota is not yet supported; algo=fixed-window counts a total per fixed period");
     if (limit->later) {
         reader->wrong = limit->later;
         return weir_spec_fault_option(reader->fault, limit->later, strcspn(limit->later, "="),

@@ -12,7 +12,7 @@
 /* ---- tables ----------------------------------------------------------------------------------- */
 
 #define STORES (ALGO_BIT(WEIR_TOKEN_BUCKET) | ALGO_BIT(WEIR_SMOOTH) | ALGO_BIT(WEIR_STEP))
-#define RATES  (ALGO_BIT(WEIR_UNLIMITED) - 1)
+#define RATES  ((ALGO_BIT(WEIR_UNLIMITED) - 1) | ALGO_BIT(WEIR_QUOTA))
 
 /* Messages list algorithms in this order. */
 static const struct {
@@ -25,7 +25,7 @@ static const struct {
     {"sliding-log", WEIR_SLIDING_LOG},
     {"sliding-window", WEIR_SLIDING_WINDOW},
     {"fixed-window", WEIR_FIXED_WINDOW},
-    {"quota", SPEC_ALGO_QUOTA},
+    {"quota", WEIR_QUOTA},
     {"interval", WEIR_INTERVAL},
     {"pace", WEIR_INTERVAL},
     {"smooth", WEIR_SMOOTH},

@@ -13,9 +13,8 @@
 #define SPEC_WINDOWS                                                                                         \
     (ALGO_BIT(WEIR_FIXED_WINDOW) | ALGO_BIT(WEIR_SLIDING_WINDOW) | ALGO_BIT(WEIR_SLIDING_LOG))
 
-#define SPEC_ALGO_NONE  (-1)
-#define SPEC_ALGO_QUOTA (-2) /* known, but not yet built */
-#define SPEC_CALENDAR   INT64_C(-1)
+#define SPEC_ALGO_NONE (-1)
+#define SPEC_CALENDAR  INT64_C(-1)
 
 enum spec_kind {
     KIND_COUNT,  /* int64_t: 20, 2k, 2MiB */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fixed-window: at most L units in each window [i*W, (i+1)*W). sliding-window: the same, and the units of the
- * previous window fade out linearly while the present one goes on.
+ * fixed-window (and quota, which a fleet may share): at most L units in each window [i*W, (i+1)*W).
+ * sliding-window: the same, and the units of the previous window fade out linearly while the present one goes
+ * on.
  *
  * Law: in each window at most L, so in every interval [x, y]
  *     admitted - given back <= L * (ceil((y - x) / W) + 1)

@@ -8,6 +8,7 @@
  * step, for a live change in between would miss it.
  */
 #include "limiter/limiter.h"
+#include "limiter/pot_limiter.h"
 #include "os/clock.h"
 #include "os/wait.h"
 
@@ -134,8 +135,8 @@ static bool ask_and_wait(struct weir_limiter *limiter, int64_t now, int64_t n, i
     return verdict->allowed;
 }
 
-bool weir_limiter_acquire_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n, int64_t timeout_ns,
-                             struct weir_stop *stop, struct weir_verdict *verdict)
+static bool acquire(struct weir_limiter *limiter, int64_t now_ns, int64_t n, int64_t timeout_ns,
+                    struct weir_stop *stop, struct weir_verdict *verdict, enum pot_time time)
 {
     struct weir_verdict own;
     if (stop && atomic_load_explicit(stop_word(stop), memory_order_acquire) & STOPPED) {
@@ -143,6 +144,8 @@ bool weir_limiter_acquire_at(struct weir_limiter *limiter, int64_t now_ns, int64
             *verdict = (struct weir_verdict){.reason = WEIR_CANCELED, .retry_after_ns = WEIR_FOREVER};
         return false;
     }
+    if (has_pot(limiter) && n > 0)
+        return weir_limiter_pot_acquire(limiter, now_ns, n, timeout_ns, stop, verdict, time);
     if (!limiter || n < 1 || timeout_ns == 0)
         return weir_limiter_take_at(limiter, now_ns, n, verdict);
     if (word_take(&limiter->word, now_ns, n, verdict) != WORD_YES)
@@ -151,14 +154,20 @@ bool weir_limiter_acquire_at(struct weir_limiter *limiter, int64_t now_ns, int64
     return true;
 }
 
+bool weir_limiter_acquire_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n, int64_t timeout_ns,
+                             struct weir_stop *stop, struct weir_verdict *verdict)
+{
+    return acquire(limiter, now_ns, n, timeout_ns, stop, verdict, POT_TIMED);
+}
+
 bool weir_limiter_acquire_unless(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
                                  struct weir_stop *stop, struct weir_verdict *verdict)
 {
-    return weir_limiter_acquire_at(limiter, weir_now(), n, timeout_ns, stop, verdict);
+    return acquire(limiter, weir_now(), n, timeout_ns, stop, verdict, POT_BY_CLOCK);
 }
 
 bool weir_limiter_acquire(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
                           struct weir_verdict *verdict)
 {
-    return weir_limiter_acquire_at(limiter, weir_now(), n, timeout_ns, NULL, verdict);
+    return acquire(limiter, weir_now(), n, timeout_ns, NULL, verdict, POT_BY_CLOCK);
 }

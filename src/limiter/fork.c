@@ -2,11 +2,13 @@
 /*
  * fork(2) copies the limiters of a process, but only the thread that called it. All locks are taken before,
  * so that no state is copied half written; the child finds them free, nobody waiting, and no filler threads.
+ * The units of a pot belong to the parent: the child's copy refuses everything.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 
 #include "limiter/limiter.h"
+#include "limiter/pot_limiter.h"
 
 static struct lock all_lock;
 static struct weir_limiter *all;
@@ -32,6 +34,8 @@ static void after_in_child(void)
         limiter->first = limiter->last = NULL;
         limiter->waiting = 0;
         weir_filler_forget(limiter->filler);
+        if (limiter->pot)
+            limiter->pot = &weir_pot_orphan;
         lock_drop(&limiter->listeners.lock); /* it guards one pointer, which is whole */
     }
     after_in_parent();

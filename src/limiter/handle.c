@@ -21,6 +21,7 @@
 
 #include "base/error.h"
 #include "limiter/limiter.h"
+#include "limiter/pot_limiter.h"
 #include "os/clock.h"
 
 /* Only its thread touches it. */
@@ -121,6 +122,8 @@ struct weir_handle *weir_handle_new(struct weir_limiter *limiter, int64_t chunk,
                        limiter ? "a handle takes chunks of 1 unit or more" : "a handle needs a limiter");
         return NULL;
     }
+    if (limiter->pot)
+        return weir_limiter_pot_refuse(err, "it has no handles, take from the limiter itself"), NULL;
     struct weir_handle *handle = handle_alloc();
     if (!handle) {
         weir_error_set(err, ENOMEM, "out of memory");

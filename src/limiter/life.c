@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "limiter/limiter.h"
+#include "limiter/pot_limiter.h"
 #include "os/clock.h"
 
 /* ---- begin ---- */
@@ -86,6 +87,24 @@ struct weir_limiter *weir_limiter_from(const struct weir_spec *specs, size_t cou
     return limiter_make(weir_policy_from(specs, count, err), err);
 }
 
+/* No state, and the word stays held, with a burst of 0: whoever asks it is sent on. */
+struct weir_limiter *weir_pot_limiter(struct pot *pot, const char *text, struct weir_error *err)
+{
+    struct weir_policy *policy = weir_policy_new(text, err);
+    if (!policy)
+        return NULL;
+    struct weir_limiter *limiter = limiter_alloc();
+    if (!limiter) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        weir_policy_free(policy);
+        return NULL;
+    }
+    limiter->said = limiter->policy = policy;
+    limiter->pot = pot;
+    weir_fork_join(limiter);
+    return limiter;
+}
+
 bool weir_limiter_set_name(struct weir_limiter *limiter, const char *name)
 {
     limiter->name = strdup(name);
@@ -96,6 +115,9 @@ bool weir_limiter_set_name(struct weir_limiter *limiter, const char *name)
 
 void weir_limiter_destroy(struct weir_limiter *limiter)
 {
+    struct pot *pot = weir_limiter_pot(limiter);
+    if (pot)
+        pot->ops->free(pot);
     weir_fork_leave(limiter);
     weir_filler_free(limiter->filler);
     weir_listeners_end(&limiter->listeners);
@@ -135,6 +157,8 @@ void weir_limiter_free(struct weir_limiter *limiter)
         refuse_to_end(limiter);
         limiter->ending = true;
         weir_limiter_wake(limiter);
+        if (limiter->pot && limiter->pot->ops->cancel)
+            limiter->pot->ops->cancel(limiter->pot);
     }
     lock_drop(&limiter->lock);
     if (!waited_for)
@@ -213,8 +237,10 @@ static bool limiter_change(struct weir_limiter *limiter, int64_t now, struct wei
     return done;
 }
 
-static bool reject(struct weir_error *err)
+static bool reject(const struct weir_limiter *limiter, struct weir_error *err)
 {
+    if (limiter)
+        return weir_limiter_pot_refuse(err, "use weir quota set");
     weir_error_set(err, EINVAL, "no limiter to set (NULL)");
     return false;
 }
@@ -222,7 +248,9 @@ static bool reject(struct weir_error *err)
 bool weir_limiter_set_at(struct weir_limiter *limiter, int64_t now_ns, const char *limits,
                          struct weir_error *err)
 {
-    return limiter ? limiter_change(limiter, now_ns, weir_policy_new(limits, err), err) : reject(err);
+    if (!limiter || limiter->pot)
+        return reject(limiter, err);
+    return limiter_change(limiter, now_ns, weir_policy_new(limits, err), err);
 }
 
 bool weir_limiter_set(struct weir_limiter *limiter, const char *limits, struct weir_error *err)
@@ -233,8 +261,9 @@ bool weir_limiter_set(struct weir_limiter *limiter, const char *limits, struct w
 bool weir_limiter_set_from(struct weir_limiter *limiter, const struct weir_spec *specs, size_t count,
                            struct weir_error *err)
 {
-    return limiter ? limiter_change(limiter, weir_now(), weir_policy_from(specs, count, err), err)
-                   : reject(err);
+    if (!limiter || limiter->pot)
+        return reject(limiter, err);
+    return limiter_change(limiter, weir_now(), weir_policy_from(specs, count, err), err);
 }
 
 size_t weir_limiter_text(struct weir_limiter *limiter, char *text, size_t size)

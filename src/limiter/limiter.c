@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The verbs of a limiter: in the word if the state is there, else in the core's form under the lock.
+ * The verbs of a limiter: in the word if the state is there, else in the core's form under the lock. Those of
+ * a limiter with a pot are in pot_limiter.c.
  */
 #include "limiter/limiter.h"
 
 #include <string.h>
 
+#include "limiter/pot_limiter.h"
 #include "os/clock.h"
 
 static bool reject(struct weir_verdict *verdict)
@@ -212,12 +214,16 @@ static inline __attribute__((always_inline)) bool take(struct weir_limiter *limi
 
 bool weir_limiter_take(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
 {
+    if (__builtin_expect(has_pot(limiter), 0)) /* it looks at the clock later */
+        return weir_limiter_pot_take(limiter, n, verdict);
     return take(limiter, clock_now(), n, verdict);
 }
 
 bool weir_limiter_take_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n,
                           struct weir_verdict *verdict)
 {
+    if (__builtin_expect(has_pot(limiter), 0))
+        return weir_limiter_pot_take_at(limiter, now_ns, n, verdict);
     return take(limiter, now_ns, n, verdict);
 }
 
@@ -236,6 +242,8 @@ bool weir_limiter_peek_at(struct weir_limiter *limiter, int64_t now_ns, int64_t 
 {
     if (!limiter || n < 1)
         return reject(verdict);
+    if (limiter->pot)
+        return weir_limiter_pot_peek(limiter, now_ns, n, verdict);
     int answer = weir_word_peek(&limiter->word, now_ns, n, verdict);
     if (answer != WORD_ASK)
         return answer == WORD_YES;
@@ -253,6 +261,8 @@ bool weir_limiter_reserve_at(struct weir_limiter *limiter, int64_t now_ns, int64
     struct weir_verdict own;
     if (!limiter || n < 1)
         return reject(verdict);
+    if (limiter->pot)
+        return weir_limiter_pot_reserve(limiter, now_ns, n, reservation, verdict, POT_TIMED);
     if (!verdict && listeners_any(&limiter->listeners))
         verdict = &own;
     int answer = weir_word_take(&limiter->word, now_ns, n, reservation, verdict);
@@ -271,6 +281,8 @@ bool weir_limiter_cancel_at(struct weir_limiter *limiter, int64_t now_ns,
 {
     if (!limiter || !reservation)
         return false;
+    if (limiter->pot)
+        return weir_limiter_pot_cancel(limiter, now_ns, reservation);
     lock_take(&limiter->lock);
     bool off = weir_limiter_recall(limiter, now_ns, reservation, &limiter->undo);
     lock_drop(&limiter->lock);
@@ -281,6 +293,10 @@ bool weir_limiter_cancel_at(struct weir_limiter *limiter, int64_t now_ns,
 
 void weir_limiter_give_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n)
 {
+    if (has_pot(limiter) && n > 0) {
+        weir_pot_give(limiter->pot, now_ns, n);
+        return;
+    }
     if (!limiter || n < 1 || weir_word_give(&limiter->word, now_ns, n) != WORD_ASK)
         return;
     int64_t word[WORD_STATE];
@@ -293,6 +309,10 @@ void weir_limiter_give_at(struct weir_limiter *limiter, int64_t now_ns, int64_t 
 
 void weir_limiter_charge_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n)
 {
+    if (has_pot(limiter) && n > 0) {
+        weir_pot_charge(limiter->pot, n);
+        return;
+    }
     if (!limiter || n < 1 || weir_word_charge(&limiter->word, now_ns, n) != WORD_ASK)
         return;
     int64_t word[WORD_STATE];
@@ -319,7 +339,9 @@ int64_t weir_limiter_drain_at(struct weir_limiter *limiter, int64_t now_ns)
     int64_t drained;
     if (!limiter)
         return 0;
-    if (weir_word_drain(&limiter->word, now_ns, &drained) == WORD_ASK)
+    if (limiter->pot)
+        drained = weir_pot_drain(limiter->pot, now_ns);
+    else if (weir_word_drain(&limiter->word, now_ns, &drained) == WORD_ASK)
         drained = drain_locked(limiter, now_ns);
     if (listeners_any(&limiter->listeners))
         weir_limiter_tell(limiter, WEIR_EVENT_DRAINED, WEIR_OK, drained, now_ns);
@@ -329,7 +351,7 @@ int64_t weir_limiter_drain_at(struct weir_limiter *limiter, int64_t now_ns)
 void weir_limiter_reset_at(struct weir_limiter *limiter, int64_t now_ns)
 {
     int64_t word[WORD_STATE];
-    if (!limiter)
+    if (!limiter || limiter->pot)
         return;
     lock_take(&limiter->lock);
     int64_t *state = weir_limiter_open(limiter, word);
@@ -342,7 +364,7 @@ void weir_limiter_reset_at(struct weir_limiter *limiter, int64_t now_ns)
 int64_t weir_limiter_restart_at(struct weir_limiter *limiter, int64_t now_ns)
 {
     int64_t word[WORD_STATE];
-    if (!limiter)
+    if (!limiter || limiter->pot)
         return 0;
     lock_take(&limiter->lock);
     int64_t *state = weir_limiter_open(limiter, word);
@@ -361,6 +383,10 @@ void weir_limiter_stat_at(struct weir_limiter *limiter, int64_t now_ns, struct w
     *stat = (struct weir_stat){0};
     if (!limiter)
         return;
+    if (limiter->pot) {
+        weir_limiter_pot_stat(limiter, now_ns, stat);
+        return;
+    }
     (void)weir_limiter_peek_at(limiter, now_ns, 1, &verdict);
     stat->available = verdict.remaining;
     stat->wait_ns = verdict.retry_after_ns;
@@ -387,6 +413,11 @@ bool weir_limiter_peek(struct weir_limiter *limiter, int64_t n, struct weir_verd
 bool weir_limiter_reserve(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
                           struct weir_reservation *reservation, struct weir_verdict *verdict)
 {
+    if (has_pot(limiter) && n > 0) {
+        if (reservation)
+            *reservation = (struct weir_reservation){0};
+        return weir_limiter_pot_reserve(limiter, weir_now(), n, reservation, verdict, POT_BY_CLOCK);
+    }
     return weir_limiter_reserve_at(limiter, weir_now(), n, timeout_ns, reservation, verdict);
 }
 

@@ -4,7 +4,8 @@
  *
  * The state of a limit that one word can hold lives in `word` and needs no lock. Any other state (two words
  * or more, several limits) lives in `state`, in the form of the core, under `lock`; then the word is held for
- * good, which sends every question here. A live change may go from one to the other.
+ * good, which sends every question here. A live change may go from one to the other. A limiter of a fleet has
+ * a pot instead (limiter/pot.h), for good; its verbs are in limiter/pot_limiter.h.
  *
  * Who waits has a promise: acquire reserves, and sleeps until it is due. Waiters stand in a list in the order
  * of their promises, so that a live change can make them earlier, and a stop or the end of the limiter can
@@ -44,12 +45,14 @@ struct waiter {
 };
 
 struct filler;
+struct pot;
 
 struct weir_limiter {
     struct word word;
 
     /* Read by every take, written hardly ever. */
     _Alignas(64) struct listeners listeners;
+    struct pot *pot;          /* where its units are, or NULL; another one only in a forked child */
     atom64 handle_generation; /* handles of another one have lost their share */
 
     _Alignas(64) struct lock lock;

@@ -14,7 +14,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "os/futex.h"
@@ -209,13 +208,6 @@ static void choose(void)
 }
 
 /* ---- the clock ---- */
-
-int64_t weir_clock_kernel(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_BOOTTIME, &ts);
-    return (int64_t)ts.tv_sec * WEIR_SEC + ts.tv_nsec;
-}
 
 static struct clock_reading read_both(void)
 {

@@ -25,7 +25,7 @@
 
 enum connection_state {
     READING,  /* asks and is answered */
-    WAITING,  /* for its WEIR.ACQUIRE */
+    WAITING,  /* for its WEIR.ACQUIRE, or for units of a fleet */
     WORKING,  /* the chore thread does what it asked for */
     LEAVING,  /* what waits is written, then it is closed */
     LINGERING /* all was written; what it still sends is thrown away, so that it can read the rest */

@@ -19,7 +19,7 @@ struct patience {
 };
 
 enum lane_wish {
-    WISH_LOOK = 1,  /* the clock was moved: those who wait look again */
+    WISH_LOOK = 1,  /* the clock was moved, or a fleet: those who wait look again */
     WISH_KILL = 2,  /* close those that are marked */
     WISH_DRAIN = 4, /* answer what has come, then close; lane->drained is run when nobody is left */
     WISH_END = 8,   /* close all, and stop the loop */

@@ -59,6 +59,17 @@ static void store_moved(void *arg)
         weir_parking_moved(&server->lanes[i]);
 }
 
+/* By threads of fleets. Who begins to wait counts before he looks for the last time. */
+static void fleet_moved(void *arg)
+{
+    struct server *server = arg;
+    int count = atomic_load_explicit(&server->lanes_told, memory_order_acquire);
+    atomic_thread_fence(memory_order_seq_cst);
+    for (int i = 0; i < count; i++)
+        if (atomic_load_explicit(&server->lanes[i].worker->waiting, memory_order_relaxed) > 0)
+            weir_lane_wish(&server->lanes[i], WISH_LOOK);
+}
+
 /* Each looks at all lanes, one after the other, and must hold none of them meanwhile: two who held their own
  * and waited for the other's would wait for ever. */
 static struct lane *lane_of(struct session *session)
@@ -146,9 +157,9 @@ static void on_stop(void *arg, int number)
         return;
     }
     server->stopping = true;
-    server->patient_until_ns = sat_add(weir_now(), sat_mul(drain_ms, WEIR_MS));
     weir_notify_send("STOPPING=1");
     weir_log(LOG_INFO_LEVEL, "stopping", LOG_TEXT("signal", number == SIGINT ? "SIGINT" : "SIGTERM"));
+    server->patient_until_ns = sat_add(weir_now(), sat_mul(drain_ms, WEIR_MS));
     weir_door_close(&server->door);
     weir_timer_set(server->drain_timer, drain_ms, 0);
     for (int i = 0; i < server->lane_count; i++)
@@ -274,6 +285,8 @@ static bool make(struct server *server, struct weir_error *err)
         return false;
     options->service.store_moved = store_moved;
     options->service.store_moved_arg = server;
+    options->service.fleet_moved = fleet_moved;
+    options->service.fleet_moved_arg = server;
     server->service = weir_service_new(options->config, &options->service, err);
     if (!server->service || !make_lanes(server, err) || !tell_listens(server, err))
         return false;
@@ -389,6 +402,7 @@ void weir_server_free(struct server *server)
     if (!server)
         return;
     weir_door_close(&server->door);
+    atomic_store(&server->lanes_told, 0);
     for (int i = 0; i < server->lane_count; i++)
         weir_lane_end(&server->lanes[i]);
     if (server->stopping) { /* the loops have stopped to listen: who asks again must not spoil the exit status

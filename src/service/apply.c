@@ -19,6 +19,8 @@
 #include "service/log.h"
 #include "table/keep.h"
 
+#define FLEET_KEYS 64 /* room of a table that counts one key, or none: those of a fleet */
+
 struct apply {
     struct edit edit;
     const struct config *config;
@@ -136,15 +138,29 @@ static bool make_room(struct apply *apply, struct policy *policy, const struct c
     return true;
 }
 
+/* What its table has. */
+static const char *limits_of(const struct config_policy *from)
+{
+    return from->fleet && from->fleet->lowered ? from->fleet->lowered : from->limits;
+}
+
+/* A table that is never asked needs no room. */
+static int64_t keys_of(const struct apply *apply, const struct config_policy *from, const char *text)
+{
+    if (from->fleet && (!from->fleet->local || !from->fleet->each))
+        return FLEET_KEYS;
+    return from->keys > 0 ? from->keys
+                          : weir_growth_first(apply->edit.service, text, apply->config->policy_count);
+}
+
 static bool apply_limits(struct apply *apply, struct policy *policy, const struct config_policy *from)
 {
     char text[SPEC_TEXT_MAX], candidate[SPEC_TEXT_MAX];
     struct edit *edit = &apply->edit;
-    if (!weir_edit_read(edit, from->limits, text) ||
+    if (!weir_edit_read(edit, limits_of(from), text) ||
         (from->candidate && !weir_edit_read(edit, from->candidate, candidate)))
         return false;
-    int64_t first = weir_growth_first(edit->service, text, apply->config->policy_count);
-    struct edit_limits to = {text, from->keys > 0 ? from->keys : first, false,
+    struct edit_limits to = {text, keys_of(apply, from, text), false,
                              policy->main && policy->on_full != from->on_full};
     policy->on_full = from->on_full;
     return weir_edit_limits(edit, policy, &to) && make_room(apply, policy, from) &&
@@ -166,9 +182,9 @@ static void log_from_file(const struct policy *policy, const struct config_polic
     mode_text(policy->mode, policy->percent, was);
     mode_text(from->mode, from->percent, is);
     bool other_mode = policy->mode_until_ns == 0 && strcmp(was, is) != 0;
-    if (strcmp(policy->limits, from->limits) != 0)
+    if (strcmp(policy->limits, limits_of(from)) != 0)
         weir_log(LOG_INFO_LEVEL, "policy-from-file", LOG_TEXT("policy", policy->name),
-                 LOG_TEXT("was", policy->limits), LOG_TEXT("is", from->limits));
+                 LOG_TEXT("was", policy->limits), LOG_TEXT("is", limits_of(from)));
     if (other_mode)
         weir_log(LOG_INFO_LEVEL, "mode-from-file", LOG_TEXT("policy", policy->name), LOG_TEXT("was", was),
                  LOG_TEXT("is", is));
@@ -179,6 +195,31 @@ static void log_floor(const struct config_policy *from)
     char means[FLOOR_TEXT_MAX];
     weir_limits_floor(from->limits, means);
     weir_log(LOG_INFO_LEVEL, "recover-floor", LOG_TEXT("policy", from->name), LOG_TEXT("means", means));
+}
+
+/* Where its units come from; what has changed is left, and joined anew. */
+static bool apply_fleet(struct apply *apply, struct policy *policy, const struct config_policy *from)
+{
+    struct service *service = apply->edit.service;
+    struct pools *has = policy->pools;
+    policy->pools = NULL;
+    policy->leases = policy->fleet_noted = false;
+    bool good = true;
+    if (from->fleet && !from->fleet->local && service->options.test_clock)
+        good = weir_edit_fail(&apply->edit, EINVAL,
+                              "--test-clock has a time of its own, which other servers do not have: there "
+                              "a fleet's coordinator can be local: alone");
+    else if (from->fleet)
+        good = (policy->pools =
+                    weir_pools_of(service, has, from, region_time(policy->main->table->region, weir_now()),
+                                  apply->edit.err)) != NULL;
+    policy->leases = policy->pools && !policy->pools->local;
+    if (good && from->fleet && from->fleet->local && !has && !service->store && !service->options.no_store)
+        weir_log(LOG_WARN_LEVEL, "fleet-root-in-memory", LOG_TEXT("policy", from->name),
+                 LOG_TEXT("means", "after a start it leases all of its total once more"),
+                 LOG_TEXT("do", "give it a directory: --data"));
+    weir_pools_drop(has);
+    return good;
 }
 
 static bool apply_policy(struct apply *apply, const struct config_policy *from)
@@ -203,8 +244,10 @@ static bool apply_policy(struct apply *apply, const struct config_policy *from)
     policy->recover = from->recover;
     policy->id_window_ns = from->ids_ns > 0 ? from->ids_ns : DEFAULT_IDS_NS;
     apply_mode(apply, policy, from);
-    bool good = weir_edit_text(edit, &policy->file_limits, from->limits, strlen(from->limits)) &&
-                (apply_limits(apply, policy, from) || blame(apply, from->place)) &&
+    const char *limits = limits_of(from);
+    bool good = weir_edit_text(edit, &policy->file_limits, limits, strlen(limits)) &&
+                ((apply_limits(apply, policy, from) && apply_fleet(apply, policy, from)) ||
+                 blame(apply, from->place)) &&
                 apply_overrides(apply, policy, from);
     return weir_edit_put(edit, policy, good);
 }
@@ -240,10 +283,15 @@ static bool apply_policies(struct apply *apply)
     bool no_file = !apply->config->path; /* a start without one: nobody says that what a store has is to go */
     if (!no_file && takes_all_away(apply))
         return fail_empty(apply);
-    for (size_t i = 0; !no_file && i < now->policy_count; i++) {
+    for (size_t i = 0; i < now->policy_count; i++) {
         const struct policy *policy = now->policies[i];
-        if (policy->from_file && !is_named(apply->config, policy->name) &&
-            !weir_snapshot_put(apply->edit.next, policy->name, NULL))
+        bool goes = no_file ? policy->fleet_noted : policy->from_file;
+        if (!goes || is_named(apply->config, policy->name))
+            continue;
+        if (no_file) /* its coordinator is not noted, and alone it must not decide */
+            weir_log(LOG_WARN_LEVEL, "fleet-policy-left-out", LOG_TEXT("policy", policy->name),
+                     LOG_TEXT("do", "start with the file that has its coordinator"));
+        if (!weir_snapshot_put(apply->edit.next, policy->name, NULL))
             return weir_edit_out_of_memory(&apply->edit);
     }
     for (size_t i = 0; i < apply->config->policy_count; i++)

@@ -16,6 +16,15 @@
 
 /* ---- policies ---- */
 
+/* What all servers of a fleet agree on is not changed by one of them. */
+static bool refuse_fleet(struct edit *edit, const struct policy *policy, const char *do_instead)
+{
+    char text[240];
+    (void)snprintf(text, sizeof text, "policy '%.63s' shares its limit with other servers; %s", policy->name,
+                   do_instead);
+    return weir_edit_fail(edit, EPERM, text);
+}
+
 static struct policy *new_policy(struct edit *edit, struct slice name)
 {
     char why[200], text[CONFIG_NAME_MAX + 1] = "";
@@ -46,6 +55,11 @@ bool weir_change_policy(struct service *service, struct slice name, const char *
     if (!weir_edit_read(&edit, limits, text))
         return weir_edit_end(&edit, false);
     const struct policy *has = weir_snapshot_policy(edit.now, name);
+    if (has && has->pools)
+        return weir_edit_end(&edit,
+                             refuse_fleet(&edit, has,
+                                          has->leases ? "change its pool by weir quota set, and the file"
+                                                      : "change the file, and WEIR.RELOAD"));
     struct policy *policy = has ? weir_edit_copy(&edit, has) : new_policy(&edit, name);
     if (!policy)
         return weir_edit_end(&edit, false);
@@ -158,6 +172,9 @@ bool weir_change_override(struct service *service, struct slice policy, struct s
     struct edit_override to = override_of(key);
     if (!has || !weir_edit_read(&edit, limits, text))
         return weir_edit_end(&edit, false);
+    if (has->pools)
+        return weir_edit_end(
+            &edit, refuse_fleet(&edit, has, "give such keys a policy of their own instead of an override"));
     to.text = text;
     to.reason = reason;
     if (for_ns > 0) /* rounded up: never shorter than was said */

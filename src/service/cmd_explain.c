@@ -13,6 +13,7 @@
 #include "base/words.h"
 #include "service/client.h"
 #include "service/freeze.h"
+#include "service/lease_text.h"
 #include "service/moment.h"
 
 #define TOP_COUNT 10  /* unless told */
@@ -69,11 +70,15 @@ static void look(struct view *view, struct call *call, struct policy *policy, st
     view->call = call;
     view->pair = (struct pair){.policy = policy, .key = key, .n = 1};
     view->mode = weir_policy_mode(worker, policy, key);
+    if (policy->pools)
+        weir_pair_map(&view->pair);
+    key = view->pair.key;
     const struct tally *tally = weir_policy_tally(policy, key, NULL);
     find_own_limits(view, tally);
     view->frozen = weir_frozen_who(policy, table_who(tally->table, key.bytes, key.len));
-    size_t states = weir_table_explain_at(tally->table, worker->now_ns, key.bytes, key.len, view->states,
-                                          WEIR_LIMITS_MAX);
+    size_t states = policy->leases ? 0
+                                   : weir_table_explain_at(tally->table, worker->now_ns, key.bytes, key.len,
+                                                           view->states, WEIR_LIMITS_MAX);
     size_t specs = weir_spec_parse(view->limits, view->specs, WEIR_LIMITS_MAX, NULL);
     view->count = states < specs ? states : specs; /* they differ only while a change is on its way */
     weir_decide_peek(worker, &view->pair, &view->answer);
@@ -126,6 +131,7 @@ static const char *when_words(const struct weir_spec *spec)
 {
     switch ((enum weir_algo)spec->algo) {
     case WEIR_FIXED_WINDOW:
+    case WEIR_QUOTA:
         return "new window in";
     case WEIR_LEAKY_BUCKET:
         return "empty in";
@@ -238,6 +244,8 @@ static void say_end(const struct view *view, struct buffer *out)
             weir_buffer_print(out, ", on paper: shadow lets it pass");
         if (next == WEIR_FOREVER && is_blocked(view))
             weir_buffer_print(out, "; waiting does not help\n");
+        else if (view->answer.reason == ANSWER_LOST)
+            weir_buffer_print(out, "; none passes until the coordinator answers\n");
         else if (next == WEIR_FOREVER)
             weir_buffer_print(out, "; what it owes is never repaid: WEIR.RESET policy key forgets it\n");
         else
@@ -328,6 +336,8 @@ static void put_view(const struct view *view, struct buffer *out)
         weir_buffer_print(out, ",\"elsewhere\":");
         put_json_text(out, view->frozen->url);
     }
+    if (view->pair.policy->pools)
+        weir_explain_fleet_json(view->call->worker, &view->pair, out);
     weir_buffer_print(out, "}");
 }
 
@@ -351,6 +361,8 @@ static void explain(struct call *call)
     } else {
         say_head(&view, &text);
         say_rows(&view, &text);
+        if (policy->pools)
+            weir_explain_fleet(call->worker, &view.pair, &text);
         say_end(&view, &text);
     }
     size_t len = buffer_len(&text);

@@ -10,6 +10,7 @@
 #include "base/sat.h"
 #include "service/change.h"
 #include "service/client.h"
+#include "service/lease_text.h"
 #include "service/moment.h"
 
 #define REPORT_MOST 65536 /* bytes of what a reload complains about */
@@ -110,6 +111,13 @@ static void answer_file(struct call *call, const struct policy *policy)
     answer_text(&call->reply, "file_mode", policy->from_file ? mode : NULL);
 }
 
+/* Where its units come from, without passwords; null: this server counts for itself. */
+static void answer_fleet(struct call *call, const struct policy *policy)
+{
+    char text[FLEET_TEXT_MAX];
+    answer_text(&call->reply, "fleet", policy->pools ? weir_fleet_text(policy, text) : NULL);
+}
+
 /* "0000000000000000-7fffffffffffffff redis://10.0.0.2:9049" */
 static void answer_frozen(struct reply *reply, const struct policy *policy)
 {
@@ -130,10 +138,11 @@ static void run_list(struct call *call)
     weir_reply_array(&call->reply, count);
     for (size_t i = 0; i < snapshot->policy_count; i++)
         if (may_see(call, snapshot->policies[i])) {
-            answer_policy(call, snapshot->policies[i], 5, &room);
+            answer_policy(call, snapshot->policies[i], 6, &room);
             answer_mode_of_all(call);
             answer_frozen(&call->reply, snapshot->policies[i]);
             answer_file(call, snapshot->policies[i]);
+            answer_fleet(call, snapshot->policies[i]);
         }
 }
 
@@ -157,6 +166,7 @@ static void answer_more(struct call *call, const struct policy *policy, int64_t 
     answer_number(reply, "overrides", (int64_t)(policy->prefix_count + policy->key_count));
     answer_frozen(reply, policy);
     answer_file(call, policy);
+    answer_fleet(call, policy);
 }
 
 static void run_show(struct call *call)
@@ -165,7 +175,7 @@ static void run_show(struct call *call)
     if (!policy)
         return;
     struct policy_room room;
-    answer_policy(call, policy, 17, &room);
+    answer_policy(call, policy, 18, &room);
     answer_more(call, policy, room.capacity);
 }
 

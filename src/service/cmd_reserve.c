@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "service/hold.h"
 #include "service/request_id.h"
 #include "service/run.h"
 #include "service/settle.h"
@@ -123,8 +124,8 @@ static void answer_again(struct call *call, const struct reserve *ask, const str
     tell(call, &answer, verdict);
 }
 
-static void decide(struct call *call, const struct reserve *ask, struct weir_reservation *promise,
-                   struct answer *answer)
+static void decide_once(struct call *call, const struct reserve *ask, struct weir_reservation *promise,
+                        struct answer *answer)
 {
     *answer = (struct answer){0};
     *promise = (struct weir_reservation){0};
@@ -133,8 +134,20 @@ static void decide(struct call *call, const struct reserve *ask, struct weir_res
     else
         weir_decide_reserve(call->worker, ask->pairs, ask->timeout_ms < 0 ? -1 : ask->timeout_ms * WEIR_MS,
                             promise, answer);
+}
+
+/* true: it waits for a fleet instead, and is to be run again. */
+static bool decide_or_hold(struct call *call, struct reserve *ask, struct weir_reservation *promise,
+                           struct answer *answer)
+{
+    do
+        decide_once(call, ask, promise, answer);
+    while (answer->holds && !weir_call_hold(call, answer->hold_ns, ask->pairs, ask->count));
     if (!answer->allowed || (answer->charged & 1) == 0 || promise->due_ns <= call->worker->now_ns)
         promise->n = 0; /* nothing to wait for */
+    if (answer->ends_ns > 0)
+        promise->due_ns = answer->ends_ns; /* then nothing that was leased comes back: settle.c */
+    return answer->holds;
 }
 
 /* Only where the limits are enforced may an overrun be refused, too. */
@@ -148,7 +161,7 @@ static void write_pair(const struct call *call, const struct pair *pair, bool ch
     if (charged)
         entry->charged |= (uint8_t)(1u << i);
     if (charged && pair->policy->overrun == OVERRUN_REFUSE &&
-        weir_policy_mode(call->worker, pair->policy, pair->key) == MODE_ENFORCE)
+        weir_policy_mode(call->worker, pair->policy, pair_said(pair)) == MODE_ENFORCE)
         entry->strict |= (uint8_t)(1u << i);
 }
 
@@ -194,11 +207,14 @@ static void write_reservation(const struct call *call, const struct reserve *ask
 }
 
 /* Inside of the records. The id of a request is remembered at least as long as what it has reserved. */
-static void reserve(struct call *call, const struct reserve *ask, struct request_visit *visit)
+static void reserve(struct call *call, struct reserve *ask, struct request_visit *visit)
 {
     struct weir_reservation promise;
     struct answer answer;
-    decide(call, ask, &promise, &answer);
+    if (decide_or_hold(call, ask, &promise, &answer)) {
+        weir_request_end(call, visit, NULL);
+        return;
+    }
     struct ledger_verdict verdict = weir_verdict_of(&answer);
     if (answer.allowed) {
         write_reservation(call, ask, &answer, &promise, visit->reservation.record);

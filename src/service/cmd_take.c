@@ -7,6 +7,7 @@
 
 #include "base/sat.h"
 #include "service/freeze.h"
+#include "service/hold.h"
 #include "service/keep.h"
 #include "service/request_id.h"
 #include "service/run.h"
@@ -31,14 +32,26 @@ static bool read_id(struct call *call, size_t at, struct slice *id)
     return false;
 }
 
-static void take_once(struct call *call, const struct pair *pairs, size_t count, struct slice id)
+/* Decides; true: it waits for a fleet instead, and is to be run again. */
+static bool take_or_hold(struct call *call, struct pair *pairs, size_t count, struct answer *answer)
+{
+    do
+        weir_decide_take(call->worker, pairs, count, answer);
+    while (answer->holds && !weir_call_hold(call, answer->hold_ns, pairs, count));
+    return answer->holds;
+}
+
+static void take_once(struct call *call, struct pair *pairs, size_t count, struct slice id)
 {
     struct answer answer;
     struct request_visit visit;
     uint64_t fingerprint = weir_request_fingerprint(call, pairs, count, 0, 0);
     switch (weir_request_begin(call, pairs, count, id, fingerprint, 0, &visit)) {
     case REQUEST_NEW: {
-        weir_decide_take(call->worker, pairs, count, &answer);
+        if (take_or_hold(call, pairs, count, &answer)) {
+            weir_request_end(call, &visit, NULL);
+            return;
+        }
         struct ledger_verdict verdict = weir_verdict_of(&answer);
         weir_request_end(call, &visit, &verdict);
         break;
@@ -68,8 +81,8 @@ static void take(struct call *call)
         take_once(call, pairs, count, id);
         return;
     }
-    weir_decide_take(call->worker, pairs, count, &answer);
-    weir_call_answer(call, &answer, 0);
+    if (!take_or_hold(call, pairs, count, &answer))
+        weir_call_answer(call, &answer, 0);
 }
 
 /* ---- one pair ---- */
@@ -101,6 +114,15 @@ static void reset(struct call *call)
     if (!pair.policy || !weir_call_key(call, 2))
         return;
     pair.key = call->args[2];
+    if (pair.policy->leases) {
+        weir_call_error(call,
+                        "ERR policy '%s' shares its units with other servers, and none of them resets what "
+                        "all have spent; weir quota set gives its pool another total from the next window on",
+                        pair.policy->name);
+        return;
+    }
+    if (pair.policy->pools)
+        weir_pair_map(&pair);
     if (call_frozen(call, pair.policy, pair.key))
         return;
     weir_decide_reset(call->worker, &pair);
@@ -122,8 +144,9 @@ static void answer_adjusted(struct call *call, const struct pair *pair, bool don
     if (done)
         weir_reply_simple(&call->reply, "OK");
     else
-        weir_call_error(call, "ERR no room for this key in policy '%s': nothing was charged",
-                        pair->policy->name);
+        weir_call_error(call, "ERR no room for this key in policy '%s': nothing was charged%s",
+                        pair->policy->name,
+                        pair->policy->leases ? ", or its pool is not there yet: try again" : "");
 }
 
 static void adjust_once(struct call *call, const struct pair *pair, struct slice id, adjust *how)
@@ -284,11 +307,18 @@ static void acquire(struct call *call)
     size_t at = 1;
     if (weir_call_pairs(call, &at, &pair, 1, false) == 0 || !read_timeout(call, at, &pair, &timeout_ns))
         return;
-    weir_decide_reserve(call->worker, &pair, timeout_ns, &reservation, &answer);
+    int64_t waited_ns = call->worker->now_ns - weir_call_asked(call);
+    if (timeout_ns != WEIR_FOREVER)
+        timeout_ns = max64(timeout_ns - waited_ns, 0);
+    do
+        weir_decide_reserve(call->worker, &pair, timeout_ns, &reservation, &answer);
+    while (answer.holds && !weir_call_hold(call, answer.hold_ns, &pair, 1));
+    if (answer.holds)
+        return;
     if (answer.allowed && answer.wait_ns > 0)
         begin_wait(call, &pair, &answer, &reservation);
     else
-        answer_acquired(call, &answer, 0);
+        answer_acquired(call, &answer, waited_ns);
 }
 
 /* ---- the table ---- */

@@ -32,13 +32,15 @@ struct call {
     uint64_t who;         /* of the word at key_at there; or 0 */
     enum run_state state; /* RUN_READY until somebody says something else */
     bool failed;          /* an error was answered */
+    bool last;            /* it has waited long enough for a fleet: see hold.h */
 };
 
 enum command_flags {
     CMD_STRANGER = 1, /* may be said before a login */
     CMD_CHORE = 2,    /* may take long: done by the chore thread */
     CMD_WRITE = 4,    /* flags that clients look at */
-    CMD_BLOCKING = 8
+    CMD_BLOCKING = 8,
+    CMD_POOL = 16 /* the word at policy_at may be POLICY:key: weir_snapshot_pool */
 };
 
 struct command {
@@ -63,6 +65,7 @@ extern const struct command weir_commands_info[];       /* cmd_info.c: INFO, CON
 extern const struct command weir_commands_take[];       /* cmd_take.c: TAKE PEEK GIVE CHARGE RESET ACQUIRE */
 extern const struct command weir_commands_explain[];    /* cmd_explain.c: EXPLAIN TOP */
 extern const struct command weir_commands_reserve[];    /* cmd_reserve.c: RESERVE COMMIT CANCEL */
+extern const struct command weir_commands_lease[];      /* cmd_lease.c: LEASE RETURN */
 extern const struct command weir_commands_policy[];     /* cmd_policy.c: POLICY RELOAD CLOCK */
 extern const struct command weir_commands_override[];   /* cmd_override.c */
 extern const struct command weir_commands_data[];       /* cmd_data.c: BACKUP IMAGE DUMP LOAD FREEZE THAW */

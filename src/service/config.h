@@ -7,6 +7,8 @@
 #define WEIR_SERVICE_CONFIG_H
 
 #include "base/secret.h"
+#include "core/lease.h"
+#include "weir-fleet.h"
 #include "weir.h"
 
 #define CONFIG_NAME_MAX     63 /* bytes of a policy's or user's name: letters, digits, and -_.:/ */
@@ -32,6 +34,23 @@ struct config_override {
     struct place place;
 };
 
+/* One limit for many servers: where its units come from. */
+struct config_fleet {
+    char *url;           /* of the coordinator, as it stands in the file: perhaps with a password */
+    char *shown;         /* without one: for everything that people see */
+    bool local;          /* it is this server: a root */
+    bool secret;         /* the URL has a user or password */
+    bool each;           /* a pool for every key; else all keys share one */
+    int64_t pools;       /* EACH: most that are in use at a time; 0: CONFIG_POOLS */
+    int64_t wait_ns;     /* a take waits so long for the coordinator; -1: CONFIG_WAIT_NS */
+    int64_t hold_ns;     /* a root's bucket: how long what it leases may be spent; 0: 100 ms, or what fits */
+    int64_t child_chunk; /* units of a chunk for those who lease from this server; 0: see config_fleet.c */
+    struct weir_fleet_options options; /* those of the URL, too */
+    struct lease_terms terms;          /* complete */
+    char *lowered; /* a root's bucket: the limit that its table has, so that leases fit under it; or NULL */
+    struct place place;
+};
+
 struct config_policy {
     char *name;
     char *limits;    /* canonical text */
@@ -46,14 +65,15 @@ struct config_policy {
     int recover;            /* enum table_recover: what counts after a stop that may have lost something */
     struct config_override *overrides;
     size_t override_count;
+    struct config_fleet *fleet; /* or NULL: this server counts for itself */
     struct place place;
 };
 
 /* Classes of commands. Everybody may say hello, log in and leave. */
 enum may {
     MAY_LOOK = 1,   /* peek, explain, top, list, INFO: nothing changes */
-    MAY_TAKE = 2,   /* take, acquire, reserve, commit, cancel; RL.*, CL.THROTTLE, THROTTLE */
-    MAY_ADJUST = 4, /* give, charge, reset, DEL: what a key has spent */
+    MAY_TAKE = 2,   /* take, acquire, reserve, commit, cancel, lease; RL.*, CL.THROTTLE, THROTTLE */
+    MAY_ADJUST = 4, /* give, charge, reset, DEL, return: what a key has spent */
     MAY_ADMIN = 8,  /* policies, overrides, modes, reload, clients, clock */
     MAY_ALL = 15
 };
@@ -102,6 +122,9 @@ struct config {
 #define CONFIG_DATA_MAX 400 /* bytes of the directory's path */
 #define DEFAULT_TTL_MS  INT64_C(60000)
 #define DEFAULT_IDS_NS  (300 * WEIR_SEC)
+#define CONFIG_POOLS    INT64_C(10000)
+#define CONFIG_WAIT_NS  (50 * WEIR_MS)
+#define CONFIG_HOLD_NS  (100 * WEIR_MS)
 
 /* To be printed as "%s:%d:%d: %s\n" of file, line, column and message, or "%s: %s\n" if there is no line. A
  * mistake inside of limits has two lines, the second one with a caret that then stands under the place:

@@ -401,7 +401,7 @@ static void read_policy(struct reading *reading, const struct node *node, struct
         {"ids", "a time from 1s to 24h, such as 5m", read_ids},
         {"recover", "exact, floor or optimistic", read_recover},
         {"overrides", "a list: - {key: org:acme, limits: 1000/s}", read_overrides},
-        {"fleet", "each server counts for itself", weir_reading_later},
+        {"fleet", "fleet: {coordinator: \"zookeeper://zk1,zk2,zk3/weir\", nodes: 500}", weir_reading_fleet},
     };
     const struct node *name = weir_node_find(node, "name");
     char shown[READING_SHOWN], whose[READING_SHOWN + 16];
@@ -418,6 +418,8 @@ static void read_policy(struct reading *reading, const struct node *node, struct
         weir_reading_wrong(reading, node->place, "this policy has no name; write name: api");
     if (!weir_node_find(node, "limits"))
         weir_reading_wrong(reading, node->place, "%s has no limits; write limits: 100/s", whose);
+    if (policy->fleet)
+        weir_reading_fleet_check(reading, node, policy);
 }
 
 static void check_twin(struct reading *reading, const struct config *config, const struct config_policy *last)
@@ -445,6 +447,7 @@ void weir_reading_policies(struct reading *reading, const struct node *node, con
         struct config_policy *policy = &config->policies[config->policy_count++];
         read_policy(reading, entry, policy);
         check_twin(reading, config, policy);
+        weir_reading_fleet_twin(reading, config, policy);
         if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
             return;
     }
@@ -461,4 +464,5 @@ void weir_config_policy_free(struct config_policy *policy)
     free(policy->name);
     free(policy->limits);
     free(policy->candidate);
+    weir_config_fleet_free(policy->fleet);
 }

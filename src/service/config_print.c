@@ -108,7 +108,7 @@ static void put_limits(struct buffer *out, const char *limits)
     buffer_put(out, "]", 1);
 }
 
-static void put_time(struct buffer *out, const char *front, int64_t time_ns, const char *behind)
+void weir_print_time(struct buffer *out, const char *front, int64_t time_ns, const char *behind)
 {
     char text[64];
     (void)weir_spec_format_period(time_ns, text, sizeof text);
@@ -162,7 +162,7 @@ static void put_server(struct buffer *out, const struct config *config)
     weir_buffer_print(out, "clients:\n  max: %" PRId64 "\n",
                       config->max_clients > 0 ? config->max_clients : CONFIG_CLIENTS_DEFAULT);
     if (config->idle_ms > 0)
-        put_time(out, "  idle: ", config->idle_ms * WEIR_MS, "\n");
+        weir_print_time(out, "  idle: ", config->idle_ms * WEIR_MS, "\n");
     else
         weir_buffer_print(out, "  idle: never\n");
     weir_buffer_print(out, "client_limits:\n");
@@ -170,7 +170,8 @@ static void put_server(struct buffer *out, const struct config *config)
         weir_buffer_print(out, "  keys: %" PRId64 "\n", config->client_keys);
     else
         weir_buffer_print(out, "  # keys: as many as an eighth of the memory holds\n");
-    put_time(out, "  horizon: ", config->horizon_ns > 0 ? config->horizon_ns : CONFIG_HORIZON_DEFAULT, "\n");
+    weir_print_time(out, "  horizon: ", config->horizon_ns > 0 ? config->horizon_ns : CONFIG_HORIZON_DEFAULT,
+                    "\n");
     weir_buffer_print(out, "log:\n");
     put_pair(out, "  ", "format", config->log_format);
     put_pair(out, "  ", "level", config->log_level);
@@ -237,12 +238,13 @@ static void put_policy(struct buffer *out, const struct config_policy *policy)
     if (policy->keys > 0)
         weir_buffer_print(out, "    keys: %" PRId64 "\n", policy->keys);
     weir_buffer_print(out, "    reserve:\n");
-    put_time(out,
-             "      ttl: ", (policy->reserve_ttl_ms > 0 ? policy->reserve_ttl_ms : DEFAULT_TTL_MS) * WEIR_MS,
-             "\n");
+    weir_print_time(out, "      ttl: ",
+                    (policy->reserve_ttl_ms > 0 ? policy->reserve_ttl_ms : DEFAULT_TTL_MS) * WEIR_MS, "\n");
     weir_buffer_print(out, "      overrun: %s\n", policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt");
-    put_time(out, "    ids: ", policy->ids_ns > 0 ? policy->ids_ns : DEFAULT_IDS_NS, "\n");
+    weir_print_time(out, "    ids: ", policy->ids_ns > 0 ? policy->ids_ns : DEFAULT_IDS_NS, "\n");
     weir_buffer_print(out, "    recover: %s\n", weir_recover_name(policy->recover));
+    if (policy->fleet)
+        weir_fleet_print(policy->fleet, out);
     if (policy->override_count > 0)
         weir_buffer_print(out, "    overrides:\n");
     for (size_t i = 0; i < policy->override_count; i++)

@@ -120,6 +120,18 @@ void weir_reading_policies(struct reading *reading, const struct node *node, con
                            void *into);
 void weir_reading_users(struct reading *reading, const struct node *node, const struct field *field,
                         void *into);
+/* `fleet:` of a policy; and, when all of it was read, what goes together. */
+void weir_reading_fleet(struct reading *reading, const struct node *node, const struct field *field,
+                        void *into);
+void weir_reading_fleet_check(struct reading *reading, const struct node *node, struct config_policy *policy);
+/* No two policies, the last of which was just read, may have pools of one name. */
+void weir_reading_fleet_twin(struct reading *reading, const struct config *config,
+                             const struct config_policy *last);
+/* Its lines in a configuration that is printed. */
+void weir_fleet_print(const struct config_fleet *fleet, struct buffer *out);
+/* A time in its shortest words. */
+void weir_print_time(struct buffer *out, const char *front, int64_t time_ns, const char *behind);
+void weir_config_fleet_free(struct config_fleet *fleet);
 void weir_config_policy_free(struct config_policy *policy);
 void weir_config_user_free(struct config_user *user);
 

@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/sat.h"
+#include "service/leased.h"
 #include "service/run.h"
 #include "table/verbs.h"
 
@@ -154,6 +155,8 @@ static inline void fill_answer(struct answer *answer, const struct weir_verdict 
     answer->charged = answer->allowed;
     answer->tried = 0;
     answer->wait_ns = 0;
+    answer->holds = false;
+    answer->ends_ns = 0;
 }
 
 static void fill_disabled(struct answer *answer)
@@ -227,12 +230,72 @@ static void take_one(struct worker *worker, const struct pair *pair, struct tall
     count_answer(worker, answer);
 }
 
+/* ---- one pair whose units come from a fleet ---- */
+
+void weir_pair_map(struct pair *pair)
+{
+    pair->said = pair->key.bytes ? pair->key : (struct slice){"", 0};
+    pair->key = weir_pools_key(pair->policy->pools, pair->said, pair->digest);
+    pair->who = 0;
+}
+
+/* Refused by a fleet whose coordinator is being asked: nothing was decided, if the one who asks can wait. */
+static bool hold(const struct pair *pair, int64_t for_ns, struct answer *answer)
+{
+    if (!pair->patient)
+        return false;
+    *answer = (struct answer){.holds = true, .hold_ns = for_ns, .label = leased_label(pair->policy)};
+    return true;
+}
+
+/* Counts, unless the answer holds. */
+static void finish_leased(struct worker *worker, const struct pair *pair, enum policy_mode mode,
+                          const struct leased *leased, struct answer *answer)
+{
+    fill_answer(answer, &leased->verdict);
+    answer->label = leased_label(pair->policy);
+    answer->ends_ns = answer->allowed ? leased->until_ns : 0;
+    if (mode == MODE_SHADOW && !answer->allowed)
+        let_through(answer);
+    count_pair(worker, pair, answer->reason);
+    count_answer(worker, answer);
+}
+
+static void take_leased(struct worker *worker, const struct pair *pair, enum policy_mode mode,
+                        struct answer *answer)
+{
+    struct leased leased;
+    if (!weir_leased_take(worker, pair, &leased) && leased.hopes && mode == MODE_ENFORCE &&
+        hold(pair, pair->policy->pools->wait_ns, answer))
+        return;
+    finish_leased(worker, pair, mode, &leased, answer);
+}
+
+/* Nothing is promised: units of a later window are nobody's yet. Who has a timeout waits for units to come,
+ * unless it is known that none will in time. */
+static void reserve_leased(struct worker *worker, const struct pair *pair, enum policy_mode mode,
+                           int64_t timeout_ns, struct answer *answer)
+{
+    struct leased leased;
+    bool taken = weir_leased_take(worker, pair, &leased);
+    int64_t retry_ns = leased.verdict.retry_after_ns;
+    bool comes = leased.verdict.reason == WEIR_LATER || leased.verdict.reason == WEIR_LOST;
+    if (!taken && mode == MODE_ENFORCE && comes && timeout_ns > 0 &&
+        (retry_ns <= timeout_ns || retry_ns == WEIR_FOREVER || leased.hopes) &&
+        hold(pair, timeout_ns, answer))
+        return;
+    if (!taken && mode == MODE_ENFORCE && leased.hopes && timeout_ns <= 0 &&
+        hold(pair, pair->policy->pools->wait_ns, answer))
+        return;
+    finish_leased(worker, pair, mode, &leased, answer);
+}
+
 /* ---- several pairs, or several tallies of one ---- */
 
 /* What is asked of one tally. */
 struct part {
     size_t pair;
-    struct tally *tally;
+    struct tally *tally;         /* NULL: units of a fleet, which are taken first */
     const struct labels *labels; /* NULL: the older tally's, which are not at hand */
     bool shadow;
     bool dropped; /* refused in shadow: taken out of the question */
@@ -244,19 +307,23 @@ struct joint {
     struct part parts[WEIR_ALL_MAX];
     struct weir_verdict verdicts[WEIR_ALL_MAX]; /* of the parts */
     bool disabled[PAIRS_MAX];
+    int64_t ends_ns[WEIR_ALL_MAX]; /* of a fleet's part: units were taken; else 0 */
 };
 
 static void add_parts(struct worker *worker, struct joint *joint, size_t pair)
 {
     const struct policy *policy = joint->pairs[pair].policy;
     struct slice key = joint->pairs[pair].key;
-    enum policy_mode mode = weir_policy_mode(worker, policy, key);
+    enum policy_mode mode = weir_policy_mode(worker, policy, pair_said(&joint->pairs[pair]));
     joint->disabled[pair] = mode == MODE_DISABLED;
     if (mode == MODE_DISABLED)
         return;
-    struct part part = {.pair = pair, .shadow = mode == MODE_SHADOW};
-    part.tally = weir_policy_tally(policy, key, &part.labels);
+    struct part part = {.pair = pair, .shadow = mode == MODE_SHADOW, .labels = policy->labels};
+    if (!policy->leases)
+        part.tally = weir_policy_tally(policy, key, &part.labels);
     joint->parts[joint->part_count++] = part;
+    if (policy->leases)
+        return;
     if (has_older(worker, policy, part.tally)) {
         part.tally = policy->older;
         part.labels = NULL;
@@ -271,7 +338,7 @@ static bool ask_parts(struct worker *worker, struct joint *joint)
     size_t which[WEIR_ALL_MAX], count = 0;
     for (size_t i = 0; i < joint->part_count; i++) {
         const struct pair *pair = &joint->pairs[joint->parts[i].pair];
-        if (joint->parts[i].dropped)
+        if (joint->parts[i].dropped || !joint->parts[i].tally)
             continue;
         which[count] = i;
         asks[count++] = (struct weir_ask){.table = joint->parts[i].tally->table,
@@ -375,15 +442,69 @@ static void count_joint(struct worker *worker, const struct joint *joint, const 
     }
 }
 
+/* The parts of fleets, until one refuses; what was taken before is to be given back then. Those who refuse in
+ * shadow are taken out. */
+static bool take_leases(struct worker *worker, struct joint *joint, bool *shadow, bool *hopes)
+{
+    struct leased leased;
+    for (size_t i = 0; i < joint->part_count; i++) {
+        struct part *part = &joint->parts[i];
+        if (part->tally)
+            continue;
+        bool taken = weir_leased_take(worker, &joint->pairs[part->pair], &leased);
+        joint->verdicts[i] = leased.verdict;
+        joint->ends_ns[i] = taken ? max64(leased.until_ns, 1) : 0;
+        *hopes = leased.hopes && !part->shadow;
+        if (!taken && !part->shadow)
+            return false;
+        part->dropped = !taken;
+        *shadow |= !taken;
+    }
+    return true;
+}
+
+static void give_leases_back(const struct worker *worker, const struct joint *joint)
+{
+    for (size_t i = 0; i < joint->part_count; i++)
+        if (joint->ends_ns[i] > 0)
+            weir_leased_return(worker, &joint->pairs[joint->parts[i].pair], joint->ends_ns[i]);
+}
+
+/* The first end of all that was leased and taken; 0: nothing was. */
+static int64_t first_end(const struct joint *joint)
+{
+    int64_t first = 0;
+    for (size_t i = 0; i < joint->part_count; i++)
+        if (joint->ends_ns[i] > 0 && (first == 0 || joint->ends_ns[i] < first))
+            first = joint->ends_ns[i];
+    return first;
+}
+
+static bool hold_jointly(const struct joint *joint, struct answer *answer)
+{
+    for (size_t i = 0; i < joint->part_count; i++)
+        if (!joint->parts[i].tally && !joint->parts[i].dropped && joint->verdicts[i].reason != WEIR_OK) {
+            const struct pair *pair = &joint->pairs[joint->parts[i].pair];
+            return hold(pair, pair->policy->pools->wait_ns, answer);
+        }
+    return false;
+}
+
 static void take_jointly(struct worker *worker, const struct pair *pairs, size_t count, struct answer *answer)
 {
     struct joint joint = {.pairs = pairs, .count = count};
-    bool passed, shadow = false;
+    bool passed, shadow = false, hopes = false;
     for (size_t i = 0; i < count; i++)
         add_parts(worker, &joint, i);
-    while (!(passed = ask_parts(worker, &joint)) && !is_refused(&joint))
-        shadow = true;
+    passed = take_leases(worker, &joint, &shadow, &hopes);
+    while (passed && !(passed = ask_parts(worker, &joint)) && !is_refused(&joint))
+        passed = shadow = true;
+    if (!passed)
+        give_leases_back(worker, &joint);
+    if (!passed && hopes && hold_jointly(&joint, answer))
+        return;
     answer_joint(worker, &joint, passed, passed && shadow, answer);
+    answer->ends_ns = passed ? first_end(&joint) : 0;
     for (size_t i = 0; i < count; i++)
         if (!joint.disabled[i])
             try_candidate(worker, &pairs[i], i, weir_policy_tally(pairs[i].policy, pairs[i].key, NULL),
@@ -399,8 +520,10 @@ void weir_decide_take(struct worker *worker, const struct pair *pairs, size_t co
         return;
     }
     struct tally *tally = weir_policy_tally(pairs->policy, pairs->key, &labels);
-    enum policy_mode mode = weir_policy_mode(worker, pairs->policy, pairs->key);
-    if (__builtin_expect(mode != MODE_DISABLED && !has_older(worker, pairs->policy, tally), 1))
+    enum policy_mode mode = weir_policy_mode(worker, pairs->policy, pair_said(pairs));
+    if (__builtin_expect(pairs->policy->leases, 0) && mode != MODE_DISABLED)
+        take_leased(worker, pairs, mode, answer);
+    else if (__builtin_expect(mode != MODE_DISABLED && !has_older(worker, pairs->policy, tally), 1))
         take_one(worker, pairs, tally, labels, mode, answer);
     else
         take_jointly(worker, pairs, count, answer);
@@ -420,13 +543,17 @@ void weir_decide_peek(struct worker *worker, const struct pair *pair, struct ans
     const struct policy *policy = pair->policy;
     const struct labels *labels;
     struct tally *tally = weir_policy_tally(policy, pair->key, &labels);
-    enum policy_mode mode = weir_policy_mode(worker, policy, pair->key);
+    enum policy_mode mode = weir_policy_mode(worker, policy, pair_said(pair));
     struct weir_verdict verdict, older;
     if (mode == MODE_DISABLED) {
         fill_disabled(answer);
         return;
     }
-    (void)weir_table_peek_at(tally->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n, &verdict);
+    if (policy->leases)
+        (void)weir_leased_peek(worker, pair, &verdict);
+    else
+        (void)weir_table_peek_at(tally->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n,
+                                 &verdict);
     bool both = has_older(worker, policy, tally);
     if (both)
         (void)weir_table_peek_at(policy->older->table, worker->now_ns, pair->key.bytes, pair->key.len,
@@ -476,10 +603,14 @@ void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t
     const struct policy *policy = pair->policy;
     const struct labels *labels;
     struct tally *tally = weir_policy_tally(policy, pair->key, &labels);
-    enum policy_mode mode = weir_policy_mode(worker, policy, pair->key);
+    enum policy_mode mode = weir_policy_mode(worker, policy, pair_said(pair));
     struct weir_verdict verdict = {0};
     bool by_older = false;
     *reservation = (struct weir_reservation){0};
+    if (policy->leases && mode != MODE_DISABLED) {
+        reserve_leased(worker, pair, mode, timeout_ns, answer);
+        return;
+    }
     if (mode == MODE_DISABLED) {
         fill_disabled(answer);
     } else {
@@ -520,6 +651,10 @@ void weir_decide_give(struct worker *worker, const struct pair *pair)
 {
     struct tally *tallies[3];
     size_t count = tallies_of(worker, pair, tallies);
+    if (pair->policy->leases) {
+        weir_leased_give(worker, pair);
+        return;
+    }
     for (size_t i = 0; i < count; i++)
         weir_table_give_at(tallies[i]->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n);
 }
@@ -529,6 +664,8 @@ bool weir_decide_charge(struct worker *worker, const struct pair *pair)
     struct tally *tallies[3];
     size_t count = tallies_of(worker, pair, tallies);
     bool counted = true;
+    if (pair->policy->leases)
+        return weir_leased_charge(worker, pair);
     for (size_t i = 0; i < count; i++) {
         bool done =
             weir_table_charge_at(tallies[i]->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n);
@@ -548,7 +685,7 @@ void weir_decide_reset(struct worker *worker, const struct pair *pair)
 
 uint64_t weir_decide_prefetch(const struct policy *policy, struct slice key)
 {
-    if (key.len > KEY_MAX)
+    if (key.len > KEY_MAX || policy->pools)
         return 0;
     struct weir_table *table = weir_policy_tally(policy, key, NULL)->table;
     uint64_t who = table_who(table, key.bytes, key.len);

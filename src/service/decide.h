@@ -36,14 +36,30 @@ struct answer {
     int64_t wait_ns;    /* of a promise: until it is due */
     uint32_t charged;   /* bit i: the units of pair i were charged to its tally (weir_policy_tally) */
     uint32_t tried;     /* bit i: and to that of its candidate */
+    /* Nothing was decided or counted: units of a fleet are on their way, and a patient one may ask again, for
+     * hold_ns at the most. */
+    bool holds;
+    int64_t hold_ns;
+    int64_t ends_ns; /* units of a fleet were taken that may be spent, or given back, until then; 0: none */
 };
 
 struct pair {
     struct policy *policy;
-    struct slice key;
+    struct slice key; /* as it is counted */
     int64_t n;
-    uint64_t who; /* of the key, in the tally that counts it, if it is known already; else 0 */
+    uint64_t who;              /* of the key, in the tally that counts it, if it is known already; else 0 */
+    struct slice said;         /* as it was said, if that is another one: keys of a fleet (weir_pools_key) */
+    bool patient;              /* see struct answer */
+    char digest[POOLS_DIGEST]; /* room for a key */
 };
+
+/* The key of a pair, as it was said. */
+static inline struct slice pair_said(const struct pair *pair)
+{
+    return pair->said.bytes ? pair->said : pair->key;
+}
+/* Makes the key of a pair the one that is counted. */
+void weir_pair_map(struct pair *pair);
 
 /* Which tally counts this key: an override of a prefix, or the main one. Labels are those of its limits. */
 struct tally *weir_policy_tally(const struct policy *policy, struct slice key, const struct labels **labels);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "service/client.h"
+#include "service/lease_text.h"
 #include "service/log.h"
 
 struct teller {
@@ -341,6 +342,11 @@ static void tell_weir(struct teller *teller)
     teller->keys = totals.keys;
 }
 
+static void tell_fleet(struct teller *teller)
+{
+    weir_info_fleet(teller->worker, teller->user, teller->out);
+}
+
 /* ---- which of them ---------------------------------------------------------------------------- */
 
 struct section {
@@ -362,6 +368,7 @@ static const struct section sections[] = {
     {"errorstats", "Errorstats", true, tell_errors},
     {"cluster", "Cluster", true, tell_cluster},
     {"weir", "Weir", true, tell_weir},
+    {"fleet", "Fleet", true, tell_fleet},
     {"keyspace", "Keyspace", true, tell_keyspace},
 };
 

@@ -55,6 +55,7 @@ struct definition {
     int64_t ttl_ms, ids_ns;
     enum overrun overrun;
     int recover; /* enum table_recover */
+    bool fleet;  /* alone it must not decide: it is not made, but may be there */
 };
 bool weir_definition_read(struct definition *definition, const struct slice *lines, size_t count,
                           struct weir_error *err);

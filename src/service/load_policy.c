@@ -39,6 +39,10 @@ static bool fill_policy(struct edit *edit, struct policy *policy, const struct d
 
 static bool make_policy(struct edit *edit, const struct definition *definition)
 {
+    if (definition->fleet)
+        return weir_edit_fail(edit, EPERM,
+                              "the policy of the dump shares its limit with other servers: write it, with "
+                              "fleet:, into the file of this server, reload, and load again");
     if (edit->now->policy_count >= CONFIG_POLICIES_MAX)
         return weir_edit_fail(edit, ENOSPC, "there are 1024 policies already, the most there can be");
     struct policy *policy = weir_policy_make(definition->name, edit->service->options.workers + 1);

@@ -76,6 +76,10 @@ static bool read_setting(struct definition *definition, struct slice word)
         definition->overrun = slice_is(value, "refuse") ? OVERRUN_REFUSE : OVERRUN_DEBT;
         return slice_is(value, "refuse") || slice_is(value, "debt");
     }
+    if (is_setting(word, "fleet", &value)) {
+        definition->fleet = slice_is(value, "1");
+        return definition->fleet;
+    }
     if (is_setting(word, "ttl_ms", &value))
         return read_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_ms);
     if (is_setting(word, "ids_ns", &value))

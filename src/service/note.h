@@ -5,7 +5,8 @@
  *
  *   "WEIRNOTE", version, the last serial that was given, room of the records, mode for all,
  *   blocks: hash keys of requests, reservations, steps; the table of client keys; tallies; policies;
- *   1 if time is that of --test-clock: nothing, if it is the usual one
+ *   1 if time is that of --test-clock: nothing, if it is the usual one. Behind the other parts of a policy
+ * stands 1 if it is one of a fleet: its coordinator, perhaps with a password, is the file's alone
  *
  * Numbers are 64 bits, little-endian; a block is its length and its bytes; lists are their count and a block
  * for each element, so that a later version can add to the end of it. Times are store time (0: none,
@@ -22,6 +23,7 @@
 #define NOTE_MOST    ((size_t)60 << 20) /* bytes; see FRAME_BYTES_MAX */
 
 #define NOTE_TEST_CLOCK 1
+#define NOTE_FLEET      1
 
 /* Of everything, with the policies of that snapshot. Under `change`. false: out of memory, or too large. */
 bool weir_note_write(struct service *service, const struct snapshot *snapshot, struct buffer *out);

@@ -306,6 +306,7 @@ static void read_policy(struct restoring *restoring, struct note_reader *reader,
     policy->older_for_ns = get_within(reader, 0, INT64_MAX);
     read_overrides(restoring, reader, policy);
     read_frozen(reader, policy);
+    policy->fleet_noted = reader->at < reader->end && get_within(reader, 0, NOTE_FLEET) == NOTE_FLEET;
     if (!policy->labels || (policy->tried != NULL) != (policy->candidate != NULL))
         reader->wrong = true;
 }

@@ -151,6 +151,8 @@ static void put_policy(struct buffer *out, const struct service *service, const 
     put_number(out, policy->frozen_count);
     for (size_t i = 0; i < policy->frozen_count; i++)
         put_frozen(out, &policy->frozen[i]);
+    if (policy->pools || policy->fleet_noted)
+        put_number(out, NOTE_FLEET);
     block_end(out, began);
 }
 

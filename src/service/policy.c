@@ -255,6 +255,7 @@ struct policy *weir_policy_copy(const struct policy *policy)
     (void)weir_tally_ref(copy->main);
     (void)weir_tally_ref(copy->tried);
     (void)weir_tally_ref(copy->older);
+    (void)weir_pools_ref(copy->pools);
     if (copy->counters)
         atomic_fetch_add_explicit(&copy->counters->refs, 1, memory_order_relaxed);
     copy->labels = policy->labels ? copy_labels(policy->labels) : NULL;
@@ -320,6 +321,7 @@ void weir_policy_drop(struct policy *policy)
     weir_tally_free(policy->main);
     weir_tally_free(policy->tried);
     weir_tally_free(policy->older);
+    weir_pools_drop(policy->pools);
     weir_counters_free(policy->counters);
     free_labels(policy->labels);
     free(policy->limits);

@@ -15,6 +15,7 @@
 
 #include "base/buffer.h"
 #include "service/config.h"
+#include "service/pools.h"
 
 #define LABEL_MAX       128
 #define TALLY_FIRST     16
@@ -115,6 +116,9 @@ struct policy {
     struct tally *older;
     int64_t older_for_ns; /* how long it remembers anything, from when nobody asks it alone */
     struct counters *counters;
+    struct pools *pools; /* of a fleet; NULL: this server counts for itself */
+    bool leases;         /* its units come from elsewhere: it has pools, and is no root. `main` is empty */
+    bool fleet_noted;    /* restored as one of a fleet, of which the note does not say more */
     struct prefix_override *prefixes; /* the longest first */
     size_t prefix_count;
     struct key_override *keys; /* sorted by bytes */

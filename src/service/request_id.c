@@ -19,10 +19,14 @@ static bool read_pair(struct call *call, size_t *at, struct pair *pair, bool n_n
     if (!pair->policy || !weir_call_key(call, *at + 1))
         return false;
     pair->key = call->args[*at + 1];
+    pair->said = (struct slice){0};
+    pair->who = call->found && *at == (size_t)call->command->policy_at ? call->who : 0;
+    pair->patient = !call->last;
+    if (__builtin_expect(pair->policy->pools != NULL, 0))
+        weir_pair_map(pair);
     if (call_frozen(call, pair->policy, pair->key))
         return false;
     pair->n = 1;
-    pair->who = call->found && *at == (size_t)call->command->policy_at ? call->who : 0;
     *at += 2;
     if (!n_needed && (*at == call->count || weir_call_word(call, *at, "and") ||
                       weir_call_word(call, *at, "id") || weir_call_word(call, *at, "timeout")))
@@ -65,7 +69,8 @@ uint64_t weir_request_fingerprint(const struct call *call, const struct pair *pa
     hash = mix(hash, nonce, numbers, sizeof numbers);
     for (size_t i = 0; i < count; i++) {
         hash = mix(hash, nonce, pairs[i].policy->name, strlen(pairs[i].policy->name));
-        hash = mix(hash, nonce, pairs[i].key.bytes, pairs[i].key.len);
+        struct slice key = pair_said(&pairs[i]);
+        hash = mix(hash, nonce, key.bytes, key.len);
         hash = mix(hash, nonce, &pairs[i].n, sizeof pairs[i].n);
     }
     return hash;

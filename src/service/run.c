@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "os/clock.h"
+#include "service/hold.h"
 #include "service/keep.h"
 #include "table/verbs.h"
 
@@ -78,6 +79,15 @@ static bool find_subcommand(struct call *call)
     return false;
 }
 
+static struct slice policy_word(const struct call *call, size_t at)
+{
+    struct slice key;
+    const struct policy *policy = call->command->flags & CMD_POOL
+                                      ? weir_snapshot_pool(call->worker->snapshot, call->args[at], &key)
+                                      : NULL;
+    return policy ? (struct slice){policy->name, strlen(policy->name)} : call->args[at];
+}
+
 /* The classes of the command, and the words that the table says are a policy's name and a key. */
 static bool has_rights(struct call *call)
 {
@@ -90,7 +100,7 @@ static bool has_rights(struct call *call)
     }
     size_t policy_at = (size_t)command->policy_at, key_at = (size_t)command->key_at;
     if (policy_at > 0 && policy_at < call->count &&
-        !weir_user_may_policy(call->user, call->args[policy_at])) {
+        !weir_user_may_policy(call->user, policy_word(call, policy_at))) {
         weir_call_forbid(call, "policy", call->args[policy_at]);
         return false;
     }
@@ -111,8 +121,7 @@ static bool is_well(struct call *call)
     return false;
 }
 
-/* In the order of Redis: is there such a command, are the words enough, who asks, may he? */
-static bool is_ready(struct call *call)
+bool weir_call_ready(struct call *call)
 {
     if (!call->command) {
         answer_unknown(call);
@@ -175,7 +184,7 @@ static enum run_state run_request(struct worker *worker, struct session *session
         count_up(&worker->calls[plan->number], 1);
     }
     bool stopped = __builtin_expect(session->transaction || !plan->command, 0);
-    if ((stopped && weir_transaction_stops(&call)) || !is_ready(&call))
+    if ((stopped && weir_transaction_stops(&call)) || !weir_call_ready(&call))
         ;
     else if (call.command->flags & CMD_CHORE)
         weir_chore_begin(&call);
@@ -183,6 +192,8 @@ static enum run_state run_request(struct worker *worker, struct session *session
         call.command->run(&call);
     if (__builtin_expect(is_error(&call, out, before), 0))
         count_error(&call, plan);
+    if (__builtin_expect(session->held != NULL, 0) && weir_held_again(worker, session, out))
+        call.state = RUN_READY;
     if (call.state == RUN_READY || call.state == RUN_CLOSE)
         weir_session_mute(session, out, before);
     return out->failed || session->closing ? RUN_CLOSE : call.state;
@@ -266,14 +277,16 @@ size_t weir_service_run(struct worker *worker, struct session *session, const st
 
 bool weir_service_resume(struct worker *worker, struct session *session, struct buffer *out)
 {
-    if (!session->waits)
+    if (!session->waits && !session->held)
         return false;
     bool began = turn_begin_anew(worker), due = worker->now_ns >= session->due_ns;
-    if (due) {
-        size_t before = buffer_len(out);
+    size_t before = buffer_len(out);
+    if (session->held)
+        due = weir_held_again(worker, session, out);
+    else if (due)
         weir_acquire_answer(worker, session, out);
+    if (due)
         weir_session_mute(session, out, before);
-    }
     turn_end(worker, began);
     return due;
 }

@@ -49,6 +49,9 @@ void weir_session_mute(struct session *session, struct buffer *out, size_t befor
 /* Puts the request away for the chore thread: call->state is RUN_CHORE. Or answers with an error. */
 void weir_chore_begin(struct call *call);
 
+/* In the order of Redis: is there such a command, are the words enough, who asks, may he? Else answers. */
+bool weir_call_ready(struct call *call);
+
 /* cmd_take.c: the answer to a WEIR.ACQUIRE that is due; and what is to be given up if it will never be. */
 void weir_acquire_answer(struct worker *worker, struct session *session, struct buffer *out);
 void weir_acquire_cancel(struct worker *worker, struct session *session);

@@ -225,6 +225,7 @@ void weir_service_free(struct service *service)
         service->retired = retired->retired;
         weir_snapshot_free(retired);
     }
+    weir_porter_free(service->porter); /* behind the last policy: it frees their pools */
     weir_ledger_end(&service->ledger);
     weir_steps_free(service->steps);
     weir_tally_free(service->client_keys);

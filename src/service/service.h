@@ -37,6 +37,9 @@ struct service_options {
     /* By the store's threads, which must not be held up: answers that wait for it may be sent by now. */
     void (*store_moved)(void *arg);
     void *store_moved_arg;
+    /* By threads of a fleet, which must not be held up: who waits for its units may look again. */
+    void (*fleet_moved)(void *arg);
+    void *fleet_moved_arg;
     struct disk *disk; /* of the store; NULL: the real one */
     bool store_manual; /* tests call weir_store_work: it has no threads of its own */
     bool no_store;     /* whatever the configuration says: nothing but to see whether it could be in force */
@@ -58,7 +61,7 @@ struct worker { /* counters are written by the worker alone, read by anybody */
     _Atomic int64_t allowed, refused;   /* decisions of all kinds, the compatible commands' too */
     _Atomic int64_t input_bytes, output_bytes;
     _Atomic int64_t connections;            /* sessions that are open */
-    _Atomic int64_t waiting;                /* sessions in WEIR.ACQUIRE */
+    _Atomic int64_t waiting;                /* sessions that wait: in WEIR.ACQUIRE, or for a fleet */
     _Atomic int64_t *calls, *failed, *usec; /* of each command, by its number */
     int64_t rest_ns;                        /* less than a microsecond, not in usec yet */
     char label[LABEL_MAX];                  /* of the last answer, where no policy has it ready */
@@ -80,6 +83,7 @@ struct service {
     struct hash_key hash_key;
     struct store *store;     /* NULL: everything is in memory alone */
     struct keeping *keeping; /* what goes with the store: see keep.h; or NULL */
+    struct porter *porter;   /* joins fleets: see pools.h; or NULL: no policy has one. Under `change` */
     struct ledger ledger;
     struct steps *steps;        /* RL.* */
     struct tally *client_keys;  /* CL.THROTTLE, THROTTLE, GCRA */
@@ -156,6 +160,7 @@ void weir_worker_renew(struct worker *worker);
 /* ---- sessions --------------------------------------------------------------------------------- */
 
 struct chore;
+struct held;
 
 struct session {
     uint64_t id;
@@ -184,6 +189,7 @@ struct session {
         const struct labels *labels;
         char *label; /* if it is none of `labels` */
     } wait;
+    struct held *held;   /* a request that waits for units of a fleet, until due_ns: see hold.c; or NULL */
     struct chore *chore; /* that is being done; the session must not go away meanwhile */
 };
 
@@ -206,7 +212,7 @@ enum run_state {
 size_t weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
                         size_t count, struct buffer *out, enum run_state *state);
 
-/* After session->due_ns has come, or the clock moved: answers if it is due. false: not yet. */
+/* After session->due_ns has come, or the clock or a fleet moved: answers if it is due. false: not yet. */
 bool weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
 
 /* Does it change something? Then it should not wait for those that only count: it may be the kill switch. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/run.h"
+#include "service/hold.h"
 
 void weir_session_begin(struct session *session, struct service *service, const char *address,
                         const char *local, int64_t now_ns)
@@ -19,6 +19,7 @@ void weir_session_end(struct session *session, struct worker *worker)
 {
     if (session->waits)
         weir_acquire_cancel(worker, session);
+    weir_held_drop(worker, session);
     free(session->name);
     free(session->lib_name);
     free(session->lib_version);

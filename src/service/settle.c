@@ -22,6 +22,7 @@
 #include "base/sat.h"
 #include "ledger/keep.h"
 #include "service/freeze.h"
+#include "service/leased.h"
 #include "table/verbs.h"
 
 struct settle {
@@ -91,6 +92,27 @@ static bool is_promised(const struct ledger_reservation *entry, int64_t now_ns)
     return entry->promise.n > 0 && entry->promise.due_ns > now_ns;
 }
 
+/* Units of a fleet go back where they came from, as long as they may be spent. */
+static void give_back(const struct call *call, struct weir_table *table,
+                      const struct ledger_reservation *entry, const struct ledger_pair *pair, int64_t n)
+{
+    struct policy *policy = weir_snapshot_leases(call->worker->snapshot, pair->tally);
+    struct pair of = {.policy = policy, .who = pair->who, .n = n};
+    if (policy)
+        weir_leased_return(call->worker, &of, entry->promise.due_ns);
+    else
+        weir_table_give_who(table, call->worker->now_ns, pair->who, n);
+}
+
+static bool charge_more(const struct call *call, struct weir_table *table, const struct ledger_pair *pair,
+                        int64_t n)
+{
+    struct policy *policy = weir_snapshot_leases(call->worker->snapshot, pair->tally);
+    struct pair of = {.policy = policy, .who = pair->who, .n = n};
+    return policy ? weir_leased_charge(call->worker, &of)
+                  : weir_table_charge_who(table, call->worker->now_ns, pair->who, n);
+}
+
 /* Of a pair that was charged and is still counted somewhere: how much of it stays charged. */
 static int64_t commit_pair(const struct call *call, struct weir_table *table,
                            const struct ledger_reservation *entry, const struct ledger_pair *pair,
@@ -98,10 +120,10 @@ static int64_t commit_pair(const struct call *call, struct weir_table *table,
 {
     int64_t now_ns = call->worker->now_ns, charged = pair->n;
     if (used < pair->n && !is_promised(entry, now_ns)) {
-        weir_table_give_who(table, now_ns, pair->who, pair->n - used);
+        give_back(call, table, entry, pair, pair->n - used);
         settled->given_back = sat_add(settled->given_back, pair->n - used);
         charged = used;
-    } else if (used > pair->n && weir_table_charge_who(table, now_ns, pair->who, used - pair->n)) {
+    } else if (used > pair->n && charge_more(call, table, pair, used - pair->n)) {
         charged = used;
     }
     settled->charged = sat_add(settled->charged, charged);
@@ -117,7 +139,7 @@ static int64_t cancel_pair(const struct call *call, struct weir_table *table,
     if (is_promised(entry, now_ns))
         off = weir_table_cancel_who(table, now_ns, pair->who, &entry->promise);
     else
-        weir_table_give_who(table, now_ns, pair->who, pair->n);
+        give_back(call, table, entry, pair, pair->n);
     if (!off)
         return pair->n;
     settled->given_back = sat_add(settled->given_back, pair->n);
@@ -145,7 +167,11 @@ static int64_t remaining_of(const struct call *call, const struct ledger_pair *p
 {
     struct weir_verdict verdict = {0};
     struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
-    if (tally)
+    struct pair of = {
+        .policy = weir_snapshot_leases(call->worker->snapshot, pair->tally), .who = pair->who, .n = 1};
+    if (of.policy)
+        (void)weir_leased_peek(call->worker, &of, &verdict);
+    else if (tally)
         (void)weir_table_peek_who(tally->table, call->worker->now_ns, pair->who, 1, &verdict);
     return verdict.remaining;
 }

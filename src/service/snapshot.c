@@ -69,6 +69,29 @@ struct tally *weir_snapshot_tally(const struct snapshot *snapshot, uint64_t seri
                                                                                    : NULL;
 }
 
+struct policy *weir_snapshot_pool(const struct snapshot *snapshot, struct slice name, struct slice *key)
+{
+    struct policy *policy = weir_snapshot_policy(snapshot, name);
+    *key = (struct slice){"", 0};
+    for (size_t i = 0; !policy && i < name.len; i++) {
+        if (name.bytes[i] != ':')
+            continue;
+        policy = weir_snapshot_policy(snapshot, (struct slice){name.bytes, i});
+        if (policy && !(policy->pools && policy->pools->each))
+            policy = NULL;
+        *key = (struct slice){name.bytes + i + 1, name.len - i - 1};
+    }
+    return policy;
+}
+
+struct policy *weir_snapshot_leases(const struct snapshot *snapshot, uint64_t serial)
+{
+    for (size_t i = 0; snapshot->any_leases && i < snapshot->policy_count; i++)
+        if (snapshot->policies[i]->leases && snapshot->policies[i]->main->serial == serial)
+            return snapshot->policies[i];
+    return NULL;
+}
+
 const char *weir_snapshot_near(const struct snapshot *snapshot, struct slice name)
 {
     const char *found = NULL;
@@ -175,9 +198,11 @@ static bool list_tallies(struct snapshot *snapshot)
     snapshot->tallies = calloc(most + 1, sizeof *snapshot->tallies);
     if (!snapshot->tallies)
         return false;
-    snapshot->any_frozen = false;
-    for (size_t i = 0; i < snapshot->policy_count; i++)
+    snapshot->any_frozen = snapshot->any_leases = false;
+    for (size_t i = 0; i < snapshot->policy_count; i++) {
         snapshot->any_frozen |= snapshot->policies[i]->frozen_count > 0;
+        snapshot->any_leases |= snapshot->policies[i]->leases;
+    }
     for (size_t i = 0; i < snapshot->policy_count; i++)
         snapshot->tally_count += tallies_of(snapshot->policies[i], snapshot->tallies + snapshot->tally_count);
     qsort(snapshot->tallies, snapshot->tally_count, sizeof *snapshot->tallies, by_serial);

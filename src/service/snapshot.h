@@ -20,6 +20,7 @@ struct snapshot {
     size_t tally_count;
     const struct users *users;
     bool any_frozen; /* keys of a policy */
+    bool any_leases; /* policies whose units come from a fleet */
     /* WEIR.POLICY MODE *: stands above all modes until it ends. */
     bool mode_for_all;
     enum policy_mode all_mode;
@@ -31,6 +32,10 @@ struct snapshot {
 
 struct policy *weir_snapshot_policy(const struct snapshot *snapshot, struct slice name); /* NULL: none */
 struct tally *weir_snapshot_tally(const struct snapshot *snapshot, uint64_t serial);     /* NULL: gone */
+/* The policy of a fleet's pool: NAME, or POLICY:key of one that has a pool for each key. */
+struct policy *weir_snapshot_pool(const struct snapshot *snapshot, struct slice name, struct slice *key);
+/* The policy whose main tally has this serial, if it leases what it spends; else NULL. */
+struct policy *weir_snapshot_leases(const struct snapshot *snapshot, uint64_t serial);
 
 /* The name that was probably meant, or NULL. */
 const char *weir_snapshot_near(const struct snapshot *snapshot, struct slice name);

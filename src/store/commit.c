@@ -22,7 +22,7 @@
 
 static struct buffer *buffer_take(struct store *store)
 {
-    struct pool *pool = &store->pool;
+    struct frame_buffers *pool = &store->pool;
     lock_take(&pool->lock);
     struct buffer *buffer = pool->count > 0 ? pool->free[--pool->count] : NULL;
     lock_drop(&pool->lock);
@@ -31,7 +31,7 @@ static struct buffer *buffer_take(struct store *store)
 
 static void buffer_return(struct store *store, struct buffer *buffer)
 {
-    struct pool *pool = &store->pool;
+    struct frame_buffers *pool = &store->pool;
     if (buffer->failed || buffer->size > BUFFER_KEEP)
         weir_buffer_free(buffer);
     lock_take(&pool->lock);

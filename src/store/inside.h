@@ -157,7 +157,7 @@ struct health { /* guarded by log.lock */
 
 #define POOL_MOST 16
 
-struct pool { /* buffers for frames, so that a commit takes no memory */
+struct frame_buffers { /* buffers for frames, so that a commit takes no memory */
     struct lock lock;
     struct buffer *free[POOL_MOST];
     uint32_t count;
@@ -182,7 +182,7 @@ struct store {
     struct regions regions;
     struct image_state image;
     struct health health;
-    struct pool pool;
+    struct frame_buffers pool;
     pthread_cond_t keeper_work; /* with log.lock */
     pthread_t keeper;
     bool keeper_running;

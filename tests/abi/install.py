@@ -18,6 +18,7 @@ import abi
 
 ROOT = abi.ROOT
 EXAMPLE = ROOT / "examples" / "01-first-limit.c"
+FLEET_EXAMPLE = ROOT / "examples" / "18-fleet.c"
 CPP = """#include <iostream>
 #include <memory>
 #include <vector>
@@ -54,6 +55,15 @@ foreach(library weir weir-static)
     add_executable(cpp-with-${{library}} program.cpp)
     target_link_libraries(c-with-${{library}} PRIVATE weir::${{library}})
     target_link_libraries(cpp-with-${{library}} PRIVATE weir::${{library}})
+endforeach()
+"""
+FLEET_PROJECT = f"""
+cmake_minimum_required(VERSION 3.25)
+project(user LANGUAGES C)
+find_package(weir 0.1 REQUIRED)
+foreach(library weir-fleet weir-fleet-static)
+    add_executable(fleet-with-${{library}} "{FLEET_EXAMPLE}")
+    target_link_libraries(fleet-with-${{library}} PRIVATE weir::${{library}})
 endforeach()
 """
 PARENT = f"""
@@ -123,13 +133,17 @@ def check_files(prefix, whole):
     if whole:
         unit = (prefix / "lib/systemd/system/weir.service").read_text()
         expect(f"ExecStart={prefix}/bin/weir serve " in unit, "weir.service starts another weir")
-    expect((prefix / "include" / "weir.h").read_text() == abi.HEADER.read_text(), "weir.h is another one")
-    pages = prefix / "share" / "man" / "man3"
-    expect((pages / "libweir.3").exists(), "libweir.3 was not installed")
-    want = (abi.HERE / "symbols.txt").read_text().split()
+    headers = {abi.HEADER: "libweir"} | ({abi.FLEET_HEADER: "libweir-fleet"} if whole else {})
+    installed = sorted(path.name for path in (prefix / "include").iterdir())
+    expect(installed == sorted(header.name for header in headers), f"headers are {installed}")
+    pages, want = prefix / "share" / "man" / "man3", {}
+    for header, page in headers.items():
+        expect((prefix / "include" / header.name).read_text() == header.read_text(), f"{header.name} is another one")
+        expect((pages / f"{page}.3").exists(), f"{page}.3 was not installed")
+        want |= {name: page for name in abi.SYMBOLS[header].read_text().split()}
     faults = abi.compare("man3", [page.stem for page in pages.glob("weir_*.3")], want)
-    faults += [f"{page.name} does not lead to libweir(3)" for page in pages.glob("weir_*.3")
-               if page.read_text() != ".so man3/libweir.3\n"]
+    faults += [f"{page.name} does not lead to {want.get(page.stem)}(3)" for page in pages.glob("weir_*.3")
+               if page.read_text() != f".so man3/{want.get(page.stem)}.3\n"]
     expect(not faults, "\n".join(faults))
 
 
@@ -175,6 +189,20 @@ def check_programs(programs):
         expect(is_static == (not shared), f"{program.name} needs {shared or 'no libweir.so'}")
 
 
+def check_fleet(here, prefix, libraries):
+    """A program of a fleet: by pkg-config and by CMake; the shared library uses libweir.so."""
+    here.mkdir()
+    env = {**os.environ, "PKG_CONFIG_PATH": str(libraries / "pkgconfig")}
+    flags = shlex.split(run("pkg-config", "--cflags", "--libs", "weir-fleet", env=env))
+    run("cc", FLEET_EXAMPLE, "-o", here / "fleet-shared", *flags, f"-Wl,-rpath,{libraries}")
+    build = build_project(here, FLEET_PROJECT, f"-DCMAKE_PREFIX_PATH={prefix}")
+    for program in (here / "fleet-shared", build / "fleet-with-weir-fleet", build / "fleet-with-weir-fleet-static"):
+        got, want = run(program), FLEET_EXAMPLE.with_suffix(".out").read_text()
+        expect(got == want, f"{program.name} prints\n{got}and not\n{want}")
+        needed = [name for name in dynamic(program, "NEEDED") if name.startswith("libweir")]
+        expect(bool(needed) == ("static" not in program.name), f"{program.name} needs {needed}")
+
+
 def check_install(here, build, whole):
     """Installs a build into a folder whose name has a blank, and uses it from there."""
     here.mkdir()
@@ -185,6 +213,8 @@ def check_install(here, build, whole):
     check_library(libraries)
     (here / "program.cpp").write_text(CPP)
     check_programs(build_by_pkg_config(here, libraries) + build_by_cmake(here, prefix))
+    if whole:
+        check_fleet(here / "fleet", prefix, libraries)
 
 
 def check_subdirectory(here):

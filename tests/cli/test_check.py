@@ -79,6 +79,52 @@ class CheckTest(command.CommandTest):
         self.assertTrue(first.endswith("weir.yaml: 4 policies, 3 overrides; 256 MiB hold about " + SUMMARY.strip()))
         self.assertTrue(second.startswith("not compared with a server: cannot connect to " + NOWHERE))
 
+    FLEET = """\
+policies:
+  - name: egress
+    limits: [50M/m algo=quota]
+    fleet: {coordinator: "zookeeper://:secret@zk1,zk2,zk3/weir", nodes: 500, on_loss: share}
+  - name: downloads
+    limits: 10k/s burst=20k
+    fleet: {coordinator: "redis://cache", base: 100}
+  - name: root
+    limits: 5M/m algo=quota
+    fleet: {coordinator: "local:", nodes: 5}
+"""
+
+    def test_what_a_fleet_costs(self):
+        self.write(self.FLEET)
+        done = self.run_weir("check", self.file, WEIR_URL=NOWHERE)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.partition("fleet\n")[2], """\
+  egress    500 nodes: chunk 1 000, at most 1 % unspent in chunks, 50 000 coordinator writes a minute (833/s)
+            coordinator lost: each node may pass 100 000 a minute for itself; worst case, in the minute of the loss: \
+twice the total
+  downloads 1 node: chunk 100, at most 0.5 % of the burst held in chunks, 100 coordinator writes a second
+            coordinator lost: what nodes hold is spent, then all is refused; never above the limit
+  root      5 nodes: chunk 10 000, at most 1 % unspent in chunks, 500 coordinator writes a minute (8.3/s)
+            this server is the coordinator: who leases from it says what holds without it
+""")
+        done = self.run_weir("check", "--json", self.file, WEIR_URL=NOWHERE)
+        costs = json.loads(done.stdout)["fleet"]
+        self.assertEqual([(cost["policy"], cost["chunk"], cost["over"]) for cost in costs],
+                         [("egress", 1000, 50000000), ("downloads", 100, 0), ("root", 10000, 0)])
+        self.assertNotIn("secret", done.stdout)
+
+    def test_a_fleet_that_cannot_work_is_a_mistake(self):
+        self.assertEqual(self.mistakes(self.FLEET.replace("50M/m", "50M/s").replace("5M/m", "4/m")), [
+            "w.yaml:4:12: policy 'egress': 50 000/s are more writes than the coordinator is good for, 1 000/s: let the "
+            "nodes lease from a few weir servers (weir://), which then are the nodes; writes=N says what yours is good "
+            "for",
+            "w.yaml:10:12: policy 'root': 4 a minute for 5 nodes is less than one for each: chunks cannot share that "
+            "out; let one server decide each key (a policy without fleet:, asked by all), or say fewer nodes"])
+        self.assertEqual(self.mistakes(self.FLEET.replace("base: 100", "nodes: 30k")), [
+            "w.yaml:7:12: policy 'downloads': a burst of 20 000 is less than a chunk of 1 for each of 30 000 nodes, so "
+            "there would always be some that have none: use burst=30000 or more, fewer nodes, or let one server decide "
+            "each key (a policy without fleet:, asked by all)"])
+        self.write(self.FLEET.replace("50M/m", "50M/s").replace("/weir\"", "/weir?writes=60000\""))
+        self.assertEqual(self.run_weir("check", self.file, WEIR_URL=NOWHERE).returncode, 0)
+
     def test_the_documented_file_is_right(self):
         text = (command.ROOT / "docs/config.md").read_text(encoding="utf-8")
         blocks = text.split("```yaml\n")[1:]

@@ -20,6 +20,7 @@ May this happen now?
 Limits
   spec LIMITS...                 say in plain words what a limit lets pass
   sim LIMITS [--arrivals LIST]   watch it decide in virtual time
+  sim fleet [--nodes N]          a whole fleet with faults in virtual time
 Server
   serve [--config FILE]          answer Redis clients on 9049
   check FILE                     is this configuration right, and what would it change
@@ -36,13 +37,14 @@ Operate
   top, stat                      who takes and is refused most; one line a second
   policy                         list, show, set, del, mode (--percent P, --for TIME, --all)
   override                       set, list, delete: another limit for one key, with an end
+  quota                          totals of a fleet: create, show, list, set, watch, delete
 Data
   backup [NAME]                  copy what a server has stored, while it serves
   dump [--policy NAME]           policies and what each key has spent, as text
   load [FILE] | --from URL       bring a dump in, or move keys from another server
   doctor DIR [--repair]          check what is stored; repair it only when told
 Speed
-  bench WHAT                     how fast here: core, limiter, server, store, table, wait
+  bench WHAT                     how fast here: core, fleet, limiter, server, store, table, wait
 
   -s, --server URL               redis://[user:password@]host:port or unix:///path
                                  (default redis://127.0.0.1:9049; WEIR_URL in the environment)
@@ -56,7 +58,7 @@ Try   weir spec '100/s burst=20'
 # Those that share a manual page with the first of them.
 SHARED = [["take", "peek", "acquire", "give", "charge", "reset", "explain"], ["reserve", "commit", "cancel"]]
 COMMANDS = ["spec", "sim", "serve", "check", "reload", *SHARED[0][:3], *SHARED[1], *SHARED[0][3:], "top", "stat", "policy",
-            "override", "backup", "dump", "load", "doctor", "bench"]
+            "override", "quota", "backup", "dump", "load", "doctor", "bench"]
 
 
 def version():
@@ -112,7 +114,7 @@ class Bench(command.CommandTest):
     def test_mistakes(self):
         for arguments, message in [
             ([], "measure what? For example: weir bench core"),
-            (["foo"], "unknown word 'foo'; write core, limiter, server, store, table or wait"),
+            (["foo"], "unknown word 'foo'; write core, fleet, limiter, server, store, table or wait"),
             (["core", "extra"], "unknown word 'extra'; write: weir bench core"),
             (["core", "--time", "5"], "--time '5': 5 what? write 5s, 5m, 5h or 5d"),
             (["core", "--time", "999us"], "--time takes 1ms to 1m, not '999us'"),
@@ -260,6 +262,8 @@ class Completion(command.CommandTest):
         self.assertEqual(self.complete("weir", "policy", "mode", "--all")("s"), ["shadow"])
         self.assertEqual(self.complete("weir", "policy", "mode", "login", "enforce")("--p"), ["--percent"])
         self.assertEqual(self.complete("weir", "override", "set", "api", "k", "5/m")("--r"), ["--reason"])
+        self.assertEqual(self.complete("weir", "quota")("s"), ["show", "set"])
+        self.assertEqual(self.complete("weir", "quota", "create", "egress", "5M/m")("--n"), ["--nodes"])
         self.assertEqual(self.complete("weir", "serve", "--log-level")(""), ["debug", "info", "warn", "error"])
         self.assertEqual(self.complete("weir", "serve", "--log-format")("j"), ["json"])
 

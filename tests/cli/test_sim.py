@@ -3,6 +3,7 @@
 """weir sim: verdicts computed by hand, for every algorithm."""
 
 import json
+import re
 import subprocess
 
 import command
@@ -351,6 +352,88 @@ class Json(command.CommandTest):
         document = json.loads(self.output("sim", "--json", "--summary", "unlimited", "--arrivals", "0..1s/1ms"))
         self.assertEqual(sorted(document), ["limits", "summary", "timeout_ns"])
         self.assertEqual(document["summary"]["arrivals"], 1001)
+
+
+class Fleet(command.CommandTest):
+    SMALL = "sim", "fleet", "--limit", "1k/s algo=quota", "--windows", "20"
+
+    def test_nothing_is_over_and_a_seed_repeats_itself(self):
+        for coordinator in "zookeeper", "redis", "weir":
+            arguments = *self.SMALL, "--coordinator", coordinator, "--json"
+            document = json.loads(self.output(*arguments))
+            self.assertEqual((document["over"], document["first"]), (0, ""))
+            self.assertGreater(document["windows"], 5)
+            self.assertGreater(document["passed"], 0)
+            again = json.loads(self.output(*arguments, "--seed", "1"))
+            other = json.loads(self.output(*arguments, "--seed", "2"))
+            self.assertEqual(document["fingerprint"], again["fingerprint"])
+            self.assertNotEqual(document["fingerprint"], other["fingerprint"])
+
+    def test_table(self):
+        out = self.output(*self.SMALL, "--nodes", "3", "--seed", "5")
+        self.assertRegex(out, "^1k/s algo=quota, 3 nodes, zookeeper\n")
+        self.assertRegex(out, r"\n0 of \d+ windows over\n")
+        self.assertRegex(out, r"use of the total +\d+[.]\d\d % of what could pass: asked for, up to each total\n")
+        self.assertRegex(out, r"faults +loss \d+, delay \d+")
+        repeat = out.splitlines()[-1].partition(" s: ")[2]
+        self.assertEqual(repeat, "weir sim fleet --limit '1k/s algo=quota' --windows 20 --nodes 3 --seed 5")
+
+    def test_without_faults_almost_everything_is_used(self):
+        document = json.loads(self.output("sim", "fleet", "--faults", "none", "--windows", "5", "--json"))
+        self.assertGreaterEqual(document["use"], 0.98)
+        self.assertLessEqual(document["writes"] / document["chunks"], 1.1)
+        self.assertEqual(set(document["faults"].values()), {0})
+
+    def test_some_faults_alone(self):
+        document = json.loads(self.output(*self.SMALL, "--faults", "crash,leave", "--json"))
+        happened = {name for name, count in document["faults"].items() if count}
+        self.assertEqual(happened, {"crash", "leave"})
+
+    def test_two_masters_of_a_redis_are_not_one_of_all_faults(self):
+        redis = *self.SMALL, "--windows", "100", "--coordinator", "redis", "--json"
+        self.assertEqual(json.loads(self.output(*redis))["faults"]["split"], 0)
+        document = json.loads(self.output(*redis, "--faults", "all,split"))
+        self.assertEqual(document["over"], 0)
+        self.assertTrue(all(document["faults"].values()), document["faults"])
+        self.assertGreater(document["stated"], 0)
+        again = json.loads(self.output(*redis, "--faults", "all,split"))
+        self.assertEqual(document["fingerprint"], again["fingerprint"])
+
+    def test_stated_bounds(self):
+        for options in (["--on-loss", "share"], ["--optimistic", "50"], ["--coordinator", "redis", "--failover", "trust"],
+                        ["--coordinator", "redis", "--faults", "split", "--failover", "trust"],
+                        ["--limit", "1k/s burst=500"], ["--tiers", "2", "--nodes", "9"], ["--users", "50", "--sparse", "0.1"]):
+            with self.subTest(options):
+                self.assertRegex(self.output(*self.SMALL, *options), r"\n0 of \d+ windows over\n")
+
+    def test_mistakes(self):
+        for arguments, message in [
+            (["5/s"], "the limit stands behind --limit, as in --limit '100k/m algo=quota'"),
+            (["--fualts", "all"], "unknown option '--fualts'; did you mean --faults?"),
+            (["--faults", "losss"], "--faults does not know 'losss'; did you mean loss?"),
+            (["--faults", "fire"], "--faults does not know 'fire'; weir sim fleet --help lists them"),
+            (["--coordinator", "etcd"], "--coordinator does not know 'etcd'; weir sim fleet --help lists them"),
+            (["--faults", "all,split"], "--faults split, two masters, needs --coordinator redis"),
+            (["--coordinator", "weir", "--failover", "trust"], "--failover trust needs --coordinator redis"),
+            (["--on-loss", "shar"], "--on-loss does not know 'shar'; did you mean share?"),
+            (["--tiers", "9"], "1 to 4 tiers can be simulated"),
+            (["--nodes", "0"], "--nodes takes a whole number from 1 on, such as 5 or 2k, not '0'"),
+            (["--load", "x"], "--load takes a number such as 1.5, not 'x'"),
+            (["--load", "nan"], "--load takes a number such as 1.5, not 'nan'"),
+            (["--sparse", "2"], "sparse is a share from 0 to 1"),
+            (["--seed", "-1"], "--seed takes a whole number such as 7, not '-1'"),
+            (["--limit", "5"], "5: column 2: per what? write 5/s, 5/m, 5/h or 5/d"),
+        ]:
+            with self.subTest(arguments):
+                self.check(["sim", "fleet", *arguments], "", f"weir sim fleet: {message}\n", status=2)
+
+    def test_options_are_in_the_page_and_offered(self):
+        helped = set(re.findall(r"^ +(?:-h, )?--([a-z-]+)", self.output("sim", "fleet", "--help"), re.M))
+        page = (command.ROOT / "man" / "weir-sim-fleet.1").read_text()
+        listed = set(re.findall(r"^\.It Fl -([a-z-]+)", page, re.M)) | {"help"}
+        self.assertEqual(listed ^ helped, set())
+        offered = (command.ROOT / "dist" / "completions" / "weir.bash").read_text()
+        self.assertEqual({name for name in helped if f"--{name}" not in offered}, set())
 
 
 if __name__ == "__main__":

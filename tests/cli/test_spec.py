@@ -185,6 +185,14 @@ note: smooth refuses no n for its size; token-bucket refuses more than its burst
   full again         with the next window
 note: for never more than 5 in any minute, write 5/m algo=sliding-log
 """,
+    "50M/m algo=quota": """\
+50M/m algo=quota     quota
+  in a window        50 000 000; a new one begins every 60 s
+  across an edge     up to 100 000 000 in a moment
+  in any minute      at most 100 000 000
+  in a fleet         one total for all machines
+  full again         with the next window
+""",
     "100k/m algo=sliding-window refused=count": """\
 100k/m algo=sliding-window refused=count  sliding-window
   at once            100 000

@@ -444,6 +444,7 @@ static bool part_holds(const struct chain *c, const struct view *view, struct la
 {
     switch ((enum weir_algo)chain_algo(c)) {
     case WEIR_FIXED_WINDOW:
+    case WEIR_QUOTA:
         return fixed_window_holds(c, view, fault);
     case WEIR_SLIDING_WINDOW: /* one that stays where it was before the clock stepped back fades from there */
         return c->log->parts[c->first].stays[c->limit] || sliding_window_holds(c, view, fault);

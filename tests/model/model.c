@@ -21,6 +21,7 @@ static const struct machine *const machines[] = {
     [WEIR_STEP] = &model_step,
     [WEIR_UNLIMITED] = &model_unlimited,
     [WEIR_BLOCKED] = &model_blocked,
+    [WEIR_QUOTA] = &model_fixed_window,
 };
 
 /* ---- ticks ---- */

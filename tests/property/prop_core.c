@@ -56,6 +56,11 @@ TEST(fixed_window)
     prove("fixed-window", WEIR_FIXED_WINDOW);
 }
 
+TEST(quota)
+{
+    prove("quota", WEIR_QUOTA);
+}
+
 TEST(sliding_window)
 {
     prove("sliding-window", WEIR_SLIDING_WINDOW);

@@ -445,6 +445,11 @@ TEST(fixed_window)
     prove(WEIR_FIXED_WINDOW, EXACT);
 }
 
+TEST(quota)
+{
+    prove(WEIR_QUOTA, EXACT);
+}
+
 TEST(sliding_window)
 {
     prove(WEIR_SLIDING_WINDOW, EXACT);

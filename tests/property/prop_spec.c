@@ -81,6 +81,7 @@ static void random_own(struct rng *rng, struct weir_spec *spec)
         spec->refused = chance(rng, 2) ? WEIR_REFUSED_COUNT : WEIR_REFUSED_IGNORE;
         break;
     case WEIR_INTERVAL:
+    case WEIR_QUOTA:
     case WEIR_UNLIMITED:
     case WEIR_BLOCKED:
         break;
@@ -90,7 +91,7 @@ static void random_own(struct rng *rng, struct weir_spec *spec)
 /* Any limit that makes sense, and many that do not. */
 static struct weir_spec random_spec(struct rng *rng)
 {
-    struct weir_spec spec = {.algo = (int32_t)rng_between(rng, WEIR_TOKEN_BUCKET, WEIR_BLOCKED)};
+    struct weir_spec spec = {.algo = (int32_t)rng_between(rng, WEIR_TOKEN_BUCKET, WEIR_QUOTA)};
     if (chance(rng, 3))
         random_name(rng, spec.name);
     if (spec.algo == WEIR_UNLIMITED || spec.algo == WEIR_BLOCKED)

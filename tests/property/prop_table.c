@@ -101,65 +101,7 @@ static void prove_one(const char *name, int32_t algo)
     prove(name, &algo, 1, (uint64_t)algo);
 }
 
-TEST(token_bucket)
-{
-    prove_one("token-bucket", WEIR_TOKEN_BUCKET);
-}
-
-TEST(interval)
-{
-    prove_one("interval", WEIR_INTERVAL);
-}
-
-TEST(leaky_bucket)
-{
-    prove_one("leaky-bucket", WEIR_LEAKY_BUCKET);
-}
-
-TEST(smooth)
-{
-    prove_one("smooth", WEIR_SMOOTH);
-}
-
-TEST(warmup)
-{
-    prove_one("warmup", WEIR_WARMUP);
-}
-
-TEST(hybrid)
-{
-    prove_one("hybrid", WEIR_HYBRID);
-}
-
-TEST(fixed_window)
-{
-    prove_one("fixed-window", WEIR_FIXED_WINDOW);
-}
-
-TEST(sliding_window)
-{
-    prove_one("sliding-window", WEIR_SLIDING_WINDOW);
-}
-
-TEST(sliding_log)
-{
-    prove_one("sliding-log", WEIR_SLIDING_LOG);
-}
-
-TEST(step)
-{
-    prove_one("step", WEIR_STEP);
-}
-
-TEST(unlimited)
-{
-    prove_one("unlimited", WEIR_UNLIMITED);
-}
-
-TEST(blocked)
-{
-    prove_one("blocked", WEIR_BLOCKED);
-}
+#include "property/each_algorithm.h"
 
 TEST(two_limits)
 {

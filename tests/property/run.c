@@ -180,6 +180,7 @@ static int64_t fresh_remaining(const struct limit *limit)
     case WEIR_LEAKY_BUCKET:
         return limit->spec.queue + 1;
     case WEIR_FIXED_WINDOW:
+    case WEIR_QUOTA:
     case WEIR_SLIDING_WINDOW:
     case WEIR_SLIDING_LOG:
         return limit->spec.count;

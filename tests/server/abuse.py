@@ -65,10 +65,10 @@ def tell(name, figures):
 
 
 class Round:
-    """One round of it; every figure and every fault is kept."""
+    """One round of it; every figure and every fault is kept. It goes on until the log has had all of `wanted`."""
 
-    def __init__(self, seconds, idle, abusive, *arguments, seed=None):
-        self.seconds, self.idle_count, self.abusive = seconds, idle, abusive
+    def __init__(self, seconds, idle, abusive, *arguments, seed=None, wanted=()):
+        self.seconds, self.idle_count, self.abusive, self.wanted = seconds, idle, abusive, wanted
         self.seed = random.randrange(1 << 32) if seed is None else seed
         self.faults = []
         self.figures = {}
@@ -122,13 +122,16 @@ class Round:
     def abuse(self, bystander, idle):
         here = self.clients()
         line = [sys.executable, str(pathlib.Path(__file__).with_name("abuser.py")), str(self.weir.port),
-                str(self.abusive), str(self.seconds / 2 + 0.5), str(self.seed)]
-        with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as crowd:
+                str(self.abusive), str(self.seed)]
+        with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as crowd:
             crowd.stdout.readline()
             before = self.weir.memory()
             self.figures["abuse"] = bystander.run(self.seconds / 2)
             self.figures["abuse bytes"] = self.weir.memory() - before
             tell(f"{self.abusive} abusive", self.figures["abuse"])
+            for why in self.wanted:
+                self.weir.wait_line(f'event=closed .*why="{why}"')
+            crowd.stdin.close()
             self.figures["crowd"] = json.loads(crowd.stdout.readline())
         self.expect("exit status of the crowd", crowd.returncode, 0)
         traffic.wait_until(lambda: self.clients() == here, "the abusive ones have left")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Connections that mean harm, as many as wanted, in one process: abuser.py PORT COUNT SECONDS SEED
+"""Connections that mean harm, as many as wanted, in one process: abuser.py PORT COUNT SEED
 
-Prints a line "ready" when all are connected, and at the end what they have done as JSON. Works at the lowest priority:
-on one machine with the server they would else take its processors as well, which nobody far away could.
+Prints a line "ready" when all are connected. When its input ends so does it, and prints what they have done as JSON.
+Works at a low priority: on one machine with the server they would else take its processors as well, which nobody far
+away could.
 """
 
 import collections
@@ -252,15 +253,19 @@ class Crowd:
             else:
                 self.resting.append((when, abuser))
 
-    def run(self, seconds):
-        end = time.monotonic() + seconds
-        looked = 0.0
-        while (now := time.monotonic()) < end:
+    def run(self, end):
+        """Until this file has something to read, or ends."""
+        self.selector.register(end, selectors.EVENT_READ)
+        looked, over = 0.0, False
+        while not over:
+            now = time.monotonic()
             if now - looked > 0.02:
                 self.wake()
                 looked = now
             for key, events in self.selector.select(0.02):
-                if key.data.socket is key.fileobj:
+                if key.fileobj is end:
+                    over = True
+                elif key.data.socket is key.fileobj:
                     key.data.turn(events)
         for abuser in self.all:
             if abuser.socket:
@@ -268,12 +273,12 @@ class Crowd:
 
 
 def main():
-    port, count, seconds, seed = sys.argv[1:]
-    os.nice(19)
+    port, count, seed = sys.argv[1:]
+    os.nice(10)
     traffic.raise_files()
     crowd = Crowd(int(port), int(count), int(seed))
     print("ready", flush=True)
-    crowd.run(float(seconds))
+    crowd.run(sys.stdin)
     print(json.dumps(crowd.count))
 
 

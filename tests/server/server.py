@@ -10,6 +10,7 @@
 The command is $WEIR. Nothing here sleeps: starting and log lines are waited for.
 """
 
+import fcntl
 import os
 import pathlib
 import re
@@ -18,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -56,7 +58,11 @@ class Client:
         self.at = 0
         if version == 3 or password is not None:
             login = ["AUTH", user or "default", password] if password is not None else []
-            hello = self.ask("HELLO", str(version), *login)
+            try:
+                hello = self.ask("HELLO", str(version), *login)
+            except (Closed, OSError):
+                self.close()
+                raise
             if isinstance(hello, Error):
                 self.close()
                 raise AssertionError(f"HELLO: {hello}")
@@ -86,6 +92,13 @@ class Client:
         """All at once; the list of their replies."""
         self.raw(b"".join(encode(*request) for request in requests))
         return [self.read() for _ in requests]
+
+    def arrived(self):
+        """Waits until all that was said over TCP is with the server's kernel, whether it was read or not."""
+        deadline = time.monotonic() + PATIENCE
+        while any(fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(4))):
+            if time.monotonic() > deadline:
+                raise AssertionError("it does not arrive")
 
     def finish(self):
         """Nothing more will be said."""
@@ -192,11 +205,11 @@ class Server:
     """`weir serve` in a folder of its own. `config` is the text of its weir.yaml."""
 
     def __init__(self, *arguments, config=None, tcp=True, unix=False, env=None, threads=2, ready=True, pass_fds=(),
-                 before=None):
+                 before=None, prefix=()):
         self.folder = tempfile.TemporaryDirectory(prefix="weir-")
         self.path = os.path.join(self.folder.name, "weir.sock") if unix else None
         self.config_path = os.path.join(self.folder.name, "weir.yaml")
-        line = [WEIR, "serve"]
+        line = [*prefix, WEIR, "serve"]
         if tcp is True:
             line += ["--resp", "127.0.0.1:0"]
         elif tcp is False:
@@ -261,6 +274,16 @@ class Server:
 
     def connect(self, version=2, unix=None, **login):
         return Client(self.address(unix), version, **login)
+
+    def admit(self, password):
+        """A client that has logged in: once more if something kept it from doing so in the time for strangers."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self.connect(password=password)
+            except (Closed, ConnectionError):
+                if time.monotonic() > deadline:
+                    raise
 
     def url(self):
         return f"redis://127.0.0.1:{self.port}" if self.port else f"unix://{self.path}"

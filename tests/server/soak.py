@@ -21,6 +21,7 @@ import server
 import traffic
 
 MIXERS = 4
+SAMPLES = 8  # at least: on a slow machine it takes longer
 # Their limits differ in numbers only: after a change to another kind of limits the old ones stay for a while, and memory
 # could not be compared. Policies that come and go by command change in every way.
 FILES = ("""\
@@ -31,6 +32,7 @@ policies:
   - {name: p2, limits: [50/s], candidate: [30/s burst=60], mode: enforce 25%}
   - {name: p3, limits: [90k/m name=tpm, 1M/d name=budget], reserve: {ttl: 1s, overrun: refuse}, overrides: [
       {key: k1, limits: [1000/s]}, {key: "internal:*", limits: [unlimited]}]}
+  - {name: leased, limits: [1k/s algo=quota], fleet: {coordinator: "local:"}}
 """, """\
 policies:
   - {name: steady, limits: [1200/s, 100k/h]}
@@ -39,6 +41,7 @@ policies:
   - {name: p2, limits: [40/s burst=90]}
   - {name: p3, limits: [90k/m name=tpm, 2M/d name=budget], reserve: {ttl: 2s}, overrides: [
       {key: k2, limits: [blocked]}, {key: "intern*", limits: [10/s]}, {key: "internal:a*", limits: [1M/s]}]}
+  - {name: leased, limits: [1200/s algo=quota], fleet: {coordinator: "local:"}}
 """, "policies: [{name: p0, limits: [5/s brust=3]}]\n")
 LIMITS = ("10/s", "20/s burst=50", "40/m algo=sliding-log", "1k/h, 10k/d", "5/s algo=step", "30/s algo=fixed-window",
           "10/s algo=smooth", "unlimited", "blocked", "12k/s algo=hybrid ratio=1.1", "10/s algo=leaky-bucket queue=5")
@@ -46,7 +49,7 @@ LIMITS = ("10/s", "20/s burst=50", "40/m algo=sliding-log", "1k/h, 10k/d", "5/s 
 # What may be answered although nothing is wrong.
 EXPECTED = re.compile("|".join((
     "ERR no policy '", "ERR no reservation '", "ERR reservation '", "ERR .* is more than the .* reserved",
-    "ERR this key has no limits of its own",
+    "ERR this key has no limits of its own", "ERR policy '.*' is this server's alone and leases nothing",
     "ERR unknown command", "ERR unknown subcommand", "ERR This instance has cluster support disabled",
     "ERR nothing can be set this way", "ERR .*--test-clock", "ERR AUTH <password> called", "WRONGPASS", "ERR too many failed",
     "NOPROTO", "ERR wrong number of arguments", "ERR .*SIGTERM", "ERR .*brust", "ERR the id '.*' belongs to another question",
@@ -87,6 +90,8 @@ REQUESTS = {
     "weir.reset": pair,
     "weir.reserve": lambda d: d.choice(((*pair(d), 3, "TTL", 500), (*pair(d), 2, "AND", *pair(d), 2, "TTL", 300),
                                         (*pair(d), 1, "TIMEOUT", 50, "TTL", 200), (*pair(d), 1, "TTL", 100, *id_of(d)))),
+    "weir.lease": lambda d: d.choice((("leased", 0), (policy(d), 1))),
+    "weir.return": lambda d: ("leased", d.getrandbits(40), d.randrange(1, 4)),
     "weir.commit": lambda d: (f"{d.getrandbits(16):x}-{d.randrange(1000)}", d.randrange(5)),
     "weir.cancel": lambda d: (f"{d.getrandbits(16):x}-{d.randrange(1000)}",),
     "weir.explain": lambda d: (*pair(d), *d.choice(((), ("JSON",)))),
@@ -290,7 +295,7 @@ class Soak:
         begin = looked = told = time.monotonic()
         with server.Client(self.address, version=3) as client:
             self.tidy(client)
-            while (now := time.monotonic()) - begin < self.seconds:
+            while (now := time.monotonic()) - begin < self.seconds or len(self.samples) < SAMPLES:
                 if now - looked < every:
                     self.change(dice, client)
                     continue

@@ -10,15 +10,14 @@ import server
 
 class Abuse(unittest.TestCase):
     def test_a_short_round(self):
-        done = abuse.Round(6, 500, 50, "--stuck-ms", "1000").run()
+        reasons = "half a request and no more", "does not read its answers"
+        done = abuse.Round(6, 500, 50, "--stuck-ms", "1000", wanted=reasons).run()
         done.report()
         self.assertEqual(done.faults, [], f"seed {done.seed}")
         self.assertLess(done.figures["idle bytes"], 4096)
         self.assertLess(done.figures["abuse bytes"], 64 << 20)
         self.assertLess(done.figures["memory after"], 128 << 20)
-        why = done.reasons()
-        self.assertGreater(why["half a request and no more"], 0, why)
-        self.assertGreater(why["does not read its answers"], 0, why)
+        self.assertLessEqual(set(reasons), set(done.reasons()))
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ class Documents(server.ServerTest):
                       server.environment())
         try:
             text, deadline = "", time.monotonic() + server.PATIENCE
-            while "WEIR.TAKE" not in text and select.select([terminal], [], [], deadline - time.monotonic())[0]:
+            while not re.search(r"WEIR\.TAKE.*\n", text) and select.select([terminal], [], [], deadline - time.monotonic())[0]:
                 text += os.read(terminal, 1 << 16).decode()
         finally:
             os.kill(pid, 15)
@@ -205,12 +205,14 @@ class Configurations(unittest.TestCase):
         policies = "policies: [{name: api, limits: 5/s}, {name: login, limits: 5/m}]\n"
         for name, more in [("README.md", ""), ("docs/server.md", policies)]:
             blocks = re.findall(r"^```yaml\n(.*?)^```", read(name), re.M | re.S)
-            self.assertEqual(len(blocks), 1)
-            with tempfile.TemporaryDirectory(prefix="weir-") as folder:
-                pathlib.Path(folder, "app.password").write_text("secret\n", encoding="utf-8")
-                path = pathlib.Path(folder, "weir.yaml")
-                path.write_text(blocks[0] + more, encoding="utf-8")
-                self.check(path)
+            self.assertGreaterEqual(len(blocks), 1)
+            for block in blocks:
+                with tempfile.TemporaryDirectory(prefix="weir-") as folder:
+                    pathlib.Path(folder, "app.password").write_text("secret\n", encoding="utf-8")
+                    path = pathlib.Path(folder, "weir.yaml")
+                    has_policies = re.search("^policies:", block, re.M)
+                    path.write_text(block + ("" if has_policies else more), encoding="utf-8")
+                    self.check(path)
 
 
 class AskingProgram(server.ServerTest):
@@ -229,13 +231,18 @@ class AskingProgram(server.ServerTest):
                               timeout=server.PATIENCE)
         return done.stdout.splitlines()
 
+    ALONE = [f"attempt {i}: 429, Retry-After: 1" for i in range(1, 8)]
+
     def test_it_is_refused(self):
-        weir = self.start("--test-clock", config=read(CONFIG))  # the one that it says it is for
-        self.assertEqual(self.ask(weir.url()), ["attempt 1: go on"] +
-                         [f"attempt {i}: 429, Retry-After: 1" for i in range(2, 8)])
+        for _ in range(20):  # it gives a server 50 ms, which may be short on a busy machine
+            weir = self.start("--test-clock", config=read(CONFIG))  # the one that it says it is for
+            said = self.ask(weir.url())
+            if said != self.ALONE:
+                break
+        self.assertEqual(said, ["attempt 1: go on"] + self.ALONE[1:])
 
     def test_nobody_answers(self):
-        self.assertEqual(self.ask("redis://127.0.0.1:1"), [f"attempt {i}: 429, Retry-After: 1" for i in range(1, 8)])
+        self.assertEqual(self.ask("redis://127.0.0.1:1"), self.ALONE)
 
 
 if __name__ == "__main__":

@@ -117,9 +117,12 @@ class Cuts(server.ServerTest):
             data = script.replace(b"$2\r\n%s", b"$4\r\n%s").replace(b"%s", name)
             with weir.connect() as client:
                 at = 0
-                for cut in [*cuts, len(data)]:
-                    client.raw(data[at:cut])
-                    at = cut
+                try:
+                    for cut in [*cuts, len(data)]:
+                        client.raw(data[at:cut])
+                        at = cut
+                except (BrokenPipeError, ConnectionResetError):
+                    pass  # what stands behind QUIT is not waited for for long
                 return len(data), re.sub(rb"id\r\n:\d+", b"id\r\n:0", client.rest()).replace(name, b"....")
 
         size, whole = talk(b"zzzz", [])
@@ -174,21 +177,24 @@ class Pressure(server.ServerTest):
     def test_who_never_reads_is_paused_then_closed(self):
         weir = self.start("--stuck-ms", "400", config=POLICIES)
         before = weir.memory()
-        with weir.connect() as deaf:
-            deaf.socket.setblocking(False)
-            data = server.encode("ECHO", "x" * 60000) * 64
+        data = server.encode("ECHO", "x" * 60000) * 64
+
+        def push(deaf, patience):
+            """Until neither side takes any more, or it is closed."""
             sent = 0
-            try:  # until neither side takes any more
-                while sent < 1 << 30:
-                    _, ready, _ = select.select([], [deaf.socket], [], 0.1)
-                    if not ready:
-                        break
+            try:
+                while sent < 1 << 30 and select.select([], [deaf.socket], [], patience)[1]:
                     sent += deaf.socket.send(data)
             except (BlockingIOError, ConnectionResetError, BrokenPipeError):
                 pass
             self.assertLess(sent, 1 << 30)
+
+        with weir.connect() as deaf:
+            deaf.socket.setblocking(False)
+            push(deaf, 0.1)
             self.bystander(weir)
             self.assertLess(weir.memory() - before, 48 << 20)
+            push(deaf, server.PATIENCE)  # it may have been slow, and not stuck
             weir.wait_line("event=closed.*does not read its answers")
 
     def test_half_a_request_is_not_waited_for_for_ever(self):
@@ -338,7 +344,7 @@ class Strangers(server.ServerTest):
             self.assertEqual(clients[0].ask("WEIR.RELOAD"), "OK")
             for client in clients:  # they had longer than that already
                 self.assertEqual(client.rest(), b"")
-            with weir.connect(password="s3cret") as client:
+            with weir.admit("s3cret") as client:
                 self.assertEqual(client.ask("PING"), "PONG")
         finally:
             for client in clients:
@@ -438,13 +444,18 @@ class Clients(server.ServerTest):
             for client in clients:
                 self.assertEqual(client.ask("PING"), "PONG")
             operator = clients.pop()
-            for client in clients:
-                client.send("WEIR.POLICY", "LIST")
-            self.assertEqual(operator.ask("WEIR.POLICY", "MODE", "*", "disabled"), "OK")
-            answered, _, _ = select.select([client.socket for client in clients], [], [], 0)
-            self.assertLess(len(answered), len(clients) // 2)
-            for client in clients:  # all are answered in the end
-                self.assertEqual(len(client.read()), 50)
+            least = len(clients)
+            for _ in range(10):  # a busy machine may keep us from looking in time
+                for client in clients:
+                    client.send("WEIR.POLICY", "LIST")
+                self.assertEqual(operator.ask("WEIR.POLICY", "MODE", "*", "disabled"), "OK")
+                answered, _, _ = select.select([client.socket for client in clients], [], [], 0)
+                for client in clients:  # all are answered in the end
+                    self.assertEqual(len(client.read()), 50)
+                least = min(least, len(answered))
+                if least < len(clients) // 2:
+                    return
+            self.fail(f"at least {least} others were answered first")
         finally:
             for client in [operator, *clients]:
                 client.close()

@@ -100,7 +100,7 @@ class Survives(Kept):
         self.assertEqual(self.client(weir, version=3).ask("WEIR.PEEK", "day", "silent")["remaining"], 6)
 
     def test_who_left_has_handed_his_place_back(self):
-        weir = self.serve("--test-clock")
+        weir = self.serve("--test-clock", threads=1)  # so that what INFO tells was appended, or is before it is told
         client, other = self.client(weir, version=3), self.client(weir)
         client.ask("WEIR.TAKE", "day", "k", "10")
         other.send("WEIR.ACQUIRE", "day", "k", "TIMEOUT", "86400000")
@@ -240,7 +240,7 @@ class Away(Kept):
         self.assertEqual(self.client(weir, version=3).ask("WEIR.PEEK", "day", "k")["remaining"], 5)
 
     def test_a_stop_waits_for_it(self):
-        weir = self.begin()
+        weir = self.begin("--drain-ms", "15000")  # the longer it was ill, the less often it tries
         weir.signal(signal.SIGTERM)
         weir.wait_line("event=stopping")
         os.rename(self.data + ".away", self.data)

@@ -63,10 +63,12 @@ static void be_busy(size_t self, void *arg)
     }
 }
 
-/* Everything works, nobody waits, and the end does not hang. 0: well. */
+/* Everything works, nobody waits, and the end does not hang. 0: well. A sanitizer's memory may be locked by a
+ * thread that the child does not have: there it takes and gives back none. */
 static int use_all(void *arg)
 {
     struct busy *b = arg;
+    bool has_memory = team_scaled(10) == 10;
     for (size_t i = 0; i < 3; i++) {
         struct weir_limiter *limiter = b->limiters[i];
         struct weir_stat stat;
@@ -77,6 +79,8 @@ static int use_all(void *arg)
         (void)weir_limiter_take(limiter, 1, NULL);
         if (!weir_limiter_acquire(limiter, 1, WEIR_FOREVER, NULL))
             return 2;
+        if (!has_memory)
+            continue;
         if (!weir_limiter_set(limiter, i == 1 ? "1M/s burst=5, 5/us algo=sliding-log" : "1M/s burst=5", NULL))
             return 3;
         struct weir_handle *handle = weir_handle_new(limiter, 2, NULL);

@@ -114,6 +114,7 @@ static weir_i128 counted_most(const struct weir_spec *spec, int64_t x, int64_t y
 {
     switch ((enum weir_algo)spec->algo) {
     case WEIR_FIXED_WINDOW:
+    case WEIR_QUOTA:
     case WEIR_SLIDING_WINDOW:
         return (weir_i128)spec->count * (y / spec->period_ns - x / spec->period_ns + 1);
     case WEIR_SLIDING_LOG:

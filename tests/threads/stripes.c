@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -354,7 +353,7 @@ static void look_on(struct world *w, uint64_t changes)
     for (uint64_t i = 0; atomic_load(&w->progress->begun) < until; i++) {
         if (i % 8 == 0)
             (void)count_all(w);
-        (void)sched_yield();
+        team_yield();
     }
 }
 

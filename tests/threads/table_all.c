@@ -23,6 +23,7 @@
 struct contest {
     struct weir_table *shared, *empty;
     int64_t quota; /* of each who takes alone */
+    int64_t most;  /* questions that the others may ask, however long those are kept from running */
     bool refills;  /* somebody gives the empty ones a unit now and then */
     uint64_t stream;
     atomic_uint done;
@@ -45,7 +46,7 @@ static void take_alone(struct contest *contest)
 
 static void hammer(struct contest *contest, struct rng *rng)
 {
-    while (atomic_load(&contest->done) < SINGLES) {
+    while (atomic_load(&contest->done) < SINGLES && atomic_load(&contest->asked) < contest->most) {
         uint64_t key = (uint64_t)rng_between(rng, 0, EMPTY - 1), shared = SHARED;
         struct weir_ask asks[] = {ask_for(contest->shared, &shared, 1), ask_for(contest->empty, &key, 1)};
         if (contest->refills && rng_between(rng, 0, 3) == 0)
@@ -107,7 +108,7 @@ TEST(who_takes_alone_is_never_refused_because_of_questions_that_are)
     int64_t quota = team_scaled(check_env("WEIR_ALL_OPS", 4000));
     team_watch("questions that are always refused");
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        struct contest contest = {.quota = quota, .stream = i};
+        struct contest contest = {.quota = quota, .most = INT64_MAX, .stream = i};
         begin_contest(&contest, &fields[i], SINGLES * quota);
         team_run(SINGLES + HAMMERERS, compete, &contest);
         bool fine = CHECK_EQ(atomic_load(&contest.refused), 0);
@@ -127,7 +128,8 @@ TEST(what_is_taken_alone_and_together_adds_up)
     int64_t quota = team_scaled(check_env("WEIR_ALL_OPS", 4000)), burst = 900000;
     team_watch("questions of which some are refused");
     for (size_t i = 0; i < sizeof fields / sizeof fields[0] && fields[i].empty; i++) {
-        struct contest contest = {.quota = quota, .refills = true, .stream = 100 + i};
+        struct contest contest = {
+            .quota = quota, .most = burst - SINGLES * quota - HAMMERERS, .refills = true, .stream = 100 + i};
         struct weir_verdict v;
         uint64_t key = SHARED;
         begin_contest(&contest, &fields[i], burst);

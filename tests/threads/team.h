@@ -27,7 +27,7 @@ void team_run(size_t count, team_body *body, void *arg);
 /* Lets another thread go first: what a test does while it waits for something to be seen. */
 void team_yield(void);
 
-/* How long a test may take before somebody must be stuck: two minutes, or WEIR_WATCH_SECONDS. */
+/* How long a test may take before somebody must be stuck: three minutes, or WEIR_WATCH_SECONDS. */
 unsigned team_patience(void);
 /* Stops the program with a message if team_watch_done has not been called by then: nobody hangs for ever. */
 void team_watch(const char *what);

@@ -323,7 +323,8 @@ TEST(whichever_allocation_fails_nothing_is_changed)
         "policies: [{name: a, limits: 10/h}, {name: b, limits: 1/h, overrides: [{key: q, limits: 2/h}]}]";
     static const char after_yaml[] =
         "policies: [{name: a, limits: 20/h, mode: shadow}, {name: b, limits: 2/h, candidate: 1/m, overrides: "
-        "[{key: q, limits: 3/h}, {key: 'r*', limits: unlimited}]}, {name: c, limits: '1/h, 2/d'}]";
+        "[{key: q, limits: 3/h}, {key: 'r*', limits: unlimited}]}, {name: c, limits: '1/h, 2/d'}, "
+        "{name: d, limits: 9/s algo=quota, fleet: {coordinator: 'local:'}}]";
     struct config *config = weir_config_parse("weir.yaml", after_yaml, strlen(after_yaml), complain, NULL);
     struct kit kit;
     struct weir_error err = {0};

@@ -144,7 +144,8 @@ static void prepare(void)
 TEST(examples_of_the_table_are_answered_without_an_error)
 {
     size_t count = 0;
-    if (!kit_begin("policies:\n  - {name: org, limits: 100/s}\n  - {name: llm-tokens, limits: 90k/m}\n"))
+    if (!kit_begin("policies:\n  - {name: org, limits: 100/s}\n  - {name: llm-tokens, limits: 90k/m}\n"
+                   "  - {name: egress, limits: 5M/m algo=quota, fleet: {coordinator: \"local:\"}}\n"))
         return;
     for (size_t i = 0; i < weir_command_count(); i++) {
         const struct command *command = weir_command_at(i);

@@ -504,8 +504,6 @@ TEST(what_comes_with_a_later_version_is_told_so)
 {
     BAD("listen: {http: 127.0.0.1:9050}\n",
         "w.yaml:1:10: http is not in this version of weir; listen: {resp: 127.0.0.1:9049} is\n");
-    BAD("policies: [{name: a, limits: 5/m, fleet: {nodes: 500}}]\n",
-        "w.yaml:1:35: fleet is not in this version of weir; each server counts for itself\n");
 }
 
 TEST(where_and_how_things_are_kept_is_read)

@@ -35,7 +35,9 @@ static const char text[] =
     "    overrides:\n"
     "      - {key: k, limits: 5/s, reason: r, until: 2030-01-01}\n"
     "      - {key: \"k*\", limits: unlimited}\n"
-    "  - {name: q, limits: 5/s}\n";
+    "  - {name: q, limits: 5/s}\n"
+    "  - {name: f, limits: 50/s algo=quota, fleet: {coordinator: \"redis://u:p@h1,h2/1\", nodes: 2}}\n"
+    "  - {name: g, limits: 500/s burst=900, fleet: {coordinator: \"local:\", keys: each}}\n";
 
 static struct config *parse(void)
 {

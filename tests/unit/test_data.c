@@ -11,7 +11,8 @@
 #include "check.h"
 #include "data/note.h"
 
-#define SLOW "5/d burst=100" /* no test takes so long that it would refill */
+#define SLOW        "5/d burst=100" /* no test takes so long that it would refill */
+#define PATIENCE_NS (30 * WEIR_SEC) /* with a disk that has other work */
 
 static struct weir_error err;
 
@@ -88,7 +89,7 @@ TEST(a_table_is_there_again_with_what_was_spent)
     struct weir_table *api = table_of(data, "api", SLOW), *both = table_of(data, "both", SLOW ", 50/d");
     CHECK(take(api, "k", 30) && take(both, "k", 20) && take(api, "k", 1));
     CHECK(table_of(data, "api", SLOW) == api); /* the same one */
-    CHECK(weir_data_commit(data, WEIR_SEC));
+    CHECK(weir_data_commit(data, PATIENCE_NS));
     close_it(data);
     data = open_it(path);
     if (!CHECK(data))
@@ -111,7 +112,7 @@ static void spend(const char *path)
     CHECK(weir_table_take_own(own, "k", 1, &limit, 4, NULL));
     CHECK(weir_table_override(api, "vip", 3, "5/d burst=1000", &err));
     CHECK(take(api, "vip", 900));
-    CHECK(weir_data_commit(data, WEIR_SEC));
+    CHECK(weir_data_commit(data, PATIENCE_NS));
 }
 
 TEST(a_crash_loses_nothing_that_was_committed)
@@ -151,7 +152,7 @@ TEST(after_a_crash_floor_leaves_nothing_and_optimistic_forgets)
 static void forget_and_spend(const char *path)
 {
     struct weir_data *data = open_with(path, WEIR_SYNC_EVERYSEC, WEIR_RECOVER_OPTIMISTIC);
-    CHECK(take(table_of(data, "api", NULL), "k", 5) && weir_data_commit(data, WEIR_SEC));
+    CHECK(take(table_of(data, "api", NULL), "k", 5) && weir_data_commit(data, PATIENCE_NS));
 }
 
 TEST(what_was_forgotten_after_a_loss_is_forgotten_once)
@@ -174,7 +175,7 @@ static void change(const char *path)
     CHECK_EQ(left_of(api, "k"), 70);
     CHECK(weir_table_set(api, "5/d burst=50", &err));
     CHECK(take(api, "k", 5));
-    CHECK(weir_data_commit(data, WEIR_SEC));
+    CHECK(weir_data_commit(data, PATIENCE_NS));
 }
 
 TEST(limits_that_were_changed_are_in_force_after_a_crash)
@@ -223,7 +224,7 @@ static void grow(const char *path)
     CHECK(weir_table_grow(api, 3000, &err));
     for (int i = 0; i < 2500; i++)
         CHECK(weir_table_take(api, &i, sizeof i, 1 + i % 90, NULL));
-    CHECK(weir_data_commit(data, WEIR_SEC));
+    CHECK(weir_data_commit(data, PATIENCE_NS));
 }
 
 TEST(a_table_that_has_grown_finds_room_for_all_again)
@@ -272,7 +273,7 @@ TEST(what_is_to_be_forgotten_is_not_there_the_next_time)
     CHECK_EQ(count_tables(data), 1);
     CHECK(take(one, "k", 1)); /* its memory is still there */
     CHECK_EQ(left_of(table_of(data, "one", SLOW), "k"), 100);
-    CHECK(weir_data_commit(data, WEIR_SEC));
+    CHECK(weir_data_commit(data, PATIENCE_NS));
     close_it(data);
     data = open_it(path);
     if (!CHECK(data))
@@ -325,7 +326,7 @@ TEST(a_directory_that_is_taken_away_makes_it_ill_until_it_is_back)
     struct weir_data *data = open_it(folder_new());
     if (!CHECK(data))
         return;
-    CHECK(take(table_of(data, "api", SLOW), "k", 30) && weir_data_commit(data, 10 * WEIR_SEC));
+    CHECK(take(table_of(data, "api", SLOW), "k", 30) && weir_data_commit(data, PATIENCE_NS));
     (void)snprintf(away, sizeof away, "%s.away", folder_path);
     CHECK_EQ(rename(folder_path, away), 0);
     while (!stat_of(data).ill) /* its keeper looks several times a second */
@@ -335,7 +336,7 @@ TEST(a_directory_that_is_taken_away_makes_it_ill_until_it_is_back)
     CHECK_EQ(rename(away, folder_path), 0);
     while (stat_of(data).ill)
         (void)sched_yield();
-    CHECK(take(table_of(data, "api", NULL), "k", 20) && weir_data_commit(data, 10 * WEIR_SEC));
+    CHECK(take(table_of(data, "api", NULL), "k", 20) && weir_data_commit(data, PATIENCE_NS));
     CHECK_EQ(rename(folder_path, away), 0);
     CHECK(!weir_data_close(data, &err) && strstr(err.text, "removed or replaced") != NULL);
     CHECK_EQ(rename(away, folder_path), 0);
@@ -363,7 +364,7 @@ TEST(a_child_of_a_fork_has_copies_that_nobody_keeps)
     }
     int status = 1;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
-    CHECK(take(api, "k", 5) && weir_data_commit(data, WEIR_SEC));
+    CHECK(take(api, "k", 5) && weir_data_commit(data, PATIENCE_NS));
     close_it(data);
     data = open_it(path);
     if (CHECK(data))
@@ -379,11 +380,11 @@ TEST(a_backup_can_be_opened_by_itself)
     if (!CHECK(data))
         return;
     struct weir_table *api = table_of(data, "api", SLOW);
-    CHECK(take(api, "k", 30) && weir_data_commit(data, WEIR_SEC));
+    CHECK(take(api, "k", 30) && weir_data_commit(data, PATIENCE_NS));
     if (!CHECK(weir_data_backup(data, "monday", &err)))
         printf("# %s\n", err.text);
     CHECK(!weir_data_backup(data, "a/b", &err) && !weir_data_backup(data, NULL, &err));
-    CHECK(take(api, "k", 30) && weir_data_commit(data, WEIR_SEC));
+    CHECK(take(api, "k", 30) && weir_data_commit(data, PATIENCE_NS));
     close_it(data);
     (void)snprintf(copy, sizeof copy, "%s/backups/monday", path);
     data = open_it(copy);
@@ -400,7 +401,7 @@ TEST(every_mode_commits)
         if (!CHECK(data))
             return;
         for (int i = 0; i < 20; i++)
-            CHECK(take(table_of(data, "api", SLOW), "k", 1) && weir_data_commit(data, 10 * WEIR_SEC));
+            CHECK(take(table_of(data, "api", SLOW), "k", 1) && weir_data_commit(data, PATIENCE_NS));
         if (sync == WEIR_SYNC_ALWAYS)
             CHECK_EQ(stat_of(data).unsynced_ns, 0);
         CHECK(stat_of(data).ill == 0 && stat_of(data).error[0] == '\0');

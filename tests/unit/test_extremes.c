@@ -35,7 +35,7 @@ static void build_policies(void)
 {
     static const int64_t counts[] = {1, 64, SPEC_COUNT_MAX}, periods[] = {1, WEIR_SEC, SPEC_PERIOD_MAX_NS};
     static const int64_t bursts[] = {0, 1, SPEC_COUNT_MAX};
-    for (int32_t algo = WEIR_TOKEN_BUCKET; algo <= WEIR_BLOCKED; algo++)
+    for (int32_t algo = WEIR_TOKEN_BUCKET; algo <= WEIR_QUOTA; algo++)
         for (size_t i = 0; i < 27; i++) {
             struct weir_spec spec = {.algo = algo, .count = counts[i % 3], .period_ns = periods[i / 3 % 3]};
             int64_t burst = bursts[i / 9];
@@ -198,6 +198,7 @@ static weir_i128 at_once(const struct limit *limit, int64_t largest)
     case WEIR_HYBRID:
         return limit->u.hybrid.over / limit->ticks.unit;
     case WEIR_FIXED_WINDOW:
+    case WEIR_QUOTA:
     case WEIR_SLIDING_WINDOW:
     case WEIR_SLIDING_LOG:
         return limit->spec.count;
@@ -307,7 +308,7 @@ TEST(every_pair_of_fields)
         offsetof(struct weir_spec, age_ns),
     };
     size_t count = sizeof fields / sizeof *fields, compiled = 0;
-    for (int32_t algo = -1; algo <= WEIR_BLOCKED + 1; algo++)
+    for (int32_t algo = -1; algo <= WEIR_QUOTA + 1; algo++)
         for (size_t k = 0; k < count * count; k++)
             for_each_number(x) for_each_number(y)
             {

@@ -153,6 +153,8 @@ TEST(commands_have_the_classes_that_the_documents_name)
         {"weir.reserve", MAY_TAKE},
         {"weir.commit", MAY_TAKE},
         {"weir.cancel", MAY_TAKE},
+        {"weir.lease", MAY_TAKE},
+        {"weir.return", MAY_ADJUST},
         {"weir.explain", MAY_LOOK},
         {"weir.top", MAY_LOOK},
         {"weir.reload", MAY_ADMIN},

@@ -153,8 +153,13 @@ static const struct {
     {"20M per Years algo=quota", 9,
      "calendar periods are not yet supported; until then write a fixed one, such as 365d"},
     {"1/year algo=smooth", 1, "a year has no fixed length; only algo=quota counts by the calendar"},
-    {"5/d algo=quota", 10,
-     "algo=quota is not yet supported; algo=fixed-window counts a total per fixed period"},
+    {"5/d algo=quota burst=7", 16,
+     "quota has no burst; it belongs to token-bucket, smooth and step; leave it out or write "
+     "algo=token-bucket"},
+    {"5/d refused=count algo=quota", 5,
+     "quota has no refused; it belongs to sliding-log, sliding-window, fixed-window and step; leave it out "
+     "or "
+     "write algo=sliding-log"},
     {"5/d tz=UTC", 5, "'tz' belongs to calendar periods, which are not yet supported"},
     {"5/d anchor=15", 5, "'anchor' belongs to calendar periods, which are not yet supported"},
     /* EngineBlock */
@@ -209,7 +214,8 @@ static const struct {
      "queue, age, "
      "refused, strict, timeout and name"},
     {"5/m algo=xyzzy", 10,
-     "unknown algorithm 'xyzzy'; use token-bucket, sliding-log, sliding-window, fixed-window, interval, "
+     "unknown algorithm 'xyzzy'; use token-bucket, sliding-log, sliding-window, fixed-window, quota, "
+     "interval, "
      "smooth, "
      "warmup, hybrid, leaky-bucket or step"},
 };

@@ -73,6 +73,8 @@ static const struct {
     {"1.5/s algo=step", "3/2s burst=1 algo=step"},
     {"1.5/s algo=smooth", "3/2s algo=smooth"},
     {"1.5/s algo=fixed-window", "3/2s algo=fixed-window"},
+    {"50M/m algo=quota", "50M/m algo=quota"},
+    {"1.5k per hour algo=QUOTA timeout=5s", "1500/h algo=quota timeout=5s"},
     {"0.000000001/s", "1/1000000000s"},
     {"1.000000000000/s", "1/s"},
     /* periods */
@@ -483,7 +485,7 @@ TEST(a_struct_is_checked_as_a_text_is)
         int64_t value;
     } faults[] = {
         {FIELD_ALGO, offsetof(struct weir_spec, algo), 4, -1},
-        {FIELD_ALGO, offsetof(struct weir_spec, algo), 4, WEIR_BLOCKED + 1},
+        {FIELD_ALGO, offsetof(struct weir_spec, algo), 4, WEIR_QUOTA + 1},
         {FIELD_SHAPE, offsetof(struct weir_spec, shape), 4, 1},
         {FIELD_REFUSED, offsetof(struct weir_spec, refused), 4, 1},
         {FIELD_FILL, offsetof(struct weir_spec, fill), 4, 1},
@@ -700,5 +702,6 @@ TEST(algorithms_have_names)
     CHECK_STR(weir_algo_name(WEIR_STEP), "step");
     CHECK_STR(weir_algo_name(WEIR_UNLIMITED), "unlimited");
     CHECK_STR(weir_algo_name(WEIR_BLOCKED), "blocked");
+    CHECK_STR(weir_algo_name(WEIR_QUOTA), "quota");
     CHECK_STR(weir_algo_name(99), "unknown");
 }

@@ -10,11 +10,10 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include "disk_faulty.h"
 #include "disk_sim.h"
-#include "failing_memory.h"
+#include "failing_map.h"
 #include "failure_kit.h"
 #include "failure_sites.h"
 #include "folder.h"
@@ -22,24 +21,6 @@
 #include "store/inspect.h"
 
 #define CALLS_MOST 5000 /* no story has so many */
-
-void *__real_mmap(void *at, size_t size, int may, int flags, int file, off_t offset);
-void *__wrap_mmap(void *at, size_t size, int may, int flags, int file, off_t offset);
-void *__wrap_mmap(void *at, size_t size, int may, int flags, int file, off_t offset)
-{
-    if (may_allocate(__builtin_return_address(0)))
-        return __real_mmap(at, size, may, flags, file, offset);
-    errno = ENOMEM;
-    return MAP_FAILED;
-}
-
-/* Pages of 2 MiB would cost most of the time. */
-int __wrap_madvise(void *memory, size_t bytes, int advice);
-int __wrap_madvise(void *memory, size_t bytes, int advice)
-{
-    (void)memory, (void)bytes, (void)advice;
-    return 0;
-}
 
 /* ---- stories ---- */
 

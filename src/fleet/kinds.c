@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kinds of coordinators there are, and the names that all of them can keep.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "fleet/coordinator.h"
+
+static const struct kind {
+    const char *scheme, *synonym;
+    const struct coordinator_ops *ops;
+} kinds[] = {{"zookeeper", "zk", &weir_coordinator_zookeeper},
+             {"redis", "valkey", &weir_coordinator_redis},
+             {"redis+cluster", "cluster", &weir_coordinator_redis},
+             {"weir", "tier", &weir_coordinator_weir},
+             {"local", "memory", &weir_coordinator_local}};
+
+#define KINDS (sizeof kinds / sizeof kinds[0])
+
+/* The scheme that is meant by one that is none; NULL: nobody knows. */
+static const char *nearest(const char *scheme)
+{
+    const char *found = NULL;
+    size_t least = 3, len = strlen(scheme);
+    for (size_t i = 0; i < KINDS; i++) {
+        if (strcmp(kinds[i].synonym, scheme) == 0)
+            return kinds[i].scheme;
+        size_t distance = weir_text_distance(scheme, len, kinds[i].scheme);
+        if (distance < least && distance < len) {
+            least = distance;
+            found = kinds[i].scheme;
+        }
+    }
+    return found;
+}
+
+/* Nobody sends his passwords in clear because he was led from rediss:// to redis://. */
+static bool wants_tls(const char *scheme)
+{
+    return strncmp(scheme, "rediss", strlen("rediss")) == 0 || strcmp(scheme, "weirs") == 0;
+}
+
+const struct coordinator_ops *weir_coordinator_kind(const struct fleet_url *url, struct weir_error *err)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        if (strcmp(kinds[i].scheme, url->scheme) == 0)
+            return kinds[i].ops;
+    if (wants_tls(url->scheme)) {
+        (void)weir_error_complain(err,
+                                  "%s://: weir speaks no TLS here; have a tunnel such as stunnel do so, and "
+                                  "write the address where that listens on this machine",
+                                  url->scheme);
+        return NULL;
+    }
+    const char *meant = nearest(url->scheme);
+    (void)weir_error_complain(err,
+                              "no coordinator has the scheme '%s'; there are zookeeper://, redis://, "
+                              "redis+cluster://, weir:// and local:%s%s%s",
+                              url->scheme, meant ? "; did you mean " : "", meant ? meant : "",
+                              meant ? "?" : "");
+    return NULL;
+}
+
+static bool is_name_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("-_.:@", c));
+}
+
+bool weir_fleet_name_check(const char *name, struct weir_error *err)
+{
+    size_t len = name ? strnlen(name, FLEET_NAME_MAX + 1) : 0;
+    if (len == 0)
+        return weir_error_complain(err,
+                                   "the name that the fleet shares is missing; write one such as egress");
+    if (len > FLEET_NAME_MAX)
+        return weir_error_complain(err, "the name of a fleet's limit has at most %d bytes", FLEET_NAME_MAX);
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return weir_error_complain(
+            err, "'%s' is no name that a coordinator can keep; write one such as egress", name);
+    for (size_t i = 0; i < len; i++)
+        if (!is_name_byte(name[i])) {
+            char message[160];
+            struct text text;
+            weir_text_init(&text, message, sizeof message);
+            weir_text_print(&text, "the name of a fleet's limit has letters, digits and - _ . : @ only");
+            if (name[i] == '/')
+                weir_text_print(&text, "; write : where / stands");
+            weir_error_at(err, WEIR_INVALID, name, len, weir_text_column(name, i), message);
+            return false;
+        }
+    return true;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A member from outside: joining, what its pot asks, leaving.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "fleet/member.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/sat.h"
+#include "base/secret.h"
+#include "fleet/agent.h"
+#include "os/futex.h"
+
+#define LEAVE_GRACE_NS    (200 * WEIR_MS) /* after leave_ns, for a thread that is about to be done */
+#define RETRY_NS          WEIR_MS         /* for who is refused while units are on their way, at least */
+#define RETRY_LOST_NS     WEIR_SEC
+#define RETRY_LOST_MIN_NS (100 * WEIR_MS)
+
+/* ---- what the pot asks ---- */
+
+void weir_member_explain(struct member *member, int64_t now, int64_t n, struct weir_verdict *verdict)
+{
+    const struct view *view = &member->view;
+    int64_t retry_at = (int64_t)atom_load(&view->retry_at, memory_order_relaxed);
+    bool exhausted = atom_load(&view->exhausted, memory_order_relaxed);
+    bool lost = atom_load(&view->lost, memory_order_relaxed);
+    int64_t until, soon = max64((int64_t)atom_load(&view->round, memory_order_relaxed), RETRY_NS);
+    verdict->allowed = 0;
+    verdict->remaining = weir_pot_room(&member->pot, now, &until);
+    verdict->reset_after_ns = max64(sat_sub(until, now), 0);
+    verdict->reason = lost ? WEIR_LOST : WEIR_LATER;
+    verdict->retry_after_ns = retry_at != WEIR_FOREVER ? max64(sat_sub(retry_at, now), 1)
+                              : lost                   ? RETRY_LOST_NS
+                              : exhausted              ? max64(verdict->reset_after_ns, soon)
+                                                       : soon;
+    if (lost) /* what is due to be tried again is not likely to be there in a moment */
+        verdict->retry_after_ns = max64(verdict->retry_after_ns, RETRY_LOST_MIN_NS);
+    if (n > (int64_t)atom_load(&view->most, memory_order_relaxed)) {
+        verdict->reason = WEIR_NEVER;
+        verdict->retry_after_ns = WEIR_FOREVER;
+    }
+}
+
+bool weir_member_may_hope(struct member *member, int64_t now, int64_t n, int64_t timeout_ns,
+                          struct weir_verdict *verdict)
+{
+    int64_t retry_at = (int64_t)atom_load(&member->view.retry_at, memory_order_relaxed);
+    bool known = atom_load(&member->view.exhausted, memory_order_relaxed) && retry_at != WEIR_FOREVER;
+    weir_member_explain(member, now, n, verdict);
+    return verdict->reason != WEIR_NEVER && !(known && sat_sub(retry_at, now) > timeout_ns);
+}
+
+static void want(struct pot *pot, int64_t n)
+{
+    struct member *member = pot->owner;
+    bool never = n > (int64_t)atom_load(&member->view.most, memory_order_relaxed);
+    weir_inbox_post(member, INBOX_MISSED, never ? 0 : n);
+}
+
+static void explain(struct pot *pot, int64_t now, int64_t n, struct weir_verdict *verdict)
+{
+    weir_member_explain(pot->owner, now, n, verdict);
+}
+
+static bool acquire(struct pot *pot, int64_t now, int64_t n, int64_t timeout_ns, struct weir_stop *stop,
+                    struct weir_verdict *verdict)
+{
+    return weir_wait_acquire(pot->owner, now, n, timeout_ns, stop, verdict);
+}
+
+static void cancel(struct pot *pot)
+{
+    weir_wait_cancel_threads(pot->owner);
+}
+
+/* ---- leaving ---- */
+
+void weir_member_drop(struct member *member)
+{
+    if (atom_add(&member->holders, UINT64_MAX, memory_order_acq_rel) != 1)
+        return;
+    if (member->agent)
+        weir_agent_drop(member->agent);
+    free(member);
+}
+
+/* false: the time has passed. */
+static bool wait_for_thread(struct member *member, int64_t ns)
+{
+    int64_t until_ns = sat_add(weir_monotonic_ns(), ns);
+    while (atomic_load_explicit(&member->leave, memory_order_acquire) == LEAVE_WAITED_FOR) {
+        if (weir_monotonic_ns() >= until_ns)
+            return false;
+        weir_futex_wait(&member->leave, LEAVE_WAITED_FOR, until_ns);
+    }
+    return true;
+}
+
+/* From here on the limiter is nobody's, also if this does not wait until the member is gone: nobody finds it,
+ * and no hook is called with it. */
+static void release(struct member *member)
+{
+    weir_agents_release(member);
+    lock_take(&member->lock);
+    member->leaving = true;
+    lock_drop(&member->lock);
+}
+
+/* By real time: nobody may be there to move a clock that is set. */
+static void leave(struct member *member)
+{
+    struct agent *agent = member->agent;
+    release(member);
+    if (weir_agent_is_me(agent)) { /* a callback: it cannot wait for itself */
+        atomic_store(&member->leave, LEAVE_GIVEN_UP);
+        weir_inbox_post(member, INBOX_LEAVE, 0);
+        return;
+    }
+    weir_inbox_post(member, INBOX_LEAVE, 0);
+    if (!wait_for_thread(member, member->options.leave_ns)) {
+        weir_inbox_post(member, INBOX_HURRY, 0);
+        (void)wait_for_thread(member, LEAVE_GRACE_NS);
+    }
+    uint32_t state = LEAVE_WAITED_FOR;
+    if (!atomic_compare_exchange_strong(&member->leave, &state, LEAVE_GIVEN_UP) && state == LEAVE_LAST)
+        (void)pthread_join(agent->thread, NULL);
+}
+
+static void free_pot(struct pot *pot)
+{
+    struct member *member = pot->owner;
+    if (member->agent)
+        leave(member);
+    else
+        weir_member_drop(member); /* the agent's share */
+    weir_member_drop(member);
+}
+
+static const struct pot_ops member_pot = {want, explain, acquire, free_pot, cancel};
+
+/* ---- joining ---- */
+
+struct request {
+    const char *url_text;
+    struct fleet_url url;
+    const struct coordinator_ops *ops;
+    struct weir_fleet_options options;
+    struct lease_terms terms;
+    char text[MEMBER_TEXT_MAX];
+};
+
+static bool read_options(struct request *request, const struct weir_fleet_options *options,
+                         struct weir_error *err)
+{
+    size_t size = sizeof request->options;
+    if (options && (options->size < (int64_t)sizeof options->size || options->size > 4096))
+        return weir_error_complain(err, "options.size has to be sizeof(struct weir_fleet_options)");
+    if (options) {
+        const char *beyond = (const char *)options;
+        for (size_t i = size; i < (size_t)options->size; i++)
+            if (beyond[i] != 0)
+                return weir_error_complain(err, "the options have a field that this version of the library "
+                                                "does not know");
+        memcpy(&request->options, options, (size_t)min64(options->size, (int64_t)size));
+    }
+    return weir_fleet_options_read(&request->options, &request->url, err);
+}
+
+static bool read_request(struct request *request, const char *url, const char *spec,
+                         const struct weir_fleet_options *options, struct weir_error *err)
+{
+    struct weir_spec limit;
+    *request = (struct request){.url_text = url};
+    if (!weir_fleet_url_read(&request->url, url, err))
+        return false;
+    request->ops = weir_coordinator_kind(&request->url, err);
+    if (!request->ops || !read_options(request, options, err) ||
+        !weir_fleet_terms(spec, &request->options, &request->terms, err))
+        return false;
+    size_t len = weir_spec_parse(spec, &limit, 1, err) == 1
+                     ? weir_spec_format(&limit, 1, request->text, sizeof request->text)
+                     : 0;
+    return (len > 0 && len < sizeof request->text) || weir_error_complain(err, "the limit is too long");
+}
+
+static bool begin_lease(struct member *member, struct weir_error *err)
+{
+    const struct weir_fleet_options *said = &member->options;
+    const char *why = "";
+    struct lease_options options = {
+        .prefetch_percent = said->prefetch,
+        .above_percent = said->above,
+        .return_every_ns = said->return_every_ns,
+        .ready_ns = said->ready_ns,
+        .rho_ppm = said->rho,
+        .guard_ns = said->guard_ns,
+        .no_age = said->clock == WEIR_FLEET_CLOCK_UNUSED,
+        .most_chunks = said->flight,
+        .most_held = said->most_held,
+        .lost_after_ns = said->lost_after_ns,
+        .answer_ns = said->answer_ns,
+        .on_loss = said->on_loss == WEIR_FLEET_SHARE ? LEASE_LOSS_SHARE : LEASE_LOSS_REFUSE,
+        .nodes = said->nodes,
+        .optimistic = said->optimistic,
+        .asked = member->said,
+    };
+    if (!weir_lease_options_complete(&options, &why))
+        return weir_error_complain(err, "%s", why);
+    weir_lease_begin(&member->lease, &options, weir_hash_key().low, weir_now());
+    return true;
+}
+
+/* Not in any agent yet. */
+static struct member *make_member(const struct request *request, const char *name, struct weir_error *err)
+{
+    struct member *member = aligned_alloc(_Alignof(struct member), sizeof *member);
+    if (!member) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    memset(member, 0, sizeof *member);
+    weir_pot_init(&member->pot, &member_pot, member);
+    atom_store(&member->holders, 2, memory_order_relaxed); /* the agent, and the limiter */
+    atom_store(&member->view.retry_at, (uint64_t)WEIR_FOREVER, memory_order_relaxed);
+    atom_store(&member->view.most,
+               (uint64_t)(request->terms.kind == LEASE_QUOTA ? request->terms.total : request->terms.burst),
+               memory_order_relaxed);
+    member->last.wake_ns = member->last.retry_at_ns = WEIR_FOREVER;
+    member->options = request->options;
+    member->said = request->terms;
+    member->stat.left = -1;
+    (void)snprintf(member->name, sizeof member->name, "%s", name);
+    (void)snprintf(member->text, sizeof member->text, "%s", request->text);
+    if (begin_lease(member, err) && (member->limiter = weir_pot_limiter(&member->pot, member->text, err)))
+        return member;
+    free(member);
+    return NULL;
+}
+
+static struct weir_limiter *join(const struct request *request, const char *name, bool patient,
+                                 struct weir_error *err)
+{
+    struct member *own = make_member(request, name, err), *found = NULL;
+    if (!own)
+        return NULL;
+    bool entered = weir_agents_enter(own, request->url_text, &request->url, request->ops, &found, err);
+    struct member *member = found ? found : own;
+    if (!entered || found)
+        weir_limiter_free(own->limiter);
+    if (!entered)
+        return NULL;
+    if (strcmp(member->text, request->text) != 0) {
+        (void)weir_error_complain(err,
+                                  "'%s' is joined already in this process as %s; a name has one limit, and "
+                                  "weir quota set changes it",
+                                  name, member->text);
+    } else if (patient) {
+        weir_inbox_post(member, INBOX_WANT, 0);
+        return member->limiter;
+    } else if (weir_agent_is_me(member->agent)) {
+        (void)weir_error_complain(err, "a callback of this coordinator must not wait: join it elsewhere");
+    } else if (weir_member_reach(member, request->options.connect_ns, err)) {
+        return member->limiter;
+    }
+    weir_limiter_free(member->limiter);
+    return NULL;
+}
+
+struct weir_limiter *weir_member_join(const char *url, const char *name, const char *spec,
+                                      const struct weir_fleet_options *options, bool patient,
+                                      struct weir_error *err)
+{
+    struct request request;
+    struct weir_limiter *limiter = NULL;
+    weir_error_clear(err);
+    if (weir_fleet_name_check(name, err) && read_request(&request, url, spec, options, err))
+        limiter = join(&request, name, patient, err);
+    weir_secret_wipe(&request.url, sizeof request.url);
+    return limiter;
+}
+
+/* ---- for the server ---- */
+
+struct member *weir_member_of(const struct weir_limiter *limiter)
+{
+    struct pot *pot = weir_limiter_pot(limiter);
+    return pot && pot->ops == &member_pot ? pot->owner : NULL;
+}
+
+void weir_member_watch(struct weir_limiter *limiter, member_moved *moved, void *arg)
+{
+    struct member *member = weir_member_of(limiter);
+    if (!member)
+        return;
+    lock_take(&member->lock);
+    member->watch = moved;
+    member->watch_arg = arg;
+    lock_drop(&member->lock);
+    while (!weir_agent_is_me(member->agent) &&
+           atomic_load_explicit(&member->calling, memory_order_acquire) == 1)
+        weir_futex_wait(&member->calling, 1, weir_monotonic_ns() + WEIR_MS);
+}
+
+void weir_member_trouble(struct weir_limiter *limiter, char *text, size_t size)
+{
+    struct member *member = weir_member_of(limiter);
+    if (size == 0)
+        return;
+    text[0] = '\0';
+    if (!member)
+        return;
+    lock_take(&member->agent->lock);
+    const char *why = member->agent->up ? member->trouble : member->agent->why;
+    bool trying = !member->agent->up && !why[0];
+    (void)snprintf(text, size, "%s", why);
+    lock_drop(&member->agent->lock);
+    lock_take(&member->lock);
+    if (trying && member->stat.lost)
+        (void)snprintf(text, size, "no connection yet; it is being tried");
+    lock_drop(&member->lock);
+}

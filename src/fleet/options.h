@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The options of a member, by their names: of struct weir_fleet_options, of a coordinator's URL, and of
+ * `fleet:` in a policy. All three have the same bounds.
+ */
+#ifndef WEIR_FLEET_OPTIONS_H
+#define WEIR_FLEET_OPTIONS_H
+
+#include "weir-fleet.h"
+
+enum option_kind { OPTION_COUNT, OPTION_SMALL, OPTION_TIME, OPTION_WORD };
+
+struct fleet_option {
+    const char *name; /* as in the struct, without _ns */
+    enum option_kind kind;
+    size_t offset;
+    int64_t fallback, least, most; /* a default of 0: 0 has a meaning of its own */
+    const char *say;               /* what to write */
+    const char *const *words;      /* OPTION_WORD: what its values are called, up to NULL */
+};
+
+/* NULL: there is no such index. */
+const struct fleet_option *weir_option_at(size_t index);
+/* NULL: there is no such name. */
+const struct fleet_option *weir_option_find(const char *name, size_t len);
+int64_t weir_option_get(const struct weir_fleet_options *options, const struct fleet_option *option);
+void weir_option_set(struct weir_fleet_options *options, const struct fleet_option *option, int64_t value);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Waiting for the coordinator: whoever joins waits until it is reached, and a moment longer for the first
+ * units, so that the first take does not have to. By real time: nobody may be there to move a clock that is
+ * set.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sat.h"
+#include "base/text.h"
+#include "fleet/agent.h"
+#include "os/futex.h"
+
+#define GRACE_NS (200 * WEIR_MS) /* after connect_ns, for a thread that is about to be done */
+#ifndef FIRST_NS                 /* tests have more patience than a quarter of a second */
+#define FIRST_NS (250 * WEIR_MS) /* for the first units, of a coordinator that is there */
+#endif
+
+/* Has it come to an end? *good: in which way. */
+typedef bool is_over(struct member *member, uint64_t failures, bool *good, struct weir_error *err);
+
+static bool is_reached(struct member *member, uint64_t failures, bool *good, struct weir_error *err)
+{
+    struct agent *agent = member->agent;
+    uint32_t enter = atomic_load_explicit(&member->enter, memory_order_acquire);
+    *good = enter == ENTER_DONE;
+    if (*good)
+        return true;
+    lock_take(&agent->lock);
+    bool failed = enter == ENTER_FAILED || atom_load(&agent->failures, memory_order_acquire) != failures;
+    if (failed && err)
+        *err = enter == ENTER_FAILED ? member->enter_error : agent->error;
+    lock_drop(&agent->lock);
+    return failed;
+}
+
+static bool has_first(struct member *member, uint64_t failures, bool *good, struct weir_error *err)
+{
+    uint32_t first = atomic_load_explicit(&member->first, memory_order_acquire);
+    (void)failures;
+    *good = first != FIRST_FORBIDDEN;
+    if (!*good) {
+        lock_take(&member->agent->lock);
+        (void)weir_error_complain(err, "%s", member->trouble);
+        lock_drop(&member->agent->lock);
+    }
+    return first != FIRST_NOT_YET;
+}
+
+/* false: the time has passed before it was over. */
+static bool wait_for(struct member *member, is_over *over, uint64_t failures, int64_t ns, bool *good,
+                     struct weir_error *err)
+{
+    struct agent *agent = member->agent;
+    int64_t until_ns = sat_add(weir_monotonic_ns(), ns);
+    for (;;) {
+        uint32_t news = atomic_load_explicit(&agent->news, memory_order_acquire);
+        if (over(member, failures, good, err))
+            return true;
+        if (weir_monotonic_ns() >= until_ns)
+            return false;
+        weir_futex_wait(&agent->news, news, until_ns);
+    }
+}
+
+/* Every error says which coordinator it is about. */
+static bool name_url(const struct member *member, struct weir_error *err)
+{
+    char line[sizeof err->text];
+    struct text text;
+    if (!err || strstr(err->text, member->agent->url.shown))
+        return false;
+    weir_text_init(&text, line, sizeof line);
+    weir_text_print(&text, "%.80s: %s", member->agent->url.shown, err->text);
+    weir_error_set(err, err->code != 0 ? err->code : ENOTCONN, line);
+    return false;
+}
+
+bool weir_member_reach(struct member *member, int64_t connect_ns, struct weir_error *err)
+{
+    uint64_t failures = atom_load(&member->agent->failures, memory_order_acquire);
+    bool good = false;
+    weir_inbox_post(member, INBOX_JOIN, 0);
+    if (!wait_for(member, is_reached, failures, sat_add(connect_ns, GRACE_NS), &good, err))
+        weir_error_set(err, ETIMEDOUT,
+                       "no answer in time; is it up, and may it be reached from here? "
+                       "(connect= waits longer)");
+    if (!good)
+        return name_url(member, err);
+    weir_inbox_post(member, INBOX_WANT, 1);
+    bool over = wait_for(member, has_first, 0, min64(FIRST_NS, connect_ns), &good, err);
+    return !over || good || name_url(member, err);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#include "fleet/weir_quota.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sat.h"
+#include "fleet/weir_reply.h"
+
+static bool starts(struct slice text, const char *front)
+{
+    return text.len >= strlen(front) && memcmp(text.bytes, front, strlen(front)) == 0;
+}
+
+void weir_tier_wait(struct wire *wire, const struct fleet_host *host, const struct slice *words, size_t count,
+                    int64_t deadline_ns, wire_answer *answer, void *arg)
+{
+    struct buffer bytes;
+    struct weir_error err;
+    bool asked;
+    struct resp_value *value = weir_wire_wait(wire, host, words, count, deadline_ns, &bytes, &asked, &err);
+    answer(arg, value, asked, value ? "" : err.text);
+    weir_resp_value_free(value);
+    weir_buffer_free(&bytes);
+}
+
+/* ---- show ---- */
+
+static void fill(struct quota_answer *answer, const struct lease_reply *reply)
+{
+    const struct lease_terms *terms = &reply->terms;
+    answer->found = true;
+    answer->next = answer->terms = *terms;
+    answer->epoch = reply->epoch;
+    answer->left = max64(reply->left, 0);
+    answer->age_ns = -1;
+    if (terms->kind == LEASE_QUOTA) {
+        answer->used = div_up(max64(terms->total - answer->left, 0), terms->chunk);
+        /* a server that leases itself, and holds nothing, tells no end */
+        bool known = reply->ends_ns > 0 && reply->ends_ns <= terms->window_ns;
+        answer->age_ns = known ? terms->window_ns - reply->ends_ns : -1;
+    }
+    if (reply->left < 0)
+        (void)snprintf(answer->note, sizeof answer->note, "the server does not know what is left");
+}
+
+static const struct lease_order look = {.id = 1, .op = LEASE_LOOK};
+
+/* What the server says to those who have not logged in is for its own clients; here a user is in the URL. */
+static void complain(struct weir_error *err, const char *shown, char *line)
+{
+    bool forbidden = strncmp(line, "NOPERM ", 7) == 0;
+    char *advice = forbidden ? strstr(line, "; nobody has") : NULL;
+    if (advice)
+        *advice = '\0';
+    (void)weir_error_complain(err, "%.100s: %s%s%s", shown, line,
+                              forbidden ? "; who looks needs the class take, and the policy" : "",
+                              advice ? ": weir://user:password@host" : "");
+}
+
+/* What is asked, and what has come of it. */
+struct asking {
+    const struct quota_ask *ask;
+    struct quota_answer *answer;
+    const struct fleet_url *url;
+    const struct fleet_host *host;
+    struct weir_error *err;
+    bool good;
+};
+
+static void showed(void *arg, const struct resp_value *value, bool asked, const char *why)
+{
+    struct asking *asking = arg;
+    struct lease_reply reply;
+    char line[TIER_WHY_MAX];
+    (void)asked;
+    if (!value) {
+        (void)weir_error_complain(asking->err, "%s: %s", asking->url->shown, why);
+        return;
+    }
+    bool none = value->type == RESP_ERROR && starts(value->text, "ERR no policy");
+    weir_tier_reply(value, &look, &reply, line);
+    asking->good = none || reply.outcome == LEASE_DONE;
+    if (!asking->good)
+        complain(asking->err, asking->url->shown, line);
+    else if (!none)
+        fill(asking->answer, &reply);
+}
+
+/* ---- list ---- */
+
+/* Policies that have `fleet`, and whose server this is. */
+static void listed(void *arg, const struct resp_value *value, bool asked, const char *why)
+{
+    struct asking *asking = arg;
+    (void)asked;
+    asking->good = value && value->type == RESP_ARRAY;
+    if (!asking->good) {
+        bool error = value && value->type == RESP_ERROR;
+        (void)weir_error_complain(asking->err, "%.200s: %.*s", asking->host->name,
+                                  error ? (int)min64((int64_t)value->text.len, 160) : 160,
+                                  error   ? value->text.bytes
+                                  : value ? "it answers what is no list of policies"
+                                          : why);
+        return;
+    }
+    for (size_t i = 0; i < value->count; i++) {
+        const struct resp_value *name = weir_resp_get(&value->elements[i], "name");
+        const struct resp_value *fleet = weir_resp_get(&value->elements[i], "fleet");
+        char text[FLEET_NAME_MAX + 1];
+        if (!name || name->type != RESP_BULK || name->text.len > FLEET_NAME_MAX || !fleet ||
+            fleet->type == RESP_NULL)
+            continue;
+        (void)snprintf(text, sizeof text, "%.*s", (int)name->text.len, name->text.bytes);
+        if (weir_fleet_name_check(text, NULL) && weir_tier_host(asking->url, text) == asking->host)
+            asking->ask->each(asking->ask->arg, text);
+    }
+}
+
+static bool list(struct wire *wire, int64_t deadline_ns, struct asking *asking)
+{
+    static const struct slice words[] = {{"WEIR.POLICY", 11}, {"LIST", 4}};
+    bool good = true;
+    for (size_t i = 0; i < asking->url->host_count && good; i++) {
+        asking->host = &asking->url->hosts[i];
+        weir_tier_wait(wire, asking->host, words, 2, deadline_ns, listed, asking);
+        good = asking->good;
+    }
+    return good;
+}
+
+/* ---- all ---- */
+
+/* Its file says what is shared, or who it leases from itself: what keeps the total is changed there. */
+static bool refuse(int32_t op, const struct fleet_host *host, struct weir_error *err)
+{
+    const char *how = op == QUOTA_CREATE   ? "write it into"
+                      : op == QUOTA_DELETE ? "take it out of"
+                                           : "change it in";
+    return weir_error_complain(
+        err,
+        "a weir server's totals are its policies: %s its weir.yaml, and weir reload -s "
+        "redis://%.60s:%d; if it leases this one itself, weir quota at the coordinator "
+        "that its file names",
+        how, host->name, host->port);
+}
+
+bool weir_tier_quota(struct wire *wire, const struct fleet_url *url, int64_t deadline_ns,
+                     const struct quota_ask *ask, struct quota_answer *answer, struct weir_error *err)
+{
+    struct asking asking = {ask, answer, url, NULL, err, false};
+    struct tier_ask words;
+    if (answer)
+        *answer = (struct quota_answer){.age_ns = -1};
+    if (ask->op == QUOTA_LIST)
+        return list(wire, deadline_ns, &asking);
+    if (!weir_fleet_name_check(ask->name, err))
+        return false;
+    asking.host = weir_tier_host(url, ask->name);
+    if (ask->op == QUOTA_SHOW) {
+        (void)weir_tier_ask(&words, ask->name, &look);
+        weir_tier_wait(wire, asking.host, words.words, words.count, deadline_ns, showed, &asking);
+        return asking.good;
+    }
+    return refuse(ask->op, asking.host, err);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "fleet/zookeeper_ask.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "os/futex.h"
+
+#define LIST_MAX 1000000 /* names of a list */
+
+static void free_names(char **names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(names[i]);
+    free(names);
+}
+
+void weir_zoo_drop(struct wait *wait)
+{
+    if (atomic_fetch_sub(&wait->holders, 1) != 1)
+        return;
+    free_names(wait->names, wait->name_count);
+    free(wait);
+}
+
+static void keep_names(struct wait *wait, const struct zanswer *answer)
+{
+    size_t count = answer->name_count < LIST_MAX ? answer->name_count : LIST_MAX;
+    wait->names = count > 0 ? calloc(count, sizeof *wait->names) : NULL;
+    for (size_t i = 0; wait->names && i < count; i++) {
+        wait->names[i] = strdup(answer->names[i]);
+        if (!wait->names[i])
+            break;
+        wait->name_count++;
+    }
+}
+
+static void answered(void *arg, const struct zanswer *answer)
+{
+    struct wait *wait = arg;
+    wait->got.code = answer->code;
+    wait->got.stat = answer->stat;
+    wait->failed = answer->failed;
+    if (answer->data && answer->len < ZNODE_TEXT_MAX) {
+        memcpy(wait->got.text, answer->data, answer->len);
+        wait->got.len = answer->len;
+    }
+    if (wait->got.code == ZCODE_OK && wait->got.len == 0) { /* nothing, or far too much: nonsense */
+        wait->got.text[0] = '?';
+        wait->got.len = 1;
+    }
+    if (answer->names)
+        keep_names(wait, answer);
+    atomic_store(&wait->done, 1);
+    weir_futex_wake(&wait->done, 1);
+    weir_zoo_drop(wait);
+}
+
+static struct wait *new_wait(struct asking *asking)
+{
+    struct wait *wait = calloc(1, sizeof *wait);
+    if (wait)
+        atomic_store(&wait->holders, 2);
+    else
+        (void)weir_error_complain(asking->err, "out of memory");
+    return wait;
+}
+
+bool weir_zoo_is_answered(struct asking *asking, struct wait *wait)
+{
+    while (!atomic_load(&wait->done) && weir_monotonic_ns() < asking->deadline_ns)
+        weir_futex_wait(&wait->done, 0, asking->deadline_ns);
+    return atomic_load(&wait->done);
+}
+
+static struct wait *await(struct asking *asking, struct wait *wait, bool sent)
+{
+    if (!sent) {
+        free(wait);
+        (void)weir_error_complain(asking->err, "there is no connection to ZooKeeper now; try again");
+        return NULL;
+    }
+    bool answered = weir_zoo_is_answered(asking, wait);
+    if (answered && wait->got.code != ZCODE_UNSURE && wait->got.code != ZCODE_DENIED)
+        return wait;
+    if (answered && wait->got.code == ZCODE_DENIED)
+        (void)weir_error_complain(asking->err,
+                                  "ZooKeeper gives no right to this: check user, password and ACL");
+    else
+        (void)weir_error_complain(asking->err, "ZooKeeper has not answered: perhaps it was done; look at it");
+    weir_zoo_drop(wait);
+    return NULL;
+}
+
+struct wait *weir_zoo_ask_get(struct asking *asking, const char *path)
+{
+    struct wait *wait = new_wait(asking);
+    return wait ? await(asking, wait, weir_zclient_get(asking->zoo->client, path, 0, answered, wait)) : NULL;
+}
+
+struct wait *weir_zoo_ask_multi(struct asking *asking, const struct zop *ops, size_t count)
+{
+    struct wait *wait = new_wait(asking);
+    return wait ? await(asking, wait, weir_zclient_multi(asking->zoo->client, ops, count, answered, wait))
+                : NULL;
+}
+
+struct wait *weir_zoo_ask_children(struct asking *asking, const char *path)
+{
+    struct wait *wait = new_wait(asking);
+    return wait ? await(asking, wait, weir_zclient_children(asking->zoo->client, path, answered, wait))
+                : NULL;
+}
+
+struct wait *weir_zoo_begin_get(struct asking *asking, const char *path)
+{
+    struct wait *wait = new_wait(asking);
+    if (wait && !weir_zclient_get(asking->zoo->client, path, 0, answered, wait)) {
+        free(wait);
+        wait = NULL;
+    }
+    return wait;
+}

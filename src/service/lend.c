@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/lend.h"
+
+#include "base/sat.h"
+#include "service/leased.h"
+#include "service/run.h"
+#include "table/table.h"
+
+#define LEASE_MIN_NS WEIR_MS /* a shorter one could not be told */
+#define TAKES_MAX    8       /* attempts, while others take from the same table */
+#define RETRY_NS     (10 * WEIR_MS)
+
+/* ---- the account ---- */
+
+static void note_lent(const struct worker *worker, const struct lease_ask *ask, uint64_t epoch,
+                      int64_t until_ns, int64_t chunks)
+{
+    struct pool_member *member =
+        weir_pools_enter(ask->pools, ask->pair.key, ask->pair.who, worker->now_ns, true);
+    if (!member)
+        return; /* no room: what comes back of it is not accepted */
+    pthread_mutex_lock(&member->lent);
+    if (member->lent_epoch != epoch || member->lent_until_ns != until_ns)
+        member->lent_chunks = 0;
+    member->lent_epoch = epoch;
+    member->lent_until_ns = until_ns;
+    member->lent_chunks = sat_add(member->lent_chunks, chunks);
+    pthread_mutex_unlock(&member->lent);
+    weir_pools_leave(member);
+}
+
+/* How many of them are accepted, and with which end they were leased. */
+static int64_t strike_lent(const struct worker *worker, const struct lease_ask *ask, uint64_t epoch,
+                           int64_t *until_ns)
+{
+    struct pool_member *member =
+        weir_pools_enter(ask->pools, ask->pair.key, ask->pair.who, worker->now_ns, false);
+    int64_t chunks = 0;
+    if (!member)
+        return 0;
+    pthread_mutex_lock(&member->lent);
+    if (member->lent_epoch == epoch && worker->now_ns < member->lent_until_ns)
+        chunks = min64(ask->chunks, member->lent_chunks);
+    member->lent_chunks -= chunks;
+    *until_ns = member->lent_until_ns;
+    pthread_mutex_unlock(&member->lent);
+    weir_pools_leave(member);
+    return chunks;
+}
+
+/* ---- counting ---- */
+
+static void count_refusal(struct worker *worker, const struct lease_ask *ask)
+{
+    count_up(&worker->refused, 1);
+    count_up(&ask->pair.policy->counters->counts[worker->number].refused, 1);
+}
+
+void weir_lend_count(struct worker *worker, const struct lease_ask *ask, const struct lease_told *told)
+{
+    struct counts *counts = &ask->pair.policy->counters->counts[worker->number];
+    if (told->units == 0) {
+        count_refusal(worker, ask);
+        return;
+    }
+    count_up(&worker->allowed, 1);
+    count_up(&counts->allowed, 1);
+    count_up(&counts->units, told->units);
+}
+
+/* ---- a root ---- */
+
+/* Where the window of the table stands: its end by the table's time, which is its epoch, and how far off. */
+static uint64_t window_now(const struct lease_ask *ask, int64_t now_ns, int64_t *left_ns)
+{
+    int64_t period = ask->pools->terms.window_ns;
+    int64_t time = max64(region_time(ask->pair.policy->main->table->region, now_ns), 0);
+    *left_ns = period - time % period;
+    return (uint64_t)sat_add(time, *left_ns);
+}
+
+/* What the table has left. */
+static int64_t look(struct worker *worker, const struct lease_ask *ask, struct lease_told *told)
+{
+    struct pair pair = ask->pair;
+    struct answer answer;
+    pair.n = 1;
+    weir_decide_peek(worker, &pair, &answer);
+    told->left = answer.remaining == INT64_MAX ? -1 : answer.remaining;
+    told->retry_ns = answer.retry_after_ns;
+    return answer.remaining;
+}
+
+/* As many units as there are, up to pair.n: whole chunks, and perhaps a smaller one. Counts. */
+static int64_t take_units(struct worker *worker, const struct lease_ask *ask, struct lease_told *told)
+{
+    struct pair pair = ask->pair;
+    struct answer answer;
+    for (int i = 0; i < TAKES_MAX; i++) {
+        int64_t room = look(worker, ask, told);
+        pair.n = ask->mode == MODE_ENFORCE ? min64(ask->pair.n, room) : ask->pair.n;
+        if (pair.n == 0)
+            break;
+        weir_decide_take(worker, &pair, 1, &answer);
+        if (answer.allowed) {
+            told->left = answer.remaining == INT64_MAX ? -1 : answer.remaining;
+            return pair.n;
+        }
+    }
+    count_refusal(worker, ask);
+    return 0;
+}
+
+static void lend_at_root(struct worker *worker, const struct lease_ask *ask, struct lease_told *told)
+{
+    bool quota = ask->pools->terms.kind == LEASE_QUOTA;
+    int64_t left_ns = ask->pools->hold_ns;
+    told->epoch = quota ? window_now(ask, worker->now_ns, &left_ns) : ask->pools->epoch;
+    told->left = -1;
+    if (quota && left_ns < LEASE_MIN_NS && ask->pair.n > 0) {
+        told->retry_ns = left_ns;
+        return;
+    }
+    if (ask->pair.n > 0)
+        told->units = take_units(worker, ask, told);
+    else
+        (void)look(worker, ask, told);
+    told->ends_ns = left_ns;
+    told->chunks = div_up(told->units, ask->pools->child_chunk);
+    if (quota && told->units > 0 && ask->mode == MODE_ENFORCE)
+        note_lent(worker, ask, told->epoch, sat_add(worker->now_ns, left_ns),
+                  told->units / ask->pools->child_chunk);
+}
+
+/* ---- another tier ---- */
+
+/* Whole chunks out of the pot, as many as it has; what is smaller than one stays for takes. */
+static int64_t take_chunks(const struct lease_ask *ask, struct pot *pot, int64_t *until_ns)
+{
+    int64_t chunk = ask->pools->child_chunk;
+    for (int i = 0; i < TAKES_MAX; i++) {
+        int64_t now_ns = weir_now(), room = weir_pot_room(pot, now_ns, until_ns); /* with what is not there */
+        int64_t chunks = min64(ask->chunks, min64(room, max64(weir_pot_held(pot), 0)) / chunk);
+        if (chunks == 0)
+            break;
+        if (weir_pot_lease(pot, now_ns, chunks * chunk, until_ns))
+            return chunks;
+    }
+    weir_pot_miss(pot, ask->pair.n);
+    return 0;
+}
+
+static void lend_from(const struct worker *worker, const struct lease_ask *ask, struct weir_limiter *limiter,
+                      struct lease_told *told)
+{
+    struct weir_fleet_stat stat = {0};
+    struct pot *pot = weir_limiter_pot(limiter);
+    int64_t until_ns = 0;
+    if (!weir_fleet_stat(limiter, &stat) || !pot)
+        return;
+    told->epoch = stat.epoch;
+    told->left = stat.left;
+    if (pools_differ(ask->pools, &stat)) {
+        told->terms.kind = stat.burst > 0 ? LEASE_BUCKET : LEASE_QUOTA;
+        told->terms.total = stat.total;
+        told->terms.window_ns = stat.window_ns;
+        told->terms.burst = stat.burst;
+    }
+    if (ask->chunks > 0)
+        told->chunks = take_chunks(ask, pot, &until_ns);
+    told->units = told->chunks * ask->pools->child_chunk;
+    told->ends_ns = max64(until_ns - weir_now(), 0);
+    if (told->units > 0 && told->ends_ns < LEASE_MIN_NS) {
+        told->units = told->chunks = 0; /* spent: they could not be told */
+        told->retry_ns = max64(told->ends_ns, RETRY_NS);
+        return;
+    }
+    if (told->chunks > 0) {
+        note_lent(worker, ask, stat.epoch, until_ns, told->chunks);
+        return;
+    }
+    struct weir_verdict verdict = {0};
+    (void)weir_limiter_peek(limiter, ask->pools->child_chunk, &verdict); /* which knows when to come again */
+    bool known = verdict.retry_after_ns > RETRY_NS && verdict.retry_after_ns != WEIR_FOREVER;
+    told->hopes = !stat.exhausted && !stat.lost;
+    told->retry_ns = known ? verdict.retry_after_ns : RETRY_NS;
+}
+
+static void lend_on(struct worker *worker, const struct lease_ask *ask, struct lease_told *told)
+{
+    struct pool_member *member =
+        weir_pools_enter(ask->pools, ask->pair.key, ask->pair.who, worker->now_ns, true);
+    struct weir_limiter *limiter = member ? pool_limiter(member) : NULL;
+    told->left = -1;
+    told->retry_ns = RETRY_NS;
+    told->hopes = member && !limiter;
+    told->full = !member;
+    if (limiter)
+        lend_from(worker, ask, limiter, told);
+    weir_pools_leave(member);
+}
+
+/* ---- both ---- */
+
+void weir_lend(struct worker *worker, const struct lease_ask *ask, struct lease_told *told)
+{
+    (ask->pools->local ? lend_at_root : lend_on)(worker, ask, told);
+}
+
+int64_t weir_lend_back(struct worker *worker, const struct lease_ask *ask, uint64_t epoch)
+{
+    struct pair pair = ask->pair;
+    uint64_t current = epoch;
+    int64_t until_ns = 0, left_ns;
+    if (ask->pools->local)
+        current = ask->pools->terms.kind == LEASE_QUOTA ? window_now(ask, worker->now_ns, &left_ns) : 0;
+    int64_t chunks = current == epoch ? strike_lent(worker, ask, epoch, &until_ns) : 0;
+    pair.n = chunks * ask->pools->child_chunk;
+    if (chunks > 0 && ask->pools->local)
+        weir_decide_give(worker, &pair);
+    else if (chunks > 0)
+        weir_leased_return(worker, &pair, until_ns);
+    return chunks;
+}

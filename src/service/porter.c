@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The porter: a thread of the service that joins fleets and leaves them, both of which may take long, and
+ * that says in the log when a coordinator is lost or is there again. It alone frees pools and members.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/sat.h"
+#include "os/futex.h"
+#include "service/log.h"
+#include "service/pools.h"
+#include "service/service.h"
+
+#define LOOK_NS WEIR_SEC /* how often it looks who is idle, and who is lost */
+#define RETRY_NS                                                                                             \
+    (50 * WEIR_MS)    /* between attempts to join: the old member of that name may not be gone yet */
+#define PATIENT    20 /* attempts before that is worth a line of the log */
+#define GOODBYE_NS (3 * WEIR_SEC) /* at the end: all of them together */
+
+struct porter {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct pools *all; /* under the lock */
+    bool called, stops;
+    int64_t until_ns; /* at the end: nobody waits longer */
+    /* The thread's own. */
+    bool ends;
+    int64_t looked_ns;
+};
+
+/* ---- joining ---- */
+
+/* By agents' threads. */
+static void moved(void *arg)
+{
+    struct service *service = arg;
+    if (service->options.fleet_moved)
+        service->options.fleet_moved(service->options.fleet_moved_arg);
+}
+
+static void join(struct pool_member *member)
+{
+    struct pools *pools = member->pools;
+    struct weir_error err = {0};
+    struct weir_limiter *limiter =
+        weir_member_join(pools->url, member->name, pools->limits, &pools->options, true, &err);
+    if (!limiter) {
+        member->retry_ns = sat_add(weir_monotonic_ns(), RETRY_NS);
+        weir_pools_want(member);
+        if (++pools->failures == PATIENT)
+            weir_log(LOG_WARN_LEVEL, "fleet-not-joined", LOG_TEXT("policy", pools->policy),
+                     LOG_TEXT("coordinator", pools->shown), LOG_TEXT("why", err.text));
+        return;
+    }
+    weir_member_watch(limiter, moved, pools->service);
+    atomic_store_explicit(&member->limiter, limiter, memory_order_release);
+    moved(pools->service);
+}
+
+/* A process has one member of a name at a coordinator. So before those of a policy that has changed are
+ * joined, those of before have to be gone; unless nothing has changed that members know of: they are shared
+ * then. */
+static bool is_in_the_way(const struct pools *other, const struct pools *pools)
+{
+    return other != pools && strcmp(other->policy, pools->policy) == 0 &&
+           strcmp(other->url, pools->url) == 0 &&
+           (strcmp(other->limits, pools->limits) != 0 ||
+            memcmp(&other->options, &pools->options, sizeof pools->options) != 0);
+}
+
+static bool has_to_wait(const struct pools *pools, const struct pools *first)
+{
+    for (; first; first = first->next)
+        if (is_in_the_way(first, pools))
+            return true;
+    return false;
+}
+
+/* Nobody else takes members out. `all` and `gone` are those that there are. */
+static void join_all(struct pools *pools, const struct pools *all, const struct pools *gone)
+{
+    if (has_to_wait(pools, all) || has_to_wait(pools, gone))
+        return;
+    struct pool_member *next, *first = weir_pools_wanted(pools);
+    for (struct pool_member *member = first; member; member = next) {
+        next = member->next_joining;
+        if (member->retry_ns <= weir_monotonic_ns())
+            join(member);
+        else
+            weir_pools_want(member);
+    }
+}
+
+/* ---- leaving ---- */
+
+static void let_go(struct porter *porter, struct pool_member *member)
+{
+    struct weir_limiter *limiter = pool_limiter(member);
+    if (limiter && porter->ends) {
+        weir_member_watch(limiter, NULL, NULL);
+        if (weir_monotonic_ns() >= porter->until_ns)
+            limiter = NULL; /* the process ends: what it holds dies with its window */
+    }
+    weir_limiter_free(limiter);
+    weir_pool_free(member);
+}
+
+static void let_all_go(struct porter *porter, struct pools *pools)
+{
+    struct pool_member *member;
+    while ((member = weir_pools_pop(pools)))
+        let_go(porter, member);
+    weir_pools_free(pools);
+}
+
+/* ---- looking ---- */
+
+struct look {
+    int64_t now_ns, joined, lost;
+    struct weir_fleet_stat other; /* of a pool with another limit; epoch 0: there is none */
+    char trouble[160];
+    char hindrance[160]; /* of one that is not lost */
+};
+
+static void look_at(void *arg, struct pool_member *member)
+{
+    struct look *look = arg;
+    struct weir_limiter *limiter = pool_limiter(member);
+    struct weir_fleet_stat stat = {0};
+    if (!limiter || !weir_fleet_stat(limiter, &stat))
+        return;
+    look->joined++;
+    if (pools_differ(member->pools, &stat))
+        look->other = stat;
+    int64_t since_ns = atomic_load_explicit(&member->lost_ns, memory_order_relaxed);
+    if (!stat.lost)
+        atomic_store_explicit(&member->lost_ns, 0, memory_order_relaxed);
+    else if (since_ns == 0)
+        atomic_store_explicit(&member->lost_ns, look->now_ns, memory_order_relaxed);
+    if (stat.lost && look->lost++ == 0)
+        weir_member_trouble(limiter, look->trouble, sizeof look->trouble);
+    if (!stat.lost && stat.connected && stat.epoch != 0 && !look->hindrance[0] && !member->pools->hindered)
+        weir_member_trouble(limiter, look->hindrance, sizeof look->hindrance);
+}
+
+/* A line for a policy, not for each of its keys. */
+static void tell_lost(struct pools *pools, const struct look *look)
+{
+    if (look->lost > 0 && !pools->lost)
+        weir_log(LOG_WARN_LEVEL, "fleet-lost", LOG_TEXT("policy", pools->policy),
+                 LOG_TEXT("coordinator", pools->shown), LOG_TEXT("why", look->trouble),
+                 LOG_TEXT("means", pools->options.on_loss == WEIR_FLEET_SHARE
+                                       ? "what is held is spent, then this server's share passes"
+                                       : "what is held is spent, then everything is refused"));
+    if (look->lost == 0 && pools->lost)
+        weir_log(LOG_INFO_LEVEL, "fleet-restored", LOG_TEXT("policy", pools->policy),
+                 LOG_TEXT("coordinator", pools->shown));
+    pools->lost = look->lost > 0;
+}
+
+/* It answers, but not everything: that chunks do not go back, above all. Once. */
+static void tell_hindrance(struct pools *pools, const struct look *look)
+{
+    if (!look->hindrance[0])
+        return;
+    pools->hindered = true;
+    weir_log(LOG_WARN_LEVEL, "fleet-hindered", LOG_TEXT("policy", pools->policy),
+             LOG_TEXT("coordinator", pools->shown), LOG_TEXT("why", look->hindrance));
+}
+
+/* Once for each limit that it has instead. */
+static void tell_other(struct pools *pools, const struct weir_fleet_stat *stat)
+{
+    char limit[POOLS_LIMIT_MAX];
+    if (stat->epoch == 0 || (pools->other.total == stat->total && pools->other.burst == stat->burst &&
+                             pools->other.window_ns == stat->window_ns))
+        return;
+    pools->other.total = stat->total;
+    pools->other.window_ns = stat->window_ns;
+    pools->other.burst = stat->burst;
+    weir_log(LOG_WARN_LEVEL, "fleet-differs", LOG_TEXT("policy", pools->policy),
+             LOG_TEXT("coordinator", pools->shown), LOG_TEXT("limits", pools->limits),
+             LOG_TEXT("pool", weir_pools_limit(stat, limit)),
+             LOG_TEXT("means",
+                      "the pool was there with another limit, and that holds; weir quota set changes it, "
+                      "or give the policy another name"));
+}
+
+/* Also those that could not be joined for so long. */
+static struct pool_member *take_idle(struct pools *pools, int64_t now_ns)
+{
+    struct pool_member *next, *first = weir_pools_wanted(pools), *idle = weir_pools_idle(pools, now_ns);
+    for (struct pool_member *member = first; member; member = next) {
+        next = member->next_joining;
+        if (!member->out)
+            weir_pools_want(member);
+    }
+    return idle;
+}
+
+static void look_after(struct porter *porter, struct pools *pools, const struct pools *all, int64_t now_ns)
+{
+    struct look look = {.now_ns = now_ns};
+    if (!pools->local) {
+        weir_pools_each(pools, look_at, &look);
+        tell_lost(pools, &look);
+        tell_hindrance(pools, &look);
+        tell_other(pools, &look.other);
+    }
+    struct pool_member *idle = take_idle(pools, now_ns);
+    while (idle) {
+        struct pool_member *next = idle->next;
+        let_go(porter, idle);
+        idle = next;
+        join_all(pools, all, NULL); /* nobody new waits for those who go */
+    }
+}
+
+/* ---- the thread ---- */
+
+/* Takes those out that are gone. Under the lock. */
+static struct pools *take_gone(struct porter *porter)
+{
+    struct pools *gone = NULL;
+    for (struct pools **link = &porter->all; *link;) {
+        struct pools *pools = *link;
+        if (!pools->gone) {
+            link = &pools->next;
+            continue;
+        }
+        *link = pools->next;
+        pools->next = gone;
+        gone = pools;
+    }
+    return gone;
+}
+
+/* The list only grows at its front while the lock is free: what stands behind its first stays. */
+static void work(struct porter *porter, struct pools *first, struct pools *gone)
+{
+    int64_t now_ns = weir_monotonic_ns(); /* which goes on also where weir_now is set by hand */
+    bool looks = sat_sub(now_ns, porter->looked_ns) >= LOOK_NS;
+    for (struct pools *pools = first; pools; pools = pools->next)
+        join_all(pools, first, gone);
+    while (gone) {
+        struct pools *next = gone->next;
+        let_all_go(porter, gone);
+        gone = next;
+        for (struct pools *pools = first; pools; pools = pools->next)
+            join_all(pools, first, gone);
+    }
+    for (struct pools *pools = first; looks && pools; pools = pools->next)
+        look_after(porter, pools, first, weir_now());
+    if (looks)
+        porter->looked_ns = now_ns;
+}
+
+/* Under the lock. */
+static bool is_waited_for(const struct porter *porter)
+{
+    for (const struct pools *pools = porter->all; pools; pools = pools->next)
+        if (atomic_load_explicit(&pools->joining, memory_order_relaxed))
+            return true;
+    return false;
+}
+
+static struct timespec time_of(int64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / WEIR_SEC), .tv_nsec = (long)(ns % WEIR_SEC)};
+}
+
+static void *run(void *arg)
+{
+    struct porter *porter = arg;
+    pthread_mutex_lock(&porter->lock);
+    for (;;) {
+        porter->ends = porter->stops;
+        struct pools *gone = take_gone(porter), *first = porter->all;
+        porter->called = false;
+        pthread_mutex_unlock(&porter->lock);
+        work(porter, first, gone);
+        pthread_mutex_lock(&porter->lock);
+        if (porter->ends)
+            break;
+        struct timespec until = time_of(weir_monotonic_ns() + (is_waited_for(porter) ? RETRY_NS : LOOK_NS));
+        while (!porter->called && pthread_cond_timedwait(&porter->wake, &porter->lock, &until) == 0)
+            ;
+    }
+    pthread_mutex_unlock(&porter->lock);
+    return NULL;
+}
+
+struct porter *weir_porter_new(void)
+{
+    struct porter *porter = calloc(1, sizeof *porter);
+    pthread_condattr_t monotonic;
+    if (!porter || pthread_condattr_init(&monotonic) != 0) {
+        free(porter);
+        return NULL;
+    }
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_mutex_init(&porter->lock, NULL);
+    (void)pthread_cond_init(&porter->wake, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    if (pthread_create(&porter->thread, NULL, run, porter) == 0)
+        return porter;
+    (void)pthread_cond_destroy(&porter->wake);
+    (void)pthread_mutex_destroy(&porter->lock);
+    free(porter);
+    return NULL;
+}
+
+void weir_porter_add(struct porter *porter, struct pools *pools)
+{
+    pthread_mutex_lock(&porter->lock);
+    pools->next = porter->all;
+    porter->all = pools;
+    porter->called = true;
+    pthread_cond_signal(&porter->wake);
+    pthread_mutex_unlock(&porter->lock);
+}
+
+void weir_porter_call(struct porter *porter, struct pools *gone)
+{
+    pthread_mutex_lock(&porter->lock);
+    if (gone)
+        gone->gone = true;
+    porter->called = true;
+    pthread_cond_signal(&porter->wake);
+    pthread_mutex_unlock(&porter->lock);
+}
+
+void weir_porter_free(struct porter *porter)
+{
+    if (!porter)
+        return;
+    pthread_mutex_lock(&porter->lock);
+    porter->stops = porter->called = true;
+    porter->until_ns = sat_add(weir_monotonic_ns(), GOODBYE_NS);
+    pthread_cond_signal(&porter->wake);
+    pthread_mutex_unlock(&porter->lock);
+    (void)pthread_join(porter->thread, NULL);
+    (void)pthread_cond_destroy(&porter->wake);
+    (void)pthread_mutex_destroy(&porter->lock);
+    free(porter);
+}
