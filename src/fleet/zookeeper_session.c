@@ -32,7 +32,6 @@ static bool note_state(struct zclient *client, int state)
     bool was = client->up;
     client->up = state == ZOO_CONNECTED_STATE && !client->ended;
     if (client->up) {
-        client->came = true;
         client->backoff_ns = 0;
         return !was;
     }
@@ -40,6 +39,15 @@ static bool note_state(struct zclient *client, int state)
         client->ended || was || state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE;
     client->why = why_down(state);
     return was;
+}
+
+/* Whoever waits for it to open goes on when its owner knows: before that he would refuse orders. */
+static void tell_owner(struct zclient *client, bool up, const char *why)
+{
+    client->owner.moved(client->owner.arg, up, why);
+    (void)pthread_mutex_lock(&client->lock);
+    client->came = client->came || up;
+    (void)pthread_mutex_unlock(&client->lock);
 }
 
 static void session_moved(zhandle_t *handle, int type, int state, const char *path, void *context)
@@ -54,7 +62,7 @@ static void session_moved(zhandle_t *handle, int type, int state, const char *pa
     bool up = client->up;
     (void)pthread_mutex_unlock(&client->lock);
     if (told)
-        client->owner.moved(client->owner.arg, up, up ? "" : why_down(state));
+        tell_owner(client, up, up ? "" : why_down(state));
     if (told && !up)
         weir_futex_wake(&client->stopping, 1); /* before the library connects again */
 }
@@ -81,12 +89,12 @@ bool weir_zsession_begin(struct zclient *client)
         (void)zoo_add_auth(handle, "digest", client->cert, (int)strlen(client->cert), NULL, NULL);
     (void)pthread_mutex_lock(&client->lock);
     client->handle = handle;
-    client->ended = client->up = client->came = false;
+    client->ended = client->up = false;
     client->begun_ns = weir_monotonic_ns();
     bool told = note_state(client, zoo_state(handle));
     (void)pthread_mutex_unlock(&client->lock);
     if (told)
-        client->owner.moved(client->owner.arg, true, "");
+        tell_owner(client, true, "");
     return true;
 }
 
@@ -105,7 +113,7 @@ static void end_session(struct zclient *client)
     if (handle)
         weir_zcalls_end(client, handle);
     if (was)
-        client->owner.moved(client->owner.arg, false, "the session with ZooKeeper was closed");
+        tell_owner(client, false, "the session with ZooKeeper was closed");
 }
 
 void *weir_zsession_keep(void *arg)

@@ -391,7 +391,7 @@ class Crowds(unittest.TestCase):
         self.assertGreater(self.watches() * len(self.NAME), 2 * 16000)
         self.zoo.restart(0, wait=False)  # which knows the session, and waits for it
         self.place.until("moved up=0")
-        self.place.until("moved up=1")
+        self.place.until("moved up=1", timeout=ensemble.READY_S)
         self.assertEqual(self.place.ask_until("take 1")["epoch"], self.epoch)
         self.assertNotIn("Len error", (self.zoo.folder / "0" / "log").read_text(errors="replace"))
         self.assertEqual(sum(line.startswith("moved up=0") for line in self.place.heard), 1)

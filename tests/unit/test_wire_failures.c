@@ -315,6 +315,18 @@ TEST(a_call_that_fails_once_costs_answers_and_nothing_else)
             }
 }
 
+/* With more patience where the machine was too slow to get as far as that call. */
+static bool try_until_it_fails(enum call call, int error)
+{
+    bool good = true;
+    for (atomic_store(&failed, 0); atomic_load(&failed) == 0 && patience_ns < TOO_LATE_NS; patience_ns *= 8) {
+        prepare(call, 0, true, error);
+        good = try_story();
+    }
+    patience_ns = PATIENCE_NS;
+    return good;
+}
+
 TEST(a_call_that_fails_for_ever_leaves_nobody_waiting)
 {
     static const int errors[] = {ECONNRESET, ENOMEM};
@@ -323,8 +335,7 @@ TEST(a_call_that_fails_for_ever_leaves_nobody_waiting)
             long faults = check.faults;
             if (most_times((enum call)call, errors[e]) == 0)
                 continue;
-            prepare((enum call)call, 0, true, errors[e]);
-            bool good = try_story();
+            bool good = try_until_it_fails((enum call)call, errors[e]);
             if (call == SOCKET || call == CONNECT || call == SEND || call == RECV || call == EVENTFD)
                 CHECK(!good && atomic_load(&failed) > 0);
             if (check.faults != faults)
