@@ -225,6 +225,12 @@ static bool is_filed(const struct resp_value *policy)
     return slice_is(text_of(policy, "from"), "file") || text_of(policy, "file_limits").len > 0;
 }
 
+/* What its table would have, which is what a server shows: a root's bucket has less than is written. */
+static const char *limits_there(const struct config_policy *policy)
+{
+    return policy->fleet && policy->fleet->lowered ? policy->fleet->lowered : policy->limits;
+}
+
 /* Says in `line` what is different; false: nothing. */
 static bool compare(struct check *check, const struct config_policy *policy, const struct resp_value *has,
                     char *line, size_t size)
@@ -232,7 +238,8 @@ static bool compare(struct check *check, const struct config_policy *policy, con
     struct text text, rest;
     char others[2 * TEXT_SIZE];
     struct slice was = text_of(has, "limits");
-    bool stays = same_text(was, policy->limits);
+    const char *limits = limits_there(policy);
+    bool stays = same_text(was, limits);
     weir_text_init(&text, line, size);
     weir_text_init(&rest, others, sizeof others);
     compare_candidate(policy, text_of(has, "candidate"), &rest);
@@ -246,7 +253,8 @@ static bool compare(struct check *check, const struct config_policy *policy, con
     if (stays)
         check_add(&text, "%.400s stays", policy->limits);
     else
-        check_add(&text, "%.400s instead of %.*s", policy->limits, SHOW(was));
+        check_add(&text, "%.400s instead of %.*s%s", limits, SHOW(was),
+                  limits != policy->limits ? ", the burst less hold" : "");
     if (rest.len > 0)
         weir_text_put(&text, "; ", 2);
     weir_text_put(&text, others, strlen(others));

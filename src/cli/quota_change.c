@@ -15,15 +15,23 @@
 
 /* ---- limits ---- */
 
-/* Here a plain rate is a total for each window: the command says quota. */
-static bool read_terms(const struct quota_job *job, struct lease_terms *terms)
+#define WHOLE_MAX (QUOTA_TEXT_MAX + 16)
+
+/* Here a plain rate is a total for each window: the command says quota. Elsewhere that has to be written. */
+static const char *whole_limit(const struct quota_job *job, char text[static WHOLE_MAX])
 {
-    struct weir_error err;
-    char text[QUOTA_TEXT_MAX + 16];
     size_t len = strlen(job->limit);
     bool plain = !weir_text_contains(job->limit, len, "algo", 4) &&
                  !weir_text_contains(job->limit, len, "burst", 5) && !memchr(job->limit, ',', len);
-    (void)snprintf(text, sizeof text, "%s%s", job->limit, plain ? " algo=quota" : "");
+    (void)snprintf(text, WHOLE_MAX, "%s%s", job->limit, plain ? " algo=quota" : "");
+    return text;
+}
+
+static bool read_terms(const struct quota_job *job, struct lease_terms *terms)
+{
+    struct weir_error err;
+    char text[WHOLE_MAX];
+    (void)whole_limit(job, text);
     if (weir_fleet_terms(text, &job->fleet, terms, &err))
         return true;
     if (err.column > 0) /* shown as it was typed */
@@ -71,7 +79,7 @@ int quota_create(const struct quota_job *job)
     struct lease_terms terms;
     struct quota_answer answer;
     struct plan plan;
-    char limit[QUOTA_LIMIT_MAX];
+    char limit[QUOTA_LIMIT_MAX], whole[WHOLE_MAX];
     if (!read_terms(job, &terms))
         return EXIT_ERROR;
     plan_of(job, &terms, &plan);
@@ -84,6 +92,8 @@ int quota_create(const struct quota_job *job)
     printf("%s: %s, kept by ", job->name, quota_limit(&terms, limit));
     term_put(stdout, job->url.shown, strlen(job->url.shown));
     fputc('\n', stdout);
+    printf("  a %s: programs join it with the limit \"%s\"\n",
+           terms.kind == LEASE_BUCKET ? "bucket" : "quota", whole_limit(job, whole));
     quota_print_plan(&plan);
     quota_print_note(&answer);
     return EXIT_OK;

@@ -38,9 +38,11 @@ int quota_refuse(const char *name, const char *text)
 
 int quota_say_none(const struct quota_job *job)
 {
-    char text[FLEET_URL_MAX + 100];
-    (void)snprintf(text, sizeof text, ": no such name at %s; weir quota create makes one, list shows them",
-                   job->url.shown);
+    char text[FLEET_URL_MAX + 120];
+    bool tier = strcmp(job->url.scheme, "weir") == 0;
+    (void)snprintf(text, sizeof text, ": no such name at %s; %s, list shows them", job->url.shown,
+                   tier ? "a policy of that name with fleet: in the weir.yaml of that server makes one"
+                        : "weir quota create makes one");
     return quota_refuse(job->name, text);
 }
 
@@ -143,7 +145,9 @@ int quota_list(const struct quota_job *job)
     if (job->options->json)
         json_close(&json, ']');
     else if (good && names.count == 0)
-        printf("nothing is shared at %s yet; weir quota create NAME LIMIT makes something\n", job->url.shown);
+        printf("nothing is shared at %s yet; %s makes something\n", job->url.shown,
+               strcmp(job->url.scheme, "weir") == 0 ? "a policy with fleet: in the weir.yaml of that server"
+                                                    : "weir quota create NAME LIMIT");
     if (names.full)
         good = quota_fail("out of memory: names are missing") == EXIT_OK;
     for (size_t i = 0; i < names.count; i++)

@@ -14,9 +14,19 @@
 
 #define COLUMN 12 /* of what stands behind a title */
 
+/* What a coordinator could not read has no window. */
+static bool is_read(const struct lease_terms *terms)
+{
+    return terms->window_ns > 0;
+}
+
 const char *quota_limit(const struct lease_terms *terms, char text[static QUOTA_LIMIT_MAX])
 {
     char total[WORDS_MAX], burst[WORDS_MAX], window[PLAN_WINDOW_MAX];
+    if (!is_read(terms)) {
+        (void)snprintf(text, QUOTA_LIMIT_MAX, "a limit that cannot be read");
+        return text;
+    }
     (void)words_number(terms->total, total);
     (void)weir_plan_window(terms->window_ns, window);
     if (terms->kind == LEASE_BUCKET)
@@ -98,6 +108,10 @@ void quota_print_show(const char *name, const struct quota_answer *answer)
 {
     char limit[QUOTA_LIMIT_MAX], number[WORDS_MAX], other[WORDS_MAX];
     term_put(stdout, name, strlen(name));
+    if (answer->epoch == 0 && !is_read(&answer->next)) {
+        printf(": %s\n", answer->note[0] ? answer->note : quota_limit(&answer->next, limit));
+        return;
+    }
     if (answer->epoch == 0) {
         printf(": %s; nobody has asked for units yet\n", quota_limit(&answer->next, limit));
         quota_print_note(answer);
@@ -172,6 +186,10 @@ void quota_print_line(const struct quota_answer *answer)
         (void)strftime(clock, sizeof clock, "%H:%M:%SZ", &date);
     if (!answer->found) {
         printf("%-10s gone\n", clock);
+        return;
+    }
+    if (answer->epoch == 0 && !is_read(&answer->terms)) {
+        printf("%-10s %s\n", clock, answer->note);
         return;
     }
     printf("%-10s epoch %" PRIu64 ", %s of %s left, %s chunks asked for, %s returned\n", clock, answer->epoch,

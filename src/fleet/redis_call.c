@@ -11,7 +11,8 @@
 #include "fleet/redis.h"
 #include "fleet/redis_reply.h"
 
-#define LOAD_NS WEIR_SEC /* between two times that a server is asked to keep a script */
+#define LOAD_NS   WEIR_SEC /* between two times that a server is asked to keep a script */
+#define KEY_SHOWN 64       /* bytes of a key in a message */
 
 void weir_redis_call_init(struct redis_call *call, struct redis *redis, enum redis_script script)
 {
@@ -101,6 +102,22 @@ static bool follow(struct redis_call *call, const struct resp_value *value)
     return true;
 }
 
+/* Before Redis 7 the word of a command that refuses stands in the error of the script that called it. */
+static bool says(const struct resp_value *value, const char *why, const char *word)
+{
+    const char *at = strstr(why, word);
+    return at == why || (at && at[-1] == '-' && is_error(value, "ERR Error running script "));
+}
+
+/* The script's own line would help nobody. */
+static void say_stranger(const struct redis_call *call, char why[WIRE_WHY_MAX])
+{
+    struct slice key = call->words[0];
+    bool cut = key.len > KEY_SHOWN;
+    (void)snprintf(why, WIRE_WHY_MAX, "WRONGTYPE: %.*s%s holds what is not weir's; look at it, then DEL it",
+                   cut ? KEY_SHOWN : (int)key.len, key.bytes, cut ? "..." : "");
+}
+
 static void refused(struct redis_call *call, const struct resp_value *value)
 {
     char why[WIRE_WHY_MAX];
@@ -109,9 +126,9 @@ static void refused(struct redis_call *call, const struct resp_value *value)
         return;
     memcpy(why, value->text.bytes, len);
     why[len] = '\0';
-    /* Before Redis 7 the word of a command that refuses stands in the error of the script that called it. */
-    bool replica = is_error(value, "READONLY ") || is_error(value, "MASTERDOWN ") ||
-                   (is_error(value, "ERR Error running script ") && strstr(why, " -READONLY "));
+    bool replica = says(value, why, "READONLY ") || is_error(value, "MASTERDOWN ");
+    if (says(value, why, "WRONGTYPE "))
+        say_stranger(call, why);
     if (replica)
         weir_redis_demoted(call->redis, call->slot, &call->host);
     call->answered = true;

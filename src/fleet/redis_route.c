@@ -133,12 +133,23 @@ static bool is_hopeless(const char *why)
     return false;
 }
 
+/* What it says then is about HELLO, and long; who reads this has written a URL. */
+static void say_password(const struct redis *redis, char *why, size_t size)
+{
+    char *at = strstr(why, "NOAUTH ");
+    if (at)
+        (void)snprintf(at, size - (size_t)(at - why),
+                       "NOAUTH: it wants a password: %s://:password@host (or user:password@)",
+                       redis->url.scheme);
+}
+
 void weir_redis_closed(void *arg, const struct fleet_host *host, const char *why)
 {
     struct redis *redis = arg;
     (void)pthread_mutex_lock(&redis->lock);
     int index = host_index(redis, host);
     (void)snprintf(redis->why, sizeof redis->why, "%s", why);
+    say_password(redis, redis->why, sizeof redis->why);
     redis->refused = is_hopeless(why);
     if (redis->refused) {
         atomic_fetch_add(&redis->moves, 1);
@@ -377,6 +388,7 @@ bool weir_redis_reach(struct redis *redis, int64_t deadline_ns, struct weir_erro
     if (redis->cluster) {
         if (learn_slots(redis, deadline_ns, &why))
             return true;
+        say_password(redis, why.text, sizeof why.text);
         return weir_error_complain(err, "cannot reach %.100s: %.140s", redis->url.shown, why.text);
     }
     for (;;) {

@@ -48,14 +48,13 @@ static void fill(struct quota_answer *answer, const struct lease_reply *reply)
 static const struct lease_order look = {.id = 1, .op = LEASE_LOOK};
 
 /* What the server says to those who have not logged in is for its own clients; here a user is in the URL. */
-static void complain(struct weir_error *err, const char *shown, char *line)
+static void complain(struct weir_error *err, const char *shown, char *line, const char *needs)
 {
     bool forbidden = strncmp(line, "NOPERM ", 7) == 0;
     char *advice = forbidden ? strstr(line, "; nobody has") : NULL;
     if (advice)
         *advice = '\0';
-    (void)weir_error_complain(err, "%.100s: %s%s%s", shown, line,
-                              forbidden ? "; who looks needs the class take, and the policy" : "",
+    (void)weir_error_complain(err, "%.100s: %s%s%s", shown, line, forbidden ? needs : "",
                               advice ? ": weir://user:password@host" : "");
 }
 
@@ -83,7 +82,7 @@ static void showed(void *arg, const struct resp_value *value, bool asked, const 
     weir_tier_reply(value, &look, &reply, line);
     asking->good = none || reply.outcome == LEASE_DONE;
     if (!asking->good)
-        complain(asking->err, asking->url->shown, line);
+        complain(asking->err, asking->url->shown, line, "; who looks needs the class take, and the policy");
     else if (!none)
         fill(asking->answer, &reply);
 }
@@ -98,11 +97,12 @@ static void listed(void *arg, const struct resp_value *value, bool asked, const 
     asking->good = value && value->type == RESP_ARRAY;
     if (!asking->good) {
         bool error = value && value->type == RESP_ERROR;
-        (void)weir_error_complain(asking->err, "%.200s: %.*s", asking->host->name,
-                                  error ? (int)min64((int64_t)value->text.len, 160) : 160,
-                                  error   ? value->text.bytes
-                                  : value ? "it answers what is no list of policies"
-                                          : why);
+        char line[TIER_WHY_MAX];
+        (void)snprintf(line, sizeof line, "%.*s", error ? (int)min64((int64_t)value->text.len, 159) : 159,
+                       error   ? value->text.bytes
+                       : value ? "it answers what is no list of policies"
+                               : why);
+        complain(asking->err, asking->host->name, line, "; who lists needs the class look");
         return;
     }
     for (size_t i = 0; i < value->count; i++) {

@@ -6,10 +6,14 @@ import json
 import pathlib
 import socket
 import socketserver
+import sys
 import tempfile
 import threading
 
-import command
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "server"))
+
+import command  # noqa: E402
+import server  # noqa: E402
 
 # Nobody listens on port 1, so nothing is compared unless a test has a server.
 NOWHERE = "redis://127.0.0.1:1"
@@ -289,6 +293,25 @@ twice the total
         self.write("policies: [{name: api, limits: 100/s}]\n")
         with FakeServer(b"*1\r\n" + policy(b"api", b"100/s")) as url:
             self.assertEqual(self.output("check", self.file, "-s", url).splitlines()[1], f"no changes against {url}")
+
+    def test_a_roots_bucket_is_compared_by_what_is_left_of_it(self):
+        text = """\
+policies:
+  - name: b
+    limits: 10k/s burst=5k
+    fleet: {coordinator: "local:", hold: 100ms, base: 10}
+"""
+        weir = server.Server(threads=1, config=text)
+        self.addCleanup(weir.stop)
+
+        def changes(text):
+            self.write(text)
+            return json.loads(self.output("check", "--json", self.file, "-s", weir.url()))["changes"]
+        self.assertEqual(changes(text), [])
+        self.assertEqual([change["text"] for change in changes(text.replace("100ms", "200ms"))],
+                         ["10k/s burst=3k instead of 10k/s burst=4k, the burst less hold"])
+        self.assertEqual([change["text"] for change in changes(text.replace("limits:", "mode: shadow\n    limits:"))],
+                         ["10k/s burst=5k stays; mode shadow (was enforce)"])
 
     def test_mistakes_as_json(self):
         self.write("threads: 0\n")

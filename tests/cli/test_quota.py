@@ -105,6 +105,7 @@ class Life:
     def test_a_life(self):
         self.check(["quota", "create", "egress", "50M/m", "--nodes", "500"], f"""\
 egress: 50 000 000 a minute, kept by {self.url}
+  a quota: programs join it with the limit "50M/m algo=quota"
   500 nodes: chunk 1 000, at most 1 % unspent in chunks, 50 000 coordinator
   writes a minute (833/s)
   coordinator lost: what nodes hold is spent, then all is refused; never above
@@ -160,7 +161,8 @@ egress: 50 000 000 a minute, kept by {self.url}
 
     def test_a_bucket(self):
         self.assertTrue(self.output("quota", "create", "flow", "10k/s burst=20k", "--base", "100").startswith(
-            f"flow: 10 000 a second, burst 20 000, kept by {self.url}\n"))
+            f"flow: 10 000 a second, burst 20 000, kept by {self.url}\n"
+            '  a bucket: programs join it with the limit "10k/s burst=20k"\n'))
         self.assertEqual(self.shown("flow")["next"]["burst"], 20000)
 
     def test_watch(self):
@@ -195,6 +197,25 @@ class Redis(Life, command.CommandTest):
         done = self.run_weir("quota", "list", "-c", self.url.replace("redis://", "redis://ann:other@"))
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertRegex(done.stderr, "^weir quota: .*: WRONGPASS .* user is disabled[.]\n$")
+
+    def test_a_key_that_is_not_weirs_is_named(self):
+        self.redis.ask(0, "SET", "weir:{garb}:quota", "hello")
+        self.addCleanup(self.redis.ask, 0, "DEL", "weir:{garb}:quota")
+        for words in [["show", "garb"], ["create", "garb", "1k/s"], ["set", "garb", "1k/s"], ["delete", "garb", "--yes"]]:
+            self.check(["quota", *words], "", f"weir quota: {self.url}: WRONGTYPE: weir:{{garb}}:quota holds what is not "
+                       "weir's; look at it, then DEL it\n", status=2)
+        long = "n" * 255
+        self.redis.ask(0, "SET", f"weir:{{{long}}}:quota", "hello")
+        self.addCleanup(self.redis.ask, 0, "DEL", f"weir:{{{long}}}:quota")
+        self.assertIn(": WRONGTYPE: weir:{nnn", err := self.run_weir("quota", "show", long).stderr)
+        self.assertTrue(err.endswith("n... holds what is not weir's; look at it, then DEL it\n"), err)
+
+    def test_a_limit_that_cannot_be_read(self):
+        self.redis.ask(0, "HSET", "weir:{half}:quota", "kind", "quota")
+        self.addCleanup(self.redis.ask, 0, "DEL", "weir:{half}:quota")
+        self.check(["quota", "show", "half"], f"half: {self.ANEW}\n")
+        self.assertRegex(self.output("quota", "watch", "half", "--count", "1"), f"^[0-9:]+Z  {self.ANEW}\n$")
+        self.assertIn("half: a limit that cannot be read; ", self.run_weir("quota", "delete", "half").stderr)
 
     def test_a_window_that_began_empty_is_explained(self):
         weir = server.Server(threads=1, config=f"""\
@@ -241,7 +262,17 @@ class ZooKeeper(Life, command.CommandTest):
 
     @classmethod
     def setUpClass(cls):
-        cls.url = cls.enterClassContext(ensemble.Ensemble(1)).url("/weir")
+        cls.ensemble = cls.enterClassContext(ensemble.Ensemble(1))
+        cls.url = cls.ensemble.url("/weir")
+
+    def test_nodes_that_do_not_belong_together_have_no_limit_to_show(self):
+        self.output("quota", "create", "torn", "1k/h")
+        zoo = self.ensemble.client()
+        zoo.delete("/weir/quota/torn/usable")
+        note = ("its nodes do not belong together: the next node that asks makes them anew, and nothing passes for a "
+                "window\n")
+        self.check(["quota", "show", "torn"], "torn: " + note)
+        self.assertTrue(self.output("quota", "watch", "torn", "--count", "1").endswith("Z  " + note))
 
     def test_a_window_grows_old_also_if_nobody_takes(self):
         begun = time.monotonic()
@@ -264,6 +295,7 @@ policies:
 users:
   - {name: default, may: [take, look]}
   - {name: ann, password: secret, may: [look]}
+  - {name: bob, password: secret, may: [take]}
 """)
         self.addCleanup(self.server.stop)
         self.url = re.sub("^redis", "weir", self.server.url())
@@ -284,7 +316,8 @@ users:
             self.check(["quota", *words], "", f"weir quota: a weir server's totals are its policies: {how} its "
                        f"weir.yaml, and weir reload -s {where}; if it leases this one itself, weir quota at the "
                        "coordinator that its file names\n", status=2)
-        self.assertEqual(self.run_weir("quota", "show", "nobody").returncode, 1)
+        self.check(["quota", "show", "nobody"], "", f"weir quota: nobody: no such name at {self.url}; a policy of that "
+                   "name with fleet: in the weir.yaml of that server makes one, list shows them\n", status=1)
         self.assertEqual(self.run_weir("quota", "show", "api").returncode, 2)
 
     def test_who_may_not_look_is_told_what_that_takes(self):
@@ -293,9 +326,25 @@ users:
         self.check(["quota", "show", "egress", "-c", ann], "", f"weir quota: {self.url}: NOPERM User ann has no "
                    "permissions to run the 'weir.lease' command; who looks needs the class take, and the policy\n",
                    status=2)
+        bob = self.url.replace("weir://", "weir://bob:secret@")
+        self.check(["quota", "list", "-c", bob], "", "weir quota: 127.0.0.1: NOPERM User bob has no permissions to run the "
+                   "'weir.policy|list' command; who lists needs the class look\n", status=2)
         done = self.run_weir("quota", "list", "-c", ann.replace("secret", "other"))
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertRegex(done.stderr, "^weir quota: .*: WRONGPASS .* user is disabled[.]\n$")
+
+    def test_who_has_not_logged_in_is_told_how(self):
+        closed = server.Server("--test-clock", threads=1, config="""\
+policies: [{name: egress, limits: 5M/m algo=quota, fleet: {coordinator: "local:"}}]
+users: [{name: default, may: [adjust]}, {name: ann, password: secret, may: all}]
+""")
+        self.addCleanup(closed.stop)
+        url = closed.url().replace("redis://", "weir://")
+        for words, needs in [(["list"], "who lists needs the class look"),
+                             (["show", "egress"], "who looks needs the class take, and the policy")]:
+            done = self.run_weir("quota", *words, "-c", url)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertRegex(done.stderr, f"NOPERM .* command; {needs}: weir://user:password@host\n$")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from redises import Redises, server, wait_until  # noqa: E402
 TESTS = pathlib.Path(os.environ.get("WEIR_BUILD", str(server.ROOT / "build" / "release"))) / "tests"
 MINUTE = "1k/m algo=quota"  # in chunks of 10
 SHORT = "answer=800ms&connect=2s"  # patience with servers that do not answer
+TAKEN = "WRONGTYPE: weir:{pool}:quota holds what is not weir's; look at it, then DEL it"
 
 
 class Place:
@@ -315,7 +316,7 @@ class Orders(RedisTest):
         self.redis.ask(0, "SET", "weir:{pool}:quota", "mine")
         place = self.place(self.redis.url())
         self.assertEqual(place.take()["outcome"], "failed")
-        self.assertTrue(any("WRONGTYPE" in line for line in place.said if line.startswith("troubled")), place.said)
+        self.assertTrue(any(TAKEN in line for line in place.said if line.startswith("troubled")), place.said)
 
     def test_scripts_that_were_flushed_are_sent_again(self):
         place = self.vouched(self.redis)
@@ -659,6 +660,12 @@ class Rubbish(RedisTest):
         self.assertEqual(place.take()["outcome"], "failed")
         self.assertTrue(any("it is a replica" in line for line in place.said), place.said)
 
+    def test_another_kind_of_key_in_the_words_of_redis_6(self):
+        said = b"-ERR Error running script (call to f_" + 40 * b"0" + b"): @user_script:34: -WRONGTYPE Operation against a key\r\n"
+        place = self.place(self.serve(b"+PONG\r\n", b"+no\r\n", said))
+        self.assertEqual(place.take()["units"], 0)
+        self.assertTrue(any(TAKEN in line for line in place.said), place.said)
+
     def test_redirections_in_a_circle_end(self):
         place = self.place(self.serve(b"+PONG\r\n", b"+no\r\n", b"-MOVED 1 :PORT\r\n"))
         self.assertEqual(place.take()["outcome"], "failed")
@@ -676,7 +683,9 @@ class Rubbish(RedisTest):
     def test_wrong_passwords_and_words_are_told(self):
         redis = self.servers(arguments=["--requirepass", "secret"])
         host = f"127.0.0.1:{redis.ports[0]}"
-        self.assertIn("NOAUTH", Place(self, f"redis://{host}").failure())
+        for scheme in "redis", "redis+cluster":
+            self.assertIn(f": {host}: NOAUTH: it wants a password: {scheme}://:password@host (or user:password@)",
+                          Place(self, f"{scheme}://{host}").failure())
         wrong = Place(self, f"redis://:nonsense@{host}").failure()
         self.assertIn("WRONGPASS", wrong)
         self.assertNotIn("nonsense", wrong)
