@@ -70,7 +70,7 @@ struct weir_fleet_options {
     int32_t rho;             /* parts per million by which clocks may run fast or slow: 1000 */
     int64_t return_every_ns; /* how often that is looked at: 15 s */
     int64_t lost_after_ns;   /* without an answer the coordinator counts as lost: 3 s */
-    int64_t connect_ns;      /* how long joining may wait for the coordinator: 5 s */
+    int64_t connect_ns;      /* how long joining may wait for a coordinator that does not refuse: 5 s */
     int64_t answer_ns;       /* an order without an answer for so long is taken for spent: 2 s */
     int64_t session_ns;      /* of ZooKeeper: 10 s */
     int64_t optimistic;      /* units a node and window that may pass while the coordinator is being asked,
@@ -84,8 +84,10 @@ struct weir_fleet_options {
     int64_t ready_ns;        /* for so long after the last take a node keeps units ready for the next: 10 s */
 };
 
-/* Joins. Waits until the coordinator is reached or connect_ns have passed. NULL: `err` says why. The name has
- * letters, digits and - _ . : @, at most 255. Who joins the same name at the same URL again gets the same
+/* Joins. Waits until the coordinator is reached or connect_ns have passed; but a Redis or a weir server that
+ * refuses the connection or the password is told at once. Who is started together with such a coordinator
+ * joins when it is up, or tries again. NULL: `err` says why. The name has letters, digits and - _ . : @, at
+ * most 255. Who joins the same name at the same URL again gets the same
  * limiter, with the options of the first; each of them frees it. */
 WEIR_API struct weir_limiter *weir_fleet_join(const char *url, const char *name, const char *spec,
                                               struct weir_error *err);
@@ -141,7 +143,8 @@ WEIR_API struct weir_exact *weir_exact_open(const char *url, const char *limit, 
 /* Nobody may use it any more. */
 WEIR_API void weir_exact_close(struct weir_exact *exact);
 /* Waits for the answer, at most answer= of the URL (2 s). WEIR_LOST: there was none, and what was asked for
- * may be spent. The key has 1 to 512 bytes. */
+ * may be spent. The key has 1 to 512 bytes. A forked child is refused at once (WEIR_LOST); it may open
+ * another. */
 WEIR_API bool weir_exact_take(struct weir_exact *exact, const char *key, int64_t n,
                               struct weir_verdict *verdict);
 

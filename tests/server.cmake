@@ -43,6 +43,7 @@ weir_service_test(unit-cell unit/test_cell.c unit/service_kit.c)
 weir_service_test(unit-take unit/test_take.c unit/service_kit.c)
 weir_service_test(unit-explain unit/test_explain.c unit/service_kit.c)
 weir_service_test(unit-fleet-root unit/test_fleet_root.c unit/service_kit.c)
+weir_service_test(unit-fleet-change unit/test_fleet_change.c unit/service_kit.c)
 weir_service_test(unit-fleet-memory unit/test_fleet_memory.c unit/service_kit.c)
 target_link_options(unit-fleet-memory PRIVATE
     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup)

@@ -94,7 +94,7 @@ struct lease_order {
     int32_t op;
     uint64_t epoch;
     int64_t chunks;
-    int64_t chunk; /* TURN: units of a chunk in the epoch to begin */
+    int64_t chunk; /* TURN: units of a chunk in the epoch to begin; RETURN: of those that come back */
 };
 
 enum lease_outcome {

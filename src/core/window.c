@@ -27,6 +27,11 @@ static bool fades(const struct limit *limit)
     return limit->spec.algo == WEIR_SLIDING_WINDOW;
 }
 
+static bool is_quota(const struct limit *limit)
+{
+    return limit->spec.algo == WEIR_QUOTA;
+}
+
 /* The count after `turns` windows more: each takes L of what is there with it. */
 static struct count count_turn(const struct limit *limit, struct count count, int64_t turns)
 {
@@ -129,9 +134,13 @@ static void refuse(const struct limit *limit, int64_t *state, int64_t now, int64
     save(state, count);
 }
 
+/* To a quota's window that is over nothing comes back: units of it that a fleet has not spent would lift the
+ * next one, if whoever gives them back has read the clock a little earlier. */
 static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     struct count count = count_at(limit, state, now);
+    if (is_quota(limit) && now / limit->spec.period_ns < count.window)
+        return;
     count.present = max64(sat_sub(count.present, n), 0);
     save(state, count);
 }
@@ -155,19 +164,31 @@ static void drain(const struct limit *limit, int64_t *state, int64_t now)
     save(state, count);
 }
 
+/* Of a quota the old window is used up if it has more than the new total: that holds until its end, and only
+ * what was charged beyond the old one goes on. */
+static int64_t kept(const struct limit *limit, const struct limit *next, int64_t units)
+{
+    int64_t debt = max64(sat_sub(units, limit->spec.count), 0);
+    return is_quota(next) ? sat_add(min64(units - debt, next->spec.count), debt) : units;
+}
+
 /* What counts at this moment goes on in the present window of the new length. A longer fixed window may end
- * before the old one would have: then it counts in the next one, too. */
+ * before the old one would have: then it counts in the next one, too. A quota's units may be with others, who
+ * spend them until the old window ends: so what counts does so until then, and shorter windows begin after
+ * it. */
 static void change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
                    int64_t now)
 {
     int64_t period = limit->spec.period_ns, next_period = next->spec.period_ns;
     struct count count = count_at(limit, from, now);
     int64_t start = sat_mul(count.window, period);
-    struct count changed = {max64(now, start) / next_period, sat_add(count.present, faded(limit, count, now)),
-                            0};
+    struct count changed = {max64(now, start) / next_period,
+                            kept(limit, next, sat_add(count.present, faded(limit, count, now))), 0};
     int64_t end = sat_mul(changed.window + 1, next_period);
     if (!fades(next) && next_period >= period && end < sat_add(start, period))
         changed.present = sat_add(changed.present, next->spec.count);
+    if (is_quota(next) && next_period < period && changed.present > 0)
+        changed.window = min64(sat_add(start, period) - 1, WEIR_TIME_MAX) / next_period;
     save(to, changed);
 }
 

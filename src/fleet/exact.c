@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The public form of exact mode: weir-fleet.h. A coordinator of its own, and a limit.
+ * The public form of exact mode: weir-fleet.h. A coordinator of its own, and a limit. Its threads stay with
+ * the process that has opened it: a forked child is refused everything, and frees nothing.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/secret.h"
@@ -12,6 +15,7 @@
 struct weir_exact {
     struct coordinator *coordinator;
     struct weir_spec spec;
+    pid_t owner;
 };
 
 /* Nothing is entered: nobody listens. */
@@ -43,6 +47,7 @@ struct weir_exact *weir_exact_open(const char *url, const char *limit, struct we
         (void)weir_error_complain(err, "out of memory");
         return NULL;
     }
+    exact->owner = getpid();
     size_t limits = url && limit ? weir_spec_parse(limit, &exact->spec, 1, err) : 0;
     if (limits == 1 && weir_exact_shape(&exact->spec, &shape, err) && weir_fleet_url_read(&read, url, err)) {
         exact->coordinator = open_coordinator(&read, err);
@@ -64,13 +69,17 @@ bool weir_exact_take(struct weir_exact *exact, const char *key, int64_t n, struc
     *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
     if (!exact || !key)
         return false;
+    if (getpid() != exact->owner) {
+        verdict->reason = WEIR_LOST;
+        return false;
+    }
     return exact->coordinator->ops->decide(exact->coordinator, key, &exact->spec, n, verdict, &err) &&
            verdict->allowed;
 }
 
 void weir_exact_close(struct weir_exact *exact)
 {
-    if (!exact)
+    if (!exact || getpid() != exact->owner)
         return;
     exact->coordinator->ops->close(exact->coordinator);
     free(exact);

@@ -86,6 +86,7 @@ static void carry_out(struct member *member, int64_t now)
     }
     lock_take(&member->lock);
     member->stat.taken = sat_add(member->stat.taken, taken);
+    member->stat.epoch = member->lease.epoch; /* before its units are in the pot: service/lend.c */
     lock_drop(&member->lock);
     member->told |= todo->told;
     for (size_t i = 0; i < todo->order_count; i++)
@@ -178,7 +179,7 @@ void weir_member_read(struct member *member, const struct mail *mail)
     if (mail->leave && !member->going) {
         begin_to_leave(member);
     } else if (!member->going) {
-        weir_member_gather(member, mail->want_n);
+        weir_member_gather(member, mail->missed_n); /* who waits is served by himself */
         member->missed_n = mail->missed_n;
         /* Perhaps there is enough beside the pot. */
         member->moved = weir_member_hand_out(member, weir_now(), mail->want) || member->moved;

@@ -28,11 +28,14 @@ bool weir_tier_ask(struct tier_ask *ask, const char *name, const struct lease_or
         return false;
     (void)snprintf(ask->epoch, sizeof ask->epoch, "%" PRIu64, order->epoch);
     (void)snprintf(ask->chunks, sizeof ask->chunks, "%" PRId64, chunks);
+    (void)snprintf(ask->units, sizeof ask->units, "%" PRId64, sat_mul(chunks, order->chunk));
     add(ask, returns ? "WEIR.RETURN" : "WEIR.LEASE");
     add(ask, name);
     if (returns)
         add(ask, ask->epoch);
     add(ask, ask->chunks);
+    if (returns && order->chunk > 0)
+        add(ask, ask->units);
     return true;
 }
 
@@ -155,6 +158,12 @@ static bool read_times(const struct resp_value *map, struct lease_reply *reply)
     return true;
 }
 
+/* A bucket gives what little there is, and says when a whole chunk will be. */
+static bool is_short(const struct lease_reply *reply)
+{
+    return reply->terms.kind == LEASE_BUCKET && reply->units < reply->chunks * reply->terms.chunk;
+}
+
 static bool read_lease(const struct resp_value *map, const struct lease_order *order,
                        struct lease_reply *reply)
 {
@@ -164,7 +173,7 @@ static bool read_lease(const struct resp_value *map, const struct lease_order *o
         !read_times(map, reply))
         return false;
     reply->epoch = (uint64_t)epoch;
-    reply->exhausted = reply->chunks < asked;
+    reply->exhausted = reply->chunks < asked || is_short(reply);
     reply->outcome = LEASE_DONE;
     return true;
 }

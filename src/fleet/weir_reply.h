@@ -23,7 +23,7 @@
 #include "core/lease.h"
 #include "proto/resp_reply.h"
 
-#define TIER_WORDS_MAX 4                   /* of a question */
+#define TIER_WORDS_MAX 5                   /* of a question */
 #define TIER_WHY_MAX   160                 /* bytes of a line about what is wrong */
 #define TIER_RETRY_NS  INT64_C(1000000000) /* after an error: it will not go away by asking more often */
 #define TIER_SOON_NS   INT64_C(10000000)   /* but one that is to be tried again */
@@ -32,7 +32,7 @@
 struct tier_ask {
     struct slice words[TIER_WORDS_MAX];
     size_t count;
-    char epoch[24], chunks[24];
+    char epoch[24], chunks[24], units[24];
 };
 
 /* false: such an order is never sent to a weir server. */

@@ -148,12 +148,14 @@ bool weir_limiter_pot_acquire(struct weir_limiter *limiter, int64_t now, int64_t
                               struct weir_stop *stop, struct weir_verdict *verdict, enum pot_time time)
 {
     struct weir_verdict own;
+    int64_t until;
     if (timeout_ns < 0)
         timeout_ns = limiter->policy->timeout_ns;
     if (timeout_ns == 0)
         return take(limiter, now, n, verdict, time);
     verdict = verdict ? verdict : &own;
-    if (!pot_take(limiter->pot, &now, n, time == POT_TIMED)) {
+    /* Who can wait is not one whom the pot has missed: he looks first, and nothing is kept ready for him. */
+    if (weir_pot_room(limiter->pot, now, &until) < n || !pot_take(limiter->pot, &now, n, time == POT_TIMED)) {
         *verdict = (struct weir_verdict){.reason = WEIR_LATER, .retry_after_ns = WEIR_FOREVER};
         return wait(limiter, now, n, timeout_ns, stop, verdict);
     }

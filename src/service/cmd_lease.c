@@ -126,11 +126,26 @@ static bool read_epoch(struct call *call, size_t at, uint64_t *epoch)
     return true;
 }
 
+/* As many as they are now, unless it is said. */
+static bool read_units(struct call *call, size_t at, int64_t *units)
+{
+    if (at >= call->count)
+        return true;
+    if (!weir_call_integer(call, at, "units", 0, units))
+        return false;
+    *units = min64(*units, UNITS_MAX);
+    return true;
+}
+
 static void run_return(struct call *call)
 {
     struct lease_ask ask;
     uint64_t epoch;
-    if (read_ask(call, 3, &ask) && read_epoch(call, 2, &epoch))
+    if (!read_ask(call, 3, &ask) || !read_epoch(call, 2, &epoch) || !read_units(call, 4, &ask.pair.n))
+        return;
+    if (call->count > 5)
+        weir_call_syntax(call, 5);
+    else
         weir_reply_integer(&call->reply, weir_lend_back(call->worker, &ask, epoch));
 }
 
@@ -145,6 +160,7 @@ static const struct arg return_docs[] = {
     {.name = "policy", .type = ARG_STRING},
     {.name = "epoch", .type = ARG_INTEGER},
     {.name = "chunks", .type = ARG_INTEGER},
+    {.name = "units", .type = ARG_INTEGER, .flags = ARG_OPTIONAL},
     {0},
 };
 
@@ -162,12 +178,12 @@ const struct command weir_commands_lease[] = {
     {.name = "weir.return",
      .summary = "Hands leased chunks back that were not spent, in the epoch that they were leased in",
      .group = "weir",
-     .arity = 4,
+     .arity = -4,
      .may = MAY_ADJUST, /* as WEIR.GIVE: nobody knows whose chunks they are */
      .flags = CMD_WRITE | CMD_POOL,
      .policy_at = 1,
      .run = run_return,
      .docs = return_docs,
-     .example = "WEIR.RETURN egress 60000000000 1"},
+     .example = "WEIR.RETURN egress 60000000001 1"},
     {0},
 };

@@ -20,7 +20,6 @@ static void tell_number(struct reply *reply, const char *name, int64_t number)
 void weir_lease_tell(struct reply *reply, const struct pools *pools, const struct lease_told *told)
 {
     const struct lease_terms *terms = &told->terms;
-    bool granted = told->units > 0;
     weir_reply_map(reply, 12);
     tell_number(reply, "epoch", (int64_t)told->epoch);
     tell_number(reply, "units", told->units);
@@ -32,7 +31,7 @@ void weir_lease_tell(struct reply *reply, const struct pools *pools, const struc
     tell_number(reply, "starts_in_ms", 0);
     tell_number(reply, "expires_in_ms", max64(told->ends_ns, 0) / WEIR_MS);
     tell_number(reply, "left", told->left);
-    tell_number(reply, "retry_after_ms", granted ? 0 : max64(weir_ms_up(told->retry_ns), 0));
+    tell_number(reply, "retry_after_ms", max64(weir_ms_up(told->retry_ns), 0));
     weir_reply_text(reply, "kind");
     weir_reply_text(reply, terms->kind == LEASE_QUOTA ? "quota" : "bucket");
 }

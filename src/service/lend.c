@@ -13,7 +13,7 @@
 /* ---- the account ---- */
 
 static void note_lent(const struct worker *worker, const struct lease_ask *ask, uint64_t epoch,
-                      int64_t until_ns, int64_t chunks)
+                      int64_t until_ns, int64_t units)
 {
     struct pool_member *member =
         weir_pools_enter(ask->pools, ask->pair.key, ask->pair.who, worker->now_ns, true);
@@ -21,31 +21,38 @@ static void note_lent(const struct worker *worker, const struct lease_ask *ask, 
         return; /* no room: what comes back of it is not accepted */
     pthread_mutex_lock(&member->lent);
     if (member->lent_epoch != epoch || member->lent_until_ns != until_ns)
-        member->lent_chunks = 0;
+        member->lent_units = 0;
     member->lent_epoch = epoch;
     member->lent_until_ns = until_ns;
-    member->lent_chunks = sat_add(member->lent_chunks, chunks);
+    member->lent_units = sat_add(member->lent_units, units);
     pthread_mutex_unlock(&member->lent);
     weir_pools_leave(member);
 }
 
-/* How many of them are accepted, and with which end they were leased. */
+/* What a chunk was when it was lent. */
+static int64_t chunk_back(const struct lease_ask *ask)
+{
+    return max64(ask->pair.n / max64(ask->chunks, 1), 1);
+}
+
+/* How many units of them are accepted, whole chunks, and with which end they were leased. */
 static int64_t strike_lent(const struct worker *worker, const struct lease_ask *ask, uint64_t epoch,
                            int64_t *until_ns)
 {
     struct pool_member *member =
         weir_pools_enter(ask->pools, ask->pair.key, ask->pair.who, worker->now_ns, false);
-    int64_t chunks = 0;
+    int64_t units = 0;
     if (!member)
         return 0;
     pthread_mutex_lock(&member->lent);
     if (member->lent_epoch == epoch && worker->now_ns < member->lent_until_ns)
-        chunks = min64(ask->chunks, member->lent_chunks);
-    member->lent_chunks -= chunks;
+        units = min64(ask->pair.n, member->lent_units);
+    units -= units % chunk_back(ask);
+    member->lent_units -= units;
     *until_ns = member->lent_until_ns;
     pthread_mutex_unlock(&member->lent);
     weir_pools_leave(member);
-    return chunks;
+    return units;
 }
 
 /* ---- counting ---- */
@@ -70,21 +77,24 @@ void weir_lend_count(struct worker *worker, const struct lease_ask *ask, const s
 
 /* ---- a root ---- */
 
-/* Where the window of the table stands: its end by the table's time, which is its epoch, and how far off. */
+/* The epoch of the table's window, which is never 0, and how far off its end is. What is changed in a window
+ * begins another epoch: nodes learn the new size of a chunk, and hold back what they have of the old one. */
 static uint64_t window_now(const struct lease_ask *ask, int64_t now_ns, int64_t *left_ns)
 {
-    int64_t period = ask->pools->terms.window_ns;
+    const struct pools *pools = ask->pools;
+    int64_t period = pools->terms.window_ns;
     int64_t time = max64(region_time(ask->pair.policy->main->table->region, now_ns), 0);
+    uint64_t began = (uint64_t)(time - time % period) + pools->ahead;
     *left_ns = period - time % period;
-    return (uint64_t)sat_add(time, *left_ns);
+    return (pools->changed && pools->epoch > began ? pools->epoch : began) + 1;
 }
 
-/* What the table has left. */
-static int64_t look(struct worker *worker, const struct lease_ask *ask, struct lease_told *told)
+/* What the table has left, and when it has n. */
+static int64_t look(struct worker *worker, const struct lease_ask *ask, int64_t n, struct lease_told *told)
 {
     struct pair pair = ask->pair;
     struct answer answer;
-    pair.n = 1;
+    pair.n = n;
     weir_decide_peek(worker, &pair, &answer);
     told->left = answer.remaining == INT64_MAX ? -1 : answer.remaining;
     told->retry_ns = answer.retry_after_ns;
@@ -97,7 +107,7 @@ static int64_t take_units(struct worker *worker, const struct lease_ask *ask, st
     struct pair pair = ask->pair;
     struct answer answer;
     for (int i = 0; i < TAKES_MAX; i++) {
-        int64_t room = look(worker, ask, told);
+        int64_t room = look(worker, ask, 1, told);
         pair.n = ask->mode == MODE_ENFORCE ? min64(ask->pair.n, room) : ask->pair.n;
         if (pair.n == 0)
             break;
@@ -109,6 +119,15 @@ static int64_t take_units(struct worker *worker, const struct lease_ask *ask, st
     }
     count_refusal(worker, ask);
     return 0;
+}
+
+/* What is worth another question: a chunk, if it can be spent while it lives, and the bucket holds so many
+ * (config_fleet.c). */
+static int64_t worth_asking(const struct pools *pools)
+{
+    const struct lease_terms *terms = &pools->terms;
+    int64_t outside = mul_div_up(pools->hold_ns, terms->total, terms->window_ns);
+    return max64(min64(pools->child_chunk, min64(outside / 4, terms->burst - outside)), 1);
 }
 
 static void lend_at_root(struct worker *worker, const struct lease_ask *ask, struct lease_told *told)
@@ -124,12 +143,15 @@ static void lend_at_root(struct worker *worker, const struct lease_ask *ask, str
     if (ask->pair.n > 0)
         told->units = take_units(worker, ask, told);
     else
-        (void)look(worker, ask, told);
+        (void)look(worker, ask, 1, told);
+    /* Whoever was given crumbs would come for each one that falls. */
+    if (!quota && told->units < ask->pair.n)
+        (void)look(worker, ask, worth_asking(ask->pools), told);
     told->ends_ns = left_ns;
     told->chunks = div_up(told->units, ask->pools->child_chunk);
     if (quota && told->units > 0 && ask->mode == MODE_ENFORCE)
         note_lent(worker, ask, told->epoch, sat_add(worker->now_ns, left_ns),
-                  told->units / ask->pools->child_chunk);
+                  told->units - told->units % ask->pools->child_chunk);
 }
 
 /* ---- another tier ---- */
@@ -146,7 +168,8 @@ static int64_t take_chunks(const struct lease_ask *ask, struct pot *pot, int64_t
         if (weir_pot_lease(pot, now_ns, chunks * chunk, until_ns))
             return chunks;
     }
-    weir_pot_miss(pot, ask->pair.n);
+    /* A bucket's pot would wait until it has all of them; whoever leases takes what there is. */
+    weir_pot_miss(pot, ask->pools->terms.kind == LEASE_BUCKET ? chunk : ask->pair.n);
     return 0;
 }
 
@@ -156,8 +179,11 @@ static void lend_from(const struct worker *worker, const struct lease_ask *ask, 
     struct weir_fleet_stat stat = {0};
     struct pot *pot = weir_limiter_pot(limiter);
     int64_t until_ns = 0;
-    if (!weir_fleet_stat(limiter, &stat) || !pot)
-        return;
+    if (!weir_fleet_stat(limiter, &stat) || !pot || stat.epoch == 0)
+        return; /* nothing is taken that could not be told */
+    if (ask->chunks > 0)
+        told->chunks = take_chunks(ask, pot, &until_ns);
+    (void)weir_fleet_stat(limiter, &stat); /* afterwards: an epoch is known before its units are in the pot */
     told->epoch = stat.epoch;
     told->left = stat.left;
     if (pools_differ(ask->pools, &stat)) {
@@ -166,8 +192,6 @@ static void lend_from(const struct worker *worker, const struct lease_ask *ask, 
         told->terms.window_ns = stat.window_ns;
         told->terms.burst = stat.burst;
     }
-    if (ask->chunks > 0)
-        told->chunks = take_chunks(ask, pot, &until_ns);
     told->units = told->chunks * ask->pools->child_chunk;
     told->ends_ns = max64(until_ns - weir_now(), 0);
     if (told->units > 0 && told->ends_ns < LEASE_MIN_NS) {
@@ -176,7 +200,8 @@ static void lend_from(const struct worker *worker, const struct lease_ask *ask, 
         return;
     }
     if (told->chunks > 0) {
-        note_lent(worker, ask, stat.epoch, until_ns, told->chunks);
+        note_lent(worker, ask, stat.epoch, until_ns, told->units);
+        told->retry_ns = 0;
         return;
     }
     struct weir_verdict verdict = {0};
@@ -214,11 +239,10 @@ int64_t weir_lend_back(struct worker *worker, const struct lease_ask *ask, uint6
     int64_t until_ns = 0, left_ns;
     if (ask->pools->local)
         current = ask->pools->terms.kind == LEASE_QUOTA ? window_now(ask, worker->now_ns, &left_ns) : 0;
-    int64_t chunks = current == epoch ? strike_lent(worker, ask, epoch, &until_ns) : 0;
-    pair.n = chunks * ask->pools->child_chunk;
-    if (chunks > 0 && ask->pools->local)
+    pair.n = current == epoch && ask->chunks > 0 ? strike_lent(worker, ask, epoch, &until_ns) : 0;
+    if (pair.n > 0 && ask->pools->local)
         weir_decide_give(worker, &pair);
-    else if (chunks > 0)
+    else if (pair.n > 0)
         weir_leased_return(worker, &pair, until_ns);
-    return chunks;
+    return pair.n / chunk_back(ask);
 }

@@ -4,7 +4,8 @@
  * be spent elsewhere without being asked for again; each loan says for how long.
  *
  *   root, quota    out of the table, as any take; it ends with the window in which it was taken. The epoch
- *                  is the end of that window in the table's time, which goes on over restarts
+ *                  is when that window began, or when its limit or options were changed in it, in the
+ *                  table's time, which goes on over restarts
  *   root, bucket   out of a bucket that is smaller by what comes in `hold` (config_fleet.c); it ends after
  *                  that. The epoch is the table's time when its limit or options became what they are:
  *                  another one tells those who lease to learn them anew
@@ -12,7 +13,9 @@
  *
  * Ends are rounded down, starts are now: whoever counts from when he asked can only be early. Of what comes
  * back no more is accepted than was lent in the epoch and has not come back before: the account is in
- * memory, so after a start nothing of before is accepted. That loses units and makes none.
+ * memory, so after a start nothing of before is accepted. That loses units and makes none. A chunk may have
+ * had another size when it was lent, by a server before this one or by this one before a change: so who
+ * returns some says how many units they are.
  */
 #ifndef WEIR_SERVICE_LEND_H
 #define WEIR_SERVICE_LEND_H
@@ -31,7 +34,8 @@ struct lease_ask {
 void weir_lend(struct worker *worker, const struct lease_ask *ask, struct lease_told *told);
 /* Counts what another tier has lent, or has not. */
 void weir_lend_count(struct worker *worker, const struct lease_ask *ask, const struct lease_told *told);
-/* Takes chunks back into the epoch that they were lent in, and into no other; gives how many. */
+/* Takes chunks of ask->pair.n units together back into the epoch that they were lent in, and into no other;
+ * gives how many. */
 int64_t weir_lend_back(struct worker *worker, const struct lease_ask *ask, uint64_t epoch);
 
 #endif

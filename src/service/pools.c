@@ -262,7 +262,10 @@ struct pools *weir_pools_of(struct service *service, struct pools *has, const st
         return NULL;
     }
     pools->service = service;
+    time_ns = max64(time_ns, 1);
     pools->epoch = (uint64_t)max64(time_ns, has ? (int64_t)has->epoch + 1 : 1);
+    pools->ahead = pools->epoch - (uint64_t)time_ns;
+    pools->changed = has != NULL;
     if (pools->one && !pools->local)
         weir_pools_want(pools->one);
     weir_porter_add(service->porter, pools);

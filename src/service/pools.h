@@ -42,7 +42,7 @@ struct pool_member {
     int64_t retry_ns;        /* the porter's: when to try again to join */
     pthread_mutex_t lent;    /* what was leased on to others and may come back: */
     uint64_t lent_epoch;
-    int64_t lent_until_ns, lent_chunks;
+    int64_t lent_until_ns, lent_units;
     char name[FLEET_NAME_MAX + 1];
 };
 
@@ -65,7 +65,9 @@ struct pools {
     int64_t most, wait_ns, hold_ns, child_chunk;
     struct weir_fleet_options options;
     struct lease_terms terms;
-    uint64_t epoch;          /* a root's bucket: the time of its table when these began, or later */
+    uint64_t epoch;          /* a root's: the time of its table when these began, or later */
+    uint64_t ahead;          /* by so much */
+    bool changed;            /* there were others before, in this process */
     struct pool_member *one; /* TOGETHER; it is in the only bucket, too */
     _Atomic int64_t count;
     struct pool_member **buckets; /* by the lowest bits of `who`; the lowest of these choose the lock */

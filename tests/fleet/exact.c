@@ -5,9 +5,12 @@
  *
  *     exact PORT [STEPS [SEED]]       100000 steps; prints its seed; exit status 1: they differ
  */
+#define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "fleet/redis_exact.h"
 #include "fleet/talk.h"
@@ -162,6 +165,20 @@ static int64_t run(int64_t steps, struct rng *rng, const char *sha)
     return allowed;
 }
 
+/* A forked child has no thread that could answer it: it is told so, and does not wait. */
+static bool check_child(struct weir_exact *exact)
+{
+    struct weir_verdict verdict;
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        bool refused = !weir_exact_take(exact, "child", 1, &verdict) && verdict.reason == WEIR_LOST;
+        weir_exact_close(exact);
+        _exit(refused ? 0 : 1);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
 /* The public form: of five a minute five pass, and what cannot be is refused. */
 static bool check_public(long port)
 {
@@ -176,6 +193,7 @@ static bool check_public(long port)
     bool good = exact && passed == 5 && verdict.reason == WEIR_LATER && verdict.retry_after_ns > 0 &&
                 !weir_exact_take(exact, "", 1, &verdict) && verdict.reason == WEIR_INVALID &&
                 !weir_exact_take(exact, NULL, 1, NULL) && !weir_exact_take(exact, "public", 0, NULL);
+    good = good && check_child(exact);
     weir_exact_close(exact);
     weir_exact_close(NULL);
     static const char *const wrong[][2] = {{NULL, "5/m"},

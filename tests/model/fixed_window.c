@@ -89,6 +89,8 @@ static void refuse(struct model *model, int64_t now, int64_t n)
 static void give(struct model *model, int64_t now, int64_t n)
 {
     int64_t window = window_of(model, now);
+    if (model->limit->spec.algo == WEIR_QUOTA && now / model->limit->spec.period_ns != window)
+        return;
     add(model, window, -model_min(n, used(model, window)));
 }
 
@@ -112,8 +114,15 @@ static void change(struct model *model, const struct limit *next, int64_t now)
     weir_i128 period = model->limit->spec.period_ns, next_period = next->spec.period_ns;
     weir_i128 start = window_of(model, now) * period, units = used(model, window_of(model, now));
     int64_t window = (int64_t)(model_max(now, start) / next_period);
+    weir_i128 debt = model_max(units - model->limit->spec.count, 0);
+    if (next->spec.algo == WEIR_QUOTA)
+        units = model_min(units - debt, next->spec.count) + debt;
     if (next_period >= period && (window + 1) * next_period < start + period)
         units = model_min(units + next->spec.count, INT64_MAX); /* no new window before the old one's end */
+    if (next->spec.algo == WEIR_QUOTA && next_period < period &&
+        units > 0) /* nor of a quota, however short */
+        window = (int64_t)(model_min((start + period + next_period - 1) / next_period - 1,
+                                     WEIR_TIME_MAX / next_period));
     model->u.windows.count = 0;
     add(model, window, units);
 }

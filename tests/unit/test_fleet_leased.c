@@ -23,6 +23,7 @@ struct fake {
     struct weir_limiter *limiter;
     char name[FLEET_NAME_MAX + 1];
     struct weir_fleet_stat stat;
+    uint64_t stat_next; /* the epoch after the next look at it; 0: the same */
     _Atomic bool there;
 };
 
@@ -112,8 +113,11 @@ void __wrap_weir_member_trouble(struct weir_limiter *limiter, char *text, size_t
 
 bool __wrap_weir_fleet_stat(struct weir_limiter *limiter, struct weir_fleet_stat *stat)
 {
-    *stat = fake_of(limiter)->stat;
-    stat->held = weir_pot_held(&fake_of(limiter)->pot);
+    struct fake *fake = fake_of(limiter);
+    *stat = fake->stat;
+    stat->held = weir_pot_held(&fake->pot);
+    if (fake->stat_next > 0)
+        fake->stat.epoch = fake->stat_next;
     return true;
 }
 
@@ -448,6 +452,37 @@ TEST(what_was_leased_is_leased_on_with_its_own_end)
     (void)weir_pot_turn(&fake->pot, (START_MS + 120000) * WEIR_MS);
     CHECK_STR(kit_ask(&kit, "WEIR.RETURN egress 7 1"), ":1\r\n"); /* accepted, and dead with its window */
     CHECK_EQ(weir_pot_held(&fake->pot), 0);
+    kit_close(&kit);
+}
+
+/* The pot is filled between a look at the epoch and the take: units of the new one, told as those of the old,
+ * would be lifted by what comes back of that. */
+TEST(units_are_never_told_as_those_of_an_earlier_epoch)
+{
+    struct kit kit;
+    struct fake *fake = open_fleet(&kit, FLEET(", child_chunk: 20"));
+    if (!fake)
+        return;
+    fill(fake, 40);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.LEASE egress 1"), "epoch"), 7);
+    fake->stat_next = 8;
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.LEASE egress 1"), "epoch"), 8);
+    CHECK_STR(kit_ask(&kit, "WEIR.RETURN egress 7 1"), ":0\r\n");
+    CHECK_EQ(weir_pot_held(&fake->pot), 0);
+    kit_close(&kit);
+}
+
+/* A share that is spent while its coordinator has never been reached cannot be leased on. */
+TEST(nothing_is_taken_that_cannot_be_told)
+{
+    struct kit kit;
+    struct fake *fake = open_fleet(&kit, FLEET(", child_chunk: 20"));
+    if (!fake)
+        return;
+    fill(fake, 90);
+    fake->stat.epoch = 0;
+    CHECK(strncmp(kit_ask(&kit, "WEIR.LEASE egress 2"), "-TRYAGAIN ", 10) == 0);
+    CHECK_EQ(weir_pot_held(&fake->pot), 90);
     kit_close(&kit);
 }
 

@@ -640,6 +640,21 @@ TEST(a_bucket_obeys_its_law)
     weir_limiter_free(member);
 }
 
+/* Who waits gets his units by himself: others need not wait until there are as many once more. */
+TEST(for_who_waits_nothing_is_gathered)
+{
+    begin(POOL_TURNS);
+    struct weir_limiter *member = join("base=10", "1k/s burst=2k");
+    CHECK(weir_limiter_acquire(member, 1200, WEIR_SEC, NULL));
+    for (int i = 0; i < 20; i++) {
+        let_run(member);
+        weir_clock_set(weir_now() + WEIR_MS);
+    }
+    CHECK(stat_of(member).taken < 1300);
+    EVENTUALLY(weir_limiter_take(member, 1, NULL));
+    weir_limiter_free(member);
+}
+
 /* Again and again, while the clock moves; false: for 2 s of its time it was refused. */
 static bool take_again(struct weir_limiter *member, int64_t n)
 {

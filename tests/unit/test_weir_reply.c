@@ -34,6 +34,8 @@ TEST(orders_become_words)
     CHECK_STR(words_of(&look), "WEIR.LEASE egress 0");
     CHECK_STR(words_of(&probe), "WEIR.LEASE egress 0");
     CHECK_STR(words_of(&back), "WEIR.RETURN egress 12 2");
+    back.chunk = 100;
+    CHECK_STR(words_of(&back), "WEIR.RETURN egress 12 2 200");
     CHECK_STR(words_of(&turn), "nothing");
     CHECK_STR(words_of(&wrong), "nothing");
 }
