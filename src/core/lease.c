@@ -166,6 +166,16 @@ static bool is_gone(const struct lease_run *run)
     return lease->leaving && (!busy || !lease->up || run->now >= lease->leave_at_ns);
 }
 
+/* The next window begins by the turn of others who saw this one begin, if its age has told when that was; at
+ * the latest by its own. */
+static int64_t next_window(const struct lease_run *run)
+{
+    const struct lease *lease = run->lease;
+    int64_t slack = sat_add(lease->options.guard_ns, lease->terms.window_ns / 32);
+    int64_t others = sat_add(weir_lease_deadline(lease), slack);
+    return lease->asked_once && others > run->now ? min64(others, lease->turn_at_ns) : lease->turn_at_ns;
+}
+
 /* When somebody who is refused now may hope. */
 static int64_t hope(const struct lease_run *run)
 {
@@ -181,7 +191,7 @@ static int64_t hope(const struct lease_run *run)
     if (lease->exhausted && lease->more_ns != 0)
         return max64(lease->more_ns, soon);
     if (turned && (lease->exhausted || (lease->asked_once && weir_lease_deadline(lease) <= run->now)))
-        return max64(lease->turn_at_ns, soon);
+        return max64(next_window(run), soon);
     return soon;
 }
 
@@ -209,6 +219,7 @@ static int64_t next_wake(const struct lease_run *run)
     if (lease->up && (active || !known || lease->quiet_ns != 0))
         sooner(&wake, now, lease->retry_at_ns);
     if (lease->up && weir_lease_keeps_ready(run)) {
+        sooner(&wake, now, lease->turn_at_ns);
         sooner(&wake, now, lease->probe_at_ns);
         sooner(&wake, now, lease->idle_at_ns);
         sooner(&wake, now, lease->idle_turn_ns);

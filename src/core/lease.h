@@ -190,7 +190,7 @@ struct lease {
     uint64_t random;              /* of its jitter; a seed gives the same steps */
     uint64_t next_id;
     bool up, leaving;
-    bool asked_once; /* QUOTA: the age was asked for in this epoch. BUCKET: something was granted in it */
+    bool asked_once; /* QUOTA: its age was looked at, or there is none. BUCKET: something was granted in it */
     bool timed;      /* the coordinator says with each grant for how long it holds */
     bool stale;      /* BUCKET: to be numbered anew */
     uint64_t epoch;  /* the latest that it knows of; 0: none */

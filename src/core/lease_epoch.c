@@ -65,6 +65,8 @@ void weir_lease_enter(struct lease_run *run, uint64_t epoch, const struct lease_
     lease->turn_at_ns = lease->probe_at_ns = lease->idle_turn_ns = lease->return_at_ns = WEIR_FOREVER;
     run->out->told |= LEASE_REFRESHED;
     weir_lease_learn(run, terms);
+    if (!lease->timed && lease->terms.kind == LEASE_QUOTA) /* what was kept ready has died, however new */
+        lease->idle_at_ns = 0;
     if (lease->terms.chunk == 0)
         lease->look_at_ns = run->now;
 }

@@ -8,7 +8,8 @@ enum {
     READY_PART = 16,   /* or than all nodes together may keep of all, */
     READY_LIVES = 4,   /* nor for longer than units live so many times, */
     READY_OFTEN = 4,   /* nor replaced more often in a life; */
-    READY_SHARE = 4    /* and nothing if a base for each node is more than this part of all */
+    READY_SHARE = 4,   /* and nothing if a base for each node is more than this part of all */
+    LAST_PART = 32     /* of a window: for so little its age is not asked for */
 };
 
 size_t weir_lease_flying(const struct lease *lease, int32_t op)
@@ -187,14 +188,26 @@ static void turn(struct lease_run *run)
         (void)give_order(run, LEASE_TURN, 0, chunk);
 }
 
-/* A write shortly before the turn, so that rule (2) gives almost the whole of the next window. */
+/* He knows no end of this epoch that lies ahead, and its age may tell one: at best that it began when he
+ * first saw it. For the very last of a window that is not worth a write. */
+static bool is_unsure(const struct lease_run *run)
+{
+    const struct lease *lease = run->lease;
+    int64_t window = lease->terms.window_ns, soon = sat_add(run->now, lease->round_ns);
+    int64_t best = sat_sub(sat_add(lease->seen_ns, window), lease->options.guard_ns);
+    return !lease->asked_once && !lease->exhausted && weir_lease_deadline(lease) <= soon &&
+           best > sat_add(soon, window / LAST_PART);
+}
+
+/* A write shortly before the turn, so that rule (2) gives almost the whole of the next window; or one to hear
+ * of the turn of others. */
 static void probe(struct lease_run *run)
 {
     struct lease *lease = run->lease;
     bool due = run->now >= lease->probe_at_ns && run->now < lease->turn_at_ns &&
                lease->answered_ns < lease->probe_at_ns &&
                (weir_lease_active(run) || weir_lease_keeps_ready(run));
-    bool unsure = run->wanted > 0 && !lease->asked_once && !worth_taking(run) && run->now < lease->turn_at_ns;
+    bool unsure = run->wanted > 0 && run->now < lease->turn_at_ns && is_unsure(run);
     if ((due || unsure) && !weir_lease_flying(lease, LEASE_PROBE) && give_order(run, LEASE_PROBE, 0, 0) &&
         due)
         lease->probe_at_ns = WEIR_FOREVER;
@@ -205,7 +218,7 @@ static void probe(struct lease_run *run)
 void weir_lease_return(struct lease_run *run, int64_t chunks)
 {
     if (chunks > 0 && run->lease->up && run->lease->terms.kind == LEASE_QUOTA)
-        (void)give_order(run, LEASE_RETURN, chunks, 0);
+        (void)give_order(run, LEASE_RETURN, chunks, run->lease->terms.chunk);
 }
 
 /* Rule (4): first they leave the pot, then they are returned, and to their own epoch only. */
@@ -255,11 +268,19 @@ void weir_lease_leave(struct lease_run *run)
 
 /* ---- all of it ---- */
 
+/* Who was there in this window has units in the next one as soon as it may begin, and is not refused first;
+ * where nobody was, one of those who keep units ready begins it. */
+static bool is_its_lot(const struct lease_run *run)
+{
+    const struct lease *lease = run->lease;
+    return lease->busy_ns > lease->seen_ns || run->now >= lease->idle_turn_ns;
+}
+
 static void ask_quota(struct lease_run *run)
 {
     if (!run->lease->timed) {
         probe(run);
-        if (run->wanted > 0 || (weir_lease_keeps_ready(run) && run->now >= run->lease->idle_turn_ns))
+        if (weir_lease_active(run) || (weir_lease_keeps_ready(run) && is_its_lot(run)))
             turn(run);
     }
     if (worth_taking(run))

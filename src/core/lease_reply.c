@@ -54,17 +54,38 @@ static bool is_plausible(const struct lease_run *run, int64_t age, int64_t sent)
     return !too_young && !too_old;
 }
 
+/* Who has come in the middle of a window turns it later than others (rule (3)), and perhaps nobody tells him
+ * of their turn: by the time of his own the next one may be used up as well. So he asks when they should have
+ * turned, and again while they have not, less and less often. The age only says when to ask: nothing is spent
+ * or turned by it. */
+static void expect_turn(const struct lease_run *run, int64_t age, int64_t sent)
+{
+    struct lease *lease = run->lease;
+    int64_t window = lease->terms.window_ns, over = sat_add(sat_sub(sent, age), window);
+    int64_t latest = span_up(lease, window) - window + min64(window / 200, 100 * LEASE_MS); /* of a turn */
+    int64_t at = sat_add(over, sat_add(latest, lease->round_ns));
+    if (at <= run->now)
+        at = weir_lease_active(run) ? sat_add(run->now, sat_sub(run->now, over)) : WEIR_FOREVER;
+    if (at < lease->turn_at_ns - window / 100) /* else his own turn tells as much */
+        lease->probe_at_ns = min64(lease->probe_at_ns, at);
+}
+
 /* Rule (2), the second best: the age by the coordinator's clock, which may be wrong by the guard. Only of a
  * write: what is read may be old. */
 static void use_age(struct lease_run *run, const struct lease_reply *reply, int64_t sent)
 {
     struct lease *lease = run->lease;
-    lease->asked_once = true;
-    if (reply->age_ns < 0 || lease->options.no_age || lease->terms.chunk == 0)
+    bool none = reply->age_ns < 0 || lease->options.no_age;
+    if (lease->terms.chunk == 0)
         return;
-    /* Who knows enough by himself does without: no step of the coordinator's clock reaches him. */
-    if (!reply->age_exact &&
-        (weir_lease_deadline(lease) > run->now || !is_plausible(run, reply->age_ns, sent)))
+    if (!none && !lease->timed)
+        expect_turn(run, reply->age_ns, sent);
+    /* Who knows enough by himself does without: no step of the coordinator's clock reaches him. When that is
+     * over, which it is as good as within a round trip, he asks again. */
+    if (!none && !reply->age_exact && weir_lease_deadline(lease) > sat_add(run->now, lease->round_ns))
+        return;
+    lease->asked_once = true;
+    if (none || (!reply->age_exact && !is_plausible(run, reply->age_ns, sent)))
         return;
     int64_t age = span_up(lease, reply->age_ns), window = lease->terms.window_ns;
     int64_t guard = reply->age_exact ? 0 : lease->options.guard_ns;

@@ -53,6 +53,7 @@ struct view {
     atom64 retry_at;  /* when somebody who is refused may hope; WEIR_FOREVER: not known */
     atom64 most;      /* units beyond which no take can ever succeed */
     atom64 round;     /* ns of a question and its answer */
+    atom64 down;      /* 1: there is no connection */
     atom64 exhausted; /* 1 or 0 */
     atom64 lost;
 };

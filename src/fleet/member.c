@@ -39,7 +39,8 @@ void weir_member_explain(struct member *member, int64_t now, int64_t n, struct w
                               : lost                   ? RETRY_LOST_NS
                               : exhausted              ? max64(verdict->reset_after_ns, soon)
                                                        : soon;
-    if (lost) /* what is due to be tried again is not likely to be there in a moment */
+    /* What is due to be tried again is not likely to be there in a moment. */
+    if (lost || atom_load(&view->down, memory_order_relaxed))
         verdict->retry_after_ns = max64(verdict->retry_after_ns, RETRY_LOST_MIN_NS);
     if (n > (int64_t)atom_load(&view->most, memory_order_relaxed)) {
         verdict->reason = WEIR_NEVER;

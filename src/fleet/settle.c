@@ -40,6 +40,7 @@ static void publish_view(struct member *member, int64_t now)
     atom_store(&view->round, (uint64_t)member->lease.round_ns, memory_order_relaxed);
     atom_store(&view->exhausted, exhausted, memory_order_relaxed);
     atom_store(&view->lost, lost, memory_order_relaxed);
+    atom_store(&view->down, !member->up, memory_order_relaxed);
 }
 
 static void publish_stat(struct member *member, int64_t now)

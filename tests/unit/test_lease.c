@@ -156,6 +156,75 @@ TEST(an_age_that_is_too_young_is_not_believed)
     CHECK(!kit_take(&node, now + 9 * SEC, 1));
 }
 
+/* Own knowledge that ends in a moment is none: the age that was told with it is asked for again then. */
+TEST(who_knows_only_an_end_that_is_near_asks_for_the_age_when_it_is_over)
+{
+    struct kit_node node;
+    struct pool pool;
+    struct lease_reply reply;
+    int64_t now = 100 * SEC, began = now + 9990 * MS, at = now + 9995 * MS;
+    own_epoch(&node, &pool, NULL, now);
+    weir_pool_apply(&pool, &(struct lease_order){.op = LEASE_TURN, .epoch = 2, .chunk = 10}, began, &reply);
+    CHECK(!kit_take(&node, at, 35));
+    kit_settle(&node, &pool, at);
+    CHECK_EQ(node.lease.epoch, 3);
+    CHECK_EQ(node.lots[0].until_ns, now + 10 * SEC); /* a window after its last write before */
+    at = now + 10100 * MS;
+    CHECK(!kit_take(&node, at, 1));
+    CHECK_EQ(node.orders[0].op, LEASE_PROBE);
+    kit_settle(&node, &pool, at);
+    CHECK(kit_take(&node, at, 1));
+    CHECK_EQ(node.lots[0].until_ns, at - mul_div_up(at - began, 1001, 999) - 100 * MS + 10 * SEC);
+}
+
+TEST(an_end_within_a_round_trip_counts_as_over)
+{
+    struct kit_node node;
+    struct pool pool;
+    struct lease_reply reply;
+    int64_t now = 100 * SEC, sent = now + 9 * SEC, at = sent + 800 * MS;
+    own_epoch(&node, &pool, NULL, now);
+    weir_pool_apply(&pool, &(struct lease_order){.op = LEASE_TURN, .epoch = 2, .chunk = 10}, sent, &reply);
+    CHECK(!kit_take(&node, sent, 15));
+    node.lease.round_ns = 800 * MS;
+    struct lease_order order = only_order(&node, LEASE_TAKE);
+    weir_pool_apply(&pool, &order, sent, &reply);
+    kit_reply(&node, &reply, sent, at);
+    CHECK_EQ(node.lots[0].until_ns, sent - 100 * MS + 10 * SEC);
+}
+
+/* Asked for once, whatever comes of it: of the time that is left of a window nobody makes more by asking. */
+TEST(an_age_that_does_not_help_is_not_asked_for_again)
+{
+    struct kit_node node;
+    struct pool pool;
+    int64_t now = 100 * SEC;
+    weir_pool_begin(&pool, POOL_TURNED, &hundred, now - 9950 * MS);
+    join(&node, &pool, NULL, now);
+    uint64_t before = node.lease.next_id;
+    for (int64_t t = now; t < now + 9 * SEC; t += 10 * MS) {
+        CHECK(!kit_take(&node, t, 1));
+        kit_settle(&node, &pool, t);
+    }
+    CHECK(node.lease.next_id - before <= 10); /* and some more to hear of the next window */
+    CHECK_EQ(pool.used, 0);
+}
+
+/* A quarter of a second is left that it does not know of: of a window of ten that is not worth a write. */
+TEST(for_the_last_of_a_window_its_age_is_not_asked_for)
+{
+    for (int64_t late = 250; late <= 1250; late += 1000) {
+        struct kit_node node;
+        struct pool pool;
+        int64_t now = 100 * SEC, at = now + 10 * SEC - late * MS;
+        own_epoch(&node, &pool, NULL, now);
+        node.lease.before_ns -= late * MS;
+        node.lot_count = 0;
+        (void)kit_take(&node, at, 1);
+        CHECK_EQ(node.order_count, late > 1000);
+    }
+}
+
 TEST(the_next_chunk_is_asked_for_when_a_fifth_is_left)
 {
     struct kit_node node;

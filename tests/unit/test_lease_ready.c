@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Units that are kept ready for who comes again: how many, for how long, and when none are.
+ * Units that are kept ready for who comes again: how many, for how long, and when none are. And who has come
+ * in the middle of a window: how he is there when the next one begins.
  */
 #include "base/sat.h"
 #include "lease_joined.h"
@@ -110,21 +111,51 @@ TEST(who_was_there_lately_finds_units_in_the_next_window)
     CHECK(kit_take(&node, now + 11 * SEC, 5));
 }
 
-TEST(a_window_is_begun_by_who_was_there_lately_but_later_than_by_who_wants_it)
+TEST(a_window_is_begun_by_who_was_there_lately_but_later_than_by_who_was_there_in_the_last_one)
 {
     struct kit_node node;
     struct pool pool;
-    int64_t now = 100 * SEC;
-    own_epoch(&node, &pool, NULL, now);
+    int64_t now = 100 * SEC, turn, last;
+    own_epoch(&node, &pool, &(struct lease_options){.ready_ns = 30 * SEC}, now);
     (void)kit_take(&node, now + 9 * SEC, 8);
-    CHECK(node.lease.idle_turn_ns > node.lease.turn_at_ns);
-    (void)idle(&node, &pool, now + 9 * SEC, node.lease.idle_turn_ns - 1);
-    kit_event(&node, LEASE_WAKE, node.lease.idle_turn_ns - 1);
-    kit_settle(&node, &pool, node.lease.idle_turn_ns - 1);
+    turn = node.lease.turn_at_ns;
+    (void)idle(&node, &pool, now + 9 * SEC, turn - 1);
     CHECK_EQ(pool.epoch, 2);
-    (void)idle(&node, &pool, node.lease.idle_turn_ns, now + 12 * SEC);
+    (void)idle(&node, &pool, turn, turn + SEC);
     CHECK_EQ(pool.epoch, 3);
-    CHECK(kit_take(&node, now + 12 * SEC, 5));
+    CHECK(kit_held(&node, turn + SEC) >= 5);
+    last = node.lease.idle_turn_ns;
+    CHECK(last > node.lease.turn_at_ns);
+    (void)idle(&node, &pool, turn + SEC, last - 1);
+    kit_event(&node, LEASE_WAKE, last - 1);
+    kit_settle(&node, &pool, last - 1);
+    CHECK_EQ(pool.epoch, 3);
+    (void)idle(&node, &pool, last, last + SEC);
+    CHECK_EQ(pool.epoch, 4);
+    CHECK(kit_take(&node, last + SEC, 5));
+}
+
+/* While something is spent nobody has to be refused for the next window to begin. */
+TEST(who_spends_finds_units_in_the_next_window)
+{
+    for (int64_t rate = 0; rate <= 1000;
+         rate += 1000) { /* a second, as far as it knows: now and then, or all the time */
+        struct kit_node node;
+        struct pool pool;
+        int64_t now = 100 * SEC, turn;
+        own_epoch(&node, &pool, NULL, now);
+        turn = node.lease.turn_at_ns;
+        for (int64_t t = now + 200 * MS; t < now + 10 * SEC; t += 200 * MS) {
+            CHECK(kit_take(&node, t, 1));
+            (void)idle(&node, &pool, t, t + 199 * MS);
+        }
+        node.lease.rate = rate;
+        (void)idle(&node, &pool, now + 10 * SEC, turn - 1);
+        CHECK_EQ(pool.epoch, 2); /* rule (3) */
+        (void)idle(&node, &pool, turn, turn);
+        CHECK_EQ(pool.epoch, 3);
+        CHECK(kit_take(&node, turn + 1, 1));
+    }
 }
 
 TEST(who_does_not_come_again_is_forgotten)
@@ -185,4 +216,91 @@ TEST(who_waits_is_not_kept_anything_for)
     node.patient = true;
     (void)kit_take(&node, now, 35);
     CHECK_EQ(node.low, 3);
+}
+
+/* ---- who has come in the middle of a window ---- */
+
+/* Wakes it whenever it wants that, until `to`; somebody waits for n all the time. */
+static void want(struct kit_node *node, struct pool *pool, int64_t from, int64_t to, int64_t n)
+{
+    for (int64_t t = from; t <= to; t = max64(node->last.wake_ns, t + 1)) {
+        node->wanted = n;
+        kit_event(node, LEASE_WAKE, t);
+        kit_settle(node, pool, t);
+    }
+}
+
+/* A pool whose epoch began at `now`; the node has come four seconds later and found nothing left. */
+static void come_late(struct kit_node *node, struct pool *pool, int64_t now)
+{
+    weir_pool_begin(pool, POOL_TURNED, &hundred, now);
+    join(node, pool, NULL, now + 4 * SEC);
+    pool->used = 10;
+    (void)kit_take(node, now + 4 * SEC, 20);
+    kit_settle(node, pool, now + 4 * SEC);
+    CHECK(node->last.exhausted);
+}
+
+/* Its own turn is due four seconds later than that of the others, and nobody tells him of theirs: by then all
+ * would be gone again. */
+TEST(who_has_come_in_the_middle_of_a_window_is_there_when_the_next_one_begins)
+{
+    struct kit_node node;
+    struct pool pool;
+    struct lease_reply reply;
+    int64_t now = 100 * SEC, turn = now + WAIT + 50 * MS;
+    come_late(&node, &pool, now);
+    CHECK(node.last.retry_at_ns > turn && node.last.retry_at_ns < turn + 500 * MS);
+    want(&node, &pool, now + 4 * SEC, turn, 20);
+    weir_pool_apply(&pool, &(struct lease_order){.op = LEASE_TURN, .epoch = 1, .chunk = 10}, turn, &reply);
+    want(&node, &pool, turn, turn + 50 * MS, 20);
+    CHECK_EQ(node.lease.epoch, 2);
+    CHECK(kit_held(&node, turn + 50 * MS) >= 20);
+    CHECK(node.lease.turn_at_ns >= node.lease.seen_ns + WAIT); /* rule (3) */
+}
+
+/* The same a little later, as some are who only keep units ready: he asks again, less and less often. */
+TEST(who_has_come_in_the_middle_asks_again_while_nobody_has_begun_the_next_window)
+{
+    struct kit_node node;
+    struct pool pool;
+    struct lease_reply reply;
+    int64_t now = 100 * SEC, turn = now + 11 * SEC;
+    come_late(&node, &pool, now);
+    uint64_t before = node.lease.next_id;
+    want(&node, &pool, now + 4 * SEC, turn, 20);
+    CHECK(node.lease.next_id - before >= 3 && node.lease.next_id - before <= 6);
+    weir_pool_apply(&pool, &(struct lease_order){.op = LEASE_TURN, .epoch = 1, .chunk = 10}, turn, &reply);
+    want(&node, &pool, turn, turn + SEC, 20);
+    CHECK_EQ(node.lease.epoch, 2);
+}
+
+/* Rule (3) is not touched by it: the clock that tells the age turns nothing. */
+TEST(who_has_come_in_the_middle_of_a_window_turns_it_a_window_after_he_saw_it)
+{
+    struct kit_node node;
+    struct pool pool;
+    int64_t now = 100 * SEC;
+    come_late(&node, &pool, now);
+    uint64_t before = node.lease.next_id;
+    want(&node, &pool, now + 4 * SEC, now + 4 * SEC + WAIT - 1, 20);
+    CHECK_EQ(pool.epoch, 1);
+    CHECK(node.lease.next_id - before <= 9);
+    want(&node, &pool, now + 4 * SEC + WAIT, node.lease.turn_at_ns, 20);
+    CHECK_EQ(pool.epoch, 2);
+}
+
+/* Who has been there from the beginning has one write before his turn, as ever. */
+TEST(who_saw_the_window_begin_is_not_helped_by_its_age)
+{
+    struct kit_node node;
+    struct pool pool;
+    int64_t now = 100 * SEC;
+    own_epoch(&node, &pool, NULL, now);
+    pool.used = 10;
+    (void)kit_take(&node, now + SEC, 20);
+    kit_settle(&node, &pool, now + SEC);
+    uint64_t before = node.lease.next_id;
+    want(&node, &pool, now + SEC, node.lease.turn_at_ns - 1, 20);
+    CHECK_EQ(node.lease.next_id - before, 1);
 }
