@@ -58,7 +58,7 @@ BANNED = {
 CLOCKS = ("time", "clock", "clock_gettime", "gettimeofday", "timespec_get", "ftime", "__rdtsc", "__rdtscp")
 SLEEPS = ("sleep", "usleep", "nanosleep", "clock_nanosleep")
 CLOCK_FOLDERS = ("src/os/", "src/cli/", "bench/", "tests/fleet/wall.c")  # the last one is a clock
-SLEEP_FOLDERS = ("src/os/", "bench/")
+SLEEP_FOLDERS = ("src/os/", "bench/", "tests/late/")  # the last one makes threads late
 
 LINES_MAX = 800
 HEADER_LINES_MAX = 1000  # of weir.h, which is the manual as well
