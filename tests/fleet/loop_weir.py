@@ -93,8 +93,20 @@ policies:
     def windows(self):
         with self.observer.lock:
             ends = sorted(self.ends.values())
-        return [Window((earliest + latest) // 2 - self.window_ns, self.total, self.base, length=self.window_ns)
-                for earliest, latest in ends]
+        return [Window(self.end_of(between, ends) - self.window_ns, self.total, self.base, length=self.window_ns)
+                for between in ends]
+
+    def end_of(self, between, ends):
+        """Of one that was hardly looked at, because it has just begun or the machine had other work, as exactly as of
+        the nearest that is known well: they follow each other by the clock."""
+        earliest, latest = between
+        end = (earliest + latest) // 2
+        known = [sum(other) // 2 for other in ends if other[1] - other[0] <= self.slack_ns]
+        if latest - earliest > self.slack_ns and known:
+            near = min(known, key=lambda other: abs(other - end))
+            by_clock = near + round((end - near) / self.window_ns) * self.window_ns
+            end = min(max(by_clock, earliest), latest)
+        return end
 
     def books(self):
         return sorted(self.ends.items())
