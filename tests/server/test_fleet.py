@@ -219,14 +219,17 @@ class Commands(Fleet):
         self.assertEqual((flow["units"], flow["expires_in_ms"], flow["kind"]), (400, 100, "bucket"))
 
     def test_who_may_not_hand_back_goes_on_and_says_so_once(self):
-        """Chunks that are not accepted are gone; nothing is lost for it, and nothing waits."""
-        root = self.start(config=root_config() + """
+        """Chunks that are not accepted are gone; nothing is lost for it, and nothing waits. Of a total that is large:
+        nobody knows how many are gone before it is noticed."""
+        total = f"{100 * TOTAL}/"
+        root = self.start(config=root_config().replace(f"{TOTAL}/", total) + """
 users:
   - {name: default, may: [look]}
   - {name: node, password: "n", may: [take]}
 """)
         address = f"node:n@127.0.0.1:{root.port}"
-        tier = self.start(config=tier_config(0, ", wait: 15s, return_every: 5ms").replace("127.0.0.1:0", address))
+        config = tier_config(0, ", wait: 15s, return_every: 5ms").replace(f"{TOTAL}/", total)
+        tier = self.start(config=config.replace("127.0.0.1:0", address))
         client = self.client(tier)
         until = time.monotonic() + server.PATIENCE
         while "NOPERM" not in self.info(client, "egress")["trouble"] and time.monotonic() < until:
@@ -237,7 +240,8 @@ users:
         self.assertEqual((known["lost"], known["connected"], known["returned"]), ("0", "1", "0"))
         self.assertIn("NOPERM", known["trouble"])
         self.assertEqual(client.ask("WEIR.TAKE", "egress", "a", "500")["reason"], "ok")
-        self.assertFalse(client.ask("WEIR.TAKE", "egress", "a", "1500")["allowed"])  # some are nobody's now
+        known = self.info(client, "egress")
+        self.assertGreater(int(known["taken"]), int(known["spent"]) + int(known["held"]))  # some are nobody's now
         self.assertEqual(len([line for line in tier.lines if "fleet-hindered" in line]), 1)
 
     def test_a_bucket_that_is_raised_is_learnt_by_who_is_there(self):
