@@ -174,12 +174,22 @@ static void replace(struct top_set *set, struct top_detail *detail, size_t way, 
     atom_store(&set->who[way], key->who, memory_order_release);
 }
 
+/* May a key with so many units take the place of one that has `has`? By lot: in u of u + has cases. A sum
+ * that overflows comes of damage, which is always replaced. */
+static bool may_replace(uint64_t units, uint64_t has)
+{
+    return spread(next_lot(), units + has) < units;
+}
+
 static void count_units(struct top_list *list, const struct key *key, uint64_t units)
 {
     struct top_set *set = &list->sets[set_of(key->who)];
     size_t way = find_way(set, key->who);
-    if (get(&set->who[way]) != key->who)
+    if (get(&set->who[way]) != key->who) {
+        if (!may_replace(units, get(&set->units[way])))
+            return;
         replace(set, &list->details[set_of(key->who)][way], way, key);
+    }
     uint64_t sum = get(&set->units[way]) + units; /* units < 2^63; what is there may be anything */
     put(&set->units[way], sum < units || sum > INT64_MAX ? INT64_MAX : sum);
 }

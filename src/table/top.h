@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Heavy hitters: the keys that took most and those that were refused most, in a region's memory (PART_TOP),
- * in the manner of SpaceSaving. A list has a place for each of 256 keys; a key without one takes the place of
- * the smallest, and inherits its units, for so many of them may be its own: they are noted as its error. What
- * is told of a key is units - error: never more than was counted for this key itself. A key that makes up
- * more than 1 in 256 of the traffic keeps its place, whatever else comes.
+ * in the manner of SpaceSaving with randomized admission (RAP). A list has a place for each of 256 keys. A
+ * key without one draws lots for the place of the smallest: with u units against the c of the smallest it
+ * gets the place in u of u + c cases. Then it inherits the c units, which are noted as its error. So a key's
+ * expected count is what it took, but a flood of keys that come once raises the smallest count only as the
+ * square root of their number: a key that keeps coming gets a place within c / u of its calls, and outgrows
+ * them. What is told of a key is units - error: never more than was counted for this key itself.
  *
  * The places are 16 sets of 16, and a key's hash says which set: a sample reads four cache lines instead of
  * 64 and finds as much, because the hash spreads keys evenly.

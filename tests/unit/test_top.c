@@ -254,6 +254,41 @@ TEST(keys_that_come_once_neither_push_out_a_large_one_nor_look_large)
     end();
 }
 
+/* Keys that nobody sees twice, 750 for each call of the one that stays: in its set alone 47 come for each of
+ * its own, and there are 16 places. */
+TEST(a_flood_of_keys_that_come_once_does_not_hide_a_steady_one)
+{
+    enum { FLOOD = 750, CALLS = 200, SECONDS = 240, BEFORE = 60, SHOWN = 10 };
+    static const char once[] = "a name that is too long to be held against its hash";
+    struct rng rng = rng_new(5);
+    int64_t missed = 0, least = INT64_MAX, most = 0;
+    begin();
+    for (int64_t second = 0; second < SECONDS; second++) {
+        int64_t at = now + second * WEIR_SEC;
+        for (int i = 0; i < CALLS; i++) {
+            for (int j = 0; j < FLOOD; j++) {
+                struct key key = {once, strlen(once), rng_next(&rng)};
+                table_tell(&table, &key, 1, false, at);
+            }
+            table_tell(&table, &keys[3], 1, false, at);
+        }
+        struct weir_top_key found[SHOWN];
+        size_t count = weir_top_read(&table, WEIR_TOP_REFUSED, at, found, SHOWN), place = 0;
+        while (place < count && found[place].id != keys[3].who)
+            place++;
+        if (second < BEFORE)
+            continue;
+        missed += place == count;
+        least = place < count ? min64(least, found[place].units) : least;
+        most = place < count ? max64(most, found[place].units) : most;
+    }
+    if (!CHECK_EQ(missed, 0)) /* what it takes in a minute is 12 000 */
+        printf("# missed in %" PRId64 " of %d seconds\n", missed, SECONDS - BEFORE);
+    CHECK(least > CALLS * 60 / 3 && most < 2 * CALLS * 60 + noise(2 * CALLS * 60));
+    printf("# told %" PRId64 " to %" PRId64 " units\n", least, most);
+    end();
+}
+
 TEST(units_are_counted_and_never_overflow)
 {
     begin();
@@ -319,7 +354,9 @@ TEST(what_was_inherited_fades_too)
     for (size_t i = 0; places <= TOP_WAYS; i++) {
         if (spread(keys[i].who, TOP_SETS) != 0)
             continue;
-        weir_table_sample(&table, &keys[i], 4, true, now);
+        do /* the last one draws lots for a place */
+            weir_table_sample(&table, &keys[i], 4, true, now);
+        while (units_of(&keys[i], WEIR_TOP_TAKEN, now) == 0);
         places++;
         last = i;
     }
@@ -486,7 +523,7 @@ TEST(who_is_killed_leaves_no_false_name_and_blocks_nobody)
         with_lock += atom_load(lock, memory_order_relaxed) != 0;
         (void)check_told(now);
         int64_t later = now + 2 * TOP_HELD_NS, units = units_of(&long_keys[1], WEIR_TOP_TAKEN, later);
-        weir_table_sample(&table, &long_keys[1], 1000, true, later);
+        weir_table_sample(&table, &long_keys[1], INT64_C(1) << 50, true, later); /* no lot is against it */
         CHECK(units_of(&long_keys[1], WEIR_TOP_TAKEN, later) > units);
         CHECK_EQ(atom_load(lock, memory_order_relaxed), 0);
     }
