@@ -183,6 +183,13 @@ void weir_memory_unmap(void *memory, uint64_t bytes)
         (void)munmap(memory, bytes);
 }
 
+void weir_memory_return(void *memory, uint64_t bytes)
+{
+    uint64_t page = weir_page_size(), before = (page - (uintptr_t)memory % page) % page;
+    if (bytes >= before + page)
+        (void)madvise((unsigned char *)memory + before, (bytes - before) / page * page, MADV_DONTNEED);
+}
+
 /* ---- files ---- */
 
 static int open_or_create(const char *path, unsigned mode, int *file, bool *created)

@@ -15,6 +15,8 @@
 /* Zeroed, in huge pages if it is large enough for them. */
 int weir_memory_map(uint64_t bytes, unsigned char **memory, bool *huge);
 void weir_memory_unmap(void *memory, uint64_t bytes); /* of a file, too */
+/* Whole pages of it go back to the system; they stay mapped, and are zero from now on. */
+void weir_memory_return(void *memory, uint64_t bytes);
 
 /* How much there is, with a margin for others; UINT64_MAX if nobody tells. */
 uint64_t weir_memory_left(void);

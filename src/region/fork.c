@@ -4,7 +4,8 @@
  * all locks are taken before. The parent drops them; the child, which is another owner in the eyes of the
  * kernel, makes those of its copies anew. A region in a file stays shared, its locks with it: in the child
  * they belong to threads of the parent, as they should. Only the locks around mapping and around what a table
- * has made ready are the process's own. A store keeps the parent's regions; copies of them are kept by nobody.
+ * has made ready are the process's own. A store keeps the parent's regions; copies of them are kept by
+ * nobody.
  *
  * The list is kept in the order of ids, in which several regions are locked.
  */

@@ -174,7 +174,7 @@ const char *weir_header_fault(const struct region_header *header)
     uint64_t seen = atom_load(&header->seen_time, memory_order_relaxed);
     uint64_t floor = atom_load(&header->floor, memory_order_relaxed);
     if (!weir_layout_of(&header->shape, &layout) || atom_load(&header->ready, memory_order_acquire) != 1 ||
-        segments == 0 || segments > REGION_SEGMENTS || seen > WEIR_TIME_MAX || floor > WEIR_TIME_MAX)
+        segments == 0 || segments > REGION_SPANS || seen > WEIR_TIME_MAX || floor > WEIR_TIME_MAX)
         return "is damaged (what it says of itself cannot be); remove it to begin anew";
     return NULL;
 }

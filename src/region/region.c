@@ -251,6 +251,12 @@ static void region_end(struct region *region)
     free(region);
 }
 
+static void map_front(struct region *region, uint64_t index)
+{
+    atom_store(&region->mapped, index + 1, memory_order_release);
+    atomic_store_explicit(&region->front, &region->segments[index], memory_order_release);
+}
+
 /* Everything up to the end of the first segment is one piece of memory. */
 static void place(struct region *region, unsigned char *memory, const struct region_shape *shape,
                   const struct layout *layout)
@@ -262,7 +268,7 @@ static void place(struct region *region, unsigned char *memory, const struct reg
     region->lanes = memory + layout->lanes;
     weir_segment_place(&region->segments[0], shape, memory + layout->segment, layout->segment, shape->lines);
     atom_store(&region->bytes, layout->bytes, memory_order_relaxed);
-    atom_store(&region->mapped, 1, memory_order_release);
+    map_front(region, 0);
 }
 
 /* In memory that is zero. */
@@ -375,7 +381,7 @@ static int map_next_segment(struct region *region, enum file_fetch fetch)
         return fault;
     weir_segment_place(&region->segments[index], &header->shape, memory, offset, lines);
     (void)atom_add(&region->bytes, bytes, memory_order_relaxed);
-    atom_store(&region->mapped, index + 1, memory_order_release);
+    map_front(region, index);
     return 0;
 }
 
@@ -532,7 +538,7 @@ bool weir_region_refresh(struct region *region)
         uint64_t segments = atom_load(&region->header->segments, memory_order_acquire);
         if (atom_load(&region->mapped, memory_order_relaxed) >= segments)
             break;
-        fault = segments > REGION_SEGMENTS ? EINVAL : map_next_segment(region, FILE_LAZY);
+        fault = segments > REGION_SPANS ? EINVAL : map_next_segment(region, FILE_LAZY);
     }
     lock_drop(&region->lock);
     return fault == 0;
@@ -557,12 +563,14 @@ static void publish_segment(struct region *region, unsigned char *memory, uint64
 {
     struct region_header *header = region->header;
     uint64_t index = atom_load(&region->mapped, memory_order_relaxed);
-    atom_store(&header->spans[index].offset, offset, memory_order_relaxed);
-    atom_store(&header->spans[index].lines, lines, memory_order_relaxed);
+    if (region->file >= 0) {
+        atom_store(&header->spans[index].offset, offset, memory_order_relaxed);
+        atom_store(&header->spans[index].lines, lines, memory_order_relaxed);
+    }
     lock_take(&region->lock);
     weir_segment_place(&region->segments[index], &header->shape, memory, offset, lines);
     (void)atom_add(&region->bytes, weir_segment_size(&header->shape, lines), memory_order_relaxed);
-    atom_store(&region->mapped, index + 1, memory_order_release);
+    map_front(region, index);
     atom_store(&header->segments, index + 1, memory_order_seq_cst);
     lock_drop(&region->lock);
 }
@@ -576,11 +584,14 @@ bool weir_region_grow(struct region *region, uint64_t lines, struct weir_error *
     if (!weir_region_refresh(region))
         return refuse(region, ENOMEM, "what others have added cannot be mapped", err);
     uint64_t count = atom_load(&region->mapped, memory_order_relaxed);
-    if (count == REGION_SEGMENTS)
+    if (region->file >= 0 && count == REGION_SPANS)
         return refuse(region, ENOSPC, "has grown 7 times, which is the most; make a larger one", err);
+    if (count == REGION_SEGMENTS)
+        return refuse(region, ENOSPC, "has grown 63 times, which is the most; make a larger one", err);
     if (lines == 0 || (shape->kind == REGION_WIDE && lines % shape->stripes != 0))
         return refuse(region, EINVAL, "does not grow by so many lines", err);
-    uint64_t offset = (weir_span_end(region->header, count - 1) + page - 1) / page * page;
+    const struct segment *last = &region->segments[count - 1];
+    uint64_t offset = (last->offset + last->bytes + page - 1) / page * page;
     int fault = bytes == UINT64_MAX ? ENOMEM : grow_memory(region, offset, bytes, &memory);
     if (is_about_size(fault)) {
         double keys = (double)shape->capacity / (double)shape->lines * (double)lines;
@@ -591,4 +602,22 @@ bool weir_region_grow(struct region *region, uint64_t lines, struct weir_error *
         return refuse_code(region, fault, err);
     publish_segment(region, memory, offset, lines);
     return true;
+}
+
+/* ---- segments that go ---- */
+
+void weir_region_close(struct region *region)
+{
+    atom_store(&region->open, atom_load(&region->mapped, memory_order_relaxed) - 1, memory_order_seq_cst);
+}
+
+void weir_region_retire(struct region *region, bool whole)
+{
+    uint64_t first = atom_load(&region->first, memory_order_relaxed);
+    const struct segment *segment = &region->segments[first];
+    atom_store(&region->first, first + 1, memory_order_release);
+    if (!whole)
+        return;
+    weir_memory_return(segment->slots, segment->bytes);
+    (void)atom_add(&region->bytes, -segment->bytes, memory_order_relaxed);
 }

@@ -8,7 +8,9 @@
  *
  * Parts are memory for the table's own use, of any size. Stripes and lanes are locks with journals
  * (stripe.h). A segment is an array of lines; a line is `line_slots` slots and has a byte of reach and, if
- * the region is numbered, a lowering number. Segments are added by growth, and never go.
+ * the region is numbered, a lowering number. Growth adds segments. Those of a file stay. In memory of the
+ * process the older ones may be closed, then emptied, and retired (table/move.h): their memory goes back, and
+ * their addresses stay mapped and read as empty slots, so that a thread with an old pointer finds nothing.
  *
  * The header is frozen: it begins with the shape, from which everything about the layout follows, and a
  * checksum over it. A region knows nothing of limits.
@@ -33,7 +35,8 @@
 
 #define REGION_MAGIC    "weir\r\n\032\n"
 #define REGION_VERSION  1
-#define REGION_SEGMENTS 8
+#define REGION_SEGMENTS 64 /* in memory of the process */
+#define REGION_SPANS    8  /* in a file */
 #define REGION_LANES    4
 
 #define REGION_RECORD_HEAD 24 /* bytes in front of a record's own: see ledger/records.h */
@@ -69,11 +72,11 @@ struct region_header {
     struct region_shape shape;
     uint64_t checksum;
     /* -- read by everybody, seldom written -- */
-    _Alignas(64) atom64 ready; /* 0: being made; 1 */
-    atom64 segments;           /* how many there are */
-    atom64 generation;         /* of the limits: live changes so far */
-    atom64 floor;              /* region time: see table/slots.c */
-    struct region_span spans[REGION_SEGMENTS];
+    _Alignas(64) atom64 ready;              /* 0: being made; 1 */
+    atom64 segments;                        /* how many there are */
+    atom64 generation;                      /* of the limits: live changes so far */
+    atom64 floor;                           /* region time: see table/slots.c */
+    struct region_span spans[REGION_SPANS]; /* of a file */
     /* -- written now and then -- */
     _Alignas(64) atom64 swept; /* every word is of this generation, or later */
     atom64 number;             /* the last lowering number that was drawn */
@@ -107,11 +110,16 @@ struct region {
     struct keep *keep; /* or NULL: a store keeps it, see keep.h */
     int64_t offset_ns; /* region time = weir_now + this */
     atom64 mapped;     /* segments that are mapped here */
+    /* Of a region in memory of the process; of a file 0. They only rise, first <= open < mapped: */
+    atom64 first; /* the segments before this one are retired: nothing is looked for there */
+    atom64 open;  /* the segments before this one are closed: no key comes in there */
+    _Atomic(struct segment *) front; /* the last segment, where nearly all keys are sooner or later */
     struct segment segments[REGION_SEGMENTS];
     unsigned char *parts[REGION_PARTS];
     unsigned char *stripes, *lanes; /* see stripe.h */
     atom64 bytes;                   /* in all, of the segments mapped here */
-    int file;                       /* -1: private memory */
+    atom64 occupied; /* slots with a key, whatever became of it; in memory of the process only */
+    int file;        /* -1: private memory */
     bool huge;
     bool opening, made, created; /* until it is ready: others wait; from nothing; the file itself, too */
     struct lock lock;            /* around mapping */
@@ -138,6 +146,11 @@ void weir_region_free(struct region *region);  /* also one that never became rea
 
 /* A segment more; under header->change. */
 bool weir_region_grow(struct region *region, uint64_t lines, struct weir_error *err);
+/* Closes all segments but the last, which is to take in their keys; under header->change. Not of a file. */
+void weir_region_close(struct region *region);
+/* The first segment is closed and empty: it is looked at no more, and its memory goes back. `whole` false: it
+ * keeps its memory, because something other than keys is in it. Under header->change. */
+void weir_region_retire(struct region *region, bool whole);
 /* Maps what others have added. false: that failed; what is mapped stays. */
 bool weir_region_refresh(struct region *region);
 
@@ -164,6 +177,29 @@ static inline uint64_t region_look(struct region *region, bool *whole)
         mapped = atom_load(&region->mapped, memory_order_acquire);
     }
     return mapped;
+}
+
+/* Has a segment been added since region_look said `count`? A key may have been moved there, from where it had
+ * not been looked for yet. */
+static inline bool region_grew(const struct region *region, uint64_t count)
+{
+    return atom_load(&region->header->segments, memory_order_seq_cst) > count;
+}
+
+static inline uint64_t region_first(const struct region *region)
+{
+    return region->file >= 0 ? 0 : atom_load(&region->first, memory_order_acquire);
+}
+
+/* Sequentially consistent: who is about to make an entry valid asks after he has seen it. */
+static inline uint64_t region_open(const struct region *region)
+{
+    return region->file >= 0 ? 0 : atom_load(&region->open, memory_order_seq_cst);
+}
+
+static inline struct segment *region_front(const struct region *region)
+{
+    return atomic_load_explicit(&region->front, memory_order_acquire);
 }
 
 static inline uint64_t region_segments(struct region *region)

@@ -209,6 +209,22 @@ uint64_t weir_table_lines(struct weir_table *table)
     return lines;
 }
 
+uint64_t weir_table_retired(const struct weir_table *table)
+{
+    uint64_t lines = 0;
+    for (uint64_t s = region_first(table->region); s-- > 0;)
+        lines += table->region->segments[s].lines;
+    return lines;
+}
+
+uint64_t weir_table_open_slots(struct weir_table *table)
+{
+    uint64_t lines = 0, count = region_segments(table->region);
+    for (uint64_t s = region_open(table->region); s < count; s++)
+        lines += table->region->segments[s].lines;
+    return lines * table->region->header->shape.line_slots;
+}
+
 /* Converts every state that is not of the latest generation yet. */
 static void convert_all(struct weir_table *table, const struct edition *edition, int64_t now)
 {

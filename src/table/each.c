@@ -70,13 +70,14 @@ size_t weir_table_sweep_at(struct weir_table *table, int64_t now_ns, size_t slot
         return 0;
     const struct region_shape *shape = &table->region->header->shape;
     int64_t now = region_time(table->region, now_ns);
-    uint64_t all = weir_table_lines(table), lines = (slots + shape->line_slots - 1) / shape->line_slots;
+    uint64_t retired = weir_table_retired(table), all = weir_table_lines(table) - retired;
+    uint64_t lines = (slots + shape->line_slots - 1) / shape->line_slots;
     lines = lines < all ? lines : all;
     uint64_t from = atom_add(&table->region->header->cursor, lines, memory_order_relaxed) % all;
     uint64_t first = lines < all - from ? lines : all - from;
-    size_t cleared = table->kind->sweep(table, now, from, first, true);
+    size_t cleared = table->kind->sweep(table, now, retired + from, first, true);
     if (first < lines)
-        cleared += table->kind->sweep(table, now, 0, lines - first, true);
+        cleared += table->kind->sweep(table, now, retired, lines - first, true);
     compact_names(table);
     weir_region_note_time(table->region, now);
     return cleared;
@@ -90,14 +91,14 @@ size_t weir_table_sweep(struct weir_table *table, size_t slots)
 /* ---- counting ---- */
 
 /* Keys, from stretches of lines evenly spread over the table if it is large. */
-static int64_t estimate_keys(struct weir_table *table, int64_t now, uint64_t lines)
+static int64_t estimate_keys(struct weir_table *table, int64_t now, uint64_t first, uint64_t lines)
 {
     uint64_t sample = SAMPLE_SLOTS / table->region->header->shape.line_slots, stretch = 64;
     if (lines <= sample)
-        return (int64_t)table->kind->count(table, now, 0, lines);
+        return (int64_t)table->kind->count(table, now, first, lines);
     uint64_t stretches = sample / stretch, keys = 0;
     for (uint64_t i = 0; i < stretches; i++)
-        keys += table->kind->count(table, now, i * (lines - stretch) / stretches, stretch);
+        keys += table->kind->count(table, now, first + i * (lines - stretch) / stretches, stretch);
     return (int64_t)((weir_u128)keys * lines / (stretches * stretch));
 }
 
@@ -109,9 +110,9 @@ void weir_table_stat_at(struct weir_table *table, int64_t now_ns, struct weir_ta
     if (!table)
         return;
     const struct region_header *header = table->region->header;
-    uint64_t lines = weir_table_lines(table);
+    uint64_t retired = weir_table_retired(table), lines = weir_table_lines(table) - retired;
     int64_t now = region_time(table->region, now_ns);
-    stat->keys = estimate_keys(table, now, lines);
+    stat->keys = estimate_keys(table, now, retired, lines);
     stat->capacity = (int64_t)atom_load(&header->capacity, memory_order_relaxed);
     stat->slots = (int64_t)(lines * header->shape.line_slots);
     stat->bytes = (int64_t)atom_load(&table->region->bytes, memory_order_relaxed);

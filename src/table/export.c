@@ -72,9 +72,9 @@ static int by_who(const void *one, const void *other)
 
 static void hunt_slots(struct hunt *hunt)
 {
-    uint64_t segments = region_segments(hunt->table->region);
-    for (uint64_t s = 0; s < segments; s++)
-        hunt_lines(hunt, &hunt->table->region->segments[s]);
+    struct region *region = hunt->table->region;
+    for (uint64_t s = region_first(region); s < region_segments(region); s++) /* keys move to later ones */
+        hunt_lines(hunt, &region->segments[s]);
     struct found *found = (struct found *)(void *)buffer_bytes(&hunt->out);
     size_t count = buffer_len(&hunt->out) / sizeof *found, kept = 0;
     if (count == 0 || hunt->out.failed)
@@ -107,7 +107,7 @@ static bool hunt_stripe(struct hunt *hunt, uint64_t stripe)
         return false;
     bool is_first = stripe == table_stripe(hunt->table, hunt->from);
     bool is_last = stripe == table_stripe(hunt->table, hunt->to);
-    for (uint64_t segment = 0; segment < holding.segments; segment++) {
+    for (uint64_t segment = region_first(hunt->table->region); segment < holding.segments; segment++) {
         uint64_t places = wide_places(&holding, segment);
         uint64_t first = is_first ? wide_home(&holding, hunt->from, places) : 0;
         uint64_t last = is_last ? wide_home(&holding, hunt->to, places) : places - 1;
@@ -211,7 +211,7 @@ static bool show_all(struct showing *showing, struct hunt *hunt)
 static uint64_t piece_end(struct weir_table *table, const struct export_range *range, size_t most)
 {
     uint64_t slots = 0, segments = region_segments(table->region);
-    for (uint64_t s = 0; s < segments; s++)
+    for (uint64_t s = region_first(table->region); s < segments; s++)
         slots += table->region->segments[s].lines * table->region->header->shape.line_slots;
     uint64_t pieces = slots / (most > 0 ? most : 1) + 1, width = UINT64_MAX / pieces;
     return range->to - range->from > width ? range->from + width : range->to;

@@ -152,7 +152,7 @@ static bool find_slot(const struct weir_table *table, const struct wide *slot, u
 static bool put_namesakes(const struct keep *keep, struct holding *holding, uint64_t who, struct buffer *out)
 {
     bool found = false;
-    for (uint64_t segment = 0; who != OVERFLOW_WHO && segment < holding->segments; segment++) {
+    for (uint64_t segment = holding->first; who != OVERFLOW_WHO && segment < holding->segments; segment++) {
         uint64_t places = wide_places(holding, segment), home = wide_home(holding, who, places);
         uint64_t reach = wide_reach(holding, segment, home);
         for (uint64_t distance = 0; distance <= reach; distance++) {

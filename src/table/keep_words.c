@@ -138,7 +138,7 @@ bool weir_words_walk(const struct keep *keep, uint64_t *cursor, struct buffer *o
     if (*cursor == 0)
         weir_words_capture(keep, &table->policies->overflow, OVERFLOW_WHO, out);
     while (buffer_len(out) < bytes && !out->failed) {
-        uint64_t line = *cursor;
+        uint64_t line = *cursor = weir_words_line(table, *cursor);
         const struct segment *segment = weir_words_segment(table, &line);
         const struct edition *edition = table_edition(table);
         if (!segment)

@@ -39,8 +39,13 @@ struct weir_table *weir_table_make_kept(const char *limits, const struct weir_ta
 /* The options with which it could be made again; those of files are 0. */
 void weir_table_options_of(const struct weir_table *table, struct weir_table_options *options);
 
-/* Of all segments. */
+/* Of all segments; and of those of them that are retired, which are the first. */
 uint64_t weir_table_lines(struct weir_table *table);
+uint64_t weir_table_retired(const struct weir_table *table);
+/* The same for slots, without those that are retired or closed. */
+uint64_t weir_table_open_slots(struct weir_table *table);
+/* Lines of a segment for so many keys. */
+uint64_t weir_table_lines_for(const struct weir_table *table, uint64_t keys);
 
 /* Journals hold one state of the table, or of a key with limits of its own, and what is beside it. */
 static inline void table_shape_journals(struct region_shape *shape)

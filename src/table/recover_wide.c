@@ -364,6 +364,7 @@ bool weir_wide_recovered(struct weir_table *table, enum table_recover how, int64
 {
     struct ending ending = {how, now, calloc(table->state_words, sizeof(int64_t))};
     bool done = ending.spare && weir_wide_visit(table, 0, UINT64_MAX, end_and_count, &ending);
+    atom_store(&table->region->occupied, table->recovered, memory_order_relaxed);
     if (done && how == TABLE_FLOOR)
         done = drain_shared(table, now);
     free(ending.spare);

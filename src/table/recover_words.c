@@ -355,6 +355,7 @@ bool weir_words_recovered(struct weir_table *table, enum table_recover how, int6
     uint64_t count = atom_load(&table->region->mapped, memory_order_relaxed);
     for (uint64_t s = 0; s < count; s++)
         end_segment(table, edition, s, how, now);
+    atom_store(&table->region->occupied, table->recovered, memory_order_relaxed);
     end_shared(table, edition, how, now);
     if (table->kind == &weir_table_own && how != TABLE_EXACT)
         table->drained_ns = how == TABLE_FLOOR ? max64(now, 1) : 0;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "table/override.h"
 #include "table/words.h"
 
 /* ---- windows ---- */
@@ -38,6 +39,7 @@ static unsigned reach_max(const struct segment *segment)
 #define RIVALS 8 /* tentative entries of a key that are settled in one go */
 
 struct rival {
+    const struct segment *segment;
     struct slot *slot;
     uint64_t word;
 };
@@ -65,17 +67,17 @@ static bool look_at_line(struct segment *segment, uint64_t line, uint64_t who, s
             return false;
         }
         if (look->rival_count < RIVALS)
-            look->rivals[look->rival_count++] = (struct rival){slot, word};
+            look->rivals[look->rival_count++] = (struct rival){segment, slot, word};
     }
     return true;
 }
 
-static void look_through(struct weir_table *table, uint64_t who, struct look *look)
+/* The segments from the first on, `count` in all. */
+static void look_at_segments(struct weir_table *table, uint64_t who, uint64_t count, struct look *look)
 {
     look->found.slot = NULL;
     look->rival_count = 0;
-    uint64_t count = region_look(table->region, &look->whole);
-    for (uint64_t s = 0; s < count; s++) {
+    for (uint64_t s = region_first(table->region); s < count; s++) {
         struct segment *segment = &table->region->segments[s];
         uint64_t home = spread(who, segment->lines);
         unsigned reach = reach_of(segment, home);
@@ -83,6 +85,15 @@ static void look_through(struct weir_table *table, uint64_t who, struct look *lo
             if (!look_at_line(segment, line_behind(segment, home, d), who, look))
                 return;
     }
+}
+
+static void look_through(struct weir_table *table, uint64_t who, struct look *look)
+{
+    uint64_t count;
+    do {
+        count = region_look(table->region, &look->whole);
+        look_at_segments(table, who, count, look);
+    } while (look->whole && !look->found.slot && region_grew(table->region, count));
 }
 
 struct spot weir_slots_find(struct weir_table *table, uint64_t who)
@@ -141,11 +152,26 @@ static void raise_floor(struct region *region, int64_t now)
     }
 }
 
+/* Slots that are in use are counted where nobody can be killed between the exchange and the count. */
+static bool is_counted(const struct region *region)
+{
+    return region->file < 0;
+}
+
+bool weir_slots_empty(struct weir_table *table, struct slot *slot, uint64_t who, uint64_t word)
+{
+    if (!slot_exchange(slot, who, word, 0, 0))
+        return false;
+    if (is_counted(table->region))
+        (void)atom_add(&table->region->occupied, (uint64_t)-1, memory_order_relaxed);
+    return true;
+}
+
 bool weir_slots_drop(struct weir_table *table, struct slot *slot, uint64_t who, uint64_t word, int64_t now)
 {
     if (slot_kind(word) != SLOT_TENTATIVE)
         raise_floor(table->region, now);
-    return slot_exchange(slot, who, word, 0, 0);
+    return weir_slots_empty(table, slot, who, word);
 }
 
 /* ---- coming in ---- */
@@ -172,14 +198,15 @@ static bool room_in_line(struct weir_table *table, const struct edition *edition
     return false;
 }
 
-/* Near its homes first, the newest segment's before the others', which probably are full. */
+/* Near its homes first, the newest segment's before the others', which probably are full. Not in those that
+ * are closed. */
 static bool find_room(struct weir_table *table, const struct edition *edition, uint64_t who, int64_t now,
                       struct room *room)
 {
     static const unsigned from[] = {0, 8}, to[] = {7, REACH_MAX};
-    uint64_t count = region_segments(table->region);
+    uint64_t count = region_segments(table->region), open = region_open(table->region);
     for (size_t round = 0; round < sizeof from / sizeof from[0]; round++)
-        for (uint64_t s = count; s-- > 0;) {
+        for (uint64_t s = count; s-- > open;) {
             struct segment *segment = &table->region->segments[s];
             uint64_t home = spread(who, segment->lines);
             for (unsigned d = from[round]; d <= to[round] && d <= reach_max(segment); d++) {
@@ -197,21 +224,31 @@ bool weir_slots_has_room(struct weir_table *table, const struct edition *edition
     return find_room(table, edition, who, now, &room);
 }
 
+/* Puts the key there, if nobody else has come. */
+static bool fill(struct weir_table *table, const struct room *room, uint64_t who, uint64_t word, int64_t now)
+{
+    const struct segment *segment = room->place.segment;
+    if (room->who != 0)
+        raise_floor(table->region, now);
+    raise_reach(segment, spread(who, segment->lines), room->distance);
+    if (!slot_exchange(room->place.slot, room->who, room->word, who, word))
+        return false;
+    if (room->who == 0 && is_counted(table->region))
+        (void)atom_add(&table->region->occupied, 1, memory_order_relaxed);
+    return true;
+}
+
 /* Claims a slot. false: no room. *rival stays empty if another was quicker. */
 static bool claim(struct weir_table *table, const struct edition *edition, uint64_t who, int64_t now,
                   struct rival *rival)
 {
     struct room room;
-    struct region *region = table->region;
     if (!find_room(table, edition, who, now, &room))
         return false;
-    if (room.who != 0)
-        raise_floor(region, now);
-    raise_reach(room.place.segment, spread(who, room.place.segment->lines), room.distance);
-    uint64_t number = region_number(region); /* nobody else's */
+    uint64_t number = region_number(table->region); /* nobody else's */
     uint64_t word = slot_pack(SLOT_TENTATIVE, 0, number & SLOT_VALUE_MAX);
-    if (slot_exchange(room.place.slot, room.who, room.word, who, word))
-        *rival = (struct rival){room.place.slot, word};
+    if (fill(table, &room, who, word, now))
+        *rival = (struct rival){room.place.segment, room.place.slot, word};
     return true;
 }
 
@@ -229,24 +266,17 @@ static uint64_t start_word(struct weir_table *table, const struct edition *editi
 
 /* A key is about to come in there. It may have been elsewhere before, under any number that was drawn up to
  * then: from the moment at which it can be seen its line has a higher one. */
-static void number_line_of(struct region *region, const struct slot *slot)
+static void number_line_of(struct region *region, const struct rival *entry)
 {
-    uint64_t count = atom_load(&region->mapped, memory_order_acquire);
-    for (uint64_t s = 0; s < count; s++) {
-        const struct segment *segment = &region->segments[s];
-        uint64_t offset = (uint64_t)((uintptr_t)slot - (uintptr_t)segment->slots);
-        if (segment->numbers && offset / sizeof *slot / LINE_SLOTS < segment->lines) {
-            region_lower(region, segment, offset / sizeof *slot / LINE_SLOTS);
-            return;
-        }
-    }
+    uint64_t offset = (uint64_t)((uintptr_t)entry->slot - (uintptr_t)entry->segment->slots);
+    region_lower(region, entry->segment, offset / sizeof *entry->slot / LINE_SLOTS);
 }
 
 /* Of the tentative entries, from the given one on. */
-static void remove_rivals(const struct look *look, uint64_t who, size_t from)
+static void remove_rivals(struct weir_table *table, const struct look *look, uint64_t who, size_t from)
 {
     for (size_t i = from; i < look->rival_count; i++)
-        (void)slot_exchange(look->rivals[i].slot, who, look->rivals[i].word, 0, 0);
+        (void)weir_slots_empty(table, look->rivals[i].slot, who, look->rivals[i].word);
 }
 
 struct slot *weir_slots_seek(struct weir_table *table, uint64_t who, bool *gone)
@@ -255,29 +285,35 @@ struct slot *weir_slots_seek(struct weir_table *table, uint64_t who, bool *gone)
     look_through(table, who, &look);
     *gone = !look.found.slot && look.whole && look.rival_count < RIVALS;
     for (size_t i = 0; !look.found.slot && i < look.rival_count; i++)
-        if (!slot_exchange(look.rivals[i].slot, who, look.rivals[i].word, 0, 0))
+        if (!weir_slots_empty(table, look.rivals[i].slot, who, look.rivals[i].word))
             *gone = false;
     return look.found.slot;
 }
 
 /* The key is there already: what came in beside it goes, or it would keep its slot for ever. */
-static void give_way(const struct look *look, uint64_t who, const struct rival *ours)
+static void give_way(struct weir_table *table, const struct look *look, uint64_t who,
+                     const struct rival *ours)
 {
-    remove_rivals(look, who, 0);
+    remove_rivals(table, look, who, 0);
     if (ours->slot)
-        (void)slot_exchange(ours->slot, who, ours->word, 0, 0);
+        (void)weir_slots_empty(table, ours->slot, who, ours->word);
+}
+
+static bool is_closed(const struct region *region, const struct segment *segment)
+{
+    return (uint64_t)(segment - region->segments) < region_open(region);
 }
 
 struct spot weir_slots_settle(struct weir_table *table, const struct edition **edition, const struct key *key,
                               int64_t now)
 {
     const struct spot nowhere = {NULL, 0, NULL};
-    struct rival seen = {NULL, 0}; /* before the look */
+    struct rival seen = {NULL, NULL, 0}; /* before the look */
     struct look look;
     for (;;) {
         look_through(table, key->who, &look);
         if (look.found.slot) {
-            give_way(&look, key->who, &seen);
+            give_way(table, &look, key->who, &seen);
             return look.found;
         }
         if (!look.whole) {
@@ -287,7 +323,9 @@ struct spot weir_slots_settle(struct weir_table *table, const struct edition **e
         if (!table_is_latest(table, *edition) && !(*edition = table_edition(table)))
             return nowhere;
         if (look.rival_count == 0) {
-            seen = (struct rival){NULL, 0};
+            if (seen.slot) /* removed by somebody, or in a segment that nobody looks at any more */
+                (void)weir_slots_empty(table, seen.slot, key->who, seen.word);
+            seen = (struct rival){NULL, NULL, 0};
             if (!claim(table, *edition, key->who, now, &seen) && table_is_latest(table, *edition) &&
                 !weir_slots_any(table, key->who)) /* it may have come in where the last room was */
                 return nowhere;
@@ -295,13 +333,66 @@ struct spot weir_slots_settle(struct weir_table *table, const struct edition **e
         }
         const struct rival *lowest = &look.rivals[0];
         bool alone = look.rival_count == 1 && lowest->slot == seen.slot && lowest->word == seen.word;
-        remove_rivals(&look, key->who, 1);
+        remove_rivals(table, &look, key->who, 1);
         seen = *lowest;
+        if (is_closed(table->region, seen.segment)) { /* it is taken away by the mover, or by us */
+            (void)weir_slots_empty(table, seen.slot, key->who, seen.word);
+            continue;
+        }
         uint64_t start = start_word(table, *edition, now);
         if (!alone || !table_is_latest(table, *edition))
             continue;
-        number_line_of(table->region, seen.slot);
+        number_line_of(table->region, &seen);
         if (slot_exchange(seen.slot, key->who, seen.word, key->who, start))
             weir_table_name(table, key);
+    }
+}
+
+/* ---- moving ---- */
+
+/* The entry is held: a held copy in another place, then nothing here, then the copy is let go as `word`. The
+ * line has a higher number before the copy can be seen, as for a key that comes in. */
+static bool move_held(struct weir_table *table, const struct edition *edition, struct slot *from,
+                      uint64_t who, uint64_t word, int64_t now)
+{
+    struct room room;
+    uint64_t held = slot_with_kind(word, SLOT_HELD);
+    do {
+        if (!find_room(table, edition, who, now, &room))
+            return false;
+        region_lower(table->region, room.place.segment, room.place.line);
+    } while (!fill(table, &room, who, held, now));
+    (void)weir_slots_empty(table, from, who, held);
+    if (word != held)
+        (void)slot_exchange(room.place.slot, who, held, who, word);
+    return true;
+}
+
+bool weir_slots_move(struct weir_table *table, const struct edition *edition, struct slot *from,
+                     uint64_t stripe, int64_t now, bool *left)
+{
+    for (;;) {
+        uint64_t who = slot_who(from), word = slot_word(from);
+        if (who == 0)
+            return true;
+        if (slot_who(from) != who)
+            continue;
+        if (table_stripe(table, who) != stripe) {
+            *left = true;
+            return true;
+        }
+        if (slot_kind(word) == SLOT_TENTATIVE || weir_slot_is_idle(table, edition, who, word, now)) {
+            if (weir_slots_drop(table, from, who, word, now))
+                return true;
+        } else if (slot_kind(word) == SLOT_HELD) {
+            if (weir_override_has(table, who)) /* it stays held */
+                return move_held(table, edition, from, who, word, now);
+            weir_words_let_go(table, from, who);
+        } else if (slot_exchange(from, who, word, who, slot_with_kind(word, SLOT_HELD))) {
+            if (move_held(table, edition, from, who, word, now))
+                return true;
+            (void)slot_exchange(from, who, slot_with_kind(word, SLOT_HELD), who, word);
+            return false;
+        }
     }
 }

@@ -28,6 +28,16 @@
  * generation.
  * The word it gets is reckoned by that generation, and what it is reckoned from is read before.
  *
+ * **A key that moves is never gone, and never there twice.** Growth closes segments, and their keys are moved
+ * to the open ones behind them (move.c), each under the lock of its stripe: the entry is held, a held copy is
+ * put into its new place, the old slot is emptied, the copy is let go. So there is one at every moment, and
+ * whoever meets one of the two comes to the lock. All who look go through the segments in rising order, and
+ * again if there is one more at the end of the look: they meet the entry where it was, or where it is.
+ * Nothing becomes valid in a closed segment: who makes an entry plain looks whether its segment is open after
+ * he has seen the entry; the mover closes the segment first, and then removes every tentative entry it
+ * passes. So an entry that came in too late is removed, or its inserter sees that he is too late. When the
+ * mover has passed all lines the segment is empty for good.
+ *
  * **Nobody takes twice by way of the overflow.** A key that finds no room takes from the state that all such
  * keys share. Afterwards it looks whether it has come in meanwhile; and who makes an entry plain reads the
  * shared state after the entry came in, and starts no better than that. One of the two sees the other. If the
@@ -61,6 +71,11 @@ bool weir_slots_came(struct weir_table *table, uint64_t who, int64_t now);
  * no room; or no memory for the latest limits, and *edition is NULL, too. */
 struct spot weir_slots_settle(struct weir_table *table, const struct edition **edition, const struct key *key,
                               int64_t now);
+/* Moves the entry in that slot of a closed segment to an open one, drops it if it may be forgotten, and
+ * removes it if it is tentative. Under `change` and the lock of stripe `stripe`; *left: it is of another one,
+ * and stays. false: there is no room for it. */
+bool weir_slots_move(struct weir_table *table, const struct edition *edition, struct slot *from,
+                     uint64_t stripe, int64_t now, bool *left);
 /* Could the key come in at `now`? */
 bool weir_slots_has_room(struct weir_table *table, const struct edition *edition, uint64_t who, int64_t now);
 /* May the slot's key be forgotten at `now`? No, if `edition` is not the latest any more. */
@@ -69,6 +84,8 @@ bool weir_slot_is_idle(struct weir_table *table, const struct edition *edition, 
 /* Empties the slot, if it still is {who, word}, of which weir_slot_is_idle has said yes, or which is
  * tentative. */
 bool weir_slots_drop(struct weir_table *table, struct slot *slot, uint64_t who, uint64_t word, int64_t now);
+/* Empties the slot of a tentative entry, or of one whose key was forgotten or moved, if it still is that. */
+bool weir_slots_empty(struct weir_table *table, struct slot *slot, uint64_t who, uint64_t word);
 
 /* Which of the four it is nobody can foresee: computed, not branched on, so that a processor can run ahead to
  * the next take while the line is on its way. */
@@ -80,7 +97,7 @@ static inline struct slot *slots_in_line(struct slot *line, uint64_t who)
     return __builtin_expect(is != 0, 1) ? line + __builtin_ctz(is) : NULL;
 }
 
-/* In the first segment, in its home line or the next one: there nearly all keys are. */
+/* In that segment, in its home line or the next one: there nearly all keys are. */
 static inline struct slot *slots_near_home(const struct segment *segment, uint64_t who)
 {
     uint64_t home = spread(who, segment->lines);

@@ -389,6 +389,12 @@ struct weir_table *weir_table_open(const char *path, const char *limits, size_t 
 
 /* ---- growth ---- */
 
+uint64_t weir_table_lines_for(const struct weir_table *table, uint64_t keys)
+{
+    return table->kind == &weir_table_wide ? weir_wide_lines(&table->region->header->shape, keys)
+                                           : lines_for(keys);
+}
+
 /* Under the change lock. */
 static bool grow(struct weir_table *table, size_t keys, struct weir_error *err)
 {
@@ -398,10 +404,7 @@ static bool grow(struct weir_table *table, size_t keys, struct weir_error *err)
         weir_error_clear(err);
         return true;
     }
-    uint64_t more = keys - has;
-    uint64_t lines =
-        table->kind == &weir_table_wide ? weir_wide_lines(&header->shape, more) : lines_for(more);
-    if (!weir_region_grow(table->region, lines, err))
+    if (!weir_region_grow(table->region, weir_table_lines_for(table, keys - has), err))
         return false;
     atom_store(&header->capacity, keys, memory_order_relaxed);
     weir_error_clear(err);

@@ -99,9 +99,10 @@ struct weir_table {
     _Atomic(struct override_cache *) overrides; /* or NULL: limits of single keys, made ready */
     struct history *history;                    /* or NULL: no store keeps it */
     struct table_owner *owner;                  /* or NULL */
-    struct table_recovery *recovery;            /* or NULL: while its records are read from a store */
-    uint64_t recovered;                         /* keys that were in it when all had been read */
-    int64_t drained_ns;                         /* own: all buckets were empty then; 0: nobody said so */
+    uint64_t moving;                 /* line of the first segment that is next: move.c, under `change` */
+    struct table_recovery *recovery; /* or NULL: while its records are read from a store */
+    uint64_t recovered;              /* keys that were in it when all had been read */
+    int64_t drained_ns;              /* own: all buckets were empty then; 0: nobody said so */
 };
 
 /* After a state was changed: see region/keep.h. `slot` is that of the key, also if it has limits of its own.

@@ -78,7 +78,7 @@ bool weir_table_take(struct weir_table *table, const void *key, size_t len, int6
     if (__builtin_expect(!table || table->kind != &weir_table_words || !key, 0))
         return take_slowly(table, key, len, n, verdict);
     uint64_t who = table_who(table, key, len);
-    slots_prefetch(&table->region->segments[0], who);
+    slots_prefetch(region_front(table->region), who);
     int64_t now = max64(clock_now() + table->region->offset_ns, 0); /* both are below 2^62 */
     enum slot_answer answer = words_take(table, who, now, n, verdict);
     if (__builtin_expect(answer == SLOT_ASK, 0))

@@ -252,8 +252,9 @@ static void prefetch(struct weir_table *table, uint64_t who)
     where.table = table;
     where.stripes_log2 = (unsigned)__builtin_ctzll(table->region->header->shape.stripes);
     where.index = table_stripe(table, who);
+    uint64_t front = (uint64_t)(region_front(table->region) - table->region->segments);
     const char *slot =
-        (const char *)wide_place(&where, 0, wide_home(&where, who, wide_places(&where, 0))).slot;
+        (const char *)wide_place(&where, front, wide_home(&where, who, wide_places(&where, front))).slot;
     __builtin_prefetch(slot, 1);
     __builtin_prefetch(slot + 64, 1);
 }

@@ -41,8 +41,9 @@ struct holding {
     bool open; /* the journal is open already, and somebody else commits it */
     unsigned stripes_log2;
     uint64_t index, segments;
-    struct wide *changed; /* the slot whose state, or limits of its own, have changed; or NULL */
-    int64_t *scratch;     /* a state to work on: `small`, or the stripe's spare slot */
+    uint64_t first, closed; /* segments before these are retired, and closed */
+    struct wide *changed;   /* the slot whose state, or limits of its own, have changed; or NULL */
+    int64_t *scratch;       /* a state to work on: `small`, or the stripe's spare slot */
     int64_t small[WIDE_SMALL];
 };
 
@@ -82,6 +83,9 @@ void weir_wide_convert(struct holding *holding, const struct place *place);
 /* May it be forgotten? Converts it first. */
 bool weir_wide_droppable(struct holding *holding, const struct place *place, int64_t now);
 void weir_wide_forget(struct holding *holding, const struct place *place, int64_t now);
+/* Moves what is in that slot of a closed segment to an open one, or forgets it. Only in memory of the
+ * process: nobody is killed in the middle of it. false: there is no room. */
+bool weir_wide_move(struct holding *holding, const struct place *from, int64_t now);
 /* These bytes of a slot are about to be changed. */
 void weir_wide_save(struct holding *holding, const void *address, size_t bytes);
 

@@ -22,9 +22,11 @@ static void prepare(struct holding *holding, struct weir_table *table, uint64_t 
 /* Whoever converted a slot of this stripe, or put a key into a new segment, had read of that before he took
  * the lock; so who has the lock after him and reads the same generation and number of segments as before
  * misses nothing. */
-static bool is_current(const struct holding *holding)
+static bool is_current(struct holding *holding)
 {
     const struct region_header *header = holding->table->region->header;
+    holding->first = region_first(holding->table->region);
+    holding->closed = region_open(holding->table->region);
     return atom_load(&header->generation, memory_order_acquire) == holding->edition->generation &&
            atom_load(&header->segments, memory_order_acquire) == holding->segments;
 }
@@ -129,7 +131,7 @@ static bool is_whole(const struct wide *slot, const struct key *key)
 /* `whole`: the key is to be the same, too; or NULL. */
 static bool search(const struct holding *holding, uint64_t who, const struct key *whole, struct place *place)
 {
-    for (uint64_t segment = 0; segment < holding->segments; segment++) {
+    for (uint64_t segment = holding->first; segment < holding->segments; segment++) {
         uint64_t places = wide_places(holding, segment), home = wide_home(holding, who, places);
         uint64_t reach = wide_reach(holding, segment, home);
         for (uint64_t distance = 0; distance <= reach; distance++) {
@@ -154,7 +156,7 @@ bool weir_wide_has(const struct holding *holding, uint64_t who)
 
 bool weir_wide_room(struct holding *holding, uint64_t who, int64_t now, struct place *place)
 {
-    for (uint64_t segment = 0; segment < holding->segments; segment++) {
+    for (uint64_t segment = holding->segments; segment-- > holding->closed;) {
         uint64_t places = wide_places(holding, segment), home = wide_home(holding, who, places);
         for (uint64_t distance = 0; distance < places && distance <= WIDE_REACH_MAX; distance++) {
             *place = wide_place(holding, segment, wide_after(home, distance, places));
@@ -198,12 +200,21 @@ static void lower_reach(const struct holding *holding, const struct place *place
     set_reach(holding, place->segment, home, reach);
 }
 
+/* Slots in use; of a file they are not counted: see slots.c. */
+static void count(const struct holding *holding, uint64_t more)
+{
+    if (holding->table->region->file < 0)
+        (void)atom_add(&holding->table->region->occupied, more, memory_order_relaxed);
+}
+
 void weir_wide_insert(struct holding *holding, const struct place *place, const struct key *key, int64_t now)
 {
     struct wide *slot = place->slot;
     bool is_overflow = key->who == OVERFLOW_WHO;
     if (wide_who(slot) != 0)
         weir_wide_forget(holding, place, now);
+    if (!is_overflow)
+        count(holding, 1);
     if (holding->open)
         weir_wide_save(holding, slot, sizeof *slot);
     slot->generation = (uint32_t)holding->edition->generation;
@@ -248,6 +259,31 @@ void weir_wide_forget(struct holding *holding, const struct place *place, int64_
     uint64_t who = wide_who(place->slot);
     raise_floor(holding->table->region->header, now);
     atom_store(&place->slot->who, 0, memory_order_release);
-    if (who != OVERFLOW_WHO)
-        lower_reach(holding, place, who);
+    if (who == OVERFLOW_WHO)
+        return;
+    lower_reach(holding, place, who);
+    count(holding, (uint64_t)-1);
+}
+
+bool weir_wide_move(struct holding *holding, const struct place *from, int64_t now)
+{
+    struct wide *slot = from->slot;
+    uint64_t who = wide_who(slot);
+    struct place to;
+    if (who == 0)
+        return true;
+    if (weir_wide_droppable(holding, from, now)) {
+        weir_wide_forget(holding, from, now);
+        return true;
+    }
+    if (!weir_wide_room(holding, who, now, &to))
+        return false;
+    if (wide_who(to.slot) != 0)
+        weir_wide_forget(holding, &to, now);
+    raise_reach(holding, &to, who);
+    memcpy(&to.slot->generation, &slot->generation,
+           holding->table->region->header->shape.slot_size - offsetof(struct wide, generation));
+    atom_store(&to.slot->who, who, memory_order_release);
+    atom_store(&slot->who, 0, memory_order_release);
+    return true;
 }

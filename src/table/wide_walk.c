@@ -41,6 +41,10 @@ bool weir_wide_visit(struct weir_table *table, uint64_t line, uint64_t lines, vi
     uint64_t segments = region_segments(region);
     for (uint64_t segment = 0; segment < segments; segment++) {
         uint64_t all = region->segments[segment].lines;
+        if (segment > 0 && segment < region_first(region) && line < all) { /* 0 has more than keys */
+            lines -= lines < all - line ? lines : all - line;
+            line = all;
+        }
         while (line < all && lines > 0) {
             uint64_t count = visit_some(table, segment, line, lines, visit, arg, &all_visited);
             line += count;
@@ -103,7 +107,7 @@ struct listing { /* of one stripe */
 static uint64_t places_of(const struct holding *holding)
 {
     uint64_t places = 0;
-    for (uint64_t segment = 0; segment < holding->segments; segment++)
+    for (uint64_t segment = holding->first; segment < holding->segments; segment++)
         places += wide_places(holding, segment);
     return places;
 }
@@ -155,7 +159,7 @@ static bool list_stripe(struct weir_table *table, uint64_t stripe, struct listin
             return false;
     }
     listing->count = 0;
-    for (uint64_t segment = 0; segment < holding.segments; segment++)
+    for (uint64_t segment = holding.first; segment < holding.segments; segment++)
         for (uint64_t at = 0; at < wide_places(&holding, segment); at++) {
             struct place place = wide_place(&holding, segment, at);
             list_key(&holding, &place, listing);

@@ -7,6 +7,7 @@
 #include "table/words.h"
 
 #include "core/index.h"
+#include "table/make.h"
 #include "table/override.h"
 #include "table/slots.h"
 
@@ -375,7 +376,7 @@ enum slot_answer weir_words_take(struct weir_table *table, uint64_t who, int64_t
 
 void weir_words_prefetch(struct weir_table *table, uint64_t who)
 {
-    slots_prefetch(&table->region->segments[0], who);
+    slots_prefetch(region_front(table->region), who);
 }
 
 /* ---- all slots in turn ---- */
@@ -392,6 +393,12 @@ struct segment *weir_words_segment(struct weir_table *table, uint64_t *line)
     return NULL;
 }
 
+uint64_t weir_words_line(const struct weir_table *table, uint64_t line)
+{
+    uint64_t retired = weir_table_retired(table);
+    return line > retired ? line : retired;
+}
+
 /* Brings the slot's word to the latest generation; gives what the slot has then. In a table that changes a
  * tentative entry goes: its inserter may be about to make it plain under the limits of before, after the
  * sweep has passed by. */
@@ -404,7 +411,7 @@ static uint64_t convert_in_place(struct weir_table *table, const struct edition 
         if (*who == 0 || slot_kind(word) == SLOT_HELD)
             return word;
         if (slot_kind(word) == SLOT_TENTATIVE) {
-            if (!slot_exchange(place.slot, *who, word, 0, 0))
+            if (!weir_slots_empty(table, place.slot, *who, word))
                 continue;
             *who = 0; /* who comes in here from now on sees the latest generation */
             return 0;
@@ -440,7 +447,7 @@ size_t weir_words_sweep(struct weir_table *table, int64_t now, uint64_t line, ui
 {
     const struct edition *edition = table_edition(table);
     size_t cleared = 0;
-    for (uint64_t i = 0; edition && i < lines; i++) {
+    for (uint64_t i = weir_words_line(table, line) - line; edition && i < lines; i++) {
         uint64_t at = line + i, who;
         struct spot place = {.segment = weir_words_segment(table, &at)};
         if (!place.segment)
@@ -462,7 +469,7 @@ uint64_t weir_words_count(struct weir_table *table, int64_t now, uint64_t line, 
 {
     const struct edition *edition = table_edition(table);
     uint64_t keys = 0;
-    for (uint64_t i = 0; edition && i < lines; i++) {
+    for (uint64_t i = weir_words_line(table, line) - line; edition && i < lines; i++) {
         uint64_t at = line + i;
         struct segment *segment = weir_words_segment(table, &at);
         if (!segment)
@@ -508,7 +515,7 @@ bool weir_words_each(struct weir_table *table, int64_t now, weir_each_key *each,
 {
     const struct edition *edition = table_edition(table);
     struct spot place;
-    for (uint64_t line = 0; edition; line++) {
+    for (uint64_t line = weir_words_line(table, 0); edition; line++) {
         uint64_t at = line;
         place.segment = weir_words_segment(table, &at);
         if (!place.segment)

@@ -48,9 +48,11 @@ bool weir_words_shared(struct weir_table *table, struct deed *deed);
  * stripe, that of what is shared: 0. */
 void weir_words_let_go(struct weir_table *table, struct slot *slot, uint64_t who);
 
-/* The segment that has the line, counted over all of them; *line becomes that within it. NULL: beyond the
- * last. */
+/* The segment that has the line, counted over all of them, also those that are retired; *line becomes that
+ * within it. NULL: beyond the last. */
 struct segment *weir_words_segment(struct weir_table *table, uint64_t *line);
+/* That line, or the first behind it whose segment is not retired. */
+uint64_t weir_words_line(const struct weir_table *table, uint64_t line);
 
 /* Brings what keys without room share to the latest generation. */
 void weir_words_convert_shared(struct weir_table *table, const struct edition *edition);
@@ -63,12 +65,12 @@ uint64_t weir_word_pack(const struct limit *limit, const struct edition *edition
 void weir_words_judge(const struct limit *limit, int64_t now, uint64_t tick, uint64_t value, uint64_t after,
                       bool allowed, struct weir_verdict *verdict);
 
-/* Of a key in the first segment, under the latest limits, which are a token bucket. Both sides of the
+/* Of a key in the last segment, under the latest limits, which are a token bucket. Both sides of the
  * comparison are below SLOT_VALUE_MAX: see weir_words_suit. */
 static inline __attribute__((always_inline)) enum slot_answer
 words_take(struct weir_table *table, uint64_t who, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
-    const struct segment *segment = &table->region->segments[0];
+    const struct segment *segment = region_front(table->region);
     struct slot *slot = slots_near_home(segment, who);
     if (__builtin_expect(!slot && !(slot = weir_slots_far(segment, who)), 0))
         return SLOT_ASK;

@@ -22,7 +22,7 @@
 
 enum { THREADS = SMALL_PROCESSES, ACTS = 2, OLD = 2, RECORDS = THREADS * ACTS + OLD };
 
-enum act_verb { NOTHING, TAKE, FAST, GIVE, SWEEP, LOOK, CHANGE };
+enum act_verb { NOTHING, TAKE, FAST, GIVE, SWEEP, LOOK, CHANGE, MOVE };
 
 struct act {
     enum act_verb verb;
@@ -40,6 +40,7 @@ struct plan {
     uint64_t numbers[SMALL_LINES]; /* at first */
     struct word_record old[OLD];   /* records of before; number 0: none */
     struct act acts[THREADS][ACTS];
+    bool moves;      /* all threads are of one process, and KEY moves to another segment */
     bool comes_anew; /* KEY comes in in the course of it: what is there counts from NOW on */
     unsigned weaken;
     uint64_t most;
@@ -63,8 +64,8 @@ _Atomic uint64_t weir_dirty_misses;
 
 void weir_dirty_note(struct keep *keep, void *slot, uint64_t who)
 {
-    (void)who;
-    listed[keep - keeps] = slot;
+    (void)keep, (void)who;
+    listed[explore_thread()] = slot;
 }
 
 bool weir_own_limits_put(const struct keep *keep, struct weir_table *table, const struct key *key,
@@ -102,7 +103,9 @@ static void capture(int thread, struct slot *slot, struct note *note)
 
 static void setup(void)
 {
-    small_table_clear(1, plan.lines ? plan.lines : 1, true);
+    small_table_clear(plan.moves ? 2 : 1, plan.lines ? plan.lines : 1, true);
+    if (plan.moves)
+        small_table_unite();
     uint64_t highest = 0;
     for (uint64_t i = 0; i < SMALL_LINES; i++) {
         small.numbers[0][i] = (atom64){plan.numbers[i]};
@@ -152,6 +155,10 @@ static void act(int thread, const struct act *a, struct note *note)
         break;
     case CHANGE:
         small_table_change(NOW);
+        break;
+    case MOVE:
+        small_table_enlarge();
+        small_table_move(NOW);
         break;
     case NOTHING:
         break;
@@ -312,4 +319,15 @@ TEST(a_record_of_before_a_change_loses)
           .acts = {{DO(CHANGE, 0)}, {DO(TAKE, 2)}, {DO(LOOK, 0)}}, .most = 15000);
     HOLDS(.limits = {"1/s burst=8", "2/s burst=8"}, .first = {.spent = 3},
           .acts = {{DO(CHANGE, 0)}, {DO(GIVE, 2)}}, .most = 15000);
+}
+
+/* What was listed in its old place is captured where it is, under a number that is higher. */
+TEST(a_key_that_moves_is_captured_where_it_is)
+{
+    HOLDS(ONE, .moves = true, .first = {.spent = 3}, .numbers = {5}, .acts = {{DO(MOVE, 0)}, {DO(FAST, 2)}},
+          .most = 8000);
+    HOLDS(ONE, .moves = true, .first = {.spent = 3}, .numbers = {5}, .acts = {{DO(MOVE, 0)}, {DO(GIVE, 2)}},
+          .most = 8000);
+    HOLDS(ONE, .moves = true, .first = {.spent = 3}, .numbers = {5},
+          .acts = {{DO(MOVE, 0)}, {DO(GIVE, 2), DO(FAST, 1)}, {DO(LOOK, 0)}}, .most = 8000);
 }

@@ -26,9 +26,9 @@ enum { THREADS = SMALL_PROCESSES, ACTS = 4, EVENTS = 32 };
 /* NOBODY is an empty slot. The home of all is the first line. FULL stands for any number of debtors, which
  * never go. */
 enum name { NOBODY, KEY, OTHER, FULL, KEYS };
-static const uint64_t whos[KEYS] = {0, UINT64_C(1) << 60, UINT64_C(2) << 60, UINT64_C(3) << 60};
+static const uint64_t whos[KEYS] = {0, UINT64_C(1) << 60, UINT64_C(2) << 60, SMALL_STAYS};
 
-enum act_verb { NOTHING, TAKE, FAST, INSERT, SETTLE, CLAIM, GIVE, HOLD, SWEEP, CHANGE, GROW };
+enum act_verb { NOTHING, TAKE, FAST, INSERT, SETTLE, CLAIM, GIVE, HOLD, SWEEP, CHANGE, GROW, ENLARGE, MOVE };
 
 struct act {
     /* FAST is a take as callers make it. INSERT is the rest of one that has looked already, and found nobody.
@@ -56,6 +56,8 @@ struct plan {
     bool kills;     /* others die */
     bool forgets;   /* KEY may be forgotten in the course of it */
     bool exact;
+    bool moves;      /* all threads are of one process */
+    bool overridden; /* KEY has limits of its own: one unit */
     unsigned weaken;
     uint64_t most; /* paths, if all are too many; 0: all */
 };
@@ -89,6 +91,9 @@ static void setup(void)
             const struct entry *e = &plan.slots[s][i];
             small_table_put(slot_at(s, i), whos[e->key], e->kind, NOW + e->later_ns, e->spent);
         }
+    if (plan.moves)
+        small_table_unite();
+    small.overridden = plan.overridden ? whos[KEY] : 0;
     memset(answers, 0, sizeof answers);
 }
 
@@ -178,6 +183,12 @@ static bool act(const struct act *a, struct answer *answer)
         break;
     case GROW:
         small_table_grow();
+        break;
+    case ENLARGE:
+        small_table_enlarge();
+        break;
+    case MOVE:
+        small_table_move(NOW + a->later_ns);
         break;
     case NOTHING:
         break;
@@ -271,7 +282,8 @@ static struct slot *check_entries(enum name key)
                 continue;
             }
             EXPLORE_CHECK(found == NULL);
-            EXPLORE_CHECK(slot_kind(word) != SLOT_HELD);
+            EXPLORE_CHECK((uint64_t)s >= region_first(small.tables[0].region));
+            EXPLORE_CHECK((slot_kind(word) == SLOT_HELD) == (plan.overridden && key == KEY));
             EXPLORE_CHECK(slot_generation(word) == (generation & 3));
             found = slot;
         }
@@ -551,4 +563,62 @@ TEST(a_key_lives_once_in_its_window)
     HOLDS(BURST_1, .lines = 2,
           .slots = {{IDLE_AT(OTHER, 5), DEBTOR, DEBTOR, DEBTOR, {0}, DEBTOR, DEBTOR, DEBTOR}},
           .acts = {{DO(INSERT, KEY, 1)}, {AT(5, INSERT, KEY, 1)}});
+}
+
+/* ---- keys that move ---- */
+
+#define MOVES .moves = true, .segments = 2
+#define MOVER                                                                                                \
+    {                                                                                                        \
+        DO(ENLARGE, NOBODY, 0), DO(MOVE, NOBODY, 0)                                                          \
+    }
+
+TEST(a_key_that_moves_is_taken_from_once)
+{
+    HOLDS(BURST_1, MOVES, .slots = {{{.key = KEY}, DEBTOR, DEBTOR, DEBTOR}, {{0}, DEBTOR, DEBTOR, DEBTOR}},
+          .exact = true, .acts = {MOVER, {DO(FAST, KEY, 1)}});
+    HOLDS(BURST_1, MOVES, .slots = {{{.key = KEY}, DEBTOR, DEBTOR, DEBTOR}, {{0}, DEBTOR, DEBTOR, DEBTOR}},
+          .exact = true, .most = 5000, .acts = {MOVER, {DO(FAST, KEY, 1)}, {DO(TAKE, KEY, 1)}});
+    HOLDS(.limits = {"1/s burst=2"}, MOVES,
+          .slots = {{{.key = KEY, .spent = 2}, DEBTOR, DEBTOR, DEBTOR}, {{0}, {0}, DEBTOR, DEBTOR}},
+          .exact = true, .most = 5000,
+          .acts = {MOVER, {DO(GIVE, KEY, 1), DO(FAST, KEY, 1)}, {DO(HOLD, KEY, 1)}});
+}
+
+/* An inserter found room in the first segment before that was closed, or looked before there was a second. */
+TEST(a_key_that_comes_in_while_others_move_comes_in_once)
+{
+    HOLDS(BURST_1, MOVES, .slots = {{{0}, DEBTOR, DEBTOR, DEBTOR}, {{0}, {0}, DEBTOR, DEBTOR}}, .most = 20000,
+          .acts = {MOVER, {DO(INSERT, KEY, 1)}});
+    HOLDS(BURST_1, MOVES, .slots = {{{0}, DEBTOR, DEBTOR, DEBTOR}, {{0}, {0}, DEBTOR, DEBTOR}}, .most = 8000,
+          .acts = {MOVER, {DO(INSERT, KEY, 1)}, {DO(INSERT, KEY, 1)}});
+    HOLDS(BURST_1, MOVES, .slots = {{{.key = KEY}, {0}, DEBTOR, DEBTOR}, {{0}, {0}, DEBTOR, DEBTOR}},
+          .most = 8000, .acts = {MOVER, {DO(INSERT, KEY, 1)}, {DO(TAKE, KEY, 1)}});
+    HOLDS(BURST_1, MOVES,
+          .slots = {{{.key = KEY, .kind = SLOT_TENTATIVE}, {0}, DEBTOR, DEBTOR}, {{0}, {0}, DEBTOR, DEBTOR}},
+          .most = 8000, .acts = {MOVER, {DO(INSERT, KEY, 1)}});
+}
+
+TEST(a_key_is_moved_or_forgotten)
+{
+    HOLDS(BURST_1, MOVES, .forgets = true,
+          .slots = {{{.key = KEY, .spent = 1}, DEBTOR, DEBTOR, DEBTOR}, {{0}, DEBTOR, DEBTOR, DEBTOR}},
+          .acts = {{DO(ENLARGE, NOBODY, 0), AT(1002, MOVE, NOBODY, 0)}, {AT(500, TAKE, KEY, 1)}});
+    HOLDS(BURST_1, MOVES, .forgets = true, .most = 5000,
+          .slots = {{{.key = KEY, .spent = 1}, DEBTOR, DEBTOR, DEBTOR}, {{0}, DEBTOR, DEBTOR, DEBTOR}},
+          .acts = {MOVER, {AT(1002, SWEEP, NOBODY, 0)}, {AT(500, FAST, KEY, 1)}});
+}
+
+TEST(a_key_moves_while_limits_change)
+{
+    HOLDS(CHANGING, MOVES, .exact = true, .most = 8000,
+          .slots = {{{.key = KEY, .spent = 1}, DEBTOR, DEBTOR, DEBTOR}, {{0}, DEBTOR, DEBTOR, DEBTOR}},
+          .acts = {MOVER, {DO(CHANGE, NOBODY, 0)}, {DO(FAST, KEY, 1)}});
+}
+
+TEST(a_key_with_limits_of_its_own_moves_held)
+{
+    HOLDS(BURST_1, MOVES, .overridden = true,
+          .slots = {{{.key = KEY, .kind = SLOT_HELD}, DEBTOR, DEBTOR, DEBTOR}, {{0}, DEBTOR, DEBTOR, DEBTOR}},
+          .most = 8000, .acts = {MOVER, {DO(FAST, KEY, 1)}, {DO(TAKE, KEY, 1)}});
 }

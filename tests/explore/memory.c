@@ -36,7 +36,7 @@ struct location {
 struct thread {
     struct view now, acquired, released;
     uint16_t past[EXPLORE_THREADS];
-    uint32_t watched;               /* locations read since the last pause, as bits, */
+    uint64_t watched;               /* locations read since the last pause, as bits, */
     uint8_t read[MEMORY_LOCATIONS]; /* and the write that was read last */
     int spurious;
 };
@@ -462,7 +462,7 @@ static void see(struct thread *t, int location, uint8_t number)
 {
     t->now.at[location] = number;
     raise(t->acquired.at, location, number);
-    t->watched |= UINT32_C(1) << location;
+    t->watched |= UINT64_C(1) << location;
     t->read[location] = number;
 }
 

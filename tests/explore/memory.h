@@ -30,7 +30,7 @@
 
 #include "explore/explore.h"
 
-enum { MEMORY_LOCATIONS = 32, MEMORY_WRITES = 64, MEMORY_OUTCOMES = 2 * MEMORY_WRITES };
+enum { MEMORY_LOCATIONS = 48, MEMORY_WRITES = 64, MEMORY_OUTCOMES = 2 * MEMORY_WRITES };
 
 enum op_kind { OP_LOAD, OP_STORE, OP_SWAP, OP_ADD, OP_CAS, OP_FENCE, OP_LOCK, OP_UNLOCK, OP_PAUSE };
 
@@ -60,7 +60,7 @@ struct effect {
     uint8_t read;     /* the write that was read, or that the new one stands behind, */
     uint8_t read_too; /* and of the second word */
     int wrote;        /* the new write; -1: none */
-    uint32_t watched; /* of a pause: the locations it looked at, as bits */
+    uint64_t watched; /* of a pause: the locations it looked at, as bits */
 };
 
 /* Forgets all locations; for a new scenario. */

@@ -5,6 +5,7 @@
 
 #include "core/idle.h"
 #include "explore/explore.h"
+#include "table/make.h"
 #include "table/override.h"
 
 struct small_table small;
@@ -66,6 +67,43 @@ void small_table_grow(void)
     atom_store(&small.header.segments, SMALL_SEGMENTS, memory_order_seq_cst);
 }
 
+void small_table_unite(void)
+{
+    small.regions[0].file = -1;
+    for (int i = 0; i < SMALL_PROCESSES; i++)
+        small.tables[i].region = &small.regions[0];
+}
+
+void small_table_enlarge(void)
+{
+    struct region *region = &small.regions[0];
+    atom_store(&region->mapped, SMALL_SEGMENTS, memory_order_release);
+    atomic_store_explicit(&region->front, &region->segments[1], memory_order_release);
+    atom_store(&small.header.segments, SMALL_SEGMENTS, memory_order_seq_cst);
+    atom_store(&region->open, 1, memory_order_seq_cst);
+}
+
+void small_table_move(int64_t now)
+{
+    struct weir_table *table = small_table();
+    struct region *region = table->region;
+    for (uint64_t i = 0; i < region->segments[0].lines * LINE_SLOTS; i++) {
+        struct slot *slot = region_slot(&region->segments[0], i);
+        if (slot_who(slot) == 0 || slot_who(slot) == SMALL_STAYS)
+            continue;
+        struct stripe *stripe = weir_stripe_lock(region, 0);
+        bool left = false;
+        EXPLORE_CHECK(weir_slots_move(table, table_edition(table), slot, 0, now, &left) && !left);
+        weir_stripe_unlock(stripe);
+    }
+    atom_store(&region->first, 1, memory_order_release);
+}
+
+uint64_t weir_table_retired(const struct weir_table *table)
+{
+    return region_first(table->region) * SMALL_LINES;
+}
+
 struct stripe *weir_stripe_lock(struct region *region, uint64_t stripe)
 {
     (void)region;
@@ -94,19 +132,18 @@ const struct table_kind weir_table_own;
 bool weir_override_has(struct weir_table *table, uint64_t who)
 {
     (void)table;
-    (void)who;
-    return false;
+    return small.overridden != 0 && who == small.overridden;
 }
 
 bool weir_override_run(struct weir_table *table, const struct key *key, struct stripe *stripe,
                        struct deed *deed, bool *answer)
 {
-    (void)table;
-    (void)key;
     (void)stripe;
     (void)deed;
-    (void)answer;
-    return false;
+    if (!weir_override_has(table, key->who))
+        return false;
+    *answer = small.own_taken++ == 0;
+    return true;
 }
 
 void weir_table_name(struct weir_table *table, const struct key *key)
@@ -160,7 +197,7 @@ static void make_process(int process, uint64_t lines, bool numbered)
 {
     struct region *region = &small.regions[process];
     struct weir_table *table = &small.tables[process];
-    *region = (struct region){.header = &small.header, .mapped = {1}, .file = -1};
+    *region = (struct region){.header = &small.header, .mapped = {1}, .front = &region->segments[0]};
     for (int s = 0; s < SMALL_SEGMENTS; s++)
         region->segments[s] = (struct segment){.slots = (unsigned char *)small.slots[s],
                                                .reach = small.reach[s],
@@ -179,6 +216,8 @@ void small_table_clear(uint64_t segments, uint64_t lines, bool numbered)
     memset((void *)small.reach, 0, sizeof small.reach);
     memset(small.numbers, 0, sizeof small.numbers);
     memset(small.came_in, 0, sizeof small.came_in);
+    small.overridden = 0;
+    small.own_taken = 0;
     small.header.shape.stripes = 1;
     small.header.segments = (atom64){1};
     for (int i = 0; i < SMALL_PROCESSES; i++)

@@ -2,7 +2,8 @@
 /*
  * A table of words for the explorer: one or two segments of one or two lines, in static memory. Every thread
  * is a process of its own: it has its own `struct weir_table` and `struct region` around the one header and
- * the slots. So nothing orders the threads but what is in the region.
+ * the slots. So nothing orders the threads but what is in the region. Where keys move they are threads of one
+ * process, for whom `struct region` is shared, too: only tables in memory of a process do that.
  *
  * Stand-ins take the place of what is not explored: limits are made ready beforehand, no key has limits of
  * its own, nothing is logged, and a stripe's lock is one of the explorer.
@@ -15,6 +16,9 @@
 
 enum { SMALL_PROCESSES = 3, SMALL_SEGMENTS = 2, SMALL_LINES = 2, SMALL_EDITIONS = 6 };
 
+/* A debtor that is not worth moving: it fills a slot and no thread asks for it. */
+#define SMALL_STAYS (UINT64_C(3) << 60)
+
 struct small_table {
     struct region_header header;
     struct policies policies;
@@ -26,6 +30,8 @@ struct small_table {
     struct region regions[SMALL_PROCESSES];
     struct weir_table tables[SMALL_PROCESSES];
     int came_in[SMALL_PROCESSES]; /* how often each has made an entry plain */
+    uint64_t overridden;          /* who has limits of its own: one unit; 0: nobody */
+    int own_taken;                /* under the lock */
 };
 extern struct small_table small;
 
@@ -46,5 +52,10 @@ struct weir_table *small_table(void);
 void small_table_change(int64_t now);
 /* A segment more, as region.c adds it. */
 void small_table_grow(void);
+/* All threads are of one process; for setup. */
+void small_table_unite(void);
+/* A segment more that takes in the keys of the first: as weir_table_enlarge does it, and weir_table_move. */
+void small_table_enlarge(void);
+void small_table_move(int64_t now);
 
 #endif

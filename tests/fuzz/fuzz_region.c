@@ -83,7 +83,7 @@ static void grow(struct region *region)
 {
     weir_change_lock(region);
     uint64_t before = region_segments(region);
-    MUST(weir_region_grow(region, 16, NULL) == (before < REGION_SEGMENTS));
+    MUST(weir_region_grow(region, 16, NULL) == (before < REGION_SPANS));
     weir_change_unlock(region);
 }
 
@@ -168,7 +168,7 @@ static void walk(struct region *region)
 {
     const struct region_shape *shape = &region->header->shape;
     uint64_t count = region_segments(region), sum = 0;
-    MUST(count >= 1 && count <= REGION_SEGMENTS && atom_load(&region->bytes, memory_order_relaxed) < 1 << 20);
+    MUST(count >= 1 && count <= REGION_SPANS && atom_load(&region->bytes, memory_order_relaxed) < 1 << 20);
     for (int i = 0; i < REGION_PARTS; i++)
         sum += sum_of(region->parts[i], shape->parts[i]);
     for (uint64_t i = 0; i < count; i++) {

@@ -429,7 +429,7 @@ TEST(what_one_grows_the_other_finds)
     const char *path = fresh_path("grown");
     struct region *a = open_ready(path, true, true), *b = open_ready(path, false, false);
     struct weir_error err;
-    for (uint64_t i = 1; a && b && i < REGION_SEGMENTS; i++) {
+    for (uint64_t i = 1; a && b && i < REGION_SPANS; i++) {
         uint64_t bytes = atom_load(&a->bytes, memory_order_relaxed), lines = 8 + i;
         CHECK(weir_region_grow(i % 2 ? a : b, lines, &err));
         CHECK_EQ(region_segments(a), i + 1);
@@ -449,7 +449,7 @@ TEST(what_one_grows_the_other_finds)
     weir_region_free(a);
     weir_region_free(b);
     a = open_ready(path, false, true);
-    CHECK(a && region_segments(a) == REGION_SEGMENTS && a->segments[7].slots[15 * 64 - 1] == 7);
+    CHECK(a && region_segments(a) == REGION_SPANS && a->segments[7].slots[15 * 64 - 1] == 7);
     weir_region_free(a);
     (void)unlink(path);
 }

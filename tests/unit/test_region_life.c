@@ -445,7 +445,7 @@ static void check_what_is_left(const char *path, int *unfinished)
     for (uint64_t i = 0; i < shape.stripes; i++)
         weir_stripe_unlock(weir_stripe_lock(region, i));
     weir_change_lock(region);
-    bool full = region_segments(region) == REGION_SEGMENTS;
+    bool full = region_segments(region) == REGION_SPANS;
     CHECK_EQ(weir_region_grow(region, 8, NULL), !full);
     weir_change_unlock(region);
     weir_region_free(region);
