@@ -172,7 +172,7 @@ target_link_libraries(fuzz-weir_reply PRIVATE weir_service)
 
 # ---- server: a real one on loopback, from outside --------------------------------------------------
 
-foreach(part serve hostile)
+foreach(part serve hostile logins)
     weir_script(server-${part} server/test_${part}.py)
 endforeach()
 

@@ -31,7 +31,7 @@ static void pass_on(const char *path, const char *text, config_complain *complai
 bool check_serve(const struct config *config, config_complain *complain, void *arg)
 {
     struct weir_error err = {0};
-    const struct service_options options = {.workers = 1, .no_password = true, .no_store = true};
+    const struct service_options options = {.workers = 1, .no_store = true};
     struct service *service = weir_service_new(config, &options, &err);
     if (!service)
         pass_on(config->path, err.text, complain, arg);

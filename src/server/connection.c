@@ -582,11 +582,43 @@ static const char *out_of_patience(const struct connection *connection, int64_t 
     return NULL;
 }
 
+/* Has its login ended? What it still has to be answered comes first: the next watch looks again. */
+static bool is_logged_out(const struct connection *connection)
+{
+    return connection->session.logged_in && !connection->gone && !is_parked(connection) &&
+           (connection->state == READING || connection->state == WAITING) &&
+           weir_session_has_ended(&connection->session, connection->lane->worker);
+}
+
+/* A client library answers a closed connection by a new login, and NOAUTH by an error each time. */
+static void log_out(struct connection *connection)
+{
+    weir_log(LOG_INFO_LEVEL, "closed", LOG_TEXT("client", connection->session.address),
+             LOG_NUMBER("id", (int64_t)connection->session.id), LOG_TEXT("user", connection->session.user),
+             LOG_TEXT("why", "its password or rights were changed"));
+    if (connection->state == WAITING) {
+        weir_connection_close(connection, NULL);
+        return;
+    }
+    connection->state = LEAVING;
+    settle(connection, &connection->out);
+}
+
+void weir_connection_log_out(struct connection *connection)
+{
+    if (is_logged_out(connection))
+        log_out(connection);
+}
+
 void weir_connection_watch(struct connection *connection, int64_t time_ms)
 {
     const char *why = NULL;
     if (connection->gone)
         return;
+    if (is_logged_out(connection)) {
+        log_out(connection);
+        return;
+    }
     count_stranger(connection); /* a reload may have changed who is one */
     if (connection->state == LINGERING ? time_ms >= connection->linger_until_ms
                                        : (why = out_of_patience(connection, time_ms)) != NULL)

@@ -69,7 +69,9 @@ void weir_connection_go_on(struct connection *connection);   /* what it has left
 void weir_connection_look(struct connection *connection);    /* it waits: is it due by now? */
 void weir_connection_release(struct connection *connection); /* it was parked: what it was answered is safe */
 void weir_connection_drain(struct connection *connection);
-/* Closes it if it has used up its patience. */
+/* Closes it if its login has ended, after what it was answered. */
+void weir_connection_log_out(struct connection *connection);
+/* The same, or if it has used up its patience. */
 void weir_connection_watch(struct connection *connection, int64_t now_ms);
 /* Closes it as soon as that is possible. `why` is for the log; NULL: nothing worth a line. */
 void weir_connection_close(struct connection *connection, const char *why);

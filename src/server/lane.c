@@ -2,6 +2,7 @@
 #include "server/lane.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "server/connection.h"
 #include "service/client.h"
@@ -106,6 +107,10 @@ static void grant_wishes(void *arg)
         for_each(lane, weir_connection_look);
     if (wishes & WISH_KILL)
         for_each(lane, close_marked);
+    if (wishes & WISH_USERS) {
+        look_at_users(lane);
+        for_each(lane, weir_connection_log_out);
+    }
     if (wishes & WISH_DRAIN) {
         lane->draining = true;
         for_each(lane, weir_connection_drain);
@@ -142,18 +147,25 @@ void weir_lane_list(struct lane *lane, int64_t now_ns, struct buffer *out)
     pthread_mutex_unlock(&lane->mutex);
 }
 
-bool weir_lane_kill(struct lane *lane, uint64_t id)
+static bool is_meant(const struct session *session, const struct session *asking, const struct kill *kill)
 {
+    return session != asking &&
+           (kill->user ? strcmp(session->user, kill->user) == 0 : session->id == kill->id);
+}
+
+int64_t weir_lane_kill(struct lane *lane, const struct session *asking, const struct kill *kill)
+{
+    int64_t killed = 0;
     pthread_mutex_lock(&lane->mutex);
-    struct connection *at = lane->connections;
-    while (at && (at->session.id != id || at->killed))
-        at = at->next;
-    if (at)
-        at->killed = true;
+    for (struct connection *at = lane->connections; at; at = at->next)
+        if (!at->killed && is_meant(&at->session, asking, kill)) {
+            at->killed = true;
+            killed++;
+        }
     pthread_mutex_unlock(&lane->mutex);
-    if (at)
+    if (killed > 0)
         weir_lane_wish(lane, WISH_KILL);
-    return at;
+    return killed;
 }
 
 /* ---- life ------------------------------------------------------------------------------------- */

@@ -19,11 +19,12 @@ struct patience {
 };
 
 enum lane_wish {
-    WISH_LOOK = 1,  /* the clock was moved, or a fleet: those who wait look again */
-    WISH_KILL = 2,  /* close those that are marked */
-    WISH_DRAIN = 4, /* answer what has come, then close; lane->drained is run when nobody is left */
-    WISH_END = 8,   /* close all, and stop the loop */
-    WISH_STORE = 16 /* the store has moved: those who are parked look again */
+    WISH_LOOK = 1,   /* the clock was moved, or a fleet: those who wait look again */
+    WISH_KILL = 2,   /* close those that are marked */
+    WISH_DRAIN = 4,  /* answer what has come, then close; lane->drained is run when nobody is left */
+    WISH_END = 8,    /* close all, and stop the loop */
+    WISH_STORE = 16, /* the store has moved: those who are parked look again */
+    WISH_USERS = 32  /* logins may have ended */
 };
 
 struct connection;
@@ -68,7 +69,7 @@ void weir_lane_wish(struct lane *lane, unsigned wishes);
 
 /* CLIENT LIST and CLIENT KILL, of one lane: by any thread that holds no lane. */
 void weir_lane_list(struct lane *lane, int64_t now_ns, struct buffer *out);
-bool weir_lane_kill(struct lane *lane, uint64_t id);
+int64_t weir_lane_kill(struct lane *lane, const struct session *asking, const struct kill *kill);
 
 /* By connections: one of them has gone. */
 void weir_lane_left(struct lane *lane);

@@ -89,16 +89,24 @@ static void list_clients(void *arg, struct session *asking, struct buffer *out)
     pthread_mutex_lock(&own->mutex);
 }
 
-static bool kill_client(void *arg, struct session *asking, uint64_t id)
+static int64_t kill_clients(void *arg, struct session *asking, const struct kill *kill)
 {
     struct server *server = arg;
     struct lane *own = lane_of(asking);
-    bool found = false;
+    int64_t killed = 0;
     pthread_mutex_unlock(&own->mutex);
-    for (int i = 0; i < server->lane_count && !found; i++)
-        found = weir_lane_kill(&server->lanes[i], id);
+    for (int i = 0; i < server->lane_count; i++)
+        killed += weir_lane_kill(&server->lanes[i], asking, kill);
     pthread_mutex_lock(&own->mutex);
-    return found;
+    return killed;
+}
+
+/* By the chore thread. */
+static void users_changed(void *arg)
+{
+    struct server *server = arg;
+    for (int i = 0; i < server->lane_count; i++)
+        weir_lane_wish(&server->lanes[i], WISH_USERS);
 }
 
 /* ---- the chore thread ------------------------------------------------------------------------- */
@@ -293,7 +301,8 @@ static bool make(struct server *server, struct weir_error *err)
     server->service->server = server;
     server->service->clock_moved = clock_moved;
     server->service->clients = list_clients;
-    server->service->kill = kill_client;
+    server->service->kill = kill_clients;
+    server->service->users_changed = users_changed;
     raise_files(server->service);
     server->door.lanes = server->lanes;
     server->door.lane_count = server->lane_count;

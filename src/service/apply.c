@@ -316,10 +316,23 @@ static bool fail_exposed(struct apply *apply, const char *where)
     return weir_edit_fail(&apply->edit, EPERM, text);
 }
 
-/* What the command line says of the password stands above the file. */
+static bool names_default(const struct config *config)
+{
+    for (size_t i = 0; i < config->user_count; i++)
+        if (strcmp(config->users[i].name, "default") == 0)
+            return true;
+    return false;
+}
+
+/* What the command line says of the password stands above the file. But where the file has users, only they
+ * may do something: what strangers may, the file has to say. */
 static bool apply_users(struct apply *apply)
 {
     const struct service_options *options = &apply->edit.service->options;
+    if (options->no_password && apply->config->user_count > 0 && !names_default(apply->config))
+        return weir_edit_fail(&apply->edit, EPERM,
+                              "--no-password lets every client in as `default`, which users: does not name; "
+                              "leave out --no-password, or add what they may: {name: default, may: [look]}");
     struct users *users = weir_users_new(apply->config);
     if (!users)
         return weir_edit_out_of_memory(&apply->edit);
@@ -327,8 +340,10 @@ static bool apply_users(struct apply *apply)
         users->list[0].has_password = false;
     if (options->password) {
         users->list[0].has_password = true;
-        users->list[0].password = *options->password;
+        users->list[0].passwords[0] = *options->password;
+        users->list[0].password_count = 1;
     }
+    weir_users_number(users, apply->edit.now->users, &apply->edit.service->generation);
     bool open = !users->list[0].has_password && !options->no_password;
     weir_users_free((struct users *)(uintptr_t)apply->edit.next->users);
     apply->edit.next->users = users;
@@ -342,5 +357,8 @@ bool weir_service_apply(struct service *service, const struct config *config, st
         return false;
     apply.wall_ms = service_wall_ms(service, apply.edit.now_ns);
     apply.edit.next->loaded_ms = apply.wall_ms;
-    return weir_edit_end(&apply.edit, apply_users(&apply) && apply_policies(&apply));
+    bool good = weir_edit_end(&apply.edit, apply_users(&apply) && apply_policies(&apply));
+    if (good && service->users_changed)
+        service->users_changed(service->server);
+    return good;
 }

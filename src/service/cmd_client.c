@@ -169,22 +169,44 @@ static void run_list(struct call *call)
     answer_text(call, &text);
 }
 
-/* CLIENT KILL ID 7. A client does not end itself this way: that is what QUIT is for. */
-static void run_kill(struct call *call)
+static bool read_kill_id(struct call *call, struct kill *kill)
 {
     int64_t id;
-    if (call->count != 4 || !weir_call_word(call, 2, "ID")) {
-        weir_call_error(call, "ERR write CLIENT KILL ID number; CLIENT LIST shows the numbers");
-        return;
-    }
     if (!weir_read_integer(call->args[3], &id) || id < 1) {
         weir_call_error(call, "ERR client-id should be greater than 0");
+        return false;
+    }
+    kill->id = (uint64_t)id;
+    return true;
+}
+
+static bool read_kill_user(struct call *call, struct kill *kill)
+{
+    char shown[72];
+    const struct user *user = weir_users_find(call->worker->snapshot->users, call->args[3]);
+    if (!user)
+        weir_call_error(call, "ERR no user '%s'; CLIENT LIST shows who is there",
+                        weir_shown(call->args[3], shown));
+    else
+        kill->user = user->name;
+    return user;
+}
+
+/* CLIENT KILL ID 7, CLIENT KILL USER app. A client does not end itself this way: that is what QUIT is for. */
+static void run_kill(struct call *call)
+{
+    struct kill kill = {0};
+    bool by_user = weir_call_word(call, 2, "USER");
+    const struct service *service = call->worker->service;
+    if (call->count != 4 || (!by_user && !weir_call_word(call, 2, "ID"))) {
+        weir_call_error(call,
+                        "ERR write CLIENT KILL ID number or CLIENT KILL USER name; CLIENT LIST shows both");
         return;
     }
-    const struct service *service = call->worker->service;
-    bool killed = (uint64_t)id != call->session->id && service->kill &&
-                  service->kill(service->server, call->session, (uint64_t)id);
-    weir_reply_integer(&call->reply, killed);
+    if (!(by_user ? read_kill_user(call, &kill) : read_kill_id(call, &kill)))
+        return;
+    weir_reply_integer(&call->reply,
+                       service->kill ? service->kill(service->server, call->session, &kill) : 0);
 }
 
 /* ---- table ------------------------------------------------------------------------------------ */
@@ -202,7 +224,9 @@ static const struct arg switch_parts[] = {{.name = "on", .type = ARG_TOKEN, .tok
                                           {.name = "off", .type = ARG_TOKEN, .token = "OFF"},
                                           {0}};
 static const struct arg switch_docs[] = {{.name = "enabled", .type = ARG_ONEOF, .parts = switch_parts}, {0}};
-static const struct arg kill_docs[] = {{.name = "client-id", .type = ARG_INTEGER, .token = "ID"}, {0}};
+static const struct arg kill_parts[] = {
+    {.name = "client-id", .type = ARG_INTEGER, .token = "ID"}, {.name = "username", .token = "USER"}, {0}};
+static const struct arg kill_docs[] = {{.name = "filter", .type = ARG_ONEOF, .parts = kill_parts}, {0}};
 
 #define CLIENT_PART(NAME, SUMMARY, ARITY, RUN)                                                               \
     .name = NAME, .summary = SUMMARY, .group = "connection", .arity = ARITY, .run = RUN
@@ -219,7 +243,8 @@ static const struct command client_parts[] = {
      .example = "CLIENT LIST"},
     {CLIENT_PART("reply", "Answers on, off, or none to this and the next request", 3, run_reply),
      .docs = reply_docs, .example = "CLIENT REPLY ON"},
-    {CLIENT_PART("kill", "Closes another connection; answers how many were closed", -3, run_kill),
+    {CLIENT_PART("kill", "Closes another connection, or all others of a user; answers how many were closed",
+                 -3, run_kill),
      .may = MAY_ADMIN, .docs = kill_docs, .example = "CLIENT KILL ID 999999"},
     {CLIENT_PART("no-evict", "Accepted; nothing of a client is ever evicted", 3, run_on_or_off),
      .docs = switch_docs, .example = "CLIENT NO-EVICT ON"},

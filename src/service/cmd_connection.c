@@ -90,15 +90,15 @@ static bool log_in(struct call *call, struct slice name, struct slice password)
         refuse_login(call, verdict.retry_after_ns);
         return false;
     }
-    const struct user *user = weir_users_login(call->worker->snapshot->users, name, password);
+    uint64_t generation;
+    const struct user *user = weir_users_login(call->worker->snapshot->users, name, password, &generation);
     if (!user) {
         weir_log(LOG_WARN_LEVEL, "login-failed", LOG_TEXT("address", session->address));
         weir_call_error(call, "WRONGPASS invalid username-password pair or user is disabled.");
         return false;
     }
     give_try(call, &tries);
-    snprintf(session->user, sizeof session->user, "%s", user->name);
-    session->logged_in = true;
+    weir_session_log_in(session, user, generation);
     call->user = user;
     return true;
 }

@@ -15,6 +15,7 @@
 #define CONFIG_POLICIES_MAX 1024
 #define CONFIG_PREFIXES_MAX 64 /* overrides of a policy that end in '*' */
 #define CONFIG_PERCENT_ALL  100
+#define CONFIG_PASSWORDS    2 /* of a user: while a new one replaces the old one, both count */
 #define CONFIG_TTL_MAX_MS   INT64_C(86400000) /* of a reservation: 24 hours, in the file and in a request */
 
 struct place { /* in a file, from 1; 0: nowhere, as of what was set by command */
@@ -81,9 +82,10 @@ enum may {
 struct config_user {
     char *name;
     bool has_password; /* false: none is needed (only `default`) */
-    struct digest password;
-    unsigned may;    /* enum may, or-ed */
-    char **prefixes; /* of the keys; none: all keys */
+    struct digest passwords[CONFIG_PASSWORDS];
+    size_t password_count; /* 0 although it has one: what is wrong with it was reported */
+    unsigned may;          /* enum may, or-ed */
+    char **prefixes;       /* of the keys; none: all keys */
     size_t prefix_count;
     char **policies; /* names; none: all */
     size_t policy_count;

@@ -16,36 +16,65 @@
 
 /* ---- passwords ---- */
 
-static bool take_password(struct reading *reading, const struct node *node, struct config_user *user)
+typedef void read_one(struct reading *reading, const struct node *node, const struct field *field,
+                      struct config_user *user);
+
+/* One password, or a list of two: while clients change over, both count. */
+static void read_passwords(struct reading *reading, const struct node *node, const struct field *field,
+                           struct config_user *user, read_one *read)
 {
-    if (user->has_password)
-        weir_reading_wrong(reading, node->key_place,
-                           "a user has one password: password_file, password_sha256 or password");
-    return !user->has_password;
+    user->has_password = true; /* what is wrong about it is reported */
+    if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, field, CONFIG_PASSWORDS))
+        return;
+    const struct node *entry = node->kind == NODE_LIST ? node->first : node;
+    for (; entry; entry = node->kind == NODE_LIST ? entry->next : NULL) {
+        if (!weir_reading_is_text(reading, entry, field))
+            return;
+        if (user->password_count == CONFIG_PASSWORDS) {
+            weir_reading_wrong(reading, node->key_place,
+                               "a user has at most %d passwords, the old and the new one; leave one out",
+                               CONFIG_PASSWORDS);
+            return;
+        }
+        read(reading, entry, field, user);
+    }
+}
+
+static void add_password(struct config_user *user, struct digest digest)
+{
+    user->passwords[user->password_count++] = digest;
+}
+
+static void read_plain_one(struct reading *reading, const struct node *node, const struct field *field,
+                           struct config_user *user)
+{
+    (void)field;
+    if (node->len > CONFIG_PASSWORD_MAX)
+        weir_reading_wrong(reading, node->place, "a password has at most %d bytes", CONFIG_PASSWORD_MAX);
+    add_password(user, weir_sha256(node->text, node->len));
 }
 
 static void read_password(struct reading *reading, const struct node *node, const struct field *field,
                           void *into)
 {
-    struct config_user *user = into;
-    if (!weir_reading_is_text(reading, node, field) || !take_password(reading, node, user))
-        return;
-    if (node->len > CONFIG_PASSWORD_MAX)
-        weir_reading_wrong(reading, node->place, "a password has at most %d bytes", CONFIG_PASSWORD_MAX);
-    user->password = weir_sha256(node->text, node->len);
-    user->has_password = true;
+    read_passwords(reading, node, field, into, read_plain_one);
 }
 
 /* The text is not shown: it may be a password in the wrong place. */
+static void read_digest_one(struct reading *reading, const struct node *node, const struct field *field,
+                            struct config_user *user)
+{
+    struct digest digest;
+    if (weir_digest_read(node->text, node->len, &digest))
+        add_password(user, digest);
+    else
+        weir_reading_wrong(reading, node->place, "password_sha256 is something else; write %s", field->write);
+}
+
 static void read_digest(struct reading *reading, const struct node *node, const struct field *field,
                         void *into)
 {
-    struct config_user *user = into;
-    if (!weir_reading_is_text(reading, node, field) || !take_password(reading, node, user))
-        return;
-    if (!weir_digest_read(node->text, node->len, &user->password))
-        weir_reading_wrong(reading, node->place, "password_sha256 is something else; write %s", field->write);
-    user->has_password = true;
+    read_passwords(reading, node, field, into, read_digest_one);
 }
 
 /* The whole of a small file; below 0: errno says why. Waits for nobody, as who opens a pipe would. */
@@ -67,13 +96,11 @@ static ssize_t read_small_file(const char *path, char *bytes, size_t size)
     return len == 0 || (size_t)all == size ? all : -1;
 }
 
-static void read_password_file(struct reading *reading, const struct node *node, const struct field *field,
-                               void *into)
+static void read_file_one(struct reading *reading, const struct node *node, const struct field *field,
+                          struct config_user *user)
 {
-    struct config_user *user = into;
     char bytes[CONFIG_PASSWORD_MAX + 2];
-    if (!weir_reading_is_text(reading, node, field) || !take_password(reading, node, user))
-        return;
+    (void)field;
     char *path = weir_reading_beside(reading, node);
     ssize_t len = path ? read_small_file(path, bytes, sizeof bytes) : -1;
     const char *why = !path || len >= 0 ? NULL : errno == EINVAL ? "it is no plain file" : strerror(errno);
@@ -87,10 +114,15 @@ static void read_password_file(struct reading *reading, const struct node *node,
         weir_reading_wrong(reading, node->place, "password_file %.200s is too long: at most %d bytes", path,
                            CONFIG_PASSWORD_MAX);
     else if (len > 0)
-        user->password = weir_sha256(bytes, (size_t)len);
-    user->has_password = true; /* what was wrong about it was said */
+        add_password(user, weir_sha256(bytes, (size_t)len));
     weir_secret_wipe(bytes, sizeof bytes);
     free(path);
+}
+
+static void read_password_file(struct reading *reading, const struct node *node, const struct field *field,
+                               void *into)
+{
+    read_passwords(reading, node, field, into, read_file_one);
 }
 
 /* ---- rights ---- */
@@ -188,7 +220,10 @@ static void read_user(struct reading *reading, const struct node *node, struct c
 {
     static const struct field fields[] = {
         {"name", "a name such as app", read_user_name},
-        {"password", "a password in quotes, or better password_file or password_sha256", read_password},
+        {"password",
+         "a password in quotes, or better password_file or password_sha256; a list of two while one "
+         "replaces the other",
+         read_password},
         {"password_sha256", "64 hexadecimal digits, as sha256sum prints them", read_digest},
         {"password_file", "the path of a file that holds the password alone", read_password_file},
         {"may", "all, or some of [look, take, adjust, admin]", read_may},
@@ -241,5 +276,5 @@ void weir_config_user_free(struct config_user *user)
     free(user->prefixes);
     free(user->policies);
     free(user->name);
-    weir_secret_wipe(&user->password, sizeof user->password);
+    weir_secret_wipe(user->passwords, sizeof user->passwords);
 }

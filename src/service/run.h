@@ -40,7 +40,8 @@ static inline bool turn_begin_anew(struct worker *worker)
     return false;
 }
 
-/* Who asks: NULL if he has not logged in and must, or is gone. */
+/* Who asks: NULL if the client has not logged in and must, or if its login has ended: the user is gone, or
+ * its password or rights are others than at the login. */
 const struct user *weir_session_user(const struct session *session, const struct snapshot *snapshot);
 
 /* CLIENT REPLY: takes back what was answered since `before` bytes were in `out`, if the client wants none. */

@@ -51,6 +51,12 @@ struct start {
     struct digest parts[START_PARTS];
 };
 
+/* Whose connections CLIENT KILL closes: that one, or all of a user but the asking one. */
+struct kill {
+    uint64_t id;
+    const char *user; /* NULL: the one that has `id` */
+};
+
 struct worker { /* counters are written by the worker alone, read by anybody */
     struct service *service;
     uint32_t number;
@@ -114,10 +120,12 @@ struct service {
     } upkeep;
     struct loads *loads;    /* the chore thread's own: see load.c */
     char reload_error[256]; /* of the last reload; "" if it went well. Under `change` */
+    uint64_t generation;    /* the last that a user's password got. Under `change` */
     /* Set by the server; a service without one leaves them NULL. */
     void (*clock_moved)(void *arg); /* WEIR.CLOCK: sessions that wait look again */
     void (*clients)(void *arg, struct session *asking, struct buffer *out); /* CLIENT LIST of all loops */
-    bool (*kill)(void *arg, struct session *asking, uint64_t id);           /* CLIENT KILL ID */
+    int64_t (*kill)(void *arg, struct session *asking, const struct kill *kill); /* CLIENT KILL: how many */
+    void (*users_changed)(void *arg); /* logins may have ended: weir_session_user */
     void *server;
 };
 
@@ -166,6 +174,7 @@ struct session {
     uint64_t id;
     int version; /* 2 or 3 */
     bool logged_in;
+    uint64_t generation;            /* of the password that it logged in with: see users.h */
     char user[CONFIG_NAME_MAX + 1]; /* looked up in each turn's snapshot: a user who is gone may do nothing */
     char address[64];               /* "127.0.0.1:50211", "unix" */
     char local[64];
@@ -195,6 +204,10 @@ struct session {
 
 void weir_session_begin(struct session *session, struct service *service, const char *address,
                         const char *local, int64_t now_ns);
+/* It is that user's from now on. */
+void weir_session_log_in(struct session *session, const struct user *user, uint64_t generation);
+/* It has logged in, and that counts no more: the connection is to be closed. */
+bool weir_session_has_ended(const struct session *session, struct worker *worker);
 /* What it waits for is cancelled. Not while a chore is being done. */
 void weir_session_end(struct session *session, struct worker *worker);
 

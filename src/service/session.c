@@ -31,7 +31,23 @@ const struct user *weir_session_user(const struct session *session, const struct
     const struct users *users = snapshot->users;
     if (!session->logged_in)
         return users->list[0].has_password ? NULL : &users->list[0];
-    return weir_users_find(users, (struct slice){session->user, strlen(session->user)});
+    const struct user *user = weir_users_find(users, (struct slice){session->user, strlen(session->user)});
+    return user && weir_user_has(user, session->generation) ? user : NULL;
+}
+
+void weir_session_log_in(struct session *session, const struct user *user, uint64_t generation)
+{
+    (void)snprintf(session->user, sizeof session->user, "%s", user->name);
+    session->generation = generation;
+    session->logged_in = true;
+}
+
+bool weir_session_has_ended(const struct session *session, struct worker *worker)
+{
+    bool began = turn_begin(worker);
+    bool ended = session->logged_in && !weir_session_user(session, worker->snapshot);
+    turn_end(worker, began);
+    return ended;
 }
 
 void weir_session_mute(struct session *session, struct buffer *out, size_t before)

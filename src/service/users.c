@@ -68,14 +68,15 @@ static bool init_user(struct user *user, const struct config_user *from)
 {
     (void)snprintf(user->name, sizeof user->name, "%s", from->name);
     user->has_password = from->has_password;
-    user->password = from->password;
+    memcpy(user->passwords, from->passwords, sizeof user->passwords);
+    user->password_count = from->password_count;
     user->may = from->may;
     return copy_texts(from->prefixes, from->prefix_count, &user->prefixes, &user->prefix_count) &&
            copy_texts(from->policies, from->policy_count, &user->policies, &user->policy_count);
 }
 
 /* Who does not log in, if the file does not say. Without any users everybody may do everything. With some,
- * nobody may who is not one of them: no password has a digest of zeros. */
+ * only they may: a password is needed, and there is none. */
 static void init_default(struct user *user, bool others)
 {
     (void)snprintf(user->name, sizeof user->name, "default");
@@ -145,19 +146,76 @@ const struct user *weir_users_find(const struct users *users, struct slice name)
     return NULL;
 }
 
-/* Goes through all of them, and compares a digest also if there is no such user: the time of a refusal
+/* Goes through all of them, and compares all digests also if there is no such user: the time of a refusal
  * depends on nothing but how many users there are and how long the words are. */
-const struct user *weir_users_login(const struct users *users, struct slice name, struct slice password)
+const struct user *weir_users_login(const struct users *users, struct slice name, struct slice password,
+                                    uint64_t *generation)
 {
-    static const struct digest nobody = {{0}};
-    const struct user *found = NULL;
+    static const struct user nobody = {.has_password = true};
+    const struct user *found = &nobody;
     for (size_t i = 0; i < users->count; i++)
         if (slice_is(name, users->list[i].name))
             found = &users->list[i];
     struct digest digest = weir_sha256(password.bytes, password.len);
-    bool same = weir_digest_same(&digest, found ? &found->password : &nobody);
+    bool good = !found->has_password;
+    *generation = found->generations[0];
+    for (size_t i = 0; i < CONFIG_PASSWORDS; i++)
+        if (weir_digest_same(&digest, &found->passwords[i]) && i < found->password_count) {
+            good = true;
+            *generation = found->generations[i];
+        }
     weir_secret_wipe(&digest, sizeof digest);
-    return found && (same || !found->has_password) ? found : NULL;
+    return good ? found : NULL;
+}
+
+/* ---- generations ---- */
+
+static bool same_slices(const struct slice *one, size_t count, const struct slice *other, size_t other_count)
+{
+    bool same = count == other_count;
+    for (size_t i = 0; same && i < count; i++)
+        same = one[i].len == other[i].len && memcmp(one[i].bytes, other[i].bytes, one[i].len) == 0;
+    return same;
+}
+
+static bool same_rights(const struct user *one, const struct user *other)
+{
+    return one->may == other->may && one->has_password == other->has_password &&
+           same_slices(one->prefixes, one->prefix_count, other->prefixes, other->prefix_count) &&
+           same_slices(one->policies, one->policy_count, other->policies, other->policy_count);
+}
+
+/* Of password `at`, as `before` has it; 0: it has no such password. */
+static uint64_t generation_before(const struct user *user, size_t at, const struct user *before)
+{
+    if (!user->has_password)
+        return before->generations[0];
+    for (size_t i = 0; i < before->password_count; i++)
+        if (weir_digest_same(&user->passwords[at], &before->passwords[i]))
+            return before->generations[i];
+    return 0;
+}
+
+void weir_users_number(struct users *users, const struct users *before, uint64_t *last)
+{
+    for (size_t i = 0; i < users->count; i++) {
+        struct user *user = &users->list[i];
+        const struct user *was = weir_users_find(before, (struct slice){user->name, strlen(user->name)});
+        bool same = was && same_rights(user, was);
+        for (size_t at = 0; at < CONFIG_PASSWORDS; at++) {
+            uint64_t kept = same ? generation_before(user, at, was) : 0;
+            user->generations[at] = kept > 0 ? kept : ++*last;
+        }
+    }
+}
+
+bool weir_user_has(const struct user *user, uint64_t generation)
+{
+    size_t count = user->has_password ? user->password_count : 1;
+    for (size_t i = 0; i < count; i++)
+        if (user->generations[i] == generation)
+            return true;
+    return false;
 }
 
 bool weir_user_may(const struct user *user, unsigned classes)

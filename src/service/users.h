@@ -11,8 +11,12 @@
 
 struct user {
     char name[CONFIG_NAME_MAX + 1];
-    bool has_password;
-    struct digest password;
+    bool has_password; /* needs one to log in */
+    struct digest passwords[CONFIG_PASSWORDS];
+    size_t password_count; /* 0 although it needs one: nobody can log in */
+    /* Of each password, or of the login without one: a number that changes with the password and with the
+     * rights. A connection that logged in under another number is logged out. */
+    uint64_t generations[CONFIG_PASSWORDS];
     unsigned may;           /* enum may */
     struct slice *prefixes; /* none: all keys */
     size_t prefix_count;
@@ -31,8 +35,15 @@ void weir_users_free(struct users *users);
 
 const struct user *weir_users_find(const struct users *users, struct slice name);
 
-/* Takes as long for a user that does not exist. NULL: wrong. */
-const struct user *weir_users_login(const struct users *users, struct slice name, struct slice password);
+/* Takes as long for a user that does not exist. NULL: wrong. Sets *generation to that of the password. */
+const struct user *weir_users_login(const struct users *users, struct slice name, struct slice password,
+                                    uint64_t *generation);
+
+/* Keeps the generation of each password that the user had in `before` with the same rights; all others get a
+ * new one above *last. */
+void weir_users_number(struct users *users, const struct users *before, uint64_t *last);
+/* Does a login of that generation still count? */
+bool weir_user_has(const struct user *user, uint64_t generation);
 
 bool weir_user_may(const struct user *user, unsigned classes);
 bool weir_user_may_key(const struct user *user, struct slice key);

@@ -16,11 +16,11 @@
 
 #include "base/sat.h"
 #include "base/text.h"
+#include "must.h"
 #include "os/boot.h"
 #include "proto/resp_reply.h"
 #include "region/region.h"
 #include "service/run.h"
-#include "must.h"
 #include "table/table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -218,8 +218,9 @@ static void client_begin(struct world *world, size_t client)
                        "127.0.0.1:9049", weir_now());
     if (client == 0)
         return;
-    (void)snprintf(world->clients[client].user, sizeof world->clients[client].user, "app");
-    world->clients[client].logged_in = true;
+    const struct users *users = atomic_load(&world->service->snapshot)->users;
+    const struct user *app = weir_users_find(users, (struct slice){"app", 3});
+    weir_session_log_in(&world->clients[client], app, app->generations[0]);
 }
 
 static struct sums sums_of(const struct world *world)

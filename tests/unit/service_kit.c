@@ -79,6 +79,15 @@ void kit_join(struct kit *kit, const struct kit *first, uint32_t worker)
     weir_session_begin(&kit->session, kit->service, "127.0.0.1:50001", "127.0.0.1:9049", weir_now());
 }
 
+void kit_log_in(struct kit *kit, const char *name)
+{
+    const struct users *users = atomic_load(&kit->service->snapshot)->users;
+    const struct user *user = weir_users_find(users, (struct slice){name, strlen(name)});
+    struct user gone = {0};
+    (void)snprintf(gone.name, sizeof gone.name, "%s", name);
+    weir_session_log_in(&kit->session, user ? user : &gone, user ? user->generations[0] : 0);
+}
+
 bool kit_policy(struct kit *kit, const char *name, const char *limits)
 {
     struct weir_error err;

@@ -95,12 +95,15 @@ TEST(replies_can_be_skipped_and_switched_off)
 
 static uint64_t killed;
 
-static bool kill_client(void *arg, struct session *asking, uint64_t id)
+static char killed_user[64];
+
+static int64_t kill_clients(void *arg, struct session *asking, const struct kill *kill)
 {
     (void)arg;
-    (void)asking;
-    killed = id;
-    return id == 7;
+    CHECK(asking == &kit.session);
+    killed = kill->id;
+    (void)snprintf(killed_user, sizeof killed_user, "%s", kill->user ? kill->user : "");
+    return kill->user ? 3 : kill->id == 7;
 }
 
 static void list_clients(void *arg, struct session *asking, struct buffer *out)
@@ -118,17 +121,18 @@ TEST(list_and_kill_ask_the_server)
     CHECK(begins(text_of(got), "id=")); /* without a server, this one */
     CHECK_STR(say("CLIENT KILL ID 7"), ":0\r\n");
     kit.service->clients = list_clients;
-    kit.service->kill = kill_client;
+    kit.service->kill = kill_clients;
     say("CLIENT LIST");
     CHECK(strstr(text_of(got), "\nid=7 ...\n") != NULL);
     CHECK_STR(say("CLIENT KILL ID 7"), ":1\r\n");
     CHECK_STR(say("CLIENT KILL ID 8"), ":0\r\n");
     CHECK_EQ(killed, 8);
-    CHECK_STR(say("CLIENT KILL ID %" PRIu64, kit.session.id), ":0\r\n");
-    CHECK_EQ(killed, 8);
+    CHECK_STR(say("CLIENT KILL USER default"), ":3\r\n");
+    CHECK_STR(killed_user, "default");
+    CHECK_STR(say("CLIENT KILL USER nobody"), "-ERR no user 'nobody'; CLIENT LIST shows who is there\r\n");
     CHECK_STR(say("CLIENT KILL ID 0"), "-ERR client-id should be greater than 0\r\n");
     CHECK_STR(say("CLIENT KILL 127.0.0.1:1"),
-              "-ERR write CLIENT KILL ID number; CLIENT LIST shows the numbers\r\n");
+              "-ERR write CLIENT KILL ID number or CLIENT KILL USER name; CLIENT LIST shows both\r\n");
     kit_end();
 }
 

@@ -199,15 +199,31 @@ TEST(users_have_passwords_and_rights)
     CHECK(!config->users[0].has_password);
     CHECK_EQ(config->users[0].may, MAY_LOOK);
     CHECK_EQ(app->may, MAY_LOOK | MAY_TAKE);
-    CHECK(app->has_password && weir_digest_same(&app->password, &password));
+    CHECK(app->has_password && app->password_count == 1 && weir_digest_same(&app->passwords[0], &password));
     CHECK_EQ(app->prefix_count, 2);
     CHECK_STR(app->prefixes[0], "user:");
     CHECK_STR(app->prefixes[1], "");
     CHECK_EQ(app->policy_count, 2);
     CHECK_STR(app->policies[1], "login");
-    CHECK(weir_digest_same(&config->users[2].password, &password));
+    CHECK(weir_digest_same(&config->users[2].passwords[0], &password));
     CHECK_EQ(config->users[2].may, MAY_ALL);
     weir_config_free(config);
+}
+
+TEST(a_user_has_two_passwords_while_one_replaces_the_other)
+{
+    struct digest one = weir_sha256("one", 3), two = weir_sha256("two", 3);
+    static const char *const texts[] = {
+        "users: [{name: app, password: [one, two], may: all}]\n",
+        "users: [{name: app, password: one, password_sha256: "
+        "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3, may: all}]\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct config *config = good(texts[i]);
+        CHECK(config && config->users[0].password_count == 2 &&
+              weir_digest_same(&config->users[0].passwords[0], &one) &&
+              weir_digest_same(&config->users[0].passwords[1], &two));
+        weir_config_free(config);
+    }
 }
 
 TEST(moments_are_read_and_written_in_utc)
@@ -566,8 +582,14 @@ TEST(users_without_what_they_need_are_refused)
         "without)\n");
     BAD("users: [{name: app, password: x}]\n", "w.yaml:1:9: user 'app' may do nothing; write may: all, or "
                                                "some of may: [look, take, adjust, admin]\n");
-    BAD("users: [{name: app, password: x, password_sha256: y, may: all}]\n",
-        "w.yaml:1:34: a user has one password: password_file, password_sha256 or password\n");
+    BAD("users: [{name: app, password: [x, y], password_file: z, may: all}]\n",
+        "w.yaml:1:39: a user has at most 2 passwords, the old and the new one; leave one out\n");
+    BAD("users: [{name: app, password: [x, y, z], may: all}]\n",
+        "w.yaml:1:31: password has 3 entries; at most 2\n");
+    BAD("users: [{name: app, password: [[x]], may: all}]\n",
+        "w.yaml:1:32: password takes one value, not a list; write a password in quotes, or better "
+        "password_file or "
+        "password_sha256; a list of two while one replaces the other\n");
     BAD("users: [{name: app, password_sha256: 12345, may: all}]\n",
         "w.yaml:1:38: password_sha256 is something else; write 64 hexadecimal digits, as sha256sum prints "
         "them\n");
@@ -603,11 +625,11 @@ TEST(a_password_file_is_read_beside_the_configuration)
     told[0] = '\0';
     struct config *config = weir_config_parse(yaml, line, sizeof line - 1, tell, NULL);
     CHECK_STR(told, "");
-    CHECK(config && weir_digest_same(&config->users[0].password, &password));
+    CHECK(config && weir_digest_same(&config->users[0].passwords[0], &password));
     weir_config_free(config);
     (void)snprintf(text, sizeof text, "users: [{name: a, password_file: %s, may: all}]\n", path);
     config = good(text);
-    CHECK(config && weir_digest_same(&config->users[0].password, &password));
+    CHECK(config && weir_digest_same(&config->users[0].passwords[0], &password));
     weir_config_free(config);
     CHECK(truncate(path, 0) == 0);
     CHECK(parse(text) == NULL && strstr(told, "is empty"));

@@ -129,6 +129,58 @@ TEST(who_logs_in_is_another_from_the_next_request_on)
     kit_end();
 }
 
+/* Puts another configuration in force. */
+static bool apply(const char *yaml, struct weir_error *err)
+{
+    struct config *config = weir_config_parse("weir.yaml", yaml, strlen(yaml), NULL, NULL);
+    bool done = CHECK(config != NULL) && weir_service_apply(kit.service, config, err);
+    weir_config_free(config);
+    return done;
+}
+
+TEST(a_login_ends_with_its_password_and_with_its_rights)
+{
+    struct weir_error err;
+    if (!kit_begin(USERS))
+        return;
+    CHECK_STR(say("AUTH app secret-app"), "+OK\r\n");
+    CHECK(apply(USERS, &err)); /* nothing has changed */
+    CHECK_STR(say("PING"), "+PONG\r\n");
+    CHECK(!weir_session_has_ended(&kit.session, kit.worker));
+    CHECK(apply("users:\n"
+                "  - {name: default, password: \"open sesame\", may: all}\n"
+                "  - {name: app, password: \"secret-app\", may: all}\n",
+                &err));
+    CHECK(weir_session_has_ended(&kit.session, kit.worker));
+    CHECK_STR(say("PING"), "-NOAUTH Authentication required.\r\n");
+    CHECK_STR(say("WEIR.POLICY SET p 1/s"), "-NOAUTH Authentication required.\r\n");
+    CHECK_STR(say("AUTH app secret-app"), "+OK\r\n"); /* it may log in anew */
+    CHECK_STR(say("WEIR.POLICY SET p 1/s"), "+OK\r\n");
+    CHECK(
+        apply("users:\n  - {name: default, may: all}\n", &err)); /* it does not become another user, either */
+    CHECK_STR(say("PING"), "-NOAUTH Authentication required.\r\n");
+    CHECK_STR(say("RESET"), "+RESET\r\n");
+    CHECK(!weir_session_has_ended(&kit.session, kit.worker));
+    CHECK_STR(say("PING"), "+PONG\r\n");
+    kit_end();
+}
+
+TEST(no_password_is_for_servers_without_users)
+{
+    struct service_options options = {.workers = 1, .test_clock = true, .no_password = true};
+    struct weir_error err = {0};
+    if (!CHECK(kit_open_with(&kit, NULL, &options)))
+        return;
+    CHECK(!apply("users: [{name: app, password: x, may: [take]}]", &err));
+    CHECK(strstr(err.text, "--no-password lets every client in as `default`, which users: does not name"));
+    CHECK_STR(say("WEIR.POLICY SET p 1/s"), "+OK\r\n"); /* as before */
+    CHECK(apply("users: [{name: app, password: x, may: [take]}, {name: default, password: y, may: [look]}]",
+                &err));
+    CHECK_STR(say("PING"), "+PONG\r\n");
+    CHECK(begins(say("WEIR.POLICY SET p 1/s"), "-NOPERM"));
+    kit_end();
+}
+
 TEST(auth_without_any_password_says_so)
 {
     if (!kit_begin(""))

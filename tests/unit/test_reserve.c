@@ -32,6 +32,7 @@ static const char config[] = "memory: 8MiB\n"
                              "    limits: [100/h]\n"
                              "    mode: disabled\n"
                              "users:\n"
+                             "  - {name: default, may: all}\n"
                              "  - name: alice\n"
                              "    password: a\n"
                              "    may: [take, look]\n"
@@ -49,7 +50,7 @@ static size_t id_count;
 
 static void begin(void)
 {
-    struct service_options options = {.workers = 1, .test_clock = true, .no_password = true};
+    struct service_options options = {.workers = 1, .test_clock = true};
     if (!kit_open_with(&kit, config, &options))
         abort();
     clock_ms = 0;
@@ -138,8 +139,7 @@ static void move_clock(int64_t by_ms)
 
 static void as_user(const char *name)
 {
-    (void)snprintf(kit.session.user, sizeof kit.session.user, "%s", name);
-    kit.session.logged_in = true;
+    kit_log_in(&kit, name);
 }
 
 /* ---- reserve, commit, cancel ---- */

@@ -13,12 +13,6 @@ static const char users[] =
     "  - {name: api, limits: [10/s]}\n"
     "  - {name: org, limits: [10/s]}\n";
 
-static void log_in(struct kit *kit, const char *user)
-{
-    kit->session.logged_in = true;
-    (void)snprintf(kit->session.user, sizeof kit->session.user, "%s", user);
-}
-
 static bool begins(const char *text, const char *start)
 {
     bool does = strncmp(text, start, strlen(start)) == 0;
@@ -121,9 +115,9 @@ TEST(strangers_may_only_say_hello)
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api bob:1"), "-NOAUTH Authentication required.\r\n");
     CHECK(begins(kit_ask(&kit, "WEIR.TAKE api"), "-ERR wrong number of arguments for 'weir.take' command; "));
     CHECK(begins(kit_ask(&kit, "NOSUCH"), "-ERR unknown command"));
-    log_in(&kit, "default");
+    kit_log_in(&kit, "default");
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api bob:1"), "allowed"), 1);
-    log_in(&kit, "gone");
+    kit_log_in(&kit, "gone");
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api bob:1"), "-NOAUTH Authentication required.\r\n");
     kit_close(&kit);
 }
@@ -133,7 +127,7 @@ TEST(users_have_classes_keys_and_policies)
     struct kit kit;
     if (!CHECK(kit_open(&kit, users)))
         return;
-    log_in(&kit, "bob");
+    kit_log_in(&kit, "bob");
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api bob:1"), "allowed"), 1);
     CHECK_STR(kit_ask(&kit, "WEIR.GIVE api bob:1 1"),
               "-NOPERM User bob has no permissions to run the 'weir.give' command\r\n");

@@ -5,6 +5,8 @@
 #include "check.h"
 #include "service/users.h"
 
+static uint64_t generation; /* of the last login */
+
 static struct slice word(const char *text)
 {
     return (struct slice){text, strlen(text)};
@@ -36,8 +38,8 @@ TEST(without_users_everybody_may_do_everything)
     CHECK(weir_user_may(&users->list[0], MAY_ALL));
     CHECK(weir_user_may_key(&users->list[0], word("")));
     CHECK(weir_user_may_policy(&users->list[0], word("api")));
-    CHECK(weir_users_login(users, word("default"), word("anything")) == &users->list[0]);
-    CHECK(weir_users_login(users, word("root"), word("")) == NULL);
+    CHECK(weir_users_login(users, word("default"), word("anything"), &generation) == &users->list[0]);
+    CHECK(weir_users_login(users, word("root"), word(""), &generation) == NULL);
     weir_users_free(users);
     weir_users_free(NULL);
 }
@@ -50,9 +52,9 @@ TEST(with_users_nobody_is_let_in_as_default)
     CHECK_EQ(users->count, 2);
     CHECK_STR(users->list[0].name, "default");
     CHECK(users->list[0].has_password);
-    CHECK(weir_users_login(users, word("default"), word("")) == NULL);
-    CHECK(weir_users_login(users, word("default"), word("x")) == NULL);
-    CHECK(weir_users_login(users, word("app"), word("x")) == &users->list[1]);
+    CHECK(weir_users_login(users, word("default"), word(""), &generation) == NULL);
+    CHECK(weir_users_login(users, word("default"), word("x"), &generation) == NULL);
+    CHECK(weir_users_login(users, word("app"), word("x"), &generation) == &users->list[1]);
     weir_users_free(users);
 }
 
@@ -84,14 +86,14 @@ TEST(a_login_needs_name_and_password_to_the_byte)
                                    "  - {name: app, password: x, may: [take]}\n");
     if (!users)
         return;
-    CHECK(weir_users_login(users, word("default"), word("open sesame")) == &users->list[0]);
-    CHECK(weir_users_login(users, word("app"), word("x")) == &users->list[1]);
+    CHECK(weir_users_login(users, word("default"), word("open sesame"), &generation) == &users->list[0]);
+    CHECK(weir_users_login(users, word("app"), word("x"), &generation) == &users->list[1]);
     static const char *const wrong[][2] = {
         {"app", ""}, {"app", "X"},  {"app", "xx"},          {"App", "x"},     {"", "x"},
         {"ap", "x"}, {"app ", "x"}, {"app", "open sesame"}, {"default", "x"}, {"default", ""}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        CHECK(weir_users_login(users, word(wrong[i][0]), word(wrong[i][1])) == NULL);
-    CHECK(weir_users_login(users, word("app"), (struct slice){"x\0", 2}) == NULL);
+        CHECK(weir_users_login(users, word(wrong[i][0]), word(wrong[i][1]), &generation) == NULL);
+    CHECK(weir_users_login(users, word("app"), (struct slice){"x\0", 2}, &generation) == NULL);
     weir_users_free(users);
 }
 
@@ -132,9 +134,106 @@ TEST(a_copy_stands_alone)
     if (!CHECK(copy != NULL))
         return;
     CHECK_EQ(copy->count, 2);
-    const struct user *app = weir_users_login(copy, word("app"), word("x"));
+    const struct user *app = weir_users_login(copy, word("app"), word("x"), &generation);
     CHECK(app == &copy->list[1]);
     CHECK(app && weir_user_may_key(app, word("user:1")) && !weir_user_may_key(app, word("org:1")));
     CHECK(app && weir_user_may_policy(app, word("api")) && !weir_user_may_policy(app, word("b")));
     weir_users_free(copy);
+}
+
+/* ---- generations ---- */
+
+static uint64_t last;
+
+/* The users of `text`, numbered after those of before, which are freed. */
+static struct users *change_to(struct users *before, const char *text)
+{
+    struct users *users = users_of(text), none = {0};
+    if (users)
+        weir_users_number(users, before ? before : &none, &last);
+    weir_users_free(before);
+    return users;
+}
+
+static const struct user *user_of(const struct users *users, const char *name)
+{
+    return weir_users_find(users, word(name));
+}
+
+TEST(a_login_counts_as_long_as_its_password_and_its_rights_stay)
+{
+    static const struct {
+        const char *user; /* app, after the change */
+        bool counts;
+    } changes[] = {
+        {"{name: app, password: x, may: [look, take], keys: [\"a*\", \"b*\"], policies: [p]}", true},
+        {"{name: app, password: y, may: [look, take], keys: [\"a*\", \"b*\"], policies: [p]}", false},
+        {"{name: app, password: x, may: [take], keys: [\"a*\", \"b*\"], policies: [p]}", false},
+        {"{name: app, password: x, may: all, keys: [\"a*\", \"b*\"], policies: [p]}", false},
+        {"{name: app, password: x, may: [look, take], keys: [\"a*\"], policies: [p]}", false},
+        {"{name: app, password: x, may: [look, take], keys: [\"a*\", \"c*\"], policies: [p]}", false},
+        {"{name: app, password: x, may: [look, take], policies: [p]}", false},
+        {"{name: app, password: x, may: [look, take], keys: [\"a*\", \"b*\"], policies: [q]}", false},
+        {"{name: app, password: x, may: [look, take], keys: [\"a*\", \"b*\"]}", false},
+        {"{name: other, password: x, may: [look, take], keys: [\"a*\", \"b*\"], policies: [p]}", false},
+        {"{name: app, password: [y, x], may: [look, take], keys: [\"a*\", \"b*\"], policies: [p]}", true},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        char text[256];
+        struct users *users =
+            change_to(NULL, "users: [{name: z, password: z, may: all}, {name: app, password: x, may: [look, "
+                            "take], keys: [\"a*\", \"b*\"], policies: [p]}]");
+        CHECK(weir_users_login(users, word("app"), word("x"), &generation) && generation > 0);
+        CHECK(weir_user_has(user_of(users, "app"), generation));
+        (void)snprintf(text, sizeof text, "users: [%s]", changes[i].user);
+        users = change_to(users, text);
+        const struct user *app = user_of(users, "app");
+        if (!CHECK_EQ(app && weir_user_has(app, generation), changes[i].counts))
+            printf("# %s\n", changes[i].user);
+        weir_users_free(users);
+    }
+}
+
+TEST(a_user_made_anew_is_another)
+{
+    static const char with[] = "users: [{name: a, password: x, may: all}, {name: b, password: y, may: all}]";
+    struct users *users = change_to(NULL, with);
+    CHECK(weir_users_login(users, word("b"), word("y"), &generation) != NULL);
+    CHECK(!weir_user_has(user_of(users, "a"), generation)); /* nobody else has it */
+    users = change_to(users, "users: [{name: a, password: x, may: all}]");
+    users = change_to(users, with);
+    CHECK(!weir_user_has(user_of(users, "b"), generation));
+    weir_users_free(users);
+}
+
+TEST(default_without_a_password_is_another_once_it_has_one)
+{
+    struct users *users = change_to(NULL, "users: [{name: default, may: all}]");
+    CHECK(weir_users_login(users, word("default"), word("whatever"), &generation) != NULL);
+    users = change_to(users, "users: [{name: default, may: all}]");
+    CHECK(weir_user_has(&users->list[0], generation));
+    users = change_to(users, "users: [{name: default, password: x, may: all}]");
+    CHECK(!weir_user_has(&users->list[0], generation));
+    CHECK(weir_users_login(users, word("default"), word("x"), &generation) != NULL);
+    users = change_to(users, "users: [{name: default, may: all}]");
+    CHECK(!weir_user_has(&users->list[0], generation));
+    weir_users_free(users);
+}
+
+/* [one] -> [one, two] -> [two]: nobody is logged out before its password goes. */
+TEST(a_rotation_ends_the_old_password_alone)
+{
+    uint64_t old;
+    struct users *users = change_to(NULL, "users: [{name: app, password: one, may: all}]");
+    CHECK(weir_users_login(users, word("app"), word("one"), &old) != NULL);
+    users = change_to(users, "users: [{name: app, password: [one, two], may: all}]");
+    CHECK(weir_users_login(users, word("app"), word("one"), &generation) && generation == old);
+    CHECK(weir_users_login(users, word("app"), word("two"), &generation) && generation != old);
+    CHECK(weir_user_has(user_of(users, "app"), old) && weir_user_has(user_of(users, "app"), generation));
+    CHECK(weir_users_login(users, word("app"), word(""), &generation) == NULL);
+    CHECK(weir_users_login(users, word("app"), word("two"), &generation) != NULL);
+    users = change_to(users, "users: [{name: app, password: two, may: all}]");
+    CHECK(!weir_user_has(user_of(users, "app"), old) && weir_user_has(user_of(users, "app"), generation));
+    CHECK(weir_users_login(users, word("app"), word("one"), &old) == NULL);
+    weir_users_free(users);
 }

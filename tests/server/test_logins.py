@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Attacks on logins: old connections that keep rights, strangers that become admin or keep others out, guessing."""
+
+import server
+
+POLICIES = "policies:\n  - {name: api, limits: 1000/s}\n"
+
+
+def users(*lines):
+    return "users:\n" + "".join(f"  - {{{line}}}\n" for line in lines) + POLICIES
+
+
+OPS = "name: ops, password: ops-secret, may: all"
+
+
+class Bound(server.ServerTest):
+    """A connection is bound to the password and the rights that it logged in with."""
+
+    def reload(self, weir, ops, config):
+        weir.configure(config)
+        self.assertEqual(ops.ask("WEIR.RELOAD"), "OK")
+
+    def attack(self, before, during, login, request, then=None):
+        """Old connections try to use a login that has ended; none may pass, and all are closed."""
+        weir = self.start(config=before)
+        old = []
+        try:
+            with weir.connect(user="ops", password="ops-secret") as ops:
+                for _ in range(20):
+                    old.append(weir.connect())
+                    self.assertEqual(old[-1].ask("AUTH", *login), "OK")
+                for config in (during, then) if then else (during,):
+                    self.reload(weir, ops, config)
+                passed = 0
+                for client in old:
+                    try:
+                        passed += not isinstance(client.ask(*request), server.Error)
+                    except (server.Closed, ConnectionError):
+                        pass
+                self.assertEqual(passed, 0, "of 20 old connections")
+                for client in old:
+                    self.assertEqual(client.rest(), b"")
+                self.assertEqual(ops.ask("PING"), "PONG")
+        finally:
+            for client in old:
+                client.close()
+
+    def test_a_changed_password_ends_its_logins(self):
+        self.attack(users(OPS, "name: app, password: stolen, may: [take]"),
+                    users(OPS, "name: app, password: fresh, may: [take]"),
+                    ("app", "stolen"), ("WEIR.TAKE", "api", "k"))
+
+    def test_a_user_made_anew_hands_nothing_to_old_connections(self):
+        self.attack(users(OPS, "name: app, password: stolen, may: [look]"), users(OPS),
+                    ("app", "stolen"), ("WEIR.POLICY", "SET", "p", "1/s"),
+                    then=users(OPS, "name: app, password: fresh, may: all"))
+
+    def test_default_without_a_password_is_no_login_once_it_has_one(self):
+        self.attack(users(OPS, "name: default, may: [look]"),
+                    users(OPS, "name: default, password: fresh, may: all"),
+                    ("default", "whatever"), ("WEIR.POLICY", "SET", "p", "1/s"))
+
+    def test_who_reloads_away_its_own_password_is_answered_first(self):
+        weir = self.start(config=users(OPS))
+        with weir.connect(user="ops", password="ops-secret") as ops:
+            weir.configure(users("name: ops, password: fresh, may: all"))
+            self.assertEqual(ops.ask("WEIR.RELOAD"), "OK")
+            self.assertEqual(ops.rest(), b"")
+        weir.wait_line("event=closed.*why=\"its password or rights were changed\"")
+
+    def test_a_rotation_keeps_those_who_know_a_password_that_stays(self):
+        weir = self.start(config=users(OPS, "name: app, password: one, may: [take]"))
+        with weir.connect(user="ops", password="ops-secret") as ops, weir.connect(user="app", password="one") as old:
+            self.reload(weir, ops, users(OPS, "name: app, password: [one, two], may: [take]"))
+            self.assertEqual(old.ask("PING"), "PONG")
+            with weir.connect(user="app", password="two") as new:
+                self.reload(weir, ops, users(OPS, "name: app, password: two, may: [take]"))
+                self.assertEqual(new.ask("PING"), "PONG")
+                self.assertEqual(old.rest(), b"")
+
+    def test_client_kill_user(self):
+        weir = self.start(config=users(OPS, "name: app, password: x, may: [take]"), threads=3)
+        apps = [weir.connect(user="app", password="x") for _ in range(7)]
+        with weir.connect(user="ops", password="ops-secret") as ops, \
+                weir.connect(user="ops", password="ops-secret") as other:
+            self.assertEqual(ops.ask("CLIENT", "KILL", "USER", "app"), 7)
+            for client in apps:
+                self.assertEqual(client.rest(), b"")
+                client.close()
+            self.assertEqual(other.ask("PING"), "PONG")
+            self.assertEqual(ops.ask("CLIENT", "KILL", "USER", "ops"), 1)  # the others, not who asks
+            self.assertEqual(other.rest(), b"")
+            self.assertEqual(ops.ask("PING"), "PONG")
+            self.assertRegex(ops.ask("CLIENT", "KILL", "USER", "ap"), "^ERR no user 'ap'")
+
+
+class NoPassword(server.ServerTest):
+    """--no-password is for a server without users."""
+
+    def test_strangers_are_no_admins(self):
+        try:
+            weir = server.Server("--no-password", config=users(OPS))
+        except AssertionError as refused:
+            self.assertRegex(str(refused), "--no-password lets every client in as `default`, which users: does not name")
+            return
+        self.addCleanup(self.end, weir)
+        with weir.connect() as stranger:
+            self.fail("WEIR.POLICY SET by a stranger: %s" % stranger.ask("WEIR.POLICY", "SET", "p", "1/s"))
+
+    def test_a_reload_that_adds_users_changes_nothing(self):
+        weir = self.start("--no-password", config=POLICIES)
+        with weir.connect() as client:
+            weir.configure(users(OPS))
+            self.assertRegex(client.ask("WEIR.RELOAD"), "^ERR .*--no-password.*nothing was changed")
+            self.assertEqual(client.ask("PING"), "PONG")
+
+    def test_a_default_in_the_file_has_the_rights_that_it_says(self):
+        weir = self.start("--no-password", config=users(OPS, "name: default, password: x, may: [look]"))
+        with weir.connect() as stranger:
+            self.assertEqual(stranger.ask("PING"), "PONG")
+            self.assertRegex(stranger.ask("WEIR.POLICY", "SET", "p", "1/s"), "^NOPERM")
+
+
+if __name__ == "__main__":
+    server.main()
