@@ -108,6 +108,14 @@ bool bare_rdtsc_cas64_counted(struct weir_limiter *limiter, int64_t n, struct we
     return exchange(bare_of(limiter), rdtsc(), n, true);
 }
 
+bool bare_rdtsc_load(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
+{
+    (void)verdict;
+    int64_t now = rdtsc(),
+            seen = (int64_t)atomic_load_explicit(&bare_of(limiter)->words[0], memory_order_relaxed);
+    return seen + n <= now;
+}
+
 bool bare_rdtsc_mutex(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
 {
     (void)verdict;

@@ -43,6 +43,8 @@ take_fn bare_gettime_mutex;
 #define BARE_RDTSC 1
 /* The same with the processor's counter as the time. */
 take_fn bare_rdtsc_cas64, bare_rdtsc_cas64_counted, bare_rdtsc_mutex;
+/* word + n <= now? Writes nothing, as a refusal. */
+take_fn bare_rdtsc_load;
 /* Two words: the first as before, the second plus n. */
 take_fn bare_rdtsc_cas128;
 #endif

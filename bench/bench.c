@@ -114,21 +114,41 @@ void bench_sleep_until(int64_t time_ns)
         ;
 }
 
+/* The value of a line `name : value` of /proc/cpuinfo; NULL: it is another line. */
+static const char *value_of(char *line, const char *name)
+{
+    size_t len = strlen(name);
+    char *colon = strchr(line, ':');
+    if (!colon || strncmp(line, name, len) != 0 || line[len + strspn(line + len, " \t")] != ':')
+        return NULL;
+    colon[strcspn(colon, "\n")] = '\0';
+    return colon[1] ? colon + 2 : "";
+}
+
+/* Virtual machines often hide the name: "Intel(R) Xeon(R) Processor" may be any. Family, model and stepping,
+ * which x86 has, tell which one it is. */
 static void read_cpu_model(char *model, size_t size)
 {
-    char line[256];
+    char line[4096]; /* that of the flags is long */
+    const char *value;
+    char family[16] = "", number[16] = "", stepping[16] = "";
     snprintf(model, size, "unknown processor");
     FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file && fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (!colon || (strncmp(line, "model name", 10) != 0 && strncmp(line, "CPU part", 8) != 0))
-            continue;
-        colon[strcspn(colon, "\n")] = '\0';
-        snprintf(model, size, "%s", colon[1] ? colon + 2 : "");
-        break;
+    while (file && fgets(line, sizeof line, file) && line[0] != '\n') {
+        if ((value = value_of(line, "model name")) || (value = value_of(line, "CPU part")))
+            snprintf(model, size, "%s", value);
+        else if ((value = value_of(line, "cpu family")))
+            snprintf(family, sizeof family, "%s", value);
+        else if ((value = value_of(line, "model")))
+            snprintf(number, sizeof number, "%s", value);
+        else if ((value = value_of(line, "stepping")))
+            snprintf(stepping, sizeof stepping, "%s", value);
     }
     if (file)
         fclose(file);
+    size_t used = strlen(model);
+    if (*family && *number && *stepping)
+        snprintf(model + used, size - used, " (family %s model %s stepping %s)", family, number, stepping);
 }
 
 struct machine {

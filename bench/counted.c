@@ -26,5 +26,6 @@ bool counted_take_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n, st
 
 bool counted_take(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
 {
-    return word_take(&limiter->word, clock_now(), n, verdict) == WORD_YES;
+    int answer = word_take_now(&limiter->word, &weir_clock, clock_counter, n);
+    return answer == WORD_ASK ? weir_limiter_take(limiter, n, verdict) : answer == WORD_YES;
 }

@@ -25,6 +25,7 @@ const int row_threads[ROW_THREADS] = {1, 2, 8, THREADS_MAX};
 const struct row rows[] = {
     {"bare, for comparison", "CAS64", ROW_TAKE_AT, .take_at = bare_cas64},
 #ifdef BARE_RDTSC
+    {NULL, "rdtsc + load", ROW_TAKE, .take = bare_rdtsc_load},
     {NULL, "rdtsc + CAS64", ROW_TAKE, .take = bare_rdtsc_cas64},
     {NULL, "rdtsc + CAS128", ROW_TAKE, .take = bare_rdtsc_cas128},
     {NULL, "rdtsc + mutex bucket", ROW_TAKE, .take = bare_rdtsc_mutex},

@@ -212,11 +212,44 @@ static inline __attribute__((always_inline)) bool take(struct weir_limiter *limi
     return __builtin_expect(answer == WORD_ASK, 0) ? take_past_word(limiter, now, n) : answer == WORD_YES;
 }
 
+/* Called after a take that found no pace. The second such take of an anchor makes it: a limiter that is asked
+ * less than once a millisecond does not need one. */
+static void follow_clock(struct weir_limiter *limiter)
+{
+    struct word *word = &limiter->word;
+    uint64_t version = atom_load(&weir_clock.version, memory_order_relaxed) << 1;
+    uint64_t missed = atom_load(&word->missed, memory_order_relaxed);
+    if (missed == (version | 1))
+        return;
+    atom_store(&word->missed, missed == version ? version | 1 : version, memory_order_relaxed);
+    if (missed != version || !lock_try(&limiter->lock))
+        return;
+    struct clock_anchor anchor = weir_clock_anchor(&weir_clock, &version);
+    weir_word_follow(word, &anchor, version);
+    lock_drop(&limiter->lock);
+}
+
+static __attribute__((noinline)) bool take_by_clock(struct weir_limiter *limiter, int64_t n,
+                                                    struct weir_verdict *verdict)
+{
+    if (has_pot(limiter)) /* it looks at the clock later */
+        return weir_limiter_pot_take(limiter, n, verdict);
+    int64_t now = clock_now();
+    if (!limiter || verdict || listeners_any(&limiter->listeners))
+        return take_fully(limiter, now, n, verdict);
+    int answer = word_take(&limiter->word, now, n, NULL);
+    if (answer == WORD_ASK)
+        return take_past_word(limiter, now, n);
+    follow_clock(limiter);
+    return answer == WORD_YES;
+}
+
 bool weir_limiter_take(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
 {
-    if (__builtin_expect(has_pot(limiter), 0)) /* it looks at the clock later */
-        return weir_limiter_pot_take(limiter, n, verdict);
-    return take(limiter, clock_now(), n, verdict);
+    if (__builtin_expect(!limiter || verdict || listeners_any(&limiter->listeners), 0))
+        return take_by_clock(limiter, n, verdict);
+    int answer = word_take_now(&limiter->word, &weir_clock, clock_counter, n);
+    return __builtin_expect(answer == WORD_ASK, 0) ? take_by_clock(limiter, n, NULL) : answer == WORD_YES;
 }
 
 bool weir_limiter_take_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n,

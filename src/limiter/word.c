@@ -40,10 +40,13 @@ void weir_word_init(struct word *word)
         word->random = (uint64_t)(uintptr_t)word; /* an old kernel, early in its life */
     errno = saved;
     atom_store(&word->index, WORD_HELD, memory_order_relaxed);
+    atom_store(&word->pace.version, PACE_NONE, memory_order_relaxed);
+    word->paced = PACE_NONE;
 }
 
 void weir_word_hold(struct word *word, int64_t *state)
 {
+    atom_store(&word->pace.version, PACE_NONE, memory_order_relaxed); /* before a thread finds it held */
     uint64_t index = atom_swap(&word->index, WORD_HELD, memory_order_acq_rel);
     atom_fence(memory_order_release); /* whoever reads a figure written from here on finds the word held */
     state[STATE_PROMISED] = word_figure(&word->until);
@@ -90,6 +93,51 @@ void weir_word_put(struct word *word, const struct weir_policy *policy, const in
     memcpy(words, state, policy->words * sizeof words[0]); /* unlimited and blocked have no index */
     write_figures(word, &policy->limits[0], policy->timeout_ns);
     weir_word_return(word, words);
+}
+
+/* ---- pace ---- */
+
+#define PACE_TICK_MAX (INT64_C(1) << 61) /* an index may lag by 2^62: the difference has to fit */
+
+/*
+ * With c nanoseconds for a tick of the counter and r ticks for a nanosecond, d ticks of the counter after the
+ * anchor the clock tells ns + floor(d * c), which is more than ns - 1 + d * c. So the tick of that time is at
+ * least ceil((ns - 1 + d * c) * r), and v(ns - 1) + floor(d * floor(c * r)) is never above it: a pace admits
+ * nothing before its time.
+ */
+static void write_pace(struct word *word, const struct clock_anchor *anchor)
+{
+    struct ticks ticks = word_ticks(word, false);
+    struct pace *pace = &word->pace;
+    uint64_t start =
+        (uint64_t)ticks_at(&ticks, anchor->ns - 1) + atom_load(&word->bias, memory_order_relaxed);
+    atom_store(&pace->tsc, anchor->tsc, memory_order_relaxed);
+    atom_store(&pace->span, anchor->span, memory_order_relaxed);
+    atom_store(&pace->rate, ticks.whole * anchor->rate + mulhi(ticks.frac, anchor->rate),
+               memory_order_relaxed);
+    atom_store(&pace->start, start, memory_order_relaxed);
+    atom_store(&pace->empty, start - atom_load(&word->full, memory_order_relaxed), memory_order_relaxed);
+    write_figure(&pace->unit, ticks.unit);
+    write_figure(&pace->burst, word_figure(&word->burst));
+}
+
+static bool can_follow(const struct word *word, const struct clock_anchor *anchor)
+{
+    struct ticks ticks = word_ticks(word, false);
+    return anchor->span != 0 && anchor->ns > 0 && anchor->ns <= ticks.time_max - CLOCK_SPAN_NS &&
+           ticks_at(&ticks, anchor->ns + CLOCK_SPAN_NS) < PACE_TICK_MAX && word_figure(&word->burst) != 0 &&
+           word_figure(&word->until) == 0 && atom_load(&word->index, memory_order_relaxed) != WORD_HELD;
+}
+
+void weir_word_follow(struct word *word, const struct clock_anchor *anchor, uint64_t version)
+{
+    if (version == word->paced || !can_follow(word, anchor))
+        return;
+    word->paced = version;
+    atom_store(&word->pace.version, PACE_NONE, memory_order_relaxed);
+    atom_fence(memory_order_release);
+    write_pace(word, anchor);
+    atom_store(&word->pace.version, version, memory_order_release);
 }
 
 /* ---- views ---- */

@@ -25,21 +25,42 @@
  *
  * While another kind of state is in use the word is held for good. Whoever finds it held, or needs a promise,
  * gets WORD_ASK: come back under the lock.
+ *
+ * A take by the clock would convert the counter to nanoseconds and these to ticks: two multiplications, one
+ * after the other. A word therefore caches its pace: the clock's anchor (os/clock.h) converted to ticks of
+ * the limit, so that one multiplication leads from the counter to the tick. The second take that misses the
+ * pace makes it, under the limiter's lock. It is valid as long as the clock keeps that anchor, 1 ms at most,
+ * and a thread that holds the word voids it. The writer voids the version, fences (release), writes the pace,
+ * then the version (release). Readers read the version (acquire), the pace, fence (acquire), the index, and
+ * the version again. A word never uses a version twice. So a reader that finds the same version has read one
+ * pace, and an index that was not held since. A pace is made only while nothing is promised.
  */
 #ifndef WEIR_LIMITER_WORD_H
 #define WEIR_LIMITER_WORD_H
 
 #include "core/index.h"
 #include "core/state.h"
-#include "os/atomic.h"
+#include "os/clock.h"
 
 #define WORD_HELD UINT64_C(0)
 
 enum word_answer { WORD_NO, WORD_YES, WORD_ASK };
 enum { WORD_STATE = STATE_HEADER + 1 }; /* 64-bit words of the core's state */
 
+#define PACE_NONE UINT64_MAX
+
+/* One cache line. */
+struct pace {
+    _Alignas(64) atom64 version; /* of the clock's anchor; PACE_NONE: there is no pace */
+    atom64 tsc, span;            /* of that anchor */
+    atom64 rate;                 /* ticks of the limit for a tick of the counter, times 2^32 */
+    atom64 start, empty;         /* the tick at `tsc`, and that less a full bucket, with the index's bias */
+    atom64 unit, burst;          /* of the limit */
+};
+
 struct word {
     _Alignas(64) atom64 index; /* with its bias */
+    struct pace pace;
     /* What a take of a token bucket reads fills one cache line. */
     _Alignas(64) atom64 bias;
     atom64 burst; /* token-bucket, interval; 0: ask the core */
@@ -48,6 +69,9 @@ struct word {
     atom64 inverse;
     atom64 algorithm, algo, queue, age_ns, timeout_ns, initial;
     atom64 generation;
+    atom64
+        missed; /* twice the clock's version for which a take found no pace; plus 1 once it was asked for */
+    uint64_t paced;  /* under the limiter's lock: the version of the last pace */
     uint64_t random; /* under the limiter's lock */
 };
 
@@ -63,6 +87,9 @@ void weir_word_hold(struct word *word, int64_t *state);
  * bias: the same index may come back with another `until`. */
 void weir_word_return(struct word *word, const int64_t *state);
 void weir_word_put(struct word *word, const struct weir_policy *policy, const int64_t *state);
+
+/* Makes a pace of the anchor that the clock has at `version`, if the limit and the anchor allow that. */
+void weir_word_follow(struct word *word, const struct clock_anchor *anchor, uint64_t version);
 
 /* ---- lock-free; enum word_answer ---- */
 
@@ -143,6 +170,53 @@ static inline __attribute__((always_inline)) int word_take(struct word *word, in
         if (seen == WORD_HELD)
             return WORD_ASK;
     }
+}
+
+/* Repeats the exchange of word_take_now after another thread was faster. Out of line, because a take that
+ * wins at once should not save registers for it. */
+__attribute__((noinline, unused)) static int word_take_again(struct word *word, uint64_t version, uint64_t v,
+                                                             uint64_t least, uint64_t cost, uint64_t seen)
+{
+    while (atom_load(&word->pace.version, memory_order_relaxed) == version) {
+        if ((int64_t)(v - seen) < (int64_t)cost)
+            return WORD_NO;
+        uint64_t after = seen + cost;
+        if (atom_cas(&word->index, &seen, after > least ? after : least, memory_order_acq_rel))
+            return WORD_YES;
+    }
+    return WORD_ASK;
+}
+
+/* The same at the time of `clock`, without a verdict; WORD_ASK also if there is no pace. The index is loaded
+ * after the counter, which takes longest to read: see word_index_after. Ticks with their bias are compared by
+ * their difference, because an index may be beyond all time. */
+static inline __attribute__((always_inline)) int word_take_now(struct word *word, const struct clock *clock,
+                                                               uint64_t counter(void), int64_t n)
+{
+    uint64_t version = atom_load(&word->pace.version, memory_order_acquire);
+    if (version != atom_load(&clock->version, memory_order_relaxed) ||
+        (uint64_t)n - 1 >= atom_load(&word->pace.burst, memory_order_relaxed))
+        return WORD_ASK;
+    uint64_t tsc = atom_load(&word->pace.tsc, memory_order_relaxed);
+    uint64_t span = atom_load(&word->pace.span, memory_order_relaxed);
+    uint64_t rate = atom_load(&word->pace.rate, memory_order_relaxed);
+    uint64_t count = counter();
+    uint64_t start = atom_load(&word->pace.start, memory_order_relaxed);
+    uint64_t cost = (uint64_t)n * atom_load(&word->pace.unit, memory_order_relaxed);
+    uint64_t least = atom_load(&word->pace.empty, memory_order_relaxed) + cost;
+    atom_fence(memory_order_acquire);
+    uint64_t seen = atom_load(&word->index, memory_order_acquire);
+    if (count - tsc >= span || atom_load(&word->pace.version, memory_order_relaxed) != version)
+        return WORD_ASK;
+    uint64_t ticks = (uint64_t)((uint32_t)count - (uint32_t)tsc) * rate >> 32; /* no span has 2^32 ticks */
+    if ((int64_t)(start + ticks - seen) < (int64_t)cost)
+        return WORD_NO;
+    uint64_t after = seen + cost;
+    if (__builtin_expect(atom_cas(&word->index, &seen, after > least + ticks ? after : least + ticks,
+                                  memory_order_acq_rel),
+                         1))
+        return WORD_YES;
+    return word_take_again(word, version, start + ticks, least + ticks, cost, seen);
 }
 
 #endif

@@ -14,11 +14,27 @@
 
 enum { THREADS = 3, ACTS = 3, NOW = 1000000000 };
 
-enum verb { NOTHING, TAKE, ASK, PEEK, RESERVE, CANCEL, GIVE, CHARGE, DRAIN, SET, RESET };
+/* ASK is a take that wants a verdict, BY_CLOCK one by the clock, at NOW; CANCEL hands back the last
+ * reservation of its thread. TURN gives the clock its n-th anchor, FOLLOW makes the word follow that. */
+enum verb {
+    NOTHING,
+    TAKE,
+    ASK,
+    BY_CLOCK,
+    PEEK,
+    RESERVE,
+    CANCEL,
+    GIVE,
+    CHARGE,
+    DRAIN,
+    SET,
+    RESET,
+    TURN,
+    FOLLOW
+};
 
 struct act {
-    enum verb
-        verb; /* ASK is a take that wants a verdict; CANCEL hands back the last reservation of its thread */
+    enum verb verb;
     int64_t n;
     int64_t later_ns; /* than NOW, on the clock of this thread */
 };
@@ -42,6 +58,46 @@ static struct weir_limiter limiter;
 static struct weir_reservation reservations[THREADS];
 static struct answer answers[THREADS][ACTS];
 
+/* ---- the clock ---- */
+
+enum { COUNT = 10000 };
+
+static struct clock the_clock;
+
+static uint64_t counter(void)
+{
+    return COUNT;
+}
+
+/* COUNT is the tick of NOW by each of them, and by no mixture, where a tick is a nanosecond. */
+static struct clock_anchor anchor_of(int64_t number)
+{
+    uint64_t tsc = COUNT - 1000 * (uint64_t)number;
+    return (struct clock_anchor){.tsc = tsc,
+                                 .ns = NOW + 1 - 1000 * number * number,
+                                 .rate = (uint64_t)number << 32,
+                                 .span = 100000 + (uint64_t)number};
+}
+
+static void turn(int64_t number)
+{
+    atom_store(&the_clock.version, (uint64_t)number, memory_order_release);
+}
+
+static void follow(int64_t number)
+{
+    struct clock_anchor anchor = anchor_of(number);
+    lock_take(&limiter.lock);
+    weir_word_follow(&limiter.word, &anchor, (uint64_t)number);
+    lock_drop(&limiter.lock);
+}
+
+static bool take_by_clock(int64_t n)
+{
+    int answer = word_take_now(&limiter.word, &the_clock, counter, n);
+    return answer == WORD_ASK ? weir_limiter_take_at(&limiter, NOW, n, NULL) : answer == WORD_YES;
+}
+
 /* ---- the threads ---- */
 
 static void begin_state(int64_t *state)
@@ -56,15 +112,19 @@ static void name_atoms(void)
     const struct {
         const atom64 *atom;
         const char *name;
-    } atoms[] = {{&word->index, "index"},          {&word->bias, "bias"},
-                 {&word->burst, "burst"},          {&word->unit, "unit"},
-                 {&word->whole, "whole"},          {&word->frac, "frac"},
-                 {&word->time_max, "time_max"},    {&word->full, "full"},
-                 {&word->until, "until"},          {&word->inverse, "inverse"},
-                 {&word->algorithm, "algorithm"},  {&word->algo, "algo"},
-                 {&word->queue, "queue"},          {&word->age_ns, "age"},
-                 {&word->timeout_ns, "timeout"},   {&word->initial, "initial"},
-                 {&word->generation, "generation"}};
+    } atoms[] = {{&word->index, "index"},           {&word->bias, "bias"},
+                 {&word->burst, "burst"},           {&word->unit, "unit"},
+                 {&word->whole, "whole"},           {&word->frac, "frac"},
+                 {&word->time_max, "time_max"},     {&word->full, "full"},
+                 {&word->until, "until"},           {&word->inverse, "inverse"},
+                 {&word->algorithm, "algorithm"},   {&word->algo, "algo"},
+                 {&word->queue, "queue"},           {&word->age_ns, "age"},
+                 {&word->timeout_ns, "timeout"},    {&word->initial, "initial"},
+                 {&word->generation, "generation"}, {&word->pace.version, "pace.version"},
+                 {&word->pace.tsc, "pace.tsc"},     {&word->pace.span, "pace.span"},
+                 {&word->pace.rate, "pace.rate"},   {&word->pace.start, "pace.start"},
+                 {&word->pace.empty, "pace.empty"}, {&word->pace.unit, "pace.unit"},
+                 {&word->pace.burst, "pace.burst"}, {&the_clock.version, "clock.version"}};
     for (size_t i = 0; i < sizeof atoms / sizeof atoms[0]; i++)
         explore_name(atoms[i].atom, atoms[i].name);
     explore_name(&limiter.lock, "lock");
@@ -80,6 +140,9 @@ static void setup(void)
     limiter.policy = limiter.said = policy;
     begin_state(state);
     weir_word_put(&limiter.word, policy, state);
+    memset(&the_clock, 0, sizeof the_clock);
+    turn(1);
+    follow(1);
     memset(answers, 0, sizeof answers);
     memset(reservations, 0, sizeof reservations);
     name_atoms();
@@ -105,6 +168,8 @@ static struct answer act(int thread, const struct act *a)
         bool yes = weir_limiter_take_at(&limiter, now, a->n, &verdict);
         return (struct answer){yes, verdict.remaining};
     }
+    case BY_CLOCK:
+        return (struct answer){take_by_clock(a->n), 0};
     case PEEK: {
         bool yes = weir_limiter_peek_at(&limiter, now, a->n, &verdict);
         return (struct answer){yes, verdict.remaining};
@@ -128,6 +193,12 @@ static struct answer act(int thread, const struct act *a)
         break;
     case RESET:
         weir_limiter_reset_at(&limiter, now);
+        break;
+    case TURN:
+        turn(a->n);
+        break;
+    case FOLLOW:
+        follow(a->n);
         break;
     case NOTHING:
         break;
@@ -158,6 +229,7 @@ static struct answer ask_core(struct course *c, int thread, const struct act *a)
     int64_t to[WORD_STATE] = {0}, now = NOW + a->later_ns;
     switch (a->verb) {
     case TAKE:
+    case BY_CLOCK:
         return (struct answer){weir_state_take(c->policy, c->state, now, a->n, NULL), 0};
     case ASK: {
         bool yes = weir_state_take(c->policy, c->state, now, a->n, &verdict);
@@ -189,6 +261,8 @@ static struct answer ask_core(struct course *c, int thread, const struct act *a)
     case RESET:
         weir_state_reset(c->policy, c->state, now);
         break;
+    case TURN:
+    case FOLLOW:
     case NOTHING:
         break;
     }
@@ -269,7 +343,7 @@ static void finish(void)
     check_chain();
     int64_t most = max64(weir_policy_most(policy, 0, 0), next ? weir_policy_most(next, 0, 0) : 0);
     if (count_now(RESET) == 0)
-        EXPLORE_CHECK(count_now(TAKE) + count_now(ASK) - count_now(GIVE) <= most);
+        EXPLORE_CHECK(count_now(TAKE) + count_now(BY_CLOCK) + count_now(ASK) - count_now(GIVE) <= most);
 }
 
 /* ---- plans ---- */
@@ -431,6 +505,44 @@ TEST(every_state_of_one_word_obeys_the_core)
         HOLDS(.limits = limits[i], .acts = {{DO(TAKE, 1)}, {DO(RESERVE, 1)}, {DO(TAKE, 1)}});
 }
 
+TEST(takes_by_the_clock_share_the_last_unit)
+{
+    HOLDS(.limits = "10/s burst=3", .spent = 2,
+          .acts = {{DO(BY_CLOCK, 1)}, {DO(BY_CLOCK, 1)}, {DO(BY_CLOCK, 1)}});
+    HOLDS(.limits = "10/s burst=3", .spent = 1, .spurious = 1,
+          .acts = {{DO(BY_CLOCK, 1)}, {DO(BY_CLOCK, 2)}, {DO(TAKE, 1)}});
+    HOLDS(.limits = "10/s burst=3", .spent = 3, .acts = {{DO(GIVE, 1)}, {DO(BY_CLOCK, 1)}, {DO(CHARGE, 1)}});
+}
+
+TEST(a_take_by_a_pace_of_two_anchors_never_wins)
+{
+    HOLDS(.limits = "10/s burst=3", .spent = 2, .acts = {{DO(TURN, 2), DO(FOLLOW, 2)}, {DO(BY_CLOCK, 1)}});
+    HOLDS(.limits = "10/s burst=3", .spent = 2, .acts = {{DO(TURN, 2), DO(FOLLOW, 2)}, {DO(BY_CLOCK, 2)}});
+    HOLDS(.limits = "10/s burst=3", .spent = 2,
+          .acts = {{DO(TURN, 2), DO(FOLLOW, 2)}, {DO(BY_CLOCK, 1)}, {DO(FOLLOW, 2)}});
+}
+
+TEST(a_take_by_a_pace_of_two_limits_never_wins)
+{
+    HOLDS(.limits = "10/s burst=2", .next = "20/s burst=3", .spent = 1,
+          .acts = {{DO(SET, 0)}, {DO(BY_CLOCK, 1), DO(BY_CLOCK, 1)}});
+    HOLDS(.limits = "10/s burst=2", .next = "20/s burst=3", .spent = 1,
+          .acts = {{DO(SET, 0), DO(FOLLOW, 1)}, {DO(BY_CLOCK, 1)}});
+    HOLDS(.limits = "20/s burst=4", .next = "10/s burst=2", .spent = 1,
+          .acts = {{DO(TURN, 2), DO(SET, 0), DO(FOLLOW, 2)}, {DO(BY_CLOCK, 2)}});
+    HOLDS(.limits = "10/s burst=2", .next = "blocked", .acts = {{DO(SET, 0)}, {DO(BY_CLOCK, 1)}});
+}
+
+TEST(no_pace_overtakes_a_promise)
+{
+    HOLDS(.limits = "10/s burst=2", .spent = 2,
+          .acts = {{DO(RESERVE, 1), DO(CANCEL, 0)}, {DO(BY_CLOCK, 1), DO(GIVE, 1)}});
+    HOLDS(.limits = "10/s burst=2", .spent = 1,
+          .acts = {{DO(TURN, 2), DO(RESERVE, 2), DO(FOLLOW, 2)}, {DO(BY_CLOCK, 1)}});
+    HOLDS(.limits = "10/s burst=2", .spent = 1,
+          .acts = {{DO(RESERVE, 2)}, {DO(TURN, 2), DO(FOLLOW, 2), DO(BY_CLOCK, 1)}});
+}
+
 /* ---- each order and each fence is needed ---- */
 
 TEST(without_a_fence_figures_get_mixed)
@@ -451,4 +563,13 @@ TEST(without_release_or_acquire_figures_get_mixed)
     for (int i = 0; i < 3; i++)
         BREAKS(.limits = "10/s burst=2", .next = "20/s burst=3", .spent = 1, .weaken = orders[i],
                .acts = {{DO(SET, 0)}, {DO(TAKE, 1)}});
+}
+
+TEST(without_them_paces_get_mixed)
+{
+    static const unsigned orders[] = {EXPLORE_NO_ACQUIRE_FENCE, EXPLORE_NO_RELEASE_FENCE,
+                                      EXPLORE_RELAXED_LOADS, EXPLORE_RELAXED_STORES};
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++)
+        BREAKS(.limits = "10/s burst=3", .spent = 2, .weaken = orders[i],
+               .acts = {{DO(TURN, 2), DO(FOLLOW, 2)}, {DO(BY_CLOCK, 1)}});
 }

@@ -102,12 +102,26 @@ struct world {
     struct lock lock;
     struct weir_policy *policies[2];
     int in_force;
-    uint64_t steps; /* of each thread */
+    struct clock clock; /* it tells START, whatever its version */
+    uint64_t steps;     /* of each thread */
     struct result {
         struct tally tally;
         int64_t spent;
     } results[THREADS];
 };
+
+static uint64_t counter(void)
+{
+    return 0;
+}
+
+/* The clock has another anchor, and the word follows it. */
+static void follow(struct world *w)
+{
+    struct clock_anchor anchor = {.ns = START + 1, .rate = UINT64_C(1) << 32, .span = 1};
+    uint64_t version = atom_add(&w->clock.version, 1, memory_order_relaxed) + 1;
+    weir_word_follow(&w->word, &anchor, version);
+}
 
 /* Another rate for the same units: figures of the two must never meet. */
 static void change(struct world *w)
@@ -119,6 +133,7 @@ static void change(struct world *w)
     weir_state_change(policy, from, next, to, START);
     weir_word_put(&w->word, next, to);
     w->in_force = !w->in_force;
+    follow(w);
     lock_drop(&w->lock);
 }
 
@@ -131,6 +146,7 @@ static void charge_while_held(struct world *w, int64_t n)
     weir_word_hold(&w->word, state);
     weir_state_charge(w->policies[w->in_force], state, START, n);
     weir_word_return(&w->word, state);
+    follow(w);
     lock_drop(&w->lock);
 }
 
@@ -142,8 +158,10 @@ static int64_t do_something(struct world *w, struct rng *rng, int64_t mine)
     if (w->wealth == POOR && way < 1020)
         return mine > 0 ? (weir_word_give(&w->word, START, mine) != WORD_ASK ? -mine : 0)
                         : (weir_word_charge(&w->word, START, n) != WORD_ASK ? n : 0);
+    if (way < 200)
+        return word_take_now(&w->word, &w->clock, counter, n) == WORD_YES ? n : 0;
     if (way < 400)
-        return word_take(&w->word, START, n, way < 50 ? &v : NULL) == WORD_YES ? n : 0;
+        return word_take(&w->word, START, n, way < 225 ? &v : NULL) == WORD_YES ? n : 0;
     if (way < 500)
         return weir_word_take(&w->word, START, n, NULL, &v) == WORD_YES ? n : 0;
     if (way < 900)
