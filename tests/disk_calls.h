@@ -22,12 +22,13 @@ enum disk_call {
     DISK_CALL_WRITE,
     DISK_CALL_TRUNCATE,
     DISK_CALL_SYNC,
+    DISK_CALL_WITNESS,
     DISK_CALLS,
     DISK_CALL_ANY = DISK_CALLS /* where a kind is asked for: all of them together */
 };
 
 static const char *const disk_call_names[DISK_CALLS + 1] = {
-    "open_dir", "open_sub", "lock_dir", "list", "sync_dir", "rename",   "remove", "link", "room",
-    "open",     "close",    "size",     "read", "write",    "truncate", "sync",   "any"};
+    "open_dir", "open_sub", "lock_dir", "list", "sync_dir", "rename",   "remove", "link",    "room",
+    "open",     "close",    "size",     "read", "write",    "truncate", "sync",   "witness", "any"};
 
 #endif

@@ -53,6 +53,7 @@ FORWARD(write, WRITE, (struct disk * disk, int file, const void *bytes, uint64_t
         file, bytes, count, offset)
 FORWARD(truncate, TRUNCATE, (struct disk * disk, int file, uint64_t bytes), file, bytes)
 FORWARD(sync, SYNC, (struct disk * disk, int file), file)
+FORWARD(witness, WITNESS, (struct disk * disk, int place), place)
 
 /* ---- what opens and closes: that is counted, too ---- */
 
@@ -136,6 +137,7 @@ void faulty_init(struct faulty *faulty, struct disk *under)
                                        .write = faulty_write,
                                        .truncate = faulty_truncate,
                                        .sync = faulty_sync,
+                                       .witness = faulty_witness,
                                        .flush = faulty_flush},
                               .under = under ? under : &weir_disk};
 }

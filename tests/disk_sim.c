@@ -32,7 +32,7 @@ struct sim *sim_new(uint64_t seed)
     sim->disk = sim_disk_calls;
     sim->rng.state = seed;
     sim->capacity = UINT64_MAX;
-    sim->stop_in = SIM_NEVER;
+    sim->stop_in = sim->abort_in = SIM_NEVER;
     sim->root = sim_node_new(sim, true);
     return sim;
 }
@@ -59,10 +59,14 @@ void sim_kill(struct sim *sim)
 void sim_cut(struct sim *sim, struct rng *rng)
 {
     struct rng *lot = rng ? rng : &sim->rng;
+    bool frozen = sim->aborted && rng_next(lot) % 4 > 0; /* and nothing that came after that was kept */
     sim_kill(sim);
+    sim_abort_after(sim, SIM_NEVER);
+    for (struct sim_node *node = sim->nodes; node && frozen; node = node->next)
+        sim_file_freeze(&node->file);
     for (struct sim_node *node = sim->nodes; node; node = node->next)
         if (node->is_dir)
-            sim_names_lose(&node->names, lot);
+            sim_names_lose(&node->names, lot, frozen);
         else
             sim_file_lose(&node->file, lot, true);
     sim_tree_sweep(sim);
@@ -107,6 +111,17 @@ void sim_no_faults(struct sim *sim)
 void sim_read_only(struct sim *sim, bool read_only)
 {
     sim->read_only = read_only;
+}
+
+void sim_abort_after(struct sim *sim, uint64_t calls)
+{
+    sim->abort_in = calls;
+    sim->aborted = calls == 0;
+}
+
+bool sim_is_aborted(const struct sim *sim)
+{
+    return sim->aborted;
 }
 
 void sim_capacity(struct sim *sim, uint64_t bytes)

@@ -14,6 +14,11 @@
  * sync_dir that fails may have kept any part; the rest is still to be synced. A rename, remove, link or
  * truncate that fails with EIO may have happened all the same; of a write any first part.
  *
+ * The journal of its file system may fail (sim_abort): then a sync still keeps what is written in place, and
+ * may return 0 although new sizes are lost, a sync_dir although names are. No size and no name can be changed
+ * any more, which is how it can be noticed; a power cut, with the check of the file system behind it, ends
+ * that.
+ *
  * The directory `/` is there; sim_new(...)->open_dir("data", true) makes one in it.
  */
 #ifndef WEIR_TESTS_DISK_SIM_H
@@ -53,6 +58,9 @@ void sim_fail_often(struct sim *sim, enum disk_call kind, uint32_t per_million, 
 void sim_no_faults(struct sim *sim);
 /* Until sim_read_only(false): all that changes something fails with EROFS. Outlives sim_kill and sim_cut. */
 void sim_read_only(struct sim *sim, bool read_only);
+/* After so many more calls the journal has failed: see above. 0: now. Outlives sim_kill, not sim_cut. */
+void sim_abort_after(struct sim *sim, uint64_t calls);
+bool sim_is_aborted(const struct sim *sim);
 /* Bytes that fit, each file rounded up to sectors; then ENOSPC, after what still fitted was written.
  * UINT64_MAX: no limit, as at first. */
 void sim_capacity(struct sim *sim, uint64_t bytes);

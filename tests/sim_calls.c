@@ -41,12 +41,19 @@ static int begin(struct sim *sim, enum disk_call kind)
     if (sim->stopped)
         return EIO;
     sim->stop_in -= sim->stop_in != SIM_NEVER;
+    sim->aborted = sim->aborted || sim->abort_in == 0;
+    sim->abort_in -= sim->abort_in != SIM_NEVER && sim->abort_in > 0;
     if (is_due(sim, kind))
         fault = sim->order.fault;
     else if (by_chance(sim, kind))
         fault = sim->often[kind].fault;
     sim->faults += fault != 0;
     return fault;
+}
+
+static bool is_frozen(const struct sim *sim)
+{
+    return sim->read_only || sim->aborted;
 }
 
 /* Does a call that has to fail what it was asked for, all the same? With EIO nobody knows. */
@@ -87,7 +94,7 @@ static int call_open_dir(struct disk *disk, const char *path, bool make, int *di
     if (fault == ENOENT && make && above) {
         char plain[DISK_NAME_MAX] = "";
         memcpy(plain, name, strcspn(name, "/"));
-        if (sim->read_only)
+        if (is_frozen(sim))
             return EROFS;
         node = sim_node_new(sim, true);
         sim_names_sync(&above->names); /* it is there for good, and what was in it before, too */
@@ -110,7 +117,7 @@ static int call_open_sub(struct disk *disk, int dir, const char *name, bool make
     if (!is_name(name))
         return EINVAL;
     struct sim_node *node = sim_names_find(&above->names, name);
-    if (!node && (!make || sim->read_only))
+    if (!node && (!make || is_frozen(sim)))
         return make ? EROFS : ENOENT;
     if (!node) {
         node = sim_node_new(sim, true);
@@ -134,7 +141,7 @@ static int call_lock_dir(struct disk *disk, int dir, int64_t *pid)
     *pid = 0;
     if (fault || !node)
         return fault ? fault : EBADF;
-    if (sim->read_only)
+    if (is_frozen(sim))
         return EROFS;
     if (node->is_locked) {
         *pid = FIRST_PID + sim->life;
@@ -197,10 +204,12 @@ static int call_sync_dir(struct disk *disk, int dir)
     struct sim_node *node = find_dir(sim, dir);
     if (!node)
         return fault ? fault : EBADF;
-    if (fault && !sim->stopped)
+    if (fault && !sim->stopped && !sim->aborted)
         sim_names_sync_some(&node->names, &sim->rng);
     if (fault)
         return fault;
+    if (sim->aborted) /* what it says is true, or not */
+        return rng_next(&sim->rng) >> 63 ? 0 : EROFS;
     sim_names_sync(&node->names);
     sim_tree_sweep(sim);
     return 0;
@@ -210,7 +219,7 @@ static int call_sync_dir(struct disk *disk, int dir)
 static bool begin_change(struct sim *sim, enum disk_call kind, struct sim_node *dir, int *fault)
 {
     *fault = begin(sim, kind);
-    if (!dir || (!*fault && sim->read_only)) {
+    if (!dir || sim->aborted || (!*fault && sim->read_only)) {
         *fault = *fault ? *fault : dir ? EROFS : EBADF;
         return false;
     }
@@ -291,7 +300,7 @@ static int call_open(struct disk *disk, int dir, const char *name, enum disk_ope
         return EEXIST;
     if (how != DISK_CREATE && !node)
         return ENOENT;
-    if (how != DISK_READ && sim->read_only)
+    if (how != DISK_READ && is_frozen(sim))
         return EROFS;
     if (node && node->is_dir)
         return ENOTSUP;
@@ -369,7 +378,7 @@ static int call_write(struct disk *disk, int file, const void *bytes, uint64_t c
         return fault ? fault : EBADF;
     if (sim->stopped)
         return fault;
-    if (sim->read_only)
+    if (sim->read_only || (sim->aborted && rng_next(&sim->rng) >> 63))
         return fault ? fault : EROFS;
     if (count > FILE_MAX || offset > FILE_MAX - count)
         return EFBIG;
@@ -404,6 +413,11 @@ static int call_sync(struct disk *disk, int file)
     struct sim_handle *handle = find_file(sim, file);
     if (!handle)
         return fault ? fault : EBADF;
+    if (!fault && sim->aborted) {
+        sim_file_sync_in_place(&handle->node->file);
+        bool grown = handle->node->file.smallest != handle->node->file.largest;
+        return grown && rng_next(&sim->rng) >> 63 ? EIO : 0;
+    }
     if (fault && !sim->stopped) {
         bool seen = rng_next(&sim->rng) >> 63 != 0;
         sim_file_lose(&handle->node->file, &sim->rng, seen);
@@ -411,6 +425,16 @@ static int call_sync(struct disk *disk, int file)
     if (!fault)
         sim_file_sync(&handle->node->file);
     return fault;
+}
+
+static int call_witness(struct disk *disk, int place)
+{
+    struct sim *sim = (struct sim *)disk;
+    int fault = begin(sim, DISK_CALL_WITNESS);
+    const struct sim_handle *handle = sim_handle_find(sim, place);
+    if (!handle || (handle->node->is_dir ? !handle->has_lock : handle->how == DISK_READ))
+        return fault ? fault : EBADF;
+    return fault ? fault : is_frozen(sim) ? EROFS : 0;
 }
 
 static void call_flush(struct disk *disk, int file, uint64_t offset, uint64_t bytes)
@@ -437,4 +461,5 @@ const struct disk sim_disk_calls = {.open_dir = call_open_dir,
                                     .write = call_write,
                                     .truncate = call_truncate,
                                     .sync = call_sync,
+                                    .witness = call_witness,
                                     .flush = call_flush};

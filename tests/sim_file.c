@@ -136,6 +136,39 @@ void sim_file_sync(struct sim_file *file)
     begin_anew(file);
 }
 
+void sim_file_sync_in_place(struct sim_file *file)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < file->count; i++) {
+        struct sim_write write = file->writes[i];
+        uint64_t end = write.offset + write.len, safe = smaller(end, file->safe.size);
+        uint64_t done = safe > write.offset ? safe - write.offset : 0;
+        if (done > 0)
+            apply(file, &write, write.offset, safe);
+        write.offset += done;
+        write.len -= done;
+        write.from += write.from == SIM_ZEROS ? 0 : done;
+        if (write.len > 0)
+            file->writes[left++] = write;
+    }
+    file->count = left;
+}
+
+void sim_file_freeze(struct sim_file *file)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < file->count; i++) {
+        struct sim_write write = file->writes[i];
+        if (write.offset >= file->safe.size)
+            continue;
+        write.len = smaller(write.len, file->safe.size - write.offset);
+        file->writes[left++] = write;
+    }
+    file->count = left;
+    resize(&file->now, file->safe.size);
+    file->smallest = file->largest = file->safe.size;
+}
+
 void sim_file_settle(struct sim_file *file)
 {
     copy(&file->safe, &file->now);

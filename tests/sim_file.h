@@ -35,9 +35,13 @@ void sim_file_free(struct sim_file *file);
 void sim_file_write(struct sim_file *file, const void *bytes, uint64_t len, uint64_t offset);
 void sim_file_resize(struct sim_file *file, uint64_t size);
 void sim_file_sync(struct sim_file *file);
+/* The same of what is in place: new sizes, and what is behind the old one, are not on the disk. */
+void sim_file_sync_in_place(struct sim_file *file);
 /* Keeps any version of each sector, and any size. `seen`: reads see no more than that, as after a power cut;
  * else they see what is lost, too. */
 void sim_file_lose(struct sim_file *file, struct rng *rng, bool seen);
+/* No new size is kept: to be followed by sim_file_lose. */
+void sim_file_freeze(struct sim_file *file);
 /* All that is seen is surely there. */
 void sim_file_settle(struct sim_file *file);
 

@@ -121,9 +121,10 @@ void sim_names_sync_some(struct sim_names *names, struct rng *rng)
     keep_some(names, rng);
 }
 
-void sim_names_lose(struct sim_names *names, struct rng *rng)
+void sim_names_lose(struct sim_names *names, struct rng *rng, bool all)
 {
-    keep_some(names, rng);
+    if (!all)
+        keep_some(names, rng);
     names->count = 0;
     copy(&names->now, &names->safe);
 }

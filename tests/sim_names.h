@@ -41,7 +41,7 @@ void sim_names_change(struct sim_names *names, const char *gone, const char *nam
 void sim_names_sync(struct sim_names *names);
 /* A sync that fails: some changes are safe, the others are still to be. */
 void sim_names_sync_some(struct sim_names *names, struct rng *rng);
-/* A power cut: the others are gone. */
-void sim_names_lose(struct sim_names *names, struct rng *rng);
+/* A power cut: the others are gone. `all`: nothing was kept since the last sync. */
+void sim_names_lose(struct sim_names *names, struct rng *rng, bool all);
 
 #endif

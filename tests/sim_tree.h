@@ -33,8 +33,8 @@ struct sim {
     int life; /* processes so far: a handle of an earlier one is none */
     int open; /* handles */
     uint64_t calls[DISK_CALLS + 1], faults;
-    uint64_t stop_in; /* calls */
-    bool stopped, read_only;
+    uint64_t stop_in, abort_in; /* calls */
+    bool stopped, aborted, read_only;
     uint64_t capacity;
     struct {
         enum disk_call kind;

@@ -159,6 +159,29 @@ static int real_room(struct disk *disk, int dir, uint64_t *bytes)
     return 0;
 }
 
+/* ---- directories that are locked ---- */
+
+struct held {
+    struct held *next;
+    int dir, file;
+    char *path; /* from the root, of the directory; NULL: not known */
+};
+
+static struct held *all_held;
+static struct lock held_lock;
+
+/* The lock's file of a directory that is locked; -1: it is none. */
+static int lock_of(int dir)
+{
+    lock_take(&held_lock);
+    const struct held *held = all_held;
+    while (held && held->dir != dir)
+        held = held->next;
+    int file = held ? held->file : -1;
+    lock_drop(&held_lock);
+    return file;
+}
+
 /* ---- files ---- */
 
 /* 0: it is one. Nothing else has contents that stay. */
@@ -265,6 +288,17 @@ static int real_sync(struct disk *disk, int file)
     return sync_with(fdatasync, file);
 }
 
+static int real_witness(struct disk *disk, int place)
+{
+    struct stat status;
+    int lock = lock_of(place), file = lock >= 0 ? lock : place;
+    if (fstat(file, &status) != 0)
+        return errno;
+    /* To set the size that it has needs a transaction, which a failed journal refuses. A second sync, fsync
+     * of the directory, statvfs, chmod and chown do not: they return 0. */
+    return real_truncate(disk, file, (uint64_t)status.st_size);
+}
+
 static void real_flush(struct disk *disk, int file, uint64_t offset, uint64_t bytes)
 {
     int saved = errno;
@@ -275,15 +309,6 @@ static void real_flush(struct disk *disk, int file, uint64_t offset, uint64_t by
 }
 
 /* ---- locks: a file in the directory, which is locked as long as it is open ---- */
-
-struct held {
-    struct held *next;
-    int dir, file;
-    char *path; /* from the root, of the directory; NULL: not known */
-};
-
-static struct held *all_held;
-static struct lock held_lock;
 
 static int64_t read_pid(int file)
 {
@@ -435,4 +460,5 @@ struct disk weir_disk = {.open_dir = real_open_dir,
                          .write = real_write,
                          .truncate = real_truncate,
                          .sync = real_sync,
+                         .witness = real_witness,
                          .flush = real_flush};

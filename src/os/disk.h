@@ -55,6 +55,14 @@ struct disk {
     int (*truncate)(struct disk *disk, int file, uint64_t bytes);
     /* What was written is on the disk. After an error nobody knows what of it is, and must not ask again. */
     int (*sync)(struct disk *disk, int file);
+    /*
+     * Does the file system still accept changes of sizes and names? To be asked after a sync that depends on
+     * one: of a file that has grown, of a directory. A file system whose journal fails while such a sync is
+     * under way may drop the transaction and return 0 all the same (ext4, Linux 6.18); from then on it
+     * accepts no change. So if this returns 0 the syncs before it were true. `place`: a directory that this
+     * process has locked, or a file that no other thread writes to.
+     */
+    int (*witness)(struct disk *disk, int place);
     /* Begin to write that out, in the background; a hint. */
     void (*flush)(struct disk *disk, int file, uint64_t offset, uint64_t bytes);
 };

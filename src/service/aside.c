@@ -86,24 +86,25 @@ static int put_name(const struct service *service, const struct policy *policy, 
     }
     if (fault == 0)
         fault = aside->disk->rename(aside->disk, aside->dir, UNFINISHED, name);
-    return fault != 0 ? fault : aside->disk->sync_dir(aside->disk, aside->dir);
+    if (fault == 0)
+        fault = aside->disk->sync_dir(aside->disk, aside->dir);
+    return fault != 0 ? fault : aside->disk->witness(aside->disk, aside->file);
 }
 
-/* Into the unfinished file, all of it and on the disk. What somebody has left there is of no use. */
+/* Into the unfinished file, all of it and on the disk, which stays open. What is left there of an earlier
+ * attempt is of no use. */
 static bool write_all(struct service *service, const struct policy *policy, struct aside *aside,
                       struct weir_error *err)
 {
     struct disk *disk = aside->disk;
     (void)disk->remove(disk, aside->dir, UNFINISHED);
+    aside->file = -1;
     aside->fault = disk->open(disk, aside->dir, UNFINISHED, DISK_CREATE, &aside->file);
     if (aside->fault != 0)
         return false;
     bool good = weir_dump_policy(service, policy, write_bytes, aside, err);
     if (good)
         aside->fault = disk->sync(disk, aside->file);
-    int closed = disk->close(disk, aside->file);
-    if (aside->fault == 0)
-        aside->fault = closed;
     return good && aside->fault == 0;
 }
 
@@ -131,6 +132,8 @@ bool weir_aside_write(struct service *service, const struct policy *policy, stru
         aside.fault = put_name(service, policy, &aside, name);
         good = aside.fault == 0;
     }
+    if (aside.file >= 0)
+        (void)aside.disk->close(aside.disk, aside.file);
     if (!good)
         (void)aside.disk->remove(aside.disk, aside.dir, UNFINISHED);
     aside.disk->close_dir(aside.disk, aside.dir);

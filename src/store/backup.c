@@ -159,7 +159,9 @@ static int finish(struct backup *backup)
     backup->named = !error || look_for(backup) != 0; /* a rename that failed may have been done */
     if (!error)
         error = disk->sync_dir(disk, backup->parent);
-    return error ? error : disk->sync_dir(disk, backup->store->dir);
+    if (!error)
+        error = disk->sync_dir(disk, backup->store->dir);
+    return error ? error : disk->witness(disk, backup->store->dir);
 }
 
 /* ---- what is in it ---- */

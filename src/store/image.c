@@ -20,7 +20,7 @@
  * 3. The note in the image is that of when the copy began, or a later one that is in the log, too.
  *
  * Hence the order: rotate, note, records, tables, sync of the log, END, sync of the image, rename, sync of
- * the directory. Only then older files go. Whatever fails before that leaves all as it was.
+ * the directory, witness. Only then older files go. Whatever fails before that leaves all as it was.
  */
 #include "store/image.h"
 
@@ -237,6 +237,8 @@ static int finish(struct store *store, struct image *image)
         error = disk->rename(disk, store->dir, half, name);
     if (!error)
         error = disk->sync_dir(disk, store->dir);
+    if (!error)
+        error = disk->witness(disk, store->dir);
     image->phase++;
     return error;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The store from inside. Files: log.c, spare.c (segments), sync.c (what is on the disk), mark.c, commit.c
+ * The store from inside. Files: log.c (segments), sync.c (what is on the disk), mark.c, commit.c
  * (what threads have listed), health.c (faults), epoch.c (time), work.c (threads) write the log; recover.c,
  * image.c, backup.c read it, and write images.
  *
- * Threads. Requests append to the log. The syncer syncs it, and writes the mark. The keeper makes segments
- * ready, writes images and heals. Locks, in this order:
+ * Threads. Requests append to the log. The syncer syncs it, and writes the mark. The keeper writes images and
+ * heals. Locks, in this order:
  *   sync.step      around one sync, or one attempt to heal: who holds it may close files of the log
  *   regions.lock   around the list of regions, and a walk through one of them
  *   log.lock       around the log's end; held while a frame is written, never while something is synced
@@ -70,9 +70,11 @@ struct recovered {
 struct log_file { /* a segment that is open */
     int file;     /* -1: none */
     uint64_t number, salt;
-    uint64_t end;   /* where the next frame goes */
-    uint64_t ready; /* bytes that are written with zeros, and synced; 0: it grows */
-    bool named;     /* its name is synced */
+    uint64_t end;    /* where the next frame goes */
+    uint64_t zeroed; /* zeros are written behind the frames up to here; below `end`: none are */
+    uint64_t ready;  /* a size that is on the disk: frames up to here are written in place */
+    uint64_t looked; /* `end` when the last sync of it began */
+    bool named;      /* its name is synced */
 };
 
 #define LOG_OLD_MOST 8 /* segments that wait for a sync; then they get longer instead */
@@ -83,11 +85,7 @@ struct log {
     bool broken;                       /* after a fault: nothing is appended or synced any more */
     struct log_file old[LOG_OLD_MOST]; /* full, not yet synced; by number */
     uint32_t old_count;
-    struct log_file spare; /* the next one; ready if `spare_ready` */
-    bool spare_ready;
-    int64_t spare_retry_ns;     /* weir_now: it has failed */
-    uint64_t spare_done;        /* bytes of it that are written */
-    uint64_t last_number;       /* of all segments, the spare included */
+    uint64_t last_number;       /* of all segments */
     _Atomic uint64_t rotations; /* segments begun so far: changes under the lock */
     _Atomic uint64_t appended;  /* sequence of the last frame, also of one that failed */
     int64_t time_ns;            /* of the last frame: store time never goes back */

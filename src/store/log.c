@@ -10,6 +10,11 @@
 #include "store/health.h"
 #include "store/sync.h"
 
+#define ZERO_ROUNDS 4   /* a piece is as much as so many syncs have had */
+#define ZERO_PARTS  512 /* and at least this part of a segment: 128 KiB */
+#define ZERO_MOST   (UINT64_C(4) << 20)
+#define ROOM_LEAST  4 /* times a piece has to be free */
+
 static uint64_t appended(const struct store *store)
 {
     return atomic_load_explicit(&store->log.appended, memory_order_relaxed);
@@ -107,21 +112,6 @@ static int create(struct store *store, struct log_file *segment, uint64_t number
     return error;
 }
 
-static bool take_next(struct store *store, struct log_file *next)
-{
-    struct log *log = &store->log;
-    if (log->spare_ready) {
-        *next = log->spare;
-        log->spare.file = -1;
-        log->spare_ready = false;
-        return true;
-    }
-    int error = create(store, next, ++log->last_number);
-    if (error)
-        weir_health_fault_locked(store, "making a segment of the log", error);
-    return !error;
-}
-
 static bool write_start(struct store *store)
 {
     struct frame_start start = {.number = store->log.now.number,
@@ -147,8 +137,13 @@ bool weir_log_begin(struct store *store)
 {
     struct log *log = &store->log;
     struct log_file next;
-    if (log->broken || log->old_count == LOG_OLD_MOST || !take_next(store, &next))
+    if (log->broken || log->old_count == LOG_OLD_MOST)
         return false;
+    int error = create(store, &next, ++log->last_number);
+    if (error) {
+        weir_health_fault_locked(store, "making a segment of the log", error);
+        return false;
+    }
     if (log->now.file >= 0)
         log->old[log->old_count++] = log->now;
     log->now = next;
@@ -173,9 +168,45 @@ bool weir_log_rotate(struct store *store, uint64_t *segment, uint64_t *sequence)
     return begun;
 }
 
+/* ---- zeros ahead ---- */
+
+/* What fills the disk, in order to make it faster, would do harm. */
+static bool is_roomy(struct store *store, uint64_t piece)
+{
+    uint64_t room = 0;
+    return store->disk->room(store->disk, store->dir, &room) == 0 && room / ROOM_LEAST >= piece;
+}
+
+static int write_zeros(struct store *store, uint64_t from, uint64_t to)
+{
+    void *zeros = calloc(1, to - from);
+    int error = zeros ? store->disk->write(store->disk, store->log.now.file, zeros, to - from, from) : ENOMEM;
+    free(zeros);
+    return error;
+}
+
+/* Half of a piece is left for what comes before the next sync begins. Without room the segment grows. */
+void weir_log_zero(struct store *store)
+{
+    struct log_file *now = &store->log.now;
+    uint64_t round = now->end - now->looked, from = log_file_size(now), last = store->options.segment_bytes;
+    uint64_t piece = round < ZERO_MOST / ZERO_ROUNDS ? round * ZERO_ROUNDS : ZERO_MOST;
+    piece = piece > last / ZERO_PARTS ? piece : last / ZERO_PARTS;
+    now->looked = now->end;
+    if (store->options.sync != STORE_ALWAYS || store->log.broken || now->file < 0 || from >= last ||
+        from - now->end >= piece / 2 || !is_roomy(store, piece))
+        return;
+    uint64_t to = piece < last - from ? from + piece : last;
+    int error = write_zeros(store, from, to);
+    if (!error)
+        now->zeroed = to;
+    else if (error != ENOSPC && error != EDQUOT && error != EFBIG && error != ENOMEM)
+        weir_health_fault_locked(store, "writing the log", error);
+}
+
 void weir_log_cut(struct store *store, const struct log_file *segment)
 {
-    if (segment->end < segment->ready)
+    if (segment->end < segment->zeroed)
         (void)store->disk->truncate(store->disk, segment->file, segment->end);
 }
 
@@ -194,7 +225,7 @@ static void close_one(struct store *store, struct log_file *segment, uint64_t re
 void weir_log_close_files(struct store *store, uint64_t remove_from)
 {
     struct log *log = &store->log;
-    struct log_file files[LOG_OLD_MOST + 1], spare;
+    struct log_file files[LOG_OLD_MOST + 1];
     uint32_t count = 0;
     (void)pthread_mutex_lock(&log->lock);
     while (count < log->old_count) {
@@ -202,12 +233,9 @@ void weir_log_close_files(struct store *store, uint64_t remove_from)
         count++;
     }
     files[count++] = log->now;
-    spare = log->spare;
-    log->now.file = log->spare.file = -1;
+    log->now.file = -1;
     log->old_count = 0;
-    log->spare_ready = false;
     (void)pthread_mutex_unlock(&log->lock);
     for (uint32_t i = 0; i < count; i++)
         close_one(store, &files[i], remove_from);
-    close_one(store, &spare, 1); /* nothing is in it */
 }

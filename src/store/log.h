@@ -2,10 +2,12 @@
 /*
  * The end of the log: segments, one after the other, to which frames are appended by one write each.
  *
- * In STORE_ALWAYS a segment is written full of zeros, and synced, before it is used: a sync then has no sizes
- * or places of blocks to write down besides, which takes half of the time. In the other modes it grows. The
- * next one is made ready by the keeper when the one in use is half full; who comes to the end first makes one
- * himself, that grows.
+ * In STORE_ALWAYS zeros are written ahead of the frames, in small pieces, by the syncer. Frames are then
+ * written in place: a sync has no size and no blocks to write down besides, which takes half of the time, and
+ * does not depend on the journal of the file system. A piece is for several syncs, and so is larger the more
+ * a sync has. In the other modes a segment grows, and so it does where the disk has no room to spare: then,
+ * and when a piece is new, the sync is true if the file system can still be changed after it (disk.h:
+ * witness).
  */
 #ifndef WEIR_STORE_LOG_H
 #define WEIR_STORE_LOG_H
@@ -24,8 +26,15 @@ static inline size_t log_frame_payload(const struct buffer *frame)
 
 /* false: it was not appended. */
 bool weir_log_append(struct store *store, enum frame_kind kind, struct buffer *frame, int64_t records);
-/* Begins a segment: the spare one, or a new one. Its predecessor waits to be synced. */
+/* Begins a segment. Its predecessor waits to be synced. */
 bool weir_log_begin(struct store *store);
+/* Before a sync: writes zeros ahead, if it is time to. */
+void weir_log_zero(struct store *store);
+/* Bytes of its file. */
+static inline uint64_t log_file_size(const struct log_file *segment)
+{
+    return segment->end > segment->zeroed ? segment->end : segment->zeroed;
+}
 /* For whom nothing could be appended: good when all is well again. */
 static inline uint64_t log_ticket_ill(const struct store *store)
 {
@@ -34,8 +43,6 @@ static inline uint64_t log_ticket_ill(const struct store *store)
 
 /* Without it. */
 
-/* The keeper's: makes the next segment ready, in small steps. true: there is more to do at once. */
-bool weir_log_spare_step(struct store *store);
 /* Zeros behind the last frame of a segment that nobody appends to any more go. If that fails nothing is lost:
  * the next start does it. */
 void weir_log_cut(struct store *store, const struct log_file *segment);

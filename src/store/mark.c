@@ -118,11 +118,16 @@ int weir_mark_make(struct store *store)
     int error = disk->open(disk, store->dir, MARK_NEW, DISK_CREATE, &file);
     if (error)
         return error;
-    error = write_slot(store, file, false, synced);
+    /* The second slot first, empty: so it has the size that it keeps, and is written in place from now on. */
+    error = disk->write(disk, file, &(struct mark_slot){0}, sizeof(struct mark_slot), MARK_STRIDE);
+    if (!error)
+        error = write_slot(store, file, false, synced);
     if (!error)
         error = disk->rename(disk, store->dir, MARK_NEW, MARK_NAME);
     if (!error)
         error = disk->sync_dir(disk, store->dir);
+    if (!error)
+        error = disk->witness(disk, store->dir);
     if (error) {
         (void)disk->close(disk, file);
         return error;

@@ -289,6 +289,8 @@ bool weir_inspect_repair(struct disk *disk, const char *path, void (*tell)(void 
     bool good = repair_all(&repair);
     if (good)
         error = repair.disk->sync_dir(repair.disk, repair.dir);
+    if (good && !error)
+        error = repair.disk->witness(repair.disk, repair.dir);
     if (good && error)
         good = complain(&repair, path, error);
     weir_recovery_free(&repair.recovery);

@@ -42,7 +42,7 @@ static void fill_in(struct store *store, const struct store_options *options)
     own->images = own->images ? own->images : STORE_IMAGES;
     own->images = own->images < STORE_IMAGES_MOST ? own->images : STORE_IMAGES_MOST;
     store->disk = own->disk ? own->disk : &weir_disk;
-    store->dir = store->sync.mark_file = store->log.now.file = store->log.spare.file = -1;
+    store->dir = store->sync.mark_file = store->log.now.file = -1;
     store->health.told = true;
     atomic_store(&store->health.misses_seen, atomic_load(&weir_dirty_misses));
 }

@@ -17,6 +17,7 @@ struct round { /* what one sync has to do */
     uint32_t count;
     uint64_t target;
     bool unnamed;
+    bool grown;  /* a size is new, as that of a new segment is: see disk.h, witness */
     bool broken; /* the log has failed meanwhile: its last sequence may be one that is not there */
 };
 
@@ -25,12 +26,15 @@ static struct round look(struct store *store)
     struct log *log = &store->log;
     struct round round = {0};
     (void)pthread_mutex_lock(&log->lock);
+    weir_log_zero(store);
     round.target = atomic_load_explicit(&log->appended, memory_order_relaxed);
     for (; round.count < log->old_count; round.count++)
         round.files[round.count] = log->old[round.count];
     round.files[round.count++] = log->now;
-    for (uint32_t i = 0; i < round.count; i++)
+    for (uint32_t i = 0; i < round.count; i++) {
         round.unnamed |= !round.files[i].named;
+        round.grown |= log_file_size(&round.files[i]) > round.files[i].ready;
+    }
     round.broken = log->broken || log->now.file < 0;
     store->sync.next_oldest_ns = 0;
     (void)pthread_mutex_unlock(&log->lock);
@@ -47,6 +51,7 @@ static void close_old(struct store *store, const struct round *round, int64_t ns
     log->old_count -= gone;
     struct log_file *last = log->old_count > 0 ? &log->old[0] : &log->now; /* which was in use then */
     last->named = true;
+    last->ready = log_file_size(&round->files[gone]);
     store->sync.syncs++;
     store->sync.ns_last = ns;
     store->sync.ns_most = max64(store->sync.ns_most, ns);
@@ -66,6 +71,8 @@ int weir_sync_files(struct store *store, uint64_t *target)
         error = store->disk->sync(store->disk, round.files[i].file);
     if (!error && round.unnamed)
         error = store->disk->sync_dir(store->disk, store->dir);
+    if (!error && round.grown)
+        error = store->disk->witness(store->disk, store->dir);
     if (error)
         return error;
     close_old(store, &round, weir_monotonic_ns() - start);

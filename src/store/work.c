@@ -8,7 +8,6 @@
 #include "os/futex.h"
 #include "os/thread.h"
 #include "store/health.h"
-#include "store/log.h"
 #include "store/sync.h"
 
 #define KEEPER_NS (WEIR_SEC / 4) /* it looks around: for the size of the log, the age of things */
@@ -21,8 +20,7 @@ static bool keep_step(struct store *store)
         weir_image_refuse(store);
         return false;
     }
-    bool more = weir_log_spare_step(store);
-    return weir_image_step(store) || more;
+    return weir_image_step(store);
 }
 
 static void *keeper_run(void *arg)

@@ -17,7 +17,7 @@
 #define HEAL_ROUNDS 200
 #define STEP_NS     (WEIR_SEC / 5) /* time goes on by so much at once, so that the syncer can look */
 
-#define CAPACITY (UINT64_C(8) << 20) /* of the disk: segments of 64 MiB are not made ready */
+#define CAPACITY (UINT64_C(8) << 20) /* of the disk */
 
 struct history_counts history_counts;
 
@@ -227,16 +227,20 @@ static void end_faults(struct history *history)
 {
     sim_no_faults(history->sim);
     sim_read_only(history->sim, false);
+    if (!sim_is_aborted(history->sim))
+        sim_abort_after(history->sim, SIM_NEVER);
     sim_capacity(history->sim, CAPACITY);
 }
 
 /* Once the disk is well again, so is the store, and everybody is answered. */
 void history_heal(struct history *history)
 {
+    if (sim_is_aborted(history->sim))
+        return; /* not before it is mounted again */
     end_faults(history);
     commit_all(history);
     int round = 0;
-    for (; round < HEAL_ROUNDS && !sim_is_stopped(history->sim); round++) {
+    for (; round < HEAL_ROUNDS && !sim_is_stopped(history->sim) && !sim_is_aborted(history->sim); round++) {
         answer(history);
         if (history->waiting_count == 0 && weir_store_is_well(history->store))
             break;
@@ -253,7 +257,7 @@ static void make_fault(struct history *history)
 {
     static const int errors[] = {EIO, ENOSPC, EIO, EDQUOT};
     int error = errors[history_roll(history, 0, 3)];
-    int64_t lot = history_roll(history, 0, 9);
+    int64_t lot = history_roll(history, 0, 12);
     enum disk_call kind = (enum disk_call)history_roll(history, 0, DISK_CALL_ANY);
     TRACE(history, "fault %d of call %d: %s", (int)lot, (int)kind, strerror(error));
     if (lot < 5)
@@ -262,8 +266,10 @@ static void make_fault(struct history *history)
         sim_fail_often(history->sim, kind, 300000, error);
     else if (lot < 9)
         sim_capacity(history->sim, sim_used(history->sim) + (uint64_t)history_roll(history, 0, 3000));
-    else
+    else if (lot < 10)
         sim_read_only(history->sim, true);
+    else
+        sim_abort_after(history->sim, (uint64_t)history_roll(history, 0, 30));
 }
 
 static void go_on(struct history *history)
@@ -314,7 +320,7 @@ static void begin_life(struct history *history)
 /* The process is there no more: by a kill, or because the machine went down. */
 static void end_hard(struct history *history)
 {
-    bool cut = history_chance(history, 55), ran = history->store != NULL;
+    bool cut = history_chance(history, 55) || sim_is_aborted(history->sim), ran = history->store != NULL;
     if (ran) {
         if (history->faulty)
             history->cut = history->late = true; /* a sync that fails is as bad as a cut */
@@ -345,16 +351,17 @@ static void end_hard(struct history *history)
 
 static void end_life(struct history *history)
 {
-    if (sim_is_stopped(history->sim) || !history_chance(history, 20)) {
+    if (sim_is_stopped(history->sim) || sim_is_aborted(history->sim) || !history_chance(history, 20)) {
         end_hard(history);
         return;
     }
     history_heal(history);
-    if (sim_is_stopped(history->sim)) {
+    if (sim_is_stopped(history->sim) || sim_is_aborted(history->sim)) {
         end_hard(history);
         return;
     }
     sim_stop_after(history->sim, SIM_NEVER);
+    sim_abort_after(history->sim, SIM_NEVER);
     switch_thread(history, 0);
     TRACE(history, "ends in order");
     history_counts.closes++;

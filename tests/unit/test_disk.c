@@ -468,6 +468,35 @@ TEST(a_full_disk_says_so)
 
 /* ---- the disk that fails ---- */
 
+/* What it is for takes a file system whose journal fails: tests/server/test_power.py. */
+TEST(a_witness_changes_no_file_and_needs_one_that_can_be_written)
+{
+    int file = -1, sub = -1;
+    int64_t pid;
+    uint64_t bytes;
+    if (!open_place())
+        return;
+    CHECK_EQ(disk->open(disk, dir, "a", DISK_CREATE, &file), 0);
+    CHECK_EQ(disk->write(disk, file, "abc", 3, 0), 0);
+    CHECK_EQ(disk->witness(disk, file), 0);
+    CHECK_STR(text_of(dir, "a"), "abc");
+    CHECK_EQ(disk->close(disk, file), 0);
+    CHECK_EQ(disk->witness(disk, file), EBADF);
+    CHECK_EQ(disk->open(disk, dir, "a", DISK_READ, &file), 0);
+    CHECK_EQ(disk->witness(disk, file), EINVAL);
+    CHECK_EQ(disk->close(disk, file), 0);
+    CHECK(disk->witness(disk, dir) != 0); /* it is not locked */
+    CHECK_EQ(disk->open_dir(disk, place, false, &sub), 0);
+    CHECK_EQ(disk->lock_dir(disk, sub, &pid), 0);
+    CHECK_EQ(disk->witness(disk, sub), 0);
+    CHECK_EQ(disk->open(disk, dir, "lock", DISK_READ, &file), 0);
+    CHECK_EQ(disk->size(disk, file, &bytes), 0);
+    CHECK(bytes > 0); /* who has it is still in there */
+    CHECK_EQ(disk->close(disk, file), 0);
+    disk->close_dir(disk, sub);
+    close_place();
+}
+
 TEST(the_call_that_was_ordered_fails_and_no_other)
 {
     struct faulty faulty;
@@ -529,6 +558,7 @@ static int call_all(struct disk *d, struct faulty *faulty)
     good += d->read(d, file, &byte, 1, 0, &number) == 0;
     d->flush(d, file, 0, 1);
     good += d->sync(d, file) == 0;
+    good += d->witness(d, at) == 0;
     good += d->link(d, at, "a", sub, "l") == 0;
     good += d->rename(d, at, "a", "b") == 0;
     good += d->sync_dir(d, at) == 0;

@@ -585,6 +585,43 @@ TEST(a_backup_that_fails_takes_no_room)
     CHECK(failures > 10);
 }
 
+static bool has_file(const struct life *life, const char *path)
+{
+    uint64_t len;
+    return sim_bytes(life->sim, path, &len) != NULL;
+}
+
+/* The journal of the file system fails at any call: a mark, an image and a backup are told of only if they
+ * stay. */
+TEST(what_was_told_of_is_there_after_a_journal_has_failed)
+{
+    int begun = 0, images = 0;
+    for (uint64_t n = 0; n < 1200; n++) {
+        struct life life;
+        int dir = -1;
+        life_init(&life, check.seed + n, STORE_ALWAYS);
+        sim_abort_after(life.sim, n / 8); /* what syncs return then is drawn by lot */
+        bool good = life_begin(&life), image = false, backup = false;
+        if (good) {
+            (void)life_raise(&life, 1);
+            image = weir_store_image(life.store, NULL);
+            backup = weir_store_backup(life.store, "b", NULL);
+        }
+        bool failed = sim_is_aborted(life.sim);
+        life_end(&life, true);
+        CHECK(!good || has_file(&life, "data/mark"));
+        CHECK(!image || has_file(&life, "data/image-0000000000000001"));
+        struct disk *disk = sim_disk(life.sim);
+        if (disk->open_dir(disk, "data/backups/b", false, &dir) == 0)
+            disk->close_dir(disk, dir);
+        CHECK(!backup || dir >= 0);
+        begun += good && failed;
+        images += image && failed;
+        life_free(&life);
+    }
+    CHECK(begun > 5 && images > 5);
+}
+
 TEST(a_backup_that_fails_or_is_cut_has_no_name)
 {
     bool done = false;
