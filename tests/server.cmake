@@ -82,6 +82,7 @@ foreach(test unit-change unit-apply unit-config-memory unit-service-memory) # fa
         -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup)
 endforeach()
 weir_service_test(unit-load unit/test_load.c unit/service_kit.c)
+target_link_options(unit-load PRIVATE -Wl,--wrap=sched_yield,--wrap=weir_futex_wait)
 weir_service_test(unit-growth unit/test_growth.c unit/service_kit.c)
 weir_service_test(unit-forget unit/test_forget.c unit/service_kit.c)
 
@@ -99,6 +100,10 @@ target_link_options(unit-no-memory PRIVATE
     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=mmap,--wrap=madvise)
 
 weir_service_test(unit-loop unit/test_loop.c)
+weir_service_test(unit-server-end unit/test_server_end.c)
+target_link_options(unit-server-end PRIVATE
+    -Wl,--wrap=weir_lane_wish,--wrap=weir_parking_moved,--wrap=weir_lane_end)
+weir_race(unit-server-end)
 weir_service_test(unit-listen unit/test_listen.c)
 weir_service_test(unit-notify unit/test_notify.c)
 weir_race(unit-loop)

@@ -33,7 +33,10 @@ struct server {
     bool chore_runs;
     struct timer *drain_timer, *dog_timer;
     struct order reload;
-    _Atomic int lanes_told; /* that the store's threads may talk to; they run before there are any */
+    /* Lanes that the threads of the store and of fleets may talk to: they run before there are any, and
+     * after. Held while one talks: whoever sets it to 0 knows that nobody talks to any afterwards. */
+    pthread_mutex_t talking;
+    int lanes_told;
     _Atomic int undrained;
     atomic_bool reloading;
     bool stopping;
@@ -54,20 +57,29 @@ static void clock_moved(void *arg)
 static void store_moved(void *arg)
 {
     struct server *server = arg;
-    int count = atomic_load_explicit(&server->lanes_told, memory_order_acquire);
-    for (int i = 0; i < count; i++)
+    pthread_mutex_lock(&server->talking);
+    for (int i = 0; i < server->lanes_told; i++)
         weir_parking_moved(&server->lanes[i]);
+    pthread_mutex_unlock(&server->talking);
 }
 
 /* By threads of fleets. Who begins to wait counts before he looks for the last time. */
 static void fleet_moved(void *arg)
 {
     struct server *server = arg;
-    int count = atomic_load_explicit(&server->lanes_told, memory_order_acquire);
+    pthread_mutex_lock(&server->talking);
     atomic_thread_fence(memory_order_seq_cst);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < server->lanes_told; i++)
         if (atomic_load_explicit(&server->lanes[i].worker->waiting, memory_order_relaxed) > 0)
             weir_lane_wish(&server->lanes[i], WISH_LOOK);
+    pthread_mutex_unlock(&server->talking);
+}
+
+static void let_talk(struct server *server, int lanes)
+{
+    pthread_mutex_lock(&server->talking);
+    server->lanes_told = lanes;
+    pthread_mutex_unlock(&server->talking);
 }
 
 /* Each looks at all lanes, one after the other, and must hold none of them meanwhile: two who held their own
@@ -242,7 +254,7 @@ static bool make_lanes(struct server *server, struct weir_error *err)
         lane->drained = lane_drained;
         lane->drained_arg = server;
     }
-    atomic_store(&server->lanes_told, wanted);
+    let_talk(server, wanted);
     atomic_store(&server->undrained, wanted);
     server->drain_timer = weir_timer_new(server->lanes[0].loop, end_lanes, server);
     server->dog_timer = weir_timer_new(server->lanes[0].loop, feed_dog, NULL);
@@ -324,6 +336,7 @@ struct server *weir_server_new(const struct server_options *options, struct weir
         return NULL;
     }
     signal(SIGPIPE, SIG_IGN);
+    (void)pthread_mutex_init(&server->talking, NULL);
     server->options = *options;
     server->door.spare = -1;
     if (make(server, err))
@@ -411,7 +424,7 @@ void weir_server_free(struct server *server)
     if (!server)
         return;
     weir_door_close(&server->door);
-    atomic_store(&server->lanes_told, 0);
+    let_talk(server, 0);
     for (int i = 0; i < server->lane_count; i++)
         weir_lane_end(&server->lanes[i]);
     if (server->stopping) { /* the loops have stopped to listen: who asks again must not spoil the exit status
@@ -421,6 +434,7 @@ void weir_server_free(struct server *server)
     }
     weir_loop_free(server->chores);
     weir_service_free(server->service);
+    (void)pthread_mutex_destroy(&server->talking);
     free(server->lanes);
     free(server->listens);
     free(server);

@@ -9,9 +9,13 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sat.h"
+#include "os/futex.h"
 #include "service/edit.h"
 
-#define LOOKS_MAX 20000000 /* at requests that have begun: some seconds */
+#define TURN_MAX_NS (5 * WEIR_SEC) /* so long requests that have begun are waited for */
+#define LOOK_NS     (WEIR_MS / 10) /* between two looks at them */
+#define LOOKS_AWAKE 100            /* before the first pause: most of them end at once */
 
 /* ---- asking ---- */
 
@@ -128,20 +132,30 @@ static bool freeze(struct edit *edit, struct slice name, struct export_range ran
     return policy && weir_edit_put(edit, policy, weir_policy_freeze(policy, range, url, edit->err));
 }
 
-/* Turns end in well under a millisecond; the clock may be one that stands still. */
+static bool is_in_earlier_turn(const struct worker *worker, uint64_t epoch)
+{
+    uint64_t turn = atomic_load_explicit(&worker->turn, memory_order_seq_cst);
+    return turn % 2 == 1 && turn / 2 < epoch;
+}
+
+/* Turns end in well under a millisecond, unless their thread has to wait for a processor: then it must not be
+ * kept busy here. By real time: the service's clock may be one that stands still. */
 bool weir_freeze_settle(struct service *service, struct weir_error *err)
 {
     uint64_t epoch = atomic_load_explicit(&service->epoch, memory_order_seq_cst);
+    int64_t until_ns = sat_add(weir_monotonic_ns(), TURN_MAX_NS);
+    _Atomic uint32_t nobody = 0; /* wakes it */
     int looks = 0;
     for (uint32_t i = 0; i < service->options.workers; i++)
-        for (;; looks++) {
-            uint64_t turn = atomic_load_explicit(&service->workers[i].turn, memory_order_seq_cst);
-            if (turn % 2 == 0 || turn / 2 >= epoch)
-                break;
-            if (looks == LOOKS_MAX)
+        while (is_in_earlier_turn(&service->workers[i], epoch)) {
+            int64_t now_ns = weir_monotonic_ns();
+            if (now_ns >= until_ns)
                 return fail(err, EBUSY,
                             "it is frozen, but some requests that began before have not ended: try again");
-            (void)sched_yield();
+            if (looks++ < LOOKS_AWAKE)
+                (void)sched_yield();
+            else
+                weir_futex_wait(&nobody, 0, now_ns + LOOK_NS);
         }
     return true;
 }

@@ -86,10 +86,8 @@ bool weir_held_again(struct worker *worker, struct session *session, struct buff
         call.command->run(&call);
     if (call.state == RUN_WAITS && !session->waits)
         return false;
-    if (call.failed) {
-        count_up(&worker->errors, 1);
-        count_up(&worker->failed[held->number], 1);
-    }
+    if (call.failed)
+        weir_call_count_error(&call, held->command, held->number);
     bool waits = session->waits; /* it is another policy by now, and what it was promised is due later */
     weir_held_drop(worker, session);
     return !waits;

@@ -143,15 +143,14 @@ bool weir_call_ready(struct call *call)
 
 /* ---- running ---- */
 
-/* Errors of deciding commands count with the policy that they name, too. */
-static void count_error(struct call *call, const struct plan *plan)
+void weir_call_count_error(const struct call *call, const struct command *command, size_t number)
 {
     struct worker *worker = call->worker;
     count_up(&worker->errors, 1);
-    if (!plan->command)
+    if (!command)
         return;
-    count_up(&worker->failed[plan->number], 1);
-    size_t policy_at = (size_t)plan->command->policy_at;
+    count_up(&worker->failed[number], 1);
+    size_t policy_at = (size_t)command->policy_at;
     if (policy_at == 0 || policy_at >= call->count)
         return;
     struct policy *policy = weir_snapshot_policy(worker->snapshot, call->args[policy_at]);
@@ -191,7 +190,7 @@ static enum run_state run_request(struct worker *worker, struct session *session
     else
         call.command->run(&call);
     if (__builtin_expect(is_error(&call, out, before), 0))
-        count_error(&call, plan);
+        weir_call_count_error(&call, plan->command, plan->number);
     if (__builtin_expect(session->held != NULL, 0) && weir_held_again(worker, session, out))
         call.state = RUN_READY;
     if (call.state == RUN_READY || call.state == RUN_CLOSE)

@@ -53,6 +53,10 @@ void weir_chore_begin(struct call *call);
 /* In the order of Redis: is there such a command, are the words enough, who asks, may he? Else answers. */
 bool weir_call_ready(struct call *call);
 
+/* It was answered with an error: that counts with the worker, the command, if there is such a one, and the
+ * policy that a deciding command names. */
+void weir_call_count_error(const struct call *call, const struct command *command, size_t number);
+
 /* cmd_take.c: the answer to a WEIR.ACQUIRE that is due; and what is to be given up if it will never be. */
 void weir_acquire_answer(struct worker *worker, struct session *session, struct buffer *out);
 void weir_acquire_cancel(struct worker *worker, struct session *session);

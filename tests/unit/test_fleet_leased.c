@@ -237,6 +237,23 @@ TEST(nobody_waits_longer_than_wait)
     kit_close(&kit);
 }
 
+TEST(an_error_after_a_wait_counts_with_its_policy)
+{
+    struct kit kit, other;
+    struct fake *fake = open_fleet(&kit, FLEET(""));
+    if (!fake)
+        return;
+    kit_join(&other, &kit, 0);
+    CHECK_STR(kit_ask(&kit, "WEIR.TAKE egress a 3 AND local a"), "");
+    CHECK_STR(kit_ask(&other, "WEIR.FREEZE local redis://b:1"), "+OK\r\n");
+    CHECK(strncmp(kit_resume(&kit), "-ELSEWHERE ", 11) == 0);
+    CHECK_EQ(kit.state, RUN_READY);
+    CHECK_EQ(COUNT(&kit, "errors"), 1);
+    CHECK_EQ(atomic_load(&kit.worker->errors), 1);
+    kit_leave(&other);
+    kit_close(&kit);
+}
+
 TEST(nobody_waits_for_what_will_not_come)
 {
     struct kit kit;

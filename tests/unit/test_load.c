@@ -292,17 +292,38 @@ struct freezing {
     _Atomic int done; /* 1: well, 2: not */
 };
 
+static _Thread_local bool counts; /* this thread's yields and pauses, below */
+static _Atomic int64_t yields, pauses;
+
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+int __wrap_sched_yield(void)
+{
+    atomic_fetch_add(&yields, counts);
+    return __real_sched_yield();
+}
+
+void __real_weir_futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t monotonic_ns);
+void __wrap_weir_futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t monotonic_ns);
+void __wrap_weir_futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t monotonic_ns)
+{
+    __real_weir_futex_wait(word, value, monotonic_ns);
+    atomic_fetch_add(&pauses, counts);
+}
+
 static void *freeze(void *arg)
 {
     struct freezing *freezing = arg;
     struct weir_error err;
+    counts = true;
     bool done = weir_change_freeze(freezing->service, slice_of("api"), (struct export_range){0, UINT64_MAX},
                                    slice_of("redis://b:1"), &err);
     atomic_store(&freezing->done, done ? 1 : 2);
     return NULL;
 }
 
-/* Who began before may still change the keys: it is frozen when he has ended. */
+/* A request that began before may still change the keys: they are frozen when it has ended. Until then the
+ * freeze pauses: a thread that only yields would take a processor from those it waits for. */
 TEST(a_freeze_waits_for_requests_that_have_begun)
 {
     struct kit kit;
@@ -315,8 +336,10 @@ TEST(a_freeze_waits_for_requests_that_have_begun)
     CHECK_EQ(pthread_create(&thread, NULL, freeze, &freezing), 0);
     while (atomic_load(&kit.service->epoch) == epoch)
         sched_yield();
-    for (int i = 0; i < 20000; i++)
+    while (atomic_load(&pauses) < 20 && atomic_load(&yields) < 20000)
         sched_yield();
+    CHECK(atomic_load(&pauses) >= 20);
+    CHECK(atomic_load(&yields) < 1000);
     CHECK_EQ(atomic_load(&freezing.done), 0);
     weir_worker_end(kit.worker);
     (void)pthread_join(thread, NULL);

@@ -270,7 +270,8 @@ TEST(a_flood_of_keys_that_come_once_does_not_hide_a_steady_one)
                 struct key key = {once, strlen(once), rng_next(&rng)};
                 table_tell(&table, &key, 1, false, at);
             }
-            table_tell(&table, &keys[3], 1, false, at);
+            if (second >= 10) /* the others were first */
+                table_tell(&table, &keys[3], 1, false, at);
         }
         struct weir_top_key found[SHOWN];
         size_t count = weir_top_read(&table, WEIR_TOP_REFUSED, at, found, SHOWN), place = 0;

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The end of a server while threads of fleets and of the store still have something to tell it. The program
+ * is linked with --wrap of weir_lane_wish, weir_parking_moved and weir_lane_end.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "server/lane.h"
+#include "server/server.h"
+
+static struct teller {
+    pthread_t thread;
+    void (*tell)(void *arg);
+    void *arg;
+    _Atomic int wishes; /* so many times it came to a lane */
+    _Atomic bool stops;
+    bool joined;
+} teller;
+static _Atomic bool ended; /* the lanes are gone, or about to */
+static _Atomic int late;   /* wishes to lanes that were gone */
+
+void __real_weir_lane_end(struct lane *lane);
+void __wrap_weir_lane_end(struct lane *lane);
+void __wrap_weir_lane_wish(struct lane *lane, unsigned wishes);
+
+void __wrap_weir_parking_moved(struct lane *lane);
+
+/* Takes its time, and touches nothing: what it would find there may be gone. */
+static void come_to_lane(void)
+{
+    atomic_fetch_add(&teller.wishes, 1);
+    for (int i = 0; i < 1000 && !atomic_load(&ended); i++)
+        (void)sched_yield();
+    atomic_fetch_add(&late, atomic_load(&ended));
+}
+
+void __wrap_weir_lane_wish(struct lane *lane, unsigned wishes)
+{
+    (void)lane;
+    (void)wishes;
+    come_to_lane();
+}
+
+void __wrap_weir_parking_moved(struct lane *lane)
+{
+    (void)lane;
+    come_to_lane();
+}
+
+void __wrap_weir_lane_end(struct lane *lane)
+{
+    atomic_store(&ended, true);
+    atomic_store(&teller.stops, true);
+    if (!teller.joined)
+        CHECK_EQ(pthread_join(teller.thread, NULL), 0);
+    teller.joined = true;
+    __real_weir_lane_end(lane);
+}
+
+static void *tell_on(void *arg)
+{
+    while (!atomic_load(&teller.stops))
+        teller.tell(teller.arg);
+    return arg;
+}
+
+static void complain(void *arg, const char *file, struct place place, const char *message)
+{
+    (void)arg;
+    printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
+}
+
+static struct server *begin(struct config **config)
+{
+    static const char text[] = "listen: {resp: \"127.0.0.1:0\"}\nthreads: 2\nmemory: 8MiB\n"
+                               "policies: [{name: p, limits: 5/s, keys: 64}]\n";
+    struct weir_error err = {0};
+    teller = (struct teller){0};
+    atomic_store(&ended, false);
+    atomic_store(&late, 0);
+    *config = weir_config_parse("w.yaml", text, sizeof text - 1, complain, NULL);
+    if (!CHECK(*config))
+        return NULL;
+    struct server_options options = {.config = *config, .service = {.test_clock = true}};
+    struct server *server = weir_server_new(&options, &err);
+    if (!CHECK(server))
+        printf("# %s\n", err.text);
+    return server;
+}
+
+/* Frees the server while another thread tells it something all the time. */
+static void end_amid(struct server *server, struct config *config, void (*tell)(void *), void *arg)
+{
+    teller.tell = tell;
+    teller.arg = arg;
+    if (CHECK_EQ(pthread_create(&teller.thread, NULL, tell_on, NULL), 0))
+        while (atomic_load(&teller.wishes) == 0)
+            (void)sched_yield();
+    weir_server_free(server);
+    CHECK(teller.joined);
+    CHECK_EQ(late, 0);
+    weir_config_free(config);
+    weir_clock_set(-1);
+}
+
+TEST(a_fleet_that_moves_while_the_server_is_freed_touches_no_loop)
+{
+    struct config *config = NULL;
+    struct server *server = begin(&config);
+    if (!server)
+        return;
+    struct service *service = weir_server_service(server);
+    for (uint32_t i = 0; i < service->options.workers; i++)
+        atomic_store(&service->workers[i].waiting, 1);
+    end_amid(server, config, service->options.fleet_moved, service->options.fleet_moved_arg);
+}
+
+TEST(a_store_that_moves_while_the_server_is_freed_touches_no_loop)
+{
+    struct config *config = NULL;
+    struct server *server = begin(&config);
+    if (!server)
+        return;
+    struct service *service = weir_server_service(server);
+    end_amid(server, config, service->options.store_moved, service->options.store_moved_arg);
+}
