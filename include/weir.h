@@ -299,7 +299,9 @@ struct weir_table_options {
     int32_t no_top;     /* 1: weir_table_top is not needed */
     int32_t own_limits; /* 1: limits come with each call: weir_table_take_own; `limits` is then NULL,
                            key_max and name_bytes 0 */
-    int32_t mode;       /* file mode (default: 0600); who can read the file can foresee hashes */
+    int32_t mode; /* file mode (default: 0600). 0660: share the file with other users of its group, 0666:
+                     with everybody; whoever can write to it controls the processes that use it, whoever
+                     can read it can predict hashes */
     int64_t horizon_ns; /* own_limits: longest time a key may need to be full again (default: 31 days) */
     int64_t spare[8];   /* 0 */
 };
@@ -311,7 +313,11 @@ WEIR_API struct weir_table *weir_table_new(const char *limits, size_t keys, stru
  * and so is a file that is no table, or damaged. `keys` counts when it is made. A process that is killed, at
  * any moment, leaves the others a whole table; one that is stopped delays those who need its lock. /dev/shm
  * is the place for it: elsewhere the kernel writes it to disk. It outlives an orderly reboot, not a power
- * cut. Who shrinks the file while it is open kills all who use it (SIGBUS). */
+ * cut. Who shrinks the file while it is open kills all who use it (SIGBUS).
+ * Fails with EPERM if the file belongs to another user, or if more users can write to it than `mode` says,
+ * and with ELOOP if it is a symbolic link. A process that can write to the file must be trusted: it can
+ * change all counts, and the file holds mutexes whose pointers the C library follows. Use a directory that no
+ * other user can write to, such as $XDG_RUNTIME_DIR or one with mode 0700. */
 WEIR_API struct weir_table *weir_table_open(const char *path, const char *limits, size_t keys,
                                             struct weir_error *err);
 /* Both, with options. `path` NULL: in memory. */

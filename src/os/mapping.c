@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #define HUGE_SIZE    (UINT64_C(2) << 20)
@@ -19,6 +20,7 @@
 #define PIECE        (UINT64_C(64) << 20) /* of a reservation: a signal throws one piece back, not all */
 #define BYTES_MAX    (UINT64_C(1) << 62)  /* fits in off_t, and so does twice that */
 #define OPEN_TRIES   100
+#define PAUSE_NS     1000000
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22
@@ -195,7 +197,7 @@ void weir_memory_return(void *memory, uint64_t bytes)
 static int open_or_create(const char *path, unsigned mode, int *file, bool *created)
 {
     *created = false;
-    *file = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+    *file = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK);
     if (*file >= 0 || errno != ENOENT)
         return *file < 0 ? errno : 0;
     *file = open(path, O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, (mode_t)(mode & 0777));
@@ -203,7 +205,7 @@ static int open_or_create(const char *path, unsigned mode, int *file, bool *crea
     return *file < 0 ? errno : 0;
 }
 
-/* EEXIST: it came in between the two. It stays so with a link that leads nowhere. */
+/* EEXIST: it came in between the two. */
 int weir_file_open(const char *path, unsigned mode, int *file, bool *created)
 {
     struct stat status;
@@ -228,8 +230,32 @@ void weir_file_close(int file)
 bool weir_file_is_at(int file, const char *path)
 {
     struct stat here, there;
-    return fstat(file, &here) == 0 && stat(path, &there) == 0 && here.st_dev == there.st_dev &&
+    return fstat(file, &here) == 0 && lstat(path, &there) == 0 && here.st_dev == there.st_dev &&
            here.st_ino == there.st_ino;
+}
+
+static bool is_own_group(gid_t group)
+{
+    int count = group == getegid() ? 0 : getgroups(0, NULL);
+    gid_t *groups = count > 0 ? calloc((size_t)count, sizeof *groups) : NULL;
+    bool found = group == getegid();
+    count = groups ? getgroups(count, groups) : 0;
+    for (int i = 0; i < count; i++)
+        found = found || groups[i] == group;
+    free(groups);
+    return found;
+}
+
+int weir_file_access(int file, struct file_access *access)
+{
+    struct stat status;
+    if (fstat(file, &status) != 0)
+        return errno;
+    *access = (struct file_access){.owner = status.st_uid,
+                                   .mode = status.st_mode & 07777,
+                                   .is_ours = status.st_uid == geteuid(),
+                                   .is_our_group = is_own_group(status.st_gid)};
+    return 0;
 }
 
 int weir_file_size(int file, uint64_t *bytes)
@@ -361,4 +387,9 @@ int weir_file_lock_shared(int file, enum file_lock lock)
 void weir_file_unlock(int file, enum file_lock lock)
 {
     (void)lock_byte(file, lock, F_UNLCK, false);
+}
+
+void weir_file_pause(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 }

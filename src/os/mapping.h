@@ -23,10 +23,20 @@ uint64_t weir_memory_left(void);
 
 /* ---- files ---- */
 
-/* For reading and writing; it is made, empty, if it is not there. ENOTSUP: it is no ordinary file. */
+/* For reading and writing; it is made, empty, if it is not there. ENOTSUP: it is no ordinary file; ELOOP: it
+ * is a symbolic link. */
 int weir_file_open(const char *path, unsigned mode, int *file, bool *created);
 void weir_file_close(int file);
 bool weir_file_is_at(int file, const char *path); /* has nobody removed or replaced it? */
+
+/* Whose file it is, and who may write to it. */
+struct file_access {
+    unsigned owner, mode;
+    bool is_ours;      /* the owner is the user of this process */
+    bool is_our_group; /* its group is one of this process's */
+};
+int weir_file_access(int file, struct file_access *access);
+
 int weir_file_size(int file, uint64_t *bytes);
 int weir_file_clear(int file);                     /* empty again */
 int weir_file_set_mode(int file, unsigned mode);   /* whatever the umask; not that of somebody else's file */
@@ -52,5 +62,6 @@ enum file_lock { FILE_OPENING, FILE_USING };
 int weir_file_lock_alone(int file, enum file_lock lock, bool wait); /* EAGAIN: others hold it */
 int weir_file_lock_shared(int file, enum file_lock lock);
 void weir_file_unlock(int file, enum file_lock lock);
+void weir_file_pause(void); /* for a millisecond, so that who has just made the file can lock it */
 
 #endif

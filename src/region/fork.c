@@ -69,7 +69,7 @@ void weir_regions_join(struct region *region)
     (void)pthread_once(&watched, watch_for_forks);
     lock_take(&regions_lock);
     struct region **place = &regions, *previous = NULL;
-    for (; *place && (*place)->header->id < region->header->id; place = &(*place)->next)
+    for (; *place && (*place)->id < region->id; place = &(*place)->next)
         previous = *place;
     region->next = *place;
     region->previous = previous;

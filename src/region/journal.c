@@ -52,7 +52,7 @@ static bool is_within(const void *address, const void *start, uint64_t bytes)
 
 static uint64_t room_of(const struct region *region, const struct journal *journal)
 {
-    const struct region_shape *shape = &region->header->shape;
+    const struct region_shape *shape = &region->shape;
     bool in_lane = is_within(journal, region->lanes, REGION_LANES * weir_lane_size(shape->lane_size));
     return in_lane ? shape->lane_size : shape->journal_size;
 }
@@ -101,20 +101,22 @@ void weir_journal_begin(struct journal *journal)
     set_state(journal, JOURNAL_OPEN);
 }
 
-/* Where the old words of an entry go. NULL: it does not fit. */
+/* Where the old words of an entry go. NULL: it does not fit. `used` is read once: it may be anything by the
+ * time it is read again. */
 static unsigned char *entry_begin(const struct region *region, struct journal *journal, uint64_t bytes)
 {
     uint64_t room = room_of(region, journal);
     uint32_t used = atomic_load_explicit(&journal->used, memory_order_relaxed);
-    if (used > room || bytes > room || padded(bytes) + sizeof(struct entry) > room - used)
+    if (used % WORD != 0 || used > room || bytes > room || padded(bytes) + sizeof(struct entry) > room - used)
         return NULL;
     return entries_of(journal) + used;
 }
 
-static void entry_end(struct region *region, struct journal *journal, const void *address, uint64_t bytes,
-                      enum entry_kind kind)
+/* Behind its old words. */
+static void entry_end(struct region *region, struct journal *journal, const unsigned char *words,
+                      const void *address, uint64_t bytes, enum entry_kind kind)
 {
-    uint32_t used = atomic_load_explicit(&journal->used, memory_order_relaxed) + (uint32_t)padded(bytes);
+    uint32_t used = (uint32_t)(words - entries_of(journal)) + (uint32_t)padded(bytes);
     struct entry *entry = (void *)(entries_of(journal) + used);
     *entry = (struct entry){weir_region_offset(region, address), (uint32_t)bytes, kind};
     atomic_store_explicit(&journal->used, used + (uint32_t)sizeof *entry, memory_order_release);
@@ -127,7 +129,7 @@ bool weir_journal_save(struct region *region, struct journal *journal, const voi
     if (!words)
         return false;
     copy_out(words, address, bytes);
-    entry_end(region, journal, address, bytes, ENTRY_BYTES);
+    entry_end(region, journal, words, address, bytes, ENTRY_BYTES);
     return true;
 }
 
@@ -145,7 +147,7 @@ bool weir_journal_hold(struct region *region, struct journal *journal, struct sl
     if (!words)
         return false;
     memcpy(words, both, sizeof both);
-    entry_end(region, journal, slot, sizeof both, ENTRY_HELD);
+    entry_end(region, journal, words, slot, sizeof both, ENTRY_HELD);
     if (slot_exchange(slot, who, word, who, slot_with_kind(word, SLOT_HELD)))
         return true;
     atomic_store_explicit(&journal->used, before, memory_order_release);

@@ -181,26 +181,27 @@ const char *weir_header_fault(const struct region_header *header)
 
 /* ---- spans ---- */
 
-uint64_t weir_span_end(const struct region_header *header, uint64_t index)
+struct span weir_span_read(const struct region_header *header, const struct region_shape *shape,
+                           uint64_t index)
 {
-    uint64_t lines = atom_load(&header->spans[index].lines, memory_order_relaxed);
-    uint64_t bytes = weir_segment_size(&header->shape, lines);
-    uint64_t offset = atom_load(&header->spans[index].offset, memory_order_relaxed);
-    return bytes > BYTES_MAX || offset > BYTES_MAX ? UINT64_MAX : offset + bytes;
+    struct span span = {.offset = atom_load(&header->spans[index].offset, memory_order_relaxed),
+                        .lines = atom_load(&header->spans[index].lines, memory_order_relaxed)};
+    uint64_t bytes = weir_segment_size(shape, span.lines);
+    span.end = bytes > BYTES_MAX || span.offset > BYTES_MAX ? UINT64_MAX : span.offset + bytes;
+    return span;
 }
 
-/* Each begins behind the one before, so they cannot overlap. */
-bool weir_span_fits(const struct region_header *header, uint64_t index, uint64_t file_bytes)
+/* Each begins behind the one before, so they cannot overlap; and every stripe has its share of it. */
+bool weir_span_fits(const struct region_shape *shape, uint64_t index, const struct span *span,
+                    uint64_t before)
 {
     struct layout layout;
-    uint64_t offset = atom_load(&header->spans[index].offset, memory_order_relaxed);
-    uint64_t lines = atom_load(&header->spans[index].lines, memory_order_relaxed);
-    if (weir_span_end(header, index) > file_bytes)
+    if (span->end == UINT64_MAX)
         return false;
     if (index > 0)
-        return offset >= weir_span_end(header, index - 1) && offset % weir_page_size() == 0;
-    return weir_layout_of(&header->shape, &layout) && offset == layout.segment &&
-           lines == header->shape.lines;
+        return span->offset >= before && span->offset % weir_page_size() == 0 &&
+               (shape->kind != REGION_WIDE || span->lines % shape->stripes == 0);
+    return weir_layout_of(shape, &layout) && span->offset == layout.segment && span->lines == shape->lines;
 }
 
 /* ---- offsets ---- */

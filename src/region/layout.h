@@ -34,10 +34,15 @@ const char *weir_header_fault(const struct region_header *header);
 /* Has the making of the file begun, and not come to its end? `count` bytes of the header are there. */
 bool weir_header_is_unfinished(const struct region_header *header, uint64_t count);
 
-/* Is segment `index` where it can be, in a file of that size? */
-bool weir_span_fits(const struct region_header *header, uint64_t index, uint64_t file_bytes);
-/* Where it ends. */
-uint64_t weir_span_end(const struct region_header *header, uint64_t index);
+/* A segment of a file, as its header says; UINT64_MAX: it ends nowhere. */
+struct span {
+    uint64_t offset, lines, end;
+};
+struct span weir_span_read(const struct region_header *header, const struct region_shape *shape,
+                           uint64_t index);
+/* Is the first segment where the shape puts it? Are the others behind the one that ends at `before`? */
+bool weir_span_fits(const struct region_shape *shape, uint64_t index, const struct span *span,
+                    uint64_t before);
 
 /* fork.c: all regions of the process, in the order of their id. */
 void weir_regions_join(struct region *region);

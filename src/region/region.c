@@ -65,7 +65,9 @@ static const char *explain(int code)
     case EROFS:
         return "its file system is read-only; /dev/shm is a good place";
     case EEXIST:
-        return "is a link that leads nowhere, or somebody keeps replacing it";
+        return "another process keeps replacing it";
+    case ELOOP:
+        return "is a symbolic link, which a table never follows; name the file itself";
     case ENOLCK:
         return "its file system has no locks; /dev/shm is a good place";
     case EFBIG:
@@ -140,6 +142,49 @@ static bool refuse_cut_off(const struct region *region, uint64_t need, uint64_t 
     return refuse(region, EINVAL, message, err);
 }
 
+/* ---- whose file it is ---- */
+
+#define WRITE_OTHERS 022u /* group and others */
+
+/*
+ * A process that may write to the file can do anything to those who use it: it can change the pointers in the
+ * mutexes, which the C library follows. So a table trusts a file only if this process's user made it and no
+ * other user may write to it, or the caller has said by `mode` that it is shared: 0660 with users of its
+ * group, if that is one of the caller's, 0666 with everybody. To be asked before the file's lock is waited
+ * for, which its owner may never drop.
+ */
+static bool check_access(const struct region *region, unsigned mode, struct weir_error *err)
+{
+    char message[160];
+    struct text text;
+    struct file_access access;
+    int fault = weir_file_access(region->file, &access);
+    if (fault)
+        return refuse_code(region, fault, err);
+    bool is_shared = (mode & 002) || ((mode & 020) && access.is_our_group);
+    weir_text_init(&text, message, sizeof message);
+    if (!access.is_ours && !is_shared)
+        weir_text_print(&text,
+                        "belongs to another user (uid %u); use a directory that only this user can "
+                        "write to, or set mode to share the table",
+                        access.owner);
+    else if (access.mode & WRITE_OTHERS & ~mode)
+        weir_text_print(&text,
+                        "its mode is %04o, so other users can write to it; chmod it to %04o, or set "
+                        "mode to share the table",
+                        access.mode, access.mode & ~WRITE_OTHERS);
+    else
+        return true;
+    return refuse(region, EPERM, message, err);
+}
+
+/* Who may make a table in a file that was there already: only the user who made the file. */
+static bool is_ours(const struct region *region)
+{
+    struct file_access access;
+    return region->created || (weir_file_access(region->file, &access) == 0 && access.is_ours);
+}
+
 /* ---- time ---- */
 
 /*
@@ -166,7 +211,7 @@ static int64_t time_after_boot(const struct region_header *header, int64_t wall)
     int64_t seen = (int64_t)atom_load(&header->seen_time, memory_order_relaxed);
     int64_t floor = (int64_t)atom_load(&header->floor, memory_order_relaxed);
     int64_t told = sat_sub(wall, (int64_t)atom_load(&header->wall_lead, memory_order_relaxed));
-    return min64(max64(clamp64(told, seen, sat_add(seen, AWAY_MAX_NS)), floor), WEIR_TIME_MAX);
+    return clamp64(max64(clamp64(told, seen, sat_add(seen, AWAY_MAX_NS)), floor), 0, WEIR_TIME_MAX);
 }
 
 /* The boot id comes last: until it is there, the next who opens the file does all of this again, and comes to
@@ -262,6 +307,7 @@ static void place(struct region *region, unsigned char *memory, const struct reg
                   const struct layout *layout)
 {
     region->header = (struct region_header *)(void *)memory;
+    region->shape = *shape;
     for (int i = 0; i < REGION_PARTS; i++)
         region->parts[i] = memory + layout->parts[i];
     region->stripes = memory + layout->stripes;
@@ -272,15 +318,17 @@ static void place(struct region *region, unsigned char *memory, const struct reg
 }
 
 /* In memory that is zero. */
-static void write_header(struct region_header *header, const struct region_shape *shape,
-                         const struct layout *layout)
+static void write_header(struct region *region, const struct region_shape *shape, const struct layout *layout)
 {
+    struct region_header *header = region->header;
     struct hash_key lot = weir_hash_key();
+    region->id = lot.low ^ lot.high;
+    region->key = weir_hash_key();
     memcpy(header->magic, REGION_MAGIC, sizeof header->magic);
     header->version = REGION_VERSION;
     header->byte_order = LAYOUT_BYTE_ORDER;
-    header->id = lot.low ^ lot.high;
-    header->key = weir_hash_key();
+    header->id = region->id;
+    header->key = region->key;
     header->shape = *shape;
     header->checksum = weir_header_checksum(header);
     atom_store(&header->capacity, shape->capacity, memory_order_relaxed);
@@ -301,7 +349,7 @@ static bool make_in_memory(struct region *region, const struct region_shape *sha
     if (fault)
         return refuse_size(region, fault, shape->capacity, rough_size(shape), err);
     place(region, memory, shape, &layout);
-    write_header(region->header, shape, &layout);
+    write_header(region, shape, &layout);
     weir_stripes_renew(region);
     atom_store(&region->header->ready, 1, memory_order_release);
     return true;
@@ -323,7 +371,7 @@ struct region *weir_region_new(const struct region_shape *shape, struct weir_err
 
 void weir_region_set_key(struct region *region, const struct hash_key *key)
 {
-    region->header->key = *key;
+    region->key = region->header->key = *key;
     region->header->checksum = weir_header_checksum(region->header);
 }
 
@@ -356,36 +404,41 @@ static bool make(struct region *region, const struct region_shape *shape, unsign
     if (fault)
         return refuse_code(region, fault, err);
     place(region, memory, shape, &layout);
-    write_header(region->header, shape, &layout);
+    write_header(region, shape, &layout);
     if (!begin_time(region, true, err))
         return false;
     weir_stripes_renew(region);
     return true;
 }
 
-/* Of a file that others have made or grown; the next one that is not mapped. */
+static uint64_t segment_end(const struct region *region, uint64_t index)
+{
+    return region->segments[index].offset + region->segments[index].bytes;
+}
+
+/* Of a file that others have made or grown; the next one that is not mapped, and not the first. */
 static int map_next_segment(struct region *region, enum file_fetch fetch)
 {
-    const struct region_header *header = region->header;
     uint64_t index = atom_load(&region->mapped, memory_order_relaxed), size = 0;
+    struct span span = weir_span_read(region->header, &region->shape, index);
+    uint64_t bytes = span.end - span.offset;
     unsigned char *memory = NULL;
     int fault = weir_file_size(region->file, &size);
-    if (!fault && !weir_span_fits(header, index, size))
+    if (!fault &&
+        (span.end > size || !weir_span_fits(&region->shape, index, &span, segment_end(region, index - 1))))
         fault = EINVAL;
-    uint64_t offset = atom_load(&header->spans[index].offset, memory_order_relaxed);
-    uint64_t lines = atom_load(&header->spans[index].lines, memory_order_relaxed);
-    uint64_t bytes = fault ? 0 : weir_segment_size(&header->shape, lines);
     if (!fault)
-        fault = weir_file_map(region->file, offset, bytes, fetch, &memory);
+        fault = weir_file_map(region->file, span.offset, bytes, fetch, &memory);
     if (fault)
         return fault;
-    weir_segment_place(&region->segments[index], &header->shape, memory, offset, lines);
+    weir_segment_place(&region->segments[index], &region->shape, memory, span.offset, span.lines);
     (void)atom_add(&region->bytes, bytes, memory_order_relaxed);
     map_front(region, index);
     return 0;
 }
 
-/* Nothing of the file is touched before its length has been compared with what it says. */
+/* Nothing of the file is touched before its length has been compared with what it says. `header` is a copy
+ * that only this process has. */
 static bool check_file(const struct region *region, const struct region_header *header, uint64_t count,
                        struct weir_error *err)
 {
@@ -398,13 +451,14 @@ static bool check_file(const struct region *region, const struct region_header *
         return refuse(region, EINVAL, message, err);
     if (fault)
         return refuse_code(region, fault, err);
-    for (uint64_t i = 0; i < atom_load(&header->segments, memory_order_relaxed); i++) {
-        uint64_t end = weir_span_end(header, i);
-        if (!weir_span_fits(header, i, UINT64_MAX - 1))
+    for (uint64_t i = 0, end = 0; i < atom_load(&header->segments, memory_order_relaxed); i++) {
+        struct span span = weir_span_read(header, &header->shape, i);
+        if (!weir_span_fits(&header->shape, i, &span, end))
             return refuse(region, EINVAL,
                           "is damaged (its segments cannot be where it says); remove it to begin anew", err);
-        if (end > size)
-            return refuse_cut_off(region, end, size, err);
+        if (span.end > size)
+            return refuse_cut_off(region, span.end, size, err);
+        end = span.end;
     }
     return true;
 }
@@ -416,12 +470,14 @@ static int map_file(struct region *region, const struct region_header *header, b
     uint64_t segments = atom_load(&header->segments, memory_order_relaxed);
     int fault = weir_layout_of(&header->shape, &layout) ? 0 : EINVAL;
     if (!fault && alone) /* a copy may have holes, for which the disk has to have room */
-        fault = weir_file_reserve(region->file, 0, weir_span_end(header, segments - 1));
+        fault = weir_file_reserve(region->file, 0, weir_span_read(header, &header->shape, segments - 1).end);
     if (!fault)
         fault = weir_file_map(region->file, 0, layout.bytes, FILE_READ, &memory);
     if (fault)
         return fault;
     place(region, memory, &header->shape, &layout);
+    region->id = header->id;
+    region->key = header->key;
     while (!fault && atom_load(&region->mapped, memory_order_relaxed) < segments)
         fault = map_next_segment(region, FILE_READ);
     return fault;
@@ -444,37 +500,51 @@ static bool adopt(struct region *region, const struct region_header *header, uin
     return true;
 }
 
-/* Opens the file and waits for its lock. Meanwhile whoever had it may have removed the file. */
-static int open_file(struct region *region, unsigned mode)
+/* Is that the file to be used? Whoever had its lock may have removed it meanwhile; and another user may have
+ * made it and not locked it yet. */
+static bool is_settled(const struct region *region)
 {
-    for (int tries = ENTER_TRIES; tries > 0; tries--) {
+    uint64_t size = 0;
+    return weir_file_is_at(region->file, region->path) &&
+           (is_ours(region) || (weir_file_size(region->file, &size) == 0 && size > 0));
+}
+
+/* Opens the file and waits for its lock. */
+static bool open_file(struct region *region, unsigned mode, struct weir_error *err)
+{
+    for (int tries = ENTER_TRIES;; tries--) {
         int fault = weir_file_open(region->path, mode, &region->file, &region->created);
         if (fault)
-            return fault;
+            return refuse_code(region, fault, err);
+        if (!check_access(region, mode, err))
+            return false;
         fault = weir_file_lock_alone(region->file, FILE_OPENING, true);
         if (fault && region->created)
             weir_file_remove(region->file, region->path);
         if (fault)
-            return fault == EINVAL ? ENOLCK : fault;
-        if (weir_file_is_at(region->file, region->path))
-            return 0;
+            return refuse_code(region, fault == EINVAL ? ENOLCK : fault, err);
+        if (is_settled(region))
+            return true;
+        if (tries == 0 && weir_file_is_at(region->file, region->path))
+            return true; /* make_or_adopt refuses it */
         weir_file_close(region->file);
         region->file = -1;
+        if (tries == 0)
+            return refuse_code(region, EEXIST, err);
+        weir_file_pause();
     }
-    return EEXIST;
 }
 
-static int enter_file(struct region *region, unsigned mode, bool *alone)
+static bool enter_file(struct region *region, unsigned mode, bool *alone, struct weir_error *err)
 {
-    int fault = open_file(region, mode);
-    if (fault)
-        return fault;
+    if (!open_file(region, mode, err))
+        return false;
     region->opening = true;
-    fault = weir_file_lock_alone(region->file, FILE_USING, false);
+    int fault = weir_file_lock_alone(region->file, FILE_USING, false);
     *alone = fault == 0;
-    if (fault && fault != EAGAIN)
-        return fault;
-    return weir_file_lock_shared(region->file, FILE_USING);
+    if (!fault || fault == EAGAIN)
+        fault = weir_file_lock_shared(region->file, FILE_USING);
+    return !fault || refuse_code(region, fault, err);
 }
 
 static bool make_or_adopt(struct region *region, const struct region_shape *shape, unsigned mode, bool alone,
@@ -489,6 +559,11 @@ static bool make_or_adopt(struct region *region, const struct region_shape *shap
         return adopt(region, &header, count, alone, err);
     if (!alone)
         return refuse(region, EBUSY, "is in use, but was emptied; end those who use it, then remove it", err);
+    if (!is_ours(region))
+        return refuse(region, EPERM,
+                      "is empty, or only begun, and belongs to another user, who has to make "
+                      "the table in it; or remove it",
+                      err);
     return make(region, shape, mode, err);
 }
 
@@ -499,10 +574,7 @@ struct region *weir_region_open(const char *path, const struct region_shape *sha
     struct region *region = region_alloc(path, err);
     if (!region)
         return NULL;
-    int fault = enter_file(region, mode, alone);
-    if (fault)
-        (void)refuse_code(region, fault, err);
-    if (fault || !make_or_adopt(region, shape, mode, *alone, err)) {
+    if (!enter_file(region, mode, alone, err) || !make_or_adopt(region, shape, mode, *alone, err)) {
         region_end(region);
         return NULL;
     }
@@ -568,8 +640,8 @@ static void publish_segment(struct region *region, unsigned char *memory, uint64
         atom_store(&header->spans[index].lines, lines, memory_order_relaxed);
     }
     lock_take(&region->lock);
-    weir_segment_place(&region->segments[index], &header->shape, memory, offset, lines);
-    (void)atom_add(&region->bytes, weir_segment_size(&header->shape, lines), memory_order_relaxed);
+    weir_segment_place(&region->segments[index], &region->shape, memory, offset, lines);
+    (void)atom_add(&region->bytes, weir_segment_size(&region->shape, lines), memory_order_relaxed);
     map_front(region, index);
     atom_store(&header->segments, index + 1, memory_order_seq_cst);
     lock_drop(&region->lock);
@@ -577,7 +649,7 @@ static void publish_segment(struct region *region, unsigned char *memory, uint64
 
 bool weir_region_grow(struct region *region, uint64_t lines, struct weir_error *err)
 {
-    const struct region_shape *shape = &region->header->shape;
+    const struct region_shape *shape = &region->shape;
     uint64_t bytes = weir_segment_size(shape, lines), page = weir_page_size();
     unsigned char *memory = NULL;
     weir_error_clear(err);
@@ -590,8 +662,7 @@ bool weir_region_grow(struct region *region, uint64_t lines, struct weir_error *
         return refuse(region, ENOSPC, "has grown 63 times, which is the most; make a larger one", err);
     if (lines == 0 || (shape->kind == REGION_WIDE && lines % shape->stripes != 0))
         return refuse(region, EINVAL, "does not grow by so many lines", err);
-    const struct segment *last = &region->segments[count - 1];
-    uint64_t offset = (last->offset + last->bytes + page - 1) / page * page;
+    uint64_t offset = (segment_end(region, count - 1) + page - 1) / page * page;
     int fault = bytes == UINT64_MAX ? ENOMEM : grow_memory(region, offset, bytes, &memory);
     if (is_about_size(fault)) {
         double keys = (double)shape->capacity / (double)shape->lines * (double)lines;

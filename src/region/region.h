@@ -15,6 +15,11 @@
  * The header is frozen: it begins with the shape, from which everything about the layout follows, and a
  * checksum over it. A region knows nothing of limits.
  *
+ * A process that has opened a file goes by its own copy of the shape, and bounds every number that it reads
+ * from the file before it uses it: another process may write anything there at any time. Answers may be wrong
+ * then; memory outside of the region is safe. Only the mutexes are beyond that: they hold pointers that the C
+ * library follows.
+ *
  * Region time runs on from one boot of the machine to the next: CLOCK_BOOTTIME plus an offset in the header.
  * The first process that opens a file after a boot moves the offset, by what the wall clock says has passed
  * since the time was last noted there: nothing, if it says less than nothing. A process in another time
@@ -106,14 +111,17 @@ struct segment { /* where a segment is in this process */
 };
 
 struct region {
-    struct region_header *header;
-    struct keep *keep; /* or NULL: a store keeps it, see keep.h */
-    int64_t offset_ns; /* region time = weir_now + this */
-    atom64 mapped;     /* segments that are mapped here */
+    struct region_header *header; /* of a file: whoever may write to it may write anything there */
+    struct hash_key key;          /* as it was when the region was made or opened; so are shape and id */
+    struct keep *keep;            /* or NULL: a store keeps it, see keep.h */
+    int64_t offset_ns;            /* region time = weir_now + this */
+    atom64 mapped;                /* segments that are mapped here */
     /* Of a region in memory of the process; of a file 0. They only rise, first <= open < mapped: */
     atom64 first; /* the segments before this one are retired: nothing is looked for there */
     atom64 open;  /* the segments before this one are closed: no key comes in there */
     _Atomic(struct segment *) front; /* the last segment, where nearly all keys are sooner or later */
+    struct region_shape shape;       /* checked when the file was opened */
+    uint64_t id;
     struct segment segments[REGION_SEGMENTS];
     unsigned char *parts[REGION_PARTS];
     unsigned char *stripes, *lanes; /* see stripe.h */
@@ -134,10 +142,11 @@ struct region *weir_region_new(const struct region_shape *shape, struct weir_err
 void weir_region_set_key(struct region *region, const struct hash_key *key);
 
 /*
- * In a file. If there is one, `shape` is not looked at (the caller compares with header->shape); else it is
- * made, and *made is true. Either way others who open it wait until weir_region_ready; *alone tells whether
- * nobody else has it open: then all locks were made anew, and what a dead process left half done was undone.
- * NULL: an error; nothing was changed, and no half-made file is left behind.
+ * In a file. If there is one, `shape` is not looked at (the caller compares with region->shape); else it is
+ * made, and *made is true. A file of another user, or one that more users may write to than `mode` says, is
+ * an error: see check_access in region.c. Either way others who open it wait until weir_region_ready; *alone
+ * tells whether nobody else has it open: then all locks were made anew, and what a dead process left half
+ * done was undone. NULL: an error; nothing was changed, and no half-made file is left behind.
  */
 struct region *weir_region_open(const char *path, const struct region_shape *shape, unsigned mode, bool *made,
                                 bool *alone, struct weir_error *err);
@@ -172,7 +181,7 @@ static inline uint64_t region_look(struct region *region, bool *whole)
 {
     uint64_t mapped = atom_load(&region->mapped, memory_order_acquire);
     *whole = true;
-    if (__builtin_expect(atom_load(&region->header->segments, memory_order_seq_cst) != mapped, 0)) {
+    if (__builtin_expect(atom_load(&region->header->segments, memory_order_seq_cst) > mapped, 0)) {
         *whole = weir_region_refresh(region);
         mapped = atom_load(&region->mapped, memory_order_acquire);
     }
@@ -200,6 +209,12 @@ static inline uint64_t region_open(const struct region *region)
 static inline struct segment *region_front(const struct region *region)
 {
     return atomic_load_explicit(&region->front, memory_order_acquire);
+}
+
+/* Before this time no key starts: see table/slots.h. */
+static inline int64_t region_floor(const struct region *region)
+{
+    return clamp64((int64_t)atom_load(&region->header->floor, memory_order_seq_cst), 0, WEIR_TIME_MAX);
 }
 
 static inline uint64_t region_segments(struct region *region)

@@ -56,13 +56,13 @@ uint64_t weir_lane_size(uint64_t lane_size)
 
 static struct stripe *stripe_at(const struct region *region, uint64_t index)
 {
-    uint64_t size = weir_stripe_size(region->header->shape.journal_size);
+    uint64_t size = weir_stripe_size(region->shape.journal_size);
     return (struct stripe *)(void *)(region->stripes + index * size);
 }
 
 static struct lane *lane_at(const struct region *region, uint64_t index)
 {
-    uint64_t size = weir_lane_size(region->header->shape.lane_size);
+    uint64_t size = weir_lane_size(region->shape.lane_size);
     return (struct lane *)(void *)(region->lanes + index * size);
 }
 
@@ -163,7 +163,7 @@ static void stripe_let_go(struct stripe *stripe)
 static uint32_t lane_mark(const struct region *region, const struct lane *lane)
 {
     uint64_t offset = (uint64_t)((const unsigned char *)lane - region->lanes);
-    return 1 + (uint32_t)(offset / weir_lane_size(region->header->shape.lane_size));
+    return 1 + (uint32_t)(offset / weir_lane_size(region->shape.lane_size));
 }
 
 /* Sorts, and gives how many are left when none is there twice. */
@@ -297,7 +297,7 @@ void weir_lane_unlock(struct region *region, struct lane *lane, const uint32_t *
 
 void weir_stripes_renew(struct region *region)
 {
-    uint64_t stripes = region->header->shape.stripes;
+    uint64_t stripes = region->shape.stripes;
     atomic_store(&region->header->mending, 0);
     mutex_make(&region->header->change);
     for (uint64_t i = 0; i < REGION_LANES; i++) {
@@ -319,7 +319,7 @@ void weir_stripes_lock_all(struct region *region)
 {
     struct lane *lane = lane_at(region, 0);
     lane_take(region, lane);
-    for (uint64_t i = 0; i < region->header->shape.stripes; i++) {
+    for (uint64_t i = 0; i < region->shape.stripes; i++) {
         struct stripe *stripe = stripe_lock(region, i, lane_mark(region, lane));
         stripe_set_mark(stripe, lane_mark(region, lane));
         weir_stripe_unlock(stripe);
@@ -328,7 +328,7 @@ void weir_stripes_lock_all(struct region *region)
 
 void weir_stripes_unlock_all(struct region *region)
 {
-    for (uint64_t i = 0; i < region->header->shape.stripes; i++) {
+    for (uint64_t i = 0; i < region->shape.stripes; i++) {
         stripe_take(region, stripe_at(region, i));
         stripe_let_go(stripe_at(region, i));
     }

@@ -28,7 +28,7 @@
 /* Memory of a key, in round numbers: slots are two thirds full. */
 static int64_t key_bytes(const struct tally *tally)
 {
-    return max64((int64_t)tally->table->region->header->shape.slot_size * 3 / 2, WORD_KEY_BYTES);
+    return max64((int64_t)tally->table->region->shape.slot_size * 3 / 2, WORD_KEY_BYTES);
 }
 
 static int64_t key_bytes_of(const char *limits)
@@ -65,7 +65,7 @@ int64_t weir_growth_room(const struct service *service, const char *limits, int6
 
 static int64_t bytes_of(const struct tally *tally, const struct weir_table_info *info)
 {
-    int64_t places = (int64_t)tally->table->region->header->shape.parts[PART_OVERRIDES];
+    int64_t places = (int64_t)tally->table->region->shape.parts[PART_OVERRIDES];
     int64_t used = info->overrides * (int64_t)weir_override_part_size(0, 0);
     return info->bytes - places + min64(places, used);
 }

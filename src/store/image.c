@@ -153,7 +153,7 @@ struct image *weir_image_new(struct store *store, uint64_t segment, uint64_t seq
 
 static bool is_turn(const struct image *image, const struct kept *kept)
 {
-    bool records = kept->region->header->shape.kind == REGION_RECORDS;
+    bool records = kept->region->shape.kind == REGION_RECORDS;
     return records == (image->phase == IMAGE_RECORDS);
 }
 

@@ -76,8 +76,8 @@ static int compare_regions(const struct region *a, const struct region *b)
     struct stat first, second;
     if (a == b)
         return 0;
-    if (a->header->id != b->header->id)
-        return a->header->id < b->header->id ? -1 : 1;
+    if (a->id != b->id)
+        return a->id < b->id ? -1 : 1;
     if (a->file < 0 || b->file < 0 || fstat(a->file, &first) != 0 || fstat(b->file, &second) != 0)
         return a < b ? -1 : 1;
     if (first.st_dev != second.st_dev)
@@ -263,7 +263,7 @@ static enum joining find_word(struct part *part, struct spot *spot)
     *spot = weir_slots_find(table, part->key.who);
     if (spot->slot)
         return JOINED;
-    part->now = max64(part->now, (int64_t)atom_load(&header->floor, memory_order_seq_cst));
+    part->now = max64(part->now, region_floor(table->region));
     *spot = weir_slots_settle(table, &part->edition, &part->key, part->now);
     if (spot->slot)
         return JOINED;
@@ -320,7 +320,7 @@ static enum joining join_word(struct joint *joint, struct part *part)
 
 static struct journal *stripe_journal(const struct region *region, uint64_t index)
 {
-    uint64_t size = weir_stripe_size(region->header->shape.journal_size);
+    uint64_t size = weir_stripe_size(region->shape.journal_size);
     return &((struct stripe *)(void *)(region->stripes + index * size))->journal;
 }
 
@@ -338,7 +338,7 @@ static enum joining join_wide(struct joint *joint, struct part *part)
             return NO_ROOM;
     holding.open = false;
     /* not before the floor, as any deed of wide.c */
-    part->now = max64(part->now, (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst));
+    part->now = max64(part->now, region_floor(table->region));
     if (!weir_wide_settle(&holding, &part->key, part->now, &place))
         return NO_ROOM;
     part->place = place.slot;
@@ -382,17 +382,30 @@ static bool join_all(struct joint *joint)
 
 /* ---- deciding ---- */
 
+/* The state of the part as it can be used now; `small` is room for one that has at most WIDE_SMALL words. */
+static int64_t *state_of(const struct part *part, int64_t *small)
+{
+    const struct weir_table *table = part->table;
+    int64_t *copy = small;
+    if (part->state == part->words)
+        return part->state;
+    if (part->policy->words > WIDE_SMALL && table->copies)
+        copy = table->copies + table_stripe(table, part->key.who) * 2 * table->state_words;
+    return table_state(table, part->policy, part->state, copy, part->now);
+}
+
 /* Has everybody said yes? Nothing changes. */
 static bool ask_all(struct joint *joint)
 {
     bool allowed = true;
+    int64_t small[WIDE_SMALL];
     for (size_t i = 0; i < joint->count; i++) {
         struct part *part = &joint->parts[i];
         struct deed deed = {.verb = VERB_PEEK, .verdict = &part->ask->verdict};
         if (part->first != i)
             continue;
-        bool passes = part->policy ? weir_state_peek(part->policy, part->state, part->now, units_of(joint, i),
-                                                     &part->ask->verdict)
+        bool passes = part->policy ? weir_state_peek(part->policy, state_of(part, small), part->now,
+                                                     units_of(joint, i), &part->ask->verdict)
                                    : weir_deed_full(&deed);
         allowed = allowed && passes;
     }
@@ -406,7 +419,10 @@ static void charge(struct joint *joint, struct part *part, int64_t n)
                                 part->policy->words * sizeof *part->state); /* shapes leave room for it */
     if (part->wide)
         part->wide->flags &= ~(uint32_t)WIDE_JOINED;
-    (void)weir_state_take(part->policy, part->state, part->now, n, &part->ask->verdict);
+    int64_t small[WIDE_SMALL], *state = state_of(part, small);
+    (void)weir_state_take(part->policy, state, part->now, n, &part->ask->verdict);
+    if (state != part->state)
+        memcpy(part->state, state, part->policy->words * sizeof *state);
     if (!part->slot)
         return;
     uint64_t word = weir_word_pack(&part->policy->limits[0], part->edition, part->state);

@@ -105,7 +105,7 @@ static int64_t time_of(struct weir_table *table, uint64_t generation)
         if (atom_cas(time, &seen, now, memory_order_seq_cst))
             seen = now;
     }
-    return (int64_t)(seen >> 1); /* of another generation: what was read of it is thrown away */
+    return min64((int64_t)(seen >> 1), WEIR_TIME_MAX); /* of another generation: it is thrown away */
 }
 
 /* The limits of that generation as they are in the region; NULL: no memory, or they are not there any more.
@@ -222,7 +222,7 @@ uint64_t weir_table_open_slots(struct weir_table *table)
     uint64_t lines = 0, count = region_segments(table->region);
     for (uint64_t s = region_open(table->region); s < count; s++)
         lines += table->region->segments[s].lines;
-    return lines * table->region->header->shape.line_slots;
+    return lines * table->region->shape.line_slots;
 }
 
 /* Converts every state that is not of the latest generation yet. */

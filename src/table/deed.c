@@ -7,6 +7,25 @@
 #include "core/idle.h"
 #include "core/index.h"
 
+/* ---- states in a file ---- */
+
+/* Word by word, each read once: a compiler may read what memcpy has copied a second time from its source. */
+int64_t *weir_state_load(const struct weir_policy *policy, const int64_t *state, int64_t *copy)
+{
+    for (size_t i = 0; i < policy->words; i++)
+        copy[i] = __atomic_load_n(&state[i], __ATOMIC_RELAXED);
+    return copy;
+}
+
+int64_t *weir_state_fetch(const struct weir_policy *policy, const int64_t *state, int64_t *copy, int64_t now)
+{
+    if (!weir_state_valid(policy, weir_state_load(policy, state, copy))) {
+        weir_state_init(policy, copy, now);
+        (void)weir_state_drain(policy, copy, now);
+    }
+    return copy;
+}
+
 /* ---- promises: in one reservation for all limits ---- */
 
 static bool is_index(const struct limit *limit)

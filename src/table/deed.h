@@ -44,6 +44,11 @@ struct deed {
     bool changed; /* out: the state is another one now; set where that is found out under a lock */
 };
 
+/* Copies a state that another process may write to at any time; gives the copy. */
+int64_t *weir_state_load(const struct weir_policy *policy, const int64_t *state, int64_t *copy);
+/* The same; what can be no state of the policy becomes one that has nothing left. */
+int64_t *weir_state_fetch(const struct weir_policy *policy, const int64_t *state, int64_t *copy, int64_t now);
+
 /* Does it to a state in the form of the core; gives the answer (EXPLAIN, GIVE, CHARGE, RESET: true). */
 bool weir_deed_do(const struct weir_policy *policy, int64_t *state, struct deed *deed);
 

@@ -66,7 +66,7 @@ void weir_table_describe(struct weir_table *table, struct buffer *out)
     weir_table_options_of(table, &options);
     struct block block = {.magic = BLOCK_MAGIC,
                           .version = BLOCK_VERSION,
-                          .kind = header->shape.kind,
+                          .kind = table->region->shape.kind,
                           .when_full = (uint32_t)options.when_full,
                           .no_top = (uint32_t)options.no_top,
                           .keys = options.keys,
@@ -77,8 +77,8 @@ void weir_table_describe(struct weir_table *table, struct buffer *out)
                           .name_bytes = options.name_bytes,
                           .horizon_ns = options.horizon_ns,
                           .drained_ns = table->drained_ns,
-                          .key_low = header->key.low,
-                          .key_high = header->key.high};
+                          .key_low = table->region->key.low,
+                          .key_high = table->region->key.high};
     lock_take(&table->region->ready);
     const struct bygone *latest = history ? history->latest : NULL;
     bool announced = latest && history->announced;
@@ -229,7 +229,7 @@ static bool find_text(const struct block *block, struct reading reading, char *t
 
 static bool is_kind(const struct weir_table *table, const struct block *block)
 {
-    return table->region->header->shape.kind == block->kind &&
+    return table->region->shape.kind == block->kind &&
            (block->kind != REGION_WIDE || table->state_words == block->state_words);
 }
 

@@ -68,7 +68,7 @@ size_t weir_table_sweep_at(struct weir_table *table, int64_t now_ns, size_t slot
 {
     if (!table || slots == 0)
         return 0;
-    const struct region_shape *shape = &table->region->header->shape;
+    const struct region_shape *shape = &table->region->shape;
     int64_t now = region_time(table->region, now_ns);
     uint64_t retired = weir_table_retired(table), all = weir_table_lines(table) - retired;
     uint64_t lines = (slots + shape->line_slots - 1) / shape->line_slots;
@@ -93,7 +93,7 @@ size_t weir_table_sweep(struct weir_table *table, size_t slots)
 /* Keys, from stretches of lines evenly spread over the table if it is large. */
 static int64_t estimate_keys(struct weir_table *table, int64_t now, uint64_t first, uint64_t lines)
 {
-    uint64_t sample = SAMPLE_SLOTS / table->region->header->shape.line_slots, stretch = 64;
+    uint64_t sample = SAMPLE_SLOTS / table->region->shape.line_slots, stretch = 64;
     if (lines <= sample)
         return (int64_t)table->kind->count(table, now, first, lines);
     uint64_t stretches = sample / stretch, keys = 0;
@@ -114,7 +114,7 @@ void weir_table_stat_at(struct weir_table *table, int64_t now_ns, struct weir_ta
     int64_t now = region_time(table->region, now_ns);
     stat->keys = estimate_keys(table, now, retired, lines);
     stat->capacity = (int64_t)atom_load(&header->capacity, memory_order_relaxed);
-    stat->slots = (int64_t)(lines * header->shape.line_slots);
+    stat->slots = (int64_t)(lines * table->region->shape.line_slots);
     stat->bytes = (int64_t)atom_load(&table->region->bytes, memory_order_relaxed);
     stat->shared = (int64_t)atom_load(&header->shared, memory_order_relaxed);
     stat->refused = (int64_t)atom_load(&header->refused, memory_order_relaxed);

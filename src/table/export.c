@@ -212,7 +212,7 @@ static uint64_t piece_end(struct weir_table *table, const struct export_range *r
 {
     uint64_t slots = 0, segments = region_segments(table->region);
     for (uint64_t s = region_first(table->region); s < segments; s++)
-        slots += table->region->segments[s].lines * table->region->header->shape.line_slots;
+        slots += table->region->segments[s].lines * table->region->shape.line_slots;
     uint64_t pieces = slots / (most > 0 ? most : 1) + 1, width = UINT64_MAX / pieces;
     return range->to - range->from > width ? range->from + width : range->to;
 }
@@ -267,7 +267,7 @@ static void shared_stripes(const struct weir_table *table, const struct export_r
 /* The hashes of a stripe; there are a power of 2 of them. */
 static struct export_range hashes_of(const struct weir_table *table, uint64_t stripe)
 {
-    uint64_t stripes = table->region->header->shape.stripes;
+    uint64_t stripes = table->region->shape.stripes;
     if (table->kind != &weir_table_wide || stripes <= 1)
         return (struct export_range){0, UINT64_MAX};
     uint64_t width = UINT64_MAX / stripes + 1;

@@ -141,7 +141,7 @@ static bool find_slot(const struct weir_table *table, const struct wide *slot, u
     uint64_t count = atom_load(&region->mapped, memory_order_acquire);
     for (*segment = 0; *segment < count; (*segment)++) {
         const struct segment *at = &region->segments[*segment];
-        *line = (uint64_t)((uintptr_t)slot - (uintptr_t)at->slots) / region->header->shape.slot_size;
+        *line = (uint64_t)((uintptr_t)slot - (uintptr_t)at->slots) / region->shape.slot_size;
         if (*line < at->lines)
             return true;
     }
@@ -173,7 +173,7 @@ void weir_wide_capture(const struct keep *keep, struct wide *slot, uint64_t who,
     uint64_t segment, line;
     if (!find_slot(table, slot, &segment, &line))
         return;
-    uint64_t run = table->region->segments[segment].lines / table->region->header->shape.stripes;
+    uint64_t run = table->region->segments[segment].lines / table->region->shape.stripes;
     if (!weir_wide_enter(&holding, table, line / run)) { /* out of memory */
         out->failed = true;
         return;

@@ -88,7 +88,7 @@ static bool move_wide(struct mover *mover, uint64_t line)
 {
     struct weir_table *table = mover->table;
     struct region *region = table->region;
-    uint64_t first = region_first(region), run = mover->segment->lines / region->header->shape.stripes;
+    uint64_t first = region_first(region), run = mover->segment->lines / region->shape.stripes;
     struct holding holding;
     if (!weir_wide_enter(&holding, table, line / run))
         return false;

@@ -31,7 +31,7 @@ uint64_t weir_name_log_size(uint64_t name_bytes)
 /* The half that is the log in that turn. false: there is no log. */
 static bool find_half(const struct weir_table *table, uint64_t turn, struct half *half)
 {
-    uint64_t bytes = table->region->header->shape.parts[PART_NAMES];
+    uint64_t bytes = table->region->shape.parts[PART_NAMES];
     if (!table->names || bytes < NAME_LOG_LEAST)
         return false;
     uint64_t words = (bytes - sizeof(struct name_log)) / sizeof(atom64) / 2;

@@ -50,7 +50,7 @@ uint64_t weir_override_part_size(size_t overrides, size_t key_max)
 
 static size_t places_of(const struct weir_table *table)
 {
-    uint64_t size = table->region->header->shape.parts[PART_OVERRIDES];
+    uint64_t size = table->region->shape.parts[PART_OVERRIDES];
     return size < sizeof(struct head)
                ? 0
                : (size - sizeof(struct head)) / (sizeof(atom64) + place_size(table->key_max));
@@ -75,7 +75,7 @@ static struct own_limits *place_at(const struct weir_table *table, size_t at)
 static bool is_of(const struct weir_table *table, size_t at, const struct key *key)
 {
     const struct own_limits *own = place_at(table, at);
-    return table->key_max == 0 || (own->length == key->len && own->length <= table->key_max &&
+    return table->key_max == 0 || (own->length == key->len && key->len <= table->key_max &&
                                    (key->len == 0 || memcmp(own->key, key->bytes, key->len) == 0));
 }
 
@@ -194,7 +194,8 @@ bool weir_override_run(struct weir_table *table, const struct key *key, struct s
         return true;
     }
     size_t bytes = policy->words * sizeof *state;
-    memcpy(copy, state, bytes);
+    if (table_state(table, policy, state, copy, deed->now) == state)
+        memcpy(copy, state, bytes);
     *answer = weir_deed_do(policy, copy, deed);
     if (deed_reads(deed) || memcmp(copy, state, bytes) == 0)
         return true;
@@ -278,9 +279,10 @@ static const struct weir_policy *take_over(const struct change *change, size_t o
     size_t places = places_of(table);
     if (old < places) {
         const struct weir_policy *policy = policy_at(table, old);
-        *state = place_at(table, old)->state;
         if (!policy)
             (void)fail(change, ENOMEM, "out of memory");
+        else
+            *state = table_state(table, policy, place_at(table, old)->state, change->before, change->now);
         return policy;
     }
     *state = change->before;
@@ -336,7 +338,8 @@ static bool take_away(const struct change *change, size_t old)
     if (!policy)
         return fail(change, ENOMEM, "out of memory");
     int64_t now = when(change);
-    weir_state_change(policy, place_at(table, old)->state, change->edition->policy, change->after, now);
+    const int64_t *state = table_state(table, policy, place_at(table, old)->state, change->before, now);
+    weir_state_change(policy, state, change->edition->policy, change->after, now);
     if (change->after[STATE_PROMISED] <= now) /* that has come */
         change->after[STATE_PROMISED] = 0;
     if (!table->kind->attach(table, change->key, change->journal, change->after))
@@ -549,14 +552,15 @@ static bool check_place(const struct weir_table *table, size_t at)
 {
     const struct own_limits *own = place_at(table, at);
     struct key key = {own->key, own->length, atom_load(who_at(table, at), memory_order_relaxed)};
+    int64_t state[OVERRIDE_WORDS];
     if (key.who <= TOMBSTONE)
         return true;
-    if (table->key_max > 0 && own->length > table->key_max)
+    if (table->key_max > 0 && key.len > table->key_max)
         return false;
     if (find(table, key.who, &key) != at) /* it is there twice, or nobody finds it */
         return false;
     struct weir_policy *policy = read_policy(own);
-    bool valid = policy && weir_state_valid(policy, own->state);
+    bool valid = policy && weir_state_valid(policy, weir_state_load(policy, own->state, state));
     weir_policy_free(policy);
     return valid;
 }

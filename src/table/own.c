@@ -93,15 +93,14 @@ static bool read_terms(const struct weir_table *table, const struct weir_own_lim
     terms->span_ns = cost_of(terms, limit->burst);
     if (table->drained_ns != 0)
         terms->drained_ns = sat_add(table->drained_ns, terms->span_ns);
-    return terms->span_ns <= min64(table->horizon_ns, (int64_t)SLOT_VALUE_MAX / 2);
+    return terms->span_ns <= min64(table->horizon_ns, OWN_TIME_MAX);
 }
 
 /* ---- deciding ---- */
 
-/* Words end somewhere: half of them is for the time, half for what lies ahead. */
 static int64_t clamp_now(int64_t now)
 {
-    return clamp64(now, 0, (int64_t)SLOT_VALUE_MAX / 2);
+    return clamp64(now, 0, OWN_TIME_MAX);
 }
 
 static void judge(const struct question *q, int64_t full_at, int64_t after, bool allowed)
@@ -165,6 +164,12 @@ static enum outcome ask_in_place(struct weir_table *table, struct slot *slot, ui
 
 /* ---- keys that are not there ---- */
 
+static bool refuse(const struct question *q)
+{
+    struct deed deed = {.verb = VERB_TAKE, .verdict = q->verdict};
+    return weir_deed_full(&deed);
+}
+
 /* false: the key is in the table by now. */
 static bool ask_shared(struct weir_table *table, const struct key *key, const struct question *q,
                        bool *answer)
@@ -173,9 +178,8 @@ static bool ask_shared(struct weir_table *table, const struct key *key, const st
     struct slot *shared = &table->policies->overflow;
     struct trace trace;
     if (table->refuse_when_full) {
-        struct deed deed = {.verb = VERB_TAKE, .verdict = q->verdict};
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
-        *answer = weir_deed_full(&deed);
+        *answer = refuse(q);
         return true;
     }
     *answer = ask_in_place(table, shared, OVERFLOW_WHO, q, &trace) == DONE_YES;
@@ -193,8 +197,7 @@ static bool ask_shared(struct weir_table *table, const struct key *key, const st
 static bool ask_absent(struct weir_table *table, const struct edition *edition, const struct key *key,
                        struct question *q, bool *answer)
 {
-    int64_t floor = (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst);
-    q->now = clamp_now(max64(q->now, floor));
+    q->now = clamp_now(max64(q->now, region_floor(table->region)));
     int64_t full_at = (int64_t)slot_value(slot_word(&table->policies->overflow));
     *answer = decide(q, &full_at);
     if (!*answer || !q->take)
@@ -208,6 +211,8 @@ static bool ask(struct weir_table *table, const struct key *key, struct question
     for (;;) {
         bool answer;
         const struct edition *edition = table_edition(table);
+        if (!edition) /* a file that says that its limits have changed is damaged: it has none */
+            return refuse(q);
         struct spot spot = weir_slots_find(table, key->who);
         if (!spot.slot) {
             if (ask_absent(table, edition, key, q, &answer))
@@ -253,6 +258,8 @@ static bool give(struct weir_table *table, const struct key *key, struct questio
     for (;;) {
         bool answer;
         const struct edition *edition = table_edition(table);
+        if (!edition) /* a file that says that its limits have changed is damaged: it has none */
+            return refuse(q);
         struct spot spot = weir_slots_find(table, key->who);
         if (!spot.slot) {
             if (ask_absent(table, edition, key, q, &answer))
@@ -362,8 +369,7 @@ static bool export_debt(struct weir_table *table, uint64_t who, const struct dee
 static bool import_debt(struct weir_table *table, const struct key *key, const struct deed *deed)
 {
     int64_t debt = clamp64(deed->carried->spent[0], 0, table->horizon_ns);
-    int64_t floor = (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst);
-    int64_t now = clamp_now(max64(deed->now, floor));
+    int64_t now = clamp_now(max64(deed->now, region_floor(table->region)));
     const struct edition *edition = table_edition(table);
     while (edition) {
         struct spot spot = weir_slots_settle(table, &edition, key, now);

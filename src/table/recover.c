@@ -28,7 +28,7 @@ struct table_recovery *weir_recovery_of(struct weir_table *table)
 static uint64_t numbers_size(const struct weir_table *table, uint64_t segment)
 {
     const struct region *region = table->region;
-    return region->segments[segment].lines * region->header->shape.line_slots * sizeof(uint64_t);
+    return region->segments[segment].lines * region->shape.line_slots * sizeof(uint64_t);
 }
 
 void weir_table_recovery_free(struct weir_table *table)

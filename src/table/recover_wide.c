@@ -120,7 +120,7 @@ static size_t read_head(struct weir_table *table, const unsigned char *body, siz
         return 0;
     if (record->key.who == OVERFLOW_WHO) {
         record->stripe = word_at(body, 16);
-        return record->stripe < table->region->header->shape.stripes ? 24 : 0;
+        return record->stripe < table->region->shape.stripes ? 24 : 0;
     }
     if (table->key_max > 0) {
         record->key.len = word_at(body, 16);
@@ -346,7 +346,7 @@ static bool drain_shared(struct weir_table *table, int64_t now)
 {
     struct holding holding;
     struct place place;
-    for (uint64_t stripe = 0; stripe < table->region->header->shape.stripes; stripe++) {
+    for (uint64_t stripe = 0; stripe < table->region->shape.stripes; stripe++) {
         enum settling settling = settle_shared(&holding, table, stripe, &place);
         if (settling == NO_MEMORY)
             return false;

@@ -125,8 +125,10 @@ bool weir_slots_any(struct weir_table *table, uint64_t who)
 
 bool weir_slots_came(struct weir_table *table, uint64_t who, int64_t now)
 {
-    return weir_slots_any(table, who) ||
-           (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst) > now;
+    if (weir_slots_any(table, who))
+        return true;
+    int64_t floor = region_floor(table->region);
+    return (table->kind == &weir_table_own ? min64(floor, OWN_TIME_MAX) : floor) > now;
 }
 
 /* ---- forgetting ---- */
@@ -256,8 +258,7 @@ static bool claim(struct weir_table *table, const struct edition *edition, uint6
  * of what it starts from is outstanding, or might be, it may be the key's own. */
 static uint64_t start_word(struct weir_table *table, const struct edition *edition, int64_t now)
 {
-    int64_t floor = (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst);
-    uint64_t value = weir_word_fresh(table, edition, max64(now, floor));
+    uint64_t value = weir_word_fresh(table, edition, max64(now, region_floor(table->region)));
     uint64_t shared = weir_word_convert_shared(table, edition, slot_word(&table->policies->overflow));
     if (slot_value(shared) <= value)
         return slot_pack(SLOT_PLAIN, (unsigned)edition->generation & 3, value);

@@ -162,7 +162,7 @@ static struct weir_table *table_on(struct region *region, struct weir_error *err
         weir_error_set(err, ENOMEM, "out of memory");
         return NULL;
     }
-    const struct region_shape *shape = &region->header->shape;
+    const struct region_shape *shape = &region->shape;
     table->region = region;
     table->kind = kind_of(shape);
     table->policies = (struct policies *)(void *)region->parts[PART_POLICIES];
@@ -174,13 +174,18 @@ static struct weir_table *table_on(struct region *region, struct weir_error *err
         table->top = (struct top *)(void *)region->parts[PART_TOP];
     if (shape->parts[PART_NAMES] > 0)
         table->names = (struct name_log *)(void *)region->parts[PART_NAMES];
-    return table;
+    if (weir_wide_copies(table))
+        return table;
+    weir_error_set(err, ENOMEM, "out of memory");
+    free(table);
+    return NULL;
 }
 
 void weir_table_free(struct weir_table *table)
 {
     if (!table || table->owner)
         return;
+    free(table->copies);
     weir_override_free(table);
     weir_table_recovery_free(table);
     weir_history_free(table);
@@ -286,7 +291,7 @@ static struct weir_table *open_table(const char *path, const char *limits,
     unsigned mode = options->mode ? (unsigned)options->mode : 0600;
     struct region *region =
         path ? weir_region_open(path, &shape, mode, &made, &alone, err) : weir_region_new(&shape, err);
-    if (region && !made && !shape_makes_sense(&region->header->shape)) {
+    if (region && !made && !shape_makes_sense(&region->shape)) {
         (void)refuse_kind(path, "this is no table, or a damaged one", err);
         weir_region_free(region);
         region = NULL;
@@ -360,7 +365,7 @@ struct weir_table *weir_table_make_kept(const char *limits, const struct weir_ta
 
 void weir_table_options_of(const struct weir_table *table, struct weir_table_options *options)
 {
-    const struct region_shape *shape = &table->region->header->shape;
+    const struct region_shape *shape = &table->region->shape;
     *options = (struct weir_table_options){
         .keys = shape->capacity,
         .key_max = table->key_max,
@@ -391,8 +396,7 @@ struct weir_table *weir_table_open(const char *path, const char *limits, size_t 
 
 uint64_t weir_table_lines_for(const struct weir_table *table, uint64_t keys)
 {
-    return table->kind == &weir_table_wide ? weir_wide_lines(&table->region->header->shape, keys)
-                                           : lines_for(keys);
+    return table->kind == &weir_table_wide ? weir_wide_lines(&table->region->shape, keys) : lines_for(keys);
 }
 
 /* Under the change lock. */

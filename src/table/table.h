@@ -92,6 +92,7 @@ struct weir_table {
     struct policies *policies;
     size_t key_max;     /* wide: whole keys, of up to so many bytes; 0: hashes */
     size_t state_words; /* wide: words of a state in a slot */
+    int64_t *copies;    /* or NULL: room for two states of each stripe, if they are in a file and large */
     bool refuse_when_full;
     int64_t horizon_ns;                         /* own */
     struct top *top;                            /* or NULL: in the region */
@@ -110,6 +111,14 @@ struct weir_table {
 static inline void table_touch(struct weir_table *table, void *slot, uint64_t who)
 {
     keep_touch(table->region->keep, slot, who);
+}
+
+/* A state that is in the region, as it can be used. Private memory holds what this code has left there; to a
+ * file another process may write anything at any time, so what is used is a copy that was looked at. */
+static inline int64_t *table_state(const struct weir_table *table, const struct weir_policy *policy,
+                                   int64_t *state, int64_t *copy, int64_t now)
+{
+    return __builtin_expect(table->region->file < 0, 1) ? state : weir_state_fetch(policy, state, copy, now);
 }
 
 /* ---- editions: change.c ---- */
@@ -139,7 +148,7 @@ static inline bool table_is_latest(const struct weir_table *table, const struct 
 static inline __attribute__((always_inline)) uint64_t table_who(const struct weir_table *table,
                                                                 const void *bytes, size_t len)
 {
-    uint64_t who = hash_bytes(&table->region->header->key, bytes, len);
+    uint64_t who = hash_bytes(&table->region->key, bytes, len);
     return who > OVERFLOW_WHO ? who : who + 2;
 }
 
@@ -151,7 +160,7 @@ static inline uint64_t spread(uint64_t x, uint64_t y)
 
 static inline uint64_t table_stripe(const struct weir_table *table, uint64_t who)
 {
-    return spread(who, table->region->header->shape.stripes);
+    return spread(who, table->region->shape.stripes);
 }
 
 /* ---- overrides: override.c ---- */

@@ -16,7 +16,7 @@
 /* Writes what a deed has changed in the copy of the state back, and nothing else. */
 static bool write_back(struct holding *holding, int64_t *state)
 {
-    const int64_t *copy = holding->small;
+    const int64_t *copy = holding->scratch;
     size_t first = 0, end = holding->edition->policy->words;
     while (first < end && state[first] == copy[first])
         first++;
@@ -33,16 +33,15 @@ static bool write_back(struct holding *holding, int64_t *state)
     return end > first;
 }
 
-static bool act_on_copy(struct holding *holding, int64_t *state, struct deed *deed)
+static bool act_on_copy(struct holding *holding, struct wide *slot, struct deed *deed)
 {
-    const struct weir_policy *policy = holding->edition->policy;
-    memcpy(holding->small, state, policy->words * sizeof *state);
-    bool answer = weir_deed_do(policy, holding->small, deed);
-    deed->changed = write_back(holding, state);
+    weir_wide_fetch(holding, slot, holding->scratch, deed->now);
+    bool answer = weir_deed_do(holding->edition->policy, holding->scratch, deed);
+    deed->changed = write_back(holding, wide_state(holding->table, slot));
     return answer;
 }
 
-/* A state of some kilobytes is copied once, into the journal. */
+/* A state of some kilobytes, which nobody else can write to, is copied once, into the journal. */
 static bool act_in_place(struct holding *holding, int64_t *state, struct deed *deed)
 {
     const struct weir_policy *policy = holding->edition->policy;
@@ -56,12 +55,13 @@ static bool act_in_place(struct holding *holding, int64_t *state, struct deed *d
 
 static bool act(struct holding *holding, const struct place *place, struct deed *deed)
 {
-    int64_t *state = wide_state(holding->table, place->slot);
+    const struct weir_table *table = holding->table;
     if (deed_reads(deed))
-        return weir_deed_do(holding->edition->policy, state, deed);
+        return weir_deed_do(holding->edition->policy, wide_read(holding, place->slot, deed->now), deed);
     holding->changed = place->slot;
-    return holding->table->state_words > WIDE_SMALL ? act_in_place(holding, state, deed)
-                                                    : act_on_copy(holding, state, deed);
+    return table->state_words > WIDE_SMALL && !table->copies
+               ? act_in_place(holding, wide_state(table, place->slot), deed)
+               : act_on_copy(holding, place->slot, deed);
 }
 
 /* ---- a key that is not ---- */
@@ -85,8 +85,7 @@ static bool start(struct holding *holding, int64_t now)
     struct place overflow;
     bool shared = find_overflow(holding, now, &overflow);
     if (shared)
-        memcpy(holding->scratch, wide_state(holding->table, overflow.slot),
-               policy->words * sizeof *holding->scratch);
+        weir_wide_fetch(holding, overflow.slot, holding->scratch, now);
     else
         weir_state_init(policy, holding->scratch, now);
     return shared;
@@ -172,8 +171,7 @@ static bool act_on_key(struct holding *holding, const struct key *key, struct de
 static bool act_under_lock(struct holding *holding, const struct key *key, struct deed *deed, bool *came)
 {
     int64_t asked = deed->now;
-    deed->now =
-        max64(asked, (int64_t)atom_load(&holding->table->region->header->floor, memory_order_relaxed));
+    deed->now = max64(asked, region_floor(holding->table->region));
     bool answer = act_on_key(holding, key, deed, came);
     deed->now = asked;
     return answer;
@@ -201,7 +199,7 @@ bool weir_wide_shared(struct weir_table *table, uint64_t stripe, struct deed *de
     struct place place;
     if (!weir_wide_enter(&holding, table, stripe))
         return false;
-    deed->now = max64(deed->now, (int64_t)atom_load(&table->region->header->floor, memory_order_relaxed));
+    deed->now = max64(deed->now, region_floor(table->region));
     if (!deed_reads(deed))
         open_overflow(&holding, deed->now, &place);
     else if (!find_overflow(&holding, deed->now, &place)) {
@@ -223,7 +221,7 @@ bool weir_wide_settle(struct holding *holding, const struct key *key, int64_t no
         weir_wide_convert(holding, place);
         return true;
     }
-    now = max64(now, (int64_t)atom_load(&header->floor, memory_order_relaxed));
+    now = max64(now, region_floor(holding->table->region));
     if (weir_wide_room(holding, key->who, now, place)) {
         (void)start(holding, now);
         weir_wide_insert(holding, place, key, now);
@@ -250,7 +248,7 @@ static void prefetch(struct weir_table *table, uint64_t who)
 {
     struct holding where;
     where.table = table;
-    where.stripes_log2 = (unsigned)__builtin_ctzll(table->region->header->shape.stripes);
+    where.stripes_log2 = (unsigned)__builtin_ctzll(table->region->shape.stripes);
     where.index = table_stripe(table, who);
     uint64_t front = (uint64_t)(region_front(table->region) - table->region->segments);
     const char *slot =
@@ -266,7 +264,7 @@ static bool detach(struct weir_table *table, const struct key *key, int64_t now,
     struct place place;
     if (!weir_wide_join(&holding, table, table_stripe(table, key->who), journal))
         return false;
-    now = max64(now, (int64_t)atom_load(&table->region->header->floor, memory_order_relaxed));
+    now = max64(now, region_floor(table->region));
     if (!weir_wide_find(&holding, key, &place)) {
         if (!weir_wide_room(&holding, key->who, now, &place))
             return false;
@@ -274,7 +272,7 @@ static bool detach(struct weir_table *table, const struct key *key, int64_t now,
         weir_wide_insert(&holding, &place, key, now);
     }
     weir_wide_convert(&holding, &place);
-    memcpy(state, wide_state(table, place.slot), holding.edition->policy->words * sizeof *state);
+    weir_wide_fetch(&holding, place.slot, state, now);
     weir_wide_save(&holding, place.slot, sizeof *place.slot);
     place.slot->flags |= WIDE_OVERRIDDEN;
     return true;

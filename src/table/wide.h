@@ -43,8 +43,9 @@ struct holding {
     uint64_t index, segments;
     uint64_t first, closed; /* segments before these are retired, and closed */
     struct wide *changed;   /* the slot whose state, or limits of its own, have changed; or NULL */
-    int64_t *scratch;       /* a state to work on: `small`, or the stripe's spare slot */
-    int64_t small[WIDE_SMALL];
+    int64_t *scratch;       /* a state to work on: `small`, or the stripe's spare slot, or table->copies */
+    int64_t *copy;          /* of a file: room for table_state */
+    int64_t small[WIDE_SMALL], second[WIDE_SMALL];
 };
 
 struct place {
@@ -59,6 +60,9 @@ void weir_wide_shape(struct region_shape *shape, size_t keys, size_t words, size
 uint64_t weir_wide_lines(const struct region_shape *shape, size_t keys);
 /* Could that be the shape of a wide table with such states? A file may say anything. */
 bool weir_wide_shape_fits(const struct region_shape *shape, uint64_t words);
+/* Private memory for states that are too large for the stack, if the table is in a file. false: there is
+ * none. */
+bool weir_wide_copies(struct weir_table *table);
 /* Is every slot one that this code could have left? For files that were opened alone. */
 bool weir_wide_check(struct weir_table *table);
 
@@ -86,6 +90,8 @@ void weir_wide_forget(struct holding *holding, const struct place *place, int64_
 /* Moves what is in that slot of a closed segment to an open one, or forgets it. Only in memory of the
  * process: nobody is killed in the middle of it. false: there is no room. */
 bool weir_wide_move(struct holding *holding, const struct place *from, int64_t now);
+/* Copies the state to `to`, as it can be used. */
+void weir_wide_fetch(const struct holding *holding, struct wide *slot, int64_t *to, int64_t now);
 /* These bytes of a slot are about to be changed. */
 void weir_wide_save(struct holding *holding, const void *address, size_t bytes);
 
@@ -130,6 +136,13 @@ static inline int64_t *wide_state(const struct weir_table *table, struct wide *s
     return (int64_t *)(slot->contents + wide_key_words(table->key_max));
 }
 
+/* The state of the slot, of the edition at hand, as it can be used. */
+static inline int64_t *wide_read(const struct holding *holding, struct wide *slot, int64_t now)
+{
+    return table_state(holding->table, holding->edition->policy, wide_state(holding->table, slot),
+                       holding->copy, now);
+}
+
 static inline uint64_t wide_who(const struct wide *slot)
 {
     return atom_load(&slot->who, memory_order_relaxed);
@@ -157,7 +170,7 @@ static inline struct place wide_place(const struct holding *holding, uint64_t se
 {
     const struct region *region = holding->table->region;
     uint64_t line = wide_line(holding, segment, at);
-    void *slot = region->segments[segment].slots + line * region->header->shape.slot_size;
+    void *slot = region->segments[segment].slots + line * region->shape.slot_size;
     return (struct place){slot, segment, at};
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "table/wide.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/idle.h"
@@ -11,12 +12,25 @@ static void prepare(struct holding *holding, struct weir_table *table, uint64_t 
 {
     holding->table = table;
     holding->index = stripe;
-    holding->stripes_log2 = (unsigned)__builtin_ctzll(table->region->header->shape.stripes);
+    holding->stripes_log2 = (unsigned)__builtin_ctzll(table->region->shape.stripes);
     holding->changed = NULL;
     holding->scratch = holding->small;
-    if (table->state_words > WIDE_SMALL)
+    holding->copy = holding->second;
+    if (table->state_words > WIDE_SMALL && !table->copies)
         holding->scratch =
             wide_state(table, wide_place(holding, 0, wide_places(holding, 0) + WIDE_SCRATCH).slot);
+    else if (table->state_words > WIDE_SMALL) {
+        holding->scratch = table->copies + stripe * 2 * table->state_words;
+        holding->copy = holding->scratch + table->state_words;
+    }
+}
+
+bool weir_wide_copies(struct weir_table *table)
+{
+    if (table->region->file < 0 || table->state_words <= WIDE_SMALL)
+        return true;
+    table->copies = calloc(table->region->shape.stripes, 2 * table->state_words * sizeof *table->copies);
+    return table->copies != NULL;
 }
 
 /* Whoever converted a slot of this stripe, or put a key into a new segment, had read of that before he took
@@ -28,7 +42,7 @@ static bool is_current(struct holding *holding)
     holding->first = region_first(holding->table->region);
     holding->closed = region_open(holding->table->region);
     return atom_load(&header->generation, memory_order_acquire) == holding->edition->generation &&
-           atom_load(&header->segments, memory_order_acquire) == holding->segments;
+           atom_load(&header->segments, memory_order_acquire) <= holding->segments;
 }
 
 bool weir_wide_enter(struct holding *holding, struct weir_table *table, uint64_t stripe)
@@ -89,9 +103,11 @@ void weir_wide_save(struct holding *holding, const void *address, size_t bytes)
 
 /* A state of limits that nobody knows any more counts as used up. What keys without room share stays as if
  * never used, if it was: see weir_word_convert_shared. */
-static void make_current(struct holding *holding, const struct wide *slot, const int64_t *state)
+static void make_current(struct holding *holding, const struct wide *slot, int64_t *state)
 {
     const struct edition *next = holding->edition, *own = wide_edition(next->older, slot->generation);
+    if (own)
+        state = table_state(holding->table, own->policy, state, holding->copy, next->time);
     if (own && wide_who(slot) == OVERFLOW_WHO && weir_state_idle_from(own->policy, state) <= next->time) {
         weir_state_init(next->policy, holding->scratch, next->time);
         return;
@@ -102,6 +118,15 @@ static void make_current(struct holding *holding, const struct wide *slot, const
     }
     weir_state_init(next->policy, holding->scratch, next->time);
     (void)weir_state_drain(next->policy, holding->scratch, next->time);
+}
+
+void weir_wide_fetch(const struct holding *holding, struct wide *slot, int64_t *to, int64_t now)
+{
+    const struct weir_policy *policy = holding->edition->policy;
+    if (holding->table->region->file < 0)
+        memcpy(to, wide_state(holding->table, slot), policy->words * sizeof *to);
+    else
+        (void)weir_state_fetch(policy, wide_state(holding->table, slot), to, now);
 }
 
 void weir_wide_convert(struct holding *holding, const struct place *place)
@@ -240,7 +265,7 @@ bool weir_wide_droppable(struct holding *holding, const struct place *place, int
     if (is_old && holding->open) /* the open journal has no room for all that could be converted */
         return false;
     weir_wide_convert(holding, place);
-    return weir_state_idle_from(holding->edition->policy, wide_state(holding->table, slot)) <=
+    return weir_state_idle_from(holding->edition->policy, wide_read(holding, slot, now)) <=
            now - TABLE_GRACE_NS;
 }
 
@@ -282,7 +307,7 @@ bool weir_wide_move(struct holding *holding, const struct place *from, int64_t n
         weir_wide_forget(holding, &to, now);
     raise_reach(holding, &to, who);
     memcpy(&to.slot->generation, &slot->generation,
-           holding->table->region->header->shape.slot_size - offsetof(struct wide, generation));
+           holding->table->region->shape.slot_size - offsetof(struct wide, generation));
     atom_store(&to.slot->who, who, memory_order_release);
     atom_store(&slot->who, 0, memory_order_release);
     return true;

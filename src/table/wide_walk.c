@@ -16,7 +16,7 @@ static uint64_t visit_some(struct weir_table *table, uint64_t segment, uint64_t 
                            visit_slot *visit, void *arg, bool *all)
 {
     struct region *region = table->region;
-    uint64_t run = region->segments[segment].lines / region->header->shape.stripes, at = line % run;
+    uint64_t run = region->segments[segment].lines / region->shape.stripes, at = line % run;
     uint64_t count = lines < STEP ? lines : STEP;
     struct holding holding;
     if (count > run - at)
@@ -134,13 +134,15 @@ static void list_key(struct holding *holding, const struct place *place, struct 
     *shown = (struct weir_key){.id = wide_who(slot), .overridden = (slot->flags & WIDE_OVERRIDDEN) != 0};
     if (table->key_max > 0) {
         void *bytes = listing->bytes + listing->count * wide_key_words(table->key_max) * 8;
-        shown->key = memcpy(bytes, slot->contents + 1, slot->contents[0]);
-        shown->len = slot->contents[0];
+        uint64_t len =
+            __atomic_load_n(&slot->contents[0], __ATOMIC_RELAXED); /* of a file: perhaps anything */
+        shown->len = len < table->key_max ? len : table->key_max;
+        shown->key = memcpy(bytes, slot->contents + 1, shown->len);
     }
     struct key key = {shown->key, shown->len, shown->id};
     weir_wide_convert(holding, place);
     if (!shown->overridden || !weir_override_run(table, &key, holding->stripe, &deed, &answer))
-        (void)weir_deed_do(holding->edition->policy, wide_state(table, slot), &deed);
+        (void)weir_deed_do(holding->edition->policy, wide_read(holding, slot, deed.now), &deed);
     listing->count++;
 }
 
@@ -172,7 +174,7 @@ bool weir_wide_each(struct weir_table *table, int64_t now, weir_each_key *each, 
 {
     struct listing listing = {.now = now};
     bool goes_on = true;
-    for (uint64_t stripe = 0; goes_on && stripe < table->region->header->shape.stripes; stripe++) {
+    for (uint64_t stripe = 0; goes_on && stripe < table->region->shape.stripes; stripe++) {
         goes_on = list_stripe(table, stripe, &listing);
         for (uint64_t i = 0; goes_on && i < listing.count; i++)
             goes_on = each(arg, &listing.keys[i]);
@@ -206,13 +208,15 @@ static bool is_sound(const struct holding *holding, const struct place *place)
 {
     struct wide *slot = place->slot;
     const struct edition *edition = wide_edition(holding->edition, slot->generation);
+    int64_t *state = wide_state(holding->table, slot);
     uint64_t places = wide_places(holding, place->segment);
     if (!edition || (slot->flags & ~(uint32_t)WIDE_OVERRIDDEN))
         return false;
     if (place->at >= places && (place->at != places + WIDE_OVERFLOW || wide_who(slot) != OVERFLOW_WHO))
         return false;
-    return (place->at >= places || is_found(holding, place)) &&
-           weir_state_valid(edition->policy, wide_state(holding->table, slot));
+    if (holding->table->region->file >= 0)
+        state = weir_state_load(edition->policy, state, holding->copy);
+    return (place->at >= places || is_found(holding, place)) && weir_state_valid(edition->policy, state);
 }
 
 static void visit_to_check(struct holding *holding, const struct place *place, void *arg)
@@ -225,7 +229,7 @@ static void visit_to_check(struct holding *holding, const struct place *place, v
 static bool is_spacious(struct weir_table *table)
 {
     struct region *region = table->region;
-    const struct region_shape *shape = &region->header->shape;
+    const struct region_shape *shape = &region->shape;
     uint64_t segments = region_segments(region);
     for (uint64_t segment = 0; segment < segments; segment++)
         if (region->segments[segment].lines % shape->stripes != 0 || region->segments[segment].lines == 0)

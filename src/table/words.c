@@ -37,7 +37,7 @@ static const struct limit *limit_of(const struct edition *edition)
 uint64_t weir_word_fresh(const struct weir_table *table, const struct edition *edition, int64_t now)
 {
     if (table->kind == &weir_table_own)
-        return (uint64_t)clamp64(now, 0, (int64_t)SLOT_VALUE_MAX / 2);
+        return (uint64_t)clamp64(now, 0, OWN_TIME_MAX);
     return (uint64_t)ticks_at(&limit_of(edition)->ticks, now);
 }
 
@@ -287,8 +287,7 @@ static bool do_absent(struct weir_table *table, const struct edition *edition, c
 {
     int64_t state[SLOT_STATE];
     bool insert;
-    int64_t floor = (int64_t)atom_load(&table->region->header->floor, memory_order_seq_cst);
-    deed->now = max64(deed->now, floor);
+    deed->now = max64(deed->now, region_floor(table->region));
     uint64_t shared =
         slot_value(weir_word_convert_shared(table, edition, slot_word(&table->policies->overflow)));
     uint64_t fresh = weir_word_fresh(table, edition, deed->now);

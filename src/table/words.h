@@ -12,6 +12,9 @@
 
 enum { SLOT_STATE = STATE_HEADER + 1 }; /* words of the core's form */
 
+/* Of a table with own_limits: half of a word is for the time, half for what lies ahead. */
+#define OWN_TIME_MAX ((int64_t)SLOT_VALUE_MAX / 2)
+
 /* Can states of this policy be words of a table, and for 18 years at the least? Then its clock ends where
  * words do. */
 bool weir_words_suit(struct weir_policy *policy);

@@ -10,15 +10,15 @@
  * Numbers have their low byte first.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "must.h"
 #include "os/boot.h"
 #include "region/layout.h"
-#include "must.h"
 #include "region/stripe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -32,6 +32,12 @@ static struct {
     unsigned char bytes[FILES][FILE_MAX], now[FILE_MAX];
     size_t sizes[FILES];
 } good;
+
+__attribute__((destructor)) static void remove_file(void)
+{
+    if (good.path[0])
+        (void)unlink(good.path);
+}
 
 static bool same_id(unsigned char *id)
 {
@@ -115,9 +121,10 @@ static void prepare(void)
 {
     weir_boot = (struct boot){.id = same_id, .shift = no_shift, .wall = same_wall};
     weir_clock_set(1000 * WEIR_SEC);
-    good.file = memfd_create("region", MFD_CLOEXEC);
+    (void)snprintf(good.path, sizeof good.path, "%s/weir-fuzz-XXXXXX",
+                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    good.file = mkostemp(good.path, O_CLOEXEC);
     MUST(good.file >= 0);
-    (void)snprintf(good.path, sizeof good.path, "/proc/self/fd/%d", good.file);
     for (unsigned i = 0; i < FILES; i++)
         make_good(i);
 }

@@ -286,7 +286,7 @@ static void begin_site(struct site *site, const struct table_plan *plan)
         abort();
     }
     struct region *region = site->table->region;
-    memset(&region->header->key, 7, sizeof region->header->key); /* the same places every time */
+    memset(&region->key, 7, sizeof region->key); /* the same places every time */
     region->offset_ns = plan->offset;
     site->words = site->table->kind == &weir_table_words;
     site->policy = table_edition(site->table)->policy;

@@ -40,8 +40,8 @@ void *__wrap_calloc(size_t count, size_t size)
 
 /* ---- a table that is nothing but a log ---- */
 
-static struct region_header header = {.key = {5, 6}};
-static struct region region = {.header = &header};
+static struct region_header header;
+static struct region region = {.header = &header, .key = {5, 6}};
 static struct weir_table table = {.region = &region};
 
 enum { KEYS = 4000 };
@@ -73,15 +73,15 @@ static void begin(uint64_t bytes)
         atomic_store(&living[i], true);
         *place_of(keys[i].who) = i + 1;
     }
-    header.shape.parts[PART_NAMES] = weir_name_log_size(bytes);
+    region.shape.parts[PART_NAMES] = weir_name_log_size(bytes);
     table.names =
-        mmap(NULL, header.shape.parts[PART_NAMES], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, region.shape.parts[PART_NAMES], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(table.names != MAP_FAILED);
 }
 
 static void end(void)
 {
-    CHECK_EQ(munmap(table.names, header.shape.parts[PART_NAMES]), 0);
+    CHECK_EQ(munmap(table.names, region.shape.parts[PART_NAMES]), 0);
     table.names = NULL;
 }
 
@@ -129,13 +129,13 @@ static uint64_t used_words(void)
 /* For records, without the filter. */
 static uint64_t words_of_half(void)
 {
-    uint64_t words = (header.shape.parts[PART_NAMES] - sizeof(struct name_log)) / 8 / 2;
+    uint64_t words = (region.shape.parts[PART_NAMES] - sizeof(struct name_log)) / 8 / 2;
     return words - words / 6 / 8 * 8;
 }
 
 static atom64 *records(void) /* of the half in use */
 {
-    uint64_t words = (header.shape.parts[PART_NAMES] - sizeof(struct name_log)) / 8 / 2;
+    uint64_t words = (region.shape.parts[PART_NAMES] - sizeof(struct name_log)) / 8 / 2;
     uint64_t turn = atom_load(&table.names->turn, memory_order_relaxed);
     return (atom64 *)(table.names + 1) + ((turn & 1) + 1) * words - words_of_half();
 }
@@ -168,15 +168,15 @@ TEST(without_a_log_nothing_is_known)
 {
     size_t len = 7;
     begin(1);
-    CHECK_EQ(header.shape.parts[PART_NAMES], NAME_LOG_LEAST);
+    CHECK_EQ(region.shape.parts[PART_NAMES], NAME_LOG_LEAST);
     struct name_index *index = weir_name_index_read(&table); /* empty */
     CHECK(index && !weir_name_index_find(index, keys[0].who, &len));
     weir_name_index_free(index);
-    header.shape.parts[PART_NAMES] = NAME_LOG_LEAST - 64; /* no log that anybody made */
+    region.shape.parts[PART_NAMES] = NAME_LOG_LEAST - 64; /* no log that anybody made */
     weir_table_name(&table, &keys[0]);
     CHECK(!weir_name_index_read(&table));
     CHECK(!weir_name_log_crowded(&table) && !weir_name_log_compact(&table, is_living, NULL));
-    header.shape.parts[PART_NAMES] = NAME_LOG_LEAST;
+    region.shape.parts[PART_NAMES] = NAME_LOG_LEAST;
     end();
     weir_table_name(&table, &keys[0]);
     CHECK(!weir_name_index_read(&table) && !weir_name_index_find(NULL, keys[0].who, &len));
@@ -357,7 +357,7 @@ TEST(garbage_behind_the_end_is_passed_over)
 static void damage(struct rng *rng)
 {
     uint64_t *words = (uint64_t *)(void *)table.names;
-    size_t count = header.shape.parts[PART_NAMES] / sizeof *words;
+    size_t count = region.shape.parts[PART_NAMES] / sizeof *words;
     for (int64_t i = rng_magnitude(rng, 2000); i >= 0; i--) {
         size_t at = (size_t)rng_between(rng, 0, (int64_t)(i % 10 ? count : 8) - 1);
         switch (rng_next(rng) % 4) {

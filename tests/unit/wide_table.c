@@ -69,6 +69,8 @@ static struct weir_table *make(const char *limits, const char *widest, size_t ke
         printf("# no region: %s\n", err.text);
         exit(1);
     }
+    if (!weir_wide_copies(table))
+        exit(1);
     atomic_store(&table->edition, edition);
     return table;
 }
@@ -91,6 +93,7 @@ void table_free(struct weir_table *table)
         free(edition);
     }
     weir_region_free(table->region);
+    free(table->copies);
     free(table);
 }
 
