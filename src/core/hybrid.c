@@ -142,6 +142,19 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
     return 0;
 }
 
+/* At the tick at which there are enough of them: a full pool would keep what comes later waiting. */
+static uint64_t promise(const struct limit *limit, int64_t *state, int64_t due_ns, int64_t n)
+{
+    int64_t cost = n * limit->ticks.unit, v = ticks_of_promise(&limit->ticks, due_ns);
+    struct pools pools = load(state);
+    if (fill(limit, pools, v).active < cost)
+        v = sat_add(pools.last, time_to(limit, pools, cost));
+    pools = fill(limit, pools, v);
+    pools.active -= cost;
+    save(state, pools);
+    return 0;
+}
+
 static bool take(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     struct pools pools = fill_at(limit, state, now);
@@ -251,7 +264,8 @@ static int64_t fresh(const struct limit *limit, const int64_t *state, int64_t no
 
 static int64_t most(const struct limit *limit, int64_t span_ns)
 {
-    int64_t time = mul_div_up(weir_ticks_of_span(&limit->ticks, span_ns), limit->spec.ratio_ppm, 1000000);
+    int64_t passed = weir_ticks_between_promises(&limit->ticks, span_ns);
+    int64_t time = mul_div_up(passed, limit->spec.ratio_ppm, 1000000);
     return sat_add(limit->u.hybrid.over, time) / limit->ticks.unit;
 }
 
@@ -260,6 +274,7 @@ const struct algorithm weir_hybrid = {
     .init = init,
     .due = due,
     .enter = enter,
+    .promise = promise,
     .take = take,
     .cancel = cancel,
     .give = give,

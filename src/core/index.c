@@ -12,6 +12,12 @@ void weir_index_init(const struct limit *limit, int64_t *state, int64_t now)
     state[0] = ticks_at(&limit->ticks, now) - limit->initial * limit->ticks.unit;
 }
 
+uint64_t weir_index_promise(const struct limit *limit, int64_t *state, int64_t due, int64_t n)
+{
+    state[0] = index_after(limit, state[0], ticks_of_promise(&limit->ticks, due), n);
+    return (uint64_t)state[0];
+}
+
 void weir_index_give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     int64_t v = ticks_at(&limit->ticks, now);

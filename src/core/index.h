@@ -26,6 +26,7 @@ static inline int64_t index_after(const struct limit *limit, int64_t index, int6
 
 size_t weir_index_words(const struct limit *limit);
 void weir_index_init(const struct limit *limit, int64_t *state, int64_t now);
+uint64_t weir_index_promise(const struct limit *limit, int64_t *state, int64_t due, int64_t n);
 void weir_index_give(const struct limit *limit, int64_t *state, int64_t now, int64_t n);
 void weir_index_charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n);
 void weir_index_drain(const struct limit *limit, int64_t *state, int64_t now);

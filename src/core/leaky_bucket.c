@@ -54,7 +54,7 @@ static int64_t remaining(const struct limit *limit, const int64_t *state, int64_
 
 static int64_t most(const struct limit *limit, int64_t span_ns)
 {
-    return sat_add(limit->full, weir_ticks_of_span(&limit->ticks, span_ns)) / limit->ticks.unit;
+    return sat_add(limit->full, weir_ticks_between_promises(&limit->ticks, span_ns)) / limit->ticks.unit;
 }
 
 const struct algorithm weir_leaky_bucket = {
@@ -62,6 +62,7 @@ const struct algorithm weir_leaky_bucket = {
     .init = weir_index_init,
     .due = due,
     .enter = enter,
+    .promise = weir_index_promise,
     .open = open,
     .cancel = cancel,
     .give = weir_index_give,

@@ -45,6 +45,9 @@ struct algorithm {
     int64_t (*due)(const struct limit *limit, const int64_t *state, int64_t now, int64_t n);
     /* Takes n units at `now`, which `due` has allowed. Gives a ticket for `cancel`. */
     uint64_t (*enter)(const struct limit *limit, int64_t *state, int64_t now, int64_t n);
+    /* The same for units that have waited for `due`, their first nanosecond: where ticks are finer than that,
+     * they are taken at their own tick. NULL: `enter`. */
+    uint64_t (*promise)(const struct limit *limit, int64_t *state, int64_t due, int64_t n);
 
     /* Both at once: true if n pass at `now`, which then are taken. May be NULL. */
     bool (*take)(const struct limit *limit, int64_t *state, int64_t now, int64_t n);

@@ -52,7 +52,8 @@ static void change(const struct limit *limit, const int64_t *from, const struct 
 
 static int64_t most(const struct limit *limit, int64_t span_ns)
 {
-    return sat_add(sat_add(limit->full, weir_ticks_of_span(&limit->ticks, span_ns)) / limit->ticks.unit, 1);
+    return sat_add(
+        sat_add(limit->full, weir_ticks_between_promises(&limit->ticks, span_ns)) / limit->ticks.unit, 1);
 }
 
 const struct algorithm weir_smooth = {
@@ -60,6 +61,7 @@ const struct algorithm weir_smooth = {
     .init = weir_index_init,
     .due = due,
     .enter = enter,
+    .promise = weir_index_promise,
     .cancel = cancel,
     .give = weir_index_give,
     .charge = weir_index_charge,

@@ -109,7 +109,9 @@ static void enter(const struct weir_policy *policy, int64_t *state, const struct
                                  .before_ns = state[STATE_PROMISED],
                                  .generation = state[STATE_GENERATION]};
     for_each_limit(limit, policy) {
-        r.ticket = limit->algorithm->enter(limit, state + limit->offset, due, q->n);
+        const struct algorithm *algorithm = limit->algorithm;
+        bool waits = due > q->now && algorithm->promise;
+        r.ticket = (waits ? algorithm->promise : algorithm->enter)(limit, state + limit->offset, due, q->n);
         if (reservations)
             *reservations++ = r;
     }

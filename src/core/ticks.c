@@ -25,6 +25,11 @@ int64_t weir_ticks_of_span(const struct ticks *ticks, int64_t span_ns)
     return span > INT64_MAX ? INT64_MAX : (int64_t)span;
 }
 
+int64_t weir_ticks_between_promises(const struct ticks *ticks, int64_t span_ns)
+{
+    return weir_ticks_of_span(ticks, sat_add(span_ns, 1)) - 1;
+}
+
 int64_t weir_ticks_to_span(const struct ticks *ticks, int64_t span)
 {
     weir_u128 rate = ((weir_u128)ticks->whole << 64) + ticks->frac;

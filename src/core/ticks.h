@@ -9,6 +9,10 @@
  * v(y) - v(x) is less than k*R/W * (y - x) + 1 tick, and a tick is never longer than a nanosecond: this is
  * the nanosecond of grace in the law. Rounded up, because then a whole period from time 0 on is worth its
  * R units to the nanosecond; rounded down, it would be one tick short.
+ *
+ * A promise has a tick of its own, p, and is due at the first time t with v(t) >= p: v(t - 1) < p <= v(t). So
+ * between a promise at x and one at y there are at most v(y) - v(x - 1) - 1 ticks, which is less than
+ * k*R/W * (y - x + 1 ns): the same nanosecond of grace.
  */
 #ifndef WEIR_CORE_TICKS_H
 #define WEIR_CORE_TICKS_H
@@ -35,6 +39,9 @@ bool weir_ticks_init(struct ticks *ticks, int64_t count, int64_t period_ns);
 /* Ticks that pass in `span_ns`, rounded up. */
 int64_t weir_ticks_of_span(const struct ticks *ticks, int64_t span_ns);
 
+/* Most ticks that lie between two promises that are due within `span_ns` of each other. */
+int64_t weir_ticks_between_promises(const struct ticks *ticks, int64_t span_ns);
+
 /* Nanoseconds that `span` ticks take, rounded down. */
 int64_t weir_ticks_to_span(const struct ticks *ticks, int64_t span);
 
@@ -43,6 +50,13 @@ static inline int64_t ticks_at(const struct ticks *ticks, int64_t time_ns)
 {
     uint64_t t = (uint64_t)clamp64(time_ns, 0, ticks->time_max);
     return (int64_t)(ticks->whole * t + mulhi_up(t, ticks->frac));
+}
+
+/* The earliest tick of a promise that is due at `due_ns`: it belongs to the nanosecond that ends then. The
+ * time was rounded up, but what refills in that fraction of a nanosecond is not lost. */
+static inline int64_t ticks_of_promise(const struct ticks *ticks, int64_t due_ns)
+{
+    return min64(ticks_at(ticks, due_ns - 1) + 1, ticks_at(ticks, due_ns));
 }
 
 /* The first time at which `tick` is reached, WEIR_FOREVER if it lies beyond all time. */

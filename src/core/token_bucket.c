@@ -45,7 +45,7 @@ static bool cancel(const struct limit *limit, int64_t *state, const struct weir_
 
 static int64_t most(const struct limit *limit, int64_t span_ns)
 {
-    return sat_add(limit->full, weir_ticks_of_span(&limit->ticks, span_ns)) / limit->ticks.unit;
+    return sat_add(limit->full, weir_ticks_between_promises(&limit->ticks, span_ns)) / limit->ticks.unit;
 }
 
 const struct algorithm weir_token_bucket = {
@@ -53,6 +53,7 @@ const struct algorithm weir_token_bucket = {
     .init = weir_index_init,
     .due = due,
     .enter = enter,
+    .promise = weir_index_promise,
     .cancel = cancel,
     .give = weir_index_give,
     .charge = weir_index_charge,

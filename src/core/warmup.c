@@ -138,6 +138,11 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
     return enter_at(limit, state, ticks_at(&limit->ticks, now), n);
 }
 
+static uint64_t promise(const struct limit *limit, int64_t *state, int64_t due_ns, int64_t n)
+{
+    return enter_at(limit, state, ticks_of_promise(&limit->ticks, due_ns), n);
+}
+
 static bool take(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     int64_t v = ticks_at(&limit->ticks, now);
@@ -229,13 +234,14 @@ static int64_t fresh(const struct limit *limit, const int64_t *state, int64_t no
 
 static int64_t most(const struct limit *limit, int64_t span_ns)
 {
-    int64_t earned = sat_add(weir_ticks_of_span(&limit->ticks, span_ns) / limit->ticks.unit, 1);
+    int64_t time = weir_ticks_between_promises(&limit->ticks, span_ns);
+    int64_t earned = sat_add(time / limit->ticks.unit, 1);
     if (limit->spec.shape == WEIR_SHAPE_ABOVE)
         return earned;
     double store = limit->u.warmup.most - limit->u.warmup.threshold;
     if (limit->spec.shape == WEIR_SHAPE_BELOW)
         return sat_add(earned, round_up(store * (1 - limit->u.warmup.edge / limit->u.warmup.unit) / 2));
-    double idle = (double)weir_ticks_of_span(&limit->ticks, span_ns) / limit->u.warmup.cool;
+    double idle = (double)time / limit->u.warmup.cool;
     return sat_add(earned, round_up(limit->u.warmup.most + idle)); /* at worst saved units are free */
 }
 
@@ -244,6 +250,7 @@ const struct algorithm weir_warmup = {
     .init = init,
     .due = due,
     .enter = enter,
+    .promise = promise,
     .take = take,
     .cancel = cancel,
     .give = give,

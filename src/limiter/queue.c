@@ -282,12 +282,23 @@ static struct job *next_discarded(struct weir_queue *queue, int64_t now, struct 
     return job;
 }
 
+/* Has the next slot come in this very nanosecond? Who leaves then keeps the slot: if it counted from the
+ * rounded time instead, a queue would fall behind by up to a nanosecond a job. */
+static bool is_on_time(const struct weir_queue *queue, int64_t now)
+{
+    return now > 0 && due_behind(limit_of(queue), queue->state[INDEX], now - 1) == now;
+}
+
 /* The first job, if the core lets it leave now. */
 static struct job *next_due(struct weir_queue *queue, int64_t now, struct weir_verdict *verdict)
 {
-    if (!queue->first || queue->drop ||
-        !weir_state_take(queue->policy, queue->state, now, queue->first->n, NULL))
+    const struct limit *limit = limit_of(queue);
+    const struct algorithm *algorithm = limit->algorithm;
+    int64_t *index = &queue->state[INDEX];
+    if (!queue->first || queue->drop || algorithm->due(limit, index, now, queue->first->n) > now)
         return NULL;
+    (void)(is_on_time(queue, now) ? algorithm->promise : algorithm->enter)(limit, index, now,
+                                                                           queue->first->n);
     struct job *job = remove_first(queue);
     *verdict = (struct weir_verdict){.allowed = 1, .wait_ns = max64(now - job->put_ns, 0)};
     describe(queue, now, verdict);

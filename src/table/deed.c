@@ -77,7 +77,7 @@ static void refill(const struct weir_policy *policy, int64_t *state, int64_t due
     for (size_t i = 0; i < policy->count; i++) {
         const struct limit *limit = &policy->limits[i];
         int64_t *index = &state[limit->offset];
-        if (is_index(limit) && *index == ticks_at(&limit->ticks, due_ns) - limit->full)
+        if (is_index(limit) && *index == ticks_of_promise(&limit->ticks, due_ns) - limit->full)
             *index = min64(*index, ticks_at(&limit->ticks, empty_ns));
     }
 }

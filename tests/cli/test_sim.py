@@ -55,6 +55,21 @@ allowed 3 of 6 units (3 of 6 arrivals), refused 3
  0.100 s      1  allowed after 300 ms              0
 allowed 5 of 6 units (5 of 6 arrivals), refused 1, longest wait 300 ms
 """),
+    # One leaves every 4/3 ns. Promises are whole nanoseconds, but what is rounded does not add up: the ninth unit
+    # leaves after 10.67 ns.
+    (["750M/s algo=leaky-bucket queue=100", "--arrivals", "0,0,0,0,0,0,0,0,0"], """\
+    time      n  verdict                   remaining   retry after
+     0 s      1  allowed                           0
+     0 s      1  allowed after 1 ns                0
+     0 s      1  allowed after 3 ns                0
+     0 s      1  allowed after 4 ns                0
+     0 s      1  allowed after 5 ns                0
+     0 s      1  allowed after 7 ns                0
+     0 s      1  allowed after 8 ns                0
+     0 s      1  allowed after 9 ns                0
+     0 s      1  allowed after 11 ns               0
+allowed 9 of 9 units (9 of 9 arrivals), refused 0, longest wait 11 ns
+"""),
     # The next caller pays: 1, 1, 2, 4, 8 units take as many seconds, each starts when those before it are paid.
     (["1/s algo=smooth", "--timeout", "forever", "--arrivals", "0,0,0*2,0*4,0*8,0"], """\
     time      n  verdict                   remaining   retry after

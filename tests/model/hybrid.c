@@ -21,11 +21,11 @@ static weir_i128 over_of(const struct limit *limit)
     return limit->u.hybrid.over;
 }
 
-static struct pools pools_at(const struct model *model, int64_t now)
+static struct pools pools_as_of(const struct model *model, weir_i128 tick)
 {
     struct pools p = {model->u.hybrid.active, model->u.hybrid.waiting, model->u.hybrid.last,
                       model->u.hybrid.carry, model->u.hybrid.started};
-    weir_i128 tick = model_tick(model->limit, now), passed = tick - p.last;
+    weir_i128 passed = tick - p.last;
     weir_i128 size = size_of(model->limit), burst = over_of(model->limit) - size;
     if (!p.started || passed <= 0)
         return p;
@@ -40,6 +40,11 @@ static struct pools pools_at(const struct model *model, int64_t now)
     p.waiting -= moved;
     p.last = tick;
     return p;
+}
+
+static struct pools pools_at(const struct model *model, int64_t now)
+{
+    return pools_as_of(model, model_tick(model->limit, now));
 }
 
 static void save(struct model *model, struct pools p)
@@ -110,6 +115,18 @@ static void charge(struct model *model, int64_t now, int64_t n)
 static weir_i128 enter(struct model *model, int64_t now, int64_t n)
 {
     charge(model, now, n);
+    return 0;
+}
+
+/* At the first tick for `due` at which there is enough. */
+static weir_i128 promise(struct model *model, int64_t due_ns, int64_t n)
+{
+    weir_i128 tick = model_promise_tick(model->limit, due_ns);
+    while (pools_as_of(model, tick).active < price(model, n))
+        tick++;
+    struct pools p = pools_as_of(model, tick);
+    p.active -= price(model, n);
+    save(model, p);
     return 0;
 }
 
@@ -212,6 +229,7 @@ const struct machine model_hybrid = {
     .init = init,
     .due = due,
     .enter = enter,
+    .promise = promise,
     .cancel = cancel,
     .give = give,
     .charge = charge,

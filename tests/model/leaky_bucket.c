@@ -10,9 +10,14 @@ static weir_i128 unit_of(const struct model *model)
     return model->limit->ticks.unit;
 }
 
+static weir_i128 backlog_as_of(const struct model *model, weir_i128 tick)
+{
+    return model_max(model->u.queue.backlog - (tick - model->u.queue.last), 0);
+}
+
 static weir_i128 backlog_at(const struct model *model, int64_t now)
 {
-    return model_max(model->u.queue.backlog - (model_tick(model->limit, now) - model->u.queue.last), 0);
+    return backlog_as_of(model, model_tick(model->limit, now));
 }
 
 static void set(struct model *model, int64_t now, weir_i128 backlog)
@@ -22,11 +27,13 @@ static void set(struct model *model, int64_t now, weir_i128 backlog)
 }
 
 /* More work than the clock can count does not count. */
-static weir_i128 add(const struct model *model, int64_t now, int64_t n)
+static weir_i128 add(struct model *model, weir_i128 tick, int64_t n)
 {
     weir_i128 work = model_min((weir_i128)n * unit_of(model), INT64_MAX);
-    weir_i128 most = INT64_MAX + unit_of(model) - model_tick(model->limit, now);
-    return model_min(backlog_at(model, now) + work, most);
+    weir_i128 most = INT64_MAX + unit_of(model) - tick;
+    model->u.queue.backlog = model_min(backlog_as_of(model, tick) + work, most);
+    model->u.queue.last = tick;
+    return tick + model->u.queue.backlog;
 }
 
 static void init(struct model *model, int64_t now)
@@ -55,8 +62,12 @@ static int64_t open(const struct model *model, int64_t now, int64_t n, int64_t d
 
 static weir_i128 enter(struct model *model, int64_t now, int64_t n)
 {
-    set(model, now, add(model, now, n));
-    return model->u.queue.last + model->u.queue.backlog;
+    return add(model, model_tick(model->limit, now), n);
+}
+
+static weir_i128 promise(struct model *model, int64_t due_ns, int64_t n)
+{
+    return add(model, model_promise_tick(model->limit, due_ns), n);
 }
 
 static bool cancel(struct model *model, const struct model_promise *promise, int64_t promised)
@@ -81,7 +92,7 @@ static void give(struct model *model, int64_t now, int64_t n)
 
 static void charge(struct model *model, int64_t now, int64_t n)
 {
-    set(model, now, add(model, now, n));
+    (void)add(model, model_tick(model->limit, now), n);
 }
 
 static void drain(struct model *model, int64_t now)
@@ -111,6 +122,7 @@ const struct machine model_leaky_bucket = {
     .init = init,
     .due = due,
     .enter = enter,
+    .promise = promise,
     .open = open,
     .cancel = cancel,
     .give = give,

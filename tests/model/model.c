@@ -34,6 +34,12 @@ weir_i128 model_tick(const struct limit *limit, int64_t time)
     return (weir_i128)(t * ticks->whole + rest / one + (rest % one != 0));
 }
 
+weir_i128 model_promise_tick(const struct limit *limit, int64_t due)
+{
+    weir_i128 before = model_tick(limit, due - 1), at = model_tick(limit, due);
+    return before < at ? before + 1 : at;
+}
+
 int64_t model_when(const struct limit *limit, weir_i128 tick, int64_t from)
 {
     int64_t low = from, high = WEIR_TIME_MAX;
@@ -218,7 +224,8 @@ static void enter(struct model_policy *model, int64_t now, int64_t n, int64_t du
         model->number++;
     for (size_t i = 0; i < model->count; i++) {
         struct model *limit = &model->limits[i];
-        weir_i128 mark = limit->machine->enter(limit, due, n);
+        bool waits = due > now && limit->machine->promise;
+        weir_i128 mark = (waits ? limit->machine->promise : limit->machine->enter)(limit, due, n);
         if (promises)
             promises[i] = (struct model_promise){n, due - now, due, before, model->age, mark, model->number};
     }

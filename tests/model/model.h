@@ -26,6 +26,8 @@ struct machine {
     void (*init)(struct model *model, int64_t now);
     int64_t (*due)(const struct model *model, int64_t now, int64_t n);
     weir_i128 (*enter)(struct model *model, int64_t now, int64_t n);
+    /* The same for units that wait for `due`; NULL: as `enter`. */
+    weir_i128 (*promise)(struct model *model, int64_t due, int64_t n);
     int64_t (*open)(const struct model *model, int64_t now, int64_t n, int64_t due);
     void (*refuse)(struct model *model, int64_t now, int64_t n);
     /* `promised`: the time of the latest promise. Gives true if nothing came after this one. */
@@ -38,7 +40,7 @@ struct machine {
     int64_t (*fresh)(const struct model *model, int64_t now);
 };
 
-enum model_event_kind { MODEL_TAKE, MODEL_CHARGE, MODEL_GIVE, MODEL_DRAIN, MODEL_CANCEL };
+enum model_event_kind { MODEL_TAKE, MODEL_PROMISE, MODEL_CHARGE, MODEL_GIVE, MODEL_DRAIN, MODEL_CANCEL };
 
 struct model_event {
     enum model_event_kind kind;
@@ -96,6 +98,8 @@ extern const struct machine model_token_bucket, model_leaky_bucket, model_smooth
 
 /* v(t), from the rate of the compiled limit. */
 weir_i128 model_tick(const struct limit *limit, int64_t time);
+/* The first tick that the nanosecond before `due` does not have: no promise for `due` is earlier. */
+weir_i128 model_promise_tick(const struct limit *limit, int64_t due);
 /* The first time from `from` on at which `tick` is reached, found by bisection. */
 int64_t model_when(const struct limit *limit, weir_i128 tick, int64_t from);
 weir_i128 model_div_up(weir_i128 a, weir_i128 b);

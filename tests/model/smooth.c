@@ -9,14 +9,18 @@ struct store {
 };
 
 /* Idle time is stored; a clock that went back takes it out again. */
-static struct store resync(const struct model *model, int64_t now)
+static struct store resync_to(const struct model *model, weir_i128 tick)
 {
     struct store store = {model->u.smooth.stored, model->u.smooth.next};
-    weir_i128 tick = model_tick(model->limit, now);
     weir_i128 idle = tick >= store.next ? tick - store.next : -model_min(store.stored, store.next - tick);
     store.stored = model_min(store.stored + idle, model->limit->full);
     store.next += idle;
     return store;
+}
+
+static struct store resync(const struct model *model, int64_t now)
+{
+    return resync_to(model, model_tick(model->limit, now));
 }
 
 static void save(struct model *model, struct store store)
@@ -44,14 +48,23 @@ static int64_t due(const struct model *model, int64_t now, int64_t n)
 }
 
 /* Stored permits are free; fresh ones are paid for by whoever comes next. */
-static weir_i128 enter(struct model *model, int64_t now, int64_t n)
+static weir_i128 spend(struct model *model, struct store store, int64_t n)
 {
-    struct store store = resync(model, now);
     weir_i128 cost = cost_of(model, n), free = model_min(store.stored, cost);
     store.stored -= free;
     store.next += cost - free;
     save(model, store);
     return model->u.smooth.next - model->u.smooth.stored;
+}
+
+static weir_i128 enter(struct model *model, int64_t now, int64_t n)
+{
+    return spend(model, resync(model, now), n);
+}
+
+static weir_i128 promise(struct model *model, int64_t due_ns, int64_t n)
+{
+    return spend(model, resync_to(model, model_promise_tick(model->limit, due_ns)), n);
 }
 
 static bool cancel(struct model *model, const struct model_promise *promise, int64_t promised)
@@ -115,6 +128,7 @@ const struct machine model_smooth = {
     .init = init,
     .due = due,
     .enter = enter,
+    .promise = promise,
     .cancel = cancel,
     .give = give,
     .charge = charge,

@@ -16,9 +16,8 @@ static weir_i128 full(const struct model *model)
 }
 
 /* A clock that went back takes its ticks with it until they have passed again. */
-static void rise(const struct model *model, struct level *level, int64_t time)
+static void rise(const struct model *model, struct level *level, weir_i128 tick)
 {
-    weir_i128 tick = model_tick(model->limit, time);
     level->ticks = model_min(full(model), level->ticks + tick - level->last);
     level->last = tick;
 }
@@ -29,15 +28,22 @@ static void spend(struct level *level, weir_i128 ticks)
     level->ticks = model_max(level->ticks - ticks, level->last - INT64_MAX);
 }
 
+static weir_i128 tick_of(const struct model *model, const struct model_event *event)
+{
+    bool waited = event->kind == MODEL_PROMISE;
+    return (waited ? model_promise_tick : model_tick)(model->limit, event->time);
+}
+
 static struct level replay(const struct model *model)
 {
     struct level level = {model->u.bucket.level, model_tick(model->limit, model->u.bucket.start)};
     for (size_t i = 0; i < model->u.bucket.count; i++) {
         const struct model_event *event = &model->u.bucket.events[i];
         if (event->kind != MODEL_CANCEL)
-            rise(model, &level, event->time);
+            rise(model, &level, tick_of(model, event));
         switch (event->kind) {
         case MODEL_TAKE:
+        case MODEL_PROMISE:
         case MODEL_CHARGE:
             spend(&level, event->ticks);
             break;
@@ -58,7 +64,7 @@ static struct level replay(const struct model *model)
 static weir_i128 level_at(const struct model *model, int64_t now)
 {
     struct level level = replay(model);
-    rise(model, &level, now);
+    rise(model, &level, model_tick(model->limit, now));
     return level.ticks;
 }
 
@@ -90,6 +96,13 @@ static int64_t due(const struct model *model, int64_t now, int64_t n)
 static weir_i128 enter(struct model *model, int64_t now, int64_t n)
 {
     happen(model, MODEL_TAKE, now, price(model, n));
+    struct level level = replay(model);
+    return level.last - level.ticks;
+}
+
+static weir_i128 promise(struct model *model, int64_t due_ns, int64_t n)
+{
+    happen(model, MODEL_PROMISE, due_ns, price(model, n));
     struct level level = replay(model);
     return level.last - level.ticks;
 }
@@ -175,6 +188,7 @@ const struct machine model_token_bucket = {
     .init = init,
     .due = due,
     .enter = enter,
+    .promise = promise,
     .cancel = cancel,
     .give = give,
     .charge = charge,

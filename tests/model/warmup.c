@@ -103,9 +103,8 @@ static weir_i128 round_up(long double cost)
     return whole + ((long double)whole < cost);
 }
 
-static weir_i128 enter(struct model *model, int64_t now, int64_t n)
+static weir_i128 spend(struct model *model, weir_i128 tick, int64_t n)
 {
-    weir_i128 tick = model_tick(model->limit, now);
     long double stored = stored_at(model, tick), spent = stored < (long double)n ? stored : (long double)n;
     weir_i128 cost = (weir_i128)n * model->limit->ticks.unit;
     if (stored > 0) {
@@ -119,6 +118,16 @@ static weir_i128 enter(struct model *model, int64_t now, int64_t n)
     model->u.warmup.next = (int64_t)model_min(start + model_min(cost, INT64_MAX), INT64_MAX);
     model->u.warmup.stored = stored - spent;
     return model->u.warmup.next;
+}
+
+static weir_i128 enter(struct model *model, int64_t now, int64_t n)
+{
+    return spend(model, model_tick(model->limit, now), n);
+}
+
+static weir_i128 promise(struct model *model, int64_t due_ns, int64_t n)
+{
+    return spend(model, model_promise_tick(model->limit, due_ns), n);
 }
 
 /* What was spent is not known: assume what is worse for the caller. */
@@ -208,6 +217,7 @@ const struct machine model_warmup = {
     .init = init,
     .due = due,
     .enter = enter,
+    .promise = promise,
     .cancel = cancel,
     .give = give,
     .charge = charge,

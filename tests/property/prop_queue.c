@@ -65,13 +65,22 @@ static int64_t model_when(const struct model *m, weir_i128 tick)
     return tick <= 0 ? 0 : (int64_t)(((weir_u128)(tick - 1) << 64) / rate) + 1;
 }
 
+/* Where the next slot begins if a job of n units leaves at `time`: a job that leaves in the first nanosecond
+ * of its slot has not left too late, however much of that nanosecond is over. */
+static weir_i128 model_leave(const struct model *m, weir_i128 slot, int64_t time, int64_t n)
+{
+    bool late = time > 0 && model_tick(m, time - 1) >= slot;
+    return (late ? model_tick(m, time) : slot) + n * (weir_i128)m->limit->ticks.unit;
+}
+
 static struct model_answer model_ask(const struct model *m, int64_t now, int64_t n)
 {
     weir_i128 slot = m->slot, unit = m->limit->ticks.unit;
     int64_t time = now, age = m->limit->spec.age_ns;
     for (int64_t i = 0; i < m->count; i++) {
         time = max64(time, model_when(m, slot));
-        slot = model_tick(m, time) + m->jobs[i].n * unit;
+        bool waits = i > 0 || slot > model_tick(m, now); /* a first one that does not may leave any time */
+        slot = waits ? model_leave(m, slot, time, m->jobs[i].n) : model_tick(m, time) + m->jobs[i].n * unit;
     }
     struct model_answer answer = {now, max64(now, model_when(m, slot))};
     weir_i128 ahead = slot > model_tick(m, now) ? slot - model_tick(m, now) : 0;
@@ -232,7 +241,7 @@ static void expect_left(struct trial *t, size_t index)
     expect_first(t, index, WEIR_OK);
     check_law(t);
     m->exact = m->exact && (model_is_whole(m) || !model_is_late(m, t->now));
-    m->slot = model_tick(m, t->now) + m->jobs[0].n * (weir_i128)m->limit->ticks.unit;
+    m->slot = model_leave(m, m->slot, t->now, m->jobs[0].n);
     m->last_ns = t->now;
     m->last_n = m->jobs[0].n;
     model_shift(m);
@@ -280,7 +289,7 @@ static void trial_run_until(struct trial *t, int64_t end)
  * ones make room earlier. */
 static void trial_return(struct trial *t, int64_t n)
 {
-    (void)trial_run(t); /* what is late leaves now */
+    trial_run_until(t, t->now); /* what is late leaves now */
     if (trial_put(t, n) || t->verdict.reason != WEIR_FULL)
         return;
     int64_t discarded = t->discarded, open = t->now + t->verdict.retry_after_ns, tolerance = 2 * slack(t);

@@ -198,7 +198,7 @@ static void refill(struct cell *cell, int64_t now, const struct cell_promise *pr
     for (size_t i = 0; i < cell->model.count; i++) {
         struct model *m = &cell->model.limits[i];
         weir_i128 empty = model_tick(m->limit, promise->empty);
-        if (is_index(m) && position_of(m) == model_tick(m->limit, due) - m->limit->full)
+        if (is_index(m) && position_of(m) == model_promise_tick(m->limit, due) - m->limit->full)
             put_at(m, model_min(position_of(m), empty), now);
     }
 }
