@@ -14,11 +14,6 @@
 
 #define ACCEPT_MOST 64 /* in one go: those who are here want answers, too */
 
-/* Clients who have not logged in and must, all together: at least so many, or this part of all. They would
- * else keep those out who know the password. */
-#define STRANGERS_LEAST 32
-#define STRANGERS_PART  4
-
 static const char full[] = "-ERR max number of clients reached\r\n";
 
 bool weir_door_open(struct door *door, const struct config *config, const int *inherited, int count,
@@ -59,35 +54,27 @@ bool weir_door_is_local(const struct door *door, const char **other)
 
 /* ---- letting in ------------------------------------------------------------------------------- */
 
-struct crowd {
-    int64_t all, strangers;
-};
-
-static int64_t strangers_most(const struct door *door)
+static void turn_away(struct door *door, int fd, const char *address, enum entry entry)
 {
-    int64_t part = door->service->max_clients / STRANGERS_PART;
-    return part > STRANGERS_LEAST ? part : STRANGERS_LEAST;
-}
-
-static void turn_away(struct door *door, int fd, const char *address, const struct crowd *crowd)
-{
+    const struct service *service = door->service;
+    struct crowd_count count = weir_crowd_count(service->crowd);
     (void)!send(fd, full, sizeof full - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     close(fd);
     atomic_fetch_add(&door->service->rejected, 1);
-    weir_log(LOG_WARN_LEVEL, "turned-away", LOG_TEXT("client", address), LOG_NUMBER("clients", crowd->all),
-             LOG_NUMBER("max_clients", door->service->max_clients), LOG_NUMBER("strangers", crowd->strangers),
-             LOG_NUMBER("max_strangers", strangers_most(door)));
+    weir_log(LOG_WARN_LEVEL, "turned-away", LOG_TEXT("client", address),
+             LOG_TEXT("why", entry == ENTRY_ADDRESS ? "as many from its address as may be"
+                                                    : "as many as may be, or no memory or descriptors"),
+             LOG_NUMBER("clients", count.all), LOG_NUMBER("max_clients", service->max_clients),
+             LOG_NUMBER("strangers", count.strangers),
+             LOG_NUMBER("max_strangers", weir_crowd_strangers_most(service->max_clients)));
 }
 
-static struct lane *least_loaded(struct door *door, struct crowd *crowd)
+static struct lane *least_loaded(struct door *door)
 {
     struct lane *least = &door->lanes[0];
     int64_t least_load = INT64_MAX;
-    *crowd = (struct crowd){0};
     for (int i = 0; i < door->lane_count; i++) {
         int64_t load = atomic_load_explicit(&door->lanes[i].load, memory_order_relaxed);
-        crowd->all += load;
-        crowd->strangers += atomic_load_explicit(&door->lanes[i].strangers, memory_order_relaxed);
         if (load < least_load) {
             least_load = load;
             least = &door->lanes[i];
@@ -99,15 +86,13 @@ static struct lane *least_loaded(struct door *door, struct crowd *crowd)
 /* There are no descriptors left: one is freed for as long as it takes to say so. */
 static void turn_away_one(struct door *door, const struct listener *listener)
 {
-    struct crowd crowd;
     char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
     bool busy;
     if (door->spare >= 0)
         close(door->spare);
     int fd = weir_listen_accept(listener, address, local, &busy);
-    (void)least_loaded(door, &crowd);
     if (fd >= 0)
-        turn_away(door, fd, address, &crowd);
+        turn_away(door, fd, address, ENTRY_REFUSED);
     door->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -116,17 +101,16 @@ static void let_in(struct door *door, const struct listener *listener)
     char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
     for (int i = 0; i < ACCEPT_MOST; i++) {
         bool busy;
-        struct crowd crowd;
+        if (weir_crowd_count(door->service->crowd).dropped >= ACCEPT_MOST)
+            return; /* those who are asked to leave go first: the others wait in the kernel */
         int fd = weir_listen_accept(listener, address, local, &busy);
         if (busy)
             turn_away_one(door, listener);
         if (fd < 0)
             return;
-        struct lane *lane = least_loaded(door, &crowd);
-        if (crowd.all >= door->service->max_clients || crowd.strangers >= strangers_most(door))
-            turn_away(door, fd, address, &crowd);
-        else if (!weir_connection_offer(lane, fd, address, local))
-            weir_log(LOG_ERROR_LEVEL, "out-of-memory", LOG_TEXT("client", address));
+        enum entry entry = weir_connection_offer(least_loaded(door), fd, address, local);
+        if (entry == ENTRY_REFUSED || entry == ENTRY_ADDRESS)
+            turn_away(door, fd, address, entry);
     }
 }
 

@@ -37,7 +37,8 @@ static int64_t now_ms(const struct connection *connection)
 static bool is_stranger(const struct connection *connection)
 {
     return !connection->session.logged_in &&
-           !atomic_load_explicit(&connection->lane->open, memory_order_relaxed);
+           (connection->session.must_log_in ||
+            atomic_load_explicit(&connection->lane->comes_as, memory_order_relaxed) == ENTER_STRANGER);
 }
 
 /* Each counts once, from its arrival until it logs in or is gone; a RESET makes it one again. */
@@ -47,7 +48,7 @@ static void count_stranger(struct connection *connection)
     if (is == connection->stranger)
         return;
     connection->stranger = is;
-    atomic_fetch_add_explicit(&connection->lane->strangers, is ? 1 : -1, memory_order_relaxed);
+    weir_crowd_set_stranger(connection->lane->worker->service->crowd, &connection->session.guest, is);
 }
 
 static bool paused(const struct connection *connection)
@@ -643,25 +644,53 @@ static void arrive(void *arg)
     connection->began_ms = connection->asked_ms = connection->wrote_ms = now_ms(connection);
     if (!connection->watch || !watch_anew(connection))
         weir_connection_close(connection, "no memory to watch it");
+    else if (connection->displaced) /* before it was in the list that is looked through for such */
+        weir_connection_close(connection, NULL);
     else if (lane->draining)
         weir_connection_drain(connection);
 }
 
-bool weir_connection_offer(struct lane *lane, int fd, const char *address, const char *local)
+/* Another one needs its place. By the thread of the door, under the crowd's lock. */
+static void displace(struct guest *guest)
+{
+    struct session *session = (struct session *)(void *)((char *)guest - offsetof(struct session, guest));
+    struct connection *connection =
+        (struct connection *)(void *)((char *)session - offsetof(struct connection, session));
+    connection->displaced = true;
+    atomic_fetch_add(&connection->lane->worker->service->displaced, 1);
+    weir_lane_wish(connection->lane, WISH_KILL);
+}
+
+static enum entry enter(struct connection *connection, const char *address)
+{
+    struct lane *lane = connection->lane;
+    struct service *service = lane->worker->service;
+    const struct crowd_limits limits = {.most = service->max_clients, .per_address = service->per_address};
+    enum entry_kind kind = (enum entry_kind)atomic_load_explicit(&lane->comes_as, memory_order_relaxed);
+    enum entry entry =
+        weir_crowd_enter(service->crowd, &limits, &connection->session.guest, address, kind, displace);
+    connection->session.must_log_in = entry == ENTRY_KEPT;
+    connection->stranger = connection->session.guest.stranger;
+    return entry;
+}
+
+enum entry weir_connection_offer(struct lane *lane, int fd, const char *address, const char *local)
 {
     struct connection *connection = calloc(1, sizeof *connection);
-    if (!connection) {
-        close(fd);
-        return false;
-    }
+    if (!connection)
+        return ENTRY_REFUSED;
     connection->lane = lane;
     connection->fd = fd;
     connection->in.most = REQUEST_MAX + 2 * READ_SIZE;
     connection->out.most = OUTPUT_MOST;
     connection->order = (struct order){.run = arrive, .arg = connection};
     weir_session_begin(&connection->session, lane->worker->service, address, local, weir_now());
+    enum entry entry = enter(connection, address);
+    if (entry == ENTRY_REFUSED || entry == ENTRY_ADDRESS) {
+        free(connection);
+        return entry;
+    }
     atomic_fetch_add(&lane->load, 1);
-    count_stranger(connection);
     weir_loop_post(lane->loop, &connection->order);
-    return true;
+    return entry;
 }

@@ -53,15 +53,16 @@ struct connection {
     bool posted;   /* its chore is on its way */
     bool spoke;    /* since the lane began to drain */
     bool ended;    /* it will say nothing more */
-    bool stranger; /* is counted in lane->strangers */
+    bool stranger; /* is counted as one */
     size_t held;   /* bytes of its buffers, as last counted in lane->held */
     int64_t began_ms, asked_ms, wrote_ms, linger_until_ms, parked_ms;
     struct session session;
     _Atomic bool killed; /* by another thread; apart from what this one uses all the time */
+    _Atomic bool displaced;
 };
 
-/* Takes over the file and sends it to its lane; by any thread. false: out of memory, and it was closed. */
-bool weir_connection_offer(struct lane *lane, int fd, const char *address, const char *local);
+/* Takes over the file and sends it to its lane, if there is room; by any thread. */
+enum entry weir_connection_offer(struct lane *lane, int fd, const char *address, const char *local);
 
 /* ---- by the lane's own thread ---- */
 

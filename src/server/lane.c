@@ -46,8 +46,9 @@ static void look_at_users(struct lane *lane)
     bool begins = !lane->worker->snapshot; /* else it is in the middle of a turn that lasts */
     if (begins)
         weir_worker_begin(lane->worker);
-    bool open = !lane->worker->snapshot->users->list[0].has_password;
-    atomic_store_explicit(&lane->open, open, memory_order_relaxed);
+    const struct user *user = &lane->worker->snapshot->users->list[0];
+    int as = user->has_password ? ENTER_STRANGER : weir_user_is_admin(user) ? ENTER_ADMIN : ENTER_ORDINARY;
+    atomic_store_explicit(&lane->comes_as, as, memory_order_relaxed);
     if (begins)
         weir_worker_end(lane->worker);
 }
@@ -88,7 +89,9 @@ static void for_each(struct lane *lane, void (*act)(struct connection *connectio
 
 static void close_marked(struct connection *connection)
 {
-    if (connection->killed)
+    if (connection->displaced)
+        weir_connection_close(connection, "it had not logged in, and another one needed the place");
+    else if (connection->killed)
         weir_connection_close(connection, NULL);
 }
 

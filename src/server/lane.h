@@ -44,11 +44,11 @@ struct lane {
     struct order again_order, wishes_order;
     _Atomic unsigned wishes;
     _Atomic int64_t load;       /* connections, and those on their way here */
-    _Atomic int64_t strangers;  /* those of them who need to log in and have not */
     void (*drained)(void *arg); /* called once, by the lane's thread */
     void *drained_arg;
     bool draining, drain_told;
-    _Atomic bool open;  /* nobody needs to log in. Memory order: relaxed, a hint for who comes in */
+    /* What a client is that comes in, as enum entry_kind. Memory order: relaxed, a hint. */
+    _Atomic int comes_as;
     char *read_bytes;   /* of whoever reads just now */
     struct slice *args; /* words of the requests that are run just now */
     struct buffer out;  /* answers of whoever is run just now, before they are written */

@@ -313,6 +313,17 @@ static void set_options(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
 }
 
+/* A client of a unix socket is known by its user id. */
+static void show_peer(int fd, char *address)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0)
+        snprintf(address, LISTEN_ADDRESS_MAX, "unix:%u", (unsigned)peer.uid);
+    else
+        snprintf(address, LISTEN_ADDRESS_MAX, "unix");
+}
+
 int weir_listen_accept(const struct listener *listener, char *address, char *local, bool *busy)
 {
     union address peer = {.any.sa_family = AF_UNIX}, own = {.any.sa_family = AF_UNIX};
@@ -328,7 +339,7 @@ int weir_listen_accept(const struct listener *listener, char *address, char *loc
         return -1;
     }
     if (listener->is_unix) {
-        snprintf(address, LISTEN_ADDRESS_MAX, "unix");
+        show_peer(fd, address);
         snprintf(local, LISTEN_ADDRESS_MAX, "%.*s", LISTEN_ADDRESS_MAX - 1, listener->text);
         return fd;
     }

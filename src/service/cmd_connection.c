@@ -21,86 +21,67 @@ static struct slice word(const char *text)
 
 /* ---- logging in ------------------------------------------------------------------------------- */
 
-/* An address without its port: who tries from many ports is one. */
-static struct slice host(const char *address)
-{
-    const char *colon = strrchr(address, ':');
-    return (struct slice){address, colon ? (size_t)(colon - address) : strlen(address)};
-}
-
-/* Who tries: an address, and as whom. No user has a longer name than fits, so those may be one. */
-struct tries {
-    struct slice from;
-    char guess[sizeof((struct session *)NULL)->address + CONFIG_NAME_MAX + 2];
-    size_t guess_len;
-};
-
-static void begin_tries(struct tries *tries, const struct session *session, struct slice name)
-{
-    size_t len = name.len <= CONFIG_NAME_MAX ? name.len : 0;
-    tries->from = host(session->address);
-    memcpy(tries->guess, tries->from.bytes, tries->from.len);
-    tries->guess[tries->from.len] = '\0';
-    if (len > 0)
-        memcpy(tries->guess + tries->from.len + 1, name.bytes, len);
-    tries->guess_len = tries->from.len + 1 + len;
-}
-
-/* The smaller bound first: who keeps trying as one user spoils it for that user alone. */
-static bool take_try(const struct call *call, const struct tries *tries, struct weir_verdict *verdict)
-{
-    struct service *service = call->worker->service;
-    int64_t now_ns = call->worker->now_ns;
-    if (!weir_table_take_at(service->guesses, now_ns, tries->guess, tries->guess_len, 1, verdict))
-        return false;
-    if (weir_table_take_at(service->logins, now_ns, tries->from.bytes, tries->from.len, 1, verdict))
-        return true;
-    weir_table_give_at(service->guesses, now_ns, tries->guess, tries->guess_len, 1);
-    return false;
-}
-
-static void give_try(const struct call *call, const struct tries *tries)
-{
-    struct service *service = call->worker->service;
-    int64_t now_ns = call->worker->now_ns;
-    weir_table_give_at(service->guesses, now_ns, tries->guess, tries->guess_len, 1);
-    weir_table_give_at(service->logins, now_ns, tries->from.bytes, tries->from.len, 1);
-}
-
 /* Clients try again by themselves, so this may be all that a person sees: it says what was wrong before. */
 static void refuse_login(struct call *call, int64_t retry_after_ns)
 {
-    int64_t seconds =
-        retry_after_ns == WEIR_FOREVER ? 60 : retry_after_ns / WEIR_SEC + (retry_after_ns % WEIR_SEC > 0);
+    int64_t seconds = retry_after_ns / WEIR_SEC + (retry_after_ns % WEIR_SEC > 0);
     weir_call_error(call,
                     "ERR too many failed logins from this address; try again in %" PRId64
                     " s (user or password was wrong)",
-                    seconds > 0 ? seconds : 1);
+                    seconds);
 }
 
-/* Each try takes a unit before the password is looked at, and gets it back if it was right: so any number of
- * tries at the same time are no more than the limit allows. */
-static bool log_in(struct call *call, struct slice name, struct slice password)
+static bool fail_login(struct call *call, struct slice name)
+{
+    char shown[72];
+    weir_log(LOG_WARN_LEVEL, "login-failed", LOG_TEXT("address", call->session->address),
+             LOG_TEXT("user", weir_shown(name, shown)));
+    weir_call_error(call, "WRONGPASS invalid username-password pair or user is disabled.");
+    return false;
+}
+
+/* The password was right; there may be too many clients already. */
+static bool enter(struct call *call, const struct user *user, uint64_t generation)
 {
     struct session *session = call->session;
-    struct weir_verdict verdict;
-    struct tries tries;
-    begin_tries(&tries, session, name);
-    if (!take_try(call, &tries, &verdict)) {
-        refuse_login(call, verdict.retry_after_ns);
+    const struct service *service = call->worker->service;
+    struct crowd_limits limits = weir_service_clients(service, call->worker->snapshot->users);
+    if (!weir_crowd_log_in(service->crowd, &limits, &session->guest, user->name, weir_user_is_admin(user))) {
+        weir_log(LOG_WARN_LEVEL, "turned-away", LOG_TEXT("client", session->address),
+                 LOG_TEXT("user", user->name), LOG_TEXT("why", "too many clients of this user, or in all"));
+        weir_call_error(call, "ERR max number of clients reached for user '%s'; admins can still log in",
+                        user->name);
+        session->closing = true;
         return false;
     }
-    uint64_t generation;
-    const struct user *user = weir_users_login(call->worker->snapshot->users, name, password, &generation);
-    if (!user) {
-        weir_log(LOG_WARN_LEVEL, "login-failed", LOG_TEXT("address", session->address));
-        weir_call_error(call, "WRONGPASS invalid username-password pair or user is disabled.");
-        return false;
-    }
-    give_try(call, &tries);
     weir_session_log_in(session, user, generation);
     call->user = user;
     return true;
+}
+
+static bool log_in(struct call *call, struct slice name, struct slice password)
+{
+    const struct users *users = call->worker->snapshot->users;
+    struct failures *failures = call->worker->service->failures;
+    char source[SOURCE_MAX];
+    uint64_t generation;
+    int64_t retry_ns = 0;
+    weir_source_of(call->session->address, source);
+    struct attempt attempt = weir_attempt(failures, source, users, name, password);
+    switch (weir_attempt_begin(failures, call->worker->now_ns, attempt, &retry_ns)) {
+    case ATTEMPT_BLOCKED:
+        refuse_login(call, retry_ns);
+        return false;
+    case ATTEMPT_KNOWN:
+        return fail_login(call, name);
+    case ATTEMPT_OPEN:
+        break;
+    }
+    const struct user *user = weir_users_login(users, name, password, &generation);
+    if (user)
+        return enter(call, user, generation);
+    weir_attempt_failed(failures, call->worker->now_ns, attempt);
+    return fail_login(call, name);
 }
 
 static const struct user *default_user(const struct call *call)
@@ -237,6 +218,7 @@ static void run_reset(struct call *call)
 {
     struct session *session = call->session;
     session->logged_in = false;
+    weir_crowd_log_out(call->worker->service->crowd, &session->guest);
     snprintf(session->user, sizeof session->user, "default");
     free(session->name);
     session->name = NULL;

@@ -122,6 +122,20 @@ static void read_max_clients(struct reading *reading, const struct node *node, c
     (void)weir_reading_count(reading, node, field, 1, 1000000, &config->max_clients);
 }
 
+static void read_per_address(struct reading *reading, const struct node *node, const struct field *field,
+                             void *into)
+{
+    struct config *config = into;
+    (void)weir_reading_count(reading, node, field, 1, 1000000, &config->per_address);
+}
+
+static void read_per_user(struct reading *reading, const struct node *node, const struct field *field,
+                          void *into)
+{
+    struct config *config = into;
+    (void)weir_reading_count(reading, node, field, 1, 1000000, &config->per_user);
+}
+
 static void read_idle(struct reading *reading, const struct node *node, const struct field *field, void *into)
 {
     struct config *config = into;
@@ -137,6 +151,8 @@ static void read_clients(struct reading *reading, const struct node *node, const
 {
     static const struct field fields[] = {
         {"max", "a number of clients from 1 to 1M, such as 10000", read_max_clients},
+        {"per_address", "a number of clients from 1 to 1M; leave it out for any number", read_per_address},
+        {"per_user", "a number of clients from 1 to 1M, such as 500", read_per_user},
         {"idle", "a time from 1s to 366d, such as 5m, or never", read_idle},
     };
     (void)field;

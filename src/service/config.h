@@ -104,6 +104,8 @@ struct config {
     int64_t client_keys; /* room for keys whose limits come with the call (RL.*, CL.THROTTLE); 0: a share */
     int64_t horizon_ns;  /* longest time such a key may need to be full again; 0: 31 days */
     int64_t max_clients; /* 0: 10000 */
+    int64_t per_address; /* of them from one address; 0: any number */
+    int64_t per_user;    /* of them as one user who is no admin; 0: half if there are several such users */
     int64_t idle_ms;     /* clients that say nothing for so long are closed; 0: never */
     char *log_format;    /* "logfmt" or "json" */
     char *log_level;     /* "debug", "info", "warn" or "error" */

@@ -161,6 +161,14 @@ static void put_server(struct buffer *out, const struct config *config)
         weir_buffer_print(out, "# threads: one for each processor\n");
     weir_buffer_print(out, "clients:\n  max: %" PRId64 "\n",
                       config->max_clients > 0 ? config->max_clients : CONFIG_CLIENTS_DEFAULT);
+    if (config->per_address > 0)
+        weir_buffer_print(out, "  per_address: %" PRId64 "\n", config->per_address);
+    else
+        weir_buffer_print(out, "  # per_address: any number\n");
+    if (config->per_user > 0)
+        weir_buffer_print(out, "  per_user: %" PRId64 "\n", config->per_user);
+    else
+        weir_buffer_print(out, "  # per_user: half, if several users are no admins\n");
     if (config->idle_ms > 0)
         weir_print_time(out, "  idle: ", config->idle_ms * WEIR_MS, "\n");
     else

@@ -173,6 +173,7 @@ static void tell_stats(struct teller *teller)
         load(&service->ops_per_second), sums.input);
     say(teller, "total_net_output_bytes:%" PRId64 "\r\nrejected_connections:%" PRId64 "\r\n", sums.output,
         load(&service->rejected));
+    say(teller, "displaced_connections:%" PRId64 "\r\n", load(&service->displaced));
     say(teller,
         "expired_keys:0\r\nevicted_keys:0\r\nkeyspace_hits:0\r\nkeyspace_misses:0\r\n"
         "total_error_replies:%" PRId64 "\r\n",

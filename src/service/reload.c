@@ -52,8 +52,9 @@ static void write_part(const struct config *config, int part, struct text *text)
         weir_text_print(text, "%d", config->threads);
         break;
     case CLIENTS_PART:
-        weir_text_print(text, "%" PRId64 " %" PRId64,
-                        config->max_clients > 0 ? config->max_clients : CONFIG_CLIENTS, config->idle_ms);
+        weir_text_print(text, "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
+                        config->max_clients > 0 ? config->max_clients : CONFIG_CLIENTS, config->idle_ms,
+                        config->per_address, config->per_user);
         break;
     case CLIENT_LIMITS_PART:
         weir_text_print(text, "%" PRId64 " %" PRId64, config->client_keys, config->horizon_ns);

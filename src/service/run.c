@@ -137,7 +137,13 @@ bool weir_call_ready(struct call *call)
         return has_rights(call) && is_well(call);
     if (call->command->flags & CMD_STRANGER)
         return true;
-    weir_call_error(call, "NOAUTH Authentication required.");
+    if (call->session->must_log_in) {
+        weir_call_error(call,
+                        "ERR max number of clients reached; the last places are for admins, who log in");
+        call->session->closing = true;
+    } else {
+        weir_call_error(call, "NOAUTH Authentication required.");
+    }
     return false;
 }
 

@@ -25,10 +25,9 @@
 #define CLIENT_SHARE 8
 #define CLIENT_BYTES 24 /* of a key whose limits come with the call */
 #define STEP_BYTES   (sizeof(struct record) + sizeof(struct step_bucket))
-#define LEAST        64  /* entries, keys: however small the budget */
-#define LOGINS       100 /* failed logins of an address in a minute: a host has several users */
-#define GUESSES      10  /* and as one of them: enough for people, too few to guess */
-#define LOGIN_KEYS   4096
+#define LEAST        64    /* entries, keys: however small the budget */
+#define FAILURES     16384 /* pairs of an address and a user that have failed to log in */
+#define TENANT_PART  2     /* of the clients may be one user's, if there are others */
 
 /* ---- parts ---- */
 
@@ -64,21 +63,22 @@ static size_t share(int64_t memory, int64_t part, size_t bytes)
     return (size_t)max64(memory / part / (int64_t)bytes, LEAST);
 }
 
-/* A login holds a unit while its password is looked at, and each worker looks at one at a time: with one more
- * for each of them, right ones never refuse each other. */
-static struct weir_table *new_logins(const struct service *service, int most, struct weir_error *err)
+static bool make_doors(struct service *service, const struct config *config)
 {
-    char limits[64];
-    (void)snprintf(limits, sizeof limits, "%d/m burst=%" PRIu32, most,
-                   (uint32_t)most + service->options.workers);
-    return weir_table_new(limits, LOGIN_KEYS, err);
+    service->max_clients = config->max_clients > 0 ? config->max_clients : CONFIG_CLIENTS;
+    service->per_address = config->per_address;
+    service->per_user = config->per_user;
+    service->failures = weir_failures_new(FAILURES);
+    service->crowd = weir_crowd_new();
+    return service->failures && service->crowd;
 }
 
-static bool make_logins(struct service *service, struct weir_error *err)
+struct crowd_limits weir_service_clients(const struct service *service, const struct users *users)
 {
-    service->logins = new_logins(service, LOGINS, err);
-    service->guesses = service->logins ? new_logins(service, GUESSES, err) : NULL;
-    return service->guesses != NULL;
+    int64_t part = weir_users_tenants(users) > 1 ? max64(service->max_clients / TENANT_PART, 1) : 0;
+    return (struct crowd_limits){.most = service->max_clients,
+                                 .per_address = service->per_address,
+                                 .per_user = service->per_user > 0 ? service->per_user : part};
 }
 
 /* Pages are taken as they are needed, so more than the machine has would be found out late, and hard. */
@@ -118,7 +118,7 @@ static bool make_memory(struct service *service, const struct config *config, st
     /* Not shared when full: one key with the longest limit there is would be everybody's debt. */
     service->client_keys =
         service->steps ? weir_keep_client_keys(service, keys, config->horizon_ns, err) : NULL;
-    return service->client_keys && make_logins(service, err);
+    return service->client_keys;
 }
 
 /* 160 bits that no other start has. */
@@ -177,11 +177,10 @@ struct service *weir_service_new(const struct config *config, const struct servi
     }
     service->options = *options;
     service->options.workers = options->workers > 0 ? options->workers : 1;
-    service->max_clients = config->max_clients > 0 ? config->max_clients : CONFIG_CLIENTS;
     weir_start_note(config, &service->start);
     draw_run_id(service->run_id);
     set_clock(service);
-    if (!read_hash_key(service, config, err) || !make_workers(service) ||
+    if (!read_hash_key(service, config, err) || !make_workers(service) || !make_doors(service, config) ||
         !weir_keep_open(service, config, err) || !make_memory(service, config, err) ||
         !make_snapshot(service, config, err)) {
         if (err && err->code == 0)
@@ -229,8 +228,8 @@ void weir_service_free(struct service *service)
     weir_ledger_end(&service->ledger);
     weir_steps_free(service->steps);
     weir_tally_free(service->client_keys);
-    weir_table_free(service->logins);
-    weir_table_free(service->guesses);
+    weir_failures_free(service->failures);
+    weir_crowd_free(service->crowd);
     free_workers(service);
     free(service->listens);
     (void)pthread_mutex_destroy(&service->change);

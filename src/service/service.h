@@ -17,6 +17,8 @@
 #include "ledger/steps.h"
 #include "proto/resp_read.h"
 #include "proto/resp_write.h"
+#include "service/crowd.h"
+#include "service/failures.h"
 #include "service/snapshot.h"
 #include "store/store.h"
 
@@ -91,12 +93,12 @@ struct service {
     struct keeping *keeping; /* what goes with the store: see keep.h; or NULL */
     struct porter *porter;   /* joins fleets: see pools.h; or NULL: no policy has one. Under `change` */
     struct ledger ledger;
-    struct steps *steps;        /* RL.* */
-    struct tally *client_keys;  /* CL.THROTTLE, THROTTLE, GCRA */
-    int64_t horizon_ns;         /* longest time a key of these may need to be full again; 0: 31 days */
-    struct weir_table *logins;  /* failed logins by address */
-    struct weir_table *guesses; /* and by address and user, which has a smaller bound */
-    int64_t memory;             /* budget in bytes */
+    struct steps *steps;       /* RL.* */
+    struct tally *client_keys; /* CL.THROTTLE, THROTTLE, GCRA */
+    int64_t horizon_ns;        /* longest time a key of these may need to be full again; 0: 31 days */
+    struct failures *failures; /* logins */
+    struct crowd *crowd;       /* clients that are connected */
+    int64_t memory;            /* budget in bytes */
     _Atomic int64_t memory_used;
     int64_t wall_lead_ns; /* wall clock - weir_now, as of the start */
     int64_t started_ms, started_ns;
@@ -104,9 +106,11 @@ struct service {
     char *listens; /* for INFO: what the server said */
     int tcp_port;
     int64_t max_clients;
+    int64_t per_address, per_user; /* of them; 0: as many, and by weir_service_clients */
     struct start start;
     _Atomic uint64_t sessions; /* that ever were: the last id */
     _Atomic int64_t rejected;  /* connections above max_clients */
+    _Atomic int64_t displaced; /* that had not logged in and went for another one */
     _Atomic int64_t reloads, reload_failures;
     _Atomic int64_t ops_per_second;
     struct {                     /* the chore thread's own */
@@ -142,6 +146,9 @@ static inline int64_t service_wall_ms(const struct service *service, int64_t now
     return (now_ns + service->wall_lead_ns) / WEIR_MS;
 }
 
+/* How many clients there may be, with the users of that moment. */
+struct crowd_limits weir_service_clients(const struct service *service, const struct users *users);
+
 /* Under `change`, in snapshot.c: puts a sealed snapshot in force, the one before is retired; frees those
  * retired ones that nobody can see any more. */
 void weir_snapshot_publish(struct service *service, struct snapshot *next);
@@ -174,6 +181,8 @@ struct session {
     uint64_t id;
     int version; /* 2 or 3 */
     bool logged_in;
+    bool must_log_in; /* as an admin: the other places are taken */
+    struct guest guest;
     uint64_t generation;            /* of the password that it logged in with: see users.h */
     char user[CONFIG_NAME_MAX + 1]; /* looked up in each turn's snapshot: a user who is gone may do nothing */
     char address[64];               /* "127.0.0.1:50211", "unix" */

@@ -17,6 +17,7 @@ void weir_session_begin(struct session *session, struct service *service, const 
 
 void weir_session_end(struct session *session, struct worker *worker)
 {
+    weir_crowd_leave(worker->service->crowd, &session->guest);
     if (session->waits)
         weir_acquire_cancel(worker, session);
     weir_held_drop(worker, session);
@@ -30,7 +31,7 @@ const struct user *weir_session_user(const struct session *session, const struct
 {
     const struct users *users = snapshot->users;
     if (!session->logged_in)
-        return users->list[0].has_password ? NULL : &users->list[0];
+        return users->list[0].has_password || session->must_log_in ? NULL : &users->list[0];
     const struct user *user = weir_users_find(users, (struct slice){session->user, strlen(session->user)});
     return user && weir_user_has(user, session->generation) ? user : NULL;
 }

@@ -218,6 +218,19 @@ bool weir_user_has(const struct user *user, uint64_t generation)
     return false;
 }
 
+bool weir_user_is_admin(const struct user *user)
+{
+    return user->may & MAY_ADMIN && user->prefix_count == 0 && user->policy_count == 0;
+}
+
+size_t weir_users_tenants(const struct users *users)
+{
+    size_t tenants = 0;
+    for (size_t i = 0; i < users->count; i++)
+        tenants += users->list[i].has_password && !weir_user_is_admin(&users->list[i]);
+    return tenants;
+}
+
 bool weir_user_may(const struct user *user, unsigned classes)
 {
     return (user->may & classes) == classes;

@@ -45,6 +45,11 @@ void weir_users_number(struct users *users, const struct users *before, uint64_t
 /* Does a login of that generation still count? */
 bool weir_user_has(const struct user *user, uint64_t generation);
 
+/* May everything, everywhere: an admin without `keys` and `policies`. */
+bool weir_user_is_admin(const struct user *user);
+/* How many can log in and are no admins: they share the server. */
+size_t weir_users_tenants(const struct users *users);
+
 bool weir_user_may(const struct user *user, unsigned classes);
 bool weir_user_may_key(const struct user *user, struct slice key);
 bool weir_user_may_policy(const struct user *user, struct slice policy);

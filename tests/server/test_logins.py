@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Attacks on logins: old connections that keep rights, strangers that become admin or keep others out, guessing."""
 
+import threading
+
 import server
 
 POLICIES = "policies:\n  - {name: api, limits: 1000/s}\n"
@@ -120,6 +122,129 @@ class NoPassword(server.ServerTest):
         with weir.connect() as stranger:
             self.assertEqual(stranger.ask("PING"), "PONG")
             self.assertRegex(stranger.ask("WEIR.POLICY", "SET", "p", "1/s"), "^NOPERM")
+
+
+class Crowds(server.ServerTest):
+    """Nobody keeps others from logging in."""
+
+    def logins(self, weir, count, user, password):
+        """How many of so many logins, one after the other, are not let in; those who are stay."""
+        out, clients = 0, []
+        for _ in range(count):
+            client = weir.connect()
+            clients.append(client)
+            try:
+                out += client.ask("AUTH", user, password) != "OK"
+            except (server.Closed, ConnectionError):
+                out += 1
+        return out, clients
+
+    def test_silent_strangers_keep_nobody_out(self):
+        weir = self.start("--max-clients", "400", config=users(OPS))
+        silent = [weir.connect() for _ in range(100)]
+        out, clients = self.logins(weir, 235, "ops", "ops-secret")
+        for client in silent + clients:
+            client.close()
+        self.assertEqual(out, 0, "of 235 logins were kept out by 100 silent strangers")
+
+    def test_a_flood_of_strangers_keeps_nobody_out(self):
+        """They come and come, from one address; who logs in comes from another."""
+        weir = self.start("--max-clients", "160", config=users(OPS), unix=True)
+        stop, came = threading.Event(), []
+
+        def flood():
+            mine = []
+            while not stop.is_set():
+                mine.append(weir.connect(unix=False))
+                if len(mine) > 200:
+                    mine.pop(0).close()
+                came.append(1)
+            for client in mine:
+                client.close()
+
+        flooder = threading.Thread(target=flood)
+        flooder.start()
+        try:
+            out = 0
+            while len(came) < 1000:
+                client = weir.connect(unix=True)
+                try:
+                    out += client.ask("AUTH", "ops", "ops-secret") != "OK"
+                except (server.Closed, ConnectionError):
+                    out += 1
+                client.close()
+            self.assertEqual(out, 0)
+        finally:
+            stop.set()
+            flooder.join()
+
+    def test_one_tenant_does_not_take_all_places(self):
+        weir = self.start("--test-clock", "--max-clients", "64",
+                          config=users(OPS, "name: a, password: x, may: [take]", "name: b, password: y, may: [take]"))
+        clients = []
+        try:
+            for _ in range(64):
+                client = weir.connect()
+                clients.append(client)
+                if client.ask("AUTH", "a", "x") == "OK":
+                    client.send("WEIR.ACQUIRE", "api", "k", 1000, "TIMEOUT", 60000)
+            out, others = self.logins(weir, 20, "b", "y")
+            clients += others
+            self.assertEqual(out, 0, "of 20 logins of another tenant were kept out")
+            out, others = self.logins(weir, 4, "ops", "ops-secret")
+            clients += others
+            self.assertEqual(out, 0, "of 4 logins of the admin were kept out")
+        finally:
+            for client in clients:
+                client.close()
+
+    def test_caps_of_the_file(self):
+        weir = self.start(config="clients: {per_address: 5, per_user: 3}\n" + users(OPS, "name: a, password: x, may: [take]"))
+        with weir.connect(user="ops", password="ops-secret") as ops:
+            out, clients = self.logins(weir, 4, "a", "x")
+            self.assertEqual(out, 1)
+            while len(ops.ask("CLIENT", "LIST").splitlines()) > 4:
+                pass
+            fifth = weir.connect(user="ops", password="ops-secret")
+            with weir.connect() as sixth:
+                self.assertEqual(sixth.rest(), b"-ERR max number of clients reached\r\n")
+            weir.wait_line('turned-away.*why="as many from its address as may be"')
+            for client in [*clients, fifth]:
+                client.close()
+
+
+class Guessing(server.ServerTest):
+    """Wrong passwords block one address as one user, and nobody else."""
+
+    def test_a_client_with_an_old_password_locks_nobody_out(self):
+        weir = self.start(config=users(OPS, "name: app, password: right, may: [take]"))
+        out = 0
+        with weir.connect() as stale:
+            for _ in range(50):
+                for reply in stale.pipeline(*[["AUTH", "app", "old"]] * 20):
+                    self.assertRegex(reply, "^WRONGPASS")
+                with weir.connect() as client:
+                    out += client.ask("AUTH", "app", "right") != "OK"
+        self.assertEqual(out, 0, "of 50 logins with the right password")
+        self.assertRegex(weir.wait_line("login-failed"), r"address=127\.0\.0\.1:\d+ user=app")
+
+    def test_the_log_names_the_user_that_was_tried(self):
+        weir = self.start(config=users(OPS))
+        with weir.connect() as client:
+            client.ask("AUTH", "no\none=\"", "x")
+            client.ask("AUTH", "u" * 5000, "x")
+        weir.wait_line(r'event=login-failed address=\S+ user="no\?one=\\""')
+        weir.wait_line(r"event=login-failed address=\S+ user=u{60,64}\S{0,3}$")
+
+    def test_guesses_of_a_unix_socket_are_counted(self):
+        weir = self.start(config=users(OPS), unix=True)
+        looked_at = 0
+        for number in range(100):
+            with weir.connect(unix=True) as client:
+                looked_at += client.ask("AUTH", "ops", f"guess-{number}").startswith("WRONGPASS")
+        self.assertLessEqual(looked_at, 20)
+        with weir.connect(user="ops", password="ops-secret") as other:  # by TCP
+            self.assertRegex(other.ask("CLIENT", "LIST"), r"addr=127\.0\.0\.1:\d+ ")
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ TEST(the_server_is_configured_by_its_own_keys)
                                  "data: none\n"
                                  "memory: 1.5GiB\n"
                                  "threads: 4\n"
-                                 "clients: {max: 2k, idle: 5m}\n"
+                                 "clients: {max: 2k, per_address: 100, per_user: 500, idle: 5m}\n"
                                  "client_limits: {keys: 100k, horizon: 7d}\n"
                                  "log: {format: json, level: warn}\n");
     if (!config)
@@ -98,6 +98,8 @@ TEST(the_server_is_configured_by_its_own_keys)
     CHECK_EQ(config->memory, INT64_C(1536) << 20);
     CHECK_EQ(config->threads, 4);
     CHECK_EQ(config->max_clients, 2000);
+    CHECK_EQ(config->per_address, 100);
+    CHECK_EQ(config->per_user, 500);
     CHECK_EQ(config->idle_ms, 300000);
     CHECK_EQ(config->client_keys, 100000);
     CHECK_EQ(config->horizon_ns, 7 * 86400 * WEIR_SEC);
