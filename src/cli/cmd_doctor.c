@@ -153,6 +153,8 @@ static void print_found(const struct report *report)
     printf("a start would find: %s\n", what);
     if (found->text[0])
         term_wrap(stdout, found->text, 0, 0, term_width(stdout));
+    if (found->holes)
+        puts("changes are missing before others that are here: a start voids open reservations");
     if (is_hopeless(report))
         puts("what was noted about tables and policies is in no file that can be read");
     if (report->open_to_others)
@@ -206,6 +208,7 @@ static void print_json(const struct report *report)
     json_bool(&json, "clean", found->clean);
     json_bool(&json, "lost", found->lost);
     json_bool(&json, "unsure", found->unsure);
+    json_bool(&json, "holes", found->holes);
     json_text(&json, "text", found->text);
     json_number(&json, "records", (int64_t)found->records);
     json_bool(&json, "open_to_others", report->open_to_others);

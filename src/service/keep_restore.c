@@ -255,7 +255,9 @@ static void settle(struct service *service, bool other)
         distrusted = weir_ledger_distrust(&service->ledger, weir_now());
     if (distrusted > 0)
         weir_log(LOG_WARN_LEVEL, "reservations-void", LOG_NUMBER("reservations", (int64_t)distrusted),
-                 LOG_TEXT("means", "something was lost, so nothing is given back for them"));
+                 LOG_TEXT("means",
+                          "changes are missing before others that are there, so nothing is given back for "
+                          "them"));
     (void)weir_store_commit(service->store);
     service->keeping->image_due = other || distrusted > 0;
 }

@@ -59,9 +59,10 @@ struct frame_start {
  * is in memory only until then. An image has them if weir doctor made it. */
 enum frame_flags {
     FRAME_BEGINS = 1, /* the first segment of a process: after many of them an image is due */
-    FRAME_HOLES = 2,  /* frames before it are missing: that is all that those behind it claim of them */
-    FRAME_LOST = 4,   /* store_found.lost, unsure at that time */
-    FRAME_UNSURE = 8
+    FRAME_HOLES = 2,  /* store_found.holes, lost, unsure at that time */
+    FRAME_LOST = 4,
+    FRAME_UNSURE = 8,
+    FRAME_GAPS = 16 /* numbers before it are missing: what comes behind it does not claim those */
 };
 
 struct frame_end {

@@ -43,7 +43,7 @@ static bool refuse_file(struct weir_error *err, const struct survey *survey)
 
 static void note_gap(struct recovery *recovery, uint64_t first, uint64_t last, uint64_t segment)
 {
-    recovery->holes = true;
+    recovery->gaps_seen = recovery->behind_gap = true;
     if (recovery->gap_count < RECOVERY_GAPS)
         recovery->gaps[recovery->gap_count++] = (struct gap){first, last, segment};
     else
@@ -187,8 +187,10 @@ static void begin_segment(struct recovery *recovery, const struct frame_start *s
     recovery->found->sync = start->sync >= STORE_ALWAYS && start->sync <= STORE_NEVER
                                 ? (enum store_sync)start->sync
                                 : STORE_NEVER;
-    if (start->flags & FRAME_HOLES)
+    if (start->flags & (FRAME_GAPS | FRAME_HOLES))
         judge_gaps(recovery);
+    if (start->flags & FRAME_BEGINS)
+        recovery->behind_gap = false;
 }
 
 static int log_frame(void *arg, const struct survey *survey, const struct scan *scan)
@@ -199,6 +201,8 @@ static int log_frame(void *arg, const struct survey *survey, const struct scan *
         note_gap(recovery, recovery->next, head->sequence - 1, survey->number);
     if (head->kind == FRAME_SEGMENT)
         begin_segment(recovery, &survey->start);
+    if (head->kind == FRAME_RECORDS && recovery->behind_gap)
+        recovery->holes = true;
     if (head->sequence >= recovery->next) {
         recovery->next = head->sequence + 1;
         note_time(&recovery->recovered, survey, head->time_ns, head->wall_ns);
@@ -292,8 +296,8 @@ static void conclude(struct recovery *recovery)
         found->unsure = found->unsure || recovery->rubbish;
     else if (!found->clean && (recovery->segments == 0 || found->sync != STORE_ALWAYS || !mark->found))
         found->unsure = true; /* without a mark nobody knows how far the log went */
-    recovered->flags = FRAME_BEGINS | (recovery->holes ? (uint32_t)FRAME_HOLES : 0) |
-                       (found->lost ? (uint32_t)FRAME_LOST : 0) |
+    recovered->flags = FRAME_BEGINS | (recovery->gaps_seen ? (uint32_t)FRAME_GAPS : 0) |
+                       (recovery->holes ? (uint32_t)FRAME_HOLES : 0) | (found->lost ? (uint32_t)FRAME_LOST : 0) |
                        (found->unsure ? (uint32_t)FRAME_UNSURE : 0);
     if (recovery->missing == 0 && recovery->flags & FRAME_LOST)
         tell(found, "an earlier start has found a loss, and no image was written since");

@@ -8,6 +8,11 @@
  * on the disk, and so do mark and image: what is missing up to there is lost. What is missing above it may
  * never have been there: nobody waited for it (STORE_ALWAYS), or he may have been answered (unsure).
  *
+ * A gap with records behind it is a hole: these may belong together with what is missing (a reservation
+ * without its charge). Without any it is an end, as any kill leaves one: a process that could not write began
+ * a segment, in vain, and was killed, say. The next process has begun from what was there, so its records
+ * miss nothing.
+ *
  * A process that begins to write notes in its first segment what it has found (enum frame_flags). Gaps that
  * it knew of are not held against what it claims later, and a loss that it knew of is told again until there
  * is an image of after it.
@@ -45,7 +50,9 @@ struct recovery {
     uint64_t missing;     /* frames that were on the disk */
     uint64_t segments;    /* that were begun, in all */
     uint32_t flags;       /* of all segments that were read, or image */
-    bool holes;           /* there was a gap */
+    bool gaps_seen;       /* there was one */
+    bool behind_gap;      /* of the process that wrote what is read now */
+    bool holes;           /* there were records behind one */
     bool rubbish;         /* bytes that are no frame */
     bool incomplete;      /* it cannot be started from, since something is not there */
     struct survey unread; /* the newest image that the disk did not give: error 0: none */

@@ -72,7 +72,8 @@ struct store_found {
     bool lost;   /* something is missing, or damaged, that was surely on the disk */
     bool unsure; /* something may be missing that was answered: it did not end well, and was not written
                   * with STORE_ALWAYS. Also after `lost` */
-    bool holes;  /* frames are missing behind which there were others, which count */
+    bool
+        holes; /* frames are missing behind which there were records, which count: they may belong together */
     enum store_sync sync;     /* how it was written */
     uint64_t images_damaged;  /* that could not be used */
     uint64_t frames, records; /* that were read, of image and log */

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: MIT
 """A real kernel and a disk of its own: a few cuts of script/power-cut, a disk that is full, one that is read-only."""
 
+import json
 import os
 import random
+import subprocess
 import time
 import unittest
 
@@ -98,6 +100,12 @@ class Trouble(unittest.TestCase):
         except acks.Fault as fault:
             raise AssertionError(f"seed {self.seed}: {fault}\n" + "\n".join(weir.lines)) from None
 
+    def doctor(self):
+        done = subprocess.run([server.WEIR, "doctor", "--json", os.path.join(self.disk.path, "data")],
+                              capture_output=True, text=True, timeout=server.PATIENCE, env=server.environment(),
+                              stdin=subprocess.DEVNULL, check=False)
+        return json.loads(done.stdout)
+
     def end(self, weir, load):
         weir.process.kill()
         weir.wait()
@@ -141,6 +149,7 @@ class Trouble(unittest.TestCase):
         except AssertionError as refusal:
             self.assertRegex(str(refusal), "No space left on device")
         self.disk.free()
+        self.book.holes = self.doctor()["holes"]
         self.look("everysec")
 
     def test_a_file_system_that_became_read_only(self):

@@ -122,3 +122,70 @@ TEST(an_image_that_cannot_be_read_now_is_not_given_up)
             break;
     }
 }
+
+/* ---- numbers that nobody was answered for ---- */
+
+/* A server that cannot write begins segments to heal, in vain, and is killed: numbers are missing, behind
+ * which there are no records. The next start, and those after it, have all that was ever there. */
+static void fail_to_heal(struct life *life)
+{
+    CHECK(life_begin(life));
+    sim_fail(life->sim, DISK_CALL_WRITE, 1, ENOSPC, false);
+    (void)life_raise(life, 2);
+    CHECK(!weir_store_is_well(life->store));
+    sim_fail(life->sim, DISK_CALL_RENAME, 1, ENOSPC, true); /* the segment is there, its image is not */
+    sim_fail_often(life->sim, DISK_CALL_REMOVE, 1000000, EIO);
+    life_time(life, WEIR_SEC);
+    (void)weir_store_work(life->store, STORE_WORK_IMAGE);
+    CHECK(!weir_store_is_well(life->store));
+    life_end(life, false);
+}
+
+TEST(numbers_that_no_record_is_behind_are_no_holes)
+{
+    for (int starts = 0; starts < 3; starts++) {
+        struct life life;
+        life_init(&life, check.seed, STORE_EVERYSEC);
+        if (!CHECK(life_begin(&life)))
+            return;
+        (void)life_raise(&life, 1);
+        life_end(&life, false);
+        fail_to_heal(&life);
+        for (int i = 0; i <= starts; i++) { /* what comes behind it later has not missed anything */
+            CHECK(life_begin(&life));
+            CHECK(!life.found.lost && !life.found.holes);
+            CHECK_EQ(atomic_load(&life.shelf.values[1]), i + 1);
+            (void)life_raise(&life, 1);
+            (void)weir_store_work(life.store, STORE_WORK_SYNC);
+            life_end(&life, false);
+        }
+        life_free(&life);
+    }
+}
+
+TEST(numbers_that_records_are_behind_are_holes)
+{
+    for (uint64_t frame = 0; frame < 3; frame++) {
+        struct life life;
+        struct store_state state;
+        life_init(&life, check.seed, STORE_EVERYSEC);
+        if (!CHECK(life_begin(&life)))
+            return;
+        weir_store_state(life.store, &state);
+        uint64_t end = state.log_bytes;
+        (void)life_raise(&life, 1);
+        weir_store_state(life.store, &state);
+        uint64_t size = state.log_bytes - end;
+        (void)life_raise(&life, 2);
+        (void)life_raise(&life, 3);
+        life_end(&life, false);
+        CHECK(sim_flip(life.sim, "data/log-0000000000000001", 8 * (end + frame * size + 60)));
+        for (int i = 0; i < 2; i++) { /* the second one is told by the first */
+            CHECK(life_begin(&life));
+            CHECK(!life.found.lost);
+            CHECK_EQ(life.found.holes, frame < 2);
+            life_end(&life, false);
+        }
+        life_free(&life);
+    }
+}
