@@ -53,6 +53,12 @@ enum weir_fleet_loss {
                           the loss, twice the total */
 };
 
+enum weir_fleet_unreached {
+    WEIR_FLEET_FAIL,         /* coordinator not reached: joining fails */
+    WEIR_FLEET_LOST_AT_FIRST /* joining succeeds, and the member starts as lost: on_loss applies until the
+                                coordinator is reached */
+};
+
 enum weir_fleet_clock {
     WEIR_FLEET_CLOCK_TRUSTED, /* who joins believes the coordinator's wall clock, within `guard`, once */
     WEIR_FLEET_CLOCK_UNUSED   /* it is never used for this: who joins waits for the next window */
@@ -82,12 +88,15 @@ struct weir_fleet_options {
     int64_t guard_ns;        /* by which the coordinator's wall clock may be wrong within a window: 100 ms */
     int64_t most_held;       /* units beyond which a node asks for nothing in advance. 0: no such bound */
     int64_t ready_ns;        /* for so long after the last take a node keeps units ready for the next: 10 s */
+    int32_t unreached;       /* enum weir_fleet_unreached: what weir_fleet_join does without a coordinator */
+    int32_t reserved;        /* 0 */
 };
 
 /* Joins. Waits until the coordinator is reached or connect_ns have passed; but a Redis or a weir server that
- * refuses the connection or the password is told at once. Who is started together with such a coordinator
- * joins when it is up, or tries again. NULL: `err` says why. The name has letters, digits and - _ . : @, at
- * most 255. Who joins the same name at the same URL again gets the same
+ * refuses the connection or the password is told at once. NULL: `err` says why. With unreached=lost the
+ * caller gets a member also then: it starts as lost (on_loss applies at once), goes on trying, and joins by
+ * itself when the coordinator is reached; `err` says why it was not. Other faults still give NULL. The name
+ * has letters, digits and - _ . : @, at most 255. Who joins the same name at the same URL again gets the same
  * limiter, with the options of the first; each of them frees it. */
 WEIR_API struct weir_limiter *weir_fleet_join(const char *url, const char *name, const char *spec,
                                               struct weir_error *err);

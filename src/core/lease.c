@@ -145,6 +145,9 @@ static void happen(struct lease_run *run, const struct lease_event *event)
         if (lease->quiet_ns == 0)
             lease->quiet_ns = max64(run->now, 1);
         break;
+    case LEASE_AWAY:
+        weir_lease_away(run);
+        break;
     case LEASE_WITHDREW:
         weir_lease_withdrew(run, event->reply.chunks);
         break;

@@ -134,6 +134,7 @@ enum lease_event_kind {
     LEASE_UP,       /* connected */
     LEASE_DOWN,     /* not connected: orders on the way have no reply (each is still told as UNKNOWN) */
     LEASE_WITHDREW, /* `reply.chunks` whole chunks have left the pot, as the machine wished */
+    LEASE_AWAY,     /* the coordinator was never reached, and is taken for lost without waiting any longer */
     LEASE_LEAVE     /* the node goes: return what is whole, ask for nothing more */
 };
 

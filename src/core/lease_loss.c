@@ -85,15 +85,29 @@ static void share(struct lease_run *run)
     (void)weir_lease_grant(run, left, run->now, end);
 }
 
+static void lose(struct lease_run *run)
+{
+    run->lease->lost = true;
+    run->out->told |= LEASE_LOST;
+}
+
+void weir_lease_away(struct lease_run *run)
+{
+    struct lease *lease = run->lease;
+    if (lease->up || lease->lost || lease->epoch != 0)
+        return;
+    if (lease->quiet_ns == 0)
+        lease->quiet_ns = max64(run->now, 1);
+    lose(run);
+}
+
 void weir_lease_watch(struct lease_run *run)
 {
     struct lease *lease = run->lease;
     if (lease->quiet_ns == 0)
         return;
-    if (!lease->lost && sat_sub(run->now, lease->quiet_ns) >= lease->options.lost_after_ns) {
-        lease->lost = true;
-        run->out->told |= LEASE_LOST;
-    }
+    if (!lease->lost && sat_sub(run->now, lease->quiet_ns) >= lease->options.lost_after_ns)
+        lose(run);
     if (lease->lost && !lease->leaving && lease->options.on_loss == LEASE_LOSS_SHARE &&
         lease->terms.total != 0 && (lease->sharing || own_is_over(run)))
         share(run);

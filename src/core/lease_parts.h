@@ -86,6 +86,8 @@ void weir_lease_answered(struct lease_run *run);
 void weir_lease_unanswered(struct lease_run *run, int64_t sent_ns, int64_t retry_ns);
 /* Orders without a reply, units whose time is over. */
 void weir_lease_expire(struct lease_run *run);
+/* It is lost before it was ever there. */
+void weir_lease_away(struct lease_run *run);
 /* Is it lost? What is done about it. */
 void weir_lease_watch(struct lease_run *run);
 

@@ -35,7 +35,7 @@ struct mail {
     struct member *next; /* in the agent's inbox */
     struct member **at;  /* what points to it there */
     bool listed, closed; /* closed: the member is gone, and gets none any more */
-    bool want, more, noticed, leave, hurry;
+    bool want, more, noticed, leave, hurry, away;
     int64_t want_n, missed_n; /* the most that is wanted at once; by who did not wait for it */
     struct lease_reply seen;  /* noticed: the latest epoch */
     struct lease_reply replies[MEMBER_REPLIES];
@@ -185,7 +185,7 @@ bool weir_agent_is_me(const struct agent *agent); /* called by its thread? */
 /* ---- inbox.c ---- */
 
 extern const struct sink weir_inbox_sink; /* without its agent */
-enum inbox_note { INBOX_WANT, INBOX_MISSED, INBOX_LEAVE, INBOX_HURRY, INBOX_JOIN };
+enum inbox_note { INBOX_WANT, INBOX_MISSED, INBOX_LEAVE, INBOX_HURRY, INBOX_JOIN, INBOX_AWAY };
 void weir_inbox_post(struct member *member, enum inbox_note note, int64_t n);
 /* The next member that has mail, which is moved to *mail (replies in order); NULL: none. */
 struct member *weir_inbox_next(struct agent *agent, struct mail *mail);
@@ -220,6 +220,9 @@ bool weir_member_is_awaited(struct member *member);
 
 /* Waits until the coordinator is reached, and has given its first units or said why not. false: `err`. */
 bool weir_member_reach(struct member *member, int64_t connect_ns, struct weir_error *err);
+/* After that has failed: it counts as lost from now on, until it is reached. false: it was reached, and has
+ * refused. */
+bool weir_member_begin_lost(struct member *member);
 
 /* ---- member.c ---- */
 

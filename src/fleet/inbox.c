@@ -56,6 +56,9 @@ void weir_inbox_post(struct member *member, enum inbox_note note, int64_t n)
     case INBOX_HURRY:
         member->mail.hurry = true;
         break;
+    case INBOX_AWAY:
+        member->mail.away = true;
+        break;
     case INBOX_JOIN:
         agent->try_now = true;
         break;
@@ -73,7 +76,7 @@ struct member *weir_inbox_next(struct agent *agent, struct mail *mail)
         take_out(member);
         *mail = member->mail;
         member->mail.listed = member->mail.want = member->mail.more = member->mail.noticed = false;
-        member->mail.leave = member->mail.hurry = false;
+        member->mail.leave = member->mail.hurry = member->mail.away = false;
         member->mail.want_n = member->mail.missed_n = 0;
         member->mail.reply_count = 0;
     }

@@ -266,7 +266,8 @@ static struct weir_limiter *join(const struct request *request, const char *name
         return member->limiter;
     } else if (weir_agent_is_me(member->agent)) {
         (void)weir_error_complain(err, "a callback of this coordinator must not wait: join it elsewhere");
-    } else if (weir_member_reach(member, request->options.connect_ns, err)) {
+    } else if (weir_member_reach(member, request->options.connect_ns, err) ||
+               (request->options.unreached == WEIR_FLEET_LOST_AT_FIRST && weir_member_begin_lost(member))) {
         return member->limiter;
     }
     weir_limiter_free(member->limiter);

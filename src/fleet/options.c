@@ -16,6 +16,7 @@
 #include "fleet/options.h"
 
 static const char *const losses[] = {"refuse", "share", NULL};
+static const char *const unreached[] = {"fail", "lost", NULL};
 static const char *const clocks[] = {"trusted", "unused", NULL};
 
 static const struct fleet_option options_known[] = {
@@ -54,6 +55,8 @@ static const struct fleet_option options_known[] = {
      "most_held is units beyond which nothing is prefetched: most_held=5000", NULL},
     {"ready", OPTION_TIME, AT(ready_ns), 10 * WEIR_SEC, WEIR_MS, 86400 * WEIR_SEC,
      "ready is a time from 1ms to 1d: ready=10s", NULL},
+    {"unreached", OPTION_WORD, AT(unreached), 0, 0, WEIR_FLEET_LOST_AT_FIRST, "unreached is fail or lost",
+     unreached},
 #undef AT
 };
 #define OPTIONS (sizeof options_known / sizeof options_known[0])

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waiting for the coordinator: whoever joins waits until it is reached, and a moment longer for the first
- * units, so that the first take does not have to. By real time: nobody may be there to move a clock that is
- * set.
+ * units, so that the first take does not have to. Where it is not reached, joining fails, or the member
+ * starts as lost (unreached=lost). By real time: nobody may be there to move a clock that is set.
  */
 #include <errno.h>
 #include <string.h>
@@ -92,4 +92,25 @@ bool weir_member_reach(struct member *member, int64_t connect_ns, struct weir_er
     weir_inbox_post(member, INBOX_WANT, 1);
     bool over = wait_for(member, has_first, 0, min64(FIRST_NS, connect_ns), &good, err);
     return !over || good || name_url(member, err);
+}
+
+/* It is lost, or there after all. */
+static bool is_away(struct member *member, uint64_t failures, bool *good, struct weir_error *err)
+{
+    (void)failures, (void)err;
+    *good = atomic_load_explicit(&member->enter, memory_order_acquire) != ENTER_NOT_YET;
+    lock_take(&member->lock);
+    *good = *good || member->stat.lost;
+    lock_drop(&member->lock);
+    return *good;
+}
+
+bool weir_member_begin_lost(struct member *member)
+{
+    bool good = false;
+    if (atomic_load_explicit(&member->enter, memory_order_acquire) != ENTER_NOT_YET)
+        return false;
+    weir_inbox_post(member, INBOX_AWAY, 0);
+    (void)wait_for(member, is_away, 0, FIRST_NS, &good, NULL);
+    return true;
 }

@@ -176,6 +176,8 @@ void weir_member_read(struct member *member, const struct mail *mail)
     }
     if (mail->more)
         step_plain(member, LEASE_MORE, 0);
+    if (mail->away)
+        step_plain(member, LEASE_AWAY, 0);
     if (mail->leave && !member->going) {
         begin_to_leave(member);
     } else if (!member->going) {
@@ -186,6 +188,8 @@ void weir_member_read(struct member *member, const struct mail *mail)
         step_plain(member, LEASE_WAKE, mail->want_n);
     }
     weir_member_settle(member, mail->want);
+    if (mail->away)
+        weir_inbox_publish(member->agent); /* whoever joins waits until it is lost */
 }
 
 void weir_member_wake(struct member *member)

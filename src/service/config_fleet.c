@@ -6,6 +6,7 @@
  * time: B - R * hold. Then all that is spent in a stretch t, by whomever, is at most B + R * t.
  */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -292,13 +293,20 @@ static void print_option(const struct config_fleet *fleet, const struct fleet_op
         weir_buffer_print(out, "%" PRId64 "\n", number);
 }
 
+/* A server always goes on trying: that is no choice of a policy. */
+static bool is_of_policies(const struct fleet_option *option)
+{
+    return option->offset != offsetof(struct weir_fleet_options, unreached);
+}
+
 void weir_fleet_print(const struct config_fleet *fleet, struct buffer *out)
 {
     weir_buffer_print(out, "    fleet:\n      coordinator: \"%s\"\n", fleet->shown);
     if (fleet->secret)
         weir_buffer_print(out, "      # user and password: (hidden)\n");
     for (size_t i = 0; weir_option_at(i); i++)
-        print_option(fleet, weir_option_at(i), out);
+        if (is_of_policies(weir_option_at(i)))
+            print_option(fleet, weir_option_at(i), out);
     weir_buffer_print(out, "      keys: %s\n", fleet->each ? "each" : "together");
     if (fleet->each)
         weir_buffer_print(out, "      pools: %" PRId64 "\n", fleet->pools > 0 ? fleet->pools : CONFIG_POOLS);

@@ -125,6 +125,38 @@ class RedisTest(unittest.TestCase):
         self.assertEqual((reply["outcome"], reply["units"], reply["left"], reply["exhausted"]), ("done", 0, 0, 1), reply)
 
 
+class Late(RedisTest):
+    """Who is started before Redis is."""
+
+    def weir(self, redis, on_loss):
+        weir = server.Server(config=f"""\
+policies:
+  - name: pool
+    limits: [1k/s algo=quota]
+    fleet: {{coordinator: "{redis.url()}", lost_after: 100ms, wait: 10ms, nodes: 4, on_loss: {on_loss}}}
+""")
+        self.addCleanup(weir.clean)
+        client = weir.connect(version=3)
+        self.addCleanup(client.close)
+        return weir, client
+
+    def test_a_server_refuses_or_shares_and_joins_by_itself(self):
+        redis = Redises()
+        self.addCleanup(redis.close)
+        for on_loss, passes in (("refuse", False), ("share", True)):
+            weir, client = self.weir(redis, on_loss)
+            weir.wait_line("event=fleet-lost .*policy=pool")
+            self.assertEqual(client.ask("PING"), "PONG")
+            wait_until(lambda: client.ask("WEIR.TAKE", "pool", "a")["allowed"] == passes)
+            self.assertEqual(client.ask("WEIR.TAKE", "pool", "a")["reason"], "ok" if passes else "lost")
+            redis.start(0)
+            redis.wait_ready(0)
+            weir.wait_line("event=fleet-restored .*policy=pool")
+            wait_until(lambda: client.ask("WEIR.TAKE", "pool", "a")["allowed"])
+            self.assertTrue(redis.ask(0, "KEYS", "*pool*"))
+            redis.kill9(0)
+
+
 class Orders(RedisTest):
     @classmethod
     def setUpClass(cls):

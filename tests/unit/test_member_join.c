@@ -173,3 +173,66 @@ TEST(a_share_passes_also_where_it_never_was_reached)
     EVENTUALLY(stat_of(member).sharing == 1);
     weir_limiter_free(member);
 }
+
+/* ---- starting without it ---- */
+
+#define LOST_FIRST "fake://here?base=10&leave=20ms&unreached=lost"
+
+TEST(who_may_start_as_lost_joins_without_the_coordinator)
+{
+    begin(POOL_TURNS);
+    fake_refuse(true);
+    CHECK(!weir_fleet_join("fake://here?base=10", "egress", "100/s algo=quota", &err));
+    struct weir_limiter *member = weir_fleet_join(LOST_FIRST, "egress", "100/s algo=quota", &err);
+    if (!CHECK(member))
+        return;
+    CHECK(strstr(err.text, "the fake coordinator is out; start it"));
+    CHECK_EQ(stat_of(member).lost, 1);
+    CHECK(!weir_limiter_take(member, 1, &verdict));
+    CHECK_EQ(verdict.reason, WEIR_LOST);
+    CHECK(verdict.retry_after_ns >= 100 * WEIR_MS);
+    fake_refuse(false);
+    weir_clock_set(T0 + 20 * WEIR_SEC); /* longer than any back-off */
+    CHECK(take_moving(member, 1, 20 * WEIR_SEC));
+    EVENTUALLY(stat_of(member).lost == 0);
+    CHECK_EQ(stat_of(member).connected, 1);
+    weir_limiter_free(member);
+}
+
+TEST(who_starts_as_lost_has_its_share_at_once)
+{
+    struct weir_fleet_options options = {.size = sizeof options,
+                                         .on_loss = WEIR_FLEET_SHARE,
+                                         .nodes = 4,
+                                         .connect_ns = 10 * WEIR_MS,
+                                         .leave_ns = 20 * WEIR_MS,
+                                         .unreached = WEIR_FLEET_LOST_AT_FIRST};
+    begin(POOL_TURNS);
+    fake_block_open(true); /* no answer at all, not even a refusal */
+    struct weir_limiter *member =
+        weir_fleet_join_with("fake://here", "egress", "100/s algo=quota", &options, &err);
+    if (CHECK(member)) {
+        CHECK(strstr(err.text, "no answer in time"));
+        CHECK_EQ(stat_of(member).sharing, 1);
+        CHECK(weir_limiter_take(member, 25, &verdict));
+        CHECK(!weir_limiter_take(member, 1, &verdict));
+    }
+    weir_limiter_free(member);
+    fake_block_open(false);
+    EVENTUALLY(fake_counts().closes == 1);
+}
+
+/* Only who is not reached is lost: what is wrong, or not allowed, stays so. */
+TEST(whoever_is_not_let_in_does_not_start_as_lost)
+{
+    begin(POOL_TURNS);
+    fake_refuse_names(true);
+    CHECK(!weir_fleet_join(LOST_FIRST, "egress", "100/s algo=quota", &err));
+    CHECK(strstr(err.text, "has no room for that name"));
+    fake_refuse_names(false);
+    fake_say(FAKE_FORBID);
+    CHECK(!weir_fleet_join(LOST_FIRST, "egress", "100/s algo=quota", &err));
+    CHECK(strstr(err.text, "does not know you"));
+    CHECK(!weir_fleet_join("fake://here?unreached=no", "egress", "100/s algo=quota", &err));
+    CHECK_STR(err.text, "unreached is fail or lost");
+}
