@@ -118,8 +118,8 @@ static void got_data(int rc, const char *value, int len, const struct Stat *stat
     struct zanswer answer = {.code = code_of(rc)};
     if (rc == ZOK && stat) {
         answer.stat = stat_of(stat);
-        answer.data = len > 0 ? value : "";
-        answer.len = len > 0 ? (size_t)len : 0;
+        answer.data = len > 0 && value ? value : "";
+        answer.len = len > 0 && value ? (size_t)len : 0;
     }
     finish(data, &answer);
 }
@@ -127,7 +127,7 @@ static void got_data(int rc, const char *value, int len, const struct Stat *stat
 static void got_names(int rc, const struct String_vector *names, const void *data)
 {
     struct zanswer answer = {.code = code_of(rc)};
-    if (rc == ZOK && names) {
+    if (rc == ZOK && names && names->data && names->count > 0) {
         answer.names = (const char *const *)names->data;
         answer.name_count = (size_t)names->count;
     }
