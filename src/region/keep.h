@@ -112,8 +112,8 @@ struct dirty { /* of one thread */
 };
 
 /* The thread's own; NULL: it has listed nothing so far. A child of a fork has listed nothing. */
-extern _Thread_local struct dirty *weir_dirty __attribute__((tls_model("initial-exec")));
-extern _Thread_local uint32_t weir_dirty_holds __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct dirty *weir_dirty __attribute__((visibility("hidden")));
+extern _Thread_local uint32_t weir_dirty_holds __attribute__((visibility("hidden")));
 
 /* How often something could not be listed, for want of memory: the log does not tell everything, and the
  * store must make an image before it answers. Of all stores together, so that a commit looks at one word. */

@@ -179,7 +179,7 @@ void weir_table_name(struct weir_table *table, const struct key *key); /* a key 
 #define TOP_CALL_NS INT64_C(20000) /* calls that come more slowly are all sampled, in the long run */
 /* This thread is one that lasts: it begins with all of its calls, and finds the step by itself. */
 void weir_top_begin(void);
-extern _Thread_local uint32_t weir_top_countdown __attribute__((tls_model("initial-exec")));
+extern _Thread_local uint32_t weir_top_countdown __attribute__((visibility("hidden")));
 
 static inline void table_tell(struct weir_table *table, const struct key *key, int64_t n, bool allowed,
                               int64_t now)

@@ -89,6 +89,8 @@ def check_library(header, build, name, libraries):
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", library))
     faults += [f"{name}.so needs {other}; {', '.join(libraries)} have to be enough" for other in needed
                if not other.startswith(libraries)]
+    if "STATIC_TLS" in output("readelf", "-dW", library):
+        faults.append(f"{name}.so wants room in the static TLS block: musl refuses to dlopen it, and glibc may")
     print(f"{name}: {len(want)} functions, {', '.join(needed)}")
     return faults
 
