@@ -19,8 +19,8 @@
  *
  * Times are nanoseconds. Each call has a twin that ends in _at and takes the time instead of reading the
  * clock (weir_now). Time counts from 0 to WEIR_TIME_MAX (146 years; for limits above 1 unit a nanosecond that
- * much less) and is clamped to that. A clock that steps back mints nothing; most limits then wait until it
- * has caught up.
+ * much less) and is clamped to that. A clock that steps back mints nothing: what passes until it has caught up counts
+ * at the time before the step; most limits then wait.
  *
  * Coming from elsewhere? tryAcquire is weir_limiter_take, acquirePermission is weir_limiter_acquire,
  * reservePermission is weir_limiter_reserve, setRate and changeLimitForPeriod are weir_limiter_set;
@@ -849,8 +849,9 @@ WEIR_API void weir_state_reset(const struct weir_policy *policy, void *state, in
 /* Live change: fills `to` (a state of the policy `next`) from `from`. Spent units stay spent, saved
  * units stay saved up to the new burst, debts and promises are kept (smooth and warmup keep the time of the
  * next start, hybrid the time in its pools, sliding-log its times). Limits are matched by name, then by
- * algorithm and period, then by algorithm; one without a match starts empty, and not before those that have
- * no successor would be out of debt (`unlimited` waits for nothing). `from` and `to` must not overlap. */
+ * algorithm and period, then by algorithm; one without a match starts empty (a bucket without units, a window
+ * that is used up, smooth with nothing saved, warmup cold: those two start at once), and not before those that
+ * have no successor would be out of debt (`unlimited` waits for nothing). `from` and `to` must not overlap. */
 WEIR_API void weir_state_change(const struct weir_policy *policy, const void *from,
                                 const struct weir_policy *next, void *to, int64_t now_ns);
 

@@ -58,12 +58,13 @@ static void charged(const struct limit *limit, const int64_t *words, int64_t now
     limit->algorithm->charge(limit, copy, now, 1);
 }
 
+/* Refused units that count are no debt. */
 static int64_t window_debt(const struct limit *limit, const int64_t *words, int64_t now)
 {
     int64_t copy[CHARGED_WORDS], period = limit->spec.period_ns;
     charged(limit, words, now, copy);
     int64_t elapsed = max64(now - sat_mul(copy[AT_WINDOW], period), 0);
-    int64_t faded = mul_div_up(copy[AT_PREVIOUS], period - elapsed, period);
+    int64_t faded = mul_div_up(min64(copy[AT_PREVIOUS], limit->spec.count), period - elapsed, period);
     return sat_sub(sat_add(copy[AT_PRESENT] - 1, faded), limit->spec.count);
 }
 

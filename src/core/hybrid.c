@@ -8,7 +8,9 @@
  *
  * Law: in every interval [x, y]
  *     admitted - given back <= (active + burst) / unit + ratio * R * (y - x + 1 ns) / W
- * where active and burst are the sizes of the pools. Charged units are taken from the active pool.
+ * where active and burst are the sizes of the pools, and times count by the latest reading: while a clock
+ * that stepped back catches up, nothing is filled, but what is there may be taken. Charged units are taken
+ * from the active pool.
  *
  * Callers fill: a take does it with the time since the last fill, a refusal leaves all as it was. The
  * fraction of a token that a short fill moves is carried over, so short fills lose nothing.

@@ -227,7 +227,10 @@ static bool hybrid_valid(const struct limit *limit, const int64_t *words)
 
 static bool window_valid(const struct limit *limit, const int64_t *words)
 {
-    int64_t previous = limit->spec.algo == WEIR_SLIDING_WINDOW ? limit->spec.count : 0;
+    bool fades = limit->spec.algo == WEIR_SLIDING_WINDOW, counts = limit->spec.refused == WEIR_REFUSED_COUNT;
+    int64_t previous = !fades ? 0 : counts ? INT64_MAX : limit->spec.count;
+    if (fades && counts && words[AT_EXCESS] < 0)
+        return false;
     return is_within(words[AT_WINDOW], 0, WEIR_TIME_MAX / limit->spec.period_ns) && words[AT_PRESENT] >= 0 &&
            is_within(words[AT_PREVIOUS], 0, previous);
 }

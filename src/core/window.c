@@ -8,18 +8,21 @@
  *     admitted - given back <= L * (ceil((y - x) / W) + 1)
  * sliding-window: besides, at every admission, e nanoseconds into the present window,
  *     present + previous * (W - e) / W <= L
+ * Times count by the latest reading: a clock that steps back stays in the window that it has seen.
  * The slack against sliding-log: up to 2L in one W. In a fixed window they may come at one moment, the edge;
  * in a sliding one L come in the last instant of a window and L again at the end of the next. Charged units
  * beyond L are carried into the windows that follow and use them up.
  *
- * refused=count: units that were refused count like admitted ones, as far as the window has room.
+ * refused=count: units that were refused count like admitted ones. A sliding window counts those beyond L,
+ * too (excess), and they fade out with their window; they are no debt, which later windows would have to pay.
  */
 #include "core/limit.h"
 
-enum { WINDOW, PRESENT, PREVIOUS, WORDS };
+enum { WINDOW, PRESENT, PREVIOUS, EXCESS, WORDS };
 
 struct count {
     int64_t window, present, previous;
+    int64_t excess; /* units that were refused in the present window and found no room in it */
 };
 
 static bool fades(const struct limit *limit)
@@ -32,34 +35,43 @@ static bool is_quota(const struct limit *limit)
     return limit->spec.algo == WEIR_QUOTA;
 }
 
-/* The count after `turns` windows more: each takes L of what is there with it. */
+static bool has_excess(const struct limit *limit)
+{
+    return fades(limit) && limit->spec.refused == WEIR_REFUSED_COUNT;
+}
+
+/* The count after `turns` windows more: each takes L of what is there with it, and all of the excess. */
 static struct count count_turn(const struct limit *limit, struct count count, int64_t turns)
 {
     if (turns <= 0)
         return count;
     int64_t before = max64(count.present - sat_mul(turns - 1, limit->spec.count), 0);
     int64_t ended = min64(before, limit->spec.count);
-    count.previous = fades(limit) ? ended : 0;
+    count.previous = fades(limit) ? sat_add(ended, turns == 1 ? count.excess : 0) : 0;
     count.present = before - ended;
+    count.excess = 0;
     count.window = sat_add(count.window, turns);
     return count;
 }
 
-static struct count load(const int64_t *state)
+static struct count load(const struct limit *limit, const int64_t *state)
 {
-    return (struct count){state[WINDOW], state[PRESENT], state[PREVIOUS]};
+    return (struct count){state[WINDOW], state[PRESENT], state[PREVIOUS],
+                          has_excess(limit) ? state[EXCESS] : 0};
 }
 
 static struct count count_at(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    return count_turn(limit, load(state), now / limit->spec.period_ns - state[WINDOW]);
+    return count_turn(limit, load(limit, state), now / limit->spec.period_ns - state[WINDOW]);
 }
 
-static void save(int64_t *state, struct count count)
+static void save(const struct limit *limit, int64_t *state, struct count count)
 {
     state[WINDOW] = count.window;
     state[PRESENT] = count.present;
     state[PREVIOUS] = count.previous;
+    if (has_excess(limit))
+        state[EXCESS] = count.excess;
 }
 
 /* Nanoseconds into the window of `count`; a clock that stepped back stands at its start. */
@@ -68,29 +80,39 @@ static int64_t elapsed(const struct limit *limit, struct count count, int64_t no
     return max64(now - sat_mul(count.window, limit->spec.period_ns), 0);
 }
 
-/* The previous window's share, rounded up. */
-static int64_t faded(const struct limit *limit, struct count count, int64_t now)
+/* What so many units of the previous window still count for, rounded up. */
+static int64_t share(const struct limit *limit, struct count count, int64_t now, int64_t units)
 {
     int64_t period = limit->spec.period_ns;
-    return mul_div_up(count.previous, period - elapsed(limit, count, now), period);
+    return mul_div_up(units, period - elapsed(limit, count, now), period);
+}
+
+static int64_t faded(const struct limit *limit, struct count count, int64_t now)
+{
+    return share(limit, count, now, count.previous);
+}
+
+/* All that counts in the present window. */
+static int64_t used(struct count count)
+{
+    return sat_add(count.present, count.excess);
 }
 
 static size_t words(const struct limit *limit)
 {
-    (void)limit;
-    return WORDS;
+    return has_excess(limit) ? WORDS : EXCESS;
 }
 
 static void init(const struct limit *limit, int64_t *state, int64_t now)
 {
-    save(state, (struct count){now / limit->spec.period_ns, 0, 0});
+    save(limit, state, (struct count){.window = now / limit->spec.period_ns});
 }
 
 /* The first moment of the count's own window at which the previous one leaves room for n; the length of the
  * window if there is none. */
 static int64_t room_after(const struct limit *limit, struct count count, int64_t n)
 {
-    int64_t period = limit->spec.period_ns, room = sat_sub(limit->spec.count - n, count.present);
+    int64_t period = limit->spec.period_ns, room = sat_sub(limit->spec.count - n, used(count));
     if (room < 0)
         return period;
     if (room >= count.previous)
@@ -104,11 +126,13 @@ static int64_t due(const struct limit *limit, const int64_t *state, int64_t now,
     if (n > limit->spec.count)
         return WEIR_FOREVER;
     struct count count = count_at(limit, state, now);
-    int64_t excess = sat_sub(sat_add(count.present, n), limit->spec.count);
+    int64_t debt = sat_sub(sat_add(count.present, n), limit->spec.count);
     if (room_after(limit, count, n) <= elapsed(limit, count, now))
         return now;
-    if (excess > 0)
-        count = count_turn(limit, count, div_up(excess, limit->spec.count));
+    if (debt > 0)
+        count = count_turn(limit, count, div_up(debt, limit->spec.count));
+    else if (sat_add(used(count), n) > limit->spec.count)
+        count = count_turn(limit, count, 1);
     int64_t after = room_after(limit, count, n);
     int64_t time = sat_add(sat_mul(count.window, limit->spec.period_ns), after);
     return time > WEIR_TIME_MAX ? WEIR_FOREVER : max64(time, now);
@@ -118,7 +142,7 @@ static void charge(const struct limit *limit, int64_t *state, int64_t now, int64
 {
     struct count count = count_at(limit, state, now);
     count.present = sat_add(count.present, n);
-    save(state, count);
+    save(limit, state, count);
 }
 
 static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
@@ -130,8 +154,10 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
 static void refuse(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     struct count count = count_at(limit, state, now);
-    count.present = max64(count.present, min64(sat_add(count.present, n), limit->spec.count));
-    save(state, count);
+    int64_t counted = clamp64(limit->spec.count - count.present, 0, n);
+    count.present += counted;
+    count.excess = sat_add(count.excess, n - counted);
+    save(limit, state, count);
 }
 
 /* To a quota's window that is over nothing comes back: units of it that a fleet has not spent would lift the
@@ -142,7 +168,7 @@ static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t
     if (is_quota(limit) && now / limit->spec.period_ns < count.window)
         return;
     count.present = max64(sat_sub(count.present, n), 0);
-    save(state, count);
+    save(limit, state, count);
 }
 
 static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
@@ -160,8 +186,8 @@ static bool cancel(const struct limit *limit, int64_t *state, const struct weir_
 static void drain(const struct limit *limit, int64_t *state, int64_t now)
 {
     struct count count = count_at(limit, state, now);
-    count.present = max64(count.present, limit->spec.count - faded(limit, count, now));
-    save(state, count);
+    count.present = max64(count.present, limit->spec.count - sat_add(count.excess, faded(limit, count, now)));
+    save(limit, state, count);
 }
 
 /* Of a quota the old window is used up if it has more than the new total: that holds until its end, and only
@@ -172,39 +198,41 @@ static int64_t kept(const struct limit *limit, const struct limit *next, int64_t
     return is_quota(next) ? sat_add(min64(units - debt, next->spec.count), debt) : units;
 }
 
-/* What counts at this moment goes on in the present window of the new length. A longer fixed window may end
- * before the old one would have: then it counts in the next one, too. A quota's units may be with others, who
- * spend them until the old window ends: so what counts does so until then, and shorter windows begin after
- * it. */
+/* What counts at this moment goes on in the present window of the new length, refused units as such. A longer
+ * fixed window may end before the old one would have: then it counts in the next one, too. A quota's units
+ * may be with others, who spend them until the old window ends: so what counts does so until then, and
+ * shorter windows begin after it. */
 static void change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
                    int64_t now)
 {
     int64_t period = limit->spec.period_ns, next_period = next->spec.period_ns;
     struct count count = count_at(limit, from, now);
     int64_t start = sat_mul(count.window, period);
-    struct count changed = {max64(now, start) / next_period,
-                            kept(limit, next, sat_add(count.present, faded(limit, count, now))), 0};
+    int64_t spent = share(limit, count, now, min64(count.previous, limit->spec.count));
+    struct count changed = {.window = max64(now, start) / next_period,
+                            .present = kept(limit, next, sat_add(count.present, spent)),
+                            .excess = sat_add(count.excess, faded(limit, count, now) - spent)};
     int64_t end = sat_mul(changed.window + 1, next_period);
     if (!fades(next) && next_period >= period && end < sat_add(start, period))
         changed.present = sat_add(changed.present, next->spec.count);
     if (is_quota(next) && next_period < period && changed.present > 0)
         changed.window = min64(sat_add(start, period) - 1, WEIR_TIME_MAX) / next_period;
-    save(to, changed);
+    save(next, to, changed);
 }
 
 static int64_t remaining(const struct limit *limit, const int64_t *state, int64_t now)
 {
     struct count count = count_at(limit, state, now);
-    return max64(sat_sub(limit->spec.count, sat_add(count.present, faded(limit, count, now))), 0);
+    return max64(sat_sub(limit->spec.count, sat_add(used(count), faded(limit, count, now))), 0);
 }
 
 /* All counters are empty. */
 static int64_t fresh(const struct limit *limit, const int64_t *state, int64_t now)
 {
     struct count count = count_at(limit, state, now);
-    int64_t turns = count.previous > 0;
+    int64_t turns = count.excess > 0 ? 2 : count.previous > 0;
     if (count.present > 0)
-        turns = sat_add(div_up(count.present, limit->spec.count), fades(limit));
+        turns = max64(turns, sat_add(div_up(count.present, limit->spec.count), fades(limit)));
     return turns == 0 ? now : sat_mul(sat_add(count.window, turns), limit->spec.period_ns);
 }
 

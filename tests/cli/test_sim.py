@@ -70,6 +70,17 @@ allowed 5 of 6 units (5 of 6 arrivals), refused 1, longest wait 300 ms
      0 s      1  allowed after 11 ns               0
 allowed 9 of 9 units (9 of 9 arrivals), refused 0, longest wait 11 ns
 """),
+    # Refused units count, too: 12 in the first window. At 14 s 12 * 6/10 = 7.2 of them are left, and that call counts
+    # as well: with one more, 2 of the 12 may be left, at 18.33 s. At 17 s 3.6 are left, and there are two: 19.17 s.
+    (["4/10s algo=sliding-window refused=count", "--arrivals", "0*4,1s*4,1s*4,14s,17s"], """\
+    time      n  verdict    remaining   retry after
+     0 s      4  allowed            0
+     1 s      4  refused            0          19 s
+     1 s      4  refused            0          19 s
+    14 s      1  refused            0       4.334 s
+    17 s      1  refused            0       2.167 s
+allowed 4 of 14 units (1 of 5 arrivals), refused 10
+"""),
     # The next caller pays: 1, 1, 2, 4, 8 units take as many seconds, each starts when those before it are paid.
     (["1/s algo=smooth", "--timeout", "forever", "--arrivals", "0,0,0*2,0*4,0*8,0"], """\
     time      n  verdict                   remaining   retry after

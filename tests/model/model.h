@@ -78,7 +78,7 @@ struct model {
             size_t count;
         } windows;
         struct {
-            int64_t window, present, previous;
+            int64_t window, present, previous, refused;
         } sliding;
         struct { /* the times of the last `count` units, oldest first */
             int64_t *times;

@@ -8,6 +8,7 @@
 struct counters {
     int64_t window;
     weir_i128 present, previous;
+    weir_i128 refused; /* in the present window, beyond its room */
 };
 
 static void turn(const struct model *model, struct counters *c, int64_t window)
@@ -15,17 +16,20 @@ static void turn(const struct model *model, struct counters *c, int64_t window)
     weir_i128 most = model->limit->spec.count;
     while (c->window < window) {
         int64_t left = window - c->window;
-        if (c->present == 0 && c->previous == 0) {
+        if (c->present == 0 && c->previous == 0 && c->refused == 0) {
             c->window = window;
         } else if (left > 4 && c->present > 4 * most) { /* a long debt: most windows change nothing else */
             weir_i128 turns = model_min(left - 2, c->present / most - 2);
             c->present -= turns * most;
             c->previous = most;
+            c->refused = 0;
             c->window += (int64_t)turns;
         } else {
             weir_i128 before = c->present;
-            c->previous = model_min(before, most);
-            c->present = before - c->previous;
+            weir_i128 stays = model_max(before - most, 0);
+            c->previous = model_min(before - stays + c->refused, INT64_MAX);
+            c->present = stays;
+            c->refused = 0;
             c->window++;
         }
     }
@@ -33,7 +37,8 @@ static void turn(const struct model *model, struct counters *c, int64_t window)
 
 static struct counters counters_at(const struct model *model, int64_t now)
 {
-    struct counters c = {model->u.sliding.window, model->u.sliding.present, model->u.sliding.previous};
+    struct counters c = {model->u.sliding.window, model->u.sliding.present, model->u.sliding.previous,
+                         model->u.sliding.refused};
     turn(model, &c, now / model->limit->spec.period_ns);
     return c;
 }
@@ -43,6 +48,7 @@ static void save(struct model *model, struct counters c)
     model->u.sliding.window = c.window;
     model->u.sliding.present = (int64_t)model_min(c.present, INT64_MAX);
     model->u.sliding.previous = (int64_t)c.previous;
+    model->u.sliding.refused = (int64_t)model_min(c.refused, INT64_MAX);
 }
 
 /* previous * (W - e), with e nanoseconds into the window. */
@@ -57,14 +63,15 @@ static bool passes(const struct model *model, int64_t now, int64_t n)
 {
     struct counters c = counters_at(model, now);
     weir_i128 period = model->limit->spec.period_ns;
-    return (c.present + n) * period + weighted(model, c, now) <= model->limit->spec.count * period;
+    return (c.present + c.refused + n) * period + weighted(model, c, now) <=
+           model->limit->spec.count * period;
 }
 
 static bool is_empty(const struct model *model, int64_t now, int64_t n)
 {
     struct counters c = counters_at(model, now);
     (void)n;
-    return c.present == 0 && c.previous == 0;
+    return c.present == 0 && c.previous == 0 && c.refused == 0;
 }
 
 static int64_t first(const struct model *model, int64_t now, int64_t n,
@@ -87,7 +94,7 @@ static int64_t first(const struct model *model, int64_t now, int64_t n,
 
 static void init(struct model *model, int64_t now)
 {
-    save(model, (struct counters){now / model->limit->spec.period_ns, 0, 0});
+    save(model, (struct counters){.window = now / model->limit->spec.period_ns});
 }
 
 static int64_t due(const struct model *model, int64_t now, int64_t n)
@@ -115,9 +122,13 @@ static weir_i128 enter(struct model *model, int64_t now, int64_t n)
 
 static void refuse(struct model *model, int64_t now, int64_t n)
 {
-    weir_i128 room = model->limit->spec.count - counters_at(model, now).present;
-    if (model->limit->spec.refused == WEIR_REFUSED_COUNT)
-        add(model, now, model_max(model_min(n, room), 0));
+    struct counters c = counters_at(model, now);
+    if (model->limit->spec.refused != WEIR_REFUSED_COUNT)
+        return;
+    weir_i128 counted = model_min(n, model_max(model->limit->spec.count - c.present, 0));
+    c.present += counted;
+    c.refused += n - counted;
+    save(model, c);
 }
 
 static void give(struct model *model, int64_t now, int64_t n)
@@ -129,7 +140,8 @@ static bool cancel(struct model *model, const struct model_promise *promise, int
 {
     (void)promised;
     int64_t window = promise->due / model->limit->spec.period_ns;
-    struct counters c = {model->u.sliding.window, model->u.sliding.present, model->u.sliding.previous};
+    struct counters c = {model->u.sliding.window, model->u.sliding.present, model->u.sliding.previous,
+                         model->u.sliding.refused};
     if (window == c.window)
         c.present = model_max(c.present - promise->n, 0);
     if (window == c.window - 1)
@@ -138,10 +150,16 @@ static bool cancel(struct model *model, const struct model_promise *promise, int
     return false;
 }
 
+/* Whole units that the previous window still counts for. */
+static weir_i128 left_of_previous(const struct model *model, struct counters c, int64_t now)
+{
+    return model_div_up(weighted(model, c, now), model->limit->spec.period_ns);
+}
+
 static weir_i128 counted(const struct model *model, int64_t now)
 {
     struct counters c = counters_at(model, now);
-    return c.present + model_div_up(weighted(model, c, now), model->limit->spec.period_ns);
+    return c.present + c.refused + left_of_previous(model, c, now);
 }
 
 static void drain(struct model *model, int64_t now)
@@ -153,8 +171,13 @@ static void change(struct model *model, const struct limit *next, int64_t now)
 {
     int64_t begun = (int64_t)model_min(
         (weir_i128)counters_at(model, now).window * model->limit->spec.period_ns, INT64_MAX);
-    save(model,
-         (struct counters){(now > begun ? now : begun) / next->spec.period_ns, counted(model, now), 0});
+    struct counters c = counters_at(model, now), admitted = c;
+    admitted.previous = model_min(c.previous, model->limit->spec.count);
+    struct counters to = {.window = (now > begun ? now : begun) / next->spec.period_ns,
+                          .present = c.present + left_of_previous(model, admitted, now)};
+    if (next->spec.refused == WEIR_REFUSED_COUNT)
+        to.refused = counted(model, now) - to.present;
+    save(model, to);
 }
 
 static int64_t remaining(const struct model *model, int64_t now)

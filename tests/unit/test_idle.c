@@ -535,6 +535,21 @@ TEST(queues_and_warm_ups_are_explained)
     close_it(&s);
 }
 
+/* 12 in the first window, of which 8 were refused: the next one begins with all of them, but owes none. */
+TEST(refused_units_that_count_are_no_debt)
+{
+    struct subject s = open_at("4/10s algo=sliding-window refused=count", 0);
+    CHECK(weir_state_take(s.policy, s.state, 0, 4, NULL));
+    CHECK(!weir_state_take(s.policy, s.state, WEIR_SEC, 8, NULL));
+    check_units(&s, WEIR_SEC, 4, 0);
+    check_units(&s, 11 * WEIR_SEC, 4, 0);
+    check_units(&s, 18 * WEIR_SEC, 3, 1);
+    weir_state_charge(s.policy, s.state, 18 * WEIR_SEC, 5);
+    check_units(&s, 18 * WEIR_SEC, 6, 0); /* 0.8 of the 4 that passed are left, rounded up */
+    CHECK_EQ(weir_state_idle_from(s.policy, s.state), 40 * WEIR_SEC);
+    close_it(&s);
+}
+
 TEST(nothing_is_left_behind_a_promise)
 {
     struct subject s = open_at("2/s, 100/h", 0);

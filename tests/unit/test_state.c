@@ -153,6 +153,58 @@ TEST(another_algorithm_does_not_wait_for_a_limit_that_is_only_used_up)
     }
 }
 
+/* As docs/limiters.md says: when the first unit passes, and the one behind it. */
+TEST(another_algorithm_starts_empty)
+{
+    static const struct {
+        const char *limits;
+        int64_t first_ms, second_ms;
+    } cases[] = {
+        {"10/s algo=interval", 100, 200},
+        {"10/s algo=hybrid", 100, 200},
+        {"10/s algo=step", 1000, 1000},
+        {"10/s algo=leaky-bucket", 100, 200},
+        {"10/s algo=fixed-window", 1000, 1000},
+        {"10/s algo=sliding-window", 1100, 1200},
+        {"10/s algo=quota", 1000, 1000},
+        {"10/s algo=sliding-log", 1000, 1000},
+        {"10/s algo=smooth", 0, 100},
+        {"10/s algo=warmup warmup=10s", 0, 298},
+        {"10/s algo=warmup warmup=10s shape=below", 0, 100},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct subject s = open_at("10/s", 0);
+        int64_t ms = 0, passed[2] = {-1, -1};
+        change(&s, cases[i].limits, 0);
+        for (int unit = 0; unit < 2; unit++, ms = passed[unit - 1]) {
+            while (ms < 5000 && !weir_state_take(s.policy, s.state, ms * WEIR_MS, 1, NULL))
+                ms++;
+            passed[unit] = ms;
+        }
+        if (!CHECK_EQ(passed[0], cases[i].first_ms) || !CHECK_EQ(passed[1], cases[i].second_ms))
+            printf("# %s\n", cases[i].limits);
+        close_it(&s);
+    }
+}
+
+/* By the readings there would be 4 + 5 * 2 units in the first second of `4/s`: each time the clock comes
+ * back, the window that was seen last has some left. By the latest reading there are 4 in a window, whatever
+ * the clock did. */
+TEST(the_law_counts_by_the_latest_reading)
+{
+    struct subject s = open_at("4/s algo=fixed-window", 0);
+    int64_t shown_first = take_all(&s, WEIR_SEC / 2);
+    for (int64_t second = 1; second <= 5; second++) {
+        CHECK(weir_state_take(s.policy, s.state, second * WEIR_SEC, 2, NULL));
+        int64_t back = take_all(&s, WEIR_SEC / 2);
+        CHECK_EQ(back, 2); /* with the two before, no more than a window of this second has */
+        shown_first += back;
+    }
+    CHECK_EQ(shown_first, 14);
+    CHECK(shown_first > weir_policy_most(s.policy, 0, WEIR_SEC / 2));
+    close_it(&s);
+}
+
 TEST(another_algorithm_forgives_no_debt)
 {
     struct subject s = open_at("10/s", 0);

@@ -315,3 +315,18 @@ TEST(s17)
     CHECK_EQ(counted(42, 18, 15 * SEC), 50); /* 49.5 */
     CHECK_EQ(counted(84, 36, 15 * SEC), 99);
 }
+
+/* Kong counts each call before it looks. 12 in the first window: 7.2 and one at 14 s, 3.6 and two at 17 s, 1.2 and
+ * three at 19 s; 0 of the first and three at 20 s, of which one more does not use up 4. */
+TEST(s18)
+{
+    struct subject s = subject_new("4/10s algo=sliding-window refused=count", 0);
+    CHECK(take(&s, 0, 4));
+    CHECK(!take(&s, SEC, 4));
+    CHECK(!take(&s, SEC, 4));
+    CHECK(!take(&s, 14 * SEC, 1));
+    CHECK(!take(&s, 17 * SEC, 1));
+    CHECK(!take(&s, 19 * SEC, 1));
+    CHECK(take(&s, 20 * SEC, 1));
+    subject_free(&s);
+}
