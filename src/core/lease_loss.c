@@ -94,11 +94,8 @@ static void lose(struct lease_run *run)
 void weir_lease_away(struct lease_run *run)
 {
     struct lease *lease = run->lease;
-    if (lease->up || lease->lost || lease->epoch != 0)
-        return;
-    if (lease->quiet_ns == 0)
-        lease->quiet_ns = max64(run->now, 1);
-    lose(run);
+    if (!lease->up && !lease->lost && lease->epoch == 0) /* so it is quiet since the beginning */
+        lose(run);
 }
 
 void weir_lease_watch(struct lease_run *run)

@@ -199,6 +199,28 @@ TEST(a_share_is_for_a_window_and_only_when_all_else_is_over)
 }
 
 /* Nobody has told it the terms of the pool: it goes by those that it was started with. */
+TEST(a_node_that_is_told_so_is_lost_before_it_was_ever_there)
+{
+    struct kit_node node;
+    struct pool pool;
+    struct lease_options options = {.on_loss = LEASE_LOSS_SHARE, .nodes = 4, .asked = hundred};
+    int64_t now = 100 * SEC;
+    kit_begin(&node, &options, 1, now);
+    kit_event(&node, LEASE_AWAY, now);
+    CHECK(node.last.lost && node.last.sharing);
+    CHECK(node.last.told & LEASE_LOST);
+    CHECK(!kit_take(&node, now, 26));
+    CHECK(kit_take(&node, now, 25));
+    kit_event(&node, LEASE_AWAY, now + MS); /* told once */
+    CHECK(!(node.last.told & LEASE_LOST));
+    weir_pool_begin(&pool, POOL_TURNED, &hundred, now + SEC);
+    kit_event(&node, LEASE_UP, now + SEC);
+    kit_settle(&node, &pool, now + SEC);
+    CHECK(!node.last.lost && !node.last.sharing);
+    kit_event(&node, LEASE_AWAY, now + SEC); /* it is there: that was said too late */
+    CHECK(!node.last.lost);
+}
+
 TEST(who_never_reached_it_shares_what_he_was_told)
 {
     struct kit_node node;
