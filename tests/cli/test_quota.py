@@ -89,7 +89,7 @@ class Words(command.CommandTest):
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertRegex(done.stderr, "^weir quota: .*(refused|reach).*\n$")
                 self.assertNotIn("secret", done.stderr)
-                self.assertLess(time.monotonic() - begun, 10)  # nobody will be there
+                self.assertLess(time.monotonic() - begun, 25)  # nobody will be there
 
 
 class Life:
@@ -167,14 +167,19 @@ egress: 50 000 000 a minute, kept by {self.url}
 
     def test_watch(self):
         self.output("quota", "create", "seen", "5M/m")
-        watch = subprocess.Popen([command.WEIR, "quota", "watch", "seen", "--count", "2", "-c", self.url],
+        there = r"^\d\d:\d\d:\d\dZ  ?epoch \d+, .* left, 0 chunks asked for"
+        self.assertRegex(self.output("quota", "watch", "seen", "--count", "1"), there)
+        watch = subprocess.Popen([command.WEIR, "quota", "watch", "seen", "--count", "60", "-c", self.url],
                                  stdout=subprocess.PIPE, text=True, env=command.environment())
         self.addCleanup(watch.stdout.close)
+        self.addCleanup(watch.wait)
         self.addCleanup(watch.kill)
-        self.assertRegex(watch.stdout.readline(), r"^\d\d:\d\d:\d\dZ  ?epoch \d+, .* left, 0 chunks asked for")
+        line = watch.stdout.readline()
+        self.assertRegex(line, there)
         self.output("quota", "delete", "seen", "--yes")
-        self.assertRegex(watch.stdout.readline(), r"^\d\d:\d\d:\d\dZ  ?gone\n$")
-        self.assertEqual(watch.wait(timeout=10), 0)
+        while re.match(there, line):  # it looks once a second
+            line = watch.stdout.readline()
+        self.assertRegex(line, r"^\d\d:\d\d:\d\dZ  ?gone\n$")
 
 
 class Redis(Life, command.CommandTest):
@@ -190,7 +195,7 @@ class Redis(Life, command.CommandTest):
         done = self.run_weir("quota", "list", WEIR_COORDINATOR=self.url.rstrip("/") + "/77?connect=30s")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertRegex(done.stderr, "^weir quota: .*DB index is out of range\n$")
-        self.assertLess(time.monotonic() - begun, 10)
+        self.assertLess(time.monotonic() - begun, 25)
 
     def test_a_wrong_password_is_told_to_its_end(self):
         self.redis.ask(0, "ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all")
@@ -278,7 +283,7 @@ class ZooKeeper(Life, command.CommandTest):
         begun = time.monotonic()
         self.output("quota", "create", "aged", "1k/h")
         while self.shown("aged")["age_ms"] < 100:
-            self.assertLess(time.monotonic() - begun, 10)
+            self.assertLess(time.monotonic() - begun, 25)
         self.assertLessEqual(self.shown("aged")["age_ms"], (time.monotonic() - begun) * 1000 + 1000)
 
 

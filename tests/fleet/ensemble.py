@@ -29,7 +29,7 @@ except ImportError:  # the interpreter of the tests need not be the one that the
 from servers import Servers, free_ports, wall_environment  # noqa: E402,F401  (also for who imports them from here)
 
 JARS = ("/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-nop.jar")
-READY_S = 40
+READY_S = 90
 
 
 class Ensemble(Servers):

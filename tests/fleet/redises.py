@@ -24,7 +24,7 @@ import server  # noqa: E402  (a client that speaks the protocol)
 
 from servers import Servers, free_ports  # noqa: E402
 
-READY_S = 20
+READY_S = 60
 SLOTS = 16384
 
 

@@ -40,12 +40,14 @@ class Zoo:
 
     def __init__(self, rubbish):
         self.rubbish, self.answered = rubbish, threading.Semaphore(0)
+        self.begins = threading.Event()  # until then it says nothing
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.sockets, self.threads = [], [threading.Thread(target=self.accept)]
         self.threads[0].start()
 
     def close(self):
+        self.begins.set()
         self.listener.shutdown(socket.SHUT_RDWR)
         self.threads[0].join()
         self.listener.close()
@@ -76,6 +78,7 @@ class Zoo:
                 self.frame(stream)  # the session's
                 self.say(one, struct.pack(">iiqi", 0, 4000, 1, 16) + b"p" * 16)
                 while request := self.frame(stream):
+                    self.begins.wait()
                     xid, kind = struct.unpack(">ii", request[:8])
                     asks = kind in (GET, CHILDREN)
                     self.say(one, struct.pack(">iqi", xid, 1, 0) + (self.rubbish if asks else b""))
@@ -102,7 +105,8 @@ class Hostile(unittest.TestCase):
             weir = self.start(zoo.port, data)
             try:
                 with weir.connect(version=3) as client:
-                    client.ask("WEIR.TAKE", "own", "a", "3")
+                    self.assertTrue(client.ask("WEIR.TAKE", "own", "a", "3")["allowed"])
+                    zoo.begins.set()
                     for _ in range(3):
                         client.ask("WEIR.TAKE", "pool", "a")
                         zoo.answered.acquire(timeout=1)

@@ -26,7 +26,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WEIR = os.environ.get("WEIR", str(ROOT / "build" / "release" / "weir"))
-PATIENCE = float(os.environ.get("WEIR_PATIENCE", "20"))  # seconds until something counts as stuck
+PATIENCE = float(os.environ.get("WEIR_PATIENCE", "60"))  # seconds until something counts as stuck
 
 
 class Error(str):

@@ -179,7 +179,7 @@ class Kills(Fleet):
             thread.start()
         try:
             for _ in range(3):
-                aim, deadline = sum(passed) + TOTAL // 5, time.monotonic() + server.PATIENCE / 2
+                aim, deadline = sum(passed) + TOTAL // 5, time.monotonic() + 10
                 while sum(passed) < aim and time.monotonic() < deadline:
                     stop.wait(0.01)
                 root.process.kill()
