@@ -34,9 +34,10 @@ class Limit:
             return self.guess()
         try:
             verdict = self.server.execute_command("WEIR.TAKE", self.policy, key, n)
-        except redis.ResponseError:
-            raise  # a mistake of ours, such as a policy that is not there
-        except redis.RedisError:
+        except redis.RedisError as error:
+            undecided = str(error).startswith("UNAVAILABLE")  # its disk has failed; LOADING is no ResponseError
+            if isinstance(error, redis.ResponseError) and not undecided:
+                raise  # a mistake of ours, such as a policy that is not there
             Limit.away_until = time.monotonic() + PAUSE
             return self.guess()
         self.retry_after = math.ceil(verdict["retry_after_ms"] / 1000)

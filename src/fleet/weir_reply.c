@@ -72,11 +72,12 @@ static bool has_code(struct slice error, const char *code)
     return error.len >= strlen(code) && memcmp(error.bytes, code, strlen(code)) == 0;
 }
 
-/* ERR, NOPERM, NOAUTH and the like refuse before anything is changed; the store's errors come afterwards. */
+/* ERR, UNAVAILABLE, NOPERM, NOAUTH and the like refuse before anything is changed; the store's errors come
+ * afterwards. */
 static bool is_refusal(struct slice error)
 {
     static const char *const codes[] = {"ERR ",      "NOPERM ",  "NOAUTH ", "WRONGPASS ",
-                                        "TRYAGAIN ", "LOADING ", "OOM "};
+                                        "TRYAGAIN ", "LOADING ", "OOM ",    "UNAVAILABLE "};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
         if (has_code(error, codes[i]))
             return true;

@@ -14,6 +14,7 @@
 #include "base/sat.h"
 #include "server/accept.h"
 #include "server/connection.h"
+#include "server/loading.h"
 #include "server/notify.h"
 #include "service/log.h"
 
@@ -294,8 +295,19 @@ static bool look_who_comes(struct server *server, struct weir_error *err)
         options->exposed);
 }
 
-/* Addresses are taken first, so that nobody waits for a recovery to be told that they are in use; but who
- * connects before it is over is refused, and can go elsewhere. */
+/* Clients that connect while a data directory is read are told LOADING, and can go elsewhere. */
+static bool make_service(struct server *server, struct weir_error *err)
+{
+    struct loading loading = {.runs = false};
+    const char *data = server->options.config->data;
+    if (data && strcmp(data, "none") != 0)
+        weir_loading_begin(&loading, &server->door);
+    server->service = weir_service_new(server->options.config, &server->options.service, err);
+    weir_loading_end(&loading);
+    return server->service != NULL;
+}
+
+/* Addresses are taken first: an address in use is found before a long recovery, not after it. */
 static bool make(struct server *server, struct weir_error *err)
 {
     struct server_options *options = &server->options;
@@ -307,8 +319,7 @@ static bool make(struct server *server, struct weir_error *err)
     options->service.store_moved_arg = server;
     options->service.fleet_moved = fleet_moved;
     options->service.fleet_moved_arg = server;
-    server->service = weir_service_new(options->config, &options->service, err);
-    if (!server->service || !make_lanes(server, err) || !tell_listens(server, err))
+    if (!make_service(server, err) || !make_lanes(server, err) || !tell_listens(server, err))
         return false;
     server->service->server = server;
     server->service->clock_moved = clock_moved;

@@ -128,6 +128,7 @@ bool weir_change_mode(struct service *service, struct slice name, enum policy_mo
     if (!weir_edit_begin(&edit, service, err))
         return false;
     bool good;
+    edit.urgent = true; /* the kill switch must not need a disk */
     if (percent < 1 || percent > CONFIG_PERCENT_ALL ||
         (mode != MODE_ENFORCE && percent != CONFIG_PERCENT_ALL))
         good = weir_edit_fail(&edit, EINVAL, "a percentage is 1 to 100, and goes with enforce");

@@ -80,6 +80,14 @@ static void answer_unsure(struct chore *chore, struct call *call)
                     "recorded; see INFO persistence");
 }
 
+/* What works while the store is ill does not wait for it either. */
+static bool is_recorded(const struct chore *chore)
+{
+    struct store *store = chore->service->store;
+    bool later = chore->command->flags & CMD_ILL && store && !weir_store_is_well(store);
+    return later || weir_keep_wait(chore->service);
+}
+
 void weir_chore_do(struct chore *chore)
 {
     struct worker *worker = &chore->service->workers[chore->service->options.workers];
@@ -95,7 +103,7 @@ void weir_chore_do(struct chore *chore)
         call.command->run(&call);
     else
         weir_call_error(&call, "NOAUTH Authentication required.");
-    if (weir_chore_changes(chore) && !weir_keep_wait(chore->service))
+    if (weir_chore_changes(chore) && !is_recorded(chore))
         answer_unsure(chore, &call);
     turn_end(worker, began);
     chore->failed = call.failed;

@@ -147,7 +147,7 @@ static void run_set(struct call *call)
                    LOG_TEXT("ends", until), LOG_TEXT("reason", weir_shown(words.reason, reason)));
         weir_reply_simple(&call->reply, "OK");
     } else {
-        weir_call_error(call, "ERR %s", err.text);
+        weir_call_fail(call, &err);
     }
 }
 
@@ -160,7 +160,7 @@ static void run_del(struct call *call)
                    LOG_TEXT("key", weir_shown(call->args[3], key)));
         weir_reply_simple(&call->reply, "OK");
     } else {
-        weir_call_error(call, "ERR %s", err.text);
+        weir_call_fail(call, &err);
     }
 }
 

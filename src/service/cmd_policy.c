@@ -198,7 +198,7 @@ static void answer_change(struct call *call, bool done, const struct weir_error 
     if (done)
         weir_reply_simple(&call->reply, "OK");
     else
-        weir_call_error(call, "ERR %s", err->text);
+        weir_call_fail(call, err);
 }
 
 bool weir_call_limits(struct call *call, size_t from, size_t to, char *text, size_t size)
@@ -342,7 +342,11 @@ static void run_mode(struct call *call)
         weir_change_mode(call->worker->service, call->args[2], words.mode, words.percent, words.for_ns, &err);
     if (done)
         log_mode(call, &words);
-    answer_change(call, done, &err);
+    const struct store *store = call->worker->service->store;
+    if (done && store && !weir_store_is_well(store))
+        weir_reply_simple(&call->reply, "OK; in force now, and recorded when the disk has recovered");
+    else
+        answer_change(call, done, &err);
 }
 
 /* A report of several lines as one. */
@@ -483,7 +487,7 @@ static const struct command policy_parts[] = {
                  -3, MAY_ADMIN, CMD_CHORE | CMD_WRITE, run_del),
      .policy_at = 2, .docs = del_docs, .example = "WEIR.POLICY DEL api"},
     {POLICY_PART("mode", "Enforces a policy, for some keys only, counts without refusing, or lets all pass",
-                 -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE, run_mode),
+                 -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE | CMD_ILL, run_mode),
      .policy_at = 2, .docs = mode_docs, .example = "WEIR.POLICY MODE api shadow FOR 30m"},
     {POLICY_PART("help", "Lists the subcommands", 2, 0, 0, weir_command_help), .example = "WEIR.POLICY HELP"},
     {0}};

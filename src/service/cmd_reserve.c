@@ -225,6 +225,14 @@ static void reserve(struct call *call, struct reserve *ask, struct request_visit
     tell(call, &answer, &verdict);
 }
 
+/* Nothing is charged, so there is nothing to settle: the id is one that the ledger does not have. */
+static void reserve_unrecorded(struct call *call, const struct reserve *ask)
+{
+    struct answer answer;
+    if (weir_call_unrecorded(call, ask->pairs, ask->count, &answer))
+        tell(call, &answer, &(struct ledger_verdict){.reservation = ask->number});
+}
+
 static void run_reserve(struct call *call)
 {
     struct reserve ask;
@@ -236,6 +244,10 @@ static void run_reserve(struct call *call)
     if (ask.ttl_ms < 0)
         ask.ttl_ms = ask.pairs[0].policy->ttl_ms;
     ask.number = weir_ledger_next(&call->worker->service->ledger);
+    if (__builtin_expect(call->ill, 0)) {
+        reserve_unrecorded(call, &ask);
+        return;
+    }
     switch (weir_request_begin(call, ask.pairs, ask.count, ask.id, fingerprint, ask.number, &visit)) {
     case REQUEST_NEW:
         reserve(call, &ask, &visit);
@@ -280,7 +292,7 @@ const struct command weir_commands_reserve[] = {
      .group = "weir",
      .arity = -4,
      .may = MAY_TAKE,
-     .flags = CMD_WRITE,
+     .flags = CMD_WRITE | CMD_ILL,
      .policy_at = 1,
      .key_at = 2,
      .run = run_reserve,

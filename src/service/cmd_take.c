@@ -77,6 +77,11 @@ static void take(struct call *call)
     size_t at = 1, count = weir_call_pairs(call, &at, pairs, PAIRS_MAX, false);
     if (count == 0 || !read_id(call, at, &id))
         return;
+    if (__builtin_expect(call->ill, 0)) {
+        if (weir_call_unrecorded(call, pairs, count, &answer))
+            weir_call_answer(call, &answer, 0);
+        return;
+    }
     if (id.bytes) {
         take_once(call, pairs, count, id);
         return;
@@ -144,7 +149,7 @@ static void answer_adjusted(struct call *call, const struct pair *pair, bool don
     if (done)
         weir_reply_simple(&call->reply, "OK");
     else
-        weir_call_error(call, "ERR no room for this key in policy '%s': nothing was charged%s",
+        weir_call_error(call, "UNAVAILABLE no room for this key in policy '%s': nothing was charged%s",
                         pair->policy->name,
                         pair->policy->leases ? ", or its pool is not there yet: try again" : "");
 }
@@ -169,7 +174,8 @@ static void adjust_once(struct call *call, const struct pair *pair, struct slice
         answer_adjusted(call, pair, visit.verdict.allowed);
         break;
     case REQUEST_NO_ROOM:
-        weir_call_error(call, "ERR no room for another request id: nothing was done; try again later");
+        weir_call_error(call,
+                        "UNAVAILABLE no room for another request id: nothing was done; try again later");
         break;
     case REQUEST_OTHER:
         break;
@@ -308,6 +314,11 @@ static void acquire(struct call *call)
     if (weir_call_pairs(call, &at, &pair, 1, false) == 0 || !read_timeout(call, at, &pair, &timeout_ns))
         return;
     int64_t waited_ns = call->worker->now_ns - weir_call_asked(call);
+    if (__builtin_expect(call->ill, 0)) {
+        if (weir_call_unrecorded(call, &pair, 1, &answer))
+            answer_acquired(call, &answer, waited_ns);
+        return;
+    }
     if (timeout_ns != WEIR_FOREVER)
         timeout_ns = max64(timeout_ns - waited_ns, 0);
     do
@@ -373,7 +384,7 @@ const struct command weir_commands_take[] = {
      .group = "weir",
      .arity = -3,
      .may = MAY_TAKE,
-     .flags = CMD_WRITE,
+     .flags = CMD_WRITE | CMD_ILL,
      .policy_at = 1,
      .key_at = 2,
      .run = take,
@@ -384,7 +395,7 @@ const struct command weir_commands_take[] = {
      .group = "weir",
      .arity = -3,
      .may = MAY_TAKE,
-     .flags = CMD_WRITE | CMD_BLOCKING,
+     .flags = CMD_WRITE | CMD_BLOCKING | CMD_ILL,
      .policy_at = 1,
      .key_at = 2,
      .run = acquire,

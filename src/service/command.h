@@ -32,6 +32,7 @@ struct call {
     uint64_t who;         /* of the word at key_at there; or 0 */
     enum run_state state; /* RUN_READY until somebody says something else */
     bool failed;          /* an error was answered */
+    bool ill;             /* the store is ill: nothing can be recorded (CMD_ILL) */
     bool last;            /* it has waited long enough for a fleet: see hold.h */
 };
 
@@ -40,7 +41,8 @@ enum command_flags {
     CMD_CHORE = 2,    /* may take long: done by the chore thread */
     CMD_WRITE = 4,    /* flags that clients look at */
     CMD_BLOCKING = 8,
-    CMD_POOL = 16 /* the word at policy_at may be POLICY:key: weir_snapshot_pool */
+    CMD_POOL = 16, /* the word at policy_at may be POLICY:key: weir_snapshot_pool */
+    CMD_ILL = 32   /* with CMD_WRITE: also runs while the store is ill, and finds that out by itself */
 };
 
 struct command {
@@ -108,6 +110,9 @@ struct policy *weir_call_policy(struct call *call, size_t at);
 bool weir_call_key(struct call *call, size_t at);
 /* Answers with an error; `call->failed` is set. The code word first: "ERR ...". */
 __attribute__((format(printf, 2, 3))) void weir_call_error(struct call *call, const char *format, ...);
+/* The same for a change that failed: UNAVAILABLE if the disk is why (EIO), since a retry may help; else ERR.
+ */
+void weir_call_fail(struct call *call, const struct weir_error *err);
 /* "wrong number of arguments for 'x' command"; of weir's own commands also how they are written */
 void weir_call_arity(struct call *call);
 /* NOPERM for a "key" or "policy" of that name. */
@@ -116,6 +121,12 @@ void weir_call_syntax(struct call *call,
                       size_t at); /* "syntax error near 'x'", and how the command is written */
 /* Bytes of a client in a message: printable, cut to 64, in `text`. */
 const char *weir_shown(struct slice bytes, char text[static 72]);
+
+/* call->ill: answers UNAVAILABLE, and nothing was decided. */
+void weir_call_unavailable(struct call *call);
+/* call->ill: what pairs get that are all in shadow or disabled, so that they pass whatever is spent. Charges
+ * nothing, so there is nothing to record; counts. false: one is enforced, and UNAVAILABLE was answered. */
+bool weir_call_unrecorded(struct call *call, const struct pair *pairs, size_t count, struct answer *answer);
 
 /* The six fields of an answer, as a map; `more` pairs follow that the caller writes. */
 void weir_call_answer(struct call *call, const struct answer *answer, size_t more);

@@ -570,6 +570,33 @@ void weir_decide_peek(struct worker *worker, const struct pair *pair, struct ans
         let_through(answer);
 }
 
+static bool passes(const struct worker *worker, const struct pair *pairs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (weir_policy_mode(worker, pairs[i].policy, pair_said(&pairs[i])) == MODE_ENFORCE)
+            return false;
+    return true;
+}
+
+/* Of several pairs the first that would have been refused decides, else the first one. */
+bool weir_decide_unrecorded(struct worker *worker, const struct pair *pairs, size_t count,
+                            struct answer *answer)
+{
+    if (!passes(worker, pairs, count))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        struct answer one;
+        weir_decide_peek(worker, &pairs[i], &one);
+        count_pair(worker, &pairs[i], one.reason);
+        one.pair = (int32_t)i;
+        one.policy = count > 1 ? pairs[i].policy->name : NULL;
+        if (i == 0 || (one.reason == ANSWER_SHADOW && answer->reason != ANSWER_SHADOW))
+            *answer = one;
+    }
+    count_answer(worker, answer);
+    return true;
+}
+
 /* ---- promises ---- */
 
 /* The main tally promises, and the older one must have the units by then. Nobody waits for the older one

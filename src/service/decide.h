@@ -68,6 +68,10 @@ enum policy_mode weir_policy_mode(const struct worker *worker, const struct poli
 
 /* All or none; at most PAIRS_MAX pairs. Counts. */
 void weir_decide_take(struct worker *worker, const struct pair *pairs, size_t count, struct answer *answer);
+/* The same without charging anything, if every pair is in shadow or disabled; else false, and nothing was
+ * decided. */
+bool weir_decide_unrecorded(struct worker *worker, const struct pair *pairs, size_t count,
+                            struct answer *answer);
 /* What a take would be told; counts nothing. */
 void weir_decide_peek(struct worker *worker, const struct pair *pair, struct answer *answer);
 /* Promises units within timeout_ns (below 0: the limit's timeout=, else none). `reservation` is filled.

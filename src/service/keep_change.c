@@ -47,7 +47,10 @@ static bool fail_ill(struct edit *edit)
 {
     char text[KEEP_COMPLAINT_MAX];
     weir_keep_complaint(edit->service->store, text);
-    return weir_error_complain(edit->err, "%.180s: nothing was changed; see INFO persistence", text);
+    (void)weir_error_complain(edit->err, "%.180s: nothing was changed; see INFO persistence", text);
+    if (edit->err)
+        edit->err->code = EIO;
+    return false;
 }
 
 static bool is_gone(const struct edit *edit, const struct policy *policy)
@@ -124,7 +127,7 @@ bool weir_keep_before(struct edit *edit)
     if (!edit->service->store)
         return true;
     if (!weir_store_is_well(edit->service->store))
-        return fail_ill(edit);
+        return edit->urgent || fail_ill(edit); /* weir_keep_after will find that the note is owed */
     if (!set_aside(edit))
         return false;
     for (size_t i = 0; i < edit->count; i++)
@@ -137,7 +140,9 @@ bool weir_keep_before(struct edit *edit)
             edit, E2BIG,
             "there are too many policies, and keys with limits of their own, to be kept on the "
             "disk: delete some, or use prefixes that end in '*'");
-    return weir_store_is_well(edit->service->store) ? weir_edit_out_of_memory(edit) : fail_ill(edit);
+    if (weir_store_is_well(edit->service->store))
+        return weir_edit_out_of_memory(edit);
+    return edit->urgent || fail_ill(edit);
 }
 
 void weir_keep_back(struct edit *edit, size_t done)

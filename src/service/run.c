@@ -107,18 +107,33 @@ static bool has_rights(struct call *call)
     return key_at == 0 || key_at >= call->count || weir_call_key(call, key_at);
 }
 
+void weir_call_unavailable(struct call *call)
+{
+    char text[KEEP_COMPLAINT_MAX];
+    weir_keep_complaint(call->worker->service->store, text);
+    weir_call_error(
+        call, "UNAVAILABLE %s: nothing was decided or changed; try again when it does (INFO persistence)",
+        text);
+}
+
+bool weir_call_unrecorded(struct call *call, const struct pair *pairs, size_t count, struct answer *answer)
+{
+    if (weir_decide_unrecorded(call->worker, pairs, count, answer))
+        return true;
+    weir_call_unavailable(call);
+    return false;
+}
+
 /* Nothing is decided, and nothing changed, that could not be recorded. */
 static bool is_well(struct call *call)
 {
-    char text[KEEP_COMPLAINT_MAX];
-    struct store *store = call->worker->service->store;
+    const struct store *store = call->worker->service->store;
     if (__builtin_expect(!store || weir_store_is_well(store) || !(call->command->flags & CMD_WRITE), 1))
         return true;
-    weir_keep_complaint(store, text);
-    weir_call_error(
-        call, "ERR %s: this was not decided, and changed nothing; try again when it does (INFO persistence)",
-        text);
-    return false;
+    call->ill = true;
+    if (!(call->command->flags & CMD_ILL))
+        weir_call_unavailable(call);
+    return !call->failed;
 }
 
 bool weir_call_ready(struct call *call)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +75,12 @@ void weir_call_error(struct call *call, const char *format, ...)
     va_end(args);
     call->failed = true;
     weir_reply_error(&call->reply, "%s", text);
+}
+
+void weir_call_fail(struct call *call, const struct weir_error *err)
+{
+    bool later = err->code == EIO;
+    weir_call_error(call, "%s %s", later ? "UNAVAILABLE" : "ERR", err->text);
 }
 
 const char *weir_call_stranger(const struct call *call)

@@ -53,7 +53,7 @@ EXPECTED = re.compile("|".join((
     "ERR unknown command", "ERR unknown subcommand", "ERR This instance has cluster support disabled",
     "ERR nothing can be set this way", "ERR .*--test-clock", "ERR AUTH <password> called", "WRONGPASS", "ERR too many failed",
     "NOPROTO", "ERR wrong number of arguments", "ERR .*SIGTERM", "ERR .*brust", "ERR the id '.*' belongs to another question",
-    "ERR syntax error near", "ERR n must be", "ERR no room for another request id",
+    "ERR syntax error near", "ERR n must be", "UNAVAILABLE no room for another request id",
     "ERR policy '.*' changed the kind of its limits just before", "ELSEWHERE redis", "ERR that is not frozen",
     "ERR .*frozen", "ERR .*--data", "ERR no such load is going on",
     "ERR policy .* changed the kind of its limits, and those of before")))

@@ -244,6 +244,31 @@ class AskingProgram(server.ServerTest):
     def test_nobody_answers(self):
         self.assertEqual(self.ask("redis://127.0.0.1:1"), self.ALONE)
 
+    def test_a_server_that_cannot_decide_counts_as_away(self):
+        """Its data directory is gone, so it answers UNAVAILABLE; a mistake of the caller is raised all the same."""
+        program = """if True:
+            import time, ask
+            ask.DEADLINE = 20  # the machine may be busy
+            for policy, is_open in (("api", True), ("api", False), ("nosuch", True)):
+                ask.Limit.away_until = 0
+                try:
+                    print(ask.Limit(policy, is_open).take("user:42"), ask.Limit.away_until > 0)
+                except ask.redis.ResponseError as error:
+                    print(str(error).split(";")[0])"""
+        folder = tempfile.TemporaryDirectory(prefix="weir-ask-")
+        self.addCleanup(folder.cleanup)
+        data = os.path.join(folder.name, "data")
+        weir = self.start("--data", data, config="policies: [{name: api, limits: 5/s}]")
+        os.rename(data, data + ".away")
+        weir.wait_line("event=store-ill")
+        done = subprocess.run([PYTHON, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              cwd=server.ROOT / "examples/server", timeout=server.PATIENCE,
+                              env=server.environment(WEIR_URL=weir.url(), PYTHONDONTWRITEBYTECODE="1"))
+        os.rename(data + ".away", data)
+        weir.wait_line("event=store-well")
+        self.assertEqual(done.stdout.splitlines(), ["True True", "False True", "no policy 'nosuch' "
+                                                    "(WEIR.POLICY LIST shows them, WEIR.POLICY SET name limits makes one)"])
+
 
 if __name__ == "__main__":
     server.main()

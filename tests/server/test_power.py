@@ -14,7 +14,7 @@ import loop_disk
 import power_cut
 import server
 
-NOT_TAKEN = "^ERR the disk does not take anything"
+NOT_TAKEN = "^UNAVAILABLE the disk does not take anything"
 BEARS = NOT_TAKEN + ("|^ERR image-|^ERR .*(No space left on device|Read-only file system|Input/output error|"
                      "did not take it in time)")
 

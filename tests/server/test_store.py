@@ -231,13 +231,38 @@ class Away(Kept):
     def test_nothing_is_decided_until_it_is_back(self):
         weir = self.begin()
         client = self.client(weir, version=3)
-        self.assertIsInstance(client.ask("WEIR.TAKE", "day", "k"), server.Error)
+        for words in ("WEIR.TAKE day k", "WEIR.TAKE day k 1 ID 7", "WEIR.ACQUIRE day k", "WEIR.RESERVE tokens k 1",
+                      "CL.THROTTLE cl 9 10 60", "RL.REDUCE rl 7 60", "WEIR.POLICY SET day 20/d"):
+            self.assertRegex(client.ask(*words.split()), "^UNAVAILABLE the disk does not take anything")
         self.assertIn("store_status:ill", client.ask("INFO", "persistence"))
         os.rename(self.data + ".away", self.data)
         weir.wait_line("event=store-well")
         self.assertEqual(client.ask("WEIR.TAKE", "day", "k")["remaining"], 5)
         weir = self.again(weir, "kill")
         self.assertEqual(self.client(weir, version=3).ask("WEIR.PEEK", "day", "k")["remaining"], 5)
+
+    def test_the_kill_switch_works_meanwhile(self):
+        weir = self.begin()
+        client = self.client(weir, version=3)
+        later = "OK; in force now, and recorded when the disk has recovered"
+        self.assertEqual(client.ask("WEIR.POLICY", "MODE", "*", "shadow"), later)
+        for words in (("WEIR.TAKE", "day", "k", "7"), ("WEIR.TAKE", "ring", "k", "1", "AND", "day", "k", "7", "ID", "1"),
+                      ("WEIR.ACQUIRE", "day", "k", "7", "TIMEOUT", "0"), ("WEIR.RESERVE", "day", "k", "7")):
+            verdict = client.ask(*words)
+            self.assertEqual((verdict["allowed"], verdict["reason"]), (True, "shadow"), words)
+        self.assertEqual(client.ask("WEIR.POLICY", "MODE", "*", "disabled"), later)
+        self.assertEqual(client.ask("WEIR.TAKE", "shut", "k")["reason"], "disabled")
+        self.assertEqual(client.ask("WEIR.POLICY", "MODE", "*", "enforce"), later)
+        self.assertRegex(client.ask("WEIR.TAKE", "day", "k"), "^UNAVAILABLE ")
+        self.assertEqual(client.ask("WEIR.POLICY", "MODE", "ring", "disabled"), later)  # one of them alone
+        self.assertEqual(client.ask("WEIR.TAKE", "ring", "k", "9")["reason"], "disabled")
+        self.assertRegex(client.ask("WEIR.TAKE", "ring", "k", "1", "AND", "day", "k"), "^UNAVAILABLE ")
+        self.assertEqual(client.ask("WEIR.POLICY", "MODE", "*", "shadow"), later)
+        os.rename(self.data + ".away", self.data)
+        weir.wait_line("event=store-well")
+        self.assertEqual(client.ask("WEIR.TAKE", "day", "k")["remaining"], 5)  # nothing was charged meanwhile
+        client = self.client(self.again(weir, "end"), version=3)
+        self.assertEqual(client.ask("WEIR.TAKE", "shut", "k")["reason"], "shadow")
 
     def test_a_stop_waits_for_it(self):
         weir = self.begin("--drain-ms", "15000")  # the longer it was ill, the less often it tries
@@ -316,6 +341,35 @@ class Refused(Kept):
         self.assertEqual(done.returncode, 2)
         self.assertIn("is in use", done.stderr)
         self.assertFalse(os.path.exists(self.data))
+
+
+class Loading(Kept):
+    LOADING = "LOADING weir is reading its data directory; try again soon"
+
+    def first_answers(self, weir):
+        """What clients are told from the start of a server until it serves."""
+        told = set()
+        while "PONG" not in told:
+            try:
+                with server.Client(weir.path) as client:
+                    told.add(client.ask("PING"))
+            except (FileNotFoundError, ConnectionError):
+                self.assertIsNone(weir.process.poll(), weir.lines)
+        return told
+
+    def test_clients_that_come_too_early_are_told(self):
+        weir = self.serve(config=None)
+        with weir.connect() as client:
+            client.socket.sendall(server.encode("CL.THROTTLE", "key", "9", "10", "86400") * 20000)  # makes a long log
+            for _ in range(20000):
+                client.read()
+        told = set()
+        for _ in range(50):  # it takes a moment to read, in which a client has to come
+            weir = self.again(weir, "kill", config=None, tcp=False, unix=True, ready=False)
+            told |= self.first_answers(weir)
+            if self.LOADING in told:
+                break
+        self.assertEqual(told, {self.LOADING, "PONG"})
 
 
 class Ends(Kept):

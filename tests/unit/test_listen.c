@@ -12,6 +12,7 @@
 
 #include "check.h"
 #include "server/listen.h"
+#include "server/loading.h"
 
 static int connect_to_port(int port)
 {
@@ -266,4 +267,43 @@ TEST(a_listening_socket_is_taken_over)
     CHECK(!weir_listen_inherited(9999, &taken, &err));
     close(other);
     close(datagrams);
+}
+
+/* ---- while a data directory is read ---- */
+
+static void is_told(int fd, const char *want)
+{
+    char text[200] = "";
+    size_t len = 0;
+    ssize_t got;
+    CHECK_EQ(send(fd, "PING\r\n", 6, MSG_NOSIGNAL), 6); /* what is not read must not cost the answer */
+    while ((got = recv(fd, text + len, sizeof text - 1 - len, 0)) > 0)
+        len += (size_t)got;
+    CHECK_EQ(got, 0);
+    CHECK_STR(text, want);
+    close(fd);
+}
+
+TEST(clients_are_told_that_it_is_loading)
+{
+    struct door door = {.spare = -1};
+    struct loading loading;
+    struct weir_error err;
+    char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
+    bool busy;
+    door.count = weir_listen_tcp("127.0.0.1:0", door.listeners, 1, &err);
+    if (!CHECK_EQ(door.count, 1))
+        return;
+    weir_loading_begin(&loading, &door);
+    for (int i = 0; i < 100; i++) /* more than are kept open */
+        is_told(connect_to_port(door.listeners[0].port),
+                "-LOADING weir is reading its data directory; try again soon\r\n");
+    weir_loading_end(&loading);
+    weir_loading_end(&loading);                           /* once more does no harm */
+    int client = connect_to_port(door.listeners[0].port); /* and later ones are served */
+    int fd = weir_listen_accept(&door.listeners[0], address, local, &busy);
+    CHECK(fd >= 0);
+    close(fd);
+    close(client);
+    weir_door_close(&door);
 }

@@ -487,9 +487,9 @@ TEST(nothing_is_decided_while_the_disk_takes_nothing)
     CHECK_EQ(left(&kit, "WEIR.TAKE api a 1"), 5); /* not answered yet: */
     CHECK(!answered(&kit));
     CHECK(!weir_store_is_well(kit.service->store));
-    CHECK(strstr(kit_ask(&kit, "WEIR.TAKE api a"), "-ERR the disk does not take anything ("));
-    CHECK(strstr(kit_ask(&kit, "CL.THROTTLE cell 9 10 3600"), "-ERR the disk"));
-    CHECK(strstr(kit_ask(&kit, "WEIR.POLICY SET api 20/d"), "-ERR the disk"));
+    CHECK(strstr(kit_ask(&kit, "WEIR.TAKE api a"), "-UNAVAILABLE the disk does not take anything ("));
+    CHECK(strstr(kit_ask(&kit, "CL.THROTTLE cell 9 10 3600"), "-UNAVAILABLE the disk"));
+    CHECK(strstr(kit_ask(&kit, "WEIR.POLICY SET api 20/d"), "-UNAVAILABLE the disk"));
     CHECK_EQ(left(&kit, "WEIR.PEEK api a"), 5);
     CHECK(strstr(kit_ask(&kit, "INFO persistence"), "\r\nstore_status:ill\r\n"));
     kit_tick(&kit);
@@ -502,6 +502,45 @@ TEST(nothing_is_decided_while_the_disk_takes_nothing)
     if (!CHECK(start(&kit, NONE)))
         return;
     CHECK_EQ(set_aside(&kit), 1); /* api was the file's */
+    stop(&kit);
+    sim_free(sim);
+}
+
+#define SWITCHED BASE "policies: [{name: api, limits: 10/d}, {name: other, limits: 10/d}]\n"
+
+/* In memory at once; in the log when the disk takes it, without another change. */
+TEST(the_kill_switch_needs_no_disk)
+{
+    struct kit kit;
+    sim = sim_new(check.seed);
+    if (!CHECK(start(&kit, SWITCHED)))
+        return;
+    CHECK_EQ(left(&kit, "WEIR.TAKE api a 4"), 6);
+    CHECK(answered(&kit));
+    sim_read_only(sim, true);
+    CHECK_EQ(left(&kit, "WEIR.TAKE api a 1"), 5);
+    CHECK(!answered(&kit));
+    CHECK(is_ok(&kit, "WEIR.POLICY MODE * shadow"));
+    CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a 20"), "reason"), "shadow");
+    CHECK_EQ(left(&kit, "WEIR.TAKE api a 2"), 5); /* counted, and not charged */
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.POLICY SHOW api"), "shadow_refused"), 1);
+    CHECK(is_ok(&kit, "WEIR.POLICY MODE * disabled"));
+    CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a"), "reason"), "disabled");
+    CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a 1 ID x"), "reason"), "disabled");
+    CHECK(strstr(kit_ask(&kit, "WEIR.POLICY DEL api"), "-UNAVAILABLE the disk"));
+    CHECK(is_ok(&kit, "WEIR.POLICY MODE * enforce"));
+    CHECK(is_ok(&kit, "WEIR.POLICY MODE api disabled"));
+    CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a"), "reason"), "disabled");
+    CHECK(strstr(kit_ask(&kit, "WEIR.TAKE api a 1 AND other b"), "-UNAVAILABLE the disk"));
+    CHECK(is_ok(&kit, "WEIR.POLICY MODE * disabled"));
+    sim_read_only(sim, false);
+    CHECK(heal(&kit));
+    kit_tick(&kit); /* what is owed */
+    CHECK(answered(&kit));
+    die(&kit);
+    if (!CHECK(start(&kit, SWITCHED)))
+        return;
+    CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a"), "reason"), "disabled");
     stop(&kit);
     sim_free(sim);
 }
@@ -545,7 +584,7 @@ static bool try_stop(const struct deed *deed, uint64_t n)
     if (!prepare(&kit))
         return false;
     sim_stop_after(sim, n);
-    bool done = kit_ask(&kit, deed->line)[0] == '+';
+    bool done = strcmp(kit_ask(&kit, deed->line), "+OK\r\n") == 0; /* not: it will be recorded later */
     bool stopped = sim_is_stopped(sim);
     die(&kit);
     if (!CHECK(start(&kit, NONE)))

@@ -314,7 +314,7 @@ TEST(without_room_for_an_id_nothing_is_taken_or_reserved)
     }
     CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a ID x"), "reason"), "full");
     CHECK_STR(kit_text(kit_ask(&kit, "WEIR.RESERVE api a 1 ID x"), "reason"), "full");
-    CHECK(begins(kit_ask(&kit, "WEIR.CHARGE api a 1 ID x"), "-ERR no room for another request id"));
+    CHECK(begins(kit_ask(&kit, "WEIR.CHARGE api a 1 ID x"), "-UNAVAILABLE no room for another request id"));
     CHECK_TAKE(&kit, "WEIR.TAKE api a ID 31", 1, 968); /* those that are there are remembered */
     weir_records_stat(kit.service->ledger.reservations, &stat);
     CHECK_EQ(stat.used, 0);

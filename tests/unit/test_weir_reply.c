@@ -227,6 +227,7 @@ TEST(an_error_that_refuses_is_certain_and_one_of_the_store_is_not)
     CHECK_EQ(reply.retry_ns, TIER_RETRY_NS);
     CHECK_STR(why, "ERR no policy 'egres'; did you mean 'egress'?");
     CHECK_EQ(say("-NOPERM user app may not take\r\n", &take, why).outcome, LEASE_FAILED);
+    CHECK_EQ(say("-UNAVAILABLE the disk does not take anything\r\n", &take, why).outcome, LEASE_FAILED);
     CHECK_EQ(say("-MISCONF the disk is full\r\n", &take, why).outcome, LEASE_UNKNOWN);
     CHECK_STR(why, "MISCONF the disk is full");
     CHECK_EQ(say("-ERRATIC\r\n", &take, why).outcome, LEASE_UNKNOWN);
