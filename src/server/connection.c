@@ -370,7 +370,8 @@ static void post_chore(struct connection *connection)
     if (weir_chore_changes(connection->session.chore))
         weir_loop_post_ahead(connection->lane->chores, &connection->order);
     else
-        weir_loop_post(connection->lane->chores, &connection->order);
+        weir_loop_post_in_turn(connection->lane->chores, &connection->order,
+                               weir_chore_whose(connection->session.chore));
 }
 
 static bool holds_too_much(struct connection *connection)

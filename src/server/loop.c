@@ -20,8 +20,9 @@ struct loop {
     uv_loop_t uv;
     uv_async_t wake;
     pthread_mutex_t mutex; /* of the orders */
-    struct orders ahead, others;
-    size_t waiting; /* of both */
+    struct orders ahead, others, queues[LOOP_QUEUES];
+    size_t waiting, queued; /* of all; of the queues */
+    size_t turn;            /* the queue whose order was run last */
     atomic_bool stop;
     struct round_end *end; /* or NULL */
 };
@@ -65,36 +66,63 @@ static void put_order(struct loop *loop, struct orders *orders, struct order *or
     *orders->end = order;
     orders->end = &order->next;
     loop->waiting++;
+    loop->queued += orders != &loop->ahead && orders != &loop->others;
     pthread_mutex_unlock(&loop->mutex);
     uv_async_send(&loop->wake);
+}
+
+/* Whose turn it is: those ahead, those of nobody, then the queues one after the other. There is one. */
+static struct orders *next_orders(struct loop *loop)
+{
+    if (loop->ahead.first || loop->others.first)
+        return loop->ahead.first ? &loop->ahead : &loop->others;
+    do
+        loop->turn = (loop->turn + 1) % LOOP_QUEUES;
+    while (!loop->queues[loop->turn].first);
+    return &loop->queues[loop->turn];
 }
 
 /* There is one. It may be gone, or posted again, after its run. */
 static struct order *take_order(struct loop *loop)
 {
     pthread_mutex_lock(&loop->mutex);
-    struct orders *orders = loop->ahead.first ? &loop->ahead : &loop->others;
+    struct orders *orders = next_orders(loop);
     struct order *order = orders->first;
     orders->first = order->next;
     if (!orders->first)
         orders->end = &orders->first;
     loop->waiting--;
+    loop->queued -= orders != &loop->ahead && orders != &loop->others;
     pthread_mutex_unlock(&loop->mutex);
     return order;
 }
 
-/* As many as were waiting: then timers and files get their turn. Who is posted meanwhile wakes it again. */
+/* Of each queue one. */
+static size_t orders_of_a_round(struct loop *loop)
+{
+    pthread_mutex_lock(&loop->mutex);
+    size_t count = loop->waiting - loop->queued;
+    for (size_t i = 0; loop->queued > 0 && i < LOOP_QUEUES; i++)
+        count += loop->queues[i].first != NULL;
+    pthread_mutex_unlock(&loop->mutex);
+    return count;
+}
+
+/* As many as a round has: then timers and files get their turn. What is posted meanwhile, or is left, wakes
+ * it again. */
 static void run_orders(uv_async_t *wake)
 {
     struct loop *loop = wake->data;
-    pthread_mutex_lock(&loop->mutex);
-    size_t left = loop->waiting;
-    pthread_mutex_unlock(&loop->mutex);
-    for (; left > 0; left--) {
+    for (size_t left = orders_of_a_round(loop); left > 0; left--) {
         struct order *order = take_order(loop);
         order->run(order->arg);
     }
-    if (atomic_load(&loop->stop))
+    pthread_mutex_lock(&loop->mutex);
+    bool more = loop->queued > 0;
+    pthread_mutex_unlock(&loop->mutex);
+    if (more)
+        uv_async_send(&loop->wake);
+    else if (atomic_load(&loop->stop))
         uv_stop(&loop->uv);
 }
 
@@ -115,6 +143,8 @@ struct loop *weir_loop_new(void)
     loop->wake.data = loop;
     loop->ahead.end = &loop->ahead.first;
     loop->others.end = &loop->others.first;
+    for (size_t i = 0; i < LOOP_QUEUES; i++)
+        loop->queues[i].end = &loop->queues[i].first;
     pthread_mutex_init(&loop->mutex, NULL);
     return loop;
 }
@@ -182,6 +212,11 @@ void weir_loop_post(struct loop *loop, struct order *order)
 void weir_loop_post_ahead(struct loop *loop, struct order *order)
 {
     put_order(loop, &loop->ahead, order);
+}
+
+void weir_loop_post_in_turn(struct loop *loop, struct order *order, uint64_t whose)
+{
+    put_order(loop, &loop->queues[whose % LOOP_QUEUES], order);
 }
 
 /* ---- files ------------------------------------------------------------------------------------ */

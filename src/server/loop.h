@@ -33,8 +33,12 @@ struct order {
     struct order *next; /* the loop's */
 };
 void weir_loop_post(struct loop *loop, struct order *order);
-/* The same, but before all that were posted by the other and have not begun. */
+/* The same, but before all that were posted by the others and have not begun. */
 void weir_loop_post_ahead(struct loop *loop, struct order *order);
+/* The same, in turn: of all that are posted for the same `whose`, one is run in each round of the loop, and
+ * all other orders, files and times get their turn before the next one. */
+#define LOOP_QUEUES 64 /* of two that fall into one they are run in the order of posting */
+void weir_loop_post_in_turn(struct loop *loop, struct order *order, uint64_t whose);
 
 /* ---- files ---- */
 
@@ -55,7 +59,7 @@ struct timer;
 typedef void timer_due(void *arg);
 struct timer *weir_timer_new(struct loop *loop, timer_due *due, void *arg);
 void weir_timer_set(struct timer *timer, int64_t after_ms, int64_t every_ms); /* every_ms 0: once */
-void weir_timer_free(struct timer *timer); /* NULL is fine */
+void weir_timer_free(struct timer *timer);                                    /* NULL is fine */
 
 /* ---- signals ---- */
 

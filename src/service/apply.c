@@ -111,14 +111,14 @@ static bool apply_overrides(struct apply *apply, struct policy *policy, const st
 static void apply_mode(const struct apply *apply, struct policy *policy, const struct config_policy *from)
 {
     int percent = from->percent > 0 ? from->percent : CONFIG_PERCENT_ALL;
-    if (policy->mode_until_ns > apply->edit.now_ns) {
+    if (policy->mode_until_ms > apply->wall_ms) {
         policy->mode_after = from->mode;
         policy->percent_after = percent;
         return;
     }
     policy->mode = from->mode;
     policy->percent = percent;
-    policy->mode_until_ns = 0;
+    policy->mode_until_ms = 0;
 }
 
 /* Room that the file asks for and the table does not have yet. Harmless if the rest fails. */
@@ -181,7 +181,7 @@ static void log_from_file(const struct policy *policy, const struct config_polic
     char was[24], is[24];
     mode_text(policy->mode, policy->percent, was);
     mode_text(from->mode, from->percent, is);
-    bool other_mode = policy->mode_until_ns == 0 && strcmp(was, is) != 0;
+    bool other_mode = policy->mode_until_ms == 0 && strcmp(was, is) != 0;
     if (strcmp(policy->limits, limits_of(from)) != 0)
         weir_log(LOG_INFO_LEVEL, "policy-from-file", LOG_TEXT("policy", policy->name),
                  LOG_TEXT("was", policy->limits), LOG_TEXT("is", limits_of(from)));

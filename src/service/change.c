@@ -82,17 +82,23 @@ bool weir_change_remove(struct service *service, struct slice name, bool forget,
 
 /* ---- modes ---- */
 
-/* What an end leads back to is the last mode without one. */
-static void set_mode(struct policy *policy, enum policy_mode mode, int percent, int64_t now_ns,
-                     int64_t for_ns)
+/* Of what lasts `for_ns` from now on, as wall clock time, rounded up: never shorter than was said. 0: none.
+ */
+static int64_t end_of(const struct edit *edit, int64_t for_ns)
 {
-    if (policy->mode_until_ns == 0) {
+    return for_ns > 0 ? div_up(sat_add(service_wall_ns(edit->service, edit->now_ns), for_ns), WEIR_MS) : 0;
+}
+
+/* What an end leads back to is the last mode without one. */
+static void set_mode(struct policy *policy, enum policy_mode mode, int percent, int64_t until_ms)
+{
+    if (policy->mode_until_ms == 0) {
         policy->mode_after = policy->mode;
         policy->percent_after = policy->percent;
     }
     policy->mode = mode;
     policy->percent = percent;
-    policy->mode_until_ns = for_ns > 0 ? sat_add(now_ns, for_ns) : 0;
+    policy->mode_until_ms = until_ms;
 }
 
 static bool mode_for_all(struct edit *edit, enum policy_mode mode, int percent, int64_t for_ns)
@@ -105,7 +111,7 @@ static bool mode_for_all(struct edit *edit, enum policy_mode mode, int percent, 
                               "time out");
     edit->next->mode_for_all = mode != MODE_ENFORCE;
     edit->next->all_mode = mode;
-    edit->next->all_until_ns = for_ns > 0 ? sat_add(edit->now_ns, for_ns) : 0;
+    edit->next->all_until_ms = end_of(edit, for_ns);
     return true;
 }
 
@@ -116,7 +122,7 @@ static bool mode_for_one(struct edit *edit, struct slice name, enum policy_mode 
     struct policy *policy = has ? weir_edit_copy(edit, has) : NULL;
     if (!policy)
         return false;
-    set_mode(policy, mode, percent, edit->now_ns, for_ns);
+    set_mode(policy, mode, percent, end_of(edit, for_ns));
     policy->touched = policy->from_file;
     return weir_edit_put(edit, policy, true);
 }
@@ -178,8 +184,7 @@ bool weir_change_override(struct service *service, struct slice policy, struct s
             &edit, refuse_fleet(&edit, has, "give such keys a policy of their own instead of an override"));
     to.text = text;
     to.reason = reason;
-    if (for_ns > 0) /* rounded up: never shorter than was said */
-        to.until_ms = div_up(sat_add(sat_add(edit.now_ns, service->wall_lead_ns), for_ns), WEIR_MS);
+    to.until_ms = end_of(&edit, for_ns);
     return weir_edit_end(&edit, alter_override(&edit, has, &to));
 }
 
@@ -241,7 +246,7 @@ static bool is_over_by_wall(struct ends *ends, int64_t until_ms)
 
 static bool policy_has_end(const struct policy *policy, struct ends *ends)
 {
-    bool over = is_over(ends, policy->mode_until_ns);
+    bool over = is_over_by_wall(ends, policy->mode_until_ms);
     over |= is_over(ends, policy_older_ends(policy));
     for (size_t i = 0; i < policy->key_count; i++)
         over |= is_over_by_wall(ends, policy->keys[i].until_ms);
@@ -279,10 +284,10 @@ static bool end_policy(struct edit *edit, const struct policy *has, struct ends 
     struct policy *policy = weir_edit_copy(edit, has);
     if (!policy)
         return false;
-    if (is_over(ends, policy->mode_until_ns)) {
+    if (is_over_by_wall(ends, policy->mode_until_ms)) {
         policy->mode = policy->mode_after;
         policy->percent = policy->percent_after;
-        policy->mode_until_ns = 0;
+        policy->mode_until_ms = 0;
         weir_log(LOG_INFO_LEVEL, "mode-ended", LOG_TEXT("policy", policy->name));
     }
     if (is_over(ends, policy_older_ends(policy))) {
@@ -294,9 +299,9 @@ static bool end_policy(struct edit *edit, const struct policy *has, struct ends 
 
 static bool end_all(struct edit *edit, struct ends *ends)
 {
-    if (edit->now->mode_for_all && is_over(ends, edit->now->all_until_ns)) {
+    if (edit->now->mode_for_all && is_over_by_wall(ends, edit->now->all_until_ms)) {
         edit->next->mode_for_all = false;
-        edit->next->all_until_ns = 0;
+        edit->next->all_until_ms = 0;
         weir_log(LOG_INFO_LEVEL, "mode-ended", LOG_TEXT("policy", "*"));
     }
     for (size_t i = 0; i < edit->now->policy_count; i++)
@@ -306,14 +311,16 @@ static bool end_all(struct edit *edit, struct ends *ends)
 }
 
 /* Is there anything to be done? If not, when will there be? */
-static bool anything_over(struct service *service, struct ends *ends)
+static bool anything_over(struct service *service, bool stepped, struct ends *ends)
 {
     pthread_mutex_lock(&service->change);
+    if (stepped) /* what was to come later may have come */
+        service->upkeep.next_end_ns = 0;
     const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_acquire);
     int64_t next_ns = service->upkeep.next_end_ns;
     bool over = false;
     if (next_ns <= ends->now_ns) {
-        over = snapshot->mode_for_all && is_over(ends, snapshot->all_until_ns);
+        over = snapshot->mode_for_all && is_over_by_wall(ends, snapshot->all_until_ms);
         for (size_t i = 0; i < snapshot->policy_count; i++)
             over |= policy_has_end(snapshot->policies[i], ends);
         service->upkeep.next_end_ns = over ? 0 : ends->next_ns;
@@ -324,11 +331,12 @@ static bool anything_over(struct service *service, struct ends *ends)
 
 void weir_change_ends(struct service *service)
 {
+    bool stepped = weir_service_look_at_wall(service);
     int64_t now_ns = weir_now();
     struct ends ends = {now_ns, service_wall_ms(service, now_ns), WEIR_FOREVER};
     struct edit edit;
     struct weir_error err;
-    if (!anything_over(service, &ends) || (service->store && !weir_store_is_well(service->store)))
+    if (!anything_over(service, stepped, &ends) || (service->store && !weir_store_is_well(service->store)))
         return; /* a change would be refused: as soon as it is not */
     if (!weir_edit_begin(&edit, service, &err) || !weir_edit_end(&edit, end_all(&edit, &ends)))
         weir_log(LOG_ERROR_LEVEL, "end-failed", LOG_TEXT("error", err.text));

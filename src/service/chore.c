@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "service/keep.h"
 #include "service/run.h"
 
@@ -67,6 +68,12 @@ void weir_chore_begin(struct call *call)
 bool weir_chore_changes(const struct chore *chore)
 {
     return chore->command->flags & CMD_WRITE;
+}
+
+uint64_t weir_chore_whose(const struct chore *chore)
+{
+    const struct hash_key any = {0, 0};
+    return weir_hash(&any, chore->session->user, strlen(chore->session->user));
 }
 
 /* It is in force, but what is on the disk nobody knows. */

@@ -54,6 +54,7 @@ void weir_policy_room(const struct policy *policy, int64_t now_ns, struct policy
 int64_t weir_keys_all(const struct worker *worker);
 
 /* A policy's own mode at `now_ns`; one that has ended counts no more. */
-enum policy_mode weir_policy_stated_mode(const struct policy *policy, int64_t now_ns, int *percent);
+enum policy_mode weir_policy_stated_mode(const struct worker *worker, const struct policy *policy,
+                                         int *percent);
 
 #endif

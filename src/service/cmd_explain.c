@@ -204,9 +204,8 @@ static void say_disabled(const struct view *view, struct buffer *out)
     char time[WORDS_MAX];
     const struct worker *worker = view->call->worker;
     const struct snapshot *snapshot = worker->snapshot;
-    bool all =
-        snapshot->mode_for_all && (snapshot->all_until_ns == 0 || worker->now_ns < snapshot->all_until_ns);
-    int64_t until_ns = all ? snapshot->all_until_ns : view->pair.policy->mode_until_ns;
+    bool all = snapshot->mode_for_all && !worker_is_past(worker, snapshot->all_until_ms);
+    int64_t until_ns = worker_end_ns(worker, all ? snapshot->all_until_ms : view->pair.policy->mode_until_ms);
     weir_buffer_print(out, "  everything passes and no take is counted: %s disabled",
                       all ? "all policies are" : "the policy is");
     if (until_ns > worker->now_ns)

@@ -31,7 +31,7 @@ static void run_dbsize(struct call *call)
 
 static void run_time(struct call *call)
 {
-    int64_t now_ns = call->worker->now_ns + call->worker->service->wall_lead_ns;
+    int64_t now_ns = service_wall_ns(call->worker->service, call->worker->now_ns);
     weir_reply_array(&call->reply, 2);
     weir_reply_print(&call->reply, "%" PRId64, now_ns / WEIR_SEC);
     weir_reply_print(&call->reply, "%" PRId64, now_ns % WEIR_SEC / 1000);

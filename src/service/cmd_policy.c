@@ -54,7 +54,7 @@ static void answer_policy(struct call *call, const struct policy *policy, size_t
     struct reply *reply = &call->reply;
     struct counts counts = {0};
     int percent;
-    enum policy_mode mode = weir_policy_stated_mode(policy, call->worker->now_ns, &percent);
+    enum policy_mode mode = weir_policy_stated_mode(call->worker, policy, &percent);
     weir_counters_sum(policy->counters, &counts);
     weir_policy_room(policy, call->worker->now_ns, room);
     weir_reply_map(reply, 10 + more);
@@ -89,7 +89,7 @@ static void answer_end(struct call *call, const char *name, int64_t until_ns)
 static const char *mode_of_all(const struct worker *worker)
 {
     const struct snapshot *snapshot = worker->snapshot;
-    bool over = snapshot->all_until_ns != 0 && worker->now_ns >= snapshot->all_until_ns;
+    bool over = worker_is_past(worker, snapshot->all_until_ms);
     return snapshot->mode_for_all && !over ? weir_mode_name(snapshot->all_mode) : NULL;
 }
 
@@ -97,7 +97,8 @@ static void answer_mode_of_all(struct call *call)
 {
     const char *mode = mode_of_all(call->worker);
     answer_text(&call->reply, "mode_of_all", mode);
-    answer_end(call, "mode_of_all_ends_in_ms", mode ? call->worker->snapshot->all_until_ns : 0);
+    answer_end(call, "mode_of_all_ends_in_ms",
+               mode ? worker_end_ns(call->worker, call->worker->snapshot->all_until_ms) : 0);
 }
 
 /* What the file says of it, whatever was changed by command since; null: nothing. */
@@ -155,7 +156,7 @@ static void answer_more(struct call *call, const struct policy *policy, int64_t 
     answer_number(reply, "errors", load(&counts.errors));
     answer_number(reply, "units", load(&counts.units));
     answer_number(reply, "capacity", capacity);
-    answer_end(call, "mode_ends_in_ms", policy->mode_until_ns);
+    answer_end(call, "mode_ends_in_ms", worker_end_ns(call->worker, policy->mode_until_ms));
     answer_mode_of_all(call);
     answer_text(reply, "on_full", policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share");
     answer_number(reply, "reserve_ttl_ms", policy->ttl_ms);

@@ -60,7 +60,7 @@ static const char *read_ask(const struct call *call, int64_t unit_ms, struct ste
     ask->limit.refill = ask->limit.max;
     ask->limit.refill_ms = refill_time * unit_ms;
     ask->take = ask->verb == STEP_GET ? 0 : 1;
-    ask->at_ms = service_wall_ms(worker->service, worker->now_ns);
+    ask->at_ms = service_steady_ms(worker->service, worker->now_ns);
     const char *wrong = read_options(call, unit_ms, ask);
     if (wrong)
         return wrong;

@@ -69,10 +69,9 @@ static bool is_among(const struct policy *policy, struct slice key, int percent)
 enum policy_mode weir_policy_mode(const struct worker *worker, const struct policy *policy, struct slice key)
 {
     const struct snapshot *snapshot = worker->snapshot;
-    if (__builtin_expect(snapshot->mode_for_all, 0) &&
-        (snapshot->all_until_ns == 0 || worker->now_ns < snapshot->all_until_ns))
+    if (__builtin_expect(snapshot->mode_for_all, 0) && !worker_is_past(worker, snapshot->all_until_ms))
         return snapshot->all_mode;
-    bool over = policy->mode_until_ns != 0 && worker->now_ns >= policy->mode_until_ns;
+    bool over = worker_is_past(worker, policy->mode_until_ms);
     enum policy_mode mode = over ? policy->mode_after : policy->mode;
     int percent = over ? policy->percent_after : policy->percent;
     if (mode != MODE_ENFORCE || percent >= CONFIG_PERCENT_ALL)

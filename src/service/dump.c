@@ -55,7 +55,7 @@ void weir_dump_definition(const struct policy *policy, struct buffer *out)
     put_text(out, policy->name);
     weir_buffer_print(out, "\nlimits ");
     put_text(out, policy->limits);
-    bool ends = policy->mode_until_ns != 0; /* what it leads back to is what lasts */
+    bool ends = policy->mode_until_ms != 0; /* what it leads back to is what lasts */
     weir_buffer_print(out,
                       "\nsettings mode=%s percent=%d on_full=%s ttl_ms=%" PRId64 " overrun=%s ids_ns=%" PRId64
                       " recover=%s%s\n",

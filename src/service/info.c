@@ -98,9 +98,10 @@ int64_t weir_keys_all(const struct worker *worker)
     return keys_of_policies(worker) + keys_of_clients(worker);
 }
 
-enum policy_mode weir_policy_stated_mode(const struct policy *policy, int64_t now_ns, int *percent)
+enum policy_mode weir_policy_stated_mode(const struct worker *worker, const struct policy *policy,
+                                         int *percent)
 {
-    bool over = policy->mode_until_ns != 0 && now_ns >= policy->mode_until_ns;
+    bool over = worker_is_past(worker, policy->mode_until_ms);
     *percent = over ? policy->percent_after : policy->percent;
     return over ? policy->mode_after : policy->mode;
 }
@@ -118,7 +119,7 @@ static void tell_server(struct teller *teller)
         say(teller, "os:%s %s %s\r\n", system.sysname, system.release, system.machine);
     say(teller, "arch_bits:%zu\r\nmultiplexing_api:epoll\r\nprocess_id:%ld\r\nrun_id:%s\r\ntcp_port:%d\r\n",
         sizeof(void *) * 8, (long)getpid(), service->run_id, service->tcp_port);
-    int64_t now_ns = teller->worker->now_ns + service->wall_lead_ns;
+    int64_t now_ns = service_wall_ns(service, teller->worker->now_ns);
     say(teller,
         "server_time_usec:%" PRId64 "\r\nuptime_in_seconds:%" PRId64 "\r\nuptime_in_days:%" PRId64 "\r\n",
         now_ns / 1000, up, up / 86400);
@@ -260,7 +261,7 @@ static void tell_policy(struct teller *teller, const struct policy *policy, stru
     totals->shadow_refused += load(&counts.shadow_refused);
     if (!weir_user_may_policy(teller->user, (struct slice){policy->name, strlen(policy->name)}))
         return;
-    enum policy_mode mode = weir_policy_stated_mode(policy, teller->worker->now_ns, &percent);
+    enum policy_mode mode = weir_policy_stated_mode(teller->worker, policy, &percent);
     say(teller,
         "policy_%s:allowed=%" PRId64 ",refused=%" PRId64 ",shadow_refused=%" PRId64
         ",candidate_refused=%" PRId64 ",errors=%" PRId64,
@@ -290,7 +291,7 @@ static void tell_reload(struct teller *teller)
 static void tell_mode_of_all(struct teller *teller)
 {
     const struct snapshot *snapshot = teller->worker->snapshot;
-    int64_t until = snapshot->all_until_ns, now = teller->worker->now_ns;
+    int64_t until = worker_end_ns(teller->worker, snapshot->all_until_ms), now = teller->worker->now_ns;
     bool stands = snapshot->mode_for_all && (until == 0 || now < until);
     say(teller, "mode_of_all:%s\r\nmode_of_all_ends_in_ms:%" PRId64 "\r\n",
         stands ? weir_mode_name(snapshot->all_mode) : "none", stands && until ? weir_ms_up(until - now) : -1);

@@ -10,7 +10,7 @@
  *
  * Numbers are 64 bits, little-endian; a block is its length and its bytes; lists are their count and a block
  * for each element, so that a later version can add to the end of it. Times are store time (0: none,
- * WEIR_FOREVER: not known yet), but for ends of overrides, which are of the wall clock.
+ * WEIR_FOREVER: not known yet), but for ends of modes and overrides, which are of the wall clock.
  *
  * Who reads trusts nothing: a note that makes no sense stops the start, and says so.
  */
@@ -19,7 +19,7 @@
 
 #include "service/service.h"
 
-#define NOTE_VERSION 1
+#define NOTE_VERSION 2
 #define NOTE_MOST    ((size_t)60 << 20) /* bytes; see FRAME_BYTES_MAX */
 
 #define NOTE_TEST_CLOCK 1
@@ -41,7 +41,7 @@ struct note {
     uint64_t requests, reservations, steps; /* records that there was room for */
     bool mode_for_all;
     enum policy_mode all_mode;
-    int64_t all_until; /* store time */
+    int64_t all_until_ms; /* wall clock */
     struct slice request_keys, reservation_keys, step_keys, client_keys;
     struct note_reader rest;
 };

@@ -117,14 +117,15 @@ bool weir_note_read(const void *bytes, size_t len, struct note *note, struct wei
     reader.at += 8;
     if (get_number(&reader) != NOTE_VERSION)
         return fail(err, EINVAL,
-                    "the data directory was written by a later version of weir; start that version");
+                    "the data directory was written by another version of weir; start that version, or name "
+                    "another directory");
     note->last_serial = (uint64_t)get_within(&reader, TALLY_FIRST - 1, UINT32_MAX);
     note->requests = (uint64_t)get_within(&reader, 0, INT64_C(1) << 40);
     note->reservations = (uint64_t)get_within(&reader, 0, INT64_C(1) << 40);
     note->steps = (uint64_t)get_within(&reader, 0, INT64_C(1) << 40);
     note->mode_for_all = get_within(&reader, 0, 1) == 1;
     note->all_mode = (enum policy_mode)get_within(&reader, MODE_ENFORCE, MODE_DISABLED);
-    note->all_until = get_within(&reader, 0, INT64_MAX);
+    note->all_until_ms = get_within(&reader, 0, INT64_MAX);
     note->request_keys = get_bytes(&reader, NOTE_MOST);
     note->reservation_keys = get_bytes(&reader, NOTE_MOST);
     note->step_keys = get_bytes(&reader, NOTE_MOST);
@@ -275,13 +276,13 @@ static void read_frozen(struct note_reader *reader, struct policy *policy)
     }
 }
 
-static void read_modes(struct note_reader *reader, struct policy *policy, int64_t offset_ns)
+static void read_modes(struct note_reader *reader, struct policy *policy)
 {
     policy->file_mode = (enum policy_mode)get_within(reader, MODE_ENFORCE, MODE_DISABLED);
     policy->file_percent = (int)get_within(reader, 1, CONFIG_PERCENT_ALL);
     policy->mode = (enum policy_mode)get_within(reader, MODE_ENFORCE, MODE_DISABLED);
     policy->percent = (int)get_within(reader, 1, CONFIG_PERCENT_ALL);
-    policy->mode_until_ns = get_time(reader, offset_ns);
+    policy->mode_until_ms = get_within(reader, 0, INT64_MAX);
     policy->mode_after = (enum policy_mode)get_within(reader, MODE_ENFORCE, MODE_DISABLED);
     policy->percent_after = (int)get_within(reader, 1, CONFIG_PERCENT_ALL);
 }
@@ -294,7 +295,7 @@ static void read_policy(struct restoring *restoring, struct note_reader *reader,
     policy->file_limits = get_text(reader, SPEC_TEXT_MAX);
     policy->from_file = get_within(reader, 0, 1) == 1;
     policy->touched = get_within(reader, 0, 1) == 1;
-    read_modes(reader, policy, restoring->offset_ns);
+    read_modes(reader, policy);
     policy->on_full = (enum weir_when_full)get_within(reader, WEIR_FULL_SHARE, WEIR_FULL_REFUSE);
     policy->ttl_ms = get_within(reader, 1, CONFIG_TTL_MAX_MS);
     policy->overrun = (enum overrun)get_within(reader, OVERRUN_DEBT, OVERRUN_REFUSE);
@@ -367,8 +368,7 @@ bool weir_note_policies(struct service *service, const struct note *note, struct
     weir_error_clear(err);
     snapshot->mode_for_all = note->mode_for_all;
     snapshot->all_mode = note->all_mode;
-    if (note->all_until > 0)
-        snapshot->all_until_ns = max64(sat_sub(note->all_until, restoring.offset_ns), 1);
+    snapshot->all_until_ms = note->all_until_ms;
     bool good = restore_tallies(&restoring) && restore_policies(&restoring) && check_clock(&restoring);
     for (size_t i = 0; i < restoring.count; i++)
         weir_tally_free(restoring.tallies[i]);

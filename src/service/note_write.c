@@ -112,18 +112,18 @@ static void put_frozen(struct buffer *out, const struct frozen *frozen)
     block_end(out, began);
 }
 
-static void put_modes(struct buffer *out, const struct service *service, const struct policy *policy)
+static void put_modes(struct buffer *out, const struct policy *policy)
 {
     put_number(out, (uint64_t)policy->file_mode);
     put_number(out, (uint64_t)policy->file_percent);
     put_number(out, (uint64_t)policy->mode);
     put_number(out, (uint64_t)policy->percent);
-    put_time(out, service, policy->mode_until_ns);
+    put_number(out, (uint64_t)policy->mode_until_ms);
     put_number(out, (uint64_t)policy->mode_after);
     put_number(out, (uint64_t)policy->percent_after);
 }
 
-static void put_policy(struct buffer *out, const struct service *service, const struct policy *policy)
+static void put_policy(struct buffer *out, const struct policy *policy)
 {
     size_t began = block_begin(out);
     put_bytes(out, policy->name, strlen(policy->name));
@@ -132,7 +132,7 @@ static void put_policy(struct buffer *out, const struct service *service, const 
     put_text(out, policy->file_limits);
     put_number(out, policy->from_file);
     put_number(out, policy->touched);
-    put_modes(out, service, policy);
+    put_modes(out, policy);
     put_number(out, (uint64_t)policy->on_full);
     put_number(out, (uint64_t)policy->ttl_ms);
     put_number(out, (uint64_t)policy->overrun);
@@ -169,7 +169,7 @@ static void put_first_part(struct buffer *out, const struct service *service, co
     put_number(out, keeping->steps);
     put_number(out, snapshot->mode_for_all);
     put_number(out, (uint64_t)snapshot->all_mode);
-    put_time(out, service, snapshot->all_until_ns);
+    put_number(out, (uint64_t)snapshot->all_until_ms);
     put_records(out, service->ledger.requests);
     put_records(out, service->ledger.reservations);
     put_records(out, weir_steps_records(service->steps));
@@ -185,7 +185,7 @@ bool weir_note_write(struct service *service, const struct snapshot *snapshot, s
         put_tally(out, service, snapshot->tallies[i]);
     put_number(out, snapshot->policy_count);
     for (size_t i = 0; i < snapshot->policy_count; i++)
-        put_policy(out, service, snapshot->policies[i]);
+        put_policy(out, snapshot->policies[i]);
     if (service->options.test_clock)
         put_number(out, NOTE_TEST_CLOCK);
     return !out->failed;

@@ -100,7 +100,7 @@ struct policy {
     int file_percent;
     enum policy_mode mode;
     int percent;
-    int64_t mode_until_ns;       /* weir_now; 0: no end. Then: */
+    int64_t mode_until_ms;       /* wall clock; 0: no end. Then: */
     enum policy_mode mode_after; /* ... */
     int percent_after;
     enum weir_when_full on_full;

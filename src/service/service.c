@@ -129,12 +129,24 @@ static void draw_run_id(char run_id[static 41])
                    (unsigned long long)key.high, (unsigned long long)(other.low & UINT32_MAX));
 }
 
+/* Two readings are never of the same instant: what is less than a millisecond is no step. */
+bool weir_service_look_at_wall(struct service *service)
+{
+    int64_t was_ns = service_wall_ns(service, 0);
+    int64_t lead_ns = service->options.test_clock ? 0 : sat_sub(weir_boot.wall(), weir_now());
+    bool moved = lead_ns - was_ns >= WEIR_MS || was_ns - lead_ns >= WEIR_MS;
+    if (moved)
+        atomic_store_explicit(&service->wall_lead_ns, lead_ns, memory_order_relaxed);
+    return moved;
+}
+
 static void set_clock(struct service *service)
 {
     if (service->options.test_clock)
         weir_clock_set(0);
     int64_t now_ns = weir_now();
-    service->wall_lead_ns = service->options.test_clock ? 0 : sat_sub(weir_boot.wall(), now_ns);
+    (void)weir_service_look_at_wall(service);
+    service->start_lead_ns = service_wall_ns(service, 0);
     service->started_ns = now_ns;
     service->started_ms = service_wall_ms(service, now_ns);
 }

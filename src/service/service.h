@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+#include "base/sat.h"
 #include "ledger/ledger.h"
 #include "ledger/steps.h"
 #include "proto/resp_read.h"
@@ -100,7 +101,10 @@ struct service {
     struct crowd *crowd;       /* clients that are connected */
     int64_t memory;            /* budget in bytes */
     _Atomic int64_t memory_used;
-    int64_t wall_lead_ns; /* wall clock - weir_now, as of the start */
+    /* Wall clock - weir_now: as of the last look at it, which the chore thread takes at each tick, and as of
+     * the start. Memory order: relaxed, it stands for itself. */
+    _Atomic int64_t wall_lead_ns;
+    int64_t start_lead_ns;
     int64_t started_ms, started_ns;
     char run_id[41];
     char *listens; /* for INFO: what the server said */
@@ -140,14 +144,30 @@ struct service *weir_service_new(const struct config *config, const struct servi
 bool weir_service_close(struct service *service, struct weir_error *err);
 void weir_service_free(struct service *service);
 
-/* Wall clock in milliseconds at a time of weir_now: never steps. */
+/* Wall clock at a time of weir_now, by the difference that the two have now: steps when the wall clock does.
+ */
+static inline int64_t service_wall_ns(const struct service *service, int64_t now_ns)
+{
+    return now_ns + atomic_load_explicit(&service->wall_lead_ns, memory_order_relaxed);
+}
+
 static inline int64_t service_wall_ms(const struct service *service, int64_t now_ns)
 {
-    return (now_ns + service->wall_lead_ns) / WEIR_MS;
+    return service_wall_ns(service, now_ns) / WEIR_MS;
 }
 
 /* How many clients there may be, with the users of that moment. */
 struct crowd_limits weir_service_clients(const struct service *service, const struct users *users);
+
+/* The same by the difference that they had at the start: never steps, so it mints nothing. */
+static inline int64_t service_steady_ms(const struct service *service, int64_t now_ns)
+{
+    return (now_ns + service->start_lead_ns) / WEIR_MS;
+}
+
+/* By the chore thread: looks at the wall clock again. true: it has stepped, or drifted, since the last time.
+ */
+bool weir_service_look_at_wall(struct service *service);
 
 /* Under `change`, in snapshot.c: puts a sealed snapshot in force, the one before is retired; frees those
  * retired ones that nobody can see any more. */
@@ -163,6 +183,18 @@ bool weir_service_reload(struct service *service, struct buffer *report);
 /* Now and then, by the chore thread: tables grow, ends of modes and overrides come, sweeps, retired snapshots
  * go, rates are measured. */
 void weir_service_tick(struct service *service);
+
+/* Has that end, a wall clock time in milliseconds, come in this turn? 0: there is none. */
+static inline bool worker_is_past(const struct worker *worker, int64_t until_ms)
+{
+    return until_ms != 0 && service_wall_ms(worker->service, worker->now_ns) >= until_ms;
+}
+
+/* That end as a time of weir_now, as it looks in this turn; 0: there is none. */
+static inline int64_t worker_end_ns(const struct worker *worker, int64_t until_ms)
+{
+    return until_ms == 0 ? 0 : sat_sub(sat_mul(until_ms, WEIR_MS), service_wall_ns(worker->service, 0));
+}
 
 /* ---- turns ------------------------------------------------------------------------------------ */
 
@@ -239,6 +271,8 @@ bool weir_service_resume(struct worker *worker, struct session *session, struct 
 
 /* Does it change something? Then it should not wait for those that only count: it may be the kill switch. */
 bool weir_chore_changes(const struct chore *chore);
+/* A number of the user who asks: the chores of one user take turns with those of others. */
+uint64_t weir_chore_whose(const struct chore *chore);
 /* By the chore thread: does it. Then, in the session's own thread: appends the answer. */
 void weir_chore_do(struct chore *chore);
 void weir_chore_finish(struct session *session, struct buffer *out, enum run_state *state);

@@ -61,6 +61,30 @@ static const char *policy_name(const struct snapshot *snapshot, uint64_t serial)
     return "(gone)";
 }
 
+/* An overrun is a debt of the key. As much as the limits let pass at once is what a take may cost, too; a
+ * user without the class adjust must not charge a key with more. */
+static bool may_overrun(struct call *call, const struct ledger_pair *pair, int64_t used)
+{
+    struct weir_verdict verdict = {0};
+    struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
+    struct pair of = {
+        .policy = weir_snapshot_leases(call->worker->snapshot, pair->tally), .who = pair->who, .n = used};
+    if (used <= pair->n || !tally || weir_user_may(call->user, MAY_ADJUST))
+        return true;
+    if (of.policy)
+        (void)weir_leased_peek(call->worker, &of, &verdict);
+    else
+        (void)weir_table_peek_who(tally->table, call->worker->now_ns, pair->who, used, &verdict);
+    if (verdict.reason != WEIR_NEVER)
+        return true;
+    weir_call_error(call,
+                    "NOPERM %" PRId64
+                    " is more than policy '%s' lets pass at once: to charge that much beyond "
+                    "the %" PRId64 " reserved needs the class adjust",
+                    used, policy_name(call->worker->snapshot, pair->tally), pair->n);
+    return false;
+}
+
 /* May all of it be committed? Else answers why not. */
 static bool check_commit(struct call *call, const struct settle *ask, const struct ledger_reservation *entry)
 {
@@ -75,6 +99,8 @@ static bool check_commit(struct call *call, const struct settle *ask, const stru
     }
     for (size_t i = 0; i < ask->count; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
+        if ((entry->charged >> i & 1) != 0 && !may_overrun(call, pair, ask->used[i]))
+            return false;
         if (ask->used[i] <= pair->n || (entry->strict >> i & 1) == 0 ||
             !weir_snapshot_tally(snapshot, pair->tally))
             continue;

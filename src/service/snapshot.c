@@ -116,7 +116,7 @@ struct snapshot *weir_snapshot_copy(const struct snapshot *snapshot)
         return NULL;
     copy->mode_for_all = snapshot->mode_for_all;
     copy->all_mode = snapshot->all_mode;
-    copy->all_until_ns = snapshot->all_until_ns;
+    copy->all_until_ms = snapshot->all_until_ms;
     copy->loaded_ms = snapshot->loaded_ms;
     copy->users = snapshot->users ? weir_users_copy(snapshot->users) : NULL;
     copy->policies = calloc(snapshot->policy_count + 1, sizeof *copy->policies);

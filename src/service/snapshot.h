@@ -24,7 +24,7 @@ struct snapshot {
     /* WEIR.POLICY MODE *: stands above all modes until it ends. */
     bool mode_for_all;
     enum policy_mode all_mode;
-    int64_t all_until_ns;     /* 0: no end */
+    int64_t all_until_ms;     /* wall clock; 0: no end */
     int64_t loaded_ms;        /* wall clock of the last configuration that was applied */
     struct snapshot *retired; /* private: the next that waits to be freed */
     uint64_t retired_in;      /* private: the turn after which nobody sees it */

@@ -4,6 +4,7 @@
  * themselves, and what fails changes nothing.
  */
 #include "check.h"
+#include "os/boot.h"
 #include "unit/change_kit.h"
 #include "unit/failing_memory.h"
 
@@ -249,7 +250,7 @@ TEST(a_mode_ends_by_itself)
     CHECK(!take(&kit, "api", "k", 1));
     kit_tick(&kit);
     CHECK_EQ(policy_of(&kit, "api")->mode, MODE_ENFORCE);
-    CHECK_EQ(policy_of(&kit, "api")->mode_until_ns, 0);
+    CHECK_EQ(policy_of(&kit, "api")->mode_until_ms, 0);
     kit_close(&kit);
 }
 
@@ -482,4 +483,47 @@ TEST(whichever_allocation_fails_nothing_is_changed)
         CHECK(done && failed > 5);
         kit_close(&kit);
     }
+}
+
+/* ---- the wall clock steps, as it does when NTP has found the time ---- */
+
+static int64_t (*real_wall)(void);
+static int64_t wall_step_ns;
+
+static int64_t stepped_wall(void)
+{
+    return real_wall() + wall_step_ns;
+}
+
+#define HOUR_NS (3600 * WEIR_SEC)
+
+TEST(ends_follow_the_wall_clock_as_it_is_now)
+{
+    struct kit kit;
+    struct service_options options = {.workers = 1};
+    real_wall = weir_boot.wall;
+    weir_boot.wall = stepped_wall;
+    wall_step_ns = -20 * 365 * 24 * HOUR_NS; /* a machine that does not know the time yet */
+    if (CHECK(kit_open_with(&kit, NULL, &options))) {
+        CHECK(kit_policy(&kit, "api", "10/h"));
+        CHECK(strncmp(kit_ask(&kit, "WEIR.POLICY MODE * disabled FOR 1h"), "+OK", 3) == 0);
+        wall_step_ns = 0;
+        kit_tick(&kit); /* 20 years later */
+        CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a"), "reason"), "ok");
+        CHECK(strncmp(kit_ask(&kit, "WEIR.POLICY MODE * disabled FOR 1h"), "+OK", 3) == 0);
+        CHECK(strncmp(kit_ask(&kit, "WEIR.POLICY MODE api shadow FOR 3h"), "+OK", 3) == 0);
+        CHECK(strncmp(kit_ask(&kit, "WEIR.OVERRIDE SET api vip 20/h FOR 3h"), "+OK", 3) == 0);
+        kit_tick(&kit);
+        CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a"), "reason"), "disabled");
+        wall_step_ns = 2 * HOUR_NS;
+        kit_tick(&kit);
+        CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.POLICY SHOW api"), "overrides"), 1);
+        CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a 11"), "reason"), "shadow");
+        wall_step_ns = 4 * HOUR_NS;
+        kit_tick(&kit);
+        CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.POLICY SHOW api"), "overrides"), 0);
+        CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a 11"), "reason"), "never");
+        kit_close(&kit);
+    }
+    weir_boot.wall = real_wall;
 }

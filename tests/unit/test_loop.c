@@ -54,6 +54,67 @@ TEST(orders_are_run_in_their_order_also_those_from_before)
     weir_loop_free(notes.loop);
 }
 
+static void run_tick(void *arg)
+{
+    note(arg, 99);
+}
+
+static struct numbered numbered(struct notes *notes, unsigned number)
+{
+    return (struct numbered){{.run = run_numbered}, notes, number};
+}
+
+/* Three of one user and one of another: they take turns, a timer is not kept waiting, and what changes
+ * something comes first. All of it is done before the loop stops. */
+TEST(orders_of_a_user_take_turns_with_all_else)
+{
+    struct notes notes = {.loop = weir_loop_new(), .stop_at = 6};
+    static const uint64_t whose[] = {7, 7, 7, 8};
+    struct numbered orders[5];
+    notes.timer = weir_timer_new(notes.loop, run_tick, &notes);
+    for (unsigned i = 0; i < 5; i++) {
+        orders[i] = numbered(&notes, i);
+        orders[i].order.arg = &orders[i];
+        if (i < 4)
+            weir_loop_post_in_turn(notes.loop, &orders[i].order, whose[i]);
+    }
+    weir_loop_post_ahead(notes.loop, &orders[4].order);
+    weir_timer_set(notes.timer, 0, 0);
+    weir_loop_run(notes.loop);
+    CHECK_EQ(notes.count, 6);
+    unsigned at[100];
+    for (unsigned i = 0; i < 6; i++)
+        at[notes.seen[i]] = i;
+    CHECK(at[4] < at[0] && at[0] < at[1] && at[1] < at[2]);
+    CHECK(at[3] < at[1]);  /* the other user waits for one of them, */
+    CHECK(at[99] < at[1]); /* and so does the timer */
+    weir_loop_free(notes.loop);
+}
+
+static void run_stop(void *arg)
+{
+    struct numbered *numbered = arg;
+    weir_loop_stop(numbered->notes->loop);
+}
+
+TEST(orders_in_turn_are_done_before_the_loop_stops)
+{
+    struct notes notes = {.loop = weir_loop_new(), .stop_at = 100};
+    struct numbered orders[4];
+    for (unsigned i = 0; i < 4; i++) {
+        orders[i] = numbered(&notes, i);
+        orders[i].order.arg = &orders[i];
+        if (i == 3)
+            orders[i].order.run = run_stop;
+        if (i < 3)
+            weir_loop_post_in_turn(notes.loop, &orders[i].order, 1);
+    }
+    weir_loop_post_ahead(notes.loop, &orders[3].order);
+    weir_loop_run(notes.loop);
+    CHECK_EQ(notes.count, 3);
+    weir_loop_free(notes.loop);
+}
+
 static void write_end(void *arg)
 {
     struct notes *notes = arg;

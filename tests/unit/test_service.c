@@ -362,3 +362,29 @@ TEST(messages_show_only_what_can_be_printed)
     CHECK_EQ(weir_ms_up(-5), 0);
     CHECK_EQ(weir_ms_up(WEIR_FOREVER), -1);
 }
+
+/* ---- what a user with take alone may not do to a key ---- */
+
+TEST(an_overrun_above_the_burst_needs_adjust)
+{
+    struct kit kit;
+    char id[64], line[128];
+    if (!CHECK(kit_open(&kit, users)))
+        return;
+    log_in(&kit, "bob");
+    for (int debt = 0; debt < 2; debt++) {
+        kit_clock(&kit, 100000 * (debt + 1));
+        (void)snprintf(id, sizeof id, "%s", kit_text(kit_ask(&kit, "WEIR.RESERVE api bob:1 1"), "id"));
+        (void)snprintf(line, sizeof line, "WEIR.COMMIT %s 1000000000000", id);
+        CHECK(
+            begins(kit_ask(&kit, line), "-NOPERM 1000000000000 is more than policy 'api' lets pass at once"));
+        (void)snprintf(line, sizeof line, "WEIR.COMMIT %s 11", id);
+        CHECK(begins(kit_ask(&kit, line), "-NOPERM 11 is more than policy 'api' lets pass at once"));
+        CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api bob:1"), "remaining"), 9); /* nothing was charged */
+        (void)snprintf(line, sizeof line, "WEIR.COMMIT %s %d", id, debt ? 11 : 10);
+        if (debt) /* who may adjust may charge any number */
+            log_in(&kit, "default");
+        CHECK_EQ(kit_field(kit_ask(&kit, line), "charged"), debt ? 11 : 10);
+    }
+    kit_close(&kit);
+}
