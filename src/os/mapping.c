@@ -179,6 +179,13 @@ int weir_memory_map(uint64_t bytes, unsigned char **memory, bool *huge)
     return fault;
 }
 
+int weir_memory_map_lazily(uint64_t bytes, unsigned char **memory)
+{
+    if (bytes == 0 || bytes > BYTES_MAX || bytes > weir_memory_left())
+        return ENOMEM;
+    return map_pages(-1, 0, bytes, memory);
+}
+
 void weir_memory_unmap(void *memory, uint64_t bytes)
 {
     if (memory)

@@ -14,6 +14,8 @@
 
 /* Zeroed, in huge pages if it is large enough for them. */
 int weir_memory_map(uint64_t bytes, unsigned char **memory, bool *huge);
+/* Zeroed, in small pages that the process has only once they are written to. */
+int weir_memory_map_lazily(uint64_t bytes, unsigned char **memory);
 void weir_memory_unmap(void *memory, uint64_t bytes); /* of a file, too */
 /* Whole pages of it go back to the system; they stay mapped, and are zero from now on. */
 void weir_memory_return(void *memory, uint64_t bytes);

@@ -344,8 +344,11 @@ static bool make_in_memory(struct region *region, const struct region_shape *sha
     struct layout layout;
     unsigned char *memory = NULL;
     int fault = ENOMEM;
+    /* A server has these whether or not anybody uses the commands that they are for. */
+    bool lazy = shape->kind == REGION_RECORDS || shape->kind == REGION_OWN;
     if (weir_layout_of(shape, &layout))
-        fault = weir_memory_map(layout.bytes, &memory, &region->huge);
+        fault = lazy ? weir_memory_map_lazily(layout.bytes, &memory)
+                     : weir_memory_map(layout.bytes, &memory, &region->huge);
     if (fault)
         return refuse_size(region, fault, shape->capacity, rough_size(shape), err);
     place(region, memory, shape, &layout);

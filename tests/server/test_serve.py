@@ -172,6 +172,20 @@ class Started(server.ServerTest):
         next_one.stop()
         self.assertFalse(os.path.exists(weir.path))
 
+    def test_an_idle_server_is_small(self):
+        """Room for request ids, reservations and client keys, a third of `memory:`, is taken when it is used."""
+        if "asan" in server.WEIR or "tsan" in server.WEIR:
+            self.skipTest("sanitizers have memory of their own")
+        for memory in ("256MiB", "1GiB"):
+            weir = self.start("--memory", memory, config="policies: [{name: api, limits: 10/s}]")
+            with weir.connect() as client:
+                self.assertEqual(client.ask("CL.THROTTLE", "k", "1", "1", "60")[0], 0)
+                self.assertEqual(client.ask("RL.REDUCE", "k", "1", "60"), 1)
+                for _ in range(100):  # what the background thread goes through
+                    client.ask("WEIR.POLICY", "LIST")
+            self.assertLess(weir.memory(), 20 << 20)
+            weir.stop()
+
     def test_json_lines(self):
         weir = self.start("--log-format", "json")
         weir.stop()
