@@ -39,6 +39,7 @@ weir_service_test(unit-records unit/test_records.c)
 target_link_options(unit-records PRIVATE -Wl,--wrap=calloc,--wrap=aligned_alloc)
 weir_service_test(unit-reserve unit/test_reserve.c unit/service_kit.c)
 
+weir_service_test(unit-share unit/test_share.c)
 weir_service_test(unit-steps unit/test_steps.c)
 weir_service_test(unit-smyte unit/test_smyte.c unit/service_kit.c)
 weir_service_test(unit-cell unit/test_cell.c unit/service_kit.c)
@@ -179,7 +180,7 @@ target_link_libraries(fuzz-weir_reply PRIVATE weir_service)
 
 # ---- server: a real one on loopback, from outside --------------------------------------------------
 
-foreach(part serve hostile logins)
+foreach(part serve hostile logins tenants)
     weir_script(server-${part} server/test_${part}.py)
 endforeach()
 

@@ -62,8 +62,7 @@ static void compare_rules(const struct config_policy *policy, const struct resp_
     const char *wanted = policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt";
     struct slice was = field(has, "overrun");
     int64_t capacity = number(has, "capacity");
-    compare_time("reserve ttl", policy->reserve_ttl_ms > 0 ? policy->reserve_ttl_ms : DEFAULT_TTL_MS,
-                 number(has, "reserve_ttl_ms"), text);
+    compare_time("reserve ttl", config_ttl_ms(policy), number(has, "reserve_ttl_ms"), text);
     if (was.len > 0 && !slice_is(was, wanted))
         check_add(text, "overrun %s (was %.*s)", wanted, (int)(was.len < 16 ? was.len : 16), was.bytes);
     wanted = weir_recover_name(policy->recover);

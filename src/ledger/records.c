@@ -242,6 +242,27 @@ void weir_records_sweep(struct records *records, size_t count, int64_t now_ns)
     }
 }
 
+uint64_t weir_records_place(const struct records *records, const struct record *record)
+{
+    return place_of(records, record);
+}
+
+int64_t weir_records_clear(struct records *records)
+{
+    int64_t count = 0;
+    for (uint64_t group = 0; group < records->groups; group++) {
+        struct range *range = range_at(records, group * GROUP);
+        lock_take(&range->lock);
+        for (uint64_t place = group * GROUP; place < (group + 1) * GROUP; place++)
+            if (*tags_at(records, place) != 0) {
+                place_free(records, place);
+                count++;
+            }
+        lock_drop(&range->lock);
+    }
+    return count;
+}
+
 static void group_each(struct records *records, uint64_t group, int64_t now_ns,
                        void (*each)(void *arg, struct record *record), void *arg)
 {

@@ -85,6 +85,13 @@ void weir_records_each(struct records *records, int64_t now_ns,
 bool weir_records_page(struct records *records, int64_t now_ns, uint64_t *cursor, size_t most,
                        void (*each)(void *arg, struct record *record), void *arg);
 
+/* Which of its places a record is in, 0 ... capacity - 1: the same as long as it is there. */
+uint64_t weir_records_place(const struct records *records, const struct record *record);
+
+/* Frees all of them, whatever their time. A store is not told: until it has made an image they may come back
+ * after a crash. Gives how many there were. */
+int64_t weir_records_clear(struct records *records);
+
 /* The keys of the hash, and other ones: before the first record. */
 void weir_records_keys(const struct records *records, struct hash_key keys[static 2]);
 void weir_records_set_keys(struct records *records, const struct hash_key keys[static 2]);

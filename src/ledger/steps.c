@@ -117,10 +117,13 @@ struct step_answer weir_steps_do(struct steps *steps, const void *key, size_t le
     struct step_bucket bucket = weir_step_fresh(&ask->limit, ask->at_ms);
     struct visit visit;
     weir_records_enter(steps->records, &id, now_ns, &visit);
-    if (!visit.record && !is_look(ask)) {
+    bool comes = !visit.found && !is_look(ask);
+    if (comes && (!visit.record || (ask->newcomer && !ask->newcomer->may_come(ask->newcomer)))) {
         weir_records_leave(steps->records, &visit);
         return (struct step_answer){.session_ms = ask->at_ms, .full = true};
     }
+    if (comes && ask->newcomer)
+        ask->newcomer->came(ask->newcomer, weir_records_place(steps->records, visit.record));
     if (visit.record && visit.found)
         bucket = *(const struct step_bucket *)record_bytes(visit.record);
     struct step_answer answer = weir_step_do(&bucket, ask);

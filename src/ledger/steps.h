@@ -7,6 +7,7 @@
 #ifndef WEIR_LEDGER_STEPS_H
 #define WEIR_LEDGER_STEPS_H
 
+#include "base/newcomer.h"
 #include "ledger/records.h"
 
 struct step_limit {
@@ -25,6 +26,7 @@ struct step_ask {
     struct step_limit limit;
     int64_t take, at_ms;
     bool strict;
+    const struct newcomer *newcomer; /* who asks, if he may not have as many buckets as he likes; or NULL */
 };
 
 struct step_answer {

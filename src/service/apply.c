@@ -237,7 +237,8 @@ static bool apply_policy(struct apply *apply, const struct config_policy *from)
     policy->file_mode = from->mode;
     policy->file_percent = from->percent > 0 ? from->percent : CONFIG_PERCENT_ALL;
     policy->touched = false;
-    policy->ttl_ms = from->reserve_ttl_ms > 0 ? from->reserve_ttl_ms : DEFAULT_TTL_MS;
+    policy->ttl_ms = config_ttl_ms(from);
+    policy->ttl_max_ms = config_ttl_max_ms(from);
     policy->overrun = from->overrun;
     if (edit->service->store && from->recover == TABLE_FLOOR && policy->recover != TABLE_FLOOR)
         log_floor(from);

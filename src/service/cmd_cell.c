@@ -6,6 +6,7 @@
  */
 #include "base/sat.h"
 #include "service/compatible.h"
+#include "table/verbs.h"
 
 #define PERIOD_MAX_S (INT64_MAX / WEIR_SEC)
 
@@ -41,9 +42,10 @@ static bool decide(struct call *call, const struct throttle *ask, struct weir_ve
     struct slice key = call->args[1];
     if (ask->quantity < 0 && !may_give(call))
         return false;
+    struct call_newcomer own = weir_call_newcomer(call, SHARE_CLIENT_KEYS);
     if (ask->quantity > 0)
-        (void)weir_table_take_own_at(table, worker->now_ns, key.bytes, key.len, &ask->limit, ask->quantity,
-                                     verdict);
+        (void)weir_table_take_own_as(table, worker->now_ns, key.bytes, key.len, &ask->limit, ask->quantity,
+                                     &own.newcomer, verdict);
     else
         (void)weir_table_give_own_at(table, worker->now_ns, key.bytes, key.len, &ask->limit,
                                      sat_sub(0, ask->quantity), verdict);

@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "ledger/keep.h"
 #include "os/clock.h"
 #include "service/cmd_data.h"
 #include "service/dump_text.h"
 #include "service/freeze.h"
 #include "service/keep.h"
+#include "table/verbs.h"
 
 void weir_data_answer(struct call *call, bool done, const struct weir_error *err)
 {
@@ -136,6 +138,34 @@ static void run_backup(struct call *call)
     weir_reply_integer(&call->reply, weir_ms_up(clock_now() - began_ns));
 }
 
+/* ---- keys whose limits came with the call ---- */
+
+/* In memory at once. On the disk they are gone with the next image: so that is made before the answer. */
+static bool flush(struct service *service, int64_t *keys, struct weir_error *err)
+{
+    *keys = sat_add(weir_table_reset_all(service->client_keys->table, weir_now()),
+                    weir_records_clear(weir_steps_records(service->steps)));
+    return !service->store || weir_store_image(service->store, err);
+}
+
+static void run_flush(struct call *call)
+{
+    struct weir_error err = {0};
+    int64_t keys;
+    if (call->user->prefix_count > 0) {
+        weir_call_error(call, "NOPERM User %s may use some keys only, and this forgets those of all users",
+                        call->user->name);
+        return;
+    }
+    bool recorded = flush(call->worker->service, &keys, &err);
+    LOG_CHANGE(call, "client-keys-flushed", LOG_NUMBER("keys", keys));
+    if (recorded)
+        weir_reply_integer(&call->reply, keys);
+    else
+        weir_call_error(call, "ERR the keys are gone from memory, and may be back after a crash: %s",
+                        err.text);
+}
+
 /* ---- table ---- */
 
 static const struct arg hash_parts[] = {{.name = "from"}, {.name = "to"}, {0}};
@@ -148,6 +178,10 @@ const struct command weir_commands_data[] = {
      .docs = name_docs},
     {DATA_PART("weir.image", "Writes an image of everything now, so that the log before it can go", 1, 0,
                run_image)},
+    {DATA_PART("weir.flush",
+               "Forgets all keys whose limits came with the call (CL.THROTTLE, GCRA, THROTTLE, RL.*)", 1,
+               CMD_WRITE, run_flush),
+     .example = "WEIR.FLUSH"},
     {.name = "weir.dump",
      .summary = "Policies and their keys as text, a page at a time",
      .group = "weir",

@@ -160,6 +160,7 @@ static void answer_more(struct call *call, const struct policy *policy, int64_t 
     answer_mode_of_all(call);
     answer_text(reply, "on_full", policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share");
     answer_number(reply, "reserve_ttl_ms", policy->ttl_ms);
+    answer_number(reply, "reserve_ttl_max_ms", policy->ttl_max_ms);
     answer_text(reply, "overrun", policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt");
     answer_number(reply, "id_window_ms", weir_ms_up(policy->id_window_ns));
     answer_text(reply, "recover", weir_recover_name(policy->recover));
@@ -176,7 +177,7 @@ static void run_show(struct call *call)
     if (!policy)
         return;
     struct policy_room room;
-    answer_policy(call, policy, 18, &room);
+    answer_policy(call, policy, 19, &room);
     answer_more(call, policy, room.capacity);
 }
 

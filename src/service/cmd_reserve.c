@@ -84,12 +84,26 @@ static bool read_options(struct call *call, size_t at, struct reserve *ask)
     return true;
 }
 
+/* A reservation takes a place until it is settled or over: each of its policies says for how long at most. */
+static bool check_ttl(struct call *call, const struct reserve *ask)
+{
+    for (size_t i = 0; i < ask->count; i++) {
+        const struct policy *policy = ask->pairs[i].policy;
+        if (ask->ttl_ms <= policy->ttl_max_ms)
+            continue;
+        weir_call_error(call, "ERR TTL is too long: policy '%s' allows %" PRId64 " ms (reserve: {ttl_max})",
+                        policy->name, policy->ttl_max_ms);
+        return false;
+    }
+    return true;
+}
+
 static bool read_question(struct call *call, struct reserve *ask)
 {
     size_t at = 1;
     *ask = (struct reserve){.ttl_ms = -1, .timeout_ms = -1};
     ask->count = weir_call_pairs(call, &at, ask->pairs, LEDGER_PAIRS, true);
-    return ask->count > 0 && read_options(call, at, ask);
+    return ask->count > 0 && read_options(call, at, ask) && check_ttl(call, ask);
 }
 
 /* ---- WEIR.RESERVE: the answer ---- */

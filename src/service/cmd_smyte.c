@@ -90,7 +90,8 @@ static bool read_call(struct call *call, int64_t unit_ms, struct step_ask *ask)
 static void run(struct call *call, enum step_verb verb, int64_t unit_ms)
 {
     struct worker *worker = call->worker;
-    struct step_ask ask = {.verb = verb};
+    struct call_newcomer own = weir_call_newcomer(call, SHARE_STEPS);
+    struct step_ask ask = {.verb = verb, .newcomer = &own.newcomer};
     if (!read_call(call, unit_ms, &ask))
         return;
     struct step_answer answer =

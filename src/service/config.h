@@ -59,11 +59,12 @@ struct config_policy {
     enum policy_mode mode;
     int percent; /* of the keys for which it is enforced: 1 to 100; MODE_ENFORCE only */
     enum weir_when_full on_full;
-    int64_t keys;           /* room from the start; 0: it grows by itself */
-    int64_t reserve_ttl_ms; /* 0: DEFAULT_TTL_MS */
-    enum overrun overrun;   /* what happens if more is committed than was reserved */
-    int64_t ids_ns;         /* how long a request id is remembered; 0: DEFAULT_IDS_NS */
-    int recover;            /* enum table_recover: what counts after a stop that may have lost something */
+    int64_t keys;               /* room from the start; 0: it grows by itself */
+    int64_t reserve_ttl_ms;     /* 0: DEFAULT_TTL_MS, or reserve_ttl_max_ms if that is less */
+    int64_t reserve_ttl_max_ms; /* 0: CONFIG_TTL_MAX_MS */
+    enum overrun overrun;       /* what happens if more is committed than was reserved */
+    int64_t ids_ns;             /* how long a request id is remembered; 0: DEFAULT_IDS_NS */
+    int recover; /* enum table_recover: what counts after a stop that may have lost something */
     struct config_override *overrides;
     size_t override_count;
     struct config_fleet *fleet; /* or NULL: this server counts for itself */
@@ -125,10 +126,24 @@ struct config {
 #define CONFIG_CLIENTS  10000
 #define CONFIG_DATA_MAX 400 /* bytes of the directory's path */
 #define DEFAULT_TTL_MS  INT64_C(60000)
-#define DEFAULT_IDS_NS  (300 * WEIR_SEC)
-#define CONFIG_POOLS    INT64_C(10000)
-#define CONFIG_WAIT_NS  (50 * WEIR_MS)
-#define CONFIG_HOLD_NS  (100 * WEIR_MS)
+
+/* Of reservations: the longest TTL, and the one that counts if a request says none. */
+static inline int64_t config_ttl_max_ms(const struct config_policy *policy)
+{
+    return policy->reserve_ttl_max_ms > 0 ? policy->reserve_ttl_max_ms : CONFIG_TTL_MAX_MS;
+}
+
+static inline int64_t config_ttl_ms(const struct config_policy *policy)
+{
+    int64_t most_ms = config_ttl_max_ms(policy);
+    int64_t ttl_ms = policy->reserve_ttl_ms > 0 ? policy->reserve_ttl_ms : DEFAULT_TTL_MS;
+    return ttl_ms < most_ms ? ttl_ms : most_ms;
+}
+
+#define DEFAULT_IDS_NS (300 * WEIR_SEC)
+#define CONFIG_POOLS   INT64_C(10000)
+#define CONFIG_WAIT_NS (50 * WEIR_MS)
+#define CONFIG_HOLD_NS (100 * WEIR_MS)
 
 /* To be printed as "%s:%d:%d: %s\n" of file, line, column and message, or "%s: %s\n" if there is no line. A
  * mistake inside of limits has two lines, the second one with a caret that then stands under the place:

@@ -350,6 +350,15 @@ static void read_ttl(struct reading *reading, const struct node *node, const str
         policy->reserve_ttl_ms = (ttl_ns + WEIR_MS - 1) / WEIR_MS;
 }
 
+static void read_ttl_max(struct reading *reading, const struct node *node, const struct field *field,
+                         void *into)
+{
+    struct config_policy *policy = into;
+    int64_t ttl_ns;
+    if (weir_reading_time(reading, node, field, WEIR_MS, TTL_MAX_NS, &ttl_ns))
+        policy->reserve_ttl_max_ms = (ttl_ns + WEIR_MS - 1) / WEIR_MS;
+}
+
 static void read_overrun(struct reading *reading, const struct node *node, const struct field *field,
                          void *into)
 {
@@ -363,10 +372,15 @@ static void read_reserve(struct reading *reading, const struct node *node, const
 {
     static const struct field fields[] = {
         {"ttl", "a time from 1ms to 24h, such as 2m", read_ttl},
+        {"ttl_max", "a time from 1ms to 24h, such as 10m", read_ttl_max},
         {"overrun", "debt or refuse", read_overrun},
     };
+    const struct config_policy *policy = into;
     (void)field;
     (void)weir_reading_map(reading, node, "reserve", fields, sizeof fields / sizeof fields[0], into);
+    if (policy->reserve_ttl_max_ms > 0 && policy->reserve_ttl_ms > policy->reserve_ttl_max_ms)
+        weir_reading_wrong(reading, node->place,
+                           "reserve: ttl is longer than ttl_max; raise ttl_max, or lower ttl");
 }
 
 static void read_ids(struct reading *reading, const struct node *node, const struct field *field, void *into)

@@ -246,8 +246,8 @@ static void put_policy(struct buffer *out, const struct config_policy *policy)
     if (policy->keys > 0)
         weir_buffer_print(out, "    keys: %" PRId64 "\n", policy->keys);
     weir_buffer_print(out, "    reserve:\n");
-    weir_print_time(out, "      ttl: ",
-                    (policy->reserve_ttl_ms > 0 ? policy->reserve_ttl_ms : DEFAULT_TTL_MS) * WEIR_MS, "\n");
+    weir_print_time(out, "      ttl: ", config_ttl_ms(policy) * WEIR_MS, "\n");
+    weir_print_time(out, "      ttl_max: ", config_ttl_max_ms(policy) * WEIR_MS, "\n");
     weir_buffer_print(out, "      overrun: %s\n", policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt");
     weir_print_time(out, "    ids: ", policy->ids_ns > 0 ? policy->ids_ns : DEFAULT_IDS_NS, "\n");
     weir_buffer_print(out, "    recover: %s\n", weir_recover_name(policy->recover));

@@ -284,6 +284,7 @@ static void look_at_records(struct service *service)
     warn_of_records("ledger-full", &stat, &service->upkeep.ledger_refused, advice);
     weir_steps_stat(service->steps, &stat);
     warn_of_records("steps-full", &stat, &service->upkeep.steps_refused, advice);
+    weir_shares_warn(service);
 }
 
 /* Once a second. */
@@ -306,6 +307,7 @@ void weir_service_tick(struct service *service)
     weir_change_ends(service);
     pthread_mutex_lock(&service->change);
     sweep(service, now_ns);
+    weir_shares_look(service);
     weir_snapshot_collect(service);
     pthread_mutex_unlock(&service->change);
     weir_change_growth(service);

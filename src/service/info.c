@@ -315,6 +315,18 @@ static void tell_ledger(struct teller *teller)
         ledger.used, ledger.capacity, ledger.refused, steps.used, steps.capacity);
 }
 
+/* What one user may hold of stores that all have in common: share.h. */
+static void tell_shares(struct teller *teller)
+{
+    static const char *const names[SHARE_STORES] = {"requests", "ledger", "steps", "client_keys"};
+    for (int i = 0; i < SHARE_STORES; i++) {
+        struct share_stat stat;
+        weir_share_stat(teller->service->shares[i], &stat);
+        say(teller, "%s_share_most:%" PRId64 "\r\n%s_share_refused:%" PRId64 "\r\n", names[i], stat.most,
+            names[i], stat.refused);
+    }
+}
+
 static void tell_totals(struct teller *teller, const struct totals *totals)
 {
     struct sums sums = sum_up(teller->service);
@@ -335,6 +347,7 @@ static void tell_weir(struct teller *teller)
     say(teller, "memory_budget:%" PRId64 "\r\nmemory_used:%" PRId64 "\r\n", service->memory,
         load(&service->memory_used));
     tell_ledger(teller);
+    tell_shares(teller);
     tell_mode_of_all(teller);
     tell_reload(teller);
     say(teller, "log_lines_left_out:%" PRId64 "\r\n", weir_log_left_out());

@@ -198,6 +198,19 @@ static void write_image(struct service *service)
         weir_log(LOG_WARN_LEVEL, "image-failed", LOG_TEXT("why", err.text));
 }
 
+/* Once a second at the most: what users hold of what all share is noted when it has changed. */
+static bool shares_moved(struct service *service)
+{
+    struct keeping *keeping = service->keeping;
+    int64_t now_ns = weir_now(), claims = service->upkeep.share_claims;
+    if (now_ns - keeping->shares_seen_ns < WEIR_SEC && now_ns >= keeping->shares_seen_ns)
+        return false;
+    bool moved = claims != keeping->share_claims;
+    keeping->share_claims = claims;
+    keeping->shares_seen_ns = now_ns;
+    return moved;
+}
+
 void weir_keep_tick(struct service *service)
 {
     if (!service->store)
@@ -205,6 +218,8 @@ void weir_keep_tick(struct service *service)
     (void)weir_store_commit(service->store);
     write_image(service);
     pthread_mutex_lock(&service->change);
+    if (shares_moved(service))
+        keep_owe(service);
     if (service->keeping->owed && weir_store_is_well(service->store))
         note_now(service);
     pthread_mutex_unlock(&service->change);

@@ -39,7 +39,8 @@ bool weir_load_begin(struct service *service, const struct load_begin *begin, bo
 bool weir_load_table(struct service *service, const struct load_name *name, struct slice line,
                      struct weir_error *err);
 
-/* Instead of both: keys of RL.* or CL.THROTTLE follow (dump_clients.h). Their policy is called LOAD_CLIENTS. */
+/* Instead of both: keys of RL.* or CL.THROTTLE follow (dump_clients.h). Their policy is called LOAD_CLIENTS.
+ */
 #define LOAD_CLIENTS "*"
 bool weir_load_clients(struct service *service, struct slice id, bool no_elapsed, struct slice line,
                        struct weir_error *err);

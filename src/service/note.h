@@ -5,6 +5,8 @@
  *
  *   "WEIRNOTE", version, the last serial that was given, room of the records, mode for all,
  *   blocks: hash keys of requests, reservations, steps; the table of client keys; tallies; policies;
+ *   what users hold of request ids, reservations, steps and client keys: a block for each, with a number for
+ *   each user, whose upper half tells which one, its lower half which part of them (share.h);
  *   1 if time is that of --test-clock: nothing, if it is the usual one. Behind the other parts of a policy
  * stands 1 if it is one of a fleet: its coordinator, perhaps with a password, is the file's alone
  *

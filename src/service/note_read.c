@@ -298,6 +298,7 @@ static void read_policy(struct restoring *restoring, struct note_reader *reader,
     read_modes(reader, policy);
     policy->on_full = (enum weir_when_full)get_within(reader, WEIR_FULL_SHARE, WEIR_FULL_REFUSE);
     policy->ttl_ms = get_within(reader, 1, CONFIG_TTL_MAX_MS);
+    policy->ttl_max_ms = get_within(reader, policy->ttl_ms, CONFIG_TTL_MAX_MS);
     policy->overrun = (enum overrun)get_within(reader, OVERRUN_DEBT, OVERRUN_REFUSE);
     policy->id_window_ns = get_within(reader, 1, INT64_MAX);
     policy->recover = (int)get_within(reader, TABLE_EXACT, TABLE_OPTIMISTIC);
@@ -357,6 +358,21 @@ static bool check_clock(struct restoring *restoring)
                            "stand still, that has not: start without it, or name another directory");
 }
 
+static bool restore_shares(struct restoring *restoring)
+{
+    for (int i = 0; i < SHARE_STORES; i++) {
+        struct note_reader block = get_block(&restoring->reader);
+        while (block.at < block.end && !block.wrong) {
+            uint64_t number = get_number(&block);
+            if (!weir_share_inherit(restoring->service->shares[i], (uint32_t)(number >> 32),
+                                    (uint32_t)number))
+                block.wrong = true;
+        }
+        restoring->reader.wrong |= block.wrong;
+    }
+    return !restoring->reader.wrong;
+}
+
 bool weir_note_policies(struct service *service, const struct note *note, struct snapshot *snapshot,
                         struct weir_error *err)
 {
@@ -369,7 +385,8 @@ bool weir_note_policies(struct service *service, const struct note *note, struct
     snapshot->mode_for_all = note->mode_for_all;
     snapshot->all_mode = note->all_mode;
     snapshot->all_until_ms = note->all_until_ms;
-    bool good = restore_tallies(&restoring) && restore_policies(&restoring) && check_clock(&restoring);
+    bool good = restore_tallies(&restoring) && restore_policies(&restoring) && restore_shares(&restoring) &&
+                check_clock(&restoring);
     for (size_t i = 0; i < restoring.count; i++)
         weir_tally_free(restoring.tallies[i]);
     free(restoring.tallies);

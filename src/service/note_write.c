@@ -135,6 +135,7 @@ static void put_policy(struct buffer *out, const struct policy *policy)
     put_modes(out, policy);
     put_number(out, (uint64_t)policy->on_full);
     put_number(out, (uint64_t)policy->ttl_ms);
+    put_number(out, (uint64_t)policy->ttl_max_ms);
     put_number(out, (uint64_t)policy->overrun);
     put_number(out, (uint64_t)policy->id_window_ns);
     put_number(out, (uint64_t)policy->recover);
@@ -176,6 +177,19 @@ static void put_first_part(struct buffer *out, const struct service *service, co
     put_tally(out, service, service->client_keys);
 }
 
+static void put_shares(struct buffer *out, const struct service *service)
+{
+    for (int i = 0; i < SHARE_STORES; i++) {
+        size_t began = block_begin(out);
+        for (uint32_t owner = 1; owner < SHARE_OWNERS; owner++) {
+            uint32_t part = weir_share_part(service->shares[i], owner);
+            if (part > 0)
+                put_number(out, (uint64_t)owner << 32 | part);
+        }
+        block_end(out, began);
+    }
+}
+
 bool weir_note_write(struct service *service, const struct snapshot *snapshot, struct buffer *out)
 {
     out->most = NOTE_MOST;
@@ -186,6 +200,7 @@ bool weir_note_write(struct service *service, const struct snapshot *snapshot, s
     put_number(out, snapshot->policy_count);
     for (size_t i = 0; i < snapshot->policy_count; i++)
         put_policy(out, snapshot->policies[i]);
+    put_shares(out, service);
     if (service->options.test_clock)
         put_number(out, NOTE_TEST_CLOCK);
     return !out->failed;

@@ -104,7 +104,7 @@ struct policy {
     enum policy_mode mode_after; /* ... */
     int percent_after;
     enum weir_when_full on_full;
-    int64_t ttl_ms;
+    int64_t ttl_ms, ttl_max_ms; /* of reservations: if a request says none; the longest one */
     enum overrun overrun;
     int64_t id_window_ns; /* how long a request id is remembered */
     int recover;          /* enum table_recover: what counts after a stop that may have lost something */

@@ -10,6 +10,10 @@
 #include "service/run.h"
 #include "table/verbs.h"
 
+/* A refusal has changed nothing: to decide it anew costs nobody anything, and to remember it costs a place.
+ */
+#define REFUSED_NS (5 * WEIR_SEC)
+
 /* ---- questions ---- */
 
 /* One pair from word *at on. Behind a key stands a number, or the next word of the command. */
@@ -98,6 +102,22 @@ static struct record_id name_of(const struct call *call, const struct policy *po
     return weir_ledger_request(&call->worker->service->ledger, scope, user + len, id.bytes, id.len);
 }
 
+/* A record that was entered: may this user have it, if it is new? */
+static bool may_have(const struct call *call, const struct visit *visit, enum share_store store)
+{
+    struct call_newcomer own = weir_call_newcomer(call, store);
+    return visit->record && (visit->found || own.newcomer.may_come(&own.newcomer));
+}
+
+/* A new record that will be kept. */
+static void count_record(const struct call *call, const struct records *records, const struct visit *visit,
+                         enum share_store store)
+{
+    struct call_newcomer own = weir_call_newcomer(call, store);
+    if (!visit->found && visit->record->expires_ns != 0)
+        own.newcomer.came(&own.newcomer, weir_records_place(records, visit->record));
+}
+
 /* false: there is no room for it. */
 static bool enter_request(struct call *call, const struct policy *policy, struct slice id,
                           struct request_visit *visit)
@@ -105,7 +125,7 @@ static bool enter_request(struct call *call, const struct policy *policy, struct
     struct record_id name = name_of(call, policy, id);
     weir_records_enter(call->worker->service->ledger.requests, &name, call->worker->now_ns, &visit->request);
     visit->has_request = true;
-    return visit->request.record != NULL;
+    return may_have(call, &visit->request, SHARE_REQUESTS);
 }
 
 static bool enter_reservation(struct call *call, uint64_t number, struct request_visit *visit)
@@ -115,7 +135,7 @@ static bool enter_reservation(struct call *call, uint64_t number, struct request
     weir_records_enter(ledger->reservations, &name, call->worker->now_ns, &visit->reservation);
     visit->has_reservation = true;
     visit->reservation.looked = visit->reservation.found; /* an earlier run has drawn the same lot */
-    return visit->reservation.record != NULL && !visit->reservation.found;
+    return !visit->reservation.found && may_have(call, &visit->reservation, SHARE_RESERVATIONS);
 }
 
 static void list_key(const struct tally *tally, struct slice key)
@@ -162,7 +182,8 @@ enum request_seen weir_request_begin(struct call *call, const struct pair *pairs
 {
     const struct policy *policy = pairs[0].policy;
     *visit = (struct request_visit){.fingerprint = fingerprint,
-                                    .expires_ns = sat_add(call->worker->now_ns, policy->id_window_ns)};
+                                    .expires_ns = sat_add(call->worker->now_ns, policy->id_window_ns),
+                                    .refused_expires_ns = sat_add(call->worker->now_ns, REFUSED_NS)};
     bool room = !id.bytes || enter_request(call, policy, id, visit);
     if (visit->request.found)
         return recall(call, pairs, count, id, visit);
@@ -177,7 +198,8 @@ enum request_seen weir_request_begin(struct call *call, const struct pair *pairs
 static void write_verdict(struct request_visit *visit, const struct ledger_verdict *verdict)
 {
     *visit_request(&visit->request) = (struct ledger_request){visit->fingerprint, *verdict};
-    visit->request.record->expires_ns = visit->expires_ns;
+    visit->request.record->expires_ns =
+        verdict->allowed ? visit->expires_ns : min64(visit->expires_ns, visit->refused_expires_ns);
 }
 
 void weir_request_flush(struct call *call)
@@ -196,6 +218,11 @@ void weir_request_end(struct call *call, struct request_visit *visit, const stru
 {
     if (visit->has_request && verdict)
         write_verdict(visit, verdict);
+    const struct ledger *ledger = &call->worker->service->ledger;
+    if (visit->has_request)
+        count_record(call, ledger->requests, &visit->request, SHARE_REQUESTS);
+    if (visit->has_reservation)
+        count_record(call, ledger->reservations, &visit->reservation, SHARE_RESERVATIONS);
     leave(call, visit);
 }
 

@@ -22,7 +22,8 @@ struct request_visit {
     bool has_request, has_reservation; /* which of them was entered */
     struct visit request, reservation;
     uint64_t fingerprint;
-    int64_t expires_ns;            /* of the request's record */
+    int64_t expires_ns;            /* of the request's record; */
+    int64_t refused_expires_ns;    /* if it is refused, that, if it is earlier */
     struct ledger_verdict verdict; /* REQUEST_AGAIN: what the first one was told */
 };
 

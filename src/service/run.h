@@ -5,6 +5,7 @@
 #ifndef WEIR_SERVICE_RUN_H
 #define WEIR_SERVICE_RUN_H
 
+#include "base/newcomer.h"
 #include "base/sat.h"
 #include "service/command.h"
 
@@ -39,6 +40,15 @@ static inline bool turn_begin_anew(struct worker *worker)
     weir_worker_renew(worker);
     return false;
 }
+
+/* Entries that a call makes in a store of all users: may_come and came. Where there is one user alone nothing
+ * is counted. */
+struct call_newcomer {
+    struct newcomer newcomer;
+    const struct call *call;
+    enum share_store store;
+};
+struct call_newcomer weir_call_newcomer(const struct call *call, enum share_store store);
 
 /* Who asks: NULL if the client has not logged in and must, or if its login has ended: the user is gone, or
  * its password or rights are others than at the login. */

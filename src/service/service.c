@@ -93,6 +93,29 @@ static bool has_machine(int64_t memory, struct weir_error *err)
                                memory >> 20, machine >> 20);
 }
 
+/* Records find room, all but surely, up to three quarters of their places. */
+static bool make_shares(struct service *service, int64_t keys, struct weir_error *err)
+{
+    struct records_stat requests, reservations, steps;
+    weir_records_stat(service->ledger.requests, &requests);
+    weir_records_stat(service->ledger.reservations, &reservations);
+    weir_steps_stat(service->steps, &steps);
+    struct weir_table_info client_keys;
+    weir_table_stat(service->client_keys->table, &client_keys);
+    const uint64_t places[SHARE_STORES] = {(uint64_t)requests.capacity, (uint64_t)reservations.capacity,
+                                           (uint64_t)steps.capacity, (uint64_t)client_keys.slots};
+    const int64_t rooms[SHARE_STORES] = {requests.capacity * 3 / 4, reservations.capacity * 3 / 4,
+                                         steps.capacity * 3 / 4, keys};
+    for (int i = 0; i < SHARE_STORES; i++) {
+        service->shares[i] = weir_share_new(places[i], rooms[i]);
+        if (!service->shares[i]) {
+            weir_error_set(err, ENOMEM, "out of memory");
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool make_memory(struct service *service, const struct config *config, struct weir_error *err)
 {
     int64_t memory = config->memory > 0 ? config->memory : CONFIG_MEMORY;
@@ -100,6 +123,7 @@ static bool make_memory(struct service *service, const struct config *config, st
         return false;
     int64_t keys =
         config->client_keys > 0 ? config->client_keys : (int64_t)share(memory, CLIENT_SHARE, CLIENT_BYTES);
+    (void)weir_service_look_at_wall(service);
     struct keeping none = {0}, *keeping = service->keeping ? service->keeping : &none;
     size_t requests = weir_keep_room(&keeping->requests, share(memory, LEDGER_SHARE, LEDGER_REQUEST_BYTES));
     size_t reservations =
@@ -118,7 +142,7 @@ static bool make_memory(struct service *service, const struct config *config, st
     /* Not shared when full: one key with the longest limit there is would be everybody's debt. */
     service->client_keys =
         service->steps ? weir_keep_client_keys(service, keys, config->horizon_ns, err) : NULL;
-    return service->client_keys;
+    return service->client_keys && make_shares(service, keys, err);
 }
 
 /* 160 bits that no other start has. */
@@ -133,7 +157,9 @@ static void draw_run_id(char run_id[static 41])
 bool weir_service_look_at_wall(struct service *service)
 {
     int64_t was_ns = service_wall_ns(service, 0);
-    int64_t lead_ns = service->options.test_clock ? 0 : sat_sub(weir_boot.wall(), weir_now());
+    int64_t lead_ns = sat_sub(weir_boot.wall(), weir_now());
+    if (service->options.test_clock) /* which runs on from one start to the next, as a wall clock does */
+        lead_ns = service->store ? weir_store_offset(service->store) : 0;
     bool moved = lead_ns - was_ns >= WEIR_MS || was_ns - lead_ns >= WEIR_MS;
     if (moved)
         atomic_store_explicit(&service->wall_lead_ns, lead_ns, memory_order_relaxed);
@@ -204,6 +230,7 @@ struct service *weir_service_new(const struct config *config, const struct servi
         weir_service_free(service);
         return NULL;
     }
+    weir_shares_look(service);
     return service;
 }
 
@@ -242,6 +269,8 @@ void weir_service_free(struct service *service)
     weir_tally_free(service->client_keys);
     weir_failures_free(service->failures);
     weir_crowd_free(service->crowd);
+    for (int i = 0; i < SHARE_STORES; i++)
+        weir_share_free(service->shares[i]);
     free_workers(service);
     free(service->listens);
     (void)pthread_mutex_destroy(&service->change);

@@ -20,6 +20,7 @@
 #include "proto/resp_write.h"
 #include "service/crowd.h"
 #include "service/failures.h"
+#include "service/share.h"
 #include "service/snapshot.h"
 #include "store/store.h"
 
@@ -94,8 +95,9 @@ struct service {
     struct keeping *keeping; /* what goes with the store: see keep.h; or NULL */
     struct porter *porter;   /* joins fleets: see pools.h; or NULL: no policy has one. Under `change` */
     struct ledger ledger;
-    struct steps *steps;       /* RL.* */
-    struct tally *client_keys; /* CL.THROTTLE, THROTTLE, GCRA */
+    struct steps *steps;                /* RL.* */
+    struct tally *client_keys;          /* CL.THROTTLE, THROTTLE, GCRA */
+    struct share *shares[SHARE_STORES]; /* of what all users have in common */
     int64_t horizon_ns;        /* longest time a key of these may need to be full again; 0: 31 days */
     struct failures *failures; /* logins */
     struct crowd *crowd;       /* clients that are connected */
@@ -125,6 +127,7 @@ struct service {
         size_t swept, looked_at; /* which tally, and which policy, is next */
         int64_t ticks;
         int64_t requests_refused, ledger_refused, steps_refused; /* for want of room, as last seen */
+        int64_t share_refused[SHARE_STORES], share_claims;       /* as last seen; claims of all */
     } upkeep;
     struct loads *loads;    /* the chore thread's own: see load.c */
     char reload_error[256]; /* of the last reload; "" if it went well. Under `change` */
@@ -180,6 +183,9 @@ bool weir_service_apply(struct service *service, const struct config *config, st
  * counts from the next start on only. */
 bool weir_service_reload(struct service *service, struct buffer *report);
 
+/* Finds out what users hold of what all have in common: share.h. By the chore thread. */
+void weir_shares_look(struct service *service);
+void weir_shares_warn(struct service *service); /* once a second: who was refused */
 /* Now and then, by the chore thread: tables grow, ends of modes and overrides come, sweeps, retired snapshots
  * go, rates are measured. */
 void weir_service_tick(struct service *service);

@@ -205,6 +205,38 @@ const char *weir_shown(struct slice bytes, char text[static 72])
     return text;
 }
 
+/* ---- entries in stores of all users ---- */
+
+static struct share *share_of(const struct newcomer *newcomer, uint32_t *owner)
+{
+    const struct call_newcomer *own = (const struct call_newcomer *)(const void *)newcomer;
+    const struct worker *worker = own->call->worker;
+    if (worker->snapshot->users->count < 2)
+        return NULL;
+    *owner = weir_share_owner(own->call->user->name);
+    return worker->service->shares[own->store];
+}
+
+static bool may_come(const struct newcomer *newcomer)
+{
+    uint32_t owner;
+    struct share *share = share_of(newcomer, &owner);
+    return !share || weir_share_allows(share, owner);
+}
+
+static void came(const struct newcomer *newcomer, uint64_t place)
+{
+    uint32_t owner;
+    struct share *share = share_of(newcomer, &owner);
+    if (share)
+        weir_share_claim(share, place, owner);
+}
+
+struct call_newcomer weir_call_newcomer(const struct call *call, enum share_store store)
+{
+    return (struct call_newcomer){{may_come, came}, call, store};
+}
+
 /* ---- answers ---- */
 
 int64_t weir_ms_up(int64_t time_ns)

@@ -44,7 +44,8 @@ struct question {
     const struct terms *terms;
     int64_t now, n;
     bool take;
-    struct weir_verdict *verdict; /* or NULL */
+    struct weir_verdict *verdict;    /* or NULL */
+    const struct newcomer *newcomer; /* NULL: any key may come in */
 };
 
 static bool reject(struct weir_verdict *verdict)
@@ -164,6 +165,30 @@ static enum outcome ask_in_place(struct weir_table *table, struct slot *slot, ui
 
 /* ---- keys that are not there ---- */
 
+/* Of all places of the first segment, the only one of a table that does not grow; beyond it: UINT64_MAX. */
+static uint64_t place_of(const struct weir_table *table, const struct slot *slot)
+{
+    const struct segment *first = &table->region->segments[0];
+    uint64_t place = (uint64_t)((uintptr_t)slot - (uintptr_t)first->slots) / sizeof *slot;
+    return place < first->lines * LINE_SLOTS ? place : UINT64_MAX;
+}
+
+void weir_table_own_look(struct weir_table *table, int64_t now_ns, uint64_t *cursor, uint64_t count,
+                         own_seen *seen, void *arg)
+{
+    const struct segment *first = &table->region->segments[0];
+    const struct edition *edition = table_edition(table);
+    uint64_t all = first->lines * LINE_SLOTS;
+    int64_t now = region_time(table->region, now_ns);
+    for (uint64_t i = 0; edition && i < count && i < all; i++, (*cursor)++) {
+        const struct slot *slot = region_slot(first, *cursor % all);
+        uint64_t who = slot_who(slot), word = slot_word(slot);
+        if (who != 0 && slot_kind(word) != SLOT_TENTATIVE &&
+            !weir_slot_is_idle(table, edition, who, word, now))
+            seen(arg, *cursor % all);
+    }
+}
+
 static bool refuse(const struct question *q)
 {
     struct deed deed = {.verb = VERB_TAKE, .verdict = q->verdict};
@@ -202,7 +227,13 @@ static bool ask_absent(struct weir_table *table, const struct edition *edition, 
     *answer = decide(q, &full_at);
     if (!*answer || !q->take)
         return true;
+    if (q->newcomer && !q->newcomer->may_come(q->newcomer)) {
+        *answer = refuse(q);
+        return true;
+    }
     struct spot spot = weir_slots_settle(table, &edition, key, q->now);
+    if (q->newcomer && spot.slot)
+        q->newcomer->came(q->newcomer, place_of(table, spot.slot));
     return !spot.slot && edition && ask_shared(table, key, q, answer);
 }
 
@@ -290,11 +321,18 @@ static bool ask_own(struct weir_table *table, int64_t now_ns, const void *key, s
     return answer;
 }
 
+bool weir_table_take_own_as(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                            const struct weir_own_limit *limit, int64_t n, const struct newcomer *newcomer,
+                            struct weir_verdict *verdict)
+{
+    struct question q = {.n = n, .take = true, .verdict = verdict, .newcomer = newcomer};
+    return ask_own(table, now_ns, key, len, limit, &q);
+}
+
 bool weir_table_take_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
                             const struct weir_own_limit *limit, int64_t n, struct weir_verdict *verdict)
 {
-    struct question q = {.n = n, .take = true, .verdict = verdict};
-    return ask_own(table, now_ns, key, len, limit, &q);
+    return weir_table_take_own_as(table, now_ns, key, len, limit, n, NULL, verdict);
 }
 
 bool weir_table_take_own(struct weir_table *table, const void *key, size_t len,

@@ -270,6 +270,26 @@ static void *find_shared(struct weir_table *table, uint64_t stripe)
     return wide_who(slot) == OVERFLOW_WHO ? slot : NULL;
 }
 
+struct reset_all {
+    struct weir_table *table;
+    int64_t now_ns, count;
+};
+
+static bool reset_key(void *arg, const struct weir_key *key)
+{
+    struct reset_all *all = arg;
+    all->count++;
+    (void)do_who(all->table, VERB_RESET, all->now_ns, key->id, 1, NULL);
+    return true;
+}
+
+int64_t weir_table_reset_all(struct weir_table *table, int64_t now_ns)
+{
+    struct reset_all all = {table, now_ns, 0};
+    (void)weir_table_each_at(table, now_ns, reset_key, &all);
+    return all.count;
+}
+
 void weir_table_list_who(struct weir_table *table, uint64_t who)
 {
     struct region *region = table->region;

@@ -2,6 +2,7 @@
 #ifndef WEIR_TABLE_VERBS_H
 #define WEIR_TABLE_VERBS_H
 
+#include "base/newcomer.h"
 #include "table/table.h"
 
 /* Is there a table, and is the key one that it can have? */
@@ -18,6 +19,18 @@ bool weir_table_cancel_who(struct weir_table *table, int64_t now_ns, uint64_t wh
                            struct weir_reservation *reservation);
 bool weir_table_peek_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n,
                          struct weir_verdict *verdict);
+
+/* As weir_table_take_own_at, by somebody who may not bring in as many keys as he likes. */
+bool weir_table_take_own_as(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
+                            const struct weir_own_limit *limit, int64_t n, const struct newcomer *newcomer,
+                            struct weir_verdict *verdict);
+/* Looks at the next `count` places, from *cursor on and round about, and tells which have keys that are in
+ * use. A table whose limits come with the call, and which does not grow. */
+typedef void own_seen(void *arg, uint64_t place);
+void weir_table_own_look(struct weir_table *table, int64_t now_ns, uint64_t *cursor, uint64_t count,
+                         own_seen *seen, void *arg);
+/* Every key is as if never used. Gives how many were not. */
+int64_t weir_table_reset_all(struct weir_table *table, int64_t now_ns);
 
 /* Lists the key, or what keys without room share, as if this thread had changed it: somebody else has, whose
  * change may not be in the log yet, and what is answered now depends on it. Nothing, if no store keeps it. */

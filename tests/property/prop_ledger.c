@@ -270,6 +270,8 @@ static void do_reserve(struct world *world, struct dice *dice)
     compare(world, reply, &outcome);
     if (id && !known) {
         int64_t window_ns = windows_ms[question.pairs[0].policy] * WEIR_MS;
+        if (outcome.booked < 0) /* refused */
+            window_ns = min64(window_ns, 5 * WEIR_SEC);
         *id = (struct remembered){question, outcome, world->now_ns + window_ns};
         if (outcome.booked >= 0)
             id->expires_ns = max64(id->expires_ns, world->bookings[outcome.booked].expires_ns);

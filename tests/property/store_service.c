@@ -381,7 +381,7 @@ static void cell_request(struct history *history, struct book_key *key, int64_t 
         note(history, key, BOOK_TAKE, n);
 }
 
-/* One verdict for an id, whoever asks, in whichever life. */
+/* One verdict for an id, whoever asks, in whichever life; but a refusal is remembered for seconds only. */
 static void id_request(struct history *history, struct book_key *key, const char *policy, int64_t n)
 {
     size_t at = (size_t)history_roll(history, 0, REQUESTS - 1);
@@ -398,8 +398,8 @@ static void id_request(struct history *history, struct book_key *key, const char
     int64_t allowed = kit_field(reply, "allowed");
     if (allowed < 0)
         return;
-    bool same = agrees(history, key), first = !asked->told.there;
-    if (asked->told.sure && ((allowed == 1) != asked->allowed || !same))
+    bool same = agrees(history, key), first = !asked->told.there || !asked->allowed;
+    if (asked->told.sure && asked->allowed && (allowed != 1 || !same))
         history_fail(history, "id%zu was told %d, and now %d, %s", at, asked->allowed, (int)allowed,
                      same ? "without a charge" : "with a charge");
     if (allowed == 1 && !same)

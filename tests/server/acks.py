@@ -250,7 +250,10 @@ class Book:
 
     def remembered(self, words, account, n, then=None):
         def keep(reply, now):
-            self.ids[words] = [reply, now]
+            if isinstance(reply, dict) and not reply["allowed"]:
+                del self.ids[words]  # a refusal is remembered for seconds only
+            else:
+                self.ids[words] = [reply, now]
             if then:
                 then(reply, now)
 

@@ -141,9 +141,10 @@ REQUESTS = {
     "weir.freeze": lambda d: ("p7", "redis://127.0.0.1:1", "HASH", "8" + "0" * 15, "8" + "f" * 15),
     "weir.thaw": lambda d: ("p7",),
     "weir.image": lambda d: (),
+    "weir.flush": lambda d: (),
     "weir.backup": lambda d: ("soak",),
 }
-SELDOM = {"weir.reload", "info", "command", "weir.dump", "weir.image", "weir.backup"}  # what costs much
+SELDOM = {"weir.reload", "info", "command", "weir.dump", "weir.image", "weir.flush", "weir.backup"}  # what costs much
 ELSEWHERE = {"quit", "reset"}  # said by those who come and go
 
 

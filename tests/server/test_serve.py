@@ -177,7 +177,7 @@ class Started(server.ServerTest):
         if "asan" in server.WEIR or "tsan" in server.WEIR:
             self.skipTest("sanitizers have memory of their own")
         for memory in ("256MiB", "1GiB"):
-            weir = self.start("--memory", memory, config="policies: [{name: api, limits: 10/s}]")
+            weir = self.start("--memory", memory)
             with weir.connect() as client:
                 self.assertEqual(client.ask("CL.THROTTLE", "k", "1", "1", "60")[0], 0)
                 self.assertEqual(client.ask("RL.REDUCE", "k", "1", "60"), 1)

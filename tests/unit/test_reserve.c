@@ -498,7 +498,7 @@ TEST(a_refusal_under_an_id_stays_one)
     say("WEIR.RESERVE paced k 1 ID b");
     CHECK_EQ(number("allowed"), 0);
     CHECK(is_null("id"));
-    move_clock(5000);
+    move_clock(4999);
     say("WEIR.RESERVE paced k 1 ID b");
     CHECK_EQ(number("allowed"), 0);
     CHECK_EQ(number("retry_after_ms"), 100);

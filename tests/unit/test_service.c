@@ -371,7 +371,7 @@ TEST(an_overrun_above_the_burst_needs_adjust)
     char id[64], line[128];
     if (!CHECK(kit_open(&kit, users)))
         return;
-    log_in(&kit, "bob");
+    kit_log_in(&kit, "bob");
     for (int debt = 0; debt < 2; debt++) {
         kit_clock(&kit, 100000 * (debt + 1));
         (void)snprintf(id, sizeof id, "%s", kit_text(kit_ask(&kit, "WEIR.RESERVE api bob:1 1"), "id"));
@@ -383,8 +383,25 @@ TEST(an_overrun_above_the_burst_needs_adjust)
         CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api bob:1"), "remaining"), 9); /* nothing was charged */
         (void)snprintf(line, sizeof line, "WEIR.COMMIT %s %d", id, debt ? 11 : 10);
         if (debt) /* who may adjust may charge any number */
-            log_in(&kit, "default");
+            kit_log_in(&kit, "default");
         CHECK_EQ(kit_field(kit_ask(&kit, line), "charged"), debt ? 11 : 10);
     }
+    kit_close(&kit);
+}
+
+TEST(a_policy_has_a_ttl_max)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, "policies:\n  - {name: short, limits: 10/s, reserve: {ttl_max: 10s}}\n"
+                              "  - {name: long, limits: 10/s}\n")))
+        return;
+    CHECK(kit_text(kit_ask(&kit, "WEIR.RESERVE short a 1 TTL 10000"), "id")[0] != '\0');
+    CHECK_STR(kit_ask(&kit, "WEIR.RESERVE short a 1 TTL 10001"),
+              "-ERR TTL is too long: policy 'short' allows 10000 ms (reserve: {ttl_max})\r\n");
+    CHECK_STR(kit_ask(&kit, "WEIR.RESERVE long a 1 AND short a 1 TTL 10001"),
+              "-ERR TTL is too long: policy 'short' allows 10000 ms (reserve: {ttl_max})\r\n");
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.POLICY SHOW short"), "reserve_ttl_ms"), 10000); /* not a minute */
+    kit_clock(&kit, 10000);
+    CHECK(kit_text(kit_ask(&kit, "WEIR.RESERVE long a 1 TTL 86400000"), "id")[0] != '\0');
     kit_close(&kit);
 }

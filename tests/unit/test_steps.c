@@ -15,7 +15,7 @@ struct line { /* a bucket and the words it is asked with */
 
 static struct step_answer ask(struct line *line, enum step_verb verb, int64_t take, int64_t at_ms)
 {
-    struct step_ask question = {verb, line->limit, take, at_ms, line->strict};
+    struct step_ask question = {verb, line->limit, take, at_ms, line->strict, NULL};
     struct step_bucket bucket = line->known ? line->bucket : weir_step_fresh(&line->limit, at_ms);
     struct step_answer answer = weir_step_do(&bucket, &question);
     if (verb != STEP_GET && take > 0) {

@@ -704,3 +704,21 @@ TEST(waiting_stops_a_batch)
     CHECK_EQ(kit.session.commands, 2);
     kit_close(&kit);
 }
+
+TEST(a_refusal_is_remembered_for_seconds_only)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, "policies:\n  - {name: slow, limits: 1/10s, ids: 5m}\n")))
+        return;
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE slow a 1 ID yes"), "allowed"), 1);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE slow a 1 ID no"), "allowed"), 0);
+    kit_clock(&kit, 4999);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE slow a 1 ID no"), "retry_after_ms"), 10000); /* as at first */
+    kit_clock(&kit, 5000);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE slow a 1 ID no"), "retry_after_ms"), 5000);
+    kit_clock(&kit, 11000);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE slow a 1 ID no"), "allowed"), 1);  /* decided anew */
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE slow a 1 ID yes"), "allowed"), 1); /* and this one is not */
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK slow a"), "allowed"), 0);
+    kit_close(&kit);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shares: no user can fill a store that all users have in common (request ids, reservations, keys of RL.*,
+ * keys of CL.THROTTLE), so that others find no room.
+ *
+ * Law: while there are several users, one may make a new entry only if it holds no more entries than there
+ * are places free. So one greedy user gets half of a store, three get a quarter each, and as much as each of
+ * them has stays free for the others. Where there is one user alone it may have all of it.
+ *
+ * For each place of a store it is known who made the entry in it. How many entries a user holds is found out
+ * by looking at some of the places, one after the other, at each tick of the chore thread, and counting those
+ * whose entries live; what is made between two ticks comes on top. So an entry that ends is not counted any
+ * longer, and nobody has to tell when it does.
+ *
+ * Users are told apart by a hash of their names, which is the same after a start. The note of a store has
+ * what part of the entries is whose; after a start entries whose maker is not known count in these parts.
+ */
+#ifndef WEIR_SERVICE_SHARE_H
+#define WEIR_SERVICE_SHARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum share_store { SHARE_REQUESTS, SHARE_RESERVATIONS, SHARE_STEPS, SHARE_CLIENT_KEYS, SHARE_STORES };
+
+#define SHARE_OWNERS 16384
+#define SHARE_PARTS  10000 /* all entries of a store, in a note */
+#define SHARE_LOOK   2048  /* places that are looked at in a tick */
+
+struct share;
+/* A store of so many places, of which `room` find an entry. NULL: out of memory. */
+struct share *weir_share_new(uint64_t places, int64_t room);
+void weir_share_free(struct share *share);
+
+uint32_t weir_share_owner(const char *user); /* 1 ... SHARE_OWNERS - 1 */
+
+/* Any thread. Before an entry is made: may its owner have it? false counts as refused. */
+bool weir_share_allows(struct share *share, uint32_t owner);
+/* After it was made, at that place. */
+void weir_share_claim(struct share *share, uint64_t place, uint32_t owner);
+
+/* By the chore thread: weir_share_see for each living entry among some places, then weir_share_count with the
+ * number of all of them. The cursor is for whoever walks through the store. */
+uint64_t *weir_share_cursor(struct share *share);
+void weir_share_see(struct share *share, uint64_t place);
+void weir_share_count(struct share *share, int64_t used);
+
+struct share_stat {
+    int64_t refused; /* entries that were not made, because of this */
+    int64_t most;    /* that any user holds */
+    int64_t claims;  /* entries that were made so far */
+};
+void weir_share_stat(const struct share *share, struct share_stat *stat);
+
+/* For a note: which part of the entries is this owner's; 0: nothing to speak of. And back, at a start. */
+uint32_t weir_share_part(const struct share *share, uint32_t owner);
+bool weir_share_inherit(struct share *share, uint32_t owner, uint32_t part); /* false: it makes no sense */
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What users hold of the stores of a service: the chore thread's part of share.h.
+ */
+#include "ledger/keep.h"
+#include "service/log.h"
+#include "service/service.h"
+#include "table/verbs.h"
+
+struct look {
+    struct share *share;
+    const struct records *records;
+};
+
+static void see_record(void *arg, struct record *record)
+{
+    const struct look *look = arg;
+    weir_share_see(look->share, weir_records_place(look->records, record));
+}
+
+static void see_key(void *arg, uint64_t place)
+{
+    weir_share_see(arg, place);
+}
+
+static void look_at_records(struct share *share, struct records *records, int64_t now_ns)
+{
+    struct records_stat stat;
+    struct look look = {share, records};
+    uint64_t *cursor = weir_share_cursor(share);
+    if (!weir_records_page(records, now_ns, cursor, SHARE_LOOK, see_record, &look))
+        *cursor = 0;
+    weir_records_stat(records, &stat);
+    weir_share_count(share, stat.used);
+}
+
+static void look_at_keys(struct share *share, struct weir_table *table, int64_t now_ns)
+{
+    struct weir_table_info info;
+    weir_table_own_look(table, now_ns, weir_share_cursor(share), SHARE_LOOK, see_key, share);
+    weir_table_stat_at(table, now_ns, &info);
+    weir_share_count(share, info.keys);
+}
+
+void weir_shares_look(struct service *service)
+{
+    const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_acquire);
+    int64_t now_ns = weir_now();
+    if (snapshot->users->count < 2)
+        return;
+    look_at_records(service->shares[SHARE_REQUESTS], service->ledger.requests, now_ns);
+    look_at_records(service->shares[SHARE_RESERVATIONS], service->ledger.reservations, now_ns);
+    look_at_records(service->shares[SHARE_STEPS], weir_steps_records(service->steps), now_ns);
+    look_at_keys(service->shares[SHARE_CLIENT_KEYS], service->client_keys->table, now_ns);
+}
+
+void weir_shares_warn(struct service *service)
+{
+    static const char *const names[SHARE_STORES] = {"request ids", "reservations", "RL.* keys",
+                                                    "CL.THROTTLE keys"};
+    service->upkeep.share_claims = 0;
+    for (int i = 0; i < SHARE_STORES; i++) {
+        struct share_stat stat;
+        weir_share_stat(service->shares[i], &stat);
+        if (stat.refused > service->upkeep.share_refused[i])
+            weir_log(
+                LOG_WARN_LEVEL, "share-used-up", LOG_TEXT("of", names[i]),
+                LOG_NUMBER("refused", stat.refused - service->upkeep.share_refused[i]),
+                LOG_TEXT("means", "a user holds as many as are free, and gets no more, so that others do"));
+        service->upkeep.share_refused[i] = stat.refused;
+        service->upkeep.share_claims += stat.claims;
+    }
+}

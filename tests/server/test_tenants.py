@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""One tenant with the class `take` fills what all tenants have in common, as far as it can: others still find room, also
+after a restart. test_tenants.py --figures prints what a tenant gets with the memory that a server has by default."""
+
+import os
+import sys
+import tempfile
+
+import server
+
+CONFIG = """\
+memory: {memory}
+client_limits: {{keys: {keys}}}
+users:
+  - {{name: greedy, password: a, may: [look, take], keys: ["a:*"]}}
+  - {{name: other, password: b, may: [look, take], keys: ["b:*"]}}
+  - {{name: ops, password: o, may: all}}
+policies:
+  - {{name: api, limits: 1000000/s burst=1000000}}
+  - {{name: shut, limits: blocked}}
+"""
+MONTH = str(31 * 86400)
+STORES = {  # how an entry is made, and how to see from the reply that it was
+    "reservations": (lambda key: ("WEIR.RESERVE", "api", key, "1", "TTL", "86400000"), lambda reply: reply["allowed"]),
+    "request ids": (lambda key: ("WEIR.TAKE", "api", key, "1", "ID", key), lambda reply: reply["allowed"]),
+    "RL.* keys": (lambda key: ("RL.REDUCE", key, "1", MONTH), lambda reply: reply == 1),
+    "CL.THROTTLE keys": (lambda key: ("CL.THROTTLE", key, "0", "1", MONTH), lambda reply: reply[0] == 0),
+}
+
+
+def make(client, store, prefix, count, first=0):
+    """So many entries in a pipeline; gives how many were made."""
+    words, made = STORES[store]
+    got = 0
+    for at in range(first, first + count, 1000):
+        some = range(at, min(at + 1000, first + count))
+        client.raw(b"".join(server.encode(*words(f"{prefix}:{i}")) for i in some))
+        got += sum(made(client.read()) for _ in some)
+    return got
+
+
+class Tenants(server.ServerTest):
+    FEW = 60
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="weir-tenants-")
+        self.addCleanup(folder.cleanup)
+        self.data = os.path.join(folder.name, "data")
+
+    def serve(self, *arguments):
+        return self.start(*arguments, config=CONFIG.format(memory="8MiB", keys="8k"))
+
+    def login(self, weir, user, password):
+        client = weir.connect(version=3, user=user, password=password)
+        self.addCleanup(client.close)
+        return client
+
+    def info(self, client):
+        return {name: int(value) for name, _, value in (line.partition(":") for line in client.ask("INFO").split("\r\n"))
+                if value.isdigit()}
+
+    def look(self, weir, room, first):
+        """The greedy one gets at most a few more, and the other one whatever it asks for."""
+        greedy, other = self.login(weir, "greedy", "a"), self.login(weir, "other", "b")
+        for store in STORES:
+            self.assertLessEqual(make(greedy, store, "a", 1000, first), room[store] / 20, store)
+            self.assertEqual(make(other, store, "b", self.FEW, first), self.FEW, store)
+
+    def test_others_find_room(self):
+        weir = self.serve("--data", self.data)
+        told = self.info(self.login(weir, "ops", "o"))
+        room = {"reservations": told["ledger_capacity"], "request ids": told["requests_capacity"],
+                "RL.* keys": told["steps_capacity"], "CL.THROTTLE keys": 8000}
+        greedy = self.login(weir, "greedy", "a")
+        for store, places in room.items():
+            got = make(greedy, store, "a", places * 5 // 4)
+            self.assertLess(got, places * 2 // 3, store)
+            self.assertGreater(got, places // 4, store)
+        self.look(weir, room, 1000000)
+        told = self.info(self.login(weir, "ops", "o"))
+        for name in ("ledger", "requests", "steps", "client_keys"):
+            self.assertGreater(told[f"{name}_share_refused"], 0)
+            self.assertGreater(told[f"{name}_share_most"], 100)
+        weir.wait_line("event=share-used-up")
+        weir.stop()
+        self.look(self.serve("--data", self.data), room, 2000000)
+
+    def test_a_user_alone_may_have_all_of_it(self):
+        weir = self.start(config="memory: 8MiB\nclient_limits: {keys: 8k}\npolicies: [{name: api, limits: 1000000/s burst=1000000}]")
+        client = weir.connect(version=3)
+        self.addCleanup(client.close)
+        told = self.info(client)
+        self.assertGreater(make(client, "reservations", "a", told["ledger_capacity"]), told["ledger_capacity"] * 3 // 4)
+        self.assertGreater(make(client, "CL.THROTTLE keys", "a", 8000), 7000)
+
+    def test_refusals_are_forgotten_soon(self):
+        """Ids of requests that were refused are not kept for minutes: they would be everybody's that were tried."""
+        weir = self.serve("--test-clock")
+        ops, greedy = self.login(weir, "ops", "o"), self.login(weir, "greedy", "a")
+        ids = [("WEIR.TAKE", "shut", "a:1", "1", "ID", str(i)) for i in range(1000)]
+        greedy.raw(b"".join(server.encode(*words) for words in ids))
+        self.assertFalse(any(greedy.read()["allowed"] for _ in ids))
+        self.assertEqual(self.info(ops)["requests_used"], 1000)
+        ops.ask("WEIR.CLOCK", "ADVANCE", "6000")
+        for _ in range(2000):  # the background thread passes by
+            if self.info(ops)["requests_used"] == 0:
+                break
+        self.assertEqual(self.info(ops)["requests_used"], 0)
+
+    def test_an_operator_empties_client_keys(self):
+        weir = self.serve("--data", self.data)
+        ops, greedy = self.login(weir, "ops", "o"), self.login(weir, "greedy", "a")
+        for store in ("RL.* keys", "CL.THROTTLE keys"):
+            self.assertEqual(make(greedy, store, "a", 100), 100)
+            self.assertEqual(make(greedy, store, "a", 100), 0)  # they are spent
+        self.assertRegex(greedy.ask("WEIR.FLUSH"), "^NOPERM ")
+        self.assertEqual(ops.ask("WEIR.FLUSH"), 200)
+        weir.wait_line("event=client-keys-flushed keys=200 user=ops")
+        for store in ("RL.* keys", "CL.THROTTLE keys"):
+            self.assertEqual(make(greedy, store, "a", 100), 100)
+        self.assertEqual(ops.ask("WEIR.FLUSH"), 200)
+        weir.process.kill()
+        weir.wait()
+        weir = self.serve("--data", self.data)
+        greedy = self.login(weir, "greedy", "a")
+        for store in ("RL.* keys", "CL.THROTTLE keys"):
+            self.assertEqual(make(greedy, store, "a", 100), 100)
+
+
+def figures():
+    """What a tenant gets of each store, and what the next one gets then, with 256 MiB."""
+    weir = server.Server(config=CONFIG.format(memory="256MiB", keys="1398101"))
+    greedy = weir.connect(version=3, user="greedy", password="a")
+    other = weir.connect(version=3, user="other", password="b")
+    tries = {"reservations": 80000, "request ids": 300000, "RL.* keys": 400000, "CL.THROTTLE keys": 1600000}
+    for store, count in tries.items():
+        got, next_got = make(greedy, store, "a", count), make(other, store, "b", 1000)
+        print(f"{store}: of {count} tries {got} were made; then the other user: {next_got} of 1000", flush=True)
+    weir.stop()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--figures"]:
+        figures()
+    else:
+        server.main()

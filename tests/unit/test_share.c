@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shares: what one user may hold of a store that all users have in common.
+ */
+#include <stdlib.h>
+
+#include "check.h"
+#include "rng.h"
+#include "service/share.h"
+
+#define ROOM 10000
+
+/* A store of which the test knows everything: whose entry is in which place, 0: none. */
+struct store {
+    struct share *share;
+    uint32_t owner[ROOM + ROOM / 4];
+    int64_t used;
+};
+
+#define PLACES (sizeof(((struct store *)0)->owner) / sizeof(uint32_t))
+
+static struct store *new_store(void)
+{
+    struct store *store = calloc(1, sizeof *store);
+    store->share = weir_share_new(PLACES, ROOM);
+    return store;
+}
+
+static void free_store(struct store *store)
+{
+    weir_share_free(store->share);
+    free(store);
+}
+
+/* As the chore thread does. */
+static void tick(struct store *store)
+{
+    uint64_t *cursor = weir_share_cursor(store->share);
+    for (int i = 0; i < SHARE_LOOK; i++, (*cursor)++)
+        if (store->owner[*cursor % PLACES] != 0)
+            weir_share_see(store->share, *cursor % PLACES);
+    weir_share_count(store->share, store->used);
+}
+
+static bool put(struct store *store, struct rng *rng, uint32_t owner)
+{
+    uint64_t place = (uint64_t)rng_between(rng, 0, PLACES - 1);
+    if (store->used >= ROOM || !weir_share_allows(store->share, owner))
+        return false;
+    while (store->owner[place] != 0)
+        place = (place + 1) % PLACES;
+    store->owner[place] = owner;
+    weir_share_claim(store->share, place, owner);
+    store->used++;
+    return true;
+}
+
+static void drop_all(struct store *store, uint32_t owner)
+{
+    for (size_t i = 0; i < PLACES; i++)
+        if (store->owner[i] == owner) {
+            store->owner[i] = 0;
+            store->used--;
+        }
+}
+
+/* As many as it gets; of five who are refused one after the other the last one tries after a tick each. */
+static int64_t grab(struct store *store, struct rng *rng, uint32_t owner)
+{
+    int64_t got = 0;
+    for (int ticks = 0; ticks < 20; tick(store), ticks++)
+        while (put(store, rng, owner))
+            got++;
+    return got;
+}
+
+static void between(int64_t got, int64_t least, int64_t most)
+{
+    if (!CHECK(got >= least && got <= most))
+        printf("# %lld is not between %lld and %lld\n", (long long)got, (long long)least, (long long)most);
+}
+
+TEST(one_greedy_user_leaves_room_for_others)
+{
+    struct rng rng = rng_new(check.seed);
+    struct store *store = new_store();
+    struct share_stat stat;
+    uint32_t one = weir_share_owner("one"), two = weir_share_owner("two"), three = weir_share_owner("three");
+    between(grab(store, &rng, one), ROOM * 50 / 100, ROOM * 54 / 100);
+    between(grab(store, &rng, two), ROOM * 21 / 100, ROOM * 28 / 100);
+    between(grab(store, &rng, three), ROOM * 9 / 100, ROOM * 15 / 100);
+    CHECK(put(store, &rng, weir_share_owner("four")));
+    CHECK(!put(store, &rng, one));
+    weir_share_stat(store->share, &stat);
+    CHECK(stat.refused >= 3);
+    between(stat.most, ROOM * 48 / 100, ROOM * 56 / 100);
+    free_store(store);
+}
+
+/* What has ended is free again, for who has had it as well; however many there were before. */
+TEST(what_has_ended_does_not_count)
+{
+    struct rng rng = rng_new(check.seed);
+    struct store *store = new_store();
+    uint32_t one = weir_share_owner("one");
+    for (int i = 0; i < 10; i++) {
+        between(grab(store, &rng, one), ROOM * 50 / 100, ROOM * 54 / 100);
+        drop_all(store, one);
+        tick(store);
+    }
+    free_store(store);
+}
+
+/* One makes entries that last, a few at a time, between the many that another makes and that end at once. */
+TEST(a_slow_user_does_not_creep_past_its_share)
+{
+    struct rng rng = rng_new(check.seed);
+    struct store *store = new_store();
+    uint32_t slow = weir_share_owner("slow"), busy = weir_share_owner("busy");
+    int64_t held = 0, served = 0;
+    for (int i = 0; i < 600; i++) {
+        for (int k = 0; k < 20; k++)
+            held += put(store, &rng, slow);
+        for (int k = 0; k < 1000; k++)
+            served += put(store, &rng, busy);
+        tick(store);
+        drop_all(store, busy);
+        tick(store);
+    }
+    between(held, ROOM * 40 / 100, ROOM * 56 / 100);
+    CHECK_EQ(served, 600 * 1000); /* who fills nothing is never refused */
+    free_store(store);
+}
+
+/* After a start with a full store: the greedy one gets nothing, and others as much as before. */
+TEST(shares_survive_a_start)
+{
+    struct rng rng = rng_new(check.seed);
+    struct store *store = new_store();
+    uint32_t one = weir_share_owner("one"), two = weir_share_owner("two");
+    (void)grab(store, &rng, one);
+    for (int i = 0; i < 3; i++) /* too few to be noted */
+        CHECK(put(store, &rng, two));
+    tick(store);
+    CHECK_EQ(weir_share_part(store->share, two), 0);
+    between(weir_share_part(store->share, one), SHARE_PARTS * 98 / 100, SHARE_PARTS);
+    struct share *next = weir_share_new(PLACES, ROOM);
+    CHECK(weir_share_inherit(next, one, weir_share_part(store->share, one)));
+    weir_share_free(store->share);
+    store->share = next;
+    tick(store);
+    between(grab(store, &rng, one), 0, ROOM * 4 / 100);
+    between(grab(store, &rng, two), ROOM * 18 / 100, ROOM * 30 / 100);
+    drop_all(store, one); /* and when they have ended, it may again */
+    tick(store);
+    CHECK(put(store, &rng, one));
+    CHECK(!weir_share_inherit(next, 0, 1) && !weir_share_inherit(next, SHARE_OWNERS, 1));
+    CHECK(!weir_share_inherit(next, 1, SHARE_PARTS + 1));
+    free_store(store);
+}
