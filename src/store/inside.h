@@ -193,8 +193,11 @@ bool weir_recover_find(struct store *store, struct store_found *found, struct we
 bool weir_recover_replay(struct store *store, struct store_found *found, struct weir_error *err);
 /* Before the first frame is written, which claims that all before it is on the disk: makes that so (a process
  * that was killed may not have), and removes what such a process leaves: images that were not finished,
- * segments that were not begun, zeros behind the last frame. */
+ * segments that were not begun. */
 bool weir_recover_settle(struct store *store, struct weir_error *err);
+/* After it: zeros behind the last frames of earlier processes go. Not before, since the log would seem to be
+ * short. If that fails they are read once more. */
+void weir_recover_trim(const struct store *store);
 
 /* ---- image.c: regions, first those of records (REGION_RECORDS), then the others ----
  * In this order, because units are charged before their record is written: an image that is complete before

@@ -12,6 +12,7 @@
 
 #define ZERO_ROUNDS 4   /* a piece is as much as so many syncs have had */
 #define ZERO_PARTS  512 /* and at least this part of a segment: 128 KiB */
+#define ZERO_LEAST  4096
 #define ZERO_MOST   (UINT64_C(4) << 20)
 #define ROOM_LEAST  4 /* times a piece has to be free */
 
@@ -149,7 +150,8 @@ bool weir_log_begin(struct store *store)
     log->now = next;
     (void)atomic_fetch_add_explicit(&log->rotations, 1, memory_order_release);
     weir_sync_poke(store); /* the old one, in every mode: all who append want it gone */
-    return write_start(store);
+    weir_log_zero(store);  /* before frames: so one of STORE_ALWAYS that ends with a frame is short */
+    return !log->broken && write_start(store);
 }
 
 bool weir_log_rotate(struct store *store, uint64_t *segment, uint64_t *sequence)
@@ -177,29 +179,34 @@ static bool is_roomy(struct store *store, uint64_t piece)
     return store->disk->room(store->disk, store->dir, &room) == 0 && room / ROOM_LEAST >= piece;
 }
 
-static int write_zeros(struct store *store, uint64_t from, uint64_t to)
+static int write_zeros(struct store *store, uint64_t from, uint64_t bytes)
 {
-    void *zeros = calloc(1, to - from);
-    int error = zeros ? store->disk->write(store->disk, store->log.now.file, zeros, to - from, from) : ENOMEM;
+    void *zeros = calloc(1, bytes);
+    int error = zeros ? store->disk->write(store->disk, store->log.now.file, zeros, bytes, from) : ENOMEM;
     free(zeros);
     return error;
+}
+
+static uint64_t piece_for(const struct store *store, uint64_t round)
+{
+    uint64_t least = store->options.segment_bytes / ZERO_PARTS;
+    uint64_t piece = round < ZERO_MOST / ZERO_ROUNDS ? round * ZERO_ROUNDS : ZERO_MOST;
+    least = least > ZERO_LEAST ? least : ZERO_LEAST;
+    return piece > least ? piece : least;
 }
 
 /* Half of a piece is left for what comes before the next sync begins. Without room the segment grows. */
 void weir_log_zero(struct store *store)
 {
     struct log_file *now = &store->log.now;
-    uint64_t round = now->end - now->looked, from = log_file_size(now), last = store->options.segment_bytes;
-    uint64_t piece = round < ZERO_MOST / ZERO_ROUNDS ? round * ZERO_ROUNDS : ZERO_MOST;
-    piece = piece > last / ZERO_PARTS ? piece : last / ZERO_PARTS;
+    uint64_t from = log_file_size(now), piece = piece_for(store, now->end - now->looked);
     now->looked = now->end;
-    if (store->options.sync != STORE_ALWAYS || store->log.broken || now->file < 0 || from >= last ||
+    if (store->options.sync != STORE_ALWAYS || store->log.broken || now->file < 0 ||
         from - now->end >= piece / 2 || !is_roomy(store, piece))
         return;
-    uint64_t to = piece < last - from ? from + piece : last;
-    int error = write_zeros(store, from, to);
+    int error = write_zeros(store, from, piece);
     if (!error)
-        now->zeroed = to;
+        now->zeroed = from + piece;
     else if (error != ENOSPC && error != EDQUOT && error != EFBIG && error != ENOMEM)
         weir_health_fault_locked(store, "writing the log", error);
 }

@@ -28,7 +28,7 @@ static inline size_t log_frame_payload(const struct buffer *frame)
 bool weir_log_append(struct store *store, enum frame_kind kind, struct buffer *frame, int64_t records);
 /* Begins a segment. Its predecessor waits to be synced. */
 bool weir_log_begin(struct store *store);
-/* Before a sync: writes zeros ahead, if it is time to. */
+/* At its beginning, and before a sync: writes zeros ahead, if it is time to. */
 void weir_log_zero(struct store *store);
 /* Bytes of its file. */
 static inline uint64_t log_file_size(const struct log_file *segment)

@@ -189,8 +189,10 @@ static void begin_segment(struct recovery *recovery, const struct frame_start *s
                                 : STORE_NEVER;
     if (start->flags & (FRAME_GAPS | FRAME_HOLES))
         judge_gaps(recovery);
-    if (start->flags & FRAME_BEGINS)
+    if (start->flags & FRAME_BEGINS) {
         recovery->behind_gap = false;
+        recovery->torn = 0;
+    }
 }
 
 static int log_frame(void *arg, const struct survey *survey, const struct scan *scan)
@@ -201,8 +203,10 @@ static int log_frame(void *arg, const struct survey *survey, const struct scan *
         note_gap(recovery, recovery->next, head->sequence - 1, survey->number);
     if (head->kind == FRAME_SEGMENT)
         begin_segment(recovery, &survey->start);
-    if (head->kind == FRAME_RECORDS && recovery->behind_gap)
+    if (head->kind == FRAME_RECORDS && recovery->behind_gap) {
         recovery->holes = true;
+        recovery->torn = survey->number;
+    }
     if (head->sequence >= recovery->next) {
         recovery->next = head->sequence + 1;
         note_time(&recovery->recovered, survey, head->time_ns, head->wall_ns);
@@ -249,6 +253,10 @@ static bool read_log(struct recovery *recovery, struct weir_error *err)
         note_segment(recovery, &survey);
         recovery->segments += survey.frames > 0;
         recovery->rubbish = recovery->rubbish || survey.bad != UINT64_MAX;
+        if (survey.bad != UINT64_MAX)
+            recovery->torn = survey.number;
+        if (survey.frames > 0)
+            recovery->shorter = survey.used == survey.bytes ? survey.number : 0;
     }
     return true;
 }
@@ -273,6 +281,21 @@ static bool is_complete(struct recovery *recovery, struct weir_error *err)
     return weir_error_complain(err, "no image can be read, and the log does not go back to its beginning");
 }
 
+/* Of a log that was not closed, without a loss that is known. */
+static bool is_unsure(struct recovery *recovery)
+{
+    char name[DISK_NAME_MAX];
+    if (recovery->segments == 0 || recovery->found->sync != STORE_ALWAYS || !recovery->mark.found)
+        return true; /* without a mark nobody knows how far the log went */
+    uint64_t number = recovery->torn ? recovery->torn : recovery->shorter;
+    weir_file_name(name, FILE_SEGMENT, number);
+    if (number > 0)
+        tell(recovery->found, "%s %s", name,
+             recovery->torn ? "was being written, or is damaged: its last changes may be missing"
+                            : "is short: its last changes may be missing");
+    return number > 0;
+}
+
 static void conclude(struct recovery *recovery)
 {
     struct store_found *found = recovery->found;
@@ -294,10 +317,11 @@ static void conclude(struct recovery *recovery)
     found->unsure = found->lost || recovery->flags & FRAME_UNSURE;
     if (found->fresh)
         found->unsure = found->unsure || recovery->rubbish;
-    else if (!found->clean && (recovery->segments == 0 || found->sync != STORE_ALWAYS || !mark->found))
-        found->unsure = true; /* without a mark nobody knows how far the log went */
+    else if (!found->clean)
+        found->unsure = found->unsure || is_unsure(recovery);
     recovered->flags = FRAME_BEGINS | (recovery->gaps_seen ? (uint32_t)FRAME_GAPS : 0) |
-                       (recovery->holes ? (uint32_t)FRAME_HOLES : 0) | (found->lost ? (uint32_t)FRAME_LOST : 0) |
+                       (recovery->holes ? (uint32_t)FRAME_HOLES : 0) |
+                       (found->lost ? (uint32_t)FRAME_LOST : 0) |
                        (found->unsure ? (uint32_t)FRAME_UNSURE : 0);
     if (recovery->missing == 0 && recovery->flags & FRAME_LOST)
         tell(found, "an earlier start has found a loss, and no image was written since");

@@ -8,6 +8,11 @@
  * on the disk, and so do mark and image: what is missing up to there is lost. What is missing above it may
  * never have been there: nobody waited for it (STORE_ALWAYS), or he may have been answered (unsure).
  *
+ * A log of STORE_ALWAYS has zeros behind its last frame. If it ends with that frame, or with something that
+ * is no frame, then what was there may have been answered: since the last sync that a frame or the mark tells
+ * of. That is unsure, too. It may as well be what was being written when the power went, or a disk without
+ * room for zeros.
+ *
  * A gap with records behind it is a hole: these may belong together with what is missing (a reservation
  * without its charge). Without any it is an end, as any kill leaves one: a process that could not write began
  * a segment, in vain, and was killed, say. The next process has begun from what was there, so its records
@@ -47,12 +52,15 @@ struct recovery {
         uint64_t segment; /* in which it was noticed */
     } gaps[RECOVERY_GAPS];
     size_t gap_count;
-    uint64_t missing;     /* frames that were on the disk */
-    uint64_t segments;    /* that were begun, in all */
-    uint32_t flags;       /* of all segments that were read, or image */
-    bool gaps_seen;       /* there was one */
-    bool behind_gap;      /* of the process that wrote what is read now */
-    bool holes;           /* there were records behind one */
+    uint64_t missing;  /* frames that were on the disk */
+    uint64_t segments; /* that were begun, in all */
+    uint32_t flags;    /* of all segments that were read, or image */
+    bool gaps_seen;    /* there was one */
+    bool behind_gap;   /* of the process that wrote what is read now */
+    bool holes;        /* there were records behind one */
+    /* Of the process that has written last: */
+    uint64_t torn;        /* a segment with something that is no frame, or with a hole; 0: none */
+    uint64_t shorter;     /* the last segment, if nothing is behind its last frame; 0: something is */
     bool rubbish;         /* bytes that are no frame */
     bool incomplete;      /* it cannot be started from, since something is not there */
     struct survey unread; /* the newest image that the disk did not give: error 0: none */

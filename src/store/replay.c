@@ -178,8 +178,6 @@ static int sync_file(const struct store *store, const struct found_segment *segm
     int error = store->disk->open(store->disk, store->dir, name, DISK_WRITE, &file);
     if (error)
         return error;
-    if (segment->cut < segment->bytes)
-        (void)store->disk->truncate(store->disk, file, segment->cut); /* if not, they are read once more */
     if (*again)
         error = write_again(store, segment->number, file, &older);
     if (!error)
@@ -187,6 +185,21 @@ static int sync_file(const struct store *store, const struct found_segment *segm
     (void)store->disk->close(store->disk, file);
     *again = *again && !older;
     return error;
+}
+
+void weir_recover_trim(const struct store *store)
+{
+    char name[DISK_NAME_MAX];
+    for (size_t i = 0; i < store->recovered.segment_count; i++) {
+        const struct found_segment *segment = &store->recovered.segments[i];
+        int file;
+        weir_file_name(name, FILE_SEGMENT, segment->number);
+        if (segment->cut == segment->bytes ||
+            store->disk->open(store->disk, store->dir, name, DISK_WRITE, &file) != 0)
+            continue;
+        (void)store->disk->truncate(store->disk, file, segment->cut);
+        (void)store->disk->close(store->disk, file);
+    }
 }
 
 static void remove_file(const struct store *store, enum file_kind kind, uint64_t number)

@@ -264,6 +264,7 @@ bool weir_store_start(struct store *store, const void *meta, size_t len, struct 
     store->image.held = store->options.hold_images;
     if (!weir_recover_settle(store, err) || !begin(store, meta, len, err))
         return false;
+    weir_recover_trim(store);
     weir_health_ballast(store);
     store->started = weir_work_start(store);
     if (!store->started)

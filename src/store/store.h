@@ -71,7 +71,7 @@ struct store_found {
     bool clean;  /* the last process ended well, and all of it is there */
     bool lost;   /* something is missing, or damaged, that was surely on the disk */
     bool unsure; /* something may be missing that was answered: it did not end well, and was not written
-                  * with STORE_ALWAYS. Also after `lost` */
+                  * with STORE_ALWAYS, or its end is damaged or short. Also after `lost` */
     bool
         holes; /* frames are missing behind which there were records, which count: they may belong together */
     enum store_sync sync;     /* how it was written */

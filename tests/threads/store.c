@@ -47,7 +47,7 @@ static bool team_open(struct team *team, struct store_found *found)
                                     .arg = team};
     memset(&team->shelf, 0, sizeof team->shelf);
     team->shelf.region.header = &team->shelf.header;
-    team->shelf.header.shape.kind = REGION_WORDS;
+    team->shelf.region.shape.kind = REGION_WORDS;
     team->store = weir_store_open(&options, found, &err);
     bool good = CHECK(team->store != NULL) &&
                 CHECK(weir_store_add(team->store, SHELF_REGION, &team->shelf.region, 0, &shelf_kind,

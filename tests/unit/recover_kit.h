@@ -88,7 +88,7 @@ static inline bool life_peek(struct life *life)
 {
     memset(&life->shelf, 0, sizeof life->shelf);
     life->shelf.region.header = &life->shelf.header;
-    life->shelf.header.shape.kind = REGION_WORDS;
+    life->shelf.region.shape.kind = REGION_WORDS;
     life->err = (struct weir_error){0};
     struct store *store = weir_store_open(&life->options, &life->found, &life->err);
     bool good =

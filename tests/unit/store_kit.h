@@ -75,7 +75,7 @@ static inline bool life_begin(struct life *life)
 {
     memset(&life->shelf, 0, sizeof life->shelf);
     life->shelf.region.header = &life->shelf.header;
-    life->shelf.header.shape.kind = REGION_WORDS;
+    life->shelf.region.shape.kind = REGION_WORDS;
     life->store = weir_store_open(&life->options, &life->found, &life->err);
     if (!life->store)
         return false;

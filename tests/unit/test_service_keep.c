@@ -352,31 +352,6 @@ TEST(nobody_takes_from_a_policy_that_is_being_set_aside)
     sim_free(sim);
 }
 
-/* The journal of the file system fails meanwhile: syncs may return 0, and its file would be gone. */
-TEST(who_is_set_aside_in_vain_stays)
-{
-    int stayed = 0;
-    for (uint64_t n = 0; n < 160; n++) {
-        struct kit kit;
-        sim = sim_new(check.seed + n);
-        if (!CHECK(start(&kit, API("10/h"))))
-            return;
-        sim_abort_after(sim, n / 8); /* what syncs return then is drawn by lot */
-        bool gone = is_ok(&kit, "WEIR.POLICY DEL api");
-        sim_stop_after(sim, 0);
-        kit_leave(&kit);
-        weir_service_free(kit.service);
-        sim_cut(sim, NULL);
-        if (!CHECK(start(&kit, BASE "policies: [{name: other, limits: 1/s}]\n")))
-            return;
-        CHECK(!gone || set_aside(&kit) >= 1);
-        stayed += !gone;
-        stop(&kit);
-        sim_free(sim);
-    }
-    CHECK(stayed > 5);
-}
-
 TEST(who_cannot_be_set_aside_stays)
 {
     struct kit kit;

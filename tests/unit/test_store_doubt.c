@@ -189,3 +189,106 @@ TEST(numbers_that_records_are_behind_are_holes)
         life_free(&life);
     }
 }
+
+/* ---- the end of the log ---- */
+
+#define FIRST "data/log-0000000000000001"
+
+/* A process of STORE_ALWAYS that was answered for three changes, and killed before the mark told of them.
+ * *ends: of its last frames, in the file. */
+static bool begin_and_kill(struct life *life, uint64_t ends[4])
+{
+    struct store_state state;
+    life_init(life, check.seed, STORE_ALWAYS);
+    life->options.segment_bytes = UINT64_C(64) << 10;
+    bool good = CHECK(life_begin(life));
+    for (uint64_t i = 0; good && i < 4; i++) {
+        weir_store_state(life->store, &state);
+        ends[i] = state.log_bytes;
+        if (i == 3)
+            break;
+        (void)life_raise(life, i);
+        (void)weir_store_work(life->store, STORE_WORK_SYNC);
+        life_answer(life);
+        good = CHECK_EQ(life->gone_count, i + 1);
+    }
+    life_end(life, false);
+    return good;
+}
+
+static void check_doubt(struct life *life, bool unsure)
+{
+    if (!CHECK(life_begin(life)))
+        return;
+    CHECK_EQ(life->found.unsure, unsure);
+    CHECK_EQ(life->found.text[0] != 0, unsure);
+    CHECK(!life->found.clean && !life->found.lost);
+    life_end(life, false);
+    CHECK(life_begin(life)); /* it is told again until there is an image */
+    CHECK_EQ(life->found.unsure, unsure);
+    life_free(life);
+}
+
+TEST(a_kill_in_always_leaves_no_doubt)
+{
+    struct life life;
+    uint64_t ends[4];
+    if (begin_and_kill(&life, ends))
+        check_doubt(&life, false);
+}
+
+/* Also if the next start is killed at any call. */
+TEST(a_start_that_is_killed_leaves_a_log_that_is_trimmed_and_not_doubted)
+{
+    for (uint64_t calls = 0; calls < 80; calls++) {
+        struct life life;
+        uint64_t ends[4];
+        if (!begin_and_kill(&life, ends))
+            return;
+        sim_stop_after(life.sim, calls);
+        (void)life_begin(&life);
+        life_end(&life, false);
+        check_doubt(&life, false);
+    }
+}
+
+TEST(a_segment_of_always_begins_with_zeros)
+{
+    struct life life;
+    uint64_t segment, sequence;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    if (!CHECK(life_begin(&life)))
+        return;
+    CHECK(weir_log_rotate(life.store, &segment, &sequence)); /* and no sync */
+    life_end(&life, false);
+    check_doubt(&life, false);
+}
+
+TEST(a_damaged_end_of_a_log_of_always_is_doubted)
+{
+    struct life life;
+    uint64_t ends[4];
+    for (int frame = 0; frame < 3; frame++)
+        for (uint64_t byte = 0; begin_and_kill(&life, ends) && byte < ends[frame + 1] - ends[frame];
+             byte += 7) {
+            CHECK(sim_flip(life.sim, FIRST, 8 * (ends[frame] + byte)));
+            if (frame < 2) { /* the frame behind it tells that it was synced */
+                CHECK(life_begin(&life) && life.found.lost);
+                life_free(&life);
+            } else {
+                check_doubt(&life, true);
+            }
+        }
+    life_free(&life);
+}
+
+TEST(a_short_end_of_a_log_of_always_is_doubted)
+{
+    struct life life;
+    uint64_t ends[4];
+    for (uint64_t bytes = 0; begin_and_kill(&life, ends) && bytes <= ends[3] - ends[0]; bytes += 8) {
+        CHECK(sim_shorten(life.sim, FIRST, ends[3] - bytes));
+        check_doubt(&life, true);
+    }
+    life_free(&life);
+}

@@ -123,7 +123,7 @@ TEST(files_are_written_as_ever)
     memcpy(life.store->id, store_id, sizeof life.store->id); /* instead of lots */
     memset(&life.shelf, 0, sizeof life.shelf);
     life.shelf.region.header = &life.shelf.header;
-    life.shelf.header.shape.kind = REGION_WORDS;
+    life.shelf.region.shape.kind = REGION_WORDS;
     CHECK(weir_store_add(life.store, SHELF_REGION, &life.shelf.region, 0, &shelf_kind, &life.shelf, &err));
     CHECK(weir_store_replay(life.store, &life.found, &err));
     CHECK(weir_store_start(life.store, "a note", 6, &err));
