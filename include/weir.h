@@ -64,7 +64,8 @@ enum weir_reason {
     WEIR_FULL,     /* the queue is full; retry_after_ns tells when it has room */
     WEIR_LOST,     /* the coordinator is away (fleet) */
     WEIR_CANCELED, /* the wait was cancelled */
-    WEIR_INVALID   /* the question made no sense: n below 1, a NULL, a queue of the process before a fork */
+    WEIR_INVALID,  /* the question made no sense: n below 1, a NULL, a queue of the process before a fork */
+    WEIR_SHARED    /* as WEIR_LATER, but refused by a limit that all keys share that found no room in a table */
 };
 
 /* The answer: 64 bytes, integers only, the same in every language. After a wait, remaining, reset_after_ns
@@ -412,7 +413,7 @@ WEIR_API bool weir_table_each(struct weir_table *table, weir_each_key *each, voi
  * call it: new keys take such slots, too. */
 WEIR_API size_t weir_table_sweep(struct weir_table *table, size_t slots);
 /* Room for `keys` keys in all, beside what is there; takes go on meanwhile. A table that has grown is slower
- * than one that was made large. At most 7 times. */
+ * than one that was made large. At most 63 times, in a file 7 times. */
 WEIR_API bool weir_table_grow(struct weir_table *table, size_t keys, struct weir_error *err);
 
 struct weir_table_info {

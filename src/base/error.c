@@ -19,10 +19,11 @@ const char *weir_version(void)
 const char *weir_reason_name(int32_t reason)
 {
     static const char *const names[] = {
-        [WEIR_OK] = "ok",     [WEIR_LATER] = "later",       [WEIR_NEVER] = "never",     [WEIR_FULL] = "full",
-        [WEIR_LOST] = "lost", [WEIR_CANCELED] = "canceled", [WEIR_INVALID] = "invalid",
+        [WEIR_OK] = "ok",           [WEIR_LATER] = "later",   [WEIR_NEVER] = "never",
+        [WEIR_FULL] = "full",       [WEIR_LOST] = "lost",     [WEIR_CANCELED] = "canceled",
+        [WEIR_INVALID] = "invalid", [WEIR_SHARED] = "shared",
     };
-    return reason >= 0 && reason <= WEIR_INVALID ? names[reason] : "unknown";
+    return reason >= 0 && reason <= WEIR_SHARED ? names[reason] : "unknown";
 }
 
 void weir_error_clear(struct weir_error *err)

@@ -181,6 +181,8 @@ static void print_refused(const struct resp_value *answer, struct client *client
     ask_put(stdout, ask_text(answer, "limit"));
     if (is(reason, "full"))
         fputs(": there is no room", stdout);
+    if (is(reason, "shared"))
+        fputs(", which all keys share that find no room", stdout);
     if (is(reason, "lost"))
         fputs(": the coordinator of its fleet is lost", stdout);
     if (is(reason, "never") && is_never_one(answer, ask))

@@ -147,8 +147,9 @@ void sim_table_sums(const struct sim_table *table, const struct sim_sums *sums)
 static const char *reason_name(int32_t reason)
 {
     static const char *const names[] = {
-        [WEIR_OK] = "ok",     [WEIR_LATER] = "later",       [WEIR_NEVER] = "never",     [WEIR_FULL] = "full",
-        [WEIR_LOST] = "lost", [WEIR_CANCELED] = "canceled", [WEIR_INVALID] = "invalid",
+        [WEIR_OK] = "ok",           [WEIR_LATER] = "later",   [WEIR_NEVER] = "never",
+        [WEIR_FULL] = "full",       [WEIR_LOST] = "lost",     [WEIR_CANCELED] = "canceled",
+        [WEIR_INVALID] = "invalid", [WEIR_SHARED] = "shared",
     };
     return names[reason];
 }

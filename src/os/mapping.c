@@ -192,11 +192,22 @@ void weir_memory_unmap(void *memory, uint64_t bytes)
         (void)munmap(memory, bytes);
 }
 
-void weir_memory_return(void *memory, uint64_t bytes)
+static void advise(void *memory, uint64_t bytes, int advice)
 {
     uint64_t page = weir_page_size(), before = (page - (uintptr_t)memory % page) % page;
     if (bytes >= before + page)
-        (void)madvise((unsigned char *)memory + before, (bytes - before) / page * page, MADV_DONTNEED);
+        (void)madvise((unsigned char *)memory + before, (bytes - before) / page * page, advice);
+}
+
+void weir_memory_return(void *memory, uint64_t bytes)
+{
+    advise(memory, bytes, MADV_DONTNEED);
+}
+
+void weir_memory_postpone(void *memory, uint64_t bytes)
+{
+    advise(memory, bytes, MADV_NOHUGEPAGE);
+    advise(memory, bytes, MADV_DONTNEED);
 }
 
 /* ---- files ---- */

@@ -19,6 +19,8 @@ int weir_memory_map_lazily(uint64_t bytes, unsigned char **memory);
 void weir_memory_unmap(void *memory, uint64_t bytes); /* of a file, too */
 /* Whole pages of it go back to the system; they stay mapped, and are zero from now on. */
 void weir_memory_return(void *memory, uint64_t bytes);
+/* The same for memory that most never use: page by page when it is written to. */
+void weir_memory_postpone(void *memory, uint64_t bytes);
 
 /* How much there is, with a margin for others; UINT64_MAX if nobody tells. */
 uint64_t weir_memory_left(void);

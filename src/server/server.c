@@ -16,6 +16,7 @@
 #include "server/connection.h"
 #include "server/loading.h"
 #include "server/notify.h"
+#include "service/growth.h"
 #include "service/log.h"
 
 #define THREADS_DEFAULT 16 /* at most: a processor each, but not all of a large machine */
@@ -367,6 +368,8 @@ static void *run_lane(void *arg)
 
 static bool start_threads(struct server *server)
 {
+    if (!weir_growth_start(server->service))
+        return false;
     server->chore_runs = pthread_create(&server->chore_thread, NULL, run_chores, server) == 0;
     for (server->running = 1; server->chore_runs && server->running < server->lane_count; server->running++) {
         struct lane *lane = &server->lanes[server->running];
@@ -425,6 +428,7 @@ int weir_server_run(struct server *server)
         weir_loop_stop(server->chores);
         pthread_join(server->chore_thread, NULL);
     }
+    weir_growth_stop(server->service);
     good = close_store(server) && good;
     weir_log(LOG_INFO_LEVEL, "stopped", LOG_NUMBER("status", good ? 0 : 2));
     return good ? 0 : 2;

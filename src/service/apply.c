@@ -7,6 +7,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ struct apply {
     struct edit edit;
     const struct config *config;
     int64_t wall_ms;
+    int64_t promised; /* bytes of room that tables in use are to get once all is in force */
 };
 
 /* Says where in the file the trouble is. */
@@ -121,20 +123,24 @@ static void apply_mode(const struct apply *apply, struct policy *policy, const s
     policy->mode_until_ms = 0;
 }
 
-/* Room that the file asks for and the table does not have yet. Harmless if the rest fails. */
-static bool make_room(struct apply *apply, struct policy *policy, const struct config_policy *from)
+/* Room that the file asks for and the table does not have yet: it gets that when all is in force, because a
+ * change that fails must not have changed anything. Here it is only seen to that there is enough. */
+static bool ask_for_room(struct apply *apply, struct policy *policy, const struct config_policy *from)
 {
-    struct weir_table_info info;
-    weir_table_stat(policy->main->table, &info);
-    int64_t more = from->keys - info.capacity;
-    if (more <= 0)
-        return true;
-    if (weir_growth_room(apply->edit.service, policy->limits, more) < more)
-        return weir_edit_fail(&apply->edit, ENOMEM,
-                              "so many keys: do not fit into the budget; raise memory:");
-    if (!weir_table_grow(policy->main->table, (size_t)from->keys, apply->edit.err))
-        return false;
-    policy->main->bytes = weir_growth_bytes(policy->main);
+    char text[200];
+    const struct service *service = apply->edit.service;
+    int64_t used = atomic_load_explicit(&service->memory_used, memory_order_relaxed);
+    int64_t left = max64(service->memory - used - apply->promised, 0);
+    int64_t cost = weir_growth_cost(policy->main, from->keys);
+    policy->keys_asked = from->keys;
+    if (cost > left) {
+        (void)snprintf(text, sizeof text,
+                       "keys: %" PRId64 " needs %" PRId64 " MiB, but only %" PRId64
+                       " MiB of memory: is free; raise memory: or lower keys:",
+                       from->keys, (cost >> 20) + 1, left >> 20);
+        return weir_edit_fail(&apply->edit, ENOMEM, text);
+    }
+    apply->promised += cost;
     return true;
 }
 
@@ -163,7 +169,7 @@ static bool apply_limits(struct apply *apply, struct policy *policy, const struc
     struct edit_limits to = {text, keys_of(apply, from, text), false,
                              policy->main && policy->on_full != from->on_full};
     policy->on_full = from->on_full;
-    return weir_edit_limits(edit, policy, &to) && make_room(apply, policy, from) &&
+    return weir_edit_limits(edit, policy, &to) && ask_for_room(apply, policy, from) &&
            weir_edit_candidate(edit, policy, from->candidate ? candidate : NULL, to.keys);
 }
 

@@ -239,6 +239,8 @@ static void say_end(const struct view *view, struct buffer *out)
                           number(view->answer.remaining, text));
     } else {
         weir_buffer_print(out, "  one unit is refused at present by %s", view->answer.label);
+        if (view->answer.reason == ANSWER_SHARED)
+            weir_buffer_print(out, ", which all keys share that find no room: memory: is used up");
         if (view->mode == MODE_SHADOW)
             weir_buffer_print(out, ", on paper: shadow lets it pass");
         if (next == WEIR_FOREVER && is_blocked(view))

@@ -104,6 +104,8 @@ static enum answer_reason reason_of(int32_t reason)
         return ANSWER_NEVER;
     case WEIR_LOST:
         return ANSWER_LOST;
+    case WEIR_SHARED:
+        return ANSWER_SHARED;
     case WEIR_FULL:
     case WEIR_CANCELED:
     case WEIR_INVALID: /* out of memory: keys and numbers were looked at before */

@@ -20,7 +20,8 @@ enum answer_reason {
     ANSWER_SHADOW,
     ANSWER_FULL,
     ANSWER_DISABLED,
-    ANSWER_LOST
+    ANSWER_LOST,
+    ANSWER_SHARED
 };
 
 struct answer {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sat.h"
 #include "service/growth.h"
 #include "service/keep.h"
 #include "service/log.h"
@@ -141,6 +142,10 @@ static bool fits_budget(struct edit *edit)
     char message[sizeof edit->err->text];
     int64_t total = weir_growth_total(edit->service, edit->next);
     int64_t before = weir_growth_total(edit->service, edit->now);
+    for (size_t i = 0; i < edit->next->policy_count; i++) {
+        const struct policy *policy = edit->next->policies[i];
+        total = sat_add(total, weir_growth_cost(policy->main, policy->keys_asked));
+    }
     if (total <= edit->service->memory || total <= before)
         return true;
     (void)snprintf(message, sizeof message,
@@ -158,9 +163,12 @@ static bool put_in_force(struct edit *edit)
         return false;
     struct service *service = edit->service;
     weir_snapshot_publish(service, edit->next);
+    const struct snapshot *in_force = edit->next;
     edit->next = NULL;
     service->upkeep.next_end_ns = 0; /* there may be one that comes earlier */
     weir_growth_count(service);
+    for (size_t i = 0; i < in_force->policy_count; i++)
+        weir_growth_give(service, in_force->policies[i], in_force->policies[i]->keys_asked);
     weir_keep_after(edit);
     weir_error_clear(edit->err);
     return true;

@@ -1,34 +1,62 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room for keys. A tally begins small and grows eightfold when it is nearly full, as long as the budget has
- * room. To see how full a table is costs up to 65536 looks at its slots, so a tally is looked at when as many
- * calls were made as could have filled half of what was free, and besides all of them in turn.
+ * Room for keys. A tally begins small and grows before it is full, as long as the budget has room. Slots in
+ * use are counted when keys come and go (region.h), and who brings in the key that reaches a mark wakes the
+ * growth thread, which adds a larger segment and moves the keys to it, some at a time (table/move.h). It is a
+ * thread of its own, and sees tallies in turns as a worker does: nothing that clients ask for, and no reload,
+ * delays it.
+ *
+ * A key that finds no room, before more is there, waits a moment for it instead of sharing limits with
+ * others.
+ *
+ * Keys that may be forgotten are cleared first: a table grows for keys that need it only.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "service/growth.h"
+
+#include <errno.h>
+#include <time.h>
 
 #include "base/sat.h"
 #include "core/idle.h"
+#include "os/futex.h"
 #include "service/change.h"
 #include "service/keep.h"
 #include "service/log.h"
+#include "table/make.h"
+#include "table/move.h"
 #include "table/override.h"
 
-#define GROWTH_FACTOR  8
-#define GROWTH_LEAST   4 /* a quarter more, or it is not worth one of seven growths */
+#define SMALL_KEYS     INT64_C(32768) /* grows fourfold: little memory, and soon out of the way of a flood */
+#define FAST_NS        WEIR_SEC       /* one that grew so short a time ago doubles; else it grows by half */
+#define GROWTH_LEAST   4              /* a quarter more, or it is not worth the while */
+#define POLICY_PART    2   /* of the budget: the most that one policy gets by growth beside others */
+#define FIRST_PART     192 /* of what is free: room from the start */
 #define SWEEP_SLOTS    4096
-#define SLOTS_A_TICK   8192 /* that may be looked at, on the average, to see how full a table is */
-#define SLOTS_LOOKED   65536
+#define CLEAR_SLOTS    65536
+#define MOVE_LINES     64 /* under one lock */
+#define MOVE_STEPS     32 /* before another tally has its turn */
 #define TURN_TICKS     16
-#define FIRST_PART     192 /* of 256 MiB: few enough places that keys are counted exactly */
 #define SWEEP_RECORDS  1024
 #define WORD_KEY_BYTES 24
+#define POLL_NS        (100 * WEIR_MS) /* also if nobody wakes it */
+#define WAIT_NS        (50 * WEIR_MS)  /* at the most, for room */
+
+/* Slots in use at which a table should grow: keys still find room near their homes, and as many again can
+ * come while the next segment is made. */
+static uint64_t mark_of(uint64_t slots)
+{
+    return slots - slots * 2 / 5;
+}
 
 /* ---- bytes ---- */
 
 /* Memory of a key, in round numbers: slots are two thirds full. */
 static int64_t key_bytes(const struct tally *tally)
 {
-    return max64((int64_t)tally->table->region->shape.slot_size * 3 / 2, WORD_KEY_BYTES);
+    const struct region_shape *shape = &tally->table->region->shape;
+    uint64_t line = shape->slot_size * shape->line_slots + 1 + (shape->flags & REGION_NUMBERED ? 8 : 0);
+    return max64((int64_t)(line * 3 / 2 / shape->line_slots) + 1, WORD_KEY_BYTES);
 }
 
 static int64_t key_bytes_of(const char *limits)
@@ -63,18 +91,13 @@ int64_t weir_growth_room(const struct service *service, const char *limits, int6
     return clamp64(keys, 0, max64(free_bytes(service) / key_bytes_of(limits), GROWTH_KEYS_LEAST));
 }
 
-static int64_t bytes_of(const struct tally *tally, const struct weir_table_info *info)
-{
-    int64_t places = (int64_t)tally->table->region->shape.parts[PART_OVERRIDES];
-    int64_t used = info->overrides * (int64_t)weir_override_part_size(0, 0);
-    return info->bytes - places + min64(places, used);
-}
-
 int64_t weir_growth_bytes(const struct tally *tally)
 {
-    struct weir_table_info info;
-    weir_table_stat(tally->table, &info);
-    return bytes_of(tally, &info);
+    const struct region *region = tally->table->region;
+    int64_t places = (int64_t)region->shape.parts[PART_OVERRIDES];
+    int64_t overrides = (int64_t)atom_load(&region->header->overrides, memory_order_relaxed);
+    int64_t used = overrides * (int64_t)weir_override_part_size(0, 0);
+    return (int64_t)atom_load(&region->bytes, memory_order_relaxed) - places + min64(places, used);
 }
 
 int64_t weir_growth_total(const struct service *service, const struct snapshot *snapshot)
@@ -103,115 +126,365 @@ static const struct snapshot *in_force(struct service *service)
 
 void weir_growth_count(struct service *service)
 {
+    pthread_mutex_lock(&service->growth.mutex);
     atomic_store_explicit(&service->memory_used, weir_growth_total(service, in_force(service)),
                           memory_order_relaxed);
+    pthread_mutex_unlock(&service->growth.mutex);
 }
 
 /* ---- growing ---- */
 
-static void warn(bool *said, const char *event, const char *policy, const struct weir_table_info *info)
+struct grown { /* a tally that is looked at */
+    struct service *service;
+    const struct snapshot *snapshot;
+    const struct policy *policy;
+    struct tally *tally;
+};
+
+static void warn(bool *said, const char *event, const char *policy, const struct weir_table_info *info,
+                 const char *advice)
 {
     if (*said)
         return;
     *said = true;
     weir_log(LOG_WARN_LEVEL, event, LOG_TEXT("policy", policy), LOG_NUMBER("keys", info->keys),
-             LOG_NUMBER("capacity", info->capacity),
-             LOG_TEXT("do", "raise memory: in the configuration and start again"));
+             LOG_NUMBER("capacity", info->capacity), LOG_TEXT("do", advice));
 }
 
-/* More keys than it has now, or 0: the budget does not allow for it. */
-static int64_t larger(const struct service *service, const struct tally *tally,
-                      const struct weir_table_info *info)
+static int64_t policy_bytes(const struct policy *policy)
 {
-    int64_t used = atomic_load_explicit(&service->memory_used, memory_order_relaxed);
-    int64_t more = max64(service->memory - used, 0) / key_bytes(tally);
-    int64_t keys = min64(sat_mul(info->capacity, GROWTH_FACTOR), sat_add(info->capacity, more));
-    return keys >= info->capacity + info->capacity / GROWTH_LEAST ? keys : 0;
+    int64_t bytes = policy->main->bytes;
+    if (policy->older)
+        bytes += policy->older->bytes;
+    if (policy->tried)
+        bytes += policy->tried->bytes;
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        bytes += policy->prefixes[i].tally->bytes;
+    return bytes;
 }
 
-static bool grow(struct service *service, struct tally *tally, const char *policy,
-                 const struct weir_table_info *info)
+/* Bytes that the tally may still take; *bound: what its policy may take is less than what is free. */
+static int64_t bytes_left(const struct grown *g, bool *bound)
 {
+    int64_t left = free_bytes(g->service), part = INT64_MAX;
+    if (g->snapshot->policy_count > 1)
+        part = g->service->memory / POLICY_PART - policy_bytes(g->policy);
+    *bound = part < left;
+    return max64(min64(left, part), 0);
+}
+
+static int64_t wanted_keys(const struct tally *tally, int64_t capacity)
+{
+    if (capacity < SMALL_KEYS)
+        return 4 * capacity;
+    bool fast = weir_now() - tally->room.grown_ns < FAST_NS;
+    return sat_add(capacity, fast ? capacity : capacity / 2);
+}
+
+/* One segment for all keys, if that and those before it fit into the budget until the keys have moved; else
+ * one more beside them. 0: neither. */
+static int64_t enlarge(const struct grown *g, int64_t capacity, int64_t left)
+{
+    struct weir_table *table = g->tally->table;
     struct weir_error err;
-    int64_t keys = larger(service, tally, info);
-    if (keys == 0 || !weir_table_grow(tally->table, (size_t)keys, &err))
+    int64_t fits = left / key_bytes(g->tally), keys = min64(wanted_keys(g->tally, capacity), fits);
+    if (keys >= capacity + capacity / GROWTH_LEAST)
+        return weir_table_enlarge(table, (size_t)keys, &err) ? keys : 0;
+    keys = sat_add(capacity, fits);
+    if (fits < capacity / GROWTH_LEAST || !weir_table_grow(table, (size_t)keys, &err))
+        return 0;
+    return keys;
+}
+
+static void note_growth(const struct grown *g, int64_t from, int64_t to)
+{
+    struct growth *growth = &g->service->growth;
+    g->tally->room.grown_ns = weir_now();
+    g->tally->bytes = weir_growth_bytes(g->tally);
+    weir_growth_count(g->service);
+    keep_owe(g->service);
+    pthread_mutex_lock(&growth->mutex);
+    growth->grown++;
+    pthread_cond_broadcast(&growth->done);
+    pthread_mutex_unlock(&growth->mutex);
+    weir_log(LOG_INFO_LEVEL, "grown", LOG_TEXT("policy", g->policy->name), LOG_NUMBER("from", from),
+             LOG_NUMBER("to", to));
+}
+
+static bool grow(const struct grown *g, const char **advice)
+{
+    struct weir_table *table = g->tally->table;
+    int64_t capacity = (int64_t)atom_load(&table->region->header->capacity, memory_order_relaxed);
+    bool bound;
+    int64_t keys = enlarge(g, capacity, bytes_left(g, &bound));
+    if (keys > 0)
+        note_growth(g, capacity, keys);
+    *advice = bound ? "this policy has half of memory:, the most while there are others; raise memory: and "
+                      "restart, or give it room with keys:"
+                    : "raise memory: in the configuration and restart";
+    return keys > 0;
+}
+
+/* Sets the mark at which the next key wakes the thread. */
+static void mark(struct weir_table *table)
+{
+    atom_store(&table->near, mark_of(weir_table_open_slots(table)), memory_order_relaxed);
+}
+
+static void clear_idle(struct weir_table *table)
+{
+    uint64_t slots = weir_table_open_slots(table);
+    for (uint64_t done = 0; done < slots; done += CLEAR_SLOTS)
+        (void)weir_table_sweep(table, CLEAR_SLOTS);
+}
+
+/* Is it full of keys that may be forgotten? Then they go, and it has room enough. */
+static bool is_cleared(struct weir_table *table, const struct weir_table_info *info, uint64_t slots)
+{
+    uint64_t mark = mark_of(slots);
+    if (info->keys >= (int64_t)(mark - mark / 4))
         return false;
-    tally->bytes = weir_growth_bytes(tally);
-    weir_growth_count(service);
-    keep_owe(service);
-    weir_log(LOG_INFO_LEVEL, "grown", LOG_TEXT("policy", policy), LOG_NUMBER("from", info->capacity),
-             LOG_NUMBER("to", keys));
+    clear_idle(table);
     return true;
 }
 
-static int64_t crowded_of(const struct tally *tally)
+/* It has reached the mark, or a key has found no room. */
+static void look(const struct grown *g, bool wanted)
 {
-    const struct region_header *header = tally->table->region->header;
-    return (int64_t)(atom_load(&header->shared, memory_order_relaxed) +
-                     atom_load(&header->refused, memory_order_relaxed));
-}
-
-/* How many calls can come before it might be nearly full. */
-static int64_t calls_until_full(const struct weir_table_info *info)
-{
-    return max64((info->capacity * 4 / 5 - info->keys) / 2, 64);
-}
-
-static void look(struct service *service, struct tally *tally, const char *policy, int64_t calls)
-{
+    struct weir_table *table = g->tally->table;
     struct weir_table_info info;
-    weir_table_stat(tally->table, &info);
-    bool full = crowded_of(tally) > tally->room.crowded;
-    tally->room.crowded = crowded_of(tally);
-    tally->room.tick = service->upkeep.ticks + min64(info.slots, SLOTS_LOOKED) / SLOTS_A_TICK;
-    tally->bytes = bytes_of(tally, &info);
-    tally->room.look_at = sat_add(calls, calls_until_full(&info));
-    if ((!info.nearly_full && !full) || grow(service, tally, policy, &info))
+    const char *advice;
+    uint64_t slots = weir_table_open_slots(table);
+    weir_table_stat(table, &info);
+    if ((!wanted && is_cleared(table, &info, slots)) || grow(g, &advice)) {
+        atomic_store_explicit(&table->full, false, memory_order_seq_cst);
+        mark(table);
         return;
-    if (full)
-        warn(&tally->room.warned_full, "table-full", policy, &info);
+    }
+    atomic_store_explicit(&table->full, true, memory_order_seq_cst);
+    atom_store(&table->near, UINT64_MAX, memory_order_relaxed);
+    if (wanted || info.shared + info.refused > 0)
+        warn(&g->tally->room.warned_full, "table-full", g->policy->name, &info, advice);
     else
-        warn(&tally->room.warned_near, "table-nearly-full", policy, &info);
+        warn(&g->tally->room.warned_near, "table-nearly-full", g->policy->name, &info, advice);
 }
 
-static int64_t calls_of_policy(const struct policy *policy)
+/* Moves some keys. true: there are more. */
+static bool move(const struct grown *g)
 {
-    struct counts sum;
-    weir_counters_sum(policy->counters, &sum);
-    return sat_add(atomic_load_explicit(&sum.allowed, memory_order_relaxed),
-                   atomic_load_explicit(&sum.refused, memory_order_relaxed));
+    struct weir_table *table = g->tally->table;
+    enum moving moving = MOVE_MORE;
+    uint64_t first = region_first(table->region);
+    if (first == region_open(table->region))
+        return false;
+    for (int i = 0; i < MOVE_STEPS && moving == MOVE_MORE; i++)
+        moving = weir_table_move(table, weir_now(), MOVE_LINES);
+    if (moving == MOVE_STUCK)
+        atomic_store_explicit(&table->wanted, true, memory_order_relaxed);
+    if (region_first(table->region) > first) {
+        g->tally->bytes = weir_growth_bytes(g->tally);
+        weir_growth_count(g->service);
+    }
+    return moving == MOVE_MORE;
 }
 
-static void look_if(struct service *service, struct tally *tally, const struct policy *policy, int64_t calls,
-                    bool in_turn)
+/* true: there is more to do. */
+static bool tend(struct service *service, const struct snapshot *snapshot, const struct policy *policy,
+                 struct tally *tally)
 {
     if (!tally)
-        return;
-    bool due = calls >= tally->room.look_at && service->upkeep.ticks >= tally->room.tick;
-    if (in_turn || due || crowded_of(tally) > tally->room.crowded)
-        look(service, tally, policy->name, calls);
+        return false;
+    struct grown g = {service, snapshot, policy, tally};
+    struct weir_table *table = tally->table;
+    uint64_t used = atom_load(&table->region->occupied, memory_order_relaxed);
+    uint64_t slots = weir_table_open_slots(table);
+    /* One that was wanted before the last growth is content by now: it is hardly half full. */
+    bool wanted =
+        atomic_exchange_explicit(&table->wanted, false, memory_order_relaxed) && used >= slots / 20 * 9;
+    tally->bytes = weir_growth_bytes(tally);
+    if (wanted || used >= mark_of(slots))
+        look(&g, wanted);
+    else if (atomic_load_explicit(&table->full, memory_order_relaxed)) {
+        atomic_store_explicit(&table->full, false, memory_order_seq_cst);
+        mark(table);
+    }
+    return move(&g);
 }
 
-static void look_at_policy(struct service *service, const struct policy *policy, bool in_turn)
+static bool tend_policy(struct service *service, const struct snapshot *snapshot, const struct policy *policy)
 {
-    int64_t calls = calls_of_policy(policy);
-    look_if(service, policy->main, policy, calls, in_turn);
-    look_if(service, policy->older, policy, calls, in_turn);
-    look_if(service, policy->tried, policy, calls, in_turn);
+    bool more = tend(service, snapshot, policy, policy->main);
+    more = tend(service, snapshot, policy, policy->older) || more;
+    more = tend(service, snapshot, policy, policy->tried) || more;
     for (size_t i = 0; i < policy->prefix_count; i++)
-        look_if(service, policy->prefixes[i].tally, policy, calls, in_turn);
+        more = tend(service, snapshot, policy, policy->prefixes[i].tally) || more;
+    return more;
 }
+
+/* All of them once. true: there is more to do. */
+static bool tend_all(struct service *service, const struct snapshot *snapshot)
+{
+    bool more = false;
+    for (size_t i = 0; i < snapshot->policy_count; i++)
+        more = tend_policy(service, snapshot, snapshot->policies[i]) || more;
+    weir_growth_count(service);
+    return more;
+}
+
+void weir_growth_give(struct service *service, const struct policy *policy, int64_t keys)
+{
+    struct grown g = {service, in_force(service), policy, policy->main};
+    struct weir_table *table = policy->main->table;
+    int64_t capacity = (int64_t)atom_load(&table->region->header->capacity, memory_order_relaxed);
+    struct weir_error err = {0};
+    if (keys <= capacity)
+        return;
+    bool fits = keys * key_bytes(policy->main) <= free_bytes(service);
+    if (fits ? weir_table_enlarge(table, (size_t)keys, &err) : weir_table_grow(table, (size_t)keys, &err))
+        note_growth(&g, capacity, keys);
+    else
+        weir_log(LOG_WARN_LEVEL, "no-room-for-keys", LOG_TEXT("policy", policy->name),
+                 LOG_NUMBER("keys", keys), LOG_NUMBER("capacity", capacity), LOG_TEXT("why", err.text));
+}
+
+int64_t weir_growth_cost(const struct tally *tally, int64_t keys)
+{
+    int64_t capacity = (int64_t)atom_load(&tally->table->region->header->capacity, memory_order_relaxed);
+    return keys > capacity ? sat_mul(keys - capacity, key_bytes(tally)) : 0;
+}
+
+/* ---- the thread ---- */
+
+static void near_mark(struct table_grower *grower, struct weir_table *table)
+{
+    struct growth *growth = (struct growth *)(void *)grower;
+    atom_store(&table->near, UINT64_MAX, memory_order_relaxed); /* once is enough */
+    pthread_mutex_lock(&growth->mutex);
+    growth->woken = true;
+    pthread_cond_signal(&growth->work);
+    pthread_mutex_unlock(&growth->mutex);
+}
+
+static struct timespec deadline(int64_t wait_ns)
+{
+    int64_t ns = sat_add(weir_monotonic_ns(), wait_ns); /* also if a test has a clock of its own */
+    return (struct timespec){ns / WEIR_SEC, ns % WEIR_SEC};
+}
+
+/* The round that was under way may have passed by the table: the one after it looks at it. */
+static bool wait_for_room(struct table_grower *grower, struct weir_table *table)
+{
+    struct growth *growth = (struct growth *)(void *)grower;
+    struct timespec until = deadline(WAIT_NS);
+    int late = 0;
+    if (atomic_load_explicit(&table->full, memory_order_seq_cst))
+        return false;
+    atomic_store_explicit(&table->wanted, true, memory_order_relaxed);
+    pthread_mutex_lock(&growth->mutex);
+    uint64_t grown = growth->grown, rounds = growth->rounds;
+    growth->woken = true;
+    pthread_cond_signal(&growth->work);
+    while (late == 0 && growth->runs && growth->grown == grown && growth->rounds < rounds + 2)
+        late = pthread_cond_timedwait(&growth->done, &growth->mutex, &until);
+    pthread_mutex_unlock(&growth->mutex);
+    return late == 0 && !atomic_load_explicit(&table->full, memory_order_seq_cst);
+}
+
+/* As the turn of a worker: see snapshot.c. */
+static bool take_turn(struct service *service)
+{
+    uint64_t epoch = atomic_load_explicit(&service->epoch, memory_order_seq_cst);
+    atomic_store_explicit(&service->growth.turn, 2 * epoch + 1, memory_order_seq_cst);
+    bool more = tend_all(service, atomic_load_explicit(&service->snapshot, memory_order_seq_cst));
+    atomic_store_explicit(&service->growth.turn, 0, memory_order_release);
+    return more;
+}
+
+static bool wait_for_work(struct growth *growth, bool more)
+{
+    struct timespec until = deadline(POLL_NS);
+    int late = 0;
+    pthread_mutex_lock(&growth->mutex);
+    growth->rounds++;
+    pthread_cond_broadcast(&growth->done);
+    while (!more && late == 0 && growth->runs && !growth->woken)
+        late = pthread_cond_timedwait(&growth->work, &growth->mutex, &until);
+    growth->woken = false;
+    bool runs = growth->runs;
+    pthread_mutex_unlock(&growth->mutex);
+    return runs;
+}
+
+static void *run(void *arg)
+{
+    struct service *service = arg;
+    bool more = false;
+    while (wait_for_work(&service->growth, more))
+        more = take_turn(service);
+    return NULL;
+}
+
+bool weir_growth_init(struct growth *growth)
+{
+    pthread_condattr_t attr;
+    growth->grower = (struct table_grower){near_mark, wait_for_room};
+    if (pthread_condattr_init(&attr) != 0)
+        return false;
+    bool good = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
+                pthread_mutex_init(&growth->mutex, NULL) == 0 &&
+                pthread_cond_init(&growth->work, &attr) == 0 && pthread_cond_init(&growth->done, &attr) == 0;
+    (void)pthread_condattr_destroy(&attr);
+    return good;
+}
+
+void weir_growth_serve(struct service *service, const struct snapshot *snapshot)
+{
+    for (size_t i = 0; service->growth.runs && i < snapshot->tally_count; i++) {
+        struct weir_table *table = snapshot->tallies[i]->table;
+        if (table->grower)
+            continue;
+        mark(table);
+        table->grower = &service->growth.grower; /* nobody asks it yet */
+    }
+}
+
+bool weir_growth_start(struct service *service)
+{
+    struct growth *growth = &service->growth;
+    pthread_mutex_lock(&service->change);
+    growth->runs = true;
+    weir_growth_serve(service, in_force(service));
+    growth->runs = pthread_create(&growth->thread, NULL, run, service) == 0;
+    pthread_mutex_unlock(&service->change);
+    return growth->runs;
+}
+
+void weir_growth_stop(struct service *service)
+{
+    struct growth *growth = &service->growth;
+    pthread_mutex_lock(&growth->mutex);
+    bool runs = growth->runs;
+    growth->runs = false;
+    pthread_cond_broadcast(&growth->work);
+    pthread_cond_broadcast(&growth->done);
+    pthread_mutex_unlock(&growth->mutex);
+    if (runs)
+        (void)pthread_join(growth->thread, NULL);
+}
+
+/* ---- the tick ---- */
 
 /* Keys whose limits come with the call have a share of the budget from the start, and no more. */
 static void look_at_client_keys(struct service *service)
 {
+    static const char advice[] = "raise memory: or client_keys: in the configuration and restart";
     struct tally *tally = service->client_keys;
     struct weir_table_info info;
     weir_table_stat(tally->table, &info);
     if (sat_add(info.shared, info.refused) > 0)
-        warn(&tally->room.warned_full, "client-keys-full", "CL.THROTTLE", &info);
+        warn(&tally->room.warned_full, "client-keys-full", "CL.THROTTLE", &info, advice);
     else if (info.nearly_full)
-        warn(&tally->room.warned_near, "client-keys-nearly-full", "CL.THROTTLE", &info);
+        warn(&tally->room.warned_near, "client-keys-nearly-full", "CL.THROTTLE", &info, advice);
 }
 
 static int64_t commands_of(const struct service *service)
@@ -223,28 +496,16 @@ static int64_t commands_of(const struct service *service)
     return commands;
 }
 
-/* A charge brings keys, too, and is no call that a policy counts: so while there are commands at all, now and
- * then one policy after the other has its turn. */
+/* Without a thread for it, as in tests, tables grow here. */
 void weir_change_growth(struct service *service)
 {
     pthread_mutex_lock(&service->change);
-    const struct snapshot *snapshot = in_force(service);
-    int64_t commands = commands_of(service);
-    bool busy = commands != service->upkeep.seen;
-    bool turn = busy && service->upkeep.ticks++ % TURN_TICKS == 0;
-    size_t next = service->upkeep.looked_at < snapshot->policy_count ? service->upkeep.looked_at : 0;
-    service->upkeep.seen = commands;
-    for (size_t i = 0; busy && i < snapshot->policy_count; i++)
-        look_at_policy(service, snapshot->policies[i], turn && i == next);
-    if (turn && next == 0 && service->client_keys)
+    while (!service->growth.runs && tend_all(service, in_force(service))) {
+    }
+    if (service->upkeep.ticks++ % TURN_TICKS == 0 && service->client_keys)
         look_at_client_keys(service);
-    service->upkeep.looked_at = next + turn;
-    if (busy)
-        weir_growth_count(service);
     pthread_mutex_unlock(&service->change);
 }
-
-/* ---- the tick ---- */
 
 static void sweep(struct service *service, int64_t now_ns)
 {

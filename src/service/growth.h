@@ -8,13 +8,12 @@
 #include "service/service.h"
 
 #define GROWTH_KEYS_LEAST  INT64_C(4096)
-#define GROWTH_KEYS_MOST   INT64_C(1048576)
+#define GROWTH_KEYS_MOST   INT64_C(16384)
 #define GROWTH_KEYS_PREFIX INT64_C(1024) /* of an override of a prefix */
 
 /* Room from the start for the keys of one of `policies` policies. */
 int64_t weir_growth_first(const struct service *service, const char *limits, size_t policies);
-/* The same for one that is set by command: a part of what is free, because nobody knows how many will come; a
- * table that was made large is faster than one that has grown. */
+/* The same for one that is set by command: a part of what is free. */
 int64_t weir_growth_next(const struct service *service, const char *limits);
 /* So many keys, or as many as the budget has room for. */
 int64_t weir_growth_room(const struct service *service, const char *limits, int64_t keys);
@@ -22,7 +21,21 @@ int64_t weir_growth_room(const struct service *service, const char *limits, int6
 int64_t weir_growth_bytes(const struct tally *tally);
 /* Of everything that the budget is for, with the tallies of that snapshot. */
 int64_t weir_growth_total(const struct service *service, const struct snapshot *snapshot);
-/* Writes that to service->memory_used. Under `change`. */
+/* Writes that to service->memory_used. Under `change`, or in a turn. */
 void weir_growth_count(struct service *service);
+
+/* Memory that room for so many keys takes beyond what it has. */
+int64_t weir_growth_cost(const struct tally *tally, int64_t keys);
+/* Gives a policy room for so many keys, if it has less; logs if that fails. Under `change`. */
+void weir_growth_give(struct service *service, const struct policy *policy, int64_t keys);
+
+/* ---- the growth thread ---- */
+
+bool weir_growth_init(struct growth *growth); /* false: out of memory */
+/* Before others use the service; without it tables grow in the tick. false: there is no thread to be had. */
+bool weir_growth_start(struct service *service);
+void weir_growth_stop(struct service *service);
+/* The tables of a snapshot that is about to be published tell the thread when they need room. */
+void weir_growth_serve(struct service *service, const struct snapshot *snapshot);
 
 #endif

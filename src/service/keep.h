@@ -39,7 +39,7 @@ struct keeping {
     size_t requests, reservations, steps; /* records that there is room for */
     int64_t share_claims;   /* the chore thread's: entries that users had made when it last looked, */
     int64_t shares_seen_ns; /* and when that was */
-    bool owed;              /* under `change`: the last note does not say all that is to be said by now */
+    _Atomic bool owed;      /* under `change`: the last note does not say all that is to be said by now */
     bool image_due;         /* the chore thread's: what recovery did is to be in an image soon */
     int64_t keys, took_ns;  /* of the recovery */
     char how[KEEP_HOW_MAX]; /* what was found, in plain words */

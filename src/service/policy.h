@@ -28,7 +28,7 @@ struct tally {
      * store knows the table by this number. Below TALLY_FIRST: numbers of what is no tally. */
     uint64_t serial;
     struct weir_table *table;
-    int64_t bytes; /* of memory, as last seen */
+    _Atomic int64_t bytes; /* of memory, as last seen */
     /* As the older one of a policy: when it is asked no more. WEIR_FOREVER: not known yet, because somebody
      * may still ask it alone. */
     _Atomic int64_t ends_ns;
@@ -37,10 +37,8 @@ struct tally {
     uint64_t generation, forgotten;
     uint64_t
         imaged; /* limits before these are in no image and no log that is begun from now on: keep_change.c */
-    struct {    /* the chore thread's own: see growth.c */
-        int64_t look_at;  /* calls of its policy at which to look again */
-        int64_t tick;     /* but not before that tick, unless takes find no room */
-        int64_t crowded;  /* takes that had found no room, as last seen */
+    struct {    /* the growth thread's own: see growth.c */
+        int64_t grown_ns; /* when it last did */
         bool warned_near; /* said once: nearly full and cannot grow, */
         bool warned_full; /* full */
     } room;
@@ -104,6 +102,7 @@ struct policy {
     enum policy_mode mode_after; /* ... */
     int percent_after;
     enum weir_when_full on_full;
+    int64_t keys_asked;         /* room that the file asks for; 0: as it comes */
     int64_t ttl_ms, ttl_max_ms; /* of reservations: if a request says none; the longest one */
     enum overrun overrun;
     int64_t id_window_ns; /* how long a request id is remembered */

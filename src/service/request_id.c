@@ -253,7 +253,7 @@ void weir_verdict_answer(struct worker *worker, const struct ledger_verdict *ver
     size_t pair = verdict->pair >= 0 && (size_t)verdict->pair < count ? (size_t)verdict->pair : 0;
     *answer = (struct answer){
         .allowed = verdict->allowed != 0,
-        .reason = (enum answer_reason)clamp64(verdict->reason, ANSWER_OK, ANSWER_LOST),
+        .reason = (enum answer_reason)clamp64(verdict->reason, ANSWER_OK, ANSWER_SHARED),
         .remaining = verdict->remaining,
         .retry_after_ns = ns_of(verdict->retry_after_ms),
         .reset_after_ns = ns_of(verdict->reset_after_ms),

@@ -14,6 +14,7 @@
 #include "ledger/keep.h"
 #include "os/boot.h"
 #include "service/command.h"
+#include "service/growth.h"
 #include "service/hash_key.h"
 #include "service/keep.h"
 #include "service/load.h"
@@ -208,7 +209,7 @@ struct service *weir_service_new(const struct config *config, const struct servi
 {
     struct service *service = calloc(1, sizeof *service);
     weir_error_clear(err);
-    if (!service || pthread_mutex_init(&service->change, NULL) != 0) {
+    if (!service || pthread_mutex_init(&service->change, NULL) != 0 || !weir_growth_init(&service->growth)) {
         weir_error_set(err, ENOMEM, "out of memory");
         free(service);
         return NULL;
@@ -255,6 +256,7 @@ void weir_service_free(struct service *service)
 {
     if (!service)
         return;
+    weir_growth_stop(service);
     weir_loads_free(service);
     close_store(service);
     weir_snapshot_free(atomic_load_explicit(&service->snapshot, memory_order_acquire));

@@ -23,6 +23,7 @@
 #include "service/share.h"
 #include "service/snapshot.h"
 #include "store/store.h"
+#include "table/table.h"
 
 struct session;
 
@@ -82,6 +83,18 @@ struct worker { /* counters are written by the worker alone, read by anybody */
     bool repeats;
 };
 
+/* Of the thread that gives tables more room: growth.c. */
+struct growth {
+    struct table_grower grower; /* the first */
+    pthread_mutex_t mutex;      /* around all that follows, and memory_used */
+    pthread_cond_t work, done;
+    bool woken;
+    _Atomic bool runs;
+    uint64_t rounds, grown; /* through all tables; and growths, so far */
+    pthread_t thread;
+    _Atomic uint64_t turn; /* as a worker's */
+};
+
 struct service {
     struct service_options options;
     _Atomic(struct snapshot *) snapshot;
@@ -89,7 +102,8 @@ struct service {
     _Atomic uint64_t epoch;   /* snapshots that were published so far: see snapshot.c */
     pthread_mutex_t change;   /* who publishes snapshots */
     struct worker *workers;   /* options.workers, and one more: the chore thread's */
-    bool has_hash_key;        /* tables that are made get this one, else each its own */
+    struct growth growth;
+    bool has_hash_key; /* tables that are made get this one, else each its own */
     struct hash_key hash_key;
     struct store *store;     /* NULL: everything is in memory alone */
     struct keeping *keeping; /* what goes with the store: see keep.h; or NULL */
@@ -119,12 +133,11 @@ struct service {
     _Atomic int64_t displaced; /* that had not logged in and went for another one */
     _Atomic int64_t reloads, reload_failures;
     _Atomic int64_t ops_per_second;
-    struct {                     /* the chore thread's own */
-        int64_t next_end_ns;     /* when the next mode, override or older tally ends; 0: look */
-        int64_t measured_ns;     /* when commands were last counted, */
-        int64_t measured;        /* and how many they were */
-        int64_t seen;            /* commands, as of the last look at the tables */
-        size_t swept, looked_at; /* which tally, and which policy, is next */
+    struct {                 /* the chore thread's own */
+        int64_t next_end_ns; /* when the next mode, override or older tally ends; 0: look */
+        int64_t measured_ns; /* when commands were last counted, */
+        int64_t measured;    /* and how many they were */
+        size_t swept;        /* which tally is next */
         int64_t ticks;
         int64_t requests_refused, ledger_refused, steps_refused; /* for want of room, as last seen */
         int64_t share_refused[SHARE_STORES], share_claims;       /* as last seen; claims of all */

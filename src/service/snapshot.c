@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/sat.h"
 #include "base/text.h"
+#include "service/growth.h"
 #include "service/keep.h"
 #include "service/service.h"
 #include "table/make.h"
@@ -312,6 +313,7 @@ static void end_older(struct service *service, const struct snapshot *snapshot)
 void weir_snapshot_publish(struct service *service, struct snapshot *next)
 {
     note_limits(next);
+    weir_growth_serve(service, next);
     struct snapshot *old = atomic_exchange_explicit(&service->snapshot, next, memory_order_seq_cst);
     uint64_t epoch = atomic_fetch_add_explicit(&service->epoch, 1, memory_order_seq_cst);
     if (old) {
@@ -324,7 +326,8 @@ void weir_snapshot_publish(struct service *service, struct snapshot *next)
 
 void weir_snapshot_collect(struct service *service)
 {
-    uint64_t oldest = UINT64_MAX;
+    uint64_t growing = atomic_load_explicit(&service->growth.turn, memory_order_seq_cst);
+    uint64_t oldest = growing % 2 == 1 ? growing / 2 : UINT64_MAX;
     for (uint32_t i = 0; i <= service->options.workers; i++) {
         uint64_t turn = atomic_load_explicit(&service->workers[i].turn, memory_order_seq_cst);
         if (turn % 2 == 1 && turn / 2 < oldest)

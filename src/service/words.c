@@ -297,7 +297,7 @@ static const struct {
     [ANSWER_OK] = {"$2\r\nok\r\n", 8},        [ANSWER_LATER] = {"$5\r\nlater\r\n", 11},
     [ANSWER_NEVER] = {"$5\r\nnever\r\n", 11}, [ANSWER_SHADOW] = {"$6\r\nshadow\r\n", 12},
     [ANSWER_FULL] = {"$4\r\nfull\r\n", 10},   [ANSWER_DISABLED] = {"$8\r\ndisabled\r\n", 14},
-    [ANSWER_LOST] = {"$4\r\nlost\r\n", 10},
+    [ANSWER_LOST] = {"$4\r\nlost\r\n", 10},   [ANSWER_SHARED] = {"$6\r\nshared\r\n", 12},
 };
 
 void weir_call_answer(struct call *call, const struct answer *answer, size_t more)

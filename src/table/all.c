@@ -20,6 +20,7 @@
 #include "os/clock.h"
 #include "table/override.h"
 #include "table/slots.h"
+#include "table/takers.h"
 #include "table/verbs.h"
 #include "table/wide.h"
 #include "table/words.h"
@@ -34,7 +35,10 @@ struct part {
     size_t first;    /* of the parts with the same state */
     size_t namesake; /* of the parts with the same key */
     bool valid;
-    bool shares; /* a word without room: it takes from what such keys share */
+    bool shares;  /* a word without room: it takes from what such keys share */
+    bool crowded; /* it has found no room, and more may be there in a moment */
+    bool waited;  /* in vain: there is none */
+    unsigned tries;
     /* under the locks */
     const struct weir_policy *policy; /* NULL: no room, or no memory */
     int64_t *state;                   /* in the region, or `words` */
@@ -252,6 +256,13 @@ static bool join_earlier(struct joint *joint, struct part *part, const struct sl
     return false;
 }
 
+/* It is to wait for room, but not under locks. */
+static bool may_wait(struct part *part)
+{
+    part->crowded = !part->waited && table_may_wait(part->table, part->tries);
+    return part->crowded;
+}
+
 /* The slot of the key, or of what it shares. It may need another lock than the one at hand. */
 static enum joining find_word(struct part *part, struct spot *spot)
 {
@@ -267,10 +278,14 @@ static enum joining find_word(struct part *part, struct spot *spot)
     *spot = weir_slots_settle(table, &part->edition, &part->key, part->now);
     if (spot->slot)
         return JOINED;
+    if (part->edition && may_wait(part))
+        return AGAIN;
     if (!part->edition || table->refuse_when_full) {
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
         return NO_ROOM;
     }
+    if (!weir_takers_make(table))
+        return NO_ROOM;
     part->shares = true;
     return AGAIN;
 }
@@ -308,6 +323,8 @@ static enum joining join_word(struct joint *joint, struct part *part)
             return NO_ROOM; /* it is damaged, and serves nobody */
         if (owner != who || slot_kind(word) == SLOT_TENTATIVE)
             continue;
+        if (part->shares)
+            weir_slots_forget_takers(part->table, part->edition, part->now);
         if (slot_kind(word) != SLOT_HELD) {
             if (hold_word(joint, part, &spot, who, word))
                 return JOINED;
@@ -339,6 +356,9 @@ static enum joining join_wide(struct joint *joint, struct part *part)
     holding.open = false;
     /* not before the floor, as any deed of wide.c */
     part->now = max64(part->now, region_floor(table->region));
+    if (table->grower && !weir_wide_find(&holding, &part->key, &place) &&
+        !weir_wide_room(&holding, part->key.who, part->now, &place) && may_wait(part))
+        return AGAIN;
     if (!weir_wide_settle(&holding, &part->key, part->now, &place))
         return NO_ROOM;
     part->place = place.slot;
@@ -367,6 +387,7 @@ static bool join_all(struct joint *joint)
         part->slot = NULL;
         part->wide = NULL;
         part->place = NULL;
+        part->who = 0;
         if (part->first != i)
             continue;
         enum joining joining =
@@ -407,6 +428,8 @@ static bool ask_all(struct joint *joint)
         bool passes = part->policy ? weir_state_peek(part->policy, state_of(part, small), part->now,
                                                      units_of(joint, i), &part->ask->verdict)
                                    : weir_deed_full(&deed);
+        if (part->shares || part->who == OVERFLOW_WHO)
+            weir_deed_shared(&deed, passes);
         allowed = allowed && passes;
     }
     return allowed;
@@ -433,6 +456,9 @@ static void charge(struct joint *joint, struct part *part, int64_t n)
  * slots.h. */
 static bool charge_all(struct joint *joint)
 {
+    for (size_t i = 0; i < joint->count; i++)
+        if (joint->parts[i].shares || joint->parts[i].who == OVERFLOW_WHO)
+            weir_takers_add(joint->parts[i].table, joint->parts[i].key.who);
     for (size_t i = 0; i < joint->count; i++)
         if (joint->parts[i].first == i)
             charge(joint, &joint->parts[i], units_of(joint, i));
@@ -466,9 +492,21 @@ static void touch_all(const struct joint *joint)
     }
 }
 
+/* After all locks were dropped. */
+static void wait_for_room(struct joint *joint)
+{
+    for (size_t i = 0; i < joint->count; i++) {
+        struct part *part = &joint->parts[i];
+        if (part->crowded)
+            part->waited = !table_wait(part->table, &part->tries);
+        part->crowded = false;
+    }
+}
+
 static bool decide(struct joint *joint)
 {
     for (;;) {
+        wait_for_room(joint);
         lock_all(joint);
         bool joined = join_all(joint);
         bool allowed = joined && ask_all(joint);

@@ -84,6 +84,13 @@ static inline bool deed_charges(const struct deed *deed)
     return deed->verb == VERB_CHARGE || deed->verb == VERB_IMPORT;
 }
 
+/* It was decided by what keys without room share: a refusal says so. */
+static inline void weir_deed_shared(struct deed *deed, bool answer)
+{
+    if (!answer && deed->verdict && deed->verdict->reason == WEIR_LATER)
+        deed->verdict->reason = WEIR_SHARED;
+}
+
 /* There is no room for the key, and it does not share: refused. */
 bool weir_deed_full(struct deed *deed);
 

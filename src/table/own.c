@@ -27,6 +27,7 @@
  */
 #include "os/clock.h"
 #include "table/slots.h"
+#include "table/takers.h"
 #include "table/verbs.h"
 #include "table/words.h"
 
@@ -196,8 +197,8 @@ static bool refuse(const struct question *q)
 }
 
 /* false: the key is in the table by now. */
-static bool ask_shared(struct weir_table *table, const struct key *key, const struct question *q,
-                       bool *answer)
+static bool ask_shared(struct weir_table *table, const struct edition *edition, const struct key *key,
+                       const struct question *q, bool *answer)
 {
     struct region_header *header = table->region->header;
     struct slot *shared = &table->policies->overflow;
@@ -207,7 +208,16 @@ static bool ask_shared(struct weir_table *table, const struct key *key, const st
         *answer = refuse(q);
         return true;
     }
+    if (!weir_takers_make(table)) {
+        struct deed deed = {.verb = VERB_TAKE, .verdict = q->verdict};
+        *answer = weir_deed_full(&deed);
+        return true;
+    }
+    struct stripe *stripe = weir_stripe_lock(table->region, 0);
+    weir_slots_forget_takers(table, edition, q->now);
+    weir_takers_add(table, key->who);
     *answer = ask_in_place(table, shared, OVERFLOW_WHO, q, &trace) == DONE_YES;
+    weir_stripe_unlock(stripe);
     if (*answer && weir_slots_came(table, key->who, q->now)) { /* as in words.c */
         if (slot_exchange(shared, OVERFLOW_WHO, trace.after, OVERFLOW_WHO, trace.before))
             words_lower_shared(table);
@@ -223,7 +233,9 @@ static bool ask_absent(struct weir_table *table, const struct edition *edition, 
                        struct question *q, bool *answer)
 {
     q->now = clamp_now(max64(q->now, region_floor(table->region)));
-    int64_t full_at = (int64_t)slot_value(slot_word(&table->policies->overflow));
+    int64_t full_at = 0;
+    if (weir_takers_have(table, key->who))
+        full_at = (int64_t)slot_value(slot_word(&table->policies->overflow));
     *answer = decide(q, &full_at);
     if (!*answer || !q->take)
         return true;
@@ -234,7 +246,7 @@ static bool ask_absent(struct weir_table *table, const struct edition *edition, 
     struct spot spot = weir_slots_settle(table, &edition, key, q->now);
     if (q->newcomer && spot.slot)
         q->newcomer->came(q->newcomer, place_of(table, spot.slot));
-    return !spot.slot && edition && ask_shared(table, key, q, answer);
+    return !spot.slot && edition && ask_shared(table, edition, key, q, answer);
 }
 
 static bool ask(struct weir_table *table, const struct key *key, struct question *q)

@@ -10,6 +10,7 @@
 #include "core/idle.h"
 #include "os/clock.h"
 #include "table/keep_kinds.h"
+#include "table/takers.h"
 #include "table/wide.h"
 
 /* ---- places ---- */
@@ -368,5 +369,5 @@ bool weir_wide_recovered(struct weir_table *table, enum table_recover how, int64
     if (done && how == TABLE_FLOOR)
         done = drain_shared(table, now);
     free(ending.spare);
-    return done;
+    return done && weir_takers_fill(table); /* who had taken from what is shared is not on the disk */
 }

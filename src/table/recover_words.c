@@ -10,6 +10,7 @@
 #include "table/keep_kinds.h"
 #include "table/make.h"
 #include "table/slots.h"
+#include "table/takers.h"
 #include "table/words.h"
 
 struct home {
@@ -357,7 +358,8 @@ bool weir_words_recovered(struct weir_table *table, enum table_recover how, int6
         end_segment(table, edition, s, how, now);
     atom_store(&table->region->occupied, table->recovered, memory_order_relaxed);
     end_shared(table, edition, how, now);
+    bool known = weir_takers_fill(table); /* who had taken from what is shared is not on the disk */
     if (table->kind == &weir_table_own && how != TABLE_EXACT)
         table->drained_ns = how == TABLE_FLOOR ? max64(now, 1) : 0;
-    return true;
+    return known;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "table/override.h"
+#include "table/takers.h"
 #include "table/words.h"
 
 /* ---- windows ---- */
@@ -154,18 +155,22 @@ static void raise_floor(struct region *region, int64_t now)
     }
 }
 
-/* Slots that are in use are counted where nobody can be killed between the exchange and the count. */
-static bool is_counted(const struct region *region)
+void weir_slots_forget_takers(struct weir_table *table, const struct edition *edition, int64_t now)
 {
-    return region->file < 0;
+    uint64_t word = slot_word(&table->policies->overflow);
+    if (slot_kind(word) == SLOT_HELD || !table_is_latest(table, edition) ||
+        slot_value(weir_word_convert_shared(table, edition, word)) >
+            weir_word_fresh(table, edition, now - TABLE_GRACE_NS))
+        return;
+    raise_floor(table->region, now);
+    weir_takers_clear(table, OVERFLOW_WHO);
 }
 
 bool weir_slots_empty(struct weir_table *table, struct slot *slot, uint64_t who, uint64_t word)
 {
     if (!slot_exchange(slot, who, word, 0, 0))
         return false;
-    if (is_counted(table->region))
-        (void)atom_add(&table->region->occupied, (uint64_t)-1, memory_order_relaxed);
+    table_count(table, (uint64_t)-1);
     return true;
 }
 
@@ -235,8 +240,8 @@ static bool fill(struct weir_table *table, const struct room *room, uint64_t who
     raise_reach(segment, spread(who, segment->lines), room->distance);
     if (!slot_exchange(room->place.slot, room->who, room->word, who, word))
         return false;
-    if (room->who == 0 && is_counted(table->region))
-        (void)atom_add(&table->region->occupied, 1, memory_order_relaxed);
+    if (room->who == 0)
+        table_count(table, 1);
     return true;
 }
 
@@ -256,11 +261,12 @@ static bool claim(struct weir_table *table, const struct edition *edition, uint6
 
 /* How a key starts whose entry was seen before this is called: see slots.h for the two reasons. If a promise
  * of what it starts from is outstanding, or might be, it may be the key's own. */
-static uint64_t start_word(struct weir_table *table, const struct edition *edition, int64_t now)
+static uint64_t start_word(struct weir_table *table, const struct edition *edition, uint64_t who, int64_t now)
 {
+    bool inherits = weir_takers_have(table, who); /* before the floor */
     uint64_t value = weir_word_fresh(table, edition, max64(now, region_floor(table->region)));
     uint64_t shared = weir_word_convert_shared(table, edition, slot_word(&table->policies->overflow));
-    if (slot_value(shared) <= value)
+    if (!inherits || slot_value(shared) <= value)
         return slot_pack(SLOT_PLAIN, (unsigned)edition->generation & 3, value);
     return slot_with_kind(shared, slot_kind(shared) == SLOT_PLAIN ? SLOT_PLAIN : SLOT_PROMISED);
 }
@@ -340,7 +346,7 @@ struct spot weir_slots_settle(struct weir_table *table, const struct edition **e
             (void)weir_slots_empty(table, seen.slot, key->who, seen.word);
             continue;
         }
-        uint64_t start = start_word(table, *edition, now);
+        uint64_t start = start_word(table, *edition, key->who, now);
         if (!alone || !table_is_latest(table, *edition))
             continue;
         number_line_of(table->region, &seen);
@@ -351,21 +357,18 @@ struct spot weir_slots_settle(struct weir_table *table, const struct edition **e
 
 /* ---- moving ---- */
 
-/* The entry is held: a held copy in another place, then nothing here, then the copy is let go as `word`. The
- * line has a higher number before the copy can be seen, as for a key that comes in. */
+/* The entry is held: a copy, which is `word`, in another place, then nothing here. The line has a higher
+ * number before the copy can be seen, as for a key that comes in. */
 static bool move_held(struct weir_table *table, const struct edition *edition, struct slot *from,
                       uint64_t who, uint64_t word, int64_t now)
 {
     struct room room;
-    uint64_t held = slot_with_kind(word, SLOT_HELD);
     do {
         if (!find_room(table, edition, who, now, &room))
             return false;
         region_lower(table->region, room.place.segment, room.place.line);
-    } while (!fill(table, &room, who, held, now));
-    (void)weir_slots_empty(table, from, who, held);
-    if (word != held)
-        (void)slot_exchange(room.place.slot, who, held, who, word);
+    } while (!fill(table, &room, who, word, now));
+    (void)weir_slots_empty(table, from, who, slot_with_kind(word, SLOT_HELD));
     return true;
 }
 

@@ -29,19 +29,23 @@
  * The word it gets is reckoned by that generation, and what it is reckoned from is read before.
  *
  * **A key that moves is never gone, and never there twice.** Growth closes segments, and their keys are moved
- * to the open ones behind them (move.c), each under the lock of its stripe: the entry is held, a held copy is
- * put into its new place, the old slot is emptied, the copy is let go. So there is one at every moment, and
- * whoever meets one of the two comes to the lock. All who look go through the segments in rising order, and
- * again if there is one more at the end of the look: they meet the entry where it was, or where it is.
- * Nothing becomes valid in a closed segment: who makes an entry plain looks whether its segment is open after
- * he has seen the entry; the mover closes the segment first, and then removes every tentative entry it
- * passes. So an entry that came in too late is removed, or its inserter sees that he is too late. When the
- * mover has passed all lines the segment is empty for good.
+ * to the open ones behind them (move.c), each under the lock of its stripe: the entry is held, a copy is put
+ * into its new place, the old slot is emptied. So there is one at every moment, and of two only the copy can
+ * be taken from: whoever meets the other comes to the lock, and looks again. All who look go through the
+ * segments in rising order, and again if there is one more at the end of the look: they meet the entry where
+ * it was, or where it is. Nothing becomes valid in a closed segment: who makes an entry plain looks whether
+ * its segment is open after he has seen the entry; the mover closes the segment first, and then removes every
+ * tentative entry it passes. So an entry that came in too late is removed, or its inserter sees that he is
+ * too late. When the mover has passed all lines the segment is empty for good.
  *
  * **Nobody takes twice by way of the overflow.** A key that finds no room takes from the state that all such
  * keys share. Afterwards it looks whether it has come in meanwhile; and who makes an entry plain reads the
  * shared state after the entry came in, and starts no better than that. One of the two sees the other. If the
  * key has come in and gone again by then, the floor tells: whoever finds it above his reading begins anew.
+ * In memory of the process only keys that took from it start from it (takers.h): a key is noted there before
+ * it takes, under the lock of stripe 0, and who makes an entry plain reads the note after the entry came in.
+ * Notes are forgotten under the same lock, when what is shared is as if never used: as a drop, after the
+ * floor was raised, which is read after the note.
  */
 #ifndef WEIR_TABLE_SLOTS_H
 #define WEIR_TABLE_SLOTS_H
@@ -84,6 +88,8 @@ bool weir_slot_is_idle(struct weir_table *table, const struct edition *edition, 
 /* Empties the slot, if it still is {who, word}, of which weir_slot_is_idle has said yes, or which is
  * tentative. */
 bool weir_slots_drop(struct weir_table *table, struct slot *slot, uint64_t who, uint64_t word, int64_t now);
+/* Under the lock of stripe 0: forgets who has taken from what is shared, if that is as if never used. */
+void weir_slots_forget_takers(struct weir_table *table, const struct edition *edition, int64_t now);
 /* Empties the slot of a tentative entry, or of one whose key was forgotten or moved, if it still is that. */
 bool weir_slots_empty(struct weir_table *table, struct slot *slot, uint64_t who, uint64_t word);
 

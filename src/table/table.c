@@ -12,12 +12,14 @@
 #include "base/error.h"
 #include "core/idle.h"
 #include "os/clock.h"
+#include "os/mapping.h"
 #include "table/history.h"
 #include "table/keep_kinds.h"
 #include "table/make.h"
 #include "table/names.h"
 #include "table/override.h"
 #include "table/slots.h"
+#include "table/takers.h"
 #include "table/top.h"
 #include "table/wide.h"
 #include "table/words.h"
@@ -172,6 +174,8 @@ static struct weir_table *table_on(struct region *region, struct weir_error *err
     table->horizon_ns = (int64_t)shape->own[OWN_HORIZON];
     if (shape->parts[PART_TOP] > 0)
         table->top = (struct top *)(void *)region->parts[PART_TOP];
+    if (region->file < 0) /* few keys, if any, have limits of their own, and there is room for a thousand */
+        weir_memory_postpone(region->parts[PART_OVERRIDES], shape->parts[PART_OVERRIDES]);
     if (shape->parts[PART_NAMES] > 0)
         table->names = (struct name_log *)(void *)region->parts[PART_NAMES];
     if (weir_wide_copies(table))
@@ -188,6 +192,7 @@ void weir_table_free(struct weir_table *table)
     free(table->copies);
     weir_override_free(table);
     weir_table_recovery_free(table);
+    weir_takers_free(table);
     weir_history_free(table);
     weir_edition_free(atomic_load_explicit(&table->edition, memory_order_relaxed));
     weir_region_free(table->region);

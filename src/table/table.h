@@ -49,6 +49,7 @@ struct key {
 };
 
 struct override_cache;
+struct takers;         /* takers.h */
 struct history;        /* history.h */
 struct table_recovery; /* recover.h */
 
@@ -85,6 +86,14 @@ struct table_owner {
     void (*end)(struct table_owner *owner, struct weir_table *table);
 };
 
+/* Who gives a table more room while it is used: the server's growth thread. */
+struct table_grower {
+    /* So many slots are in use that it should have more soon. Does not wait. */
+    void (*near)(struct table_grower *grower, struct weir_table *table);
+    /* A key finds no room: waits for more, a moment. false: there is none to be had. No lock may be held. */
+    bool (*wait)(struct table_grower *grower, struct weir_table *table);
+};
+
 struct weir_table {
     struct region *region;
     const struct table_kind *kind;
@@ -100,6 +109,10 @@ struct weir_table {
     _Atomic(struct override_cache *) overrides; /* or NULL: limits of single keys, made ready */
     struct history *history;                    /* or NULL: no store keeps it */
     struct table_owner *owner;                  /* or NULL */
+    _Atomic(struct takers *) takers;            /* or NULL: nobody has taken from what is shared */
+    struct table_grower *grower;                /* or NULL: nobody gives it more room */
+    atom64 near;                                /* slots in use at which to tell the grower */
+    _Atomic bool full, wanted;       /* there is no more room to be had; a key has asked for it: growth.c */
     uint64_t moving;                 /* line of the first segment that is next: move.c, under `change` */
     struct table_recovery *recovery; /* or NULL: while its records are read from a store */
     uint64_t recovered;              /* keys that were in it when all had been read */
@@ -119,6 +132,30 @@ static inline int64_t *table_state(const struct weir_table *table, const struct 
                                    int64_t *state, int64_t *copy, int64_t now)
 {
     return __builtin_expect(table->region->file < 0, 1) ? state : weir_state_fetch(policy, state, copy, now);
+}
+
+#define ROOM_TRIES 4 /* of one call: each waits for a moment */
+
+/* A slot more, or fewer, has a key. Not counted in a file, where who counts may be killed before it. */
+static inline void table_count(struct weir_table *table, uint64_t more)
+{
+    if (table->region->file >= 0)
+        return;
+    uint64_t used = atom_add(&table->region->occupied, more, memory_order_relaxed) + more;
+    if (table->grower && used >= atom_load(&table->near, memory_order_relaxed))
+        table->grower->near(table->grower, table);
+}
+
+/* Could there be room for a key that has found none, in a moment? */
+static inline bool table_may_wait(const struct weir_table *table, unsigned tries)
+{
+    return table->grower && tries < ROOM_TRIES && !atomic_load_explicit(&table->full, memory_order_seq_cst);
+}
+
+/* Waits for it. false: there is none to be had. */
+static inline bool table_wait(struct weir_table *table, unsigned *tries)
+{
+    return table_may_wait(table, *tries) && ((*tries)++, table->grower->wait(table->grower, table));
 }
 
 /* ---- editions: change.c ---- */

@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include "table/takers.h"
+
 /* ---- a key that is there ---- */
 
 /* Writes what a deed has changed in the copy of the state back, and nothing else. */
@@ -78,12 +80,13 @@ static bool find_overflow(struct holding *holding, int64_t now, struct place *pl
     return false;
 }
 
-/* Fills `scratch` with the state from which a new key starts; true: with what is shared. */
-static bool start(struct holding *holding, int64_t now)
+/* Fills `scratch` with the state from which a new key starts; true: with what is shared, because it may have
+ * taken from it. */
+static bool start(struct holding *holding, uint64_t who, int64_t now)
 {
     const struct weir_policy *policy = holding->edition->policy;
     struct place overflow;
-    bool shared = find_overflow(holding, now, &overflow);
+    bool shared = find_overflow(holding, now, &overflow) && weir_takers_have(holding->table, who);
     if (shared)
         weir_wide_fetch(holding, overflow.slot, holding->scratch, now);
     else
@@ -101,15 +104,18 @@ static void open_overflow(struct holding *holding, int64_t now, struct place *pl
     weir_wide_insert(holding, place, &overflow, now);
 }
 
-/* The same for a key that finds no room. */
-static void share(struct holding *holding, int64_t now, struct place *place)
+/* The same for a key that finds no room. false: out of memory. */
+static bool share(struct holding *holding, int64_t now, struct place *place)
 {
+    if (!weir_takers_make(holding->table))
+        return false;
     (void)atom_add(&holding->table->region->header->shared, 1, memory_order_relaxed);
     open_overflow(holding, now, place);
+    return true;
 }
 
 /* What is charged is not shared: a single debt would be everybody's. Nor is what is given back. */
-static bool act_without_room(struct holding *holding, struct deed *deed)
+static bool act_without_room(struct holding *holding, const struct key *key, struct deed *deed)
 {
     struct region_header *header = holding->table->region->header;
     struct place place;
@@ -119,29 +125,53 @@ static bool act_without_room(struct holding *holding, struct deed *deed)
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
         return weir_deed_full(deed);
     }
-    share(holding, deed->now, &place);
-    return act(holding, &place, deed);
+    if (!share(holding, deed->now, &place))
+        return weir_deed_full(deed);
+    bool answer = act(holding, &place, deed);
+    if (weir_deed_may_change(holding->edition->policy, deed, answer))
+        weir_takers_add(holding->table, key->who);
+    weir_deed_shared(deed, answer);
+    return answer;
+}
+
+/* As a take would be answered that finds no room: it is refused, or shares. */
+static bool look_without_room(struct holding *holding, struct deed *deed)
+{
+    struct place place;
+    if (holding->table->refuse_when_full)
+        return weir_deed_full(deed);
+    if (!find_overflow(holding, deed->now, &place))
+        return true;
+    bool answer = act(holding, &place, deed);
+    weir_deed_shared(deed, answer);
+    return answer;
 }
 
 static bool act_on_new(struct holding *holding, const struct key *key, struct deed *deed, bool *came)
 {
     struct place place;
     bool insert = false;
-    bool shared = start(holding, deed->now);
+    bool shared = start(holding, key->who, deed->now);
     bool answer = weir_deed_absent(holding->edition->policy, holding->scratch, shared, deed, &insert);
     if (shared && !answer && !insert &&
         deed_takes(deed)) /* refused by what is shared, as if it had come to it */
         (void)atom_add(&holding->table->region->header->shared, 1, memory_order_relaxed);
-    bool would_insert = deed->verb == VERB_PEEK && answer && holding->table->refuse_when_full &&
+    if (shared && !insert)
+        weir_deed_shared(deed, answer);
+    bool would_insert = deed->verb == VERB_PEEK && answer && !table_may_wait(holding->table, 0) &&
                         holding->edition->policy->words > STATE_HEADER; /* else nobody has to come in */
     if (!insert && !would_insert)
         return answer;
     bool has_room = weir_wide_room(holding, key->who, deed->now, &place);
     if (!insert)
-        return has_room || weir_deed_full(deed);
+        return has_room || look_without_room(holding, deed);
+    if (!has_room && holding->may_wait) {
+        holding->crowded = true;
+        return false;
+    }
     if (!has_room)
-        return act_without_room(holding, deed);
-    (void)start(holding, deed->now); /* the look for room may have used the memory */
+        return act_without_room(holding, key, deed);
+    (void)start(holding, key->who, deed->now); /* the look for room may have used the memory */
     answer = weir_deed_do(holding->edition->policy, holding->scratch, deed);
     weir_wide_insert(holding, &place, key, deed->now);
     holding->changed = place.slot;
@@ -180,12 +210,18 @@ static bool act_under_lock(struct holding *holding, const struct key *key, struc
 static bool run(struct weir_table *table, const struct key *key, struct deed *deed)
 {
     struct holding holding;
-    bool came = false;
-    if (!weir_wide_enter(&holding, table, table_stripe(table, key->who)))
-        return weir_deed_full(deed);
-    bool answer = act_under_lock(&holding, key, deed, &came);
-    uint64_t who = holding.changed ? wide_who(holding.changed) : 0; /* the key's, or OVERFLOW_WHO */
-    weir_wide_leave(&holding);
+    bool came = false, answer, waited = true;
+    uint64_t who;
+    unsigned tries = 0;
+    do {
+        if (!weir_wide_enter(&holding, table, table_stripe(table, key->who)))
+            return weir_deed_full(deed);
+        holding.may_wait = waited && table_may_wait(table, tries);
+        answer = act_under_lock(&holding, key, deed, &came);
+        who = holding.changed ? wide_who(holding.changed) : 0; /* the key's, or OVERFLOW_WHO */
+        weir_wide_leave(&holding);
+        waited = holding.crowded && table_wait(table, &tries);
+    } while (holding.crowded);
     if (deed->changed && who != 0)
         table_touch(table, holding.changed, who);
     if (came && table->names)
@@ -200,6 +236,10 @@ bool weir_wide_shared(struct weir_table *table, uint64_t stripe, struct deed *de
     if (!weir_wide_enter(&holding, table, stripe))
         return false;
     deed->now = max64(deed->now, region_floor(table->region));
+    if (!deed_reads(deed) && !weir_takers_fill(table)) {
+        weir_wide_leave(&holding);
+        return false;
+    }
     if (!deed_reads(deed))
         open_overflow(&holding, deed->now, &place);
     else if (!find_overflow(&holding, deed->now, &place)) {
@@ -223,14 +263,14 @@ bool weir_wide_settle(struct holding *holding, const struct key *key, int64_t no
     }
     now = max64(now, region_floor(holding->table->region));
     if (weir_wide_room(holding, key->who, now, place)) {
-        (void)start(holding, now);
+        (void)start(holding, key->who, now);
         weir_wide_insert(holding, place, key, now);
         weir_table_name(holding->table, key);
     } else if (holding->table->refuse_when_full) {
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
         return false;
     } else
-        share(holding, now, place);
+        return share(holding, now, place);
     return true;
 }
 
@@ -268,7 +308,7 @@ static bool detach(struct weir_table *table, const struct key *key, int64_t now,
     if (!weir_wide_find(&holding, key, &place)) {
         if (!weir_wide_room(&holding, key->who, now, &place))
             return false;
-        start(&holding, now);
+        start(&holding, key->who, now);
         weir_wide_insert(&holding, &place, key, now);
     }
     weir_wide_convert(&holding, &place);

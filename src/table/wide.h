@@ -42,9 +42,11 @@ struct holding {
     unsigned stripes_log2;
     uint64_t index, segments;
     uint64_t first, closed; /* segments before these are retired, and closed */
-    struct wide *changed;   /* the slot whose state, or limits of its own, have changed; or NULL */
-    int64_t *scratch;       /* a state to work on: `small`, or the stripe's spare slot, or table->copies */
-    int64_t *copy;          /* of a file: room for table_state */
+    bool may_wait;          /* with a key that finds no room nothing is done, and `crowded` is set */
+    bool crowded;
+    struct wide *changed; /* the slot whose state, or limits of its own, have changed; or NULL */
+    int64_t *scratch;     /* a state to work on: `small`, or the stripe's spare slot, or table->copies */
+    int64_t *copy;        /* of a file: room for table_state */
     int64_t small[WIDE_SMALL], second[WIDE_SMALL];
 };
 
@@ -98,7 +100,7 @@ void weir_wide_save(struct holding *holding, const void *address, size_t bytes);
 /* ---- wide.c ---- */
 
 /* The place of the key's state, made if there is none: its own or, without room, what the stripe's keys
- * share. false: no room, and keys do not share. */
+ * share; then who takes is to be noted (takers.h). false: no room, and keys do not share, or no memory. */
 bool weir_wide_settle(struct holding *holding, const struct key *key, int64_t now, struct place *place);
 
 /* Does an EXPORT or IMPORT to what keys of the stripe share that found no room. false: no memory. */

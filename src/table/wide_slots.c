@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/idle.h"
+#include "table/takers.h"
 
 /* ---- the lock ---- */
 
@@ -14,6 +15,7 @@ static void prepare(struct holding *holding, struct weir_table *table, uint64_t 
     holding->index = stripe;
     holding->stripes_log2 = (unsigned)__builtin_ctzll(table->region->shape.stripes);
     holding->changed = NULL;
+    holding->may_wait = holding->crowded = false;
     holding->scratch = holding->small;
     holding->copy = holding->second;
     if (table->state_words > WIDE_SMALL && !table->copies)
@@ -225,13 +227,6 @@ static void lower_reach(const struct holding *holding, const struct place *place
     set_reach(holding, place->segment, home, reach);
 }
 
-/* Slots in use; of a file they are not counted: see slots.c. */
-static void count(const struct holding *holding, uint64_t more)
-{
-    if (holding->table->region->file < 0)
-        (void)atom_add(&holding->table->region->occupied, more, memory_order_relaxed);
-}
-
 void weir_wide_insert(struct holding *holding, const struct place *place, const struct key *key, int64_t now)
 {
     struct wide *slot = place->slot;
@@ -239,7 +234,7 @@ void weir_wide_insert(struct holding *holding, const struct place *place, const 
     if (wide_who(slot) != 0)
         weir_wide_forget(holding, place, now);
     if (!is_overflow)
-        count(holding, 1);
+        table_count(holding->table, 1);
     if (holding->open)
         weir_wide_save(holding, slot, sizeof *slot);
     slot->generation = (uint32_t)holding->edition->generation;
@@ -284,10 +279,13 @@ void weir_wide_forget(struct holding *holding, const struct place *place, int64_
     uint64_t who = wide_who(place->slot);
     raise_floor(holding->table->region->header, now);
     atom_store(&place->slot->who, 0, memory_order_release);
-    if (who == OVERFLOW_WHO)
+    if (who == OVERFLOW_WHO) {
+        uint64_t first = holding->stripes_log2 > 0 ? holding->index << (64 - holding->stripes_log2) : 0;
+        weir_takers_clear(holding->table, first); /* any hash of the stripe will do */
         return;
+    }
     lower_reach(holding, place, who);
-    count(holding, (uint64_t)-1);
+    table_count(holding->table, (uint64_t)-1);
 }
 
 bool weir_wide_move(struct holding *holding, const struct place *from, int64_t now)

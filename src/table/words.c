@@ -10,6 +10,7 @@
 #include "table/make.h"
 #include "table/override.h"
 #include "table/slots.h"
+#include "table/takers.h"
 
 #define YEAR_NS   (INT64_C(31557600) * WEIR_SEC)
 #define RANGE_MIN (18 * YEAR_NS)
@@ -191,14 +192,19 @@ static bool do_held(struct weir_table *table, const struct key *key, struct deed
 
 /* Several keys at once hold the shared state under the lock of stripe 0. Waits until it is let go, by them or
  * in the name of somebody who died. */
-static void wait_for_shared(struct weir_table *table)
+static struct stripe *lock_shared(struct weir_table *table)
 {
     struct slot *shared = &table->policies->overflow;
     struct stripe *stripe = weir_stripe_lock(table->region, 0);
     uint64_t word = slot_word(shared);
     if (slot_kind(word) == SLOT_HELD)
         (void)slot_exchange(shared, OVERFLOW_WHO, word, OVERFLOW_WHO, slot_with_kind(word, SLOT_PROMISED));
-    weir_stripe_unlock(stripe);
+    return stripe;
+}
+
+static void wait_for_shared(struct weir_table *table)
+{
+    weir_stripe_unlock(lock_shared(table));
 }
 
 void weir_words_let_go(struct weir_table *table, struct slot *slot, uint64_t who)
@@ -218,10 +224,33 @@ static enum outcome do_to_shared(struct weir_table *table, const struct edition 
     }
 }
 
+/* A refusal that changes nothing needs no lock; whoever may take is noted before. */
+static enum outcome take_shared(struct weir_table *table, const struct edition *edition,
+                                const struct key *key, struct deed *deed, struct trace *trace)
+{
+    struct slot *shared = &table->policies->overflow;
+    struct deed look = *deed;
+    look.verb = VERB_PEEK;
+    if (deed->verb == VERB_TAKE && !weir_deed_may_change(edition->policy, deed, false)) {
+        enum outcome outcome = do_to_shared(table, edition, shared, &look, trace);
+        if (outcome != DONE_YES)
+            return outcome;
+    }
+    struct stripe *stripe = lock_shared(table);
+    weir_slots_forget_takers(table, edition, deed->now);
+    weir_takers_add(table, key->who);
+    enum outcome outcome =
+        do_in_place(table, edition, (struct spot){NULL, 0, shared}, OVERFLOW_WHO, deed, trace);
+    weir_stripe_unlock(stripe);
+    return outcome;
+}
+
 bool weir_words_shared(struct weir_table *table, struct deed *deed)
 {
     struct slot *shared = &table->policies->overflow;
     const struct edition *edition;
+    if (!deed_reads(deed) && !weir_takers_fill(table))
+        return false;
     while ((edition = table_edition(table)) != NULL && slot_who(shared) == OVERFLOW_WHO &&
            slot_kind(slot_word(shared)) != SLOT_TENTATIVE) {
         enum outcome outcome = do_to_shared(table, edition, shared, deed, NULL);
@@ -260,7 +289,11 @@ static bool do_shared(struct weir_table *table, const struct edition *edition, c
     }
     struct slot *shared = &table->policies->overflow;
     struct trace trace;
-    enum outcome outcome = do_to_shared(table, edition, shared, deed, &trace);
+    if (!weir_takers_make(table)) {
+        *answer = weir_deed_full(deed);
+        return true;
+    }
+    enum outcome outcome = take_shared(table, edition, key, deed, &trace);
     if (outcome == GONE &&
         (slot_who(shared) != OVERFLOW_WHO || slot_kind(slot_word(shared)) == SLOT_TENTATIVE)) {
         *answer = weir_deed_full(deed); /* it is damaged, and serves nobody */
@@ -277,28 +310,42 @@ static bool do_shared(struct weir_table *table, const struct edition *edition, c
         return false;
     }
     (void)atom_add(&header->shared, 1, memory_order_relaxed);
+    weir_deed_shared(deed, *answer);
     return true;
+}
+
+/* As a take would be answered that finds no room: it is refused, or shares. */
+static bool look_without_room(struct weir_table *table, const struct edition *edition, struct deed *deed)
+{
+    if (table->refuse_when_full)
+        return weir_deed_full(deed);
+    bool answer = do_to_shared(table, edition, &table->policies->overflow, deed, NULL) == DONE_YES;
+    weir_deed_shared(deed, answer);
+    return answer;
 }
 
 /* A key that is not there: what can be said without it is said; else it comes in. Its time does not begin
  * before the floor. */
 static bool do_absent(struct weir_table *table, const struct edition *edition, const struct key *key,
-                      struct deed *deed, struct spot *place, bool *answer)
+                      struct deed *deed, struct spot *place, unsigned *tries, bool *answer)
 {
     int64_t state[SLOT_STATE];
     bool insert;
     deed->now = max64(deed->now, region_floor(table->region));
-    uint64_t shared =
-        slot_value(weir_word_convert_shared(table, edition, slot_word(&table->policies->overflow)));
+    uint64_t shared = 0;
+    if (weir_takers_have(table, key->who))
+        shared = slot_value(weir_word_convert_shared(table, edition, slot_word(&table->policies->overflow)));
     uint64_t fresh = weir_word_fresh(table, edition, deed->now);
     weir_word_unpack(limit_of(edition), slot_pack(SLOT_PLAIN, 0, shared > fresh ? shared : fresh), state);
     if (!table_is_latest(table, edition)) /* then who knows what is shared */
         return false;
     *answer = weir_deed_absent(edition->policy, state, shared > fresh, deed, &insert);
     if (!insert) {
-        if (deed->verb == VERB_PEEK && *answer && table->refuse_when_full &&
-            !weir_slots_has_room(table, edition, key->who, deed->now)) /* as a take would be answered */
-            *answer = weir_deed_full(deed);
+        if (deed->verb == VERB_PEEK && *answer && !table_may_wait(table, 0) &&
+            !weir_slots_has_room(table, edition, key->who, deed->now))
+            *answer = look_without_room(table, edition, deed);
+        else if (shared > fresh)
+            weir_deed_shared(deed, *answer);
         if (!*answer && shared > fresh && deed_takes(deed))
             (void)atom_add(&table->region->header->shared, 1, memory_order_relaxed);
         return true;
@@ -308,11 +355,12 @@ static bool do_absent(struct weir_table *table, const struct edition *edition, c
         *answer = weir_deed_full(deed);
         return true;
     }
-    return !place->slot && do_shared(table, edition, key, deed, answer);
+    return !place->slot && !table_wait(table, tries) && do_shared(table, edition, key, deed, answer);
 }
 
 static bool run(struct weir_table *table, const struct key *key, struct deed *deed)
 {
+    unsigned tries = 0;
     for (;;) {
         const struct edition *edition = table_edition(table);
         struct spot place = {NULL, 0, NULL};
@@ -320,7 +368,7 @@ static bool run(struct weir_table *table, const struct key *key, struct deed *de
         if (!edition)
             return weir_deed_full(deed);
         place = weir_slots_find(table, key->who);
-        if (!place.slot && do_absent(table, edition, key, deed, &place, &answer))
+        if (!place.slot && do_absent(table, edition, key, deed, &place, &tries, &answer))
             return answer;
         if (!place.slot)
             continue;

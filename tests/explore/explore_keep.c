@@ -324,10 +324,11 @@ TEST(a_record_of_before_a_change_loses)
 /* What was listed in its old place is captured where it is, under a number that is higher. */
 TEST(a_key_that_moves_is_captured_where_it_is)
 {
-    HOLDS(ONE, .moves = true, .first = {.spent = 3}, .numbers = {5}, .acts = {{DO(MOVE, 0)}, {DO(FAST, 2)}},
-          .most = 8000);
-    HOLDS(ONE, .moves = true, .first = {.spent = 3}, .numbers = {5}, .acts = {{DO(MOVE, 0)}, {DO(GIVE, 2)}},
-          .most = 8000);
-    HOLDS(ONE, .moves = true, .first = {.spent = 3}, .numbers = {5},
+    const struct word_record old = {KEY, 5, UINT64_C(10) * WEIR_SEC + 3 * WEIR_SEC};
+    HOLDS(ONE, .moves = true, .first = {.spent = 3}, .numbers = {5}, .old = {old},
+          .acts = {{DO(MOVE, 0)}, {DO(FAST, 2)}}, .most = 8000);
+    HOLDS(ONE, .moves = true, .first = {.spent = 3}, .numbers = {5}, .old = {old},
+          .acts = {{DO(MOVE, 0)}, {DO(GIVE, 2)}}, .most = 8000);
+    HOLDS(ONE, .moves = true, .first = {.spent = 3}, .numbers = {5}, .old = {old},
           .acts = {{DO(MOVE, 0)}, {DO(GIVE, 2), DO(FAST, 1)}, {DO(LOOK, 0)}}, .most = 8000);
 }

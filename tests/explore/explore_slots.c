@@ -504,6 +504,16 @@ TEST(nobody_takes_twice_by_way_of_the_overflow)
            .weaken = EXPLORE_NO_SEQ_CST_ACCESS, .acts = {{DO(TAKE, KEY, 1)}, {AT(5, INSERT, KEY, 1)}});
 }
 
+/* In one process only keys that are noted start from what is shared: who takes is noted before. */
+TEST(who_takes_from_the_overflow_is_known)
+{
+    HOLDS(BURST_1, .moves = true, .slots = {{IDLE_AT(OTHER, 5), DEBTOR, DEBTOR, DEBTOR}}, .most = 20000,
+          .acts = {{DO(TAKE, KEY, 1)}, {AT(5, INSERT, KEY, 1)}});
+    HOLDS(BURST_1, .moves = true, .slots = {{IDLE_AT(OTHER, 5), DEBTOR, DEBTOR, DEBTOR}}, .most = 10000,
+          .acts = {{DO(TAKE, KEY, 1), AT(1002, TAKE, KEY, 1)},
+                   {AT(1002, TAKE, OTHER, 1), AT(5, INSERT, KEY, 1)}});
+}
+
 TEST(a_change_keeps_units_whoever_comes_in)
 {
     HOLDS(CHANGING, .exact = true, .acts = {{DO(CHANGE, NOBODY, 0)}, {DO(TAKE, KEY, 1)}});

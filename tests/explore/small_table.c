@@ -7,6 +7,7 @@
 #include "explore/explore.h"
 #include "table/make.h"
 #include "table/override.h"
+#include "table/takers.h"
 
 struct small_table small;
 
@@ -69,9 +70,13 @@ void small_table_grow(void)
 
 void small_table_unite(void)
 {
+    static uint64_t takers[TAKERS_WORDS];
+    memset(takers, 0, sizeof takers);
     small.regions[0].file = -1;
-    for (int i = 0; i < SMALL_PROCESSES; i++)
+    for (int i = 0; i < SMALL_PROCESSES; i++) {
         small.tables[i].region = &small.regions[0];
+        small.tables[i].takers = (struct takers *)(void *)takers;
+    }
 }
 
 void small_table_enlarge(void)
@@ -127,7 +132,7 @@ bool weir_journal_hold(struct region *region, struct journal *journal, struct sl
 
 /* ---- the rest of the table ---- */
 
-const struct table_kind weir_table_own;
+const struct table_kind weir_table_own, weir_table_wide;
 
 bool weir_override_has(struct weir_table *table, uint64_t who)
 {

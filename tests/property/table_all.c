@@ -198,6 +198,8 @@ static bool ask_together(const struct table_op *op, struct part *parts)
             continue;
         part->want = (struct weir_verdict){.reason = WEIR_FULL, .retry_after_ns = WEIR_FOREVER};
         bool passes = part->from && cell_peek(part->from, part->now, units_of(op, parts, i), &part->want);
+        if (part->from == part->site->shared)
+            (void)world_says_shared(passes, &part->want);
         allowed = allowed && passes;
     }
     return allowed;

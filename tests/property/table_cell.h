@@ -23,6 +23,7 @@ struct cell {
     bool came;                        /* in this operation, */
     bool held;                        /* which decides on several */
     bool shared;                      /* it began with what keys without room had left */
+    bool took;                        /* from that, since it was last as if never used */
     uint32_t life;                    /* how often it was forgotten, */
     uint32_t era;                     /* or was reset, or got other limits than the table's, or these again */
     const struct weir_policy *policy; /* in force */

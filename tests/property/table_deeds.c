@@ -25,9 +25,12 @@ bool world_peek(struct site *site, uint32_t key, int64_t now, int64_t n, struct 
     int64_t time = world_floor(site, now);
     world_start(site, cell, time);
     bool allowed = cell_peek(cell, time, n, verdict);
-    return allowed && site->plan->refuse && site->policy->words > STATE_HEADER && !world_has_room(site, time)
-               ? refuse_for_room(verdict)
-               : allowed;
+    if (!allowed || site->policy->words == STATE_HEADER || world_has_room(site, time))
+        return cell->shared ? world_says_shared(allowed, verdict) : allowed;
+    if (site->plan->refuse)
+        return refuse_for_room(verdict);
+    world_look_shared(site, time);
+    return !site->shared->present || world_says_shared(cell_peek(site->shared, time, n, verdict), verdict);
 }
 
 struct question {
@@ -63,19 +66,36 @@ static bool counts_refusals(const struct weir_policy *policy)
     return false;
 }
 
+/* A take that is refused at once leaves no note; who promises something has been noted before. */
+static void share(struct site *site, struct cell *cell, const struct question *q, struct answer *answer)
+{
+    bool counts = counts_refusals(site->policy), tries = !site->words || counts || q->kind == DEED_RESERVE;
+    struct weir_verdict verdict;
+    if (!tries && !cell_peek(site->shared, answer->time, q->n, &verdict)) {
+        put_question(site->shared, site->generation, q, answer);
+    } else {
+        put_question(world_share(site, answer->time), site->generation, q, answer);
+        cell->took = cell->took || answer->yes || counts || (site->words && q->kind == DEED_RESERVE);
+    }
+    (void)world_says_shared(answer->yes, &answer->verdict);
+}
+
 static void ask_absent(struct site *site, struct cell *cell, const struct question *q, struct answer *answer)
 {
     answer->time = world_floor(site, q->now);
     world_start(site, cell, answer->time);
     put_question(cell, site->generation, q, answer);
-    if (site->policy->words == STATE_HEADER || (!answer->yes && !counts_refusals(site->policy)))
+    if (site->policy->words == STATE_HEADER || (!answer->yes && !counts_refusals(site->policy))) {
+        if (cell->shared)
+            (void)world_says_shared(answer->yes, &answer->verdict);
         return;
+    }
     if (world_has_room(site, answer->time)) {
         world_insert(site, cell, answer->time);
     } else if (site->plan->refuse || q->kind == DEED_CHARGE) {
         answer->yes = refuse_for_room(&answer->verdict);
     } else {
-        put_question(world_share(site, answer->time), site->generation, q, answer);
+        share(site, cell, q, answer);
     }
 }
 

@@ -146,6 +146,7 @@ static bool do_sweep(struct world *world, const struct table_op *op)
             site->shared->present = false;
             gone++;
             world_raise_floor(site, now);
+            world_forget_takers(site);
         }
     }
     gone += look_for_gone(site, now);

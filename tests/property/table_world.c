@@ -71,6 +71,20 @@ void world_look_shared(struct site *site, int64_t now)
         return;
     site->shared->present = false;
     world_raise_floor(site, now);
+    world_forget_takers(site);
+}
+
+void world_forget_takers(struct site *site)
+{
+    for (size_t i = 0; i < site->plan->keys; i++)
+        site->cells[i].took = false;
+}
+
+bool world_says_shared(bool yes, struct weir_verdict *verdict)
+{
+    if (!yes && verdict->reason == WEIR_LATER)
+        verdict->reason = WEIR_SHARED;
+    return yes;
 }
 
 static void remember(struct cell *cell)
@@ -82,7 +96,8 @@ void world_start(struct site *site, struct cell *cell, int64_t now)
 {
     world_look_shared(site, now);
     cell_begin(cell, site->policy, site->words, now);
-    cell->shared = site->words ? cell_position(site->shared) > cell_position(cell) : site->shared->present;
+    cell->shared = cell->took &&
+                   (site->words ? cell_position(site->shared) > cell_position(cell) : site->shared->present);
     if (cell->shared)
         cell_copy(cell, site->shared);
     remember(cell);
@@ -122,6 +137,10 @@ struct cell *world_share(struct site *site, int64_t now)
 {
     struct cell *shared = site->shared;
     world_look_shared(site, now);
+    if (site->words && cell_is_idle(shared, now - TABLE_GRACE_NS)) {
+        world_raise_floor(site, now);
+        world_forget_takers(site);
+    }
     if (shared->present)
         return shared;
     shared->present = true;
@@ -161,7 +180,7 @@ void world_admit(struct site *site, struct cell *cell, const struct cell *from, 
                  int64_t n)
 {
     if (from != cell) {
-        cell->shared = true;
+        cell->shared = cell->took = true;
         world_log_begin(site, cell, now);
         see_with(cell, site->shared);
     }
@@ -262,7 +281,7 @@ void world_free(struct world *world)
 
 static void begin_cell(struct cell *cell, const struct weir_policy *policy)
 {
-    cell->present = cell->came = cell->held = cell->word = cell->shared = cell->logged = false;
+    cell->present = cell->came = cell->held = cell->word = cell->shared = cell->logged = cell->took = false;
     cell->life = cell->era = cell->log_number = 0;
     cell->own = NULL;
     cell->policy = policy;

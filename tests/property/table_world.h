@@ -82,6 +82,10 @@ bool world_may_go(const struct cell *cell, int64_t now);
 bool world_has_room(const struct site *site, int64_t now);
 /* What wide states share is forgotten, if it may be, as soon as somebody looks at it. */
 void world_look_shared(struct site *site, int64_t now);
+/* It is as if never used: who has taken from it does not matter any more. */
+void world_forget_takers(struct site *site);
+/* A refusal by what keys share says so. Gives `yes`. */
+bool world_says_shared(bool yes, struct weir_verdict *verdict);
 /* The cell of a key that is not there becomes what it would start from. */
 void world_start(struct site *site, struct cell *cell, int64_t now);
 /* It comes in so. */

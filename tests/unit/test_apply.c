@@ -228,6 +228,44 @@ TEST(the_password_of_the_command_line_stays)
     kit_close(&kit);
 }
 
+/* ---- room ---- */
+
+static int64_t capacity_of(struct kit *kit, const char *name)
+{
+    struct weir_table_info info;
+    weir_table_stat(policy_of(kit, name)->main->table, &info);
+    return info.capacity;
+}
+
+TEST(a_file_that_is_refused_gives_no_table_more_room)
+{
+    struct kit kit;
+    struct weir_error err;
+    if (!CHECK(kit_open(&kit, "memory: 64MiB\npolicies: [{name: a, limits: 1/h, keys: 5000}, "
+                              "{name: b, limits: 1/h, keys: 5000}]")))
+        return;
+    CHECK(!apply(&kit,
+                 "memory: 64MiB\npolicies: [{name: a, limits: 1/h, keys: 100000}, "
+                 "{name: b, limits: 1/h, keys: 900000000}]",
+                 &err));
+    CHECK(strstr(err.text, "keys: 900000000 needs ") && strstr(err.text, "raise memory: or lower keys:"));
+    CHECK_EQ(capacity_of(&kit, "a"), 5000);
+    CHECK_EQ(capacity_of(&kit, "b"), 5000);
+    /* each would fit by itself */
+    CHECK(!apply(&kit,
+                 "memory: 64MiB\npolicies: [{name: a, limits: 1/h, keys: 1000000}, "
+                 "{name: b, limits: 1/h, keys: 1000000}]",
+                 &err));
+    CHECK_EQ(capacity_of(&kit, "a"), 5000);
+    CHECK(apply(&kit,
+                "memory: 64MiB\npolicies: [{name: a, limits: 1/h, keys: 100000}, "
+                "{name: b, limits: 1/h, keys: 5000}]",
+                &err));
+    CHECK_EQ(capacity_of(&kit, "a"), 100000);
+    CHECK_EQ(capacity_of(&kit, "b"), 5000);
+    kit_close(&kit);
+}
+
 /* ---- reload ---- */
 
 struct file {
