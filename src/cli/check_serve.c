@@ -117,6 +117,19 @@ static void note_rights(const struct config *config, const struct config_user *u
     }
 }
 
+static void note_open_file(const struct config_user *user, check_tell *tell, void *arg)
+{
+    char text[NOTE_MAX];
+    if (!user->open_file)
+        return;
+    (void)snprintf(
+        text, sizeof text,
+        "line %d: user '%s': password_file %.200s can be read by every user of this machine; chmod "
+        "640 it, or 600",
+        user->place.line, user->name, user->open_file);
+    tell(arg, text);
+}
+
 static bool may_anybody(const struct config *config, unsigned class)
 {
     for (size_t i = 0; i < config->user_count; i++)
@@ -174,8 +187,10 @@ static void note_users(const struct config *config, check_tell *tell, void *arg)
     if (config->user_count == 0)
         return;
     note_all(config, tell, arg);
-    for (size_t i = 0; i < config->user_count; i++)
+    for (size_t i = 0; i < config->user_count; i++) {
         note_rights(config, &config->users[i], tell, arg);
+        note_open_file(&config->users[i], tell, arg);
+    }
     if (!may_anybody(config, MAY_TAKE))
         tell(arg, "NOBODY MAY TAKE: no user has may: take, so every caller would get an error");
     if (!may_anybody(config, MAY_ADMIN))

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/args.h"
@@ -330,11 +331,18 @@ static bool read_password(const char *path, struct digest *digest)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return no_password_file(path, strerror(errno));
-    ssize_t got = read(fd, text, sizeof text);
+    struct stat about = {0};
+    ssize_t got = fstat(fd, &about) == 0 ? read(fd, text, sizeof text) : -1;
     int fault = errno;
     close(fd);
     if (got < 0)
         return no_password_file(path, strerror(fault));
+    bool plain = S_ISREG(about.st_mode);
+    if (plain && about.st_mode & S_IWOTH)
+        return no_password_file(path, "every user of this machine can write to it; chmod 600 it");
+    if (plain && about.st_mode & S_IROTH)
+        fprintf(stderr,
+                "warning: every user of this machine can read the --password-file; chmod 640 it, or 600\n");
     const char *end = memchr(text, '\n', (size_t)got);
     size_t len = end ? (size_t)(end - text) : (size_t)got;
     if (len > 0 && text[len - 1] == '\r')

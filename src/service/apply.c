@@ -189,11 +189,11 @@ static void log_from_file(const struct policy *policy, const struct config_polic
     mode_text(from->mode, from->percent, is);
     bool other_mode = policy->mode_until_ms == 0 && strcmp(was, is) != 0;
     if (strcmp(policy->limits, limits_of(from)) != 0)
-        weir_log(LOG_INFO_LEVEL, "policy-from-file", LOG_TEXT("policy", policy->name),
-                 LOG_TEXT("was", policy->limits), LOG_TEXT("is", limits_of(from)));
+        weir_log_change(LOG_INFO_LEVEL, "policy-from-file", LOG_TEXT("policy", policy->name),
+                        LOG_TEXT("was", policy->limits), LOG_TEXT("is", limits_of(from)));
     if (other_mode)
-        weir_log(LOG_INFO_LEVEL, "mode-from-file", LOG_TEXT("policy", policy->name), LOG_TEXT("was", was),
-                 LOG_TEXT("is", is));
+        weir_log_change(LOG_INFO_LEVEL, "mode-from-file", LOG_TEXT("policy", policy->name),
+                        LOG_TEXT("was", was), LOG_TEXT("is", is));
 }
 
 static void log_floor(const struct config_policy *from)
@@ -323,6 +323,16 @@ static bool fail_exposed(struct apply *apply, const char *where)
     return weir_edit_fail(&apply->edit, EPERM, text);
 }
 
+static void warn_of_files(const struct config *config)
+{
+    for (size_t i = 0; i < config->user_count; i++)
+        if (config->users[i].open_file)
+            weir_log(LOG_WARN_LEVEL, "password-file-open", LOG_TEXT("user", config->users[i].name),
+                     LOG_TEXT("file", config->users[i].open_file),
+                     LOG_TEXT("means", "every user of this machine can read the password"),
+                     LOG_TEXT("do", "chmod 640 it, or 600"));
+}
+
 static bool names_default(const struct config *config)
 {
     for (size_t i = 0; i < config->user_count; i++)
@@ -365,6 +375,8 @@ bool weir_service_apply(struct service *service, const struct config *config, st
     apply.wall_ms = service_wall_ms(service, apply.edit.now_ns);
     apply.edit.next->loaded_ms = apply.wall_ms;
     bool good = weir_edit_end(&apply.edit, apply_users(&apply) && apply_policies(&apply));
+    if (good)
+        warn_of_files(config);
     if (good && service->users_changed)
         service->users_changed(service->server);
     return good;

@@ -205,8 +205,10 @@ static void run_kill(struct call *call)
     }
     if (!(by_user ? read_kill_user(call, &kill) : read_kill_id(call, &kill)))
         return;
-    weir_reply_integer(&call->reply,
-                       service->kill ? service->kill(service->server, call->session, &kill) : 0);
+    int64_t killed = service->kill ? service->kill(service->server, call->session, &kill) : 0;
+    LOG_CHANGE(call, "clients-killed", LOG_TEXT("of", kill.user ? kill.user : ""),
+               LOG_NUMBER("number", (int64_t)kill.id), LOG_NUMBER("killed", killed));
+    weir_reply_integer(&call->reply, killed);
 }
 
 /* ---- table ------------------------------------------------------------------------------------ */
@@ -239,13 +241,13 @@ static const struct command client_parts[] = {
      .docs = info_docs, .example = "CLIENT SETINFO LIB-NAME mine"},
     {CLIENT_PART("id", "The number of this connection", 2, run_id), .example = "CLIENT ID"},
     {CLIENT_PART("info", "What CLIENT LIST shows of this connection", 2, run_info), .example = "CLIENT INFO"},
-    {CLIENT_PART("list", "All connections, a line each", -2, run_list), .may = MAY_ADMIN,
+    {CLIENT_PART("list", "All connections, a line each", -2, run_list), .may = MAY_ADMIN, .flags = CMD_ALL,
      .example = "CLIENT LIST"},
     {CLIENT_PART("reply", "Answers on, off, or none to this and the next request", 3, run_reply),
      .docs = reply_docs, .example = "CLIENT REPLY ON"},
     {CLIENT_PART("kill", "Closes another connection, or all others of a user; answers how many were closed",
                  -3, run_kill),
-     .may = MAY_ADMIN, .docs = kill_docs, .example = "CLIENT KILL ID 999999"},
+     .may = MAY_ADMIN, .flags = CMD_ALL, .docs = kill_docs, .example = "CLIENT KILL ID 999999"},
     {CLIENT_PART("no-evict", "Accepted; nothing of a client is ever evicted", 3, run_on_or_off),
      .docs = switch_docs, .example = "CLIENT NO-EVICT ON"},
     {CLIENT_PART("no-touch", "Accepted; looking never touches a key", 3, run_on_or_off), .docs = switch_docs,

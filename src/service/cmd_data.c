@@ -152,11 +152,6 @@ static void run_flush(struct call *call)
 {
     struct weir_error err = {0};
     int64_t keys;
-    if (call->user->prefix_count > 0) {
-        weir_call_error(call, "NOPERM User %s may use some keys only, and this forgets those of all users",
-                        call->user->name);
-        return;
-    }
     bool recorded = flush(call->worker->service, &keys, &err);
     LOG_CHANGE(call, "client-keys-flushed", LOG_NUMBER("keys", keys));
     if (recorded)
@@ -174,13 +169,14 @@ static const struct arg freeze_docs[] = {{.name = "policy"}, {.name = "url"}, HA
 static const struct arg thaw_docs[] = {{.name = "policy"}, HASH_DOCS, {0}};
 
 const struct command weir_commands_data[] = {
-    {DATA_PART("weir.backup", "Copies the data directory as it is now, to backups/ in it", 2, 0, run_backup),
+    {DATA_PART("weir.backup", "Copies the data directory as it is now, to backups/ in it", 2, CMD_ALL,
+               run_backup),
      .docs = name_docs},
-    {DATA_PART("weir.image", "Writes an image of everything now, so that the log before it can go", 1, 0,
-               run_image)},
+    {DATA_PART("weir.image", "Writes an image of everything now, so that the log before it can go", 1,
+               CMD_ALL, run_image)},
     {DATA_PART("weir.flush",
                "Forgets all keys whose limits came with the call (CL.THROTTLE, GCRA, THROTTLE, RL.*)", 1,
-               CMD_WRITE, run_flush),
+               CMD_WRITE | CMD_ALL, run_flush),
      .example = "WEIR.FLUSH"},
     {.name = "weir.dump",
      .summary = "Policies and their keys as text, a page at a time",
@@ -193,9 +189,10 @@ const struct command weir_commands_data[] = {
      .arity = -2,
      .commands = weir_load_parts},
     {DATA_PART("weir.freeze", "Keys of a policy are not decided here any more: who asks is sent elsewhere",
-               -3, CMD_WRITE, run_freeze),
+               -3, CMD_WRITE | CMD_KEYS, run_freeze),
      .policy_at = 1, .docs = freeze_docs,
      .example = "WEIR.FREEZE api redis://10.0.0.2:9049 HASH 8000000000000000 ffffffffffffffff"},
-    {DATA_PART("weir.thaw", "Keys that were frozen are decided here again", -2, CMD_WRITE, run_thaw),
+    {DATA_PART("weir.thaw", "Keys that were frozen are decided here again", -2, CMD_WRITE | CMD_KEYS,
+               run_thaw),
      .policy_at = 1, .docs = thaw_docs, .example = "WEIR.THAW api HASH 8000000000000000 ffffffffffffffff"},
     {0}};

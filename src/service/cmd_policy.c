@@ -192,7 +192,7 @@ void weir_call_log(const struct call *call, const char *event, const struct log_
             all[used++] = fields[i];
     all[used++] = LOG_TEXT("user", call->session->user);
     all[used++] = LOG_TEXT("client", call->session->address);
-    weir_log_write(LOG_INFO_LEVEL, event, all, used);
+    weir_log_change_write(LOG_INFO_LEVEL, event, all, used);
 }
 
 static void answer_change(struct call *call, bool done, const struct weir_error *err)
@@ -482,24 +482,24 @@ static const struct command policy_parts[] = {
     {POLICY_PART("show", "Everything about a policy", 3, MAY_LOOK, CMD_CHORE, run_show), .policy_at = 2,
      .docs = name_docs, .example = "WEIR.POLICY SHOW api"},
     {POLICY_PART("set", "Limits of a new policy, or other limits; what was spent stays spent unless FRESH",
-                 -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE, run_set),
+                 -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE | CMD_KEYS, run_set),
      .policy_at = 2, .docs = set_docs, .example = "WEIR.POLICY SET api 100/s burst=200, 10k/h"},
     {POLICY_PART("del",
                  "Removes a policy; with a data directory its keys are set aside in a file, unless FORGET",
-                 -3, MAY_ADMIN, CMD_CHORE | CMD_WRITE, run_del),
+                 -3, MAY_ADMIN, CMD_CHORE | CMD_WRITE | CMD_KEYS, run_del),
      .policy_at = 2, .docs = del_docs, .example = "WEIR.POLICY DEL api"},
     {POLICY_PART("mode", "Enforces a policy, for some keys only, counts without refusing, or lets all pass",
-                 -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE | CMD_ILL, run_mode),
+                 -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE | CMD_ILL | CMD_KEYS, run_mode),
      .policy_at = 2, .docs = mode_docs, .example = "WEIR.POLICY MODE api shadow FOR 30m"},
     {POLICY_PART("help", "Lists the subcommands", 2, 0, 0, weir_command_help), .example = "WEIR.POLICY HELP"},
     {0}};
 
 static const struct command clock_parts[] = {
-    {POLICY_PART("set", "Sets the clock of --test-clock to a time in milliseconds", 3, MAY_ADMIN, 0,
+    {POLICY_PART("set", "Sets the clock of --test-clock to a time in milliseconds", 3, MAY_ADMIN, CMD_ALL,
                  run_clock_set),
      .docs = clock_docs, .example = "WEIR.CLOCK SET 1000"},
-    {POLICY_PART("advance", "Moves the clock of --test-clock on by so many milliseconds", 3, MAY_ADMIN, 0,
-                 run_clock_advance),
+    {POLICY_PART("advance", "Moves the clock of --test-clock on by so many milliseconds", 3, MAY_ADMIN,
+                 CMD_ALL, run_clock_advance),
      .docs = clock_docs, .example = "WEIR.CLOCK ADVANCE 250"},
     {POLICY_PART("help", "Lists the subcommands", 2, 0, 0, weir_command_help), .example = "WEIR.CLOCK HELP"},
     {0}};
@@ -508,7 +508,7 @@ const struct command weir_commands_policy[] = {
     {POLICY_PART("weir.policy", "Names with limits: list, show, set, del, mode", -2, 0, 0, NULL),
      .commands = policy_parts},
     {POLICY_PART("weir.reload", "Reads the configuration again; what is wrong changes nothing", 1, MAY_ADMIN,
-                 CMD_CHORE | CMD_WRITE, run_reload),
+                 CMD_CHORE | CMD_WRITE | CMD_ALL, run_reload),
      .example = "WEIR.RELOAD"},
     {POLICY_PART("weir.clock", "Moves the clock of a server that was started with --test-clock", -2, 0, 0,
                  NULL),

@@ -42,7 +42,9 @@ enum command_flags {
     CMD_WRITE = 4,    /* flags that clients look at */
     CMD_BLOCKING = 8,
     CMD_POOL = 16, /* the word at policy_at may be POLICY:key: weir_snapshot_pool */
-    CMD_ILL = 32   /* with CMD_WRITE: also runs while the store is ill, and finds that out by itself */
+    CMD_ILL = 32,  /* with CMD_WRITE: also runs while the store is ill, and finds that out by itself */
+    CMD_KEYS = 64, /* concerns keys of any name: not for users with `keys` */
+    CMD_ALL = 128  /* concerns the whole server: not for users with `keys` or `policies` */
 };
 
 struct command {

@@ -90,6 +90,7 @@ struct config_user {
     size_t prefix_count;
     char **policies; /* names; none: all */
     size_t policy_count;
+    char *open_file; /* a password_file that others can read, or NULL */
     struct place place;
 };
 

@@ -78,9 +78,9 @@ static void read_digest(struct reading *reading, const struct node *node, const 
 }
 
 /* The whole of a small file; below 0: errno says why. Waits for nobody, as who opens a pipe would. */
-static ssize_t read_small_file(const char *path, char *bytes, size_t size)
+static ssize_t read_small_file(const char *path, char *bytes, size_t size, mode_t *mode)
 {
-    struct stat about;
+    struct stat about = {0};
     ssize_t len = -1, all = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
@@ -91,6 +91,7 @@ static ssize_t read_small_file(const char *path, char *bytes, size_t size)
             all += len;
     }
     int fault = errno;
+    *mode = about.st_mode;
     (void)close(fd);
     errno = fault;
     return len == 0 || (size_t)all == size ? all : -1;
@@ -100,9 +101,10 @@ static void read_file_one(struct reading *reading, const struct node *node, cons
                           struct config_user *user)
 {
     char bytes[CONFIG_PASSWORD_MAX + 2];
+    mode_t mode = 0;
     (void)field;
     char *path = weir_reading_beside(reading, node);
-    ssize_t len = path ? read_small_file(path, bytes, sizeof bytes) : -1;
+    ssize_t len = path ? read_small_file(path, bytes, sizeof bytes, &mode) : -1;
     const char *why = !path || len >= 0 ? NULL : errno == EINVAL ? "it is no plain file" : strerror(errno);
     if (len > 0 && bytes[len - 1] == '\n')
         len--;
@@ -113,9 +115,17 @@ static void read_file_one(struct reading *reading, const struct node *node, cons
     else if (len > CONFIG_PASSWORD_MAX)
         weir_reading_wrong(reading, node->place, "password_file %.200s is too long: at most %d bytes", path,
                            CONFIG_PASSWORD_MAX);
+    else if (len > 0 && mode & S_IWOTH)
+        weir_reading_wrong(reading, node->place,
+                           "password_file %.200s can be written by every user (mode %04o); chmod 600 it",
+                           path, (unsigned)mode & 07777);
     else if (len > 0)
         add_password(user, weir_sha256(bytes, (size_t)len));
     weir_secret_wipe(bytes, sizeof bytes);
+    if (len > 0 && mode & S_IROTH && !user->open_file) {
+        user->open_file = path;
+        return;
+    }
     free(path);
 }
 
@@ -276,5 +286,6 @@ void weir_config_user_free(struct config_user *user)
     free(user->prefixes);
     free(user->policies);
     free(user->name);
+    free(user->open_file);
     weir_secret_wipe(user->passwords, sizeof user->passwords);
 }

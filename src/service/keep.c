@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/sat.h"
@@ -81,6 +83,27 @@ static bool read_note(struct service *service, struct weir_error *err)
     return true;
 }
 
+/* Whoever can write to the directory can put anything in place of what was spent. */
+static bool is_private(const char *path, struct weir_error *err)
+{
+    struct stat about;
+    if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
+        return true; /* it will be made, or what is wrong will be told */
+    uid_t self = geteuid();
+    unsigned mode = (unsigned)about.st_mode & 07777;
+    if (about.st_mode & S_IWOTH)
+        return weir_error_complain(err, "%.100s can be written by every user (mode %04o); chmod 700 it", path,
+                                   mode);
+    if (self != 0 && about.st_uid != self && about.st_uid != 0)
+        return weir_error_complain(err, "%.100s belongs to another user (%u), who can change what is in it",
+                                   path, (unsigned)about.st_uid);
+    if (about.st_mode & (S_IRWXO | S_IWGRP))
+        weir_log(LOG_WARN_LEVEL, "data-directory-open", LOG_TEXT("data", path),
+                 LOG_TEXT("means", "other users can look into it, or its group can change it"),
+                 LOG_TEXT("do", "chmod 700 it, or 750"));
+    return true;
+}
+
 bool weir_keep_open(struct service *service, const struct config *config, struct weir_error *err)
 {
     if (service->options.no_store || !config->data || strcmp(config->data, "none") == 0)
@@ -91,6 +114,8 @@ bool weir_keep_open(struct service *service, const struct config *config, struct
         return false;
     }
     keeping->disk = service->options.disk ? service->options.disk : &weir_disk;
+    if (keeping->disk == &weir_disk && !is_private(keeping->path, err))
+        return false;
     keeping->sync = config->fsync != 0 ? (enum store_sync)config->fsync : STORE_EVERYSEC;
     struct store_options options = {.disk = keeping->disk,
                                     .path = keeping->path,

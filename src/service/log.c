@@ -189,18 +189,12 @@ static void put_front(struct text *line, int64_t wall_ns, enum log_level level, 
         put_field(line, &LOG_NUMBER("left_out", left_out));
 }
 
-void weir_log_write_at(int64_t now_ns, int64_t wall_ns, enum log_level level, const char *event,
-                       const struct log_field *fields, int count)
+static void write_event(int64_t wall_ns, enum log_level level, const char *event,
+                        const struct log_field *fields, int count)
 {
     char body[LINE_MAX_BYTES], line[LINE_MAX_BYTES + 16];
     struct text text, whole;
     bool json = state.format == LOG_JSON;
-    if (!state.limiters[level] || level < state.least)
-        return;
-    if (!weir_limiter_take_at(state.limiters[level], now_ns, 1, NULL)) {
-        leave_out();
-        return;
-    }
     weir_text_init(&text, body, sizeof body);
     put_front(&text, wall_ns, level, event);
     for (int i = 0; i < count; i++)
@@ -213,8 +207,30 @@ void weir_log_write_at(int64_t now_ns, int64_t wall_ns, enum log_level level, co
     write_line(line, whole.len);
 }
 
+static bool is_on(enum log_level level)
+{
+    return state.limiters[level] && level >= state.least;
+}
+
+void weir_log_write_at(int64_t now_ns, int64_t wall_ns, enum log_level level, const char *event,
+                       const struct log_field *fields, int count)
+{
+    if (!is_on(level))
+        return;
+    if (weir_limiter_take_at(state.limiters[level], now_ns, 1, NULL))
+        write_event(wall_ns, level, event, fields, count);
+    else
+        leave_out();
+}
+
 void weir_log_write(enum log_level level, const char *event, const struct log_field *fields, int count)
 {
-    if (state.limiters[level] && level >= state.least) /* the kernel's clock: tests may have set the other */
+    if (is_on(level)) /* the kernel's clock: tests may have set the other */
         weir_log_write_at(weir_clock_kernel(), weir_boot.wall(), level, event, fields, count);
+}
+
+void weir_log_change_write(enum log_level level, const char *event, const struct log_field *fields, int count)
+{
+    if (is_on(level))
+        write_event(weir_boot.wall(), level, event, fields, count);
 }

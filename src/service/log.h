@@ -2,7 +2,7 @@
 /*
  * What the server says about itself: a line for each event, as logfmt or JSON, on standard error. Lines have
  * a limiter of their own for each level, so that no client can fill a disk; what was left out is counted and
- * said. Any thread.
+ * said. Lines about changes by an operator (an audit log) are not limited. Any thread.
  *
  *     time=2026-11-15T16:50:00.123Z level=info event=listening on=127.0.0.1:9049
  */
@@ -32,6 +32,12 @@ void weir_log_write(enum log_level level, const char *event, const struct log_fi
 /* The same with time as arguments: of weir_now, for the limiter, and since 1970. */
 void weir_log_write_at(int64_t now_ns, int64_t wall_ns, enum log_level level, const char *event,
                        const struct log_field *fields, int count);
+/* The same for what an operator has changed: the limiter does not count it, so it is never left out. */
+void weir_log_change_write(enum log_level level, const char *event, const struct log_field *fields,
+                           int count);
+#define weir_log_change(level, event, ...)                                                                   \
+    weir_log_change_write(level, event, (struct log_field[]){__VA_ARGS__},                                   \
+                          (int)(sizeof((struct log_field[]){__VA_ARGS__}) / sizeof(struct log_field)))
 /* weir_log(LOG_INFO_LEVEL, "reloaded", LOG_NUMBER("policies", 5)); at least one field. */
 #define weir_log(level, event, ...)                                                                          \
     weir_log_write(level, event, (struct log_field[]){__VA_ARGS__},                                          \

@@ -127,6 +127,20 @@ static void say_what_stays(struct service *service, struct buffer *report)
                       (int)(second / 3600), (int)(second / 60 % 60), (int)(second % 60));
 }
 
+/* How much of a complaint about the file INFO may show: its place. What stands there may be a password, and
+ * more users may see INFO than the file. */
+static size_t shown_of(const struct service *service, const char *line, size_t len)
+{
+    const char *path = service->options.config_path;
+    size_t at = path ? strlen(path) : 0;
+    if (at == 0 || len <= at || memcmp(line, path, at) != 0 || line[at] != ':')
+        return len;
+    size_t digits = at + 1;
+    while (digits < len && (line[digits] == ':' || (line[digits] >= '0' && line[digits] <= '9')))
+        digits++;
+    return digits > at + 1 ? digits : len;
+}
+
 /* Keeps the first line of the trouble, or "" if there was none. */
 static void remember(struct service *service, struct buffer *report, bool good)
 {
@@ -136,8 +150,10 @@ static void remember(struct service *service, struct buffer *report, bool good)
     const char *end = len > 0 ? memchr(bytes, '\n', len) : NULL;
     if (end)
         len = (size_t)(end - bytes);
-    (void)snprintf(service->reload_error, sizeof service->reload_error, "%.*s", (int)min64((int64_t)len, 255),
-                   bytes);
+    size_t shown = len > 0 ? shown_of(service, bytes, len) : 0;
+    (void)snprintf(service->reload_error, sizeof service->reload_error, "%.*s%s",
+                   (int)min64((int64_t)shown, 200), bytes,
+                   shown < len ? " not valid; see the log or weir check" : "");
     if (!good && len == 0)
         (void)snprintf(service->reload_error, sizeof service->reload_error, "out of memory");
     if (!good)
@@ -148,9 +164,9 @@ static void remember(struct service *service, struct buffer *report, bool good)
 static void log_good(struct service *service, size_t policies)
 {
     const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_acquire);
-    weir_log(LOG_INFO_LEVEL, "reloaded", LOG_TEXT("config", service->options.config_path),
-             LOG_NUMBER("policies", (int64_t)policies),
-             LOG_NUMBER("in_force", (int64_t)snapshot->policy_count));
+    weir_log_change(LOG_INFO_LEVEL, "reloaded", LOG_TEXT("config", service->options.config_path),
+                    LOG_NUMBER("policies", (int64_t)policies),
+                    LOG_NUMBER("in_force", (int64_t)snapshot->policy_count));
 }
 
 /* A line each. */

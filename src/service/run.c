@@ -88,6 +88,21 @@ static struct slice policy_word(const struct call *call, size_t at)
     return policy ? (struct slice){policy->name, strlen(policy->name)} : call->args[at];
 }
 
+/* Who may touch some keys or policies alone must not reach others by a command that names none. */
+static bool is_within_scope(struct call *call)
+{
+    char name[64];
+    const struct user *user = call->user;
+    bool whole = call->command->flags & CMD_ALL;
+    if (!(call->command->flags & (CMD_ALL | CMD_KEYS)) ||
+        (user->prefix_count == 0 && (!whole || user->policy_count == 0)))
+        return true;
+    weir_call_error(call,
+                    "NOPERM User %s has no permissions to run the '%s' command; it needs a user without %s",
+                    user->name, weir_call_name(call, name), whole ? "keys: and policies:" : "keys:");
+    return false;
+}
+
 /* The classes of the command, and the words that the table says are a policy's name and a key. */
 static bool has_rights(struct call *call)
 {
@@ -98,6 +113,8 @@ static bool has_rights(struct call *call)
                         weir_call_name(call, name), weir_call_stranger(call));
         return false;
     }
+    if (!is_within_scope(call))
+        return false;
     size_t policy_at = (size_t)command->policy_at, key_at = (size_t)command->key_at;
     if (policy_at > 0 && policy_at < call->count &&
         !weir_user_may_policy(call->user, policy_word(call, policy_at))) {

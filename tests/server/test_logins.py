@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Attacks on logins: old connections that keep rights, strangers that become admin or keep others out, guessing."""
 
+import os
+import shutil
+import tempfile
 import threading
 
 import server
@@ -245,6 +248,58 @@ class Guessing(server.ServerTest):
         self.assertLessEqual(looked_at, 20)
         with weir.connect(user="ops", password="ops-secret") as other:  # by TCP
             self.assertRegex(other.ask("CLIENT", "LIST"), r"addr=127\.0\.0\.1:\d+ ")
+
+
+class OpenFiles(server.ServerTest):
+    """Files that other users of the machine can read draw a warning, those that they can write are refused."""
+
+    def folder(self, mode):
+        folder = tempfile.mkdtemp(prefix="weir-")
+        self.addCleanup(shutil.rmtree, folder)
+        os.chmod(folder, mode)
+        return folder
+
+    def password(self, mode):
+        path = os.path.join(self.folder(0o700), "password")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("s3cret\n")
+        os.chmod(path, mode)
+        return path
+
+    def test_a_data_directory(self):
+        with self.assertRaisesRegex(AssertionError, r"can be written by every user \(mode 0707\); chmod 700 it"):
+            server.Server("--data", self.folder(0o707))
+        self.start("--data", self.folder(0o755)).wait_line("event=data-directory-open")
+        weir = self.start("--data", self.folder(0o700))
+        self.assertNotIn("-open", "".join(weir.lines))
+
+    def test_a_password_file(self):
+        def config(mode):
+            return users(f"name: app, password_file: {self.password(mode)}, may: all")
+
+        with self.assertRaisesRegex(AssertionError, "can be written by every user"):
+            server.Server(config=config(0o606))
+        weir = self.start(config=config(0o604))
+        self.assertRegex(weir.wait_line("event=password-file-open"), "user=app file=/")
+        weir.connect(user="app", password="s3cret").close()
+        self.assertNotIn("-open", "".join(self.start(config=config(0o640)).lines))
+
+    def test_the_password_file_of_the_command_line(self):
+        with self.assertRaisesRegex(AssertionError, "every user of this machine can write to it"):
+            server.Server("--password-file", self.password(0o606))
+        self.start("--password-file", self.password(0o604)).wait_line("warning: every user of this machine can read")
+
+
+class Audit(server.ServerTest):
+    def test_a_flood_of_other_lines_hides_no_change(self):
+        weir = self.start(config=users(OPS))
+        with weir.connect(user="ops", password="ops-secret") as ops, weir.connect() as stranger:
+            stranger.pipeline(*[["AUTH", "nobody", "x"]] * 500)
+            replies = ops.pipeline(*[["WEIR.OVERRIDE", "SET", "api", f"k{number}", "5/s"] for number in range(300)])
+            self.assertEqual(replies, ["OK"] * 300)
+        weir.wait_line("event=override-set .*key=k299 ")
+        said = sum("event=override-set" in line for line in weir.lines)
+        self.assertEqual(said, 300, "of 300 changes are in the log")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -633,6 +634,17 @@ TEST(a_password_file_is_read_beside_the_configuration)
     config = good(text);
     CHECK(config && weir_digest_same(&config->users[0].passwords[0], &password));
     weir_config_free(config);
+    CHECK(chmod(path, 0640) == 0);
+    config = good(text);
+    CHECK(config && config->users[0].open_file == NULL);
+    weir_config_free(config);
+    CHECK(chmod(path, 0644) == 0);
+    config = good(text);
+    CHECK(config && config->users[0].open_file && strcmp(config->users[0].open_file, path) == 0);
+    weir_config_free(config);
+    CHECK(chmod(path, 0602) == 0);
+    CHECK(parse(text) == NULL && strstr(told, "can be written by every user (mode 0602); chmod 600 it"));
+    CHECK(chmod(path, 0600) == 0);
     CHECK(truncate(path, 0) == 0);
     CHECK(parse(text) == NULL && strstr(told, "is empty"));
     CHECK(truncate(path, CONFIG_PASSWORD_MAX + 1) == 0);

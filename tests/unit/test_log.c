@@ -171,6 +171,26 @@ TEST(lines_have_a_limiter_for_each_level_and_tell_what_was_left_out)
     CHECK(strstr(text, "event=last n=0\n"));
 }
 
+/* A flood of other lines hides no change, and changes leave room for other lines. */
+TEST(lines_about_changes_are_never_left_out)
+{
+    (void)start(LOG_LOGFMT, LOG_INFO_LEVEL, false);
+    if (!catch_begin())
+        return;
+    for (int i = 0; i < 130; i++)
+        WRITE(WEIR_SEC, LOG_INFO_LEVEL, "flood", LOG_NUMBER("n", i));
+    for (int i = 0; i < 500; i++)
+        weir_log_change(LOG_INFO_LEVEL, "policy-set", LOG_NUMBER("n", i));
+    weir_log_change(LOG_DEBUG_LEVEL, "below-the-level", LOG_NUMBER("n", 0));
+    WRITE(2 * WEIR_SEC, LOG_INFO_LEVEL, "later", LOG_NUMBER("n", 0));
+    CHECK_EQ(weir_log_left_out(), 30);
+    weir_log_end();
+    const char *text = catch_end();
+    CHECK_EQ(lines_in(text), 601);
+    CHECK(strstr(text, "event=policy-set left_out=30 n=0\n"));
+    CHECK(strstr(text, "event=policy-set n=499\n"));
+}
+
 static void *write_many(void *arg)
 {
     (void)arg;

@@ -221,6 +221,36 @@ TEST(reload_applies_a_good_file_and_tells_what_is_wrong_with_a_bad_one)
     (void)unlink(path);
 }
 
+/* Somebody has mixed up the files, or put a password in the wrong place. */
+TEST(info_shows_no_text_of_the_file)
+{
+    static const char *const texts[] = {"tops3cret\n",
+                                        "- tops3cret\n",
+                                        "tops3cret: x\n",
+                                        "users:\n  - {name: a, tops3cret: x, may: all}\n",
+                                        "users:\n  - {name: a, password: [[tops3cret]], may: tops3cret}\n",
+                                        "policies:\n  - {name: api, limits: tops3cret}\n",
+                                        "policies: [\ntops3cret: {\n"};
+    char path[] = "/tmp/weir-test-XXXXXX";
+    int fd = mkstemp(path);
+    if (!CHECK(fd >= 0) || close(fd) != 0)
+        return;
+    struct service_options options = {.workers = 1, .test_clock = true, .config_path = path};
+    if (!CHECK(kit_open_with(&kit, POLICIES, &options)))
+        return;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        CHECK(write_file(path, texts[i]));
+        CHECK(begins(say("WEIR.RELOAD"), "-ERR "));
+        say("INFO weir");
+        CHECK(strstr(text_of(got), "\nlast_reload_error:/tmp/weir-test-") != NULL);
+        CHECK(strstr(text_of(got), ": not valid; see the log or weir check\r\n") != NULL);
+        if (!CHECK(strstr(text_of(got), "tops3cret") == NULL))
+            printf("# %s\n", text_of(got));
+    }
+    kit_end();
+    (void)unlink(path);
+}
+
 TEST(without_a_file_there_is_nothing_to_reload)
 {
     if (!kit_begin(""))
