@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -97,16 +98,27 @@ static void show_output(const struct measured *server)
         fclose(file);
 }
 
-/* It listens on both sockets; or it has ended, or takes too long. */
+/* It is asked something, and does not answer that it is still reading its data. Closes the socket. */
+static bool has_loaded(int fd)
+{
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+    const struct timeval patience = {.tv_sec = 1};
+    char answer[8] = "";
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    bool sent = send(fd, ping, sizeof ping - 1, MSG_NOSIGNAL) == (ssize_t)sizeof ping - 1;
+    bool loads = !sent || recv(fd, answer, sizeof answer, 0) <= 0 ||
+                 memcmp(answer, "-LOADING", sizeof answer) == 0;
+    close(fd);
+    return !loads;
+}
+
+/* It serves on both sockets; or it has ended, or takes too long. */
 static bool wait_ready(struct measured *server)
 {
     for (double waited = 0; waited < READY_S; waited += STEP_S) {
         int tcp = measured_connect(server, false), local = measured_connect(server, true);
-        if (tcp >= 0)
-            close(tcp);
-        if (local >= 0)
-            close(local);
-        if (tcp >= 0 && local >= 0)
+        bool by_tcp = tcp >= 0 && has_loaded(tcp), by_unix = local >= 0 && has_loaded(local);
+        if (by_tcp && by_unix)
             return true;
         if (waitpid(server->pid, NULL, WNOHANG) == server->pid) {
             server->pid = 0;
