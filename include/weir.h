@@ -19,8 +19,8 @@
  *
  * Times are nanoseconds. Each call has a twin that ends in _at and takes the time instead of reading the
  * clock (weir_now). Time counts from 0 to WEIR_TIME_MAX (146 years; for limits above 1 unit a nanosecond that
- * much less) and is clamped to that. A clock that steps back mints nothing: what passes until it has caught up counts
- * at the time before the step; most limits then wait.
+ * much less) and is clamped to that. A clock that steps back mints nothing: what passes until it has caught
+ * up counts at the time before the step; most limits then wait.
  *
  * Coming from elsewhere? tryAcquire is weir_limiter_take, acquirePermission is weir_limiter_acquire,
  * reservePermission is weir_limiter_reserve, setRate and changeLimitForPeriod are weir_limiter_set;
@@ -68,17 +68,19 @@ enum weir_reason {
     WEIR_SHARED    /* as WEIR_LATER, but refused by a limit that all keys share that found no room in a table */
 };
 
-/* The answer: 64 bytes, integers only, the same in every language. After a wait, remaining, reset_after_ns
- * and behind_ns are those of the moment of asking, when the promise was made. */
+/* The answer: 64 bytes, integers only, the same in every language. Of several limits, all numbers are those
+ * of one: the one that refused or makes the caller wait, else the one with the least share of its units left.
+ * After a wait, remaining, reset_after_ns and behind_ns are those of the moment of asking, when the promise
+ * was made. */
 struct weir_verdict {
     int32_t allowed;        /* 1 or 0 */
     int32_t reason;         /* enum weir_reason */
-    int64_t remaining;      /* units that would still pass now (smooth, warmup: units saved, if none waits) */
+    int64_t remaining;      /* units of it that would pass now (smooth, warmup: units saved, if none waits) */
     int64_t retry_after_ns; /* 0 if allowed, WEIR_FOREVER if waiting cannot help */
     int64_t reset_after_ns; /* until waiting gains nothing more: full, empty, or cold */
     int64_t wait_ns;        /* acquire: time slept. reserve: time until due */
     int64_t behind_ns;      /* how far behind schedule the callers are (algo=hybrid) */
-    int32_t limit;          /* which of several limits decided, from 0 */
+    int32_t limit;          /* whose numbers these are: which of several limits decided, from 0 */
     int32_t reserved[3];    /* 0 */
 };
 
@@ -851,8 +853,9 @@ WEIR_API void weir_state_reset(const struct weir_policy *policy, void *state, in
  * units stay saved up to the new burst, debts and promises are kept (smooth and warmup keep the time of the
  * next start, hybrid the time in its pools, sliding-log its times). Limits are matched by name, then by
  * algorithm and period, then by algorithm; one without a match starts empty (a bucket without units, a window
- * that is used up, smooth with nothing saved, warmup cold: those two start at once), and not before those that
- * have no successor would be out of debt (`unlimited` waits for nothing). `from` and `to` must not overlap. */
+ * that is used up, smooth with nothing saved, warmup cold: those two start at once), and not before those
+ * that have no successor would be out of debt (`unlimited` waits for nothing). `from` and `to` must not
+ * overlap. */
 WEIR_API void weir_state_change(const struct weir_policy *policy, const void *from,
                                 const struct weir_policy *next, void *to, int64_t now_ns);
 

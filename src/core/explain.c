@@ -7,8 +7,7 @@
 #include "core/idle.h"
 #include "core/state.h"
 
-/* The most units that are there at one instant; in a warm-up's store, those of a cold one. */
-static int64_t capacity_of(const struct limit *limit)
+int64_t weir_limit_capacity(const struct limit *limit)
 {
     switch ((enum weir_algo)limit->spec.algo) {
     case WEIR_TOKEN_BUCKET:
@@ -130,7 +129,7 @@ static int64_t used_of(const struct limit *limit, const int64_t *words, int64_t 
 {
     if (limit->spec.algo == WEIR_LEAKY_BUCKET)
         return units_of(limit, ahead(limit, sat_add(words[AT_INDEX], limit->full), now));
-    int64_t left = limit->algorithm->remaining(limit, words, now), used = capacity_of(limit) - left;
+    int64_t left = limit->algorithm->remaining(limit, words, now), used = weir_limit_capacity(limit) - left;
     return left > 0 ? used : sat_add(used, max64(debt_of(limit, words, now), 0));
 }
 
@@ -169,4 +168,17 @@ void weir_state_explain(const struct weir_policy *policy, const int64_t *state, 
 {
     for (size_t i = 0; i < policy->count && i < count; i++)
         explain(&policy->limits[i], state, clamp64(now, 0, WEIR_TIME_MAX), &limits[i]);
+}
+
+int64_t weir_state_available(const struct weir_policy *policy, const int64_t *state, int64_t now)
+{
+    int64_t units = INT64_MAX;
+    now = clamp64(now, 0, WEIR_TIME_MAX);
+    if (state[STATE_PROMISED] > now)
+        return 0;
+    for (size_t i = 0; i < policy->count; i++) {
+        const struct limit *limit = &policy->limits[i];
+        units = min64(units, limit->algorithm->remaining(limit, state + limit->offset, now));
+    }
+    return units;
 }

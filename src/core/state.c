@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "core/explain.h"
 #include "core/limit.h"
 
 #define for_each_limit(limit, policy)                                                                        \
@@ -151,22 +152,48 @@ static int64_t behind_of(const struct limit *limit, const int64_t *state, int64_
     return weir_hybrid_behind(limit, state + limit->offset, now);
 }
 
-/* Describes the state as the decision left it. */
+static int64_t reset_of(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    int64_t fresh = limit->algorithm->fresh(limit, state + limit->offset, as_of(state, now));
+    return fresh > WEIR_TIME_MAX ? WEIR_FOREVER : fresh - now;
+}
+
+/* A second's worth of a slow rate may be less than a unit: then none is ever saved. */
+static int64_t whole_of(const struct limit *limit)
+{
+    return max64(weir_limit_capacity(limit), 1);
+}
+
+/* Which limit has the least share of its units left; of several, the one that is full again last. */
+static const struct limit *tightest(const struct weir_policy *policy, const int64_t *state, int64_t now)
+{
+    const struct limit *least = policy->limits;
+    if (policy->count == 1)
+        return least;
+    int64_t left = remaining_of(least, state, now), whole = whole_of(least);
+    for_each_limit(limit, policy) {
+        int64_t other_left = remaining_of(limit, state, now), other_whole = whole_of(limit);
+        weir_i128 share = (weir_i128)left * other_whole, other = (weir_i128)other_left * whole;
+        if (other < share || (other == share && reset_of(limit, state, now) > reset_of(least, state, now))) {
+            least = limit;
+            left = other_left;
+            whole = other_whole;
+        }
+    }
+    return least;
+}
+
+/* Describes the state as the decision left it, by one limit: that which refused or makes the caller wait,
+ * else the one with the least share left. */
 static void describe(const struct weir_policy *policy, const int64_t *state, int64_t now,
                      struct weir_verdict *v)
 {
-    v->remaining = INT64_MAX;
-    for_each_limit(limit, policy) {
-        int64_t remaining = remaining_of(limit, state, now);
-        int64_t fresh = limit->algorithm->fresh(limit, state + limit->offset, as_of(state, now));
-        if (remaining < v->remaining) {
-            v->remaining = remaining;
-            if (v->allowed)
-                v->limit = (int32_t)(limit - policy->limits);
-        }
-        v->reset_after_ns = max64(v->reset_after_ns, fresh > WEIR_TIME_MAX ? WEIR_FOREVER : fresh - now);
-        v->behind_ns = max64(v->behind_ns, behind_of(limit, state, now));
-    }
+    bool free = v->allowed && v->wait_ns == 0;
+    const struct limit *limit = free ? tightest(policy, state, now) : &policy->limits[v->limit];
+    v->limit = (int32_t)(limit - policy->limits);
+    v->remaining = remaining_of(limit, state, now);
+    v->reset_after_ns = reset_of(limit, state, now);
+    v->behind_ns = behind_of(limit, state, now);
 }
 
 static void judge(const struct weir_policy *policy, const int64_t *state, const struct question *q,

@@ -42,6 +42,7 @@ void weir_member_explain(struct member *member, int64_t now, int64_t n, struct w
     /* What is due to be tried again is not likely to be there in a moment. */
     if (lost || atom_load(&view->down, memory_order_relaxed))
         verdict->retry_after_ns = max64(verdict->retry_after_ns, RETRY_LOST_MIN_NS);
+    verdict->reset_after_ns = max64(verdict->reset_after_ns, verdict->retry_after_ns); /* not full before */
     if (n > (int64_t)atom_load(&view->most, memory_order_relaxed)) {
         verdict->reason = WEIR_NEVER;
         verdict->retry_after_ns = WEIR_FOREVER;

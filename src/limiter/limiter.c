@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "core/explain.h"
 #include "limiter/pot_limiter.h"
 #include "os/clock.h"
 
@@ -426,6 +427,9 @@ void weir_limiter_stat_at(struct weir_limiter *limiter, int64_t now_ns, struct w
     stat->behind_ns = verdict.behind_ns;
     lock_take(&limiter->lock);
     stat->behind_total_ns = limiter->behind_before;
+    if (limiter->state && verdict.allowed)
+        stat->available =
+            weir_state_available(limiter->policy, limiter->state, weir_limiter_time(limiter, now_ns));
     if (limiter->state)
         stat->behind_total_ns =
             sat_add(stat->behind_total_ns,

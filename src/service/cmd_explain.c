@@ -198,6 +198,15 @@ static int64_t next_after(const struct view *view)
     return next;
 }
 
+/* What all limits let pass at once: a verdict tells it of one. */
+static int64_t would_pass(const struct view *view)
+{
+    int64_t units = view->answer.remaining;
+    for (size_t i = 0; i < view->count; i++)
+        units = min64(units, view->states[i].left);
+    return units;
+}
+
 /* Who let everything pass, and until when. */
 static void say_disabled(const struct view *view, struct buffer *out)
 {
@@ -235,8 +244,7 @@ static void say_end(const struct view *view, struct buffer *out)
         say_disabled(view, out);
     } else if (!refused) {
         weir_buffer_print(out, "  nothing is refused at present; %s%s would pass now\n",
-                          view->answer.remaining == INT64_MAX ? "" : "up to ",
-                          number(view->answer.remaining, text));
+                          would_pass(view) == INT64_MAX ? "" : "up to ", number(would_pass(view), text));
     } else {
         weir_buffer_print(out, "  one unit is refused at present by %s", view->answer.label);
         if (view->answer.reason == ANSWER_SHARED)
@@ -332,7 +340,7 @@ static void put_view(const struct view *view, struct buffer *out)
                           state->refuses ? "true" : "false");
     }
     weir_buffer_print(out, "],");
-    put_units(out, "would_pass", refused || view->frozen ? 0 : view->answer.remaining);
+    put_units(out, "would_pass", refused || view->frozen ? 0 : would_pass(view));
     if (view->frozen) {
         weir_buffer_print(out, ",\"elsewhere\":");
         put_json_text(out, view->frozen->url);

@@ -381,9 +381,36 @@ static bool is_refused(struct joint *joint)
     return !dropped;
 }
 
+/* How many units the limit of a verdict has when it is full. */
+static int64_t whole_of(const struct worker *worker, const struct pair *pair, const struct tally *tally,
+                        const struct labels *labels, const struct weir_verdict *verdict)
+{
+    struct weir_limit_state limits[WEIR_LIMITS_MAX];
+    size_t i = (size_t)max64(verdict->limit, 0);
+    if (labels && i < labels->count && !is_overridden(pair->policy, pair->key))
+        return labels->whole[i];
+    size_t count = weir_table_explain_at(tally->table, worker->now_ns, pair->key.bytes, pair->key.len, limits,
+                                         WEIR_LIMITS_MAX);
+    return i < count && i < WEIR_LIMITS_MAX ? sat_add(limits[i].used, limits[i].left) : INT64_MAX;
+}
+
+static int64_t part_whole(const struct worker *worker, const struct joint *joint, size_t i)
+{
+    const struct part *part = &joint->parts[i];
+    return whole_of(worker, &joint->pairs[part->pair], part->tally, part->labels, &joint->verdicts[i]);
+}
+
+/* Has `one`, of `whole` units, a smaller share left than `other`? Of equal ones, the one with fewer units. */
+static bool has_less(const struct weir_verdict *one, int64_t whole, const struct weir_verdict *other,
+                     int64_t other_whole)
+{
+    weir_i128 share = (weir_i128)one->remaining * other_whole, its = (weir_i128)other->remaining * whole;
+    return share < its || (share == its && one->remaining < other->remaining);
+}
+
 /* Refused: the one with the longest wait of those that count. Let through: a shadow's. Else the one with the
- * least left. */
-static size_t deciding_part(const struct joint *joint, bool passed, bool shadow)
+ * least share left. */
+static size_t deciding_part(const struct worker *worker, const struct joint *joint, bool passed, bool shadow)
 {
     size_t best = joint->part_count;
     for (size_t i = 0; i < joint->part_count; i++) {
@@ -394,7 +421,8 @@ static size_t deciding_part(const struct joint *joint, bool passed, bool shadow)
         if (!candidate)
             continue;
         if (best == joint->part_count ||
-            (passed && !shadow ? verdict->remaining < joint->verdicts[best].remaining
+            (passed && !shadow ? has_less(verdict, part_whole(worker, joint, i), &joint->verdicts[best],
+                                          part_whole(worker, joint, best))
                                : verdict->retry_after_ns > joint->verdicts[best].retry_after_ns))
             best = i;
     }
@@ -404,7 +432,7 @@ static size_t deciding_part(const struct joint *joint, bool passed, bool shadow)
 static void answer_joint(struct worker *worker, const struct joint *joint, bool passed, bool shadow,
                          struct answer *answer)
 {
-    size_t best = deciding_part(joint, passed, shadow);
+    size_t best = deciding_part(worker, joint, passed, shadow);
     if (best == joint->part_count && !passed)
         best = 0; /* nobody says why */
     if (best == joint->part_count) {
@@ -532,11 +560,16 @@ void weir_decide_take(struct worker *worker, const struct pair *pairs, size_t co
 
 /* ---- looking ---- */
 
-static bool is_tighter(const struct weir_verdict *one, const struct weir_verdict *other)
+/* Does the tally of before the last change of the policy decide, and not the main one? */
+static bool older_decides(const struct worker *worker, const struct pair *pair, const struct labels *labels,
+                          const struct weir_verdict *older, const struct weir_verdict *main)
 {
-    if (one->allowed != other->allowed)
-        return !one->allowed;
-    return one->allowed ? one->remaining < other->remaining : one->retry_after_ns > other->retry_after_ns;
+    if (older->allowed != main->allowed)
+        return !older->allowed;
+    if (!older->allowed)
+        return older->retry_after_ns > main->retry_after_ns;
+    return has_less(older, whole_of(worker, pair, pair->policy->older, NULL, older), main,
+                    whole_of(worker, pair, pair->policy->main, labels, main));
 }
 
 void weir_decide_peek(struct worker *worker, const struct pair *pair, struct answer *answer)
@@ -559,7 +592,7 @@ void weir_decide_peek(struct worker *worker, const struct pair *pair, struct ans
     if (both)
         (void)weir_table_peek_at(policy->older->table, worker->now_ns, pair->key.bytes, pair->key.len,
                                  pair->n, &older);
-    if (both && is_tighter(&older, &verdict)) {
+    if (both && older_decides(worker, pair, labels, &older, &verdict)) {
         fill_answer(answer, &older);
         answer->label = ask_label(worker, policy->older->table, pair->key, older.limit);
     } else {

@@ -14,10 +14,12 @@
 
 #include "base/sat.h"
 #include "base/words.h"
+#include "core/explain.h"
 #include "core/idle.h"
 #include "service/edit.h"
 #include "service/growth.h"
 #include "service/log.h"
+#include "table/export.h"
 #include "table/make.h"
 
 bool weir_edit_read(struct edit *edit, const char *limits, char text[static SPEC_TEXT_MAX])
@@ -49,16 +51,19 @@ static void look_drained(const char *text, int64_t *nothing_ns, int64_t *whole_n
 {
     struct weir_policy *policy = weir_policy_idle(text, NULL);
     void *state = policy ? calloc(1, weir_policy_state_size(policy)) : NULL;
-    struct weir_verdict verdict = {.retry_after_ns = WEIR_FOREVER, .reset_after_ns = WEIR_FOREVER};
+    struct weir_limit_state limits[WEIR_LIMITS_MAX];
+    *nothing_ns = *whole_ns = state ? 0 : WEIR_FOREVER; /* no memory to find out: for ever */
     if (state) {
         weir_state_init(policy, state, 0);
         (void)weir_state_drain(policy, state, 0);
-        (void)weir_state_peek(policy, state, 0, 1, &verdict);
+        weir_state_explain(policy, state, 0, limits, WEIR_LIMITS_MAX);
+    }
+    for (size_t i = 0; state && i < policy->count; i++) {
+        *nothing_ns = max64(*nothing_ns, limits[i].next_after_ns);
+        *whole_ns = max64(*whole_ns, limits[i].reset_after_ns);
     }
     free(state);
     weir_policy_free(policy);
-    *nothing_ns = verdict.retry_after_ns;
-    *whole_ns = verdict.reset_after_ns; /* no memory to find out: for ever */
 }
 
 void weir_limits_floor(const char *limits, char text[static FLOOR_TEXT_MAX])
@@ -76,10 +81,10 @@ void weir_limits_floor(const char *limits, char text[static FLOOR_TEXT_MAX])
         nothing, whole);
 }
 
-static bool longest_reset(void *arg, const struct weir_key *key)
+static bool longest_reset(void *arg, const struct export_key *key)
 {
     int64_t *longest = arg;
-    *longest = max64(*longest, key->verdict.reset_after_ns);
+    *longest = max64(*longest, key->reset_after_ns);
     return true;
 }
 
@@ -91,7 +96,10 @@ static int64_t remembers_for(const struct tally *tally)
         return WEIR_FOREVER;
     int64_t nothing, longest;
     look_drained(text, &nothing, &longest);
-    (void)weir_table_each(tally->table, longest_reset, &longest);
+    struct export_range all = {1, UINT64_MAX};
+    while (all.from != 0 && all.from <= all.to)
+        if (!weir_table_export(tally->table, weir_now(), &all, SIZE_MAX, NULL, longest_reset, &longest))
+            return WEIR_FOREVER;
     return longest;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/sat.h"
+#include "core/explain.h"
 #include "store/store.h"
 #include "table/keep.h"
 
@@ -100,6 +101,10 @@ void weir_tally_free(struct tally *tally)
 
 static void add_label(struct labels *labels, const struct weir_spec *spec)
 {
+    struct limit limit;
+    struct spec_fault fault;
+    if (weir_limit_init(&limit, spec, &fault))
+        labels->whole[labels->count] = max64(weir_limit_capacity(&limit), 1);
     char *text = labels->text[labels->count++];
     if (spec->name[0])
         memcpy(text, spec->name, sizeof spec->name);

@@ -169,14 +169,14 @@ allowed 1 000 001 of 1 000 001 units (2 of 2 arrivals), refused 0
      0 s      1  refused            0         never
 allowed 0 of 1 units (0 of 1 arrivals), refused 1
 """),
-    # 100/s runs out first; then it has one unit every 10 ms, and at 20 ms the three of the minute are gone: one
+    # 100/s runs out first; then it has one unit every 10 ms, and at 10 ms the three of the minute are gone, too: one
     # comes back every 20 s, counted from the start.
     (["100/s burst=2, 3/m name=minute", "--arrivals", "0,0,0,10ms,20ms"], """\
     time      n  verdict    remaining   retry after  decided by
  0.000 s      1  allowed            1                100/s burst=2
  0.000 s      1  allowed            0                100/s burst=2
  0.000 s      1  refused            0         10 ms  100/s burst=2
- 0.010 s      1  allowed            0                100/s burst=2
+ 0.010 s      1  allowed            0                minute
  0.020 s      1  refused            0       19.98 s  minute
 allowed 3 of 5 units (3 of 5 arrivals), refused 2
 """),

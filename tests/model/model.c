@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/explain.h"
+
 static const struct machine *const machines[] = {
     [WEIR_TOKEN_BUCKET] = &model_token_bucket,
     [WEIR_INTERVAL] = &model_token_bucket,
@@ -197,22 +199,41 @@ static bool refuse(struct model_policy *model, int64_t now, int64_t n, int64_t t
     return told;
 }
 
+static int64_t reset_of(const struct model_policy *model, size_t i, int64_t now)
+{
+    int64_t fresh = model->limits[i].machine->fresh(&model->limits[i], as_of(model, now));
+    return fresh > WEIR_TIME_MAX ? WEIR_FOREVER : fresh - now;
+}
+
+static weir_i128 whole_of(const struct model_policy *model, size_t i)
+{
+    int64_t units = weir_limit_capacity(model->limits[i].limit);
+    return units < 1 ? 1 : units;
+}
+
+/* The least share left; of several the one that resets last; of those the first. Shares are compared as
+ * fractions, from the last limit to the first. */
+static size_t tightest(const struct model_policy *model, int64_t now)
+{
+    size_t best = model->count - 1;
+    for (size_t i = best; i-- > 0;) {
+        weir_i128 mine = (weir_i128)remaining_of(model, i, now) * whole_of(model, best);
+        weir_i128 its = (weir_i128)remaining_of(model, best, now) * whole_of(model, i);
+        if (mine < its || (mine == its && reset_of(model, i, now) >= reset_of(model, best, now)))
+            best = i;
+    }
+    return best;
+}
+
+/* All numbers of one limit: that which refused, or makes the caller wait; else the tightest. */
 static void describe(const struct model_policy *model, int64_t now, struct weir_verdict *v)
 {
-    v->remaining = INT64_MAX;
-    for (size_t i = 0; i < model->count; i++) {
-        const struct model *limit = &model->limits[i];
-        int64_t remaining = remaining_of(model, i, now);
-        int64_t fresh = limit->machine->fresh(limit, as_of(model, now));
-        int64_t reset = fresh > WEIR_TIME_MAX ? WEIR_FOREVER : fresh - now;
-        int64_t behind = limit->machine == &model_hybrid ? model_hybrid_behind(limit, now) : 0;
-        if (remaining < v->remaining) {
-            v->remaining = remaining;
-            v->limit = v->allowed ? (int32_t)i : v->limit;
-        }
-        v->reset_after_ns = reset > v->reset_after_ns ? reset : v->reset_after_ns;
-        v->behind_ns = behind > v->behind_ns ? behind : v->behind_ns;
-    }
+    size_t i = v->allowed && v->wait_ns == 0 ? tightest(model, now) : (size_t)v->limit;
+    const struct model *limit = &model->limits[i];
+    v->limit = (int32_t)i;
+    v->remaining = remaining_of(model, i, now);
+    v->reset_after_ns = reset_of(model, i, now);
+    v->behind_ns = limit->machine == &model_hybrid ? model_hybrid_behind(limit, now) : 0;
 }
 
 static void enter(struct model_policy *model, int64_t now, int64_t n, int64_t due,

@@ -156,10 +156,11 @@ static bool check_retry(struct run *run, int64_t n, int64_t timeout, const struc
     return true;
 }
 
-/* So many pass and not one more; smooth and warmup say what is saved instead, and let any n start. */
+/* So many pass and not one more, unless another limit has less; smooth and warmup say what is saved instead,
+ * and let any n start. */
 static bool check_remaining(struct run *run, const struct weir_verdict *v)
 {
-    if (has_algo(run, WEIR_SMOOTH) || has_algo(run, WEIR_WARMUP))
+    if (run->policy->count > 1 || has_algo(run, WEIR_SMOOTH) || has_algo(run, WEIR_WARMUP))
         return v->remaining >= 0 || fail(run, "remaining is %" PRId64, v->remaining);
     if (v->remaining < 0 || (v->remaining > 0 && !peek(run, run->now, v->remaining, NULL)))
         return fail(run, "remaining %" PRId64 " do not pass", v->remaining);

@@ -178,6 +178,22 @@ TEST(no_limit_refuses_nothing)
     close_it(l);
 }
 
+/* The verdict is about the hour, of which less is left; but no more than 20 pass at once. */
+TEST(statistics_count_what_several_limits_let_pass)
+{
+    struct weir_limiter *l = weir_limiter_new("10/s burst=20, 1000/h", NULL);
+    struct weir_verdict verdict;
+    struct weir_stat stat;
+    int64_t now = weir_now();
+    for (int i = 0; i < 10; i++, now += 2 * WEIR_SEC)
+        CHECK(weir_limiter_take_at(l, now, 20, NULL));
+    CHECK(weir_limiter_peek_at(l, now, 1, &verdict));
+    CHECK(verdict.limit == 1 && verdict.remaining == 805);
+    weir_limiter_stat_at(l, now, &stat);
+    CHECK_EQ(stat.available, 20);
+    weir_limiter_free(l);
+}
+
 TEST(the_total_behind_survives_other_algorithms)
 {
     struct weir_stat stat;

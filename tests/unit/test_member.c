@@ -194,6 +194,9 @@ TEST(an_exhausted_pool_says_no_at_once_if_the_next_window_is_too_late)
     struct answer answer = {0};
     CHECK(weir_limiter_acquire(member, 100, WEIR_SEC / 2, NULL));
     CHECK(!weir_limiter_acquire(member, 1, WEIR_SEC / 2, &verdict));
+    CHECK(!weir_limiter_take(member, 1, &verdict)); /* used up until the window ends, and not full before */
+    CHECK(verdict.remaining == 0 && verdict.retry_after_ns > WEIR_SEC / 2);
+    CHECK(verdict.reset_after_ns >= verdict.retry_after_ns);
     CHECK(weir_fleet_take(member, 1, WEIR_SEC / 2, note_answer, &answer));
     CHECK_EQ(answer.calls, 1);
     CHECK_EQ(answer.reason, WEIR_LATER);

@@ -295,6 +295,35 @@ TEST(a_reset_leaves_new_promises_recallable)
     close_it(&s);
 }
 
+/* 10/s is used up after 20 at once, 1000/h has 980 left; then the hour has the smaller share. */
+TEST(all_numbers_of_a_verdict_are_those_of_one_limit)
+{
+    struct subject s = open_at("10/s burst=20, 1000/h", 0);
+    struct weir_verdict v;
+    CHECK(weir_state_take(s.policy, s.state, 0, 1, &v));
+    CHECK(v.limit == 0 && v.remaining == 19 && v.reset_after_ns == 100 * WEIR_MS);
+    CHECK(weir_state_take(s.policy, s.state, 0, 19, &v));
+    CHECK(v.limit == 0 && v.remaining == 0 && v.reset_after_ns == 2 * WEIR_SEC);
+    CHECK(!weir_state_take(s.policy, s.state, 0, 1, &v));
+    CHECK(v.limit == 0 && v.remaining == 0 && v.retry_after_ns == 100 * WEIR_MS);
+    CHECK_EQ(v.reset_after_ns, 2 * WEIR_SEC); /* not the 72 s of 1000/h */
+    CHECK(!weir_state_peek(s.policy, s.state, 2 * WEIR_SEC, 21, &v));
+    CHECK(v.limit == 0 && v.reason == WEIR_NEVER && v.remaining == 20 && v.reset_after_ns == 0);
+    CHECK(weir_state_peek(s.policy, s.state, 2 * WEIR_SEC, 1, &v)); /* 20 of 20, and 980 of 1000 */
+    CHECK(v.limit == 1 && v.remaining == 980 && v.reset_after_ns == 70 * WEIR_SEC);
+    close_it(&s);
+
+    s = open_at("10/s, 20/s", 0); /* both are full: the first */
+    CHECK(weir_state_peek(s.policy, s.state, 0, 1, &v) && v.limit == 0 && v.remaining == 10);
+    struct weir_reservation promises[2];
+    CHECK(weir_state_reserve(s.policy, s.state, 0, 10, WEIR_SEC, promises, &v));
+    CHECK(v.limit == 0 && v.reset_after_ns == WEIR_SEC);
+    CHECK(weir_state_reserve(s.policy, s.state, 0, 5, WEIR_SEC, promises, &v)); /* waits for the first */
+    CHECK(v.limit == 0 && v.wait_ns == 500 * WEIR_MS && v.remaining == 0 &&
+          v.reset_after_ns == 1500 * WEIR_MS);
+    close_it(&s);
+}
+
 TEST(reserve_knows_the_timeout_of_the_text)
 {
     struct subject s = open_at("1/s burst=1 timeout=2s, 100/s timeout=1s", 0);

@@ -44,15 +44,34 @@ TEST(take_answers_six_fields)
     CHECK(kit_policy(&kit, "api", "100/s burst=200, 10k/h"));
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api user:42"),
               "*12\r\n$7\r\nallowed\r\n:1\r\n$9\r\nremaining\r\n:199\r\n$14\r\nretry_after_ms\r\n:0\r\n"
-              "$14\r\nreset_after_ms\r\n:360\r\n$5\r\nlimit\r\n$15\r\n100/s burst=200\r\n"
+              "$14\r\nreset_after_ms\r\n:10\r\n$5\r\nlimit\r\n$15\r\n100/s burst=200\r\n"
               "$6\r\nreason\r\n$2\r\nok\r\n");
     kit.session.version = 3;
     CHECK_STR(kit_ask(&kit, "weir.Take api user:42 200"),
               "%6\r\n$7\r\nallowed\r\n#f\r\n$9\r\nremaining\r\n:199\r\n$14\r\nretry_after_ms\r\n:10\r\n"
-              "$14\r\nreset_after_ms\r\n:360\r\n$5\r\nlimit\r\n$15\r\n100/s burst=200\r\n"
+              "$14\r\nreset_after_ms\r\n:10\r\n$5\r\nlimit\r\n$15\r\n100/s burst=200\r\n"
               "$6\r\nreason\r\n$5\r\nlater\r\n");
     CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api user:42 201"), "reason"), "never");
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api user:42 201"), "retry_after_ms"), -1);
+    kit_close(&kit);
+}
+
+/* 19 of 20 and then 50 of 1000 are left: it is the share that counts, not the number. */
+TEST(of_several_pairs_the_one_with_the_least_share_left_answers)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, NULL)))
+        return;
+    kit_policy(&kit, "small", "10/s burst=20");
+    kit_policy(&kit, "large", "1000/h");
+    const char *both = kit_ask(&kit, "WEIR.TAKE small a AND large a");
+    CHECK_STR(kit_text(both, "limit"), "small/10/s burst=20");
+    CHECK_EQ(kit_field(both, "remaining"), 19);
+    CHECK_TAKE(&kit, "WEIR.TAKE large a 949", 1, 50);
+    both = kit_ask(&kit, "WEIR.TAKE small b AND large a");
+    CHECK_STR(kit_text(both, "limit"), "large/1k/h");
+    CHECK_EQ(kit_field(both, "remaining"), 49);
+    CHECK_EQ(kit_field(both, "reset_after_ms"), 951 * 3600);
     kit_close(&kit);
 }
 
