@@ -381,12 +381,15 @@ static bool is_refused(struct joint *joint)
     return !dropped;
 }
 
-/* How many units the limit of a verdict has when it is full. */
+/* How many units the limit of a verdict has when it is full. A pot holds what was leased last, and more is on
+ * its way: it counts as full until it is empty. */
 static int64_t whole_of(const struct worker *worker, const struct pair *pair, const struct tally *tally,
                         const struct labels *labels, const struct weir_verdict *verdict)
 {
     struct weir_limit_state limits[WEIR_LIMITS_MAX];
     size_t i = (size_t)max64(verdict->limit, 0);
+    if (pair->policy->leases)
+        return max64(verdict->remaining, 1);
     if (labels && i < labels->count && !is_overridden(pair->policy, pair->key))
         return labels->whole[i];
     size_t count = weir_table_explain_at(tally->table, worker->now_ns, pair->key.bytes, pair->key.len, limits,

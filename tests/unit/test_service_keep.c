@@ -518,14 +518,14 @@ TEST(the_kill_switch_needs_no_disk)
 
 /* ---- a kill, or a fault, at every call of the disk ---- */
 
-struct deed {
+struct act {
     const char *line;
     const char *ask; /* a field of it tells whether it was done */
     const char *field;
     int64_t before, after;
 };
 
-static const struct deed deeds[] = {
+static const struct act deeds[] = {
     {"WEIR.POLICY SET api 20/h", "WEIR.PEEK api fresh", "remaining", 10, 20},
     {"WEIR.POLICY SET api 20/h algo=sliding-log", "WEIR.PEEK api fresh", "remaining", 10, 10},
     {"WEIR.OVERRIDE SET api fresh 100/h", "WEIR.PEEK api fresh", "remaining", 10, 100},
@@ -549,7 +549,7 @@ static bool prepare(struct kit *kit)
 }
 
 /* The machine stops at the n-th call. false: there was none. */
-static bool try_stop(const struct deed *deed, uint64_t n)
+static bool try_stop(const struct act *deed, uint64_t n)
 {
     struct kit kit;
     if (!prepare(&kit))
@@ -577,7 +577,7 @@ TEST(a_change_is_there_or_not_whenever_the_machine_stops)
 }
 
 /* A call fails, once: what is answered is true, and what comes later works. */
-static bool try_fault(const struct deed *deed, uint64_t n)
+static bool try_fault(const struct act *deed, uint64_t n)
 {
     struct kit kit;
     if (!prepare(&kit))
