@@ -37,7 +37,7 @@ LAYERS = {
 HEADERS = ("weir.h", "weir-fleet.h")
 
 # Libraries outside libc: each is included by one file only.
-FOREIGN = ("uv.h", "zookeeper/", "yaml.h", "nghttp2/", "protobuf-c/", "openssl/", "cjson/")
+FOREIGN = ("uv.h", "zookeeper/", "yaml.h", "crypt.h", "nghttp2/", "protobuf-c/", "openssl/", "cjson/")
 
 LIBC = set("""
 assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic

@@ -123,7 +123,7 @@ void weir_connection_free(struct connection *connection)
     enum run_state state;
     bool ended = connection->gone && connection->state != WORKING;
     if (connection->session.chore)
-        weir_chore_finish(&connection->session, &nothing, &state);
+        weir_chore_finish(NULL, &connection->session, &nothing, &state);
     weir_buffer_free(&nothing);
     let_go(connection);
     if (!ended)
@@ -347,8 +347,9 @@ static void finish_chore(void *arg)
         return;
     }
     pthread_mutex_lock(&lane->mutex);
-    weir_chore_finish(&connection->session, out, &state);
+    weir_chore_finish(lane->worker, &connection->session, out, &state);
     pthread_mutex_unlock(&lane->mutex);
+    count_stranger(connection);
     follow(connection, state);
     settle(connection, out);
 }
@@ -367,7 +368,9 @@ static void post_chore(struct connection *connection)
 {
     connection->posted = true;
     connection->order = (struct order){.run = do_chore, .arg = connection};
-    if (weir_chore_changes(connection->session.chore))
+    if (weir_chore_is_login(connection->session.chore) && connection->lane->logins)
+        weir_loop_post(connection->lane->logins, &connection->order);
+    else if (weir_chore_changes(connection->session.chore))
         weir_loop_post_ahead(connection->lane->chores, &connection->order);
     else
         weir_loop_post_in_turn(connection->lane->chores, &connection->order,

@@ -32,6 +32,7 @@ struct connection;
 struct lane {
     struct loop *loop;
     struct loop *chores; /* where long work is done */
+    struct loop *logins; /* where passwords are checked; NULL: there, too */
     struct worker *worker;
     struct patience patience;
     pthread_t thread;

@@ -30,9 +30,9 @@ struct server {
     struct door door;
     struct lane *lanes;
     int lane_count, running; /* lanes whose thread runs */
-    struct loop *chores;
-    pthread_t chore_thread;
-    bool chore_runs;
+    struct loop *chores, *logins;
+    pthread_t chore_thread, login_thread;
+    bool chore_runs, login_runs;
     struct timer *drain_timer, *dog_timer;
     struct order reload;
     /* Lanes that the threads of the store and of fleets may talk to: they run before there are any, and
@@ -152,6 +152,14 @@ static void *run_chores(void *arg)
     return NULL;
 }
 
+/* Passwords that are checked slowly: neither requests nor chores wait for them. */
+static void *run_logins(void *arg)
+{
+    struct server *server = arg;
+    weir_loop_run(server->logins);
+    return NULL;
+}
+
 /* ---- stopping --------------------------------------------------------------------------------- */
 
 static void end_lanes(void *arg)
@@ -244,14 +252,16 @@ static bool make_lanes(struct server *server, struct weir_error *err)
     };
     int wanted = (int)server->options.service.workers;
     server->chores = weir_loop_new();
+    server->logins = weir_loop_new();
     server->lanes = calloc((size_t)wanted, sizeof *server->lanes);
-    if (!server->chores || !server->lanes)
+    if (!server->chores || !server->logins || !server->lanes)
         return weir_error_complain(err, "out of memory");
     for (int i = 0; i < wanted; i++) {
         struct lane *lane = &server->lanes[server->lane_count++];
         if (!weir_lane_begin(lane, &server->service->workers[i], server->chores, &patience))
             return weir_error_complain(err, "no memory or descriptors for %d threads; --threads 1 needs less",
                                        wanted);
+        lane->logins = server->logins;
         lane->held_most = HELD_MOST / wanted;
         lane->drained = lane_drained;
         lane->drained_arg = server;
@@ -371,12 +381,15 @@ static bool start_threads(struct server *server)
     if (!weir_growth_start(server->service))
         return false;
     server->chore_runs = pthread_create(&server->chore_thread, NULL, run_chores, server) == 0;
-    for (server->running = 1; server->chore_runs && server->running < server->lane_count; server->running++) {
+    server->login_runs = pthread_create(&server->login_thread, NULL, run_logins, server) == 0;
+    for (server->running = 1;
+         server->chore_runs && server->login_runs && server->running < server->lane_count;
+         server->running++) {
         struct lane *lane = &server->lanes[server->running];
         if (pthread_create(&lane->thread, NULL, run_lane, lane) != 0)
             return false;
     }
-    return server->chore_runs;
+    return server->chore_runs && server->login_runs;
 }
 
 /* Also if nobody waits for an answer: what is in memory alone is lost when this process ends. */
@@ -429,6 +442,10 @@ int weir_server_run(struct server *server)
         pthread_join(server->chore_thread, NULL);
     }
     weir_growth_stop(server->service);
+    if (server->login_runs) {
+        weir_loop_stop(server->logins);
+        pthread_join(server->login_thread, NULL);
+    }
     good = close_store(server) && good;
     weir_log(LOG_INFO_LEVEL, "stopped", LOG_NUMBER("status", good ? 0 : 2));
     return good ? 0 : 2;
@@ -448,6 +465,7 @@ void weir_server_free(struct server *server)
         signal(SIGINT, SIG_IGN);
     }
     weir_loop_free(server->chores);
+    weir_loop_free(server->logins);
     weir_service_free(server->service);
     (void)pthread_mutex_destroy(&server->talking);
     free(server->lanes);

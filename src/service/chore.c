@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "service/keep.h"
 #include "service/run.h"
+#include "service/slow.h"
 
 #define CHORE_BYTES 32768 /* of its words: no such command needs more, and many may wait for their turn */
 
@@ -20,6 +21,7 @@ struct chore {
     int version;
     bool failed;
     enum run_state state;
+    struct login *login; /* that is to be checked; NULL: a command that takes long */
     size_t count;
     struct slice args[]; /* and their bytes behind them */
 };
@@ -65,6 +67,27 @@ void weir_chore_begin(struct call *call)
     call->state = RUN_CHORE;
 }
 
+bool weir_chore_login(struct call *call, const struct login *login)
+{
+    struct login *copy = malloc(sizeof *copy);
+    if (!copy) {
+        weir_call_error(call, "ERR out of memory: nothing was changed");
+        return false;
+    }
+    *copy = *login;
+    weir_chore_begin(call);
+    if (call->state == RUN_CHORE)
+        call->session->chore->login = copy;
+    else
+        free(copy);
+    return call->state == RUN_CHORE;
+}
+
+bool weir_chore_is_login(const struct chore *chore)
+{
+    return chore->login;
+}
+
 bool weir_chore_changes(const struct chore *chore)
 {
     return chore->command->flags & CMD_WRITE;
@@ -97,6 +120,10 @@ static bool is_recorded(const struct chore *chore)
 
 void weir_chore_do(struct chore *chore)
 {
+    if (chore->login) {
+        weir_login_check(chore->login);
+        return;
+    }
     struct worker *worker = &chore->service->workers[chore->service->options.workers];
     struct call call = {.worker = worker,
                         .session = chore->session,
@@ -123,11 +150,42 @@ void weir_chore_do(struct chore *chore)
     }
 }
 
-void weir_chore_finish(struct session *session, struct buffer *out, enum run_state *state)
+/* Its password was checked: the same request is run again, and knows. */
+static void finish_login(struct chore *chore, struct worker *worker, struct buffer *out)
+{
+    struct session *session = chore->session;
+    struct login *login = chore->login;
+    struct call call = {.worker = worker,
+                        .session = session,
+                        .command = chore->command,
+                        .args = chore->args,
+                        .count = chore->count,
+                        .reply = {out, session->version}};
+    weir_login_end(chore->service->slow, login);
+    if (worker) {
+        bool began = turn_begin_anew(worker);
+        session->checked = login;
+        call.user = weir_session_user(session, worker->snapshot);
+        call.command->run(&call);
+        session->checked = NULL;
+        if (call.failed)
+            count_up(&worker->errors, 1);
+        turn_end(worker, began);
+    }
+    chore->state = call.state;
+    for (size_t i = 0; i < chore->count; i++) /* one of them is the password */
+        weir_secret_wipe((void *)(uintptr_t)chore->args[i].bytes, chore->args[i].len);
+    free(login);
+}
+
+void weir_chore_finish(struct worker *worker, struct session *session, struct buffer *out,
+                       enum run_state *state)
 {
     struct chore *chore = session->chore;
     size_t before = buffer_len(out);
     session->chore = NULL;
+    if (chore->login)
+        finish_login(chore, worker, out);
     buffer_put(out, buffer_bytes(&chore->out), buffer_len(&chore->out));
     if (chore->out.failed)
         out->failed = true;

@@ -59,6 +59,30 @@ static bool enter(struct call *call, const struct user *user, uint64_t generatio
     return true;
 }
 
+/* Passwords that are kept as slow hashes are checked by another thread, and then the request is run again. If
+ * any user has such a hash, every wrong password takes as long, whoever's it is. RUN_CHORE: not known yet. */
+static const struct user *check_slowly(struct call *call, const char *source, struct slice name,
+                                       struct slice password, uint64_t *generation)
+{
+    const struct users *users = call->worker->snapshot->users;
+    struct slow *slow = call->worker->service->slow;
+    struct login login;
+    *generation = call->session->checked ? call->session->checked->right : 0;
+    if (!call->session->checked) {
+        if (!weir_login_init(&login, users, name, password))
+            return NULL;
+        *generation = weir_slow_known(slow, &login);
+        if (*generation == 0 && !weir_login_wait(slow, &login, source)) {
+            weir_call_error(call, "ERR too many logins are being checked at this moment; try again");
+        } else if (*generation == 0 && !weir_chore_login(call, &login)) {
+            weir_login_end(slow, &login);
+        }
+        weir_secret_wipe(&login, sizeof login);
+    }
+    const struct user *user = weir_users_find(users, name);
+    return *generation > 0 && user && weir_user_has(user, *generation) ? user : NULL;
+}
+
 static bool log_in(struct call *call, struct slice name, struct slice password)
 {
     const struct users *users = call->worker->snapshot->users;
@@ -78,8 +102,12 @@ static bool log_in(struct call *call, struct slice name, struct slice password)
         break;
     }
     const struct user *user = weir_users_login(users, name, password, &generation);
+    if (!user && users->any_crypt)
+        user = check_slowly(call, source, name, password, &generation);
     if (user)
         return enter(call, user, generation);
+    if (call->failed || call->state == RUN_CHORE)
+        return false;
     weir_attempt_failed(failures, call->worker->now_ns, attempt);
     return fail_login(call, name);
 }

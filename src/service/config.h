@@ -15,7 +15,9 @@
 #define CONFIG_POLICIES_MAX 1024
 #define CONFIG_PREFIXES_MAX 64 /* overrides of a policy that end in '*' */
 #define CONFIG_PERCENT_ALL  100
-#define CONFIG_PASSWORDS    2 /* of a user: while a new one replaces the old one, both count */
+#define CONFIG_PASSWORD_MAX 512 /* bytes */
+#define CONFIG_CRYPT_MAX    127 /* bytes of a hash of crypt(3) */
+#define CONFIG_PASSWORDS    2   /* of a user: while a new one replaces the old one, both count */
 #define CONFIG_TTL_MAX_MS   INT64_C(86400000) /* of a reservation: 24 hours, in the file and in a request */
 
 struct place { /* in a file, from 1; 0: nowhere, as of what was set by command */
@@ -80,10 +82,16 @@ enum may {
     MAY_ALL = 15
 };
 
+/* A password is kept as its SHA-256, which is good for random ones, or as a slow hash of crypt(3). */
+struct password {
+    struct digest digest;             /* of the password, or of `crypt` */
+    char crypt[CONFIG_CRYPT_MAX + 1]; /* "": none */
+};
+
 struct config_user {
     char *name;
     bool has_password; /* false: none is needed (only `default`) */
-    struct digest passwords[CONFIG_PASSWORDS];
+    struct password passwords[CONFIG_PASSWORDS];
     size_t password_count; /* 0 although it has one: what is wrong with it was reported */
     unsigned may;          /* enum may, or-ed */
     char **prefixes;       /* of the keys; none: all keys */

@@ -19,7 +19,6 @@
 #define CONFIG_OVERRIDES_MAX  65536
 #define CONFIG_USERS_MAX      1024
 #define CONFIG_RIGHTS_MAX     256 /* prefixes of a user, policies of a user */
-#define CONFIG_PASSWORD_MAX   512 /* bytes */
 
 /* What stands for a 0 in struct config. */
 #define CONFIG_CLIENTS_DEFAULT INT64_C(10000)

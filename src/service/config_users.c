@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "service/config_read.h"
+#include "service/slow.h"
 
 /* ---- passwords ---- */
 
@@ -42,7 +43,7 @@ static void read_passwords(struct reading *reading, const struct node *node, con
 
 static void add_password(struct config_user *user, struct digest digest)
 {
-    user->passwords[user->password_count++] = digest;
+    user->passwords[user->password_count++] = (struct password){.digest = digest};
 }
 
 static void read_plain_one(struct reading *reading, const struct node *node, const struct field *field,
@@ -69,6 +70,23 @@ static void read_digest_one(struct reading *reading, const struct node *node, co
         add_password(user, digest);
     else
         weir_reading_wrong(reading, node->place, "password_sha256 is something else; write %s", field->write);
+}
+
+static void read_crypt_one(struct reading *reading, const struct node *node, const struct field *field,
+                           struct config_user *user)
+{
+    if (!weir_slow_is_hash(node->text)) {
+        weir_reading_wrong(reading, node->place, "password_crypt is something else; write %s", field->write);
+        return;
+    }
+    add_password(user, weir_sha256(node->text, node->len));
+    memcpy(user->passwords[user->password_count - 1].crypt, node->text, node->len);
+}
+
+static void read_crypt(struct reading *reading, const struct node *node, const struct field *field,
+                       void *into)
+{
+    read_passwords(reading, node, field, into, read_crypt_one);
 }
 
 static void read_digest(struct reading *reading, const struct node *node, const struct field *field,
@@ -235,6 +253,7 @@ static void read_user(struct reading *reading, const struct node *node, struct c
          "replaces the other",
          read_password},
         {"password_sha256", "64 hexadecimal digits, as sha256sum prints them", read_digest},
+        {"password_crypt", "a hash of crypt(3), as mkpasswd -m yescrypt prints it", read_crypt},
         {"password_file", "the path of a file that holds the password alone", read_password_file},
         {"may", "all, or some of [look, take, adjust, admin]", read_may},
         {"keys", "beginnings of keys: [\"user:*\"]; leave it out for all keys", read_user_keys},

@@ -59,6 +59,9 @@ void weir_session_mute(struct session *session, struct buffer *out, size_t befor
 
 /* Puts the request away for the chore thread: call->state is RUN_CHORE. Or answers with an error. */
 void weir_chore_begin(struct call *call);
+/* The same for a login whose password is to be checked; takes a copy of it. false: an error was answered. */
+struct login;
+bool weir_chore_login(struct call *call, const struct login *login);
 
 /* In the order of Redis: is there such a command, are the words enough, who asks, may he? Else answers. */
 bool weir_call_ready(struct call *call);

@@ -71,7 +71,8 @@ static bool make_doors(struct service *service, const struct config *config)
     service->per_user = config->per_user;
     service->failures = weir_failures_new(FAILURES);
     service->crowd = weir_crowd_new();
-    return service->failures && service->crowd;
+    service->slow = weir_slow_new();
+    return service->failures && service->crowd && service->slow;
 }
 
 struct crowd_limits weir_service_clients(const struct service *service, const struct users *users)
@@ -273,6 +274,7 @@ void weir_service_free(struct service *service)
     weir_crowd_free(service->crowd);
     for (int i = 0; i < SHARE_STORES; i++)
         weir_share_free(service->shares[i]);
+    weir_slow_free(service->slow);
     free_workers(service);
     free(service->listens);
     (void)pthread_mutex_destroy(&service->change);

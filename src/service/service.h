@@ -21,6 +21,7 @@
 #include "service/crowd.h"
 #include "service/failures.h"
 #include "service/share.h"
+#include "service/slow.h"
 #include "service/snapshot.h"
 #include "store/store.h"
 #include "table/table.h"
@@ -115,6 +116,7 @@ struct service {
     int64_t horizon_ns;        /* longest time a key of these may need to be full again; 0: 31 days */
     struct failures *failures; /* logins */
     struct crowd *crowd;       /* clients that are connected */
+    struct slow *slow;         /* logins whose passwords are checked slowly */
     int64_t memory;            /* budget in bytes */
     _Atomic int64_t memory_used;
     /* Wall clock - weir_now: as of the last look at it, which the chore thread takes at each tick, and as of
@@ -227,6 +229,7 @@ void weir_worker_renew(struct worker *worker);
 
 struct chore;
 struct held;
+struct login;
 
 struct session {
     uint64_t id;
@@ -260,6 +263,7 @@ struct session {
     } wait;
     struct held *held;   /* a request that waits for units of a fleet, until due_ns: see hold.c; or NULL */
     struct chore *chore; /* that is being done; the session must not go away meanwhile */
+    const struct login *checked; /* while its request is run again; else NULL */
 };
 
 void weir_session_begin(struct session *session, struct service *service, const char *address,
@@ -292,8 +296,12 @@ bool weir_service_resume(struct worker *worker, struct session *session, struct 
 bool weir_chore_changes(const struct chore *chore);
 /* A number of the user who asks: the chores of one user take turns with those of others. */
 uint64_t weir_chore_whose(const struct chore *chore);
-/* By the chore thread: does it. Then, in the session's own thread: appends the answer. */
+/* Is it the slow check of a password? Such are for a thread of their own: changes must not wait for them. */
+bool weir_chore_is_login(const struct chore *chore);
+/* By the chore thread, or by that one: does it. Then, in the session's own thread: appends the answer.
+ * `worker` NULL: nobody waits for it any more. */
 void weir_chore_do(struct chore *chore);
-void weir_chore_finish(struct session *session, struct buffer *out, enum run_state *state);
+void weir_chore_finish(struct worker *worker, struct session *session, struct buffer *out,
+                       enum run_state *state);
 
 #endif

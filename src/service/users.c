@@ -84,6 +84,14 @@ static void init_default(struct user *user, bool others)
     user->may = MAY_ALL;
 }
 
+static void find_crypt(struct users *users)
+{
+    for (size_t i = 0; i < users->count && !users->any_crypt; i++)
+        for (size_t at = 0; at < users->list[i].password_count && !users->any_crypt; at++)
+            if (users->list[i].passwords[at].crypt[0])
+                users->any_crypt = users->list[i].passwords[at].crypt;
+}
+
 struct users *weir_users_new(const struct config *config)
 {
     size_t named = config->user_count;
@@ -102,6 +110,7 @@ struct users *weir_users_new(const struct config *config)
             return NULL;
         }
     }
+    find_crypt(users);
     return users;
 }
 
@@ -120,6 +129,8 @@ struct users *weir_users_copy(const struct users *users)
             return NULL;
         }
     }
+    if (copy)
+        find_crypt(copy);
     return copy;
 }
 
@@ -160,7 +171,8 @@ const struct user *weir_users_login(const struct users *users, struct slice name
     bool good = !found->has_password;
     *generation = found->generations[0];
     for (size_t i = 0; i < CONFIG_PASSWORDS; i++)
-        if (weir_digest_same(&digest, &found->passwords[i]) && i < found->password_count) {
+        if (weir_digest_same(&digest, &found->passwords[i].digest) && i < found->password_count &&
+            !found->passwords[i].crypt[0]) {
             good = true;
             *generation = found->generations[i];
         }
@@ -191,7 +203,7 @@ static uint64_t generation_before(const struct user *user, size_t at, const stru
     if (!user->has_password)
         return before->generations[0];
     for (size_t i = 0; i < before->password_count; i++)
-        if (weir_digest_same(&user->passwords[at], &before->passwords[i]))
+        if (weir_digest_same(&user->passwords[at].digest, &before->passwords[i].digest))
             return before->generations[i];
     return 0;
 }

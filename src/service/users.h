@@ -12,7 +12,7 @@
 struct user {
     char name[CONFIG_NAME_MAX + 1];
     bool has_password; /* needs one to log in */
-    struct digest passwords[CONFIG_PASSWORDS];
+    struct password passwords[CONFIG_PASSWORDS];
     size_t password_count; /* 0 although it needs one: nobody can log in */
     /* Of each password, or of the login without one: a number that changes with the password and with the
      * rights. A connection that logged in under another number is logged out. */
@@ -26,7 +26,8 @@ struct user {
 
 struct users {
     struct user *list;
-    size_t count; /* at least one: the first is `default` */
+    size_t count;          /* at least one: the first is `default` */
+    const char *any_crypt; /* a slow hash of one of them; NULL: no user has one */
 };
 
 struct users *weir_users_new(const struct config *config); /* or NULL */
@@ -35,7 +36,8 @@ void weir_users_free(struct users *users);
 
 const struct user *weir_users_find(const struct users *users, struct slice name);
 
-/* Takes as long for a user that does not exist. NULL: wrong. Sets *generation to that of the password. */
+/* Compares with digests alone; slow hashes are for slow.h. Takes as long for a user that does not exist.
+ * NULL: wrong. Sets *generation to that of the password. */
 const struct user *weir_users_login(const struct users *users, struct slice name, struct slice password,
                                     uint64_t *generation);
 

@@ -515,7 +515,7 @@ static enum run_state run(struct world *world, struct session *session, const st
     MUST((state == RUN_CHORE) == (session->chore != NULL));
     if (state == RUN_CHORE) {
         weir_chore_do(session->chore);
-        weir_chore_finish(session, &world->out, &state);
+        weir_chore_finish(&world->service->workers[0], session, &world->out, &state);
     }
     MUST((state == RUN_WAITS) == session->waits);
     MUST(!world->out.failed);

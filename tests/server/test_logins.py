@@ -3,6 +3,7 @@
 """Attacks on logins: old connections that keep rights, strangers that become admin or keep others out, guessing."""
 
 import os
+import select
 import shutil
 import tempfile
 import threading
@@ -248,6 +249,38 @@ class Guessing(server.ServerTest):
         self.assertLessEqual(looked_at, 20)
         with weir.connect(user="ops", password="ops-secret") as other:  # by TCP
             self.assertRegex(other.ask("CLIENT", "LIST"), r"addr=127\.0\.0\.1:\d+ ")
+
+
+class Slow(server.ServerTest):
+    """A password that is kept as a slow hash is checked beside the others' work."""
+    HASH = "$y$j9T$aNaNaNaNaNaNaNaNaNaNa/$k19mIRZbbmx2ONRus9ZGJLA6j19.zSt0jRUx1mLYUdD"  # right horse
+
+    def test_a_flood_of_wrong_ones_stalls_nobody(self):
+        weir = self.start(config=users(OPS, f'name: app, password_crypt: "{self.HASH}", may: [take]'), threads=1)
+        floods = [weir.connect() for _ in range(8)]
+        try:
+            with weir.connect(user="ops", password="ops-secret") as ops:
+                for number, client in enumerate(floods):
+                    client.raw(b"".join(server.encode("AUTH", f"no-{number}-{time}", "x") for time in range(5)))
+                answers = 0
+                while select.select([client.socket for client in floods], [], [], 0)[0] != [c.socket for c in floods]:
+                    self.assertEqual(ops.ask("PING"), "PONG")
+                    answers += 1
+                self.assertGreater(answers, 8, "answers to another client while eight passwords were checked")
+        finally:
+            for client in floods:
+                client.close()
+
+    def test_many_log_in_at_once(self):
+        weir = self.start(config=users(OPS, f'name: app, password_crypt: "{self.HASH}", may: [take]'))
+        with weir.connect() as first:
+            self.assertEqual(first.ask("AUTH", "app", "right horse"), "OK")
+            clients = [weir.connect() for _ in range(50)]
+            for client in clients:
+                client.send("AUTH", "app", "right horse")
+            for client in clients:
+                self.assertEqual(client.read(), "OK")
+                client.close()
 
 
 class OpenFiles(server.ServerTest):

@@ -127,7 +127,7 @@ static void run(struct kit *kit, const struct request *requests, size_t count)
                                  &kit->state);
         if (kit->state == RUN_CHORE) {
             weir_chore_do(kit->session.chore);
-            weir_chore_finish(&kit->session, &kit->out, &kit->state);
+            weir_chore_finish(kit->worker, &kit->session, &kit->out, &kit->state);
         }
         if (kit->state != RUN_READY)
             break;

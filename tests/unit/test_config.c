@@ -202,13 +202,14 @@ TEST(users_have_passwords_and_rights)
     CHECK(!config->users[0].has_password);
     CHECK_EQ(config->users[0].may, MAY_LOOK);
     CHECK_EQ(app->may, MAY_LOOK | MAY_TAKE);
-    CHECK(app->has_password && app->password_count == 1 && weir_digest_same(&app->passwords[0], &password));
+    CHECK(app->has_password && app->password_count == 1 &&
+          weir_digest_same(&app->passwords[0].digest, &password));
     CHECK_EQ(app->prefix_count, 2);
     CHECK_STR(app->prefixes[0], "user:");
     CHECK_STR(app->prefixes[1], "");
     CHECK_EQ(app->policy_count, 2);
     CHECK_STR(app->policies[1], "login");
-    CHECK(weir_digest_same(&config->users[2].passwords[0], &password));
+    CHECK(weir_digest_same(&config->users[2].passwords[0].digest, &password));
     CHECK_EQ(config->users[2].may, MAY_ALL);
     weir_config_free(config);
 }
@@ -223,8 +224,8 @@ TEST(a_user_has_two_passwords_while_one_replaces_the_other)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct config *config = good(texts[i]);
         CHECK(config && config->users[0].password_count == 2 &&
-              weir_digest_same(&config->users[0].passwords[0], &one) &&
-              weir_digest_same(&config->users[0].passwords[1], &two));
+              weir_digest_same(&config->users[0].passwords[0].digest, &one) &&
+              weir_digest_same(&config->users[0].passwords[1].digest, &two));
         weir_config_free(config);
     }
 }
@@ -628,11 +629,11 @@ TEST(a_password_file_is_read_beside_the_configuration)
     told[0] = '\0';
     struct config *config = weir_config_parse(yaml, line, sizeof line - 1, tell, NULL);
     CHECK_STR(told, "");
-    CHECK(config && weir_digest_same(&config->users[0].passwords[0], &password));
+    CHECK(config && weir_digest_same(&config->users[0].passwords[0].digest, &password));
     weir_config_free(config);
     (void)snprintf(text, sizeof text, "users: [{name: a, password_file: %s, may: all}]\n", path);
     config = good(text);
-    CHECK(config && weir_digest_same(&config->users[0].passwords[0], &password));
+    CHECK(config && weir_digest_same(&config->users[0].passwords[0].digest, &password));
     weir_config_free(config);
     CHECK(chmod(path, 0640) == 0);
     config = good(text);

@@ -10,7 +10,7 @@
 #define TRY_NS (60 * WEIR_SEC / FAILURES_RATE)
 
 static struct user list[] = {{.name = "default", .generations = {1}}, {.name = "app", .generations = {2, 3}}};
-static const struct users users = {list, 2};
+static const struct users users = {.list = list, .count = 2};
 
 static struct slice word(const char *text)
 {

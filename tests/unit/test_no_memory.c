@@ -195,7 +195,7 @@ static void ask(void)
     (void)weir_service_run(kit.worker, &kit.session, &asked.request, 1, &kit.out, &kit.state);
     if (kit.state == RUN_CHORE) {
         weir_chore_do(kit.session.chore);
-        weir_chore_finish(&kit.session, &kit.out, &kit.state);
+        weir_chore_finish(kit.worker, &kit.session, &kit.out, &kit.state);
     }
     weir_session_end(&kit.session, kit.worker);
 }
@@ -204,9 +204,9 @@ static void ask(void)
  * told. */
 static bool is_excused(const struct resp_value *error)
 {
-    static const char *const reasons[] = {"memory", "refuses", "changed the kind of its limits",
-                                          "ERR no policy", "no limits of its own",
-                                          "not frozen"};
+    static const char *const reasons[] = {
+        "memory",    "refuses", "changed the kind of its limits", "ERR no policy", "no limits of its own",
+        "not frozen"};
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (memmem(error->text.bytes, error->text.len, reasons[i], strlen(reasons[i])))
             return true;

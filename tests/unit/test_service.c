@@ -306,7 +306,7 @@ TEST(a_chore_is_done_by_another_thread_and_answered_later)
     words[1] = (struct slice){"xxx", 3}; /* the words were copied, */
     memcpy(name, "xxx", 3);              /* and their bytes */
     weir_chore_do(kit.session.chore);
-    weir_chore_finish(&kit.session, &kit.out, &state);
+    weir_chore_finish(kit.worker, &kit.session, &kit.out, &state);
     CHECK_EQ(state, RUN_READY);
     CHECK(kit.session.chore == NULL);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api a"), "remaining"), 7);

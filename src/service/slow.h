@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Passwords that are kept as slow, salted hashes of crypt(3): yescrypt and its like. Checking one takes some
+ * ten milliseconds and as many megabytes, so a thread of its own does it, one after the other; no other
+ * client waits for it. How many may wait for it is bounded, in all and for each source. A password that was
+ * right is remembered, as a salted digest in memory, until the user's changes: when all clients of an
+ * application connect again, only the first one is checked slowly.
+ */
+#ifndef WEIR_SERVICE_SLOW_H
+#define WEIR_SERVICE_SLOW_H
+
+#include "service/failures.h"
+
+#define SLOW_WAITING    64 /* logins that are being checked, or wait for it */
+#define SLOW_PER_SOURCE 8
+
+struct slow;
+
+struct slow *weir_slow_new(void); /* or NULL */
+void weir_slow_free(struct slow *slow);
+
+/* Is it a hash that crypt(3) can check, by a method that is not outdated? */
+bool weir_slow_is_hash(const char *text);
+
+/* A login that is to be checked: against each hash of its user, or against another one if there is no such
+ * user, so that it takes as long. */
+struct login {
+    struct attempt attempt;
+    uint64_t source;
+    size_t count;
+    char hashes[CONFIG_PASSWORDS][CONFIG_CRYPT_MAX + 1];
+    uint64_t generations[CONFIG_PASSWORDS]; /* 0: nobody's */
+    uint64_t right;                         /* the generation of the right one; 0: none is */
+    char password[CONFIG_PASSWORD_MAX + 1];
+};
+
+/* false: its password has bytes that no hash can be of. */
+bool weir_login_init(struct login *login, const struct users *users, struct slice name,
+                     struct slice password);
+/* Takes a place for it; false: too many wait. Whoever got one calls weir_login_end. */
+bool weir_login_wait(struct slow *slow, struct login *login, const char *source);
+/* Takes its time, and sets login->right. By any thread that may. */
+void weir_login_check(struct login *login);
+/* Gives the place back; remembers a right password; wipes it. */
+void weir_login_end(struct slow *slow, struct login *login);
+
+/* The generation of a password of that user that was right before; 0: it has to be checked. */
+uint64_t weir_slow_known(struct slow *slow, const struct login *login);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Passwords as slow hashes of crypt(3): who is right, who waits, and what is remembered. The hashes here are
+ * of the lowest cost.
+ */
+#include "service/slow.h"
+#include "unit/command_kit.h"
+
+#define RIGHT "$y$j75$W7aMW7aMW7aMW7aMW7aMW/$JlkNF/9o1Fs4GqxgVzV.Dw.vG4vUHG1tVp1Z6RAHhG1" /* right horse */
+#define OTHER "$y$j75$XBqMXBqMXBqMXBqMXBqMX/$0rSKn5q0Jt0K7DESF7ll1Z35C6SxHCINHInuqEvj.n8" /* other horse */
+#define USERS                                                                                                \
+    "users:\n"                                                                                               \
+    "  - {name: ops, password: ops-secret, may: all}\n"                                                      \
+    "  - {name: app, password_crypt: [\"" RIGHT "\", \"" OTHER "\"], may: [take]}\n"
+#define WRONG "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+
+TEST(hashes_are_of_methods_that_are_not_outdated)
+{
+    CHECK(weir_slow_is_hash(RIGHT));
+    CHECK(weir_slow_is_hash(
+        "$6$rounds=10000$weirsalt$"
+        "8ZKVcXSzd7kbsf0OwVXvGmyfYJ1Be6D7TkJnkCqvJv6.a5v3hJvL0VbKz4u6mF3iDLb4Gk3wgpUpVx2nqEFgL/"));
+    static const char *const wrong[] = {"",
+                                        "hunter2",
+                                        "$1$weirsalt$uB7aF5jb7PwgbAmZjaCZz1",
+                                        "$y$j75$W7aM",
+                                        "$9$a$b",
+                                        "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        if (!CHECK(!weir_slow_is_hash(wrong[i])))
+            printf("# %s\n", wrong[i]);
+}
+
+TEST(a_login_with_a_slow_hash)
+{
+    if (!kit_begin(USERS))
+        return;
+    CHECK_STR(say("AUTH app wrong"), WRONG);
+    CHECK_STR(say("AUTH app \"right horse\""), "+OK\r\n");
+    CHECK_STR(kit.session.user, "app");
+    CHECK_STR(say("INFO"), "-NOPERM User app has no permissions to run the 'info' command\r\n");
+    kit_connect("127.0.0.1:50002");
+    CHECK(begins(say("HELLO 3 AUTH app \"other horse\" SETNAME x"), "%7\r\n"));
+    CHECK_STR(kit.session.name, "x");
+    CHECK_STR(say("AUTH nobody \"right horse\""), WRONG);
+    CHECK_STR(say("AUTH ops \"right horse\""), WRONG);
+    CHECK_STR(say("AUTH app \"right horse\\x00\""), WRONG);
+    CHECK_STR(say("AUTH app \"" RIGHT "\""), WRONG); /* who has read the hash does not know the password */
+    CHECK_STR(say("AUTH ops ops-secret"), "+OK\r\n");
+    kit_end();
+}
+
+/* The request is put away and run again: what stands behind it waits. */
+TEST(requests_behind_a_login_are_run_after_it)
+{
+    static const char *const lines[] = {"PING", "AUTH app \"right horse\"", "PING", "AUTH app wrong", "PING"};
+    if (!kit_begin(USERS))
+        return;
+    CHECK_STR(kit_ask_lines(&kit, lines, sizeof lines / sizeof lines[0]),
+              "-NOAUTH Authentication required.\r\n+OK\r\n+PONG\r\n" WRONG "+PONG\r\n");
+    kit_end();
+}
+
+TEST(guesses_are_counted_as_those_of_fast_passwords)
+{
+    int tries = 0;
+    if (!kit_begin(USERS))
+        return;
+    while (tries < 100 && strcmp(say("AUTH app guess-%d", tries), WRONG) == 0)
+        tries++;
+    CHECK_EQ(tries, 10);
+    CHECK(begins(say("AUTH app \"right horse\""), "-ERR too many failed logins"));
+    kit_end();
+}
+
+static struct login login_of(struct kit *of, const char *name, const char *password)
+{
+    struct login login;
+    const struct users *users = atomic_load(&of->service->snapshot)->users;
+    CHECK(weir_login_init(&login, users, (struct slice){name, strlen(name)},
+                          (struct slice){password, strlen(password)}));
+    return login;
+}
+
+TEST(what_was_right_is_remembered_until_it_changes)
+{
+    if (!kit_begin(USERS))
+        return;
+    struct slow *slow = kit.service->slow;
+    struct login login = login_of(&kit, "app", "right horse"), wrong = login_of(&kit, "app", "wrong");
+    CHECK_EQ(weir_slow_known(slow, &login), 0);
+    CHECK_STR(say("AUTH app wrong"), WRONG);
+    CHECK_STR(say("AUTH app \"right horse\""), "+OK\r\n");
+    CHECK_EQ(weir_slow_known(slow, &login), login.generations[0]);
+    CHECK_EQ(weir_slow_known(slow, &wrong), 0);
+    struct login other = login_of(&kit, "nobody", "right horse");
+    CHECK_EQ(weir_slow_known(slow, &other), 0);
+    login.generations[0]++; /* a reload has changed the user */
+    CHECK_EQ(weir_slow_known(slow, &login), 0);
+    kit_end();
+}
+
+/* As many as wait, and a few of each source: who has many connections does not keep others waiting. */
+TEST(few_of_a_source_wait)
+{
+    struct login logins[SLOW_WAITING + 1];
+    if (!kit_begin(USERS))
+        return;
+    struct slow *slow = kit.service->slow;
+    size_t waiting = 0;
+    for (; waiting < SLOW_WAITING; waiting++) {
+        logins[waiting] = login_of(&kit, "app", "x");
+        if (!weir_login_wait(slow, &logins[waiting], "one"))
+            break;
+    }
+    CHECK_EQ(waiting, SLOW_PER_SOURCE);
+    for (; waiting < SLOW_WAITING; waiting++) {
+        char source[16];
+        (void)snprintf(source, sizeof source, "s-%zu", waiting);
+        logins[waiting] = login_of(&kit, "app", "x");
+        CHECK(weir_login_wait(slow, &logins[waiting], source));
+    }
+    logins[SLOW_WAITING] = login_of(&kit, "app", "x");
+    CHECK(!weir_login_wait(slow, &logins[SLOW_WAITING], "last"));
+    CHECK_STR(say("AUTH app \"right horse\""),
+              "-ERR too many logins are being checked at this moment; try again\r\n");
+    for (size_t i = 0; i < SLOW_WAITING; i++)
+        weir_login_end(slow, &logins[i]);
+    CHECK_STR(say("AUTH app \"right horse\""), "+OK\r\n");
+    kit_end();
+}
+
+/* A user that does not exist takes as long as one that does. */
+TEST(a_wrong_password_costs_the_same_whoever_it_is_of)
+{
+    if (!kit_begin(USERS))
+        return;
+    static const char *const names[] = {"nobody", "ops", "default"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct login login = login_of(&kit, names[i], "right horse");
+        CHECK_EQ(login.count, 1);
+        CHECK_STR(login.hashes[0], RIGHT);
+        weir_login_check(&login);
+        CHECK_EQ(login.right, 0);
+    }
+    kit_end();
+}
