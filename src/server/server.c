@@ -22,7 +22,9 @@
 #define THREADS_DEFAULT 16 /* at most: a processor each, but not all of a large machine */
 #define TICK_MS         20
 #define DRAIN_MS        5000
-#define FILES_ASIDE     64 /* descriptors that are no clients */
+#define FILES_ASIDE     40 /* descriptors that are no clients: listeners, files, connections of fleets */
+#define FILES_OF_LOOP   4
+#define CLIENTS_LEAST   8 /* with descriptors for fewer it does not start */
 
 struct server {
     struct server_options options;
@@ -35,6 +37,7 @@ struct server {
     bool chore_runs, login_runs;
     struct timer *drain_timer, *dog_timer;
     struct order reload;
+    struct rlimit files;
     /* Lanes that the threads of the store and of fleets may talk to: they run before there are any, and
      * after. Held while one talks: whoever sets it to 0 knows that nobody talks to any afterwards. */
     pthread_mutex_t talking;
@@ -221,22 +224,43 @@ static int count_threads(const struct config *config)
     return count < 1 ? 1 : count < THREADS_DEFAULT ? count : THREADS_DEFAULT;
 }
 
-/* As many as the system lets us have; then as many clients as there are descriptors for. */
-static void raise_files(struct service *service)
+/* Descriptors that are no clients. */
+static rlim_t own_files(const struct server *server)
 {
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-        return;
-    rlim_t wanted = (rlim_t)service->max_clients + FILES_ASIDE;
-    if (files.rlim_cur < wanted) {
-        files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
-        setrlimit(RLIMIT_NOFILE, &files);
-        getrlimit(RLIMIT_NOFILE, &files);
+    return FILES_ASIDE + FILES_OF_LOOP * (rlim_t)(server->options.service.workers + 1); /* and for chores */
+}
+
+/* As many as the system lets us have. Before anything else is opened: with too few there would be a server
+ * that turns everybody away. */
+static bool raise_files(struct server *server, struct weir_error *err)
+{
+    const struct config *config = server->options.config;
+    rlim_t most = config->max_clients > 0 ? (rlim_t)config->max_clients : CONFIG_CLIENTS;
+    rlim_t own = own_files(server), wanted = own + most,
+           clients = most < CLIENTS_LEAST ? most : CLIENTS_LEAST;
+    if (getrlimit(RLIMIT_NOFILE, &server->files) < 0)
+        server->files.rlim_cur = server->files.rlim_max = RLIM_INFINITY; /* nobody knows: it is tried */
+    if (server->files.rlim_cur < wanted) {
+        server->files.rlim_cur = server->files.rlim_max < wanted ? server->files.rlim_max : wanted;
+        (void)setrlimit(RLIMIT_NOFILE, &server->files);
+        (void)getrlimit(RLIMIT_NOFILE, &server->files);
     }
-    if (files.rlim_cur >= wanted)
+    return server->files.rlim_cur >= own + clients ||
+           weir_error_complain(
+               err,
+               "%lld file descriptors are too few: %lld are needed, %lld of them for clients; raise the "
+               "limit (ulimit -n, LimitNOFILE=)",
+               (long long)server->files.rlim_cur, (long long)(own + clients), (long long)clients);
+}
+
+/* Then as many clients as there are descriptors for. */
+static void fit_clients(struct server *server)
+{
+    struct service *service = server->service;
+    rlim_t most = server->files.rlim_cur - own_files(server);
+    if ((rlim_t)service->max_clients <= most)
         return;
-    service->max_clients = files.rlim_cur > 2 * FILES_ASIDE ? (int64_t)files.rlim_cur - FILES_ASIDE
-                                                            : (int64_t)files.rlim_cur / 2;
+    service->max_clients = (int64_t)most;
     weir_log(LOG_WARN_LEVEL, "few-descriptors", LOG_NUMBER("max_clients", service->max_clients),
              LOG_TEXT("do", "raise the limit: ulimit -n, LimitNOFILE="));
 }
@@ -323,7 +347,8 @@ static bool make(struct server *server, struct weir_error *err)
 {
     struct server_options *options = &server->options;
     options->service.workers = (uint32_t)count_threads(options->config);
-    if (!weir_door_open(&server->door, options->config, options->inherited, options->inherited_count, err) ||
+    if (!raise_files(server, err) ||
+        !weir_door_open(&server->door, options->config, options->inherited, options->inherited_count, err) ||
         !look_who_comes(server, err))
         return false;
     options->service.store_moved = store_moved;
@@ -337,7 +362,7 @@ static bool make(struct server *server, struct weir_error *err)
     server->service->clients = list_clients;
     server->service->kill = kill_clients;
     server->service->users_changed = users_changed;
-    raise_files(server->service);
+    fit_clients(server);
     server->door.lanes = server->lanes;
     server->door.lane_count = server->lane_count;
     server->door.service = server->service;
@@ -358,6 +383,7 @@ struct server *weir_server_new(const struct server_options *options, struct weir
         return NULL;
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a fault of the disk, EFBIG, and no end */
     (void)pthread_mutex_init(&server->talking, NULL);
     server->options = *options;
     server->door.spare = -1;

@@ -15,8 +15,8 @@ import power_cut
 import server
 
 NOT_TAKEN = "^UNAVAILABLE the disk does not take anything"
-BEARS = NOT_TAKEN + ("|^ERR image-|^ERR .*(No space left on device|Read-only file system|Input/output error|"
-                     "did not take it in time)")
+BEARS = NOT_TAKEN + ("|^(ERR|UNAVAILABLE) (image-|.*(No space left on device|Read-only file system|Input/output error|"
+                     "did not take it in time))")
 
 
 class Cuts(unittest.TestCase):

@@ -4,6 +4,8 @@
 
 import json
 import os
+import re
+import resource
 import signal
 import socket
 import stat
@@ -20,9 +22,10 @@ POLICIES = "policies:\n  - {name: api, limits: [100/s burst=5]}\n"
 class Refused(unittest.TestCase):
     """What cannot start says what to do, in one line, and ends with status 2."""
 
-    def refuse(self, *arguments, folder=None, **variables):
+    def refuse(self, *arguments, folder=None, before=None, **variables):
         done = subprocess.run([server.WEIR, "serve", *arguments], capture_output=True, text=True, cwd=folder,
-                              env=server.environment(**variables), timeout=server.PATIENCE, stdin=subprocess.DEVNULL)
+                              env=server.environment(**variables), timeout=server.PATIENCE, stdin=subprocess.DEVNULL,
+                              preexec_fn=before)
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         return done.stderr
@@ -52,6 +55,32 @@ class Refused(unittest.TestCase):
                          "or GiB, such as 1GiB, not '1TiB'\n")
         self.assertEqual(self.refuse("--unix", "unix:///run/weir.sock"), "weir serve: --unix takes a path alone, such as "
                          "/run/weir/weir.sock, not 'unix:///run/weir.sock'\n")
+
+    def test_too_few_descriptors(self):
+        """It says how many it needs; with as many it starts, and lets clients in."""
+        def limit(soft, hard):
+            return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+        for threads in "1", "8":
+            told = self.refuse("--threads", threads, "--resp", "127.0.0.1:0", before=limit(24, 24))
+            found = re.fullmatch(r"weir serve: 24 file descriptors are too few: (\d+) are needed, \d+ of them for clients; "
+                                 r"raise the limit \(ulimit -n, LimitNOFILE=\)\n", told)
+            self.assertTrue(found, told)
+            needed = int(found.group(1))
+            with tempfile.TemporaryDirectory(prefix="weir-few-") as folder:
+                for soft in needed, 24:  # the soft limit is raised as far as the hard one
+                    weir = server.Server("--data", os.path.join(folder, "data"), threads=threads, config=POLICIES,
+                                         before=limit(soft, needed))
+                    clients = []
+                    try:
+                        for _ in range(8):
+                            clients.append(weir.connect())
+                            self.assertEqual(clients[-1].ask("PING"), "PONG")
+                        self.assertEqual(clients[0].ask("WEIR.IMAGE"), "OK")
+                    finally:
+                        for client in clients:
+                            client.close()
+                        weir.stop()
 
     def test_more_memory_than_there_is(self):
         self.assertRegex(self.refuse("--memory", "900000GiB"),

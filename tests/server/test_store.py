@@ -5,11 +5,13 @@
 import datetime
 import os
 import re
+import resource
 import signal
 import socket
 import stat
 import subprocess
 import tempfile
+import time
 import unittest
 
 import server
@@ -289,6 +291,19 @@ class Refused(Kept):
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertTrue(done.stderr.startswith("weir serve: "), done.stderr)
         return done.stderr
+
+    def test_a_limit_on_the_size_of_files(self):
+        """RLIMIT_FSIZE: a file that may not grow is a disk that takes nothing, and no reason to die."""
+        most = 64 << 10
+        weir = self.serve("--fsync", "always", config=CONFIG, before=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (most, most)))
+        client = self.client(weir, version=3)
+        end = time.monotonic() + server.PATIENCE
+        while not any("event=store-ill" in line for line in weir.lines) and time.monotonic() < end:
+            client.pipeline(*(("WEIR.TAKE", "day", f"k{i}") for i in range(200)))
+        self.assertIn("File too large", weir.wait_line("event=store-ill"))
+        self.assertEqual(client.ask("PING"), "PONG")
+        self.assertIsNone(weir.process.poll())
 
     def test_a_second_server(self):
         weir = self.serve()
