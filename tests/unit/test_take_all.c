@@ -330,7 +330,7 @@ TEST(keys_without_room_share_also_here)
         struct weir_ask asks[] = {ask_for(table, "full 0", 3), ask_for(table, "new", 2),
                                   ask_for(table, "newer", 1)};
         CHECK(!weir_take_all_at(asks, 3, START));
-        CHECK_EQ(asks[1].verdict.reason, WEIR_LATER);
+        CHECK_EQ(asks[1].verdict.reason, WEIR_SHARED);
         int64_t later = START + 3 * 360 * WEIR_SEC - 1; /* nearly three units */
         CHECK(!weir_take_all_at(asks, 3, later));
         CHECK(weir_take_all_at(asks, 3, later + 1));

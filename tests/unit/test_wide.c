@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "core/idle.h"
+#include "table/takers.h"
 #include "unit/wide_table.h"
 
 struct promise {
@@ -65,15 +66,29 @@ static size_t state_bytes(const struct twins *twins)
     return policy_of(twins->table)->words * sizeof(int64_t);
 }
 
-/* The state from which a key starts that is not in the table. */
-static void start(struct twins *twins, int64_t *state, int64_t now)
+/* The state from which a key starts that is not in the table: who has taken from what is shared starts there.
+ * That the notes are right is told by prop-table. Gives whether it does. */
+static bool start(struct twins *twins, const struct key *key, int64_t *state, int64_t now)
 {
     int64_t *overflow = state_of(twins, twins->count);
     twins->overflows = twins->overflows && !is_idle(twins, overflow, now);
-    if (twins->overflows)
+    bool inherits = twins->overflows && weir_takers_have(twins->table, key->who);
+    if (inherits)
         memcpy(state, overflow, state_bytes(twins));
     else
         weir_state_init(policy_of(twins->table), state, now);
+    return inherits;
+}
+
+static bool has_room(struct twins *twins, const struct key *key, int64_t now)
+{
+    struct holding holding;
+    struct place place;
+    if (!CHECK(weir_wide_enter(&holding, twins->table, table_stripe(twins->table, key->who))))
+        return false;
+    bool room = weir_wide_room(&holding, key->who, now, &place);
+    weir_wide_leave(&holding);
+    return room;
 }
 
 static bool same_promise(const struct weir_reservation *a, const struct weir_reservation *b)
@@ -120,12 +135,14 @@ static void twins_do(struct twins *twins, size_t i, struct deed *deed)
     twin.limits = limits[1];
 
     twin.now = max64(deed->now, floor);
+    bool was_spent = false, shares = false;
     if (!before.slot) {
         CHECK(is_idle(twins, own, twins->latest)); /* nothing else is ever forgotten */
-        start(twins, state, twin.now);
+        was_spent = start(twins, &key, state, twin.now);
         weir_state_init(policy_of(twins->table), own, 0);
+        shares = deed->verb == VERB_PEEK && twins->overflows && !has_room(twins, &key, twin.now) &&
+                 weir_state_peek(policy_of(twins->table), state, twin.now, deed->n, NULL);
     }
-    bool was_spent = !before.slot && twins->overflows;
     bool answer = twins->table->kind->run(twins->table, &key, deed);
     struct place after = place_of(twins->table, &key);
     twins->promised += deed->verb == VERB_RESERVE && answer && deed->reservation->wait_ns > 0;
@@ -140,9 +157,15 @@ static void twins_do(struct twins *twins, size_t i, struct deed *deed)
     if (counter(&header->shared) > shared) {
         CHECK(!before.slot && !after.slot);
         subject = state_of(twins, twins->count);
-        memcpy(subject, state, state_bytes(twins));
+        if (!twins->overflows)
+            weir_state_init(policy_of(twins->table), subject, twin.now);
         twins->overflows = true;
         twins->shared++;
+    } else if (shares)
+        subject = state_of(twins, twins->count);
+    if (verdicts[0].reason == WEIR_SHARED) {
+        CHECK(subject == state_of(twins, twins->count) || was_spent);
+        verdicts[0].reason = WEIR_LATER;
     }
     bool none = !before.slot && !after.slot && subject == state;
     if (none && deed->verb == VERB_CANCEL)

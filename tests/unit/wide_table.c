@@ -3,6 +3,7 @@
 #include "unit/wide_table.h"
 
 #include "table/make.h"
+#include "table/takers.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -92,6 +93,7 @@ void table_free(struct weir_table *table)
         weir_policy_free(edition->policy);
         free(edition);
     }
+    weir_takers_free(table);
     weir_region_free(table->region);
     free(table->copies);
     free(table);
