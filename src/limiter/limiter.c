@@ -238,6 +238,8 @@ static __attribute__((noinline)) bool take_by_clock(struct weir_limiter *limiter
     int64_t now = clock_now();
     if (!limiter || verdict || listeners_any(&limiter->listeners))
         return take_fully(limiter, now, n, verdict);
+    if (atom_load(&limiter->word.index, memory_order_relaxed) == WORD_HELD)
+        return take_alone(limiter, now, n);
     int answer = word_take(&limiter->word, now, n, NULL);
     if (answer == WORD_ASK)
         return take_past_word(limiter, now, n);
