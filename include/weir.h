@@ -87,7 +87,8 @@ struct weir_verdict {
 /* Filled by every function that takes text. `text` is one finished line, ready to be printed:
  * "5/m brust=10: column 5: unknown option 'brust'; did you mean burst?" */
 struct weir_error {
-    int32_t code;   /* 0: no error, else an errno value */
+    int32_t code;   /* 0: no error, else an errno value: EINVAL if the text or an argument is wrong, ENOMEM,
+                       ENOENT, EEXIST, ENOSPC, EIO, EACCES, EBUSY; a coordinator that is away: EHOSTUNREACH */
     int32_t column; /* where in the text, from 1; 0 if nowhere in particular */
     char text[248];
 };

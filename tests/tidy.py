@@ -132,6 +132,8 @@ def check_calls(path, text, say):
         if match.group().startswith("//"):
             say(line_of(text, match.start()), "a // comment; use /* */")
     code = TOKEN.sub(blank, text)
+    for match in re.finditer(r"weir_error_(?:set|at|complain_as)\([^,;]*,\s*WEIR_\w+", code):
+        say(line_of(code, match.start()), "the code of an error is an errno value, not a reason of a verdict")
     may_read_clock = str(path).startswith(CLOCK_FOLDERS)
     for match in re.finditer(r"(?<![\w.>])(\w+)\s*\(", code):
         name, line = match.group(1), line_of(code, match.start())
@@ -268,6 +270,7 @@ BREAKS = [  # file, text that is added to it, part of the finding
     ("src/core/bad.c", SPDX + "int x; // here\n", "a // comment"),
     ("src/core/bad.c", SPDX + "void f(char *a) { strcpy(a, a); }\n", "strcpy is banned"),
     ("tests/bad.c", SPDX + "int f(void) { return rand(); }\n", "rand is banned"),
+    ("src/core/bad.c", SPDX + 'void f(void) { weir_error_set(e, WEIR_INVALID, "no"); }\n', "is an errno value"),
     ("src/core/bad.c", SPDX + "long f(void) { return time(0); }\n", "reads a clock"),
     ("src/limiter/bad.c", SPDX + "void f(void) { clock_gettime(0, 0); }\n", "reads a clock"),
     ("tests/bad.c", SPDX + "void f(void) { usleep(5); }\n", "lets real time pass"),

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +49,18 @@ bool weir_error_complain(struct weir_error *err, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    weir_error_set(err, WEIR_INVALID, text);
+    weir_error_set(err, EINVAL, text);
+    return false;
+}
+
+bool weir_error_complain_as(struct weir_error *err, int code, const char *format, ...)
+{
+    char text[sizeof err->text];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    weir_error_set(err, code, text);
     return false;
 }
 

@@ -15,9 +15,14 @@ void weir_error_clear(struct weir_error *err);
 /* A message that is about no text. */
 void weir_error_set(struct weir_error *err, int32_t code, const char *message);
 
-/* The same as of printf, with WEIR_INVALID. Always false, so that it can be given back. */
+/* The same as of printf, with EINVAL: what the caller wrote is wrong. Always false, so that it can be given
+ * back.
+ */
 __attribute__((format(printf, 2, 3))) bool weir_error_complain(struct weir_error *err, const char *format,
                                                                ...);
+/* The same with another errno value: nothing is wrong with what the caller wrote. */
+__attribute__((format(printf, 3, 4))) bool weir_error_complain_as(struct weir_error *err, int code,
+                                                                  const char *format, ...);
 
 /* What an errno value means, for a program with threads; gives `reason`. */
 #define ERROR_REASON_MAX 80

@@ -241,8 +241,8 @@ static bool connect_client(struct client *client, const struct target *target, s
     const char *advice = errno == ECONNREFUSED || errno == ENOENT
                              ? "; is a server running there? weir serve starts one, -s URL names another"
                              : "";
-    weir_error_complain(err, "cannot connect to %s: %s%s", client->shown, why ? why : strerror(errno),
-                        why ? "" : advice);
+    weir_error_complain_as(err, EHOSTUNREACH, "cannot connect to %s: %s%s", client->shown,
+                           why ? why : strerror(errno), why ? "" : advice);
     return false;
 }
 
@@ -301,11 +301,11 @@ static void forget_answer(struct client *client)
 static bool broken(struct client *client, struct weir_error *err)
 {
     if (errno == 0)
-        weir_error_complain(err, "%s closed the connection", client->shown);
+        weir_error_complain_as(err, ECONNRESET, "%s closed the connection", client->shown);
     else if (errno == ETIMEDOUT)
-        weir_error_complain(err, "%s does not answer", client->shown);
+        weir_error_complain_as(err, ETIMEDOUT, "%s does not answer", client->shown);
     else
-        weir_error_complain(err, "%s: %s", client->shown, strerror(errno));
+        weir_error_complain_as(err, errno, "%s: %s", client->shown, strerror(errno));
     return false;
 }
 
@@ -322,8 +322,9 @@ static bool read_answer(struct client *client, struct weir_error *err)
         if (parsed == RESP_PARSED)
             forget_answer(client);
         else if (parsed == RESP_BROKEN)
-            return weir_error_complain(err, "%s does not speak the Redis protocol; weir's port is 9049",
-                                       client->shown),
+            return weir_error_complain_as(err, EPROTO,
+                                          "%s does not speak the Redis protocol; weir's port is 9049",
+                                          client->shown),
                    false;
         else if (parsed == RESP_NO_MEMORY)
             return errno = ENOMEM, broken(client, err);
@@ -338,7 +339,7 @@ const struct resp_value *client_ask(struct client *client, const struct slice *w
     forget_answer(client);
     weir_resp_ask(&client->out, words, count);
     if (client->out.failed) {
-        weir_error_complain(err, "out of memory");
+        weir_error_complain_as(err, ENOMEM, "out of memory");
         return NULL;
     }
     if (!send_all(client, end_of(client->answer_ms < 0 ? CLIENT_ANSWER_MS : client->answer_ms))) {
@@ -369,8 +370,9 @@ static bool greet(struct client *client, const struct target *target, struct wei
         return true;
     bool nobody = value->text.len >= 6 && memcmp(value->text.bytes, "NOAUTH", 6) == 0;
     if (nobody)
-        weir_error_complain(err, "%s wants a password: redis://user:password@host:port, by -s or in WEIR_URL",
-                            client->shown);
+        weir_error_complain_as(err, EACCES,
+                               "%s wants a password: redis://user:password@host:port, by -s or in WEIR_URL",
+                               client->shown);
     else
         weir_error_complain(err, "%s: %.*s", client->shown,
                             value->text.len > 150 ? 150 : (int)value->text.len, value->text.bytes);
@@ -392,7 +394,7 @@ struct client *client_open(const char *url, struct weir_error *err)
     }
     struct client *client = calloc(1, sizeof *client);
     if (!client) {
-        weir_error_complain(err, "out of memory");
+        weir_error_complain_as(err, ENOMEM, "out of memory");
     } else {
         client->fd = -1;
         client->in.most = ANSWER_MAX;

@@ -2,6 +2,7 @@
 /*
  * weir quota create, set, delete.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,7 +111,7 @@ static bool merge(const struct quota_job *job, const struct lease_terms *now, st
         return false;
     *said = *whole;
     if (whole->kind != now->kind) {
-        weir_error_set(&err, WEIR_INVALID,
+        weir_error_set(&err, EINVAL,
                        now->kind == LEASE_BUCKET
                            ? "a bucket stays one, as in 10k/s burst=20k; for a quota, delete it and create it"
                            : "a quota stays one, as in 50M/m; for a bucket, delete it and create it");

@@ -45,10 +45,8 @@ static bool refuse_ill(struct weir_data *data, struct weir_error *err)
 {
     struct store_state state;
     weir_store_state(data->store, &state);
-    (void)weir_error_complain(err, "the disk does not take anything, so nothing was changed: %s",
-                              state.error[0] ? state.error : "out of memory");
-    if (err)
-        err->code = EIO;
+    (void)weir_error_complain_as(err, EIO, "the disk does not take anything, so nothing was changed: %s",
+                                 state.error[0] ? state.error : "out of memory");
     return false;
 }
 

@@ -4,6 +4,7 @@
  * the process that has opened it: a forked child is refused everything, and frees nothing.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -44,7 +45,7 @@ struct weir_exact *weir_exact_open(const char *url, const char *limit, struct we
     weir_error_clear(err);
     struct weir_exact *exact = calloc(1, sizeof *exact);
     if (!exact) {
-        (void)weir_error_complain(err, "out of memory");
+        (void)weir_error_complain_as(err, ENOMEM, "out of memory");
         return NULL;
     }
     exact->owner = getpid();

@@ -4,6 +4,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -90,7 +91,7 @@ bool weir_fleet_name_check(const char *name, struct weir_error *err)
             weir_text_print(&text, "the name of a fleet's limit has letters, digits and - _ . : @ only");
             if (name[i] == '/')
                 weir_text_print(&text, "; write : where / stands");
-            weir_error_at(err, WEIR_INVALID, name, len, weir_text_column(name, i), message);
+            weir_error_at(err, EINVAL, name, len, weir_text_column(name, i), message);
             return false;
         }
     return true;

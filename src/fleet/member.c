@@ -258,10 +258,11 @@ static struct weir_limiter *join(const struct request *request, const char *name
     if (!entered)
         return NULL;
     if (strcmp(member->text, request->text) != 0) {
-        (void)weir_error_complain(err,
-                                  "'%s' is joined already in this process as %s; a name has one limit, and "
-                                  "weir quota set changes it",
-                                  name, member->text);
+        (void)weir_error_complain_as(
+            err, EEXIST,
+            "'%s' is joined already in this process as %s; a name has one limit, and "
+            "weir quota set changes it",
+            name, member->text);
     } else if (patient) {
         weir_inbox_post(member, INBOX_WANT, 0);
         return member->limiter;

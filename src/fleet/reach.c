@@ -43,7 +43,7 @@ static bool has_first(struct member *member, uint64_t failures, bool *good, stru
     *good = first != FIRST_FORBIDDEN;
     if (!*good) {
         lock_take(&member->agent->lock);
-        (void)weir_error_complain(err, "%s", member->trouble);
+        (void)weir_error_complain_as(err, EHOSTUNREACH, "%s", member->trouble);
         lock_drop(&member->agent->lock);
     }
     return first != FIRST_NOT_YET;

@@ -4,6 +4,7 @@
  */
 #include "fleet/redis.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,7 +116,7 @@ static bool start(struct redis *redis, struct weir_error *err)
     if (!read_failover(redis, err) || !read_database(redis, &options.database, err))
         return false;
     if (!make_scripts(redis))
-        return weir_error_complain(err, "out of memory");
+        return weir_error_complain_as(err, ENOMEM, "out of memory");
     weir_redis_route_begin(redis);
     struct wire *wire = weir_wire_start(&options, err);
     (void)pthread_mutex_lock(&redis->lock);
@@ -133,7 +134,7 @@ static struct coordinator *redis_open(const struct fleet_url *url, const struct 
 {
     struct redis *redis = calloc(1, sizeof *redis);
     if (!redis) {
-        (void)weir_error_complain(err, "out of memory");
+        (void)weir_error_complain_as(err, ENOMEM, "out of memory");
         return NULL;
     }
     redis->head.ops = &weir_coordinator_redis;
@@ -172,7 +173,7 @@ static struct place *redis_enter(struct coordinator *coordinator, const char *na
         return NULL;
     struct place *place = calloc(1, sizeof *place);
     if (!place) {
-        (void)weir_error_complain(err, "out of memory");
+        (void)weir_error_complain_as(err, ENOMEM, "out of memory");
         return NULL;
     }
     place->redis = (struct redis *)coordinator;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fleet/redis_exact.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -134,11 +135,12 @@ static void done(struct redis_call *call, const struct resp_value *value, bool a
     struct decision *decision = call->arg;
     (void)applied; /* nobody knows whether it counts: it was not allowed */
     if (!value)
-        (void)weir_error_complain(decision->err, "%.100s: %.130s", call->redis->url.shown, why);
+        (void)weir_error_complain_as(decision->err, EHOSTUNREACH, "%.100s: %.130s", call->redis->url.shown,
+                                     why);
     else if (!weir_exact_read(value, decision->shape, decision->n, decision->verdict))
-        (void)weir_error_complain(decision->err,
-                                  "%.100s: an answer that is none; who else writes to weir:exact:?",
-                                  call->redis->url.shown);
+        (void)weir_error_complain_as(decision->err, EPROTO,
+                                     "%.100s: an answer that is none; who else writes to weir:exact:?",
+                                     call->redis->url.shown);
     else
         decision->good = true;
 }

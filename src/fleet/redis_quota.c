@@ -2,6 +2,7 @@
 /*
  * What `weir quota` asks of a Redis.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,11 +40,12 @@ static void done(struct redis_call *call, const struct resp_value *value, bool a
     struct asked *asked = call->arg;
     (void)applied;
     if (!value)
-        (void)weir_error_complain(asked->err, "%.100s: %.130s", asked->redis->url.shown, why);
+        (void)weir_error_complain_as(asked->err, EHOSTUNREACH, "%.100s: %.130s", asked->redis->url.shown,
+                                     why);
     else if (!weir_redis_read_quota(value, nonce, asked->answer))
-        (void)weir_error_complain(asked->err,
-                                  "%.100s: what is kept under this name is no quota; look at it with HGETALL",
-                                  asked->redis->url.shown);
+        (void)weir_error_complain_as(
+            asked->err, EPROTO, "%.100s: what is kept under this name is no quota; look at it with HGETALL",
+            asked->redis->url.shown);
     else
         asked->good = true;
     if (asked->good)
@@ -185,7 +187,8 @@ static bool list(struct redis *redis, const struct quota_ask *ask, struct weir_e
     for (size_t i = 0; i < count; i++)
         if (!scan(redis, &hosts[i], ask, deadline, err))
             return false;
-    return count > 0 || weir_error_complain(err, "%.100s: no master is known", redis->url.shown);
+    return count > 0 ||
+           weir_error_complain_as(err, EHOSTUNREACH, "%.100s: no master is known", redis->url.shown);
 }
 
 bool weir_redis_quota(struct coordinator *coordinator, const struct quota_ask *ask,

@@ -2,6 +2,7 @@
 /*
  * Who is to be asked. All state is under redis->lock; nothing is asked of the wire while it is held.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -348,7 +349,8 @@ static bool learn_slots(struct redis *redis, int64_t deadline_ns, struct weir_er
             good = weir_redis_read_slots(value, host, keep_range, redis);
             (void)pthread_mutex_unlock(&redis->lock);
             if (!good)
-                (void)weir_error_complain(err, "%.80s:%d does not know its slots", host->name, host->port);
+                (void)weir_error_complain_as(err, EPROTO, "%.80s:%d does not know its slots", host->name,
+                                             host->port);
         }
         weir_resp_value_free(value);
         weir_buffer_free(&bytes);
@@ -389,7 +391,8 @@ bool weir_redis_reach(struct redis *redis, int64_t deadline_ns, struct weir_erro
         if (learn_slots(redis, deadline_ns, &why))
             return true;
         say_password(redis, why.text, sizeof why.text);
-        return weir_error_complain(err, "cannot reach %.100s: %.140s", redis->url.shown, why.text);
+        return weir_error_complain_as(err, EHOSTUNREACH, "cannot reach %.100s: %.140s", redis->url.shown,
+                                      why.text);
     }
     for (;;) {
         uint32_t moves = atomic_load(&redis->moves);
@@ -397,7 +400,8 @@ bool weir_redis_reach(struct redis *redis, int64_t deadline_ns, struct weir_erro
         (void)pthread_mutex_lock(&redis->lock);
         bool up = redis->up, over = up || left <= 0 || (redis->refused && redis->host_count == 1);
         if (over && !up)
-            (void)weir_error_complain(err, "cannot reach %.100s: %.140s", redis->url.shown, redis->why);
+            (void)weir_error_complain_as(err, EHOSTUNREACH, "cannot reach %.100s: %.140s", redis->url.shown,
+                                         redis->why);
         (void)pthread_mutex_unlock(&redis->lock);
         if (over)
             return up;

@@ -2,6 +2,7 @@
 /*
  * From the text of a limit to what a fleet agrees on.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static bool wrong_limit(const struct weir_spec *spec, const char *text, const ch
     bool fit = one_len > 0 && one_len < sizeof one && other_len > 0 && other_len < sizeof other;
     (void)snprintf(message, sizeof message, "%s; write %s for a total in each window, or %s for a bucket",
                    what, fit ? one : "1M/m algo=quota", fit ? other : "10k/s burst=20k");
-    weir_error_at(err, WEIR_INVALID, text, strlen(text), 0, message);
+    weir_error_at(err, EINVAL, text, strlen(text), 0, message);
     return false;
 }
 
@@ -63,6 +64,6 @@ bool weir_fleet_terms(const char *spec, const struct weir_fleet_options *options
     char why[200];
     if (weir_terms_complete(terms, options->nodes, why, sizeof why))
         return true;
-    weir_error_at(err, WEIR_INVALID, spec, strlen(spec), 0, why);
+    weir_error_at(err, EINVAL, spec, strlen(spec), 0, why);
     return false;
 }

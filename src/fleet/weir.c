@@ -174,7 +174,8 @@ static bool reach(struct tier *tier, struct weir_error *err)
         int64_t now = weir_wire_now(), share = (end - now) / (int64_t)(tier->url.host_count - i);
         weir_tier_wait(tier->wire, &tier->url.hosts[i], &ping, 1, now + share, reached, &found);
     }
-    return found.good || weir_error_complain(err, "cannot reach %.200s: %s", tier->url.shown, found.why);
+    return found.good ||
+           weir_error_complain_as(err, EHOSTUNREACH, "cannot reach %.200s: %s", tier->url.shown, found.why);
 }
 
 static void tier_close(struct coordinator *coordinator)

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "fleet/wire.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -201,7 +202,7 @@ struct wire *weir_wire_start(const struct wire_options *options, struct weir_err
     struct bell *bell = wire ? weir_bell_new() : NULL;
     if (!bell) {
         free(wire);
-        (void)weir_error_complain(err, "out of memory or files");
+        (void)weir_error_complain_as(err, EMFILE, "out of memory or files");
         return NULL;
     }
     copy_options(wire, options);
@@ -213,7 +214,7 @@ struct wire *weir_wire_start(const struct wire_options *options, struct weir_err
     (void)pthread_mutex_destroy(&wire->lock);
     weir_bell_drop(bell);
     free(wire);
-    (void)weir_error_complain(err, "no thread is to be had");
+    (void)weir_error_complain_as(err, EAGAIN, "no thread is to be had");
     return NULL;
 }
 

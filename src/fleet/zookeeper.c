@@ -3,6 +3,7 @@
  * zookeeper:// as a coordinator: pools are nodes (zookeeper_nodes.h), epochs are turned by those who use
  * them.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static struct coordinator *ensemble_open(const struct fleet_url *url,
 {
     struct zookeeper *zoo = calloc(1, sizeof *zoo);
     if (!zoo) {
-        (void)weir_error_complain(err, "out of memory");
+        (void)weir_error_complain_as(err, ENOMEM, "out of memory");
         return NULL;
     }
     zoo->head.ops = &weir_coordinator_zookeeper;
@@ -144,7 +145,7 @@ static struct place *ensemble_enter(struct coordinator *coordinator, const char 
             return place;
     }
     free(place);
-    (void)weir_error_complain(err, "out of memory");
+    (void)weir_error_complain_as(err, ENOMEM, "out of memory");
     return NULL;
 }
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "fleet/zookeeper_ask.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +65,7 @@ static struct wait *new_wait(struct asking *asking)
     if (wait)
         atomic_store(&wait->holders, 2);
     else
-        (void)weir_error_complain(asking->err, "out of memory");
+        (void)weir_error_complain_as(asking->err, ENOMEM, "out of memory");
     return wait;
 }
 
@@ -79,17 +80,19 @@ static struct wait *await(struct asking *asking, struct wait *wait, bool sent)
 {
     if (!sent) {
         free(wait);
-        (void)weir_error_complain(asking->err, "there is no connection to ZooKeeper now; try again");
+        (void)weir_error_complain_as(asking->err, EHOSTUNREACH,
+                                     "there is no connection to ZooKeeper now; try again");
         return NULL;
     }
     bool answered = weir_zoo_is_answered(asking, wait);
     if (answered && wait->got.code != ZCODE_UNSURE && wait->got.code != ZCODE_DENIED)
         return wait;
     if (answered && wait->got.code == ZCODE_DENIED)
-        (void)weir_error_complain(asking->err,
-                                  "ZooKeeper gives no right to this: check user, password and ACL");
+        (void)weir_error_complain_as(asking->err, EACCES,
+                                     "ZooKeeper gives no right to this: check user, password and ACL");
     else
-        (void)weir_error_complain(asking->err, "ZooKeeper has not answered: perhaps it was done; look at it");
+        (void)weir_error_complain_as(asking->err, ETIMEDOUT,
+                                     "ZooKeeper has not answered: perhaps it was done; look at it");
     weir_zoo_drop(wait);
     return NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fleet/zookeeper_client.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +82,7 @@ struct zclient *weir_zclient_open(const struct fleet_url *url, const struct coor
 {
     struct zclient *client = calloc(1, sizeof *client);
     if (!client) {
-        (void)weir_error_complain(err, "out of memory");
+        (void)weir_error_complain_as(err, ENOMEM, "out of memory");
         return NULL;
     }
     client->owner = *owner;
@@ -93,16 +94,17 @@ struct zclient *weir_zclient_open(const struct fleet_url *url, const struct coor
     if (!write_acl(client, url, err)) {
         /* said */
     } else if (!weir_zsession_begin(client)) {
-        (void)weir_error_complain(err, "cannot look for ZooKeeper at %.100s: check the names of the hosts",
-                                  client->hosts);
+        (void)weir_error_complain_as(err, EHOSTUNREACH,
+                                     "cannot look for ZooKeeper at %.100s: check the names of the hosts",
+                                     client->hosts);
     } else if (!wait_connected(client)) {
-        (void)weir_error_complain(err,
-                                  "ZooKeeper at %.100s did not answer within %" PRId64
-                                  " ms%s%.40s: check host and port, that it runs and has a quorum",
-                                  client->hosts, options->connect_ns / WEIR_MS, client->ended ? "; " : "",
-                                  client->ended ? client->why : "");
+        (void)weir_error_complain_as(err, EHOSTUNREACH,
+                                     "ZooKeeper at %.100s did not answer within %" PRId64
+                                     " ms%s%.40s: check host and port, that it runs and has a quorum",
+                                     client->hosts, options->connect_ns / WEIR_MS, client->ended ? "; " : "",
+                                     client->ended ? client->why : "");
     } else if (!(client->kept = weir_thread_start(&client->keeper, weir_zsession_keep, client))) {
-        (void)weir_error_complain(err, "no thread can be started");
+        (void)weir_error_complain_as(err, EAGAIN, "no thread can be started");
     } else {
         return client;
     }

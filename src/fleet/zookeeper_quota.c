@@ -3,6 +3,7 @@
  * What `weir quota` asks of an ensemble: one request after the other, each waited for.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,7 +187,8 @@ static bool set(struct asking *asking, const struct quota_ask *ask, struct quota
     if (!show(asking, answer))
         return false;
     if (!answer->found || answer->epoch == 0)
-        return weir_error_complain(asking->err, "there is no quota '%s'; create it first", ask->name);
+        return weir_error_complain_as(asking->err, ENOENT, "there is no quota '%s'; create it first",
+                                      ask->name);
     struct lease_terms terms = answer->next;
     char why[200];
     terms.total = ask->terms.total > 0 ? ask->terms.total : terms.total;
@@ -212,8 +214,8 @@ static bool set(struct asking *asking, const struct quota_ask *ask, struct quota
     int32_t code = wait->got.code;
     weir_zoo_drop(wait);
     if (code != ZCODE_OK)
-        return weir_error_complain(asking->err,
-                                   "somebody else has changed '%s' just now; look, and try again", ask->name);
+        return weir_error_complain_as(
+            asking->err, EAGAIN, "somebody else has changed '%s' just now; look, and try again", ask->name);
     answer->next = terms;
     answer->note[0] = '\0';
     return true;
@@ -271,8 +273,9 @@ static bool delete (struct asking *asking, const struct quota_ask *ask, struct q
     for (int tries = 0; tries < 4 && !gone; tries++)
         if (!try_delete(asking, answer, &gone))
             return false;
-    return gone || weir_error_complain(
-                       asking->err, "%s could not be deleted: it has nodes that are not weir's", ask->name);
+    return gone ||
+           weir_error_complain_as(asking->err, ENOTEMPTY,
+                                  "%s could not be deleted: it has nodes that are not weir's", ask->name);
 }
 
 /* Those of them that were not deleted; one that is not answered in time counts as such. */
@@ -320,7 +323,7 @@ bool weir_zoo_quota(struct coordinator *coordinator, const struct quota_ask *ask
         return false;
     asking = calloc(1, sizeof *asking);
     if (!asking)
-        return weir_error_complain(err, "out of memory");
+        return weir_error_complain_as(err, ENOMEM, "out of memory");
     asking->zoo = zoo;
     asking->err = err;
     asking->deadline_ns = sat_add(weir_monotonic_ns(), zoo->options.answer_ns);

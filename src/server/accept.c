@@ -3,6 +3,7 @@
 
 #include "server/accept.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -35,7 +36,7 @@ bool weir_door_open(struct door *door, const struct config *config, const int *i
         door->count++;
     }
     if (door->count == 0) {
-        weir_error_set(err, WEIR_INVALID, "nowhere to listen; give --resp 127.0.0.1:9049 or --unix PATH");
+        weir_error_set(err, EINVAL, "nowhere to listen; give --resp 127.0.0.1:9049 or --unix PATH");
         return false;
     }
     door->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -130,7 +131,7 @@ bool weir_door_watch(struct door *door, struct loop *loop, struct weir_error *er
             return false;
         door->watches[i] = weir_watch_new(loop, door->listeners[i].fd, on_knock, door);
         if (!door->watches[i] || !weir_watch_for(door->watches[i], WATCH_READ))
-            return weir_error_complain(err, "no memory or descriptors for an event loop");
+            return weir_error_complain_as(err, EMFILE, "no memory or descriptors for an event loop");
     }
     return true;
 }

@@ -144,16 +144,18 @@ static int open_tcp(const struct addrinfo *at, int port)
 static bool tcp_failed(const char *address, int fault, struct weir_error *err)
 {
     if (fault == EADDRINUSE)
-        return weir_error_complain(
-            err, "%.80s is in use; is another weir running? --resp 127.0.0.1:9050 takes another port",
-            address);
+        return weir_error_complain_as(
+            err, EADDRINUSE,
+            "%.80s is in use; is another weir running? --resp 127.0.0.1:9050 takes another port", address);
     if (fault == EACCES)
-        return weir_error_complain(
-            err, "%.80s: not allowed; ports below 1024 belong to root, --resp names another", address);
+        return weir_error_complain_as(
+            err, EACCES, "%.80s: not allowed; ports below 1024 belong to root, --resp names another",
+            address);
     if (fault == EADDRNOTAVAIL)
-        return weir_error_complain(
-            err, "%.80s is no address of this machine; --resp :PORT listens on all of them", address);
-    return weir_error_complain(err, "cannot listen on %.80s: %s", address, strerror(fault));
+        return weir_error_complain_as(
+            err, EADDRNOTAVAIL, "%.80s is no address of this machine; --resp :PORT listens on all of them",
+            address);
+    return weir_error_complain_as(err, fault, "cannot listen on %.80s: %s", address, strerror(fault));
 }
 
 /* A machine may know an address family by name only: what it cannot do is left out as long as one works. */
@@ -225,14 +227,15 @@ static bool make_way(const struct sockaddr_un *address, struct weir_error *err)
     struct stat file;
     const char *path = address->sun_path;
     if (lstat(path, &file) < 0)
-        return errno == ENOENT || weir_error_complain(err, "cannot listen on %s: %s", path, strerror(errno));
+        return errno == ENOENT ||
+               weir_error_complain_as(err, errno, "cannot listen on %s: %s", path, strerror(errno));
     if (!S_ISSOCK(file.st_mode))
         return weir_error_complain(err, "%s is there and is no socket; --unix names another file", path);
     if (is_alive(address))
-        return weir_error_complain(err, "%s is in use; is another weir running? --unix names another file",
-                                   path);
+        return weir_error_complain_as(
+            err, EADDRINUSE, "%s is in use; is another weir running? --unix names another file", path);
     return unlink(path) == 0 ||
-           weir_error_complain(err, "cannot remove the old %s: %s", path, strerror(errno));
+           weir_error_complain_as(err, errno, "cannot remove the old %s: %s", path, strerror(errno));
 }
 
 bool weir_listen_unix(const char *path, struct listener *listener, struct weir_error *err)
@@ -260,7 +263,7 @@ bool weir_listen_unix(const char *path, struct listener *listener, struct weir_e
         fault = errno;
     }
     weir_listen_end(listener);
-    return weir_error_complain(err, "cannot listen on %s: %s", path, strerror(fault));
+    return weir_error_complain_as(err, fault, "cannot listen on %s: %s", path, strerror(fault));
 }
 
 /* ---- those of others -------------------------------------------------------------------------- */
@@ -278,7 +281,7 @@ bool weir_listen_inherited(int fd, struct listener *listener, struct weir_error 
             err, "descriptor %d was handed over and is no listening stream socket; look at weir.socket", fd);
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
-        return weir_error_complain(err, "descriptor %d: %s", fd, strerror(errno));
+        return weir_error_complain_as(err, errno, "descriptor %d: %s", fd, strerror(errno));
     return true;
 }
 

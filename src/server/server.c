@@ -3,6 +3,7 @@
 
 #include "server/server.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -279,12 +280,12 @@ static bool make_lanes(struct server *server, struct weir_error *err)
     server->logins = weir_loop_new();
     server->lanes = calloc((size_t)wanted, sizeof *server->lanes);
     if (!server->chores || !server->logins || !server->lanes)
-        return weir_error_complain(err, "out of memory");
+        return weir_error_complain_as(err, ENOMEM, "out of memory");
     for (int i = 0; i < wanted; i++) {
         struct lane *lane = &server->lanes[server->lane_count++];
         if (!weir_lane_begin(lane, &server->service->workers[i], server->chores, &patience))
-            return weir_error_complain(err, "no memory or descriptors for %d threads; --threads 1 needs less",
-                                       wanted);
+            return weir_error_complain_as(
+                err, EMFILE, "no memory or descriptors for %d threads; --threads 1 needs less", wanted);
         lane->logins = server->logins;
         lane->held_most = HELD_MOST / wanted;
         lane->drained = lane_drained;
@@ -294,7 +295,7 @@ static bool make_lanes(struct server *server, struct weir_error *err)
     atomic_store(&server->undrained, wanted);
     server->drain_timer = weir_timer_new(server->lanes[0].loop, end_lanes, server);
     server->dog_timer = weir_timer_new(server->lanes[0].loop, feed_dog, NULL);
-    return (server->drain_timer && server->dog_timer) || weir_error_complain(err, "out of memory");
+    return (server->drain_timer && server->dog_timer) || weir_error_complain_as(err, ENOMEM, "out of memory");
 }
 
 static bool tell_listens(struct server *server, struct weir_error *err)
@@ -311,7 +312,7 @@ static bool tell_listens(struct server *server, struct weir_error *err)
     server->listens = text.failed ? NULL : strdup(text.bytes);
     weir_buffer_free(&text);
     server->service->listens = server->listens ? strdup(server->listens) : NULL;
-    return server->service->listens || weir_error_complain(err, "out of memory");
+    return server->service->listens || weir_error_complain_as(err, ENOMEM, "out of memory");
 }
 
 /* Who can be reached from elsewhere needs a clock that nobody can set; and a password, which the service sees
@@ -371,7 +372,7 @@ static bool make(struct server *server, struct weir_error *err)
     if (!weir_loop_on_signal(loop, SIGTERM, on_stop, server) ||
         !weir_loop_on_signal(loop, SIGINT, on_stop, server) ||
         !weir_loop_on_signal(loop, SIGHUP, on_reload, server))
-        return weir_error_complain(err, "no memory or descriptors for an event loop");
+        return weir_error_complain_as(err, EMFILE, "no memory or descriptors for an event loop");
     return weir_door_watch(&server->door, loop, err);
 }
 
@@ -379,7 +380,7 @@ struct server *weir_server_new(const struct server_options *options, struct weir
 {
     struct server *server = calloc(1, sizeof *server);
     if (!server) {
-        weir_error_complain(err, "out of memory");
+        weir_error_complain_as(err, ENOMEM, "out of memory");
         return NULL;
     }
     signal(SIGPIPE, SIG_IGN);

@@ -112,11 +112,11 @@ static bool fail(const struct service *service, const struct policy *policy, int
                  struct weir_error *err)
 {
     if (fault != 0)
-        (void)weir_error_complain(err,
-                                  "policy '%s' cannot be set aside in %.80s/" FOLDER
-                                  " (%s): nothing was changed; make room there, or write FORGET behind "
-                                  "WEIR.POLICY DEL",
-                                  policy->name, service->keeping->path, strerror(fault));
+        (void)weir_error_complain_as(err, fault,
+                                     "policy '%s' cannot be set aside in %.80s/" FOLDER
+                                     " (%s): nothing was changed; make room there, or write FORGET behind "
+                                     "WEIR.POLICY DEL",
+                                     policy->name, service->keeping->path, strerror(fault));
     return false;
 }
 

@@ -66,8 +66,8 @@ static bool read_note(struct service *service, struct weir_error *err)
     size_t len = 0;
     const void *meta = weir_store_meta(service->store, &len);
     if (!meta && keeping->found.lost)
-        return weir_error_complain(
-            err,
+        return weir_error_complain_as(
+            err, EIO,
             "%s: what was noted about tables and policies is lost; run weir doctor on it, "
             "or start from a backup",
             keeping->path);
@@ -92,11 +92,12 @@ static bool is_private(const char *path, struct weir_error *err)
     uid_t self = geteuid();
     unsigned mode = (unsigned)about.st_mode & 07777;
     if (about.st_mode & S_IWOTH)
-        return weir_error_complain(err, "%.100s can be written by every user (mode %04o); chmod 700 it", path,
-                                   mode);
+        return weir_error_complain_as(
+            err, EPERM, "%.100s can be written by every user (mode %04o); chmod 700 it", path, mode);
     if (self != 0 && about.st_uid != self && about.st_uid != 0)
-        return weir_error_complain(err, "%.100s belongs to another user (%u), who can change what is in it",
-                                   path, (unsigned)about.st_uid);
+        return weir_error_complain_as(err, EPERM,
+                                      "%.100s belongs to another user (%u), who can change what is in it",
+                                      path, (unsigned)about.st_uid);
     if (about.st_mode & (S_IRWXO | S_IWGRP))
         weir_log(LOG_WARN_LEVEL, "data-directory-open", LOG_TEXT("data", path),
                  LOG_TEXT("means", "other users can look into it, or its group can change it"),

@@ -47,9 +47,7 @@ static bool fail_ill(struct edit *edit)
 {
     char text[KEEP_COMPLAINT_MAX];
     weir_keep_complaint(edit->service->store, text);
-    (void)weir_error_complain(edit->err, "%.180s: nothing was changed; see INFO persistence", text);
-    if (edit->err)
-        edit->err->code = EIO;
+    (void)weir_error_complain_as(edit->err, EIO, "%.180s: nothing was changed; see INFO persistence", text);
     return false;
 }
 

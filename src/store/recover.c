@@ -31,7 +31,8 @@ static bool refuse_file(struct weir_error *err, const struct survey *survey)
     char name[DISK_NAME_MAX];
     weir_file_name(name, survey->kind, survey->number);
     if (survey->later)
-        return weir_error_complain(err, "%s was written by a later version of weir: start that one", name);
+        return weir_error_complain_as(err, ENOTSUP,
+                                      "%s was written by a later version of weir: start that one", name);
     char text[200], reason[ERROR_REASON_MAX];
     (void)snprintf(text, sizeof text, "cannot read %s: %s; if that lasts run weir doctor", name,
                    weir_error_reason(reason, survey->error));
@@ -273,12 +274,13 @@ static bool is_complete(struct recovery *recovery, struct weir_error *err)
         if (files->images.count == 0 && recovery->mark.synced == 0)
             return true;
         recovery->incomplete = true;
-        return weir_error_complain(err, "nothing of what was kept here can be read");
+        return weir_error_complain_as(err, EIO, "nothing of what was kept here can be read");
     }
     if (recovery->first == 1 || files->segments.entries[0].number == 1)
         return true;
     recovery->incomplete = true;
-    return weir_error_complain(err, "no image can be read, and the log does not go back to its beginning");
+    return weir_error_complain_as(err, EIO,
+                                  "no image can be read, and the log does not go back to its beginning");
 }
 
 /* Of a log that was not closed, without a loss that is known. */
@@ -337,7 +339,8 @@ static bool has_numbers(const struct recovery *recovery, struct weir_error *err)
         char name[DISK_NAME_MAX];
         weir_file_name(name, kinds[i], file_list_last(lists[i]));
         if (file_list_last(lists[i]) >= FILES_NUMBERS - FILES_SPARE)
-            return weir_error_complain(err, "%s: no store counts that far; move it to another place", name);
+            return weir_error_complain_as(err, EIO, "%s: no store counts that far; move it to another place",
+                                          name);
     }
     return true;
 }
@@ -346,7 +349,8 @@ static bool has_sequences(const struct recovery *recovery, struct weir_error *er
 {
     uint64_t last = recovery->next > recovery->mark.synced ? recovery->next : recovery->mark.synced;
     return last < SURVEY_SEQUENCES - FILES_SPARE ||
-           weir_error_complain(err, "mark or log count further than a store does: it is none of weir's");
+           weir_error_complain_as(err, EIO,
+                                  "mark or log count further than a store does: it is none of weir's");
 }
 
 static bool find(struct recovery *recovery, struct weir_error *err)

@@ -162,8 +162,8 @@ static bool repair_file(struct repair *repair, enum file_kind kind, uint64_t num
     if (survey.later && repair->could_start)
         return true; /* nobody reads it */
     if (survey.later)
-        return weir_error_complain(repair->err, "%s was written by a later version of weir: use that one",
-                                   name);
+        return weir_error_complain_as(repair->err, ENOTSUP,
+                                      "%s was written by a later version of weir: use that one", name);
     if (kind == FILE_IMAGE) {
         repair->has_image = repair->has_image || survey.whole;
         return survey.whole || put_aside(repair, name, "is damaged");
@@ -283,7 +283,7 @@ bool weir_inspect_repair(struct disk *disk, const char *path, void (*tell)(void 
     struct repair repair = {.disk = disk ? disk : &weir_disk, .tell = tell, .arg = arg, .err = err};
     int error = open_alone(&repair, path);
     if (error == EAGAIN)
-        return weir_error_complain(err, "in use: stop the server first");
+        return weir_error_complain_as(err, EBUSY, "in use: stop the server first");
     if (error)
         return complain(&repair, path, error);
     bool good = repair_all(&repair);

@@ -110,8 +110,9 @@ static bool check_owner(struct store *store, struct weir_error *err)
     if (error)
         return weir_error_fault(err, error, "%.120s: cannot read the directory", store->path);
     return owner != FILES_FOREIGN ||
-           weir_error_complain(
-               err, "%.120s: it has files, and none of them is weir's: name one that is new, or empty",
+           weir_error_complain_as(
+               err, ENOTEMPTY,
+               "%.120s: it has files, and none of them is weir's: name one that is new, or empty",
                store->path);
 }
 
@@ -235,8 +236,8 @@ static bool begin(struct store *store, const void *meta, size_t len, struct weir
     bool good = weir_log_begin(store);
     (void)pthread_mutex_unlock(&store->log.lock);
     if (!good || !weir_store_note(store, meta, len))
-        return weir_error_complain(err, "%.120s: cannot begin to write: %s", store->path,
-                                   store->health.error[0] ? store->health.error : "out of memory");
+        return weir_error_complain_as(err, EIO, "%.120s: cannot begin to write: %s", store->path,
+                                      store->health.error[0] ? store->health.error : "out of memory");
     (void)pthread_mutex_lock(&store->sync.step);
     int error = weir_sync_files(store, &target);
     if (!error) {
@@ -324,8 +325,8 @@ static bool finish(struct store *store, struct weir_error *err)
     if (weir_store_is_well(store))
         (void)weir_health_has_place(store);
     if (!weir_store_is_well(store) && !weir_health_heal(store))
-        return weir_error_complain(err, "%.120s: not everything is on the disk: %s", store->path,
-                                   store->health.error);
+        return weir_error_complain_as(err, EIO, "%.120s: not everything is on the disk: %s", store->path,
+                                      store->health.error);
     (void)pthread_mutex_lock(&store->sync.step);
     bool all = atomic_load(&store->log.appended) == atomic_load(&store->sync.synced);
     if (all)

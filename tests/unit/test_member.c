@@ -594,6 +594,7 @@ TEST(options_come_by_struct_as_well_and_have_a_size)
     struct weir_fleet_options options = {.base = 10};
     CHECK(!weir_fleet_join_with("fake://here", "egress", "100/s algo=quota", &options, &err));
     CHECK_STR(err.text, "options.size has to be sizeof(struct weir_fleet_options)");
+    CHECK_EQ(err.code, EINVAL);
     options.size = sizeof options;
     struct weir_limiter *member =
         weir_fleet_join_with("fake://here", "egress", "100/s algo=quota", &options, &err);

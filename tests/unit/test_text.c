@@ -45,10 +45,13 @@ TEST(a_complaint_is_a_finished_line_and_false)
     struct weir_error err;
     CHECK(!weir_error_complain(&err, "%s takes %d", "--threads", 64));
     CHECK_STR(err.text, "--threads takes 64");
-    CHECK_EQ(err.code, WEIR_INVALID);
+    CHECK_EQ(err.code, EINVAL);
     CHECK(!weir_error_complain(&err, "%500s", "long"));
     CHECK_EQ(strlen(err.text), sizeof err.text - 1);
     CHECK(!weir_error_complain(NULL, "nobody looks"));
+    CHECK(!weir_error_complain_as(&err, ENOENT, "there is no quota '%s'", "x"));
+    CHECK_STR(err.text, "there is no quota 'x'");
+    CHECK_EQ(err.code, ENOENT);
 }
 
 TEST(numbers_and_times_as_people_read_them)
