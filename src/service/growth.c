@@ -568,7 +568,7 @@ void weir_service_tick(struct service *service)
     weir_change_ends(service);
     pthread_mutex_lock(&service->change);
     sweep(service, now_ns);
-    weir_shares_look(service);
+    weir_shares_look(service, false);
     weir_snapshot_collect(service);
     pthread_mutex_unlock(&service->change);
     weir_change_growth(service);

@@ -232,7 +232,7 @@ struct service *weir_service_new(const struct config *config, const struct servi
         weir_service_free(service);
         return NULL;
     }
-    weir_shares_look(service);
+    weir_shares_look(service, true);
     return service;
 }
 

@@ -199,8 +199,8 @@ bool weir_service_apply(struct service *service, const struct config *config, st
 bool weir_service_reload(struct service *service, struct buffer *report);
 
 /* Finds out what users hold of what all have in common: share.h. By the chore thread. */
-void weir_shares_look(struct service *service);
-void weir_shares_warn(struct service *service); /* once a second: who was refused */
+void weir_shares_look(struct service *service, bool all); /* a part of them, or all */
+void weir_shares_warn(struct service *service);           /* once a second: who was refused */
 /* Now and then, by the chore thread: tables grow, ends of modes and overrides come, sweeps, retired snapshots
  * go, rates are measured. */
 void weir_service_tick(struct service *service);

@@ -8,7 +8,9 @@
 #include "base/hash.h"
 #include "base/sat.h"
 
-#define HEIRS 64 /* owners of whom a note tells: each has more than this part of the entries */
+#define LOOKS      50   /* ticks of a round */
+#define LOOK_LEAST 4096 /* places */
+#define HEIRS      64   /* owners of whom a note tells: each has more than this part of the entries */
 
 struct heir {
     uint32_t owner, part;
@@ -18,12 +20,13 @@ struct heir {
 struct share {
     int64_t room;
     uint64_t places;
-    _Atomic int64_t used, refused, claims;
+    _Atomic int64_t refused, claims;
     _Atomic uint16_t *owners; /* of each place: who made the entry in it; 0: it is not known */
-    _Atomic int32_t *held;    /* SHARE_OWNERS: entries of each */
+    /* Of each owner, and in [0] of all: entries as of the end of the last round; those made since. */
+    _Atomic int32_t *held, *made;
     /* The chore thread's own: */
     uint64_t cursor;
-    int32_t *seen, all_seen; /* of each owner, and all, since the last count */
+    int32_t *seen; /* of each owner, in this round */
     struct heir heirs[HEIRS];
     size_t heir_count;
 };
@@ -33,9 +36,10 @@ static int64_t load(const _Atomic int64_t *number)
     return atomic_load_explicit(number, memory_order_relaxed);
 }
 
-static int32_t held_by(const struct share *share, uint32_t owner)
+static int64_t held_by(const struct share *share, uint32_t owner)
 {
-    return atomic_load_explicit(&share->held[owner], memory_order_relaxed);
+    return (int64_t)atomic_load_explicit(&share->held[owner], memory_order_relaxed) +
+           atomic_load_explicit(&share->made[owner], memory_order_relaxed);
 }
 
 struct share *weir_share_new(uint64_t places, int64_t room)
@@ -47,8 +51,9 @@ struct share *weir_share_new(uint64_t places, int64_t room)
     share->places = places;
     share->owners = calloc(places, sizeof *share->owners);
     share->held = calloc(SHARE_OWNERS, sizeof *share->held);
+    share->made = calloc(SHARE_OWNERS, sizeof *share->made);
     share->seen = calloc(SHARE_OWNERS, sizeof *share->seen);
-    if (share->owners && share->held && share->seen)
+    if (share->owners && share->held && share->made && share->seen)
         return share;
     weir_share_free(share);
     return NULL;
@@ -60,6 +65,7 @@ void weir_share_free(struct share *share)
         return;
     free(share->owners);
     free(share->held);
+    free(share->made);
     free(share->seen);
     free(share);
 }
@@ -72,7 +78,7 @@ uint32_t weir_share_owner(const char *user)
 
 bool weir_share_allows(struct share *share, uint32_t owner)
 {
-    int64_t free = max64(share->room - load(&share->used), 0);
+    int64_t free = max64(share->room - held_by(share, 0), 0);
     if (held_by(share, owner) <= free)
         return true;
     atomic_fetch_add_explicit(&share->refused, 1, memory_order_relaxed);
@@ -83,8 +89,8 @@ void weir_share_claim(struct share *share, uint64_t place, uint32_t owner)
 {
     if (place < share->places)
         atomic_store_explicit(&share->owners[place], (uint16_t)owner, memory_order_relaxed);
-    atomic_fetch_add_explicit(&share->held[owner], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&share->used, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&share->made[owner], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&share->made[0], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&share->claims, 1, memory_order_relaxed);
 }
 
@@ -93,6 +99,13 @@ void weir_share_claim(struct share *share, uint64_t place, uint32_t owner)
 uint64_t *weir_share_cursor(struct share *share)
 {
     return &share->cursor;
+}
+
+/* A round takes a second, or less. */
+uint64_t weir_share_look(const struct share *share)
+{
+    bool any = load(&share->claims) > 0 || share->heir_count > 0;
+    return any ? (uint64_t)max64((int64_t)share->places / LOOKS, LOOK_LEAST) : 0;
 }
 
 /* An entry of before the start: each place is the same owner's at every look, and each owner has its part of
@@ -115,22 +128,24 @@ void weir_share_see(struct share *share, uint64_t place)
         place < share->places ? atomic_load_explicit(&share->owners[place], memory_order_relaxed) : 0;
     if (owner == 0)
         owner = heir_of(share, place);
-    share->seen[owner]++;
-    share->all_seen++;
+    if (owner != 0)
+        share->seen[owner]++;
+    share->seen[0]++;
 }
 
-/* The part that was seen stands for all. */
-void weir_share_count(struct share *share, int64_t used)
+/* What was made while the round went on may have been seen or not: it counts on top. */
+void weir_share_round(struct share *share)
 {
     for (uint32_t owner = 0; owner < SHARE_OWNERS; owner++) {
-        int64_t held = share->all_seen > 0 ? mul_div(used, share->seen[owner], share->all_seen) : 0;
-        if (held != held_by(share, owner))
-            atomic_store_explicit(&share->held[owner], (int32_t)min64(held, INT32_MAX), memory_order_relaxed);
+        int32_t made = atomic_load_explicit(&share->made[owner], memory_order_relaxed);
+        if (made != 0)
+            made = atomic_exchange_explicit(&share->made[owner], 0, memory_order_relaxed);
+        int32_t held = share->seen[owner] + made;
+        if (held != atomic_load_explicit(&share->held[owner], memory_order_relaxed))
+            atomic_store_explicit(&share->held[owner], held, memory_order_relaxed);
         if (share->seen[owner] != 0)
             share->seen[owner] = 0;
     }
-    share->all_seen = 0;
-    atomic_store_explicit(&share->used, used, memory_order_relaxed);
 }
 
 void weir_share_stat(const struct share *share, struct share_stat *stat)
@@ -144,7 +159,7 @@ void weir_share_stat(const struct share *share, struct share_stat *stat)
 
 uint32_t weir_share_part(const struct share *share, uint32_t owner)
 {
-    int64_t held = held_by(share, owner), used = load(&share->used);
+    int64_t held = held_by(share, owner), used = held_by(share, 0);
     return held > used / HEIRS && used > 0 ? (uint32_t)min64(held * SHARE_PARTS / used, SHARE_PARTS) : 0;
 }
 

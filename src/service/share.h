@@ -7,10 +7,10 @@
  * are places free. So one greedy user gets half of a store, three get a quarter each, and as much as each of
  * them has stays free for the others. Where there is one user alone it may have all of it.
  *
- * For each place of a store it is known who made the entry in it. How many entries a user holds is found out
- * by looking at some of the places, one after the other, at each tick of the chore thread, and counting those
- * whose entries live; what is made between two ticks comes on top. So an entry that ends is not counted any
- * longer, and nobody has to tell when it does.
+ * For each place of a store it is known who made the entry in it. The chore thread goes through all places, a
+ * part of them in each tick, and counts the entries that live; what was made since a round began comes on
+ * top. So an entry that ends is not counted any longer after a second or two, nobody has to tell when it
+ * does, and no number is too low.
  *
  * Users are told apart by a hash of their names, which is the same after a start. The note of a store has
  * what part of the entries is whose; after a start entries whose maker is not known count in these parts.
@@ -26,7 +26,6 @@ enum share_store { SHARE_REQUESTS, SHARE_RESERVATIONS, SHARE_STEPS, SHARE_CLIENT
 
 #define SHARE_OWNERS 16384
 #define SHARE_PARTS  10000 /* all entries of a store, in a note */
-#define SHARE_LOOK   2048  /* places that are looked at in a tick */
 
 struct share;
 /* A store of so many places, of which `room` find an entry. NULL: out of memory. */
@@ -40,11 +39,13 @@ bool weir_share_allows(struct share *share, uint32_t owner);
 /* After it was made, at that place. */
 void weir_share_claim(struct share *share, uint64_t place, uint32_t owner);
 
-/* By the chore thread: weir_share_see for each living entry among some places, then weir_share_count with the
- * number of all of them. The cursor is for whoever walks through the store. */
+/* By the chore thread: weir_share_see for each living entry, and weir_share_round at the end of a round
+ * through the store. The cursor is for whoever goes through it, weir_share_look tells how many places to look
+ * at in a tick; 0: nobody has made anything. */
 uint64_t *weir_share_cursor(struct share *share);
+uint64_t weir_share_look(const struct share *share);
 void weir_share_see(struct share *share, uint64_t place);
-void weir_share_count(struct share *share, int64_t used);
+void weir_share_round(struct share *share);
 
 struct share_stat {
     int64_t refused; /* entries that were not made, because of this */

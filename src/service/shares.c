@@ -18,40 +18,51 @@ static void see_record(void *arg, struct record *record)
     weir_share_see(look->share, weir_records_place(look->records, record));
 }
 
+/* One that is settled gives way to any newcomer: its place is as good as free. */
+static void see_reservation(void *arg, struct record *record)
+{
+    const struct ledger_reservation *entry = record_bytes(record);
+    if (entry->settled.question <= LEDGER_DISTRUSTED)
+        see_record(arg, record);
+}
+
 static void see_key(void *arg, uint64_t place)
 {
     weir_share_see(arg, place);
 }
 
-static void look_at_records(struct share *share, struct records *records, int64_t now_ns)
+static void look_at_records(struct share *share, struct records *records, int64_t now_ns, bool all,
+                            void (*see)(void *arg, struct record *record))
 {
-    struct records_stat stat;
     struct look look = {share, records};
-    uint64_t *cursor = weir_share_cursor(share);
-    if (!weir_records_page(records, now_ns, cursor, SHARE_LOOK, see_record, &look))
-        *cursor = 0;
-    weir_records_stat(records, &stat);
-    weir_share_count(share, stat.used);
+    uint64_t *cursor = weir_share_cursor(share), count = all ? SIZE_MAX : weir_share_look(share);
+    if (count == 0 || weir_records_page(records, now_ns, cursor, count, see, &look))
+        return;
+    *cursor = 0;
+    weir_share_round(share);
 }
 
-static void look_at_keys(struct share *share, struct weir_table *table, int64_t now_ns)
+static void look_at_keys(struct share *share, struct weir_table *table, int64_t now_ns, bool all)
 {
-    struct weir_table_info info;
-    weir_table_own_look(table, now_ns, weir_share_cursor(share), SHARE_LOOK, see_key, share);
-    weir_table_stat_at(table, now_ns, &info);
-    weir_share_count(share, info.keys);
+    uint64_t *cursor = weir_share_cursor(share), count = all ? UINT64_MAX : weir_share_look(share);
+    if (count == 0 || weir_table_own_look(table, now_ns, cursor, count, see_key, share))
+        return;
+    *cursor = 0;
+    weir_share_round(share);
 }
 
-void weir_shares_look(struct service *service)
+void weir_shares_look(struct service *service, bool all)
 {
     const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_acquire);
     int64_t now_ns = weir_now();
     if (snapshot->users->count < 2)
         return;
-    look_at_records(service->shares[SHARE_REQUESTS], service->ledger.requests, now_ns);
-    look_at_records(service->shares[SHARE_RESERVATIONS], service->ledger.reservations, now_ns);
-    look_at_records(service->shares[SHARE_STEPS], weir_steps_records(service->steps), now_ns);
-    look_at_keys(service->shares[SHARE_CLIENT_KEYS], service->client_keys->table, now_ns);
+    look_at_records(service->shares[SHARE_REQUESTS], service->ledger.requests, now_ns, all, see_record);
+    look_at_records(service->shares[SHARE_RESERVATIONS], service->ledger.reservations, now_ns, all,
+                    see_reservation);
+    look_at_records(service->shares[SHARE_STEPS], weir_steps_records(service->steps), now_ns, all,
+                    see_record);
+    look_at_keys(service->shares[SHARE_CLIENT_KEYS], service->client_keys->table, now_ns, all);
 }
 
 void weir_shares_warn(struct service *service)

@@ -174,20 +174,21 @@ static uint64_t place_of(const struct weir_table *table, const struct slot *slot
     return place < first->lines * LINE_SLOTS ? place : UINT64_MAX;
 }
 
-void weir_table_own_look(struct weir_table *table, int64_t now_ns, uint64_t *cursor, uint64_t count,
+bool weir_table_own_look(struct weir_table *table, int64_t now_ns, uint64_t *cursor, uint64_t count,
                          own_seen *seen, void *arg)
 {
     const struct segment *first = &table->region->segments[0];
     const struct edition *edition = table_edition(table);
     uint64_t all = first->lines * LINE_SLOTS;
     int64_t now = region_time(table->region, now_ns);
-    for (uint64_t i = 0; edition && i < count && i < all; i++, (*cursor)++) {
-        const struct slot *slot = region_slot(first, *cursor % all);
+    for (uint64_t i = 0; edition && i < count && *cursor < all; i++, (*cursor)++) {
+        const struct slot *slot = region_slot(first, *cursor);
         uint64_t who = slot_who(slot), word = slot_word(slot);
         if (who != 0 && slot_kind(word) != SLOT_TENTATIVE &&
             !weir_slot_is_idle(table, edition, who, word, now))
-            seen(arg, *cursor % all);
+            seen(arg, *cursor);
     }
+    return *cursor < all;
 }
 
 static bool refuse(const struct question *q)

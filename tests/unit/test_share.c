@@ -32,14 +32,23 @@ static void free_store(struct store *store)
     free(store);
 }
 
-/* As the chore thread does. */
+/* As the chore thread does: several ticks are a round. */
 static void tick(struct store *store)
 {
-    uint64_t *cursor = weir_share_cursor(store->share);
-    for (int i = 0; i < SHARE_LOOK; i++, (*cursor)++)
-        if (store->owner[*cursor % PLACES] != 0)
-            weir_share_see(store->share, *cursor % PLACES);
-    weir_share_count(store->share, store->used);
+    uint64_t *cursor = weir_share_cursor(store->share), count = weir_share_look(store->share);
+    for (uint64_t i = 0; i < count && *cursor < PLACES; i++, (*cursor)++)
+        if (store->owner[*cursor] != 0)
+            weir_share_see(store->share, *cursor);
+    if (*cursor < PLACES)
+        return;
+    *cursor = 0;
+    weir_share_round(store->share);
+}
+
+static void ticks(struct store *store, int count)
+{
+    while (count-- > 0)
+        tick(store);
 }
 
 static bool put(struct store *store, struct rng *rng, uint32_t owner)
@@ -64,11 +73,11 @@ static void drop_all(struct store *store, uint32_t owner)
         }
 }
 
-/* As many as it gets; of five who are refused one after the other the last one tries after a tick each. */
+/* As many as it gets, also by trying again and again. */
 static int64_t grab(struct store *store, struct rng *rng, uint32_t owner)
 {
     int64_t got = 0;
-    for (int ticks = 0; ticks < 20; tick(store), ticks++)
+    for (int i = 0; i < 40; tick(store), i++)
         while (put(store, rng, owner))
             got++;
     return got;
@@ -106,7 +115,7 @@ TEST(what_has_ended_does_not_count)
     for (int i = 0; i < 10; i++) {
         between(grab(store, &rng, one), ROOM * 50 / 100, ROOM * 54 / 100);
         drop_all(store, one);
-        tick(store);
+        ticks(store, 8); /* two rounds: what was made before the first one ended is on top of it */
     }
     free_store(store);
 }
@@ -123,9 +132,8 @@ TEST(a_slow_user_does_not_creep_past_its_share)
             held += put(store, &rng, slow);
         for (int k = 0; k < 1000; k++)
             served += put(store, &rng, busy);
-        tick(store);
         drop_all(store, busy);
-        tick(store);
+        ticks(store, 8);
     }
     between(held, ROOM * 40 / 100, ROOM * 56 / 100);
     CHECK_EQ(served, 600 * 1000); /* who fills nothing is never refused */
@@ -141,18 +149,18 @@ TEST(shares_survive_a_start)
     (void)grab(store, &rng, one);
     for (int i = 0; i < 3; i++) /* too few to be noted */
         CHECK(put(store, &rng, two));
-    tick(store);
+    ticks(store, 8);
     CHECK_EQ(weir_share_part(store->share, two), 0);
     between(weir_share_part(store->share, one), SHARE_PARTS * 98 / 100, SHARE_PARTS);
     struct share *next = weir_share_new(PLACES, ROOM);
     CHECK(weir_share_inherit(next, one, weir_share_part(store->share, one)));
     weir_share_free(store->share);
     store->share = next;
-    tick(store);
+    ticks(store, 8);
     between(grab(store, &rng, one), 0, ROOM * 4 / 100);
     between(grab(store, &rng, two), ROOM * 18 / 100, ROOM * 30 / 100);
     drop_all(store, one); /* and when they have ended, it may again */
-    tick(store);
+    ticks(store, 8);
     CHECK(put(store, &rng, one));
     CHECK(!weir_share_inherit(next, 0, 1) && !weir_share_inherit(next, SHARE_OWNERS, 1));
     CHECK(!weir_share_inherit(next, 1, SHARE_PARTS + 1));
