@@ -267,10 +267,11 @@ TEST(a_segment_of_always_begins_with_zeros)
 TEST(a_damaged_end_of_a_log_of_always_is_doubted)
 {
     struct life life;
-    uint64_t ends[4];
+    uint64_t ends[4] = {0};
     for (int frame = 0; frame < 3; frame++)
-        for (uint64_t byte = 0; begin_and_kill(&life, ends) && byte < ends[frame + 1] - ends[frame];
-             byte += 7) {
+        for (uint64_t byte = 0; byte == 0 || byte < ends[frame + 1] - ends[frame]; byte += 7) {
+            if (!begin_and_kill(&life, ends))
+                return;
             CHECK(sim_flip(life.sim, FIRST, 8 * (ends[frame] + byte)));
             if (frame < 2) { /* the frame behind it tells that it was synced */
                 CHECK(life_begin(&life) && life.found.lost);
@@ -279,16 +280,16 @@ TEST(a_damaged_end_of_a_log_of_always_is_doubted)
                 check_doubt(&life, true);
             }
         }
-    life_free(&life);
 }
 
 TEST(a_short_end_of_a_log_of_always_is_doubted)
 {
     struct life life;
-    uint64_t ends[4];
-    for (uint64_t bytes = 0; begin_and_kill(&life, ends) && bytes <= ends[3] - ends[0]; bytes += 8) {
+    uint64_t ends[4] = {0};
+    for (uint64_t bytes = 0; bytes <= ends[3] - ends[0]; bytes += 8) {
+        if (!begin_and_kill(&life, ends))
+            return;
         CHECK(sim_shorten(life.sim, FIRST, ends[3] - bytes));
         check_doubt(&life, true);
     }
-    life_free(&life);
 }
