@@ -4,6 +4,8 @@
 All commands, clients that come and go, acquires that are abandoned, policies and overrides that change, the file read
 again; beside it a steady load. Memory and descriptors of the server are looked at all the time. Exit status 1 if memory
 grew in the second half by more than 2 % and 1 MiB, a descriptor was left, an answer was strange, or counts do not add up.
+In rounds of less than ten minutes memory may grow by 8 MiB: request ids and debts, which are remembered for minutes, are
+still coming in, and memory follows them.
 """
 
 import collections
@@ -374,7 +376,8 @@ class Soak:
             return False
         first, last = self.growth(1)
         print(f"memory in the second half       {first / 2**20:.2f} -> {last / 2**20:.2f} MiB")
-        if last - first > 0.02 * first + 2**20:
+        slack = 2**20 if self.seconds >= 600 else 8 * 2**20
+        if last - first > 0.02 * first + slack:
             self.fault(f"memory grew by {(last - first) / 2**20:.2f} MiB in the second half")
         first, last = self.growth(2)
         print(f"descriptors in the second half  {first:.1f} -> {last:.1f}")
