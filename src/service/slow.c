@@ -110,7 +110,7 @@ void weir_login_check(struct login *login)
 {
     struct crypt_data *data = calloc(1, sizeof *data);
     for (size_t i = 0; data && i < login->count; i++)
-        if (is_right(login->password, login->hashes[i], data) && login->generations[i] > 0)
+        if (is_right(login->password, login->hashes[i], data))
             login->right = login->generations[i];
     if (data)
         weir_secret_wipe(data, sizeof *data);
