@@ -293,8 +293,8 @@ enum weir_when_full {
 /* Zero means "the default" everywhere. */
 struct weir_table_options {
     size_t keys;        /* how many are to fit at the same time */
-    size_t key_max;     /* keep keys as they are, up to so many bytes (4096 at the most); longer ones are
-                           WEIR_INVALID (default:
+    size_t key_max;     /* keep keys as they are, up to so many bytes (4096 at the most; up to 16 a single limit
+                           needs no lock); longer ones are WEIR_INVALID (default:
                            keep 64 bits of a keyed hash, with which two keys of 10^7 are mistaken for one
                            another with a chance of 3 in a million, and then share a limit) */
     size_t name_bytes;  /* memory for names, so that weir_table_each can tell them (default: none) */

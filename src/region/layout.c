@@ -54,7 +54,9 @@ static bool is_shape_sane(const struct region_shape *shape)
     for (int i = 0; i < REGION_PARTS; i++)
         if (shape->parts[i] > BYTES_MAX)
             return false;
-    return (shape->flags & ~(uint32_t)REGION_NUMBERED) == 0 && shape->capacity > 0 &&
+    if (shape->flags & REGION_WITNESSED && shape->kind != REGION_WORDS)
+        return false;
+    return (shape->flags & ~(uint32_t)(REGION_NUMBERED | REGION_WITNESSED)) == 0 && shape->capacity > 0 &&
            is_power_of_2(shape->stripes) && shape->stripes <= STRIPES_MAX &&
            shape->journal_size <= UINT32_MAX && shape->lane_size <= UINT32_MAX && shape->slot_size > 0 &&
            shape->line_slots > 0 && !__builtin_mul_overflow(shape->slot_size, shape->line_slots, &line) &&
@@ -77,13 +79,20 @@ static uint64_t numbers_offset(const struct region_shape *shape, uint64_t lines)
     return round_up(reach_offset(shape, lines) + lines, 64);
 }
 
+/* Then a witness a slot. */
+static uint64_t witnesses_offset(const struct region_shape *shape, uint64_t lines)
+{
+    uint64_t numbers = shape->flags & REGION_NUMBERED ? lines * sizeof(atom64) : 0;
+    return round_up(numbers_offset(shape, lines) + numbers, 64);
+}
+
 uint64_t weir_segment_size(const struct region_shape *shape, uint64_t lines)
 {
     uint64_t line = line_size(shape);
     if (lines == 0 || line == 0 || lines > BYTES_MAX / line)
         return UINT64_MAX;
-    uint64_t numbers = shape->flags & REGION_NUMBERED ? lines * sizeof(atom64) : 0;
-    return round_up(numbers_offset(shape, lines) + numbers, LAYOUT_PAGE);
+    uint64_t witnesses = shape->flags & REGION_WITNESSED ? lines * shape->line_slots * sizeof(atom128) : 0;
+    return round_up(witnesses_offset(shape, lines) + witnesses, LAYOUT_PAGE);
 }
 
 /* Puts something of that size behind what is there; sizes are at most UINT64_MAX / 2, or UINT64_MAX. */
@@ -127,6 +136,8 @@ void weir_segment_place(struct segment *segment, const struct region_shape *shap
                                 .bytes = weir_segment_size(shape, lines)};
     if (shape->flags & REGION_NUMBERED)
         segment->numbers = (atom64 *)(void *)(memory + numbers_offset(shape, lines));
+    if (shape->flags & REGION_WITNESSED)
+        segment->witnesses = (atom128 *)(void *)(memory + witnesses_offset(shape, lines));
 }
 
 /* ---- headers of files ---- */

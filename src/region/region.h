@@ -47,7 +47,10 @@
 #define REGION_RECORD_HEAD 24 /* bytes in front of a record's own: see ledger/records.h */
 
 enum region_kind { REGION_WORDS = 1, REGION_WIDE, REGION_OWN, REGION_RECORDS };
-enum region_flags { REGION_NUMBERED = 1 }; /* lines have lowering numbers, for a store */
+enum region_flags {
+    REGION_NUMBERED = 1, /* lines have lowering numbers, for a store */
+    REGION_WITNESSED = 2 /* slots have witnesses: see table/exact.h */
+};
 enum region_part { PART_POLICIES, PART_OVERRIDES, PART_TOP, PART_NAMES, REGION_PARTS = 8 };
 
 /* Fixed when a region is made. Sizes are bytes. */
@@ -105,6 +108,7 @@ struct segment { /* where a segment is in this process */
     unsigned char *slots;
     _Atomic unsigned char *reach; /* of each line */
     atom64 *numbers;              /* of each line, or NULL */
+    atom128 *witnesses;           /* of each slot, or NULL */
     uint64_t lines;
     uint64_t offset; /* in the region, of its slots */
     uint64_t bytes;  /* all three, up to the next page */

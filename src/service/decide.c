@@ -218,7 +218,7 @@ static void take_one(struct worker *worker, const struct pair *pair, struct tall
 {
     struct weir_verdict verdict;
     struct weir_table *table = tally->table;
-    struct key key = {pair->key.bytes, pair->key.len, pair->who};
+    struct key key = {.bytes = pair->key.bytes, .len = pair->key.len, .who = pair->who};
     if (pair->who == 0)
         key.who = table_who(table, key.bytes, key.len);
     (void)weir_table_take_key(table, &key, region_time(table->region, worker->now_ns), pair->n, &verdict);

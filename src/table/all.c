@@ -143,7 +143,7 @@ static void prepare_part(struct joint *joint, struct part *part, struct weir_ask
         return;
     }
     unify_table(joint, part);
-    part->key = (struct key){ask->key, ask->len, table_who(part->table, ask->key, ask->len)};
+    part->key = table_key(part->table, ask->key, ask->len);
     part->now = region_time(part->table->region, now_ns);
     part->table->kind->prefetch(part->table, part->key.who);
     for (size_t i = 0; i < index; i++)
@@ -271,7 +271,7 @@ static enum joining find_word(struct part *part, struct spot *spot)
     *spot = (struct spot){NULL, 0, &table->policies->overflow};
     if (part->shares)
         return JOINED;
-    *spot = weir_slots_find(table, part->key.who);
+    *spot = weir_slots_find_key(table, &part->key);
     if (spot->slot)
         return JOINED;
     part->now = max64(part->now, region_floor(table->region));
@@ -465,7 +465,7 @@ static bool charge_all(struct joint *joint)
     bool still = true;
     for (size_t i = 0; i < joint->count; i++) {
         struct part *part = &joint->parts[i];
-        if (part->shares && weir_slots_came(part->table, part->key.who, part->now)) {
+        if (part->shares && weir_slots_came(part->table, &part->key, part->now)) {
             part->shares = false;
             still = false;
         }

@@ -17,23 +17,22 @@ static bool reject(struct weir_verdict *verdict)
 
 static size_t take_flight(struct weir_ask *asks, size_t count, int64_t now_ns)
 {
-    uint64_t who[FLIGHT];
+    struct key keys[FLIGHT];
     size_t passed = 0;
     for (size_t i = 0; i < count; i++) {
         const struct weir_ask *ask = &asks[i];
-        who[i] = 0;
+        keys[i].who = 0;
         if (weir_table_knows(ask->table, ask->key, ask->len)) {
-            who[i] = table_who(ask->table, ask->key, ask->len);
-            ask->table->kind->prefetch(ask->table, who[i]);
+            keys[i] = table_key(ask->table, ask->key, ask->len);
+            ask->table->kind->prefetch(ask->table, keys[i].who);
         }
     }
     for (size_t i = 0; i < count; i++) {
         struct weir_ask *ask = &asks[i];
-        struct key key = {ask->key, ask->len, who[i]};
-        bool allowed = who[i] != 0
-                           ? weir_table_take_key(ask->table, &key, region_time(ask->table->region, now_ns),
-                                                 ask->n, &ask->verdict)
-                           : reject(&ask->verdict);
+        bool allowed = keys[i].who != 0 ? weir_table_take_key(ask->table, &keys[i],
+                                                              region_time(ask->table->region, now_ns), ask->n,
+                                                              &ask->verdict)
+                                        : reject(&ask->verdict);
         passed += allowed;
     }
     return passed;

@@ -199,8 +199,11 @@ static bool show_all(struct showing *showing, struct hunt *hunt)
         struct found found;
         memcpy(&found, at, sizeof found);
         at += sizeof found;
-        struct key key = {at, found.len, found.who};
+        struct key key = {.bytes = at, .len = found.len, .who = found.who};
+        unsigned char bytes[EXACT_BYTES];
         at += (found.len + 7) / 8 * 8;
+        if (showing->table->is_exact && !weir_words_name(showing->table, &key, bytes))
+            continue; /* it has gone meanwhile */
         if (!show(showing, &key))
             return false;
     }
@@ -312,8 +315,11 @@ static bool charge_all(struct hunt *hunt, int64_t now, const struct export_key *
         struct found found;
         memcpy(&found, at, sizeof found);
         at += sizeof found;
-        struct key who = {at, found.len, found.who};
+        struct key who = {.bytes = at, .len = found.len, .who = found.who};
+        unsigned char bytes[EXACT_BYTES];
         at += (found.len + 7) / 8 * 8;
+        if (hunt->table->is_exact && !weir_words_name(hunt->table, &who, bytes))
+            continue;
         struct carried carried = carry(edition, key);
         carried.count = 0; /* by its units alone, since they come on top */
         struct deed deed = {.verb = VERB_IMPORT, .now = now, .n = 1, .carried = &carried};
@@ -365,9 +371,9 @@ bool weir_table_import(struct weir_table *table, int64_t now_ns, const struct ex
     struct carried carried = carry(edition, key);
     struct deed deed = {
         .verb = VERB_IMPORT, .now = region_time(table->region, now_ns), .n = 1, .carried = &carried};
-    struct key k = {named ? key->name : "", named ? key->len : 0, key->who};
+    struct key k = {.bytes = named ? key->name : "", .len = named ? key->len : 0, .who = key->who};
     if (named)
-        k.who = table_who(table, key->name, key->len);
+        k = table_key(table, key->name, key->len);
     return k.who > OVERFLOW_WHO && table->kind->run(table, &k, &deed);
 }
 

@@ -66,10 +66,10 @@ enum table_recover {
  * After the last record: states become those of the latest limits. `now` is region time. false: out of
  * memory, or more limits of single keys than fit; the table is of no use.
  *
- * What FLOOR and OPTIMISTIC do is in no record: only an image tells it. Whoever answers before there is one is
- * told of the loss again by the next recovery, and does the same once more: for that no image may be begun
- * before this was done (store_options.hold_images), since an image covers what told of the loss. What a table with limits of each call has been drained of is in
- * its description, which has to be noted anew.
+ * What FLOOR and OPTIMISTIC do is in no record: only an image tells it. Whoever answers before there is one
+ * is told of the loss again by the next recovery, and does the same once more: for that no image may be begun
+ * before this was done (store_options.hold_images), since an image covers what told of the loss. What a table
+ * with limits of each call has been drained of is in its description, which has to be noted anew.
  */
 bool weir_table_recovered(struct weir_table *table, enum table_recover how, int64_t now);
 

@@ -52,10 +52,10 @@ struct gone_record {
 #define RECOVERY_FLIGHT 32 /* records of words whose lines are fetched at the same time */
 
 struct table_recovery {
-    struct edition *newest;             /* of all limits that records may be of, also those announced */
-    uint64_t generation;                /* the latest that is, or was, in force */
-    uint64_t orphan; /* the latest generation of records that no note tells of; 0: there are none */
-    uint64_t highest;                   /* number */
+    struct edition *newest; /* of all limits that records may be of, also those announced */
+    uint64_t generation;    /* the latest that is, or was, in force */
+    uint64_t orphan;        /* the latest generation of records that no note tells of; 0: there are none */
+    uint64_t highest;       /* number */
     uint64_t *numbers[REGION_SEGMENTS]; /* of what is in each slot, as in its record */
     uint64_t shared_number;             /* words: of what keys without room share */
     bool has_shared;

@@ -449,7 +449,7 @@ static bool override(struct weir_table *table, int64_t now_ns, bool by_clock, co
 {
     if (!check_key(table, key, len, err))
         return false;
-    struct key k = {key, len, table_who(table, key, len)};
+    struct key k = table_key(table, key, len);
     struct change change = {.table = table,
                             .key = &k,
                             .now = region_time(table->region, now_ns),
@@ -485,7 +485,7 @@ size_t weir_table_override_text(struct weir_table *table, const void *key, size_
         text[0] = '\0';
     if (!check_key(table, key, len, NULL))
         return 0;
-    struct key k = {key, len, table_who(table, key, len)};
+    struct key k = table_key(table, key, len);
     struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, k.who));
     size_t at = find(table, k.who, &k);
     if (at < places_of(table))
@@ -551,7 +551,8 @@ void weir_override_each(struct weir_table *table,
 static bool check_place(const struct weir_table *table, size_t at)
 {
     const struct own_limits *own = place_at(table, at);
-    struct key key = {own->key, own->length, atom_load(who_at(table, at), memory_order_relaxed)};
+    struct key key = {
+        .bytes = own->key, .len = own->length, .who = atom_load(who_at(table, at), memory_order_relaxed)};
     int64_t state[OVERRIDE_WORDS];
     if (key.who <= TOMBSTONE)
         return true;
@@ -594,7 +595,7 @@ bool weir_override_only(struct weir_table *table, const uint64_t *whos, size_t c
         if (who <= TOMBSTONE || is_among(who, whos, count))
             continue;
         const struct own_limits *own = place_at(table, at);
-        struct key key = {own->key, table->key_max > 0 ? own->length : 0, who};
+        struct key key = {.bytes = own->key, .len = table->key_max > 0 ? own->length : 0, .who = who};
         struct change change = {.table = table,
                                 .key = &key,
                                 .now = region_time(table->region, clock_now()),

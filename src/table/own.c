@@ -219,7 +219,7 @@ static bool ask_shared(struct weir_table *table, const struct edition *edition, 
     weir_takers_add(table, key->who);
     *answer = ask_in_place(table, shared, OVERFLOW_WHO, q, &trace) == DONE_YES;
     weir_stripe_unlock(stripe);
-    if (*answer && weir_slots_came(table, key->who, q->now)) { /* as in words.c */
+    if (*answer && weir_slots_came(table, key, q->now)) { /* as in words.c */
         if (slot_exchange(shared, OVERFLOW_WHO, trace.after, OVERFLOW_WHO, trace.before))
             words_lower_shared(table);
         return false;
@@ -325,7 +325,7 @@ static bool ask_own(struct weir_table *table, int64_t now_ns, const void *key, s
     if (!weir_table_knows(table, key, len) || table->kind != &weir_table_own || q->n < 1 ||
         !read_terms(table, limit, &terms))
         return reject(q->verdict);
-    struct key k = {key, len, table_who(table, key, len)};
+    struct key k = table_key(table, key, len);
     q->terms = &terms;
     q->now = clamp_now(region_time(table->region, now_ns));
     bool answer = ask(table, &k, q);
@@ -374,7 +374,7 @@ bool weir_table_give_own_at(struct weir_table *table, int64_t now_ns, const void
     if (!weir_table_knows(table, key, len) || table->kind != &weir_table_own || n < 0 ||
         !read_terms(table, limit, &terms))
         return reject(verdict);
-    struct key k = {key, len, table_who(table, key, len)};
+    struct key k = table_key(table, key, len);
     struct question q = {
         .terms = &terms, .now = clamp_now(region_time(table->region, now_ns)), .verdict = verdict};
     return give(table, &k, &q, worth_of(&terms, n));

@@ -37,7 +37,8 @@ static unsigned reach_max(const struct segment *segment)
 
 /* ---- looking through a window ---- */
 
-#define RIVALS 8 /* tentative entries of a key that are settled in one go */
+#define WITNESS_NUMBER_MAX (SLOT_VALUE_MAX >> EXACT_FORM_BITS)
+#define RIVALS             8 /* tentative entries of a key that are settled in one go */
 
 struct rival {
     const struct segment *segment;
@@ -49,12 +50,25 @@ struct look {
     struct spot found;           /* not tentative */
     struct rival rivals[RIVALS]; /* tentative ones, the lowest place first */
     size_t rival_count;
-    bool whole; /* all segments could be looked through */
+    bool whole;        /* all segments could be looked through */
+    bool other;        /* another key that is called so is there, or comes in */
+    struct rival twin; /* its entry, unless that is tentative */
 };
+
+/* Is the tentative entry already another key's that is called the same? */
+static bool is_others(const struct segment *segment, const struct slot *slot, uint64_t word,
+                      const struct key *key)
+{
+    const atom128 *witness = slots_witness(segment, slot);
+    uint64_t form = atom_load(&witness->high, memory_order_seq_cst);
+    return form >> EXACT_FORM_BITS == slot_value(word) && !slots_is_key(segment, slot, key) &&
+           slot_word(slot) == word;
+}
 
 /* Gives false once there is nothing more to look for. A word counts only if the slot is still the key's after
  * it was read: that of an empty slot would look like a plain one. */
-static bool look_at_line(struct segment *segment, uint64_t line, uint64_t who, struct look *look)
+static bool look_at_line(struct segment *segment, uint64_t line, uint64_t who, const struct key *key,
+                         struct look *look)
 {
     struct slot *slot = region_slot(segment, line * LINE_SLOTS);
     for (int i = 0; i < LINE_SLOTS; i++, slot++) {
@@ -64,37 +78,69 @@ static bool look_at_line(struct segment *segment, uint64_t line, uint64_t who, s
         if (slot_who(slot) != who)
             continue;
         if (slot_kind(word) != SLOT_TENTATIVE) {
-            look->found = (struct spot){segment, line, slot};
+            bool is_key = !key || slots_is_key(segment, slot, key);
+            if (!is_key && (slot_who(slot) != who || slot_word(slot) != word)) {
+                i--, slot--; /* it was another one's witness, perhaps: look again */
+                continue;
+            }
+            look->other = !is_key;
+            if (is_key)
+                look->found = (struct spot){segment, line, slot};
+            else
+                look->twin = (struct rival){segment, slot, word};
             return false;
         }
-        if (look->rival_count < RIVALS)
+        if (key && is_others(segment, slot, word, key))
+            look->other = true;
+        else if (look->rival_count < RIVALS)
             look->rivals[look->rival_count++] = (struct rival){segment, slot, word};
     }
     return true;
 }
 
 /* The segments from the first on, `count` in all. */
-static void look_at_segments(struct weir_table *table, uint64_t who, uint64_t count, struct look *look)
+static void look_at_segments(struct weir_table *table, uint64_t who, const struct key *key, uint64_t count,
+                             struct look *look)
 {
     look->found.slot = NULL;
+    look->other = false;
+    look->twin.slot = NULL;
     look->rival_count = 0;
     for (uint64_t s = region_first(table->region); s < count; s++) {
         struct segment *segment = &table->region->segments[s];
         uint64_t home = spread(who, segment->lines);
         unsigned reach = reach_of(segment, home);
         for (unsigned d = 0; d <= reach && d <= reach_max(segment); d++)
-            if (!look_at_line(segment, line_behind(segment, home, d), who, look))
+            if (!look_at_line(segment, line_behind(segment, home, d), who, key, look))
                 return;
     }
 }
 
-static void look_through(struct weir_table *table, uint64_t who, struct look *look)
+/* `key` NULL: any key that is called so. */
+static void look_for(struct weir_table *table, uint64_t who, const struct key *key, struct look *look)
 {
     uint64_t count;
     do {
         count = region_look(table->region, &look->whole);
-        look_at_segments(table, who, count, look);
-    } while (look->whole && !look->found.slot && region_grew(table->region, count));
+        look_at_segments(table, who, key, count, look);
+    } while (look->whole && !look->found.slot && !look->other && region_grew(table->region, count));
+}
+
+static void look_through(struct weir_table *table, uint64_t who, struct look *look)
+{
+    look_for(table, who, NULL, look);
+}
+
+static void look_for_key(struct weir_table *table, const struct key *key, struct look *look)
+{
+    look_for(table, key->who, table->is_exact ? key : NULL, look);
+}
+
+struct spot weir_slots_find_key(struct weir_table *table, const struct key *key)
+{
+    struct look look;
+    look_for_key(table, key, &look);
+    return look.found;
 }
 
 struct spot weir_slots_find(struct weir_table *table, uint64_t who)
@@ -124,9 +170,17 @@ bool weir_slots_any(struct weir_table *table, uint64_t who)
     return look.found.slot || look.rival_count > 0 || !look.whole;
 }
 
-bool weir_slots_came(struct weir_table *table, uint64_t who, int64_t now)
+/* Is the key there, or about to be, or may it be? Another one that is called so is not it. */
+static bool is_there(struct weir_table *table, const struct key *key)
 {
-    if (weir_slots_any(table, who))
+    struct look look;
+    look_for_key(table, key, &look);
+    return look.found.slot || (look.rival_count > 0 && !look.other) || !look.whole;
+}
+
+bool weir_slots_came(struct weir_table *table, const struct key *key, int64_t now)
+{
+    if (is_there(table, key))
         return true;
     int64_t floor = region_floor(table->region);
     return (table->kind == &weir_table_own ? min64(floor, OWN_TIME_MAX) : floor) > now;
@@ -225,10 +279,21 @@ static bool find_room(struct weir_table *table, const struct edition *edition, u
     return false;
 }
 
-bool weir_slots_has_room(struct weir_table *table, const struct edition *edition, uint64_t who, int64_t now)
+/* May the other key that is called so be forgotten? */
+static bool is_twin_idle(struct weir_table *table, const struct edition *edition, const struct look *look,
+                         uint64_t who, int64_t now)
+{
+    return look->twin.slot && weir_slot_is_idle(table, edition, who, look->twin.word, now);
+}
+
+bool weir_slots_has_room(struct weir_table *table, const struct edition *edition, const struct key *key,
+                         int64_t now)
 {
     struct room room;
-    return find_room(table, edition, who, now, &room);
+    struct look look;
+    look_for_key(table, key, &look);
+    return (!look.other || is_twin_idle(table, edition, &look, key->who, now)) &&
+           find_room(table, edition, key->who, now, &room);
 }
 
 /* Puts the key there, if nobody else has come. */
@@ -245,6 +310,31 @@ static bool fill(struct weir_table *table, const struct room *room, uint64_t who
     return true;
 }
 
+/* Nobody else's. */
+static uint64_t tentative_word(struct region *region)
+{
+    return slot_pack(SLOT_TENTATIVE, 0, region_number(region) & WITNESS_NUMBER_MAX);
+}
+
+/* Makes the tentative entry this key's, if it is nobody's yet. false: it is gone, or another key's that is
+ * called the same. See slots.h. */
+static bool witness(const struct rival *entry, const struct key *key)
+{
+    atom128 *to = slots_witness(entry->segment, entry->slot);
+    uint64_t number = slot_value(entry->word);
+    for (;;) {
+        uint64_t rest = atom_load(&to->low, memory_order_seq_cst);
+        uint64_t form = atom_load(&to->high, memory_order_seq_cst);
+        if (slot_who(entry->slot) != key->who || slot_word(entry->slot) != entry->word)
+            return false;
+        if (form >> EXACT_FORM_BITS == number && atom_load(&to->low, memory_order_seq_cst) == rest)
+            return rest == key->rest && (form & ((1 << EXACT_FORM_BITS) - 1)) == key->form;
+        if (form >> EXACT_FORM_BITS != number &&
+            atom_cas128(to, rest, form, key->rest, number << EXACT_FORM_BITS | key->form))
+            return true;
+    }
+}
+
 /* Claims a slot. false: no room. *rival stays empty if another was quicker. */
 static bool claim(struct weir_table *table, const struct edition *edition, uint64_t who, int64_t now,
                   struct rival *rival)
@@ -252,8 +342,7 @@ static bool claim(struct weir_table *table, const struct edition *edition, uint6
     struct room room;
     if (!find_room(table, edition, who, now, &room))
         return false;
-    uint64_t number = region_number(table->region); /* nobody else's */
-    uint64_t word = slot_pack(SLOT_TENTATIVE, 0, number & SLOT_VALUE_MAX);
+    uint64_t word = tentative_word(table->region);
     if (fill(table, &room, who, word, now))
         *rival = (struct rival){room.place.segment, room.place.slot, word};
     return true;
@@ -318,10 +407,14 @@ struct spot weir_slots_settle(struct weir_table *table, const struct edition **e
     struct rival seen = {NULL, NULL, 0}; /* before the look */
     struct look look;
     for (;;) {
-        look_through(table, key->who, &look);
-        if (look.found.slot) {
+        look_for_key(table, key, &look);
+        if (look.found.slot || (look.other && !is_twin_idle(table, *edition, &look, key->who, now))) {
             give_way(table, &look, key->who, &seen);
             return look.found;
+        }
+        if (look.other) { /* and may be forgotten */
+            (void)weir_slots_drop(table, look.twin.slot, key->who, look.twin.word, now);
+            continue;
         }
         if (!look.whole) {
             *edition = NULL;
@@ -334,7 +427,7 @@ struct spot weir_slots_settle(struct weir_table *table, const struct edition **e
                 (void)weir_slots_empty(table, seen.slot, key->who, seen.word);
             seen = (struct rival){NULL, NULL, 0};
             if (!claim(table, *edition, key->who, now, &seen) && table_is_latest(table, *edition) &&
-                !weir_slots_any(table, key->who)) /* it may have come in where the last room was */
+                !is_there(table, key)) /* it may have come in where the last room was */
                 return nowhere;
             continue;
         }
@@ -350,12 +443,42 @@ struct spot weir_slots_settle(struct weir_table *table, const struct edition **e
         if (!alone || !table_is_latest(table, *edition))
             continue;
         number_line_of(table->region, &seen);
+        if (table->is_exact && !witness(&seen, key))
+            continue;
         if (slot_exchange(seen.slot, key->who, seen.word, key->who, start))
             weir_table_name(table, key);
     }
 }
 
 /* ---- moving ---- */
+
+static const struct segment *segment_of(const struct region *region, const struct slot *slot)
+{
+    const struct segment *segment = region->segments;
+    while ((uint64_t)((uintptr_t)slot - (uintptr_t)segment->slots) >= segment->bytes)
+        segment++;
+    return segment;
+}
+
+/* As fill, with a copy of the entry in `from`. Its witness is there before anybody can see it. */
+static bool fill_copy(struct weir_table *table, const struct room *room, const struct slot *from,
+                      uint64_t who, uint64_t word, int64_t now)
+{
+    if (!table->is_exact)
+        return fill(table, room, who, word, now);
+    const atom128 *old = slots_witness(segment_of(table->region, from), from);
+    struct key key = {.who = who,
+                      .rest = atom_load(&old->low, memory_order_relaxed),
+                      .form = (uint32_t)atom_load(&old->high, memory_order_relaxed) &
+                              ((1 << EXACT_FORM_BITS) - 1)};
+    struct rival entry = {room->place.segment, room->place.slot, tentative_word(table->region)};
+    if (!fill(table, room, who, entry.word, now))
+        return false;
+    if (witness(&entry, &key) && slot_exchange(entry.slot, who, entry.word, who, word))
+        return true;
+    (void)weir_slots_empty(table, entry.slot, who, entry.word);
+    return false;
+}
 
 /* The entry is held: a copy, which is `word`, in another place, then nothing here. The line has a higher
  * number before the copy can be seen, as for a key that comes in. */
@@ -367,7 +490,7 @@ static bool move_held(struct weir_table *table, const struct edition *edition, s
         if (!find_room(table, edition, who, now, &room))
             return false;
         region_lower(table->region, room.place.segment, room.place.line);
-    } while (!fill(table, &room, who, word, now));
+    } while (!fill_copy(table, &room, from, who, word, now));
     (void)weir_slots_empty(table, from, who, slot_with_kind(word, SLOT_HELD));
     return true;
 }

@@ -38,6 +38,13 @@
  * tentative entry it passes. So an entry that came in too late is removed, or its inserter sees that he is
  * too late. When the mover has passed all lines the segment is empty for good.
  *
+ * **A witness is its entry's.** Of an exact table an entry is made plain, or held, only when its witness has
+ * the number of the tentative word. Who writes a witness reads it, sees that the slot still has that word,
+ * and exchanges the witness for one with that number. If the slot had it, every later claim of the slot comes
+ * after that moment, and writes a witness with another number: then the exchange fails. So whoever was
+ * delayed changes nothing that somebody else relies on. Two keys with the same who may write to the witness
+ * of one entry: the first one has it.
+ *
  * **Nobody takes twice by way of the overflow.** A key that finds no room takes from the state that all such
  * keys share. Afterwards it looks whether it has come in meanwhile; and who makes an entry plain reads the
  * shared state after the entry came in, and starts no better than that. One of the two sees the other. If the
@@ -63,6 +70,8 @@ struct spot {
 
 /* The key's entry, whatever its kind, but tentative; looks no further than the window. */
 struct spot weir_slots_find(struct weir_table *table, uint64_t who);
+/* The same for this very key: none, if another one that is called so is there. */
+struct spot weir_slots_find_key(struct weir_table *table, const struct key *key);
 /* Is there one of any kind, or may there be? */
 bool weir_slots_any(struct weir_table *table, uint64_t who);
 /* The key's entry. NULL: tentative ones were removed, so that who brings it in begins anew; *gone: all that
@@ -70,7 +79,7 @@ bool weir_slots_any(struct weir_table *table, uint64_t who);
 struct slot *weir_slots_seek(struct weir_table *table, uint64_t who, bool *gone);
 /* After a key without room has taken from the shared state: has it come in meanwhile, or may it have come in
  * and been forgotten again, at a time for which the reading `now` is too old? */
-bool weir_slots_came(struct weir_table *table, uint64_t who, int64_t now);
+bool weir_slots_came(struct weir_table *table, const struct key *key, int64_t now);
 /* The key's entry, put there if it is not, under the latest limits: *edition is the latest afterwards. NULL:
  * no room; or no memory for the latest limits, and *edition is NULL, too. */
 struct spot weir_slots_settle(struct weir_table *table, const struct edition **edition, const struct key *key,
@@ -81,7 +90,8 @@ struct spot weir_slots_settle(struct weir_table *table, const struct edition **e
 bool weir_slots_move(struct weir_table *table, const struct edition *edition, struct slot *from,
                      uint64_t stripe, int64_t now, bool *left);
 /* Could the key come in at `now`? */
-bool weir_slots_has_room(struct weir_table *table, const struct edition *edition, uint64_t who, int64_t now);
+bool weir_slots_has_room(struct weir_table *table, const struct edition *edition, const struct key *key,
+                         int64_t now);
 /* May the slot's key be forgotten at `now`? No, if `edition` is not the latest any more. */
 bool weir_slot_is_idle(struct weir_table *table, const struct edition *edition, uint64_t who, uint64_t word,
                        int64_t now);
@@ -92,6 +102,21 @@ bool weir_slots_drop(struct weir_table *table, struct slot *slot, uint64_t who, 
 void weir_slots_forget_takers(struct weir_table *table, const struct edition *edition, int64_t now);
 /* Empties the slot of a tentative entry, or of one whose key was forgotten or moved, if it still is that. */
 bool weir_slots_empty(struct weir_table *table, struct slot *slot, uint64_t who, uint64_t word);
+
+static inline atom128 *slots_witness(const struct segment *segment, const struct slot *slot)
+{
+    return segment->witnesses + (slot - region_slot(segment, 0));
+}
+
+/* Is the entry in the slot, which has the key's who, this key's and no other's? Only as long as the slot is
+ * what it was when that was read. */
+static inline bool slots_is_key(const struct segment *segment, const struct slot *slot, const struct key *key)
+{
+    const atom128 *witness = slots_witness(segment, slot);
+    uint64_t rest = atom_load(&witness->low, memory_order_acquire);
+    uint64_t form = atom_load(&witness->high, memory_order_acquire);
+    return rest == key->rest && (form & ((1 << EXACT_FORM_BITS) - 1)) == key->form;
+}
 
 /* Which of the four it is nobody can foresee: computed, not branched on, so that a processor can run ahead to
  * the next take while the line is on its way. */

@@ -60,15 +60,17 @@ static void shape_slots(struct region_shape *shape, uint64_t keys)
 }
 
 static void shape_table(struct region_shape *shape, const struct weir_table_options *options,
-                        struct edition *edition, size_t state_words)
+                        struct edition *edition, size_t state_words, bool kept)
 {
     uint64_t keys = options->keys;
     *shape = (struct region_shape){.capacity = keys};
     if (options->own_limits) {
         shape->kind = REGION_OWN;
         shape_slots(shape, keys);
-    } else if (options->key_max == 0 && state_words == 0 && weir_edition_suits_words(edition)) {
+    } else if ((options->key_max == 0 || (options->key_max <= EXACT_BYTES && !kept)) && state_words == 0 &&
+               weir_edition_suits_words(edition)) {
         shape->kind = REGION_WORDS;
+        shape->flags = options->key_max > 0 ? REGION_WITNESSED : 0;
         shape_slots(shape, keys);
     } else {
         shape->kind = REGION_WIDE;
@@ -169,6 +171,8 @@ static struct weir_table *table_on(struct region *region, struct weir_error *err
     table->kind = kind_of(shape);
     table->policies = (struct policies *)(void *)region->parts[PART_POLICIES];
     table->key_max = shape->own[OWN_KEY_MAX];
+    table->is_exact = (shape->flags & REGION_WITNESSED) != 0;
+    table->exact = exact_of(&region->key);
     table->state_words = shape->own[OWN_STATE_WORDS];
     table->refuse_when_full = shape->own[OWN_WHEN_FULL] == WEIR_FULL_REFUSE;
     table->horizon_ns = (int64_t)shape->own[OWN_HORIZON];
@@ -221,8 +225,9 @@ static bool shape_makes_sense(const struct region_shape *shape)
     if (shape->parts[PART_POLICIES] != sizeof(struct policies) || shape->own[OWN_KEY_MAX] > KEY_BYTES_MAX ||
         (shape->parts[PART_TOP] != 0 && shape->parts[PART_TOP] != weir_top_size()))
         return false;
+    bool exact = (shape->flags & REGION_WITNESSED) != 0;
     if (shape->kind == REGION_WORDS || shape->kind == REGION_OWN)
-        return slots;
+        return slots && exact == (shape->own[OWN_KEY_MAX] > 0) && shape->own[OWN_KEY_MAX] <= EXACT_BYTES;
     return shape->kind == REGION_WIDE && weir_wide_shape_fits(shape, shape->own[OWN_STATE_WORDS]);
 }
 
@@ -292,7 +297,7 @@ static struct weir_table *open_table(const char *path, const char *limits,
     struct edition *edition = options->own_limits ? dummy_edition(err) : weir_edition_new(limits, 0, 0, err);
     if (!edition)
         return NULL;
-    shape_table(&shape, options, edition, 0);
+    shape_table(&shape, options, edition, 0, false);
     unsigned mode = options->mode ? (unsigned)options->mode : 0600;
     struct region *region =
         path ? weir_region_open(path, &shape, mode, &made, &alone, err) : weir_region_new(&shape, err);
@@ -356,7 +361,7 @@ struct weir_table *weir_table_make_kept(const char *limits, const struct weir_ta
     struct edition *edition = options->own_limits ? dummy_edition(err) : weir_edition_new(limits, 0, 0, err);
     if (!edition)
         return NULL;
-    shape_table(&shape, options, edition, state_words);
+    shape_table(&shape, options, edition, state_words, true);
     if (shape.kind != REGION_WIDE)
         shape.flags |= REGION_NUMBERED;
     struct region *region = weir_region_new(&shape, err);

@@ -12,6 +12,7 @@
 #include "region/keep.h"
 #include "region/stripe.h"
 #include "table/deed.h"
+#include "table/exact.h"
 
 /* A slot is dropped only when its key has been as if never used for so long: see slots.c. */
 #define TABLE_GRACE_NS WEIR_MS
@@ -45,7 +46,9 @@ struct edition {
 struct key {
     const void *bytes;
     size_t len;
-    uint64_t who; /* its identity */
+    uint64_t who;  /* its identity, */
+    uint64_t rest; /* and what tells it from others with the same one, if the table is exact */
+    uint32_t form;
 };
 
 struct override_cache;
@@ -99,7 +102,9 @@ struct weir_table {
     const struct table_kind *kind;
     _Atomic(struct edition *) edition; /* the latest known here */
     struct policies *policies;
-    size_t key_max;     /* wide: whole keys, of up to so many bytes; 0: hashes */
+    size_t key_max; /* whole keys, of up to so many bytes; 0: hashes */
+    bool is_exact;  /* words: whole keys, by way of witnesses */
+    struct exact exact;
     size_t state_words; /* wide: words of a state in a slot */
     int64_t *copies;    /* or NULL: room for two states of each stripe, if they are in a file and large */
     bool refuse_when_full;
@@ -181,12 +186,25 @@ static inline bool table_is_latest(const struct weir_table *table, const struct 
 
 /* ---- keys ---- */
 
+/* exact_name, to be called. */
+struct exact_name weir_exact_name(const struct weir_table *table, const void *bytes, size_t len);
+
 /* 0 means empty and 1 means overflow; nobody is called that. */
 static inline __attribute__((always_inline)) uint64_t table_who(const struct weir_table *table,
                                                                 const void *bytes, size_t len)
 {
+    if (__builtin_expect(table->is_exact, 0))
+        return weir_exact_name(table, bytes, len).who;
     uint64_t who = hash_bytes(&table->region->key, bytes, len);
     return who > OVERFLOW_WHO ? who : who + 2;
+}
+
+static inline struct key table_key(const struct weir_table *table, const void *bytes, size_t len)
+{
+    if (!table->is_exact)
+        return (struct key){.bytes = bytes, .len = len, .who = table_who(table, bytes, len)};
+    struct exact_name name = weir_exact_name(table, bytes, len);
+    return (struct key){bytes, len, name.who, name.rest, name.form};
 }
 
 /* x * y / 2^64: where in y places the hash x falls. Order is kept, so a larger table keeps neighbours. */

@@ -23,7 +23,7 @@ bool weir_table_knows(const struct weir_table *table, const void *bytes, size_t 
 
 static struct key key_of(const struct weir_table *table, const void *bytes, size_t len)
 {
-    return (struct key){bytes, len, table_who(table, bytes, len)};
+    return table_key(table, bytes, len);
 }
 
 bool weir_table_do(struct weir_table *table, const struct key *key, struct deed *deed)
@@ -38,7 +38,7 @@ bool weir_table_take_key(struct weir_table *table, const struct key *key, int64_
                          struct weir_verdict *verdict)
 {
     if (table->kind == &weir_table_words) {
-        enum slot_answer answer = weir_words_take(table, key->who, now, n, verdict);
+        enum slot_answer answer = weir_words_take(table, key, now, n, verdict);
         if (__builtin_expect(answer != SLOT_ASK, 1)) {
             table_tell(table, key, n, answer == SLOT_YES, now);
             return answer == SLOT_YES;
@@ -57,16 +57,30 @@ bool weir_table_take_at(struct weir_table *table, int64_t now_ns, const void *ke
     return weir_table_take_key(table, &k, region_time(table->region, now_ns), n, verdict);
 }
 
+/* The same for whole keys. */
+static __attribute__((noinline)) bool take_exactly(struct weir_table *table, const void *bytes, size_t len,
+                                                   int64_t n, struct weir_verdict *verdict)
+{
+    struct exact_name name = exact_name(&table->region->key, &table->exact, bytes, len);
+    struct key key = {bytes, len, name.who, name.rest, name.form};
+    const struct segment *front = region_front(table->region);
+    slots_prefetch(front, key.who);
+    __builtin_prefetch(slots_witness(front, region_slot(front, spread(key.who, front->lines) * LINE_SLOTS)));
+    return weir_table_take_key(table, &key, max64(clock_now() + table->region->offset_ns, 0), n, verdict);
+}
+
 static __attribute__((noinline)) bool take_slowly(struct weir_table *table, const void *key, size_t len,
                                                   int64_t n, struct weir_verdict *verdict)
 {
+    if (table && table->is_exact && (key || len == 0) && len <= table->key_max)
+        return take_exactly(table, key, len, n, verdict);
     return weir_table_take_at(table, clock_now(), key, len, n, verdict);
 }
 
 static __attribute__((noinline)) void tell(struct weir_table *table, const void *bytes, size_t len,
                                            uint64_t who, int64_t n, bool allowed, int64_t now)
 {
-    weir_table_sample(table, &(struct key){bytes, len, who}, n, allowed, now);
+    weir_table_sample(table, &(struct key){.bytes = bytes, .len = len, .who = who}, n, allowed, now);
 }
 
 /* What nearly every take is, with as few instructions as can be: while the line of one key is on its way a
@@ -75,12 +89,12 @@ static __attribute__((noinline)) void tell(struct weir_table *table, const void 
 bool weir_table_take(struct weir_table *table, const void *key, size_t len, int64_t n,
                      struct weir_verdict *verdict)
 {
-    if (__builtin_expect(!table || table->kind != &weir_table_words || !key, 0))
+    if (__builtin_expect(!table || table->kind != &weir_table_words || table->is_exact || !key, 0))
         return take_slowly(table, key, len, n, verdict);
     uint64_t who = table_who(table, key, len);
     slots_prefetch(region_front(table->region), who);
     int64_t now = max64(clock_now() + table->region->offset_ns, 0); /* both are below 2^62 */
-    enum slot_answer answer = words_take(table, who, now, n, verdict);
+    enum slot_answer answer = words_take(table, &(struct key){.who = who}, false, now, n, verdict);
     if (__builtin_expect(answer == SLOT_ASK, 0))
         return take_slowly(table, key, len, n, verdict);
     if (__builtin_expect(weir_top_countdown-- == 0, 0))
@@ -237,7 +251,7 @@ static bool do_who(struct weir_table *table, enum verb verb, int64_t now_ns, uin
 {
     if (!table || table->key_max > 0 || n < 1)
         return reject(verdict);
-    struct key key = {"", 0, who};
+    struct key key = {.bytes = "", .who = who};
     struct deed deed = {.verb = verb, .now = region_time(table->region, now_ns), .n = n, .verdict = verdict};
     return weir_table_do(table, &key, &deed);
 }
@@ -293,7 +307,7 @@ int64_t weir_table_reset_all(struct weir_table *table, int64_t now_ns)
 void weir_table_list_who(struct weir_table *table, uint64_t who)
 {
     struct region *region = table->region;
-    const struct key key = {"", 0, who};
+    const struct key key = {.bytes = "", .who = who};
     if (!region->keep || !table->kind->locate)
         return;
     uint64_t index = table_stripe(table, who);
@@ -308,7 +322,7 @@ void weir_table_list_who(struct weir_table *table, uint64_t who)
 bool weir_table_cancel_who(struct weir_table *table, int64_t now_ns, uint64_t who,
                            struct weir_reservation *reservation)
 {
-    struct key key = {"", 0, who};
+    struct key key = {.bytes = "", .who = who};
     return table && table->key_max == 0 && cancel_key(table, now_ns, &key, reservation);
 }
 

@@ -139,7 +139,7 @@ static void list_key(struct holding *holding, const struct place *place, struct 
         shown->len = len < table->key_max ? len : table->key_max;
         shown->key = memcpy(bytes, slot->contents + 1, shown->len);
     }
-    struct key key = {shown->key, shown->len, shown->id};
+    struct key key = {.bytes = shown->key, .len = shown->len, .who = shown->id};
     weir_wide_convert(holding, place);
     if (!shown->overridden || !weir_override_run(table, &key, holding->stripe, &deed, &answer))
         (void)weir_deed_do(holding->edition->policy, wide_read(holding, slot, deed.now), &deed);

@@ -302,7 +302,7 @@ static bool do_shared(struct weir_table *table, const struct edition *edition, c
     if (outcome == GONE) /* the limits have changed meanwhile */
         return false;
     *answer = outcome == DONE_YES;
-    if (*answer && !deed_reads(deed) && weir_slots_came(table, key->who, deed->now)) {
+    if (*answer && !deed_reads(deed) && weir_slots_came(table, key, deed->now)) {
         /* As if it had not been, if nobody was there since. Else it stays taken: to give it back now, when
          * time may have made up for it, would make units. */
         if (slot_exchange(shared, OVERFLOW_WHO, trace.after, OVERFLOW_WHO, trace.before))
@@ -342,7 +342,7 @@ static bool do_absent(struct weir_table *table, const struct edition *edition, c
     *answer = weir_deed_absent(edition->policy, state, shared > fresh, deed, &insert);
     if (!insert) {
         if (deed->verb == VERB_PEEK && *answer && !table_may_wait(table, 0) &&
-            !weir_slots_has_room(table, edition, key->who, deed->now))
+            !weir_slots_has_room(table, edition, key, deed->now))
             *answer = look_without_room(table, edition, deed);
         else if (shared > fresh)
             weir_deed_shared(deed, *answer);
@@ -367,7 +367,7 @@ static bool run(struct weir_table *table, const struct key *key, struct deed *de
         bool answer = false;
         if (!edition)
             return weir_deed_full(deed);
-        place = weir_slots_find(table, key->who);
+        place = weir_slots_find_key(table, key);
         if (!place.slot && do_absent(table, edition, key, deed, &place, &tries, &answer))
             return answer;
         if (!place.slot)
@@ -415,10 +415,11 @@ void weir_words_judge(const struct limit *limit, int64_t now, uint64_t tick, uin
         verdict->reason = WEIR_NEVER;
 }
 
-enum slot_answer weir_words_take(struct weir_table *table, uint64_t who, int64_t now, int64_t n,
+enum slot_answer weir_words_take(struct weir_table *table, const struct key *key, int64_t now, int64_t n,
                                  struct weir_verdict *verdict)
 {
-    return words_take(table, who, now, n, verdict);
+    return table->is_exact ? words_take(table, key, true, now, n, verdict)
+                           : words_take(table, key, false, now, n, verdict);
 }
 
 void weir_words_prefetch(struct weir_table *table, uint64_t who)
@@ -532,13 +533,34 @@ uint64_t weir_words_count(struct weir_table *table, int64_t now, uint64_t line, 
     return keys;
 }
 
+/* The key in that slot; its bytes become those of an exact table. false: they are not of one key. */
+static bool name_of(const struct weir_table *table, const struct spot *place, unsigned char *bytes,
+                    struct key *key)
+{
+    const atom128 *witness = slots_witness(place->segment, place->slot);
+    struct exact_name name = {.who = key->who,
+                              .rest = atom_load(&witness->low, memory_order_acquire),
+                              .form = (uint32_t)atom_load(&witness->high, memory_order_acquire) &
+                                      ((1 << EXACT_FORM_BITS) - 1)};
+    size_t len = exact_bytes(&table->region->key, &table->exact, &name, bytes);
+    *key = table_key(table, bytes, len);
+    return key->who == name.who && key->rest == name.rest && key->form == name.form;
+}
+
+bool weir_words_name(struct weir_table *table, struct key *key, unsigned char *bytes)
+{
+    struct spot place = weir_slots_find(table, key->who);
+    return place.slot && name_of(table, &place, bytes, key);
+}
+
 /* One slot of a listing. A key with limits of its own is asked under its lock. */
 static bool show(struct weir_table *table, const struct edition *edition, struct spot place, int64_t now,
                  weir_each_key *each, void *arg)
 {
     struct weir_key shown = {.id = slot_who(place.slot)};
     uint64_t word = slot_word(place.slot);
-    struct key key = {NULL, 0, shown.id};
+    unsigned char bytes[EXACT_BYTES];
+    struct key key = {.who = shown.id};
     struct deed deed = {.verb = VERB_PEEK, .now = now, .n = 1, .verdict = &shown.verdict};
     if (shown.id == 0 || slot_kind(word) == SLOT_TENTATIVE ||
         weir_slot_is_idle(table, edition, shown.id, word, now))
@@ -547,6 +569,10 @@ static bool show(struct weir_table *table, const struct edition *edition, struct
         shown.verdict.reset_after_ns = max64((int64_t)slot_value(word) - now, 0);
         return each(arg, &shown);
     }
+    if (table->is_exact && !name_of(table, &place, bytes, &key)) /* another one comes in just now */
+        return true;
+    shown.key = key.bytes;
+    shown.len = key.len;
     bool answer;
     enum outcome outcome = do_in_place(table, edition, place, shown.id, &deed, NULL);
     while (outcome == GONE && !table_is_latest(table, edition) && (edition = table_edition(table)))

@@ -30,7 +30,7 @@ uint64_t weir_word_convert_shared(const struct weir_table *table, const struct e
 
 /* A take that needs no lock and no new key, as nearly all are. SLOT_ASK: it is not that. */
 enum slot_answer { SLOT_NO, SLOT_YES, SLOT_ASK };
-enum slot_answer weir_words_take(struct weir_table *table, uint64_t who, int64_t now, int64_t n,
+enum slot_answer weir_words_take(struct weir_table *table, const struct key *key, int64_t now, int64_t n,
                                  struct weir_verdict *verdict);
 
 /* Of every table with slots of 16 bytes. */
@@ -51,6 +51,10 @@ bool weir_words_shared(struct weir_table *table, struct deed *deed);
  * stripe, that of what is shared: 0. */
 void weir_words_let_go(struct weir_table *table, struct slot *slot, uint64_t who);
 
+/* Of an exact table: the whole key that is called key->who, in `bytes`, which has room for EXACT_BYTES.
+ * false: there is none any more. */
+bool weir_words_name(struct weir_table *table, struct key *key, unsigned char *bytes);
+
 /* The segment that has the line, counted over all of them, also those that are retired; *line becomes that
  * within it. NULL: beyond the last. */
 struct segment *weir_words_segment(struct weir_table *table, uint64_t *line);
@@ -70,14 +74,19 @@ void weir_words_judge(const struct limit *limit, int64_t now, uint64_t tick, uin
 
 /* Of a key in the last segment, under the latest limits, which are a token bucket. Both sides of the
  * comparison are below SLOT_VALUE_MAX: see weir_words_suit. */
-static inline __attribute__((always_inline)) enum slot_answer
-words_take(struct weir_table *table, uint64_t who, int64_t now, int64_t n, struct weir_verdict *verdict)
+static inline __attribute__((always_inline)) enum slot_answer words_take(struct weir_table *table,
+                                                                         const struct key *key, bool exact,
+                                                                         int64_t now, int64_t n,
+                                                                         struct weir_verdict *verdict)
 {
+    uint64_t who = key->who;
     const struct segment *segment = region_front(table->region);
     struct slot *slot = slots_near_home(segment, who);
     if (__builtin_expect(!slot && !(slot = weir_slots_far(segment, who)), 0))
         return SLOT_ASK;
     uint64_t word = slot_word(slot);
+    if (exact && __builtin_expect(!slots_is_key(segment, slot, key), 0))
+        return SLOT_ASK;
     const struct edition *edition = table_edition(table); /* after the word: see table_is_latest */
     const struct limit *limit = edition ? edition->bucket : NULL;
     if (!limit || n < 1 || n > limit->burst)

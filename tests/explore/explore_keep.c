@@ -128,7 +128,7 @@ static void setup(void)
 
 static bool run_deed(struct weir_table *table, enum verb verb, const struct act *a)
 {
-    struct key key = {NULL, 0, KEY};
+    struct key key = {.who = KEY};
     struct deed deed = {.verb = verb, .now = NOW + a->later_ns, .n = a->n};
     return table->kind->run(table, &key, &deed);
 }
@@ -142,7 +142,8 @@ static void act(int thread, const struct act *a, struct note *note)
         note->yes = run_deed(table, VERB_TAKE, a);
         break;
     case FAST:
-        note->yes = weir_words_take(table, KEY, NOW + a->later_ns, a->n, NULL) == SLOT_YES;
+        note->yes =
+            weir_words_take(table, &(struct key){.who = KEY}, NOW + a->later_ns, a->n, NULL) == SLOT_YES;
         break;
     case GIVE:
         note->yes = run_deed(table, VERB_GIVE, a);

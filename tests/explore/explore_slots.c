@@ -24,16 +24,36 @@
 enum { THREADS = SMALL_PROCESSES, ACTS = 4, EVENTS = 32 };
 
 /* NOBODY is an empty slot. The home of all is the first line. FULL stands for any number of debtors, which
- * never go. */
-enum name { NOBODY, KEY, OTHER, FULL, KEYS };
-static const uint64_t whos[KEYS] = {0, UINT64_C(1) << 60, UINT64_C(2) << 60, SMALL_STAYS};
+ * never go. TWIN is another key with the identity of KEY, if the table keeps whole keys. */
+enum name { NOBODY, KEY, OTHER, TWIN, FULL, KEYS };
+static const uint64_t whos[KEYS] = {0, UINT64_C(1) << 60, UINT64_C(2) << 60, UINT64_C(1) << 60, SMALL_STAYS};
 
-enum act_verb { NOTHING, TAKE, FAST, INSERT, SETTLE, CLAIM, GIVE, HOLD, SWEEP, CHANGE, GROW, ENLARGE, MOVE };
+static struct key key_of(enum name name)
+{
+    return (struct key){.who = whos[name], .rest = 100 + name, .form = 5};
+}
+
+enum act_verb {
+    NOTHING,
+    TAKE,
+    FAST,
+    INSERT,
+    SETTLE,
+    CLAIM,
+    GIVE,
+    HOLD,
+    SWEEP,
+    CHANGE,
+    GROW,
+    ENLARGE,
+    MOVE,
+    REMOVE
+};
 
 struct act {
     /* FAST is a take as callers make it. INSERT is the rest of one that has looked already, and found nobody.
      * SETTLE is an INSERT without the take. CLAIM is one whose thread looked in time, but dies in the second
-     * slot. HOLD is one under the lock of the stripe. */
+     * slot. HOLD is one under the lock of the stripe. REMOVE takes away what is tentative of the key. */
     enum act_verb verb;
     enum name key;
     int64_t later_ns; /* than NOW, on the clock of this thread */
@@ -58,6 +78,7 @@ struct plan {
     bool exact;
     bool moves;      /* all threads are of one process */
     bool overridden; /* KEY has limits of its own: one unit */
+    bool whole;      /* the table keeps whole keys */
     unsigned weaken;
     uint64_t most; /* paths, if all are too many; 0: all */
 };
@@ -90,7 +111,10 @@ static void setup(void)
         for (uint64_t i = 0; i < lines * LINE_SLOTS; i++) {
             const struct entry *e = &plan.slots[s][i];
             small_table_put(slot_at(s, i), whos[e->key], e->kind, NOW + e->later_ns, e->spent);
+            small.witnesses[s][i] = (atom128){{key_of(e->key).rest}, {key_of(e->key).form}};
         }
+    if (plan.whole)
+        small_table_exact();
     if (plan.moves)
         small_table_unite();
     small.overridden = plan.overridden ? whos[KEY] : 0;
@@ -99,7 +123,7 @@ static void setup(void)
 
 static bool run_deed(struct weir_table *table, enum verb verb, const struct act *a, struct answer *answer)
 {
-    struct key key = {NULL, 0, whos[a->key]};
+    struct key key = key_of(a->key);
     struct deed deed = {.verb = verb, .now = NOW + a->later_ns, .n = a->n};
     bool yes = table->kind->run(table, &key, &deed);
     answer->time = deed.now;
@@ -108,14 +132,15 @@ static bool run_deed(struct weir_table *table, enum verb verb, const struct act 
 
 static bool take_fast(struct weir_table *table, const struct act *a, struct answer *answer)
 {
+    struct key key = key_of(a->key);
     answer->time = NOW + a->later_ns;
-    enum slot_answer fast = weir_words_take(table, whos[a->key], answer->time, a->n, NULL);
+    enum slot_answer fast = weir_words_take(table, &key, answer->time, a->n, NULL);
     return fast == SLOT_ASK ? run_deed(table, VERB_TAKE, a, answer) : fast == SLOT_YES;
 }
 
 static bool insert_and_take(struct weir_table *table, const struct act *a, struct answer *answer)
 {
-    struct key key = {NULL, 0, whos[a->key]};
+    struct key key = key_of(a->key);
     const struct edition *edition = table_edition(table);
     struct spot spot = weir_slots_settle(table, &edition, &key, NOW + a->later_ns);
     if (!spot.slot || a->verb == SETTLE)
@@ -132,7 +157,7 @@ static void claim_and_die(const struct act *a)
 /* As all.c does it: held, decided, charged, let go. */
 static bool take_held(struct weir_table *table, const struct act *a, struct answer *answer)
 {
-    struct key key = {NULL, 0, whos[a->key]};
+    struct key key = key_of(a->key);
     struct stripe *stripe = weir_stripe_lock(table->region, 0);
     const struct edition *edition;
     struct slot *slot;
@@ -189,6 +214,10 @@ static bool act(const struct act *a, struct answer *answer)
         break;
     case MOVE:
         small_table_move(NOW + a->later_ns);
+        break;
+    case REMOVE:
+        (void)weir_slots_seek(table, whos[a->key], &answer->done);
+        answer->done = true;
         break;
     case NOTHING:
         break;
@@ -363,13 +392,35 @@ static void begin_course(struct course *c)
     weir_word_unpack(limit_at(0), slot_pack(SLOT_PLAIN, 0, (uint64_t)value), c->state);
 }
 
+/* Whole keys: is the witness of every entry that of a key which is called so, and has it paid for no other?
+ */
+static void check_witness(enum name key, const struct slot *slot)
+{
+    struct event events[EVENTS];
+    const struct limit *limit = limit_at(atom_load(&small.header.generation, memory_order_relaxed));
+    const atom128 *witness = small.witnesses[0] + (slot - small.slots[0]);
+    uint64_t rest = atom_load(&witness->low, memory_order_relaxed);
+    int64_t state[SLOT_STATE], units = 0;
+    enum name is = key == KEY && rest == key_of(TWIN).rest ? TWIN : key;
+    EXPLORE_CHECK(rest == key_of(is).rest && (atom_load(&witness->high, memory_order_relaxed) & 63) == 5);
+    for (size_t i = list_events(is, events); i-- > 0;)
+        units += events[i].units;
+    weir_word_unpack(limit, slot_word(slot), state);
+    EXPLORE_CHECK(plan.forgets ||
+                  level(limit, state[STATE_HEADER]) == limit->full - units * limit->ticks.unit);
+}
+
 static void finish(void)
 {
     struct course course = {.generation = 0};
     int came_in = 0;
     for (enum name key = KEY; key < FULL; key++) {
         check_law(key);
+        if (key == TWIN) /* its entry was that of KEY */
+            continue;
         struct slot *slot = check_entries(key);
+        if (plan.whole && slot)
+            check_witness(key, slot);
         if (key != KEY || !plan.exact)
             continue;
         begin_course(&course);
@@ -631,4 +682,62 @@ TEST(a_key_with_limits_of_its_own_moves_held)
     HOLDS(BURST_1, MOVES, .overridden = true,
           .slots = {{{.key = KEY, .kind = SLOT_HELD}, DEBTOR, DEBTOR, DEBTOR}, {{0}, DEBTOR, DEBTOR, DEBTOR}},
           .most = 8000, .acts = {MOVER, {DO(FAST, KEY, 1)}, {DO(TAKE, KEY, 1)}});
+}
+
+/* ---- whole keys ---- */
+
+TEST(two_inserters_of_one_whole_key_let_one_pass)
+{
+    CHECK(run(&(struct plan){.limits = {"1/s"},
+                             .acts = {{DO(TAKE, KEY, 1)}, {DO(TAKE, KEY, 1)}},
+                             .exact = true,
+                             .whole = true},
+              hold));
+}
+
+/* The second one finds no room, and never takes from what is the first one's. */
+TEST(of_two_whole_keys_with_one_identity_one_comes_in)
+{
+    CHECK(run(&(struct plan){.limits = {"2/s"},
+                             .acts = {{DO(INSERT, KEY, 1)}, {DO(INSERT, TWIN, 1)}},
+                             .whole = true},
+              hold));
+}
+
+/* The claim is taken away, and another key gets the slot: the first one must not write to its witness. */
+TEST(a_delayed_inserter_leaves_the_witness_of_others_alone)
+{
+    CHECK(run(&(struct plan){.limits = {"2/s"},
+                             .slots = {{DEBTOR, DEBTOR, DEBTOR}},
+                             .acts = {{DO(SETTLE, KEY, 1)}, {DO(REMOVE, KEY, 0), DO(SETTLE, OTHER, 1)}},
+                             .forgets = true,
+                             .whole = true,
+                             .most = 20000},
+              hold));
+}
+
+TEST(an_inserter_of_a_whole_key_may_be_killed_at_any_step)
+{
+    for (int steps = 1; steps < 40; steps++)
+        if (!CHECK(run(&(struct plan){.limits = {"2/s"},
+                                      .acts = {{DO(INSERT, KEY, 1)}, {DO(INSERT, TWIN, 1)}},
+                                      .dies_after = steps,
+                                      .forgets = true,
+                                      .whole = true,
+                                      .most = 2000},
+                       hold)))
+            printf("#   after %d steps\n", steps);
+}
+
+TEST(a_whole_key_that_moves_is_taken_from_once)
+{
+    CHECK(run(&(struct plan){.limits = {"3/s"},
+                             .segments = 2,
+                             .slots = {{{KEY, 0, 1, SLOT_PLAIN}}},
+                             .acts = {{DO(ENLARGE, NOBODY, 0), DO(MOVE, NOBODY, 0)}, {DO(FAST, KEY, 1)}},
+                             .moves = true,
+                             .whole = true,
+                             .forgets = true,
+                             .most = 20000},
+              hold));
 }

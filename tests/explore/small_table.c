@@ -68,6 +68,15 @@ void small_table_grow(void)
     atom_store(&small.header.segments, SMALL_SEGMENTS, memory_order_seq_cst);
 }
 
+void small_table_exact(void)
+{
+    for (int i = 0; i < SMALL_PROCESSES; i++) {
+        small.tables[i].is_exact = true;
+        for (int s = 0; s < SMALL_SEGMENTS; s++)
+            small.regions[i].segments[s].witnesses = small.witnesses[s];
+    }
+}
+
 void small_table_unite(void)
 {
     static uint64_t takers[TAKERS_WORDS];
@@ -207,7 +216,8 @@ static void make_process(int process, uint64_t lines, bool numbered)
         region->segments[s] = (struct segment){.slots = (unsigned char *)small.slots[s],
                                                .reach = small.reach[s],
                                                .numbers = numbered ? small.numbers[s] : NULL,
-                                               .lines = lines};
+                                               .lines = lines,
+                                               .bytes = sizeof small.slots[s]};
     *table = (struct weir_table){.region = region,
                                  .kind = &weir_table_words,
                                  .edition = &small.editions[0],
@@ -218,6 +228,7 @@ void small_table_clear(uint64_t segments, uint64_t lines, bool numbered)
 {
     memset(&small.header, 0, sizeof small.header);
     memset(small.slots, 0, sizeof small.slots);
+    memset(small.witnesses, 0, sizeof small.witnesses);
     memset((void *)small.reach, 0, sizeof small.reach);
     memset(small.numbers, 0, sizeof small.numbers);
     memset(small.came_in, 0, sizeof small.came_in);

@@ -23,6 +23,7 @@ struct small_table {
     struct region_header header;
     struct policies policies;
     _Alignas(64) struct slot slots[SMALL_SEGMENTS][SMALL_LINES * LINE_SLOTS];
+    _Alignas(64) atom128 witnesses[SMALL_SEGMENTS][SMALL_LINES * LINE_SLOTS];
     _Atomic unsigned char reach[SMALL_SEGMENTS][SMALL_LINES];
     atom64 numbers[SMALL_SEGMENTS][SMALL_LINES];
     struct stripe stripe; /* all keys have the same */
@@ -52,6 +53,8 @@ struct weir_table *small_table(void);
 void small_table_change(int64_t now);
 /* A segment more, as region.c adds it. */
 void small_table_grow(void);
+/* The table keeps whole keys; for setup. */
+void small_table_exact(void);
 /* All threads are of one process; for setup. */
 void small_table_unite(void);
 /* A segment more that takes in the keys of the first: as weir_table_enlarge does it, and weir_table_move. */

@@ -71,6 +71,13 @@ TEST(killed_while_a_key_comes_in_and_its_name_is_noted)
     run(&s, take_new);
 }
 
+TEST(killed_while_a_whole_key_comes_in)
+{
+    struct scene s = {.options.key_max = 16};
+    begin(&s, "10/s", NULL, 4);
+    run(&s, take_new);
+}
+
 /* A table of one line, whose four slots are all in use. */
 TEST(killed_while_a_key_takes_the_place_of_an_idle_one)
 {

@@ -57,7 +57,7 @@ static struct weir_policy *compile(const char *text)
 static bool can_follow(const char *text, const char *first, size_t key_max)
 {
     struct weir_policy *policy = compile(text), *before = compile(first);
-    bool words = key_max == 0 && weir_words_suit(before);
+    bool words = key_max <= EXACT_BYTES && weir_words_suit(before);
     bool can = words ? weir_words_suit(policy) : policy->words <= before->words;
     weir_policy_free(policy);
     weir_policy_free(before);

@@ -306,6 +306,7 @@ static void begin_site(struct site *site, const struct table_plan *plan)
     }
     struct region *region = site->table->region;
     memset(&region->key, 7, sizeof region->key); /* the same places every time */
+    site->table->exact = exact_of(&region->key);
     region->offset_ns = plan->offset;
     site->words = site->table->kind == &weir_table_words;
     site->policy = table_edition(site->table)->policy;

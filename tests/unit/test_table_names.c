@@ -53,7 +53,7 @@ static size_t places[KEYS * 4]; /* of keys, by their hash: 1 + which */
 
 static struct key key_of(const void *bytes, size_t len)
 {
-    return (struct key){bytes, len, table_who(&table, bytes, len)};
+    return (struct key){.bytes = bytes, .len = len, .who = table_who(&table, bytes, len)};
 }
 
 static size_t *place_of(uint64_t who)

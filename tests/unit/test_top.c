@@ -42,7 +42,7 @@ static const int64_t now = 630 * WEIR_SEC; /* half past a minute */
 
 static struct key key_of(const void *bytes, size_t len)
 {
-    return (struct key){bytes, len, table_who(&table, bytes, len)};
+    return (struct key){.bytes = bytes, .len = len, .who = table_who(&table, bytes, len)};
 }
 
 /* An empty list, shared with children. */
@@ -267,7 +267,7 @@ TEST(a_flood_of_keys_that_come_once_does_not_hide_a_steady_one)
         int64_t at = now + second * WEIR_SEC;
         for (int i = 0; i < CALLS; i++) {
             for (int j = 0; j < FLOOD; j++) {
-                struct key key = {once, strlen(once), rng_next(&rng)};
+                struct key key = {.bytes = once, .len = strlen(once), .who = rng_next(&rng)};
                 table_tell(&table, &key, 1, false, at);
             }
             if (second >= 10) /* the others were first */

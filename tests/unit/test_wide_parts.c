@@ -51,8 +51,11 @@ TEST(a_peek_says_full_where_a_take_would)
 TEST(different_keys_with_the_same_hash_both_live)
 {
     struct weir_table *table = table_new("10/s", NULL, 100, 8);
-    struct key keys[] = {
-        {"a", 1, 4711}, {"b", 1, 4711}, {"ab", 2, 4711}, {NULL, 0, 4711}, {"12345678", 8, 4711}};
+    struct key keys[] = {{"a", 1, 4711, 0, 0},
+                         {"b", 1, 4711, 0, 0},
+                         {"ab", 2, 4711, 0, 0},
+                         {NULL, 0, 4711, 0, 0},
+                         {"12345678", 8, 4711, 0, 0}};
     for (size_t i = 0; i < COUNT(keys); i++)
         CHECK(take(table, &keys[i], WEIR_SEC, (int64_t)i + 1));
     for (size_t i = 0; i < COUNT(keys); i++)

@@ -144,7 +144,7 @@ size_t sweep_all(struct weir_table *table, int64_t now)
 
 struct key key_of(const struct weir_table *table, const char *name)
 {
-    return (struct key){name, strlen(name), table_who(table, name, strlen(name))};
+    return (struct key){.bytes = name, .len = strlen(name), .who = table_who(table, name, strlen(name))};
 }
 
 struct place place_of(struct weir_table *table, const struct key *key)
