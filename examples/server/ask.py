@@ -24,12 +24,12 @@ class Limit:
     def __init__(self, policy, open_when_away, url=None):
         self.policy = policy
         self.open_when_away = open_when_away
-        self.retry_after = 0  # seconds, as HTTP wants them; of the last refusal
         self.server = redis.Redis.from_url(url or os.environ.get("WEIR_URL", "redis://127.0.0.1:9049"), protocol=3,
                                            socket_connect_timeout=DEADLINE, socket_timeout=DEADLINE,
                                            decode_responses=True)
 
     def take(self, key, n=1):
+        """Whether to go on, and else the seconds for Retry-After, as HTTP wants them; None: waiting will not help."""
         if time.monotonic() < Limit.away_until:
             return self.guess()
         try:
@@ -40,21 +40,23 @@ class Limit:
                 raise  # a mistake of ours, such as a policy that is not there
             Limit.away_until = time.monotonic() + PAUSE
             return self.guess()
-        self.retry_after = math.ceil(verdict["retry_after_ms"] / 1000)
-        return verdict["allowed"]
+        never = verdict["retry_after_ms"] < 0
+        return verdict["allowed"], None if never else math.ceil(verdict["retry_after_ms"] / 1000)
 
     def guess(self):
-        self.retry_after = 1
-        return self.open_when_away
+        return self.open_when_away, 1
 
 
 def main():
     jobs = Limit("jobs", open_when_away=False)
     for attempt in range(1, 8):
-        if jobs.take("user:42"):
+        allowed, retry_after = jobs.take("user:42")
+        if allowed:
             print(f"attempt {attempt}: go on")
+        elif retry_after is None:  # more than the limit ever lets pass at once: no Retry-After
+            print(f"attempt {attempt}: 429")
         else:
-            print(f"attempt {attempt}: 429, Retry-After: {jobs.retry_after}")
+            print(f"attempt {attempt}: 429, Retry-After: {retry_after}")
 
 
 if __name__ == "__main__":

@@ -18,9 +18,10 @@
 static void pass_on(const char *path, const char *text, config_complain *complain, void *arg)
 {
     struct place place = {0, 0};
-    size_t len = strlen(path);
+    const char *shown = weir_config_shown(path);
+    size_t len = strlen(shown);
     int used = 0;
-    if (strncmp(text, path, len) == 0 &&
+    if (strncmp(text, shown, len) == 0 &&
         sscanf(text + len, ":%d:%d: %n", &place.line, &place.column, &used) == 2 && used > 0)
         text += len + (size_t)used;
     else

@@ -134,6 +134,9 @@ static void print_summary(const struct check *check)
     print_count(config->policy_count, "policy", "policies");
     fputs(", ", stdout);
     print_count(count_overrides(config), "override", "overrides");
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (config->policies[i].candidate)
+            printf(", candidate %s for %s", config->policies[i].candidate, config->policies[i].name);
     if (config->user_count > 0) {
         fputs(", ", stdout);
         print_count(config->user_count, "user", "users");

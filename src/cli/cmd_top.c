@@ -17,7 +17,8 @@ static const char help[] =
     "      --refused        those that were refused most instead\n"
     "      --count N        so many of them (default: 10)\n" ASK_HELP "\n"
     "Counted on a sample of the calls, fading by half every minute: who takes r a minute\n"
-    "shows r to 2 r. Exit status: 0, or 2 on an error.\n"
+    "shows r to 2 r. A key of more than 39 bytes is cut, which dots show; its id is the hash\n"
+    "that weir dump prints. Exit status: 0, or 2 on an error.\n"
     "\n"
     "Examples\n"
     "  weir top api\n"
@@ -37,6 +38,11 @@ static int print_top(const struct resp_value *list)
         char text[WORDS_MAX];
         printf("%12s  ", words_number(ask_number(&list->elements[i], "units"), text));
         ask_put(stdout, ask_text(&list->elements[i], "key"));
+        if (ask_has(&list->elements[i], "bytes")) {
+            printf("  (%s bytes, id ", words_number(ask_number(&list->elements[i], "bytes"), text));
+            ask_put(stdout, ask_text(&list->elements[i], "id"));
+            fputc(')', stdout);
+        }
         fputc('\n', stdout);
     }
     return EXIT_OK;

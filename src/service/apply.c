@@ -37,8 +37,8 @@ static bool blame(struct apply *apply, struct place place)
     if (!err || !apply->config->path || place.line == 0)
         return false;
     memcpy(text, err->text, sizeof text);
-    (void)snprintf(err->text, sizeof err->text, "%.60s:%d:%d: %.170s", apply->config->path, place.line,
-                   place.column, text);
+    (void)snprintf(err->text, sizeof err->text, "%s:%d:%d: %.160s", weir_config_shown(apply->config->path),
+                   place.line, place.column, text);
     return false;
 }
 

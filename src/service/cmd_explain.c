@@ -439,6 +439,29 @@ static bool read_top(struct call *call, enum weir_top *by, size_t *most)
     return true;
 }
 
+/* Of a long key only the beginning is known, which others may share: it ends in dots, and its hash tells it
+ * from them, as WEIR.DUMP shows it. */
+static void put_top_key(struct call *call, const struct weir_top_key *key)
+{
+    struct slice name = name_of(key);
+    char shown[sizeof key->name + 3], id[17];
+    bool cut = key->len > name.len;
+    memcpy(shown, name.bytes, name.len);
+    memcpy(shown + name.len, "...", 3);
+    weir_reply_map(&call->reply, cut ? 4 : 2);
+    weir_reply_text(&call->reply, "key");
+    weir_reply_bulk(&call->reply, shown, name.len + (cut ? 3 : 0));
+    weir_reply_text(&call->reply, "units");
+    weir_reply_integer(&call->reply, key->units);
+    if (!cut)
+        return;
+    (void)snprintf(id, sizeof id, "%016" PRIx64, key->id);
+    weir_reply_text(&call->reply, "bytes");
+    weir_reply_integer(&call->reply, key->len);
+    weir_reply_text(&call->reply, "id");
+    weir_reply_text(&call->reply, id);
+}
+
 static void top(struct call *call)
 {
     enum weir_top by;
@@ -451,12 +474,7 @@ static void top(struct call *call)
         add_tally(call, policy->prefixes[i].tally, by, &list);
     weir_reply_array(&call->reply, list.count);
     for (size_t i = 0; i < list.count; i++) {
-        struct slice name = name_of(&list.keys[i]);
-        weir_reply_map(&call->reply, 2);
-        weir_reply_text(&call->reply, "key");
-        weir_reply_bulk(&call->reply, name.bytes, name.len);
-        weir_reply_text(&call->reply, "units");
-        weir_reply_integer(&call->reply, list.keys[i].units);
+        put_top_key(call, &list.keys[i]);
     }
 }
 

@@ -305,6 +305,12 @@ static char *read_bytes(const char *path, size_t *len)
     return NULL;
 }
 
+const char *weir_config_shown(const char *path)
+{
+    size_t len = strlen(path), most = 60;
+    return len <= most ? path : path + len - most;
+}
+
 struct config *weir_config_read(const char *path, config_complain *complain, void *arg)
 {
     size_t len = 0;

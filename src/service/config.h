@@ -163,6 +163,8 @@ typedef void config_complain(void *arg, const char *file, struct place place, co
 /* Reads a file, or text that stands for one. NULL: at least one complaint was made; as many mistakes as can
  * be told apart are told, at most 20. weir_config_new is what stands without a file. */
 struct config *weir_config_new(void);
+/* The path as messages of limited size show it: the end of a long one. */
+const char *weir_config_shown(const char *path);
 struct config *weir_config_read(const char *path, config_complain *complain, void *arg);
 struct config *weir_config_parse(const char *path, const char *text, size_t len, config_complain *complain,
                                  void *arg);

@@ -76,11 +76,25 @@ class CheckTest(command.CommandTest):
         lines = done.stderr.splitlines()
         return [line.replace(self.file, "w.yaml") if self.file in line else line[cut:] for line in lines]
 
+    def test_a_long_path_keeps_line_and_column(self):
+        folder = pathlib.Path(self.file).parent / ("d" * 70)
+        folder.mkdir()
+        self.file = str(folder / "w.yaml")
+        self.write("policies:\n  - name: api\n    limits: 100/s\n    keys: 500000000000\n")
+        done = self.run_weir("check", self.file, WEIR_URL=NOWHERE)
+        self.assertEqual(done.returncode, 2)
+        self.assertTrue(done.stderr.startswith(f"{self.file}:2:5: 500000000000 keys need"), done.stderr)
+
+    def test_candidates_are_shown(self):
+        self.write("policies:\n  - name: api\n    limits: 100/s\n    candidate: 50/s\n")
+        done = self.run_weir("check", self.file, WEIR_URL=NOWHERE)
+        self.assertIn("1 policy, 0 overrides, candidate 50/s for api; 256 MiB", done.stdout)
+
     def test_the_example_is_right(self):
         done = self.run_weir("check", str(command.ROOT / "dist/weir.yaml"), WEIR_URL=NOWHERE)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         first, second = done.stdout.splitlines()
-        self.assertTrue(first.endswith("weir.yaml: 4 policies, 3 overrides; 256 MiB hold about " + SUMMARY.strip()))
+        self.assertTrue(first.endswith("weir.yaml: 4 policies, 3 overrides, candidate 30/s burst=60 for search; 256 MiB hold about " + SUMMARY.strip()))
         self.assertTrue(second.startswith("not compared with a server: cannot connect to " + NOWHERE))
 
     FLEET = """\

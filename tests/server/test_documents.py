@@ -252,7 +252,7 @@ class AskingProgram(server.ServerTest):
             for policy, is_open in (("api", True), ("api", False), ("nosuch", True)):
                 ask.Limit.away_until = 0
                 try:
-                    print(ask.Limit(policy, is_open).take("user:42"), ask.Limit.away_until > 0)
+                    print(ask.Limit(policy, is_open).take("user:42")[0], ask.Limit.away_until > 0)
                 except ask.redis.ResponseError as error:
                     print(str(error).split(";")[0])"""
         folder = tempfile.TemporaryDirectory(prefix="weir-ask-")

@@ -160,6 +160,7 @@ TEST(top_tells_who_takes_and_who_is_refused)
     const char *large = strstr(taken, "large"), *small = strstr(taken, "small");
     CHECK(taken[0] == '*' && taken[1] == '2');
     CHECK(large && small);
+    CHECK(!strstr(taken, "bytes")); /* whole keys have no need of it */
     const char *refused = kit_ask(&kit, "WEIR.TOP api REFUSED COUNT 1");
     CHECK(begins(refused, "*1\r\n*4\r\n$3\r\nkey\r\n$5\r\nlarge\r\n$5\r\nunits\r\n:"));
     CHECK(begins(kit_ask(&kit, "WEIR.TOP api COUNT 0"), "-ERR COUNT must be 1 or more"));
@@ -183,5 +184,26 @@ TEST(top_hides_keys_that_are_not_the_users)
     const char *taken = kit_ask(&kit, "WEIR.TOP api");
     CHECK(strstr(taken, "a:1") != NULL);
     CHECK(strstr(taken, "b:1") == NULL);
+    kit_close(&kit);
+}
+
+/* Both begin with the same 39 bytes. */
+TEST(keys_that_are_cut_do_not_look_the_same)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, NULL)))
+        return;
+    kit_policy(&kit, "api", "1M/s");
+    for (int i = 0; i < 4000; i++) {
+        (void)kit_ask(&kit, "WEIR.TAKE api tenant:0123456789:0123456789:0123456789:alice 100");
+        (void)kit_ask(&kit, "WEIR.TAKE api tenant:0123456789:0123456789:0123456789:bob 100");
+    }
+    const char *top = kit_ask(&kit, "WEIR.TOP api");
+    const char *first = strstr(top, "tenant:0123456789:0123456789:0123456789...");
+    const char *id = first ? strstr(first, "id\r\n$16\r\n") : NULL;
+    const char *second = id ? strstr(id, "tenant:0123456789:0123456789:0123456789...") : NULL;
+    const char *other = second ? strstr(second, "id\r\n$16\r\n") : NULL;
+    CHECK(strstr(top, ":45\r\n") && strstr(top, ":43\r\n"));
+    CHECK(other && memcmp(id, other, 9 + 16) != 0);
     kit_close(&kit);
 }
