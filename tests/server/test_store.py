@@ -325,7 +325,7 @@ class Refused(Kept):
         self.assertIn(self.data, self.refuse("--data", self.data))
 
     def test_a_directory_of_others(self):
-        os.mkdir(self.data)
+        os.mkdir(self.data, 0o700)  # or there would be a warning as well
         with open(os.path.join(self.data, "main.c"), "w", encoding="ascii"):
             pass
         self.assertIn("none of them is weir's", self.refuse("--data", self.data))
