@@ -38,9 +38,9 @@ struct tally {
     uint64_t
         imaged; /* limits before these are in no image and no log that is begun from now on: keep_change.c */
     struct {    /* the growth thread's own: see growth.c */
-        int64_t grown_ns; /* when it last did */
-        bool warned_near; /* said once: nearly full and cannot grow, */
-        bool warned_full; /* full */
+        _Atomic int64_t grown_ns; /* when it last did */
+        bool warned_near;         /* said once: nearly full and cannot grow, */
+        bool warned_full;         /* full */
     } room;
 };
 
