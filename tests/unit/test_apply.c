@@ -256,6 +256,7 @@ TEST(a_file_that_is_refused_gives_no_table_more_room)
                  "memory: 64MiB\npolicies: [{name: a, limits: 1/h, keys: 1000000}, "
                  "{name: b, limits: 1/h, keys: 1000000}]",
                  &err));
+    CHECK(strstr(err.text, "keys: 1000000 needs ") != NULL);
     CHECK_EQ(capacity_of(&kit, "a"), 5000);
     CHECK(apply(&kit,
                 "memory: 64MiB\npolicies: [{name: a, limits: 1/h, keys: 100000}, "
