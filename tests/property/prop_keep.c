@@ -181,9 +181,14 @@ static bool owns_alike(struct story *story, struct weir_table *copy)
     return true;
 }
 
-static bool is_no_better(const struct weir_verdict *one, const struct weir_verdict *other)
+/* Numbers of two verdicts may be of two limits; what passes can be compared. */
+static bool is_no_better(struct story *story, struct weir_table *copy, uint64_t key)
 {
-    return one->allowed <= other->allowed && one->remaining <= other->remaining;
+    for (int64_t n = 1; n <= 64; n++)
+        if (weir_table_peek_at(copy, story->now, &key, sizeof key, n, NULL) &&
+            !weir_table_peek_at(story->table, story->now, &key, sizeof key, n, NULL))
+            return false;
+    return true;
 }
 
 /* Where keys share, only peeks can be compared: the copy may have room for who had none, and does not know
@@ -195,7 +200,7 @@ static bool peeks_alike(struct story *story, struct weir_table *copy)
         struct weir_verdict one, other;
         (void)weir_table_peek_at(story->table, story->now, &key, sizeof key, 1, &one);
         (void)weir_table_peek_at(copy, story->now, &key, sizeof key, 1, &other);
-        same = CHECK(same_verdict(&one, &other) || is_no_better(&other, &one)) && same;
+        same = CHECK(same_verdict(&one, &other) || is_no_better(story, copy, key)) && same;
     }
     return same;
 }
