@@ -220,9 +220,9 @@ bool weir_member_is_awaited(struct member *member);
 
 /* Waits until the coordinator is reached, and has given its first units or said why not. false: `err`. */
 bool weir_member_reach(struct member *member, int64_t connect_ns, struct weir_error *err);
-/* After that has failed: it counts as lost from now on, until it is reached. false: it was reached, and has
- * refused. */
-bool weir_member_begin_lost(struct member *member);
+/* After that has failed: it counts as lost from now on, until it is reached. true also if it was reached
+ * meanwhile; false: it was, and has refused: `err`. */
+bool weir_member_begin_lost(struct member *member, struct weir_error *err);
 
 /* ---- member.c ---- */
 

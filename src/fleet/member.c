@@ -269,7 +269,8 @@ static struct weir_limiter *join(const struct request *request, const char *name
     } else if (weir_agent_is_me(member->agent)) {
         (void)weir_error_complain(err, "a callback of this coordinator must not wait: join it elsewhere");
     } else if (weir_member_reach(member, request->options.connect_ns, err) ||
-               (request->options.unreached == WEIR_FLEET_LOST_AT_FIRST && weir_member_begin_lost(member))) {
+               (request->options.unreached == WEIR_FLEET_LOST_AT_FIRST &&
+                weir_member_begin_lost(member, err))) {
         return member->limiter;
     }
     weir_limiter_free(member->limiter);

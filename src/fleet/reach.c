@@ -78,6 +78,15 @@ static bool name_url(const struct member *member, struct weir_error *err)
     return false;
 }
 
+/* Of a coordinator that is there. false: it has said why not. */
+static bool await_first(struct member *member, int64_t ns, struct weir_error *err)
+{
+    bool good = false;
+    weir_inbox_post(member, INBOX_WANT, 1);
+    bool over = wait_for(member, has_first, 0, ns, &good, err);
+    return !over || good || name_url(member, err);
+}
+
 bool weir_member_reach(struct member *member, int64_t connect_ns, struct weir_error *err)
 {
     uint64_t failures = atom_load(&member->agent->failures, memory_order_acquire);
@@ -89,9 +98,7 @@ bool weir_member_reach(struct member *member, int64_t connect_ns, struct weir_er
                        "(connect= waits longer)");
     if (!good)
         return name_url(member, err);
-    weir_inbox_post(member, INBOX_WANT, 1);
-    bool over = wait_for(member, has_first, 0, min64(FIRST_NS, connect_ns), &good, err);
-    return !over || good || name_url(member, err);
+    return await_first(member, min64(FIRST_NS, connect_ns), err);
 }
 
 /* It is lost, or there after all. */
@@ -105,12 +112,23 @@ static bool is_away(struct member *member, uint64_t failures, bool *good, struct
     return *good;
 }
 
-bool weir_member_begin_lost(struct member *member)
+bool weir_member_begin_lost(struct member *member, struct weir_error *err)
 {
     bool good = false;
-    if (atomic_load_explicit(&member->enter, memory_order_acquire) != ENTER_NOT_YET)
-        return false;
-    weir_inbox_post(member, INBOX_AWAY, 0);
-    (void)wait_for(member, is_away, 0, FIRST_NS, &good, NULL);
-    return true;
+    if (atomic_load_explicit(&member->enter, memory_order_acquire) == ENTER_NOT_YET) {
+        weir_inbox_post(member, INBOX_AWAY, 0);
+        (void)wait_for(member, is_away, 0, FIRST_NS, &good, NULL);
+    }
+    switch (atomic_load_explicit(&member->enter, memory_order_acquire)) { /* it may have come meanwhile */
+    case ENTER_DONE:
+        return await_first(member, FIRST_NS, err);
+    case ENTER_FAILED:
+        lock_take(&member->agent->lock);
+        if (err)
+            *err = member->enter_error;
+        lock_drop(&member->agent->lock);
+        return name_url(member, err);
+    default:
+        return true;
+    }
 }

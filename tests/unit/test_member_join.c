@@ -236,3 +236,29 @@ TEST(whoever_is_not_let_in_does_not_start_as_lost)
     CHECK(!weir_fleet_join("fake://here?unreached=no", "egress", "100/s algo=quota", &err));
     CHECK_STR(err.text, "unreached is fail or lost");
 }
+
+/* Between the two, or while it waits to be lost. */
+TEST(who_is_reached_just_before_it_is_lost_has_joined)
+{
+    begin(POOL_TURNS);
+    struct weir_limiter *member =
+        weir_member_join(LOST_FIRST, "egress", "100/s algo=quota", NULL, true, &err);
+    EVENTUALLY(weir_member_of(member)->enter == ENTER_DONE);
+    CHECK(weir_member_begin_lost(weir_member_of(member), &err));
+    CHECK_EQ(stat_of(member).lost, 0);
+    CHECK(weir_limiter_take(member, 1, NULL)); /* it has its first units */
+    weir_limiter_free(member);
+}
+
+TEST(who_is_turned_down_just_before_it_is_lost_has_not_joined)
+{
+    begin(POOL_TURNS);
+    fake_refuse_names(true);
+    struct weir_limiter *member =
+        weir_member_join(LOST_FIRST, "egress", "100/s algo=quota", NULL, true, &err);
+    EVENTUALLY(weir_member_of(member)->enter == ENTER_FAILED);
+    CHECK(!weir_member_begin_lost(weir_member_of(member), &err));
+    CHECK(strstr(err.text, "fake://here") == err.text && strstr(err.text, "has no room for that name"));
+    weir_limiter_free(member);
+    fake_refuse_names(false);
+}
