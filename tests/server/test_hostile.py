@@ -308,7 +308,7 @@ class Strangers(server.ServerTest):
 
     def test_only_so_many_at_once(self):
         """The oldest goes for a new one; a login makes room, and a RESET takes it."""
-        weir = self.start("--max-clients", "160",
+        weir = self.start("--max-clients", "160", "--stranger-ms", "600000",  # nobody goes for being slow
                           config="users:\n  - {name: default, password: s3cret, may: all}\n" + POLICIES)
         friend = weir.connect(password="s3cret")
         strangers = []

@@ -6,6 +6,7 @@ after a restart. test_tenants.py --figures prints what a tenant gets with the me
 import os
 import sys
 import tempfile
+import time
 
 import server
 
@@ -56,6 +57,12 @@ class Tenants(server.ServerTest):
         self.addCleanup(client.close)
         return client
 
+    def await_zero(self, client, name):
+        """Until the background thread has been through."""
+        deadline = time.monotonic() + server.PATIENCE
+        while (left := self.info(client)[name]) > 0:
+            self.assertLess(time.monotonic(), deadline, f"{name}:{left}")
+
     def info(self, client):
         return {name: int(value) for name, _, value in (line.partition(":") for line in client.ask("INFO").split("\r\n"))
                 if value.isdigit()}
@@ -97,15 +104,13 @@ class Tenants(server.ServerTest):
 
     def test_settled_reservations_do_not_count(self):
         weir = self.serve()
-        greedy = self.login(weir, "greedy", "a")
+        ops, greedy = self.login(weir, "ops", "o"), self.login(weir, "greedy", "a")
         for i in range(20):  # three times as many as there is room for
             greedy.raw(server.encode("WEIR.RESERVE", "api", f"a:{i}", "1", "TTL", "86400000") * 200)
             ids = [greedy.read()["id"] for _ in range(200)]
             greedy.raw(b"".join(server.encode("WEIR.COMMIT", name) for name in ids if name))
             self.assertEqual(sum(greedy.read()["charged"] for name in ids if name), 200, f"round {i}")
-            told = self.info(self.login(weir, "ops", "o"))
-            while told["ledger_share_most"] > 0:  # until the background thread has been through
-                told = self.info(self.login(weir, "ops", "o"))
+            self.await_zero(ops, "ledger_share_most")
 
     def test_refusals_are_forgotten_soon(self):
         """Ids of requests that were refused are not kept for minutes: they would be everybody's that were tried."""
@@ -116,10 +121,7 @@ class Tenants(server.ServerTest):
         self.assertFalse(any(greedy.read()["allowed"] for _ in ids))
         self.assertEqual(self.info(ops)["requests_used"], 1000)
         ops.ask("WEIR.CLOCK", "ADVANCE", "6000")
-        for _ in range(2000):  # the background thread passes by
-            if self.info(ops)["requests_used"] == 0:
-                break
-        self.assertEqual(self.info(ops)["requests_used"], 0)
+        self.await_zero(ops, "requests_used")
 
     def test_an_operator_empties_client_keys(self):
         weir = self.serve("--data", self.data)
