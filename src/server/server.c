@@ -228,7 +228,8 @@ static int count_threads(const struct config *config)
 /* Descriptors that are no clients. */
 static rlim_t own_files(const struct server *server)
 {
-    return FILES_ASIDE + FILES_OF_LOOP * (rlim_t)(server->options.service.workers + 1); /* and for chores */
+    rlim_t loops = (rlim_t)server->options.service.workers + 2; /* for chores and for logins */
+    return FILES_ASIDE + FILES_OF_LOOP * loops;
 }
 
 /* As many as the system lets us have. Before anything else is opened: with too few there would be a server

@@ -67,6 +67,7 @@ class Refused(unittest.TestCase):
                                  r"raise the limit \(ulimit -n, LimitNOFILE=\)\n", told)
             self.assertTrue(found, told)
             needed = int(found.group(1))
+            self.assertEqual(needed, 8 + 40 + 4 * (int(threads) + 2))  # as docs/operations.md says
             with tempfile.TemporaryDirectory(prefix="weir-few-") as folder:
                 for soft in needed, 24:  # the soft limit is raised as far as the hard one
                     weir = server.Server("--data", os.path.join(folder, "data"), threads=threads, config=POLICIES,
