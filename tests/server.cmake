@@ -106,6 +106,8 @@ target_link_options(unit-no-memory PRIVATE
     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=mmap,--wrap=madvise)
 
 weir_service_test(unit-loop unit/test_loop.c)
+weir_service_test(unit-door unit/test_door.c)
+target_link_options(unit-door PRIVATE -Wl,--wrap=weir_connection_offer)
 weir_service_test(unit-server-end unit/test_server_end.c)
 target_link_options(unit-server-end PRIVATE
     -Wl,--wrap=weir_lane_wish,--wrap=weir_parking_moved,--wrap=weir_lane_end)

@@ -14,6 +14,7 @@
 #include "service/log.h"
 
 #define ACCEPT_MOST 64 /* in one go: those who are here want answers, too */
+#define REST_MS     5
 
 static const char full[] = "-ERR max number of clients reached\r\n";
 
@@ -97,13 +98,31 @@ static void turn_away_one(struct door *door, const struct listener *listener)
     door->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+static void on_rested(void *arg)
+{
+    struct door *door = arg;
+    for (size_t i = 0; i < door->count; i++)
+        if (!weir_watch_for(door->watches[i], WATCH_READ))
+            weir_timer_set(door->rest_timer, REST_MS, 0);
+}
+
+/* Whoever knocks is told of again and again as long as nobody lets him in: nobody listens for a while. */
+static void rest(struct door *door)
+{
+    for (size_t i = 0; i < door->count; i++)
+        (void)weir_watch_for(door->watches[i], 0);
+    weir_timer_set(door->rest_timer, REST_MS, 0);
+}
+
 static void let_in(struct door *door, const struct listener *listener)
 {
     char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
     for (int i = 0; i < ACCEPT_MOST; i++) {
         bool busy;
-        if (weir_crowd_count(door->service->crowd).dropped >= ACCEPT_MOST)
-            return; /* those who are asked to leave go first: the others wait in the kernel */
+        if (weir_crowd_count(door->service->crowd).dropped >= ACCEPT_MOST) {
+            rest(door); /* those who are asked to leave go first: the others wait in the kernel */
+            return;
+        }
         int fd = weir_listen_accept(listener, address, local, &busy);
         if (busy)
             turn_away_one(door, listener);
@@ -126,6 +145,9 @@ static void on_knock(void *arg, unsigned events)
 
 bool weir_door_watch(struct door *door, struct loop *loop, struct weir_error *err)
 {
+    door->rest_timer = weir_timer_new(loop, on_rested, door);
+    if (!door->rest_timer)
+        return weir_error_complain_as(err, ENOMEM, "out of memory");
     for (size_t i = 0; i < door->count; i++) {
         if (!weir_listen_start(&door->listeners[i], err))
             return false;
@@ -144,6 +166,8 @@ void weir_door_close(struct door *door)
         weir_listen_end(&door->listeners[i]);
     }
     door->count = 0;
+    weir_timer_free(door->rest_timer);
+    door->rest_timer = NULL;
     if (door->spare >= 0)
         close(door->spare);
     door->spare = -1;

@@ -11,6 +11,7 @@
 struct door {
     struct listener listeners[LISTEN_MAX];
     struct watch *watches[LISTEN_MAX];
+    struct timer *rest_timer;
     size_t count;
     struct lane *lanes;
     int lane_count;
