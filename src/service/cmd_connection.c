@@ -61,8 +61,8 @@ static bool enter(struct call *call, const struct user *user, uint64_t generatio
 
 /* Passwords that are kept as slow hashes are checked by another thread, and then the request is run again. If
  * any user has such a hash, every wrong password takes as long, whoever's it is. RUN_CHORE: not known yet. */
-static const struct user *check_slowly(struct call *call, const char *source, struct slice name,
-                                       struct slice password, uint64_t *generation)
+static const struct user *check_slowly(struct call *call, const char *source, struct attempt attempt,
+                                       struct slice name, struct slice password, uint64_t *generation)
 {
     const struct users *users = call->worker->snapshot->users;
     struct slow *slow = call->worker->service->slow;
@@ -71,6 +71,7 @@ static const struct user *check_slowly(struct call *call, const char *source, st
     if (!call->session->checked) {
         if (!weir_login_init(&login, users, name, password))
             return NULL;
+        login.attempt = attempt;
         *generation = weir_slow_known(slow, &login);
         if (*generation == 0 && !weir_login_wait(slow, &login, source)) {
             weir_call_error(call, "ERR too many logins are being checked at this moment; try again");
@@ -81,6 +82,18 @@ static const struct user *check_slowly(struct call *call, const char *source, st
     }
     const struct user *user = weir_users_find(users, name);
     return *generation > 0 && user && weir_user_has(user, *generation) ? user : NULL;
+}
+
+/* What was not checked, or against passwords that are others now, is not known to be wrong. */
+static bool is_unsure(struct call *call, struct attempt attempt)
+{
+    const struct login *login = call->session->checked;
+    if (login && !login->checked)
+        weir_call_error(call, "UNAVAILABLE the password could not be checked: out of memory; try again");
+    else if (login && login->attempt.word != attempt.word)
+        weir_call_error(call,
+                        "UNAVAILABLE the users were changed while the password was being checked; try again");
+    return call->failed;
 }
 
 static bool log_in(struct call *call, struct slice name, struct slice password)
@@ -103,10 +116,10 @@ static bool log_in(struct call *call, struct slice name, struct slice password)
     }
     const struct user *user = weir_users_login(users, name, password, &generation);
     if (!user && users->any_crypt)
-        user = check_slowly(call, source, name, password, &generation);
+        user = check_slowly(call, source, attempt, name, password, &generation);
     if (user)
         return enter(call, user, generation);
-    if (call->failed || call->state == RUN_CHORE)
+    if (call->failed || call->state == RUN_CHORE || is_unsure(call, attempt))
         return false;
     weir_attempt_failed(failures, call->worker->now_ns, attempt);
     return fail_login(call, name);

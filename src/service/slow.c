@@ -4,6 +4,7 @@
 #include "service/slow.h"
 
 #include <crypt.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,11 +97,14 @@ bool weir_login_wait(struct slow *slow, struct login *login, const char *source)
     return may;
 }
 
-static bool is_right(const char *password, const char *hash, struct crypt_data *data)
+static bool is_right(struct login *login, const char *hash, struct crypt_data *data)
 {
-    const char *got = crypt_r(password, hash, data);
-    if (!got || got[0] == '*')
+    errno = 0;
+    const char *got = crypt_r(login->password, hash, data);
+    if (!got || got[0] == '*') {
+        login->checked = login->checked && errno != ENOMEM;
         return false;
+    }
     struct digest one = weir_sha256(got, strlen(got)), other = weir_sha256(hash, strlen(hash));
     return weir_digest_same(&one, &other);
 }
@@ -109,8 +113,9 @@ static bool is_right(const char *password, const char *hash, struct crypt_data *
 void weir_login_check(struct login *login)
 {
     struct crypt_data *data = calloc(1, sizeof *data);
+    login->checked = data;
     for (size_t i = 0; data && i < login->count; i++)
-        if (is_right(login->password, login->hashes[i], data))
+        if (is_right(login, login->hashes[i], data))
             login->right = login->generations[i];
     if (data)
         weir_secret_wipe(data, sizeof *data);

@@ -25,11 +25,12 @@ bool weir_slow_is_hash(const char *text);
 /* A login that is to be checked: against each hash of its user, or against another one if there is no such
  * user, so that it takes as long. */
 struct login {
-    struct attempt attempt;
+    struct attempt attempt; /* of the users that it is checked against */
     uint64_t source;
     size_t count;
     char hashes[CONFIG_PASSWORDS][CONFIG_CRYPT_MAX + 1];
     uint64_t generations[CONFIG_PASSWORDS]; /* 0: nobody's */
+    bool checked;                           /* false: it is not known whether one is right */
     uint64_t right;                         /* the generation of the right one; 0: none is */
     char password[CONFIG_PASSWORD_MAX + 1];
 };
@@ -39,7 +40,8 @@ bool weir_login_init(struct login *login, const struct users *users, struct slic
                      struct slice password);
 /* Takes a place for it; false: too many wait. Whoever got one calls weir_login_end. */
 bool weir_login_wait(struct slow *slow, struct login *login, const char *source);
-/* Takes its time, and sets login->right. By any thread that may. */
+/* Takes its time, and sets login->right; without memory login->checked stays false. By any thread that may.
+ */
 void weir_login_check(struct login *login);
 /* Gives the place back; remembers a right password; wipes it. */
 void weir_login_end(struct slow *slow, struct login *login);

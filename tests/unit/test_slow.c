@@ -12,7 +12,9 @@
     "users:\n"                                                                                               \
     "  - {name: ops, password: ops-secret, may: all}\n"                                                      \
     "  - {name: app, password_crypt: [\"" RIGHT "\", \"" OTHER "\"], may: [take]}\n"
-#define WRONG "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+#define WRONG     "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+#define CHANGED   "-UNAVAILABLE the users were changed while the password was being checked; try again\r\n"
+#define UNCHECKED "-UNAVAILABLE the password could not be checked: out of memory; try again\r\n"
 
 TEST(hashes_are_of_methods_that_are_not_outdated)
 {
@@ -126,6 +128,76 @@ TEST(few_of_a_source_wait)
               "-ERR too many logins are being checked at this moment; try again\r\n");
     for (size_t i = 0; i < SLOW_WAITING; i++)
         weir_login_end(slow, &logins[i]);
+    CHECK_STR(say("AUTH app \"right horse\""), "+OK\r\n");
+    kit_end();
+}
+
+/* ---- while it is being checked ---- */
+
+static bool apply(const char *yaml)
+{
+    struct weir_error err;
+    struct config *config = weir_config_parse("weir.yaml", yaml, strlen(yaml), NULL, NULL);
+    bool done = CHECK(config != NULL) && weir_service_apply(kit.service, config, &err);
+    weir_config_free(config);
+    return done;
+}
+
+/* Up to where another thread checks the password. */
+static void begin_login(const char *name, const char *password)
+{
+    const struct slice words[] = {{"AUTH", 4}, {name, strlen(name)}, {password, strlen(password)}};
+    const struct request request = {words, 3};
+    weir_buffer_drop(&kit.out, buffer_len(&kit.out), 1 << 20);
+    CHECK_EQ(weir_service_run(kit.worker, &kit.session, &request, 1, &kit.out, &kit.state), 1);
+    CHECK_EQ(kit.state, RUN_CHORE);
+}
+
+static bool end_login(const char *reply)
+{
+    weir_chore_finish(kit.worker, &kit.session, &kit.out, &kit.state);
+    return buffer_len(&kit.out) == strlen(reply) && memcmp(buffer_bytes(&kit.out), reply, strlen(reply)) == 0;
+}
+
+/* It was compared with what is no longer there: that says nothing of what is now. */
+TEST(a_reload_during_a_login_makes_no_password_wrong)
+{
+    static const char *const before[] = {
+        "users: [{name: app, password_crypt: \"" OTHER "\", may: [take]}]",
+        "users: [{name: app, password_crypt: \"" RIGHT "\", may: [take, look]}]",
+        "users: [{name: ops, password_crypt: \"" OTHER "\", may: [take]}]",
+    };
+    for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
+        if (!kit_begin(before[i]))
+            return;
+        begin_login("app", "right horse");
+        weir_chore_do(kit.session.chore);
+        CHECK(apply("users: [{name: app, password_crypt: \"" RIGHT "\", may: [take]}]"));
+        CHECK(end_login(CHANGED));
+        CHECK_EQ(weir_failures_count(kit.service->failures), 0);
+        CHECK_STR(say("AUTH app \"right horse\""), "+OK\r\n");
+        kit_end();
+    }
+}
+
+TEST(a_reload_during_a_login_keeps_a_password_that_stays_right)
+{
+    if (!kit_begin(USERS))
+        return;
+    begin_login("app", "right horse");
+    weir_chore_do(kit.session.chore);
+    CHECK(apply("users: [{name: app, password_crypt: \"" RIGHT "\", may: [take]}]"));
+    CHECK(end_login("+OK\r\n"));
+    kit_end();
+}
+
+TEST(a_password_that_was_not_checked_is_not_wrong)
+{
+    if (!kit_begin(USERS))
+        return;
+    begin_login("app", "right horse"); /* there was no memory to check it */
+    CHECK(end_login(UNCHECKED));
+    CHECK_EQ(weir_failures_count(kit.service->failures), 0);
     CHECK_STR(say("AUTH app \"right horse\""), "+OK\r\n");
     kit_end();
 }
