@@ -48,7 +48,12 @@ static void count_stranger(struct connection *connection)
     if (is == connection->stranger)
         return;
     connection->stranger = is;
-    weir_crowd_set_stranger(connection->lane->worker->service->crowd, &connection->session.guest, is);
+    enum entry_kind kind = ENTER_ADMIN; /* needs no place of the others, or has one as a user */
+    if (is)
+        kind = ENTER_STRANGER;
+    else if (!connection->gone && !connection->session.logged_in)
+        kind = (enum entry_kind)atomic_load_explicit(&connection->lane->comes_as, memory_order_relaxed);
+    weir_crowd_set_kind(connection->lane->worker->service->crowd, &connection->session.guest, kind);
 }
 
 static bool paused(const struct connection *connection)

@@ -359,6 +359,7 @@ static bool apply_users(struct apply *apply)
         users->list[0].has_password = true;
         users->list[0].passwords[0] = (struct password){.digest = *options->password};
         users->list[0].password_count = 1;
+        weir_users_find_crypt(users);
     }
     weir_users_number(users, apply->edit.now->users, &apply->edit.service->generation);
     bool open = !users->list[0].has_password && !options->no_password;

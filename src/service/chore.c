@@ -78,8 +78,10 @@ bool weir_chore_login(struct call *call, const struct login *login)
     weir_chore_begin(call);
     if (call->state == RUN_CHORE)
         call->session->chore->login = copy;
-    else
+    else {
+        weir_secret_wipe(copy, sizeof *copy);
         free(copy);
+    }
     return call->state == RUN_CHORE;
 }
 

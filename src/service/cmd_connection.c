@@ -258,8 +258,14 @@ static void run_quit(struct call *call)
 static void run_reset(struct call *call)
 {
     struct session *session = call->session;
+    bool stranger = default_user(call)->has_password || session->must_log_in;
+    bool admin = weir_user_is_admin(default_user(call));
     session->logged_in = false;
-    weir_crowd_log_out(call->worker->service->crowd, &session->guest);
+    /* At once, not after the batch: it may have logged in within the same one. */
+    weir_crowd_log_out(call->worker->service->crowd, &session->guest,
+                       stranger ? ENTER_STRANGER
+                       : admin  ? ENTER_ADMIN
+                                : ENTER_ORDINARY);
     snprintf(session->user, sizeof session->user, "default");
     free(session->name);
     session->name = NULL;

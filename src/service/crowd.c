@@ -285,25 +285,30 @@ bool weir_crowd_log_in(struct crowd *crowd, const struct crowd_limits *limits, s
     return may;
 }
 
-void weir_crowd_log_out(struct crowd *crowd, struct guest *guest)
+static void set_kind(struct crowd *crowd, struct guest *guest, enum entry_kind kind)
+{
+    if (guest->dropped)
+        return;
+    set_stranger(crowd, guest, kind == ENTER_STRANGER);
+    if (!guest->user)
+        set_ordinary(crowd, guest, kind == ENTER_ORDINARY);
+}
+
+void weir_crowd_log_out(struct crowd *crowd, struct guest *guest, enum entry_kind kind)
 {
     if (!guest->source)
         return;
     (void)pthread_mutex_lock(&crowd->mutex);
-    bool ordinary = guest->ordinary;
     log_out(crowd, guest);
-    set_ordinary(crowd, guest, ordinary); /* where nobody needs to log in, it goes on as `default` */
+    set_kind(crowd, guest, kind);
     (void)pthread_mutex_unlock(&crowd->mutex);
 }
 
-void weir_crowd_set_stranger(struct crowd *crowd, struct guest *guest, bool stranger)
+void weir_crowd_set_kind(struct crowd *crowd, struct guest *guest, enum entry_kind kind)
 {
     (void)pthread_mutex_lock(&crowd->mutex);
-    if (guest->source && !guest->dropped) {
-        set_stranger(crowd, guest, stranger);
-        if (stranger)
-            set_ordinary(crowd, guest, false);
-    }
+    if (guest->source)
+        set_kind(crowd, guest, kind);
     (void)pthread_mutex_unlock(&crowd->mutex);
 }
 

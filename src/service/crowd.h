@@ -56,9 +56,10 @@ void weir_crowd_leave(struct crowd *crowd, struct guest *guest);
  * was. One that has not entered is let through. */
 bool weir_crowd_log_in(struct crowd *crowd, const struct crowd_limits *limits, struct guest *guest,
                        const char *user, bool admin);
-void weir_crowd_log_out(struct crowd *crowd, struct guest *guest);
-/* It must log in, or need not any more. */
-void weir_crowd_set_stranger(struct crowd *crowd, struct guest *guest, bool stranger);
+/* It is as if it had just come, as one of that kind. */
+void weir_crowd_log_out(struct crowd *crowd, struct guest *guest, enum entry_kind kind);
+/* It must log in, or need not any more. Who has logged in keeps the place that it got by that. */
+void weir_crowd_set_kind(struct crowd *crowd, struct guest *guest, enum entry_kind kind);
 
 struct crowd_count {
     int64_t all, strangers, dropped; /* the last: asked to leave, and still there */

@@ -84,8 +84,9 @@ static void init_default(struct user *user, bool others)
     user->may = MAY_ALL;
 }
 
-static void find_crypt(struct users *users)
+void weir_users_find_crypt(struct users *users)
 {
+    users->any_crypt = NULL;
     for (size_t i = 0; i < users->count && !users->any_crypt; i++)
         for (size_t at = 0; at < users->list[i].password_count && !users->any_crypt; at++)
             if (users->list[i].passwords[at].crypt[0])
@@ -110,7 +111,7 @@ struct users *weir_users_new(const struct config *config)
             return NULL;
         }
     }
-    find_crypt(users);
+    weir_users_find_crypt(users);
     return users;
 }
 
@@ -130,7 +131,7 @@ struct users *weir_users_copy(const struct users *users)
         }
     }
     if (copy)
-        find_crypt(copy);
+        weir_users_find_crypt(copy);
     return copy;
 }
 
@@ -174,7 +175,8 @@ const struct user *weir_users_login(const struct users *users, struct slice name
         if (weir_digest_same(&digest, &found->passwords[i].digest) && i < found->password_count &&
             !found->passwords[i].crypt[0]) {
             good = true;
-            *generation = found->generations[i];
+            if (found->has_password)
+                *generation = found->generations[i];
         }
     weir_secret_wipe(&digest, sizeof digest);
     return good ? found : NULL;

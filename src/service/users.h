@@ -33,6 +33,8 @@ struct users {
 struct users *weir_users_new(const struct config *config); /* or NULL */
 struct users *weir_users_copy(const struct users *users);
 void weir_users_free(struct users *users);
+/* Sets any_crypt; again whenever passwords were replaced. */
+void weir_users_find_crypt(struct users *users);
 
 const struct user *weir_users_find(const struct users *users, struct slice name);
 

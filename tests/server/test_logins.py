@@ -202,6 +202,26 @@ class Crowds(server.ServerTest):
             for client in clients:
                 client.close()
 
+    def test_logging_out_again_gives_the_place_back(self):
+        """Both in one batch: in between, nobody looks at who has to log in."""
+        weir = self.start("--max-clients", "64",
+                          config=users(OPS, "name: a, password: x, may: [take]", "name: b, password: y, may: [take]"))
+        clients = []
+        try:
+            for _ in range(200):
+                client = weir.connect()
+                clients.append(client)
+                try:
+                    client.pipeline(["AUTH", "a", "x"], ["RESET"])
+                except (server.Closed, ConnectionError):
+                    pass
+            out, others = self.logins(weir, 20, "b", "y")
+            clients += others
+            self.assertEqual(out, 0, "of 20 logins of another tenant were kept out")
+        finally:
+            for client in clients:
+                client.close()
+
     def test_caps_of_the_file(self):
         weir = self.start(config="clients: {per_address: 5, per_user: 3}\n" + users(OPS, "name: a, password: x, may: [take]"))
         with weir.connect(user="ops", password="ops-secret") as ops:

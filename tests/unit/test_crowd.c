@@ -51,8 +51,7 @@ TEST(the_oldest_stranger_goes_for_a_new_one)
     CHECK(enter(crowd, &limits, &guests[34], "1.2.3.4:1", ENTER_STRANGER) == ENTRY_FREE && !left);
     CHECK(enter(crowd, &limits, &guests[35], "1.2.3.4:1", ENTER_STRANGER) == ENTRY_FREE &&
           left == &guests[3]);
-    weir_crowd_log_out(crowd, &guests[2]);
-    weir_crowd_set_stranger(crowd, &guests[2], true); /* the youngest again */
+    weir_crowd_log_out(crowd, &guests[2], ENTER_STRANGER); /* the youngest again */
     CHECK(enter(crowd, &limits, &guests[36], "1.2.3.4:1", ENTER_STRANGER) == ENTRY_FREE &&
           left == &guests[4]);
     leave_all(crowd, guests, MOST + 3);
@@ -158,6 +157,25 @@ TEST(the_last_places_of_an_open_server_are_for_admins)
     leave_all(crowd, guests, 64);
 }
 
+/* A reload that lets everybody in makes clients of strangers. */
+TEST(strangers_that_need_not_log_in_any_more_take_places)
+{
+    struct crowd *crowd = weir_crowd_new();
+    struct guest guests[34] = {0};
+    const struct crowd_limits limits = {.most = 32};
+    for (int i = 0; i < 30; i++) {
+        CHECK_EQ(enter(crowd, &limits, &guests[i], "1.2.3.4:1", ENTER_STRANGER), ENTRY_FREE);
+        weir_crowd_set_kind(crowd, &guests[i], ENTER_ORDINARY);
+    }
+    CHECK_EQ(enter(crowd, &limits, &guests[30], "1.2.3.4:1", ENTER_ORDINARY), ENTRY_KEPT);
+    CHECK(weir_crowd_log_in(crowd, &limits, &guests[29], "ops", true)); /* frees one */
+    weir_crowd_set_kind(crowd, &guests[29], ENTER_ADMIN);
+    CHECK_EQ(enter(crowd, &limits, &guests[31], "1.2.3.4:1", ENTER_ORDINARY), ENTRY_FREE);
+    weir_crowd_log_out(crowd, &guests[29], ENTER_ORDINARY);
+    CHECK_EQ(enter(crowd, &limits, &guests[32], "1.2.3.4:1", ENTER_ORDINARY), ENTRY_KEPT);
+    leave_all(crowd, guests, 34);
+}
+
 /* Whatever happens: never more than there may be, but for those who were asked to leave and are still there.
  */
 TEST(random_comings_and_goings)
@@ -180,9 +198,9 @@ TEST(random_comings_and_goings)
         else if (rng_between(&rng, 0, 3) > 0)
             (void)weir_crowd_log_in(crowd, &limits, guest, names[which], which == 2);
         else if (guest->user)
-            weir_crowd_log_out(crowd, guest);
+            weir_crowd_log_out(crowd, guest, (enum entry_kind)rng_between(&rng, 0, 2));
         else
-            weir_crowd_set_stranger(crowd, guest, rng_between(&rng, 0, 1));
+            weir_crowd_set_kind(crowd, guest, (enum entry_kind)rng_between(&rng, 0, 2));
         struct crowd_count count = weir_crowd_count(crowd);
         if (!CHECK(count.all - count.dropped <= MOST && count.strangers >= 0 && count.dropped >= 0))
             break;
