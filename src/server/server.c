@@ -470,7 +470,8 @@ int weir_server_run(struct server *server)
         pthread_join(server->chore_thread, NULL);
     }
     weir_growth_stop(server->service);
-    if (server->login_runs) {
+    if (server->login_runs) { /* who still waits for it is gone */
+        weir_slow_stop(server->service->slow);
         weir_loop_stop(server->logins);
         pthread_join(server->login_thread, NULL);
     }

@@ -123,7 +123,7 @@ static bool is_recorded(const struct chore *chore)
 void weir_chore_do(struct chore *chore)
 {
     if (chore->login) {
-        weir_login_check(chore->login);
+        weir_login_check(chore->service->slow, chore->login);
         return;
     }
     struct worker *worker = &chore->service->workers[chore->service->options.workers];

@@ -74,7 +74,7 @@ static const struct user *check_slowly(struct call *call, const char *source, st
         login.attempt = attempt;
         *generation = weir_slow_known(slow, &login);
         if (*generation == 0 && !weir_login_wait(slow, &login, source)) {
-            weir_call_error(call, "ERR too many logins are being checked at this moment; try again");
+            weir_call_error(call, "UNAVAILABLE too many logins are being checked at this moment; try again");
         } else if (*generation == 0 && !weir_chore_login(call, &login)) {
             weir_login_end(slow, &login);
         }

@@ -6,6 +6,7 @@
 #include <crypt.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,13 +20,21 @@ struct known {
     struct digest digest;
 };
 
+struct waiting {
+    uint64_t source; /* 0: a free place */
+    uint64_t word;   /* of the attempt */
+};
+
 struct slow {
     pthread_mutex_t mutex;
     struct hash_key key;
     struct digest salt;
     struct known known[KNOWN];
-    size_t next;                    /* of `known` */
-    uint64_t waiting[SLOW_WAITING]; /* sources, 0: a free place */
+    size_t next; /* of `known` */
+    struct waiting waiting[SLOW_WAITING];
+    uint64_t wrong[KNOWN]; /* words of attempts, so that those who wait with the same one need no check */
+    size_t next_wrong;
+    atomic_bool stopping;
 };
 
 struct slow *weir_slow_new(void)
@@ -83,18 +92,23 @@ bool weir_login_init(struct login *login, const struct users *users, struct slic
 bool weir_login_wait(struct slow *slow, struct login *login, const char *source)
 {
     size_t same = 0, place = SLOW_WAITING;
+    bool follows = false;
     login->source = weir_hash(&slow->key, source, strlen(source)) | 1;
     (void)pthread_mutex_lock(&slow->mutex);
     for (size_t i = 0; i < SLOW_WAITING; i++) {
-        same += slow->waiting[i] == login->source;
-        if (slow->waiting[i] == 0)
+        same += slow->waiting[i].source == login->source;
+        if (slow->waiting[i].source == 0)
             place = i;
+        else if (slow->waiting[i].word == login->attempt.word)
+            follows = true;
     }
     bool may = same < SLOW_PER_SOURCE && place < SLOW_WAITING;
-    if (may)
-        slow->waiting[place] = login->source;
+    if (follows)
+        login->source = 0;
+    else if (may)
+        slow->waiting[place] = (struct waiting){login->source, login->attempt.word};
     (void)pthread_mutex_unlock(&slow->mutex);
-    return may;
+    return may || follows;
 }
 
 static bool is_right(struct login *login, const char *hash, struct crypt_data *data)
@@ -110,7 +124,7 @@ static bool is_right(struct login *login, const char *hash, struct crypt_data *d
 }
 
 /* All of them, whether one was right or not. */
-void weir_login_check(struct login *login)
+static void check(struct login *login)
 {
     struct crypt_data *data = calloc(1, sizeof *data);
     login->checked = data;
@@ -149,18 +163,52 @@ uint64_t weir_slow_known(struct slow *slow, const struct login *login)
     return found;
 }
 
-void weir_login_end(struct slow *slow, struct login *login)
+static bool was_wrong(struct slow *slow, const struct login *login)
+{
+    bool found = false;
+    (void)pthread_mutex_lock(&slow->mutex);
+    for (size_t i = 0; i < KNOWN && i < slow->next_wrong; i++)
+        found = found || slow->wrong[i] == login->attempt.word;
+    (void)pthread_mutex_unlock(&slow->mutex);
+    return found;
+}
+
+static void remember(struct slow *slow, const struct login *login)
 {
     struct digest digest = digest_of(slow, login);
-    uint64_t known = login->right > 0 ? weir_slow_known(slow, login) : 0;
     (void)pthread_mutex_lock(&slow->mutex);
-    for (size_t i = 0; i < SLOW_WAITING; i++)
-        if (slow->waiting[i] == login->source) {
-            slow->waiting[i] = 0;
+    if (login->right > 0)
+        slow->known[slow->next++ % KNOWN] = (struct known){login->right, digest};
+    else if (login->checked)
+        slow->wrong[slow->next_wrong++ % KNOWN] = login->attempt.word;
+    (void)pthread_mutex_unlock(&slow->mutex);
+}
+
+void weir_login_check(struct slow *slow, struct login *login)
+{
+    if (atomic_load(&slow->stopping))
+        return;
+    login->right = weir_slow_known(slow, login);
+    login->checked = login->right > 0 || was_wrong(slow, login);
+    if (login->checked)
+        return;
+    check(login);
+    remember(slow, login);
+}
+
+void weir_slow_stop(struct slow *slow)
+{
+    atomic_store(&slow->stopping, true);
+}
+
+void weir_login_end(struct slow *slow, struct login *login)
+{
+    (void)pthread_mutex_lock(&slow->mutex);
+    for (size_t i = 0; i < SLOW_WAITING && login->source > 0; i++)
+        if (slow->waiting[i].source == login->source && slow->waiting[i].word == login->attempt.word) {
+            slow->waiting[i].source = 0;
             break;
         }
-    if (login->right > 0 && known == 0)
-        slow->known[slow->next++ % KNOWN] = (struct known){login->right, digest};
     (void)pthread_mutex_unlock(&slow->mutex);
     weir_secret_wipe(login->password, sizeof login->password);
 }

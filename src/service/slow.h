@@ -2,9 +2,10 @@
 /*
  * Passwords that are kept as slow, salted hashes of crypt(3): yescrypt and its like. Checking one takes some
  * ten milliseconds and as many megabytes, so a thread of its own does it, one after the other; no other
- * client waits for it. How many may wait for it is bounded, in all and for each source. A password that was
- * right is remembered, as a salted digest in memory, until the user's changes: when all clients of an
- * application connect again, only the first one is checked slowly.
+ * client waits for it. How many may wait for it is bounded, in all and for each source; who waits with the
+ * same name and password as another one needs no place, for both are checked once. A password that was right
+ * is remembered, as a salted digest in memory, until the user's changes: when all clients of an application
+ * connect again, only the first one is checked slowly.
  */
 #ifndef WEIR_SERVICE_SLOW_H
 #define WEIR_SERVICE_SLOW_H
@@ -38,12 +39,14 @@ struct login {
 /* false: its password has bytes that no hash can be of. */
 bool weir_login_init(struct login *login, const struct users *users, struct slice name,
                      struct slice password);
-/* Takes a place for it; false: too many wait. Whoever got one calls weir_login_end. */
+/* Takes a place for it, if it needs one; false: too many wait. Whoever got one calls weir_login_end. */
 bool weir_login_wait(struct slow *slow, struct login *login, const char *source);
-/* Takes its time, and sets login->right; without memory login->checked stays false. By any thread that may.
- */
-void weir_login_check(struct login *login);
-/* Gives the place back; remembers a right password; wipes it. */
+/* Takes its time, unless the same was checked before; sets login->right and remembers it. Without memory, and
+ * after weir_slow_stop, login->checked stays false. By any thread that may. */
+void weir_login_check(struct slow *slow, struct login *login);
+/* Nothing is checked any more: the server ends. */
+void weir_slow_stop(struct slow *slow);
+/* Gives the place back; wipes the password. */
 void weir_login_end(struct slow *slow, struct login *login);
 
 /* The generation of a password of that user that was right before; 0: it has to be checked. */

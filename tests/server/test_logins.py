@@ -291,6 +291,15 @@ class Slow(server.ServerTest):
             for client in floods:
                 client.close()
 
+    def test_many_log_in_together_for_the_first_time(self):
+        weir = self.start(config=users(OPS, f'name: app, password_crypt: "{self.HASH}", may: [take]'), threads=2)
+        clients = [weir.connect() for _ in range(50)]
+        for client in clients:
+            client.send("AUTH", "app", "right horse")
+        self.assertEqual([client.read() for client in clients], ["OK"] * 50)
+        for client in clients:
+            client.close()
+
     def test_many_log_in_at_once(self):
         weir = self.start(config=users(OPS, f'name: app, password_crypt: "{self.HASH}", may: [take]'))
         with weir.connect() as first:

@@ -6,8 +6,9 @@
 #include "service/slow.h"
 #include "unit/command_kit.h"
 
-#define RIGHT "$y$j75$W7aMW7aMW7aMW7aMW7aMW/$JlkNF/9o1Fs4GqxgVzV.Dw.vG4vUHG1tVp1Z6RAHhG1" /* right horse */
-#define OTHER "$y$j75$XBqMXBqMXBqMXBqMXBqMX/$0rSKn5q0Jt0K7DESF7ll1Z35C6SxHCINHInuqEvj.n8" /* other horse */
+#define RIGHT      "$y$j75$W7aMW7aMW7aMW7aMW7aMW/$JlkNF/9o1Fs4GqxgVzV.Dw.vG4vUHG1tVp1Z6RAHhG1" /* right horse */
+#define OTHER      "$y$j75$XBqMXBqMXBqMXBqMXBqMX/$0rSKn5q0Jt0K7DESF7ll1Z35C6SxHCINHInuqEvj.n8" /* other horse */
+#define WRONG_HASH "$y$j75$W7aMW7aMW7aMW7aMW7aMW/$E6VXMBiDPID6paKA45hedgI3uwvkHQWr87NjSaLn/P8" /* wrong */
 #define USERS                                                                                                \
     "users:\n"                                                                                               \
     "  - {name: ops, password: ops-secret, may: all}\n"                                                      \
@@ -112,6 +113,7 @@ TEST(few_of_a_source_wait)
     size_t waiting = 0;
     for (; waiting < SLOW_WAITING; waiting++) {
         logins[waiting] = login_of(&kit, "app", "x");
+        logins[waiting].attempt.word = waiting + 1;
         if (!weir_login_wait(slow, &logins[waiting], "one"))
             break;
     }
@@ -120,12 +122,18 @@ TEST(few_of_a_source_wait)
         char source[16];
         (void)snprintf(source, sizeof source, "s-%zu", waiting);
         logins[waiting] = login_of(&kit, "app", "x");
+        logins[waiting].attempt.word = waiting + 1;
         CHECK(weir_login_wait(slow, &logins[waiting], source));
     }
     logins[SLOW_WAITING] = login_of(&kit, "app", "x");
     CHECK(!weir_login_wait(slow, &logins[SLOW_WAITING], "last"));
+    logins[SLOW_WAITING].attempt.word = 1; /* the same as another one */
+    CHECK(weir_login_wait(slow, &logins[SLOW_WAITING], "last"));
+    weir_login_end(slow, &logins[SLOW_WAITING]);
+    logins[SLOW_WAITING].attempt.word = 0;
+    CHECK(!weir_login_wait(slow, &logins[SLOW_WAITING], "last")); /* it had no place to give back */
     CHECK_STR(say("AUTH app \"right horse\""),
-              "-ERR too many logins are being checked at this moment; try again\r\n");
+              "-UNAVAILABLE too many logins are being checked at this moment; try again\r\n");
     for (size_t i = 0; i < SLOW_WAITING; i++)
         weir_login_end(slow, &logins[i]);
     CHECK_STR(say("AUTH app \"right horse\""), "+OK\r\n");
@@ -202,6 +210,57 @@ TEST(a_password_that_was_not_checked_is_not_wrong)
     kit_end();
 }
 
+/* Right or wrong. A check of the second one would say something else: its hashes are others. */
+TEST(who_waits_with_the_same_password_is_not_checked_again)
+{
+    static const char *const passwords[] = {"right horse", "wrong"};
+    static const char *const others[] = {OTHER, WRONG_HASH};
+    if (!kit_begin(USERS))
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        struct login first = login_of(&kit, "app", passwords[i]), second;
+        first.attempt.word = i + 1;
+        second = first;
+        second.count = 1;
+        (void)snprintf(second.hashes[0], sizeof second.hashes[0], "%s", others[i]);
+        weir_login_check(kit.service->slow, &first);
+        CHECK(first.checked);
+        CHECK_EQ(first.right, i == 0 ? first.generations[0] : 0);
+        weir_login_check(kit.service->slow, &second);
+        CHECK(second.checked);
+        CHECK_EQ(second.right, first.right);
+    }
+    kit_end();
+}
+
+/* The password of the command line stands above that of the file, and no slow hash is left of it. */
+TEST(the_hash_of_a_user_that_takes_as_long_is_one_of_the_file)
+{
+    struct digest password = weir_sha256("secret", 6);
+    struct service_options options = {.workers = 1, .test_clock = true, .password = &password};
+    if (!CHECK(kit_open_with(&kit,
+                             "users:\n"
+                             "  - {name: default, password_crypt: \"" OTHER "\", may: all}\n"
+                             "  - {name: app, password_crypt: \"" RIGHT "\", may: [take]}\n",
+                             &options)))
+        return;
+    CHECK_STR(login_of(&kit, "nobody", "x").hashes[0], RIGHT);
+    kit_end();
+}
+
+/* A server that ends does not wait for them. */
+TEST(nothing_is_checked_after_the_end)
+{
+    if (!kit_begin(USERS))
+        return;
+    struct login login = login_of(&kit, "app", "right horse");
+    weir_slow_stop(kit.service->slow);
+    weir_login_check(kit.service->slow, &login);
+    CHECK(!login.checked);
+    CHECK_EQ(login.right, 0);
+    kit_end();
+}
+
 /* A user that does not exist takes as long as one that does. */
 TEST(a_wrong_password_costs_the_same_whoever_it_is_of)
 {
@@ -212,7 +271,7 @@ TEST(a_wrong_password_costs_the_same_whoever_it_is_of)
         struct login login = login_of(&kit, names[i], "right horse");
         CHECK_EQ(login.count, 1);
         CHECK_STR(login.hashes[0], RIGHT);
-        weir_login_check(&login);
+        weir_login_check(kit.service->slow, &login);
         CHECK_EQ(login.right, 0);
     }
     kit_end();

@@ -220,6 +220,16 @@ TEST(default_without_a_password_is_another_once_it_has_one)
     weir_users_free(users);
 }
 
+/* As --no-password makes it. */
+TEST(a_password_that_is_not_needed_is_no_other_login)
+{
+    struct users *users = change_to(NULL, "users: [{name: default, password: [one, two], may: all}]");
+    users->list[0].has_password = false;
+    CHECK(weir_users_login(users, word("default"), word("two"), &generation) != NULL);
+    CHECK(weir_user_has(&users->list[0], generation));
+    weir_users_free(users);
+}
+
 /* [one] -> [one, two] -> [two]: nobody is logged out before its password goes. */
 TEST(a_rotation_ends_the_old_password_alone)
 {
