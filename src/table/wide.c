@@ -236,13 +236,13 @@ bool weir_wide_shared(struct weir_table *table, uint64_t stripe, struct deed *de
     if (!weir_wide_enter(&holding, table, stripe))
         return false;
     deed->now = max64(deed->now, region_floor(table->region));
-    if (!deed_reads(deed) && !weir_takers_fill(table)) {
-        weir_wide_leave(&holding);
-        return false;
-    }
-    if (!deed_reads(deed))
+    if (!deed_reads(deed)) {
         open_overflow(&holding, deed->now, &place);
-    else if (!find_overflow(&holding, deed->now, &place)) {
+        if (!weir_takers_fill(table)) { /* not before: an idle one is forgotten, and its takers with it */
+            weir_wide_leave(&holding);
+            return false;
+        }
+    } else if (!find_overflow(&holding, deed->now, &place)) {
         deed->carried->idle = true;
         weir_wide_leave(&holding);
         return true;

@@ -384,6 +384,31 @@ TEST(what_is_shared_is_taken_over_exactly)
     }
 }
 
+/* Where others shared long ago, and nobody has since: it is forgotten when more comes, but not who comes. */
+TEST(what_was_shared_comes_to_where_others_shared_long_ago)
+{
+    static const char *const limits[] = {"10/d", "10/d, 20/w", "10/d algo=sliding-log"};
+    const int64_t later = START + INT64_C(5000) * 3600 * WEIR_SEC;
+    for (size_t a = 0; a < 3; a++) {
+        struct export_shared shared = {.of = {0, UINT64_MAX},
+                                       .key = {.limits = a == 1 ? 2 : 1, .spent = {10, 20}}};
+        struct weir_table *to = make(limits[a], 1, NULL);
+        struct weir_table_info info;
+        if (!CHECK(to != NULL))
+            return;
+        for (int64_t key = 0; key < MOVERS; key++)
+            (void)weir_table_take_at(to, START, &key, sizeof key, 1, NULL);
+        weir_table_stat_at(to, START, &info);
+        CHECK(info.shared > 0);
+        CHECK(weir_table_import_shared(to, later, &shared));
+        int64_t allowed = 0;
+        for (int64_t key = MOVERS; key < 2 * MOVERS; key++) /* none of them is there */
+            allowed += weir_table_take_at(to, later, &key, sizeof key, 1, NULL);
+        CHECK_EQ(allowed, 0);
+        weir_table_free(to);
+    }
+}
+
 static bool is_within(void *arg, const struct export_shared *shared)
 {
     const struct export_range *range = arg;
