@@ -245,15 +245,27 @@ static enum outcome take_shared(struct weir_table *table, const struct edition *
     return outcome;
 }
 
+/* What comes from elsewhere: whoever took it there is not known. Under one lock, or others, who find what is
+ * shared idle still, would forget again that everybody may have. */
+static enum outcome import_shared(struct weir_table *table, const struct edition *edition, struct deed *deed)
+{
+    struct spot shared = {NULL, 0, &table->policies->overflow};
+    struct stripe *stripe = lock_shared(table);
+    enum outcome outcome = weir_takers_fill(table)
+                               ? do_in_place(table, edition, shared, OVERFLOW_WHO, deed, NULL)
+                               : DONE_NO;
+    weir_stripe_unlock(stripe);
+    return outcome;
+}
+
 bool weir_words_shared(struct weir_table *table, struct deed *deed)
 {
     struct slot *shared = &table->policies->overflow;
     const struct edition *edition;
-    if (!deed_reads(deed) && !weir_takers_fill(table))
-        return false;
     while ((edition = table_edition(table)) != NULL && slot_who(shared) == OVERFLOW_WHO &&
            slot_kind(slot_word(shared)) != SLOT_TENTATIVE) {
-        enum outcome outcome = do_to_shared(table, edition, shared, deed, NULL);
+        enum outcome outcome = deed_reads(deed) ? do_to_shared(table, edition, shared, deed, NULL)
+                                                : import_shared(table, edition, deed);
         if (outcome != GONE)
             return outcome == DONE_YES;
     }

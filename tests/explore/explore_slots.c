@@ -47,13 +47,15 @@ enum act_verb {
     GROW,
     ENLARGE,
     MOVE,
-    REMOVE
+    REMOVE,
+    IMPORT
 };
 
 struct act {
     /* FAST is a take as callers make it. INSERT is the rest of one that has looked already, and found nobody.
      * SETTLE is an INSERT without the take. CLAIM is one whose thread looked in time, but dies in the second
-     * slot. HOLD is one under the lock of the stripe. REMOVE takes away what is tentative of the key. */
+     * slot. HOLD is one under the lock of the stripe. REMOVE takes away what is tentative of the key.
+     * IMPORT brings what keys shared elsewhere, of which the key has taken all. */
     enum act_verb verb;
     enum name key;
     int64_t later_ns; /* than NOW, on the clock of this thread */
@@ -182,6 +184,14 @@ static bool take_held(struct weir_table *table, const struct act *a, struct answ
     return yes;
 }
 
+static bool import_shared(struct weir_table *table, const struct act *a, struct answer *answer)
+{
+    struct carried carried = {.limits = 1, .spent = {a->n}};
+    struct deed deed = {.verb = VERB_IMPORT, .now = NOW + a->later_ns, .n = 1, .carried = &carried};
+    answer->time = deed.now;
+    return weir_words_shared(table, &deed);
+}
+
 static bool act(const struct act *a, struct answer *answer)
 {
     struct weir_table *table = small_table();
@@ -219,6 +229,8 @@ static bool act(const struct act *a, struct answer *answer)
         (void)weir_slots_seek(table, whos[a->key], &answer->done);
         answer->done = true;
         break;
+    case IMPORT:
+        return import_shared(table, a, answer);
     case NOTHING:
         break;
     }
@@ -245,7 +257,7 @@ struct event {
 
 static bool takes(enum act_verb verb)
 {
-    return verb == TAKE || verb == FAST || verb == INSERT || verb == HOLD;
+    return verb == TAKE || verb == FAST || verb == INSERT || verb == HOLD || verb == IMPORT;
 }
 
 static size_t list_events(enum name key, struct event *events)
@@ -563,6 +575,13 @@ TEST(who_takes_from_the_overflow_is_known)
     HOLDS(BURST_1, .moves = true, .slots = {{IDLE_AT(OTHER, 5), DEBTOR, DEBTOR, DEBTOR}}, .most = 10000,
           .acts = {{DO(TAKE, KEY, 1), AT(1002, TAKE, KEY, 1)},
                    {AT(1002, TAKE, OTHER, 1), AT(5, INSERT, KEY, 1)}});
+}
+
+/* Nor is it forgotten who took elsewhere, by somebody who finds what is shared here idle still. */
+TEST(who_took_from_the_overflow_elsewhere_is_known)
+{
+    HOLDS(BURST_1, .moves = true, .slots = {{IDLE_AT(FULL, 5), DEBTOR, DEBTOR, DEBTOR}}, .most = 20000,
+          .acts = {{DO(IMPORT, KEY, 1), AT(5, INSERT, KEY, 1)}, {DO(TAKE, OTHER, 1)}});
 }
 
 TEST(a_change_keeps_units_whoever_comes_in)
