@@ -219,8 +219,9 @@ uint64_t weir_table_retired(const struct weir_table *table)
 
 uint64_t weir_table_open_slots(struct weir_table *table)
 {
-    uint64_t lines = 0, count = region_segments(table->region);
-    for (uint64_t s = region_open(table->region); s < count; s++)
+    uint64_t lines = 0, open = region_open(table->region); /* first: what opens in between is counted */
+    uint64_t count = region_segments(table->region);
+    for (uint64_t s = open; s < count; s++)
         lines += table->region->segments[s].lines;
     return lines * table->region->shape.line_slots;
 }

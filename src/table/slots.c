@@ -265,7 +265,8 @@ static bool find_room(struct weir_table *table, const struct edition *edition, u
                       struct room *room)
 {
     static const unsigned from[] = {0, 8}, to[] = {7, REACH_MAX};
-    uint64_t count = region_segments(table->region), open = region_open(table->region);
+    uint64_t open = region_open(table->region); /* first: what opens in between is counted */
+    uint64_t count = region_segments(table->region);
     for (size_t round = 0; round < sizeof from / sizeof from[0]; round++)
         for (uint64_t s = count; s-- > open;) {
             struct segment *segment = &table->region->segments[s];
