@@ -14,6 +14,7 @@
 #define ZERO_PARTS  512 /* and at least this part of a segment: 128 KiB */
 #define ZERO_LEAST  4096
 #define ZERO_MOST   (UINT64_C(4) << 20)
+#define ZERO_TAIL   8 /* behind a frame that has used up those ahead, or had none */
 #define ROOM_LEAST  4 /* times a piece has to be free */
 
 static uint64_t appended(const struct store *store)
@@ -51,23 +52,42 @@ static void fill_in(struct store *store, struct frame_head *head, enum frame_kin
                                 .wall_ns = weir_boot.wall()};
 }
 
+/* At no time does a segment of STORE_ALWAYS end with a frame: one that does is short. */
+static size_t tail_for(const struct store *store, size_t size)
+{
+    const struct log_file *now = &store->log.now;
+    return store->options.sync == STORE_ALWAYS && now->end + size >= now->zeroed ? ZERO_TAIL : 0;
+}
+
+static int write_sealed(struct store *store, struct buffer *frame, size_t size, size_t tail)
+{
+    struct log_file *now = &store->log.now;
+    memset(buffer_bytes(frame) + size, 0, tail);
+    int error = store->disk->write(store->disk, now->file, buffer_bytes(frame), size + tail, now->end);
+    if (error)
+        return error;
+    now->end += size;
+    if (tail > 0)
+        now->zeroed = now->end + tail;
+    return 0;
+}
+
 /* The number is used up whether or not the write fails: the frame may be there all the same. */
 static bool write_frame(struct store *store, enum frame_kind kind, struct buffer *frame)
 {
     struct log *log = &store->log;
     struct frame_head head;
-    size_t payload = log_frame_payload(frame), size = frame_size(payload);
+    size_t payload = log_frame_payload(frame), size = frame_size(payload), tail = tail_for(store, size);
     int64_t now = weir_now();
-    if (payload > FRAME_BYTES_MAX || !weir_buffer_room(frame, size - buffer_len(frame))) {
+    if (payload > FRAME_BYTES_MAX || !weir_buffer_room(frame, size + tail - buffer_len(frame))) {
         weir_health_fault_locked(store, "a frame of the log", payload > FRAME_BYTES_MAX ? EFBIG : ENOMEM);
         return false;
     }
     fill_in(store, &head, kind, now);
     memcpy(buffer_bytes(frame), &head, sizeof head);
     weir_frame_seal((struct frame_head *)(void *)buffer_bytes(frame), payload);
-    int error = store->disk->write(store->disk, log->now.file, buffer_bytes(frame), size, log->now.end);
+    int error = write_sealed(store, frame, size, tail);
     if (!error) {
-        log->now.end += size;
         log->bytes += size;
         note_unsynced(store, now);
     }
@@ -150,8 +170,7 @@ bool weir_log_begin(struct store *store)
     log->now = next;
     (void)atomic_fetch_add_explicit(&log->rotations, 1, memory_order_release);
     weir_sync_poke(store); /* the old one, in every mode: all who append want it gone */
-    weir_log_zero(store);  /* before frames: so one of STORE_ALWAYS that ends with a frame is short */
-    return !log->broken && write_start(store);
+    return write_start(store);
 }
 
 bool weir_log_rotate(struct store *store, uint64_t *segment, uint64_t *sequence)

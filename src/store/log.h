@@ -7,7 +7,8 @@
  * does not depend on the journal of the file system. A piece is for several syncs, and so is larger the more
  * a sync has. In the other modes a segment grows, and so it does where the disk has no room to spare: then,
  * and when a piece is new, the sync is true if the file system can still be changed after it (disk.h:
- * witness).
+ * witness). A frame that has no zeros behind it is written together with a few, so that a segment of
+ * STORE_ALWAYS never ends with a frame (recover.h).
  */
 #ifndef WEIR_STORE_LOG_H
 #define WEIR_STORE_LOG_H
@@ -28,7 +29,7 @@ static inline size_t log_frame_payload(const struct buffer *frame)
 bool weir_log_append(struct store *store, enum frame_kind kind, struct buffer *frame, int64_t records);
 /* Begins a segment. Its predecessor waits to be synced. */
 bool weir_log_begin(struct store *store);
-/* At its beginning, and before a sync: writes zeros ahead, if it is time to. */
+/* Before a sync: writes zeros ahead, if it is time to. */
 void weir_log_zero(struct store *store);
 /* Bytes of its file. */
 static inline uint64_t log_file_size(const struct log_file *segment)

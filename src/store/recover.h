@@ -8,10 +8,9 @@
  * on the disk, and so do mark and image: what is missing up to there is lost. What is missing above it may
  * never have been there: nobody waited for it (STORE_ALWAYS), or he may have been answered (unsure).
  *
- * A log of STORE_ALWAYS has zeros behind its last frame. If it ends with that frame, or with something that
- * is no frame, then what was there may have been answered: since the last sync that a frame or the mark tells
- * of. That is unsure, too. It may as well be what was being written when the power went, or a disk without
- * room for zeros.
+ * A log of STORE_ALWAYS has zeros behind its last frame, at every time. If it ends with that frame, or with
+ * something that is no frame, then what was there may have been answered: since the last sync that a frame or
+ * the mark tells of. That is unsure, too. It may as well be what was being written when the power went.
  *
  * A gap with records behind it is a hole: these may belong together with what is missing (a reservation
  * without its charge). Without any it is an end, as any kill leaves one: a process that could not write began

@@ -252,7 +252,7 @@ TEST(a_start_that_is_killed_leaves_a_log_that_is_trimmed_and_not_doubted)
     }
 }
 
-TEST(a_segment_of_always_begins_with_zeros)
+TEST(a_kill_right_after_a_segment_was_begun_leaves_no_doubt)
 {
     struct life life;
     uint64_t segment, sequence;
@@ -262,6 +262,39 @@ TEST(a_segment_of_always_begins_with_zeros)
     CHECK(weir_log_rotate(life.store, &segment, &sequence)); /* and no sync */
     life_end(&life, false);
     check_doubt(&life, false);
+}
+
+/* `pairs` of its frames have two records. */
+static bool burst_and_kill(struct life *life, uint64_t frames, uint64_t pairs, bool roomy)
+{
+    life_init(life, check.seed, STORE_ALWAYS);
+    life->options.segment_bytes = UINT64_C(64) << 10; /* 4 KiB of zeros: for 50 frames or so */
+    if (!roomy)
+        sim_fail(life->sim, DISK_CALL_ROOM, 1, EIO, true);
+    if (!CHECK(life_begin(life)))
+        return false;
+    for (uint64_t i = 0; i < frames; i++) {
+        if (i < pairs)
+            shelf_raise(&life->shelf, (i + 1) % SHELF);
+        (void)life_raise(life, i % SHELF);
+    }
+    life_end(life, false);
+    sim_no_faults(life->sim);
+    return true;
+}
+
+/* A burst that comes while a sync is under way uses up the zeros ahead. It is killed behind each frame; with
+ * some number of pairs one of them ends where the zeros do. On a disk without room there are none. */
+TEST(a_kill_in_a_burst_larger_than_the_zeros_ahead_leaves_no_doubt)
+{
+    struct life life;
+    for (uint64_t pairs = 0; pairs < 10; pairs++)
+        for (uint64_t frames = 30; frames < 70; frames++)
+            if (burst_and_kill(&life, frames, pairs, true))
+                check_doubt(&life, false);
+    for (uint64_t frames = 0; frames < 10; frames++)
+        if (burst_and_kill(&life, frames, 5, false))
+            check_doubt(&life, false);
 }
 
 TEST(a_damaged_end_of_a_log_of_always_is_doubted)
