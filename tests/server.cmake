@@ -185,7 +185,7 @@ target_link_libraries(fuzz-weir_reply PRIVATE weir_service)
 
 # ---- server: a real one on loopback, from outside --------------------------------------------------
 
-foreach(part serve hostile logins tenants)
+foreach(part serve hostile logins tenants flood)
     weir_script(server-${part} server/test_${part}.py)
 endforeach()
 

@@ -30,7 +30,7 @@
 #define SMALL_KEYS     INT64_C(32768) /* grows fourfold: little memory, and soon out of the way of a flood */
 #define FAST_NS        WEIR_SEC       /* one that grew so short a time ago doubles; else it grows by half */
 #define GROWTH_LEAST   4              /* a quarter more, or it is not worth the while */
-#define POLICY_PART    2   /* of the budget: the most that one policy gets by growth beside others */
+#define POLICY_PART    2   /* of the memory for policies: the most that one gets by growth beside others */
 #define FIRST_PART     192 /* of what is free: room from the start */
 #define SWEEP_SLOTS    4096
 #define CLEAR_SLOTS    65536
@@ -163,12 +163,18 @@ static int64_t policy_bytes(const struct policy *policy)
     return bytes;
 }
 
+/* The budget less what other stores have from the start. */
+static int64_t for_policies(const struct service *service)
+{
+    return service->memory - weir_growth_total(service, NULL);
+}
+
 /* Bytes that the tally may still take; *bound: what its policy may take is less than what is free. */
 static int64_t bytes_left(const struct grown *g, bool *bound)
 {
     int64_t left = free_bytes(g->service), part = INT64_MAX;
     if (g->snapshot->policy_count > 1)
-        part = g->service->memory / POLICY_PART - policy_bytes(g->policy);
+        part = for_policies(g->service) / POLICY_PART - policy_bytes(g->policy);
     *bound = part < left;
     return max64(min64(left, part), 0);
 }
@@ -219,8 +225,8 @@ static bool grow(const struct grown *g, const char **advice)
     int64_t keys = enlarge(g, capacity, bytes_left(g, &bound));
     if (keys > 0)
         note_growth(g, capacity, keys);
-    *advice = bound ? "this policy has half of memory:, the most while there are others; raise memory: and "
-                      "restart, or give it room with keys:"
+    *advice = bound ? "this policy has half of the memory for keys, the most while there are others; raise "
+                      "memory: and restart, or give it room with keys:"
                     : "raise memory: in the configuration and restart";
     return keys > 0;
 }
