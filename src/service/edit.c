@@ -137,16 +137,22 @@ static bool do_steps(struct edit *edit)
 
 /* ---- putting it in force ---- */
 
+/* With the room that keys: asks for, whether there is that much yet or not. */
+static int64_t memory_of(const struct service *service, const struct snapshot *snapshot)
+{
+    int64_t total = weir_growth_total(service, snapshot);
+    for (size_t i = 0; i < snapshot->policy_count; i++) {
+        const struct policy *policy = snapshot->policies[i];
+        total = sat_add(total, weir_growth_cost(policy->main, policy->keys_asked));
+    }
+    return total;
+}
+
 static bool fits_budget(struct edit *edit)
 {
     char message[sizeof edit->err->text];
-    int64_t total = weir_growth_total(edit->service, edit->next);
-    int64_t before = weir_growth_total(edit->service, edit->now);
-    for (size_t i = 0; i < edit->next->policy_count; i++) {
-        const struct policy *policy = edit->next->policies[i];
-        total = sat_add(total, weir_growth_cost(policy->main, policy->keys_asked));
-    }
-    if (total <= edit->service->memory || total <= before)
+    int64_t total = memory_of(edit->service, edit->next);
+    if (total <= edit->service->memory || total <= memory_of(edit->service, edit->now))
         return true;
     (void)snprintf(message, sizeof message,
                    "no memory left for these keys: %lld MiB would be in use, and the budget is %lld MiB; "
@@ -159,7 +165,7 @@ static bool put_in_force(struct edit *edit)
 {
     if (!weir_snapshot_seal(edit->next))
         return weir_edit_out_of_memory(edit);
-    if (!fits_budget(edit) || !weir_keep_before(edit) || !do_steps(edit))
+    if ((!edit->urgent && !fits_budget(edit)) || !weir_keep_before(edit) || !do_steps(edit))
         return false;
     struct service *service = edit->service;
     weir_snapshot_publish(service, edit->next);
@@ -167,7 +173,7 @@ static bool put_in_force(struct edit *edit)
     edit->next = NULL;
     service->upkeep.next_end_ns = 0; /* there may be one that comes earlier */
     weir_growth_count(service);
-    for (size_t i = 0; i < in_force->policy_count; i++)
+    for (size_t i = 0; i < in_force->policy_count && !edit->urgent; i++)
         weir_growth_give(service, in_force->policies[i], in_force->policies[i]->keys_asked);
     weir_keep_after(edit);
     weir_error_clear(edit->err);

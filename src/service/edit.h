@@ -26,7 +26,7 @@ struct edit {
     int64_t now_ns;
     struct step *steps;
     size_t count, room;
-    bool urgent;  /* comes into force also while the store is ill, and is recorded afterwards */
+    bool urgent;  /* takes no memory; comes into force while the store is ill, and is recorded afterwards */
     bool forgets; /* policies that go are not set aside */
     /* What comes back in force if the change fails: policies that go are frozen while they are set aside, in
      * a snapshot of their own, which `now` is by then. Or NULL. */

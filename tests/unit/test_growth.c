@@ -125,6 +125,24 @@ TEST(more_policies_than_the_budget_holds_are_refused)
     kit_close(&kit);
 }
 
+/* As after a start with less memory:, and keys: that did not fit. */
+TEST(a_mode_needs_no_memory)
+{
+    struct kit kit;
+    struct weir_error err = {0};
+    struct slice api = {"api", 3};
+    if (!CHECK(kit_open(&kit, "policies: [{name: api, limits: 1/h, keys: 4096}]")))
+        return;
+    ((struct policy *)(uintptr_t)policy_of(&kit, "api"))->keys_asked = 8192;
+    kit.service->memory = 1;
+    CHECK(weir_change_mode(kit.service, api, MODE_DISABLED, 100, 0, &err));
+    CHECK(weir_change_mode(kit.service, (struct slice){"*", 1}, MODE_DISABLED, 100, 0, &err));
+    CHECK_EQ(info_of(&kit, "api").capacity, 4096);
+    CHECK(!weir_change_policy(kit.service, (struct slice){"b", 1}, "1/h", false, &err));
+    CHECK(weir_change_policy(kit.service, api, "2/h", false, &err)); /* no more than before */
+    kit_close(&kit);
+}
+
 TEST(first_room_is_a_share)
 {
     struct kit kit;
