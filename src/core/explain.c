@@ -170,6 +170,21 @@ void weir_state_explain(const struct weir_policy *policy, const int64_t *state, 
         explain(&policy->limits[i], state, clamp64(now, 0, WEIR_TIME_MAX), &limits[i]);
 }
 
+int64_t weir_state_chargeable(const struct weir_policy *policy, const int64_t *state, int64_t now)
+{
+    int64_t units = INT64_MAX;
+    for (size_t i = 0; i < policy->count; i++) {
+        const struct limit *limit = &policy->limits[i];
+        const int64_t *words = state + limit->offset;
+        int64_t most = weir_limit_capacity(limit);
+        if (limit->algorithm->due(limit, words, now, sat_add(most, 1)) <= WEIR_TIME_MAX)
+            continue;
+        int64_t debt = max64(sat_sub(used_of(limit, words, now), most), 0);
+        units = min64(units, max64(sat_sub(most, debt), 0));
+    }
+    return units;
+}
+
 int64_t weir_state_available(const struct weir_policy *policy, const int64_t *state, int64_t now)
 {
     int64_t units = INT64_MAX;

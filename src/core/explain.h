@@ -10,6 +10,10 @@ int64_t weir_limit_capacity(const struct limit *limit);
 /* Units that all limits let pass now; a verdict tells them of one. */
 int64_t weir_state_available(const struct weir_policy *policy, const int64_t *state, int64_t now);
 
+/* Units that may be charged until a limit owes as much as it lets pass at once. Limits that let any number
+ * pass do not count. */
+int64_t weir_state_chargeable(const struct weir_policy *policy, const int64_t *state, int64_t now);
+
 /* Fills an element for each limit of the policy, at most `count`. Nothing changes. */
 void weir_state_explain(const struct weir_policy *policy, const int64_t *state, int64_t now,
                         struct weir_limit_state *limits, size_t count);

@@ -62,7 +62,8 @@ static const char *policy_name(const struct snapshot *snapshot, uint64_t serial)
 }
 
 /* An overrun is a debt of the key. As much as the limits let pass at once is what a take may cost, too; a
- * user without the class adjust must not charge a key with more. */
+ * user without the class adjust must not charge a key with more, and not either by many small reservations
+ * each of which is overrun. */
 static bool may_overrun(struct call *call, const struct ledger_pair *pair, int64_t used)
 {
     struct weir_verdict verdict = {0};
@@ -75,13 +76,21 @@ static bool may_overrun(struct call *call, const struct ledger_pair *pair, int64
         (void)weir_leased_peek(call->worker, &of, &verdict);
     else
         (void)weir_table_peek_who(tally->table, call->worker->now_ns, pair->who, used, &verdict);
-    if (verdict.reason != WEIR_NEVER)
+    int64_t over = used - pair->n;
+    if (verdict.reason != WEIR_NEVER &&
+        (of.policy || over <= weir_table_chargeable_who(tally->table, call->worker->now_ns, pair->who)))
         return true;
-    weir_call_error(call,
-                    "NOPERM %" PRId64
-                    " is more than policy '%s' lets pass at once: to charge that much beyond "
-                    "the %" PRId64 " reserved needs the class adjust",
-                    used, policy_name(call->worker->snapshot, pair->tally), pair->n);
+    if (verdict.reason != WEIR_NEVER)
+        weir_call_error(call,
+                        "NOPERM the key would owe more than policy '%s' lets pass at once: to charge %" PRId64
+                        " beyond the %" PRId64 " reserved needs the class adjust",
+                        policy_name(call->worker->snapshot, pair->tally), over, pair->n);
+    else
+        weir_call_error(call,
+                        "NOPERM %" PRId64
+                        " is more than policy '%s' lets pass at once: to charge that much beyond "
+                        "the %" PRId64 " reserved needs the class adjust",
+                        used, policy_name(call->worker->snapshot, pair->tally), pair->n);
     return false;
 }
 

@@ -164,6 +164,7 @@ bool weir_deed_do(const struct weir_policy *policy, int64_t *state, struct deed 
     case VERB_EXPLAIN:
         weir_state_explain(policy, state, deed->now, deed->limits, deed->limit_count);
         deed->limit_count = policy->count;
+        deed->chargeable = weir_state_chargeable(policy, state, deed->now);
         break;
     case VERB_EXPORT:
         export_state(policy, state, deed);

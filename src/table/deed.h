@@ -40,6 +40,7 @@ struct deed {
     struct weir_verdict *verdict;         /* or NULL */
     struct weir_limit_state *limits;      /* EXPLAIN; EXPORT: all of WEIR_LIMITS_MAX */
     size_t limit_count;                   /* EXPLAIN: in: elements; out: limits */
+    int64_t chargeable;                   /* EXPLAIN: out: see weir_state_chargeable */
     struct carried *carried;              /* EXPORT: filled; IMPORT */
     bool changed; /* out: the state is another one now; set where that is found out under a lock */
 };

@@ -272,6 +272,15 @@ bool weir_table_peek_who(struct weir_table *table, int64_t now_ns, uint64_t who,
     return do_who(table, VERB_PEEK, now_ns, who, n, verdict);
 }
 
+int64_t weir_table_chargeable_who(struct weir_table *table, int64_t now_ns, uint64_t who)
+{
+    struct key key = {.bytes = "", .who = who};
+    struct deed deed = {.verb = VERB_EXPLAIN, .now = region_time(table->region, now_ns), .n = 1};
+    if (table->key_max > 0)
+        return 0;
+    return weir_table_do(table, &key, &deed) ? deed.chargeable : 0;
+}
+
 /* Under the stripe's lock: what keys without room share; NULL: nothing. */
 static void *find_shared(struct weir_table *table, uint64_t stripe)
 {

@@ -20,6 +20,9 @@ bool weir_table_cancel_who(struct weir_table *table, int64_t now_ns, uint64_t wh
 bool weir_table_peek_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n,
                          struct weir_verdict *verdict);
 
+/* Units that may be charged until the key owes as much as its limits let pass at once. */
+int64_t weir_table_chargeable_who(struct weir_table *table, int64_t now_ns, uint64_t who);
+
 /* As weir_table_take_own_at, by somebody who may not bring in as many keys as he likes. */
 bool weir_table_take_own_as(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
                             const struct weir_own_limit *limit, int64_t n, const struct newcomer *newcomer,

@@ -389,6 +389,39 @@ TEST(an_overrun_above_the_burst_needs_adjust)
     kit_close(&kit);
 }
 
+/* Ten reservations of 1, each of which is said to have cost 10: the key owes the burst, and no more. */
+TEST(many_overruns_are_no_larger_debt)
+{
+    struct kit kit;
+    char ids[10][64], line[128];
+    int64_t charged = 0;
+    if (!CHECK(kit_open(&kit, users)))
+        return;
+    kit_log_in(&kit, "bob");
+    for (int i = 0; i < 10; i++)
+        (void)snprintf(ids[i], sizeof ids[i], "%s",
+                       kit_text(kit_ask(&kit, "WEIR.RESERVE api bob:1 1"), "id"));
+    for (int i = 0; i < 10; i++) {
+        (void)snprintf(line, sizeof line, "WEIR.COMMIT %s 10", ids[i]);
+        const char *reply = kit_ask(&kit, line);
+        if (i == 0)
+            charged = kit_field(reply, "charged");
+        else
+            CHECK(begins(reply, "-NOPERM the key would owe more than policy 'api' lets pass at once: to "
+                                "charge 9 beyond the 1 reserved needs the class adjust"));
+    }
+    CHECK_EQ(charged, 10);
+    (void)snprintf(line, sizeof line, "WEIR.COMMIT %s 3", ids[1]);
+    CHECK(begins(kit_ask(&kit, line), "-NOPERM"));
+    (void)snprintf(line, sizeof line, "WEIR.COMMIT %s 2", ids[1]);
+    CHECK_EQ(kit_field(kit_ask(&kit, line), "charged"), 2);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api bob:1"), "retry_after_ms"), 1100);
+    kit_log_in(&kit, "default");
+    (void)snprintf(line, sizeof line, "WEIR.COMMIT %s 10", ids[2]);
+    CHECK_EQ(kit_field(kit_ask(&kit, line), "charged"), 10);
+    kit_close(&kit);
+}
+
 TEST(a_policy_has_a_ttl_max)
 {
     struct kit kit;
