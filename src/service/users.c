@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/share.h"
+
 /* ---- making ---- */
 
 static void free_slices(struct slice *slices, size_t count)
@@ -93,6 +95,25 @@ void weir_users_find_crypt(struct users *users)
                 users->any_crypt = users->list[i].passwords[at].crypt;
 }
 
+static bool is_taken(const struct users *users, size_t count, uint32_t owner)
+{
+    for (size_t i = 0; i < count; i++)
+        if (users->list[i].share == owner)
+            return true;
+    return false;
+}
+
+/* Names may have the same hash: the one that comes later in the list gets the next number that is free. */
+static void number_shares(struct users *users)
+{
+    for (size_t i = 0; i < users->count; i++) {
+        uint32_t owner = weir_share_owner(users->list[i].name);
+        while (is_taken(users, i, owner))
+            owner = owner % (SHARE_OWNERS - 1) + 1;
+        users->list[i].share = owner;
+    }
+}
+
 struct users *weir_users_new(const struct config *config)
 {
     size_t named = config->user_count;
@@ -112,6 +133,7 @@ struct users *weir_users_new(const struct config *config)
         }
     }
     weir_users_find_crypt(users);
+    number_shares(users);
     return users;
 }
 

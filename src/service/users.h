@@ -17,6 +17,7 @@ struct user {
     /* Of each password, or of the login without one: a number that changes with the password and with the
      * rights. A connection that logged in under another number is logged out. */
     uint64_t generations[CONFIG_PASSWORDS];
+    uint32_t share;         /* whose entries of what all users share (share.h): no other user has this */
     unsigned may;           /* enum may */
     struct slice *prefixes; /* none: all keys */
     size_t prefix_count;

@@ -213,7 +213,7 @@ static struct share *share_of(const struct newcomer *newcomer, uint32_t *owner)
     const struct worker *worker = own->call->worker;
     if (worker->snapshot->users->count < 2)
         return NULL;
-    *owner = weir_share_owner(own->call->user->name);
+    *owner = own->call->user->share;
     return worker->service->shares[own->store];
 }
 

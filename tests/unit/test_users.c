@@ -3,6 +3,7 @@
  * Who may log in, and who may do what with which keys and policies.
  */
 #include "check.h"
+#include "service/share.h"
 #include "service/users.h"
 
 static uint64_t generation; /* of the last login */
@@ -42,6 +43,31 @@ TEST(without_users_everybody_may_do_everything)
     CHECK(weir_users_login(users, word("root"), word(""), &generation) == NULL);
     weir_users_free(users);
     weir_users_free(NULL);
+}
+
+/* Also those whose names have the same hash, of which there are some among so many. */
+TEST(no_two_users_have_one_share)
+{
+    enum { USERS = 1000 };
+    static char text[USERS * 64];
+    size_t len = (size_t)snprintf(text, sizeof text, "users:\n");
+    for (int i = 0; i < USERS; i++)
+        len +=
+            (size_t)snprintf(text + len, sizeof text - len, "  - {name: u%d, password: x, may: [take]}\n", i);
+    struct users *users = users_of(text), *again = users_of(text);
+    int same_hash = 0, same_share = 0;
+    for (size_t i = 0; users && again && i < users->count; i++) {
+        const struct user *user = &users->list[i];
+        CHECK(user->share > 0 && user->share < SHARE_OWNERS && user->share == again->list[i].share);
+        for (size_t k = 0; k < i; k++) {
+            same_hash += weir_share_owner(user->name) == weir_share_owner(users->list[k].name);
+            same_share += user->share == users->list[k].share;
+        }
+    }
+    CHECK(same_hash > 0);
+    CHECK_EQ(same_share, 0);
+    weir_users_free(users);
+    weir_users_free(again);
 }
 
 TEST(with_users_nobody_is_let_in_as_default)
