@@ -37,10 +37,9 @@ struct keeping {
     bool noted;                           /* a note was found: */
     struct note note;                     /* until everything is restored */
     size_t requests, reservations, steps; /* records that there is room for */
-    int64_t share_claims;   /* the chore thread's: entries that users had made when it last looked, */
-    int64_t shares_seen_ns; /* and when that was */
-    _Atomic bool owed;      /* under `change`: the last note does not say all that is to be said by now */
-    bool image_due;         /* the chore thread's: what recovery did is to be in an image soon */
+    int64_t shares_seen_ns;               /* the chore thread's: when it last looked at what users hold */
+    _Atomic bool owed; /* the last note does not say all that is to be said by now; notes: under `change` */
+    bool image_due;    /* the chore thread's: what recovery did is to be in an image soon */
     int64_t keys, took_ns;  /* of the recovery */
     char how[KEEP_HOW_MAX]; /* what was found, in plain words */
 };
@@ -83,7 +82,7 @@ void weir_keep_last_note(struct service *service);
 void weir_keep_complaint(struct store *store, char text[static KEEP_COMPLAINT_MAX]);
 /* A waiting session's tally goes: see above. */
 void weir_keep_let_go(const struct worker *worker, const struct tally *tally);
-/* Something that the note has was changed by other means. Under `change`. */
+/* Something that the note has was changed by other means. Any thread. */
 static inline void keep_owe(struct service *service)
 {
     if (service->keeping)

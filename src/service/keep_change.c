@@ -10,6 +10,8 @@
 #include "service/log.h"
 #include "table/keep.h"
 
+#define SHARE_FAR 16 /* a user holds more, or less, by this part of a store: that is noted soon */
+
 /* ---- notes ---- */
 
 /* false: it was not taken; *too_large tells whether that is why. */
@@ -28,8 +30,11 @@ static void note_now(struct service *service)
 {
     bool too_large;
     const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_acquire);
-    if (snapshot) /* else it did not come to a start */
-        service->keeping->owed = !note(service, snapshot, &too_large);
+    if (!snapshot) /* it did not come to a start */
+        return;
+    service->keeping->owed = false; /* first: a table may grow while this is written, and owe the next one */
+    if (!note(service, snapshot, &too_large))
+        service->keeping->owed = true;
 }
 
 /* ---- a change ---- */
@@ -176,10 +181,18 @@ void weir_keep_let_go(const struct worker *worker, const struct tally *tally)
         (void)weir_store_commit(store);
 }
 
+static bool shares_moved(const struct service *service, int64_t part)
+{
+    bool moved = false;
+    for (int i = 0; i < SHARE_STORES && !moved; i++)
+        moved = service->shares[i] && weir_share_moved(service->shares[i], part);
+    return moved;
+}
+
 void weir_keep_last_note(struct service *service)
 {
     pthread_mutex_lock(&service->change);
-    if (service->keeping->owed && weir_store_is_well(service->store))
+    if ((service->keeping->owed || shares_moved(service, INT64_MAX)) && weir_store_is_well(service->store))
         note_now(service);
     pthread_mutex_unlock(&service->change);
 }
@@ -196,17 +209,16 @@ static void write_image(struct service *service)
         weir_log(LOG_WARN_LEVEL, "image-failed", LOG_TEXT("why", err.text));
 }
 
-/* Once a second at the most: what users hold of what all share is noted when it has changed. */
-static bool shares_moved(struct service *service)
+/* Once a second at the most: what users hold of what all share is noted when much of it has changed, since
+ * the note has all policies in it, too. */
+static bool shares_moved_far(struct service *service)
 {
     struct keeping *keeping = service->keeping;
-    int64_t now_ns = weir_now(), claims = service->upkeep.share_claims;
+    int64_t now_ns = weir_now();
     if (now_ns - keeping->shares_seen_ns < WEIR_SEC && now_ns >= keeping->shares_seen_ns)
         return false;
-    bool moved = claims != keeping->share_claims;
-    keeping->share_claims = claims;
     keeping->shares_seen_ns = now_ns;
-    return moved;
+    return shares_moved(service, SHARE_FAR);
 }
 
 void weir_keep_tick(struct service *service)
@@ -216,7 +228,7 @@ void weir_keep_tick(struct service *service)
     (void)weir_store_commit(service->store);
     write_image(service);
     pthread_mutex_lock(&service->change);
-    if (shares_moved(service))
+    if (shares_moved_far(service))
         keep_owe(service);
     if (service->keeping->owed && weir_store_is_well(service->store))
         note_now(service);

@@ -181,11 +181,13 @@ static void put_shares(struct buffer *out, const struct service *service)
 {
     for (int i = 0; i < SHARE_STORES; i++) {
         size_t began = block_begin(out);
-        for (uint32_t owner = 1; owner < SHARE_OWNERS; owner++) {
+        for (uint32_t owner = 1, heirs = 0; owner < SHARE_OWNERS && heirs < SHARE_HEIRS; owner++) {
             uint32_t part = weir_share_part(service->shares[i], owner);
+            heirs += part > 0; /* numbers move while they are read: there could be more */
             if (part > 0)
                 put_number(out, (uint64_t)owner << 32 | part);
         }
+        weir_share_noted(service->shares[i]);
         block_end(out, began);
     }
 }

@@ -142,7 +142,7 @@ struct service {
         size_t swept;        /* which tally is next */
         int64_t ticks;
         int64_t requests_refused, ledger_refused, steps_refused; /* for want of room, as last seen */
-        int64_t share_refused[SHARE_STORES], share_claims;       /* as last seen; claims of all */
+        int64_t share_refused[SHARE_STORES];                     /* as last seen */
     } upkeep;
     struct loads *loads;    /* the chore thread's own: see load.c */
     char reload_error[256]; /* of the last reload; "" if it went well. Under `change` */

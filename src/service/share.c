@@ -10,7 +10,6 @@
 
 #define LOOKS      50   /* ticks of a round */
 #define LOOK_LEAST 4096 /* places */
-#define HEIRS      64   /* owners of whom a note tells: each has more than this part of the entries */
 
 struct heir {
     uint32_t owner, part;
@@ -22,12 +21,14 @@ struct share {
     uint64_t places;
     _Atomic int64_t refused, claims;
     _Atomic uint16_t *owners; /* of each place: who made the entry in it; 0: it is not known */
-    /* Of each owner, and in [0] of all: entries as of the end of the last round; those made since. */
-    _Atomic int32_t *held, *made;
+    /* Of each owner, and in [0] of all: entries as of the end of the last round, in the high half, and those
+     * made since. In one word, so that nobody reads the one without the other. */
+    _Atomic uint64_t *counts;
+    int32_t *noted; /* under the service's `change`: entries of each owner as of the last note */
     /* The chore thread's own: */
     uint64_t cursor;
     int32_t *seen; /* of each owner, in this round */
-    struct heir heirs[HEIRS];
+    struct heir heirs[SHARE_HEIRS];
     size_t heir_count;
 };
 
@@ -38,8 +39,8 @@ static int64_t load(const _Atomic int64_t *number)
 
 static int64_t held_by(const struct share *share, uint32_t owner)
 {
-    return (int64_t)atomic_load_explicit(&share->held[owner], memory_order_relaxed) +
-           atomic_load_explicit(&share->made[owner], memory_order_relaxed);
+    uint64_t count = atomic_load_explicit(&share->counts[owner], memory_order_relaxed);
+    return (int64_t)(count >> 32) + (uint32_t)count;
 }
 
 struct share *weir_share_new(uint64_t places, int64_t room)
@@ -50,10 +51,10 @@ struct share *weir_share_new(uint64_t places, int64_t room)
     share->room = room;
     share->places = places;
     share->owners = calloc(places, sizeof *share->owners);
-    share->held = calloc(SHARE_OWNERS, sizeof *share->held);
-    share->made = calloc(SHARE_OWNERS, sizeof *share->made);
+    share->counts = calloc(SHARE_OWNERS, sizeof *share->counts);
+    share->noted = calloc(SHARE_OWNERS, sizeof *share->noted);
     share->seen = calloc(SHARE_OWNERS, sizeof *share->seen);
-    if (share->owners && share->held && share->made && share->seen)
+    if (share->owners && share->counts && share->noted && share->seen)
         return share;
     weir_share_free(share);
     return NULL;
@@ -64,8 +65,8 @@ void weir_share_free(struct share *share)
     if (!share)
         return;
     free(share->owners);
-    free(share->held);
-    free(share->made);
+    free(share->counts);
+    free(share->noted);
     free(share->seen);
     free(share);
 }
@@ -89,8 +90,8 @@ void weir_share_claim(struct share *share, uint64_t place, uint32_t owner)
 {
     if (place < share->places)
         atomic_store_explicit(&share->owners[place], (uint16_t)owner, memory_order_relaxed);
-    atomic_fetch_add_explicit(&share->made[owner], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&share->made[0], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&share->counts[owner], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&share->counts[0], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&share->claims, 1, memory_order_relaxed);
 }
 
@@ -137,12 +138,12 @@ void weir_share_see(struct share *share, uint64_t place)
 void weir_share_round(struct share *share)
 {
     for (uint32_t owner = 0; owner < SHARE_OWNERS; owner++) {
-        int32_t made = atomic_load_explicit(&share->made[owner], memory_order_relaxed);
-        if (made != 0)
-            made = atomic_exchange_explicit(&share->made[owner], 0, memory_order_relaxed);
-        int32_t held = share->seen[owner] + made;
-        if (held != atomic_load_explicit(&share->held[owner], memory_order_relaxed))
-            atomic_store_explicit(&share->held[owner], held, memory_order_relaxed);
+        uint64_t was = atomic_load_explicit(&share->counts[owner], memory_order_relaxed), held;
+        do
+            held = (uint64_t)share->seen[owner] + (uint32_t)was;
+        while (was != held << 32 &&
+               !atomic_compare_exchange_weak_explicit(&share->counts[owner], &was, held << 32,
+                                                      memory_order_relaxed, memory_order_relaxed));
         if (share->seen[owner] != 0)
             share->seen[owner] = 0;
     }
@@ -150,7 +151,7 @@ void weir_share_round(struct share *share)
 
 void weir_share_stat(const struct share *share, struct share_stat *stat)
 {
-    *stat = (struct share_stat){.refused = load(&share->refused), .claims = load(&share->claims)};
+    *stat = (struct share_stat){.refused = load(&share->refused)};
     for (uint32_t owner = 1; owner < SHARE_OWNERS; owner++)
         stat->most = max64(stat->most, held_by(share, owner));
 }
@@ -160,13 +161,34 @@ void weir_share_stat(const struct share *share, struct share_stat *stat)
 uint32_t weir_share_part(const struct share *share, uint32_t owner)
 {
     int64_t held = held_by(share, owner), used = held_by(share, 0);
-    return held > used / HEIRS && used > 0 ? (uint32_t)min64(held * SHARE_PARTS / used, SHARE_PARTS) : 0;
+    return held > used / SHARE_HEIRS && used > 0 ? (uint32_t)min64(held * SHARE_PARTS / used, SHARE_PARTS)
+                                                 : 0;
 }
 
 bool weir_share_inherit(struct share *share, uint32_t owner, uint32_t part)
 {
-    if (owner == 0 || owner >= SHARE_OWNERS || part > SHARE_PARTS || share->heir_count == HEIRS)
+    if (owner == 0 || owner >= SHARE_OWNERS || part > SHARE_PARTS)
         return false;
-    share->heirs[share->heir_count++] = (struct heir){owner, part};
+    if (share->heir_count < SHARE_HEIRS)
+        share->heirs[share->heir_count++] = (struct heir){owner, part};
     return true;
+}
+
+void weir_share_noted(struct share *share)
+{
+    for (uint32_t owner = 0; owner < SHARE_OWNERS; owner++) {
+        int32_t held = (int32_t)min64(held_by(share, owner), INT32_MAX);
+        if (held != share->noted[owner]) /* memory is taken as it is touched */
+            share->noted[owner] = held;
+    }
+}
+
+bool weir_share_moved(const struct share *share, int64_t part)
+{
+    for (uint32_t owner = 0; owner < SHARE_OWNERS; owner++) {
+        int64_t moved = held_by(share, owner) - share->noted[owner];
+        if (max64(moved, -moved) > share->room / part)
+            return true;
+    }
+    return false;
 }

@@ -12,7 +12,8 @@
  * top. So an entry that ends is not counted any longer after a second or two, nobody has to tell when it
  * does, and no number is too low.
  *
- * Users are told apart by a hash of their names, which is the same after a start. The note of a store has
+ * Users are told apart by a number from a hash of their names, which is the same after a start with the same
+ * users (weir_users_new sees to it that no two have the same). The note of a store has
  * what part of the entries is whose; after a start entries whose maker is not known count in these parts.
  */
 #ifndef WEIR_SERVICE_SHARE_H
@@ -26,6 +27,7 @@ enum share_store { SHARE_REQUESTS, SHARE_RESERVATIONS, SHARE_STEPS, SHARE_CLIENT
 
 #define SHARE_OWNERS 16384
 #define SHARE_PARTS  10000 /* all entries of a store, in a note */
+#define SHARE_HEIRS  64    /* owners of whom a note tells: each has more than this part of the entries */
 
 struct share;
 /* A store of so many places, of which `room` find an entry. NULL: out of memory. */
@@ -50,12 +52,15 @@ void weir_share_round(struct share *share);
 struct share_stat {
     int64_t refused; /* entries that were not made, because of this */
     int64_t most;    /* that any user holds */
-    int64_t claims;  /* entries that were made so far */
 };
 void weir_share_stat(const struct share *share, struct share_stat *stat);
 
 /* For a note: which part of the entries is this owner's; 0: nothing to speak of. And back, at a start. */
 uint32_t weir_share_part(const struct share *share, uint32_t owner);
 bool weir_share_inherit(struct share *share, uint32_t owner, uint32_t part); /* false: it makes no sense */
+/* A note was written; since the last one, does any user hold so many more or less than it did: this part of
+ * the store? INT64_MAX: any. Under the service's `change`. */
+void weir_share_noted(struct share *share);
+bool weir_share_moved(const struct share *share, int64_t part);
 
 #endif

@@ -69,7 +69,6 @@ void weir_shares_warn(struct service *service)
 {
     static const char *const names[SHARE_STORES] = {"request ids", "reservations", "RL.* keys",
                                                     "CL.THROTTLE keys"};
-    service->upkeep.share_claims = 0;
     for (int i = 0; i < SHARE_STORES; i++) {
         struct share_stat stat;
         weir_share_stat(service->shares[i], &stat);
@@ -79,6 +78,5 @@ void weir_shares_warn(struct service *service)
                 LOG_NUMBER("refused", stat.refused - service->upkeep.share_refused[i]),
                 LOG_TEXT("means", "a user holds as many as are free, and gets no more, so that others do"));
         service->upkeep.share_refused[i] = stat.refused;
-        service->upkeep.share_claims += stat.claims;
     }
 }

@@ -166,3 +166,31 @@ TEST(shares_survive_a_start)
     CHECK(!weir_share_inherit(next, 1, SHARE_PARTS + 1));
     free_store(store);
 }
+
+/* Numbers move while a note is written, which may then tell of too many: that is no reason not to start. */
+TEST(too_many_heirs_are_left_out)
+{
+    struct share *share = weir_share_new(PLACES, ROOM);
+    for (uint32_t owner = 1; owner <= SHARE_HEIRS + 2; owner++)
+        CHECK(weir_share_inherit(share, owner, SHARE_PARTS / SHARE_HEIRS));
+    weir_share_free(share);
+}
+
+TEST(only_what_moves_far_is_noted)
+{
+    struct rng rng = rng_new(check.seed);
+    struct store *store = new_store();
+    uint32_t one = weir_share_owner("one");
+    CHECK(!weir_share_moved(store->share, 16) && !weir_share_moved(store->share, INT64_MAX));
+    for (int i = 0; i < ROOM / 16; i++)
+        CHECK(put(store, &rng, one));
+    CHECK(!weir_share_moved(store->share, 16) && weir_share_moved(store->share, INT64_MAX));
+    CHECK(put(store, &rng, one));
+    CHECK(weir_share_moved(store->share, 16));
+    weir_share_noted(store->share);
+    CHECK(!weir_share_moved(store->share, 16) && !weir_share_moved(store->share, INT64_MAX));
+    drop_all(store, one);
+    ticks(store, 8);
+    CHECK(weir_share_moved(store->share, 16));
+    free_store(store);
+}
