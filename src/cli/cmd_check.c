@@ -376,6 +376,23 @@ static void look_for_emptiness(struct check *check)
         tell_mistake(check, check->file, (struct place){0, 0}, CONFIG_EMPTY);
 }
 
+/* Who logged in and is not `default` is one of its users: a reload would refuse to open the server. */
+static void look_for_users(struct check *check)
+{
+    static const struct slice words[] = {{"CLIENT", 6}, {"INFO", 4}};
+    struct weir_error err;
+    char line[1024];
+    if (check->config->user_count > 0 || !check->other)
+        return;
+    const struct resp_value *info = client_ask(check->other, words, 2, &err);
+    if (!info || (info->type != RESP_BULK && info->type != RESP_VERBATIM) || info->text.len >= sizeof line)
+        return;
+    (void)snprintf(line, sizeof line, "%.*s", (int)info->text.len, info->text.bytes);
+    const char *user = strstr(line, " user=");
+    if (user && strncmp(user, " user=default ", 14) != 0)
+        tell_mistake(check, check->file, (struct place){0, 0}, CONFIG_NO_USERS);
+}
+
 /* ---- the command ---- */
 
 static void ask_server(struct check *check, const char *url)
@@ -438,6 +455,7 @@ static int run_check(struct check *check, const char *url)
     if (good) {
         ask_server(check, url);
         look_for_emptiness(check);
+        look_for_users(check);
     }
     good = good && !check->told_mistake;
     if (check->json)

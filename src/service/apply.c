@@ -276,11 +276,11 @@ static bool takes_all_away(const struct apply *apply)
     return filed > 0 && apply->config->policy_count == 0 && !apply->config->no_policies;
 }
 
-static bool fail_empty(struct apply *apply)
+static bool fail_missing(struct apply *apply, const char *what)
 {
     char text[240];
     (void)snprintf(text, sizeof text, "%.100s: %s", apply->config->path ? apply->config->path : "the file",
-                   CONFIG_EMPTY);
+                   what);
     return weir_edit_fail(&apply->edit, EINVAL, text);
 }
 
@@ -289,7 +289,7 @@ static bool apply_policies(struct apply *apply)
     const struct snapshot *now = apply->edit.now;
     bool no_file = !apply->config->path; /* a start without one: nobody says that what a store has is to go */
     if (!no_file && takes_all_away(apply))
-        return fail_empty(apply);
+        return fail_missing(apply, CONFIG_EMPTY);
     for (size_t i = 0; i < now->policy_count; i++) {
         const struct policy *policy = now->policies[i];
         bool goes = no_file ? policy->fleet_noted : policy->from_file;
@@ -368,6 +368,22 @@ static bool apply_users(struct apply *apply)
     return !open || !options->exposed || fail_exposed(apply, options->exposed);
 }
 
+/* May somebody do less than everything, by what the file in force says? */
+static bool has_users(const struct users *users, const struct service_options *options)
+{
+    const struct user *first = users ? &users->list[0] : NULL;
+    return first && (users->count > 1 || (first->has_password && !options->password) ||
+                     !weir_user_is_admin(first) || first->may != MAY_ALL);
+}
+
+/* A file that lost its users must not open the server. With a password of the command line it does not. */
+static bool keeps_users(struct apply *apply)
+{
+    const struct service_options *options = &apply->edit.service->options;
+    return apply->config->user_count > 0 || options->password ||
+           !has_users(apply->edit.now->users, options) || fail_missing(apply, CONFIG_NO_USERS);
+}
+
 bool weir_service_apply(struct service *service, const struct config *config, struct weir_error *err)
 {
     struct apply apply = {.config = config};
@@ -375,7 +391,8 @@ bool weir_service_apply(struct service *service, const struct config *config, st
         return false;
     apply.wall_ms = service_wall_ms(service, apply.edit.now_ns);
     apply.edit.next->loaded_ms = apply.wall_ms;
-    bool good = weir_edit_end(&apply.edit, apply_users(&apply) && apply_policies(&apply));
+    bool good =
+        weir_edit_end(&apply.edit, apply_users(&apply) && keeps_users(&apply) && apply_policies(&apply));
     if (good)
         warn_of_files(config);
     if (good && service->users_changed)

@@ -130,6 +130,11 @@ struct config {
 #define CONFIG_EMPTY                                                                                         \
     "it names no policies, and all that came from the file would go; if that is meant, write policies: []"
 
+/* What they say of a file without users, where the server that runs has some. */
+#define CONFIG_NO_USERS                                                                                      \
+    "users: is missing, and everybody who can connect could do everything; to open the server to everyone, " \
+    "restart it"
+
 #define CONFIG_RESP     "127.0.0.1:9049"
 #define CONFIG_MEMORY   (INT64_C(256) << 20)
 #define CONFIG_CLIENTS  10000

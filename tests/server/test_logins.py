@@ -5,6 +5,7 @@
 import os
 import select
 import shutil
+import subprocess
 import tempfile
 import threading
 
@@ -99,6 +100,37 @@ class Bound(server.ServerTest):
             self.assertEqual(other.rest(), b"")
             self.assertEqual(ops.ask("PING"), "PONG")
             self.assertRegex(ops.ask("CLIENT", "KILL", "USER", "ap"), "^ERR no user 'ap'")
+
+
+class Opened(server.ServerTest):
+    """A file that lost its users does not open the server."""
+
+    def refuse(self, weir, **login):
+        weir.configure(POLICIES)
+        with weir.connect(**login) as ops:
+            self.assertRegex(ops.ask("WEIR.RELOAD"), "^ERR .*weir.yaml: users: is missing, and everybody who can connect "
+                             "could do everything; to open the server to everyone, restart it; nothing was changed")
+        with weir.connect() as stranger:
+            self.assertRegex(stranger.ask("WEIR.POLICY", "MODE", "*", "disabled"), "^(NOAUTH|NOPERM)")
+
+    def test_a_reload_without_users_changes_nothing(self):
+        ops = {"user": "ops", "password": "ops-secret"}
+        weir = self.start(config=users(OPS))
+        self.refuse(weir, **ops)
+        check = subprocess.run([server.WEIR, "check", "-s", weir.url().replace("//", "//ops:ops-secret@"), weir.config_path],
+                               capture_output=True, text=True, timeout=server.PATIENCE)
+        self.assertEqual((check.returncode, check.stdout), (2, ""))
+        self.assertIn("weir.yaml: users: is missing, ", check.stderr)
+        self.refuse(self.start(config=users(OPS, "name: default, may: [look]")), **ops)
+        self.refuse(self.start(config=users("name: default, password: x, may: all")), user="default", password="x")
+        self.refuse(self.start("--no-password", config=users(OPS, "name: default, may: [look]")), **ops)
+
+    def test_who_could_do_everything_loses_nothing(self):
+        for config in POLICIES, users("name: default, may: all"):
+            weir = self.start(config=config)
+            weir.configure(POLICIES)
+            with weir.connect() as client:
+                self.assertEqual(client.ask("WEIR.RELOAD"), "OK")
 
 
 class NoPassword(server.ServerTest):
