@@ -26,7 +26,8 @@ struct apply {
     struct edit edit;
     const struct config *config;
     int64_t wall_ms;
-    int64_t promised; /* bytes of room that tables in use are to get once all is in force */
+    int64_t promised;    /* bytes of room that tables in use are to get once all is in force */
+    struct policy **was; /* of each policy of the file: as it was, or NULL; a reference each */
 };
 
 /* Says where in the file the trouble is. */
@@ -237,8 +238,6 @@ static bool apply_policy(struct apply *apply, const struct config_policy *from)
         has ? weir_edit_copy(edit, has) : weir_policy_make(from->name, edit->service->options.workers + 1);
     if (!policy)
         return weir_edit_out_of_memory(edit);
-    if (policy->touched || (has && !has->from_file))
-        log_from_file(policy, from);
     policy->from_file = true;
     policy->file_mode = from->mode;
     policy->file_percent = from->percent > 0 ? from->percent : CONFIG_PERCENT_ALL;
@@ -246,8 +245,6 @@ static bool apply_policy(struct apply *apply, const struct config_policy *from)
     policy->ttl_ms = config_ttl_ms(from);
     policy->ttl_max_ms = config_ttl_max_ms(from);
     policy->overrun = from->overrun;
-    if (edit->service->store && from->recover == TABLE_FLOOR && policy->recover != TABLE_FLOOR)
-        log_floor(from);
     policy->recover = from->recover;
     policy->id_window_ns = from->ids_ns > 0 ? from->ids_ns : DEFAULT_IDS_NS;
     apply_mode(apply, policy, from);
@@ -384,6 +381,44 @@ static bool keeps_users(struct apply *apply)
            !has_users(apply->edit.now->users, options) || fail_missing(apply, CONFIG_NO_USERS);
 }
 
+/* ---- all of it ---- */
+
+/* Those of before may be freed as soon as the change is over. */
+static bool remember(struct apply *apply)
+{
+    const struct config *config = apply->config;
+    apply->was = calloc(config->policy_count + 1, sizeof(struct policy *));
+    if (!apply->was)
+        return weir_edit_out_of_memory(&apply->edit);
+    for (size_t i = 0; i < config->policy_count; i++) {
+        const char *name = config->policies[i].name;
+        const struct policy *was = weir_snapshot_policy(apply->edit.now, (struct slice){name, strlen(name)});
+        apply->was[i] = (struct policy *)(uintptr_t)was;
+        if (was)
+            weir_policy_ref(apply->was[i]);
+    }
+    return true;
+}
+
+/* What has come into force is told afterwards: a file that is refused has changed nothing. */
+static void tell_changes(struct apply *apply, bool good)
+{
+    pthread_mutex_lock(&apply->edit.service->change); /* where policies are freed */
+    for (size_t i = 0; apply->was && i < apply->config->policy_count; i++) {
+        struct policy *was = apply->was[i];
+        const struct config_policy *from = &apply->config->policies[i];
+        if (good && was && (was->touched || !was->from_file))
+            log_from_file(was, from);
+        if (good && apply->edit.service->store && from->recover == TABLE_FLOOR &&
+            (!was || was->recover != TABLE_FLOOR))
+            log_floor(from);
+        if (was)
+            weir_policy_drop(was);
+    }
+    pthread_mutex_unlock(&apply->edit.service->change);
+    free(apply->was);
+}
+
 bool weir_service_apply(struct service *service, const struct config *config, struct weir_error *err)
 {
     struct apply apply = {.config = config};
@@ -391,8 +426,9 @@ bool weir_service_apply(struct service *service, const struct config *config, st
         return false;
     apply.wall_ms = service_wall_ms(service, apply.edit.now_ns);
     apply.edit.next->loaded_ms = apply.wall_ms;
-    bool good =
-        weir_edit_end(&apply.edit, apply_users(&apply) && keeps_users(&apply) && apply_policies(&apply));
+    bool good = weir_edit_end(&apply.edit, remember(&apply) && apply_users(&apply) && keeps_users(&apply) &&
+                                               apply_policies(&apply));
+    tell_changes(&apply, good);
     if (good)
         warn_of_files(config);
     if (good && service->users_changed)

@@ -137,11 +137,14 @@ class Reload(server.ServerTest):
         self.assertEqual(client.ask("WEIR.POLICY", "SHOW", "api")["from"], "command")
         self.assertEqual(client.ask("WEIR.POLICY", "SHOW", "api")["file_limits"], "10/h")
         client.ask("WEIR.POLICY", "SET", "mine", "1/h")
+        large = START.replace("limits: 1/h", "limits: 1/h, keys: 900000000")
+        self.assertRegex(self.reload(weir, client, large), "^ERR")  # what is refused has changed nothing
         self.assertEqual(self.reload(weir, client, START), "OK")
         weir.wait_line("event=policy-from-file policy=api was=5/h is=10/h")
         weir.wait_line("event=mode-from-file policy=old was=shadow is=enforce")
         weir.wait_line("event=reloaded .* policies=2 in_force=3")
         self.assertFalse([line for line in weir.lines if "policy-from-file policy=old" in line])
+        self.assertEqual(sum("-from-file" in line for line in weir.lines), 2)
         self.assertEqual(client.ask("WEIR.POLICY", "SHOW", "api")["from"], "file")
 
     def test_what_needs_a_restart_is_told(self):
