@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* clang-format off */
 /*
  * The text of weir dump, a line at a time. Pure: for server and command alike.
  *
@@ -17,17 +18,19 @@
  *   key "user:1" 0 0 512                              by name, where names are known
  *   spent "user:2" 37 120                             only what is spent of each limit is known
  *   shared #0000000000000000 #ffffffffffffffff 0 0 9  what keys of these hashes share that found no room,
- * before the keys of the table; shared-spent: only units clients cell #KEY 1794859600123 keys of CL.THROTTLE
- * follow: hash key, wall clock cell #8f3a66c01b5d2e70 4200000000                 each with the nanoseconds
- * until it is full clients rl #KEY #KEY 1794859600123                buckets of RL.* follow rl
- * #8f3a66c01b5d2e70 #0123456789abcdef 9 1794859600123 -1 60000   what is left of it, since when, its session,
- * and milliseconds until it is forgotten end 2 9a8b7c6d                                    keys, and CRC-32C
- * of all bytes before this line
+ *                                                     before the keys of the table; shared-spent: only units
+ *   clients cell #KEY 1794859600123                   keys of CL.THROTTLE follow: hash key, wall clock
+ *   cell #8f3a66c01b5d2e70 4200000000                 each with the nanoseconds until it is full
+ *   clients rl #KEY #KEY 1794859600123                buckets of RL.* follow
+ *   rl #8f3a66c01b5d2e70 #0123456789abcdef 9 1794859600123 -1 60000   what is left of it, since when, its
+ *                                                     session, and milliseconds until it is forgotten
+ *   end 2 9a8b7c6d                                    keys, and CRC-32C of all bytes before this line
  *
  * Words are separated by blanks. In quotes stand any bytes: \" \\ and \xNN, and UTF-8 that can be printed as
  * it is. What follows "# " is for people. A line of another kind is an error: a later version says so in the
  * first line.
  */
+/* clang-format on */
 #ifndef WEIR_SERVICE_DUMP_TEXT_H
 #define WEIR_SERVICE_DUMP_TEXT_H
 

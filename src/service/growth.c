@@ -443,6 +443,13 @@ bool weir_growth_init(struct growth *growth)
     return good;
 }
 
+void weir_growth_end(struct growth *growth)
+{
+    (void)pthread_cond_destroy(&growth->done);
+    (void)pthread_cond_destroy(&growth->work);
+    (void)pthread_mutex_destroy(&growth->mutex);
+}
+
 void weir_growth_serve(struct service *service, const struct snapshot *snapshot)
 {
     for (size_t i = 0; service->growth.runs && i < snapshot->tally_count; i++) {

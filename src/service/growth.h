@@ -32,6 +32,7 @@ void weir_growth_give(struct service *service, const struct policy *policy, int6
 /* ---- the growth thread ---- */
 
 bool weir_growth_init(struct growth *growth); /* false: out of memory */
+void weir_growth_end(struct growth *growth);
 /* Before others use the service; without it tables grow in the tick. false: there is no thread to be had. */
 bool weir_growth_start(struct service *service);
 void weir_growth_stop(struct service *service);

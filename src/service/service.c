@@ -277,6 +277,7 @@ void weir_service_free(struct service *service)
     weir_slow_free(service->slow);
     free_workers(service);
     free(service->listens);
+    weir_growth_end(&service->growth);
     (void)pthread_mutex_destroy(&service->change);
     free(service);
 }
