@@ -228,7 +228,8 @@ static bool grow(const struct grown *g, const char **advice)
     *advice = bound ? "this policy has half of the memory for keys, the most while there are others; raise "
                       "memory: and restart, or give it room with keys:"
                     : "raise memory: in the configuration and restart";
-    return keys > 0;
+    /* Or somebody else has given it room meanwhile: then it is large enough already for that to fail. */
+    return keys > 0 || (int64_t)atom_load(&table->region->header->capacity, memory_order_relaxed) > capacity;
 }
 
 /* Sets the mark at which the next key wakes the thread. */
@@ -294,11 +295,11 @@ static bool move(const struct grown *g)
     return moving == MOVE_MORE;
 }
 
-/* true: there is more to do. */
+/* `waited`: only if a key waits for room there. true: there is more to do. */
 static bool tend(struct service *service, const struct snapshot *snapshot, const struct policy *policy,
-                 struct tally *tally)
+                 struct tally *tally, bool waited)
 {
-    if (!tally)
+    if (!tally || (waited && !atomic_load_explicit(&tally->table->wanted, memory_order_relaxed)))
         return false;
     struct grown g = {service, snapshot, policy, tally};
     struct weir_table *table = tally->table;
@@ -310,29 +311,32 @@ static bool tend(struct service *service, const struct snapshot *snapshot, const
     tally->bytes = weir_growth_bytes(tally);
     if (wanted || used >= mark_of(slots))
         look(&g, wanted);
-    else if (atomic_load_explicit(&table->full, memory_order_relaxed)) {
+    else if (atom_load(&table->near, memory_order_relaxed) == UINT64_MAX) { /* it was full, or told */
         atomic_store_explicit(&table->full, false, memory_order_seq_cst);
         mark(table);
     }
     return move(&g);
 }
 
-static bool tend_policy(struct service *service, const struct snapshot *snapshot, const struct policy *policy)
+static bool tend_policy(struct service *service, const struct snapshot *snapshot, const struct policy *policy,
+                        bool waited)
 {
-    bool more = tend(service, snapshot, policy, policy->main);
-    more = tend(service, snapshot, policy, policy->older) || more;
-    more = tend(service, snapshot, policy, policy->tried) || more;
+    bool more = tend(service, snapshot, policy, policy->main, waited);
+    more = tend(service, snapshot, policy, policy->older, waited) || more;
+    more = tend(service, snapshot, policy, policy->tried, waited) || more;
     for (size_t i = 0; i < policy->prefix_count; i++)
-        more = tend(service, snapshot, policy, policy->prefixes[i].tally) || more;
+        more = tend(service, snapshot, policy, policy->prefixes[i].tally, waited) || more;
     return more;
 }
 
-/* All of them once. true: there is more to do. */
+/* All of them once, those first where keys wait. true: there is more to do. */
 static bool tend_all(struct service *service, const struct snapshot *snapshot)
 {
     bool more = false;
     for (size_t i = 0; i < snapshot->policy_count; i++)
-        more = tend_policy(service, snapshot, snapshot->policies[i]) || more;
+        (void)tend_policy(service, snapshot, snapshot->policies[i], true);
+    for (size_t i = 0; i < snapshot->policy_count; i++)
+        more = tend_policy(service, snapshot, snapshot->policies[i], false) || more;
     weir_growth_count(service);
     return more;
 }
@@ -377,21 +381,23 @@ static struct timespec deadline(int64_t wait_ns)
     return (struct timespec){ns / WEIR_SEC, ns % WEIR_SEC};
 }
 
-/* The round that was under way may have passed by the table: the one after it looks at it. */
+/* The round that was under way may have passed by the table: the one after it looks at it. While a round holds
+ * up one key for too long, the next ones do not wait for it as well. */
 static bool wait_for_room(struct table_grower *grower, struct weir_table *table)
 {
     struct growth *growth = (struct growth *)(void *)grower;
     struct timespec until = deadline(WAIT_NS);
-    int late = 0;
     if (atomic_load_explicit(&table->full, memory_order_seq_cst))
         return false;
     atomic_store_explicit(&table->wanted, true, memory_order_relaxed);
     pthread_mutex_lock(&growth->mutex);
     uint64_t grown = growth->grown, rounds = growth->rounds;
+    int late = table->late == rounds + 1 ? ETIMEDOUT : 0; /* it waited for this round already */
     growth->woken = true;
     pthread_cond_signal(&growth->work);
     while (late == 0 && growth->runs && growth->grown == grown && growth->rounds < rounds + 2)
         late = pthread_cond_timedwait(&growth->done, &growth->mutex, &until);
+    table->late = late != 0 ? growth->rounds + 1 : 0;
     pthread_mutex_unlock(&growth->mutex);
     return late == 0 && !atomic_load_explicit(&table->full, memory_order_seq_cst);
 }

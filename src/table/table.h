@@ -118,6 +118,7 @@ struct weir_table {
     struct table_grower *grower;                /* or NULL: nobody gives it more room */
     atom64 near;                                /* slots in use at which to tell the grower */
     _Atomic bool full, wanted;       /* there is no more room to be had; a key has asked for it: growth.c */
+    uint64_t late;                   /* a key has waited for room in vain in this round; 0: none: growth.c */
     uint64_t moving;                 /* line of the first segment that is next: move.c, under `change` */
     struct table_recovery *recovery; /* or NULL: while its records are read from a store */
     uint64_t recovered;              /* keys that were in it when all had been read */
