@@ -204,14 +204,19 @@ static bool ask_shared(struct weir_table *table, const struct edition *edition, 
     struct region_header *header = table->region->header;
     struct slot *shared = &table->policies->overflow;
     struct trace trace;
+    int64_t full_at = (int64_t)slot_value(slot_word(shared));
     if (table->refuse_when_full) {
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
         *answer = refuse(q);
         return true;
     }
+    if (!decide(q, &full_at)) { /* changes nothing: needs no lock, and notes nobody */
+        (void)atom_add(&header->shared, 1, memory_order_relaxed);
+        *answer = false;
+        return true;
+    }
     if (!weir_takers_make(table)) {
-        struct deed deed = {.verb = VERB_TAKE, .verdict = q->verdict};
-        *answer = weir_deed_full(&deed);
+        *answer = refuse(q);
         return true;
     }
     struct stripe *stripe = weir_stripe_lock(table->region, 0);
