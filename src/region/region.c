@@ -92,7 +92,8 @@ static bool refuse_code(const struct region *region, int code, struct weir_error
 static double line_size(const struct region_shape *shape)
 {
     double reach = 1, number = shape->flags & REGION_NUMBERED ? sizeof(atom64) : 0;
-    return (double)shape->slot_size * (double)shape->line_slots + reach + number;
+    double witness = shape->flags & REGION_WITNESSED ? sizeof(atom128) : 0;
+    return ((double)shape->slot_size + witness) * (double)shape->line_slots + reach + number;
 }
 
 #define OFFSET_MAX WEIR_TIME_MAX
