@@ -93,7 +93,9 @@ struct table_owner {
 struct table_grower {
     /* So many slots are in use that it should have more soon. Does not wait. */
     void (*near)(struct table_grower *grower, struct weir_table *table);
-    /* A key finds no room: waits for more, a moment. false: there is none to be had. No lock may be held. */
+    /* A key finds no room: waits for more, a moment. false: there is none to be had. No lock may be held
+     * but that of a record of a ledger: others who wait for that do so until this has an end, which it has.
+     */
     bool (*wait)(struct table_grower *grower, struct weir_table *table);
 };
 
@@ -152,10 +154,12 @@ static inline void table_count(struct weir_table *table, uint64_t more)
         table->grower->near(table->grower, table);
 }
 
-/* Could there be room for a key that has found none, in a moment? */
+/* Could there be room for a key that has found none, in a moment? Who holds a record of a ledger, which keeps
+ * others from theirs, waits only once. */
 static inline bool table_may_wait(const struct weir_table *table, unsigned tries)
 {
-    return table->grower && tries < ROOM_TRIES && !atomic_load_explicit(&table->full, memory_order_seq_cst);
+    return table->grower && tries < (weir_dirty_holds > 0 ? 1 : ROOM_TRIES) &&
+           !atomic_load_explicit(&table->full, memory_order_seq_cst);
 }
 
 /* Waits for it. false: there is none to be had. */
