@@ -381,8 +381,8 @@ static struct timespec deadline(int64_t wait_ns)
     return (struct timespec){ns / WEIR_SEC, ns % WEIR_SEC};
 }
 
-/* The round that was under way may have passed by the table: the one after it looks at it. While a round holds
- * up one key for too long, the next ones do not wait for it as well. */
+/* The round that was under way may have passed by the table: the one after it looks at it. While a round
+ * holds up one key for too long, the next ones do not wait for it as well. */
 static bool wait_for_room(struct table_grower *grower, struct weir_table *table)
 {
     struct growth *growth = (struct growth *)(void *)grower;

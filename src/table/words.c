@@ -251,9 +251,8 @@ static enum outcome import_shared(struct weir_table *table, const struct edition
 {
     struct spot shared = {NULL, 0, &table->policies->overflow};
     struct stripe *stripe = lock_shared(table);
-    enum outcome outcome = weir_takers_fill(table)
-                               ? do_in_place(table, edition, shared, OVERFLOW_WHO, deed, NULL)
-                               : DONE_NO;
+    enum outcome outcome =
+        weir_takers_fill(table) ? do_in_place(table, edition, shared, OVERFLOW_WHO, deed, NULL) : DONE_NO;
     weir_stripe_unlock(stripe);
     return outcome;
 }

@@ -82,7 +82,8 @@ static void run(const char *limits, bool all)
             CHECK_EQ(copies_of(t.table, key).tentative, 0);
         }
         CHECK_EQ(region_first(t.table->region), GROWTHS);
-        /* A claim in a segment that goes at that moment goes with it, uncounted: one of each taker at most. */
+        /* A claim in a segment that goes at that moment goes with it, uncounted: one of each taker at most.
+         */
         uint64_t occupied = atom_load(&t.table->region->occupied, memory_order_relaxed);
         CHECK(occupied >= KEYS && occupied <= KEYS + 3 * GROWTHS);
         CHECK_EQ(atom_load(&t.table->region->header->shared, memory_order_relaxed), 0);
