@@ -222,6 +222,15 @@ static void warn_of_room(const struct service *service, int64_t total)
                           "raised"));
 }
 
+/* Somebody set it once and may have forgotten: nothing is limited, and nothing else says so. */
+static void warn_of_mode(const struct snapshot *snapshot)
+{
+    if (snapshot->mode_for_all && snapshot->all_until_ms == 0)
+        weir_log(LOG_WARN_LEVEL, "mode-of-all", LOG_TEXT("mode", weir_mode_name(snapshot->all_mode)),
+                 LOG_TEXT("means", "it was set for all policies before this start, without an end"),
+                 LOG_TEXT("do", "weir policy mode --all enforce ends it"));
+}
+
 /* ---- all of it ---- */
 
 static bool begin_to_write(struct service *service, const struct snapshot *snapshot, struct weir_error *err)
@@ -288,6 +297,7 @@ bool weir_keep_restore(struct service *service, const struct config *config, str
     describe(keeping);
     log_recovery(service, snapshot->policy_count);
     warn_of_room(service, weir_growth_total(service, snapshot));
+    warn_of_mode(snapshot);
     return true;
 }
 

@@ -263,8 +263,12 @@ class Away(Kept):
         os.rename(self.data + ".away", self.data)
         weir.wait_line("event=store-well")
         self.assertEqual(client.ask("WEIR.TAKE", "day", "k")["remaining"], 5)  # nothing was charged meanwhile
-        client = self.client(self.again(weir, "end"), version=3)
+        weir = self.again(weir, "end")
+        weir.wait_line("level=warn event=mode-of-all mode=shadow ")
+        client = self.client(weir, version=3)
         self.assertEqual(client.ask("WEIR.TAKE", "shut", "k")["reason"], "shadow")
+        self.assertEqual(client.ask("WEIR.POLICY", "MODE", "*", "enforce"), "OK")
+        self.assertFalse([line for line in self.again(weir, "end").lines if "event=mode-of-all" in line])
 
     def test_a_stop_waits_for_it(self):
         weir = self.begin("--drain-ms", "15000")  # the longer it was ill, the less often it tries
