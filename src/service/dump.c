@@ -57,13 +57,14 @@ void weir_dump_definition(const struct policy *policy, struct buffer *out)
     put_text(out, policy->limits);
     bool ends = policy->mode_until_ms != 0; /* what it leads back to is what lasts */
     weir_buffer_print(out,
-                      "\nsettings mode=%s percent=%d on_full=%s ttl_ms=%" PRId64 " overrun=%s ids_ns=%" PRId64
-                      " recover=%s%s\n",
+                      "\nsettings mode=%s percent=%d on_full=%s ttl_ms=%" PRId64 " ttl_max_ms=%" PRId64
+                      " overrun=%s ids_ns=%" PRId64 " recover=%s%s\n",
                       weir_mode_name(ends ? policy->mode_after : policy->mode),
                       ends ? policy->percent_after : policy->percent,
                       policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share", policy->ttl_ms,
-                      policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt", policy->id_window_ns,
-                      weir_recover_name(policy->recover), policy->pools ? " fleet=1" : "");
+                      policy->ttl_max_ms, policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt",
+                      policy->id_window_ns, weir_recover_name(policy->recover),
+                      policy->pools ? " fleet=1" : "");
     for (size_t i = 0; i < policy->key_count; i++) {
         const struct key_override *key = &policy->keys[i];
         put_override(out, (struct slice){key->key, key->len}, false, key->limits, key->until_ms, key->reason);

@@ -8,7 +8,8 @@
  *   time 2026-11-15T20:06:40.123Z 1794859600123      milliseconds since 1970
  *   policy "api"
  *   limits "100/s burst=200, 10k/h"
- *   settings mode=enforce percent=100 on_full=share ttl_ms=60000 overrun=debt ids_ns=300000000000
+ *   settings mode=enforce percent=100 on_full=share ttl_ms=60000 ttl_max_ms=86400000 overrun=debt
+ *            ids_ns=300000000000                     all on one line
  *   override "org:acme" "1000/s" 1800000000000 "launch"  key, limits, until when in ms (0: no end), reason
  *   override "internal:*" "unlimited" 0 ""
  *   table "" words #KEY TIME WALL 4096 "100/s"        of a prefix: its name; hash key in 32 hex digits,

@@ -52,7 +52,7 @@ struct definition {
     enum policy_mode mode;
     int percent;
     enum weir_when_full on_full;
-    int64_t ttl_ms, ids_ns;
+    int64_t ttl_ms, ttl_max_ms, ids_ns;
     enum overrun overrun;
     int recover; /* enum table_recover */
     bool fleet;  /* alone it must not decide: it is not made, but may be there */

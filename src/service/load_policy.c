@@ -28,6 +28,7 @@ static bool fill_policy(struct edit *edit, struct policy *policy, const struct d
     policy->percent = definition->percent;
     policy->on_full = definition->on_full;
     policy->ttl_ms = definition->ttl_ms;
+    policy->ttl_max_ms = definition->ttl_max_ms;
     policy->id_window_ns = definition->ids_ns;
     policy->overrun = definition->overrun;
     policy->recover = definition->recover;

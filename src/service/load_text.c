@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sat.h"
 #include "core/idle.h"
 #include "service/command.h"
 #include "service/load_parts.h"
@@ -82,6 +83,8 @@ static bool read_setting(struct definition *definition, struct slice word)
     }
     if (is_setting(word, "ttl_ms", &value))
         return read_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_ms);
+    if (is_setting(word, "ttl_max_ms", &value))
+        return read_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_max_ms);
     if (is_setting(word, "ids_ns", &value))
         return read_number(value, 1, INT64_MAX, &definition->ids_ns);
     if (is_setting(word, "recover", &value)) {
@@ -111,13 +114,16 @@ static bool read_definition_line(struct definition *definition, const struct sli
 static bool read_definition(struct definition *definition, const struct slice *lines, size_t count,
                             struct split *split, struct weir_error *err)
 {
-    *definition = (struct definition){
-        .percent = CONFIG_PERCENT_ALL, .ttl_ms = DEFAULT_TTL_MS, .ids_ns = DEFAULT_IDS_NS};
+    *definition = (struct definition){.percent = CONFIG_PERCENT_ALL,
+                                      .ttl_ms = DEFAULT_TTL_MS,
+                                      .ttl_max_ms = CONFIG_TTL_MAX_MS,
+                                      .ids_ns = DEFAULT_IDS_NS};
     for (size_t i = 0; i < count; i++) {
         int found = weir_dump_split(lines[i], split->room, split->words);
         if (found < 0 || !read_definition_line(definition, split->words, found))
             return fail(err, "a line that says what the policy is makes no sense: is this a dump?");
     }
+    definition->ttl_ms = min64(definition->ttl_ms, definition->ttl_max_ms);
     if (!definition->name[0] || !definition->limits[0])
         return fail(err, "the lines 'policy' and 'limits' are missing: is this a dump?");
     return true;

@@ -106,6 +106,23 @@ TEST(a_loaded_policy_explains_as_the_dumped_one_did)
 }
 
 /* By the same hash key; by names, where it is another one; by hashes not at all. */
+TEST(the_longest_ttl_comes_along)
+{
+    struct kit from, to;
+    struct buffer text = {0};
+    if (!CHECK(kit_open(&from, "policies: [{name: api, limits: 9/s, reserve: {ttl: 4s, ttl_max: 10s}}]\n")))
+        return;
+    dump(&from, "api", &text);
+    if (!CHECK(kit_open(&to, NULL)))
+        return;
+    CHECK_EQ(load(&to, "api", &text, true), 0);
+    CHECK_EQ(kit_field(kit_ask(&to, "WEIR.POLICY SHOW api"), "reserve_ttl_ms"), 4000);
+    CHECK_EQ(kit_field(kit_ask(&to, "WEIR.POLICY SHOW api"), "reserve_ttl_max_ms"), 10000);
+    weir_buffer_free(&text);
+    kit_close(&to);
+    kit_close(&from);
+}
+
 TEST(what_was_spent_here_already_comes_on_top)
 {
     struct kit from, to, used;
