@@ -353,6 +353,18 @@ static void tell_mode(const struct policy_options *options, char **words, int co
     fputc('\n', stdout);
 }
 
+/* What goes before that: "OK; in force now, ..." of a server whose disk is ill. */
+static int print_proviso(const struct resp_value *value)
+{
+    static const char ok[] = "OK; ";
+    size_t len = sizeof ok - 1;
+    if (value->type == RESP_SIMPLE && value->text.len > len && memcmp(value->text.bytes, ok, len) == 0) {
+        ask_put(stdout, (struct slice){value->text.bytes + len, value->text.len - len});
+        puts(":");
+    }
+    return EXIT_OK;
+}
+
 /* The data directory of the server, or "none"; "": it does not say. */
 static void find_data(const char *url, char *text, size_t size)
 {
@@ -405,7 +417,7 @@ static int run(const struct policy_options *options, char **words, int count)
                  {"show", "SHOW", print_show},
                  {"set", "SET", ask_print_nothing},
                  {"del", "DEL", ask_print_nothing},
-                 {"mode", "MODE", ask_print_nothing}};
+                 {"mode", "MODE", print_proviso}};
     const char *verb = count > 0 ? words[0] : "list";
     if (strcmp(verb, "delete") == 0)
         verb = "del";

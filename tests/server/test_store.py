@@ -259,7 +259,10 @@ class Away(Kept):
         self.assertEqual(client.ask("WEIR.POLICY", "MODE", "ring", "disabled"), later)  # one of them alone
         self.assertEqual(client.ask("WEIR.TAKE", "ring", "k", "9")["reason"], "disabled")
         self.assertRegex(client.ask("WEIR.TAKE", "ring", "k", "1", "AND", "day", "k"), "^UNAVAILABLE ")
-        self.assertEqual(client.ask("WEIR.POLICY", "MODE", "*", "shadow"), later)
+        said = subprocess.run([server.WEIR, "policy", "mode", "--all", "shadow", "-s", weir.url()], capture_output=True,
+                              text=True, timeout=server.PATIENCE)
+        self.assertEqual(said.stdout.split("\n")[0], later[len("OK; "):] + ":", said.stderr)
+        self.assertTrue(said.stdout.split("\n")[1].startswith("all policies are shadow"))
         os.rename(self.data + ".away", self.data)
         weir.wait_line("event=store-well")
         self.assertEqual(client.ask("WEIR.TAKE", "day", "k")["remaining"], 5)  # nothing was charged meanwhile
