@@ -69,7 +69,7 @@ static const struct question questions[] = {
      "Take units now, and say later how many were used: weir commit, weir cancel.\n"
      "\n"
      "      --ttl TIME       how long it may take, such as 2m; then all of it stays spent\n"
-     "                       (default: as the policy says; at most 24h)\n"
+     "                       (default, and the most: as the policy says; at most 24h)\n"
      "      --timeout TIME   units that are due within this time are promised; one key only\n" OPTION_ID
      "  -q, --quiet          say nothing but the id of the reservation\n" ASK_HELP STATUS_HELP "Examples\n"
      "  weir reserve llm-tokens org:7 4000\n"
