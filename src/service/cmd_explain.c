@@ -341,6 +341,8 @@ static void put_view(const struct view *view, struct buffer *out)
     }
     weir_buffer_print(out, "],");
     put_units(out, "would_pass", refused || view->frozen ? 0 : would_pass(view));
+    if (view->answer.reason == ANSWER_SHARED)
+        weir_buffer_print(out, ",\"reason\":\"shared\"");
     if (view->frozen) {
         weir_buffer_print(out, ",\"elsewhere\":");
         put_json_text(out, view->frozen->url);

@@ -301,6 +301,7 @@ TEST(explain_does_not_charge_a_key_with_what_others_shared)
     const char *text = kit_ask(&kit, "WEIR.EXPLAIN api stranger");
     CHECK(strstr(text, "used 0") != NULL);
     CHECK(strstr(text, "all keys share that find no room") != NULL);
+    CHECK(strstr(kit_ask(&kit, "WEIR.EXPLAIN api stranger JSON"), "\"reason\":\"shared\"") != NULL);
     CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api stranger"), "reason"), "shared");
     kit_close(&kit);
 }
