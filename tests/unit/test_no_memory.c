@@ -391,6 +391,7 @@ static bool write_file(const char *text)
 }
 
 static const char *const files[] = {
+    "users: [{name: default, may: all}]\n"
     "policies:\n"
     "  - {name: api, limits: [10/s, 5/m], candidate: 3/s, overrides: [{key: own, limits: 5/s}]}\n"
     "  - {name: slow, limits: 1/s}\n",
