@@ -199,8 +199,7 @@ static bool set_up(struct bench_run *run)
     if (run->results->redis &&
         !measured_ask(&run->redis, (const char *[]){"SCRIPT", "LOAD", script}, 3, run->sha, sizeof run->sha))
         return false;
-    const char *memory[] = {"--memory", "2GiB", NULL};
-    return measured_start_weir(&run->weir, memory) &&
+    return measured_start_weir(&run->weir, NULL) &&
            measured_ask(&run->weir, (const char *[]){"WEIR.POLICY", "SET", "open", OPEN_LIMIT}, 4, reply,
                         sizeof reply) &&
            measured_ask(&run->weir, (const char *[]){"WEIR.POLICY", "SET", "many", OPEN_LIMIT}, 4, reply,

@@ -225,15 +225,28 @@ static size_t tightest(const struct model_policy *model, int64_t now)
     return best;
 }
 
-/* All numbers of one limit: that which refused, or makes the caller wait; else the tightest. */
-static void describe(const struct model_policy *model, int64_t now, struct weir_verdict *v)
+bool model_has_no_more_left(const struct model_policy *model, int64_t now, size_t i, size_t j)
 {
-    size_t i = v->allowed && v->wait_ns == 0 ? tightest(model, now) : (size_t)v->limit;
+    now = clamp_time(now);
+    weir_i128 mine = remaining_of(model, i, now), its = remaining_of(model, j, now);
+    return (mine - 1) * whole_of(model, j) <= (its + 1) * whole_of(model, i);
+}
+
+void model_describe(const struct model_policy *model, int64_t now, size_t i, struct weir_verdict *v)
+{
     const struct model *limit = &model->limits[i];
+    now = clamp_time(now);
     v->limit = (int32_t)i;
     v->remaining = remaining_of(model, i, now);
     v->reset_after_ns = reset_of(model, i, now);
     v->behind_ns = limit->machine == &model_hybrid ? model_hybrid_behind(limit, now) : 0;
+}
+
+/* All numbers of one limit: that which refused, or makes the caller wait; else the tightest. */
+static void describe(const struct model_policy *model, int64_t now, struct weir_verdict *v)
+{
+    bool free = v->allowed && v->wait_ns == 0;
+    model_describe(model, now, free ? tightest(model, now) : (size_t)v->limit, v);
 }
 
 static void enter(struct model_policy *model, int64_t now, int64_t n, int64_t due,

@@ -160,6 +160,10 @@ void model_free(struct model_policy *model);
 /* `promises` has an element for each limit; NULL: do not keep what was promised. `peek`: change nothing. */
 bool model_reserve(struct model_policy *model, int64_t now, int64_t n, int64_t timeout, bool peek,
                    struct model_promise *promises, struct weir_verdict *verdict);
+/* Writes the numbers of limit i into a verdict. */
+void model_describe(const struct model_policy *model, int64_t now, size_t i, struct weir_verdict *verdict);
+/* Has limit i at most the share of limit j left, if each of them may be wrong by a unit? */
+bool model_has_no_more_left(const struct model_policy *model, int64_t now, size_t i, size_t j);
 bool model_cancel(struct model_policy *model, int64_t now, struct model_promise *promises);
 /* Fills `copy`, which model_restore puts back and frees, or model_free frees. */
 void model_keep(const struct model_policy *model, struct model_policy *copy);

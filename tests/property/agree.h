@@ -11,7 +11,7 @@
 bool agree_near(const struct weir_policy *policy, const struct model_policy *model, int64_t a, int64_t b);
 
 bool agree_verdicts(const struct weir_policy *policy, const struct model_policy *model, int64_t now,
-                    const struct weir_verdict *got, const struct weir_verdict *want);
+                    const struct weir_verdict *got, const struct weir_verdict *wanted);
 /* One line that says how they differ. */
 void agree_print(const char *verb, const struct weir_verdict *got, const struct weir_verdict *want,
                  char *text, size_t size);
