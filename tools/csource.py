@@ -168,7 +168,7 @@ class Source:
         found = []
         for start, end in spans:
             have = self.between(start, end)
-            for i in range(len(have) - len(wanted) + 1):
+            for i in range(len(have) - len(wanted) + 1 if wanted else 0):
                 if have[i][0] == wanted[0] and [token for token, _, _ in have[i:i + len(wanted)]] == wanted:
                     found.append((have[i][1], have[i + len(wanted) - 1][2]))
         return found

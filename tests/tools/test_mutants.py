@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: MIT
 """script/mutants: what a list may say, what survives an edit of the neighbours, and what its messages offer."""
 
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import pathlib
 import tempfile
 import unittest
@@ -113,6 +115,18 @@ class Lists(unittest.TestCase):
         self.write("int far(void) { return 1; }\n", "b.c")
         self.assertIn("src/a.c defines no far; far is in src/b.c", self.fault("in    src/a.c far\n-     1\n+     2"))
         self.assertIn("there is no src/c.c; far is in src/b.c", self.fault("in    src/c.c far\n-     1\n+     2"))
+
+    def test_lists_follow_a_function_that_has_moved(self):
+        (self.root / "tests" / "mutants").mkdir(parents=True)
+        path = self.root / "tests" / "mutants" / "list.txt"
+        path.write_text(HEAD + "in    src/gone.c far\n-     1\n+     2\nin    src/a.c other\n-     : b\n+     : a\n")
+        self.write("static int far(void) { return 1; }\n", "b.c")
+        self.write("static int far(void) { return 3; }\n", "c.c")
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.assertEqual(MODULE.follow_moves(), 0)
+        self.assertEqual(out.getvalue(), "1 places followed\nlist.txt: 1 mutants\n")
+        self.assertIn("in    src/b.c far\n", path.read_text())
+        self.assertIn("in    src/a.c other\n", path.read_text())
 
     def test_blocks_that_say_too_little_or_too_much(self):
         self.assertIn("no 'in' line", self.fault(""))
