@@ -150,13 +150,15 @@ def check_calls(path, text, say):
         say(csource.line_of(code, match.start()), "the code of an error is an errno value, not a reason of a verdict")
     may_read_clock = str(path).startswith(CLOCK_FOLDERS)
     for match in re.finditer(r"(?<![\w.>])(\w+)\s*\(", code):
-        name, line = match.group(1), csource.line_of(code, match.start())
+        name, fault = match.group(1), None
         if name in BANNED:
-            say(line, f"{name} is banned: {BANNED[name]}")
+            fault = f"{name} is banned: {BANNED[name]}"
         elif name in CLOCKS and not may_read_clock:
-            say(line, f"{name} reads a clock; time is an argument")
+            fault = f"{name} reads a clock; time is an argument"
         elif name in SLEEPS and not str(path).startswith(SLEEP_FOLDERS):
-            say(line, f"{name} lets real time pass")
+            fault = f"{name} lets real time pass"
+        if fault:
+            say(csource.line_of(code, match.start()), fault)
 
 
 def check_include(path, line, name, quoted, layers, say):

@@ -111,7 +111,7 @@ def outline(text):
             items.append(Item("macro", define.group(1), match.start(), match.end()))
     braces = parens = 0
     start = body = None  # of the declaration that is being read; of its first brace
-    for match in re.finditer(r"\S", code):
+    for match in re.finditer(r"[(){};]|[^\s(){};]+", code):
         at, mark = match.start(), match.group()
         if start is None:
             if mark in ";}":  # the end of extern "C"
