@@ -84,8 +84,11 @@ static int put_name(const struct service *service, const struct policy *policy, 
         name_file(service, policy, twin, name);
         fault = aside->disk->list(aside->disk, aside->dir, name_is_new, name);
     }
-    if (fault == 0)
-        fault = aside->disk->rename(aside->disk, aside->dir, UNFINISHED, name);
+    if (fault != 0) {
+        name[0] = '\0'; /* it is another file's */
+        return fault;
+    }
+    fault = aside->disk->rename(aside->disk, aside->dir, UNFINISHED, name);
     if (fault == 0)
         fault = aside->disk->sync_dir(aside->disk, aside->dir);
     return fault != 0 ? fault : aside->disk->witness(aside->disk, aside->file);
@@ -120,6 +123,15 @@ static bool fail(const struct service *service, const struct policy *policy, int
     return false;
 }
 
+/* A rename that failed may have happened all the same, and its sync comes after it. A policy that stays must
+ * not be in a file, too: what it spends from now on would be given back by whoever loads that. */
+static void remove_failed(const struct aside *aside, const char *name)
+{
+    (void)aside->disk->remove(aside->disk, aside->dir, UNFINISHED);
+    if (name[0])
+        (void)aside->disk->remove(aside->disk, aside->dir, name);
+}
+
 bool weir_aside_write(struct service *service, const struct policy *policy, struct weir_error *err)
 {
     struct aside aside = {.disk = service->keeping->disk};
@@ -135,7 +147,7 @@ bool weir_aside_write(struct service *service, const struct policy *policy, stru
     if (aside.file >= 0)
         (void)aside.disk->close(aside.disk, aside.file);
     if (!good)
-        (void)aside.disk->remove(aside.disk, aside.dir, UNFINISHED);
+        remove_failed(&aside, name);
     aside.disk->close_dir(aside.disk, aside.dir);
     if (!good)
         return fail(service, policy, aside.fault, err);

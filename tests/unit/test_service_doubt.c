@@ -72,6 +72,42 @@ TEST(who_is_set_aside_in_vain_stays)
     CHECK(stayed > 5);
 }
 
+static int64_t set_aside(const struct kit *kit)
+{
+    int64_t files, bytes;
+    weir_aside_count(kit->service, &files, &bytes);
+    return files;
+}
+
+/* Whatever the disk has done of what it calls a failure: no file tells of a policy that is still here. */
+static void check_stays(uint64_t seed, enum disk_call call, uint64_t n)
+{
+    struct kit kit;
+    sim = sim_new(seed);
+    if (!CHECK(start(&kit, BASE "fsync: never\npolicies: [{name: api, limits: 10/h}]\n")))
+        return;
+    CHECK_EQ(left(&kit, "WEIR.TAKE api a 4"), 6);
+    CHECK(answered(&kit));
+    sim_fail(sim, call, n, EIO, false);
+    CHECK(strstr(kit_ask(&kit, "WEIR.POLICY DEL api"), "cannot be set aside"));
+    CHECK_EQ(left(&kit, "WEIR.PEEK api a"), 6);
+    if (!CHECK(set_aside(&kit) == 0))
+        printf("# %s fails on a disk with seed %" PRIu64 "\n", disk_call_names[call], seed);
+    CHECK(strncmp(kit_ask(&kit, "WEIR.POLICY DEL api"), "+OK", 3) == 0);
+    CHECK_EQ(set_aside(&kit), 1);
+    leave(&kit);
+    sim_free(sim);
+}
+
+TEST(who_cannot_be_set_aside_stays)
+{
+    for (uint64_t i = 0; i < 8; i++) {
+        check_stays(check.seed + i, DISK_CALL_RENAME, 1);
+        check_stays(check.seed + i, DISK_CALL_SYNC_DIR, 2); /* the first is of the directory above */
+        check_stays(check.seed + i, DISK_CALL_WITNESS, 1);
+    }
+}
+
 /* In always a kill leaves no doubt; the last byte of the log that is not zero, once it is another one, does.
  */
 static void check_end(const char *rule, bool damaged, int64_t expected)

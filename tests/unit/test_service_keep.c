@@ -352,24 +352,6 @@ TEST(nobody_takes_from_a_policy_that_is_being_set_aside)
     sim_free(sim);
 }
 
-TEST(who_cannot_be_set_aside_stays)
-{
-    struct kit kit;
-    sim = sim_new(check.seed);
-    if (!CHECK(start(&kit, API("10/h"))))
-        return;
-    CHECK_EQ(left(&kit, "WEIR.TAKE api a 4"), 6);
-    CHECK(answered(&kit));
-    sim_fail(sim, DISK_CALL_RENAME, 1, EIO, false);
-    CHECK(strstr(kit_ask(&kit, "WEIR.POLICY DEL api"), "cannot be set aside"));
-    CHECK_EQ(left(&kit, "WEIR.PEEK api a"), 6);
-    CHECK_EQ(set_aside(&kit), 0);
-    CHECK(is_ok(&kit, "WEIR.POLICY DEL api"));
-    CHECK_EQ(set_aside(&kit), 1);
-    stop(&kit);
-    sim_free(sim);
-}
-
 TEST(without_a_file_everything_stays)
 {
     struct kit kit;
