@@ -47,7 +47,8 @@ static void shift_reservation(void *bytes, int64_t by_ns)
 
 bool weir_ledger_init(struct ledger *ledger, size_t requests, size_t reservations, struct weir_error *err)
 {
-    *ledger = (struct ledger){.number = weir_hash_key().low >> 32 << 32};
+    uint64_t lot = weir_hash_key().low >> 32;
+    *ledger = (struct ledger){.number = (lot > 0 ? lot : 1) << 32};
     ledger->requests = weir_records_new(requests, sizeof(struct ledger_request), err);
     if (ledger->requests)
         ledger->reservations = weir_records_new(reservations, sizeof(struct ledger_reservation), err);

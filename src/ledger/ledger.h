@@ -68,7 +68,8 @@ struct ledger_reservation {
 struct ledger {
     struct records *requests, *reservations;
     /* The last reservation's: 32 bits drawn by lot at the start of each run, then 32 that count. So numbers
-     * of an earlier run, which a store has kept, are not given again. */
+     * of an earlier run, which a store has kept, are not given again. The lot is never 0: see
+     * ledger_unrecorded. */
     _Atomic uint64_t number;
 };
 
@@ -91,6 +92,18 @@ struct record_id weir_ledger_request(const struct ledger *ledger, const char *sc
                                      const void *id, size_t len);
 struct record_id weir_ledger_reservation(const struct ledger *ledger, uint64_t number);
 uint64_t weir_ledger_next(struct ledger *ledger); /* a number that no reservation had */
+
+/* The number of a reservation that charged nothing and is in no record, because the disk was ill: it says so
+ * itself, and can be settled at any time, by anybody, with no effect. */
+static inline uint64_t ledger_unrecorded(uint64_t number)
+{
+    return (uint32_t)number;
+}
+
+static inline bool ledger_is_unrecorded(uint64_t number)
+{
+    return number >> 32 == 0;
+}
 
 /* Hashes that cannot be foreseen and are never 0: of a user's name, and of a question, so that two of them
  * can be told apart without being kept. */

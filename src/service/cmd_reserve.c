@@ -239,12 +239,12 @@ static void reserve(struct call *call, struct reserve *ask, struct request_visit
     tell(call, &answer, &verdict);
 }
 
-/* Nothing is charged, so there is nothing to settle: the id is one that the ledger does not have. */
+/* Nothing is charged, so there is nothing to settle: the id tells that to who settles it all the same. */
 static void reserve_unrecorded(struct call *call, const struct reserve *ask)
 {
     struct answer answer;
     if (weir_call_unrecorded(call, ask->pairs, ask->count, &answer))
-        tell(call, &answer, &(struct ledger_verdict){.reservation = ask->number});
+        tell(call, &answer, &(struct ledger_verdict){.reservation = ledger_unrecorded(ask->number)});
 }
 
 static void run_reserve(struct call *call)
@@ -317,7 +317,7 @@ const struct command weir_commands_reserve[] = {
      .group = "weir",
      .arity = -2,
      .may = MAY_TAKE,
-     .flags = CMD_WRITE,
+     .flags = CMD_WRITE | CMD_ILL,
      .run = weir_run_commit,
      .docs = commit_words},
     {.name = "weir.cancel",
@@ -325,7 +325,7 @@ const struct command weir_commands_reserve[] = {
      .group = "weir",
      .arity = 2,
      .may = MAY_TAKE,
-     .flags = CMD_WRITE,
+     .flags = CMD_WRITE | CMD_ILL,
      .run = weir_run_cancel,
      .docs = cancel_words},
     {0}};

@@ -61,36 +61,56 @@ static const char *policy_name(const struct snapshot *snapshot, uint64_t serial)
     return "(gone)";
 }
 
+/* Of all charged pairs of one key together. */
+struct key_overrun {
+    int64_t reserved, used, over;
+};
+
+static struct key_overrun sum_overruns(const struct settle *ask, const struct ledger_reservation *entry,
+                                       const struct ledger_pair *of)
+{
+    struct key_overrun sum = {0};
+    for (size_t i = 0; i < ask->count; i++) {
+        const struct ledger_pair *pair = &entry->pair[i];
+        if (pair->tally != of->tally || pair->who != of->who || (entry->charged >> i & 1) == 0)
+            continue;
+        sum.reserved = sat_add(sum.reserved, pair->n);
+        sum.used = sat_add(sum.used, ask->used[i]);
+        sum.over = sat_add(sum.over, max64(ask->used[i] - pair->n, 0));
+    }
+    return sum;
+}
+
 /* An overrun is a debt of the key. As much as the limits let pass at once is what a take may cost, too; a
  * user without the class adjust must not charge a key with more, and not either by many small reservations
- * each of which is overrun. */
-static bool may_overrun(struct call *call, const struct ledger_pair *pair, int64_t used)
+ * each of which is overrun, or by many pairs of one. */
+static bool may_overrun(struct call *call, const struct ledger_pair *pair, const struct key_overrun *sum)
 {
     struct weir_verdict verdict = {0};
     struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
-    struct pair of = {
-        .policy = weir_snapshot_leases(call->worker->snapshot, pair->tally), .who = pair->who, .n = used};
-    if (used <= pair->n || !tally || weir_user_may(call->user, MAY_ADJUST))
+    struct pair of = {.policy = weir_snapshot_leases(call->worker->snapshot, pair->tally),
+                      .who = pair->who,
+                      .n = sum->used};
+    if (sum->over == 0 || !tally || weir_user_may(call->user, MAY_ADJUST))
         return true;
     if (of.policy)
         (void)weir_leased_peek(call->worker, &of, &verdict);
     else
-        (void)weir_table_peek_who(tally->table, call->worker->now_ns, pair->who, used, &verdict);
-    int64_t over = used - pair->n;
+        (void)weir_table_peek_who(tally->table, call->worker->now_ns, pair->who, sum->used, &verdict);
     if (verdict.reason != WEIR_NEVER &&
-        (of.policy || over <= weir_table_chargeable_who(tally->table, call->worker->now_ns, pair->who)))
+        (of.policy || sum->over <= weir_table_chargeable_who(tally->table, call->worker->now_ns, pair->who)))
         return true;
     if (verdict.reason != WEIR_NEVER)
         weir_call_error(call,
                         "NOPERM the key would owe more than policy '%s' lets pass at once: to charge %" PRId64
                         " beyond the %" PRId64 " reserved needs the class adjust",
-                        policy_name(call->worker->snapshot, pair->tally), over, pair->n);
+                        policy_name(call->worker->snapshot, pair->tally), sum->over, sum->reserved);
     else
         weir_call_error(call,
                         "NOPERM %" PRId64
                         " is more than policy '%s' lets pass at once: to charge that much beyond "
                         "the %" PRId64 " reserved needs the class adjust",
-                        used, policy_name(call->worker->snapshot, pair->tally), pair->n);
+                        sum->used, policy_name(call->worker->snapshot, pair->tally), sum->reserved);
     return false;
 }
 
@@ -108,7 +128,8 @@ static bool check_commit(struct call *call, const struct settle *ask, const stru
     }
     for (size_t i = 0; i < ask->count; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
-        if ((entry->charged >> i & 1) != 0 && !may_overrun(call, pair, ask->used[i]))
+        struct key_overrun sum = sum_overruns(ask, entry, pair);
+        if ((entry->charged >> i & 1) != 0 && !may_overrun(call, pair, &sum))
             return false;
         if (ask->used[i] <= pair->n || (entry->strict >> i & 1) == 0 ||
             !weir_snapshot_tally(snapshot, pair->tally))
@@ -389,6 +410,14 @@ static void settle(struct call *call, const struct settle *ask)
     uint64_t number;
     if (!weir_ledger_number(call->args[1].bytes, call->args[1].len, &number)) {
         refuse_name(call);
+        return;
+    }
+    if (ledger_is_unrecorded(number)) { /* its keys are not known, and nothing was charged to them */
+        tell_settled(call, ask, &(struct ledger_settled){0});
+        return;
+    }
+    if (__builtin_expect(call->ill, 0)) {
+        weir_call_unavailable(call);
         return;
     }
     struct record_id id = weir_ledger_reservation(ledger, number);

@@ -389,6 +389,31 @@ TEST(an_overrun_above_the_burst_needs_adjust)
     kit_close(&kit);
 }
 
+/* Each of five pairs stays within the burst, and what another key owes is not counted. */
+TEST(pairs_of_one_key_are_one_overrun)
+{
+    struct kit kit;
+    char id[64], line[128];
+    if (!CHECK(kit_open(&kit, users)))
+        return;
+    kit_log_in(&kit, "bob");
+    (void)snprintf(id, sizeof id, "%s",
+                   kit_text(kit_ask(&kit, "WEIR.RESERVE api bob:1 1 AND api bob:1 1 AND api bob:1 1 AND "
+                                          "api bob:2 1 AND api bob:1 1"),
+                            "id"));
+    (void)snprintf(line, sizeof line, "WEIR.COMMIT %s 10 10 10 10 10", id);
+    CHECK(begins(kit_ask(&kit, line),
+                 "-NOPERM 40 is more than policy 'api' lets pass at once: to charge that much beyond the 4 "
+                 "reserved needs the class adjust"));
+    (void)snprintf(line, sizeof line, "WEIR.COMMIT %s 4 4 0 10 3", id);
+    CHECK(begins(kit_ask(&kit, line), "-NOPERM 11 is more than policy 'api' lets pass at once"));
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api bob:1"), "remaining"), 6); /* nothing was charged */
+    (void)snprintf(line, sizeof line, "WEIR.COMMIT %s 4 4 0 10 2", id);
+    CHECK_EQ(kit_field(kit_ask(&kit, line), "charged"), 20);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api bob:1"), "remaining"), 0);
+    kit_close(&kit);
+}
+
 /* Ten reservations of 1, each of which is said to have cost 10: the key owes the burst, and no more. */
 TEST(many_overruns_are_no_larger_debt)
 {

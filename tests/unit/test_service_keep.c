@@ -465,13 +465,28 @@ TEST(nothing_is_decided_while_the_disk_takes_nothing)
 
 #define SWITCHED BASE "policies: [{name: api, limits: 10/d}, {name: other, limits: 10/d}]\n"
 
+/* It charged nothing, and says so as often as it is asked. */
+static void check_settles(struct kit *kit, const char *id)
+{
+    char line[96];
+    (void)snprintf(line, sizeof line, "WEIR.COMMIT %s 5 1", id);
+    const char *reply = kit_ask(kit, line);
+    CHECK_EQ(kit_field(reply, "charged"), 0);
+    CHECK_EQ(kit_field(reply, "given_back"), 0);
+    (void)snprintf(line, sizeof line, "WEIR.CANCEL %s", id);
+    CHECK_EQ(kit_field(kit_ask(kit, line), "given_back"), 0);
+}
+
 /* In memory at once; in the log when the disk takes it, without another change. */
 TEST(the_kill_switch_needs_no_disk)
 {
     struct kit kit;
+    char recorded[64], line[96];
     sim = sim_new(check.seed);
     if (!CHECK(start(&kit, SWITCHED)))
         return;
+    (void)snprintf(recorded, sizeof recorded, "%s", kit_text(kit_ask(&kit, "WEIR.RESERVE other c 1"), "id"));
+    CHECK(answered(&kit));
     sim_read_only(sim, true);
     CHECK_EQ(left(&kit, "WEIR.TAKE api a 5"), 5);
     CHECK(!answered(&kit));
@@ -481,6 +496,13 @@ TEST(the_kill_switch_needs_no_disk)
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.POLICY SHOW api"), "shadow_refused"), 1);
     CHECK(is_ok(&kit, "WEIR.POLICY MODE * disabled"));
     CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a"), "reason"), "disabled");
+    char id[2][64];
+    for (int i = 0; i < 2; i++)
+        (void)snprintf(id[i], sizeof id[i], "%s",
+                       kit_text(kit_ask(&kit, "WEIR.RESERVE api a 3 AND other b 1"), "id"));
+    check_settles(&kit, id[0]);
+    (void)snprintf(line, sizeof line, "WEIR.CANCEL %s", recorded);
+    CHECK(strstr(kit_ask(&kit, line), "-UNAVAILABLE the disk"));
     CHECK(is_ok(&kit, "WEIR.POLICY MODE * enforce"));
     CHECK(is_ok(&kit, "WEIR.POLICY MODE api disabled"));
     CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a"), "reason"), "disabled");
@@ -490,9 +512,14 @@ TEST(the_kill_switch_needs_no_disk)
     CHECK(heal(&kit));
     kit_tick(&kit); /* what is owed */
     CHECK(answered(&kit));
+    check_settles(&kit, id[0]);
+    check_settles(&kit, id[1]);
+    CHECK_EQ(kit_field(kit_ask(&kit, line), "given_back"), 1);
+    CHECK(answered(&kit));
     die(&kit);
     if (!CHECK(start(&kit, SWITCHED)))
         return;
+    check_settles(&kit, id[1]);
     CHECK_STR(kit_text(kit_ask(&kit, "WEIR.TAKE api a"), "reason"), "disabled");
     stop(&kit);
     sim_free(sim);
