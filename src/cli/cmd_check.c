@@ -327,6 +327,38 @@ static int widest_name(const struct check *check)
     return (int)width;
 }
 
+/* Is it one that the user may not see? Then nobody here knows whether the server has it. */
+static bool is_hidden(const struct check *check, const char *name)
+{
+    const struct slice words[] = {{"WEIR.POLICY", 11}, {"SHOW", 4}, {name, strlen(name)}};
+    struct weir_error err;
+    const struct resp_value *value = check->other ? client_ask(check->other, words, 3, &err) : NULL;
+    return value && value->type == RESP_ERROR && value->text.len > 7 &&
+           memcmp(value->text.bytes, "NOPERM ", 7) == 0;
+}
+
+/* Behind the changes: those of the file that could not be compared. */
+static void show_hidden(struct check *check)
+{
+    size_t count = 0;
+    if (check->json)
+        json_open(&check->document, "not_visible", '[', JSON_FLAT);
+    for (size_t i = 0; i < check->config->policy_count; i++) {
+        const char *name = check->config->policies[i].name;
+        if (find_on_server(check->list, name) || !is_hidden(check, name))
+            continue;
+        if (check->json)
+            json_text(&check->document, NULL, name);
+        else
+            printf("%s%s", count == 0 ? "not compared, because this user may not see them: " : ", ", name);
+        count++;
+    }
+    if (check->json)
+        json_close(&check->document, ']');
+    else if (count > 0)
+        fputc('\n', stdout);
+}
+
 static void show_changes(struct check *check)
 {
     const struct config *config = check->config;
@@ -337,6 +369,8 @@ static void show_changes(struct check *check)
         const struct config_policy *policy = &config->policies[i];
         const struct resp_value *has = find_on_server(check->list, policy->name);
         struct slice name = {policy->name, strlen(policy->name)};
+        if (!has && is_hidden(check, policy->name))
+            continue;
         if (!has)
             say_new(policy, line, sizeof line);
         if (!has || compare(check, policy, has, line, sizeof line))
@@ -409,11 +443,26 @@ static void ask_server(struct check *check, const char *url)
                        value->type == RESP_ERROR ? value->text.bytes : "");
 }
 
+static void print_candidates(const struct config *config, struct json *json)
+{
+    json_open(json, "candidates", '[', JSON_LINES);
+    for (size_t i = 0; i < config->policy_count; i++) {
+        if (!config->policies[i].candidate)
+            continue;
+        json_open(json, NULL, '{', JSON_FLAT);
+        json_text(json, "policy", config->policies[i].name);
+        json_text(json, "limits", config->policies[i].candidate);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
 static void print_json(struct check *check)
 {
     struct json *json = &check->document;
     json_number(json, "policies", (int64_t)check->config->policy_count);
     json_number(json, "overrides", (int64_t)count_overrides(check->config));
+    print_candidates(check->config, json);
     json_number(json, "users", (int64_t)check->config->user_count);
     json_number(json, "memory", check->config->memory);
     json_number(json, "keys", keys_held(check->config));
@@ -422,6 +471,7 @@ static void print_json(struct check *check)
         json_open(json, "changes", '[', JSON_LINES);
         show_changes(check);
         json_close(json, ']');
+        show_hidden(check);
     }
     check_fleet_json(check->config, json);
     json_open(json, "notes", '[', JSON_LINES);
@@ -433,9 +483,10 @@ static void print_text(struct check *check)
 {
     print_summary(check);
     print_ended(check);
-    if (check->list)
+    if (check->list) {
         show_changes(check);
-    else
+        show_hidden(check);
+    } else
         printf("not compared with a server: %s\n", check->err.text);
     check_fleet_print(check->config);
     check_notes(check->config, check->other, tell_note, check);

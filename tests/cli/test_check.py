@@ -90,6 +90,14 @@ class CheckTest(command.CommandTest):
         done = self.run_weir("check", self.file, WEIR_URL=NOWHERE)
         self.assertIn("1 policy, 0 overrides, candidate 50/s for api; 256 MiB", done.stdout)
 
+    def test_candidates_are_in_json(self):
+        self.write("policies:\n  - {name: api, limits: 100/s, candidate: 50/s burst=9}\n  - {name: b, limits: 1/s}\n")
+        document = json.loads(self.output("check", "--json", self.file, WEIR_URL=NOWHERE))
+        self.assertEqual(document["candidates"], [{"policy": "api", "limits": "50/s burst=9"}])
+        self.write("policies: [{name: b, limits: 1/s}]\n")
+        document = json.loads(self.output("check", "--json", self.file, WEIR_URL=NOWHERE))
+        self.assertEqual(document["candidates"], [])
+
     def test_the_example_is_right(self):
         done = self.run_weir("check", str(command.ROOT / "dist/weir.yaml"), WEIR_URL=NOWHERE)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -307,6 +315,24 @@ twice the total
         self.write("policies: [{name: api, limits: 100/s}]\n")
         with FakeServer(b"*1\r\n" + policy(b"api", b"100/s")) as url:
             self.assertEqual(self.output("check", self.file, "-s", url).splitlines()[1], f"no changes against {url}")
+
+    def test_a_user_who_may_not_see_all_policies(self):
+        """Those are not called new: nobody can tell, and `removed` names none of them either."""
+        text = ("users: [{{name: eve, password: e, may: look, policies: [api, fresh]}}, {{name: ops, password: o, may: all}}]\n"
+                "policies:\n- {{name: api, limits: {}/s}}\n- {{name: secret, limits: 1/s}}\n- {{name: other, limits: 1/s}}\n")
+        weir = server.Server(threads=1, config=text.format(1))
+        self.addCleanup(weir.stop)
+        self.write(text.format(2) + "- {name: fresh, limits: 1/s}\n")
+        url = weir.url().replace("redis://", "redis://eve:e@")
+        lines = self.output("check", self.file, "-s", url).splitlines()
+        self.assertEqual(lines[2:5], ["  api      2/s instead of 1/s", "  fresh    new, enforce",
+                                      "not compared, because this user may not see them: secret, other"])
+        document = json.loads(self.output("check", "--json", self.file, "-s", url))
+        self.assertEqual([change["policy"] for change in document["changes"]], ["api", "fresh"])
+        self.assertEqual(document["not_visible"], ["secret", "other"])
+        url = weir.url().replace("redis://", "redis://ops:o@")
+        document = json.loads(self.output("check", "--json", self.file, "-s", url))
+        self.assertEqual(document["not_visible"], [])
 
     def test_a_roots_bucket_is_compared_by_what_is_left_of_it(self):
         text = """\
