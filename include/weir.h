@@ -436,13 +436,13 @@ struct weir_table_info {
 WEIR_API void weir_table_stat(struct weir_table *table, struct weir_table_info *stat);
 
 /* The keys that took most, or were refused most, the first first; gives how many. Counted on a sample of the
- * calls, fading by half every minute: who takes r a minute shows r to 2 r. Names are cut to 39 bytes. */
+ * calls, fading by half every minute: who takes r a minute shows r to 2 r. Names are cut to 127 bytes. */
 enum weir_top { WEIR_TOP_TAKEN, WEIR_TOP_REFUSED };
 struct weir_top_key {
     uint64_t id;
     int64_t units;    /* estimate */
     uint32_t len;     /* of the whole key */
-    char name[40];    /* its first bytes, and a NUL */
+    char name[128];   /* its first bytes, and a NUL */
     int32_t reserved; /* 0 */
 };
 WEIR_API size_t weir_table_top(struct weir_table *table, enum weir_top by, struct weir_top_key *keys,

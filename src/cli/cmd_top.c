@@ -17,7 +17,7 @@ static const char help[] =
     "      --refused        those that were refused most instead\n"
     "      --count N        so many of them (default: 10)\n" ASK_HELP "\n"
     "Counted on a sample of the calls, fading by half every minute: who takes r a minute\n"
-    "shows r to 2 r. A key of more than 39 bytes is cut, which dots show; its id is the hash\n"
+    "shows r to 2 r. A key of more than 127 bytes is cut, which dots show; its id is the hash\n"
     "that weir dump prints. Exit status: 0, or 2 on an error.\n"
     "\n"
     "Examples\n"

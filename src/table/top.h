@@ -25,7 +25,7 @@
 
 #define TOP_SETS       16
 #define TOP_WAYS       16 /* keys in a set */
-#define TOP_NAME_WORDS 5  /* sizeof(((struct weir_top_key *)0)->name) */
+#define TOP_NAME_WORDS 16 /* sizeof(((struct weir_top_key *)0)->name) */
 #define TOP_HALVING_NS (60 * WEIR_SEC)
 #define TOP_HELD_NS    WEIR_SEC /* the longest that a lock is believed to be held */
 

@@ -304,14 +304,16 @@ TEST(units_are_counted_and_never_overflow)
     end();
 }
 
-TEST(names_are_told_up_to_39_bytes)
+TEST(names_are_told_up_to_127_bytes)
 {
-    static const char long_name[] = "0123456789012345678901234567890123456789x";
+    char long_name[130];
     struct weir_top_key found[PLACES];
     begin();
-    for (size_t len = 38; len <= 41; len++) {
+    for (size_t i = 0; i < sizeof long_name; i++)
+        long_name[i] = (char)('0' + i % 10);
+    for (size_t len = 126; len <= 129; len++) {
         struct key key = key_of(long_name, len);
-        for (size_t i = len; i < 50; i++) /* the shorter, the more */
+        for (size_t i = len; i < 140; i++) /* the shorter, the more */
             weir_table_sample(&table, &key, 1, true, now);
     }
     struct key none = key_of("", 0), zeroes = key_of("a\0b", 3);
@@ -320,9 +322,9 @@ TEST(names_are_told_up_to_39_bytes)
     weir_table_sample(&table, &none, 1, true, now);
     CHECK_EQ(top_at(WEIR_TOP_TAKEN, now, found), 6);
     for (size_t i = 0; i < 4; i++) {
-        CHECK_EQ(found[i].len, 38 + i);
-        CHECK_EQ(strlen(found[i].name), i == 0 ? 38 : 39);
-        CHECK(memcmp(found[i].name, long_name, i == 0 ? 38 : 39) == 0);
+        CHECK_EQ(found[i].len, 126 + i);
+        CHECK_EQ(strlen(found[i].name), i == 0 ? 126 : 127);
+        CHECK(memcmp(found[i].name, long_name, i == 0 ? 126 : 127) == 0);
     }
     CHECK(found[4].len == 3 && memcmp(found[4].name, "a\0b", 4) == 0);
     CHECK(found[5].len == 0 && found[5].name[0] == '\0');
@@ -413,13 +415,14 @@ TEST(a_lock_is_left_to_its_holder_for_a_second)
 
 /* Names too long for a hash to prove them: the keys differ in the bytes that are told. */
 enum { LONG_KEYS = 2000 };
-static char long_names[LONG_KEYS][48];
+static char long_names[LONG_KEYS][15 * 9 + 1];
 static struct key long_keys[LONG_KEYS];
 
 static void make_long_keys(void)
 {
     for (size_t i = 0; i < LONG_KEYS; i++) {
-        (void)snprintf(long_names[i], sizeof long_names[i], "%08zu-%08zu-%08zu-%08zu-%08zu-", i, i, i, i, i);
+        for (size_t part = 0; part < 15; part++)
+            (void)snprintf(long_names[i] + 9 * part, 10, "%08u-", (unsigned)i % 100000000);
         long_keys[i] = key_of(long_names[i], strlen(long_names[i]));
     }
 }
@@ -432,8 +435,8 @@ static size_t check_told(int64_t time)
     for (size_t i = 0; i < count; i++) {
         size_t key = strtoull(found[i].name, NULL, 10);
         if (CHECK(key < LONG_KEYS && found[i].id == long_keys[key].who))
-            CHECK(memcmp(found[i].name, long_names[key], 39) == 0);
-        CHECK_EQ(found[i].len, 45);
+            CHECK(memcmp(found[i].name, long_names[key], 127) == 0);
+        CHECK_EQ(found[i].len, 15 * 9);
         CHECK(found[i].units > 0);
         CHECK(i == 0 || found[i].units <= found[i - 1].units);
         for (size_t j = 0; j < i; j++)
@@ -598,7 +601,7 @@ TEST(any_content_is_harmless_and_heals)
             size_t count = i % 10 ? 0 : top_at(WEIR_TOP_TAKEN, time, found);
             for (size_t j = 0; j < count; j++) {
                 CHECK(found[j].units > 0 && (j == 0 || found[j].units <= found[j - 1].units));
-                CHECK(found[j].name[39] == '\0');
+                CHECK(found[j].name[sizeof found[j].name - 1] == '\0');
             }
         }
         weir_table_sample(&table, &keys[1], 1, true, 0); /* the first may find the lock of a second ago */
