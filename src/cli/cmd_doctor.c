@@ -28,7 +28,7 @@ static const char help[] =
     "      --json     one JSON document on standard output\n"
     "  -h, --help     this text\n"
     "\n"
-    "Exit status: 0 all is well, 1 something is wrong, 2 it cannot be read, or is in use.\n"
+    "Exit status: 0 nothing is wrong, 1 something is, 2 it cannot be read, or is in use.\n"
     "\n"
     "Examples\n"
     "  weir doctor /var/lib/weir\n"
@@ -173,10 +173,13 @@ static void print_found(const struct report *report)
 
 static void print(const struct report *report)
 {
+    const struct store_found *found = &report->inspect.found;
     for (size_t i = 0; i < report->inspect.count; i++)
         print_file(&report->inspect.files[i]);
     print_found(report);
-    if (report->problems == 0)
+    if (report->problems == 0 && (found->unsure || found->holes))
+        puts("nothing is damaged, and it can be started; see above for what may be missing");
+    else if (report->problems == 0)
         puts("all is well");
     else if (is_hopeless(report))
         puts("start from a backup, or with another directory: a repair cannot help");

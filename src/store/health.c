@@ -58,6 +58,7 @@ void weir_health_fault_locked(struct store *store, const char *what, int error)
     if (store->log.broken)
         return; /* the first one says more */
     store->log.broken = true;
+    health->code = error;
     (void)snprintf(health->error, sizeof health->error, error ? "%s: %s" : "%s", what,
                    weir_error_reason(reason, error));
     if (!atomic_load_explicit(&health->ill, memory_order_relaxed)) {

@@ -148,6 +148,7 @@ struct health { /* guarded by log.lock */
     uint64_t first_number;        /* of segments that were begun to heal, in vain: sync.step. 0: none */
     _Atomic uint64_t misses_seen; /* of weir_dirty_misses */
     char error[STORE_TEXT_MAX];
+    int code;                            /* errno value of that error; 0: none */
     int64_t since_ns, retry_ns, wait_ns; /* weir_now; of the next attempt; between attempts */
     int64_t faults;
     bool ballast; /* it is there; the keeper's */

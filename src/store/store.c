@@ -236,7 +236,8 @@ static bool begin(struct store *store, const void *meta, size_t len, struct weir
     bool good = weir_log_begin(store);
     (void)pthread_mutex_unlock(&store->log.lock);
     if (!good || !weir_store_note(store, meta, len))
-        return weir_error_complain_as(err, EIO, "%.120s: cannot begin to write: %s", store->path,
+        return weir_error_complain_as(err, store->health.code ? store->health.code : EIO,
+                                      "%.120s: cannot begin to write: %s", store->path,
                                       store->health.error[0] ? store->health.error : "out of memory");
     (void)pthread_mutex_lock(&store->sync.step);
     int error = weir_sync_files(store, &target);
@@ -248,6 +249,17 @@ static bool begin(struct store *store, const void *meta, size_t len, struct weir
     }
     (void)pthread_mutex_unlock(&store->sync.step);
     return !error || weir_error_fault(err, error, "%.120s: cannot begin to write", store->path);
+}
+
+/* Behind what could not be written: a full disk is what an operator can do something about. */
+static bool advise(struct weir_error *err)
+{
+    if (!err || (err->code != ENOSPC && err->code != EDQUOT))
+        return false;
+    size_t len = strlen(err->text);
+    (void)snprintf(err->text + len, sizeof err->text - len,
+                   "; make room on that disk (move backups/ or aside/ away, for example) and start again");
+    return false;
 }
 
 bool weir_store_start(struct store *store, const void *meta, size_t len, struct weir_error *err)
@@ -264,7 +276,7 @@ bool weir_store_start(struct store *store, const void *meta, size_t len, struct 
     store->log.flags = recovered->flags;
     store->image.held = store->options.hold_images;
     if (!weir_recover_settle(store, err) || !begin(store, meta, len, err))
-        return false;
+        return advise(err);
     weir_recover_trim(store);
     weir_health_ballast(store);
     store->started = weir_work_start(store);

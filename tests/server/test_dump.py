@@ -367,6 +367,10 @@ class Doctor(DumpTest):
         weir.signal(9)
         weir.wait()
         self.assertEqual(json.loads(self.weir("doctor", "--json", data))["problems"], 0)
+        said = self.weir("doctor", data)
+        self.assertIn("its last moment may be missing", said)
+        self.assertIn("nothing is damaged, and it can be started; see above for what may be missing", said)
+        self.assertNotIn("all is well", said)
         image = sorted(name for name in os.listdir(data) if name.startswith("image-"))[-1]
         with open(os.path.join(data, image), "r+b") as file:
             file.seek(200)
@@ -376,7 +380,7 @@ class Doctor(DumpTest):
         files = sorted(os.listdir(data))
         self.assertIn(image, self.weir("doctor", data, status=1))
         self.assertEqual(sorted(os.listdir(data)), files)
-        self.assertIn("all is well", self.weir("doctor", "--repair", data))
+        self.assertIn("nothing is damaged", self.weir("doctor", "--repair", data))
         self.assertIn("damaged-" + image, os.listdir(data))
         again = self.start("--test-clock", "--data", data, config=CONFIG)  # the log still has all of it
         with again.connect(version=3) as after:

@@ -270,6 +270,25 @@ TEST(a_failed_sync_is_not_tried_again_and_an_image_heals)
     life_free(&life);
 }
 
+TEST(a_start_on_a_full_disk_says_what_to_do)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_EVERYSEC);
+    if (!CHECK(life_begin(&life)))
+        return;
+    CHECK_EQ(weir_store_may(life.store, life_raise(&life, 1)), STORE_GO);
+    life_end(&life, false);
+    sim_capacity(life.sim, sim_used(life.sim));
+    CHECK(!life_begin(&life));
+    CHECK_EQ(life.err.code, ENOSPC);
+    if (!CHECK(strstr(life.err.text, "No space left on device; make room on that disk (move backups/ or ")))
+        printf("# %s\n", life.err.text);
+    sim_capacity(life.sim, UINT64_MAX);
+    CHECK(life_begin(&life));
+    CHECK_EQ(life.shelf.values[1], 1);
+    life_free(&life);
+}
+
 TEST(a_full_disk_is_left_by_itself)
 {
     struct life life;
