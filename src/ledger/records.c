@@ -221,6 +221,7 @@ void weir_records_stat(struct records *records, struct records_stat *stat)
 {
     *stat = (struct records_stat){
         .capacity = (int64_t)(records->groups * GROUP),
+        .room = (int64_t)(records->groups * GROUP / 4 * 3),
         .bytes = (int64_t)atom_load(&records->region->bytes, memory_order_relaxed),
         .refused = (int64_t)atom_load(&records->region->header->refused, memory_order_relaxed)};
     for (uint32_t i = 0; i < records->range_count; i++)

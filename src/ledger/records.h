@@ -67,6 +67,7 @@ static inline void *record_bytes(struct record *record)
 
 struct records_stat {
     int64_t capacity, used; /* places; one that has expired counts as used until somebody comes by */
+    int64_t room;           /* records that find a place, all but surely: three quarters of capacity */
     int64_t bytes;
     int64_t refused; /* newcomers that found no room */
 };

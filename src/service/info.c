@@ -308,11 +308,11 @@ static void tell_ledger(struct teller *teller)
         weir_steps_stat(teller->service->steps, &steps);
     say(teller,
         "requests_used:%" PRId64 "\r\nrequests_capacity:%" PRId64 "\r\nrequests_refused:%" PRId64 "\r\n",
-        requests.used, requests.capacity, requests.refused);
+        requests.used, requests.room, requests.refused);
     say(teller,
         "ledger_used:%" PRId64 "\r\nledger_capacity:%" PRId64 "\r\nledger_refused:%" PRId64
         "\r\nsteps_used:%" PRId64 "\r\nsteps_capacity:%" PRId64 "\r\n",
-        ledger.used, ledger.capacity, ledger.refused, steps.used, steps.capacity);
+        ledger.used, ledger.room, ledger.refused, steps.used, steps.room);
 }
 
 /* What one user may hold of stores that all have in common: share.h. */

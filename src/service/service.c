@@ -95,7 +95,6 @@ static bool has_machine(int64_t memory, struct weir_error *err)
                                memory >> 20, machine >> 20);
 }
 
-/* Records find room, all but surely, up to three quarters of their places. */
 static bool make_shares(struct service *service, int64_t keys, struct weir_error *err)
 {
     struct records_stat requests, reservations, steps;
@@ -106,8 +105,7 @@ static bool make_shares(struct service *service, int64_t keys, struct weir_error
     weir_table_stat(service->client_keys->table, &client_keys);
     const uint64_t places[SHARE_STORES] = {(uint64_t)requests.capacity, (uint64_t)reservations.capacity,
                                            (uint64_t)steps.capacity, (uint64_t)client_keys.slots};
-    const int64_t rooms[SHARE_STORES] = {requests.capacity * 3 / 4, reservations.capacity * 3 / 4,
-                                         steps.capacity * 3 / 4, keys};
+    const int64_t rooms[SHARE_STORES] = {requests.room, reservations.room, steps.room, keys};
     for (int i = 0; i < SHARE_STORES; i++) {
         service->shares[i] = weir_share_new(places[i], rooms[i]);
         if (!service->shares[i]) {

@@ -20,6 +20,7 @@ struct share {
     int64_t room;
     uint64_t places;
     _Atomic int64_t refused, claims;
+    _Atomic uint32_t last;    /* owner that was refused */
     _Atomic uint16_t *owners; /* of each place: who made the entry in it; 0: it is not known */
     /* Of each owner, and in [0] of all: entries as of the end of the last round, in the high half, and those
      * made since. In one word, so that nobody reads the one without the other. */
@@ -82,6 +83,7 @@ bool weir_share_allows(struct share *share, uint32_t owner)
     int64_t free = max64(share->room - held_by(share, 0), 0);
     if (held_by(share, owner) <= free)
         return true;
+    atomic_store_explicit(&share->last, owner, memory_order_relaxed);
     atomic_fetch_add_explicit(&share->refused, 1, memory_order_relaxed);
     return false;
 }
@@ -151,7 +153,8 @@ void weir_share_round(struct share *share)
 
 void weir_share_stat(const struct share *share, struct share_stat *stat)
 {
-    *stat = (struct share_stat){.refused = load(&share->refused)};
+    *stat = (struct share_stat){.refused = load(&share->refused),
+                                .last = atomic_load_explicit(&share->last, memory_order_relaxed)};
     for (uint32_t owner = 1; owner < SHARE_OWNERS; owner++)
         stat->most = max64(stat->most, held_by(share, owner));
 }

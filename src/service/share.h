@@ -52,6 +52,7 @@ void weir_share_round(struct share *share);
 struct share_stat {
     int64_t refused; /* entries that were not made, because of this */
     int64_t most;    /* that any user holds */
+    uint32_t last;   /* owner that was refused; 0: none was */
 };
 void weir_share_stat(const struct share *share, struct share_stat *stat);
 

@@ -65,6 +65,17 @@ void weir_shares_look(struct service *service, bool all)
     look_at_keys(service->shares[SHARE_CLIENT_KEYS], service->client_keys->table, now_ns, all);
 }
 
+/* One that is gone since has no name any more. */
+static const char *name_of(const struct service *service, uint32_t owner)
+{
+    const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_acquire);
+    for (size_t i = 0; i < snapshot->users->count; i++)
+        if (snapshot->users->list[i].share == owner)
+            return snapshot->users->list[i].name;
+    return "";
+}
+
+/* Of several users that were refused within a second the last one is named. */
 void weir_shares_warn(struct service *service)
 {
     static const char *const names[SHARE_STORES] = {"request ids", "reservations", "RL.* keys",
@@ -74,7 +85,8 @@ void weir_shares_warn(struct service *service)
         weir_share_stat(service->shares[i], &stat);
         if (stat.refused > service->upkeep.share_refused[i])
             weir_log(
-                LOG_WARN_LEVEL, "share-used-up", LOG_TEXT("of", names[i]),
+                LOG_WARN_LEVEL, "share-used-up", LOG_TEXT("user", name_of(service, stat.last)),
+                LOG_TEXT("of", names[i]),
                 LOG_NUMBER("refused", stat.refused - service->upkeep.share_refused[i]),
                 LOG_TEXT("means", "a user holds as many as are free, and gets no more, so that others do"));
         service->upkeep.share_refused[i] = stat.refused;

@@ -146,6 +146,27 @@ TEST(ids_and_reservations_are_counted_apart)
     kit_end();
 }
 
+/* As many as it says find room, and not many more. */
+TEST(capacities_are_what_can_be_used)
+{
+    uint64_t room, refused;
+    if (!kit_begin("memory: 8MiB\npolicies: [{name: api, limits: 1M/s}]\n"))
+        return;
+    read_info("weir");
+    CHECK(check_number(value_of("ledger_capacity"), &room));
+    for (uint64_t i = 0; i < room; i++)
+        say("WEIR.RESERVE api k 1 TTL 60000");
+    read_info("weir");
+    CHECK(check_number(value_of("ledger_refused"), &refused));
+    CHECK(room > 500 && refused * 1000 <= room);
+    for (uint64_t i = 0; i < room / 2; i++)
+        say("WEIR.RESERVE api k 1 TTL 60000");
+    read_info("weir");
+    CHECK(check_number(value_of("ledger_refused"), &refused));
+    CHECK(refused >= room / 8);
+    kit_end();
+}
+
 TEST(the_mode_of_all_is_shown_with_its_end)
 {
     if (!kit_begin(POLICIES))
