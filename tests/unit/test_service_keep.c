@@ -647,7 +647,7 @@ static void take_some(struct kit *kit, struct known *known, struct rng *rng)
 static void change_some(struct kit *kit, struct known *known, struct rng *rng)
 {
     char line[64];
-    int which = (int)rng_between(rng, 0, 1), to = (int)rng_between(rng, 1, 1000);
+    int which = (int)rng_between(rng, 0, 1), to = (int)rng_between(rng, 1, 999); /* 1000 is shown as 1k */
     (void)snprintf(line, sizeof line, which ? "WEIR.OVERRIDE SET q own %d/d" : "WEIR.POLICY SET q %d/d", to);
     bool told = kit_ask(kit, line)[0] == '+';
     known->limit_perhaps[which] = to;
