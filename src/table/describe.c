@@ -17,7 +17,7 @@
 #include "table/make.h"
 
 #define BLOCK_MAGIC   UINT32_C(0x454C4254) /* "TBLE" */
-#define BLOCK_VERSION 1
+#define BLOCK_VERSION 2 /* since then whole keys may be in a table of words; all others are of version 1 */
 
 #define STATE_WORDS_MAX (WEIR_LIMITS_MAX * (SPEC_LOG_MAX + 8) + STATE_HEADER)
 
@@ -65,7 +65,7 @@ void weir_table_describe(struct weir_table *table, struct buffer *out)
     struct weir_table_options options;
     weir_table_options_of(table, &options);
     struct block block = {.magic = BLOCK_MAGIC,
-                          .version = BLOCK_VERSION,
+                          .version = table->is_exact ? BLOCK_VERSION : 1,
                           .kind = table->region->shape.kind,
                           .when_full = (uint32_t)options.when_full,
                           .no_top = (uint32_t)options.no_top,
@@ -123,8 +123,9 @@ static bool get_text(struct reading *reading, struct block_text *head, char *tex
 static bool block_makes_sense(const struct block *block)
 {
     bool own = block->kind == REGION_OWN;
-    return block->magic == BLOCK_MAGIC && block->version == BLOCK_VERSION && block->when_full <= 1 &&
-           block->no_top <= 1 && block->spare == 0 && block->state_words <= STATE_WORDS_MAX &&
+    return block->magic == BLOCK_MAGIC && block->version >= 1 && block->version <= BLOCK_VERSION &&
+           block->when_full <= 1 && block->no_top <= 1 && block->spare == 0 &&
+           block->state_words <= STATE_WORDS_MAX &&
            (own || block->kind == REGION_WORDS || block->kind == REGION_WIDE) &&
            block->capacity >= block->keys && block->capacity <= UINT64_C(1) << 40 && block->drained_ns >= 0 &&
            block->drained_ns <= WEIR_TIME_MAX &&

@@ -5,3 +5,11 @@ struct exact_name weir_exact_name(const struct weir_table *table, const void *by
 {
     return exact_name(&table->region->key, &table->exact, bytes, len);
 }
+
+bool weir_exact_key_of(const struct weir_table *table, const struct exact_name *name, unsigned char *bytes,
+                       struct key *key)
+{
+    size_t len = exact_bytes(&table->region->key, &table->exact, name, bytes);
+    *key = table_key(table, bytes, len);
+    return key->who == name->who && key->rest == name->rest && key->form == name->form;
+}

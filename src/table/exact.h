@@ -26,6 +26,7 @@
 #define EXACT_BYTES     16 /* of the longest key */
 #define EXACT_FORM_BITS 6
 #define EXACT_MOVED     32 /* in the form: who was 0 or 1, which no key is called */
+#define EXACT_NOBODY    31 /* a form that no key has */
 
 struct exact {
     weir_u128 factor, term;

@@ -109,6 +109,28 @@ static bool apply_own(struct weir_table *table, const unsigned char *body, size_
 
 /* ---- recovery ---- */
 
+/* Is that the name of a key? */
+static bool record_names_key(const struct weir_table *table, const struct word_record *record)
+{
+    struct exact_name name = {record->who, record->rest, (uint32_t)record->form};
+    unsigned char bytes[EXACT_BYTES];
+    struct key key;
+    return record->form == name.form && weir_exact_key_of(table, &name, bytes, &key) &&
+           key.len <= table->key_max;
+}
+
+static bool apply_word(struct weir_table *table, bool whole, const unsigned char *body, size_t len,
+                       bool *failed)
+{
+    struct word_record record = {0};
+    if (table->kind == &weir_table_wide || len != (whole ? sizeof record : WORD_RECORD_BYTES))
+        return false;
+    memcpy(&record, body, len);
+    bool good = whole ? table->is_exact && record_names_key(table, &record)
+                      : !table->is_exact || record.who == OVERFLOW_WHO;
+    return good && weir_words_apply(table, &record, failed);
+}
+
 static bool apply(const struct keep *keep, uint8_t kind, const unsigned char *body, size_t len, bool *failed)
 {
     struct weir_table *table = keep->owner;
@@ -121,10 +143,8 @@ static bool apply(const struct keep *keep, uint8_t kind, const unsigned char *bo
     }
     switch (kind) {
     case TABLE_WORD:
-        if (wide || len != sizeof record)
-            return false;
-        memcpy(&record, body, sizeof record);
-        return weir_words_apply(table, &record, failed);
+    case TABLE_WHOLE:
+        return apply_word(table, kind == TABLE_WHOLE, body, len, failed);
     case TABLE_WIDE:
         return wide && weir_wide_apply(table, body, len, failed);
     case TABLE_PART:
@@ -136,8 +156,8 @@ static bool apply(const struct keep *keep, uint8_t kind, const unsigned char *bo
         if (wide)
             return weir_wide_apply_gone(table, &gone, failed);
         /* as if it had been full again since time began: it goes at the end */
-        record = (struct word_record){gone.who, gone.number,
-                                      slot_pack(SLOT_PLAIN, record_generation(gone.number), 0)};
+        record = (struct word_record){
+            gone.who, gone.number, slot_pack(SLOT_PLAIN, record_generation(gone.number), 0), 0, EXACT_NOBODY};
         return gone.who != OVERFLOW_WHO && weir_words_apply(table, &record, failed);
     case TABLE_OWN:
         return apply_own(table, body, len, failed);

@@ -3,14 +3,16 @@
  * A table that a store keeps.
  *
  * Records, by kind; `number` has 48 bits of number and, above them, the low 16 of the generation:
- *   TABLE_WORD   who, number, word                          words, own
+ *   TABLE_WORD   who, number, word                          words of hashed keys, own
+ *   TABLE_WHOLE  who, number, word, rest, form              words of whole keys: see exact.h
  *   TABLE_WIDE   who, number, whole key if it is kept (length, bytes in whole words), words of the state
  *   TABLE_OWN    who, number, whole key if it is kept, limits of this key alone (length, bytes in whole
  *                words), words of the state                 a key with limits of its own
  *   TABLE_GONE   who, number                                no key that is called so is there
  *   TABLE_PART   who, number, offset, length of all, bytes  a piece of a TABLE_WIDE that is too long; pieces
  *                                                           follow each other
- * who OVERFLOW_WHO: what keys without room share; of a wide table behind the number the stripe, and no key.
+ * who OVERFLOW_WHO: what keys without room share, in a table of words a TABLE_WORD; of a wide table behind
+ * the number the stripe, and no key.
  *
  * All numbers of a table are drawn from its region's counter: those of words by whoever makes a word less
  * spent (region/keep.h), all others by whoever captures, under the lock of the key's stripe. A word of a key
@@ -22,6 +24,10 @@
  * it, and if it is nowhere he says so, under a number that was drawn before he looked: of a key that comes in
  * later the number is higher.
  *
+ * Of whole keys in a table of words two may be called the same, one after the other (exact.h). Records are
+ * compared by who alone: the entry of the second was made when the first was nowhere, so its number is
+ * higher, and what the first had was as if never used.
+ *
  * Limits of before a live change are kept as long as there may be records of them: since the last image. A
  * conversion is no record: the next one of the key is of the later generation, which counts.
  */
@@ -31,7 +37,7 @@
 #include "region/keep.h"
 #include "table/table.h"
 
-enum { TABLE_WORD = 1, TABLE_WIDE, TABLE_OWN, TABLE_GONE, TABLE_PART };
+enum { TABLE_WORD = 1, TABLE_WIDE, TABLE_OWN, TABLE_GONE, TABLE_PART, TABLE_WHOLE };
 
 extern const struct keep_kind weir_table_keep; /* owner: struct weir_table */
 

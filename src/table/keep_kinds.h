@@ -43,7 +43,9 @@ struct own_record {   /* of a key with limits of its own: the last that counts *
 
 struct word_record {
     uint64_t who, number, word;
+    uint64_t rest, form; /* of a whole key */
 };
+#define WORD_RECORD_BYTES 24 /* of that without the key */
 
 struct gone_record {
     uint64_t who, number; /* in memory: 0 is none */

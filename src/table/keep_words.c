@@ -9,51 +9,68 @@
 #include "table/slots.h"
 #include "table/words.h"
 
-/* Of the line of a slot, or of what is shared. NULL: lines have none. */
-static const atom64 *number_of(const struct weir_table *table, const struct slot *slot)
+static uint64_t line_of(const struct segment *segment, const struct slot *slot)
+{
+    return (uint64_t)((uintptr_t)slot - (uintptr_t)segment->slots) / sizeof *slot / LINE_SLOTS;
+}
+
+/* NULL: it is what is shared. */
+static const struct segment *segment_of(const struct weir_table *table, const struct slot *slot)
 {
     const struct region *region = table->region;
     uint64_t count = atom_load(&region->mapped, memory_order_acquire);
-    if (slot == &table->policies->overflow)
-        return &table->policies->overflow_number;
-    for (uint64_t s = 0; s < count; s++) {
-        const struct segment *segment = &region->segments[s];
-        uint64_t line = (uint64_t)((uintptr_t)slot - (uintptr_t)segment->slots) / sizeof *slot / LINE_SLOTS;
-        if (line < segment->lines)
-            return segment->numbers ? &segment->numbers[line] : NULL;
-    }
+    for (uint64_t s = 0; slot != &table->policies->overflow && s < count; s++)
+        if (line_of(&region->segments[s], slot) < region->segments[s].lines)
+            return &region->segments[s];
     return NULL;
+}
+
+/* Of the line of a slot, or of what is shared. NULL: lines have none. */
+static const atom64 *number_of(const struct weir_table *table, const struct segment *segment,
+                               const struct slot *slot)
+{
+    if (!segment)
+        return &table->policies->overflow_number;
+    return segment->numbers ? &segment->numbers[line_of(segment, slot)] : NULL;
 }
 
 enum sight { SIGHT_WORD, SIGHT_HELD, SIGHT_NOTHING };
 
 /* What is in the slot of `who`. */
-static enum sight see(const struct weir_table *table, const struct slot *slot, const atom64 *number,
+static enum sight see(const struct weir_table *table, const struct segment *segment, const struct slot *slot,
                       uint64_t who, struct word_record *record)
 {
     const atom64 *generation = &table->region->header->generation;
+    const atom64 *number = number_of(table, segment, slot);
     for (;;) {
         uint64_t latest = atom_load(generation, memory_order_seq_cst);
         uint64_t drawn = number ? atom_load(number, memory_order_seq_cst) : 0;
         if (slot_who(slot) != who)
             return SIGHT_NOTHING;
         uint64_t word = slot_word(slot);
+        struct exact_name name = {.who = who};
+        if (table->is_exact && segment)
+            name = slots_name(segment, slot, who);
         if (slot_who(slot) != who || slot_word(slot) != word ||
             atom_load(generation, memory_order_seq_cst) != latest)
             continue;
         if (slot_kind(word) == SLOT_TENTATIVE)
             return SIGHT_NOTHING;
         uint64_t behind = (latest - slot_generation(word)) & 3; /* 0 or 1 */
-        *record = (struct word_record){who, record_number(drawn, latest - behind), word};
+        *record =
+            (struct word_record){who, record_number(drawn, latest - behind), word, name.rest, name.form};
         return slot_kind(word) == SLOT_HELD ? SIGHT_HELD : SIGHT_WORD;
     }
 }
 
 static void put(const struct keep *keep, const struct word_record *record, struct buffer *out)
 {
-    void *body = keep_put(out, keep->number, TABLE_WORD, sizeof *record);
+    const struct weir_table *table = keep->owner;
+    bool whole = table->is_exact && record->who != OVERFLOW_WHO;
+    size_t bytes = whole ? sizeof *record : WORD_RECORD_BYTES;
+    void *body = keep_put(out, keep->number, whole ? TABLE_WHOLE : TABLE_WORD, bytes);
     if (body)
-        memcpy(body, record, sizeof *record);
+        memcpy(body, record, bytes);
 }
 
 /* Whoever holds it has let go of it, or it has limits of its own, or its holder has died. false: look again.
@@ -62,9 +79,11 @@ static bool put_held(const struct keep *keep, struct weir_table *table, struct s
                      struct buffer *out)
 {
     struct key key = {.who = who};
+    unsigned char bytes[EXACT_BYTES];
     bool shared = who == OVERFLOW_WHO;
     struct stripe *stripe = weir_stripe_lock(table->region, shared ? 0 : table_stripe(table, who));
     bool done = !shared && slot_who(slot) == who && slot_kind(slot_word(slot)) == SLOT_HELD &&
+                (!table->is_exact || weir_words_name(table, &key, bytes)) &&
                 weir_own_limits_put(keep, table, &key, out);
     if (!done)
         weir_words_let_go(table, slot, who);
@@ -96,7 +115,7 @@ void weir_words_capture(const struct keep *keep, struct slot *slot, uint64_t who
     struct weir_table *table = keep->owner;
     struct word_record record;
     while (slot) {
-        switch (see(table, slot, number_of(table, slot), who, &record)) {
+        switch (see(table, segment_of(table, slot), slot, who, &record)) {
         case SIGHT_NOTHING:
             slot = find_or_tell(keep, table, who, out);
             break;
@@ -116,14 +135,13 @@ static void put_line(const struct keep *keep, const struct edition *edition, con
                      uint64_t line, int64_t now, struct buffer *out)
 {
     struct weir_table *table = keep->owner;
-    const atom64 *number = segment->numbers ? &segment->numbers[line] : NULL;
     struct slot *slot = region_slot(segment, line * LINE_SLOTS);
     struct word_record record;
     for (int i = 0; i < LINE_SLOTS; i++, slot++) {
         uint64_t who = slot_who(slot);
         if (who == 0)
             continue;
-        enum sight sight = see(table, slot, number, who, &record);
+        enum sight sight = see(table, segment, slot, who, &record);
         if (sight == SIGHT_HELD)
             weir_words_capture(keep, slot, who, out);
         else if (sight == SIGHT_WORD && !weir_slot_is_idle(table, edition, who, record.word, now))

@@ -16,7 +16,14 @@
 struct home {
     struct slot *slot;
     uint64_t *number; /* of what is in it */
+    atom128 *witness; /* of whole keys; else NULL */
 };
+
+static struct home home_at(const struct segment *segment, uint64_t *numbers, uint64_t at)
+{
+    return (struct home){region_slot(segment, at), &numbers[at],
+                         segment->witnesses ? &segment->witnesses[at] : NULL};
+}
 
 static uint64_t line_at(const struct segment *segment, uint64_t home, unsigned distance)
 {
@@ -34,6 +41,15 @@ static void put(const struct slot *slot, uint64_t who, uint64_t word)
     struct slot *to = (struct slot *)(uintptr_t)slot;
     atom_store(&to->both.low, who, memory_order_relaxed);
     atom_store(&to->both.high, word, memory_order_relaxed);
+}
+
+/* Under a number that is nobody's: all that are drawn are higher. */
+static void put_witness(const struct home *home, uint64_t rest, uint64_t form)
+{
+    if (!home->witness)
+        return;
+    atom_store(&home->witness->low, rest, memory_order_relaxed);
+    atom_store(&home->witness->high, form, memory_order_relaxed);
 }
 
 static uint64_t who_of(const struct slot *slot)
@@ -95,11 +111,11 @@ static bool search(const struct segment *segment, uint64_t *numbers, uint64_t wh
         for (uint64_t i = 0; i < LINE_SLOTS; i++, slot++) {
             uint64_t is = who_of(slot);
             if (is == who) {
-                *free = (struct home){slot, &numbers[line * LINE_SLOTS + i]};
+                *free = home_at(segment, numbers, line * LINE_SLOTS + i);
                 return true;
             }
             if (is == 0 && !free->slot) {
-                *free = (struct home){slot, &numbers[line * LINE_SLOTS + i]};
+                *free = home_at(segment, numbers, line * LINE_SLOTS + i);
                 *distance = d;
             }
         }
@@ -156,7 +172,7 @@ static enum settling settle(struct weir_table *table, uint64_t who, struct home 
             unsigned most = reach_max(segment), distance = 0;
             if (!numbers)
                 return NO_MEMORY;
-            *home = (struct home){NULL, NULL};
+            *home = (struct home){NULL, NULL, NULL};
             if (search(segment, numbers, who, 0, reach < most ? reach : most, home, &distance))
                 return WAS_THERE;
             if (s + 1 < count)
@@ -198,6 +214,7 @@ static bool land(struct weir_table *table, const struct word_record *record)
     if (settling == WAS_THERE && slot_kind(there) == SLOT_HELD)
         table->recovery->owns[slot_value(there)].slot = NULL;
     put(home.slot, record->who, record->word);
+    put_witness(&home, record->rest, record->form);
     *home.number = record->number;
     return true;
 }
@@ -248,6 +265,8 @@ bool weir_words_apply(struct weir_table *table, const struct word_record *record
     slots_prefetch(segment, record->who);
     uint64_t line = spread(record->who, segment->lines);
     __builtin_prefetch((const void *)(uintptr_t)&segment->reach[line]);
+    if (segment->witnesses)
+        __builtin_prefetch(&segment->witnesses[line * LINE_SLOTS], 1);
     if (recovery->numbers[0])
         __builtin_prefetch(recovery->numbers[0] + line * LINE_SLOTS, 1);
     recovery->flight[recovery->flying++] = *record;
@@ -281,6 +300,10 @@ bool weir_words_apply_own(struct weir_table *table, uint64_t number, struct own_
         return true;
     }
     put(home.slot, own->key.who, slot_pack(SLOT_HELD, 0, at));
+    if (table->is_exact) {
+        struct exact_name name = weir_exact_name(table, own->key.bytes, own->key.len);
+        put_witness(&home, name.rest, name.form);
+    }
     *home.number = number;
     return true;
 }
@@ -328,6 +351,9 @@ static void end_segment(struct weir_table *table, const struct edition *edition,
     struct segment *segment = &table->region->segments[index];
     const uint64_t *numbers = table->recovery->numbers[index];
     for (uint64_t i = 0; numbers && i < segment->lines * LINE_SLOTS; i++) {
+        if (segment->witnesses &&
+            atom_load(&segment->witnesses[i].high, memory_order_relaxed) == EXACT_NOBODY)
+            put(region_slot(segment, i), 0, 0); /* of one that is gone nobody knows which key it was */
         end_slot(table, edition, region_slot(segment, i), numbers[i], how, now);
         table->recovered += who_of(region_slot(segment, i)) != 0;
     }

@@ -118,6 +118,21 @@ static inline bool slots_is_key(const struct segment *segment, const struct slot
     return rest == key->rest && (form & ((1 << EXACT_FORM_BITS) - 1)) == key->form;
 }
 
+/* The name of the entry in the slot, which has that who: that of one key. Only as long as the slot is what it
+ * was. A witness is written as a whole, and never twice under one number. */
+static inline struct exact_name slots_name(const struct segment *segment, const struct slot *slot,
+                                           uint64_t who)
+{
+    const atom128 *witness = slots_witness(segment, slot);
+    uint64_t rest, form, again = atom_load(&witness->high, memory_order_acquire);
+    do {
+        form = again;
+        rest = atom_load(&witness->low, memory_order_acquire);
+        again = atom_load(&witness->high, memory_order_acquire);
+    } while (again != form);
+    return (struct exact_name){who, rest, (uint32_t)form & ((1 << EXACT_FORM_BITS) - 1)};
+}
+
 /* Which of the four it is nobody can foresee: computed, not branched on, so that a processor can run ahead to
  * the next take while the line is on its way. */
 static inline struct slot *slots_in_line(struct slot *line, uint64_t who)

@@ -60,15 +60,14 @@ static void shape_slots(struct region_shape *shape, uint64_t keys)
 }
 
 static void shape_table(struct region_shape *shape, const struct weir_table_options *options,
-                        struct edition *edition, size_t state_words, bool kept)
+                        struct edition *edition, size_t state_words)
 {
     uint64_t keys = options->keys;
     *shape = (struct region_shape){.capacity = keys};
     if (options->own_limits) {
         shape->kind = REGION_OWN;
         shape_slots(shape, keys);
-    } else if ((options->key_max == 0 || (options->key_max <= EXACT_BYTES && !kept)) && state_words == 0 &&
-               weir_edition_suits_words(edition)) {
+    } else if (options->key_max <= EXACT_BYTES && state_words == 0 && weir_edition_suits_words(edition)) {
         shape->kind = REGION_WORDS;
         shape->flags = options->key_max > 0 ? REGION_WITNESSED : 0;
         shape_slots(shape, keys);
@@ -297,7 +296,7 @@ static struct weir_table *open_table(const char *path, const char *limits,
     struct edition *edition = options->own_limits ? dummy_edition(err) : weir_edition_new(limits, 0, 0, err);
     if (!edition)
         return NULL;
-    shape_table(&shape, options, edition, 0, false);
+    shape_table(&shape, options, edition, 0);
     unsigned mode = options->mode ? (unsigned)options->mode : 0600;
     struct region *region =
         path ? weir_region_open(path, &shape, mode, &made, &alone, err) : weir_region_new(&shape, err);
@@ -361,7 +360,7 @@ struct weir_table *weir_table_make_kept(const char *limits, const struct weir_ta
     struct edition *edition = options->own_limits ? dummy_edition(err) : weir_edition_new(limits, 0, 0, err);
     if (!edition)
         return NULL;
-    shape_table(&shape, options, edition, state_words, true);
+    shape_table(&shape, options, edition, state_words);
     if (shape.kind != REGION_WIDE)
         shape.flags |= REGION_NUMBERED;
     struct region *region = weir_region_new(&shape, err);

@@ -193,6 +193,10 @@ static inline bool table_is_latest(const struct weir_table *table, const struct 
 
 /* exact_name, to be called. */
 struct exact_name weir_exact_name(const struct weir_table *table, const void *bytes, size_t len);
+/* The key of that name; its bytes become those in `bytes`, which has room for EXACT_BYTES. false: no key has
+ * that name. */
+bool weir_exact_key_of(const struct weir_table *table, const struct exact_name *name, unsigned char *bytes,
+                       struct key *key);
 
 /* 0 means empty and 1 means overflow; nobody is called that. */
 static inline __attribute__((always_inline)) uint64_t table_who(const struct weir_table *table,

@@ -548,14 +548,8 @@ uint64_t weir_words_count(struct weir_table *table, int64_t now, uint64_t line, 
 static bool name_of(const struct weir_table *table, const struct spot *place, unsigned char *bytes,
                     struct key *key)
 {
-    const atom128 *witness = slots_witness(place->segment, place->slot);
-    struct exact_name name = {.who = key->who,
-                              .rest = atom_load(&witness->low, memory_order_acquire),
-                              .form = (uint32_t)atom_load(&witness->high, memory_order_acquire) &
-                                      ((1 << EXACT_FORM_BITS) - 1)};
-    size_t len = exact_bytes(&table->region->key, &table->exact, &name, bytes);
-    *key = table_key(table, bytes, len);
-    return key->who == name.who && key->rest == name.rest && key->form == name.form;
+    struct exact_name name = slots_name(place->segment, place->slot, key->who);
+    return weir_exact_key_of(table, &name, bytes, key);
 }
 
 bool weir_words_name(struct weir_table *table, struct key *key, unsigned char *bytes)

@@ -20,6 +20,11 @@
 #define KEY    (UINT64_C(1) << 60)
 #define DEBTOR (UINT64_C(3) << 60)
 
+/* Of whole keys: those of KEY, and of another one that is called the same. */
+#define REST      UINT64_C(7)
+#define TWIN_REST UINT64_C(8)
+#define TWIN_FORM (EXACT_BYTES - 1)
+
 enum { THREADS = SMALL_PROCESSES, ACTS = 2, OLD = 2, RECORDS = THREADS * ACTS + OLD };
 
 enum act_verb { NOTHING, TAKE, FAST, GIVE, SWEEP, LOOK, CHANGE, MOVE };
@@ -27,6 +32,7 @@ enum act_verb { NOTHING, TAKE, FAST, GIVE, SWEEP, LOOK, CHANGE, MOVE };
 struct act {
     enum act_verb verb;
     int64_t later_ns, n;
+    bool twin; /* it is the other one's */
 };
 
 struct plan {
@@ -42,6 +48,8 @@ struct plan {
     struct act acts[THREADS][ACTS];
     bool moves;      /* all threads are of one process, and KEY moves to another segment */
     bool comes_anew; /* KEY comes in in the course of it: what is there counts from NOW on */
+    bool exact;      /* keys are whole; one of them alone takes */
+    int64_t floor;   /* of the region, at first */
     unsigned weaken;
     uint64_t most;
 };
@@ -64,8 +72,9 @@ _Atomic uint64_t weir_dirty_misses;
 
 void weir_dirty_note(struct keep *keep, void *slot, uint64_t who)
 {
-    (void)keep, (void)who;
-    listed[explore_thread()] = slot;
+    (void)keep;
+    if (who == KEY) /* else it is what keys without room share */
+        listed[explore_thread()] = slot;
 }
 
 bool weir_own_limits_put(const struct keep *keep, struct weir_table *table, const struct key *key,
@@ -82,8 +91,15 @@ void weir_gone_put(const struct keep *keep, uint64_t who, uint64_t number, struc
 {
     struct note *note = capturing[keep - keeps];
     (void)out;
-    note->record = (struct word_record){who, number, slot_pack(SLOT_PLAIN, record_generation(number), 0)};
+    note->record = (struct word_record){
+        .who = who, .number = number, .word = slot_pack(SLOT_PLAIN, record_generation(number), 0)};
     note->captured = true;
+}
+
+static bool is_of_one_key(const struct word_record *record)
+{
+    return record->rest == REST ? record->form == EXACT_BYTES
+                                : record->rest == TWIN_REST && record->form == TWIN_FORM;
 }
 
 static char memory[THREADS][64];
@@ -94,8 +110,12 @@ static void capture(int thread, struct slot *slot, struct note *note)
     capturing[thread] = note;
     weir_words_capture(&keeps[thread], slot, KEY, &out);
     if (out.end > 0) {
-        memcpy(&note->record, out.bytes + sizeof(struct keep_head), sizeof note->record);
+        struct keep_head head;
+        memcpy(&head, out.bytes, sizeof head);
+        memcpy(&note->record, out.bytes + sizeof head, head.bytes);
         note->captured = true;
+        EXPLORE_CHECK(head.kind == (plan.exact ? TABLE_WHOLE : TABLE_WORD));
+        EXPLORE_CHECK(!plan.exact || is_of_one_key(&note->record));
     }
 }
 
@@ -112,11 +132,16 @@ static void setup(void)
         highest = plan.numbers[i] > highest ? plan.numbers[i] : highest;
     }
     small.header.number = (atom64){highest};
+    small.header.floor = (atom64){(uint64_t)plan.floor};
     for (uint64_t i = 0; i < (plan.lines ? plan.lines : 1) * LINE_SLOTS; i++)
         small_table_put(&small.slots[0][i], i == plan.first.at || i == 0 ? 0 : DEBTOR, SLOT_PLAIN, NOW, 1000);
     if (!plan.first.absent)
         small_table_put(&small.slots[0][plan.first.at], KEY, SLOT_PLAIN, NOW + plan.first.later_ns,
                         plan.first.spent);
+    if (plan.exact) {
+        small_table_exact();
+        small.witnesses[0][plan.first.at] = (atom128){{REST}, {EXACT_BYTES}};
+    }
     small.reach[0][0] = (unsigned char)(plan.lines > 1 ? 1 : 0);
     memset(notes, 0, sizeof notes);
     for (int i = 0; i < THREADS; i++) {
@@ -126,9 +151,15 @@ static void setup(void)
     }
 }
 
+static struct key key_of(const struct act *a)
+{
+    return (struct key){
+        .who = KEY, .rest = a->twin ? TWIN_REST : REST, .form = a->twin ? TWIN_FORM : EXACT_BYTES};
+}
+
 static bool run_deed(struct weir_table *table, enum verb verb, const struct act *a)
 {
-    struct key key = {.who = KEY};
+    struct key key = key_of(a);
     struct deed deed = {.verb = verb, .now = NOW + a->later_ns, .n = a->n};
     return table->kind->run(table, &key, &deed);
 }
@@ -136,14 +167,14 @@ static bool run_deed(struct weir_table *table, enum verb verb, const struct act 
 static void act(int thread, const struct act *a, struct note *note)
 {
     struct weir_table *table = small_table();
+    struct key key = key_of(a);
     listed[thread] = NULL;
     switch (a->verb) {
     case TAKE:
         note->yes = run_deed(table, VERB_TAKE, a);
         break;
     case FAST:
-        note->yes =
-            weir_words_take(table, &(struct key){.who = KEY}, NOW + a->later_ns, a->n, NULL) == SLOT_YES;
+        note->yes = weir_words_take(table, &key, NOW + a->later_ns, a->n, NULL) == SLOT_YES;
         break;
     case GIVE:
         note->yes = run_deed(table, VERB_GIVE, a);
@@ -214,6 +245,8 @@ static void check_part(const struct word_record *const *records, unsigned part)
         taken += a->verb != GIVE ? n : 0;
         given += a->verb == GIVE ? n : 0;
         answered_taken += answered && a->verb != GIVE ? n : 0;
+        if (plan.exact && answered && n > 0)
+            EXPLORE_CHECK(best->rest == key_of(a).rest);
         answered_given += answered && a->verb == GIVE ? n : 0;
     }
     if (!best || (answered_taken == 0 && answered_given == 0))
@@ -249,8 +282,9 @@ static void finish(void)
     const struct slot *slot = weir_slots_find(&small.tables[0], KEY).slot;
     if (!slot || !best)
         return;
-    struct word_record now = {
-        KEY, record_number(0, atom_load(&small.header.generation, memory_order_relaxed)), slot_word(slot)};
+    struct word_record now = {.number =
+                                  record_number(0, atom_load(&small.header.generation, memory_order_relaxed)),
+                              .word = slot_word(slot)};
     EXPLORE_CHECK(slot_generation(now.word) == (record_generation(now.number) & 3));
     EXPLORE_CHECK(latest_value(best) == slot_value(now.word));
 }
@@ -280,6 +314,10 @@ static bool run(const struct plan *p, bool breaks)
 #define AT(MS, VERB, N) ((struct act){.verb = (VERB), .n = (N), .later_ns = (MS)*WEIR_MS})
 #define HOLDS(...)      CHECK(run(&(struct plan){__VA_ARGS__}, false))
 #define ONE             .limits = {LIMITS}
+#define TWIN(VERB, N)   ((struct act){.verb = (VERB), .n = (N), .twin = true})
+#define OLD_WORD(VALUE)                                                                                      \
+    ((struct word_record){                                                                                   \
+        .who = KEY, .number = 5, .word = (uint64_t)(VALUE), .rest = REST, .form = EXACT_BYTES})
 
 TEST(a_give_and_a_take_are_not_lost)
 {
@@ -298,7 +336,7 @@ TEST(a_record_of_before_does_not_undo_a_give)
 TEST(a_key_that_comes_in_again_does_not_lose_to_its_old_records)
 {
     HOLDS(ONE, .lines = 2, .first = {.at = 7, .spent = 0, .later_ns = -2 * WEIR_MS}, .numbers = {0, 5},
-          .old = {{KEY, 5, (UINT64_C(10) * WEIR_SEC - 2 * WEIR_MS)}}, .comes_anew = true,
+          .old = {OLD_WORD(10 * WEIR_SEC - 2 * WEIR_MS)}, .comes_anew = true,
           .acts = {{DO(SWEEP, 0), DO(TAKE, 1)}, {DO(TAKE, 1)}}, .most = 15000);
 }
 
@@ -308,7 +346,7 @@ TEST(a_key_that_is_gone_is_told_of_before_it_comes_in_again)
     HOLDS(ONE, .first = {.absent = true}, .comes_anew = true, .acts = {{DO(LOOK, 0)}, {DO(TAKE, 2)}},
           .most = 60000);
     HOLDS(ONE, .first = {.spent = 1, .later_ns = -WEIR_SEC - 2 * WEIR_MS}, .numbers = {5},
-          .old = {{KEY, 5, UINT64_C(10) * WEIR_SEC + 3 * WEIR_SEC}}, .comes_anew = true,
+          .old = {OLD_WORD(13 * WEIR_SEC)}, .comes_anew = true,
           .acts = {{DO(GIVE, 1)}, {DO(SWEEP, 0), DO(TAKE, 2)}}, .most = 15000);
     HOLDS(ONE, .first = {.spent = 0, .later_ns = -2 * WEIR_MS}, .numbers = {5}, .comes_anew = true,
           .acts = {{DO(LOOK, 0)}, {DO(SWEEP, 0), DO(TAKE, 2)}, {DO(TAKE, 1)}}, .most = 15000);
@@ -325,11 +363,38 @@ TEST(a_record_of_before_a_change_loses)
 /* What was listed in its old place is captured where it is, under a number that is higher. */
 TEST(a_key_that_moves_is_captured_where_it_is)
 {
-    const struct word_record old = {KEY, 5, UINT64_C(10) * WEIR_SEC + 3 * WEIR_SEC};
+    const struct word_record old = OLD_WORD(13 * WEIR_SEC);
     HOLDS(ONE, .moves = true, .first = {.spent = 3}, .numbers = {5}, .old = {old},
           .acts = {{DO(MOVE, 0)}, {DO(FAST, 2)}}, .most = 8000);
     HOLDS(ONE, .moves = true, .first = {.spent = 3}, .numbers = {5}, .old = {old},
           .acts = {{DO(MOVE, 0)}, {DO(GIVE, 2)}}, .most = 8000);
     HOLDS(ONE, .moves = true, .first = {.spent = 3}, .numbers = {5}, .old = {old},
           .acts = {{DO(MOVE, 0)}, {DO(GIVE, 2), DO(FAST, 1)}, {DO(LOOK, 0)}}, .most = 8000);
+}
+
+TEST(a_whole_key_is_captured_with_its_word)
+{
+    HOLDS(ONE, .exact = true, .first = {.spent = 3}, .acts = {{DO(GIVE, 1)}, {DO(FAST, 2)}, {DO(LOOK, 0)}},
+          .most = 15000);
+    HOLDS(ONE, .exact = true, .first = {.absent = true}, .comes_anew = true,
+          .acts = {{DO(LOOK, 0)}, {DO(TAKE, 2)}}, .most = 15000);
+    HOLDS(ONE, .exact = true, .moves = true, .first = {.spent = 3}, .numbers = {5},
+          .old = {OLD_WORD(13 * WEIR_SEC)}, .acts = {{DO(MOVE, 0)}, {DO(FAST, 2)}, {DO(LOOK, 0)}},
+          .most = 8000);
+}
+
+/* KEY may be forgotten, and another one that is called the same comes in: whatever is captured meanwhile, the
+ * record of who took is the one that counts, and it is of one key. */
+TEST(a_record_is_of_one_of_two_whole_keys_that_are_called_the_same)
+{
+    HOLDS(ONE, .exact = true, .first = {.spent = 0, .later_ns = -2 * WEIR_MS}, .numbers = {5},
+          .old = {OLD_WORD(10 * WEIR_SEC - 2 * WEIR_MS)}, .comes_anew = true,
+          .acts = {{DO(LOOK, 0), DO(LOOK, 0)}, {TWIN(TAKE, 2)}}, .most = 4000);
+    HOLDS(ONE, .exact = true, .first = {.spent = 0, .later_ns = -2 * WEIR_MS}, .numbers = {5},
+          .old = {OLD_WORD(10 * WEIR_SEC - 2 * WEIR_MS)}, .comes_anew = true,
+          .acts = {{DO(LOOK, 0)}, {TWIN(TAKE, 2)}, {DO(SWEEP, 0)}}, .most = 4000);
+    /* the word with which the other one comes in is the one that KEY had */
+    HOLDS(ONE, .exact = true, .first = {.spent = 0}, .floor = NOW, .numbers = {5},
+          .old = {OLD_WORD(10 * WEIR_SEC)}, .comes_anew = true,
+          .acts = {{DO(LOOK, 0)}, {AT(1, SWEEP, 0), TWIN(TAKE, 2)}}, .most = 15000);
 }

@@ -29,10 +29,11 @@
 #define BURST   INT64_C(1000000)
 #define ROUND   100 /* kills, then all begins in an empty directory */
 
-enum { WORDS, WIDE, TABLES };
+enum { WORDS, WHOLE, WIDE, TABLES };
 
-static const char *const names[TABLES] = {"words", "wide"};
+static const char *const names[TABLES] = {"words", "whole", "wide"};
 static const char *const limits[TABLES][2] = {
+    {"1/m burst=1M", "2/m burst=1M"},
     {"1/m burst=1M", "2/m burst=1M"},
     {"1/m burst=1M name=a, 3/m burst=2M name=b", "2/m burst=1M name=a, 2/m burst=2M name=b"}};
 
@@ -128,6 +129,7 @@ static void live(struct book *book, const char *path, uint64_t seed)
     if (!victim.data)
         complain(book, err.text, 0, 0, 0);
     for (int t = 0; t < TABLES; t++) {
+        room.key_max = t == WHOLE ? 16 : 0;
         victim.tables[t] = weir_data_table(victim.data, names[t], NULL, NULL, &err);
         if (!victim.tables[t])
             victim.tables[t] = weir_data_table(victim.data, names[t], limits[t][0], &room, &err);

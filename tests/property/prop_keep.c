@@ -13,6 +13,7 @@ struct story {
     struct rng rng;
     struct kept kept;
     struct weir_table *table;
+    struct kept_name names[KEYS + 1];
     const struct kept_limits *limits; /* NULL: they come with each call */
     int64_t now;
     int changes;
@@ -21,6 +22,8 @@ struct story {
     struct weir_reservation promise;
     uint64_t promised_to;
 };
+
+#define NAME(STORY, KEY) (STORY)->names[KEY].bytes, (STORY)->names[KEY].len
 
 static int64_t stories(void)
 {
@@ -74,7 +77,7 @@ static void change_own(struct story *story, uint64_t key)
     static const char *const limits[] = {
         "7/s burst=9", "4/s algo=fixed-window", "20/s algo=sliding-log", "9/s burst=30, 50/min", NULL, NULL};
     if (story->limits && !story->crowded)
-        CHECK(weir_table_override_at(story->table, story->now, &key, sizeof key, limits[roll(story, 0, 5)],
+        CHECK(weir_table_override_at(story->table, story->now, NAME(story, key), limits[roll(story, 0, 5)],
                                      NULL));
 }
 
@@ -82,8 +85,14 @@ static void take_two(struct story *story, uint64_t key)
 {
     uint64_t other = (uint64_t)roll(story, 1, KEYS);
     struct weir_ask asks[] = {
-        {.table = story->table, .key = &key, .len = sizeof key, .n = roll(story, 1, 4)},
-        {.table = story->table, .key = &other, .len = sizeof other, .n = roll(story, 1, 4)},
+        {.table = story->table,
+         .key = story->names[key].bytes,
+         .len = story->names[key].len,
+         .n = roll(story, 1, 4)},
+        {.table = story->table,
+         .key = story->names[other].bytes,
+         .len = story->names[other].len,
+         .n = roll(story, 1, 4)},
     };
     if (story->limits && !story->crowded) /* who asks for both may come in and take nothing */
         (void)weir_take_all_at(asks, 2, story->now);
@@ -94,14 +103,14 @@ static void promise(struct story *story, uint64_t key)
     if (!story->limits)
         return;
     story->promised_to = key;
-    (void)weir_table_reserve_at(story->table, story->now, &key, sizeof key, roll(story, 1, 6),
+    (void)weir_table_reserve_at(story->table, story->now, NAME(story, key), roll(story, 1, 6),
                                 roll(story, 0, 3) * WEIR_SEC, &story->promise, NULL);
 }
 
 static void cancel(struct story *story)
 {
     if (story->promised_to)
-        (void)weir_table_cancel_at(story->table, story->now, &story->promised_to, sizeof(uint64_t),
+        (void)weir_table_cancel_at(story->table, story->now, NAME(story, story->promised_to),
                                    &story->promise);
     story->promised_to = 0;
 }
@@ -111,9 +120,9 @@ static void take(struct story *story, uint64_t key)
     struct weir_own_limit own = own_limit(story);
     int64_t n = roll(story, 1, 6);
     if (story->limits)
-        (void)weir_table_take_at(story->table, story->now, &key, sizeof key, n, NULL);
+        (void)weir_table_take_at(story->table, story->now, NAME(story, key), n, NULL);
     else
-        (void)weir_table_take_own_at(story->table, story->now, &key, sizeof key, &own, n, NULL);
+        (void)weir_table_take_own_at(story->table, story->now, NAME(story, key), &own, n, NULL);
 }
 
 static void give(struct story *story, uint64_t key)
@@ -121,9 +130,9 @@ static void give(struct story *story, uint64_t key)
     struct weir_own_limit own = own_limit(story);
     int64_t n = roll(story, 1, 6);
     if (story->limits)
-        weir_table_give_at(story->table, story->now, &key, sizeof key, n);
+        weir_table_give_at(story->table, story->now, NAME(story, key), n);
     else
-        (void)weir_table_give_own_at(story->table, story->now, &key, sizeof key, &own, n, NULL);
+        (void)weir_table_give_own_at(story->table, story->now, NAME(story, key), &own, n, NULL);
 }
 
 static void pass_time(struct story *story)
@@ -139,9 +148,9 @@ static void go_on(struct story *story)
     if (what < 4)
         give(story, key);
     else if (what < 8)
-        weir_table_reset_at(story->table, story->now, &key, sizeof key);
+        weir_table_reset_at(story->table, story->now, NAME(story, key));
     else if (what < 12 && story->limits)
-        (void)weir_table_charge_at(story->table, story->now, &key, sizeof key, roll(story, 1, 30));
+        (void)weir_table_charge_at(story->table, story->now, NAME(story, key), roll(story, 1, 30));
     else if (what < 16)
         promise(story, key);
     else if (what < 20)
@@ -173,8 +182,8 @@ static bool owns_alike(struct story *story, struct weir_table *copy)
         struct weir_verdict one, other;
         uint64_t key = (uint64_t)roll(story, 1, KEYS);
         int64_t n = roll(story, 1, 6), time = story->now + i * 10 * WEIR_MS;
-        bool yes = weir_table_take_own_at(story->table, time, &key, sizeof key, &own, n, &one);
-        if (!CHECK_EQ(weir_table_take_own_at(copy, time, &key, sizeof key, &own, n, &other), yes) ||
+        bool yes = weir_table_take_own_at(story->table, time, NAME(story, key), &own, n, &one);
+        if (!CHECK_EQ(weir_table_take_own_at(copy, time, NAME(story, key), &own, n, &other), yes) ||
             !CHECK(same_verdict(&one, &other)))
             return false;
     }
@@ -185,8 +194,8 @@ static bool owns_alike(struct story *story, struct weir_table *copy)
 static bool is_no_better(struct story *story, struct weir_table *copy, uint64_t key)
 {
     for (int64_t n = 1; n <= 64; n++)
-        if (weir_table_peek_at(copy, story->now, &key, sizeof key, n, NULL) &&
-            !weir_table_peek_at(story->table, story->now, &key, sizeof key, n, NULL))
+        if (weir_table_peek_at(copy, story->now, NAME(story, key), n, NULL) &&
+            !weir_table_peek_at(story->table, story->now, NAME(story, key), n, NULL))
             return false;
     return true;
 }
@@ -198,8 +207,8 @@ static bool peeks_alike(struct story *story, struct weir_table *copy)
     bool same = true;
     for (uint64_t key = 1; story->limits && key <= KEYS; key++) {
         struct weir_verdict one, other;
-        (void)weir_table_peek_at(story->table, story->now, &key, sizeof key, 1, &one);
-        (void)weir_table_peek_at(copy, story->now, &key, sizeof key, 1, &other);
+        (void)weir_table_peek_at(story->table, story->now, NAME(story, key), 1, &one);
+        (void)weir_table_peek_at(copy, story->now, NAME(story, key), 1, &other);
         same = CHECK(same_verdict(&one, &other) || is_no_better(story, copy, key)) && same;
     }
     return same;
@@ -213,8 +222,8 @@ static bool same_limits(struct story *story, struct weir_table *copy)
     bool same =
         CHECK_STR(other, one) && CHECK_EQ(weir_table_generation(copy), weir_table_generation(story->table));
     for (uint64_t key = 1; story->limits && key <= KEYS; key++) {
-        (void)weir_table_override_text(story->table, &key, sizeof key, one, sizeof one);
-        (void)weir_table_override_text(copy, &key, sizeof key, other, sizeof other);
+        (void)weir_table_override_text(story->table, NAME(story, key), one, sizeof one);
+        (void)weir_table_override_text(copy, NAME(story, key), other, sizeof other);
         same = CHECK_STR(other, one) && same;
     }
     return same;
@@ -225,13 +234,16 @@ static bool alike(struct story *story, struct weir_table *copy)
     bool same = same_limits(story, copy);
     if (story->promised_to && !story->crowded) {
         struct weir_reservation promise = story->promise;
-        bool off = weir_table_cancel_at(story->table, story->now, &story->promised_to, 8, &story->promise);
-        same =
-            CHECK_EQ(weir_table_cancel_at(copy, story->now, &story->promised_to, 8, &promise), off) && same;
+        bool off =
+            weir_table_cancel_at(story->table, story->now, NAME(story, story->promised_to), &story->promise);
+        same = CHECK_EQ(weir_table_cancel_at(copy, story->now, NAME(story, story->promised_to), &promise),
+                        off) &&
+               same;
     }
     if (story->crowded)
         return peeks_alike(story, copy) && same;
-    return (story->limits ? answers_alike(story->table, copy, story->now, KEYS) : owns_alike(story, copy)) &&
+    return (story->limits ? names_alike(story->table, copy, story->now, story->names + 1, KEYS)
+                          : owns_alike(story, copy)) &&
            same;
 }
 
@@ -254,6 +266,29 @@ static bool finish(struct story *story)
     return same;
 }
 
+/* Hashes are of 8 bytes; whole keys as long as they may be, or shorter, and with other ends. */
+static void name_keys(struct story *story, size_t key_max)
+{
+    for (uint64_t key = 1; key <= KEYS; key++) {
+        struct kept_name *name = &story->names[key];
+        *name = kept_number(key);
+        if (key_max == 0)
+            continue;
+        name->len = key % 2 ? key_max : 1 + key % key_max;
+        memset(name->bytes + 1, (int)key % 3, sizeof name->bytes - 1);
+    }
+}
+
+/* The second key is called the same as the first. */
+static void make_twins(struct story *story)
+{
+    const struct weir_table *table = story->table;
+    struct exact_name name = weir_exact_name(table, NAME(story, 1));
+    name.rest++;
+    story->names[2].len = exact_bytes(&table->region->key, &table->exact, &name, story->names[2].bytes);
+    CHECK(table_who(table, NAME(story, 2)) == name.who);
+}
+
 static bool tell(uint64_t number, const struct kept_limits *limits, bool whole, bool crowded)
 {
     struct story story = {.rng = rng_new(number), .limits = limits, .now = START, .crowded = crowded};
@@ -261,16 +296,19 @@ static bool tell(uint64_t number, const struct kept_limits *limits, bool whole, 
     if (!limits)
         options = (struct weir_table_options){.keys = options.keys, .no_top = 1, .own_limits = 1};
     else if (whole)
-        options.key_max = 12;
+        options.key_max = (size_t)roll(&story, 0, 3) ? (size_t)roll(&story, 1, EXACT_BYTES) : 20;
     weir_clock_set(story.now);
     story.table = kept_table(limits ? limits->limits : NULL, options);
+    name_keys(&story, options.key_max);
+    if (story.table->is_exact && options.key_max == EXACT_BYTES && crowded)
+        make_twins(&story);
     kept_begin(&story.kept, story.table);
     for (int64_t i = roll(&story, 5, 120); i > 0; i--)
         go_on(&story);
     bool same = finish(&story);
     if (!same)
-        printf("# story %" PRIu64 ": %s%s%s\n", number, limits ? limits->limits : "limits of each call",
-               whole ? ", whole keys" : "", crowded ? ", crowded" : "");
+        printf("# story %" PRIu64 ": %s, key_max %zu%s\n", number,
+               limits ? limits->limits : "limits of each call", options.key_max, crowded ? ", crowded" : "");
     kept_end(&story.kept);
     weir_table_free(story.table);
     return same;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A scene of tables alone: one of words, one of wide states, one whose limits and single keys change, one
- * with limits of each call. The note is their descriptions, one behind the other.
+ * with limits of each call; with whole keys or without. The note is their descriptions, one behind the other.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@ enum { PLAIN, WIDE, LIVE, OWN, TABLES };
 static struct {
     struct weir_table *tables[TABLES];
     struct hash_key key; /* of all tables */
+    size_t key_max[TABLES];
     struct store_options options;
 } scene;
 
@@ -56,6 +57,8 @@ static void make(struct history *history)
     set_limits(&history->tables[LIVE], live_limits[history_roll(history, 0, 1)], BOOK_TEXTS, true);
     history->tables[LIVE].own[0] = "7/s burst=9";
     history->tables[LIVE].own[1] = "4/s burst=30";
+    for (int i = 0; i < OWN; i++) /* keys have 8 bytes */
+        scene.key_max[i] = history_chance(history, 50) ? (size_t)history_roll(history, 8, 16) : 0;
     for (int i = 0; i < TABLES; i++)
         for (uint64_t name = 1; name <= TABLE_KEYS; name++) {
             struct book_key *key = history_key(history, &history->tables[i], name);
@@ -102,7 +105,8 @@ static bool note(struct history *history)
 
 static struct weir_table *make_table(const struct history *history, int i)
 {
-    struct weir_table_options options = {.keys = 16, .no_top = 1, .overrides = 8};
+    struct weir_table_options options = {
+        .keys = 16, .key_max = scene.key_max[i], .no_top = 1, .overrides = 8};
     struct weir_error err;
     if (i == OWN)
         options = (struct weir_table_options){.keys = 16, .no_top = 1, .own_limits = 1};

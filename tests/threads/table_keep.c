@@ -121,7 +121,7 @@ static void body(size_t self, void *arg)
     }
 }
 
-static void play_with(const char *limits, uint64_t stream)
+static void play_with(const char *limits, size_t key_max, uint64_t stream)
 {
     static struct play play;
     play = (struct play){.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -131,7 +131,7 @@ static void play_with(const char *limits, uint64_t stream)
                          .stream = stream};
     struct rng rng = rng_new(stream);
     weir_clock_set(START);
-    play.table = kept_table(limits, (struct weir_table_options){.keys = 8, .no_top = 1});
+    play.table = kept_table(limits, (struct weir_table_options){.keys = 8, .key_max = key_max, .no_top = 1});
     kept_begin(&play.kept, play.table);
     CHECK(weir_table_grow(play.table, 100, NULL));
     kept_note(&play.kept, play.table);
@@ -156,11 +156,17 @@ static void play_with(const char *limits, uint64_t stream)
 TEST(words_are_never_less_spent_than_was_answered)
 {
     for (uint64_t i = 0; i < 3; i++)
-        play_with("1/h burst=100000", i);
+        play_with("1/h burst=100000", 0, i);
+}
+
+TEST(words_of_whole_keys_are_never_less_spent_than_was_answered)
+{
+    for (uint64_t i = 0; i < 3; i++)
+        play_with("1/h burst=100000", 16, 20 + i);
 }
 
 TEST(wide_states_are_never_less_spent_than_was_answered)
 {
     for (uint64_t i = 0; i < 3; i++)
-        play_with("1/h burst=100000, 2/h burst=200000", 10 + i);
+        play_with("1/h burst=100000, 2/h burst=200000", 0, 10 + i);
 }

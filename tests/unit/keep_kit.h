@@ -205,32 +205,55 @@ KIT bool same_verdict(const struct weir_verdict *a, const struct weir_verdict *b
            a->wait_ns == b->wait_ns && a->limit == b->limit;
 }
 
-KIT bool asked_alike(struct weir_table *a, struct weir_table *b, int64_t now, uint64_t key, int64_t n)
+struct kept_name { /* of a key */
+    unsigned char bytes[24];
+    size_t len;
+};
+
+KIT bool asked_alike(struct weir_table *a, struct weir_table *b, int64_t now, const struct kept_name *key,
+                     int64_t n)
 {
     struct weir_verdict one, other;
-    (void)weir_table_peek_at(a, now, &key, sizeof key, n, &one);
-    (void)weir_table_peek_at(b, now, &key, sizeof key, n, &other);
+    (void)weir_table_peek_at(a, now, key->bytes, key->len, n, &one);
+    (void)weir_table_peek_at(b, now, key->bytes, key->len, n, &other);
     if (!CHECK(same_verdict(&one, &other))) {
-        printf("# peek of key %" PRIu64 ", n %" PRId64 ": left %" PRId64 " and %" PRId64 ", reset %" PRId64
+        printf("# peek of key %d, n %" PRId64 ": left %" PRId64 " and %" PRId64 ", reset %" PRId64
                " and %" PRId64 "\n",
-               key, n, one.remaining, other.remaining, one.reset_after_ns, other.reset_after_ns);
+               key->bytes[0], n, one.remaining, other.remaining, one.reset_after_ns, other.reset_after_ns);
         return false;
     }
-    bool yes = weir_table_take_at(a, now, &key, sizeof key, n, &one);
-    return CHECK_EQ(weir_table_take_at(b, now, &key, sizeof key, n, &other), yes) &&
+    bool yes = weir_table_take_at(a, now, key->bytes, key->len, n, &one);
+    return CHECK_EQ(weir_table_take_at(b, now, key->bytes, key->len, n, &other), yes) &&
            CHECK(same_verdict(&one, &other));
 }
 
-/* Both are asked the same of keys 1, 2 ..., now and later. */
-KIT bool answers_alike(struct weir_table *a, struct weir_table *b, int64_t now, uint64_t keys)
+/* Both are asked the same of these keys, now and later. */
+KIT bool names_alike(struct weir_table *a, struct weir_table *b, int64_t now, const struct kept_name *names,
+                     size_t count)
 {
     static const int64_t later[] = {0, 1, 10 * WEIR_MS, 200 * WEIR_MS, 3 * WEIR_SEC, 40 * WEIR_SEC};
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
-        for (uint64_t key = 1; key <= keys; key++)
+        for (size_t key = 0; key < count; key++)
             for (int64_t n = 1; n <= 16; n *= 4)
-                if (!asked_alike(a, b, now + later[i], key, n))
+                if (!asked_alike(a, b, now + later[i], &names[key], n))
                     return false;
     return true;
+}
+
+KIT struct kept_name kept_number(uint64_t key)
+{
+    struct kept_name name = {.len = sizeof key};
+    memcpy(name.bytes, &key, sizeof key);
+    return name;
+}
+
+/* The same of keys 1, 2 ... */
+KIT bool answers_alike(struct weir_table *a, struct weir_table *b, int64_t now, uint64_t keys)
+{
+    struct kept_name names[16];
+    for (uint64_t i = 0; i < keys; i++)
+        names[i] = kept_number(i + 1);
+    return CHECK(keys <= 16) && names_alike(a, b, now, names, keys);
 }
 
 #endif

@@ -26,12 +26,12 @@ static struct weir_table *recover(struct kept *kept, int64_t now, size_t unknown
     return table;
 }
 
-static void check_limits(const struct kept_limits *limits, bool whole)
+static void check_limits(const struct kept_limits *limits, size_t key_max)
 {
     struct kept kept;
     struct weir_verdict lost, is;
-    struct weir_table *table = kept_table(
-        limits->limits, (struct weir_table_options){.keys = 16, .no_top = 1, .key_max = whole ? 8 : 0});
+    struct weir_table *table =
+        kept_table(limits->limits, (struct weir_table_options){.keys = 16, .no_top = 1, .key_max = key_max});
     int64_t now = START;
     weir_clock_set(now);
     kept_begin(&kept, table);
@@ -64,8 +64,9 @@ static void check_limits(const struct kept_limits *limits, bool whole)
 TEST(a_generation_whose_note_is_lost_is_passed_over)
 {
     for (size_t i = 0; i + 1 < KEPT_LIMITS; i++) { /* the last is unlimited, which does not change */
-        check_limits(&kept_limits[i], false);
-        check_limits(&kept_limits[i], true);
+        check_limits(&kept_limits[i], 0);
+        check_limits(&kept_limits[i], 8);
+        check_limits(&kept_limits[i], 20);
     }
     weir_clock_set(-1);
 }
