@@ -321,7 +321,8 @@ static enum joining join_word(struct joint *joint, struct part *part)
         uint64_t owner = slot_who(spot.slot), word = slot_word(spot.slot);
         if (part->shares && (owner != who || slot_kind(word) == SLOT_TENTATIVE))
             return NO_ROOM; /* it is damaged, and serves nobody */
-        if (owner != who || slot_kind(word) == SLOT_TENTATIVE)
+        if (owner != who || slot_kind(word) == SLOT_TENTATIVE ||
+            !slots_has_key(part->table, spot, &part->key))
             continue;
         if (part->shares)
             weir_slots_forget_takers(part->table, part->edition, part->now);

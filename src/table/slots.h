@@ -118,6 +118,13 @@ static inline bool slots_is_key(const struct segment *segment, const struct slot
     return rest == key->rest && (form & ((1 << EXACT_FORM_BITS) - 1)) == key->form;
 }
 
+/* The same for whoever goes on to exchange the word, which he has read before. Where keys are hashes, and of
+ * what is shared, who is all there is. */
+static inline bool slots_has_key(const struct weir_table *table, struct spot place, const struct key *key)
+{
+    return !table->is_exact || !place.segment || slots_is_key(place.segment, place.slot, key);
+}
+
 /* The name of the entry in the slot, which has that who: that of one key. Only as long as the slot is what it
  * was. A witness is written as a whole, and never twice under one number. */
 static inline struct exact_name slots_name(const struct segment *segment, const struct slot *slot,

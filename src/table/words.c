@@ -128,12 +128,13 @@ struct trace { /* of a deed: the word before and after it, under the same limits
 /* Does the deed to the entry, if it is still that key's. What changes nothing, as a refusal, writes nothing;
  * who is looked at on both sides of the word, so that the word is that key's. `trace` may be NULL. */
 static enum outcome do_in_place(struct weir_table *table, const struct edition *edition, struct spot place,
-                                uint64_t who, struct deed *deed, struct trace *trace)
+                                const struct key *key, struct deed *deed, struct trace *trace)
 {
     int64_t state[SLOT_STATE];
+    uint64_t who = key->who;
     for (;;) {
         uint64_t owner = slot_who(place.slot), word = slot_word(place.slot);
-        if (owner != who || slot_kind(word) == SLOT_TENTATIVE)
+        if (owner != who || slot_kind(word) == SLOT_TENTATIVE || !slots_has_key(table, place, key))
             return GONE;
         if (slot_kind(word) == SLOT_HELD)
             return IS_HELD;
@@ -190,6 +191,8 @@ static bool do_held(struct weir_table *table, const struct key *key, struct deed
 
 /* ---- keys that find no room ---- */
 
+static const struct key overflow_key = {.who = OVERFLOW_WHO};
+
 /* Several keys at once hold the shared state under the lock of stripe 0. Waits until it is let go, by them or
  * in the name of somebody who died. */
 static struct stripe *lock_shared(struct weir_table *table)
@@ -217,7 +220,7 @@ static enum outcome do_to_shared(struct weir_table *table, const struct edition 
 {
     struct spot shared = {NULL, 0, slot};
     for (;;) {
-        enum outcome outcome = do_in_place(table, edition, shared, OVERFLOW_WHO, deed, trace);
+        enum outcome outcome = do_in_place(table, edition, shared, &overflow_key, deed, trace);
         if (outcome != IS_HELD)
             return outcome;
         wait_for_shared(table);
@@ -240,7 +243,7 @@ static enum outcome take_shared(struct weir_table *table, const struct edition *
     weir_slots_forget_takers(table, edition, deed->now);
     weir_takers_add(table, key->who);
     enum outcome outcome =
-        do_in_place(table, edition, (struct spot){NULL, 0, shared}, OVERFLOW_WHO, deed, trace);
+        do_in_place(table, edition, (struct spot){NULL, 0, shared}, &overflow_key, deed, trace);
     weir_stripe_unlock(stripe);
     return outcome;
 }
@@ -252,7 +255,7 @@ static enum outcome import_shared(struct weir_table *table, const struct edition
     struct spot shared = {NULL, 0, &table->policies->overflow};
     struct stripe *stripe = lock_shared(table);
     enum outcome outcome =
-        weir_takers_fill(table) ? do_in_place(table, edition, shared, OVERFLOW_WHO, deed, NULL) : DONE_NO;
+        weir_takers_fill(table) ? do_in_place(table, edition, shared, &overflow_key, deed, NULL) : DONE_NO;
     weir_stripe_unlock(stripe);
     return outcome;
 }
@@ -383,7 +386,7 @@ static bool run(struct weir_table *table, const struct key *key, struct deed *de
             return answer;
         if (!place.slot)
             continue;
-        switch (do_in_place(table, edition, place, key->who, deed, NULL)) {
+        switch (do_in_place(table, edition, place, key, deed, NULL)) {
         case DONE_NO:
             return false;
         case DONE_YES:
@@ -579,9 +582,9 @@ static bool show(struct weir_table *table, const struct edition *edition, struct
     shown.key = key.bytes;
     shown.len = key.len;
     bool answer;
-    enum outcome outcome = do_in_place(table, edition, place, shown.id, &deed, NULL);
+    enum outcome outcome = do_in_place(table, edition, place, &key, &deed, NULL);
     while (outcome == GONE && !table_is_latest(table, edition) && (edition = table_edition(table)))
-        outcome = do_in_place(table, edition, place, shown.id, &deed, NULL);
+        outcome = do_in_place(table, edition, place, &key, &deed, NULL);
     if (outcome == IS_HELD)
         shown.overridden = do_held(table, &key, &deed, &answer);
     if (outcome == GONE || (outcome == IS_HELD && !shown.overridden))
@@ -620,6 +623,8 @@ static bool detach(struct weir_table *table, const struct key *key, int64_t now,
         if (!place.slot || !edition)
             return false;
         uint64_t who, word = convert_in_place(table, &edition, place, &who);
+        if (who == key->who && !slots_has_key(table, place, key))
+            continue;
         if (who == key->who && slot_kind(word) == SLOT_HELD) /* of the dead, perhaps with a promise */
             (void)slot_exchange(place.slot, who, word, who, slot_with_kind(word, SLOT_PROMISED));
         else if (who == key->who && weir_journal_hold(table->region, journal, place.slot, who, word)) {

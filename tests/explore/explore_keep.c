@@ -384,7 +384,8 @@ TEST(a_whole_key_is_captured_with_its_word)
 }
 
 /* KEY may be forgotten, and another one that is called the same comes in: whatever is captured meanwhile, the
- * record of who took is the one that counts, and it is of one key. */
+ * record of who took is the one that counts, and it is of one key. What is given to KEY is not given to the
+ * other one. */
 TEST(a_record_is_of_one_of_two_whole_keys_that_are_called_the_same)
 {
     HOLDS(ONE, .exact = true, .first = {.spent = 0, .later_ns = -2 * WEIR_MS}, .numbers = {5},
@@ -393,6 +394,9 @@ TEST(a_record_is_of_one_of_two_whole_keys_that_are_called_the_same)
     HOLDS(ONE, .exact = true, .first = {.spent = 0, .later_ns = -2 * WEIR_MS}, .numbers = {5},
           .old = {OLD_WORD(10 * WEIR_SEC - 2 * WEIR_MS)}, .comes_anew = true,
           .acts = {{DO(LOOK, 0)}, {TWIN(TAKE, 2)}, {DO(SWEEP, 0)}}, .most = 4000);
+    HOLDS(ONE, .exact = true, .first = {.spent = 1, .later_ns = -WEIR_SEC - 2 * WEIR_MS}, .numbers = {5},
+          .old = {OLD_WORD(13 * WEIR_SEC)}, .comes_anew = true, .acts = {{DO(GIVE, 1)}, {TWIN(TAKE, 2)}},
+          .most = 15000);
     /* the word with which the other one comes in is the one that KEY had */
     HOLDS(ONE, .exact = true, .first = {.spent = 0}, .floor = NOW, .numbers = {5},
           .old = {OLD_WORD(10 * WEIR_SEC)}, .comes_anew = true,
