@@ -59,7 +59,9 @@ def split_replies(text, count):
         reply, mark, text = text.partition(f'"end of {number}"\n')
         if not mark:
             raise AssertionError(f"reply {number} has no end: {reply!r}")
-        replies.append([line.rstrip() for line in reply.splitlines() if line.strip()])
+        # Of what took half a second, redis-cli tells how long it took.
+        replies.append([line.rstrip() for line in reply.splitlines()
+                        if line.strip() and not re.fullmatch(r"\(\d+\.\d\ds\)", line.strip())])
     return replies
 
 
