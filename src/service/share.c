@@ -11,6 +11,11 @@
 #define LOOKS      50   /* ticks of a round */
 #define LOOK_LEAST 4096 /* places */
 
+#define MARK_SHIFT 14 /* an owner has the bits below */
+#define MARKS      3
+
+_Static_assert(SHARE_OWNERS <= 1 << MARK_SHIFT && MARKS < 1 << (16 - MARK_SHIFT), "both are in 16 bits");
+
 struct heir {
     uint32_t owner, part;
 };
@@ -20,8 +25,11 @@ struct share {
     int64_t room;
     uint64_t places;
     _Atomic int64_t refused, claims;
-    _Atomic uint32_t last;    /* owner that was refused */
-    _Atomic uint16_t *owners; /* of each place: who made the entry in it; 0: it is not known */
+    _Atomic uint32_t last; /* owner that was refused */
+    /* Of each place: who made the entry in it, 0: it is not known; and in the upper bits the mark of the
+     * round in which that was, 0: in an earlier one. */
+    _Atomic uint16_t *owners;
+    _Atomic uint32_t mark; /* of this round: 1, 2, 3, 1, ... */
     /* Of each owner, and in [0] of all: entries as of the end of the last round, in the high half, and those
      * made since. In one word, so that nobody reads the one without the other. */
     _Atomic uint64_t *counts;
@@ -51,6 +59,7 @@ struct share *weir_share_new(uint64_t places, int64_t room)
         return NULL;
     share->room = room;
     share->places = places;
+    share->mark = 1;
     share->owners = calloc(places, sizeof *share->owners);
     share->counts = calloc(SHARE_OWNERS, sizeof *share->counts);
     share->noted = calloc(SHARE_OWNERS, sizeof *share->noted);
@@ -88,10 +97,13 @@ bool weir_share_allows(struct share *share, uint32_t owner)
     return false;
 }
 
+/* Acquire: who sees a new mark counts in the round of that mark. With an old one an entry is counted twice in
+ * that round, never not at all. */
 void weir_share_claim(struct share *share, uint64_t place, uint32_t owner)
 {
+    uint32_t mark = atomic_load_explicit(&share->mark, memory_order_acquire) << MARK_SHIFT;
     if (place < share->places)
-        atomic_store_explicit(&share->owners[place], (uint16_t)owner, memory_order_relaxed);
+        atomic_store_explicit(&share->owners[place], (uint16_t)(owner | mark), memory_order_relaxed);
     atomic_fetch_add_explicit(&share->counts[owner], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&share->counts[0], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&share->claims, 1, memory_order_relaxed);
@@ -125,10 +137,29 @@ static uint32_t heir_of(const struct share *share, uint64_t place)
     return 0;
 }
 
+/* Who made the entry. One of this round counts as made since the last one; the mark of an earlier round is
+ * cleared, before its turn comes again. */
+static bool is_of_this_round(struct share *share, uint64_t place, uint32_t *owner)
+{
+    *owner = 0;
+    if (place >= share->places)
+        return false;
+    uint16_t word = atomic_load_explicit(&share->owners[place], memory_order_relaxed);
+    uint32_t mark = (uint32_t)word >> MARK_SHIFT;
+    *owner = word & (SHARE_OWNERS - 1);
+    if (mark == atomic_load_explicit(&share->mark, memory_order_relaxed))
+        return true;
+    if (mark != 0)
+        (void)atomic_compare_exchange_strong_explicit(&share->owners[place], &word, (uint16_t)*owner,
+                                                      memory_order_relaxed, memory_order_relaxed);
+    return false;
+}
+
 void weir_share_see(struct share *share, uint64_t place)
 {
-    uint32_t owner =
-        place < share->places ? atomic_load_explicit(&share->owners[place], memory_order_relaxed) : 0;
+    uint32_t owner;
+    if (is_of_this_round(share, place, &owner))
+        return;
     if (owner == 0)
         owner = heir_of(share, place);
     if (owner != 0)
@@ -136,7 +167,8 @@ void weir_share_see(struct share *share, uint64_t place)
     share->seen[0]++;
 }
 
-/* What was made while the round went on may have been seen or not: it counts on top. */
+/* What was made while the round went on was not seen: it counts on top. Its counts come before the next mark,
+ * for who has that mark must not be counted here. */
 void weir_share_round(struct share *share)
 {
     for (uint32_t owner = 0; owner < SHARE_OWNERS; owner++) {
@@ -149,6 +181,8 @@ void weir_share_round(struct share *share)
         if (share->seen[owner] != 0)
             share->seen[owner] = 0;
     }
+    uint32_t mark = atomic_load_explicit(&share->mark, memory_order_relaxed);
+    atomic_store_explicit(&share->mark, mark % MARKS + 1, memory_order_release);
 }
 
 void weir_share_stat(const struct share *share, struct share_stat *stat)

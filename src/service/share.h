@@ -8,9 +8,9 @@
  * them has stays free for the others. Where there is one user alone it may have all of it.
  *
  * For each place of a store it is known who made the entry in it. The chore thread goes through all places, a
- * part of them in each tick, and counts the entries that live; what was made since a round began comes on
- * top. So an entry that ends is not counted any longer after a second or two, nobody has to tell when it
- * does, and no number is too low.
+ * part of them in each tick, and counts the entries that live; what was made since a round began is marked,
+ * and comes on top. So an entry that ends is not counted any longer after a second or two, nobody has to tell
+ * when it does, and no number is too low.
  *
  * Users are told apart by a number from a hash of their names, which is the same after a start with the same
  * users (weir_users_new sees to it that no two have the same). The note of a store has

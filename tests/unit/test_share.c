@@ -73,6 +73,27 @@ static void drop_all(struct store *store, uint32_t owner)
         }
 }
 
+/* In front of the cursor and behind it, in the first round and in later ones; and the mark of a round that
+ * came four rounds ago is none. */
+TEST(what_is_made_during_a_round_counts_once)
+{
+    struct store *store = new_store();
+    struct rng rng = rng_new(check.seed);
+    struct share_stat stat;
+    for (int round = 1; round <= 12; round++) {
+        for (int i = 0; i < 100; i++)
+            CHECK(put(store, &rng, 1));
+        tick(store);
+        for (int i = 0; i < 100; i++)
+            CHECK(put(store, &rng, 1));
+        while (*weir_share_cursor(store->share) != 0)
+            tick(store);
+        weir_share_stat(store->share, &stat);
+        CHECK_EQ(stat.most, round * 200);
+    }
+    free_store(store);
+}
+
 /* As many as it gets, also by trying again and again. */
 static int64_t grab(struct store *store, struct rng *rng, uint32_t owner)
 {
