@@ -126,7 +126,7 @@ static int64_t due(const struct limit *limit, const int64_t *state, int64_t now,
     if (n > limit->spec.count)
         return WEIR_FOREVER;
     struct count count = count_at(limit, state, now);
-    int64_t debt = sat_sub(sat_add(count.present, n), limit->spec.count);
+    int64_t debt = count.present + (n - limit->spec.count); /* n is no more than that: a sum that fits */
     if (room_after(limit, count, n) <= elapsed(limit, count, now))
         return now;
     if (debt > 0)

@@ -230,6 +230,24 @@ TEST(a_clock_that_steps_back_mints_nothing)
     }
 }
 
+/* Whoever comes back when it is told to is not told to wait once more: 2^63 - 2 units at 16 a nanosecond are
+ * paid after 2^59 windows, and the last of them fades in another one. */
+TEST(the_largest_debt_is_waited_for_to_the_nanosecond)
+{
+    struct weir_policy *policy = weir_policy_from(
+        &(struct weir_spec){.algo = WEIR_SLIDING_WINDOW, .count = 16, .period_ns = 1}, 1, NULL);
+    int64_t state[STATE_WORDS];
+    struct weir_verdict verdict;
+    if (!CHECK(policy))
+        return;
+    weir_state_init(policy, state, 5);
+    weir_state_charge(policy, state, 877, INT64_MAX - 1);
+    CHECK(!weir_state_take(policy, state, 877, 3, &verdict));
+    CHECK_EQ(verdict.retry_after_ns, (INT64_C(1) << 59) + 1);
+    CHECK(weir_state_take(policy, state, 877 + verdict.retry_after_ns, 3, NULL));
+    weir_policy_free(policy);
+}
+
 /* ---- the rest of the header ---- */
 
 TEST(most_is_never_negative)
