@@ -115,7 +115,7 @@ void law_give(struct law_log *log, int64_t now, int64_t n)
     for (size_t i = 0; i < MODEL_LIMITS && part; i++) {
         part->kept[i] = !anew[i];
         part->counts_on[i] = true;
-        if (anew[i])
+        if (anew[i] && now < log->clock[i]) /* it is no reading that a state keeps: it makes no clock later */
             set_clock(log, i, now);
     }
     (void)add(log, now, now, n, true);
