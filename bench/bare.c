@@ -34,7 +34,7 @@ static int64_t gettime(void)
 /* ---- one word ---- */
 
 /* word = max(word + n, now). Time and `counts` are constants where there is none and nothing to count. */
-static inline bool exchange(struct bare *bare, int64_t now, int64_t n, bool counts)
+static inline bool bare_exchange(struct bare *bare, int64_t now, int64_t n, bool counts)
 {
     uint64_t seen = atomic_load_explicit(&bare->words[0], memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&bare->words[0], &seen,
@@ -48,25 +48,25 @@ static inline bool exchange(struct bare *bare, int64_t now, int64_t n, bool coun
 bool bare_cas64(struct weir_limiter *limiter, int64_t now_ns, int64_t n, struct weir_verdict *verdict)
 {
     (void)now_ns, (void)verdict;
-    return exchange(bare_of(limiter), INT64_MIN, n, false);
+    return bare_exchange(bare_of(limiter), INT64_MIN, n, false);
 }
 
 bool bare_cas64_counted(struct weir_limiter *limiter, int64_t now_ns, int64_t n, struct weir_verdict *verdict)
 {
     (void)now_ns, (void)verdict;
-    return exchange(bare_of(limiter), INT64_MIN, n, true);
+    return bare_exchange(bare_of(limiter), INT64_MIN, n, true);
 }
 
 bool bare_gettime_cas64(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
 {
     (void)verdict;
-    return exchange(bare_of(limiter), gettime(), n, false);
+    return bare_exchange(bare_of(limiter), gettime(), n, false);
 }
 
 /* ---- a mutex ---- */
 
 /* The time is read before the lock is taken, so that it is held as short as possible. */
-static inline bool take_locked(struct bare *bare, int64_t now, int64_t n)
+static inline bool bare_take_locked(struct bare *bare, int64_t now, int64_t n)
 {
     pthread_mutex_lock(&bare->bucket.lock);
     if (now > bare->bucket.last) {
@@ -84,7 +84,7 @@ static inline bool take_locked(struct bare *bare, int64_t now, int64_t n)
 bool bare_gettime_mutex(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
 {
     (void)verdict;
-    return take_locked(bare_of(limiter), gettime(), n);
+    return bare_take_locked(bare_of(limiter), gettime(), n);
 }
 
 /* ---- the processor's counter ---- */
@@ -99,13 +99,13 @@ static int64_t rdtsc(void)
 bool bare_rdtsc_cas64(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
 {
     (void)verdict;
-    return exchange(bare_of(limiter), rdtsc(), n, false);
+    return bare_exchange(bare_of(limiter), rdtsc(), n, false);
 }
 
 bool bare_rdtsc_cas64_counted(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
 {
     (void)verdict;
-    return exchange(bare_of(limiter), rdtsc(), n, true);
+    return bare_exchange(bare_of(limiter), rdtsc(), n, true);
 }
 
 bool bare_rdtsc_load(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
@@ -119,7 +119,7 @@ bool bare_rdtsc_load(struct weir_limiter *limiter, int64_t n, struct weir_verdic
 bool bare_rdtsc_mutex(struct weir_limiter *limiter, int64_t n, struct weir_verdict *verdict)
 {
     (void)verdict;
-    return take_locked(bare_of(limiter), rdtsc(), n);
+    return bare_take_locked(bare_of(limiter), rdtsc(), n);
 }
 
 /* By hand: gcc calls a library for 16 bytes. */

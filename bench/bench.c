@@ -19,7 +19,7 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-static double read_clock(clockid_t clock)
+static double bench_read_clock(clockid_t clock)
 {
     struct timespec ts;
     clock_gettime(clock, &ts);
@@ -28,12 +28,12 @@ static double read_clock(clockid_t clock)
 
 static double seconds_now(void)
 {
-    return read_clock(CLOCK_MONOTONIC);
+    return bench_read_clock(CLOCK_MONOTONIC);
 }
 
 double bench_cpu_seconds(void)
 {
-    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+    return bench_read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 /* Time of the processors that was not idle. Interrupts are left out: here most are timers of this process. */
@@ -65,7 +65,7 @@ double bench_others(struct bench_load from, struct bench_load to)
     return all > 0 && others > 0 ? others / all : 0;
 }
 
-static double run(bench_fn *fn, void *arg, int64_t count)
+static double run_timed(bench_fn *fn, void *arg, int64_t count)
 {
     double start = seconds_now();
     fn(arg, count);
@@ -97,10 +97,10 @@ struct bench_result bench_measure(const char *name, bench_fn *fn, void *arg, dou
     double wanted = seconds / BENCH_RUNS, samples[BENCH_RUNS];
     int64_t count = 1000;
     bench_progress(name);
-    while (run(fn, arg, count) < wanted / 2 && count < INT64_C(1) << 40)
+    while (run_timed(fn, arg, count) < wanted / 2 && count < INT64_C(1) << 40)
         count *= 2;
     for (int i = 0; i < BENCH_RUNS; i++)
-        samples[i] = run(fn, arg, count) * 1e9 / (double)count;
+        samples[i] = run_timed(fn, arg, count) * 1e9 / (double)count;
     qsort(samples, BENCH_RUNS, sizeof samples[0], bench_by_value);
     bench_progress(NULL);
     return (struct bench_result){samples[0], samples[BENCH_RUNS / 2]};
@@ -151,15 +151,15 @@ static void read_cpu_model(char *model, size_t size)
         snprintf(model + used, size - used, " (family %s model %s stepping %s)", family, number, stepping);
 }
 
-struct machine {
+struct bench_machine {
     char model[200];
     long cores;
     char system[3 * sizeof((struct utsname *)0)->release];
 };
 
-static struct machine machine_read(void)
+static struct bench_machine machine_read(void)
 {
-    struct machine machine = {.cores = sysconf(_SC_NPROCESSORS_ONLN)};
+    struct bench_machine machine = {.cores = sysconf(_SC_NPROCESSORS_ONLN)};
     struct utsname names = {0};
     uname(&names);
     read_cpu_model(machine.model, sizeof machine.model);
@@ -169,14 +169,14 @@ static struct machine machine_read(void)
 
 void bench_print_machine(void)
 {
-    struct machine machine = machine_read();
+    struct bench_machine machine = machine_read();
     printf("machine    %s, %ld cores online\n", machine.model, machine.cores);
     printf("system     %s\ncompiler   %s\n", machine.system, COMPILER);
 }
 
 void bench_json_machine(struct json *json)
 {
-    struct machine machine = machine_read();
+    struct bench_machine machine = machine_read();
     json_text(json, "machine", machine.model);
     json_number(json, "cores", machine.cores);
     json_text(json, "system", machine.system);

@@ -13,7 +13,7 @@
 #include "core/index.h"
 #include "weir.h"
 
-struct subject {
+struct core_subject {
     struct weir_policy *policy;
     void *state;
     int64_t now, step; /* the time goes on by `step` before each question */
@@ -23,8 +23,8 @@ struct subject {
 
 /* ---- what is measured ---- */
 
-__attribute__((noinline)) static bool nothing(const struct weir_policy *policy, void *state, int64_t now,
-                                              int64_t n, struct weir_verdict *verdict)
+__attribute__((noinline)) static bool decide_nothing(const struct weir_policy *policy, void *state,
+                                                     int64_t now, int64_t n, struct weir_verdict *verdict)
 {
     __asm__ volatile("" : : "r"(policy), "r"(state), "r"(now), "r"(n), "r"(verdict) : "memory");
     return true;
@@ -32,14 +32,14 @@ __attribute__((noinline)) static bool nothing(const struct weir_policy *policy, 
 
 static void run_empty(void *arg, int64_t count)
 {
-    struct subject *s = arg;
+    struct core_subject *s = arg;
     for (int64_t i = 0; i < count; i++)
-        bench_keep(nothing(s->policy, s->state, s->now += s->step, 1, s->verdict));
+        bench_keep(decide_nothing(s->policy, s->state, s->now += s->step, 1, s->verdict));
 }
 
-static void run_take(void *arg, int64_t count)
+static void run_core_take(void *arg, int64_t count)
 {
-    struct subject *s = arg;
+    struct core_subject *s = arg;
     for (int64_t i = 0; i < count; i++)
         bench_keep(weir_state_take(s->policy, s->state, s->now += s->step, 1, s->verdict));
 }
@@ -47,7 +47,7 @@ static void run_take(void *arg, int64_t count)
 /* The least a limit shared by threads can do: read one word and replace it. */
 static void run_cas(void *arg, int64_t count)
 {
-    struct subject *s = arg;
+    struct core_subject *s = arg;
     for (int64_t i = 0; i < count; i++) {
         int64_t seen = atomic_load_explicit(&s->word, memory_order_relaxed);
         while (!atomic_compare_exchange_weak_explicit(&s->word, &seen, seen + 1, memory_order_relaxed,
@@ -59,7 +59,7 @@ static void run_cas(void *arg, int64_t count)
 /* The same around the decision of a token bucket. */
 static void run_cas_take(void *arg, int64_t count)
 {
-    struct subject *s = arg;
+    struct core_subject *s = arg;
     const struct limit *limit = &s->policy->limits[0];
     for (int64_t i = 0; i < count; i++) {
         int64_t v = ticks_at(&limit->ticks, s->now += s->step), n = 1, after;
@@ -76,10 +76,10 @@ static void run_cas_take(void *arg, int64_t count)
 
 /* ---- subjects ---- */
 
-static bool subject_open(struct subject *s, const char *limits, int64_t step)
+static bool subject_open(struct core_subject *s, const char *limits, int64_t step)
 {
     struct weir_error err;
-    *s = (struct subject){.policy = weir_policy_new(limits, &err), .now = WEIR_SEC, .step = step};
+    *s = (struct core_subject){.policy = weir_policy_new(limits, &err), .now = WEIR_SEC, .step = step};
     if (!s->policy) {
         fprintf(stderr, "weir: %s\n", err.text);
         return false;
@@ -91,7 +91,7 @@ static bool subject_open(struct subject *s, const char *limits, int64_t step)
     return true;
 }
 
-static void subject_close(struct subject *s)
+static void subject_close(struct core_subject *s)
 {
     free(s->state);
     weir_policy_free(s->policy);
@@ -123,18 +123,18 @@ struct figures {
 static bool measure_row(size_t row, double seconds, struct figures *f)
 {
     struct weir_verdict verdict;
-    struct subject s;
+    struct core_subject s;
     if (!subject_open(&s, rows[row].limits, rows[row].step))
         return false;
-    f->allowed = bench_measure(rows[row].name, run_take, &s, seconds).best_ns;
+    f->allowed = bench_measure(rows[row].name, run_core_take, &s, seconds).best_ns;
     s.verdict = &verdict;
-    f->allowed_verdict = bench_measure(rows[row].name, run_take, &s, seconds).best_ns;
+    f->allowed_verdict = bench_measure(rows[row].name, run_core_take, &s, seconds).best_ns;
     weir_state_drain(s.policy, s.state, s.now);
     weir_state_charge(s.policy, s.state, s.now, 5); /* smooth and warmup refuse only in debt */
     s.step = 0;
-    f->refused_verdict = bench_measure(rows[row].name, run_take, &s, seconds).best_ns;
+    f->refused_verdict = bench_measure(rows[row].name, run_core_take, &s, seconds).best_ns;
     s.verdict = NULL;
-    f->refused = bench_measure(rows[row].name, run_take, &s, seconds).best_ns;
+    f->refused = bench_measure(rows[row].name, run_core_take, &s, seconds).best_ns;
     subject_close(&s);
     return true;
 }
@@ -145,7 +145,7 @@ struct baseline {
 
 static bool measure_baseline(double seconds, struct baseline *b)
 {
-    struct subject s;
+    struct core_subject s;
     if (!subject_open(&s, "1000/s", WEIR_MS))
         return false;
     b->empty = bench_measure("empty call", run_empty, &s, seconds);
@@ -158,7 +158,7 @@ static bool measure_baseline(double seconds, struct baseline *b)
 
 /* ---- reports ---- */
 
-static void print_text(const struct baseline *b, const struct figures *f)
+static void core_print_text(const struct baseline *b, const struct figures *f)
 {
     printf("\nns an operation, of %d runs %17s %8s %8s\n", BENCH_RUNS, "", "best", "median");
     printf("  %-42s %8.2f %8.2f\n", "empty call", b->empty.best_ns, b->empty.median_ns);
@@ -179,7 +179,7 @@ static void print_text(const struct baseline *b, const struct figures *f)
     puts("weir_state_take pays for any policy: a table of functions, promises, all or none.");
 }
 
-static void print_json(const struct baseline *b, const struct figures *f)
+static void core_print_json(const struct baseline *b, const struct figures *f)
 {
     struct json json = {.file = stdout};
     json_open(&json, NULL, '{', JSON_LINES);
@@ -215,10 +215,10 @@ int bench_core(const struct bench_options *options)
         if (!measure_row(i, options->seconds, &figures[i]))
             return EXIT_ERROR;
     if (options->json) {
-        print_json(&baseline, figures);
+        core_print_json(&baseline, figures);
     } else {
         bench_print_machine();
-        print_text(&baseline, figures);
+        core_print_text(&baseline, figures);
     }
     return EXIT_OK;
 }

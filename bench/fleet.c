@@ -2,9 +2,9 @@
 /*
  * weir bench fleet: what a take from the limiter of a fleet costs, beside a plain one.
  *
- * Rows are measured in rounds, one after the other, so that a slow phase of the machine hits all alike. A pot
- * is kept full by a thread that looks at it every millisecond and turns it to a new deadline now and then, as
- * an agent does; a member of local: has the real one.
+ * Rows are measured in rounds, one after the other, so that a slow phase of the machine hits all alike. A
+ * balance is kept full by a thread that looks at it every millisecond and turns it to a new deadline now and
+ * then, as an agent does; a member of local: has the real one.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "bench/fleet.h"
@@ -23,88 +23,89 @@
 #define FAST        "1000M/s burst=1000000000M"
 #define MEMBER      "10000M/s algo=quota" /* far more than can be taken, a chunk about every second */
 #define FULL        INT64_C(1000000000)
-#define TURN_NS     (100 * WEIR_MS) /* how often the pot gets a new deadline, two such ahead */
+#define TURN_NS     (100 * WEIR_MS) /* how often the balance gets a new deadline, two such ahead */
 
 const int fleet_threads[FLEET_THREADS] = {1, 2, THREADS_MAX};
 
 const struct fleet_row fleet_rows[] = {
     {"plain limiter", FLEET_PLAIN, .with_verdict = false},
-    {"pot of a fleet", FLEET_POT, .goal = 1.5},
+    {"lease balance", FLEET_BALANCE, .goal = 1.5},
     {"member of local:", FLEET_MEMBER, .goal = 1.5},
     {"plain limiter, verdict", FLEET_PLAIN, .with_verdict = true},
-    {"pot of a fleet, verdict", FLEET_POT, .with_verdict = true},
+    {"lease balance, verdict", FLEET_BALANCE, .with_verdict = true},
     {"member of local:, verdict", FLEET_MEMBER, .with_verdict = true},
 };
 enum { ROWS = sizeof fleet_rows / sizeof fleet_rows[0] };
 const size_t fleet_row_count = ROWS;
 
-/* ---- who fills the pot ---- */
+/* ---- who fills the balance ---- */
 
-struct filler {
-    struct pot pot;
+struct balance_filler {
+    struct lease_balance balance;
     pthread_t thread;
     atomic_bool stop;
 };
 
-static void want(struct pot *pot, int64_t n)
+static void filler_want(struct lease_balance *balance, int64_t n)
 {
-    (void)pot, (void)n; /* it looks often enough */
+    (void)balance, (void)n; /* it looks often enough */
 }
 
-static void explain(struct pot *pot, int64_t now, int64_t n, struct weir_verdict *verdict)
+static void filler_explain(struct lease_balance *balance, int64_t now, int64_t n,
+                           struct weir_verdict *verdict)
 {
-    (void)pot, (void)now, (void)n, (void)verdict;
+    (void)balance, (void)now, (void)n, (void)verdict;
 }
 
-static bool acquire(struct pot *pot, int64_t now, int64_t n, int64_t timeout_ns, struct weir_stop *stop,
-                    struct weir_verdict *verdict)
+static bool filler_acquire(struct lease_balance *balance, int64_t now, int64_t n, int64_t timeout_ns,
+                           struct weir_stop *stop, struct weir_verdict *verdict)
 {
-    (void)pot, (void)now, (void)n, (void)timeout_ns, (void)stop, (void)verdict;
+    (void)balance, (void)now, (void)n, (void)timeout_ns, (void)stop, (void)verdict;
     return false; /* nobody waits here */
 }
 
-static void let_go(struct pot *pot)
+static void filler_free(struct lease_balance *balance)
 {
-    struct filler *filler = pot->owner;
+    struct balance_filler *filler = balance->owner;
     atomic_store(&filler->stop, true);
     (void)pthread_join(filler->thread, NULL);
     free(filler);
 }
 
-static const struct pot_ops filler_ops = {
-    .want = want, .explain = explain, .acquire = acquire, .free = let_go};
+static const struct balance_ops filler_ops = {
+    .want = filler_want, .explain = filler_explain, .acquire = filler_acquire, .free = filler_free};
 
-static void fill(struct filler *filler, int64_t *turned)
+static void filler_fill(struct balance_filler *filler, int64_t *turned)
 {
     int64_t now = weir_now();
     if (now - *turned >= TURN_NS) {
         *turned = now;
-        (void)weir_pot_turn(&filler->pot, now + 2 * TURN_NS);
+        (void)weir_balance_set_deadline(&filler->balance, now + 2 * TURN_NS);
     }
-    weir_pot_heard(&filler->pot);
-    if (weir_pot_held(&filler->pot) < FULL / 2)
-        weir_pot_put(&filler->pot, FULL);
+    weir_balance_rearm(&filler->balance);
+    if (weir_balance_held(&filler->balance) < FULL / 2)
+        weir_balance_put(&filler->balance, FULL);
 }
 
-static void *fill_on(void *arg)
+static void *filler_run(void *arg)
 {
-    struct filler *filler = arg;
+    struct balance_filler *filler = arg;
     for (int64_t turned = 0; !atomic_load(&filler->stop); bench_sleep(0.001))
-        fill(filler, &turned);
+        filler_fill(filler, &turned);
     return NULL;
 }
 
-static struct weir_limiter *open_pot(struct weir_error *err)
+static struct weir_limiter *open_balance(struct weir_error *err)
 {
-    struct filler *filler = aligned_alloc(_Alignof(struct filler), sizeof *filler);
+    struct balance_filler *filler = aligned_alloc(_Alignof(struct balance_filler), sizeof *filler);
     if (!filler)
         return snprintf(err->text, sizeof err->text, "out of memory"), NULL;
     memset(filler, 0, sizeof *filler);
-    weir_pot_init(&filler->pot, &filler_ops, filler);
+    weir_balance_init(&filler->balance, &filler_ops, filler);
     int64_t turned = -TURN_NS;
-    fill(filler, &turned);
-    struct weir_limiter *limiter = weir_pot_limiter(&filler->pot, FAST, err);
-    if (limiter && pthread_create(&filler->thread, NULL, fill_on, filler) == 0)
+    filler_fill(filler, &turned);
+    struct weir_limiter *limiter = weir_balance_limiter(&filler->balance, FAST, err);
+    if (limiter && pthread_create(&filler->thread, NULL, filler_run, filler) == 0)
         return limiter;
     if (limiter) { /* a limiter that cannot be let go: the program ends now */
         snprintf(err->text, sizeof err->text, "no thread to be had");
@@ -116,8 +117,8 @@ static struct weir_limiter *open_pot(struct weir_error *err)
 
 static struct weir_limiter *open_kind(enum fleet_kind kind, struct weir_error *err)
 {
-    if (kind == FLEET_POT)
-        return open_pot(err);
+    if (kind == FLEET_BALANCE)
+        return open_balance(err);
     if (kind == FLEET_MEMBER)
         return weir_fleet_join("local:", "bench", MEMBER, err);
     return weir_limiter_new(FAST, err);
@@ -126,15 +127,15 @@ static struct weir_limiter *open_kind(enum fleet_kind kind, struct weir_error *e
 /* ---- operations ---- */
 
 /* What one thread works with, on cache lines of its own. */
-struct actor {
+struct fleet_thread {
     _Alignas(128) struct weir_limiter *limiter;
     struct weir_verdict *verdict, room;
     int64_t allowed;
 };
 
-static void run_take(void *arg, int64_t count)
+static void run_fleet_take(void *arg, int64_t count)
 {
-    struct actor *a = arg;
+    struct fleet_thread *a = arg;
     bool (*take)(struct weir_limiter *, int64_t, struct weir_verdict *) = weir_limiter_take;
     int64_t allowed = 0;
     __asm__ volatile("" : "+r"(take)); /* called through a pointer that the compiler knows nothing about */
@@ -145,22 +146,23 @@ static void run_take(void *arg, int64_t count)
 
 /* ---- rounds ---- */
 
-static bool run_cell(struct weir_limiter *limiter, const struct fleet_row *row, int threads, int round,
-                     double seconds, struct samples *samples)
+static bool run_fleet_cell(struct weir_limiter *limiter, const struct fleet_row *row, int threads, int round,
+                           double seconds, struct bench_samples *samples)
 {
-    static struct actor actors[THREADS_MAX];
+    static struct fleet_thread actors[THREADS_MAX];
     for (int i = 0; i < threads; i++) {
-        actors[i] = (struct actor){.limiter = limiter};
+        actors[i] = (struct fleet_thread){.limiter = limiter};
         actors[i].verdict = row->with_verdict ? &actors[i].room : NULL;
     }
-    if (!samples_measure(samples, round, threads, run_take, actors, sizeof actors[0], seconds))
+    if (!samples_measure(samples, round, threads, run_fleet_take, actors, sizeof actors[0], seconds))
         return false;
     for (int i = 0; i < threads; i++)
         samples->allowed += actors[i].allowed;
     return true;
 }
 
-static bool run_round(struct weir_limiter **limiters, int round, double seconds, struct samples *samples)
+static bool run_fleet_round(struct weir_limiter **limiters, int round, double seconds,
+                            struct bench_samples *samples)
 {
     for (size_t row = 0; row < ROWS; row++)
         for (int i = 0; i < FLEET_THREADS; i++) {
@@ -168,19 +170,19 @@ static bool run_round(struct weir_limiter **limiters, int round, double seconds,
             snprintf(text, sizeof text, "round %d of %d: %s, threads: %d", round + 1, BENCH_RUNS,
                      fleet_rows[row].name, fleet_threads[i]);
             bench_progress(text);
-            if (!run_cell(limiters[fleet_rows[row].kind], &fleet_rows[row], fleet_threads[i], round,
-                          seconds / BENCH_RUNS, &samples[row * FLEET_THREADS + (size_t)i]))
+            if (!run_fleet_cell(limiters[fleet_rows[row].kind], &fleet_rows[row], fleet_threads[i], round,
+                                seconds / BENCH_RUNS, &samples[row * FLEET_THREADS + (size_t)i]))
                 return false;
         }
     return true;
 }
 
-static bool measure(struct weir_limiter **limiters, double seconds, struct cell *cells)
+static bool measure_fleet(struct weir_limiter **limiters, double seconds, struct bench_cell *cells)
 {
-    static struct samples samples[ROWS * FLEET_THREADS];
+    static struct bench_samples samples[ROWS * FLEET_THREADS];
     bool done = true;
     for (int round = 0; round < BENCH_RUNS && done; round++)
-        done = run_round(limiters, round, seconds, samples);
+        done = run_fleet_round(limiters, round, seconds, samples);
     bench_progress(NULL);
     for (size_t i = 0; i < ROWS * FLEET_THREADS && done; i++)
         cells[i] = samples_sum_up(&samples[i]);
@@ -190,7 +192,7 @@ static bool measure(struct weir_limiter **limiters, double seconds, struct cell 
 int bench_fleet(const struct bench_options *options)
 {
     struct weir_limiter *limiters[FLEET_KINDS] = {NULL};
-    struct cell cells[ROWS * FLEET_THREADS];
+    struct bench_cell cells[ROWS * FLEET_THREADS];
     struct weir_error err;
     bool ready = true;
     for (int kind = 0; kind < FLEET_KINDS && ready; kind++) {
@@ -199,7 +201,7 @@ int bench_fleet(const struct bench_options *options)
     }
     if (!ready)
         fprintf(stderr, "weir: %s\n", err.text);
-    bool done = ready && measure(limiters, options->seconds, cells);
+    bool done = ready && measure_fleet(limiters, options->seconds, cells);
     for (int kind = 0; kind < FLEET_KINDS; kind++)
         weir_limiter_free(limiters[kind]);
     if (!done)

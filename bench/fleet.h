@@ -10,7 +10,7 @@
 enum { FLEET_THREADS = 3 }; /* numbers of threads */
 extern const int fleet_threads[FLEET_THREADS];
 
-enum fleet_kind { FLEET_PLAIN, FLEET_POT, FLEET_MEMBER, FLEET_KINDS };
+enum fleet_kind { FLEET_PLAIN, FLEET_BALANCE, FLEET_MEMBER, FLEET_KINDS };
 
 struct fleet_row {
     const char *name;
@@ -22,7 +22,7 @@ struct fleet_row {
 extern const struct fleet_row fleet_rows[];
 extern const size_t fleet_row_count;
 
-void fleet_print_text(const struct cell *cells); /* cells[row * FLEET_THREADS + i] */
-void fleet_print_json(const struct cell *cells);
+void fleet_print_text(const struct bench_cell *cells); /* cells[row * FLEET_THREADS + i] */
+void fleet_print_json(const struct bench_cell *cells);
 
 #endif

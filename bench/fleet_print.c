@@ -20,7 +20,7 @@ static size_t plain_of(size_t row)
     return row;
 }
 
-static double ratio(const struct cell *cells, size_t row, size_t threads)
+static double fleet_ratio(const struct bench_cell *cells, size_t row, size_t threads)
 {
     return cells[row * FLEET_THREADS + threads].best_ns /
            cells[plain_of(row) * FLEET_THREADS + threads].best_ns;
@@ -28,7 +28,7 @@ static double ratio(const struct cell *cells, size_t row, size_t threads)
 
 /* ---- text ---- */
 
-static void print_heading(const char *text)
+static void fleet_print_heading(const char *text)
 {
     printf("%-*s", NAME_WIDTH + 2, text);
     for (size_t i = 0; i < FLEET_THREADS; i++)
@@ -36,13 +36,13 @@ static void print_heading(const char *text)
     putchar('\n');
 }
 
-static void print_times(const struct cell *cells)
+static void fleet_print_times(const struct bench_cell *cells)
 {
     bool unsure = false;
     for (size_t row = 0; row < fleet_row_count; row++) {
         printf("  %-*s", NAME_WIDTH, fleet_rows[row].name);
         for (size_t i = 0; i < FLEET_THREADS; i++) {
-            const struct cell *cell = &cells[row * FLEET_THREADS + i];
+            const struct bench_cell *cell = &cells[row * FLEET_THREADS + i];
             bool mark = cell->share < SHARE_MIN;
             printf(" %8.2f%c", cell->best_ns, mark ? '~' : ' ');
             unsure |= mark;
@@ -53,7 +53,7 @@ static void print_times(const struct cell *cells)
         puts("~ other work took more than a tenth of the processors: no measure of threads at once");
 }
 
-static void print_ratios(const struct cell *cells)
+static void fleet_print_ratios(const struct bench_cell *cells)
 {
     for (size_t row = 0; row < fleet_row_count; row++) {
         const struct fleet_row *r = &fleet_rows[row];
@@ -61,34 +61,34 @@ static void print_ratios(const struct cell *cells)
             continue;
         printf("  %-*s", NAME_WIDTH, r->name);
         for (size_t i = 0; i < FLEET_THREADS; i++)
-            printf(" %8.2fx", ratio(cells, row, i));
+            printf(" %8.2fx", fleet_ratio(cells, row, i));
         if (r->goal > 0)
             printf("   1 thread: at most %.1fx, %s", r->goal,
-                   ratio(cells, row, 0) <= r->goal ? "reached" : "missed");
+                   fleet_ratio(cells, row, 0) <= r->goal ? "reached" : "missed");
         putchar('\n');
     }
 }
 
-void fleet_print_text(const struct cell *cells)
+void fleet_print_text(const struct bench_cell *cells)
 {
     char heading[80];
     bench_print_machine();
     printf("clock      %s\n\n", weir_clock_name());
     snprintf(heading, sizeof heading, "ns a take, best of %d; threads:", BENCH_RUNS);
-    print_heading(heading);
-    print_times(cells);
+    fleet_print_heading(heading);
+    fleet_print_times(cells);
     puts("Processor time of all threads / processors they can use / takes: on a quiet machine the\n"
          "time on the wall from one take to the next. All are called through a pointer from one loop.\n"
-         "A thread keeps the pot full and gives it a new deadline every 100 ms.\n");
-    print_heading("to the plain limiter");
-    print_ratios(cells);
+         "A thread keeps the lease balance full and gives it a new deadline every 100 ms.\n");
+    fleet_print_heading("to the plain limiter");
+    fleet_print_ratios(cells);
 }
 
 /* ---- json ---- */
 
-static void json_row(struct json *json, const struct cell *cells, size_t row, size_t i)
+static void fleet_json_row(struct json *json, const struct bench_cell *cells, size_t row, size_t i)
 {
-    const struct cell *cell = &cells[row * FLEET_THREADS + i];
+    const struct bench_cell *cell = &cells[row * FLEET_THREADS + i];
     json_open(json, NULL, '{', JSON_FLAT);
     json_text(json, "name", fleet_rows[row].name);
     json_number(json, "threads", fleet_threads[i]);
@@ -96,11 +96,11 @@ static void json_row(struct json *json, const struct cell *cells, size_t row, si
     json_decimal(json, "median", cell->median_ns);
     json_decimal(json, "share", cell->share);
     json_decimal(json, "allowed", cell->allowed);
-    json_decimal(json, "to_plain", ratio(cells, row, i));
+    json_decimal(json, "to_plain", fleet_ratio(cells, row, i));
     json_close(json, '}');
 }
 
-static void json_goals(struct json *json, const struct cell *cells)
+static void fleet_json_goals(struct json *json, const struct bench_cell *cells)
 {
     json_open(json, "goals", '[', JSON_LINES);
     for (size_t row = 0; row < fleet_row_count; row++) {
@@ -110,15 +110,15 @@ static void json_goals(struct json *json, const struct cell *cells)
         json_text(json, "name", fleet_rows[row].name);
         json_text(json, "against", fleet_rows[plain_of(row)].name);
         json_number(json, "threads", 1);
-        json_decimal(json, "measured", ratio(cells, row, 0));
+        json_decimal(json, "measured", fleet_ratio(cells, row, 0));
         json_decimal(json, "at_most", fleet_rows[row].goal);
-        json_bool(json, "reached", ratio(cells, row, 0) <= fleet_rows[row].goal);
+        json_bool(json, "reached", fleet_ratio(cells, row, 0) <= fleet_rows[row].goal);
         json_close(json, '}');
     }
     json_close(json, ']');
 }
 
-void fleet_print_json(const struct cell *cells)
+void fleet_print_json(const struct bench_cell *cells)
 {
     struct json json = {.file = stdout};
     json_open(&json, NULL, '{', JSON_LINES);
@@ -130,8 +130,8 @@ void fleet_print_json(const struct cell *cells)
     json_open(&json, "operations", '[', JSON_LINES);
     for (size_t row = 0; row < fleet_row_count; row++)
         for (size_t i = 0; i < FLEET_THREADS; i++)
-            json_row(&json, cells, row, i);
+            fleet_json_row(&json, cells, row, i);
     json_close(&json, ']');
-    json_goals(&json, cells);
+    fleet_json_goals(&json, cells);
     json_close(&json, '}');
 }

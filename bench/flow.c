@@ -11,7 +11,7 @@
 
 #define WATCHES_MAX 4
 
-struct watch {
+struct flow_window {
     int64_t start_ns, window_ns, windows;
     _Atomic int64_t passed[FLOW_WINDOWS_MAX];
 };
@@ -23,14 +23,14 @@ struct flow {
     struct team *team;
     _Atomic bool over;
     _Atomic int64_t resume_ns; /* nobody asks before */
-    _Atomic(struct watch *) watch;
-    struct watch watches[WATCHES_MAX]; /* a thread may still count in an old one */
+    _Atomic(struct flow_window *) watch;
+    struct flow_window watches[WATCHES_MAX]; /* a thread may still count in an old one */
     size_t watch_count;
 };
 
-static void count(struct flow *flow, int64_t now)
+static void flow_count(struct flow *flow, int64_t now)
 {
-    struct watch *watch = atomic_load_explicit(&flow->watch, memory_order_acquire);
+    struct flow_window *watch = atomic_load_explicit(&flow->watch, memory_order_acquire);
     if (!watch || now < watch->start_ns)
         return;
     int64_t window = (now - watch->start_ns) / watch->window_ns;
@@ -39,7 +39,7 @@ static void count(struct flow *flow, int64_t now)
 }
 
 /* Waits for one's turn. */
-static bool pass(struct flow *flow)
+static bool flow_pass(struct flow *flow)
 {
     if (flow->limiter)
         return weir_limiter_acquire(flow->limiter, 1, WEIR_FOREVER, NULL);
@@ -50,15 +50,15 @@ static bool pass(struct flow *flow)
     return true;
 }
 
-static void work(void *arg)
+static void flow_work(void *arg)
 {
     struct flow *flow = arg;
     while (!atomic_load_explicit(&flow->over, memory_order_relaxed)) {
         int64_t resume = atomic_load_explicit(&flow->resume_ns, memory_order_relaxed);
         if (weir_now() < resume)
             bench_sleep_until(resume);
-        if (pass(flow))
-            count(flow, weir_now());
+        if (flow_pass(flow))
+            flow_count(flow, weir_now());
     }
 }
 
@@ -69,7 +69,7 @@ static struct flow *flow_new(int threads)
         fputs("weir: out of memory\n", stderr);
         return NULL;
     }
-    flow->team = team_new(threads, work, flow, 0);
+    flow->team = team_new(threads, flow_work, flow, 0);
     if (flow->team)
         return flow;
     free(flow);
@@ -117,7 +117,7 @@ void flow_watch(struct flow *flow, double window_s, size_t windows)
 {
     if (flow->watch_count == WATCHES_MAX || windows > FLOW_WINDOWS_MAX)
         abort();
-    struct watch *watch = &flow->watches[flow->watch_count++];
+    struct flow_window *watch = &flow->watches[flow->watch_count++];
     watch->window_ns = (int64_t)(window_s * 1e9);
     watch->windows = (int64_t)windows;
     watch->start_ns = weir_now();
@@ -131,7 +131,7 @@ void flow_stall(struct flow *flow, double seconds)
 
 void flow_rates(struct flow *flow, double *rates)
 {
-    const struct watch *watch = atomic_load_explicit(&flow->watch, memory_order_relaxed);
+    const struct flow_window *watch = atomic_load_explicit(&flow->watch, memory_order_relaxed);
     bench_sleep_until(watch->start_ns + watch->window_ns * watch->windows);
     for (int64_t i = 0; i < watch->windows; i++)
         rates[i] = (double)atomic_load_explicit(&watch->passed[i], memory_order_relaxed) * 1e9 /

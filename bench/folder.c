@@ -14,7 +14,7 @@
 #define PATTERN    "/weir-bench-XXXXXX"
 #define NAME_ROOM  32 /* in a path: for what folder_path adds */
 
-static const struct system {
+static const struct file_system {
     long type;
     const char *name;
     bool in_memory;
@@ -64,7 +64,7 @@ void folder_path(const struct folder *folder, const char *name, char path[static
     (void)snprintf(path, FOLDER_MAX, "%.*s/%.*s", FOLDER_MAX - NAME_ROOM, folder->path, NAME_ROOM - 2, name);
 }
 
-static int remove_one(const char *path, const struct stat *about, int type, struct FTW *place)
+static int remove_folder_entry(const char *path, const struct stat *about, int type, struct FTW *place)
 {
     (void)about;
     (void)type;
@@ -73,21 +73,21 @@ static int remove_one(const char *path, const struct stat *about, int type, stru
     return 0;
 }
 
-static void remove_all(const char *path)
+static void remove_folder_tree(const char *path)
 {
-    (void)nftw(path, remove_one, FILES_OPEN, FTW_DEPTH | FTW_PHYS);
+    (void)nftw(path, remove_folder_entry, FILES_OPEN, FTW_DEPTH | FTW_PHYS);
 }
 
 void folder_clear(const struct folder *folder, const char *name)
 {
     char path[FOLDER_MAX];
     folder_path(folder, name, path);
-    remove_all(path);
+    remove_folder_tree(path);
 }
 
 void folder_remove(struct folder *folder)
 {
     if (folder->path[0])
-        remove_all(folder->path);
+        remove_folder_tree(folder->path);
     folder->path[0] = '\0';
 }

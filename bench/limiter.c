@@ -22,7 +22,7 @@
 
 const int row_threads[ROW_THREADS] = {1, 2, 8, THREADS_MAX};
 
-const struct row rows[] = {
+const struct limiter_row rows[] = {
     {"bare, for comparison", "CAS64", ROW_TAKE_AT, .take_at = bare_cas64},
 #ifdef BARE_RDTSC
     {NULL, "rdtsc + load", ROW_TAKE, .take = bare_rdtsc_load},
@@ -59,8 +59,8 @@ const size_t row_count = sizeof rows / sizeof rows[0];
 /* ---- operations ---- */
 
 /* What one thread works with, on cache lines of its own. */
-struct actor {
-    _Alignas(128) const struct row *row;
+struct limiter_thread {
+    _Alignas(128) const struct limiter_row *row;
     struct weir_limiter *limiter; /* or what a baseline finds there */
     struct weir_handle *handle;
     struct weir_verdict *verdict, room;
@@ -74,7 +74,7 @@ struct actor {
 
 static void run_take_at(void *arg, int64_t count)
 {
-    struct actor *a = arg;
+    struct limiter_thread *a = arg;
     take_at_fn *take_at = a->row->take_at;
     int64_t allowed = 0;
     HIDE(take_at);
@@ -83,9 +83,9 @@ static void run_take_at(void *arg, int64_t count)
     a->allowed += allowed;
 }
 
-static void run_take(void *arg, int64_t count)
+static void run_limiter_take(void *arg, int64_t count)
 {
-    struct actor *a = arg;
+    struct limiter_thread *a = arg;
     take_fn *take = a->row->take;
     int64_t allowed = 0;
     HIDE(take);
@@ -96,7 +96,7 @@ static void run_take(void *arg, int64_t count)
 
 static void run_handle(void *arg, int64_t count)
 {
-    struct actor *a = arg;
+    struct limiter_thread *a = arg;
     bool (*take)(struct weir_handle *, int64_t, struct weir_verdict *) = weir_handle_take;
     int64_t allowed = 0;
     HIDE(take);
@@ -108,7 +108,7 @@ static void run_handle(void *arg, int64_t count)
 /* Only what is not due yet can be handed back, so the limiter is in debt meanwhile. */
 static void run_recall(void *arg, int64_t count)
 {
-    struct actor *a = arg;
+    struct limiter_thread *a = arg;
     bool (*reserve)(struct weir_limiter *, int64_t, int64_t, struct weir_reservation *,
                     struct weir_verdict *) = weir_limiter_reserve;
     bool (*cancel)(struct weir_limiter *, struct weir_reservation *) = weir_limiter_cancel;
@@ -123,10 +123,10 @@ static void run_recall(void *arg, int64_t count)
     a->allowed += allowed;
 }
 
-static void run_row(void *arg, int64_t count)
+static void run_limiter_row(void *arg, int64_t count)
 {
-    static bench_fn *const kinds[] = {run_take_at, run_take, run_handle, run_recall};
-    struct actor *a = arg;
+    static bench_fn *const kinds[] = {run_take_at, run_limiter_take, run_handle, run_recall};
+    struct limiter_thread *a = arg;
     kinds[a->row->kind](a, count);
     if (a->row->counted) {
         a->failures += bare_failures;
@@ -137,14 +137,14 @@ static void run_row(void *arg, int64_t count)
 /* ---- subjects ---- */
 
 /* A row that is ready to be run. */
-struct subject {
+struct limiter_subject {
     struct bare bare;
-    struct actor actors[THREADS_MAX];
+    struct limiter_thread actors[THREADS_MAX];
     struct weir_limiter *limiter;
 };
 
 /* false: it has said why. */
-static bool prepare_limiter(struct subject *s, const struct row *row)
+static bool prepare_limiter(struct limiter_subject *s, const struct limiter_row *row)
 {
     struct weir_error err;
     s->limiter = weir_limiter_new(row->limits, &err);
@@ -159,7 +159,8 @@ static bool prepare_limiter(struct subject *s, const struct row *row)
     return true;
 }
 
-static bool prepare_actor(struct subject *s, const struct row *row, struct actor *actor)
+static bool prepare_limiter_thread(struct limiter_subject *s, const struct limiter_row *row,
+                                   struct limiter_thread *actor)
 {
     struct weir_error err;
     actor->row = row;
@@ -174,7 +175,7 @@ static bool prepare_actor(struct subject *s, const struct row *row, struct actor
     return actor->handle != NULL;
 }
 
-static void subject_free(struct subject *s)
+static void subject_free(struct limiter_subject *s)
 {
     if (!s)
         return;
@@ -184,9 +185,9 @@ static void subject_free(struct subject *s)
     free(s);
 }
 
-static struct subject *subject_new(const struct row *row)
+static struct limiter_subject *subject_new(const struct limiter_row *row)
 {
-    struct subject *s = aligned_alloc(_Alignof(struct subject), sizeof *s);
+    struct limiter_subject *s = aligned_alloc(_Alignof(struct limiter_subject), sizeof *s);
     if (!s) {
         fputs("weir: out of memory\n", stderr);
         return NULL;
@@ -195,7 +196,7 @@ static struct subject *subject_new(const struct row *row)
     bare_init(&s->bare);
     bool ready = !row->limits || prepare_limiter(s, row);
     for (int i = 0; i < THREADS_MAX && ready; i++)
-        ready = prepare_actor(s, row, &s->actors[i]);
+        ready = prepare_limiter_thread(s, row, &s->actors[i]);
     if (ready)
         return s;
     subject_free(s);
@@ -204,9 +205,10 @@ static struct subject *subject_new(const struct row *row)
 
 /* ---- rounds ---- */
 
-static bool run_cell(struct subject *s, int threads, int round, double seconds, struct samples *samples)
+static bool run_limiter_cell(struct limiter_subject *s, int threads, int round, double seconds,
+                             struct bench_samples *samples)
 {
-    if (!samples_measure(samples, round, threads, run_row, s->actors, sizeof s->actors[0], seconds))
+    if (!samples_measure(samples, round, threads, run_limiter_row, s->actors, sizeof s->actors[0], seconds))
         return false;
     for (int i = 0; i < threads; i++) {
         samples->allowed += s->actors[i].allowed;
@@ -217,7 +219,8 @@ static bool run_cell(struct subject *s, int threads, int round, double seconds, 
     return true;
 }
 
-static bool run_round(struct subject **subjects, int round, double seconds, struct samples *samples)
+static bool run_limiter_round(struct limiter_subject **subjects, int round, double seconds,
+                              struct bench_samples *samples)
 {
     for (size_t row = 0; row < row_count; row++)
         for (int i = 0; i < ROW_THREADS; i++) {
@@ -225,21 +228,21 @@ static bool run_round(struct subject **subjects, int round, double seconds, stru
             snprintf(text, sizeof text, "round %d of %d: %s, threads: %d", round + 1, BENCH_RUNS,
                      rows[row].name, row_threads[i]);
             bench_progress(text);
-            if (!run_cell(subjects[row], row_threads[i], round, seconds / BENCH_RUNS,
-                          &samples[row * ROW_THREADS + (size_t)i]))
+            if (!run_limiter_cell(subjects[row], row_threads[i], round, seconds / BENCH_RUNS,
+                                  &samples[row * ROW_THREADS + (size_t)i]))
                 return false;
         }
     return true;
 }
 
-static bool measure(struct subject **subjects, double seconds, struct cell *cells)
+static bool measure_limiter_rows(struct limiter_subject **subjects, double seconds, struct bench_cell *cells)
 {
-    struct samples *samples = calloc(row_count * ROW_THREADS, sizeof *samples);
+    struct bench_samples *samples = calloc(row_count * ROW_THREADS, sizeof *samples);
     if (!samples)
         return fputs("weir: out of memory\n", stderr), false;
     bool done = true;
     for (int round = 0; round < BENCH_RUNS && done; round++)
-        done = run_round(subjects, round, seconds, samples);
+        done = run_limiter_round(subjects, round, seconds, samples);
     bench_progress(NULL);
     for (size_t i = 0; i < row_count * ROW_THREADS && done; i++)
         cells[i] = samples_sum_up(&samples[i]);
@@ -247,13 +250,13 @@ static bool measure(struct subject **subjects, double seconds, struct cell *cell
     return done;
 }
 
-static bool measure_all(double seconds, struct cell *cells)
+static bool measure_limiter(double seconds, struct bench_cell *cells)
 {
-    struct subject *subjects[sizeof rows / sizeof rows[0]] = {NULL};
+    struct limiter_subject *subjects[sizeof rows / sizeof rows[0]] = {NULL};
     bool ready = true;
     for (size_t row = 0; row < row_count && ready; row++)
         ready = (subjects[row] = subject_new(&rows[row])) != NULL;
-    bool done = ready && measure(subjects, seconds, cells);
+    bool done = ready && measure_limiter_rows(subjects, seconds, cells);
     for (size_t row = 0; row < row_count; row++)
         subject_free(subjects[row]);
     return done;
@@ -261,8 +264,8 @@ static bool measure_all(double seconds, struct cell *cells)
 
 int bench_limiter(const struct bench_options *options)
 {
-    struct cell cells[sizeof rows / sizeof rows[0] * ROW_THREADS];
-    if (!measure_all(options->seconds, cells))
+    struct bench_cell cells[sizeof rows / sizeof rows[0] * ROW_THREADS];
+    if (!measure_limiter(options->seconds, cells))
         return EXIT_ERROR;
     if (options->json)
         limiter_print_json(cells);

@@ -17,7 +17,7 @@
 
 /* A ratio that the design promises: at most so many times the time of `against`; or, where that is the row
  * itself, at least so many times the operations that one thread makes. */
-static const struct goal {
+static const struct limiter_goal {
     const char *name, *against;
     int threads;
     double ratio;
@@ -33,12 +33,13 @@ static const struct goal {
 };
 #define GOALS (sizeof goals / sizeof goals[0])
 
-struct outcome {
+struct limiter_goal_result {
     double ratio;
     bool at_least, reached, sure;
 };
 
-static const struct cell *find_cell(const struct cell *cells, const char *name, int threads)
+static const struct bench_cell *limiter_find_cell(const struct bench_cell *cells, const char *name,
+                                                  int threads)
 {
     for (size_t row = 0; row < row_count; row++)
         for (size_t i = 0; i < ROW_THREADS; i++)
@@ -48,24 +49,25 @@ static const struct cell *find_cell(const struct cell *cells, const char *name, 
 }
 
 /* false: there is no such baseline on this machine. */
-static bool goal_outcome(const struct goal *goal, const struct cell *cells, struct outcome *outcome)
+static bool limiter_goal_reached(const struct limiter_goal *goal, const struct bench_cell *cells,
+                                 struct limiter_goal_result *outcome)
 {
     bool scales = strcmp(goal->name, goal->against) == 0;
-    const struct cell *cell = find_cell(cells, goal->name, goal->threads);
-    const struct cell *other = find_cell(cells, goal->against, scales ? 1 : goal->threads);
+    const struct bench_cell *cell = limiter_find_cell(cells, goal->name, goal->threads);
+    const struct bench_cell *other = limiter_find_cell(cells, goal->against, scales ? 1 : goal->threads);
     if (!cell || !other)
         return false;
     double ratio = scales ? other->best_ns / cell->best_ns : cell->best_ns / other->best_ns;
-    *outcome = (struct outcome){.ratio = ratio,
-                                .at_least = scales,
-                                .reached = scales ? ratio >= goal->ratio : ratio <= goal->ratio,
-                                .sure = cell->share >= SHARE_MIN && other->share >= SHARE_MIN};
+    *outcome = (struct limiter_goal_result){.ratio = ratio,
+                                            .at_least = scales,
+                                            .reached = scales ? ratio >= goal->ratio : ratio <= goal->ratio,
+                                            .sure = cell->share >= SHARE_MIN && other->share >= SHARE_MIN};
     return true;
 }
 
 /* ---- text ---- */
 
-static void print_heading(const char *text)
+static void limiter_print_heading(const char *text)
 {
     printf("%-*s", NAME_WIDTH + 2, text);
     for (size_t i = 0; i < ROW_THREADS; i++)
@@ -74,7 +76,7 @@ static void print_heading(const char *text)
 }
 
 /* Gives true if a figure is unsure. */
-static bool print_row(const struct row *row, const struct cell *cells)
+static bool limiter_print_row(const struct limiter_row *row, const struct bench_cell *cells)
 {
     bool unsure = false;
     printf("  %-*s", NAME_WIDTH, row->name);
@@ -87,7 +89,7 @@ static bool print_row(const struct row *row, const struct cell *cells)
     return unsure;
 }
 
-static void print_rows(const struct cell *cells, bool counted)
+static void limiter_print_rows(const struct bench_cell *cells, bool counted)
 {
     bool unsure = false;
     for (size_t row = 0; row < row_count; row++) {
@@ -95,19 +97,19 @@ static void print_rows(const struct cell *cells, bool counted)
             continue;
         if (rows[row].group)
             printf("%s\n", rows[row].group);
-        unsure |= print_row(&rows[row], &cells[row * ROW_THREADS]);
+        unsure |= limiter_print_row(&rows[row], &cells[row * ROW_THREADS]);
     }
     if (unsure)
         puts("~ other work took more than a tenth of the processors: no measure of threads at once");
 }
 
-static void print_goals(const struct cell *cells)
+static void limiter_print_goals(const struct bench_cell *cells)
 {
     printf("%-*s %9s %16s\n", NAME_WIDTH + 12, "against the goals of the design", "measured", "goal");
     for (size_t i = 0; i < GOALS; i++) {
-        struct outcome outcome;
+        struct limiter_goal_result outcome;
         char text[80];
-        if (!goal_outcome(&goals[i], cells, &outcome))
+        if (!limiter_goal_reached(&goals[i], cells, &outcome))
             continue;
         const char *threads = goals[i].threads == 1 ? "thread" : "threads";
         if (outcome.at_least)
@@ -123,29 +125,30 @@ static void print_goals(const struct cell *cells)
     }
 }
 
-void limiter_print_text(const struct cell *cells)
+void limiter_print_text(const struct bench_cell *cells)
 {
     char heading[80];
     bench_print_machine();
     printf("clock      %s\n\n", weir_clock_name());
     snprintf(heading, sizeof heading, "ns an operation, best of %d; threads:", BENCH_RUNS);
-    print_heading(heading);
-    print_rows(cells, false);
+    limiter_print_heading(heading);
+    limiter_print_rows(cells, false);
     puts("Processor time of all threads / processors they can use / operations: on a quiet machine\n"
          "the time on the wall from one operation to the next. Everything is called through a pointer\n"
          "from one loop. CAS64 reads a word and replaces it; with a time, by max(word + 1, time).\n"
          "CAS128 does that to one word of two, load compares and writes nothing. A mutex bucket adds\n"
          "what has come since, and takes.\n"
          "All takes pass except the refused ones, which write nothing. A handle has 1 000 units.\n");
-    print_heading("failed exchanges an operation");
-    print_rows(cells, true);
+    limiter_print_heading("failed exchanges an operation");
+    limiter_print_rows(cells, true);
     puts("Counted apart, with the same loops compiled around an exchange that counts.\n");
-    print_goals(cells);
+    limiter_print_goals(cells);
 }
 
 /* ---- json ---- */
 
-static void json_cell(struct json *json, const struct row *row, size_t i, const struct cell *cell)
+static void limiter_json_cell(struct json *json, const struct limiter_row *row, size_t i,
+                              const struct bench_cell *cell)
 {
     json_open(json, NULL, '{', JSON_FLAT);
     json_text(json, "name", row->name);
@@ -161,22 +164,23 @@ static void json_cell(struct json *json, const struct row *row, size_t i, const 
     json_close(json, '}');
 }
 
-static void json_cells(struct json *json, const char *name, const struct cell *cells, bool counted)
+static void limiter_json_cells(struct json *json, const char *name, const struct bench_cell *cells,
+                               bool counted)
 {
     json_open(json, name, '[', JSON_LINES);
     for (size_t row = 0; row < row_count; row++)
         for (size_t i = 0; i < ROW_THREADS; i++)
             if (rows[row].counted == counted)
-                json_cell(json, &rows[row], i, &cells[row * ROW_THREADS + i]);
+                limiter_json_cell(json, &rows[row], i, &cells[row * ROW_THREADS + i]);
     json_close(json, ']');
 }
 
-static void json_goals(struct json *json, const struct cell *cells)
+static void limiter_json_goals(struct json *json, const struct bench_cell *cells)
 {
     json_open(json, "goals", '[', JSON_LINES);
     for (size_t i = 0; i < GOALS; i++) {
-        struct outcome outcome;
-        if (!goal_outcome(&goals[i], cells, &outcome))
+        struct limiter_goal_result outcome;
+        if (!limiter_goal_reached(&goals[i], cells, &outcome))
             continue;
         json_open(json, NULL, '{', JSON_FLAT);
         json_text(json, "name", goals[i].name);
@@ -191,7 +195,7 @@ static void json_goals(struct json *json, const struct cell *cells)
     json_close(json, ']');
 }
 
-void limiter_print_json(const struct cell *cells)
+void limiter_print_json(const struct bench_cell *cells)
 {
     struct json json = {.file = stdout};
     json_open(&json, NULL, '{', JSON_LINES);
@@ -200,8 +204,8 @@ void limiter_print_json(const struct cell *cells)
     json_text(&json, "clock", weir_clock_name());
     json_text(&json, "unit", "ns");
     json_text(&json, "best", BEST_RULE);
-    json_cells(&json, "operations", cells, false);
-    json_cells(&json, "failed_exchanges", cells, true);
-    json_goals(&json, cells);
+    limiter_json_cells(&json, "operations", cells, false);
+    limiter_json_cells(&json, "failed_exchanges", cells, true);
+    limiter_json_goals(&json, cells);
     json_close(&json, '}');
 }

@@ -22,12 +22,12 @@
 #define DOUBLINGS  40
 #define DRAIN_NS   (5 * WEIR_SEC) /* for what is still on its way at the end */
 
-struct histogram {
+struct load_histogram {
     int64_t counts[DOUBLINGS * STEPS];
     int64_t all, largest_ns;
 };
 
-struct wire {
+struct load_connection {
     int fd;
     size_t out_at, out_end;  /* of `bytes`: what is left to send */
     int64_t due[DUE_MAX];    /* of each pipeline that is on its way, oldest first */
@@ -38,11 +38,11 @@ struct wire {
     bool writing;
 };
 
-struct load {
+struct load_driver {
     const struct load_plan *plan;
     struct load_result *result;
-    struct histogram histogram;
-    struct wire *wires;
+    struct load_histogram histogram;
+    struct load_connection *conns;
     char *bytes; /* of one pipeline: every wire sends a copy of it, with other keys */
     size_t len;
     size_t key_at; /* of the first key in a request; 0: there is none */
@@ -55,7 +55,7 @@ struct load {
 
 /* ---- latencies ---- */
 
-static size_t bucket_of(int64_t ns)
+static size_t latency_bucket_of(int64_t ns)
 {
     uint64_t value = (uint64_t)(ns < STEPS ? STEPS : ns);
     int doubling = 63 - __builtin_clzll(value);
@@ -69,14 +69,14 @@ static double bucket_us(size_t bucket)
     return (double)((STEPS + bucket % STEPS) << (bucket / STEPS)) * 1e-3;
 }
 
-static void note(struct histogram *histogram, int64_t ns, int64_t times)
+static void note_latency(struct load_histogram *histogram, int64_t ns, int64_t times)
 {
-    histogram->counts[bucket_of(ns)] += times;
+    histogram->counts[latency_bucket_of(ns)] += times;
     histogram->all += times;
     histogram->largest_ns = max64(histogram->largest_ns, ns);
 }
 
-static double percentile_us(const struct histogram *histogram, double part)
+static double percentile_us(const struct load_histogram *histogram, double part)
 {
     int64_t wanted = (int64_t)((double)histogram->all * part), seen = 0;
     for (size_t i = 0; i < DOUBLINGS * STEPS; i++) {
@@ -89,7 +89,7 @@ static double percentile_us(const struct histogram *histogram, double part)
 
 /* ---- requests ---- */
 
-static uint64_t draw(struct load *load)
+static uint64_t draw_load_random(struct load_driver *load)
 {
     if (load->plan->in_turn)
         return load->next++;
@@ -106,7 +106,7 @@ static void write_key(char *at, int64_t key)
 }
 
 /* A pipeline of requests whose keys are all zeros. */
-static bool make_requests(struct load *load)
+static bool make_requests(struct load_driver *load)
 {
     struct buffer out = {0};
     struct slice words[16];
@@ -127,103 +127,103 @@ static bool make_requests(struct load *load)
     return !out.failed;
 }
 
-static void draw_keys(struct load *load)
+static void draw_keys(struct load_driver *load)
 {
     if (load->key_at == 0)
         return;
     for (int i = 0; i < load->plan->pipeline; i++)
         write_key(load->bytes + (size_t)i * load->request_len + load->key_at,
-                  (int64_t)(draw(load) % (uint64_t)load->plan->keys));
+                  (int64_t)(draw_load_random(load) % (uint64_t)load->plan->keys));
 }
 
 /* ---- wires ---- */
 
-static bool watch(struct load *load, struct wire *wire, int how)
+static bool watch_connection(struct load_driver *load, struct load_connection *conn, int how)
 {
-    struct epoll_event event = {.events = EPOLLIN | (wire->writing ? EPOLLOUT : 0), .data.ptr = wire};
-    return epoll_ctl(load->epoll, how, wire->fd, &event) == 0;
+    struct epoll_event event = {.events = EPOLLIN | (conn->writing ? EPOLLOUT : 0), .data.ptr = conn};
+    return epoll_ctl(load->epoll, how, conn->fd, &event) == 0;
 }
 
 /* What does not fit into the socket waits for its turn; that the keys in it are drawn anew meanwhile does no
  * harm. */
-static bool push(struct load *load, struct wire *wire)
+static bool push_pipeline(struct load_driver *load, struct load_connection *conn)
 {
-    while (wire->out_at < wire->out_end) {
-        ssize_t sent = write(wire->fd, load->bytes + wire->out_at, wire->out_end - wire->out_at);
+    while (conn->out_at < conn->out_end) {
+        ssize_t sent = write(conn->fd, load->bytes + conn->out_at, conn->out_end - conn->out_at);
         if (sent < 0 && errno != EAGAIN && errno != EINTR)
             return false;
         if (sent < 0)
             break;
-        wire->out_at += (size_t)sent;
+        conn->out_at += (size_t)sent;
     }
-    bool writing = wire->out_at < wire->out_end;
-    if (writing == wire->writing)
+    bool writing = conn->out_at < conn->out_end;
+    if (writing == conn->writing)
         return true;
-    wire->writing = writing;
-    return watch(load, wire, EPOLL_CTL_MOD);
+    conn->writing = writing;
+    return watch_connection(load, conn, EPOLL_CTL_MOD);
 }
 
-static bool send_pipeline(struct load *load, struct wire *wire, int64_t due_ns)
+static bool send_pipeline(struct load_driver *load, struct load_connection *conn, int64_t due_ns)
 {
-    if (wire->writing || wire->pending == DUE_MAX)
+    if (conn->writing || conn->pending == DUE_MAX)
         return true; /* the server is so far behind that the load must wait for it, too */
     draw_keys(load);
     load->asked += load->plan->pipeline;
-    wire->due[(wire->first + wire->pending++) % DUE_MAX] = due_ns;
-    wire->out_at = 0;
-    wire->out_end = load->len;
-    return push(load, wire);
+    conn->due[(conn->first + conn->pending++) % DUE_MAX] = due_ns;
+    conn->out_at = 0;
+    conn->out_end = load->len;
+    return push_pipeline(load, conn);
 }
 
-static void count_reply(struct load *load, struct wire *wire, int64_t now_ns)
+static void count_load_reply(struct load_driver *load, struct load_connection *conn, int64_t now_ns)
 {
     load->result->replies++;
-    if (++wire->replies < load->plan->pipeline || wire->pending == 0)
+    if (++conn->replies < load->plan->pipeline || conn->pending == 0)
         return;
-    note(&load->histogram, now_ns - wire->due[wire->first], load->plan->pipeline);
-    wire->first = (wire->first + 1) % DUE_MAX;
-    wire->pending--;
-    wire->replies = 0;
+    note_latency(&load->histogram, now_ns - conn->due[conn->first], load->plan->pipeline);
+    conn->first = (conn->first + 1) % DUE_MAX;
+    conn->pending--;
+    conn->replies = 0;
 }
 
 /* Every reply has the same number of lines: what is asked is always the same. */
-static void count_lines(struct load *load, struct wire *wire, const char *bytes, size_t len)
+static void count_lines(struct load_driver *load, struct load_connection *conn, const char *bytes, size_t len)
 {
     int64_t now_ns = weir_now();
     const char *end = bytes + len, *line = bytes;
     while (line < end) {
-        if (wire->lines == 0 && !wire->within && *line == '-') {
+        if (conn->lines == 0 && !conn->within && *line == '-') {
             load->result->errors++;
-            wire->lines = load->reply_lines - 1; /* an error is one line */
+            conn->lines = load->reply_lines - 1; /* an error is one line */
         }
         const char *newline = memchr(line, '\n', (size_t)(end - line));
-        wire->within = !newline;
+        conn->within = !newline;
         if (!newline)
             break;
         line = newline + 1;
-        if (++wire->lines == load->reply_lines) {
-            wire->lines = 0;
-            count_reply(load, wire, now_ns);
+        if (++conn->lines == load->reply_lines) {
+            conn->lines = 0;
+            count_load_reply(load, conn, now_ns);
         }
     }
 }
 
-static bool pull(struct load *load, struct wire *wire)
+static bool pull_replies(struct load_driver *load, struct load_connection *conn)
 {
     static char bytes[256 * 1024];
-    ssize_t got = read(wire->fd, bytes, sizeof bytes);
+    ssize_t got = read(conn->fd, bytes, sizeof bytes);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
     if (got <= 0)
         return false;
-    count_lines(load, wire, bytes, (size_t)got);
+    count_lines(load, conn, bytes, (size_t)got);
     return true;
 }
 
 /* ---- running ---- */
 
 /* How many lines a reply has: asked once, before. */
-static bool learn_reply(struct load *load)
+static bool learn_reply(struct load_driver *load)
 {
     char bytes[4096];
     struct resp_value *value = NULL;
@@ -251,71 +251,72 @@ static bool learn_reply(struct load *load)
     return good;
 }
 
-static bool open_wires(struct load *load)
+static bool open_connections(struct load_driver *load)
 {
     load->epoll = epoll_create1(EPOLL_CLOEXEC);
-    load->wires = calloc((size_t)load->plan->connections, sizeof *load->wires);
-    if (load->epoll < 0 || !load->wires)
+    load->conns = calloc((size_t)load->plan->connections, sizeof *load->conns);
+    if (load->epoll < 0 || !load->conns)
         return false;
     for (int i = 0; i < load->plan->connections; i++)
-        load->wires[i].fd = -1;
+        load->conns[i].fd = -1;
     for (int i = 0; i < load->plan->connections; i++) {
-        struct wire *wire = &load->wires[i];
-        wire->fd = measured_connect(load->plan->server, load->plan->by_unix);
-        if (wire->fd < 0 || fcntl(wire->fd, F_SETFL, O_NONBLOCK) != 0 || !watch(load, wire, EPOLL_CTL_ADD))
+        struct load_connection *conn = &load->conns[i];
+        conn->fd = measured_connect(load->plan->server, load->plan->by_unix);
+        if (conn->fd < 0 || fcntl(conn->fd, F_SETFL, O_NONBLOCK) != 0 ||
+            !watch_connection(load, conn, EPOLL_CTL_ADD))
             return false;
     }
     return true;
 }
 
-static void close_wires(struct load *load)
+static void close_connections(struct load_driver *load)
 {
-    for (int i = 0; load->wires && i < load->plan->connections; i++)
-        if (load->wires[i].fd >= 0)
-            close(load->wires[i].fd);
+    for (int i = 0; load->conns && i < load->plan->connections; i++)
+        if (load->conns[i].fd >= 0)
+            close(load->conns[i].fd);
     if (load->epoll >= 0)
         close(load->epoll);
-    free(load->wires);
+    free(load->conns);
     free(load->bytes);
 }
 
-static bool handle_events(struct load *load, int timeout_ms)
+static bool handle_events(struct load_driver *load, int timeout_ms)
 {
     struct epoll_event events[64];
     int count = epoll_wait(load->epoll, events, 64, timeout_ms);
     for (int i = 0; i < count; i++) {
-        struct wire *wire = events[i].data.ptr;
-        if ((events[i].events & EPOLLOUT) && !push(load, wire))
+        struct load_connection *conn = events[i].data.ptr;
+        if ((events[i].events & EPOLLOUT) && !push_pipeline(load, conn))
             return false;
-        if ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && !pull(load, wire))
+        if ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && !pull_replies(load, conn))
             return false;
     }
     return true;
 }
 
-static bool is_enough(const struct load *load)
+static bool is_enough(const struct load_driver *load)
 {
     return load->plan->requests > 0 && load->asked >= load->plan->requests;
 }
 
-static bool send_closed(struct load *load, int64_t now_ns)
+static bool send_closed(struct load_driver *load, int64_t now_ns)
 {
     for (int i = 0; i < load->plan->connections && !is_enough(load); i++)
-        if (load->wires[i].pending == 0 && !send_pipeline(load, &load->wires[i], now_ns))
+        if (load->conns[i].pending == 0 && !send_pipeline(load, &load->conns[i], now_ns))
             return false;
     return true;
 }
 
-static bool is_drained(const struct load *load)
+static bool is_drained(const struct load_driver *load)
 {
     for (int i = 0; i < load->plan->connections; i++)
-        if (load->wires[i].pending > 0)
+        if (load->conns[i].pending > 0)
             return false;
     return true;
 }
 
 /* Sends until the time is over, then waits for what is on its way. */
-static bool drive(struct load *load)
+static bool drive_load(struct load_driver *load)
 {
     const struct load_plan *plan = load->plan;
     int64_t start = weir_now(), end = start + (int64_t)(plan->seconds * 1e9), now;
@@ -325,7 +326,7 @@ static bool drive(struct load *load)
         if (gap_ns == 0 && !send_closed(load, now))
             return false;
         for (; gap_ns > 0 && due <= (double)now; due += gap_ns)
-            if (!send_pipeline(load, &load->wires[next++ % (uint64_t)plan->connections], (int64_t)due))
+            if (!send_pipeline(load, &load->conns[next++ % (uint64_t)plan->connections], (int64_t)due))
                 return false;
         if (!handle_events(load, gap_ns > 0 ? 0 : 1))
             return false;
@@ -339,7 +340,7 @@ static bool drive(struct load *load)
 
 bool load_run(const struct load_plan *plan, struct load_result *result)
 {
-    struct load *load = calloc(1, sizeof *load);
+    struct load_driver *load = calloc(1, sizeof *load);
     if (!load)
         return false;
     *result = (struct load_result){0};
@@ -348,9 +349,9 @@ bool load_run(const struct load_plan *plan, struct load_result *result)
     load->random = 88172645463325252U;
     load->epoll = -1;
     bench_pin(LOAD_CPU);
-    bool good = make_requests(load) && learn_reply(load) && open_wires(load);
+    bool good = make_requests(load) && learn_reply(load) && open_connections(load);
     double cpu = measured_cpu(plan->server), written = measured_written(plan->server);
-    good = good && drive(load);
+    good = good && drive_load(load);
     result->server_cpu_s = measured_cpu(plan->server) - cpu;
     result->written = measured_written(plan->server) - written;
     if (!good)
@@ -360,7 +361,7 @@ bool load_run(const struct load_plan *plan, struct load_result *result)
     result->p999_us = percentile_us(&load->histogram, 0.999);
     result->p9999_us = percentile_us(&load->histogram, 0.9999);
     result->max_us = (double)load->histogram.largest_ns * 1e-3;
-    close_wires(load);
+    close_connections(load);
     free(load);
     return good;
 }

@@ -17,7 +17,7 @@
 #define LOAD_PIPELINE_MAX    1000
 
 struct load_plan {
-    const struct measured *server;
+    const struct measured_server *server;
     bool by_unix;
     const char *const *words; /* of a request; the word "KEY" stands for one of the keys */
     size_t count;

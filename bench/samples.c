@@ -17,8 +17,8 @@ static void warm_clock(double seconds)
         ;
 }
 
-bool samples_measure(struct samples *samples, int round, int threads, bench_fn *fn, void *args, size_t size,
-                     double seconds)
+bool samples_measure(struct bench_samples *samples, int round, int threads, bench_fn *fn, void *args,
+                     size_t size, double seconds)
 {
     struct team_run run;
     warm_clock(seconds);
@@ -32,23 +32,23 @@ bool samples_measure(struct samples *samples, int round, int threads, bench_fn *
 }
 
 /* Of the runs that had their share of the machine the fastest; without such, the one that had the most. */
-static bool is_better(const struct samples *s, int i, int than)
+static bool is_better(const struct bench_samples *s, int i, int than)
 {
     bool whole = s->share[i] >= SHARE_MIN, other = s->share[than] >= SHARE_MIN;
     return whole && other ? s->ns[i] < s->ns[than] : s->share[i] > s->share[than];
 }
 
-struct cell samples_sum_up(struct samples *s)
+struct bench_cell samples_sum_up(struct bench_samples *s)
 {
     int best = 0;
     if (s->ops == 0)
-        return (struct cell){0};
+        return (struct bench_cell){0};
     for (int i = 1; i < BENCH_RUNS; i++)
         best = is_better(s, i, best) ? i : best;
-    struct cell cell = {.best_ns = s->ns[best],
-                        .share = s->share[best],
-                        .failures = (double)s->failures / (double)s->ops,
-                        .allowed = (double)s->allowed / (double)s->ops};
+    struct bench_cell cell = {.best_ns = s->ns[best],
+                              .share = s->share[best],
+                              .failures = (double)s->failures / (double)s->ops,
+                              .allowed = (double)s->allowed / (double)s->ops};
     qsort(s->ns, BENCH_RUNS, sizeof s->ns[0], bench_by_value);
     cell.median_ns = s->ns[BENCH_RUNS / 2];
     return cell;

@@ -8,7 +8,7 @@
 
 #include "bench/bench.h"
 
-struct samples {
+struct bench_samples {
     double ns[BENCH_RUNS], share[BENCH_RUNS];
     int64_t ops, allowed;
     uint64_t failures;
@@ -19,7 +19,7 @@ struct samples {
  * time and by their operations: with nothing else on the machine, this is the time on the wall from one
  * operation to the next.
  */
-struct cell {
+struct bench_cell {
     double best_ns, median_ns;
     double share;    /* of those processors, that the threads really had while the best was measured */
     double failures; /* of exchanges, an operation */
@@ -32,9 +32,9 @@ struct cell {
 
 /* One more round: thread i calls fn((char *)args + i * size, many), as by team_measure. What passed the
  * caller adds. false: there are not so many threads; it has said so. */
-bool samples_measure(struct samples *samples, int round, int threads, bench_fn *fn, void *args, size_t size,
-                     double seconds);
+bool samples_measure(struct bench_samples *samples, int round, int threads, bench_fn *fn, void *args,
+                     size_t size, double seconds);
 /* Sorts them. Without any it is all 0. */
-struct cell samples_sum_up(struct samples *samples);
+struct bench_cell samples_sum_up(struct bench_samples *samples);
 
 #endif

@@ -42,12 +42,13 @@ static const char script[] = "local now = redis.call('TIME')\n"
 
 struct bench_run {
     const struct bench_options *options;
-    struct measured weir, redis;
+    struct measured_server weir, redis;
     char sha[64];
     struct server_results *results;
 };
 
-static struct load_plan plan_of(struct bench_run *run, enum subject subject, const char *words[static 8])
+static struct load_plan server_plan_of(struct bench_run *run, enum server_subject subject,
+                                       const char *words[static 8])
 {
     struct load_plan plan = {.words = words, .connections = CONNECTIONS, .keys = FEW_KEYS};
     plan.server = subject == REDIS_INCR || subject == REDIS_LUA ? &run->redis : &run->weir;
@@ -80,23 +81,23 @@ static bool run_plan(struct bench_run *run, const struct load_plan *plan, struct
     return good && result->errors == 0;
 }
 
-static int compare(const void *one, const void *other)
+static int compare_server_values(const void *one, const void *other)
 {
     double a = *(const double *)one, b = *(const double *)other;
     return (a > b) - (a < b);
 }
 
-static double median(double *values)
+static double server_median(double *values)
 {
-    qsort(values, SERVER_ROUNDS, sizeof *values, compare);
+    qsort(values, SERVER_ROUNDS, sizeof *values, compare_server_values);
     return values[SERVER_ROUNDS / 2];
 }
 
-struct rounds {
+struct server_rounds {
     double rate[SERVER_ROUNDS], cpu_us[SERVER_ROUNDS], p50_us[SERVER_ROUNDS], p99_us[SERVER_ROUNDS];
 };
 
-static void keep_round(struct rounds *rounds, int round, const struct load_result *result)
+static void keep_server_round(struct server_rounds *rounds, int round, const struct load_result *result)
 {
     rounds->rate[round] = (double)result->replies / result->seconds;
     rounds->cpu_us[round] = load_cpu_us(result);
@@ -104,23 +105,23 @@ static void keep_round(struct rounds *rounds, int round, const struct load_resul
     rounds->p99_us[round] = result->p99_us;
 }
 
-static struct server_cell cell_of(struct rounds *rounds)
+static struct server_cell server_cell_of(struct server_rounds *rounds)
 {
-    return (struct server_cell){true, median(rounds->rate), median(rounds->cpu_us), median(rounds->p50_us),
-                                median(rounds->p99_us)};
+    return (struct server_cell){true, server_median(rounds->rate), server_median(rounds->cpu_us),
+                                server_median(rounds->p50_us), server_median(rounds->p99_us)};
 }
 
 /* All subjects in turn, and that several times, so that a busy moment of the machine hits all of them. */
-static bool measure_pipeline(struct bench_run *run, int way, int pipeline)
+static bool measure_server_pipeline(struct bench_run *run, int way, int pipeline)
 {
-    struct rounds rounds[SUBJECTS] = {0};
+    struct server_rounds rounds[SUBJECTS] = {0};
     int first = run->results->redis ? 0 : WEIR_TAKE;
     for (int round = 0; round < SERVER_ROUNDS; round++) {
         for (int subject = first; subject < SUBJECTS; subject++) {
             const char *words[8];
             char what[80];
             struct load_result result;
-            struct load_plan plan = plan_of(run, (enum subject)subject, words);
+            struct load_plan plan = server_plan_of(run, (enum server_subject)subject, words);
             plan.by_unix = way == 1;
             plan.pipeline = server_pipelines[pipeline];
             plan.seconds = run->options->seconds;
@@ -129,11 +130,11 @@ static bool measure_pipeline(struct bench_run *run, int way, int pipeline)
             bench_progress(what);
             if (!run_plan(run, &plan, &result))
                 return false;
-            keep_round(&rounds[subject], round, &result);
+            keep_server_round(&rounds[subject], round, &result);
         }
     }
     for (int subject = first; subject < SUBJECTS; subject++)
-        run->results->cells[way][pipeline][subject] = cell_of(&rounds[subject]);
+        run->results->cells[way][pipeline][subject] = server_cell_of(&rounds[subject]);
     return true;
 }
 
@@ -141,7 +142,7 @@ static bool measure_open(struct bench_run *run)
 {
     for (int subject = run->results->redis ? 0 : WEIR_TAKE; subject < SUBJECTS; subject++) {
         const char *words[8];
-        struct load_plan plan = plan_of(run, (enum subject)subject, words);
+        struct load_plan plan = server_plan_of(run, (enum server_subject)subject, words);
         plan.pipeline = 1;
         plan.rate = OPEN_RATE;
         plan.seconds = OPEN_PARTS * run->options->seconds;
@@ -155,9 +156,9 @@ static bool measure_open(struct bench_run *run)
 
 static bool measure_many_keys(struct bench_run *run)
 {
-    struct rounds rounds;
+    struct server_rounds rounds;
     const char *words[8];
-    struct load_plan plan = plan_of(run, WEIR_TAKE, words);
+    struct load_plan plan = server_plan_of(run, WEIR_TAKE, words);
     words[1] = "many";
     plan.pipeline = OF_MANY;
     plan.keys = run->options->keys;
@@ -167,9 +168,9 @@ static bool measure_many_keys(struct bench_run *run)
         struct load_result result;
         if (!run_plan(run, &plan, &result))
             return false;
-        keep_round(&rounds, round, &result);
+        keep_server_round(&rounds, round, &result);
     }
-    run->results->many_keys = cell_of(&rounds);
+    run->results->many_keys = server_cell_of(&rounds);
     return true;
 }
 
@@ -180,7 +181,7 @@ static int64_t info_number(const char *info, const char *name)
     return at ? strtoll(at + strlen(name), NULL, 10) : -1;
 }
 
-static bool count_up(struct bench_run *run)
+static bool server_count_failures(struct bench_run *run)
 {
     static char info[65536];
     struct server_results *r = run->results;
@@ -195,7 +196,8 @@ static bool count_up(struct bench_run *run)
 static bool set_up(struct bench_run *run)
 {
     char reply[256];
-    run->results->redis = access("/usr/bin/" REDIS_COMMAND, X_OK) == 0 && measured_start_redis(&run->redis, NULL);
+    run->results->redis =
+        access("/usr/bin/" REDIS_COMMAND, X_OK) == 0 && measured_start_redis(&run->redis, NULL);
     if (run->results->redis &&
         !measured_ask(&run->redis, (const char *[]){"SCRIPT", "LOAD", script}, 3, run->sha, sizeof run->sha))
         return false;
@@ -214,7 +216,7 @@ static bool warm_up(struct bench_run *run)
     for (int subject = run->results->redis ? 0 : WEIR_TAKE; subject < SUBJECTS; subject++) {
         const char *words[8];
         struct load_result result;
-        struct load_plan plan = plan_of(run, (enum subject)subject, words);
+        struct load_plan plan = server_plan_of(run, (enum server_subject)subject, words);
         plan.pipeline = 100;
         plan.seconds = WARM_S + run->options->seconds;
         bench_progress("warming up");
@@ -224,15 +226,15 @@ static bool warm_up(struct bench_run *run)
     return true;
 }
 
-static bool measure(struct bench_run *run)
+static bool measure_server(struct bench_run *run)
 {
     if (!set_up(run) || !warm_up(run))
         return false;
     for (int way = 0; way < WAYS; way++)
         for (int pipeline = 0; pipeline < PIPELINES; pipeline++)
-            if (!measure_pipeline(run, way, pipeline))
+            if (!measure_server_pipeline(run, way, pipeline))
                 return false;
-    return measure_open(run) && measure_many_keys(run) && count_up(run);
+    return measure_open(run) && measure_many_keys(run) && server_count_failures(run);
 }
 
 int bench_server(const struct bench_options *options)
@@ -242,7 +244,7 @@ int bench_server(const struct bench_options *options)
     results.connections = CONNECTIONS;
     results.keys = options->keys;
     results.open_rate = OPEN_RATE;
-    bool good = measure(&run);
+    bool good = measure_server(&run);
     bench_progress(NULL);
     if (run.redis.pid > 0)
         measured_stop(&run.redis);

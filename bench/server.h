@@ -7,7 +7,7 @@
 #define SERVER_ROUNDS 3
 
 /* Who answers what. */
-enum subject { REDIS_INCR, REDIS_LUA, WEIR_TAKE, WEIR_REFUSED, SUBJECTS };
+enum server_subject { REDIS_INCR, REDIS_LUA, WEIR_TAKE, WEIR_REFUSED, SUBJECTS };
 extern const char *const subject_names[SUBJECTS];
 
 enum { PIPELINES = 3, WAYS = 2 }; /* by TCP, by unix socket */

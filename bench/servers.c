@@ -61,7 +61,7 @@ static int free_port(void)
     return port;
 }
 
-static int connect_to(const struct sockaddr *address, socklen_t len, bool by_unix)
+static int measured_connect_to(const struct sockaddr *address, socklen_t len, bool by_unix)
 {
     int fd = socket(by_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
     if (fd < 0 || connect(fd, address, len) != 0) {
@@ -74,20 +74,20 @@ static int connect_to(const struct sockaddr *address, socklen_t len, bool by_uni
     return fd;
 }
 
-int measured_connect(const struct measured *server, bool by_unix)
+int measured_connect(const struct measured_server *server, bool by_unix)
 {
     if (by_unix) {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         snprintf(address.sun_path, sizeof address.sun_path, "%s", server->socket);
-        return connect_to((struct sockaddr *)&address, sizeof address, true);
+        return measured_connect_to((struct sockaddr *)&address, sizeof address, true);
     }
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)server->port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    return connect_to((struct sockaddr *)&address, sizeof address, false);
+    return measured_connect_to((struct sockaddr *)&address, sizeof address, false);
 }
 
-static void show_output(const struct measured *server)
+static void show_output(const struct measured_server *server)
 {
     char path[96], line[256];
     snprintf(path, sizeof path, "%s/output", server->folder);
@@ -106,14 +106,14 @@ static bool has_loaded(int fd)
     char answer[8] = "";
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     bool sent = send(fd, ping, sizeof ping - 1, MSG_NOSIGNAL) == (ssize_t)sizeof ping - 1;
-    bool loads = !sent || recv(fd, answer, sizeof answer, 0) <= 0 ||
-                 memcmp(answer, "-LOADING", sizeof answer) == 0;
+    bool loads =
+        !sent || recv(fd, answer, sizeof answer, 0) <= 0 || memcmp(answer, "-LOADING", sizeof answer) == 0;
     close(fd);
     return !loads;
 }
 
 /* It serves on both sockets; or it has ended, or takes too long. */
-static bool wait_ready(struct measured *server)
+static bool wait_ready(struct measured_server *server)
 {
     for (double waited = 0; waited < READY_S; waited += STEP_S) {
         int tcp = measured_connect(server, false), local = measured_connect(server, true);
@@ -133,7 +133,7 @@ static bool wait_ready(struct measured *server)
 }
 
 /* In the child. Dies with its parent, so that nothing is left behind. */
-static void run_child(const struct measured *server, const char *const *args)
+static void run_child(const struct measured_server *server, const char *const *args)
 {
     char path[96];
     snprintf(path, sizeof path, "%s/output", server->folder);
@@ -151,7 +151,7 @@ static void run_child(const struct measured *server, const char *const *args)
     _exit(127);
 }
 
-static bool start(struct measured *server, const char *const *args)
+static bool start_measured(struct measured_server *server, const char *const *args)
 {
     fflush(NULL);
     server->pid = fork();
@@ -165,9 +165,9 @@ static bool start(struct measured *server, const char *const *args)
     return wait_ready(server);
 }
 
-static bool prepare(struct measured *server, const char *name)
+static bool prepare_measured(struct measured_server *server, const char *name)
 {
-    *server = (struct measured){.name = name, .port = free_port(), .anywhere = server->anywhere};
+    *server = (struct measured_server){.name = name, .port = free_port(), .anywhere = server->anywhere};
     snprintf(server->folder, sizeof server->folder, "/tmp/weir-bench-XXXXXX");
     if (!mkdtemp(server->folder) || server->port == 0) {
         fprintf(stderr, "weir bench: no folder or no port for %s: %s\n", name, strerror(errno));
@@ -177,23 +177,23 @@ static bool prepare(struct measured *server, const char *name)
     return true;
 }
 
-bool measured_start_weir(struct measured *server, const char *const *extra)
+bool measured_start_weir(struct measured_server *server, const char *const *extra)
 {
     char resp[32];
-    if (!prepare(server, "weir"))
+    if (!prepare_measured(server, "weir"))
         return false;
     snprintf(resp, sizeof resp, "127.0.0.1:%d", server->port);
     const char *args[ARGS_MAX] = {"/proc/self/exe", "serve",     "--resp", resp,          "--unix",
                                   server->socket,   "--threads", "1",      "--log-level", "warn"};
     for (size_t i = 10; extra && *extra && i < ARGS_MAX - 1; i++)
         args[i] = *extra++;
-    return start(server, args);
+    return start_measured(server, args);
 }
 
-bool measured_start_redis(struct measured *server, const char *const *extra)
+bool measured_start_redis(struct measured_server *server, const char *const *extra)
 {
     char port[16];
-    if (!prepare(server, "redis-server"))
+    if (!prepare_measured(server, "redis-server"))
         return false;
     snprintf(port, sizeof port, "%d", server->port);
     const char *args[ARGS_MAX] = {"redis-server", "--port",       port,     "--bind", "127.0.0.1",
@@ -202,23 +202,23 @@ bool measured_start_redis(struct measured *server, const char *const *extra)
     const char *const *more = extra ? extra : in_memory;
     for (size_t i = 9; *more && i < ARGS_MAX - 1; i++)
         args[i] = *more++;
-    return start(server, args);
+    return start_measured(server, args);
 }
 
 /* What has ended by itself is gone. */
-static bool is_gone(const struct measured *server)
+static bool has_measured_ended(const struct measured_server *server)
 {
     return waitpid(server->pid, NULL, WNOHANG) != 0;
 }
 
-static void end(struct measured *server, int how)
+static void end_measured(struct measured_server *server, int how)
 {
     char path[128];
     bool gone = server->pid == 0;
     if (!gone)
         (void)kill(server->pid, how);
     for (double waited = 0; !gone && waited < READY_S; waited += STEP_S) {
-        gone = is_gone(server);
+        gone = has_measured_ended(server);
         if (!gone)
             bench_sleep(STEP_S);
     }
@@ -233,17 +233,17 @@ static void end(struct measured *server, int how)
     (void)rmdir(server->folder);
 }
 
-void measured_stop(struct measured *server)
+void measured_stop(struct measured_server *server)
 {
-    end(server, SIGTERM);
+    end_measured(server, SIGTERM);
 }
 
-void measured_kill(struct measured *server)
+void measured_kill(struct measured_server *server)
 {
-    end(server, SIGKILL);
+    end_measured(server, SIGKILL);
 }
 
-double measured_cpu(const struct measured *server)
+double measured_cpu(const struct measured_server *server)
 {
     clockid_t clock;
     struct timespec time;
@@ -252,7 +252,7 @@ double measured_cpu(const struct measured *server)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-double measured_written(const struct measured *server)
+double measured_written(const struct measured_server *server)
 {
     static const char name[] = "write_bytes:";
     char path[64], line[128];
@@ -267,7 +267,7 @@ double measured_written(const struct measured *server)
     return bytes;
 }
 
-static bool send_all(int fd, const char *bytes, size_t len)
+static bool measured_send_all(int fd, const char *bytes, size_t len)
 {
     while (len > 0) {
         ssize_t sent = write(fd, bytes, len);
@@ -279,7 +279,7 @@ static bool send_all(int fd, const char *bytes, size_t len)
     return true;
 }
 
-static bool tell(const struct resp_value *value, char *reply, size_t size)
+static bool copy_reply_text(const struct resp_value *value, char *reply, size_t size)
 {
     if (value->type == RESP_INTEGER)
         snprintf(reply, size, "%lld", (long long)value->integer);
@@ -288,7 +288,7 @@ static bool tell(const struct resp_value *value, char *reply, size_t size)
     return value->type != RESP_ERROR;
 }
 
-bool measured_ask(const struct measured *server, const char *const *words, size_t count, char *reply,
+bool measured_ask(const struct measured_server *server, const char *const *words, size_t count, char *reply,
                   size_t size)
 {
     struct slice slices[ARGS_MAX];
@@ -300,7 +300,7 @@ bool measured_ask(const struct measured *server, const char *const *words, size_
         slices[i] = (struct slice){words[i], strlen(words[i])};
     weir_resp_ask(&out, slices, count);
     int fd = measured_connect(server, false);
-    if (fd >= 0 && !out.failed && send_all(fd, buffer_bytes(&out), buffer_len(&out))) {
+    if (fd >= 0 && !out.failed && measured_send_all(fd, buffer_bytes(&out), buffer_len(&out))) {
         ssize_t got;
         char bytes[4096];
         while (!value && (got = read(fd, bytes, sizeof bytes)) > 0) {
@@ -311,7 +311,7 @@ bool measured_ask(const struct measured *server, const char *const *words, size_
         }
     }
     if (value)
-        good = tell(value, reply, size);
+        good = copy_reply_text(value, reply, size);
     if (!good)
         fprintf(stderr, "weir bench: %s to %s: %s\n", words[0], server->name, value ? reply : "no answer");
     if (fd >= 0)

@@ -12,7 +12,7 @@
 #define SERVER_CPU 0 /* whose processor is whose, if there are two */
 #define LOAD_CPU   1
 
-struct measured {
+struct measured_server {
     const char *name;
     pid_t pid; /* 0: it does not run */
     int port;
@@ -22,23 +22,23 @@ struct measured {
 };
 
 /* false: it has said why on standard error. `extra` are arguments for `weir serve`, up to a NULL; or NULL. */
-bool measured_start_weir(struct measured *server, const char *const *extra);
+bool measured_start_weir(struct measured_server *server, const char *const *extra);
 /* The same; without `extra` it writes nothing to a disk. */
-bool measured_start_redis(struct measured *server, const char *const *extra);
-void measured_stop(struct measured *server);
-void measured_kill(struct measured *server); /* as a power cut for the process: SIGKILL */
+bool measured_start_redis(struct measured_server *server, const char *const *extra);
+void measured_stop(struct measured_server *server);
+void measured_kill(struct measured_server *server); /* as a power cut for the process: SIGKILL */
 
 /* Processor time of the process so far, all threads. */
-double measured_cpu(const struct measured *server);
+double measured_cpu(const struct measured_server *server);
 /* Bytes that it has caused to be written to disks, as the kernel counts them: whole pages. 0: unknown. */
-double measured_written(const struct measured *server);
+double measured_written(const struct measured_server *server);
 
 /* A connection, or -1. */
-int measured_connect(const struct measured *server, bool by_unix);
+int measured_connect(const struct measured_server *server, bool by_unix);
 
 /* Sends the words, and gives the reply as text in `reply` (its first line, or the bytes of a bulk string).
  * false: no reply, or an error, which it has said. */
-bool measured_ask(const struct measured *server, const char *const *words, size_t count, char *reply,
+bool measured_ask(const struct measured_server *server, const char *const *words, size_t count, char *reply,
                   size_t size);
 
 void bench_pin(int cpu);

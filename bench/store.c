@@ -29,7 +29,7 @@ const int store_pipelines[STORE_PIPELINES] = {1, 16, 100};
 
 /* ---- tools ---- */
 
-static int compare(const void *one, const void *other)
+static int compare_store_values(const void *one, const void *other)
 {
     double a = *(const double *)one, b = *(const double *)other;
     return (a > b) - (a < b);
@@ -37,7 +37,7 @@ static int compare(const void *one, const void *other)
 
 double store_median(double values[static STORE_ROUNDS])
 {
-    qsort(values, STORE_ROUNDS, sizeof *values, compare);
+    qsort(values, STORE_ROUNDS, sizeof *values, compare_store_values);
     return values[STORE_ROUNDS / 2];
 }
 
@@ -102,7 +102,7 @@ static bool write_config(const struct store_run *run, const struct store_policy 
     return good;
 }
 
-bool store_make_image(const struct measured *weir)
+bool store_make_image(const struct measured_server *weir)
 {
     char reply[256];
     return measured_ask(weir, (const char *[]){"WEIR.IMAGE"}, 1, reply, sizeof reply);
@@ -151,7 +151,7 @@ static void stop_both(struct store_run *run)
     folder_clear(&run->results->folder, "redis");
 }
 
-static struct load_plan plan_of(struct store_run *run, int who, int order, const char *words[static 3])
+static struct load_plan store_plan_of(struct store_run *run, int who, int order, const char *words[static 3])
 {
     struct load_plan plan = store_take_plan(run, order == ORDER_HOT ? &hot : &store_wide, words);
     if (who == STORE_REDIS) {
@@ -165,12 +165,12 @@ static struct load_plan plan_of(struct store_run *run, int who, int order, const
 
 /* ---- what a decision costs ---- */
 
-struct rounds {
+struct store_rounds {
     double rate[STORE_ROUNDS], cpu_us[STORE_ROUNDS], p50_us[STORE_ROUNDS], p99_us[STORE_ROUNDS];
     double written[STORE_ROUNDS];
 };
 
-static void keep_round(struct rounds *rounds, int round, const struct load_result *result)
+static void keep_store_round(struct store_rounds *rounds, int round, const struct load_result *result)
 {
     rounds->rate[round] = (double)result->replies / result->seconds;
     rounds->cpu_us[round] = load_cpu_us(result);
@@ -179,7 +179,7 @@ static void keep_round(struct rounds *rounds, int round, const struct load_resul
     rounds->written[round] = result->replies > 0 ? result->written / (double)result->replies : 0;
 }
 
-static struct store_cell cell_of(struct rounds *rounds)
+static struct store_cell store_cell_of(struct store_rounds *rounds)
 {
     return (struct store_cell){true,
                                store_median(rounds->rate),
@@ -190,16 +190,16 @@ static struct store_cell cell_of(struct rounds *rounds)
 }
 
 /* Both in turn, and that several times, so that a busy moment of the machine, or its disk, hits both. */
-static bool measure_pipeline(struct store_run *run, int mode, int order, int pipeline)
+static bool measure_store_pipeline(struct store_run *run, int mode, int order, int pipeline)
 {
-    struct rounds rounds[STORE_WHO] = {0};
+    struct store_rounds rounds[STORE_WHO] = {0};
     int first = run->results->redis ? STORE_REDIS : STORE_WEIR;
     for (int round = 0; round < STORE_ROUNDS; round++) {
         for (int who = first; who < STORE_WHO; who++) {
             const char *words[3];
             char what[96];
             struct load_result result;
-            struct load_plan plan = plan_of(run, who, order, words);
+            struct load_plan plan = store_plan_of(run, who, order, words);
             plan.pipeline = store_pipelines[pipeline];
             plan.seconds = run->options->seconds;
             snprintf(what, sizeof what, "fsync %s, %s, pipeline %d, round %d of %d: %s", store_modes[mode],
@@ -207,11 +207,11 @@ static bool measure_pipeline(struct store_run *run, int mode, int order, int pip
             bench_progress(what);
             if (!store_load(&plan, &result))
                 return false;
-            keep_round(&rounds[who], round, &result);
+            keep_store_round(&rounds[who], round, &result);
         }
     }
     for (int who = first; who < STORE_WHO; who++)
-        run->results->cells[mode][order][pipeline][who] = cell_of(&rounds[who]);
+        run->results->cells[mode][order][pipeline][who] = store_cell_of(&rounds[who]);
     return true;
 }
 
@@ -220,8 +220,8 @@ static bool fill_both(struct store_run *run)
     const char *words[3];
     bench_progress("every key once");
     return (!run->results->redis ||
-            store_fill(plan_of(run, STORE_REDIS, ORDER_UNIFORM, words), run->options->keys)) &&
-           store_fill(plan_of(run, STORE_WEIR, ORDER_UNIFORM, words), run->options->keys);
+            store_fill(store_plan_of(run, STORE_REDIS, ORDER_UNIFORM, words), run->options->keys)) &&
+           store_fill(store_plan_of(run, STORE_WEIR, ORDER_UNIFORM, words), run->options->keys);
 }
 
 static bool measure_mode(struct store_run *run, int mode)
@@ -230,7 +230,7 @@ static bool measure_mode(struct store_run *run, int mode)
                 store_start_weir(run, mode, &store_wide, run->options->keys) && fill_both(run);
     for (int order = 0; good && order < STORE_ORDERS; order++)
         for (int pipeline = 0; good && pipeline < STORE_PIPELINES; pipeline++)
-            good = measure_pipeline(run, mode, order, pipeline);
+            good = measure_store_pipeline(run, mode, order, pipeline);
     if (good && store_info(run, "refused") != 0) {
         fputs("weir bench: weir has refused takes that it should have allowed\n", stderr);
         good = false;
@@ -239,7 +239,7 @@ static bool measure_mode(struct store_run *run, int mode)
     return good;
 }
 
-static bool measure(struct store_run *run)
+static bool measure_store(struct store_run *run)
 {
     run->results->redis = access("/usr/bin/" REDIS_COMMAND, X_OK) == 0;
     for (int mode = 0; mode < STORE_MODES; mode++)
@@ -255,7 +255,7 @@ int bench_store(const struct bench_options *options)
     results.keys = options->keys;
     if (!folder_make(&results.folder))
         return EXIT_ERROR;
-    bool good = measure(&run);
+    bool good = measure_store(&run);
     bench_progress(NULL);
     stop_both(&run);
     folder_remove(&results.folder);

@@ -58,7 +58,7 @@ struct store_results {
 struct store_run {
     const struct bench_options *options;
     struct store_results *results;
-    struct measured weir, redis;
+    struct measured_server weir, redis;
 };
 
 struct store_policy {
@@ -75,7 +75,7 @@ bool store_measure_restarts(struct store_run *run);
 bool store_start_weir(struct store_run *run, int mode, const struct store_policy *policy, int64_t keys);
 /* Stops it, if it runs, and removes what it has kept. */
 void store_end_weir(struct store_run *run);
-bool store_make_image(const struct measured *weir);
+bool store_make_image(const struct measured_server *weir);
 /* Takes of a policy. `words` has to live as long. */
 struct load_plan store_take_plan(struct store_run *run, const struct store_policy *policy,
                                  const char *words[static 3]);

@@ -11,27 +11,28 @@ static const char *const endings[2] = {"clean", "kill -9"};
 
 enum { GOALS_MOST = STORE_ORDERS * (STORE_PIPELINES + 2) + 3 };
 
-struct goal {
+struct store_goal {
     char name[64];
     const char *unit;
     double value, bound;
     bool at_least, reached;
 };
 
-struct goals {
-    struct goal list[GOALS_MOST];
+struct store_goals {
+    struct store_goal list[GOALS_MOST];
     int count;
 };
 
-static struct goal *add(struct goals *goals, double value, double bound, bool at_least, const char *unit)
+static struct store_goal *add_store_goal(struct store_goals *goals, double value, double bound, bool at_least,
+                                         const char *unit)
 {
-    struct goal *goal = &goals->list[goals->count++];
-    *goal = (struct goal){.unit = unit, .value = value, .bound = bound, .at_least = at_least};
+    struct store_goal *goal = &goals->list[goals->count++];
+    *goal = (struct store_goal){.unit = unit, .value = value, .bound = bound, .at_least = at_least};
     goal->reached = at_least ? value >= bound : value <= bound;
     return goal;
 }
 
-static double ratio(double one, double other)
+static double store_ratio(double one, double other)
 {
     return other > 0 ? one / other : 0;
 }
@@ -39,34 +40,35 @@ static double ratio(double one, double other)
 static double cpu_ratio(const struct store_results *r, int mode, int order, int pipeline)
 {
     const struct store_cell *cells = r->cells[mode][order][pipeline];
-    return ratio(cells[STORE_WEIR].cpu_us, cells[STORE_REDIS].cpu_us);
+    return store_ratio(cells[STORE_WEIR].cpu_us, cells[STORE_REDIS].cpu_us);
 }
 
 static double rate_ratio(const struct store_results *r, int mode, int order, int pipeline)
 {
     const struct store_cell *cells = r->cells[mode][order][pipeline];
-    return ratio(cells[STORE_WEIR].rate, cells[STORE_REDIS].rate);
+    return store_ratio(cells[STORE_WEIR].rate, cells[STORE_REDIS].rate);
 }
 
-static void add_beside_redis(struct goals *goals, const struct store_results *r, int order)
+static void add_beside_redis(struct store_goals *goals, const struct store_results *r, int order)
 {
     for (int pipeline = 0; pipeline < STORE_PIPELINES; pipeline++) {
         double value = cpu_ratio(r, MODE_EVERYSEC, order, pipeline);
-        struct goal *goal = add(goals, value, GOAL_EVERYSEC, false, "x");
+        struct store_goal *goal = add_store_goal(goals, value, GOAL_EVERYSEC, false, "x");
         snprintf(goal->name, sizeof goal->name, "everysec, %s, pipeline %d: CPU of INCR", store_orders[order],
                  store_pipelines[pipeline]);
     }
-    struct goal *goal = add(goals, cpu_ratio(r, MODE_ALWAYS, order, 0), GOAL_ALWAYS_CPU, false, "x");
+    struct store_goal *goal =
+        add_store_goal(goals, cpu_ratio(r, MODE_ALWAYS, order, 0), GOAL_ALWAYS_CPU, false, "x");
     snprintf(goal->name, sizeof goal->name, "always, %s, pipeline %d: CPU of INCR", store_orders[order],
              store_pipelines[0]);
-    goal = add(goals, rate_ratio(r, MODE_ALWAYS, order, GOAL_AT), GOAL_ALWAYS, true, "x");
+    goal = add_store_goal(goals, rate_ratio(r, MODE_ALWAYS, order, GOAL_AT), GOAL_ALWAYS, true, "x");
     snprintf(goal->name, sizeof goal->name, "always, %s, pipeline %d: rate of INCR", store_orders[order],
              store_pipelines[GOAL_AT]);
 }
 
-static struct goals goals_of(const struct store_results *r)
+static struct store_goals goals_of(const struct store_results *r)
 {
-    struct goals goals = {.count = 0};
+    struct store_goals goals = {.count = 0};
     const struct store_restart *largest = r->restarts[STORE_SIZES - 1];
     for (int order = 0; r->redis && order < STORE_ORDERS; order++)
         add_beside_redis(&goals, r, order);
@@ -75,19 +77,19 @@ static struct goals goals_of(const struct store_results *r)
         first = largest[how].first_s > first ? largest[how].first_s : first;
         all = largest[how].all_s > all ? largest[how].all_s : all;
     }
-    struct goal *goal =
-        add(&goals, ratio(r->beside_images.p9999_us, r->at_rest.p9999_us), GOAL_TAIL, false, "x");
+    struct store_goal *goal = add_store_goal(
+        &goals, store_ratio(r->beside_images.p9999_us, r->at_rest.p9999_us), GOAL_TAIL, false, "x");
     snprintf(goal->name, sizeof goal->name, "p99.99 beside images, of that without");
-    goal = add(&goals, first, GOAL_FIRST_S, false, " s");
+    goal = add_store_goal(&goals, first, GOAL_FIRST_S, false, " s");
     snprintf(goal->name, sizeof goal->name, "restart of the most keys: first answer");
-    goal = add(&goals, all, GOAL_ALL_S, false, " s");
+    goal = add_store_goal(&goals, all, GOAL_ALL_S, false, " s");
     snprintf(goal->name, sizeof goal->name, "restart of the most keys: all recovered");
     return goals;
 }
 
 /* ---- for people ---- */
 
-static void print_cell(const struct store_results *r, int mode, int order, int pipeline, int who)
+static void store_print_cell(const struct store_results *r, int mode, int order, int pipeline, int who)
 {
     const struct store_cell *cell = &r->cells[mode][order][pipeline][who];
     if (!cell->measured)
@@ -101,7 +103,7 @@ static void print_cell(const struct store_results *r, int mode, int order, int p
     printf(" %8.0f %8.0f %8.1f\n", cell->p50_us, cell->p99_us, cell->written);
 }
 
-static void print_mode(const struct store_results *r, int mode)
+static void store_print_mode(const struct store_results *r, int mode)
 {
     printf("\nfsync %-8s pipeline          requests    CPU each   rate    CPU   p50 us   p99 us   bytes\n"
            "                                                      of INCR                   written\n",
@@ -109,22 +111,22 @@ static void print_mode(const struct store_results *r, int mode)
     for (int order = 0; order < STORE_ORDERS; order++)
         for (int pipeline = 0; pipeline < STORE_PIPELINES; pipeline++)
             for (int who = 0; who < STORE_WHO; who++)
-                print_cell(r, mode, order, pipeline, who);
+                store_print_cell(r, mode, order, pipeline, who);
 }
 
-static void print_tail(const char *name, const struct store_tail *t)
+static void store_print_tail(const char *name, const struct store_tail *t)
 {
     printf("  %-22s %8.0f %8.0f %8.0f %8.0f %8.0f\n", name, t->p50_us, t->p99_us, t->p999_us, t->p9999_us,
            t->max_us);
 }
 
-static void print_tails(const struct store_results *r)
+static void store_print_tails(const struct store_results *r)
 {
     printf("\neverysec, %.0f takes a second whatever comes back (us from when they were due)\n"
            "                              p50      p99    p99.9   p99.99      max\n",
            r->tail_rate);
-    print_tail("at rest", &r->at_rest);
-    print_tail("beside images", &r->beside_images);
+    store_print_tail("at rest", &r->at_rest);
+    store_print_tail("beside images", &r->beside_images);
     printf("%" PRId64 " images meanwhile\n", r->images);
 }
 
@@ -134,7 +136,7 @@ static void print_restarts(const struct store_results *r)
     for (int i = 0; i < STORE_SIZES; i++) {
         for (int how = 0; how < 2; how++) {
             const struct store_restart *one = &r->restarts[i][how];
-            char text[WORDS_MAX];
+            char text[HUMANIZE_MAX];
             printf("  %10s keys, %-8s %8.3f s   %8.3f s %7.1f MB %7.1f MB%s\n", words_number(one->keys, text),
                    endings[how], one->first_s, one->all_s, one->image_mb, one->log_mb,
                    one->missing == 0 ? "" : "  NOT ALL OF THEM");
@@ -144,22 +146,22 @@ static void print_restarts(const struct store_results *r)
 
 void store_print(const struct store_results *r)
 {
-    char text[WORDS_MAX];
-    struct goals goals = goals_of(r);
+    char text[HUMANIZE_MAX];
+    struct store_goals goals = goals_of(r);
     bench_print_machine();
     printf("disk       %s%s\n", r->folder.system,
            r->folder.in_memory ? ": in memory, so nothing is learnt about disks; set TMPDIR" : "");
     printf("%s keys, %d connections by TCP, one thread of the server; medians of %d rounds\n",
            words_number(r->keys, text), STORE_CONNECTIONS, STORE_ROUNDS);
     for (int mode = 0; mode < STORE_MODES; mode++)
-        print_mode(r, mode);
-    print_tails(r);
+        store_print_mode(r, mode);
+    store_print_tails(r);
     print_restarts(r);
     if (!r->redis)
         puts("\nredis-server is not installed: there is nothing to compare with.");
     puts("\ngoals");
     for (int i = 0; i < goals.count; i++) {
-        const struct goal *goal = &goals.list[i];
+        const struct store_goal *goal = &goals.list[i];
         printf("  %-46s %6.2f%s  at %s %.1f%s  %s\n", goal->name, goal->value, goal->unit,
                goal->at_least ? "least" : "most", goal->bound, goal->unit,
                goal->reached ? "reached" : "missed");
@@ -168,8 +170,8 @@ void store_print(const struct store_results *r)
 
 /* ---- for programs ---- */
 
-static void json_cell(struct json *json, const struct store_results *r, int mode, int order, int pipeline,
-                      int who)
+static void store_json_cell(struct json *json, const struct store_results *r, int mode, int order,
+                            int pipeline, int who)
 {
     const struct store_cell *cell = &r->cells[mode][order][pipeline][who];
     if (!cell->measured)
@@ -212,12 +214,12 @@ static void json_restart(struct json *json, const struct store_restart *restart,
     json_close(json, '}');
 }
 
-static void json_goals(struct json *json, const struct store_results *r)
+static void store_json_goals(struct json *json, const struct store_results *r)
 {
-    struct goals goals = goals_of(r);
+    struct store_goals goals = goals_of(r);
     json_open(json, "goals", '[', JSON_LINES);
     for (int i = 0; i < goals.count; i++) {
-        const struct goal *goal = &goals.list[i];
+        const struct store_goal *goal = &goals.list[i];
         json_open(json, NULL, '{', JSON_FLAT);
         json_text(json, "name", goal->name);
         json_decimal(json, goal->unit[0] == 'x' ? "ratio" : "seconds", goal->value);
@@ -242,7 +244,7 @@ void store_print_json(const struct store_results *r)
         for (int order = 0; order < STORE_ORDERS; order++)
             for (int pipeline = 0; pipeline < STORE_PIPELINES; pipeline++)
                 for (int who = 0; who < STORE_WHO; who++)
-                    json_cell(&json, r, mode, order, pipeline, who);
+                    store_json_cell(&json, r, mode, order, pipeline, who);
     json_close(&json, ']');
     json_open(&json, "open", '{', JSON_LINES);
     json_decimal(&json, "rate", r->tail_rate);
@@ -255,6 +257,6 @@ void store_print_json(const struct store_results *r)
         for (int how = 0; how < 2; how++)
             json_restart(&json, &r->restarts[i][how], how);
     json_close(&json, ']');
-    json_goals(&json, r);
+    store_json_goals(&json, r);
     json_close(&json, '}');
 }

@@ -50,7 +50,7 @@ static bool start_again(struct store_run *run, struct store_restart *restart)
 }
 
 /* Asks for more than can be left: whoever gets it has lost something. */
-static bool look(struct store_run *run, const char *units, struct store_restart *restart)
+static bool look_for_lost_units(struct store_run *run, const char *units, struct store_restart *restart)
 {
     const char *words[] = {"WEIR.TAKE", twice.name, "KEY", units};
     struct load_result result;
@@ -84,7 +84,7 @@ static bool restart_clean(struct store_run *run, int64_t keys, struct store_rest
         return false;
     note_size(run, keys, restart);
     measured_stop(&run->weir);
-    return start_again(run, restart) && look(run, "2", restart);
+    return start_again(run, restart) && look_for_lost_units(run, "2", restart);
 }
 
 /* The log is about as long as it gets then: an image is made when it is longer than the last one. */
@@ -95,10 +95,10 @@ static bool restart_unclean(struct store_run *run, const struct load_plan *plan,
         return false;
     note_size(run, plan->keys, restart);
     measured_kill(&run->weir);
-    return start_again(run, restart) && look(run, "1", restart);
+    return start_again(run, restart) && look_for_lost_units(run, "1", restart);
 }
 
-static bool measure_size(struct store_run *run, int64_t keys, struct store_restart restarts[static 2])
+static bool measure_restart_size(struct store_run *run, int64_t keys, struct store_restart restarts[static 2])
 {
     char what[64];
     const char *words[3];
@@ -116,7 +116,7 @@ bool store_measure_restarts(struct store_run *run)
 {
     int64_t keys = run->options->keys / 10;
     for (int i = 0; i < STORE_SIZES; i++, keys *= 10)
-        if (!measure_size(run, keys, run->results->restarts[i]))
+        if (!measure_restart_size(run, keys, run->results->restarts[i]))
             return false;
     return true;
 }

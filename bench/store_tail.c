@@ -15,7 +15,7 @@
 #define PARTS 10 /* times as long as another figure: the tail needs many */
 
 struct images { /* one after the other, by a thread of their own */
-    const struct measured *server;
+    const struct measured_server *server;
     _Atomic bool stop, failed;
 };
 
@@ -42,11 +42,11 @@ static bool load_beside_images(const struct load_plan *plan, struct load_result 
     return good && !atomic_load(&images.failed);
 }
 
-struct rounds {
+struct tail_rounds {
     double p50[STORE_ROUNDS], p99[STORE_ROUNDS], p999[STORE_ROUNDS], p9999[STORE_ROUNDS], max[STORE_ROUNDS];
 };
 
-static void keep_round(struct rounds *rounds, int round, const struct load_result *result)
+static void keep_tail_round(struct tail_rounds *rounds, int round, const struct load_result *result)
 {
     rounds->p50[round] = result->p50_us;
     rounds->p99[round] = result->p99_us;
@@ -55,7 +55,7 @@ static void keep_round(struct rounds *rounds, int round, const struct load_resul
     rounds->max[round] = result->max_us;
 }
 
-static struct store_tail tail_of(struct rounds *rounds)
+static struct store_tail tail_of(struct tail_rounds *rounds)
 {
     return (struct store_tail){store_median(rounds->p50), store_median(rounds->p99),
                                store_median(rounds->p999), store_median(rounds->p9999),
@@ -64,19 +64,19 @@ static struct store_tail tail_of(struct rounds *rounds)
 
 static bool measure_rounds(struct store_run *run, const struct load_plan *plan)
 {
-    struct rounds at_rest, beside;
+    struct tail_rounds at_rest, beside;
     struct load_result result;
     int64_t images = 0, before;
     for (int round = 0; round < STORE_ROUNDS; round++) {
         bench_progress("latencies at a fixed rate");
         if (!store_load(plan, &result))
             return false;
-        keep_round(&at_rest, round, &result);
+        keep_tail_round(&at_rest, round, &result);
         before = store_info(run, "store_images");
         bench_progress("latencies at a fixed rate, beside images");
         if (!load_beside_images(plan, &result))
             return false;
-        keep_round(&beside, round, &result);
+        keep_tail_round(&beside, round, &result);
         images += store_info(run, "store_images") - before;
     }
     run->results->images = images;

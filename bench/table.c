@@ -41,12 +41,12 @@ _Static_assert(sizeof table_rows / sizeof table_rows[0] <= TABLE_ROWS_MAX, "room
 
 /* ---- operations ---- */
 
-struct bed;
+struct table_bench;
 
 /* What one thread works with, on cache lines of its own. */
-struct actor {
+struct table_thread {
     _Alignas(128) const struct table_row *row;
-    struct bed *bed;
+    struct table_bench *bed;
     struct weir_table *table; /* or what the baseline finds there */
     const struct table_walk *walk;
     size_t at; /* in the walk */
@@ -56,13 +56,13 @@ struct actor {
 };
 
 /* Everything that is measured with one number of keys. */
-struct bed {
+struct table_bench {
     int64_t keys;
     bool largest;
     struct table_bare bare;
     struct weir_table *tables[TABLE_STORES];
     struct table_walk walks[TABLE_ORDERS];
-    struct actor actors[TABLE_ROWS_MAX][TABLE_TEAMS];
+    struct table_thread actors[TABLE_ROWS_MAX][TABLE_TEAMS];
     int64_t start, step;                  /* of the time of new keys */
     _Alignas(128) _Atomic int64_t newest; /* new keys so far */
 };
@@ -70,32 +70,32 @@ struct bed {
 /* A pointer that the compiler knows nothing about: it cannot inline what is called through it. */
 #define HIDE(pointer) __asm__ volatile("" : "+r"(pointer))
 
-static const struct table_key *next_key(struct actor *a)
+static const struct table_key *next_table_key(struct table_thread *a)
 {
     const struct table_key *key = &a->walk->keys[a->at];
     a->at = (a->at + 1) & (a->walk->count - 1);
     return key;
 }
 
-static void run_take(struct actor *a, int64_t count)
+static void run_table_take(struct table_thread *a, int64_t count)
 {
     bool (*take)(struct weir_table *, const void *, size_t, int64_t, struct weir_verdict *) =
         a->row->store == STORE_BARE ? table_bare_take : weir_table_take;
     int64_t allowed = 0;
     HIDE(take);
     for (int64_t i = 0; i < count; i++)
-        allowed += take(a->table, next_key(a), TABLE_KEY_LEN, 1, a->verdict);
+        allowed += take(a->table, next_table_key(a), TABLE_KEY_LEN, 1, a->verdict);
     a->allowed += allowed;
 }
 
-static void run_each(struct actor *a, int64_t count)
+static void run_each(struct table_thread *a, int64_t count)
 {
     size_t (*take_each)(struct weir_ask *, size_t) = weir_take_each;
     size_t batch = a->row->batch, allowed = 0;
     HIDE(take_each);
     for (int64_t i = 0; i < count; i += (int64_t)batch) {
         for (size_t j = 0; j < batch; j++)
-            a->asks[j].key = next_key(a);
+            a->asks[j].key = next_table_key(a);
         allowed += take_each(a->asks, batch);
     }
     a->allowed += (int64_t)allowed;
@@ -104,7 +104,7 @@ static void run_each(struct actor *a, int64_t count)
 /* Each key comes once. Its time moves on with every key, so that the keys before it can be forgotten by and
  * by. Threads draw keys together with their times, few at once: who is late finds the table full of keys that
  * are not to be forgotten yet. */
-static void run_new(struct actor *a, int64_t count)
+static void run_new(struct table_thread *a, int64_t count)
 {
     bool (*take_at)(struct weir_table *, int64_t, const void *, size_t, int64_t, struct weir_verdict *) =
         weir_table_take_at;
@@ -122,15 +122,15 @@ static void run_new(struct actor *a, int64_t count)
     a->allowed += allowed;
 }
 
-static void run_row(void *arg, int64_t count)
+static void run_table_row(void *arg, int64_t count)
 {
-    struct actor *a = arg;
+    struct table_thread *a = arg;
     if (a->row->store == STORE_NEW)
         run_new(a, count);
     else if (a->row->batch)
         run_each(a, count);
     else
-        run_take(a, count);
+        run_table_take(a, count);
 }
 
 /* ---- filling ---- */
@@ -150,8 +150,8 @@ static int64_t resident_bytes(void)
 }
 
 /* Takes `n` units from each of so many keys from `first` on. */
-static void fill_some(struct bed *bed, struct weir_table *table, int64_t first, size_t count, int64_t n,
-                      bool is_new)
+static void fill_table_keys(struct table_bench *bed, struct weir_table *table, int64_t first, size_t count,
+                            int64_t n, bool is_new)
 {
     struct table_key keys[TABLE_BATCH_MAX];
     struct weir_ask asks[TABLE_BATCH_MAX];
@@ -166,14 +166,14 @@ static void fill_some(struct bed *bed, struct weir_table *table, int64_t first, 
         (void)weir_take_each(asks, count);
 }
 
-static void fill(struct bed *bed, enum table_store store)
+static void fill_table(struct table_bench *bed, enum table_store store)
 {
     bool is_new = store == STORE_NEW;
     int64_t keys = is_new ? 2 * bed->keys : bed->keys, n = is_new || store == STORE_SPENT ? 1 : FILL_UNITS;
     for (int64_t first = 0; first < keys; first += TABLE_BATCH_MAX) {
         int64_t left = keys - first;
-        fill_some(bed, bed->tables[store], first, (size_t)(left < TABLE_BATCH_MAX ? left : TABLE_BATCH_MAX),
-                  n, is_new);
+        fill_table_keys(bed, bed->tables[store], first,
+                        (size_t)(left < TABLE_BATCH_MAX ? left : TABLE_BATCH_MAX), n, is_new);
     }
     if (is_new)
         atomic_store(&bed->newest, keys);
@@ -189,7 +189,7 @@ static const char *store_limits(enum table_store store)
 }
 
 /* false: it has said why. */
-static bool make_table(struct bed *bed, enum table_store store, struct table_memory *memory)
+static bool make_table(struct table_bench *bed, enum table_store store, struct table_memory *memory)
 {
     struct weir_table_options options = {.keys = (size_t)bed->keys, .no_top = store == STORE_NO_TOP};
     struct weir_error err;
@@ -202,7 +202,7 @@ static bool make_table(struct bed *bed, enum table_store store, struct table_mem
     if (!bed->tables[store])
         return fprintf(stderr, "weir: %s\n", err.text), false;
     double began = bench_cpu_seconds();
-    fill(bed, store);
+    fill_table(bed, store);
     *memory = (struct table_memory){.keys = bed->keys,
                                     .resident = resident_bytes() - before,
                                     .fill_ns = (bench_cpu_seconds() - began) * 1e9 / (double)bed->keys};
@@ -212,11 +212,12 @@ static bool make_table(struct bed *bed, enum table_store store, struct table_mem
 
 /* ---- beds ---- */
 
-static void prepare_actor(struct bed *bed, size_t row, size_t thread)
+static void prepare_table_thread(struct table_bench *bed, size_t row, size_t thread)
 {
-    struct actor *a = &bed->actors[row][thread];
+    struct table_thread *a = &bed->actors[row][thread];
     const struct table_row *r = &table_rows[row];
-    *a = (struct actor){.row = r, .bed = bed, .table = bed->tables[r->store], .walk = &bed->walks[r->order]};
+    *a = (struct table_thread){
+        .row = r, .bed = bed, .table = bed->tables[r->store], .walk = &bed->walks[r->order]};
     if (r->store == STORE_BARE)
         a->table = (struct weir_table *)(void *)&bed->bare;
     a->at = thread * a->walk->count / TABLE_TEAMS;
@@ -225,7 +226,7 @@ static void prepare_actor(struct bed *bed, size_t row, size_t thread)
         a->asks[i] = (struct weir_ask){.table = a->table, .len = TABLE_KEY_LEN, .n = 1};
 }
 
-static void bed_free(struct bed *bed)
+static void table_bench_free(struct table_bench *bed)
 {
     if (!bed)
         return;
@@ -237,7 +238,7 @@ static void bed_free(struct bed *bed)
     free(bed);
 }
 
-static bool bed_fill(struct bed *bed, struct table_report *report, size_t size)
+static bool table_bench_fill(struct table_bench *bed, struct table_report *report, size_t size)
 {
     struct table_memory memory;
     for (enum table_store store = STORE_TABLE; store < (bed->largest ? TABLE_STORES : STORE_NO_TOP);
@@ -258,9 +259,9 @@ static bool bed_fill(struct bed *bed, struct table_report *report, size_t size)
 }
 
 /* NULL: it has said why. */
-static struct bed *bed_new(struct table_report *report, size_t size)
+static struct table_bench *table_bench_new(struct table_report *report, size_t size)
 {
-    struct bed *bed = aligned_alloc(_Alignof(struct bed), sizeof *bed);
+    struct table_bench *bed = aligned_alloc(_Alignof(struct table_bench), sizeof *bed);
     if (!bed)
         return fputs("weir: out of memory\n", stderr), NULL;
     memset(bed, 0, sizeof *bed);
@@ -268,21 +269,22 @@ static struct bed *bed_new(struct table_report *report, size_t size)
     bed->largest = size + 1 == report->sizes;
     bed->start = weir_now();
     bed->step = 2 * WEIR_SEC / bed->keys;
-    if (!bed_fill(bed, report, size)) {
-        bed_free(bed);
+    if (!table_bench_fill(bed, report, size)) {
+        table_bench_free(bed);
         return NULL;
     }
     for (size_t row = 0; row < table_row_count; row++)
         for (size_t thread = 0; thread < TABLE_TEAMS; thread++)
-            prepare_actor(bed, row, thread);
+            prepare_table_thread(bed, row, thread);
     return bed;
 }
 
 /* ---- rounds ---- */
 
-static bool run_cell(struct actor *actors, int threads, int round, double seconds, struct samples *samples)
+static bool run_table_cell(struct table_thread *actors, int threads, int round, double seconds,
+                           struct bench_samples *samples)
 {
-    if (!samples_measure(samples, round, threads, run_row, actors, sizeof actors[0], seconds))
+    if (!samples_measure(samples, round, threads, run_table_row, actors, sizeof actors[0], seconds))
         return false;
     for (int i = 0; i < threads; i++) {
         samples->allowed += actors[i].allowed;
@@ -291,7 +293,8 @@ static bool run_cell(struct actor *actors, int threads, int round, double second
     return true;
 }
 
-static bool run_round(struct bed *bed, int round, double seconds, struct samples samples[][TABLE_TEAMS])
+static bool run_table_round(struct table_bench *bed, int round, double seconds,
+                            struct bench_samples samples[][TABLE_TEAMS])
 {
     for (size_t row = 0; row < table_row_count; row++)
         for (int team = 0; team < TABLE_TEAMS; team++) {
@@ -301,17 +304,17 @@ static bool run_round(struct bed *bed, int round, double seconds, struct samples
             snprintf(text, sizeof text, "%lld keys, round %d of %d: %s, threads: %d", (long long)bed->keys,
                      round + 1, BENCH_RUNS, table_rows[row].name, team + 1);
             bench_progress(text);
-            if (!run_cell(bed->actors[row], team + 1, round, seconds / BENCH_RUNS, &samples[row][team]))
+            if (!run_table_cell(bed->actors[row], team + 1, round, seconds / BENCH_RUNS, &samples[row][team]))
                 return false;
         }
     return true;
 }
 
-static bool measure_rows(struct bed *bed, double seconds, struct cell cells[][TABLE_TEAMS])
+static bool measure_rows(struct table_bench *bed, double seconds, struct bench_cell cells[][TABLE_TEAMS])
 {
-    struct samples samples[TABLE_ROWS_MAX][TABLE_TEAMS] = {0};
+    struct bench_samples samples[TABLE_ROWS_MAX][TABLE_TEAMS] = {0};
     for (int round = 0; round < BENCH_RUNS; round++)
-        if (!run_round(bed, round, seconds, samples))
+        if (!run_table_round(bed, round, seconds, samples))
             return false;
     for (size_t row = 0; row < table_row_count; row++)
         for (size_t team = 0; team < TABLE_TEAMS; team++)
@@ -319,15 +322,15 @@ static bool measure_rows(struct bed *bed, double seconds, struct cell cells[][TA
     return true;
 }
 
-static bool measure_size(struct table_report *report, size_t size, double seconds)
+static bool measure_table_size(struct table_report *report, size_t size, double seconds)
 {
-    struct bed *bed = bed_new(report, size);
+    struct table_bench *bed = table_bench_new(report, size);
     bool done = bed && measure_rows(bed, seconds, report->cells[size]);
     if (done && bed->largest)
         done = table_tails_measure(bed->tables[STORE_TABLE], &bed->walks[ORDER_UNIFORM], seconds,
                                    report->tails, &report->changes);
     bench_progress(NULL);
-    bed_free(bed);
+    table_bench_free(bed);
     return done;
 }
 
@@ -339,7 +342,7 @@ int bench_table(const struct bench_options *options)
         report.keys[report.sizes++] = keys;
     report.keys[report.sizes++] = options->keys;
     for (size_t size = 0; size < report.sizes; size++)
-        if (!measure_size(&report, size, options->seconds))
+        if (!measure_table_size(&report, size, options->seconds))
             return EXIT_ERROR;
     if (options->json)
         table_print_json(&report);

@@ -2,8 +2,8 @@
 /*
  * weir bench table: its rows and what was measured for them.
  */
-#ifndef WEIR_BENCH_TABLE_H
-#define WEIR_BENCH_TABLE_H
+#ifndef WEIR_BENCH_TABLE_TABLE_H
+#define WEIR_BENCH_TABLE_TABLE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -128,7 +128,7 @@ enum { TABLE_SIZES_MAX = 6 };
 struct table_report {
     size_t sizes;
     int64_t keys[TABLE_SIZES_MAX];
-    struct cell cells[TABLE_SIZES_MAX][TABLE_ROWS_MAX][TABLE_TEAMS];
+    struct bench_cell cells[TABLE_SIZES_MAX][TABLE_ROWS_MAX][TABLE_TEAMS];
     struct table_memory memory[TABLE_SIZES_MAX]; /* of STORE_TABLE */
     struct table_memory three;                   /* of STORE_THREE */
     struct table_tail tails[TABLE_BESIDES];

@@ -30,7 +30,7 @@ struct table_key table_key_new(uint64_t number)
 }
 
 /* 0 <= x < 1, the same ones in every run (SplitMix64). */
-static double draw(uint64_t *state)
+static double draw_fraction(uint64_t *state)
 {
     uint64_t x = *state += UINT64_C(0x9E3779B97F4A7C15);
     x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -83,7 +83,7 @@ bool table_walk_make(struct table_walk *walk, enum table_order order, uint64_t k
     if (order == ORDER_ZIPF)
         zipf = zipf_new(keys);
     for (size_t i = 0; i < walk->count; i++) {
-        double x = draw(&state);
+        double x = draw_fraction(&state);
         walk->keys[i] =
             table_key_named(order == ORDER_ZIPF ? zipf_rank(&zipf, x) : (uint64_t)(x * (double)keys));
     }

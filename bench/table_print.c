@@ -30,7 +30,8 @@ static size_t last_size(const struct table_report *report)
 }
 
 /* Of the rows that are measured in uniform order. */
-static const struct cell *find_cell(const struct table_report *report, const char *name, int threads)
+static const struct bench_cell *table_find_cell(const struct table_report *report, const char *name,
+                                                int threads)
 {
     for (size_t row = 0; row < table_row_count; row++)
         if (table_rows[row].order == ORDER_UNIFORM && strcmp(table_rows[row].name, name) == 0)
@@ -38,9 +39,11 @@ static const struct cell *find_cell(const struct table_report *report, const cha
     return NULL;
 }
 
-static double ratio_of(const struct table_report *report, const char *name, const char *against, int threads)
+static double table_ratio_of(const struct table_report *report, const char *name, const char *against,
+                             int threads)
 {
-    return find_cell(report, name, threads)->best_ns / find_cell(report, against, threads)->best_ns;
+    return table_find_cell(report, name, threads)->best_ns /
+           table_find_cell(report, against, threads)->best_ns;
 }
 
 static double bytes_per_key(const struct table_memory *memory)
@@ -55,44 +58,45 @@ static double bytes_per_key(const struct table_memory *memory)
 /* What the design promises, with the largest number of keys. */
 enum { GOALS = 6 };
 
-struct goal {
+struct table_goal {
     const char *name, *against, *unit; /* unit: of `value`; "": it is a ratio */
     int threads;
     double value, at_most;
     bool sure;
 };
 
-static struct goal goal_of_time(const struct table_report *report, const char *name, const char *against,
-                                int threads, double at_most)
+static struct table_goal goal_of_time(const struct table_report *report, const char *name,
+                                      const char *against, int threads, double at_most)
 {
-    return (struct goal){name,
-                         against,
-                         "",
-                         threads,
-                         ratio_of(report, name, against, threads),
-                         at_most,
-                         find_cell(report, name, threads)->share >= SHARE_MIN &&
-                             find_cell(report, against, threads)->share >= SHARE_MIN};
+    return (struct table_goal){name,
+                               against,
+                               "",
+                               threads,
+                               table_ratio_of(report, name, against, threads),
+                               at_most,
+                               table_find_cell(report, name, threads)->share >= SHARE_MIN &&
+                                   table_find_cell(report, against, threads)->share >= SHARE_MIN};
 }
 
-static struct goal goal_of_tail(const struct table_report *report, const char *name, enum table_beside beside)
+static struct table_goal goal_of_tail(const struct table_report *report, const char *name,
+                                      enum table_beside beside)
 {
     const struct table_tail *tail = &report->tails[beside], *rest = &report->tails[BESIDE_NOTHING];
-    return (struct goal){name,
-                         "the same at rest",
-                         "",
-                         1,
-                         rest->p9999 ? (double)tail->p9999 / (double)rest->p9999 : 0,
-                         3,
-                         tail->others <= BENCH_OTHERS_MAX && rest->others <= BENCH_OTHERS_MAX};
+    return (struct table_goal){name,
+                               "the same at rest",
+                               "",
+                               1,
+                               rest->p9999 ? (double)tail->p9999 / (double)rest->p9999 : 0,
+                               3,
+                               tail->others <= BENCH_OTHERS_MAX && rest->others <= BENCH_OTHERS_MAX};
 }
 
-static void goals_find(const struct table_report *report, struct goal goals[static GOALS])
+static void goals_find(const struct table_report *report, struct table_goal goals[static GOALS])
 {
     goals[0] = goal_of_time(report, "take", "bare exchange", 1, 1.2);
     goals[1] = goal_of_time(report, "take", "bare exchange", 2, 1.2);
     goals[2] = goal_of_time(report, "take_each of 32", "take", 1, 0.4);
-    goals[3] = (struct goal){
+    goals[3] = (struct table_goal){
         "memory of a key", "", " bytes", 1, bytes_per_key(&report->memory[last_size(report)]), 24, true};
     goals[4] = goal_of_tail(report, "p99.99 during a sweep", BESIDE_SWEEP);
     goals[5] = goal_of_tail(report, "p99.99 during a live change", BESIDE_CHANGE);
@@ -101,20 +105,20 @@ static void goals_find(const struct table_report *report, struct goal goals[stat
 /* ---- text ---- */
 
 /* Gives true if the figure is unsure. */
-static bool print_cell(const struct cell *cell)
+static bool table_print_cell(const struct bench_cell *cell)
 {
     bool unsure = cell->share < SHARE_MIN;
     printf(" %8.2f%c", cell->best_ns, unsure ? '~' : ' ');
     return unsure;
 }
 
-static bool print_rows(const struct table_report *report, size_t first, size_t end, size_t team)
+static bool table_print_rows(const struct table_report *report, size_t first, size_t end, size_t team)
 {
     bool unsure = false;
     for (size_t row = first; row < end; row++) {
         printf("  %-*s", NAME_WIDTH, table_rows[row].name);
         for (size_t size = 0; size < report->sizes; size++)
-            unsure |= print_cell(&report->cells[size][row][team]);
+            unsure |= table_print_cell(&report->cells[size][row][team]);
         putchar('\n');
     }
     return unsure;
@@ -140,7 +144,7 @@ static bool print_sizes(const struct table_report *report)
                    table_rows[row].store == STORE_NEW ? "every key once"
                                                       : table_order_names[table_rows[row].order],
                    team + 1, team ? "s" : "");
-            unsure |= print_rows(report, row, end, team);
+            unsure |= table_print_rows(report, row, end, team);
         }
     return unsure;
 }
@@ -157,7 +161,7 @@ static bool print_largest(const struct table_report *report)
             continue;
         printf("  %-*s", NAME_WIDTH, table_rows[row].name);
         for (size_t team = 0; team < TABLE_TEAMS; team++)
-            unsure |= print_cell(&report->cells[last_size(report)][row][team]);
+            unsure |= table_print_cell(&report->cells[last_size(report)][row][team]);
         putchar('\n');
     }
     return unsure;
@@ -173,7 +177,7 @@ static void print_memory_of(const char *limits, const struct table_memory *memor
         printf("    %lld keys found no room\n", (long long)(memory->stat.shared + memory->stat.refused));
 }
 
-static void print_memory(const struct table_report *report)
+static void table_print_memory(const struct table_report *report)
 {
     printf("%-*s %8s %8s %8s %8s %8s\n", NAME_WIDTH - 5, "memory", "keys", "MiB", "B a key", "MiB used",
            "ns, fill");
@@ -185,7 +189,7 @@ static void print_memory(const struct table_report *report)
                                                            : "There are no huge pages.");
 }
 
-static void print_tails(const struct table_report *report)
+static void table_print_tails(const struct table_report *report)
 {
     static const char *const names[TABLE_BESIDES] = {"at rest", "beside takes of another thread",
                                                      "during weir_table_sweep", "during weir_table_set"};
@@ -209,16 +213,16 @@ static void print_tails(const struct table_report *report)
     puts(unsure ? "~ others had more than a tenth of the processors\n" : "");
 }
 
-static void print_goals(const struct table_report *report)
+static void table_print_goals(const struct table_report *report)
 {
-    struct goal goals[GOALS];
+    struct table_goal goals[GOALS];
     char count[24], text[80];
     goals_find(report, goals);
     snprintf(text, sizeof text, "against the goals of the design, %s keys",
              short_count(report->keys[last_size(report)], count));
     printf("%-*s %9s  %s\n", NAME_WIDTH + 19, text, "measured", "goal");
     for (size_t i = 0; i < GOALS; i++) {
-        const struct goal *goal = &goals[i];
+        const struct table_goal *goal = &goals[i];
         bool ratio = *goal->unit == '\0';
         snprintf(text, sizeof text, "%s%s%s%s", goal->name, goal->threads == 2 ? ", 2 threads" : "",
                  ratio ? ", to " : "", goal->against);
@@ -230,7 +234,7 @@ static void print_goals(const struct table_report *report)
                                                             : "missed");
     }
     printf("  %-*s %8.2fx\n", NAME_WIDTH + 17, "who takes most is counted: take, to take, no_top",
-           ratio_of(report, "take", "take, no_top", 1));
+           table_ratio_of(report, "take", "take, no_top", 1));
 }
 
 void table_print_text(const struct table_report *report)
@@ -247,16 +251,17 @@ void table_print_text(const struct table_report *report)
          "except new ones, which take the places of those that can be forgotten.");
     puts(unsure ? "~ other work took more than a tenth of the processors: no measure of threads at once\n"
                 : "");
-    print_memory(report);
-    print_tails(report);
-    print_goals(report);
+    table_print_memory(report);
+    table_print_tails(report);
+    table_print_goals(report);
 }
 
 /* ---- json ---- */
 
-static void json_cell(struct json *json, const struct table_report *report, size_t size, size_t row, int team)
+static void table_json_cell(struct json *json, const struct table_report *report, size_t size, size_t row,
+                            int team)
 {
-    const struct cell *cell = &report->cells[size][row][team];
+    const struct bench_cell *cell = &report->cells[size][row][team];
     json_open(json, NULL, '{', JSON_FLAT);
     json_text(json, "name", table_rows[row].name);
     json_text(json, "order",
@@ -270,14 +275,14 @@ static void json_cell(struct json *json, const struct table_report *report, size
     json_close(json, '}');
 }
 
-static void json_cells(struct json *json, const struct table_report *report)
+static void table_json_cells(struct json *json, const struct table_report *report)
 {
     json_open(json, "operations", '[', JSON_LINES);
     for (size_t size = 0; size < report->sizes; size++)
         for (size_t row = 0; row < table_row_count; row++)
             for (int team = 0; team < TABLE_TEAMS; team++)
                 if (!table_rows[row].largest || size == last_size(report))
-                    json_cell(json, report, size, row, team);
+                    table_json_cell(json, report, size, row, team);
     json_close(json, ']');
 }
 
@@ -331,11 +336,11 @@ static void json_tails(struct json *json, const struct table_report *report)
     json_close(json, '}');
 }
 
-static void json_goals(struct json *json, const struct table_report *report)
+static void table_json_goals(struct json *json, const struct table_report *report)
 {
-    struct goal goals[GOALS];
+    struct table_goal goals[GOALS];
     goals_find(report, goals);
-    json_decimal(json, "top_ratio", ratio_of(report, "take", "take, no_top", 1));
+    json_decimal(json, "top_ratio", table_ratio_of(report, "take", "take, no_top", 1));
     json_open(json, "goals", '[', JSON_LINES);
     for (size_t i = 0; i < GOALS; i++) {
         bool ratio = *goals[i].unit == '\0';
@@ -363,9 +368,9 @@ void table_print_json(const struct table_report *report)
     json_text(&json, "unit", "ns");
     json_text(&json, "best", BEST_RULE);
     json_text(&json, "key", KEY_RULE);
-    json_cells(&json, report);
+    table_json_cells(&json, report);
     json_memory(&json, report);
     json_tails(&json, report);
-    json_goals(&json, report);
+    table_json_goals(&json, report);
     json_close(&json, '}');
 }

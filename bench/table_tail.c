@@ -23,7 +23,7 @@ const char *const table_beside_names[TABLE_BESIDES] = {"nothing", "takes", "swee
 /* Every power of 2 has FINE counters, so that a time is known to 3 %; below FINE it is exact. */
 enum { FINE_BITS = 5, FINE = 1 << FINE_BITS, COUNTERS = FINE * (64 - FINE_BITS) };
 
-struct histogram {
+struct tail_histogram {
     int64_t counts[COUNTERS];
     int64_t count, max;
 };
@@ -45,7 +45,7 @@ static int64_t counter_end(size_t counter)
     return (int64_t)(((uint64_t)(counter % FINE + FINE + 1) << shift) - 1);
 }
 
-static void histogram_add(struct histogram *h, int64_t ns)
+static void histogram_add(struct tail_histogram *h, int64_t ns)
 {
     h->counts[counter_of(ns > 0 ? (uint64_t)ns : 0)]++;
     h->count++;
@@ -53,7 +53,7 @@ static void histogram_add(struct histogram *h, int64_t ns)
 }
 
 /* Of `of` times all but one are at most that. */
-static int64_t all_but_one(const struct histogram *h, int64_t of)
+static int64_t all_but_one(const struct tail_histogram *h, int64_t of)
 {
     int64_t above = h->count / of;
     size_t counter = COUNTERS;
@@ -64,7 +64,7 @@ static int64_t all_but_one(const struct histogram *h, int64_t of)
 
 /* ---- the other thread ---- */
 
-struct company {
+struct table_companion {
     enum table_beside beside;
     struct weir_table *table;
     const struct table_walk *walk;
@@ -74,7 +74,7 @@ struct company {
     struct weir_error err;
 };
 
-static void change_limits(struct company *c)
+static void change_table_limits(struct table_companion *c)
 {
     const char *const limits[] = {TABLE_LIMITS_OTHER, TABLE_LIMITS}; /* ends as it was */
     for (size_t i = 0; i < 2 && c->err.code == 0; i++) {
@@ -85,7 +85,7 @@ static void change_limits(struct company *c)
     }
 }
 
-static void do_something(struct company *c, size_t *at)
+static void do_something(struct table_companion *c, size_t *at)
 {
     switch (c->beside) {
     case BESIDE_TAKES:
@@ -96,7 +96,7 @@ static void do_something(struct company *c, size_t *at)
         (void)weir_table_sweep(c->table, SWEEP_SLOTS);
         break;
     case BESIDE_CHANGE:
-        change_limits(c);
+        change_table_limits(c);
         break;
     default:
         bench_sleep(c->seconds);
@@ -105,7 +105,7 @@ static void do_something(struct company *c, size_t *at)
 
 static void *keep_company(void *arg)
 {
-    struct company *c = arg;
+    struct table_companion *c = arg;
     size_t at = c->walk->count / 2;
     c->err.code = 0;
     atomic_store(&c->begun, true);
@@ -119,7 +119,7 @@ static void *keep_company(void *arg)
 
 /* ---- rounds ---- */
 
-static void time_takes(struct company *c, size_t *at, struct histogram *h)
+static void time_takes(struct table_companion *c, size_t *at, struct tail_histogram *h)
 {
     while (!atomic_load(&c->begun))
         ;
@@ -136,7 +136,7 @@ static void time_takes(struct company *c, size_t *at, struct histogram *h)
     }
 }
 
-static void note_round(const struct histogram *h, double others, struct table_tail *tail)
+static void note_round(const struct tail_histogram *h, double others, struct table_tail *tail)
 {
     int64_t p9999 = all_but_one(h, 10000);
     tail->max = max64(tail->max, h->max);
@@ -151,7 +151,8 @@ static void note_round(const struct histogram *h, double others, struct table_ta
 }
 
 /* false: it has said why. */
-static bool run_round(struct company *c, size_t *at, struct histogram *h, struct table_tail *tail)
+static bool run_tail_round(struct table_companion *c, size_t *at, struct tail_histogram *h,
+                           struct table_tail *tail)
 {
     pthread_t thread;
     memset(h, 0, sizeof *h);
@@ -173,7 +174,7 @@ static bool run_round(struct company *c, size_t *at, struct histogram *h, struct
 bool table_tails_measure(struct weir_table *table, const struct table_walk *walk, double seconds,
                          struct table_tail tails[static TABLE_BESIDES], struct table_changes *changes)
 {
-    struct histogram *h = malloc(sizeof *h);
+    struct tail_histogram *h = malloc(sizeof *h);
     double change_ms[BENCH_RUNS] = {0};
     size_t at = 0;
     if (!h)
@@ -182,15 +183,15 @@ bool table_tails_measure(struct weir_table *table, const struct table_walk *walk
     for (int round = 0; round < BENCH_RUNS && done; round++)
         for (enum table_beside beside = 0; beside < TABLE_BESIDES && done; beside++) {
             char text[80];
-            struct company company = {.beside = beside,
-                                      .table = table,
-                                      .walk = walk,
-                                      .seconds = seconds,
-                                      .change_ms = &change_ms[round]};
+            struct table_companion company = {.beside = beside,
+                                              .table = table,
+                                              .walk = walk,
+                                              .seconds = seconds,
+                                              .change_ms = &change_ms[round]};
             snprintf(text, sizeof text, "latencies, round %d of %d: beside %s", round + 1, BENCH_RUNS,
                      table_beside_names[beside]);
             bench_progress(text);
-            done = run_round(&company, &at, h, &tails[beside]);
+            done = run_tail_round(&company, &at, h, &tails[beside]);
         }
     free(h);
     qsort(change_ms, BENCH_RUNS, sizeof change_ms[0], bench_by_value);

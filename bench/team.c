@@ -12,9 +12,9 @@
 #define STACK_SIZE ((size_t)256 * 1024) /* so that a thousand threads fit anywhere */
 #define BATCH      1024                 /* operations between two looks at the clock on the wall */
 
-enum gate { GATE_SHUT, GATE_OPEN, GATE_CANCELLED };
+enum team_gate { GATE_SHUT, GATE_OPEN, GATE_CANCELLED };
 
-struct member {
+struct team_thread {
     struct team *team;
     void *arg;
     pthread_t thread;
@@ -23,15 +23,15 @@ struct member {
 struct team {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    enum gate gate;
+    enum team_gate gate;
     team_fn *fn;
     int count;
-    struct member members[];
+    struct team_thread members[];
 };
 
-static void *work(void *arg)
+static void *team_thread_main(void *arg)
 {
-    struct member *member = arg;
+    struct team_thread *member = arg;
     struct team *team = member->team;
     pthread_mutex_lock(&team->lock);
     while (team->gate == GATE_SHUT)
@@ -43,7 +43,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void set_gate(struct team *team, enum gate gate)
+static void set_gate(struct team *team, enum team_gate gate)
 {
     pthread_mutex_lock(&team->lock);
     team->gate = gate;
@@ -60,9 +60,9 @@ static int start_members(struct team *team, int threads, void *args, size_t size
         return error;
     (void)pthread_attr_setstacksize(&attr, STACK_SIZE);
     for (int i = 0; i < threads && !error; i++) {
-        struct member *member = &team->members[i];
-        *member = (struct member){.team = team, .arg = (char *)args + (size_t)i * size};
-        error = pthread_create(&member->thread, &attr, work, member);
+        struct team_thread *member = &team->members[i];
+        *member = (struct team_thread){.team = team, .arg = (char *)args + (size_t)i * size};
+        error = pthread_create(&member->thread, &attr, team_thread_main, member);
         team->count += !error;
     }
     (void)pthread_attr_destroy(&attr);
@@ -110,7 +110,7 @@ int team_width(int threads)
 
 /* ---- counting operations ---- */
 
-struct job {
+struct team_job {
     bench_fn *fn;
     void *arg;
     double until; /* when all of them stop */
@@ -118,7 +118,7 @@ struct job {
     double start, end, cpu_s;
 };
 
-static double read_clock(clockid_t clock)
+static double team_read_clock(clockid_t clock)
 {
     struct timespec ts;
     clock_gettime(clock, &ts);
@@ -126,24 +126,24 @@ static double read_clock(clockid_t clock)
 }
 
 /* Each looks at the clock for itself: the one who started them would have to wait for a processor first. */
-static void do_job(void *arg)
+static void do_team_job(void *arg)
 {
-    struct job *job = arg;
+    struct team_job *job = arg;
     int64_t ops = 0;
-    double end, cpu = read_clock(CLOCK_THREAD_CPUTIME_ID);
-    job->start = read_clock(CLOCK_MONOTONIC);
+    double end, cpu = team_read_clock(CLOCK_THREAD_CPUTIME_ID);
+    job->start = team_read_clock(CLOCK_MONOTONIC);
     do {
         job->fn(job->arg, BATCH);
         ops += BATCH;
-        end = read_clock(CLOCK_MONOTONIC);
+        end = team_read_clock(CLOCK_MONOTONIC);
     } while (end < job->until);
-    job->cpu_s = read_clock(CLOCK_THREAD_CPUTIME_ID) - cpu;
+    job->cpu_s = team_read_clock(CLOCK_THREAD_CPUTIME_ID) - cpu;
     job->end = end;
     job->ops = ops;
 }
 
 /* From the first who began to the last who ended: all that was done lies in between. */
-static struct team_run sum_up(const struct job *jobs, int threads)
+static struct team_run team_sum_up(const struct team_job *jobs, int threads)
 {
     struct team_run run = {0};
     double start = jobs[0].start, end = jobs[0].end;
@@ -159,19 +159,19 @@ static struct team_run sum_up(const struct job *jobs, int threads)
 
 bool team_measure(int threads, bench_fn *fn, void *args, size_t size, double seconds, struct team_run *run)
 {
-    struct job *jobs = calloc((size_t)threads, sizeof *jobs);
+    struct team_job *jobs = calloc((size_t)threads, sizeof *jobs);
     if (!jobs)
         return fputs("weir: out of memory\n", stderr), false;
     for (int i = 0; i < threads; i++)
-        jobs[i] = (struct job){.fn = fn, .arg = (char *)args + (size_t)i * size};
-    struct team *team = team_new(threads, do_job, jobs, sizeof jobs[0]);
+        jobs[i] = (struct team_job){.fn = fn, .arg = (char *)args + (size_t)i * size};
+    struct team *team = team_new(threads, do_team_job, jobs, sizeof jobs[0]);
     if (team) {
-        double until = read_clock(CLOCK_MONOTONIC) + seconds;
+        double until = team_read_clock(CLOCK_MONOTONIC) + seconds;
         for (int i = 0; i < threads; i++)
             jobs[i].until = until;
         team_go(team);
         team_end(team);
-        *run = sum_up(jobs, threads);
+        *run = team_sum_up(jobs, threads);
     }
     free(jobs);
     return team != NULL;

@@ -44,7 +44,7 @@ static const struct steady {
 };
 #define STEADY (sizeof steady / sizeof steady[0])
 
-struct results {
+struct wait_results {
     double step_s;
     struct wake_errors wakes[WAKE_SIZES * WAKE_WAYS];
     struct steady_result {
@@ -83,7 +83,7 @@ static bool measure_steady(const struct steady *s, double step_s, struct steady_
 
 /* What the curve says: how fast they caught up, counted where they had surely begun and surely not ended,
  * and when as many had passed as if there had been no stall. */
-static void read_curve(struct results *r)
+static void read_curve(struct wait_results *r)
 {
     double passed = 0, fast = 0, window_s = r->step_s / CURVE_PARTS;
     size_t from = STALL_END + 3, to = STALL_END + 8 * CURVE_PARTS;
@@ -107,7 +107,7 @@ static double watch_steps(struct flow *flow, double step_s, double *rates)
     return bench_others(before, bench_load_now());
 }
 
-static bool measure_hybrid(struct results *r)
+static bool measure_hybrid(struct wait_results *r)
 {
     bench_progress("hybrid at 2000/s");
     struct flow *flow = flow_open("2000,1.1", HYBRID_THREADS);
@@ -134,7 +134,7 @@ static bool measure_hybrid(struct results *r)
 /* ---- goals ---- */
 
 /* One figure that has a goal. */
-struct outcome {
+struct wait_goal_result {
     const char *name;
     int threads;
     bool is_ratio; /* else per cent off, either way */
@@ -154,42 +154,41 @@ static double percent_off(double rate, double wanted)
     return (rate / wanted - 1) * 100;
 }
 
-static double p99_ratio(const struct results *r, int size)
+static double p99_ratio(const struct wait_results *r, int size)
 {
     const struct wake_errors *errors = &r->wakes[size * WAKE_WAYS];
-    return errors[WAKE_SLACK].p99 > 0
-               ? (double)errors[WAKE_ACQUIRE].p99 / (double)errors[WAKE_SLACK].p99
-               : 0;
+    return errors[WAKE_SLACK].p99 > 0 ? (double)errors[WAKE_ACQUIRE].p99 / (double)errors[WAKE_SLACK].p99 : 0;
 }
 
 /* Both sides of a ratio suffer from others, and which suffers more is chance. */
-static struct outcome wake_outcome(const struct results *r, int size)
+static struct wait_goal_result wake_outcome(const struct wait_results *r, int size)
 {
     const struct wake_errors *errors = &r->wakes[size * WAKE_WAYS];
     double ratio = p99_ratio(r, size);
-    return (struct outcome){.name = "p99 of acquire to nanosleep",
-                            .threads = wake_threads[size],
-                            .is_ratio = true,
-                            .value = ratio,
-                            .at_most = P99_GOAL,
-                            .reached = ratio <= P99_GOAL,
-                            .sure = !is_busy(errors[WAKE_ACQUIRE].others) &&
-                                    !is_busy(errors[WAKE_SLACK].others)};
+    return (struct wait_goal_result){.name = "p99 of acquire to nanosleep",
+                                     .threads = wake_threads[size],
+                                     .is_ratio = true,
+                                     .value = ratio,
+                                     .at_most = P99_GOAL,
+                                     .reached = ratio <= P99_GOAL,
+                                     .sure = !is_busy(errors[WAKE_ACQUIRE].others) &&
+                                             !is_busy(errors[WAKE_SLACK].others)};
 }
 
 /* A rate that was reached while others worked, too, was reached. */
-static struct outcome rate_outcome(const char *name, int threads, double off, double goal, double others)
+static struct wait_goal_result rate_outcome(const char *name, int threads, double off, double goal,
+                                            double others)
 {
     bool reached = fabs(off) <= goal;
-    return (struct outcome){.name = name,
-                            .threads = threads,
-                            .value = off,
-                            .at_most = goal,
-                            .reached = reached,
-                            .sure = reached || !is_busy(others)};
+    return (struct wait_goal_result){.name = name,
+                                     .threads = threads,
+                                     .value = off,
+                                     .at_most = goal,
+                                     .reached = reached,
+                                     .sure = reached || !is_busy(others)};
 }
 
-static struct outcome steady_outcome(const struct results *r, size_t i)
+static struct wait_goal_result steady_outcome(const struct wait_results *r, size_t i)
 {
     return rate_outcome(steady[i].name, steady[i].threads,
                         percent_off(r->steady[i].rate, (double)steady[i].rate), steady[i].goal,
@@ -197,7 +196,8 @@ static struct outcome steady_outcome(const struct results *r, size_t i)
 }
 
 /* The step that is farthest off. */
-static struct outcome hybrid_outcome(const char *name, const double *rates, double wanted, double others)
+static struct wait_goal_result hybrid_outcome(const char *name, const double *rates, double wanted,
+                                              double others)
 {
     double worst = 0;
     for (int i = 0; i < STEPS; i++) {
@@ -207,7 +207,7 @@ static struct outcome hybrid_outcome(const char *name, const double *rates, doub
     return rate_outcome(name, HYBRID_THREADS, worst, HYBRID_GOAL, others);
 }
 
-static size_t all_outcomes(const struct results *r, struct outcome *outcomes)
+static size_t all_outcomes(const struct wait_results *r, struct wait_goal_result *outcomes)
 {
     size_t count = 0;
     for (int size = 0; size < WAKE_SIZES; size++)
@@ -225,18 +225,18 @@ static size_t all_outcomes(const struct results *r, struct outcome *outcomes)
 static const char *const way_names[WAKE_WAYS] = {"weir_limiter_acquire", "clock_nanosleep, least timer slack",
                                                  "clock_nanosleep, default slack"};
 
-static const char *verdict(struct outcome outcome)
+static const char *goal_verdict(struct wait_goal_result outcome)
 {
     return !outcome.sure ? "unsure" : outcome.reached ? "reached" : "missed";
 }
 
 /* Behind a figure that was measured while others worked. */
-static const char *mark(double others)
+static const char *busy_mark(double others)
 {
     return is_busy(others) ? "~" : "";
 }
 
-static void print_wakes(const struct results *r)
+static void print_wakes(const struct wait_results *r)
 {
     printf("\n%-36s %7s %9s %9s %9s %9s\n", "us from due to going on, 10 000/s", "threads", "p50", "p99",
            "p99.9", "max");
@@ -244,45 +244,46 @@ static void print_wakes(const struct results *r)
         const struct wake_errors *e = &r->wakes[i];
         printf("  %-34s %7d %9.1f %9.1f %9.1f %9.1f%s\n", way_names[i % WAKE_WAYS],
                wake_threads[i / WAKE_WAYS], (double)e->p50 / 1e3, (double)e->p99 / 1e3, (double)e->p999 / 1e3,
-               (double)e->max / 1e3, mark(e->others));
+               (double)e->max / 1e3, busy_mark(e->others));
     }
     for (int size = 0; size < WAKE_SIZES; size++) {
-        struct outcome outcome = wake_outcome(r, size);
+        struct wait_goal_result outcome = wake_outcome(r, size);
         printf("  p99 of acquire with %2d thread%s %6.2fx of clock_nanosleep, goal at most %.1fx  %s\n",
                outcome.threads, outcome.threads == 1 ? ": " : "s:", outcome.value, outcome.at_most,
-               verdict(outcome));
+               goal_verdict(outcome));
     }
 }
 
-static void print_steady(const struct results *r)
+static void print_steady(const struct wait_results *r)
 {
-    char number[WORDS_MAX];
+    char number[HUMANIZE_MAX];
     printf("\n%-36s %12s %9s %13s\n", "rate, blocking threads", "reached", "off", "processor us");
     for (size_t i = 0; i < STEADY; i++) {
         const struct steady *s = &steady[i];
         char name[80];
-        struct outcome outcome = steady_outcome(r, i);
+        struct wait_goal_result outcome = steady_outcome(r, i);
         if (s->limits)
             snprintf(name, sizeof name, "%d threads at %s/s", s->threads, words_number(s->rate, number));
         else
             snprintf(name, sizeof name, "  the same by clock_nanosleep");
         printf("  %-34s %12.1f %+8.3f%% %13.2f", name, r->steady[i].rate, outcome.value, r->steady[i].cpu_us);
         if (s->goal > 0)
-            printf("%-3sgoal within %.1f%%  %s\n", mark(r->steady[i].others), s->goal, verdict(outcome));
+            printf("%-3sgoal within %.1f%%  %s\n", busy_mark(r->steady[i].others), s->goal,
+                   goal_verdict(outcome));
         else
-            printf("%s\n", mark(r->steady[i].others));
+            printf("%s\n", busy_mark(r->steady[i].others));
     }
 }
 
 static void print_steps(double step_s, const double *rates, double wanted, double others, const char *limit)
 {
-    char time[WORDS_MAX];
+    char time[HUMANIZE_MAX];
     for (int i = 0; i < STEPS; i++) {
         double off = percent_off(rates[i], wanted);
-        struct outcome outcome = rate_outcome(limit, HYBRID_THREADS, off, HYBRID_GOAL, others);
+        struct wait_goal_result outcome = rate_outcome(limit, HYBRID_THREADS, off, HYBRID_GOAL, others);
         printf("  %-18s %-15s %12.1f %+8.3f%%%-3sgoal within %.0f%%  %s\n", limit,
-               words_duration((int64_t)(step_s * 1e9), time), rates[i], off, mark(others), HYBRID_GOAL,
-               verdict(outcome));
+               words_duration((int64_t)(step_s * 1e9), time), rates[i], off, busy_mark(others), HYBRID_GOAL,
+               goal_verdict(outcome));
     }
 }
 
@@ -294,9 +295,9 @@ static void add_tick(struct figure_axis *axis, double at, bool guide, const char
     snprintf(tick->label, sizeof tick->label, "%s", label);
 }
 
-static void label_axes(const struct results *r, struct figure *figure)
+static void label_axes(const struct wait_results *r, struct figure *figure)
 {
-    char label[WORDS_MAX];
+    char label[HUMANIZE_MAX];
     snprintf(figure->title, sizeof figure->title, "64 threads, nobody asks for one step of time");
     snprintf(figure->x.title, sizeof figure->x.title, "time");
     snprintf(figure->y.title, sizeof figure->y.title, "operations a second");
@@ -310,7 +311,7 @@ static void label_axes(const struct results *r, struct figure *figure)
     add_tick(&figure->y, FAST * RATIO, true, words_number((int64_t)(FAST * RATIO + 0.5), label));
 }
 
-static void print_curve(const struct results *r)
+static void print_curve(const struct wait_results *r)
 {
     struct figure *figure = calloc(1, sizeof *figure);
     if (!figure)
@@ -323,21 +324,22 @@ static void print_curve(const struct results *r)
     free(figure);
 }
 
-static void print_hybrid(const struct results *r)
+static void print_hybrid(const struct wait_results *r)
 {
     printf("\n%-18s %-17s %12s %9s\n", "hybrid, 64 threads", "  each", "rate", "off");
     print_steps(r->step_s, r->slow, SLOW, r->slow_others, "2000,1.1");
     print_steps(r->step_s, r->fast, FAST, r->fast_others, "set to 50000,1.1");
     putchar('\n');
     print_curve(r);
-    printf("caught up at %.3f%s times the rate (%.1f expected)", r->catch_up, mark(r->curve_others), RATIO);
+    printf("caught up at %.3f%s times the rate (%.1f expected)", r->catch_up, busy_mark(r->curve_others),
+           RATIO);
     if (r->back_s >= 0)
         printf(", on schedule again after %.1f s (%.1f expected)\n", r->back_s, r->step_s / (RATIO - 1));
     else
         puts(", not on schedule again within the time shown");
 }
 
-static bool is_any_busy(const struct results *r)
+static bool is_any_busy(const struct wait_results *r)
 {
     bool busy = is_busy(r->slow_others) || is_busy(r->fast_others) || is_busy(r->curve_others);
     for (int i = 0; i < WAKE_SIZES * WAKE_WAYS; i++)
@@ -347,7 +349,7 @@ static bool is_any_busy(const struct results *r)
     return busy;
 }
 
-static void print_text(const struct results *r)
+static void wait_print_text(const struct wait_results *r)
 {
     bench_print_machine();
     print_wakes(r);
@@ -359,7 +361,7 @@ static void print_text(const struct results *r)
 
 /* ---- json ---- */
 
-static void json_wakes(struct json *json, const struct results *r)
+static void json_wakes(struct json *json, const struct wait_results *r)
 {
     static const char *const names[WAKE_WAYS] = {"acquire", "nanosleep", "nanosleep_default_slack"};
     json_open(json, "wake_errors_ns", '[', JSON_LINES);
@@ -389,7 +391,7 @@ static void json_wakes(struct json *json, const struct results *r)
     json_close(json, ']');
 }
 
-static void json_steady(struct json *json, const struct results *r)
+static void json_steady(struct json *json, const struct wait_results *r)
 {
     json_open(json, "steady", '[', JSON_LINES);
     for (size_t i = 0; i < STEADY; i++) {
@@ -413,7 +415,7 @@ static void json_rates(struct json *json, const char *name, const double *rates,
     json_close(json, ']');
 }
 
-static void json_hybrid(struct json *json, const struct results *r)
+static void json_hybrid(struct json *json, const struct wait_results *r)
 {
     json_open(json, "hybrid", '{', JSON_LINES);
     json_rates(json, "at_2000", r->slow, STEPS);
@@ -425,13 +427,13 @@ static void json_hybrid(struct json *json, const struct results *r)
     json_close(json, '}');
 }
 
-static void json_goals(struct json *json, const struct results *r)
+static void wait_json_goals(struct json *json, const struct wait_results *r)
 {
-    struct outcome outcomes[GOALS_MAX];
+    struct wait_goal_result outcomes[GOALS_MAX];
     size_t count = all_outcomes(r, outcomes);
     json_open(json, "goals", '[', JSON_LINES);
     for (size_t i = 0; i < count; i++) {
-        const struct outcome *o = &outcomes[i];
+        const struct wait_goal_result *o = &outcomes[i];
         json_open(json, NULL, '{', JSON_FLAT);
         json_text(json, "name", o->name);
         json_number(json, "threads", o->threads);
@@ -444,7 +446,7 @@ static void json_goals(struct json *json, const struct results *r)
     json_close(json, ']');
 }
 
-static void print_json(const struct results *r)
+static void wait_print_json(const struct wait_results *r)
 {
     struct json json = {.file = stdout};
     json_open(&json, NULL, '{', JSON_LINES);
@@ -454,13 +456,13 @@ static void print_json(const struct results *r)
     json_wakes(&json, r);
     json_steady(&json, r);
     json_hybrid(&json, r);
-    json_goals(&json, r);
+    wait_json_goals(&json, r);
     json_close(&json, '}');
 }
 
 int bench_wait(const struct bench_options *options)
 {
-    struct results results = {.step_s = options->seconds};
+    struct wait_results results = {.step_s = options->seconds};
     bool done = wake_measure(options->seconds * 0.35, results.wakes);
     for (size_t i = 0; i < STEADY && done; i++)
         done = measure_steady(&steady[i], results.step_s, &results.steady[i]);
@@ -469,8 +471,8 @@ int bench_wait(const struct bench_options *options)
     if (!done)
         return EXIT_ERROR;
     if (options->json)
-        print_json(&results);
+        wait_print_json(&results);
     else
-        print_text(&results);
+        wait_print_text(&results);
     return EXIT_OK;
 }

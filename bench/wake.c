@@ -64,7 +64,7 @@ static int64_t monotonic_ns(void)
     return ts.tv_sec * WEIR_SEC + ts.tv_nsec;
 }
 
-static void sleep_until(int64_t time_ns)
+static void wake_sleep_until(int64_t time_ns)
 {
     struct timespec ts = {.tv_sec = (time_t)(time_ns / WEIR_SEC), .tv_nsec = (long)(time_ns % WEIR_SEC)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
@@ -79,12 +79,12 @@ static void wait_by_nanosleep(struct wake *wake)
         due = wake->start_ns + turn * PERIOD_NS;
         if (due <= monotonic_ns())
             continue; /* too late to wait for it */
-        sleep_until(due);
+        wake_sleep_until(due);
         record(wake, due, monotonic_ns());
     } while (due < wake->end_ns);
 }
 
-static void work(void *arg)
+static void wake_work(void *arg)
 {
     struct wake *wake = arg;
     if (wake->by == WAKE_NANOSLEEP)
@@ -101,7 +101,7 @@ static void work(void *arg)
 static bool run_turn(struct wake *wake, int threads, double seconds)
 {
     struct weir_error err;
-    struct team *team = team_new(threads, work, wake, 0);
+    struct team *team = team_new(threads, wake_work, wake, 0);
     if (!team)
         return false;
     wake->limiter = weir_limiter_new("10k/s burst=1", &err);
@@ -142,7 +142,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static struct wake_errors sum_up(struct wake *wake)
+static struct wake_errors sum_up_wakes(struct wake *wake)
 {
     int64_t count = wake->count < wake->capacity ? wake->count : wake->capacity, *sorted = wake->samples;
     if (count == 0)
@@ -171,7 +171,7 @@ bool wake_measure(double seconds, struct wake_errors *errors)
     bench_progress(NULL);
     for (int i = 0; i < WAKE_SIZES * WAKE_WAYS; i++) {
         if (done)
-            errors[i] = sum_up(&wakes[i]);
+            errors[i] = sum_up_wakes(&wakes[i]);
         free(wakes[i].samples);
     }
     return done;

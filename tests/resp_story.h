@@ -49,7 +49,8 @@ __attribute__((format(printf, 2, 3))) static inline void story_say(struct story 
     buffer_put(&story->text, line, (size_t)len);
 }
 
-static inline void story_tell(struct story *story, enum resp_got got, const struct resp_got_request *request)
+static inline void story_tell(struct story *story, enum resp_status got,
+                              const struct resp_request_info *request)
 {
     if (got == RESP_BAD) {
         story_say(story, "bad: %s\n", request->why);
@@ -71,13 +72,13 @@ static inline void story_arrive(struct story *story, const char *bytes, size_t e
 {
     size_t len = end - story->start, at = 0;
     char *there = malloc(len > 0 ? len : 1);
-    enum resp_got got = RESP_REQUEST;
+    enum resp_status got = RESP_REQUEST;
     if (!there)
         abort();
     if (len > 0)
         memcpy(there, bytes + story->start, len);
     while (!story->ended && got != RESP_MORE) {
-        struct resp_got_request request = {.used = 0};
+        struct resp_request_info request = {.used = 0};
         got = weir_resp_read(&story->reader, story->limits, there + at, len - at, story->args, &request);
         if (got != RESP_MORE)
             story_tell(story, got, &request);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# Tests of what a cross build leaves out: proto, ledger, service, server, and the command around them.
+# Tests of what a cross build leaves out: resp, ledger, service, server, and the command around them.
 
 # weir_service_test(NAME SOURCE... [LABELS LABEL...] [ARGS ARGUMENT...] [TIMEOUT SECONDS])
 # As weir_test, with the service and the server's parts.
@@ -19,7 +19,7 @@ weir_service_test(unit-resp-reply unit/test_resp_reply.c)
 target_link_options(unit-resp-reply PRIVATE -Wl,--wrap=calloc)
 weir_service_test(unit-resp-write unit/test_resp_write.c)
 
-weir_service_test(unit-arithmetic unit/test_arithmetic.c)
+weir_service_test(unit-fleet-plan unit/test_fleet_plan.c)
 weir_service_test(unit-weir-reply unit/test_weir_reply.c)
 weir_service_test(unit-weir-tier unit/test_weir_tier.c)
 weir_race(unit-weir-tier)
@@ -28,9 +28,9 @@ weir_service_test(unit-config unit/test_config.c)
 weir_service_test(unit-config-memory unit/test_config_memory.c)
 weir_service_test(unit-config-print unit/test_config_print.c)
 weir_service_test(unit-users unit/test_users.c)
-weir_service_test(unit-failures unit/test_failures.c)
-weir_service_test(unit-crowd unit/test_crowd.c)
-weir_service_test(unit-slow unit/test_slow.c unit/service_kit.c)
+weir_service_test(unit-login-failures unit/test_login_failures.c)
+weir_service_test(unit-client-counts unit/test_client_counts.c)
+weir_service_test(unit-password-check unit/test_password_check.c unit/service_kit.c)
 weir_service_test(unit-log unit/test_log.c)
 weir_race(unit-log)
 weir_service_test(unit-ledger unit/test_ledger.c)
@@ -41,7 +41,7 @@ target_link_options(unit-records PRIVATE -Wl,--wrap=calloc,--wrap=aligned_alloc)
 weir_service_test(unit-reserve unit/test_reserve.c unit/service_kit.c)
 
 weir_service_test(unit-share unit/test_share.c)
-weir_service_test(unit-steps unit/test_steps.c)
+weir_service_test(unit-steps unit/test_smyte_buckets.c)
 weir_service_test(unit-smyte unit/test_smyte.c unit/service_kit.c)
 weir_service_test(unit-cell unit/test_cell.c unit/service_kit.c)
 weir_service_test(unit-take unit/test_take.c unit/service_kit.c)
@@ -66,7 +66,7 @@ target_link_options(unit-service-floor PRIVATE -Wl,--wrap=madvise)
 weir_service_test(unit-service-memory unit/test_service_memory.c unit/service_kit.c)
 weir_service_test(unit-between unit/test_between.c unit/service_kit.c $<TARGET_OBJECTS:disk_tools>)
 target_link_options(unit-between PRIVATE
-    -Wl,--wrap=madvise,--wrap=weir_table_give_who,--wrap=weir_snapshot_publish)
+    -Wl,--wrap=madvise,--wrap=weir_table_give_by_hash,--wrap=weir_snapshot_publish)
 weir_service_test(unit-store-failures unit/test_store_failures.c $<TARGET_OBJECTS:disk_tools>)
 weir_service_test(unit-store-records unit/test_store_records.c $<TARGET_OBJECTS:disk_tools>)
 weir_service_test(unit-service-failures unit/test_service_failures.c unit/service_kit.c $<TARGET_OBJECTS:disk_tools>)
@@ -106,11 +106,11 @@ target_link_options(unit-no-memory PRIVATE
     -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup,--wrap=mmap,--wrap=madvise)
 
 weir_service_test(unit-loop unit/test_loop.c)
-weir_service_test(unit-door unit/test_door.c)
-target_link_options(unit-door PRIVATE -Wl,--wrap=weir_connection_offer)
+weir_service_test(unit-acceptor unit/test_acceptor.c)
+target_link_options(unit-acceptor PRIVATE -Wl,--wrap=weir_connection_offer)
 weir_service_test(unit-server-end unit/test_server_end.c)
 target_link_options(unit-server-end PRIVATE
-    -Wl,--wrap=weir_lane_wish,--wrap=weir_parking_moved,--wrap=weir_lane_end)
+    -Wl,--wrap=weir_io_thread_post,--wrap=weir_disk_wait_moved,--wrap=weir_io_thread_end)
 weir_race(unit-server-end)
 weir_service_test(unit-listen unit/test_listen.c)
 weir_service_test(unit-notify unit/test_notify.c)
@@ -132,7 +132,7 @@ weir_service_test(threads-compatible threads/compatible.c threads/team.c unit/se
 set_property(TEST threads-compatible PROPERTY LABELS threads sanitize)
 weir_race(threads-compatible)
 
-weir_service_test(threads-service threads/service_turns.c threads/team.c unit/service_kit.c)
+weir_service_test(threads-service threads/service_read_sections.c threads/team.c unit/service_kit.c)
 weir_race(threads-service)
 
 weir_service_test(threads-changes threads/service_changes.c threads/team.c unit/service_kit.c)
@@ -148,10 +148,10 @@ weir_race(threads-kept)
 weir_service_test(prop-resp property/prop_resp.c)
 weir_service_test(prop-connection property/prop_connection.c unit/service_kit.c)
 weir_race(prop-connection)
-weir_service_test(prop-parked property/prop_parked.c unit/service_kit.c)
-target_link_options(prop-parked PRIVATE
-    -Wl,--wrap=weir_parking_begin,--wrap=weir_store_commit,--wrap=weir_store_may,--wrap=weir_service_run,--wrap=weir_service_resume)
-weir_race(prop-parked)
+weir_service_test(prop-disk-wait property/prop_disk_wait.c unit/service_kit.c)
+target_link_options(prop-disk-wait PRIVATE
+    -Wl,--wrap=weir_disk_wait_begin,--wrap=weir_store_commit,--wrap=weir_store_ticket_status,--wrap=weir_service_run,--wrap=weir_service_resume)
+weir_race(prop-disk-wait)
 
 weir_service_test(prop-steps property/prop_steps.c)
 # Histories of a store on a simulated disk; script/prove-store tells any number of them.

@@ -170,7 +170,7 @@ def check_include(path, line, name, quoted, layers, say):
     if not quoted:
         if stem not in LIBC and not name.startswith(LIBC_FOLDERS) and name not in HEADERS:
             say(line, f"<{name}> is neither libc nor a library of this project")
-        elif path.parts[:2] == ("src", "core") and (stem in IMPURE or name.startswith("sys/")):
+        elif str(path).startswith(("src/core/", "src/spec/", "src/lease/")) and (stem in IMPURE or name.startswith("sys/")):
             say(line, f"<{name}>: core is pure")
         return None
     if path.parts[0] != "src" or name in HEADERS:

@@ -17,7 +17,7 @@ void weir_buffer_free(struct buffer *buffer)
 
 /* Twice as much as before, so that a byte is moved a bounded number of times on average; never above `most`.
  */
-static size_t next_size(const struct buffer *buffer, size_t needed)
+static size_t buffer_next_size(const struct buffer *buffer, size_t needed)
 {
     size_t size = buffer->size < FIRST_SIZE ? FIRST_SIZE : buffer->size;
     while (size < needed)
@@ -25,7 +25,7 @@ static size_t next_size(const struct buffer *buffer, size_t needed)
     return buffer->most > 0 && size > buffer->most ? buffer->most : size;
 }
 
-static bool move_to(struct buffer *buffer, size_t size)
+static bool buffer_move_to(struct buffer *buffer, size_t size)
 {
     size_t len = buffer_len(buffer);
     char *bytes = malloc(size);
@@ -42,11 +42,12 @@ static bool move_to(struct buffer *buffer, size_t size)
 }
 
 /* Bytes go to the front only if at least as many have gone there: each is moved for one that was dropped. */
-static bool make_room(struct buffer *buffer, size_t needed)
+static bool buffer_make_room(struct buffer *buffer, size_t needed)
 {
     size_t len = buffer_len(buffer);
     if (!buffer->bytes || needed > buffer->size || buffer->start < len)
-        return move_to(buffer, next_size(buffer, needed > buffer->size ? needed : buffer->size + 1));
+        return buffer_move_to(buffer,
+                              buffer_next_size(buffer, needed > buffer->size ? needed : buffer->size + 1));
     memmove(buffer->bytes, buffer->bytes + buffer->start, len);
     buffer->start = 0;
     buffer->end = len;
@@ -62,7 +63,7 @@ char *weir_buffer_room(struct buffer *buffer, size_t len)
         buffer->failed = true;
         return NULL;
     }
-    if ((!buffer->bytes || buffer->size - buffer->end < len) && !make_room(buffer, used + len)) {
+    if ((!buffer->bytes || buffer->size - buffer->end < len) && !buffer_make_room(buffer, used + len)) {
         buffer->failed = true;
         return NULL;
     }

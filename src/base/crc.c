@@ -11,7 +11,7 @@
 
 #define POLYNOMIAL UINT32_C(0x82F63B78)
 
-static uint64_t load(const unsigned char *bytes)
+static uint64_t crc_load_word(const unsigned char *bytes)
 {
     uint64_t word;
     memcpy(&word, bytes, sizeof word);
@@ -26,7 +26,7 @@ static uint64_t load(const unsigned char *bytes)
 static uint32_t tables[8][256];
 static pthread_once_t filled = PTHREAD_ONCE_INIT;
 
-static void fill(void)
+static void crc_fill_tables(void)
 {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t rest = byte;
@@ -44,10 +44,10 @@ static void fill(void)
 uint32_t weir_crc32c_plain(uint32_t crc, const void *bytes, size_t len)
 {
     const unsigned char *at = bytes;
-    (void)pthread_once(&filled, fill);
+    (void)pthread_once(&filled, crc_fill_tables);
     crc = ~crc;
     for (; len >= 8; len -= 8, at += 8) {
-        uint64_t word = load(at) ^ crc;
+        uint64_t word = crc_load_word(at) ^ crc;
         crc = 0;
         for (int i = 0; i < 8; i++)
             crc ^= tables[7 - i][word >> 8 * i & 0xff];
@@ -64,22 +64,22 @@ uint32_t weir_crc32c_plain(uint32_t crc, const void *bytes, size_t len)
 
 #define FAST __attribute__((target("sse4.2,pclmul")))
 
-static int is_fast(void)
+static int crc_is_fast(void)
 {
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
-FAST static inline uint32_t divide(uint32_t crc, uint64_t word)
+FAST static inline uint32_t crc_divide(uint32_t crc, uint64_t word)
 {
     return (uint32_t)_mm_crc32_u64(crc, word);
 }
 
-FAST static inline uint32_t divide_byte(uint32_t crc, unsigned char byte)
+FAST static inline uint32_t crc_divide_byte(uint32_t crc, unsigned char byte)
 {
     return _mm_crc32_u8(crc, byte);
 }
 
-FAST static inline uint64_t multiply(uint32_t a, uint32_t b)
+FAST static inline uint64_t crc_multiply(uint32_t a, uint32_t b)
 {
     __m128i one = _mm_cvtsi32_si128((int)a), other = _mm_cvtsi32_si128((int)b);
     return (uint64_t)_mm_cvtsi128_si64(_mm_clmulepi64_si128(one, other, 0));
@@ -92,25 +92,25 @@ FAST static inline uint64_t multiply(uint32_t a, uint32_t b)
 #define HAS_PMULL UINT64_C(1 << 4) /* of AT_HWCAP */
 #define HAS_CRC32 UINT64_C(1 << 7)
 
-static int is_fast(void)
+static int crc_is_fast(void)
 {
     return (getauxval(AT_HWCAP) & (HAS_PMULL | HAS_CRC32)) == (HAS_PMULL | HAS_CRC32);
 }
 
 /* As text: compilers differ in how they want to be told that the processor can do it. */
-static inline uint32_t divide(uint32_t crc, uint64_t word)
+static inline uint32_t crc_divide(uint32_t crc, uint64_t word)
 {
     __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(word));
     return crc;
 }
 
-static inline uint32_t divide_byte(uint32_t crc, unsigned char byte)
+static inline uint32_t crc_divide_byte(uint32_t crc, unsigned char byte)
 {
     __asm__(".arch_extension crc\n\tcrc32cb %w0, %w0, %w1" : "+r"(crc) : "r"(byte));
     return crc;
 }
 
-static inline uint64_t multiply(uint32_t a, uint32_t b)
+static inline uint64_t crc_multiply(uint32_t a, uint32_t b)
 {
     uint64_t product;
     __asm__(".arch_extension aes\n\t"
@@ -139,11 +139,11 @@ FAST static uint32_t divide_three(uint32_t crc, const unsigned char *at)
 {
     uint32_t second = 0, third = 0;
     for (size_t i = 0; i < STRETCH; i += 8) {
-        crc = divide(crc, load(at + i));
-        second = divide(second, load(at + STRETCH + i));
-        third = divide(third, load(at + 2 * STRETCH + i));
+        crc = crc_divide(crc, crc_load_word(at + i));
+        second = crc_divide(second, crc_load_word(at + STRETCH + i));
+        third = crc_divide(third, crc_load_word(at + 2 * STRETCH + i));
     }
-    return divide(0, multiply(crc, PAST_TWO) ^ multiply(second, PAST_ONE)) ^ third;
+    return crc_divide(0, crc_multiply(crc, PAST_TWO) ^ crc_multiply(second, PAST_ONE)) ^ third;
 }
 
 FAST static uint32_t divide_all(uint32_t crc, const unsigned char *at, size_t len)
@@ -152,15 +152,15 @@ FAST static uint32_t divide_all(uint32_t crc, const unsigned char *at, size_t le
     for (; len >= 3 * STRETCH; len -= 3 * STRETCH, at += 3 * STRETCH)
         crc = divide_three(crc, at);
     for (; len >= 8; len -= 8, at += 8)
-        crc = divide(crc, load(at));
+        crc = crc_divide(crc, crc_load_word(at));
     for (; len > 0; len--, at++)
-        crc = divide_byte(crc, *at);
+        crc = crc_divide_byte(crc, *at);
     return ~crc;
 }
 
 uint32_t weir_crc32c(uint32_t crc, const void *bytes, size_t len)
 {
-    return is_fast() ? divide_all(crc, bytes, len) : weir_crc32c_plain(crc, bytes, len);
+    return crc_is_fast() ? divide_all(crc, bytes, len) : weir_crc32c_plain(crc, bytes, len);
 }
 
 #else

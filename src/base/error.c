@@ -85,7 +85,7 @@ bool weir_error_fault(struct weir_error *err, int error, const char *format, ...
 }
 
 /* White space becomes a blank: a line stays a line, and columns stay where they are. */
-static void put_visible(struct text *line, const char *bytes, size_t len)
+static void error_put_visible(struct text *line, const char *bytes, size_t len)
 {
     uint32_t code = 0;
     for (size_t i = 0, step; i < len; i += step ? step : 1) {
@@ -111,10 +111,10 @@ static size_t column_offset(const char *text, size_t len, int32_t column)
 }
 
 /* Shows the end of a text that is too long, or the part around `place` if that lies before it. */
-static void put_part(struct text *line, const char *text, size_t len, size_t place, size_t room)
+static void error_put_excerpt(struct text *line, const char *text, size_t len, size_t place, size_t room)
 {
     if (len <= room) {
-        put_visible(line, text, len);
+        error_put_visible(line, text, len);
         return;
     }
     size_t start = len - (room - DOTS_LEN), end = len;
@@ -126,7 +126,7 @@ static void put_part(struct text *line, const char *text, size_t len, size_t pla
         start++;
     if (start > 0)
         weir_text_put(line, DOTS, DOTS_LEN);
-    put_visible(line, text + start, end - start);
+    error_put_visible(line, text + start, end - start);
     if (end < len)
         weir_text_put(line, DOTS, DOTS_LEN);
 }
@@ -151,7 +151,7 @@ void weir_error_at(struct weir_error *err, int32_t code, const char *text, size_
     err->code = code;
     err->column = column;
     weir_text_init(&line, err->text, sizeof err->text);
-    put_part(&line, text, len, column_offset(text, len, column), room);
+    error_put_excerpt(&line, text, len, column_offset(text, len, column), room);
     weir_text_put(&line, where, position.len);
     weir_text_put(&line, message, message_len);
 }

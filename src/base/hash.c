@@ -14,7 +14,7 @@ uint64_t weir_hash(const struct hash_key *key, const void *bytes, size_t len)
 
 /* Every process gets 16 bytes from the kernel when it starts. They are not for us alone and are the same each
  * time, so they serve as the key under which what differs is hashed. */
-static struct hash_key make_key(void)
+static struct hash_key make_hash_key(void)
 {
     static _Atomic uint64_t made;
     struct hash_key secret = {0, 0}, key;
@@ -36,7 +36,7 @@ struct hash_key weir_hash_key(void)
     struct hash_key key;
     int saved = errno;
     if (getrandom(&key, sizeof key, GRND_NONBLOCK) != (ssize_t)sizeof key)
-        key = make_key();
+        key = make_hash_key();
     errno = saved;
     return key;
 }

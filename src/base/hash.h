@@ -24,34 +24,34 @@ struct hash_key {
 struct hash_key weir_hash_key(void);
 uint64_t weir_hash(const struct hash_key *key, const void *bytes, size_t len);
 
-struct sip {
+struct siphash {
     uint64_t a, b, c, d;
 };
 
-static inline uint64_t sip_turn(uint64_t x, int bits)
+static inline uint64_t sip_rotate(uint64_t x, int bits)
 {
     return x << bits | x >> (64 - bits);
 }
 
-static inline struct sip sip_mix(struct sip s)
+static inline struct siphash sip_round(struct siphash s)
 {
     s.a += s.b;
     s.c += s.d;
-    s.b = sip_turn(s.b, 13) ^ s.a;
-    s.d = sip_turn(s.d, 16) ^ s.c;
-    s.a = sip_turn(s.a, 32);
+    s.b = sip_rotate(s.b, 13) ^ s.a;
+    s.d = sip_rotate(s.d, 16) ^ s.c;
+    s.a = sip_rotate(s.a, 32);
     s.c += s.b;
     s.a += s.d;
-    s.b = sip_turn(s.b, 17) ^ s.c;
-    s.d = sip_turn(s.d, 21) ^ s.a;
-    s.c = sip_turn(s.c, 32);
+    s.b = sip_rotate(s.b, 17) ^ s.c;
+    s.d = sip_rotate(s.d, 21) ^ s.a;
+    s.c = sip_rotate(s.c, 32);
     return s;
 }
 
-static inline struct sip sip_absorb(struct sip s, uint64_t word)
+static inline struct siphash sip_absorb(struct siphash s, uint64_t word)
 {
     s.d ^= word;
-    s = sip_mix(s);
+    s = sip_round(s);
     s.a ^= word;
     return s;
 }
@@ -94,13 +94,13 @@ static inline __attribute__((always_inline)) uint64_t hash_bytes(const struct ha
                                                                  const void *bytes, size_t len)
 {
     const unsigned char *at = bytes;
-    struct sip s = {key->low ^ UINT64_C(0x736f6d6570736575), key->high ^ UINT64_C(0x646f72616e646f6d),
-                    key->low ^ UINT64_C(0x6c7967656e657261), key->high ^ UINT64_C(0x7465646279746573)};
+    struct siphash s = {key->low ^ UINT64_C(0x736f6d6570736575), key->high ^ UINT64_C(0x646f72616e646f6d),
+                        key->low ^ UINT64_C(0x6c7967656e657261), key->high ^ UINT64_C(0x7465646279746573)};
     for (size_t i = 0; i + 8 <= len; i += 8)
         s = sip_absorb(s, sip_load64(at + i));
     s = sip_absorb(s, sip_rest(at, len) | (uint64_t)len << 56);
     s.c ^= 0xff;
-    s = sip_mix(sip_mix(sip_mix(s)));
+    s = sip_round(sip_round(sip_round(s)));
     return s.a ^ s.b ^ s.c ^ s.d;
 }
 

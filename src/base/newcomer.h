@@ -3,15 +3,15 @@
  * Who brings entries into a store that others use, too: asked before an entry is made, told after it was.
  * Both may be called inside of locks, and wait for nothing.
  */
-#ifndef WEIR_BASE_NEWCOMER_H
-#define WEIR_BASE_NEWCOMER_H
+#ifndef WEIR_BASE_ADMISSION_HOOK_H
+#define WEIR_BASE_ADMISSION_HOOK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct newcomer {
-    bool (*may_come)(const struct newcomer *newcomer);
-    void (*came)(const struct newcomer *newcomer, uint64_t place); /* where it is */
+struct admission_hook {
+    bool (*may_admit)(const struct admission_hook *hook);
+    void (*admitted)(const struct admission_hook *hook, uint64_t place); /* where it is */
 };
 
 #endif

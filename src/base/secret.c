@@ -36,33 +36,33 @@ void weir_secret_wipe(void *bytes, size_t len)
     __asm__ volatile("" : : "r"(bytes) : "memory"); /* as if somebody read it */
 }
 
-static uint32_t turn(uint32_t word, int bits)
+static uint32_t rotate_right(uint32_t word, int bits)
 {
     return word >> bits | word << (32 - bits);
 }
 
-static void expand(uint32_t words[static ROUNDS], const unsigned char *block)
+static void sha256_expand(uint32_t words[static ROUNDS], const unsigned char *block)
 {
     for (int i = 0; i < 16; i++, block += 4)
         words[i] = (uint32_t)block[0] << 24 | (uint32_t)block[1] << 16 | (uint32_t)block[2] << 8 | block[3];
     for (int i = 16; i < ROUNDS; i++) {
         uint32_t early = words[i - 15], late = words[i - 2];
-        words[i] = words[i - 16] + (turn(early, 7) ^ turn(early, 18) ^ early >> 3) + words[i - 7] +
-                   (turn(late, 17) ^ turn(late, 19) ^ late >> 10);
+        words[i] = words[i - 16] + (rotate_right(early, 7) ^ rotate_right(early, 18) ^ early >> 3) +
+                   words[i - 7] + (rotate_right(late, 17) ^ rotate_right(late, 19) ^ late >> 10);
     }
 }
 
-static void stir(uint32_t state[static 8], const unsigned char *block)
+static void sha256_block(uint32_t state[static 8], const unsigned char *block)
 {
     uint32_t words[ROUNDS], s[8];
-    expand(words, block);
+    sha256_expand(words, block);
     memcpy(s, state, sizeof s);
     for (int i = 0; i < ROUNDS; i++) {
         uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]);
         uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        uint32_t one =
-            s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) + choice + round_words[i] + words[i];
-        uint32_t two = (turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22)) + majority;
+        uint32_t one = s[7] + (rotate_right(s[4], 6) ^ rotate_right(s[4], 11) ^ rotate_right(s[4], 25)) +
+                       choice + round_words[i] + words[i];
+        uint32_t two = (rotate_right(s[0], 2) ^ rotate_right(s[0], 13) ^ rotate_right(s[0], 22)) + majority;
         memmove(s + 1, s, 7 * sizeof s[0]);
         s[4] += one;
         s[0] = one + two;
@@ -74,7 +74,7 @@ static void stir(uint32_t state[static 8], const unsigned char *block)
 }
 
 /* What is left of the bytes, a one, zeros, and the number of bits: one block or two. */
-static void stir_end(uint32_t state[static 8], const unsigned char *rest, size_t rest_len, uint64_t len)
+static void sha256_finish(uint32_t state[static 8], const unsigned char *rest, size_t rest_len, uint64_t len)
 {
     unsigned char blocks[2 * BLOCK] = {0};
     size_t size = rest_len + 9 <= BLOCK ? BLOCK : 2 * BLOCK;
@@ -84,7 +84,7 @@ static void stir_end(uint32_t state[static 8], const unsigned char *rest, size_t
     for (size_t i = 0; i < 8; i++)
         blocks[size - 1 - i] = (unsigned char)(len * 8 >> 8 * i);
     for (size_t at = 0; at < size; at += BLOCK)
-        stir(state, blocks + at);
+        sha256_block(state, blocks + at);
     weir_secret_wipe(blocks, sizeof blocks);
 }
 
@@ -96,8 +96,8 @@ struct digest weir_sha256(const void *bytes, size_t len)
     size_t rest = len;
     memcpy(state, first_state, sizeof state);
     for (; rest >= BLOCK; rest -= BLOCK, from += BLOCK)
-        stir(state, from);
-    stir_end(state, from, rest, len);
+        sha256_block(state, from);
+    sha256_finish(state, from, rest, len);
     for (size_t i = 0; i < sizeof digest.bytes; i++)
         digest.bytes[i] = (unsigned char)(state[i / 4] >> (24 - 8 * (i % 4)));
     weir_secret_wipe(state, sizeof state);

@@ -13,9 +13,9 @@
 #define HOUR (60 * MIN)
 #define DAY  (24 * HOUR)
 
-const char *weir_words_number(int64_t number, char *text)
+const char *weir_humanize_number(int64_t number, char *text)
 {
-    char digits[WORDS_MAX / 2], *out = text;
+    char digits[HUMANIZE_MAX / 2], *out = text;
     int len = snprintf(digits, sizeof digits, "%lld", (long long)number);
     for (int i = 0; i < len; i++) {
         int left = len - i;
@@ -39,16 +39,16 @@ static void strip_zeros(char *text)
         *--end = '\0';
 }
 
-const char *weir_words_decimal(double number, char *text)
+const char *weir_humanize_decimal(double number, char *text)
 {
     if (number >= 1000 || number <= -1000)
-        return weir_words_number((int64_t)(number < 0 ? number - 0.5 : number + 0.5), text);
+        return weir_humanize_number((int64_t)(number < 0 ? number - 0.5 : number + 0.5), text);
     if (number > 0 && number < 0.01) {
-        snprintf(text, WORDS_MAX, "%.3g", number);
+        snprintf(text, HUMANIZE_MAX, "%.3g", number);
         return text;
     }
     int places = number >= 100 ? 1 : number >= 10 ? 2 : 3;
-    snprintf(text, WORDS_MAX, "%.*f", places, number);
+    snprintf(text, HUMANIZE_MAX, "%.*f", places, number);
     strip_zeros(text);
     return text;
 }
@@ -60,7 +60,7 @@ static int64_t round_to(int64_t time_ns, int64_t step, bool up)
 }
 
 /* What a time is shown in: one unit with decimals, or two whole units. */
-struct scale {
+struct time_scale {
     int64_t below; /* for times below this */
     int64_t unit;
     const char *name;
@@ -68,7 +68,7 @@ struct scale {
     const char *part_name;
 };
 
-static const struct scale scales[] = {
+static const struct time_scale scales[] = {
     {US, 1, "ns", 0, ""},
     {MS, US, "us", 0, ""},
     {SEC, MS, "ms", 0, ""},
@@ -78,16 +78,16 @@ static const struct scale scales[] = {
     {INT64_MAX, DAY, "d", HOUR, "h"},
 };
 
-static const struct scale *scale_of(int64_t time_ns)
+static const struct time_scale *time_scale_of(int64_t time_ns)
 {
-    const struct scale *scale = scales;
+    const struct time_scale *scale = scales;
     while (time_ns >= scale->below && scale->below != INT64_MAX)
         scale++;
     return scale;
 }
 
 /* The smallest step that four digits, or the smaller of two units, can show. */
-static int64_t step_of(const struct scale *scale, int64_t time_ns)
+static int64_t time_scale_step(const struct time_scale *scale, int64_t time_ns)
 {
     if (scale->part)
         return scale->part;
@@ -97,21 +97,21 @@ static int64_t step_of(const struct scale *scale, int64_t time_ns)
     return step;
 }
 
-static const char *unit_name(const struct scale *scale, unsigned how)
+static const char *time_unit_name(const struct time_scale *scale, unsigned how)
 {
-    return scale->unit == US && (how & WORDS_UTF8) ? "\xc2\xb5s" : scale->name;
+    return scale->unit == US && (how & HUMANIZE_UTF8) ? "\xc2\xb5s" : scale->name;
 }
 
-const char *weir_words_duration(int64_t time_ns, unsigned how, char *text)
+const char *weir_humanize_duration(int64_t time_ns, unsigned how, char *text)
 {
-    bool up = how & WORDS_UP;
-    const struct scale *scale = scale_of(time_ns);
-    int64_t rounded = round_to(time_ns, step_of(scale, time_ns), up);
-    scale = scale_of(rounded); /* 999.96 ms has become 1 s */
-    rounded = round_to(rounded, step_of(scale, rounded), up);
+    bool up = how & HUMANIZE_UP;
+    const struct time_scale *scale = time_scale_of(time_ns);
+    int64_t rounded = round_to(time_ns, time_scale_step(scale, time_ns), up);
+    scale = time_scale_of(rounded); /* 999.96 ms has become 1 s */
+    rounded = round_to(rounded, time_scale_step(scale, rounded), up);
 
-    char whole[WORDS_MAX / 2], rest[WORDS_MAX / 4 + 8] = "";
-    weir_words_number(rounded / scale->unit, whole);
+    char whole[HUMANIZE_MAX / 2], rest[HUMANIZE_MAX / 4 + 8] = "";
+    weir_humanize_number(rounded / scale->unit, whole);
     int64_t left = rounded % scale->unit;
     if (scale->part == 0) {
         if (left > 0)
@@ -121,12 +121,12 @@ const char *weir_words_duration(int64_t time_ns, unsigned how, char *text)
                                          : 3,
                      (long long)left);
         strip_zeros(rest);
-        snprintf(text, WORDS_MAX, "%s%s %s", whole, rest, unit_name(scale, how));
+        snprintf(text, HUMANIZE_MAX, "%s%s %s", whole, rest, time_unit_name(scale, how));
     } else if (left > 0) {
-        snprintf(text, WORDS_MAX, "%s %s %lld %s", whole, scale->name, (long long)(left / scale->part),
+        snprintf(text, HUMANIZE_MAX, "%s %s %lld %s", whole, scale->name, (long long)(left / scale->part),
                  scale->part_name);
     } else {
-        snprintf(text, WORDS_MAX, "%s %s", whole, scale->name);
+        snprintf(text, HUMANIZE_MAX, "%s %s", whole, scale->name);
     }
     return text;
 }

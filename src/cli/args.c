@@ -11,37 +11,37 @@
 #include "sim/arrivals.h"
 
 /* A word of the user's inside a message. */
-static void put_quoted(const char *text, size_t len)
+static void args_put_quoted(const char *text, size_t len)
 {
     fputc('\'', stderr);
     term_put(stderr, text, len);
     fputc('\'', stderr);
 }
 
-static void complain(const char *command, const char *what, const char *word, size_t len)
+static void print_bad_argument(const char *command, const char *what, const char *word, size_t len)
 {
     fprintf(stderr, "weir %s: %s ", command, what);
-    put_quoted(word, len);
+    args_put_quoted(word, len);
 }
 
 static int unknown_option(const char *command, const char *word, size_t len,
                           const struct args_option *options, size_t count)
 {
-    struct near near;
+    struct suggestion suggestion;
     size_t dashes = strspn(word, "-");
-    near_init(&near, word + dashes, len - dashes);
+    suggest_init(&suggestion, word + dashes, len - dashes);
     for (size_t i = 0; i < count; i++)
-        near_try(&near, options[i].name);
-    complain(command, "unknown option", word, len);
-    if (near_found(&near))
-        fprintf(stderr, "; did you mean --%s?\n", near_found(&near));
+        suggest_try(&suggestion, options[i].name);
+    print_bad_argument(command, "unknown option", word, len);
+    if (suggest_found(&suggestion))
+        fprintf(stderr, "; did you mean --%s?\n", suggest_found(&suggestion));
     else
         fprintf(stderr, "; weir %s --help lists them\n", command);
     return -1;
 }
 
-static const struct args_option *find_option(const char *word, size_t len, const struct args_option *options,
-                                             size_t count)
+static const struct args_option *find_args_option(const char *word, size_t len,
+                                                  const struct args_option *options, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const char *name = options[i].name;
@@ -53,12 +53,12 @@ static const struct args_option *find_option(const char *word, size_t len, const
 }
 
 /* Reads the option at *at, which moves past it. */
-static int read_option(int argc, char **argv, int *at, const struct args_option *options, size_t count)
+static int read_args_option(int argc, char **argv, int *at, const struct args_option *options, size_t count)
 {
     const char *word = argv[(*at)++];
     bool is_long = word[1] == '-';
     size_t len = is_long ? strcspn(word, "=") : 2;
-    const struct args_option *option = find_option(word, len, options, count);
+    const struct args_option *option = find_args_option(word, len, options, count);
     if (!option)
         return unknown_option(argv[0], word, is_long ? len : strlen(word), options, count);
 
@@ -67,7 +67,7 @@ static int read_option(int argc, char **argv, int *at, const struct args_option 
         value = word + len + is_long;
     if (option->flag) {
         if (value) {
-            complain(argv[0], "no value belongs to this option:", word, strlen(word));
+            print_bad_argument(argv[0], "no value belongs to this option:", word, strlen(word));
             fputc('\n', stderr);
             return -1;
         }
@@ -94,7 +94,7 @@ int args_read(int argc, char **argv, const struct args_option *options, size_t c
             for (at++; at < argc; at++)
                 argv[1 + operands++] = argv[at];
         } else if (word[0] == '-' && word[1] != '\0') {
-            if (read_option(argc, argv, &at, options, count) < 0)
+            if (read_args_option(argc, argv, &at, options, count) < 0)
                 return -1;
         } else {
             argv[1 + operands++] = argv[at++];
@@ -109,7 +109,7 @@ static const char *dashes(const char *option)
 }
 
 /* Nothing but digits, or those and a k, M, G: if it cannot be read, it is too large. */
-static bool is_large(const char *text)
+static bool is_too_large(const char *text)
 {
     size_t digits = strspn(text, "0123456789");
     return digits > 0 && text[0] != '0' && strlen(text) - digits <= 1 &&
@@ -122,13 +122,13 @@ bool args_units(const char *command, const char *text, int64_t *units)
     if (read && *units <= UNITS_MAX)
         return true;
     fprintf(stderr, "weir %s: ", command);
-    if (read || is_large(text)) {
-        put_quoted(text, strlen(text));
+    if (read || is_too_large(text)) {
+        args_put_quoted(text, strlen(text));
         fprintf(stderr, " is too large: N is at most %lld\n", (long long)UNITS_MAX);
         return false;
     }
     fputs("N is a whole number of units, such as 5 or 2k, not ", stderr);
-    put_quoted(text, strlen(text));
+    args_put_quoted(text, strlen(text));
     fputc('\n', stderr);
     return false;
 }
@@ -138,8 +138,8 @@ bool args_count(const char *command, const char *option, const char *text, int64
     if (arrivals_read_n(text, strlen(text), count))
         return true;
     fprintf(stderr, "weir %s: %s%s %s ", command, dashes(option), option,
-            is_large(text) ? "is too large:" : "takes a whole number from 1 on, such as 5 or 2k, not");
-    put_quoted(text, strlen(text));
+            is_too_large(text) ? "is too large:" : "takes a whole number from 1 on, such as 5 or 2k, not");
+    args_put_quoted(text, strlen(text));
     fputc('\n', stderr);
     return false;
 }
@@ -150,12 +150,12 @@ bool args_time(const char *command, const char *option, const char *text, int64_
     if (weir_spec_read_period(text, time_ns, &fault))
         return true;
     fprintf(stderr, "weir %s: %s%s ", command, dashes(option), option);
-    put_quoted(text, strlen(text));
+    args_put_quoted(text, strlen(text));
     fprintf(stderr, ": %s\n", fault.text);
     return false;
 }
 
 void args_complain(const char *command, const char *what, const char *word)
 {
-    complain(command, what, word, strlen(word));
+    print_bad_argument(command, what, word, strlen(word));
 }

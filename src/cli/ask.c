@@ -32,7 +32,7 @@ bool ask_truth(const struct resp_value *map, const char *name)
     return ask_number(map, name) != 0;
 }
 
-static bool is_text(const struct resp_value *value)
+static bool is_answer_text(const struct resp_value *value)
 {
     return value->type == RESP_BULK || value->type == RESP_SIMPLE || value->type == RESP_VERBATIM;
 }
@@ -40,7 +40,7 @@ static bool is_text(const struct resp_value *value)
 struct slice ask_text(const struct resp_value *map, const char *name)
 {
     const struct resp_value *value = weir_resp_get(map, name);
-    return value && is_text(value) ? value->text : (struct slice){"", 0};
+    return value && is_answer_text(value) ? value->text : (struct slice){"", 0};
 }
 
 bool ask_has(const struct resp_value *map, const char *name)
@@ -62,7 +62,7 @@ int ask_width(struct slice text)
 /* ---- JSON ---- */
 
 /* With a NUL behind it; JSON has no place for those inside. NULL: out of memory. */
-static char *copy_text(struct slice text)
+static char *copy_answer_text(struct slice text)
 {
     char *copy = malloc(text.len + 1);
     for (size_t i = 0; copy && i < text.len; i++)
@@ -72,21 +72,21 @@ static char *copy_text(struct slice text)
     return copy;
 }
 
-static void put_value(struct json *json, const char *name, const struct resp_value *value);
+static void json_put_value(struct json *json, const char *name, const struct resp_value *value);
 
-static void put_elements(struct json *json, const char *name, const struct resp_value *value)
+static void json_put_elements(struct json *json, const char *name, const struct resp_value *value)
 {
     bool map = value->type == RESP_MAP;
     json_open(json, name, map ? '{' : '[', JSON_LINES);
     for (size_t i = 0; i + map < value->count; i += 1 + map) {
-        char *key = map ? copy_text(value->elements[i].text) : NULL;
-        put_value(json, map ? key ? key : "" : NULL, &value->elements[i + map]);
+        char *key = map ? copy_answer_text(value->elements[i].text) : NULL;
+        json_put_value(json, map ? key ? key : "" : NULL, &value->elements[i + map]);
         free(key);
     }
     json_close(json, map ? '}' : ']');
 }
 
-static void put_value(struct json *json, const char *name, const struct resp_value *value)
+static void json_put_value(struct json *json, const char *name, const struct resp_value *value)
 {
     char *text;
     switch (value->type) {
@@ -106,7 +106,7 @@ static void put_value(struct json *json, const char *name, const struct resp_val
     case RESP_ERROR:
     case RESP_BULK:
     case RESP_VERBATIM:
-        text = copy_text(value->text);
+        text = copy_answer_text(value->text);
         json_text(json, name, text ? text : "");
         free(text);
         return;
@@ -115,7 +115,7 @@ static void put_value(struct json *json, const char *name, const struct resp_val
     case RESP_PUSH:
     case RESP_MAP:
         if (json->depth + 2 < JSON_DEPTH_MAX)
-            put_elements(json, name, value);
+            json_put_elements(json, name, value);
         return;
     }
 }
@@ -127,7 +127,7 @@ void ask_print_json(const struct resp_value *value)
     bool whole = value->type == RESP_MAP || value->type == RESP_ARRAY || value->type == RESP_SET;
     if (!whole)
         json_open(&json, NULL, '{', JSON_LINES);
-    put_value(&json, whole ? NULL : "answer", value);
+    json_put_value(&json, whole ? NULL : "answer", value);
     if (!whole)
         json_close(&json, '}');
 }
@@ -142,13 +142,13 @@ int ask_print_nothing(const struct resp_value *value)
 
 const char *ask_until(const char *time, char text[static ASK_UNTIL_MAX])
 {
-    char now[MOMENT_MAX], end[MOMENT_MAX], why[160];
+    char now[TIMESTAMP_MAX], end[TIMESTAMP_MAX], why[160];
     int64_t for_ns, wall_ns = weir_boot.wall();
     text[0] = '\0';
     if (!time || !weir_config_time(time, strlen(time), &for_ns, why, sizeof why))
         return text;
-    weir_moment_write(wall_ns / WEIR_MS, now);
-    weir_moment_write(sat_add(wall_ns, for_ns) / WEIR_MS, end);
+    weir_timestamp_write(wall_ns / WEIR_MS, now);
+    weir_timestamp_write(sat_add(wall_ns, for_ns) / WEIR_MS, end);
     if (memcmp(now, end, 10) == 0)
         (void)snprintf(text, ASK_UNTIL_MAX, " until %.5s UTC", end + 11);
     else
@@ -174,7 +174,7 @@ struct slice ask_info(struct slice info, const char *name)
 int ask_once(const char *command, const struct ask_options *options, const struct ask *ask,
              int (*print)(const struct resp_value *value))
 {
-    struct client *client = client_start(command, options->server);
+    struct cli_client *client = client_start(command, options->server);
     if (!client)
         return EXIT_ERROR;
     const struct resp_value *value = client_tell(command, client, ask->words, ask->count);

@@ -13,7 +13,7 @@
 #define DOTS_X      2 /* dots of a braille character */
 #define DOTS_Y      4
 
-struct canvas {
+struct chart_canvas {
     int columns;                            /* of characters */
     unsigned char cells[ROWS][COLUMNS_MAX]; /* bit y * 2 + x: a dot */
     bool rows_marked[ROWS];                 /* a guide goes across */
@@ -21,36 +21,36 @@ struct canvas {
 };
 
 /* Characters of the frame, in UTF-8 and in ASCII. */
-struct frame {
+struct chart_glyphs {
     const char *tick_y, *side, *corner, *bottom, *tick_x, *guide_x, *guide_y, *refused;
 };
 
-static const struct frame frame_utf8 = {"┤", "│", "└", "─", "┬", "┊", "┄", "×"};
-static const struct frame frame_ascii = {"+", "|", "+", "-", "+", ":", ".", "x"};
+static const struct chart_glyphs frame_utf8 = {"┤", "│", "└", "─", "┬", "┊", "┄", "×"};
+static const struct chart_glyphs frame_ascii = {"+", "|", "+", "-", "+", ":", ".", "x"};
 
-static void set_dot(struct canvas *canvas, int x, int y)
+static void set_dot(struct chart_canvas *canvas, int x, int y)
 {
     canvas->cells[y / DOTS_Y][x / DOTS_X] |= (unsigned char)(1 << (y % DOTS_Y * DOTS_X + x % DOTS_X));
 }
 
-static int scale(double value, double max, int steps)
+static int scale_to_steps(double value, double max, int steps)
 {
     double at = value / max * (steps - 1) + 0.5;
     return at < 0 ? 0 : at >= steps ? steps - 1 : (int)at;
 }
 
-static int dot_x(const struct canvas *canvas, const struct figure *figure, double x)
+static int dot_x(const struct chart_canvas *canvas, const struct figure *figure, double x)
 {
-    return scale(x, figure->x.max, canvas->columns * DOTS_X);
+    return scale_to_steps(x, figure->x.max, canvas->columns * DOTS_X);
 }
 
 static int dot_y(const struct figure *figure, double y)
 {
-    return ROWS * DOTS_Y - 1 - scale(y, figure->y.max, ROWS * DOTS_Y);
+    return ROWS * DOTS_Y - 1 - scale_to_steps(y, figure->y.max, ROWS * DOTS_Y);
 }
 
 /* Every dot of the longer direction, so that the line has no gaps. */
-static void draw_line(struct canvas *canvas, int x0, int y0, int x1, int y1)
+static void draw_line(struct chart_canvas *canvas, int x0, int y0, int x1, int y1)
 {
     int steps = abs(x1 - x0) > abs(y1 - y0) ? abs(x1 - x0) : abs(y1 - y0);
     for (int i = 0; i <= steps; i++) {
@@ -59,7 +59,7 @@ static void draw_line(struct canvas *canvas, int x0, int y0, int x1, int y1)
     }
 }
 
-static void draw(struct canvas *canvas, const struct figure *figure)
+static void draw_figure(struct chart_canvas *canvas, const struct figure *figure)
 {
     for (size_t i = 1; i < figure->point_count; i++) {
         const struct figure_point *a = &figure->points[i - 1], *b = &figure->points[i];
@@ -100,7 +100,8 @@ static char ascii_of(unsigned char cell)
     return rows[0] ? '\'' : rows[3] ? '.' : '-';
 }
 
-static void put_cell(FILE *file, const struct canvas *canvas, const struct frame *frame, int row, int column)
+static void chart_put_cell(FILE *file, const struct chart_canvas *canvas, const struct chart_glyphs *glyphs,
+                           int row, int column)
 {
     unsigned char cell = canvas->cells[row][column];
     if (cell && term_utf8())
@@ -108,9 +109,9 @@ static void put_cell(FILE *file, const struct canvas *canvas, const struct frame
     else if (cell)
         fputc(ascii_of(cell), file);
     else if (canvas->columns_marked[column])
-        fputs(frame->guide_x, file);
+        fputs(glyphs->guide_x, file);
     else
-        fputs(canvas->rows_marked[row] ? frame->guide_y : " ", file);
+        fputs(canvas->rows_marked[row] ? glyphs->guide_y : " ", file);
 }
 
 /* The label of a row of characters, or NULL. */
@@ -122,7 +123,7 @@ static const char *row_label(const struct figure *figure, int row)
     return NULL;
 }
 
-static void put_padded(FILE *file, const char *text, int width)
+static void chart_put_padded(FILE *file, const char *text, int width)
 {
     fprintf(file, "%*s%s", width - term_columns(text, strlen(text)), "", text);
 }
@@ -137,38 +138,38 @@ static int label_width(const struct figure *figure)
     return width < 7 ? 7 : width > LABEL_MAX ? LABEL_MAX : width; /* room for "refused" */
 }
 
-static void put_rows(FILE *file, const struct canvas *canvas, const struct figure *figure,
-                     const struct frame *frame, int width)
+static void chart_put_rows(FILE *file, const struct chart_canvas *canvas, const struct figure *figure,
+                           const struct chart_glyphs *glyphs, int width)
 {
     for (int row = 0; row < ROWS; row++) {
         const char *label = row_label(figure, row);
-        put_padded(file, label ? label : "", width);
-        fprintf(file, " %s%s", label ? frame->tick_y : frame->side, term_colour(file, TERM_LINE));
+        chart_put_padded(file, label ? label : "", width);
+        fprintf(file, " %s%s", label ? glyphs->tick_y : glyphs->side, term_colour(file, TERM_LINE));
         int last = canvas->columns - 1;
         while (last >= 0 && !canvas->cells[row][last] && !canvas->columns_marked[last] &&
                !canvas->rows_marked[row])
             last--;
         for (int column = 0; column <= last; column++)
-            put_cell(file, canvas, frame, row, column);
+            chart_put_cell(file, canvas, glyphs, row, column);
         fprintf(file, "%s\n", term_colour(file, TERM_PLAIN));
     }
 }
 
-static void put_axis(FILE *file, const struct canvas *canvas, const struct figure *figure,
-                     const struct frame *frame, int width)
+static void chart_put_axis(FILE *file, const struct chart_canvas *canvas, const struct figure *figure,
+                           const struct chart_glyphs *glyphs, int width)
 {
-    fprintf(file, "%*s %s", width, "", frame->corner);
+    fprintf(file, "%*s %s", width, "", glyphs->corner);
     for (int column = 0; column < canvas->columns; column++) {
         bool tick = false;
         for (size_t i = 0; i < figure->x.tick_count; i++)
             tick |= dot_x(canvas, figure, figure->x.ticks[i].at) / DOTS_X == column;
-        fputs(tick ? frame->tick_x : frame->bottom, file);
+        fputs(tick ? glyphs->tick_x : glyphs->bottom, file);
     }
     fputc('\n', file);
 }
 
-static void put_refused(FILE *file, const struct canvas *canvas, const struct figure *figure,
-                        const struct frame *frame, int width)
+static void chart_put_refused(FILE *file, const struct chart_canvas *canvas, const struct figure *figure,
+                              const struct chart_glyphs *glyphs, int width)
 {
     bool refused[COLUMNS_MAX] = {false};
     int last = -1;
@@ -179,15 +180,16 @@ static void put_refused(FILE *file, const struct canvas *canvas, const struct fi
     }
     if (last < 0)
         return;
-    put_padded(file, "refused", width);
+    chart_put_padded(file, "refused", width);
     fprintf(file, "  %s", term_colour(file, TERM_BAD));
     for (int column = 0; column <= last; column++)
-        fputs(refused[column] ? frame->refused : " ", file);
+        fputs(refused[column] ? glyphs->refused : " ", file);
     fprintf(file, "%s\n", term_colour(file, TERM_PLAIN));
 }
 
 /* Labels under their ticks; one that would touch its neighbour is left out, the title comes last. */
-static void put_x_labels(FILE *file, const struct canvas *canvas, const struct figure *figure, int width)
+static void chart_put_x_labels(FILE *file, const struct chart_canvas *canvas, const struct figure *figure,
+                               int width)
 {
     int at = 0;
     fprintf(file, "%*s", width + 2, "");
@@ -206,18 +208,18 @@ static void put_x_labels(FILE *file, const struct canvas *canvas, const struct f
 
 void chart_print(FILE *file, const struct figure *figure)
 {
-    const struct frame *frame = term_utf8() ? &frame_utf8 : &frame_ascii;
+    const struct chart_glyphs *glyphs = term_utf8() ? &frame_utf8 : &frame_ascii;
     int width = label_width(figure);
-    struct canvas canvas = {
+    struct chart_canvas canvas = {
         .columns = (int)clamp64(term_width(file) - width - 4, COLUMNS_MIN, COLUMNS_MAX),
     };
-    draw(&canvas, figure);
+    draw_figure(&canvas, figure);
     char title[FIGURE_TITLE_MAX * 2];
     snprintf(title, sizeof title, "%s against %s: %s", figure->y.title, figure->x.title, figure->title);
     fputs("  ", file);
     term_wrap(file, title, 2, 2, term_width(file));
-    put_rows(file, &canvas, figure, frame, width);
-    put_axis(file, &canvas, figure, frame, width);
-    put_refused(file, &canvas, figure, frame, width);
-    put_x_labels(file, &canvas, figure, width);
+    chart_put_rows(file, &canvas, figure, glyphs, width);
+    chart_put_axis(file, &canvas, figure, glyphs, width);
+    chart_put_refused(file, &canvas, figure, glyphs, width);
+    chart_put_x_labels(file, &canvas, figure, width);
 }

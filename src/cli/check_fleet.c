@@ -9,19 +9,19 @@
 #include "fleet/url.h"
 
 /* A root is asked as a weir server by those who lease from it, and they say what happens without it. */
-static bool plan_of(const struct config_fleet *fleet, struct plan *plan)
+static bool plan_of_config(const struct config_fleet *fleet, struct fleet_plan *plan)
 {
     struct fleet_url url;
     if (!weir_fleet_url_read(&url, fleet->url, NULL))
         return false;
-    const struct plan_ask ask = {.terms = fleet->terms,
-                                 .nodes = fleet->options.nodes,
-                                 .scheme = fleet->local ? "weir" : url.scheme,
-                                 .writes = weir_plan_writes(url.query),
-                                 .share = fleet->options.on_loss == WEIR_FLEET_SHARE,
-                                 .trust = strstr(url.query, "failover=trust") != NULL,
-                                 .optimistic = fleet->options.optimistic};
-    weir_plan_make(plan, &ask);
+    const struct fleet_plan_input ask = {.terms = fleet->terms,
+                                         .nodes = fleet->options.nodes,
+                                         .scheme = fleet->local ? "weir" : url.scheme,
+                                         .writes = weir_fleet_plan_writes(url.query),
+                                         .share = fleet->options.on_loss == WEIR_FLEET_SHARE,
+                                         .trust = strstr(url.query, "failover=trust") != NULL,
+                                         .optimistic = fleet->options.optimistic};
+    weir_fleet_plan_make(plan, &ask);
     if (fleet->local)
         (void)snprintf(plan->lost, sizeof plan->lost,
                        "this server is the coordinator: who leases from it says what holds without it");
@@ -34,8 +34,8 @@ bool check_fleet(const struct config *config, config_complain *complain, void *a
     for (size_t i = 0; i < config->policy_count; i++) {
         const struct config_policy *policy = &config->policies[i];
         char text[PLAN_TEXT_MAX + CONFIG_NAME_MAX + 16];
-        struct plan plan;
-        if (!policy->fleet || !plan_of(policy->fleet, &plan) || plan.works)
+        struct fleet_plan plan;
+        if (!policy->fleet || !plan_of_config(policy->fleet, &plan) || plan.works)
             continue;
         (void)snprintf(text, sizeof text, "policy '%s': %s", policy->name, plan.why);
         complain(arg, config->path, policy->fleet->place, text);
@@ -45,14 +45,15 @@ bool check_fleet(const struct config *config, config_complain *complain, void *a
 }
 
 /* "500 nodes: chunk ...", for each key if each has a pool of its own. */
-static void put_cost(const struct config_fleet *fleet, const struct plan *plan, char *line, size_t size)
+static void write_fleet_cost(const struct config_fleet *fleet, const struct fleet_plan *plan, char *line,
+                             size_t size)
 {
-    char nodes[WORDS_MAX];
+    char nodes[HUMANIZE_MAX];
     (void)snprintf(line, size, "%s node%s%s: %s", words_number(plan->nodes, nodes),
                    plan->nodes == 1 ? "" : "s", fleet->each ? ", for each key in use" : "", plan->cost);
 }
 
-static int widest_name(const struct config *config)
+static int widest_fleet_name(const struct config *config)
 {
     size_t width = 8;
     for (size_t i = 0; i < config->policy_count; i++)
@@ -64,17 +65,17 @@ static int widest_name(const struct config *config)
 void check_fleet_print(const struct config *config)
 {
     bool any = false;
-    int width = widest_name(config);
+    int width = widest_fleet_name(config);
     for (size_t i = 0; i < config->policy_count; i++) {
         const struct config_policy *policy = &config->policies[i];
-        char line[PLAN_TEXT_MAX + 2 * WORDS_MAX];
-        struct plan plan;
-        if (!policy->fleet || !plan_of(policy->fleet, &plan))
+        char line[PLAN_TEXT_MAX + 2 * HUMANIZE_MAX];
+        struct fleet_plan plan;
+        if (!policy->fleet || !plan_of_config(policy->fleet, &plan))
             continue;
         if (!any)
             puts("fleet");
         any = true;
-        put_cost(policy->fleet, &plan, line, sizeof line);
+        write_fleet_cost(policy->fleet, &plan, line, sizeof line);
         printf("  %-*s %s\n  %*s %s\n", width, policy->name, line, width, "", plan.lost);
     }
 }
@@ -89,11 +90,11 @@ void check_fleet_json(const struct config *config, struct json *json)
     json_open(json, "fleet", '[', JSON_LINES);
     for (size_t i = 0; i < config->policy_count; i++) {
         const struct config_policy *policy = &config->policies[i];
-        char line[PLAN_TEXT_MAX + 2 * WORDS_MAX];
-        struct plan plan;
-        if (!policy->fleet || !plan_of(policy->fleet, &plan))
+        char line[PLAN_TEXT_MAX + 2 * HUMANIZE_MAX];
+        struct fleet_plan plan;
+        if (!policy->fleet || !plan_of_config(policy->fleet, &plan))
             continue;
-        put_cost(policy->fleet, &plan, line, sizeof line);
+        write_fleet_cost(policy->fleet, &plan, line, sizeof line);
         json_open(json, NULL, '{', JSON_FLAT);
         json_text(json, "policy", policy->name);
         json_text(json, "coordinator", policy->fleet->shown);

@@ -2,8 +2,8 @@
 /*
  * weir check: what policies with `fleet:` cost their coordinator, what passes at worst, and what cannot work.
  */
-#ifndef WEIR_CLI_CHECK_FLEET_H
-#define WEIR_CLI_CHECK_FLEET_H
+#ifndef WEIR_CLI_COMMANDS_CHECK_FLEET_H
+#define WEIR_CLI_COMMANDS_CHECK_FLEET_H
 
 #include "cli/json.h"
 #include "service/config.h"

@@ -2,8 +2,8 @@
 /*
  * weir check: what WEIR.POLICY LIST does not tell of a policy, compared with the file.
  */
-#ifndef WEIR_CLI_CHECK_MORE_H
-#define WEIR_CLI_CHECK_MORE_H
+#ifndef WEIR_CLI_COMMANDS_CHECK_DIFFERENCES_H
+#define WEIR_CLI_COMMANDS_CHECK_DIFFERENCES_H
 
 #include "base/text.h"
 #include "cli/client.h"
@@ -14,6 +14,6 @@ __attribute__((format(printf, 2, 3))) void check_add(struct text *text, const ch
 
 /* Asks for on_full and the overrides, and says in `text` what is different. Of a server that does not tell
  * nothing is said. */
-void check_more(struct client *client, const struct config_policy *policy, struct text *text);
+void check_differences(struct cli_client *client, const struct config_policy *policy, struct text *text);
 
 #endif

@@ -15,9 +15,9 @@
 /* ---- what weir serve would refuse ---- */
 
 /* "weir.yaml:3:5: message", as the service says it, or the message alone. */
-static void pass_on(const char *path, const char *text, config_complain *complain, void *arg)
+static void complain_about_line(const char *path, const char *text, config_complain *complain, void *arg)
 {
-    struct place place = {0, 0};
+    struct config_place place = {0, 0};
     const char *shown = weir_config_shown(path);
     size_t len = strlen(shown);
     int used = 0;
@@ -25,7 +25,7 @@ static void pass_on(const char *path, const char *text, config_complain *complai
         sscanf(text + len, ":%d:%d: %n", &place.line, &place.column, &used) == 2 && used > 0)
         text += len + (size_t)used;
     else
-        place = (struct place){0, 0};
+        place = (struct config_place){0, 0};
     complain(arg, path, place, text);
 }
 
@@ -35,7 +35,7 @@ bool check_serve(const struct config *config, config_complain *complain, void *a
     const struct service_options options = {.workers = 1, .no_store = true};
     struct service *service = weir_service_new(config, &options, &err);
     if (!service)
-        pass_on(config->path, err.text, complain, arg);
+        complain_about_line(config->path, err.text, complain, arg);
     weir_service_free(service);
     return service != NULL;
 }
@@ -51,7 +51,7 @@ static bool is_for_this_machine(const char *address)
     return false;
 }
 
-static const struct config_user *find_user(const struct config *config, const char *name)
+static const struct config_user *find_config_user(const struct config *config, const char *name)
 {
     for (size_t i = 0; i < config->user_count; i++)
         if (strcmp(config->users[i].name, name) == 0)
@@ -62,7 +62,7 @@ static const struct config_user *find_user(const struct config *config, const ch
 static void note_listeners(const struct config *config, check_tell *tell, void *arg)
 {
     const char *resp = config->resp ? config->resp : CONFIG_RESP;
-    const struct config_user *user = find_user(config, "default");
+    const struct config_user *user = find_config_user(config, "default");
     bool open = config->user_count == 0 || (user && !user->has_password);
     char text[NOTE_MAX];
     if (strcmp(resp, "none") == 0 && !config->unix_path)
@@ -142,7 +142,7 @@ static bool may_anybody(const struct config *config, unsigned class)
 /* Who does not log in: most callers, where there were no users before. */
 static void note_strangers(const struct config *config, check_tell *tell, void *arg)
 {
-    const struct config_user *user = find_user(config, "default");
+    const struct config_user *user = find_config_user(config, "default");
     bool locked = !user || user->has_password;
     if (!locked && (user->may & MAY_TAKE) && (user->may & MAY_ADMIN))
         return;
@@ -158,7 +158,7 @@ static void note_strangers(const struct config *config, check_tell *tell, void *
 }
 
 /* "users afterwards: default may look; app may look, take; ..." */
-static void note_all(const struct config *config, check_tell *tell, void *arg)
+static void note_all_users(const struct config *config, check_tell *tell, void *arg)
 {
     static const char *const classes[] = {"look", "take", "adjust", "admin"};
     char line[NOTE_MAX];
@@ -187,7 +187,7 @@ static void note_users(const struct config *config, check_tell *tell, void *arg)
 {
     if (config->user_count == 0)
         return;
-    note_all(config, tell, arg);
+    note_all_users(config, tell, arg);
     for (size_t i = 0; i < config->user_count; i++) {
         note_rights(config, &config->users[i], tell, arg);
         note_open_file(&config->users[i], tell, arg);
@@ -201,7 +201,7 @@ static void note_users(const struct config *config, check_tell *tell, void *arg)
 
 /* ---- memory ---- */
 
-static void note_memory(const struct config *config, struct client *client, check_tell *tell, void *arg)
+static void note_memory(const struct config *config, struct cli_client *client, check_tell *tell, void *arg)
 {
     static const struct slice words[] = {{"CONFIG", 6}, {"GET", 3}, {"maxmemory", 9}};
     struct weir_error err;
@@ -222,7 +222,7 @@ static void note_memory(const struct config *config, struct client *client, chec
     tell(arg, text);
 }
 
-void check_notes(const struct config *config, struct client *client, check_tell *tell, void *arg)
+void check_notes(const struct config *config, struct cli_client *client, check_tell *tell, void *arg)
 {
     if (config->policy_count == 0 && !config->no_policies)
         tell(arg, "it names no policies; if that is meant, write policies: []");

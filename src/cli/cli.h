@@ -19,7 +19,7 @@ int cmd_serve(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_reload(int argc, char **argv);
 /* take, peek, acquire, reserve, give, charge, reset, explain: argv[0] says which */
-int cmd_ask(int argc, char **argv);
+int cmd_key(int argc, char **argv);
 int cmd_settle(int argc, char **argv); /* commit, cancel */
 int cmd_top(int argc, char **argv);
 int cmd_stat(int argc, char **argv);

@@ -32,13 +32,13 @@
 #define READ_SIZE  16384
 
 /* What a URL says. */
-struct target {
+struct server_address {
     bool is_unix, login;
     char user[PART_MAX], password[PART_MAX];
     char host[PART_MAX], port[8]; /* unix: the path is in `host` */
 };
 
-struct client {
+struct cli_client {
     int fd;
     int64_t answer_ms;
     struct buffer in, out;
@@ -70,7 +70,7 @@ static bool copy_part(char *to, const char *from, size_t len)
 }
 
 /* user:password, :password (the user is `default`) or password alone, as others write it. */
-static bool read_login(struct target *target, const char *text, size_t len)
+static bool read_server_login(struct server_address *target, const char *text, size_t len)
 {
     const char *colon = memchr(text, ':', len);
     size_t user_len = colon ? (size_t)(colon - text) : 0;
@@ -84,7 +84,7 @@ static bool read_login(struct target *target, const char *text, size_t len)
     return true;
 }
 
-static bool read_host(struct target *target, const char *text, size_t len)
+static bool read_server_host(struct server_address *target, const char *text, size_t len)
 {
     const char *port = NULL;
     size_t port_len = 0, host_len = len;
@@ -111,16 +111,16 @@ static bool read_host(struct target *target, const char *text, size_t len)
     return true;
 }
 
-static bool read_url(const char *url, struct target *target)
+static bool read_server_url(const char *url, struct server_address *target)
 {
-    *target = (struct target){.is_unix = strncmp(url, "unix://", 7) == 0};
+    *target = (struct server_address){.is_unix = strncmp(url, "unix://", 7) == 0};
     if (!target->is_unix && strncmp(url, "redis://", 8) != 0)
         return false;
     const char *rest = url + (target->is_unix ? 7 : 8);
     size_t len = target->is_unix ? strlen(rest) : strcspn(rest, "/");
     const char *at = memrchr(rest, '@', len);
     if (at) {
-        if (!read_login(target, rest, (size_t)(at - rest)))
+        if (!read_server_login(target, rest, (size_t)(at - rest)))
             return false;
         len -= (size_t)(at + 1 - rest);
         rest = at + 1;
@@ -128,7 +128,7 @@ static bool read_url(const char *url, struct target *target)
     if (target->is_unix)
         return rest[0] == '/' && copy_part(target->host, rest, len);
     return (rest[len] == '\0' || strcmp(rest + len, "/") == 0 || strcmp(rest + len, "/0") == 0) &&
-           read_host(target, rest, len);
+           read_server_host(target, rest, len);
 }
 
 /* ---- waiting ---------------------------------------------------------------------------------- */
@@ -141,7 +141,7 @@ static int64_t clock_ms(void)
 }
 
 /* until_ms below 0: no end. */
-static bool wait_for(int fd, short events, int64_t until_ms)
+static bool wait_for_socket(int fd, short events, int64_t until_ms)
 {
     for (;;) {
         int64_t left = until_ms < 0 ? -1 : until_ms - clock_ms();
@@ -158,14 +158,14 @@ static bool wait_for(int fd, short events, int64_t until_ms)
     }
 }
 
-static int64_t end_of(int64_t ms)
+static int64_t deadline_in(int64_t ms)
 {
     return ms < 0 ? -1 : clock_ms() + ms;
 }
 
 /* ---- connecting ------------------------------------------------------------------------------- */
 
-static int connect_to(const struct sockaddr *address, socklen_t len, int64_t until_ms)
+static int connect_to_address(const struct sockaddr *address, socklen_t len, int64_t until_ms)
 {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -173,7 +173,7 @@ static int connect_to(const struct sockaddr *address, socklen_t len, int64_t unt
     int fault = connect(fd, address, len) == 0 ? 0 : errno;
     if (fault == EINPROGRESS) {
         socklen_t size = sizeof fault;
-        if (!wait_for(fd, POLLOUT, until_ms))
+        if (!wait_for_socket(fd, POLLOUT, until_ms))
             fault = errno;
         else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &fault, &size) < 0)
             fault = errno;
@@ -197,7 +197,7 @@ static int connect_unix(const char *path, int64_t until_ms)
     if (strlen(path) >= sizeof address.sun_path)
         return errno = ENAMETOOLONG, -1;
     memcpy(address.sun_path, path, strlen(path) + 1);
-    while ((fd = connect_to((const struct sockaddr *)&address, sizeof address, until_ms)) < 0 &&
+    while ((fd = connect_to_address((const struct sockaddr *)&address, sizeof address, until_ms)) < 0 &&
            errno == EAGAIN) {
         if (clock_ms() >= until_ms)
             return errno = ETIMEDOUT, -1;
@@ -207,7 +207,7 @@ static int connect_unix(const char *path, int64_t until_ms)
 }
 
 /* Every address of the name is tried. *why: what the resolver says, if it is that. */
-static int connect_tcp(const struct target *target, int64_t until_ms, const char **why)
+static int connect_tcp(const struct server_address *target, int64_t until_ms, const char **why)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
     int fault = getaddrinfo(target->host, target->port, &hints, &list);
@@ -215,14 +215,14 @@ static int connect_tcp(const struct target *target, int64_t until_ms, const char
         return *why = gai_strerror(fault), -1;
     int fd = -1;
     for (const struct addrinfo *at = list; at && fd < 0; at = at->ai_next)
-        fd = connect_to(at->ai_addr, at->ai_addrlen, until_ms);
+        fd = connect_to_address(at->ai_addr, at->ai_addrlen, until_ms);
     int kept = errno;
     freeaddrinfo(list);
     errno = kept;
     return fd;
 }
 
-static void show(const struct target *target, char *text, size_t size)
+static void write_server_name(const struct server_address *target, char *text, size_t size)
 {
     bool six = strchr(target->host, ':') && !target->is_unix;
     if (target->is_unix)
@@ -231,10 +231,11 @@ static void show(const struct target *target, char *text, size_t size)
         snprintf(text, size, "redis://%s%s%s:%s", six ? "[" : "", target->host, six ? "]" : "", target->port);
 }
 
-static bool connect_client(struct client *client, const struct target *target, struct weir_error *err)
+static bool connect_client(struct cli_client *client, const struct server_address *target,
+                           struct weir_error *err)
 {
     const char *why = NULL;
-    int64_t until_ms = end_of(CLIENT_CONNECT_MS);
+    int64_t until_ms = deadline_in(CLIENT_CONNECT_MS);
     client->fd = target->is_unix ? connect_unix(target->host, until_ms) : connect_tcp(target, until_ms, &why);
     if (client->fd >= 0)
         return true;
@@ -248,20 +249,20 @@ static bool connect_client(struct client *client, const struct target *target, s
 
 /* ---- asking ----------------------------------------------------------------------------------- */
 
-static bool send_all(struct client *client, int64_t until_ms)
+static bool client_send_all(struct cli_client *client, int64_t until_ms)
 {
     while (buffer_len(&client->out) > 0) {
         ssize_t sent = send(client->fd, buffer_bytes(&client->out), buffer_len(&client->out), MSG_NOSIGNAL);
         if (sent >= 0)
             weir_buffer_drop(&client->out, (size_t)sent, 0);
-        else if (errno == EAGAIN ? !wait_for(client->fd, POLLOUT, until_ms) : errno != EINTR)
+        else if (errno == EAGAIN ? !wait_for_socket(client->fd, POLLOUT, until_ms) : errno != EINTR)
             return false;
     }
     return true;
 }
 
 /* Appends what has come to `in`; waits if that is nothing. */
-static bool receive(struct client *client, int64_t until_ms)
+static bool client_receive(struct cli_client *client, int64_t until_ms)
 {
     for (;;) {
         char *room = weir_buffer_room(&client->in, READ_SIZE);
@@ -272,25 +273,25 @@ static bool receive(struct client *client, int64_t until_ms)
             return buffer_wrote(&client->in, (size_t)got), true;
         if (got == 0)
             return errno = 0, false;
-        if (errno == EAGAIN ? !wait_for(client->fd, POLLIN, until_ms) : errno != EINTR)
+        if (errno == EAGAIN ? !wait_for_socket(client->fd, POLLIN, until_ms) : errno != EINTR)
             return false;
     }
 }
 
 /* An answer is parsed from its beginning each time, so it should have grown by half since the last time; or
  * there is nothing more to read at present, and it may be whole. */
-static bool receive_much(struct client *client, int64_t until_ms)
+static bool client_receive_much(struct cli_client *client, int64_t until_ms)
 {
     size_t had = buffer_len(&client->in);
-    if (!receive(client, until_ms))
+    if (!client_receive(client, until_ms))
         return false;
-    while (buffer_len(&client->in) - had < had / 2 && wait_for(client->fd, POLLIN, 0))
-        if (!receive(client, until_ms))
+    while (buffer_len(&client->in) - had < had / 2 && wait_for_socket(client->fd, POLLIN, 0))
+        if (!client_receive(client, until_ms))
             break; /* which is seen again if what has come is no whole answer */
     return true;
 }
 
-static void forget_answer(struct client *client)
+static void forget_answer(struct cli_client *client)
 {
     weir_resp_value_free(client->value);
     client->value = NULL;
@@ -298,7 +299,7 @@ static void forget_answer(struct client *client)
     client->used = 0;
 }
 
-static bool broken(struct client *client, struct weir_error *err)
+static bool client_broken(struct cli_client *client, struct weir_error *err)
 {
     if (errno == 0)
         weir_error_complain_as(err, ECONNRESET, "%s closed the connection", client->shown);
@@ -309,9 +310,9 @@ static bool broken(struct client *client, struct weir_error *err)
     return false;
 }
 
-static bool read_answer(struct client *client, struct weir_error *err)
+static bool read_answer(struct cli_client *client, struct weir_error *err)
 {
-    int64_t until_ms = end_of(client->answer_ms);
+    int64_t until_ms = deadline_in(client->answer_ms);
     for (;;) {
         enum resp_parsed parsed = RESP_INCOMPLETE;
         if (buffer_len(&client->in) > 0)
@@ -327,13 +328,13 @@ static bool read_answer(struct client *client, struct weir_error *err)
                                           client->shown),
                    false;
         else if (parsed == RESP_NO_MEMORY)
-            return errno = ENOMEM, broken(client, err);
-        else if (!receive_much(client, until_ms))
-            return broken(client, err);
+            return errno = ENOMEM, client_broken(client, err);
+        else if (!client_receive_much(client, until_ms))
+            return client_broken(client, err);
     }
 }
 
-const struct resp_value *client_ask(struct client *client, const struct slice *words, size_t count,
+const struct resp_value *client_ask(struct cli_client *client, const struct slice *words, size_t count,
                                     struct weir_error *err)
 {
     forget_answer(client);
@@ -342,8 +343,8 @@ const struct resp_value *client_ask(struct client *client, const struct slice *w
         weir_error_complain_as(err, ENOMEM, "out of memory");
         return NULL;
     }
-    if (!send_all(client, end_of(client->answer_ms < 0 ? CLIENT_ANSWER_MS : client->answer_ms))) {
-        broken(client, err);
+    if (!client_send_all(client, deadline_in(client->answer_ms < 0 ? CLIENT_ANSWER_MS : client->answer_ms))) {
+        client_broken(client, err);
         return NULL;
     }
     return read_answer(client, err) ? client->value : NULL;
@@ -351,7 +352,8 @@ const struct resp_value *client_ask(struct client *client, const struct slice *w
 
 /* ---- opening ---------------------------------------------------------------------------------- */
 
-static bool greet(struct client *client, const struct target *target, struct weir_error *err)
+static bool client_login(struct cli_client *client, const struct server_address *target,
+                         struct weir_error *err)
 {
     struct slice words[] = {{"HELLO", 5},
                             {"3", 1},
@@ -379,27 +381,27 @@ static bool greet(struct client *client, const struct target *target, struct wei
     return false;
 }
 
-struct client *client_open(const char *url, struct weir_error *err)
+struct cli_client *client_open(const char *url, struct weir_error *err)
 {
-    struct target target;
+    struct server_address target;
     if (!url)
         url = getenv("WEIR_URL");
     if (!url || !*url)
         url = CLIENT_URL;
-    if (!read_url(url, &target)) {
+    if (!read_server_url(url, &target)) {
         weir_secret_wipe(&target, sizeof target);
         weir_error_complain(
             err, "not the address of a server; write redis://[user:password@]host:port or unix:///path");
         return NULL;
     }
-    struct client *client = calloc(1, sizeof *client);
+    struct cli_client *client = calloc(1, sizeof *client);
     if (!client) {
         weir_error_complain_as(err, ENOMEM, "out of memory");
     } else {
         client->fd = -1;
         client->in.most = ANSWER_MAX;
-        show(&target, client->shown, sizeof client->shown);
-        if (!connect_client(client, &target, err) || !greet(client, &target, err)) {
+        write_server_name(&target, client->shown, sizeof client->shown);
+        if (!connect_client(client, &target, err) || !client_login(client, &target, err)) {
             client_close(client);
             client = NULL;
         }
@@ -408,7 +410,7 @@ struct client *client_open(const char *url, struct weir_error *err)
     return client;
 }
 
-void client_close(struct client *client)
+void client_close(struct cli_client *client)
 {
     if (!client)
         return;
@@ -420,35 +422,35 @@ void client_close(struct client *client)
     free(client);
 }
 
-const char *client_shown(const struct client *client)
+const char *client_shown(const struct cli_client *client)
 {
     return client->shown;
 }
 
-void client_patience(struct client *client, int64_t answer_ms)
+void client_patience(struct cli_client *client, int64_t answer_ms)
 {
     client->answer_ms = answer_ms;
 }
 
 /* ---- with a word on standard error ------------------------------------------------------------ */
 
-static void say(const char *command, const char *text, size_t len)
+static void print_client_error(const char *command, const char *text, size_t len)
 {
     fprintf(stderr, "weir %s: ", command);
     term_put(stderr, text, len);
     fputc('\n', stderr);
 }
 
-struct client *client_start(const char *command, const char *url)
+struct cli_client *client_start(const char *command, const char *url)
 {
     struct weir_error err;
-    struct client *client = client_open(url, &err);
+    struct cli_client *client = client_open(url, &err);
     if (!client)
-        say(command, err.text, strlen(err.text));
+        print_client_error(command, err.text, strlen(err.text));
     return client;
 }
 
-const struct resp_value *client_tell(const char *command, struct client *client, const char *const *words,
+const struct resp_value *client_tell(const char *command, struct cli_client *client, const char *const *words,
                                      size_t count)
 {
     struct weir_error err;
@@ -461,7 +463,7 @@ const struct resp_value *client_tell(const char *command, struct client *client,
         slices[i] = (struct slice){words[i], strlen(words[i])};
     const struct resp_value *value = client_ask(client, slices, count, &err);
     if (!value) {
-        say(command, err.text, strlen(err.text));
+        print_client_error(command, err.text, strlen(err.text));
         return NULL;
     }
     if (value->type != RESP_ERROR)

@@ -3,7 +3,7 @@
  * A client for the commands that ask a server: connects, logs in, asks one thing at a time and waits for the
  * answer. What fails is told in one line, which never shows a password.
  *
- *     struct client *client = client_start("take", url);      says on standard error what is wrong
+ *     struct cli_client *client = client_start("take", url);      says on standard error what is wrong
  *     const struct resp_value *value = client ? client_tell("take", client, words, count) : NULL;
  *     if (!value)
  *         return client_close(client), EXIT_ERROR;
@@ -18,30 +18,30 @@
 #define CLIENT_CONNECT_MS 5000
 #define CLIENT_ANSWER_MS  30000
 
-struct client;
+struct cli_client;
 
 /* To `url`, or if it is NULL to $WEIR_URL, else to CLIENT_URL. Speaks version 3. NULL: `err` says why. */
-struct client *client_open(const char *url, struct weir_error *err);
-void client_close(struct client *client); /* NULL is fine */
+struct cli_client *client_open(const char *url, struct weir_error *err);
+void client_close(struct cli_client *client); /* NULL is fine */
 
 /* "redis://127.0.0.1:9049", without user and password. */
-const char *client_shown(const struct client *client);
+const char *client_shown(const struct cli_client *client);
 
 /* How long an answer may take from now on; below 0: as long as it takes. */
-void client_patience(struct client *client, int64_t answer_ms);
+void client_patience(struct cli_client *client, int64_t answer_ms);
 
 /*
  * Asks, and gives the answer, which lasts until the next question. An error of the server is an answer of
  * type RESP_ERROR. NULL: the connection is of no use any more, and `err` says why.
  */
-const struct resp_value *client_ask(struct client *client, const struct slice *words, size_t count,
+const struct resp_value *client_ask(struct cli_client *client, const struct slice *words, size_t count,
                                     struct weir_error *err);
 
 /* ---- the same for those who only want to say what is wrong: "weir COMMAND: ..." on standard error ---- */
 
-struct client *client_start(const char *command, const char *url);
+struct cli_client *client_start(const char *command, const char *url);
 /* NULL also if the server answered with an error, which has been said then. */
-const struct resp_value *client_tell(const char *command, struct client *client, const char *const *words,
+const struct resp_value *client_tell(const char *command, struct cli_client *client, const char *const *words,
                                      size_t count);
 
 #endif

@@ -22,7 +22,7 @@
 #define IS_VERDICT    16
 #define TAKES_TTL     32
 
-struct question {
+struct key_command {
     const char *name, *command; /* what people type, what the server is asked */
     unsigned takes;
     const char *done; /* printed if it is no verdict; "": what the server says */
@@ -41,7 +41,7 @@ struct question {
     "Exit status: 0 done, 2 error.\n"                                                                        \
     "\n"
 
-static const struct question questions[] = {
+static const struct key_command key_commands[] = {
     {"take", "WEIR.TAKE", TAKES_ID | TAKES_N | TAKES_AND | IS_VERDICT, "",
      "usage: weir take [OPTION]... POLICY KEY [N] [and POLICY KEY [N]]...\n"
      "Take units now, or not at all; of several keys from all of them or from none.\n"
@@ -96,9 +96,9 @@ static const struct question questions[] = {
      "  weir explain api user:42\n"
      "  weir explain --json api user:42 | jq .limits\n"},
 };
-#define QUESTIONS (sizeof questions / sizeof questions[0])
+#define KEY_COMMANDS (sizeof key_commands / sizeof key_commands[0])
 
-struct options {
+struct key_options {
     struct ask_options common;
     bool quiet;
     const char *id, *timeout, *ttl;
@@ -106,25 +106,25 @@ struct options {
 
 /* ---- the answer ---- */
 
-static bool is(struct slice text, const char *word)
+static bool slice_is_word(struct slice text, const char *word)
 {
     return slice_is(text, word);
 }
 
 static void print_allowed(const struct resp_value *answer)
 {
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     printf("%sallowed%s", term_colour(stdout, TERM_GOOD), term_colour(stdout, TERM_PLAIN));
     if (ask_number(answer, "waited_ms") > 0)
         printf(" after %s", words_duration(sat_mul(ask_number(answer, "waited_ms"), WEIR_MS), text));
-    if (is(ask_text(answer, "reason"), "shadow")) {
+    if (slice_is_word(ask_text(answer, "reason"), "shadow")) {
         fputs(" in shadow: ", stdout);
         ask_put(stdout, ask_text(answer, "limit"));
         fputs(" would have refused it\n", stdout);
         return;
     }
     int64_t remaining = ask_number(answer, "remaining");
-    if (is(ask_text(answer, "reason"), "disabled"))
+    if (slice_is_word(ask_text(answer, "reason"), "disabled"))
         puts(": limits are disabled, nothing is counted");
     else if (remaining == INT64_MAX)
         puts(", no limit");
@@ -145,7 +145,7 @@ static struct slice part_from(struct slice text, const char *word)
 }
 
 /* One unit never passes: WEIR.EXPLAIN tells why, to those who may look. */
-static void print_never(struct client *client, const struct ask *ask)
+static void print_never(struct cli_client *client, const struct ask *ask)
 {
     struct weir_error err;
     const struct slice words[] = {
@@ -158,7 +158,7 @@ static void print_never(struct client *client, const struct ask *ask)
         hints_put(stdout, owes.bytes, owes.len);
     else
         fputs("nothing passes", stdout);
-    if (own.len > 0 && !is(own, "override none")) {
+    if (own.len > 0 && !slice_is_word(own, "override none")) {
         fputs("; ", stdout);
         ask_put(stdout, own);
     }
@@ -169,33 +169,33 @@ static void print_never(struct client *client, const struct ask *ask)
 static bool is_never_one(const struct resp_value *answer, const struct ask *ask)
 {
     bool single = ask->count > 3 && (ask->count == 4 || strcmp(ask->words[4], "AND") != 0);
-    return single && (strcmp(ask->words[3], "1") == 0 || is(ask_text(answer, "limit"), "blocked"));
+    return single && (strcmp(ask->words[3], "1") == 0 || slice_is_word(ask_text(answer, "limit"), "blocked"));
 }
 
-static void print_refused(const struct resp_value *answer, struct client *client, const struct ask *ask)
+static void print_refused(const struct resp_value *answer, struct cli_client *client, const struct ask *ask)
 {
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     struct slice reason = ask_text(answer, "reason");
     int64_t retry_ms = ask_number(answer, "retry_after_ms");
     printf("%srefused%s by ", term_colour(stdout, TERM_BAD), term_colour(stdout, TERM_PLAIN));
     ask_put(stdout, ask_text(answer, "limit"));
-    if (is(reason, "full"))
+    if (slice_is_word(reason, "full"))
         fputs(": there is no room", stdout);
-    if (is(reason, "shared"))
+    if (slice_is_word(reason, "shared"))
         fputs(", which all keys share that find no room", stdout);
-    if (is(reason, "lost"))
+    if (slice_is_word(reason, "lost"))
         fputs(": the coordinator of its fleet is lost", stdout);
-    if (is(reason, "never") && is_never_one(answer, ask))
+    if (slice_is_word(reason, "never") && is_never_one(answer, ask))
         print_never(client, ask);
     else if (retry_ms < 0)
-        puts(is(reason, "never") ? ": so many never pass" : "");
+        puts(slice_is_word(reason, "never") ? ": so many never pass" : "");
     else
         printf(": try again in %s\n", words_duration_up(sat_mul(retry_ms, WEIR_MS), text));
 }
 
 static void print_reservation(const struct resp_value *answer, bool quiet)
 {
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     if (!quiet)
         fputs("reservation ", stdout);
     ask_put(stdout, ask_text(answer, "id"));
@@ -204,8 +204,8 @@ static void print_reservation(const struct resp_value *answer, bool quiet)
     fputc('\n', stdout);
 }
 
-static int print_verdict(const struct resp_value *answer, const struct options *options,
-                         struct client *client, const struct ask *ask)
+static int print_key_verdict(const struct resp_value *answer, const struct key_options *options,
+                             struct cli_client *client, const struct ask *ask)
 {
     bool allowed = ask_truth(answer, "allowed");
     if (options->common.json)
@@ -219,17 +219,17 @@ static int print_verdict(const struct resp_value *answer, const struct options *
     return allowed ? EXIT_OK : EXIT_REFUSED;
 }
 
-static int print_answer(const struct question *question, const struct options *options,
-                        const struct resp_value *answer)
+static int print_key_answer(const struct key_command *subcommand, const struct key_options *options,
+                            const struct resp_value *answer)
 {
-    if (!question->done && options->common.json)
+    if (!subcommand->done && options->common.json)
         json_reprint(stdout, answer->text.bytes, answer->text.len);
-    else if (!question->done && !options->quiet)
+    else if (!subcommand->done && !options->quiet)
         hints_lines(stdout, answer->text.bytes, answer->text.len); /* made for people */
     else if (options->common.json)
         ask_print_json(answer);
-    else if (!options->quiet && question->done && *question->done)
-        puts(question->done);
+    else if (!options->quiet && subcommand->done && *subcommand->done)
+        puts(subcommand->done);
     else if (!options->quiet)
         term_lines(stdout, answer->text.bytes, answer->text.len);
     return EXIT_OK;
@@ -238,131 +238,133 @@ static int print_answer(const struct question *question, const struct options *o
 /* ---- the question ---- */
 
 /* Numbers as the server reads them. */
-struct numbers {
+struct key_numbers {
     char text[ASK_WORDS_MAX][24];
     size_t count;
 };
 
-static const char *number(struct numbers *numbers, int64_t value)
+static const char *key_number(struct key_numbers *numbers, int64_t value)
 {
     char *text = numbers->text[numbers->count++];
     (void)snprintf(text, sizeof numbers->text[0], "%" PRId64, value);
     return text;
 }
 
-static bool complain(const struct question *question, const char *what)
+static bool key_complain(const struct key_command *subcommand, const char *what)
 {
-    fprintf(stderr, "weir %s: %s; weir %s --help shows how it is written\n", question->name, what,
-            question->name);
+    fprintf(stderr, "weir %s: %s; weir %s --help shows how it is written\n", subcommand->name, what,
+            subcommand->name);
     return false;
 }
 
 /* POLICY KEY [N] from words[*at] on. */
-static bool add_pair(const struct question *question, char **words, int count, int *at, struct ask *ask,
-                     struct numbers *numbers)
+static bool add_key_pair(const struct key_command *subcommand, char **words, int count, int *at,
+                         struct ask *ask, struct key_numbers *numbers)
 {
     int64_t n = 1;
     if (*at + 1 >= count)
-        return complain(question, *at < count ? "the key is missing" : "a policy and a key are missing");
+        return key_complain(subcommand,
+                            *at < count ? "the key is missing" : "a policy and a key are missing");
     if (!ask_add(ask, words[*at]) || !ask_add(ask, words[*at + 1]))
-        return complain(question, "too many words");
+        return key_complain(subcommand, "too many words");
     *at += 2;
-    bool has_n = *at < count && !((question->takes & TAKES_AND) && strcasecmp(words[*at], "and") == 0);
-    if (has_n && !(question->takes & TAKES_N))
-        return complain(question, "a policy and a key are enough");
-    if (has_n && !args_units(question->name, words[(*at)++], &n))
+    bool has_n = *at < count && !((subcommand->takes & TAKES_AND) && strcasecmp(words[*at], "and") == 0);
+    if (has_n && !(subcommand->takes & TAKES_N))
+        return key_complain(subcommand, "a policy and a key are enough");
+    if (has_n && !args_units(subcommand->name, words[(*at)++], &n))
         return false;
-    return !(question->takes & TAKES_N) || ask_add(ask, number(numbers, n)) ||
-           complain(question, "too many words");
+    return !(subcommand->takes & TAKES_N) || ask_add(ask, key_number(numbers, n)) ||
+           key_complain(subcommand, "too many words");
 }
 
-static bool add_pairs(const struct question *question, char **words, int count, struct ask *ask,
-                      struct numbers *numbers)
+static bool add_key_pairs(const struct key_command *subcommand, char **words, int count, struct ask *ask,
+                          struct key_numbers *numbers)
 {
     int at = 0;
-    while (add_pair(question, words, count, &at, ask, numbers)) {
+    while (add_key_pair(subcommand, words, count, &at, ask, numbers)) {
         if (at == count)
             return true;
-        if (!(question->takes & TAKES_AND) || strcasecmp(words[at], "and") != 0)
-            return complain(question, "too many words");
+        if (!(subcommand->takes & TAKES_AND) || strcasecmp(words[at], "and") != 0)
+            return key_complain(subcommand, "too many words");
         at++;
         if (!ask_add(ask, "AND"))
-            return complain(question, "too many words");
+            return key_complain(subcommand, "too many words");
     }
     return false;
 }
 
-static bool add_time(const struct question *question, const char *option, const char *word, const char *text,
-                     struct ask *ask, struct numbers *numbers)
+static bool add_key_time(const struct key_command *subcommand, const char *option, const char *word,
+                         const char *text, struct ask *ask, struct key_numbers *numbers)
 {
     int64_t time_ns;
     if (!text)
         return true;
-    if (!args_time(question->name, option, text, &time_ns))
+    if (!args_time(subcommand->name, option, text, &time_ns))
         return false;
-    return (ask_add(ask, word) && ask_add(ask, number(numbers, div_up(time_ns, WEIR_MS)))) ||
-           complain(question, "too many words");
+    return (ask_add(ask, word) && ask_add(ask, key_number(numbers, div_up(time_ns, WEIR_MS)))) ||
+           key_complain(subcommand, "too many words");
 }
 
-static bool add_options(const struct question *question, const struct options *options, struct ask *ask,
-                        struct numbers *numbers)
+static bool add_key_options(const struct key_command *subcommand, const struct key_options *options,
+                            struct ask *ask, struct key_numbers *numbers)
 {
     if (options->id && !(ask_add(ask, "ID") && ask_add(ask, options->id)))
-        return complain(question, "too many words");
-    if (!add_time(question, "timeout", "TIMEOUT", options->timeout, ask, numbers) ||
-        !add_time(question, "ttl", "TTL", options->ttl, ask, numbers))
+        return key_complain(subcommand, "too many words");
+    if (!add_key_time(subcommand, "timeout", "TIMEOUT", options->timeout, ask, numbers) ||
+        !add_key_time(subcommand, "ttl", "TTL", options->ttl, ask, numbers))
         return false;
-    if (!question->done && options->common.json)
+    if (!subcommand->done && options->common.json)
         (void)ask_add(ask, "JSON");
     return true;
 }
 
-static int run(const struct question *question, const struct options *options, const struct ask *ask)
+static int run_key_command(const struct key_command *subcommand, const struct key_options *options,
+                           const struct ask *ask)
 {
-    struct client *client = client_start(question->name, options->common.server);
+    struct cli_client *client = client_start(subcommand->name, options->common.server);
     if (!client)
         return EXIT_ERROR;
-    if (question->takes & TAKES_TIMEOUT)
+    if (subcommand->takes & TAKES_TIMEOUT)
         client_patience(client, -1);
-    const struct resp_value *answer = client_tell(question->name, client, ask->words, ask->count);
+    const struct resp_value *answer = client_tell(subcommand->name, client, ask->words, ask->count);
     int status = EXIT_ERROR;
     if (answer)
-        status = question->takes & IS_VERDICT ? print_verdict(answer, options, client, ask)
-                                              : print_answer(question, options, answer);
+        status = subcommand->takes & IS_VERDICT ? print_key_verdict(answer, options, client, ask)
+                                                : print_key_answer(subcommand, options, answer);
     client_close(client);
     return status;
 }
 
-static int read_and_run(const struct question *question, int argc, char **argv)
+static int read_key_command(const struct key_command *subcommand, int argc, char **argv)
 {
-    struct options options = {0};
-    struct ask ask = {{question->command}, 1};
-    struct numbers numbers = {.count = 0};
+    struct key_options options = {0};
+    struct ask ask = {{subcommand->command}, 1};
+    struct key_numbers numbers = {.count = 0};
     struct args_option table[8] = {ASK_OPTIONS(options.common), {"quiet", 'q', &options.quiet, NULL}};
     size_t known = 4;
-    if (question->takes & TAKES_ID)
+    if (subcommand->takes & TAKES_ID)
         table[known++] = (struct args_option){"id", 0, NULL, &options.id};
-    if (question->takes & TAKES_TIMEOUT)
+    if (subcommand->takes & TAKES_TIMEOUT)
         table[known++] = (struct args_option){"timeout", 0, NULL, &options.timeout};
-    if (question->takes & TAKES_TTL)
+    if (subcommand->takes & TAKES_TTL)
         table[known++] = (struct args_option){"ttl", 0, NULL, &options.ttl};
     int count = args_read(argc, argv, table, known);
     if (count < 0)
         return EXIT_ERROR;
     if (options.common.help) {
-        fputs(question->help, stdout);
+        fputs(subcommand->help, stdout);
         return EXIT_OK;
     }
-    if (!add_pairs(question, argv + 1, count, &ask, &numbers) ||
-        !add_options(question, &options, &ask, &numbers))
+    if (!add_key_pairs(subcommand, argv + 1, count, &ask, &numbers) ||
+        !add_key_options(subcommand, &options, &ask, &numbers))
         return EXIT_ERROR;
-    return run(question, &options, &ask);
+    return run_key_command(subcommand, &options, &ask);
 }
 
-int cmd_ask(int argc, char **argv)
+int cmd_key(int argc, char **argv)
 {
-    for (size_t i = 0; i < QUESTIONS; i++)
-        if (strcmp(questions[i].name, argv[0]) == 0)
-            return read_and_run(&questions[i], argc, argv);
+    for (size_t i = 0; i < KEY_COMMANDS; i++)
+        if (strcmp(key_commands[i].name, argv[0]) == 0)
+            return read_key_command(&key_commands[i], argc, argv);
     return EXIT_ERROR;
 }

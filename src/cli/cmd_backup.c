@@ -24,14 +24,14 @@ static const char help[] =
     "  weir backup before-upgrade\n"
     "  weir doctor /var/lib/weir/backups/before-upgrade\n";
 
-static bool name_now(char *name, size_t size)
+static bool name_backup_now(char *name, size_t size)
 {
     time_t now = time(NULL);
     struct tm date;
     return gmtime_r(&now, &date) && strftime(name, size, "%Y-%m-%dT%H%M%SZ", &date) > 0;
 }
 
-static void print(const struct resp_value *value)
+static void print_backup(const struct resp_value *value)
 {
     struct slice path = ask_text(value, "path");
     fputs("backup: ", stdout);
@@ -51,12 +51,12 @@ int cmd_backup(int argc, char **argv)
         return EXIT_ERROR;
     if (options.help)
         return fputs(help, stdout), EXIT_OK;
-    if (count > 1 || !name_now(now, sizeof now)) {
+    if (count > 1 || !name_backup_now(now, sizeof now)) {
         args_complain("backup", "one name is enough; unknown word", argv[2]);
         fputc('\n', stderr);
         return EXIT_ERROR;
     }
-    struct client *client = client_start("backup", options.server);
+    struct cli_client *client = client_start("backup", options.server);
     if (!client)
         return EXIT_ERROR;
     client_patience(client, -1);
@@ -65,7 +65,7 @@ int cmd_backup(int argc, char **argv)
     if (value && options.json)
         ask_print_json(value);
     else if (value)
-        print(value);
+        print_backup(value);
     client_close(client);
     return value ? EXIT_OK : EXIT_ERROR;
 }

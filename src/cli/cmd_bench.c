@@ -43,7 +43,7 @@ static const char help[] =
 
 #define MILLION 1000000
 
-static const struct bench {
+static const struct bench_command {
     const char *name;
     int (*run)(const struct bench_options *options);
     int64_t time_ns, time_most_s;
@@ -59,7 +59,7 @@ static const struct bench {
 };
 #define BENCHES (sizeof benches / sizeof benches[0])
 
-static const struct bench *find_bench(char **argv, int count)
+static const struct bench_command *find_bench(char **argv, int count)
 {
     if (count == 0) {
         fputs("weir bench: measure what? For example: weir bench core\n", stderr);
@@ -79,7 +79,7 @@ static const struct bench *find_bench(char **argv, int count)
     return NULL;
 }
 
-static bool read_time(const struct bench *bench, const char *time, int64_t *time_ns)
+static bool read_bench_time(const struct bench_command *bench, const char *time, int64_t *time_ns)
 {
     *time_ns = bench->time_ns;
     if (!time)
@@ -95,7 +95,7 @@ static bool read_time(const struct bench *bench, const char *time, int64_t *time
     return false;
 }
 
-static bool read_keys(const struct bench *bench, const char *keys, int64_t *count)
+static bool read_bench_keys(const struct bench_command *bench, const char *keys, int64_t *count)
 {
     char complaint[48];
     *count = bench->keys;
@@ -131,8 +131,8 @@ int cmd_bench(int argc, char **argv)
         return EXIT_ERROR;
     if (wants_help)
         return fputs(help, stdout), EXIT_OK;
-    const struct bench *bench = find_bench(argv, operands);
-    if (!bench || !read_time(bench, time, &time_ns) || !read_keys(bench, keys, &key_count))
+    const struct bench_command *bench = find_bench(argv, operands);
+    if (!bench || !read_bench_time(bench, time, &time_ns) || !read_bench_keys(bench, keys, &key_count))
         return EXIT_ERROR;
     return bench->run(&(struct bench_options){json, (double)time_ns * 1e-9, key_count});
 }

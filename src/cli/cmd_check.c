@@ -45,12 +45,12 @@ static const char help[] =
 #define KEY_BYTES 24 /* of a key with one limit */
 #define TEXT_SIZE 1024
 
-struct check {
+struct check_run {
     const char *file;
     struct config *config;
-    struct client *client;         /* NULL: no server was asked */
+    struct cli_client *client;     /* NULL: no server was asked */
     const struct resp_value *list; /* its policies; NULL: it did not say */
-    struct client *other;          /* the same server: a question of its own does not end the list */
+    struct cli_client *other;      /* the same server: a question of its own does not end the list */
     struct weir_error err;         /* why not */
     bool json, told_mistake;
     int width; /* of the longest name */
@@ -59,9 +59,9 @@ struct check {
 
 /* ---- mistakes ---- */
 
-static void tell_mistake(void *arg, const char *file, struct place place, const char *message)
+static void check_print_mistake(void *arg, const char *file, struct config_place place, const char *message)
 {
-    struct check *check = arg;
+    struct check_run *check = arg;
     check->told_mistake = true;
     if (check->json) {
         json_open(&check->document, NULL, '{', JSON_FLAT);
@@ -78,7 +78,7 @@ static void tell_mistake(void *arg, const char *file, struct place place, const 
 
 /* ---- what it holds ---- */
 
-static size_t count_overrides(const struct config *config)
+static size_t count_config_overrides(const struct config *config)
 {
     size_t count = 0;
     for (size_t i = 0; i < config->policy_count; i++)
@@ -94,27 +94,27 @@ static int64_t keys_held(const struct config *config)
 }
 
 /* To two digits: about 7.7 million, about 240 000. */
-static const char *words_about(int64_t number, char text[static WORDS_MAX])
+static const char *words_about(int64_t number, char text[static HUMANIZE_MAX])
 {
-    char digits[WORDS_MAX];
+    char digits[HUMANIZE_MAX];
     int64_t power = 1;
     while (number / power >= 100)
         power *= 10;
     number = (number + power / 2) / power * power;
     if (number >= 1000000000)
-        (void)snprintf(text, WORDS_MAX, "%.48s billion", words_decimal((double)number / 1e9, digits));
+        (void)snprintf(text, HUMANIZE_MAX, "%.48s billion", words_decimal((double)number / 1e9, digits));
     else if (number >= 1000000)
-        (void)snprintf(text, WORDS_MAX, "%.48s million", words_decimal((double)number / 1e6, digits));
+        (void)snprintf(text, HUMANIZE_MAX, "%.48s million", words_decimal((double)number / 1e6, digits));
     else
         (void)words_number(number, text);
     return text;
 }
 
-static const char *words_memory(int64_t bytes, char text[static WORDS_MAX])
+static const char *words_memory(int64_t bytes, char text[static HUMANIZE_MAX])
 {
-    char digits[WORDS_MAX];
+    char digits[HUMANIZE_MAX];
     bool giga = bytes % (INT64_C(1) << 30) == 0;
-    (void)snprintf(text, WORDS_MAX, "%.48s %s",
+    (void)snprintf(text, HUMANIZE_MAX, "%.48s %s",
                    words_decimal((double)bytes / (double)(INT64_C(1) << (giga ? 30 : 20)), digits),
                    giga ? "GiB" : "MiB");
     return text;
@@ -122,18 +122,18 @@ static const char *words_memory(int64_t bytes, char text[static WORDS_MAX])
 
 static void print_count(size_t count, const char *one, const char *many)
 {
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     printf("%s %s", words_number((int64_t)count, text), count == 1 ? one : many);
 }
 
-static void print_summary(const struct check *check)
+static void print_summary(const struct check_run *check)
 {
     const struct config *config = check->config;
-    char memory[WORDS_MAX], keys[WORDS_MAX];
+    char memory[HUMANIZE_MAX], keys[HUMANIZE_MAX];
     printf("%s: ", check->file);
     print_count(config->policy_count, "policy", "policies");
     fputs(", ", stdout);
-    print_count(count_overrides(config), "override", "overrides");
+    print_count(count_config_overrides(config), "override", "overrides");
     for (size_t i = 0; i < config->policy_count; i++)
         if (config->policies[i].candidate)
             printf(", candidate %s for %s", config->policies[i].candidate, config->policies[i].name);
@@ -146,17 +146,17 @@ static void print_summary(const struct check *check)
 }
 
 /* Overrides whose time is over do nothing; a file may keep them, but somebody should know. */
-static void print_ended(const struct check *check)
+static void print_ended(const struct check_run *check)
 {
     int64_t now_ms = weir_boot.wall() / WEIR_MS;
     for (size_t i = 0; i < check->config->policy_count; i++) {
         const struct config_policy *policy = &check->config->policies[i];
         for (size_t j = 0; j < policy->override_count; j++) {
             const struct config_override *override = &policy->overrides[j];
-            char moment[MOMENT_MAX];
+            char moment[TIMESTAMP_MAX];
             if (override->until_ms == 0 || override->until_ms > now_ms)
                 continue;
-            weir_moment_write(override->until_ms, moment);
+            weir_timestamp_write(override->until_ms, moment);
             printf("note: line %d: the override of ", override->place.line);
             term_put(stdout, override->key, override->len);
             printf("%s in %s has ended, %.16sZ\n", override->prefix ? "*" : "", policy->name, moment);
@@ -166,7 +166,7 @@ static void print_ended(const struct check *check)
 
 /* ---- what it would change ---- */
 
-static struct slice text_of(const struct resp_value *policy, const char *name)
+static struct slice policy_text(const struct resp_value *policy, const char *name)
 {
     const struct resp_value *value = weir_resp_get(policy, name);
     return value && (value->type == RESP_BULK || value->type == RESP_SIMPLE) ? value->text
@@ -191,7 +191,7 @@ static bool is_partly(const struct config_policy *policy)
 
 #define SHOW(slice) (int)((slice).len < 400 ? (slice).len : 400), (slice).bytes
 
-static void compare_candidate(const struct config_policy *policy, struct slice was, struct text *text)
+static void check_compare_candidate(const struct config_policy *policy, struct slice was, struct text *text)
 {
     if (same_text(was, policy->candidate))
         return;
@@ -203,9 +203,10 @@ static void compare_candidate(const struct config_policy *policy, struct slice w
         check_add(text, "candidate %.400s instead of %.*s", policy->candidate, SHOW(was));
 }
 
-static void compare_mode(const struct config_policy *policy, const struct resp_value *has, struct text *text)
+static void check_compare_mode(const struct config_policy *policy, const struct resp_value *has,
+                               struct text *text)
 {
-    struct slice was = text_of(has, "mode");
+    struct slice was = policy_text(has, "mode");
     int64_t percent = percent_of(has);
     bool same = same_text(was, weir_mode_name(policy->mode)) || was.len == 0;
     if (same && (policy->mode != MODE_ENFORCE || percent == policy->percent))
@@ -225,7 +226,7 @@ static void compare_mode(const struct config_policy *policy, const struct resp_v
 /* Did it come from the file, whatever a command has changed since? */
 static bool is_filed(const struct resp_value *policy)
 {
-    return slice_is(text_of(policy, "from"), "file") || text_of(policy, "file_limits").len > 0;
+    return slice_is(policy_text(policy, "from"), "file") || policy_text(policy, "file_limits").len > 0;
 }
 
 /* What its table would have, which is what a server shows: a root's bucket has less than is written. */
@@ -235,20 +236,20 @@ static const char *limits_there(const struct config_policy *policy)
 }
 
 /* Says in `line` what is different; false: nothing. */
-static bool compare(struct check *check, const struct config_policy *policy, const struct resp_value *has,
-                    char *line, size_t size)
+static bool check_compare_policy(struct check_run *check, const struct config_policy *policy,
+                                 const struct resp_value *has, char *line, size_t size)
 {
     struct text text, rest;
     char others[2 * TEXT_SIZE];
-    struct slice was = text_of(has, "limits");
+    struct slice was = policy_text(has, "limits");
     const char *limits = limits_there(policy);
     bool stays = same_text(was, limits);
     weir_text_init(&text, line, size);
     weir_text_init(&rest, others, sizeof others);
-    compare_candidate(policy, text_of(has, "candidate"), &rest);
-    compare_mode(policy, has, &rest);
+    check_compare_candidate(policy, policy_text(has, "candidate"), &rest);
+    check_compare_mode(policy, has, &rest);
     if (check->other)
-        check_more(check->other, policy, &rest);
+        check_differences(check->other, policy, &rest);
     if (!is_filed(has))
         check_add(&rest, "was set by command, now by the file");
     if (stays && rest.len == 0)
@@ -264,7 +265,7 @@ static bool compare(struct check *check, const struct config_policy *policy, con
     return true;
 }
 
-static void say_new(const struct config_policy *policy, char *line, size_t size)
+static void describe_new_policy(const struct config_policy *policy, char *line, size_t size)
 {
     if (is_partly(policy))
         (void)snprintf(line, size, "new, enforced for %d %% of keys", policy->percent);
@@ -275,7 +276,7 @@ static void say_new(const struct config_policy *policy, char *line, size_t size)
 static const struct resp_value *find_on_server(const struct resp_value *list, const char *name)
 {
     for (size_t i = 0; i < list->count; i++)
-        if (slice_is(text_of(&list->elements[i], "name"), name))
+        if (slice_is(policy_text(&list->elements[i], "name"), name))
             return &list->elements[i];
     return NULL;
 }
@@ -289,8 +290,8 @@ static bool is_in_file(const struct config *config, struct slice name)
 }
 
 /* Shows one change; the first one under a heading. */
-static void show_change(struct check *check, size_t *count, struct slice name, const char *kind,
-                        const char *line)
+static void check_print_change(struct check_run *check, size_t *count, struct slice name, const char *kind,
+                               const char *line)
 {
     char copy[CONFIG_NAME_MAX + 1];
     (void)snprintf(copy, sizeof copy, "%.*s", (int)(name.len < CONFIG_NAME_MAX ? name.len : CONFIG_NAME_MAX),
@@ -314,21 +315,21 @@ static void show_change(struct check *check, size_t *count, struct slice name, c
 }
 
 /* Of all names, so that what is said about them stands in one column; at least 8. */
-static int widest_name(const struct check *check)
+static int widest_policy_name(const struct check_run *check)
 {
     size_t width = 8;
     for (size_t i = 0; i < check->config->policy_count; i++)
         width =
             strlen(check->config->policies[i].name) > width ? strlen(check->config->policies[i].name) : width;
     for (size_t i = 0; i < check->list->count; i++) {
-        size_t len = text_of(&check->list->elements[i], "name").len;
+        size_t len = policy_text(&check->list->elements[i], "name").len;
         width = len > width && len <= CONFIG_NAME_MAX ? len : width;
     }
     return (int)width;
 }
 
 /* Is it one that the user may not see? Then nobody here knows whether the server has it. */
-static bool is_hidden(const struct check *check, const char *name)
+static bool is_hidden(const struct check_run *check, const char *name)
 {
     const struct slice words[] = {{"WEIR.POLICY", 11}, {"SHOW", 4}, {name, strlen(name)}};
     struct weir_error err;
@@ -338,7 +339,7 @@ static bool is_hidden(const struct check *check, const char *name)
 }
 
 /* Behind the changes: those of the file that could not be compared. */
-static void show_hidden(struct check *check)
+static void show_hidden(struct check_run *check)
 {
     size_t count = 0;
     if (check->json)
@@ -359,12 +360,12 @@ static void show_hidden(struct check *check)
         fputc('\n', stdout);
 }
 
-static void show_changes(struct check *check)
+static void check_print_changes(struct check_run *check)
 {
     const struct config *config = check->config;
     char line[4 * TEXT_SIZE];
     size_t count = 0;
-    check->width = widest_name(check);
+    check->width = widest_policy_name(check);
     for (size_t i = 0; i < config->policy_count; i++) {
         const struct config_policy *policy = &config->policies[i];
         const struct resp_value *has = find_on_server(check->list, policy->name);
@@ -372,15 +373,15 @@ static void show_changes(struct check *check)
         if (!has && is_hidden(check, policy->name))
             continue;
         if (!has)
-            say_new(policy, line, sizeof line);
-        if (!has || compare(check, policy, has, line, sizeof line))
-            show_change(check, &count, name, has ? "changed" : "new", line);
+            describe_new_policy(policy, line, sizeof line);
+        if (!has || check_compare_policy(check, policy, has, line, sizeof line))
+            check_print_change(check, &count, name, has ? "changed" : "new", line);
     }
     for (size_t i = 0; i < check->list->count; i++) {
         const struct resp_value *has = &check->list->elements[i];
-        struct slice name = text_of(has, "name");
+        struct slice name = policy_text(has, "name");
         if (!is_in_file(config, name) && is_filed(has))
-            show_change(check, &count, name, "removed", "removed");
+            check_print_change(check, &count, name, "removed", "removed");
     }
     if (count == 0 && !check->json)
         printf("no changes against %s\n", client_shown(check->client));
@@ -388,9 +389,9 @@ static void show_changes(struct check *check)
 
 /* ---- what is right, but should be known ---- */
 
-static void tell_note(void *arg, const char *text)
+static void check_print_note(void *arg, const char *text)
 {
-    struct check *check = arg;
+    struct check_run *check = arg;
     if (check->json) {
         json_text(&check->document, NULL, text);
         return;
@@ -401,17 +402,17 @@ static void tell_note(void *arg, const char *text)
 }
 
 /* As a reload would say it: it would take everything away. */
-static void look_for_emptiness(struct check *check)
+static void note_empty_file(struct check_run *check)
 {
     size_t filed = 0;
     for (size_t i = 0; check->list && i < check->list->count; i++)
         filed += is_filed(&check->list->elements[i]);
     if (filed > 0 && check->config->policy_count == 0 && !check->config->no_policies)
-        tell_mistake(check, check->file, (struct place){0, 0}, CONFIG_EMPTY);
+        check_print_mistake(check, check->file, (struct config_place){0, 0}, CONFIG_EMPTY);
 }
 
 /* Who logged in and is not `default` is one of its users: a reload would refuse to open the server. */
-static void look_for_users(struct check *check)
+static void note_user_change(struct check_run *check)
 {
     static const struct slice words[] = {{"CLIENT", 6}, {"INFO", 4}};
     struct weir_error err;
@@ -424,12 +425,12 @@ static void look_for_users(struct check *check)
     (void)snprintf(line, sizeof line, "%.*s", (int)info->text.len, info->text.bytes);
     const char *user = strstr(line, " user=");
     if (user && strncmp(user, " user=default ", 14) != 0)
-        tell_mistake(check, check->file, (struct place){0, 0}, CONFIG_NO_USERS);
+        check_print_mistake(check, check->file, (struct config_place){0, 0}, CONFIG_NO_USERS);
 }
 
 /* ---- the command ---- */
 
-static void ask_server(struct check *check, const char *url)
+static void check_against_server(struct check_run *check, const char *url)
 {
     static const struct slice words[] = {{"WEIR.POLICY", 11}, {"LIST", 4}};
     check->client = client_open(url, &check->err);
@@ -457,11 +458,11 @@ static void print_candidates(const struct config *config, struct json *json)
     json_close(json, ']');
 }
 
-static void print_json(struct check *check)
+static void check_print_json(struct check_run *check)
 {
     struct json *json = &check->document;
     json_number(json, "policies", (int64_t)check->config->policy_count);
-    json_number(json, "overrides", (int64_t)count_overrides(check->config));
+    json_number(json, "overrides", (int64_t)count_config_overrides(check->config));
     print_candidates(check->config, json);
     json_number(json, "users", (int64_t)check->config->user_count);
     json_number(json, "memory", check->config->memory);
@@ -469,30 +470,30 @@ static void print_json(struct check *check)
     if (check->list) {
         json_text(json, "server", client_shown(check->client));
         json_open(json, "changes", '[', JSON_LINES);
-        show_changes(check);
+        check_print_changes(check);
         json_close(json, ']');
         show_hidden(check);
     }
     check_fleet_json(check->config, json);
     json_open(json, "notes", '[', JSON_LINES);
-    check_notes(check->config, check->other, tell_note, check);
+    check_notes(check->config, check->other, check_print_note, check);
     json_close(json, ']');
 }
 
-static void print_text(struct check *check)
+static void check_print_text(struct check_run *check)
 {
     print_summary(check);
     print_ended(check);
     if (check->list) {
-        show_changes(check);
+        check_print_changes(check);
         show_hidden(check);
     } else
         printf("not compared with a server: %s\n", check->err.text);
     check_fleet_print(check->config);
-    check_notes(check->config, check->other, tell_note, check);
+    check_notes(check->config, check->other, check_print_note, check);
 }
 
-static int run_check(struct check *check, const char *url)
+static int run_check(struct check_run *check, const char *url)
 {
     struct json *json = &check->document;
     if (check->json) {
@@ -500,21 +501,21 @@ static int run_check(struct check *check, const char *url)
         json_text(json, "file", check->file);
         json_open(json, "mistakes", '[', JSON_LINES);
     }
-    check->config = weir_config_read(check->file, tell_mistake, check);
-    bool good = check->config && check_fleet(check->config, tell_mistake, check) &&
-                check_serve(check->config, tell_mistake, check);
+    check->config = weir_config_read(check->file, check_print_mistake, check);
+    bool good = check->config && check_fleet(check->config, check_print_mistake, check) &&
+                check_serve(check->config, check_print_mistake, check);
     if (good) {
-        ask_server(check, url);
-        look_for_emptiness(check);
-        look_for_users(check);
+        check_against_server(check, url);
+        note_empty_file(check);
+        note_user_change(check);
     }
     good = good && !check->told_mistake;
     if (check->json)
         json_close(json, ']');
     if (good && check->json)
-        print_json(check);
+        check_print_json(check);
     else if (good && (check->list || !url))
-        print_text(check);
+        check_print_text(check);
     else if (good)
         print_summary(check);
     if (check->json)
@@ -531,7 +532,7 @@ int cmd_check(int argc, char **argv)
 {
     bool wants_help = false;
     const char *url = NULL;
-    struct check check = {.document = {.file = stdout}};
+    struct check_run check = {.document = {.file = stdout}};
     const struct args_option options[] = {
         {"server", 's', NULL, &url}, {"json", 0, &check.json, NULL}, {"help", 'h', &wants_help, NULL}};
     int count = args_read(argc, argv, options, sizeof options / sizeof options[0]);

@@ -35,13 +35,13 @@ static const char help[] =
     "  weir doctor /var/lib/weir/backups/2026-11-15T201500Z\n"
     "  cp -r /var/lib/weir /tmp/copy && weir doctor --repair /tmp/copy\n";
 
-struct report {
+struct doctor_report {
     const char *path;
     struct inspect inspect;
     uint64_t room; /* bytes free on that disk */
     bool open_to_others;
     bool can_start;
-    int asides, backups;
+    int retired, backups;
     int problems;
 };
 
@@ -76,21 +76,21 @@ static int count_in(const char *path, const char *name)
 /* Records alone tell neither policies nor hash keys. */
 static bool has_no_note(const struct inspect *inspect)
 {
-    return inspect->found.lost && !inspect->meta;
+    return inspect->found.lost && !inspect->catalogue;
 }
 
 /* A file that the disk did not give can be put aside, and what the log has can be saved; but only with the
  * note that tells what it is of. */
-static bool is_hopeless(const struct report *report)
+static bool is_beyond_repair(const struct doctor_report *report)
 {
     const struct inspect *inspect = &report->inspect;
     bool unread = false;
     for (size_t i = 0; i < inspect->count; i++)
         unread = unread || inspect->files[i].unread;
-    return !report->can_start && !inspect->meta && !unread;
+    return !report->can_start && !inspect->catalogue && !unread;
 }
 
-static void look_around(struct report *report)
+static void inspect_surroundings(struct doctor_report *report)
 {
     struct disk *disk = &weir_disk;
     struct stat status;
@@ -101,11 +101,11 @@ static void look_around(struct report *report)
         return;
     (void)disk->room(disk, dir, &report->room);
     disk->close_dir(disk, dir);
-    report->asides = count_in(report->path, "aside");
+    report->retired = count_in(report->path, "retired");
     report->backups = count_in(report->path, "backups");
 }
 
-static void count_problems(struct report *report)
+static void count_problems(struct doctor_report *report)
 {
     const struct inspect *inspect = &report->inspect;
     for (size_t i = 0; i < inspect->count; i++)
@@ -119,12 +119,12 @@ static void count_problems(struct report *report)
 
 static void print_moment(int64_t wall_ns)
 {
-    char text[MOMENT_MAX];
-    weir_moment_write(wall_ns / WEIR_MS, text);
+    char text[TIMESTAMP_MAX];
+    weir_timestamp_write(wall_ns / WEIR_MS, text);
     printf("  %.19sZ", text);
 }
 
-static void print_file(const struct inspect_file *file)
+static void doctor_print_file(const struct inspect_file *file)
 {
     char size[32];
     printf("  %s%-24s%s %9s", term_colour(stdout, file->good ? TERM_GOOD : TERM_BAD), file->name,
@@ -140,7 +140,7 @@ static void print_file(const struct inspect_file *file)
     }
 }
 
-static void print_found(const struct report *report)
+static void doctor_print_found(const struct doctor_report *report)
 {
     const struct store_found *found = &report->inspect.found;
     char text[32];
@@ -155,7 +155,7 @@ static void print_found(const struct report *report)
         term_wrap(stdout, found->text, 0, 0, term_width(stdout));
     if (found->holes)
         puts("changes are missing before others that are here: a start voids open reservations");
-    if (is_hopeless(report))
+    if (is_beyond_repair(report))
         puts("what was noted about tables and policies is in no file that can be read");
     if (report->open_to_others)
         printf("others may read it, and it holds hash keys: chmod 700 %s\n", report->path);
@@ -164,24 +164,24 @@ static void print_found(const struct report *report)
         puts("that is little: an image takes as much as all keys, and the old one goes only when the new one "
              "is "
              "there");
-    if (report->asides > 0)
-        printf("%d removed polic%s in aside/: weir load brings one back, rm forgets it\n", report->asides,
-               report->asides == 1 ? "y is" : "ies are");
+    if (report->retired > 0)
+        printf("%d removed polic%s in retired/: weir load brings one back, rm forgets it\n", report->retired,
+               report->retired == 1 ? "y is" : "ies are");
     if (report->backups > 0)
         printf("%d backup%s in backups/\n", report->backups, report->backups == 1 ? "" : "s");
 }
 
-static void print(const struct report *report)
+static void doctor_print_text(const struct doctor_report *report)
 {
     const struct store_found *found = &report->inspect.found;
     for (size_t i = 0; i < report->inspect.count; i++)
-        print_file(&report->inspect.files[i]);
-    print_found(report);
+        doctor_print_file(&report->inspect.files[i]);
+    doctor_print_found(report);
     if (report->problems == 0 && (found->unsure || found->holes))
         puts("nothing is damaged, and it can be started; see above for what may be missing");
     else if (report->problems == 0)
         puts("all is well");
-    else if (is_hopeless(report))
+    else if (is_beyond_repair(report))
         puts("start from a backup, or with another directory: a repair cannot help");
     else if (!report->can_start)
         printf("start from a backup, or: cp -r %s COPY && weir doctor --repair COPY\n", report->path);
@@ -201,7 +201,7 @@ static void print_file_json(struct json *json, const struct inspect_file *file)
     json_close(json, '}');
 }
 
-static void print_json(const struct report *report)
+static void doctor_print_json(const struct doctor_report *report)
 {
     const struct store_found *found = &report->inspect.found;
     struct json json = {.file = stdout};
@@ -216,7 +216,7 @@ static void print_json(const struct report *report)
     json_number(&json, "records", (int64_t)found->records);
     json_bool(&json, "open_to_others", report->open_to_others);
     json_number(&json, "room_bytes", (int64_t)report->room);
-    json_number(&json, "asides", report->asides);
+    json_number(&json, "retired", report->retired);
     json_number(&json, "backups", report->backups);
     json_number(&json, "problems", report->problems);
     json_open(&json, "files", '[', JSON_LINES);
@@ -228,7 +228,7 @@ static void print_json(const struct report *report)
 
 /* ---- all of it ---- */
 
-static int complain(const char *path, const char *text)
+static int doctor_complain(const char *path, const char *text)
 {
     fputs("weir doctor: ", stderr);
     ask_put(stderr, (struct slice){path, strlen(path)});
@@ -236,7 +236,7 @@ static int complain(const char *path, const char *text)
     return EXIT_ERROR;
 }
 
-static int refuse_in_use(const struct report *report)
+static int refuse_in_use(const struct doctor_report *report)
 {
     char text[160], who[40] = "a process";
     if (report->inspect.in_use_by > 0)
@@ -244,11 +244,11 @@ static int refuse_in_use(const struct report *report)
     (void)snprintf(text, sizeof text,
                    "in use by %s: run weir doctor on a backup (weir backup makes one), or stop it first",
                    who);
-    return complain(report->path, text);
+    return doctor_complain(report->path, text);
 }
 
 /* false: there is nothing to be told of it, and that was said. To be freed in any case. */
-static bool look(struct report *report)
+static bool inspect_data_dir(struct doctor_report *report)
 {
     struct weir_error err = {0};
     if (!weir_inspect(&weir_disk, report->path, &report->inspect, &err)) {
@@ -256,46 +256,47 @@ static bool look(struct report *report)
         return false;
     }
     if (report->inspect.is_none) {
-        (void)complain(report->path, "this is no data directory: no file of weir serve --data is in it");
+        (void)doctor_complain(report->path,
+                              "this is no data directory: no file of weir serve --data is in it");
         return false;
     }
     if (report->inspect.in_use_by != 0) {
         (void)refuse_in_use(report);
         return false;
     }
-    look_around(report);
+    inspect_surroundings(report);
     count_problems(report);
     return true;
 }
 
-static int show(const struct report *report, bool json)
+static int doctor_print(const struct doctor_report *report, bool json)
 {
     if (json)
-        print_json(report);
+        doctor_print_json(report);
     else
-        print(report);
+        doctor_print_text(report);
     return report->problems > 0 ? EXIT_REFUSED : EXIT_OK;
 }
 
-static void tell_repair(void *arg, const char *text)
+static void print_repair_step(void *arg, const char *text)
 {
     FILE *file = arg;
     fprintf(file, "repair: %s\n", text);
 }
 
 /* Nothing is changed where that would not help. false: it failed, and was complained about. */
-static bool mend(struct report *report, FILE *out)
+static bool repair_data_dir(struct doctor_report *report, FILE *out)
 {
     struct weir_error err = {0};
-    if (is_hopeless(report))
+    if (is_beyond_repair(report))
         return true;
     weir_inspect_free(&report->inspect);
-    if (!weir_inspect_repair(&weir_disk, report->path, tell_repair, out, &err)) {
-        (void)complain(report->path, err.text);
+    if (!weir_inspect_repair(&weir_disk, report->path, print_repair_step, out, &err)) {
+        (void)doctor_complain(report->path, err.text);
         return false;
     }
-    *report = (struct report){.path = report->path};
-    return look(report);
+    *report = (struct doctor_report){.path = report->path};
+    return inspect_data_dir(report);
 }
 
 int cmd_doctor(int argc, char **argv)
@@ -312,9 +313,9 @@ int cmd_doctor(int argc, char **argv)
         fputs("weir doctor: write: weir doctor DIR, with the data directory of a server\n", stderr);
         return EXIT_ERROR;
     }
-    struct report report = {.path = argv[1]};
-    bool good = look(&report) && (!repair || mend(&report, json ? stderr : stdout));
-    int status = good ? show(&report, json) : EXIT_ERROR;
+    struct doctor_report report = {.path = argv[1]};
+    bool good = inspect_data_dir(&report) && (!repair || repair_data_dir(&report, json ? stderr : stdout));
+    int status = good ? doctor_print(&report, json) : EXIT_ERROR;
     weir_inspect_free(&report.inspect);
     return status;
 }

@@ -39,13 +39,13 @@ static const char help[] =
     "  weir dump --policy api -o api.dump\n"
     "  weir dump --policy api | weir load -s redis://b:9049\n";
 
-struct options {
+struct dump_options {
     bool help;
     const char *server, *output, *hashes, *url;
     struct dump_part part;
 };
 
-struct output {
+struct dump_output {
     FILE *file;
     bool person; /* somebody looks at the progress */
     uint64_t keys;
@@ -53,15 +53,15 @@ struct output {
     struct buffer names; /* of policies, each with a NUL */
 };
 
-static bool put(struct output *output, const char *bytes, size_t len)
+static bool dump_put(struct dump_output *output, const char *bytes, size_t len)
 {
     output->crc = weir_crc32c(output->crc, bytes, len);
     return fwrite(bytes, 1, len, output->file) == len;
 }
 
-static bool put_line(void *arg, struct slice line)
+static bool dump_put_line(void *arg, struct slice line)
 {
-    struct output *output = arg;
+    struct dump_output *output = arg;
     bool key = (line.len > 4 && memcmp(line.bytes, "key ", 4) == 0) ||
                (line.len > 6 && memcmp(line.bytes, "spent ", 6) == 0) ||
                (line.len > 5 && memcmp(line.bytes, "cell ", 5) == 0) ||
@@ -69,7 +69,7 @@ static bool put_line(void *arg, struct slice line)
     output->keys += key;
     if (output->person && key && output->keys % 10000 == 0)
         fprintf(stderr, "\r%llu keys", (unsigned long long)output->keys);
-    if (put(output, line.bytes, line.len) && put(output, "\n", 1))
+    if (dump_put(output, line.bytes, line.len) && dump_put(output, "\n", 1))
         return true;
     fprintf(stderr, "weir dump: cannot write: %s\n", strerror(errno));
     return false;
@@ -77,23 +77,24 @@ static bool put_line(void *arg, struct slice line)
 
 static bool note_name(void *arg, struct slice line)
 {
-    struct output *output = arg;
+    struct dump_output *output = arg;
     buffer_put(&output->names, line.bytes, line.len);
     buffer_put(&output->names, "", 1);
     return !output->names.failed;
 }
 
-static bool dump_policy(struct client *client, const struct options *options, const struct dump_part *part,
-                        struct output *output)
+static bool dump_policy(struct cli_client *client, const struct dump_options *options,
+                        const struct dump_part *part, struct dump_output *output)
 {
     if (options->url && !dump_freeze("dump", client, part, options->url))
         return false;
-    return dump_read_policy("dump", client, part, false, put_line, output);
+    return dump_read_policy("dump", client, part, false, dump_put_line, output);
 }
 
-static bool dump_all(struct client *client, const struct options *options, struct output *output)
+static bool dump_all(struct cli_client *client, const struct dump_options *options,
+                     struct dump_output *output)
 {
-    if (!dump_read_head("dump", client, put_line, output))
+    if (!dump_read_head("dump", client, dump_put_line, output))
         return false;
     if (options->part.policy)
         return dump_policy(client, options, &options->part, output);
@@ -106,10 +107,11 @@ static bool dump_all(struct client *client, const struct options *options, struc
         if (!dump_policy(client, options, &part, output))
             return false;
     }
-    return options->part.from || options->part.prefix || dump_read_clients("dump", client, put_line, output);
+    return options->part.from || options->part.prefix ||
+           dump_read_clients("dump", client, dump_put_line, output);
 }
 
-static bool put_end(struct output *output)
+static bool dump_put_end(struct dump_output *output)
 {
     struct buffer end = {0};
     weir_dump_end(&end, output->keys, output->crc);
@@ -123,7 +125,7 @@ static bool put_end(struct output *output)
 }
 
 /* A file is there with all of it, or not at all. */
-static FILE *open_file(const char *path, char *part, size_t size)
+static FILE *open_dump_file(const char *path, char *part, size_t size)
 {
     if ((size_t)snprintf(part, size, "%s.part", path) >= size) {
         errno = ENAMETOOLONG;
@@ -136,7 +138,7 @@ static FILE *open_file(const char *path, char *part, size_t size)
     return stream;
 }
 
-static bool close_file(FILE *file, const char *part, const char *path, bool done)
+static bool close_dump_file(FILE *file, const char *part, const char *path, bool done)
 {
     done = done && fflush(file) == 0 && fsync(fileno(file)) == 0;
     done = fclose(file) == 0 && done;
@@ -148,28 +150,28 @@ static bool close_file(FILE *file, const char *part, const char *path, bool done
     return false;
 }
 
-static bool run(struct client *client, const struct options *options)
+static bool run_dump(struct cli_client *client, const struct dump_options *options)
 {
     char part[4096];
-    struct output output = {.file = stdout, .person = isatty(STDERR_FILENO) && options->output};
-    if (options->output && !(output.file = open_file(options->output, part, sizeof part))) {
+    struct dump_output output = {.file = stdout, .person = isatty(STDERR_FILENO) && options->output};
+    if (options->output && !(output.file = open_dump_file(options->output, part, sizeof part))) {
         fprintf(stderr, "weir dump: cannot write %s: %s\n", options->output, strerror(errno));
         return false;
     }
-    bool done = dump_all(client, options, &output) && put_end(&output);
+    bool done = dump_all(client, options, &output) && dump_put_end(&output);
     if (options->output)
-        done = close_file(output.file, part, options->output, done);
+        done = close_dump_file(output.file, part, options->output, done);
     weir_buffer_free(&output.names);
-    char number[WORDS_MAX];
+    char number[HUMANIZE_MAX];
     if (output.person)
-        fprintf(stderr, "\r%s keys%s\n", weir_words_number((int64_t)output.keys, number),
+        fprintf(stderr, "\r%s keys%s\n", weir_humanize_number((int64_t)output.keys, number),
                 done ? "" : ", and then it failed");
     return done;
 }
 
 int cmd_dump(int argc, char **argv)
 {
-    struct options options = {0};
+    struct dump_options options = {0};
     char room[DUMP_HASHES_MAX];
     const struct args_option table[] = {
         {"policy", 0, NULL, &options.part.policy}, {"hash", 0, NULL, &options.hashes},
@@ -189,11 +191,11 @@ int cmd_dump(int argc, char **argv)
     }
     if (!dump_read_hashes("dump", options.hashes, room, &options.part))
         return EXIT_ERROR;
-    struct client *client = client_start("dump", options.server);
+    struct cli_client *client = client_start("dump", options.server);
     if (!client)
         return EXIT_ERROR;
     client_patience(client, -1);
-    bool done = run(client, &options);
+    bool done = run_dump(client, &options);
     client_close(client);
     return done ? EXIT_OK : EXIT_ERROR;
 }

@@ -36,7 +36,7 @@ static const char help[] =
     "  weir load -s redis://b:9049 --from redis://a:9049 --policy api\n";
 
 /* What `file` has, in a file that can be read twice. */
-static FILE *spool(FILE *file)
+static FILE *spool_to_temp_file(FILE *file)
 {
     char bytes[65536];
     size_t len;
@@ -57,7 +57,7 @@ static FILE *open_input(const char *path)
     if (!path || strcmp(path, "-") == 0) {
         if (isatty(STDIN_FILENO))
             fputs("weir load: reading from the terminal; name a file, or end with Ctrl-D\n", stderr);
-        return spool(stdin);
+        return spool_to_temp_file(stdin);
     }
     FILE *file = fopen(path, "r");
     if (!file) {
@@ -68,9 +68,9 @@ static FILE *open_input(const char *path)
     return file;
 }
 
-static int tell(const struct load_options *options, const struct load_done *done)
+static int print_load_result(const struct load_options *options, const struct load_done *done)
 {
-    char keys[WORDS_MAX], full[WORDS_MAX], paused[WORDS_MAX];
+    char keys[HUMANIZE_MAX], full[HUMANIZE_MAX], paused[HUMANIZE_MAX];
     const char *noun = done->keys == 1 ? "key" : "keys";
     if (options->common.json) {
         struct json json = {.file = stdout};
@@ -82,12 +82,12 @@ static int tell(const struct load_options *options, const struct load_done *done
             json_decimal(&json, "paused_ms", (double)done->paused_ns / 1e6);
         json_close(&json, '}');
     } else {
-        (void)weir_words_number(done->keys, keys);
+        (void)weir_humanize_number(done->keys, keys);
         if (options->dry_run)
             printf("%s %s would be loaded; the dump is whole\n", keys, noun);
         else if (options->from)
             printf("moved %s %s of %s; %s during which they were refused\n", keys, noun, options->part.policy,
-                   weir_words_duration(done->paused_ns, WORDS_UP, paused));
+                   weir_humanize_duration(done->paused_ns, HUMANIZE_UP, paused));
         else
             printf("loaded %s %s\n", keys, noun);
     }
@@ -96,11 +96,11 @@ static int tell(const struct load_options *options, const struct load_done *done
     fprintf(stderr,
             "weir load: there was no room for %s keys: raise memory: in weir.yaml. They begin anew when they "
             "come\n",
-            weir_words_number(done->full, full));
+            weir_humanize_number(done->full, full));
     return EXIT_REFUSED;
 }
 
-static bool check_words(const struct load_options *options, int count, char **words)
+static bool check_load_words(const struct load_options *options, int count, char **words)
 {
     const char *fault = NULL;
     if (count > 1)
@@ -139,7 +139,7 @@ int cmd_load(int argc, char **argv)
         return EXIT_ERROR;
     if (options.common.help)
         return fputs(help, stdout), EXIT_OK;
-    if (!check_words(&options, count, argv + 1) ||
+    if (!check_load_words(&options, count, argv + 1) ||
         !dump_read_hashes("load", options.hashes, room, &options.part))
         return EXIT_ERROR;
     bool good;
@@ -151,5 +151,5 @@ int cmd_load(int argc, char **argv)
         if (file)
             (void)fclose(file);
     }
-    return good ? tell(&options, &done) : EXIT_ERROR;
+    return good ? print_load_result(&options, &done) : EXIT_ERROR;
 }

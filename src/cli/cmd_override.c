@@ -31,7 +31,7 @@ struct override_options {
 };
 
 /* Minutes of UTC, as weir.yaml writes them. */
-static void print_until(int64_t until_ms)
+static void print_override_until(int64_t until_ms)
 {
     char text[64];
     time_t seconds = (time_t)(until_ms / 1000);
@@ -40,7 +40,7 @@ static void print_until(int64_t until_ms)
         printf("  until %s", text);
 }
 
-static int print_list(const struct resp_value *list)
+static int print_overrides(const struct resp_value *list)
 {
     int key = 0, limits = 0;
     if (list->count == 0)
@@ -61,7 +61,7 @@ static int print_list(const struct resp_value *list)
         if (more)
             printf("%*s", limits - ask_width(text), "");
         if (ask_has(override, "until_ms"))
-            print_until(ask_number(override, "until_ms"));
+            print_override_until(ask_number(override, "until_ms"));
         if (ask_text(override, "reason").len > 0) {
             fputs("  (", stdout);
             ask_put(stdout, ask_text(override, "reason"));
@@ -72,7 +72,7 @@ static int print_list(const struct resp_value *list)
     return EXIT_OK;
 }
 
-static bool needs(int count, int least, int most, const char *how)
+static bool override_needs_words(int count, int least, int most, const char *how)
 {
     if (count >= least && count <= most)
         return true;
@@ -80,9 +80,9 @@ static bool needs(int count, int least, int most, const char *how)
     return false;
 }
 
-static bool add_set(struct ask *ask, const struct override_options *options, char **words, int count)
+static bool add_override_set(struct ask *ask, const struct override_options *options, char **words, int count)
 {
-    bool good = needs(count, 3, ASK_WORDS_MAX - 8, "set POLICY KEY LIMITS");
+    bool good = override_needs_words(count, 3, ASK_WORDS_MAX - 8, "set POLICY KEY LIMITS");
     for (int i = 0; i < count; i++)
         good = good && ask_add(ask, words[i]);
     if (options->time)
@@ -92,27 +92,27 @@ static bool add_set(struct ask *ask, const struct override_options *options, cha
     return good;
 }
 
-static void put_word(const char *word)
+static void override_put_word(const char *word)
 {
     ask_put(stdout, (struct slice){word, strlen(word)});
 }
 
 /* What a change has done. */
-static void tell(bool set, const struct override_options *options, char **words, int count)
+static void print_override_change(bool set, const struct override_options *options, char **words, int count)
 {
     char until[ASK_UNTIL_MAX];
-    put_word(words[2]);
+    override_put_word(words[2]);
     fputs(set ? " has the limits" : " has the limits of ", stdout);
     for (int i = 3; set && i < count; i++) {
         fputc(' ', stdout);
-        put_word(words[i]);
+        override_put_word(words[i]);
     }
     fputs(set ? " in " : "", stdout);
-    put_word(words[1]);
+    override_put_word(words[1]);
     printf("%s\n", set ? ask_until(options->time, until) : " again");
 }
 
-static int run(const struct override_options *options, char **words, int count)
+static int run_override(const struct override_options *options, char **words, int count)
 {
     const char *verb = count > 0 ? words[0] : "";
     struct ask ask = {{"WEIR.OVERRIDE"}, 1};
@@ -123,23 +123,23 @@ static int run(const struct override_options *options, char **words, int count)
     }
     if (set) {
         (void)ask_add(&ask, "SET");
-        if (!add_set(&ask, options, words + 1, count - 1))
+        if (!add_override_set(&ask, options, words + 1, count - 1))
             return EXIT_ERROR;
     } else if (list) {
-        if (!needs(count, 2, 2, "list POLICY"))
+        if (!override_needs_words(count, 2, 2, "list POLICY"))
             return EXIT_ERROR;
         (void)(ask_add(&ask, "LIST") && ask_add(&ask, words[1]));
     } else if (strcmp(verb, "delete") == 0 || strcmp(verb, "del") == 0) {
-        if (!needs(count, 3, 3, "delete POLICY KEY"))
+        if (!override_needs_words(count, 3, 3, "delete POLICY KEY"))
             return EXIT_ERROR;
         (void)(ask_add(&ask, "DEL") && ask_add(&ask, words[1]) && ask_add(&ask, words[2]));
     } else {
-        (void)needs(-1, 0, 0, "list POLICY, set POLICY KEY LIMITS or delete POLICY KEY");
+        (void)override_needs_words(-1, 0, 0, "list POLICY, set POLICY KEY LIMITS or delete POLICY KEY");
         return EXIT_ERROR;
     }
-    int status = ask_once("override", &options->common, &ask, list ? print_list : ask_print_nothing);
+    int status = ask_once("override", &options->common, &ask, list ? print_overrides : ask_print_nothing);
     if (status == EXIT_OK && !list && !options->common.json)
-        tell(set, options, words, count);
+        print_override_change(set, options, words, count);
     return status;
 }
 
@@ -158,5 +158,5 @@ int cmd_override(int argc, char **argv)
         fputs(help, stdout);
         return EXIT_OK;
     }
-    return run(&options, argv + 1, count);
+    return run_override(&options, argv + 1, count);
 }

@@ -43,7 +43,7 @@ struct policy_options {
 /* ---- list ---- */
 
 /* Rows of text in columns as wide as the widest. */
-static int widest(const struct resp_value *list, const char *name, const char *title)
+static int widest_policy_field(const struct resp_value *list, const char *name, const char *title)
 {
     int width = (int)strlen(title);
     for (size_t i = 0; i < list->count; i++) {
@@ -59,10 +59,10 @@ static void put_column(struct slice text, int width)
     printf("%*s", width + 2 - ask_width(text), "");
 }
 
-static void print_end(const struct resp_value *policy, const char *name, const char *before,
-                      const char *behind)
+static void print_mode_end(const struct resp_value *policy, const char *name, const char *before,
+                           const char *behind)
 {
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     if (ask_has(policy, name))
         printf("%s%s%s", before, words_duration_up(sat_mul(ask_number(policy, name), WEIR_MS), text), behind);
 }
@@ -70,12 +70,12 @@ static void print_end(const struct resp_value *policy, const char *name, const c
 static void print_end_of_all(const struct resp_value *policy)
 {
     if (ask_has(policy, "mode_of_all_ends_in_ms"))
-        print_end(policy, "mode_of_all_ends_in_ms", " for another ", "");
+        print_mode_end(policy, "mode_of_all_ends_in_ms", " for another ", "");
     else
         fputs(" until somebody ends it", stdout);
 }
 
-static void print_mode(const struct resp_value *policy, char *text, size_t size)
+static void format_policy_mode(const struct resp_value *policy, char *text, size_t size)
 {
     struct slice mode = ask_text(policy, "mode");
     int64_t percent = ask_number(policy, "percent");
@@ -92,22 +92,23 @@ static void print_mode_in_force(const struct resp_value *policy, char *text, siz
     if (ask_has(policy, "mode_of_all"))
         (void)snprintf(text, size, "%.*s", (int)(all.len < 16 ? all.len : 16), all.bytes);
     else
-        print_mode(policy, text, size);
+        format_policy_mode(policy, text, size);
 }
 
-static int print_list(const struct resp_value *list)
+static int print_policies(const struct resp_value *list)
 {
     if (list->count == 0) {
         puts("no policies; weir policy set NAME LIMITS makes one");
         return EXIT_OK;
     }
-    int name = widest(list, "name", "policy"), limits = widest(list, "limits", "limits");
+    int name = widest_policy_field(list, "name", "policy"),
+        limits = widest_policy_field(list, "limits", "limits");
     const struct resp_value *first = &list->elements[0];
     printf("%-*s  %-*s  %-12s %14s %14s %16s\n", name, "policy", limits, "limits", "mode", "allowed",
            "refused", "shadow-refused");
     for (size_t i = 0; i < list->count; i++) {
         const struct resp_value *policy = &list->elements[i];
-        char mode[24], allowed[WORDS_MAX], refused[WORDS_MAX], shadow[WORDS_MAX];
+        char mode[24], allowed[HUMANIZE_MAX], refused[HUMANIZE_MAX], shadow[HUMANIZE_MAX];
         print_mode_in_force(policy, mode, sizeof mode);
         put_column(ask_text(policy, "name"), name);
         put_column(ask_text(policy, "limits"), limits);
@@ -135,9 +136,9 @@ static int print_list(const struct resp_value *list)
 /* ---- show ---- */
 
 /* ", 812 shadow-refused (0.07 %)", of all calls. 100 is said of all of them only. */
-static void print_part(const char *what, int64_t part, int64_t calls)
+static void print_share_of_calls(const char *what, int64_t part, int64_t calls)
 {
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     printf(", %s %s", words_number(part, text), what);
     if (part <= 0 || calls <= 0)
         return;
@@ -150,21 +151,21 @@ static void print_part(const char *what, int64_t part, int64_t calls)
         fputs(" (less than 0.01 %)", stdout);
 }
 
-static void print_counts(const struct resp_value *policy)
+static void print_policy_counts(const struct resp_value *policy)
 {
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     int64_t allowed = ask_number(policy, "allowed"), refused = ask_number(policy, "refused");
     int64_t calls = sat_add(allowed, refused);
     printf("%s allowed", words_number(allowed, text));
-    print_part("refused", refused, calls);
+    print_share_of_calls("refused", refused, calls);
     if (ask_number(policy, "shadow_refused") > 0 || slice_is(ask_text(policy, "mode"), "shadow"))
-        print_part("shadow-refused", ask_number(policy, "shadow_refused"), calls);
+        print_share_of_calls("shadow-refused", ask_number(policy, "shadow_refused"), calls);
     if (ask_has(policy, "candidate"))
-        print_part("refused by the candidate", ask_number(policy, "candidate_refused"), calls);
+        print_share_of_calls("refused by the candidate", ask_number(policy, "candidate_refused"), calls);
     fputc('\n', stdout);
 }
 
-static void print_line(const char *title, struct slice text)
+static void print_policy_line(const char *title, struct slice text)
 {
     printf("  %-12s", title);
     ask_put(stdout, text);
@@ -174,9 +175,9 @@ static void print_line(const char *title, struct slice text)
 static void print_whole_mode(const struct resp_value *policy)
 {
     char mode[24];
-    print_mode(policy, mode, sizeof mode);
+    format_policy_mode(policy, mode, sizeof mode);
     printf("  %-12s%s", "mode", mode);
-    print_end(policy, "mode_ends_in_ms", ", for another ", "");
+    print_mode_end(policy, "mode_ends_in_ms", ", for another ", "");
     if (ask_has(policy, "mode_of_all")) {
         fputs("; but all policies are ", stdout);
         ask_put(stdout, ask_text(policy, "mode_of_all"));
@@ -200,15 +201,15 @@ static void print_origin(const struct resp_value *policy)
     fputc('\n', stdout);
 }
 
-static int print_show(const struct resp_value *policy)
+static int print_policy_details(const struct resp_value *policy)
 {
-    char keys[WORDS_MAX], capacity[WORDS_MAX];
+    char keys[HUMANIZE_MAX], capacity[HUMANIZE_MAX];
     ask_put(stdout, ask_text(policy, "name"));
     fputs(": ", stdout);
-    print_counts(policy);
-    print_line("limits", ask_text(policy, "limits"));
+    print_policy_counts(policy);
+    print_policy_line("limits", ask_text(policy, "limits"));
     if (ask_has(policy, "candidate"))
-        print_line("candidate", ask_text(policy, "candidate"));
+        print_policy_line("candidate", ask_text(policy, "candidate"));
     print_whole_mode(policy);
     print_origin(policy);
     printf("  %-12s%s, room for %s\n", "keys", words_number(ask_number(policy, "keys"), keys),
@@ -217,18 +218,18 @@ static int print_show(const struct resp_value *policy)
         printf("  %-12s%" PRId64 " (weir override list)\n", "overrides", ask_number(policy, "overrides"));
     const struct resp_value *frozen = weir_resp_get(policy, "frozen");
     for (size_t i = 0; frozen && i < frozen->count; i++)
-        print_line("frozen", frozen->elements[i].text);
+        print_policy_line("frozen", frozen->elements[i].text);
     if (ask_number(policy, "older_limits_end_in_ms") < 0) /* somebody may still be asking them alone */
         puts("  the limits of before must agree, too; how long is known in a moment");
     else
-        print_end(policy, "older_limits_end_in_ms", "  the limits of before must agree, too, for another ",
-                  "\n");
+        print_mode_end(policy, "older_limits_end_in_ms",
+                       "  the limits of before must agree, too, for another ", "\n");
     return EXIT_OK;
 }
 
 /* ---- words ---- */
 
-static bool needs(int count, int least, int most, const char *how)
+static bool policy_needs_words(int count, int least, int most, const char *how)
 {
     if (count >= least && count <= most)
         return true;
@@ -237,9 +238,9 @@ static bool needs(int count, int least, int most, const char *how)
 }
 
 /* Limits may be several words, as the shell leaves them. */
-static bool add_set(struct ask *ask, const struct policy_options *options, char **words, int count)
+static bool add_policy_set(struct ask *ask, const struct policy_options *options, char **words, int count)
 {
-    if (!needs(count, 2, ASK_WORDS_MAX - 8, "set NAME LIMITS"))
+    if (!policy_needs_words(count, 2, ASK_WORDS_MAX - 8, "set NAME LIMITS"))
         return false;
     bool good = true;
     for (int i = 0; i < count; i++)
@@ -248,7 +249,7 @@ static bool add_set(struct ask *ask, const struct policy_options *options, char 
 }
 
 /* enforce 25% */
-static bool is_share(const char *word)
+static bool is_percent_argument(const char *word)
 {
     size_t digits = strspn(word, "0123456789");
     return digits > 0 && strcmp(word + digits, "%") == 0;
@@ -261,8 +262,9 @@ static bool add_mode(struct ask *ask, const struct policy_options *options, char
         return false;
     }
     int named = options->all ? 0 : 1;
-    bool share = count == 2 + named && is_share(words[1 + named]) && !options->percent;
-    if (!needs(count, 1 + named + share, 1 + named + share, "mode NAME|--all enforce [25%]|shadow|disabled"))
+    bool share = count == 2 + named && is_percent_argument(words[1 + named]) && !options->percent;
+    if (!policy_needs_words(count, 1 + named + share, 1 + named + share,
+                            "mode NAME|--all enforce [25%]|shadow|disabled"))
         return false;
     bool good = ask_add(ask, options->all ? "*" : words[0]) && ask_add(ask, words[named]);
     if (share)
@@ -278,31 +280,32 @@ static bool add_words(struct ask *ask, const char *verb, const struct policy_opt
                       int count)
 {
     if (strcmp(verb, "list") == 0)
-        return needs(count, 0, 0, "list");
+        return policy_needs_words(count, 0, 0, "list");
     if (strcmp(verb, "set") == 0)
-        return add_set(ask, options, words, count);
+        return add_policy_set(ask, options, words, count);
     if (strcmp(verb, "mode") == 0)
         return add_mode(ask, options, words, count);
-    return needs(count, 1, 1, strcmp(verb, "show") == 0 ? "show NAME" : "del NAME") && ask_add(ask, words[0]);
+    return policy_needs_words(count, 1, 1, strcmp(verb, "show") == 0 ? "show NAME" : "del NAME") &&
+           ask_add(ask, words[0]);
 }
 
-static int unknown(const char *verb)
+static int unknown_policy_verb(const char *verb)
 {
     static const char *const verbs[] = {"list", "show", "set", "del", "mode"};
-    struct near near;
-    near_init(&near, verb, strlen(verb));
+    struct suggestion suggestion;
+    suggest_init(&suggestion, verb, strlen(verb));
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        near_try(&near, verbs[i]);
+        suggest_try(&suggestion, verbs[i]);
     args_complain("policy", "unknown word", verb);
-    if (near_found(&near))
-        fprintf(stderr, "; did you mean %s?\n", near_found(&near));
+    if (suggest_found(&suggestion))
+        fprintf(stderr, "; did you mean %s?\n", suggest_found(&suggestion));
     else
         fputs("; write list, show, set, del or mode\n", stderr);
     return EXIT_ERROR;
 }
 
 /* An option that does nothing here was meant for something else. */
-static bool options_fit(const char *verb, const struct policy_options *options)
+static bool policy_options_fit(const char *verb, const struct policy_options *options)
 {
     bool mode = strcmp(verb, "mode") == 0;
     const char *wrong = options->fresh && strcmp(verb, "set") != 0 ? "--fresh goes with set"
@@ -326,7 +329,7 @@ static void put_words(char **words, int from, int to)
     }
 }
 
-static void tell_mode(const struct policy_options *options, char **words, int count)
+static void print_mode_change(const struct policy_options *options, char **words, int count)
 {
     char until[ASK_UNTIL_MAX];
     int at = options->all ? 1 : 2;
@@ -370,14 +373,14 @@ static void find_data(const char *url, char *text, size_t size)
 {
     static const struct slice words[] = {{"INFO", 4}, {"persistence", 11}};
     struct weir_error err;
-    struct client *client = client_open(url, &err);
+    struct cli_client *client = client_open(url, &err);
     const struct resp_value *info = client ? client_ask(client, words, 2, &err) : NULL;
     struct slice data = info ? ask_info(info->text, "data") : (struct slice){"", 0};
     (void)snprintf(text, size, "%.*s", (int)(data.len < size ? data.len : 0), data.bytes);
     client_close(client);
 }
 
-static void tell_del(const struct policy_options *options, char **words)
+static void print_policy_deletion(const struct policy_options *options, char **words)
 {
     char data[512];
     find_data(options->common.server, data, sizeof data);
@@ -388,33 +391,34 @@ static void tell_del(const struct policy_options *options, char **words)
     }
     fputs(" is gone; what its keys had spent is kept in ", stdout);
     ask_put(stdout, (struct slice){data, strlen(data)});
-    fputs("/aside/", stdout);
+    fputs("/retired/", stdout);
     put_words(words, 1, 2);
     puts("-*.weir, which weir load brings back");
 }
 
-static int tell(const char *verb, const struct policy_options *options, char **words, int count)
+static int print_policy_change(const char *verb, const struct policy_options *options, char **words,
+                               int count)
 {
     if (strcmp(verb, "mode") == 0) {
-        tell_mode(options, words, count);
+        print_mode_change(options, words, count);
     } else if (strcmp(verb, "set") == 0) {
         put_words(words, 1, 2);
         fputs(" has the limits ", stdout);
         put_words(words, 2, count);
         puts(options->fresh ? ", and nobody has spent anything" : "");
     } else if (strcmp(verb, "del") == 0) {
-        tell_del(options, words);
+        print_policy_deletion(options, words);
     }
     return EXIT_OK;
 }
 
-static int run(const struct policy_options *options, char **words, int count)
+static int run_policy(const struct policy_options *options, char **words, int count)
 {
     static const struct {
         const char *verb, *word;
         int (*print)(const struct resp_value *value);
-    } verbs[] = {{"list", "LIST", print_list},
-                 {"show", "SHOW", print_show},
+    } verbs[] = {{"list", "LIST", print_policies},
+                 {"show", "SHOW", print_policy_details},
                  {"set", "SET", ask_print_nothing},
                  {"del", "DEL", ask_print_nothing},
                  {"mode", "MODE", print_proviso}};
@@ -425,13 +429,14 @@ static int run(const struct policy_options *options, char **words, int count)
         struct ask ask = {{"WEIR.POLICY", verbs[i].word}, 2};
         if (strcmp(verb, verbs[i].verb) != 0)
             continue;
-        if (!options_fit(verb, options) ||
+        if (!policy_options_fit(verb, options) ||
             !add_words(&ask, verb, options, words + 1, count > 0 ? count - 1 : 0))
             return EXIT_ERROR;
         int status = ask_once("policy", &options->common, &ask, verbs[i].print);
-        return status == EXIT_OK && !options->common.json ? tell(verb, options, words, count) : status;
+        return status == EXIT_OK && !options->common.json ? print_policy_change(verb, options, words, count)
+                                                          : status;
     }
-    return unknown(verb);
+    return unknown_policy_verb(verb);
 }
 
 int cmd_policy(int argc, char **argv)
@@ -449,5 +454,5 @@ int cmd_policy(int argc, char **argv)
         fputs(help, stdout);
         return EXIT_OK;
     }
-    return run(&options, argv + 1, count);
+    return run_policy(&options, argv + 1, count);
 }

@@ -43,7 +43,7 @@ static const char help[] =
 
 /* ---- words ---- */
 
-static const struct verb {
+static const struct quota_subcommand {
     const char *name;
     int (*run)(const struct quota_job *job);
     bool named, limited; /* a NAME must, a LIMIT may follow */
@@ -56,25 +56,25 @@ static const struct verb {
              {"delete", quota_delete, true, false, "delete NAME --yes"}};
 #define VERBS (sizeof verbs / sizeof verbs[0])
 
-static const struct verb *find_verb(const char *word)
+static const struct quota_subcommand *find_quota_subcommand(const char *word)
 {
     for (size_t i = 0; i < VERBS; i++)
         if (strcmp(verbs[i].name, word) == 0)
             return &verbs[i];
-    struct near near;
-    near_init(&near, word, strlen(word));
+    struct suggestion suggestion;
+    suggest_init(&suggestion, word, strlen(word));
     for (size_t i = 0; i < VERBS; i++)
-        near_try(&near, verbs[i].name);
+        suggest_try(&suggestion, verbs[i].name);
     args_complain("quota", "unknown word", word);
-    if (near_found(&near))
-        fprintf(stderr, "; did you mean %s?\n", near_found(&near));
+    if (suggest_found(&suggestion))
+        fprintf(stderr, "; did you mean %s?\n", suggest_found(&suggestion));
     else
         fputs("; write create, show, list, set, watch or delete\n", stderr);
     return NULL;
 }
 
 /* An option that does nothing here was meant for something else. */
-static bool options_fit(const char *verb, const struct quota_options *options)
+static bool quota_options_fit(const char *verb, const struct quota_options *options)
 {
     bool makes = strcmp(verb, "create") == 0 || strcmp(verb, "set") == 0,
          watches = strcmp(verb, "watch") == 0;
@@ -89,7 +89,8 @@ static bool options_fit(const char *verb, const struct quota_options *options)
 }
 
 /* The shell may have made several words of a limit. */
-static bool read_words(struct quota_job *job, const struct verb *verb, char **words, int count)
+static bool read_quota_words(struct quota_job *job, const struct quota_subcommand *verb, char **words,
+                             int count)
 {
     struct text text;
     int least = (verb->named ? 1 : 0) + (verb->limited && strcmp(verb->name, "create") == 0);
@@ -104,7 +105,7 @@ static bool read_words(struct quota_job *job, const struct verb *verb, char **wo
     return text.len < sizeof job->limit || (quota_fail("the limit is too long"), false);
 }
 
-static bool read_url(struct quota_job *job, struct quota_options *options)
+static bool read_quota_url(struct quota_job *job, struct quota_options *options)
 {
     struct weir_error err;
     if (!options->url)
@@ -123,13 +124,14 @@ static bool read_url(struct quota_job *job, struct quota_options *options)
     return true;
 }
 
-static bool read_job(struct quota_job *job, struct quota_options *options, const struct verb *verb,
-                     char **words, int count)
+static bool read_quota_job(struct quota_job *job, struct quota_options *options,
+                           const struct quota_subcommand *verb, char **words, int count)
 {
     struct weir_error err;
     job->options = options;
     job->count = INT64_MAX;
-    if (!options_fit(verb->name, options) || !read_words(job, verb, words, count) || !read_url(job, options))
+    if (!quota_options_fit(verb->name, options) || !read_quota_words(job, verb, words, count) ||
+        !read_quota_url(job, options))
         return false;
     if (job->name && !weir_fleet_name_check(job->name, &err))
         return quota_fail(err.text), false;
@@ -157,7 +159,7 @@ int cmd_quota(int argc, char **argv)
     if (count == 0)
         return quota_fail(
             "what? write create, show, list, set, watch or delete; weir quota --help tells more");
-    const struct verb *verb = find_verb(argv[1]);
+    const struct quota_subcommand *verb = find_quota_subcommand(argv[1]);
     struct quota_job job = {0};
-    return verb && read_job(&job, &options, verb, argv + 2, count - 1) ? verb->run(&job) : EXIT_ERROR;
+    return verb && read_quota_job(&job, &options, verb, argv + 2, count - 1) ? verb->run(&job) : EXIT_ERROR;
 }

@@ -54,7 +54,7 @@ int cmd_reload(int argc, char **argv)
         fputs("; the server knows its file, -s names the server\n", stderr);
         return EXIT_ERROR;
     }
-    struct client *client = client_start("reload", url);
+    struct cli_client *client = client_start("reload", url);
     if (!client)
         return EXIT_ERROR;
     client_patience(client, -1); /* ten million keys may have to be changed */

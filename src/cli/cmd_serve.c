@@ -85,22 +85,23 @@ enum {
 };
 enum { NO_PASSWORD, TEST_CLOCK, PRINT_CONFIG, HELP, FLAGS };
 
-static const char *const value_names[VALUES] = {"config",        "resp",        "unix",          "threads",
-                                                "memory",        "data",        "hash-key-file", "fsync",
-                                                "password-file", "max-clients", "log-format",    "log-level",
-                                                "stuck-ms",      "stranger-ms", "drain-ms"};
+static const char *const value_names[VALUES] = {
+    "config",     "resp",          "unix",     "threads",          "memory",
+    "data",       "hash-key-file", "fsync",    "password-file",    "max-clients",
+    "log-format", "log-level",     "stuck-ms", "login-timeout-ms", "drain-ms"};
 static const char *const flag_names[FLAGS] = {"no-password", "test-clock", "print-config", "help"};
 
-struct settings {
+struct serve_settings {
     const char *values[VALUES];
     bool by_variable[VALUES];
     bool flags[FLAGS];
 };
 
-struct words {
+struct serve_choices {
     const char *all[5];
 };
-static const struct words formats = {{"logfmt", "json"}}, levels = {{"debug", "info", "warn", "error"}};
+static const struct serve_choices formats = {{"logfmt", "json"}},
+                                  levels = {{"debug", "info", "warn", "error"}};
 
 /* ---- what was said ---------------------------------------------------------------------------- */
 
@@ -128,7 +129,7 @@ static bool read_switch(const char *name, const char *value, bool *on)
     return false;
 }
 
-static bool read_variables(struct settings *settings)
+static bool read_variables(struct serve_settings *settings)
 {
     char name[32];
     for (int i = 0; i < VALUES; i++) {
@@ -150,7 +151,7 @@ static bool read_variables(struct settings *settings)
 }
 
 /* What other servers call it. */
-static bool advise(int argc, char **argv)
+static bool hint_redis_option(int argc, char **argv)
 {
     static const char *const foreign[][2] = {
         {"--port", "the port stands behind the address: --resp 127.0.0.1:9049, or :9049 for all addresses"},
@@ -171,7 +172,7 @@ static bool advise(int argc, char **argv)
     return true;
 }
 
-static bool read_settings(int argc, char **argv, struct settings *settings)
+static bool read_settings(int argc, char **argv, struct serve_settings *settings)
 {
     struct args_option options[VALUES + FLAGS];
     for (int i = 0; i < VALUES; i++)
@@ -179,7 +180,7 @@ static bool read_settings(int argc, char **argv, struct settings *settings)
     for (int i = 0; i < FLAGS; i++)
         options[VALUES + i] = (struct args_option){.name = flag_names[i], .flag = &settings->flags[i]};
     options[VALUES + HELP].letter = 'h';
-    int operands = advise(argc, argv) ? args_read(argc, argv, options, VALUES + FLAGS) : -1;
+    int operands = hint_redis_option(argc, argv) ? args_read(argc, argv, options, VALUES + FLAGS) : -1;
     if (operands < 0)
         return false;
     if (operands > 0) {
@@ -200,7 +201,7 @@ static bool read_settings(int argc, char **argv, struct settings *settings)
 }
 
 /* "weir serve: --threads takes 1 to 64, not 'many'" */
-static bool unfit(const struct settings *settings, int which, const char *what)
+static bool complain_about_setting(const struct serve_settings *settings, int which, const char *what)
 {
     char name[32], shown[48];
     if (settings->by_variable[which])
@@ -215,20 +216,20 @@ static bool unfit(const struct settings *settings, int which, const char *what)
 
 /* ---- into the configuration ------------------------------------------------------------------- */
 
-static bool put_number(const struct settings *settings, int which, int64_t least, int64_t most,
-                       const char *what, int64_t *number)
+static bool set_config_number(const struct serve_settings *settings, int which, int64_t least, int64_t most,
+                              const char *what, int64_t *number)
 {
     const char *text = settings->values[which];
     int64_t read;
     if (!text)
         return true;
     if (!arrivals_read_n(text, strlen(text), &read) || read < least || read > most)
-        return unfit(settings, which, what);
+        return complain_about_setting(settings, which, what);
     *number = read;
     return true;
 }
 
-static bool put_text(const struct settings *settings, int which, char **place)
+static bool set_config_text(const struct serve_settings *settings, int which, char **place)
 {
     if (!settings->values[which])
         return true;
@@ -242,56 +243,59 @@ static bool put_text(const struct settings *settings, int which, char **place)
     return true;
 }
 
-static bool put_word(const struct settings *settings, int which, const struct words *words, const char *what,
-                     char **place)
+static bool set_config_word(const struct serve_settings *settings, int which,
+                            const struct serve_choices *words, const char *what, char **place)
 {
     const char *text = settings->values[which];
     bool known = !text;
     for (int i = 0; !known && words->all[i]; i++)
         known = strcmp(text, words->all[i]) == 0;
-    return known ? put_text(settings, which, place) : unfit(settings, which, what);
+    return known ? set_config_text(settings, which, place) : complain_about_setting(settings, which, what);
 }
 
-static bool put_fsync(const struct settings *settings, struct config *config)
+static bool set_config_fsync(const struct serve_settings *settings, struct config *config)
 {
     if (!settings->values[FSYNC])
         return true;
     int fsync = weir_fsync_read(settings->values[FSYNC]);
     if (fsync == 0)
-        return unfit(settings, FSYNC, "always, everysec or never");
+        return complain_about_setting(settings, FSYNC, "always, everysec or never");
     config->fsync = fsync;
     return true;
 }
 
-static bool put_settings(const struct settings *settings, struct config *config)
+static bool apply_serve_settings(const struct serve_settings *settings, struct config *config)
 {
     int64_t threads = config->threads;
     if (settings->values[DATA] &&
         (!settings->values[DATA][0] || strlen(settings->values[DATA]) > CONFIG_DATA_MAX))
-        return unfit(settings, DATA, "a path of at most 400 bytes, or none");
+        return complain_about_setting(settings, DATA, "a path of at most 400 bytes, or none");
     if (settings->values[UNIX] && strncmp(settings->values[UNIX], "unix:", 5) == 0)
-        return unfit(settings, UNIX, "a path alone, such as /run/weir/weir.sock");
-    bool good = put_number(settings, THREADS, 1, SERVER_THREADS_MAX, "a number from 1 to 64", &threads) &&
-                put_number(settings, MEMORY, MEMORY_LEAST, INT64_C(1) << 50,
-                           "a size of at least 8MiB, in MiB or GiB, such as 1GiB", &config->memory) &&
-                put_number(settings, MAX_CLIENTS, 1, MAX_CLIENTS_MAX, "a number from 1 to 1M",
-                           &config->max_clients) &&
-                put_text(settings, RESP, &config->resp) && put_text(settings, UNIX, &config->unix_path) &&
-                put_text(settings, DATA, &config->data) &&
-                put_text(settings, HASH_KEY_FILE, &config->hash_key_file) && put_fsync(settings, config) &&
-                put_word(settings, LOG_FORMAT, &formats, "logfmt or json", &config->log_format) &&
-                put_word(settings, LOG_LEVEL, &levels, "debug, info, warn or error", &config->log_level);
+        return complain_about_setting(settings, UNIX, "a path alone, such as /run/weir/weir.sock");
+    bool good =
+        set_config_number(settings, THREADS, 1, SERVER_THREADS_MAX, "a number from 1 to 64", &threads) &&
+        set_config_number(settings, MEMORY, MEMORY_LEAST, INT64_C(1) << 50,
+                          "a size of at least 8MiB, in MiB or GiB, such as 1GiB", &config->memory) &&
+        set_config_number(settings, MAX_CLIENTS, 1, MAX_CLIENTS_MAX, "a number from 1 to 1M",
+                          &config->max_clients) &&
+        set_config_text(settings, RESP, &config->resp) &&
+        set_config_text(settings, UNIX, &config->unix_path) &&
+        set_config_text(settings, DATA, &config->data) &&
+        set_config_text(settings, HASH_KEY_FILE, &config->hash_key_file) &&
+        set_config_fsync(settings, config) &&
+        set_config_word(settings, LOG_FORMAT, &formats, "logfmt or json", &config->log_format) &&
+        set_config_word(settings, LOG_LEVEL, &levels, "debug, info, warn or error", &config->log_level);
     config->threads = (int)threads;
     return good;
 }
 
 /* At a reload: the same words were right at the start. */
-static bool put_again(void *arg, struct config *config)
+static bool reapply_serve_settings(void *arg, struct config *config)
 {
-    return put_settings(arg, config);
+    return apply_serve_settings(arg, config);
 }
 
-static void complain(void *arg, const char *file, struct place place, const char *message)
+static void print_config_error(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     if (place.line > 0)
@@ -300,16 +304,16 @@ static void complain(void *arg, const char *file, struct place place, const char
         fprintf(stderr, "%s: %s\n", file, message);
 }
 
-static struct config *read_config(const struct settings *settings)
+static struct config *read_serve_config(const struct serve_settings *settings)
 {
     const char *path = settings->values[CONFIG];
-    struct config *config = path ? weir_config_read(path, complain, NULL) : weir_config_new();
+    struct config *config = path ? weir_config_read(path, print_config_error, NULL) : weir_config_new();
     if (!config) {
         if (!path) /* else it has been complained about */
             fputs("weir serve: out of memory\n", stderr);
         return NULL;
     }
-    if (put_settings(settings, config))
+    if (apply_serve_settings(settings, config))
         return config;
     weir_config_free(config);
     return NULL;
@@ -317,7 +321,7 @@ static struct config *read_config(const struct settings *settings)
 
 /* ---- the password ----------------------------------------------------------------------------- */
 
-static bool no_password_file(const char *path, const char *why)
+static bool complain_about_password_file(const char *path, const char *why)
 {
     fputs("weir serve: --password-file ", stderr);
     term_put(stderr, path, strlen(path));
@@ -325,21 +329,21 @@ static bool no_password_file(const char *path, const char *why)
     return false;
 }
 
-static bool read_password(const char *path, struct digest *digest)
+static bool read_serve_password(const char *path, struct digest *digest)
 {
     char text[PASSWORD_MAX + 2];
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return no_password_file(path, strerror(errno));
+        return complain_about_password_file(path, strerror(errno));
     struct stat about = {0};
     ssize_t got = fstat(fd, &about) == 0 ? read(fd, text, sizeof text) : -1;
     int fault = errno;
     close(fd);
     if (got < 0)
-        return no_password_file(path, strerror(fault));
+        return complain_about_password_file(path, strerror(fault));
     bool plain = S_ISREG(about.st_mode);
     if (plain && about.st_mode & S_IWOTH)
-        return no_password_file(path, "every user of this machine can write to it; chmod 600 it");
+        return complain_about_password_file(path, "every user of this machine can write to it; chmod 600 it");
     if (plain && about.st_mode & S_IROTH)
         fprintf(stderr,
                 "warning: every user of this machine can read the --password-file; chmod 640 it, or 600\n");
@@ -351,12 +355,12 @@ static bool read_password(const char *path, struct digest *digest)
     if (good)
         *digest = weir_sha256(text, len);
     weir_secret_wipe(text, sizeof text);
-    return good || no_password_file(path, "its first line is the password, 1 to 512 bytes");
+    return good || complain_about_password_file(path, "its first line is the password, 1 to 512 bytes");
 }
 
 /* ---- what start-up says ----------------------------------------------------------------------- */
 
-struct story {
+struct serve_banner {
     const struct config *config;
     bool person;                      /* somebody looks at it as it starts */
     bool password, no_password;       /* of `default`, by the command line */
@@ -373,7 +377,7 @@ static bool is_kept(const struct config *config)
 }
 
 /* "redis-cli -p 9049", "redis-cli -s /run/weir.sock" */
-static void how_to_connect(const char *listens, char *text, size_t size)
+static void format_connect_command(const char *listens, char *text, size_t size)
 {
     size_t len = strcspn(listens, "\n");
     const char *colon = memrchr(listens, ':', len);
@@ -391,55 +395,56 @@ static int64_t keys_that_fit(const struct config *config)
 }
 
 /* "redis-cli -p 9049 --user app --askpass": as somebody who may take. */
-static void add_login(const struct story *story, char *text, size_t size)
+static void add_login(const struct serve_banner *banner, char *text, size_t size)
 {
     const struct config_user *user = NULL;
-    for (size_t i = 0; i < story->config->user_count; i++) {
-        const struct config_user *one = &story->config->users[i];
+    for (size_t i = 0; i < banner->config->user_count; i++) {
+        const struct config_user *one = &banner->config->users[i];
         if ((one->may & MAY_TAKE) && (!user || strcmp(one->name, "default") == 0))
             user = one;
     }
     size_t len = strlen(text);
     if (user && strcmp(user->name, "default") != 0)
         (void)snprintf(text + len, size - len, " --user %s --askpass", user->name);
-    else if (story->password || (user && user->has_password && !story->no_password))
+    else if (banner->password || (user && user->has_password && !banner->no_password))
         (void)snprintf(text + len, size - len, " --askpass");
 }
 
 /* Something that changes no policy, unless there is none yet. */
-static void what_to_try(const struct story *story, const char *listens, char *text, size_t size)
+static void format_first_command(const struct serve_banner *banner, const char *listens, char *text,
+                                 size_t size)
 {
     char connect[160 + CONFIG_NAME_MAX] = "redis-cli";
-    how_to_connect(listens, connect, 160);
-    add_login(story, connect, sizeof connect);
-    if (story->policies > 0)
-        (void)snprintf(text, size, "%s WEIR.TAKE %s some-key", connect, story->policy);
+    format_connect_command(listens, connect, 160);
+    add_login(banner, connect, sizeof connect);
+    if (banner->policies > 0)
+        (void)snprintf(text, size, "%s WEIR.TAKE %s some-key", connect, banner->policy);
     else
         (void)snprintf(text, size, "%s WEIR.POLICY SET api 100/s", connect);
 }
 
 /* Before anybody can change them. */
-static void look_at_policies(struct story *story, const struct service *service)
+static void count_policies_in_force(struct serve_banner *banner, const struct service *service)
 {
     const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_relaxed);
-    const struct config *config = story->config;
-    story->policies = snapshot->policy_count;
-    if (story->policies > 0)
-        (void)snprintf(story->policy, sizeof story->policy, "%s",
+    const struct config *config = banner->config;
+    banner->policies = snapshot->policy_count;
+    if (banner->policies > 0)
+        (void)snprintf(banner->policy, sizeof banner->policy, "%s",
                        config->policy_count > 0 ? config->policies[0].name : snapshot->policies[0]->name);
 }
 
-static void tell_person(const struct story *story, const char *listens, const char *try)
+static void print_welcome(const struct serve_banner *banner, const char *listens, const char *try)
 {
-    char keys[WORDS_MAX];
-    const struct config *config = story->config;
+    char keys[HUMANIZE_MAX];
+    const struct config *config = banner->config;
     fprintf(stderr, "weir %s listens on", weir_version());
     for (const char *at = listens; *at; at += strcspn(at, "\n") + 1)
         fprintf(stderr, " %.*s", (int)strcspn(at, "\n"), at);
-    fprintf(stderr, "\n%zu polic%s%s%s; memory for about %s keys of one limit each\n", story->policies,
-            story->policies == 1 ? "y" : "ies",
-            config->path && config->policy_count == story->policies ? " from " : "",
-            config->path && config->policy_count == story->policies ? config->path : "",
+    fprintf(stderr, "\n%zu polic%s%s%s; memory for about %s keys of one limit each\n", banner->policies,
+            banner->policies == 1 ? "y" : "ies",
+            config->path && config->policy_count == banner->policies ? " from " : "",
+            config->path && config->policy_count == banner->policies ? config->path : "",
             words_number((keys_that_fit(config) + 50000) / 100000 * 100000, keys));
     if (is_kept(config))
         fprintf(stderr, "what is spent is kept in %s, fsync %s\n", config->data,
@@ -447,7 +452,7 @@ static void tell_person(const struct story *story, const char *listens, const ch
     else
         fprintf(stderr, "%s\n", config->fsync ? no_fsync : all_in_memory);
     fprintf(stderr, "try   %s\n", try);
-    if (story->policies == 0) /* the beginning is the same */
+    if (banner->policies == 0) /* the beginning is the same */
         fprintf(stderr, "      %.*s WEIR.TAKE api user:42\n", (int)(strstr(try, " WEIR.") - try), try);
 }
 
@@ -465,15 +470,15 @@ static void warn_open(struct server *server, bool person)
                  LOG_TEXT("means", "whoever can reach it needs no password"));
 }
 
-static void on_ready(void *arg, struct server *server)
+static void print_serve_banner(void *arg, struct server *server)
 {
-    const struct story *story = arg;
+    const struct serve_banner *banner = arg;
     const char *listens = weir_server_listens(server);
     char try[400];
-    what_to_try(story, listens, try, sizeof try);
-    warn_open(server, story->person);
-    if (story->person) {
-        tell_person(story, listens, try);
+    format_first_command(banner, listens, try, sizeof try);
+    warn_open(server, banner->person);
+    if (banner->person) {
+        print_welcome(banner, listens, try);
         return;
     }
     for (const char *at = listens; *at; at += strcspn(at, "\n") + 1) {
@@ -481,15 +486,16 @@ static void on_ready(void *arg, struct server *server)
         snprintf(one, sizeof one, "%.*s", (int)strcspn(at, "\n"), at);
         weir_log(LOG_INFO_LEVEL, "listening", LOG_TEXT("on", one));
     }
-    weir_log(LOG_INFO_LEVEL, "loaded", LOG_TEXT("config", story->config->path ? story->config->path : "none"),
-             LOG_NUMBER("policies", (int64_t)story->policies), LOG_NUMBER("memory", story->config->memory),
-             LOG_NUMBER("keys_that_fit", keys_that_fit(story->config)));
-    if (is_kept(story->config))
-        weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", story->config->data),
-                 LOG_TEXT("fsync", weir_fsync_name(story->config->fsync)));
+    weir_log(LOG_INFO_LEVEL, "loaded",
+             LOG_TEXT("config", banner->config->path ? banner->config->path : "none"),
+             LOG_NUMBER("policies", (int64_t)banner->policies), LOG_NUMBER("memory", banner->config->memory),
+             LOG_NUMBER("keys_that_fit", keys_that_fit(banner->config)));
+    if (is_kept(banner->config))
+        weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", banner->config->data),
+                 LOG_TEXT("fsync", weir_fsync_name(banner->config->fsync)));
     else
         weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", "none"),
-                 LOG_TEXT("means", story->config->fsync ? no_fsync : all_in_memory));
+                 LOG_TEXT("means", banner->config->fsync ? no_fsync : all_in_memory));
     weir_log(LOG_INFO_LEVEL, "ready", LOG_TEXT("version", weir_version()),
              LOG_NUMBER("threads", weir_server_threads(server)), LOG_TEXT("try", try));
 }
@@ -504,20 +510,21 @@ static enum log_level log_level(const struct config *config)
     return LOG_INFO_LEVEL;
 }
 
-static bool start_log(const struct settings *settings, const struct config *config, struct story *story)
+static bool start_log(const struct serve_settings *settings, const struct config *config,
+                      struct serve_banner *banner)
 {
     bool json = config->log_format && strcmp(config->log_format, "json") == 0;
-    story->person = isatty(STDERR_FILENO) && !json && !settings->values[LOG_FORMAT];
+    banner->person = isatty(STDERR_FILENO) && !json && !settings->values[LOG_FORMAT];
     return weir_log_start(json ? LOG_JSON : LOG_LOGFMT, log_level(config), getenv("JOURNAL_STREAM") != NULL);
 }
 
-static int serve(struct settings *settings, const struct config *config)
+static int run_server(struct serve_settings *settings, const struct config *config)
 {
     struct weir_error err;
     struct digest password;
-    struct story story = {.config = config,
-                          .password = settings->values[PASSWORD_FILE] != NULL,
-                          .no_password = settings->flags[NO_PASSWORD]};
+    struct serve_banner banner = {.config = config,
+                                  .password = settings->values[PASSWORD_FILE] != NULL,
+                                  .no_password = settings->flags[NO_PASSWORD]};
     int fds[LISTEN_MAX];
     int64_t patience[3] = {0};
     struct server_options options = {
@@ -525,25 +532,25 @@ static int serve(struct settings *settings, const struct config *config)
         .service = {.test_clock = settings->flags[TEST_CLOCK],
                     .no_password = settings->flags[NO_PASSWORD],
                     .config_path = config->path,
-                    .above = put_again,
+                    .above = reapply_serve_settings,
                     .above_arg = settings},
         .inherited = fds,
         .inherited_count = weir_notify_sockets(fds, LISTEN_MAX),
-        .ready = on_ready,
-        .arg = &story,
+        .ready = print_serve_banner,
+        .arg = &banner,
     };
     for (int i = STUCK; i <= DRAIN; i++)
-        if (!put_number(settings, i, 1, 3600000, "milliseconds", &patience[i - STUCK]))
+        if (!set_config_number(settings, i, 1, 3600000, "milliseconds", &patience[i - STUCK]))
             return EXIT_ERROR;
     options.stuck_ms = patience[0];
-    options.stranger_ms = patience[1];
+    options.login_timeout_ms = patience[1];
     options.drain_ms = patience[2];
     if (settings->values[PASSWORD_FILE]) {
-        if (!read_password(settings->values[PASSWORD_FILE], &password))
+        if (!read_serve_password(settings->values[PASSWORD_FILE], &password))
             return EXIT_ERROR;
         options.service.password = &password;
     }
-    if (!start_log(settings, config, &story))
+    if (!start_log(settings, config, &banner))
         return fputs("weir serve: out of memory\n", stderr), EXIT_ERROR;
     struct server *server = weir_server_new(&options, &err);
     if (!server) {
@@ -551,7 +558,7 @@ static int serve(struct settings *settings, const struct config *config)
         weir_log_end();
         return EXIT_ERROR;
     }
-    look_at_policies(&story, weir_server_service(server));
+    count_policies_in_force(&banner, weir_server_service(server));
     int status = weir_server_run(server);
     weir_server_free(server);
     weir_log_end();
@@ -572,15 +579,15 @@ static int print_config(const struct config *config)
 
 int cmd_serve(int argc, char **argv)
 {
-    struct settings settings = {.values = {NULL}};
+    struct serve_settings settings = {.values = {NULL}};
     if (!read_settings(argc, argv, &settings))
         return EXIT_ERROR;
     if (settings.flags[HELP])
         return fputs(help, stdout), EXIT_OK;
-    struct config *config = read_config(&settings);
+    struct config *config = read_serve_config(&settings);
     if (!config)
         return EXIT_ERROR;
-    int status = settings.flags[PRINT_CONFIG] ? print_config(config) : serve(&settings, config);
+    int status = settings.flags[PRINT_CONFIG] ? print_config(config) : run_server(&settings, config);
     weir_config_free(config);
     return status;
 }

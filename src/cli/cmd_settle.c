@@ -35,7 +35,7 @@ static const char cancel_help[] = "usage: weir cancel [OPTION]... ID\n"
 
 static int print_settled(const struct resp_value *answer)
 {
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     if (ask_has(answer, "charged"))
         printf("%s charged, ", words_number(ask_number(answer, "charged"), text));
     printf("%s given back, ", words_number(ask_number(answer, "given_back"), text));
@@ -50,7 +50,7 @@ static bool read_used(const char *word, int64_t *n)
     return strcmp(word, "0") == 0 || args_units("commit", word, n);
 }
 
-static int settle(bool commit, const struct ask_options *options, bool quiet, char **words, int count)
+static int run_settle(bool commit, const struct ask_options *options, bool quiet, char **words, int count)
 {
     struct ask ask = {{commit ? "WEIR.COMMIT" : "WEIR.CANCEL", words[0]}, 2};
     char numbers[NUMBERS_MAX][24];
@@ -81,5 +81,5 @@ int cmd_settle(int argc, char **argv)
                 argv[0], commit ? " [N]..." : "");
         return EXIT_ERROR;
     }
-    return settle(commit, &options, quiet, argv + 1, count);
+    return run_settle(commit, &options, quiet, argv + 1, count);
 }

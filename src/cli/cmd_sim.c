@@ -55,7 +55,7 @@ struct sim_options {
     const char *arrivals, *n, *timeout, *until;
 };
 
-struct sim {
+struct sim_run {
     struct weir_policy *policy;
     struct arrivals arrivals;
     int64_t timeout_ns;
@@ -65,7 +65,7 @@ struct sim {
 /* ---- reading ---- */
 
 /* `name` is where the line comes from; NULL: the command line, where no number helps. */
-static bool read_line(struct arrivals *arrivals, const char *line, const char *name, int64_t number)
+static bool read_arrivals_line(struct arrivals *arrivals, const char *line, const char *name, int64_t number)
 {
     struct arrivals_fault fault;
     if (arrivals_read(arrivals, line, &fault))
@@ -76,7 +76,7 @@ static bool read_line(struct arrivals *arrivals, const char *line, const char *n
     return false;
 }
 
-static bool read_list(struct arrivals *arrivals, const char *list)
+static bool read_arrivals_list(struct arrivals *arrivals, const char *list)
 {
     char *copy = strdup(list), *next = copy;
     bool good = copy != NULL;
@@ -87,13 +87,13 @@ static bool read_list(struct arrivals *arrivals, const char *list)
         next = strchr(line, '\n');
         if (next)
             *next++ = '\0';
-        good = read_line(arrivals, line, NULL, 0);
+        good = read_arrivals_line(arrivals, line, NULL, 0);
     }
     free(copy);
     return good;
 }
 
-static bool read_input(struct arrivals *arrivals)
+static bool read_arrivals_input(struct arrivals *arrivals)
 {
     static const char name[] = "standard input";
     char *line = NULL;
@@ -104,7 +104,7 @@ static bool read_input(struct arrivals *arrivals)
         fputs("weir sim: reading arrivals, such as 200ms, one a line; Ctrl-D ends\n", stderr);
     while (good && getline(&line, &size, stdin) >= 0) {
         line[strcspn(line, "\n")] = '\0';
-        good = read_line(arrivals, line, name, ++number);
+        good = read_arrivals_line(arrivals, line, name, ++number);
     }
     if (good && ferror(stdin)) {
         fprintf(stderr, "weir sim: cannot read %s: %s\n", name, strerror(errno));
@@ -117,7 +117,7 @@ static bool read_input(struct arrivals *arrivals)
 static bool read_arrivals(const struct sim_options *options, struct arrivals *arrivals)
 {
     bool given = options->arrivals && strcmp(options->arrivals, "-") != 0;
-    if (!(given ? read_list(arrivals, options->arrivals) : read_input(arrivals)))
+    if (!(given ? read_arrivals_list(arrivals, options->arrivals) : read_arrivals_input(arrivals)))
         return false;
     if (arrivals->total > 0)
         return true;
@@ -142,7 +142,7 @@ static int64_t default_timeout(const struct weir_policy *policy)
     return given || queue ? timeout_ns : 0;
 }
 
-static bool read_options(const struct sim_options *options, struct sim *sim)
+static bool read_sim_options(const struct sim_options *options, struct sim_run *sim)
 {
     int64_t n = 1, until_ns = WEIR_FOREVER;
     if (options->n && !args_count("sim", "n", options->n, &n))
@@ -158,7 +158,7 @@ static bool read_options(const struct sim_options *options, struct sim *sim)
     return read_arrivals(options, &sim->arrivals);
 }
 
-static struct weir_policy *read_policy(const char *text)
+static struct weir_policy *read_sim_policy(const char *text)
 {
     struct weir_spec specs[WEIR_LIMITS_MAX];
     struct weir_error err;
@@ -189,8 +189,8 @@ static void sums_add(struct sim_sums *sums, int64_t n, const struct weir_verdict
     sums->longest_wait_ns = max64(sums->longest_wait_ns, verdict->wait_ns);
 }
 
-static void ask(struct sim *sim, int64_t now, int64_t n, const struct sim_output *output,
-                struct sim_sums *sums)
+static void sim_ask(struct sim_run *sim, int64_t now, int64_t n, const struct sim_output *output,
+                    struct sim_sums *sums)
 {
     struct weir_reservation reservations[WEIR_LIMITS_MAX];
     struct weir_verdict verdict;
@@ -202,7 +202,7 @@ static void ask(struct sim *sim, int64_t now, int64_t n, const struct sim_output
         sim_json_row(output->json, now, n, &verdict);
 }
 
-static struct sim_sums run(struct sim *sim, const struct sim_output *output)
+static struct sim_sums run_sim(struct sim_run *sim, const struct sim_output *output)
 {
     struct sim_sums sums = {0};
     int64_t before = 0;
@@ -217,24 +217,24 @@ static struct sim_sums run(struct sim *sim, const struct sim_output *output)
                     sim_table_step(output->table, before, now);
             }
             before = now;
-            ask(sim, now, item->n, output, &sums);
+            sim_ask(sim, now, item->n, output, &sums);
         }
     }
     return sums;
 }
 
-static void run_table(struct sim *sim, bool summary)
+static void run_sim_table(struct sim_run *sim, bool summary)
 {
     struct sim_table table;
     sim_table_init(&table, sim->policy, &sim->arrivals, sim->timeout_ns > 0);
     if (!summary)
         sim_table_head(&table);
     struct sim_output output = {.table = summary ? NULL : &table};
-    struct sim_sums sums = run(sim, &output);
+    struct sim_sums sums = run_sim(sim, &output);
     sim_table_sums(&table, &sums);
 }
 
-static void run_json(struct sim *sim, bool summary)
+static void run_sim_json(struct sim_run *sim, bool summary)
 {
     struct json json = {.file = stdout};
     struct sim_output output = {.json = summary ? NULL : &json};
@@ -243,23 +243,23 @@ static void run_json(struct sim *sim, bool summary)
     spec_print_json_texts(&json, sim->policy);
     if (!summary)
         json_open(&json, "arrivals", '[', JSON_LINES);
-    struct sim_sums sums = run(sim, &output);
+    struct sim_sums sums = run_sim(sim, &output);
     if (!summary)
         json_close(&json, ']');
     sim_json_sums(&json, &sums);
     json_close(&json, '}');
 }
 
-static int simulate(const char *text, const struct sim_options *options)
+static int simulate_limits(const char *text, const struct sim_options *options)
 {
-    struct sim sim = {.policy = read_policy(text)};
+    struct sim_run sim = {.policy = read_sim_policy(text)};
     int status = EXIT_ERROR;
-    if (sim.policy && read_options(options, &sim)) {
+    if (sim.policy && read_sim_options(options, &sim)) {
         sim.state = malloc(weir_policy_state_size(sim.policy));
         if (!sim.state) {
             fputs("weir sim: out of memory\n", stderr);
         } else {
-            (options->json ? run_json : run_table)(&sim, options->summary);
+            (options->json ? run_sim_json : run_sim_table)(&sim, options->summary);
             status = EXIT_OK;
         }
     }
@@ -296,5 +296,5 @@ int cmd_sim(int argc, char **argv)
             fputs("weir sim: one LIMITS only; several have commas between them: '5/s, 100/m'\n", stderr);
         return EXIT_ERROR;
     }
-    return simulate(argv[1], &options);
+    return simulate_limits(argv[1], &options);
 }

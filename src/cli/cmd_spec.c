@@ -44,14 +44,14 @@ struct spec_options {
 /* ---- reading ---- */
 
 /* From the first to the last text that cannot be read. */
-struct unread {
+struct unread_limits {
     int first, last;
     bool no_rates; /* each looks like a part of the limit before it */
 };
 
-static struct unread find_unread(char **texts, int count)
+static struct unread_limits find_unread(char **texts, int count)
 {
-    struct unread unread = {.first = count, .no_rates = true};
+    struct unread_limits unread = {.first = count, .no_rates = true};
     for (int i = 0; i < count; i++) {
         struct weir_spec specs[WEIR_LIMITS_MAX];
         struct weir_error err;
@@ -68,7 +68,7 @@ static struct unread find_unread(char **texts, int count)
 }
 
 /* Quotes were forgotten if the texts, from the one before the first that cannot be read, make a limit. */
-static bool hint_quotes(char **texts, int count, struct unread unread)
+static bool hint_quotes(char **texts, int count, struct unread_limits unread)
 {
     for (int from = unread.first > 0 ? unread.first - 1 : 0; from <= unread.first; from++)
         for (int to = unread.last; to < count; to++)
@@ -100,7 +100,7 @@ static void policies_free(struct weir_policy **policies, int count)
 /* All of them, or NULL after a complaint about each that cannot be read. */
 static struct weir_policy **policies_read(char **texts, int count)
 {
-    struct unread unread = find_unread(texts, count);
+    struct unread_limits unread = find_unread(texts, count);
     if (unread.first < count && hint_quotes(texts, count, unread))
         return NULL;
     struct weir_policy **policies = calloc((size_t)count, sizeof *policies);
@@ -129,7 +129,7 @@ typedef bool figure_maker(const struct limit *limit, struct figure *figure);
 static figure_maker *const figure_makers[] = {figure_curve, figure_time};
 #define MAKERS (sizeof figure_makers / sizeof figure_makers[0])
 
-static void print_charts(const struct limit *limit)
+static void spec_print_charts(const struct limit *limit)
 {
     struct figure *figure = malloc(sizeof *figure);
     if (!figure)
@@ -188,7 +188,7 @@ static int write_plot(const char *path, struct weir_policy **policies, int count
 
 /* ---- words ---- */
 
-static void print_words(struct weir_policy **policies, int count, bool chart)
+static void spec_print_words(struct weir_policy **policies, int count, bool chart)
 {
     for (int i = 0; i < count; i++) {
         const struct weir_policy *policy = policies[i];
@@ -197,7 +197,7 @@ static void print_words(struct weir_policy **policies, int count, bool chart)
                 putchar('\n');
             spec_print_limit(policy, j);
             if (chart)
-                print_charts(&policy->limits[j]);
+                spec_print_charts(&policy->limits[j]);
         }
         if (policy->count > 1) {
             putchar('\n');
@@ -206,7 +206,7 @@ static void print_words(struct weir_policy **policies, int count, bool chart)
     }
 }
 
-static void print_json(struct weir_policy **policies, int count)
+static void spec_print_json_document(struct weir_policy **policies, int count)
 {
     struct json json = {.file = stdout};
     json_open(&json, NULL, '{', JSON_LINES);
@@ -248,9 +248,9 @@ int cmd_spec(int argc, char **argv)
         return EXIT_ERROR;
     int status = options.plot ? write_plot(options.plot, policies, count) : EXIT_OK;
     if (status == EXIT_OK && options.json)
-        print_json(policies, count);
+        spec_print_json_document(policies, count);
     else if (status == EXIT_OK && !plot_alone)
-        print_words(policies, count, options.chart);
+        spec_print_words(policies, count, options.chart);
     policies_free(policies, count);
     return status;
 }

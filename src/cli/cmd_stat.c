@@ -39,16 +39,16 @@ struct stat_options {
 };
 
 /* What INFO says, in the order of the columns. */
-enum figure { ALLOWED, REFUSED, SHADOW, ERRORS, KEYS, MEMORY, CLIENTS, UPTIME, FIGURES };
+enum stat_metric { ALLOWED, REFUSED, SHADOW, ERRORS, KEYS, MEMORY, CLIENTS, UPTIME, FIGURES };
 static const char *const names[FIGURES] = {
     "allowed", "refused",     "shadow_refused",    "errors",
     "keys",    "memory_used", "connected_clients", "uptime_in_seconds"};
-struct sample {
+struct stat_sample {
     int64_t is[FIGURES];
     int64_t now_ns;
 };
 
-static int64_t read_figure(struct slice info, const char *name)
+static int64_t read_stat_metric(struct slice info, const char *name)
 {
     char digits[32] = "";
     struct slice text = ask_info(info, name);
@@ -57,7 +57,7 @@ static int64_t read_figure(struct slice info, const char *name)
     return strtoll(digits, NULL, 10);
 }
 
-static bool take_sample(struct client *client, struct sample *sample)
+static bool take_stat_sample(struct cli_client *client, struct stat_sample *sample)
 {
     static const char *const words[] = {"INFO", "everything"};
     const struct resp_value *info = client_tell("stat", client, words, 2);
@@ -65,40 +65,41 @@ static bool take_sample(struct client *client, struct sample *sample)
         return false;
     sample->now_ns = weir_now();
     for (int i = 0; i < FIGURES; i++)
-        sample->is[i] = read_figure(info->text, names[i]);
+        sample->is[i] = read_stat_metric(info->text, names[i]);
     return true;
 }
 
 /* In a second, since the sample before or since the start. */
-static int64_t rate(const struct sample *now, const struct sample *before, enum figure figure)
+static int64_t stat_rate(const struct stat_sample *now, const struct stat_sample *before,
+                         enum stat_metric figure)
 {
     int64_t time_ns = before ? now->now_ns - before->now_ns : sat_mul(max64(now->is[UPTIME], 1), WEIR_SEC);
     int64_t more = now->is[figure] - (before ? before->is[figure] : 0);
     return more > 0 ? mul_div(more, WEIR_SEC, max64(time_ns, WEIR_MS)) : 0;
 }
 
-static void print_memory(int64_t bytes, char *text, size_t size)
+static void format_stat_memory(int64_t bytes, char *text, size_t size)
 {
     (void)snprintf(text, size, "%.1f MiB", (double)bytes / (1 << 20));
 }
 
-static void print_line(const struct sample *now, const struct sample *before)
+static void print_stat_line(const struct stat_sample *now, const struct stat_sample *before)
 {
-    char text[6][WORDS_MAX], memory[WORDS_MAX];
-    print_memory(now->is[MEMORY], memory, sizeof memory);
-    printf("%12s %12s %12s %10s %14s %12s %9s\n", words_number(rate(now, before, ALLOWED), text[0]),
-           words_number(rate(now, before, REFUSED), text[1]),
-           words_number(rate(now, before, SHADOW), text[2]), words_number(now->is[ERRORS], text[3]),
+    char text[6][HUMANIZE_MAX], memory[HUMANIZE_MAX];
+    format_stat_memory(now->is[MEMORY], memory, sizeof memory);
+    printf("%12s %12s %12s %10s %14s %12s %9s\n", words_number(stat_rate(now, before, ALLOWED), text[0]),
+           words_number(stat_rate(now, before, REFUSED), text[1]),
+           words_number(stat_rate(now, before, SHADOW), text[2]), words_number(now->is[ERRORS], text[3]),
            words_number(now->is[KEYS], text[4]), memory, words_number(now->is[CLIENTS], text[5]));
 }
 
-static void print_json(const struct sample *now, const struct sample *before)
+static void print_stat_json(const struct stat_sample *now, const struct stat_sample *before)
 {
     struct json json = {.file = stdout};
     json_open(&json, NULL, '{', JSON_FLAT);
-    json_number(&json, "allowed_per_second", rate(now, before, ALLOWED));
-    json_number(&json, "refused_per_second", rate(now, before, REFUSED));
-    json_number(&json, "shadow_refused_per_second", rate(now, before, SHADOW));
+    json_number(&json, "allowed_per_second", stat_rate(now, before, ALLOWED));
+    json_number(&json, "refused_per_second", stat_rate(now, before, REFUSED));
+    json_number(&json, "shadow_refused_per_second", stat_rate(now, before, SHADOW));
     json_number(&json, "allowed", now->is[ALLOWED]);
     json_number(&json, "refused", now->is[REFUSED]);
     json_number(&json, "shadow_refused", now->is[SHADOW]);
@@ -109,25 +110,25 @@ static void print_json(const struct sample *now, const struct sample *before)
     json_close(&json, '}');
 }
 
-static int watch(const struct stat_options *options, int64_t every_ns, int64_t count)
+static int watch_stat(const struct stat_options *options, int64_t every_ns, int64_t count)
 {
-    struct client *client = client_start("stat", options->common.server);
-    struct sample samples[2];
+    struct cli_client *client = client_start("stat", options->common.server);
+    struct stat_sample samples[2];
     bool good = client != NULL;
     for (int64_t i = 0; good && i < count; i++) {
         if (i > 0)
             (void)poll(NULL, 0, (int)div_up(every_ns, WEIR_MS));
-        good = take_sample(client, &samples[i % 2]);
+        good = take_stat_sample(client, &samples[i % 2]);
         if (!good)
             break;
-        const struct sample *before = i > 0 ? &samples[(i + 1) % 2] : NULL;
+        const struct stat_sample *before = i > 0 ? &samples[(i + 1) % 2] : NULL;
         if (!options->common.json && i % LINES_PER_HEADER == 0)
             printf("%12s %12s %12s %10s %14s %12s %9s\n", "allowed/s", "refused/s", "shadow/s", "errors",
                    "keys", "memory", "clients");
         if (options->common.json)
-            print_json(&samples[i % 2], before);
+            print_stat_json(&samples[i % 2], before);
         else
-            print_line(&samples[i % 2], before);
+            print_stat_line(&samples[i % 2], before);
         good = fflush(stdout) == 0;
     }
     client_close(client);
@@ -162,5 +163,5 @@ int cmd_stat(int argc, char **argv)
         fputs("weir stat: --every takes 1ms to 1d\n", stderr);
         return EXIT_ERROR;
     }
-    return watch(&options, every_ns, count);
+    return watch_stat(&options, every_ns, count);
 }

@@ -30,12 +30,12 @@ struct top_options {
     const char *count;
 };
 
-static int print_top(const struct resp_value *list)
+static int print_top_keys(const struct resp_value *list)
 {
     if (list->count == 0)
         puts("nobody in the last minutes");
     for (size_t i = 0; i < list->count; i++) {
-        char text[WORDS_MAX];
+        char text[HUMANIZE_MAX];
         printf("%12s  ", words_number(ask_number(&list->elements[i], "units"), text));
         ask_put(stdout, ask_text(&list->elements[i], "key"));
         if (ask_has(&list->elements[i], "bytes")) {
@@ -73,5 +73,5 @@ int cmd_top(int argc, char **argv)
         return EXIT_ERROR;
     (void)snprintf(number, sizeof number, "%" PRId64, most);
     struct ask ask = {{"WEIR.TOP", argv[1], options.refused ? "REFUSED" : "TAKEN", "COUNT", number}, 5};
-    return ask_once("top", &options.common, &ask, print_top);
+    return ask_once("top", &options.common, &ask, print_top_keys);
 }

@@ -3,8 +3,8 @@
  * What weir dump and weir load share: the lines of a dump as a server tells them, and as one is told them.
  * What is wrong is said on standard error, as "weir COMMAND: ...".
  */
-#ifndef WEIR_CLI_DUMP_H
-#define WEIR_CLI_DUMP_H
+#ifndef WEIR_CLI_TRANSFER_DUMP_H
+#define WEIR_CLI_TRANSFER_DUMP_H
 
 #include "cli/client.h"
 
@@ -20,32 +20,33 @@ bool dump_read_hashes(const char *command, const char *text, char room[static DU
                       struct dump_part *part);
 
 /* As client_tell, for words of any bytes. */
-const struct resp_value *dump_tell(const char *command, struct client *client, const struct slice *words,
+const struct resp_value *dump_tell(const char *command, struct cli_client *client, const struct slice *words,
                                    size_t count);
 /* Of words that are texts; the last is NULL. */
-const struct resp_value *dump_say(const char *command, struct client *client, const char *const *words);
+const struct resp_value *dump_say(const char *command, struct cli_client *client, const char *const *words);
 
 /* FREEZE (with an address) or THAW (without). */
-bool dump_freeze(const char *command, struct client *client, const struct dump_part *part, const char *url);
+bool dump_freeze(const char *command, struct cli_client *client, const struct dump_part *part,
+                 const char *url);
 
 /* Lines without their ends, in the order of a dump; false: stop. */
 typedef bool dump_line(void *arg, struct slice line);
-bool dump_read_head(const char *command, struct client *client, dump_line *each, void *arg);
+bool dump_read_head(const char *command, struct cli_client *client, dump_line *each, void *arg);
 /* One policy: what it is, and its tables with their keys. `definition`: without the keys. */
-bool dump_read_policy(const char *command, struct client *client, const struct dump_part *part,
+bool dump_read_policy(const char *command, struct cli_client *client, const struct dump_part *part,
                       bool definition, dump_line *each, void *arg);
 
 /* Keys of RL.* and CL.THROTTLE, if there are any. */
-bool dump_read_clients(const char *command, struct client *client, dump_line *each, void *arg);
+bool dump_read_clients(const char *command, struct cli_client *client, dump_line *each, void *arg);
 
 /* Names of all policies, each a line. */
-bool dump_read_names(const char *command, struct client *client, dump_line *each, void *arg);
+bool dump_read_names(const char *command, struct cli_client *client, dump_line *each, void *arg);
 
 /* ---- to a server: dump_send.c ---- */
 
 struct dump_sender;
 /* `no_elapsed`: no time has passed since the dump. */
-struct dump_sender *dump_sender_new(const char *command, struct client *client, bool no_elapsed);
+struct dump_sender *dump_sender_new(const char *command, struct cli_client *client, bool no_elapsed);
 void dump_sender_free(struct dump_sender *sender);
 /* Any line of a dump. */
 bool dump_send(void *sender, struct slice line);

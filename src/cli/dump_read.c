@@ -15,7 +15,7 @@
 
 /* ---- asking ---- */
 
-const struct resp_value *dump_tell(const char *command, struct client *client, const struct slice *words,
+const struct resp_value *dump_tell(const char *command, struct cli_client *client, const struct slice *words,
                                    size_t count)
 {
     struct weir_error err;
@@ -33,7 +33,7 @@ const struct resp_value *dump_tell(const char *command, struct client *client, c
     return NULL;
 }
 
-const struct resp_value *dump_say(const char *command, struct client *client, const char *const *words)
+const struct resp_value *dump_say(const char *command, struct cli_client *client, const char *const *words)
 {
     struct slice slices[SAY_MAX];
     size_t count = 0;
@@ -62,7 +62,8 @@ bool dump_read_hashes(const char *command, const char *text, char room[static DU
     return true;
 }
 
-bool dump_freeze(const char *command, struct client *client, const struct dump_part *part, const char *url)
+bool dump_freeze(const char *command, struct cli_client *client, const struct dump_part *part,
+                 const char *url)
 {
     const char *words[SAY_MAX] = {url ? "WEIR.FREEZE" : "WEIR.THAW", part->policy};
     size_t count = 2;
@@ -82,7 +83,7 @@ bool dump_freeze(const char *command, struct client *client, const struct dump_p
 
 /* ---- lines ---- */
 
-static bool give_lines(const struct resp_value *list, dump_line *each, void *arg)
+static bool pass_lines(const struct resp_value *list, dump_line *each, void *arg)
 {
     for (size_t i = 0; list && i < list->count; i++)
         if (!each(arg, list->elements[i].text))
@@ -90,12 +91,12 @@ static bool give_lines(const struct resp_value *list, dump_line *each, void *arg
     return list != NULL;
 }
 
-bool dump_read_head(const char *command, struct client *client, dump_line *each, void *arg)
+bool dump_read_head(const char *command, struct cli_client *client, dump_line *each, void *arg)
 {
-    return give_lines(dump_say(command, client, (const char *[]){"WEIR.DUMP", "HEAD", NULL}), each, arg);
+    return pass_lines(dump_say(command, client, (const char *[]){"WEIR.DUMP", "HEAD", NULL}), each, arg);
 }
 
-bool dump_read_names(const char *command, struct client *client, dump_line *each, void *arg)
+bool dump_read_names(const char *command, struct cli_client *client, dump_line *each, void *arg)
 {
     const struct resp_value *list = dump_say(command, client, (const char *[]){"WEIR.POLICY", "LIST", NULL});
     for (size_t i = 0; list && i < list->count; i++)
@@ -106,23 +107,23 @@ bool dump_read_names(const char *command, struct client *client, dump_line *each
 
 /* ---- one policy ---- */
 
-struct reading {
+struct dump_reader {
     const char *command;
-    struct client *client;
+    struct cli_client *client;
     const struct dump_part *part;
     dump_line *each;
     void *arg;
     struct buffer tables; /* their lines, each with its length in front */
 };
 
-static bool is_of(struct slice line, const char *kind)
+static bool is_reader_line(struct slice line, const char *kind)
 {
     size_t len = strlen(kind);
     return line.len > len && memcmp(line.bytes, kind, len) == 0 && line.bytes[len] == ' ';
 }
 
 /* The name of a table: its prefix, "" for the policy's own. */
-static bool read_prefix(struct slice line, char *room, struct slice *prefix)
+static bool read_dump_prefix(struct slice line, char *room, struct slice *prefix)
 {
     struct slice *words = calloc(DUMP_WORDS_MAX, sizeof *words);
     bool good = words && weir_dump_split(line, room, words) >= 2;
@@ -132,78 +133,78 @@ static bool read_prefix(struct slice line, char *room, struct slice *prefix)
     return good;
 }
 
-static bool is_wanted(const struct reading *reading, struct slice line)
+static bool is_table_wanted(const struct dump_reader *reader, struct slice line)
 {
     char room[DUMP_LINE_MAX];
     struct slice prefix;
-    const char *wanted = reading->part->prefix;
-    return !wanted || (read_prefix(line, room, &prefix) && slice_is(prefix, wanted));
+    const char *wanted = reader->part->prefix;
+    return !wanted || (read_dump_prefix(line, room, &prefix) && slice_is(prefix, wanted));
 }
 
 /* What the policy is goes on at once; its tables are put away. */
 static bool take_definition(void *arg, struct slice line)
 {
-    struct reading *reading = arg;
-    if (!is_of(line, "table"))
-        return reading->each(reading->arg, line);
-    if (!is_wanted(reading, line))
+    struct dump_reader *reader = arg;
+    if (!is_reader_line(line, "table"))
+        return reader->each(reader->arg, line);
+    if (!is_table_wanted(reader, line))
         return true;
-    buffer_put(&reading->tables, (const char *)&line.len, sizeof line.len);
-    buffer_put(&reading->tables, line.bytes, line.len);
-    return !reading->tables.failed;
+    buffer_put(&reader->tables, (const char *)&line.len, sizeof line.len);
+    buffer_put(&reader->tables, line.bytes, line.len);
+    return !reader->tables.failed;
 }
 
-static bool changed(const struct reading *reading)
+static bool table_changed(const struct dump_reader *reader)
 {
-    fprintf(stderr, "weir %s: policy '%s' was changed meanwhile; begin again\n", reading->command,
-            reading->part->policy);
+    fprintf(stderr, "weir %s: policy '%s' was changed meanwhile; begin again\n", reader->command,
+            reader->part->policy);
     return false;
 }
 
 /* KEYS, or SHARED. `from` becomes where the next page begins: "" behind the last. */
-static bool read_page(struct reading *reading, const char *what, struct slice prefix, char from[static 17],
-                      int64_t *table)
+static bool read_dump_page(struct dump_reader *reader, const char *what, struct slice prefix,
+                           char from[static 17], int64_t *table)
 {
-    const struct dump_part *part = reading->part;
+    const struct dump_part *part = reader->part;
     struct slice words[] = {
         {"WEIR.DUMP", 9}, {what, strlen(what)}, {part->policy, strlen(part->policy)},          prefix,
         {"HASH", 4},      {from, 16},           {part->to ? part->to : "ffffffffffffffff", 16}};
-    const struct resp_value *page = dump_tell(reading->command, reading->client, words, 7);
+    const struct resp_value *page = dump_tell(reader->command, reader->client, words, 7);
     if (!page)
         return false;
     if (*table != 0 && *table != ask_number(page, "table"))
-        return changed(reading);
+        return table_changed(reader);
     *table = ask_number(page, "table");
     struct slice next = ask_text(page, "next");
-    if (!give_lines(weir_resp_get(page, "lines"), reading->each, reading->arg))
+    if (!pass_lines(weir_resp_get(page, "lines"), reader->each, reader->arg))
         return false;
     (void)snprintf(from, 17, "%.*s", (int)next.len, next.bytes);
     return true;
 }
 
-static bool read_pages(struct reading *reading, struct slice prefix)
+static bool read_dump_pages(struct dump_reader *reader, struct slice prefix)
 {
-    const char *first = reading->part->from ? reading->part->from : "0000000000000000";
+    const char *first = reader->part->from ? reader->part->from : "0000000000000000";
     char from[17];
     int64_t table = 0;
     (void)snprintf(from, sizeof from, "%s", first);
-    if (!read_page(reading, "SHARED", prefix, from, &table))
+    if (!read_dump_page(reader, "SHARED", prefix, from, &table))
         return false;
     (void)snprintf(from, sizeof from, "%s", first);
     while (from[0])
-        if (!read_page(reading, "KEYS", prefix, from, &table))
+        if (!read_dump_page(reader, "KEYS", prefix, from, &table))
             return false;
     return true;
 }
 
-static bool read_tables(struct reading *reading, bool definition)
+static bool read_dump_tables(struct dump_reader *reader, bool definition)
 {
-    const char *at = buffer_bytes(&reading->tables), *end = at + buffer_len(&reading->tables);
+    const char *at = buffer_bytes(&reader->tables), *end = at + buffer_len(&reader->tables);
     char *room = malloc(DUMP_LINE_MAX);
     bool good = room != NULL;
-    if (good && at == end && reading->part->prefix) {
+    if (good && at == end && reader->part->prefix) {
         fprintf(stderr, "weir %s: policy '%s' has no limits for that prefix, and keys are known by hashes\n",
-                reading->command, reading->part->policy);
+                reader->command, reader->part->policy);
         good = false;
     }
     while (good && at < end) {
@@ -211,36 +212,36 @@ static bool read_tables(struct reading *reading, bool definition)
         memcpy(&line.len, at, sizeof line.len);
         line.bytes = at + sizeof line.len;
         at = line.bytes + line.len;
-        good = reading->each(reading->arg, line) && read_prefix(line, room, &prefix) &&
-               (definition || read_pages(reading, prefix));
+        good = reader->each(reader->arg, line) && read_dump_prefix(line, room, &prefix) &&
+               (definition || read_dump_pages(reader, prefix));
     }
     free(room);
     return good;
 }
 
-bool dump_read_policy(const char *command, struct client *client, const struct dump_part *part,
+bool dump_read_policy(const char *command, struct cli_client *client, const struct dump_part *part,
                       bool definition, dump_line *each, void *arg)
 {
-    struct reading reading = {command, client, part, each, arg, {.most = 16 << 20}};
+    struct dump_reader reader = {command, client, part, each, arg, {.most = 16 << 20}};
     const struct resp_value *lines =
         dump_say(command, client, (const char *[]){"WEIR.DUMP", "POLICY", part->policy, NULL});
-    bool done = give_lines(lines, take_definition, &reading) && read_tables(&reading, definition);
-    weir_buffer_free(&reading.tables);
+    bool done = pass_lines(lines, take_definition, &reader) && read_dump_tables(&reader, definition);
+    weir_buffer_free(&reader.tables);
     return done;
 }
 
 /* ---- keys of no policy ---- */
 
-struct clients {
+struct dump_clients {
     const char *command;
-    struct client *client;
+    struct cli_client *client;
     char heads[2][200]; /* of cells and of buckets */
     size_t count;
 };
 
 static bool take_head(void *arg, struct slice line)
 {
-    struct clients *clients = arg;
+    struct dump_clients *clients = arg;
     if (clients->count < 2)
         (void)snprintf(clients->heads[clients->count++], sizeof clients->heads[0], "%.*s", (int)line.len,
                        line.bytes);
@@ -248,8 +249,8 @@ static bool take_head(void *arg, struct slice line)
 }
 
 /* The head comes before the first, if there is one. */
-static bool read_clients(const struct clients *clients, const char *what, const char *head, dump_line *each,
-                         void *arg)
+static bool read_dump_clients(const struct dump_clients *clients, const char *what, const char *head,
+                              dump_line *each, void *arg)
 {
     char from[17] = "0000000000000000";
     bool begun = false;
@@ -263,18 +264,18 @@ static bool read_clients(const struct clients *clients, const char *what, const 
         if (lines->count > 0 && !begun && !each(arg, (struct slice){head, strlen(head)}))
             return false;
         begun |= lines->count > 0;
-        if (!give_lines(lines, each, arg))
+        if (!pass_lines(lines, each, arg))
             return false;
         (void)snprintf(from, sizeof from, "%.*s", (int)next.len, next.bytes);
     }
     return true;
 }
 
-bool dump_read_clients(const char *command, struct client *client, dump_line *each, void *arg)
+bool dump_read_clients(const char *command, struct cli_client *client, dump_line *each, void *arg)
 {
-    struct clients clients = {.command = command, .client = client};
-    return give_lines(dump_say(command, client, (const char *[]){"WEIR.DUMP", "CLIENTS", NULL}), take_head,
+    struct dump_clients clients = {.command = command, .client = client};
+    return pass_lines(dump_say(command, client, (const char *[]){"WEIR.DUMP", "CLIENTS", NULL}), take_head,
                       &clients) &&
-           read_clients(&clients, "CELLS", clients.heads[0], each, arg) &&
-           read_clients(&clients, "BUCKETS", clients.heads[1], each, arg);
+           read_dump_clients(&clients, "CELLS", clients.heads[0], each, arg) &&
+           read_dump_clients(&clients, "BUCKETS", clients.heads[1], each, arg);
 }

@@ -17,7 +17,7 @@
 
 struct dump_sender {
     const char *command;
-    struct client *client;
+    struct cli_client *client;
     bool no_elapsed;
     struct buffer definition; /* lines of the policy at hand, each with a line break */
     struct buffer overrides;
@@ -30,7 +30,7 @@ struct dump_sender {
     struct slice words[DUMP_WORDS_MAX];
 };
 
-struct dump_sender *dump_sender_new(const char *command, struct client *client, bool no_elapsed)
+struct dump_sender *dump_sender_new(const char *command, struct cli_client *client, bool no_elapsed)
 {
     struct dump_sender *sender = calloc(1, sizeof *sender);
     if (!sender) {
@@ -68,13 +68,13 @@ int64_t dump_sender_full(const struct dump_sender *sender)
     return sender->full;
 }
 
-static bool complain(const struct dump_sender *sender, const char *text)
+static bool dump_send_complain(const struct dump_sender *sender, const char *text)
 {
     fprintf(stderr, "weir %s: %s\n", sender->command, text);
     return false;
 }
 
-static void empty(struct buffer *buffer)
+static void empty_buffer(struct buffer *buffer)
 {
     weir_buffer_drop(buffer, buffer_len(buffer), PAGE_BYTES);
 }
@@ -102,7 +102,7 @@ bool dump_sender_flush(struct dump_sender *sender)
     sender->keys += ask_number(value, "keys");
     sender->full += ask_number(value, "full");
     sender->count = 0;
-    empty(&sender->lines);
+    empty_buffer(&sender->lines);
     return true;
 }
 
@@ -119,7 +119,7 @@ static struct slice without_remark(struct slice line)
     return line;
 }
 
-static bool add_key(struct dump_sender *sender, struct slice line)
+static bool add_dump_key(struct dump_sender *sender, struct slice line)
 {
     line = without_remark(line);
     if ((sender->count == PAGE_LINES || buffer_len(&sender->lines) + line.len > PAGE_BYTES) &&
@@ -127,7 +127,7 @@ static bool add_key(struct dump_sender *sender, struct slice line)
         return false;
     buffer_put(&sender->lines, line.bytes, line.len);
     if (sender->lines.failed)
-        return complain(sender, "out of memory");
+        return dump_send_complain(sender, "out of memory");
     sender->ends[sender->count++] = buffer_len(&sender->lines);
     return true;
 }
@@ -146,7 +146,7 @@ bool dump_sender_finish(struct dump_sender *sender)
     return true;
 }
 
-static void draw_id(struct dump_sender *sender)
+static void draw_load_id(struct dump_sender *sender)
 {
     struct hash_key lot = weir_hash_key();
     (void)snprintf(sender->id, sizeof sender->id, "%016" PRIx64 "%016" PRIx64, lot.low, lot.high);
@@ -156,14 +156,14 @@ static bool begin_policy(struct dump_sender *sender, struct slice line)
 {
     if (!dump_sender_finish(sender))
         return false;
-    empty(&sender->definition);
-    empty(&sender->overrides);
+    empty_buffer(&sender->definition);
+    empty_buffer(&sender->overrides);
     if (weir_dump_split(line, sender->room, sender->words) != 2 ||
         sender->words[1].len >= sizeof sender->policy)
-        return complain(sender, "the name of a policy makes no sense");
+        return dump_send_complain(sender, "the name of a policy makes no sense");
     (void)snprintf(sender->policy, sizeof sender->policy, "%.*s", (int)sender->words[1].len,
                    sender->words[1].bytes);
-    draw_id(sender);
+    draw_load_id(sender);
     return true;
 }
 
@@ -174,7 +174,7 @@ static bool send_clients(struct dump_sender *sender, struct slice line)
     size_t count = 2;
     if (!dump_sender_finish(sender))
         return false;
-    draw_id(sender);
+    draw_load_id(sender);
     (void)snprintf(sender->policy, sizeof sender->policy, "*");
     words[count++] = (struct slice){sender->id, strlen(sender->id)};
     if (sender->no_elapsed)
@@ -184,11 +184,11 @@ static bool send_clients(struct dump_sender *sender, struct slice line)
     return sender->begun;
 }
 
-static bool put_line(struct dump_sender *sender, struct buffer *buffer, struct slice line)
+static bool append_dump_line(struct dump_sender *sender, struct buffer *buffer, struct slice line)
 {
     buffer_put(buffer, line.bytes, line.len);
     buffer_put(buffer, "\n", 1);
-    return !buffer->failed || complain(sender, "out of memory");
+    return !buffer->failed || dump_send_complain(sender, "out of memory");
 }
 
 /* "WEIR.OVERRIDE SET policy key limits [FOR time] [REASON text]" */
@@ -198,7 +198,7 @@ static bool send_override(struct dump_sender *sender, struct slice line)
     int64_t until_ms = 0;
     struct slice *words = sender->words;
     if (weir_dump_split(line, sender->room, words) != 5)
-        return complain(sender, "a line of an override makes no sense");
+        return dump_send_complain(sender, "a line of an override makes no sense");
     for (size_t i = 0; i < words[3].len && i < 18; i++)
         until_ms = until_ms * 10 + (words[3].bytes[i] - '0');
     int64_t left = until_ms / 1000 - (int64_t)time(NULL);
@@ -253,7 +253,7 @@ static bool begin_load(struct dump_sender *sender)
 static bool send_table(struct dump_sender *sender, struct slice line)
 {
     if (!sender->policy[0])
-        return complain(sender, "a table stands before its policy");
+        return dump_send_complain(sender, "a table stands before its policy");
     if (!sender->begun && !begin_load(sender))
         return false;
     if (!dump_sender_flush(sender))
@@ -268,7 +268,7 @@ static bool send_table(struct dump_sender *sender, struct slice line)
 
 /* ---- any line ---- */
 
-static bool is_of(struct slice line, const char *kind)
+static bool is_sender_line(struct slice line, const char *kind)
 {
     size_t len = strlen(kind);
     return line.len > len && memcmp(line.bytes, kind, len) == 0 && line.bytes[len] == ' ';
@@ -279,15 +279,16 @@ bool dump_send(void *arg, struct slice line)
     struct dump_sender *sender = arg;
     static const char *const keys[] = {"key", "spent", "shared", "shared-spent", "cell", "rl"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (is_of(line, keys[i]))
-            return sender->begun ? add_key(sender, line) : complain(sender, "a key stands before its table");
-    if (is_of(line, "clients"))
+        if (is_sender_line(line, keys[i]))
+            return sender->begun ? add_dump_key(sender, line)
+                                 : dump_send_complain(sender, "a key stands before its table");
+    if (is_sender_line(line, "clients"))
         return send_clients(sender, line);
-    if (is_of(line, "policy") && !begin_policy(sender, line))
+    if (is_sender_line(line, "policy") && !begin_policy(sender, line))
         return false;
-    if (is_of(line, "policy") || is_of(line, "limits") || is_of(line, "settings"))
-        return put_line(sender, &sender->definition, line);
-    if (is_of(line, "override"))
-        return put_line(sender, &sender->overrides, line);
-    return !is_of(line, "table") || send_table(sender, line);
+    if (is_sender_line(line, "policy") || is_sender_line(line, "limits") || is_sender_line(line, "settings"))
+        return append_dump_line(sender, &sender->definition, line);
+    if (is_sender_line(line, "override"))
+        return append_dump_line(sender, &sender->overrides, line);
+    return !is_sender_line(line, "table") || send_table(sender, line);
 }

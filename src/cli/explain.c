@@ -19,8 +19,8 @@ const size_t explain_span_count = sizeof explain_spans / sizeof explain_spans[0]
 
 /* ---- rows and notes ---- */
 
-__attribute__((format(printf, 3, 4))) static void row(struct explain *explain, const char *label,
-                                                      const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void add_explain_row(struct explain *explain, const char *label,
+                                                                  const char *format, ...)
 {
     if (explain->row_count == EXPLAIN_ROWS_MAX)
         return;
@@ -32,7 +32,8 @@ __attribute__((format(printf, 3, 4))) static void row(struct explain *explain, c
     snprintf(new->label, sizeof new->label, "%s", label);
 }
 
-__attribute__((format(printf, 2, 3))) static void note(struct explain *explain, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add_explain_note(struct explain *explain,
+                                                                   const char *format, ...)
 {
     if (explain->note_count == EXPLAIN_NOTES_MAX)
         return;
@@ -52,7 +53,7 @@ static int64_t ticks_to_ns(const struct limit *limit, double ticks)
     return ns < (double)WEIR_TIME_MAX ? (int64_t)(ns + 0.5) : WEIR_TIME_MAX;
 }
 
-static double ticks_to_units(const struct limit *limit, int64_t ticks)
+static double explain_ticks_to_units(const struct limit *limit, int64_t ticks)
 {
     return (double)ticks / (double)limit->ticks.unit;
 }
@@ -132,7 +133,7 @@ static void add_default(char *text, const char *canonical, const char *name, con
 
 static void add_default_count(char *text, const char *canonical, const char *name, int64_t count)
 {
-    char value[WORDS_MAX];
+    char value[HUMANIZE_MAX];
     weir_spec_format_count(count, value, sizeof value);
     add_default(text, canonical, name, value);
 }
@@ -140,7 +141,7 @@ static void add_default_count(char *text, const char *canonical, const char *nam
 const char *explain_defaults(const struct limit *limit, char *text)
 {
     const struct weir_spec *spec = &limit->spec;
-    char canonical[EXPLAIN_TEXT_MAX], value[WORDS_MAX];
+    char canonical[EXPLAIN_TEXT_MAX], value[HUMANIZE_MAX];
     explain_text(spec, canonical);
     snprintf(text, EXPLAIN_TEXT_MAX, "%s", weir_algo_name(spec->algo));
     switch ((enum weir_algo)spec->algo) {
@@ -182,11 +183,11 @@ static const char *span_name(int64_t span_ns, char *text)
 
 static void say_at_once(const struct limit *limit, struct explain *explain)
 {
-    char number[WORDS_MAX];
-    row(explain, "at once", "%s", words_number(explain_at_once(limit), number));
+    char number[HUMANIZE_MAX];
+    add_explain_row(explain, "at once", "%s", words_number(explain_at_once(limit), number));
 }
 
-static const char *rate(const struct limit *limit, int64_t ppm, char *text)
+static const char *rate_in_words(const struct limit *limit, int64_t ppm, char *text)
 {
     int64_t a_second =
         sat_i128((weir_i128)limit->spec.count * WEIR_SEC / limit->spec.period_ns * ppm / 1000000);
@@ -196,18 +197,20 @@ static const char *rate(const struct limit *limit, int64_t ppm, char *text)
 /* The pace in the long run. Below a microsecond nobody thinks in intervals. */
 static void say_pace(const struct limit *limit, struct explain *explain, const char *label, const char *verb)
 {
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     if (limit->spec.period_ns / limit->spec.count < 1000)
-        row(explain, label, "%s%s a second", verb, rate(limit, 1000000, text));
+        add_explain_row(explain, label, "%s%s a second", verb, rate_in_words(limit, 1000000, text));
     else
-        row(explain, label, "%sone every %s", verb, words_duration(explain_interval_ns(limit), text));
+        add_explain_row(explain, label, "%sone every %s", verb,
+                        words_duration(explain_interval_ns(limit), text));
 }
 
 static void say_most(const struct limit *limit, struct explain *explain, int64_t span_ns, const char *more)
 {
-    char label[EXPLAIN_TEXT_MAX], name[WORDS_MAX], number[WORDS_MAX];
+    char label[EXPLAIN_TEXT_MAX], name[HUMANIZE_MAX], number[HUMANIZE_MAX];
     snprintf(label, sizeof label, "in any %s", span_name(span_ns, name));
-    row(explain, label, "at most %s%s", words_number(limit->algorithm->most(limit, span_ns), number), more);
+    add_explain_row(explain, label, "at most %s%s",
+                    words_number(limit->algorithm->most(limit, span_ns), number), more);
 }
 
 /* The bound for the period itself and for the next stretch that has a name; for limits by the second also
@@ -231,15 +234,15 @@ static void say_bounds(const struct limit *limit, struct explain *explain, const
 
 static void say_rest(const struct limit *limit, struct explain *explain, const char *label)
 {
-    char text[WORDS_MAX];
-    row(explain, label, "after %s of rest", words_duration(explain_rest_ns(limit), text));
+    char text[HUMANIZE_MAX];
+    add_explain_row(explain, label, "after %s of rest", words_duration(explain_rest_ns(limit), text));
 }
 
 static void say_large_n(const struct limit *limit, struct explain *explain)
 {
-    char time[WORDS_MAX];
-    row(explain, "a larger n", "starts at once and delays the next: n=10 by %s if none are saved",
-        words_duration(units_to_ns(limit, 10), time));
+    char time[HUMANIZE_MAX];
+    add_explain_row(explain, "a larger n", "starts at once and delays the next: n=10 by %s if none are saved",
+                    words_duration(units_to_ns(limit, 10), time));
 }
 
 /* The limit's own count and period as text: "5/m". */
@@ -254,12 +257,12 @@ static const char *rate_text(const struct limit *limit, char *text)
 
 static void note_exact(const struct limit *limit, struct explain *explain, const char *flow)
 {
-    char count[WORDS_MAX], period[WORDS_MAX], text[EXPLAIN_TEXT_MAX];
+    char count[HUMANIZE_MAX], period[HUMANIZE_MAX], text[EXPLAIN_TEXT_MAX];
     bool small = limit->spec.count <= LOG_SMALL;
-    note(explain, "for never more than %s in any %s%s, write %s" TERM_NBSP "algo=%s%s",
-         words_number(limit->spec.count, count), span_name(limit->spec.period_ns, period),
-         small ? "" : ", approximately", rate_text(limit, text), small ? "sliding-log" : "sliding-window",
-         flow);
+    add_explain_note(explain, "for never more than %s in any %s%s, write %s" TERM_NBSP "algo=%s%s",
+                     words_number(limit->spec.count, count), span_name(limit->spec.period_ns, period),
+                     small ? "" : ", approximately", rate_text(limit, text),
+                     small ? "sliding-log" : "sliding-window", flow);
 }
 
 /* ---- the algorithms ---- */
@@ -267,11 +270,11 @@ static void note_exact(const struct limit *limit, struct explain *explain, const
 static void explain_token_bucket(const struct limit *limit, struct explain *explain)
 {
     const struct weir_spec *spec = &limit->spec;
-    char a[WORDS_MAX], b[WORDS_MAX], text[EXPLAIN_TEXT_MAX], flow[EXPLAIN_TEXT_MAX + 64];
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX], text[EXPLAIN_TEXT_MAX], flow[EXPLAIN_TEXT_MAX + 64];
     say_at_once(limit, explain);
     if (spec->initial != spec->burst)
-        row(explain, "at the start", "%s of %s", words_number(spec->initial, a),
-            words_number(spec->burst, b));
+        add_explain_row(explain, "at the start", "%s of %s", words_number(spec->initial, a),
+                        words_number(spec->burst, b));
     say_pace(limit, explain, "after that", "");
     say_bounds(limit, explain, "");
     say_rest(limit, explain, "full again");
@@ -283,60 +286,62 @@ static void explain_token_bucket(const struct limit *limit, struct explain *expl
 
 static void explain_interval(const struct limit *limit, struct explain *explain)
 {
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     say_at_once(limit, explain);
-    row(explain, "after that", "at least %s from one to the next",
-        words_duration(explain_interval_ns(limit), text));
+    add_explain_row(explain, "after that", "at least %s from one to the next",
+                    words_duration(explain_interval_ns(limit), text));
     say_bounds(limit, explain, "");
-    row(explain, "saved up", "nothing: a pause earns no burst");
+    add_explain_row(explain, "saved up", "nothing: a pause earns no burst");
 }
 
 static void explain_leaky_bucket(const struct limit *limit, struct explain *explain)
 {
     const struct weir_spec *spec = &limit->spec;
-    char a[WORDS_MAX], b[WORDS_MAX];
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
     int64_t queue_ns = units_to_ns(limit, spec->queue);
-    row(explain, "at once", "1; the others queue");
+    add_explain_row(explain, "at once", "1; the others queue");
     say_pace(limit, explain, "after that", "");
-    row(explain, "queue", "%s at most; what finds it full is refused", words_number(spec->queue, a));
+    add_explain_row(explain, "queue", "%s at most; what finds it full is refused",
+                    words_number(spec->queue, a));
     if (spec->age_ns > 0 && spec->age_ns < queue_ns)
-        row(explain, "longest wait", "%s, as age= says; the whole queue would be %s",
-            words_duration(spec->age_ns, a), words_duration(queue_ns, b));
+        add_explain_row(explain, "longest wait", "%s, as age= says; the whole queue would be %s",
+                        words_duration(spec->age_ns, a), words_duration(queue_ns, b));
     else
-        row(explain, "longest wait", "%s", words_duration(queue_ns, a));
-    row(explain, "a larger n", "leaves as one and keeps n places; up to n=%s",
-        words_number(sat_add(spec->queue, 1), a));
+        add_explain_row(explain, "longest wait", "%s", words_duration(queue_ns, a));
+    add_explain_row(explain, "a larger n", "leaves as one and keeps n places; up to n=%s",
+                    words_number(sat_add(spec->queue, 1), a));
     say_bounds(limit, explain, ", one by one");
     say_rest(limit, explain, "empty again");
-    note(explain, "take passes only what need not wait; acquire and reserve join the queue");
+    add_explain_note(explain, "take passes only what need not wait; acquire and reserve join the queue");
 }
 
 static void explain_smooth(const struct limit *limit, struct explain *explain)
 {
-    char a[WORDS_MAX], b[WORDS_MAX];
-    row(explain, "at once", "%s: up to %s saved, and one that the next pays for",
-        words_number(explain_at_once(limit), a), words_decimal(ticks_to_units(limit, limit->full), b));
-    row(explain, "at the start", "%s saved", words_number(limit->spec.initial, a));
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
+    add_explain_row(explain, "at once", "%s: up to %s saved, and one that the next pays for",
+                    words_number(explain_at_once(limit), a),
+                    words_decimal(explain_ticks_to_units(limit, limit->full), b));
+    add_explain_row(explain, "at the start", "%s saved", words_number(limit->spec.initial, a));
     say_pace(limit, explain, "after that", "");
     say_large_n(limit, explain);
     say_bounds(limit, explain, ", one by one");
     say_rest(limit, explain, "full again");
-    note(explain, "smooth refuses no n for its size; token-bucket refuses more than its burst");
+    add_explain_note(explain, "smooth refuses no n for its size; token-bucket refuses more than its burst");
 }
 
 static void explain_warmup(const struct limit *limit, struct explain *explain)
 {
-    char a[WORDS_MAX], b[WORDS_MAX];
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
     bool below = limit->spec.shape == WEIR_SHAPE_BELOW;
     words_duration(ticks_to_ns(limit, limit->u.warmup.edge), a);
-    row(explain, below ? "after a rest" : "cold", below ? "as fast as one every %s" : "up to %s between two",
-        a);
+    add_explain_row(explain, below ? "after a rest" : "cold",
+                    below ? "as fast as one every %s" : "up to %s between two", a);
     say_pace(limit, explain, below ? "after that" : "warm", "");
-    row(explain, "saved up", "%s at most; above the threshold of %s they cost %s than fresh ones",
-        words_decimal(limit->u.warmup.most, a), words_decimal(limit->u.warmup.threshold, b),
-        below ? "less" : "more");
-    row(explain, below ? "slowing down" : "warming up", "takes %s of steady use",
-        words_duration(limit->spec.warmup_ns, a));
+    add_explain_row(explain, "saved up", "%s at most; above the threshold of %s they cost %s than fresh ones",
+                    words_decimal(limit->u.warmup.most, a), words_decimal(limit->u.warmup.threshold, b),
+                    below ? "less" : "more");
+    add_explain_row(explain, below ? "slowing down" : "warming up", "takes %s of steady use",
+                    words_duration(limit->spec.warmup_ns, a));
     say_large_n(limit, explain);
     say_bounds(limit, explain, ", one by one");
     say_rest(limit, explain, below ? "full again" : "cold again");
@@ -344,25 +349,27 @@ static void explain_warmup(const struct limit *limit, struct explain *explain)
 
 static void explain_hybrid(const struct limit *limit, struct explain *explain)
 {
-    char a[WORDS_MAX], b[WORDS_MAX], c[WORDS_MAX], d[WORDS_MAX];
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX], c[HUMANIZE_MAX], d[HUMANIZE_MAX];
     int64_t active = limit->u.hybrid.active, burst = limit->u.hybrid.over - active;
-    row(explain, "at once", "%s, once the pools are full", words_number(explain_at_once(limit), a));
-    row(explain, "at the start", limit->spec.verb == WEIR_VERB_CONFIGURE ? "0, until it is started" : "1");
-    row(explain, "on schedule", "%s a second, one every %s", rate(limit, 1000000, a),
-        words_duration(explain_interval_ns(limit), b));
+    add_explain_row(explain, "at once", "%s, once the pools are full",
+                    words_number(explain_at_once(limit), a));
+    add_explain_row(explain, "at the start",
+                    limit->spec.verb == WEIR_VERB_CONFIGURE ? "0, until it is started" : "1");
+    add_explain_row(explain, "on schedule", "%s a second, one every %s", rate_in_words(limit, 1000000, a),
+                    words_duration(explain_interval_ns(limit), b));
     if (burst > 0)
-        row(explain, "behind it", "up to %s a second until the delay is made up",
-            rate(limit, limit->spec.ratio_ppm, a));
+        add_explain_row(explain, "behind it", "up to %s a second until the delay is made up",
+                        rate_in_words(limit, limit->spec.ratio_ppm, a));
     else
-        row(explain, "behind it", "no faster: a delay is told (behind_ns), never made up");
-    words_decimal(ticks_to_units(limit, active), b);
-    row(explain, "active pool", "%s (%s unit%s): what may start at once",
-        words_duration(ticks_to_ns(limit, (double)active), a), b, strcmp(b, "1") == 0 ? "" : "s");
+        add_explain_row(explain, "behind it", "no faster: a delay is told (behind_ns), never made up");
+    words_decimal(explain_ticks_to_units(limit, active), b);
+    add_explain_row(explain, "active pool", "%s (%s unit%s): what may start at once",
+                    words_duration(ticks_to_ns(limit, (double)active), a), b, strcmp(b, "1") == 0 ? "" : "s");
     if (burst > 0)
-        row(explain, "burst pool", "%s (%s units): on top, while behind",
-            words_duration(ticks_to_ns(limit, (double)burst), c),
-            words_decimal(ticks_to_units(limit, burst), d));
-    row(explain, "waiting pool", "no bound: time not used is kept");
+        add_explain_row(explain, "burst pool", "%s (%s units): on top, while behind",
+                        words_duration(ticks_to_ns(limit, (double)burst), c),
+                        words_decimal(explain_ticks_to_units(limit, burst), d));
+    add_explain_row(explain, "waiting pool", "no bound: time not used is kept");
     say_bounds(limit, explain, "");
 }
 
@@ -373,36 +380,38 @@ static const char *refused_counts(const struct limit *limit)
 
 static void explain_fixed_window(const struct limit *limit, struct explain *explain)
 {
-    char a[WORDS_MAX], b[WORDS_MAX];
-    row(explain, "in a window", "%s; a new one begins every %s", words_number(limit->spec.count, a),
-        words_duration(limit->spec.period_ns, b));
-    row(explain, "across an edge", "up to %s in a moment", words_number(sat_mul(2, limit->spec.count), a));
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
+    add_explain_row(explain, "in a window", "%s; a new one begins every %s",
+                    words_number(limit->spec.count, a), words_duration(limit->spec.period_ns, b));
+    add_explain_row(explain, "across an edge", "up to %s in a moment",
+                    words_number(sat_mul(2, limit->spec.count), a));
     say_bounds(limit, explain, "");
-    row(explain, "a refusal", "%s", refused_counts(limit));
-    row(explain, "full again", "with the next window");
+    add_explain_row(explain, "a refusal", "%s", refused_counts(limit));
+    add_explain_row(explain, "full again", "with the next window");
     note_exact(limit, explain, "");
 }
 
 static void explain_quota(const struct limit *limit, struct explain *explain)
 {
-    char a[WORDS_MAX], b[WORDS_MAX];
-    row(explain, "in a window", "%s; a new one begins every %s", words_number(limit->spec.count, a),
-        words_duration(limit->spec.period_ns, b));
-    row(explain, "across an edge", "up to %s in a moment", words_number(sat_mul(2, limit->spec.count), a));
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
+    add_explain_row(explain, "in a window", "%s; a new one begins every %s",
+                    words_number(limit->spec.count, a), words_duration(limit->spec.period_ns, b));
+    add_explain_row(explain, "across an edge", "up to %s in a moment",
+                    words_number(sat_mul(2, limit->spec.count), a));
     say_bounds(limit, explain, "");
-    row(explain, "in a fleet", "one total for all machines");
-    row(explain, "full again", "with the next window");
+    add_explain_row(explain, "in a fleet", "one total for all machines");
+    add_explain_row(explain, "full again", "with the next window");
 }
 
 static void explain_sliding_window(const struct limit *limit, struct explain *explain)
 {
-    char a[WORDS_MAX], b[WORDS_MAX];
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
     say_at_once(limit, explain);
-    row(explain, "counted", "the present window, and the one before as it fades");
+    add_explain_row(explain, "counted", "the present window, and the one before as it fades");
     words_number(limit->spec.count, a);
-    row(explain, "in an even flow", "%s in any %s", a, span_name(limit->spec.period_ns, b));
+    add_explain_row(explain, "in an even flow", "%s in any %s", a, span_name(limit->spec.period_ns, b));
     say_bounds(limit, explain, " in the worst case");
-    row(explain, "a refusal", "%s", refused_counts(limit));
+    add_explain_row(explain, "a refusal", "%s", refused_counts(limit));
     say_rest(limit, explain, "full again");
     if (limit->spec.count <= LOG_SMALL)
         note_exact(limit, explain, "");
@@ -412,39 +421,39 @@ static void explain_sliding_log(const struct limit *limit, struct explain *expla
 {
     say_at_once(limit, explain);
     say_bounds(limit, explain, ", exactly");
-    row(explain, "a refusal", "%s", refused_counts(limit));
+    add_explain_row(explain, "a refusal", "%s", refused_counts(limit));
     say_rest(limit, explain, "full again");
 }
 
 static void explain_step(const struct limit *limit, struct explain *explain)
 {
     const struct weir_spec *spec = &limit->spec;
-    char a[WORDS_MAX], b[WORDS_MAX];
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
     say_at_once(limit, explain);
     if (spec->initial != spec->burst)
-        row(explain, "at the start", "%s of %s", words_number(spec->initial, a),
-            words_number(spec->burst, b));
-    row(explain, "after that", "%s more every %s, in one step", words_number(spec->count, a),
-        words_duration(spec->period_ns, b));
+        add_explain_row(explain, "at the start", "%s of %s", words_number(spec->initial, a),
+                        words_number(spec->burst, b));
+    add_explain_row(explain, "after that", "%s more every %s, in one step", words_number(spec->count, a),
+                    words_duration(spec->period_ns, b));
     say_bounds(limit, explain, "");
     if (spec->refused == WEIR_REFUSED_DRAIN)
-        row(explain, "a refusal", "takes what is left");
+        add_explain_row(explain, "a refusal", "takes what is left");
     if (spec->strict)
-        row(explain, "used up", "the period starts anew%s",
-            spec->refused == WEIR_REFUSED_DRAIN ? ", and again with every refusal" : "");
+        add_explain_row(explain, "used up", "the period starts anew%s",
+                        spec->refused == WEIR_REFUSED_DRAIN ? ", and again with every refusal" : "");
     say_rest(limit, explain, "full again");
 }
 
 static void explain_unlimited(const struct limit *limit, struct explain *explain)
 {
     (void)limit;
-    row(explain, "lets pass", "everything, always");
+    add_explain_row(explain, "lets pass", "everything, always");
 }
 
 static void explain_blocked(const struct limit *limit, struct explain *explain)
 {
     (void)limit;
-    row(explain, "lets pass", "nothing, ever");
+    add_explain_row(explain, "lets pass", "nothing, ever");
 }
 
 static void (*const explainers[])(const struct limit *limit, struct explain *explain) = {
@@ -466,24 +475,24 @@ static void (*const explainers[])(const struct limit *limit, struct explain *exp
 /* A state is as large as all its limits; with several, this one's part of it. */
 static void say_memory(const struct weir_policy *policy, const struct limit *limit, struct explain *explain)
 {
-    char a[WORDS_MAX], b[WORDS_MAX];
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
     words_number((int64_t)weir_policy_state_size(policy), a);
     words_number((int64_t)(limit->algorithm->words(limit) * sizeof(int64_t)), b);
     if (policy->count == 1)
-        row(explain, "memory", "a state has %s bytes: it keeps the time of each unit", a);
+        add_explain_row(explain, "memory", "a state has %s bytes: it keeps the time of each unit", a);
     else
-        row(explain, "memory", "%s of the %s bytes of a state: the time of each unit", b, a);
+        add_explain_row(explain, "memory", "%s of the %s bytes of a state: the time of each unit", b, a);
 }
 
 void explain_limit(const struct weir_policy *policy, size_t index, struct explain *explain)
 {
     const struct limit *limit = &policy->limits[index];
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     explain->row_count = explain->note_count = 0;
     explainers[limit->spec.algo](limit, explain);
     if (limit->spec.timeout_ns > 0)
-        row(explain, "who waits", "up to %s; a longer wait is refused at once",
-            words_duration(limit->spec.timeout_ns, text));
+        add_explain_row(explain, "who waits", "up to %s; a longer wait is refused at once",
+                        words_duration(limit->spec.timeout_ns, text));
     if (limit->spec.algo == WEIR_SLIDING_LOG)
         say_memory(policy, limit, explain);
 }

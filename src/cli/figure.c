@@ -49,7 +49,7 @@ static int64_t time_step(int64_t span_ns)
 
 static void axis_time(struct figure_axis *axis, int64_t span_ns)
 {
-    char label[WORDS_MAX];
+    char label[HUMANIZE_MAX];
     int64_t step = time_step(span_ns);
     axis->max = (double)span_ns;
     snprintf(axis->title, sizeof axis->title, "time");
@@ -59,7 +59,7 @@ static void axis_time(struct figure_axis *axis, int64_t span_ns)
 
 static void axis_units(struct figure_axis *axis, double most, const char *title)
 {
-    char label[WORDS_MAX];
+    char label[HUMANIZE_MAX];
     int64_t top = most < 1 ? 1 : most < 9e18 ? (int64_t)most : INT64_MAX, step = round_step(top, 1);
     axis->max = most < 1 ? 1 : most;
     snprintf(axis->title, sizeof axis->title, "%s", title);
@@ -76,7 +76,7 @@ static void axis_units(struct figure_axis *axis, double most, const char *title)
 
 /* ---- the scene ---- */
 
-struct scene {
+struct figure_scene {
     const struct limit *limit;
     struct weir_policy *policy;
     void *state;
@@ -87,24 +87,24 @@ struct scene {
     size_t due_count;
 };
 
-static bool queues(const struct scene *scene)
+static bool scene_queues(const struct figure_scene *scene)
 {
     return scene->limit->spec.algo == WEIR_LEAKY_BUCKET;
 }
 
-static bool saves(const struct limit *limit)
+static bool limit_saves(const struct limit *limit)
 {
     return limit->spec.algo == WEIR_SMOOTH || limit->spec.algo == WEIR_WARMUP;
 }
 
 /* What the line shows: units left, units saved, or units waiting. While a debt is paid nothing is saved or
  * spent, so the store is what it will be at the end of that. */
-static double level(const struct scene *scene, int64_t now)
+static double scene_level(const struct figure_scene *scene, int64_t now)
 {
     struct weir_verdict verdict;
-    if (!queues(scene)) {
+    if (!scene_queues(scene)) {
         bool allowed = weir_state_peek(scene->policy, scene->state, now, 1, &verdict);
-        if (!allowed && saves(scene->limit))
+        if (!allowed && limit_saves(scene->limit))
             weir_state_peek(scene->policy, scene->state, sat_add(now, verdict.retry_after_ns), 1, &verdict);
         return (double)verdict.remaining;
     }
@@ -124,11 +124,11 @@ static void point_add(struct figure *figure, int64_t now, double y)
 }
 
 /* The moment after `low` at which the level becomes `y`, which it is at `high`. */
-static int64_t moment_of(const struct scene *scene, int64_t low, int64_t high, double y)
+static int64_t moment_of(const struct figure_scene *scene, int64_t low, int64_t high, double y)
 {
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
-        if (level(scene, middle) == y)
+        if (scene_level(scene, middle) == y)
             high = middle;
         else
             low = middle;
@@ -137,14 +137,14 @@ static int64_t moment_of(const struct scene *scene, int64_t low, int64_t high, d
 }
 
 /* Draws on to `now`: a jump upright, many small steps as a slope. */
-static void point(struct scene *scene, int64_t now)
+static void figure_draw_to(struct figure_scene *scene, int64_t now)
 {
     struct figure *figure = scene->figure;
-    double y = level(scene, now);
+    double y = scene_level(scene, now);
     if (figure->point_count > 0) {
         const struct figure_point last = figure->points[figure->point_count - 1];
         int64_t moment = y == last.y ? 0 : moment_of(scene, (int64_t)last.x, now, y);
-        if ((double)moment > last.x && level(scene, moment - 1) == last.y) {
+        if ((double)moment > last.x && scene_level(scene, moment - 1) == last.y) {
             point_add(figure, moment, last.y);
             point_add(figure, moment, y);
         }
@@ -153,25 +153,25 @@ static void point(struct scene *scene, int64_t now)
 }
 
 /* Samples the time that passes without anybody asking. */
-static void pass(struct scene *scene, int64_t until)
+static void figure_pass_time(struct figure_scene *scene, int64_t until)
 {
     for (; scene->next_ns < until; scene->next_ns += scene->step_ns)
-        point(scene, scene->next_ns);
+        figure_draw_to(scene, scene->next_ns);
 }
 
-static void ask(struct scene *scene, int64_t now, int64_t n)
+static void figure_ask(struct figure_scene *scene, int64_t now, int64_t n)
 {
     struct figure *figure = scene->figure;
     struct weir_verdict verdict;
-    pass(scene, now);
-    point(scene, now);
-    bool allowed = weir_state_reserve(scene->policy, scene->state, now, n, queues(scene) ? WEIR_FOREVER : 0,
-                                      NULL, &verdict);
+    figure_pass_time(scene, now);
+    figure_draw_to(scene, now);
+    bool allowed = weir_state_reserve(scene->policy, scene->state, now, n,
+                                      scene_queues(scene) ? WEIR_FOREVER : 0, NULL, &verdict);
     if (!allowed && figure->refused_count < FIGURE_POINTS_MAX)
         figure->refused[figure->refused_count++] = (double)now;
     if (allowed && verdict.wait_ns > 0 && scene->due_count < FIGURE_POINTS_MAX)
         scene->due[scene->due_count++] = now + verdict.wait_ns;
-    point(scene, now);
+    figure_draw_to(scene, now);
 }
 
 /* How long the phases are: the time in which a used-up limit recovers, but several intervals, and at least
@@ -182,7 +182,7 @@ static int64_t phase_ns(const struct limit *limit)
     return clamp64(recover, 1000, WEIR_TIME_MAX / 16);
 }
 
-static int64_t play(struct scene *scene)
+static int64_t play_scene(struct figure_scene *scene)
 {
     const struct limit *limit = scene->limit;
     struct weir_verdict verdict;
@@ -192,18 +192,18 @@ static int64_t play(struct scene *scene)
     int64_t rest = burst + phase + phase / 4, end = rest + phase + phase / 5;
     scene->step_ns = max64(end / SAMPLES, 1);
 
-    pass(scene, burst);
+    figure_pass_time(scene, burst);
     weir_state_peek(scene->policy, scene->state, burst, 1, &verdict);
-    int64_t at_once = queues(scene) ? limit->spec.queue : verdict.remaining;
+    int64_t at_once = scene_queues(scene) ? limit->spec.queue : verdict.remaining;
     for (int64_t asked = 0; asked < at_once / 2; asked += scene->chunk)
-        ask(scene, burst, scene->chunk);
+        figure_ask(scene, burst, scene->chunk);
 
     int64_t twice = max64(mul_div(scene->chunk, limit->spec.period_ns, limit->spec.count) / 2, 1);
     int64_t gap = max64(twice, (rest - burst) / ASKS_MAX);
     for (int64_t now = burst + gap; now <= rest; now += gap)
-        ask(scene, now, scene->chunk);
-    pass(scene, end);
-    point(scene, end);
+        figure_ask(scene, now, scene->chunk);
+    figure_pass_time(scene, end);
+    figure_draw_to(scene, end);
     return end;
 }
 
@@ -212,7 +212,7 @@ bool figure_time(const struct limit *limit, struct figure *figure)
     *figure = (struct figure){.title = ""};
     if (limit->spec.algo == WEIR_UNLIMITED || limit->spec.algo == WEIR_BLOCKED)
         return false;
-    struct scene *scene = calloc(1, sizeof *scene);
+    struct figure_scene *scene = calloc(1, sizeof *scene);
     struct weir_policy *policy = weir_policy_from(&limit->spec, 1, NULL);
     void *state = policy ? malloc(weir_policy_state_size(policy)) : NULL;
     bool ready = scene && state;
@@ -220,17 +220,17 @@ bool figure_time(const struct limit *limit, struct figure *figure)
         int64_t most = limit->spec.algo == WEIR_LEAKY_BUCKET ? limit->spec.queue : explain_at_once(limit);
         if (limit->spec.algo == WEIR_WARMUP)
             most = (int64_t)limit->u.warmup.most;
-        *scene = (struct scene){
+        *scene = (struct figure_scene){
             .limit = limit, .policy = policy, .state = state, .figure = figure, .chunk = max64(most / 40, 1)};
         weir_state_init(policy, state, 0);
-        int64_t end_ns = play(scene);
+        int64_t end_ns = play_scene(scene);
         axis_time(&figure->x, end_ns);
         axis_units(&figure->y, figure->y.max,
-                   queues(scene)  ? "units waiting"
-                   : saves(limit) ? "units saved"
-                                  : "units left");
+                   scene_queues(scene)  ? "units waiting"
+                   : limit_saves(limit) ? "units saved"
+                                        : "units left");
         snprintf(figure->title, sizeof figure->title, "a rest, a burst, twice the rate, a rest%s",
-                 saves(limit) ? "; who has to wait finds remaining 0, but what is saved stays" : "");
+                 limit_saves(limit) ? "; who has to wait finds remaining 0, but what is saved stays" : "");
     }
     free(state);
     weir_policy_free(policy);
@@ -243,7 +243,7 @@ bool figure_curve(const struct limit *limit, struct figure *figure)
     *figure = (struct figure){.title = ""};
     if (limit->spec.algo != WEIR_WARMUP || limit->spec.shape == WEIR_SHAPE_OWN)
         return false;
-    char label[WORDS_MAX], text[WORDS_MAX + 16];
+    char label[HUMANIZE_MAX], text[HUMANIZE_MAX + 16];
     double unit_ns = (double)limit->spec.period_ns / (double)limit->spec.count;
     double edge_ns = unit_ns * limit->u.warmup.edge / limit->u.warmup.unit;
     double threshold = limit->u.warmup.threshold, most = limit->u.warmup.most;

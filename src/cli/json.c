@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "weir.h"
 
-static void put_string(FILE *file, const char *text)
+static void json_put_string(FILE *file, const char *text)
 {
     size_t len = strlen(text), bytes;
     fputc('"', file);
@@ -29,7 +29,7 @@ static void put_string(FILE *file, const char *text)
 }
 
 /* The comma and the line before an element, and its name. */
-static void begin(struct json *json, const char *name)
+static void json_begin_element(struct json *json, const char *name)
 {
     if (json->filled[json->depth])
         fputs(json->flat[json->depth] ? ", " : ",", json->file);
@@ -37,14 +37,14 @@ static void begin(struct json *json, const char *name)
         fprintf(json->file, "\n%*s", 2 * json->depth, "");
     json->filled[json->depth] = true;
     if (name) {
-        put_string(json->file, name);
+        json_put_string(json->file, name);
         fputs(": ", json->file);
     }
 }
 
 void json_open(struct json *json, const char *name, char bracket, enum json_layout layout)
 {
-    begin(json, name);
+    json_begin_element(json, name);
     fputc(bracket, json->file);
     json->depth++;
     assert(json->depth < JSON_DEPTH_MAX);
@@ -65,29 +65,29 @@ void json_close(struct json *json, char bracket)
 
 void json_text(struct json *json, const char *name, const char *text)
 {
-    begin(json, name);
-    put_string(json->file, text);
+    json_begin_element(json, name);
+    json_put_string(json->file, text);
 }
 
 void json_number(struct json *json, const char *name, int64_t number)
 {
-    begin(json, name);
+    json_begin_element(json, name);
     fprintf(json->file, "%lld", (long long)number);
 }
 
 void json_decimal(struct json *json, const char *name, double number)
 {
-    begin(json, name);
+    json_begin_element(json, name);
     fprintf(json->file, "%.10g", number);
 }
 
 void json_bool(struct json *json, const char *name, bool value)
 {
-    begin(json, name);
+    json_begin_element(json, name);
     fputs(value ? "true" : "false", json->file);
 }
 
-static void put_break(FILE *file, int depth)
+static void json_put_break(FILE *file, int depth)
 {
     fprintf(file, "\n%*s", 2 * depth, "");
 }
@@ -101,12 +101,12 @@ void json_reprint(FILE *file, const char *text, size_t len)
              empty = i + 1 < len && text[i + 1] == text[i] + 2;
         bool closes = !quoted && (text[i] == '}' || text[i] == ']');
         if (closes && depth > 0 && !(i > 0 && text[i - 1] + 2 == text[i]))
-            put_break(file, --depth);
+            json_put_break(file, --depth);
         fputc((unsigned char)text[i] < ' ' ? ' ' : text[i], file);
         if (opens && !empty)
-            put_break(file, ++depth);
+            json_put_break(file, ++depth);
         else if (!quoted && text[i] == ',')
-            put_break(file, depth);
+            json_put_break(file, depth);
         else if (!quoted && text[i] == ':')
             fputc(' ', file);
         else if (quoted && text[i] == '\\' && i + 1 < len)
@@ -123,6 +123,6 @@ void json_bound(struct json *json, const char *name, int64_t number)
         json_number(json, name, number);
         return;
     }
-    begin(json, name);
+    json_begin_element(json, name);
     fputs("null", json->file);
 }

@@ -2,8 +2,8 @@
 /*
  * What weir load does: from a file, and from another server.
  */
-#ifndef WEIR_CLI_LOAD_H
-#define WEIR_CLI_LOAD_H
+#ifndef WEIR_CLI_TRANSFER_LOAD_H
+#define WEIR_CLI_TRANSFER_LOAD_H
 
 #include <stdio.h>
 

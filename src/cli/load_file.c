@@ -10,7 +10,7 @@
 #include "cli/load.h"
 #include "service/dump_text.h"
 
-struct lines {
+struct dump_file {
     FILE *file;
     char *text;
     size_t size;
@@ -18,7 +18,7 @@ struct lines {
 };
 
 /* The next line, without its end. false: there is none, or no whole one. */
-static bool next_line(struct lines *lines, struct slice *line)
+static bool next_dump_line(struct dump_file *lines, struct slice *line)
 {
     ssize_t len = getline(&lines->text, &lines->size, lines->file);
     if (len <= 0 || lines->text[len - 1] != '\n')
@@ -28,15 +28,15 @@ static bool next_line(struct lines *lines, struct slice *line)
     return true;
 }
 
-static bool complain(const struct lines *lines, const char *text)
+static bool load_complain(const struct dump_file *lines, const char *text)
 {
     fprintf(stderr, "weir load: line %" PRId64 ": %s; nothing was changed\n", lines->number, text);
     return false;
 }
 
 /* Is it a line of a dump? Gives whether it is a key's. */
-static bool check_line(const struct lines *lines, struct slice line, char *room, struct slice *words,
-                       bool *key)
+static bool check_dump_line(const struct dump_file *lines, struct slice line, char *room, struct slice *words,
+                            bool *key)
 {
     static const char *const kinds[] = {"server", "time",   "policy",       "limits",  "settings", "override",
                                         "table",  "shared", "shared-spent", "clients", "key",      "spent",
@@ -50,68 +50,70 @@ static bool check_line(const struct lines *lines, struct slice line, char *room,
             *key = i >= 10;
             return true;
         }
-    return complain(lines, "this is no line of a dump");
+    return load_complain(lines, "this is no line of a dump");
 }
 
-static bool check_first(struct lines *lines, struct slice line)
+static bool check_dump_head(struct dump_file *lines, struct slice line)
 {
     if (slice_is(line, "weir-dump " DUMP_VERSION))
         return true;
-    return complain(lines, line.len > 10 && memcmp(line.bytes, "weir-dump ", 10) == 0
-                               ? "this dump is of a later version of weir; load it with that"
-                               : "this is no dump: it begins with 'weir-dump 1'");
+    return load_complain(lines, line.len > 10 && memcmp(line.bytes, "weir-dump ", 10) == 0
+                                    ? "this dump is of a later version of weir; load it with that"
+                                    : "this is no dump: it begins with 'weir-dump 1'");
 }
 
 /* The end must fit what stands before it, and be the last line. */
-static bool check_end(struct lines *lines, struct slice line, uint64_t keys, uint32_t crc)
+static bool check_dump_end(struct dump_file *lines, struct slice line, uint64_t keys, uint32_t crc)
 {
     uint64_t said_keys;
     uint32_t said_crc;
     struct slice more;
     if (!weir_dump_read_end(line, &said_keys, &said_crc))
-        return complain(lines, "the end makes no sense");
+        return load_complain(lines, "the end makes no sense");
     if (said_keys != keys || said_crc != crc)
-        return complain(lines, "the checksum is not that of what stands before it: it was altered");
-    return !next_line(lines, &more) || complain(lines, "something stands behind the end");
+        return load_complain(lines, "the checksum is not that of what stands before it: it was altered");
+    return !next_dump_line(lines, &more) || load_complain(lines, "something stands behind the end");
 }
 
-static bool check_all(struct lines *lines, uint64_t *keys, char *room, struct slice *words)
+static bool check_dump_lines(struct dump_file *lines, uint64_t *keys, char *room, struct slice *words)
 {
     struct slice line;
     uint32_t crc = 0;
-    while (next_line(lines, &line)) {
+    while (next_dump_line(lines, &line)) {
         bool key = false;
         if (line.len > 4 && memcmp(line.bytes, "end ", 4) == 0)
-            return check_end(lines, line, *keys, crc);
-        if (lines->number == 1 ? !check_first(lines, line) : !check_line(lines, line, room, words, &key))
+            return check_dump_end(lines, line, *keys, crc);
+        if (lines->number == 1 ? !check_dump_head(lines, line)
+                               : !check_dump_line(lines, line, room, words, &key))
             return false;
         *keys += key;
         crc = weir_crc32c(crc, line.bytes, line.len);
         crc = weir_crc32c(crc, "\n", 1);
     }
     lines->number++;
-    return complain(lines, lines->number == 1 ? "there is nothing" : "the end is missing: it was cut off");
+    return load_complain(lines,
+                         lines->number == 1 ? "there is nothing" : "the end is missing: it was cut off");
 }
 
-static bool check(FILE *file, uint64_t *keys)
+static bool check_dump_file(FILE *file, uint64_t *keys)
 {
-    struct lines lines = {.file = file};
+    struct dump_file lines = {.file = file};
     char *room = malloc(DUMP_LINE_MAX);
     struct slice *words = calloc(DUMP_WORDS_MAX, sizeof *words);
-    bool good = room && words && check_all(&lines, keys, room, words);
+    bool good = room && words && check_dump_lines(&lines, keys, room, words);
     free(lines.text);
     free(room);
     free(words);
     return good;
 }
 
-static bool send_all(struct dump_sender *sender, FILE *file, bool person)
+static bool send_dump_file(struct dump_sender *sender, FILE *file, bool person)
 {
-    struct lines lines = {.file = file};
+    struct dump_file lines = {.file = file};
     struct slice line;
     bool good = true;
     int64_t shown = 0;
-    while (good && next_line(&lines, &line)) {
+    while (good && next_dump_line(&lines, &line)) {
         if (line.len > 4 && memcmp(line.bytes, "end ", 4) == 0)
             break;
         good = dump_send(sender, line);
@@ -130,19 +132,19 @@ bool load_file(const struct load_options *options, FILE *file, struct load_done 
 {
     uint64_t keys = 0;
     rewind(file);
-    if (!check(file, &keys))
+    if (!check_dump_file(file, &keys))
         return false;
     if (options->dry_run) {
         done->keys = (int64_t)keys;
         return true;
     }
     rewind(file);
-    struct client *client = client_start("load", options->common.server);
+    struct cli_client *client = client_start("load", options->common.server);
     if (!client)
         return false;
     client_patience(client, -1);
     struct dump_sender *sender = dump_sender_new("load", client, options->no_elapsed);
-    bool good = sender && send_all(sender, file, isatty(STDERR_FILENO) && !options->common.json);
+    bool good = sender && send_dump_file(sender, file, isatty(STDERR_FILENO) && !options->common.json);
     if (sender) {
         done->keys = dump_sender_keys(sender);
         done->full = dump_sender_full(sender);

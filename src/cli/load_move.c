@@ -16,22 +16,22 @@
 #include "cli/load.h"
 #include "os/clock.h"
 
-struct move {
+struct key_move {
     const struct load_options *options;
-    struct client *from, *to;
+    struct cli_client *from, *to;
     struct dump_sender *sender;
     bool from_frozen, to_frozen;
     bool begins; /* B may decide on the keys by now */
     int64_t began_ns;
 };
 
-static const char *address(const struct move *move)
+static const char *move_target_address(const struct key_move *move)
 {
     return move->options->as ? move->options->as : client_shown(move->to);
 }
 
 /* Each process draws a name when it starts; "": it does not tell us. */
-static void ask_run_id(struct client *client, char *text, size_t size)
+static void ask_run_id(struct cli_client *client, char *text, size_t size)
 {
     static const struct slice words[] = {{"INFO", 4}, {"server", 6}};
     struct weir_error err;
@@ -41,7 +41,7 @@ static void ask_run_id(struct client *client, char *text, size_t size)
 }
 
 /* Whatever their addresses look like: what a key has spent would count twice. */
-static bool are_two(struct move *move)
+static bool are_two_servers(struct key_move *move)
 {
     char from[64], to[64];
     ask_run_id(move->from, from, sizeof from);
@@ -54,7 +54,7 @@ static bool are_two(struct move *move)
 }
 
 /* 1. */
-static bool prepare(struct move *move)
+static bool prepare_move(struct key_move *move)
 {
     const struct dump_part *part = &move->options->part;
     if (!dump_read_policy("load", move->from, part, true, dump_send, move->sender))
@@ -68,24 +68,24 @@ static bool prepare(struct move *move)
 /* 2 and 3. The lines that say what the policy is were said before. */
 static bool send_keys(void *arg, struct slice line)
 {
-    struct move *move = arg;
+    struct key_move *move = arg;
     bool known =
         line.len > 6 && (memcmp(line.bytes, "table ", 6) == 0 || memcmp(line.bytes, "key ", 4) == 0 ||
                          memcmp(line.bytes, "spent ", 6) == 0 || memcmp(line.bytes, "shared", 6) == 0);
     return !known || dump_send(move->sender, line);
 }
 
-static bool carry(struct move *move)
+static bool carry_keys(struct key_move *move)
 {
     const struct dump_part *part = &move->options->part;
     move->began_ns = clock_now();
-    move->from_frozen = dump_freeze("load", move->from, part, address(move));
+    move->from_frozen = dump_freeze("load", move->from, part, move_target_address(move));
     return move->from_frozen && dump_read_policy("load", move->from, part, false, send_keys, move) &&
            dump_sender_flush(move->sender);
 }
 
 /* 4. */
-static bool open_up(struct move *move)
+static bool thaw_target(struct key_move *move)
 {
     move->begins = true;
     if (!dump_sender_finish(move->sender) ||
@@ -95,7 +95,7 @@ static bool open_up(struct move *move)
     return true;
 }
 
-static void give_up(struct move *move)
+static void undo_move(struct key_move *move)
 {
     const char *policy = move->options->part.policy;
     bool made = dump_sender_made(move->sender);
@@ -125,29 +125,29 @@ static void give_up(struct move *move)
                 dump_sender_keys(move->sender), client_shown(move->to));
 }
 
-static bool run(struct move *move, struct load_done *done)
+static bool run_move(struct key_move *move, struct load_done *done)
 {
     client_patience(move->from, -1);
     client_patience(move->to, -1);
-    if (!are_two(move))
+    if (!are_two_servers(move))
         return false;
-    bool good = prepare(move) && carry(move) && open_up(move);
+    bool good = prepare_move(move) && carry_keys(move) && thaw_target(move);
     done->paused_ns = clock_now() - move->began_ns;
     done->keys = dump_sender_keys(move->sender);
     done->full = dump_sender_full(move->sender);
     if (!good)
-        give_up(move);
+        undo_move(move);
     return good;
 }
 
 bool load_move(const struct load_options *options, struct load_done *done)
 {
-    struct move move = {.options = options};
+    struct key_move move = {.options = options};
     move.from = client_start("load", options->from);
     move.to = move.from ? client_start("load", options->common.server) : NULL;
     /* Nothing but milliseconds pass, and the clocks of two machines may differ by more. */
     move.sender = move.to ? dump_sender_new("load", move.to, true) : NULL;
-    bool good = move.sender && run(&move, done);
+    bool good = move.sender && run_move(&move, done);
     dump_sender_free(move.sender);
     client_close(move.to);
     client_close(move.from);

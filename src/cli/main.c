@@ -15,31 +15,31 @@
 #include "cli/term.h"
 #include "weir.h"
 
-struct command {
+struct subcommand {
     const char *group; /* heading in the help; NULL: as the one before */
     const char *name;
     const char *operands; /* ", peek ...": the next one is shown in the same line */
     const char *summary;  /* NULL: it stands in the line before */
-    int (*run)(int argc, char **argv);
+    int (*run_subcommand)(int argc, char **argv);
 };
 
-static const struct command commands[] = {
+static const struct subcommand subcommands[] = {
     {"Limits", "spec", "LIMITS...", "say in plain words what a limit lets pass", cmd_spec},
     {NULL, "sim", "LIMITS [--arrivals LIST]", "watch it decide in virtual time", cmd_sim},
     {NULL, "sim fleet", "[--nodes N]", "a whole fleet with faults in virtual time", cmd_sim},
     {"Server", "serve", "[--config FILE]", "answer Redis clients on 9049", cmd_serve},
     {NULL, "check", "FILE", "is this configuration right, and what would it change", cmd_check},
     {NULL, "reload", "", "apply the configuration, or keep the old one and say why", cmd_reload},
-    {"Ask a server", "take", ", peek POLICY KEY [N]", "exit status 0 allowed, 1 refused, 2 error", cmd_ask},
-    {NULL, "peek", NULL, NULL, cmd_ask},
-    {NULL, "acquire", "POLICY KEY [N]", "the same, but wait (--timeout TIME)", cmd_ask},
-    {NULL, "reserve", "POLICY KEY [N]", "take now, settle later (--ttl TIME, --timeout TIME)", cmd_ask},
+    {"Ask a server", "take", ", peek POLICY KEY [N]", "exit status 0 allowed, 1 refused, 2 error", cmd_key},
+    {NULL, "peek", NULL, NULL, cmd_key},
+    {NULL, "acquire", "POLICY KEY [N]", "the same, but wait (--timeout TIME)", cmd_key},
+    {NULL, "reserve", "POLICY KEY [N]", "take now, settle later (--ttl TIME, --timeout TIME)", cmd_key},
     {NULL, "commit", "ID [N]..., cancel ID", "what was used of a reservation; hand it back", cmd_settle},
     {NULL, "cancel", NULL, NULL, cmd_settle},
-    {NULL, "give", ", charge POLICY KEY [N]", "hand units back; count what has happened already", cmd_ask},
-    {NULL, "charge", NULL, NULL, cmd_ask},
-    {NULL, "reset", "POLICY KEY", "forget what a key has spent", cmd_ask},
-    {NULL, "explain", "POLICY KEY", "each limit of this key: used, left, when it frees", cmd_ask},
+    {NULL, "give", ", charge POLICY KEY [N]", "hand units back; count what has happened already", cmd_key},
+    {NULL, "charge", NULL, NULL, cmd_key},
+    {NULL, "reset", "POLICY KEY", "forget what a key has spent", cmd_key},
+    {NULL, "explain", "POLICY KEY", "each limit of this key: used, left, when it frees", cmd_key},
     {"Operate", "top", ", stat", "who takes and is refused most; one line a second", cmd_top},
     {NULL, "stat", NULL, NULL, cmd_stat},
     {NULL, "policy", "", "list, show, set, del, mode (--percent P, --for TIME, --all)", cmd_policy},
@@ -51,7 +51,7 @@ static const struct command commands[] = {
     {NULL, "doctor", "DIR [--repair]", "check what is stored; repair it only when told", cmd_doctor},
     {"Speed", "bench", "WHAT", "how fast here: core, fleet, limiter, server, store, table, wait", cmd_bench},
 };
-#define COMMANDS (sizeof commands / sizeof commands[0])
+#define SUBCOMMANDS (sizeof subcommands / sizeof subcommands[0])
 
 static void print_usage(FILE *file)
 {
@@ -59,15 +59,15 @@ static void print_usage(FILE *file)
           "May this happen now?\n"
           "\n",
           file);
-    for (size_t i = 0; i < COMMANDS; i++) {
+    for (size_t i = 0; i < SUBCOMMANDS; i++) {
         char synopsis[64];
-        if (!commands[i].summary)
+        if (!subcommands[i].summary)
             continue;
-        snprintf(synopsis, sizeof synopsis, "%s%s%s", commands[i].name,
-                 commands[i].operands[0] == ',' ? "" : " ", commands[i].operands);
-        if (commands[i].group)
-            fprintf(file, "%s\n", commands[i].group);
-        fprintf(file, "  %-30s %s\n", synopsis, commands[i].summary);
+        snprintf(synopsis, sizeof synopsis, "%s%s%s", subcommands[i].name,
+                 subcommands[i].operands[0] == ',' ? "" : " ", subcommands[i].operands);
+        if (subcommands[i].group)
+            fprintf(file, "%s\n", subcommands[i].group);
+        fprintf(file, "  %-30s %s\n", synopsis, subcommands[i].summary);
     }
     fputs("\n"
           "  -s, --server URL               redis://[user:password@]host:port or unix:///path\n"
@@ -81,25 +81,25 @@ static void print_usage(FILE *file)
           file);
 }
 
-static const struct command *find_command(const char *name)
+static const struct subcommand *find_command(const char *name)
 {
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (strcmp(commands[i].name, name) == 0)
-            return &commands[i];
+    for (size_t i = 0; i < SUBCOMMANDS; i++)
+        if (strcmp(subcommands[i].name, name) == 0)
+            return &subcommands[i];
     return NULL;
 }
 
 static int unknown_command(const char *name)
 {
-    struct near near;
-    near_init(&near, name, strlen(name));
-    for (size_t i = 0; i < COMMANDS; i++)
-        near_try(&near, commands[i].name);
-    near_try(&near, "help");
+    struct suggestion suggestion;
+    suggest_init(&suggestion, name, strlen(name));
+    for (size_t i = 0; i < SUBCOMMANDS; i++)
+        suggest_try(&suggestion, subcommands[i].name);
+    suggest_try(&suggestion, "help");
     fputs("weir: unknown command '", stderr);
     term_put(stderr, name, strlen(name));
-    if (near_found(&near))
-        fprintf(stderr, "'; did you mean %s?\n", near_found(&near));
+    if (suggest_found(&suggestion))
+        fprintf(stderr, "'; did you mean %s?\n", suggest_found(&suggestion));
     else
         fputs("'; weir --help lists them\n", stderr);
     return EXIT_ERROR;
@@ -111,13 +111,13 @@ static int print_help(const char *name)
         print_usage(stdout);
         return EXIT_OK;
     }
-    const struct command *command = find_command(name);
+    const struct subcommand *command = find_command(name);
     if (!command)
         return unknown_command(name);
     char word[32], option[] = "--help";
     snprintf(word, sizeof word, "%s", name);
     char *argv[] = {word, option, NULL};
-    return command->run(2, argv);
+    return command->run_subcommand(2, argv);
 }
 
 /* The first word behind the options that is a command, or NULL. */
@@ -134,7 +134,7 @@ static bool is_plain_option(const char *word)
     return strlen(word) < 24 && word[strspn(word, "-abcdefghijklmnopqrstuvwxyz")] == '\0';
 }
 
-static int run(int argc, char **argv)
+static int run_subcommand(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word) {
@@ -159,8 +159,8 @@ static int run(int argc, char **argv)
                                                : "-s URL");
         return EXIT_ERROR;
     }
-    const struct command *command = find_command(word);
-    return command ? command->run(argc - 1, argv + 1) : unknown_command(word);
+    const struct subcommand *command = find_command(word);
+    return command ? command->run_subcommand(argc - 1, argv + 1) : unknown_command(word);
 }
 
 /* A file opened later must not become standard output because that was closed. Each of the three is opened
@@ -188,6 +188,6 @@ int main(int argc, char **argv)
 {
     hold_standard_files();
     term_init();
-    int status = run(argc, argv);
+    int status = run_subcommand(argc, argv);
     return flush_output() ? status : EXIT_ERROR;
 }

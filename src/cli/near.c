@@ -6,23 +6,24 @@
 
 #include "base/text.h"
 
-void near_init(struct near *near, const char *word, size_t len)
+void suggest_init(struct suggestion *suggestion, const char *word, size_t len)
 {
-    *near = (struct near){.word = word, .len = len, .distance = SIZE_MAX};
+    *suggestion = (struct suggestion){.word = word, .len = len, .distance = SIZE_MAX};
 }
 
-void near_try(struct near *near, const char *known)
+void suggest_try(struct suggestion *suggestion, const char *known)
 {
-    size_t distance = weir_text_distance(near->word, near->len, known);
-    if (distance < near->distance) {
-        near->distance = distance;
-        near->found = known;
+    size_t distance = weir_text_distance(suggestion->word, suggestion->len, known);
+    if (distance < suggestion->distance) {
+        suggestion->distance = distance;
+        suggestion->found = known;
     }
 }
 
-const char *near_found(const struct near *near)
+const char *suggest_found(const struct suggestion *suggestion)
 {
-    if (!near->found || near->distance > 2 || 2 * near->distance > strlen(near->found))
+    if (!suggestion->found || suggestion->distance > 2 ||
+        2 * suggestion->distance > strlen(suggestion->found))
         return NULL;
-    return near->found;
+    return suggestion->found;
 }

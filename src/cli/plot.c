@@ -18,7 +18,7 @@
 #define BOX_WIDTH  (WIDTH - LEFT - RIGHT)
 #define BOX_HEIGHT (HEIGHT - TOP - BOTTOM)
 
-static void put_text(FILE *file, const char *text)
+static void svg_put_text(FILE *file, const char *text)
 {
     while (*text) {
         size_t plain = strcspn(text, "&<>");
@@ -29,14 +29,15 @@ static void put_text(FILE *file, const char *text)
     }
 }
 
-static void put_label(FILE *file, double x, double y, const char *class, const char *anchor, const char *text)
+static void svg_put_label(FILE *file, double x, double y, const char *class, const char *anchor,
+                          const char *text)
 {
     fprintf(file, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", class, x, y, anchor);
-    put_text(file, text);
+    svg_put_text(file, text);
     fputs("</text>\n", file);
 }
 
-static void put_line(FILE *file, const char *class, double x0, double y0, double x1, double y1)
+static void svg_put_line(FILE *file, const char *class, double x0, double y0, double x1, double y1)
 {
     fprintf(file, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", class, x0, y0, x1,
             y1);
@@ -52,7 +53,7 @@ static double pixel_y(const struct figure *figure, double y)
     return TOP + (1 - y / figure->y.max) * BOX_HEIGHT;
 }
 
-static void put_points(FILE *file, const struct figure *figure)
+static void svg_put_points(FILE *file, const struct figure *figure)
 {
     fputs("<polyline class=\"line\" points=\"", file);
     for (size_t i = 0; i < figure->point_count; i++)
@@ -62,7 +63,7 @@ static void put_points(FILE *file, const struct figure *figure)
 }
 
 /* The area under the line between two of its corners. */
-static void put_shade(FILE *file, const struct figure *figure)
+static void svg_put_shade(FILE *file, const struct figure *figure)
 {
     double from = figure->shade_from, to = figure->shade_to;
     if (!(to > from))
@@ -73,39 +74,40 @@ static void put_shade(FILE *file, const struct figure *figure)
             fprintf(file, " %.1f,%.1f", pixel_x(figure, figure->points[i].x),
                     pixel_y(figure, figure->points[i].y));
     fprintf(file, " %.1f,%d\"/>\n", pixel_x(figure, to), TOP + BOX_HEIGHT);
-    put_label(file, pixel_x(figure, (from + to) / 2), TOP + BOX_HEIGHT - 12, "small", "middle",
-              figure->shade_label);
+    svg_put_label(file, pixel_x(figure, (from + to) / 2), TOP + BOX_HEIGHT - 12, "small", "middle",
+                  figure->shade_label);
 }
 
-static void put_x_axis(FILE *file, const struct figure *figure)
+static void svg_put_x_axis(FILE *file, const struct figure *figure)
 {
     double bottom = TOP + BOX_HEIGHT;
-    put_line(file, "axis", LEFT, bottom, LEFT + BOX_WIDTH, bottom);
+    svg_put_line(file, "axis", LEFT, bottom, LEFT + BOX_WIDTH, bottom);
     for (size_t i = 0; i < figure->x.tick_count; i++) {
         const struct figure_tick *tick = &figure->x.ticks[i];
         double x = pixel_x(figure, tick->at);
         if (tick->guide)
-            put_line(file, "guide", x, TOP, x, bottom);
-        put_line(file, "axis", x, bottom, x, bottom + 5);
-        put_label(file, x, bottom + 23, "small", x > LEFT + BOX_WIDTH - 20 ? "end" : "middle", tick->label);
+            svg_put_line(file, "guide", x, TOP, x, bottom);
+        svg_put_line(file, "axis", x, bottom, x, bottom + 5);
+        svg_put_label(file, x, bottom + 23, "small", x > LEFT + BOX_WIDTH - 20 ? "end" : "middle",
+                      tick->label);
     }
-    put_label(file, LEFT + BOX_WIDTH / 2.0, bottom + 45, "small", "middle", figure->x.title);
+    svg_put_label(file, LEFT + BOX_WIDTH / 2.0, bottom + 45, "small", "middle", figure->x.title);
 }
 
-static void put_y_axis(FILE *file, const struct figure *figure)
+static void svg_put_y_axis(FILE *file, const struct figure *figure)
 {
-    put_line(file, "axis", LEFT, TOP, LEFT, TOP + BOX_HEIGHT);
+    svg_put_line(file, "axis", LEFT, TOP, LEFT, TOP + BOX_HEIGHT);
     for (size_t i = 0; i < figure->y.tick_count; i++) {
         const struct figure_tick *tick = &figure->y.ticks[i];
         double y = pixel_y(figure, tick->at);
-        put_line(file, tick->guide ? "guide" : "grid", LEFT, y, LEFT + BOX_WIDTH, y);
-        put_line(file, "axis", LEFT - 5, y, LEFT, y);
-        put_label(file, LEFT - 9, y + 4, "small", "end", tick->label);
+        svg_put_line(file, tick->guide ? "guide" : "grid", LEFT, y, LEFT + BOX_WIDTH, y);
+        svg_put_line(file, "axis", LEFT - 5, y, LEFT, y);
+        svg_put_label(file, LEFT - 9, y + 4, "small", "end", tick->label);
     }
-    put_label(file, LEFT, TOP - 14, "small", "middle", figure->y.title);
+    svg_put_label(file, LEFT, TOP - 14, "small", "middle", figure->y.title);
 }
 
-static void put_refused(FILE *file, const struct figure *figure)
+static void svg_put_refused(FILE *file, const struct figure *figure)
 {
     double bottom = TOP + BOX_HEIGHT;
     if (figure->refused_count == 0)
@@ -114,7 +116,7 @@ static void put_refused(FILE *file, const struct figure *figure)
     for (size_t i = 0; i < figure->refused_count; i++)
         fprintf(file, "M%.1f %.1fv7", pixel_x(figure, figure->refused[i]), bottom + 2);
     fputs("\"/>\n", file);
-    put_label(file, LEFT + BOX_WIDTH, bottom + 45, "refused-label", "end", "| refused");
+    svg_put_label(file, LEFT + BOX_WIDTH, bottom + 45, "refused-label", "end", "| refused");
 }
 
 void plot_open(FILE *file, size_t count)
@@ -141,13 +143,13 @@ void plot_open(FILE *file, size_t count)
 void plot_figure(FILE *file, size_t index, const char *heading, const struct figure *figure)
 {
     fprintf(file, "<g transform=\"translate(0 %d)\">\n", HEIGHT * (int)index);
-    put_label(file, 24, 26, "heading", "start", heading);
-    put_label(file, 24, 46, "small", "start", figure->title);
-    put_y_axis(file, figure);
-    put_x_axis(file, figure);
-    put_shade(file, figure);
-    put_refused(file, figure);
-    put_points(file, figure);
+    svg_put_label(file, 24, 26, "heading", "start", heading);
+    svg_put_label(file, 24, 46, "small", "start", figure->title);
+    svg_put_y_axis(file, figure);
+    svg_put_x_axis(file, figure);
+    svg_put_shade(file, figure);
+    svg_put_refused(file, figure);
+    svg_put_points(file, figure);
     fputs("</g>\n", file);
 }
 

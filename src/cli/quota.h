@@ -2,8 +2,8 @@
 /*
  * weir quota: what its parts share. A job is what was asked for, read and checked.
  */
-#ifndef WEIR_CLI_QUOTA_H
-#define WEIR_CLI_QUOTA_H
+#ifndef WEIR_CLI_COMMANDS_QUOTA_H
+#define WEIR_CLI_COMMANDS_QUOTA_H
 
 #include "fleet/member.h"
 

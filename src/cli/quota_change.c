@@ -28,7 +28,7 @@ static const char *whole_limit(const struct quota_job *job, char text[static WHO
     return text;
 }
 
-static bool read_terms(const struct quota_job *job, struct lease_terms *terms)
+static bool read_quota_terms(const struct quota_job *job, struct lease_terms *terms)
 {
     struct weir_error err;
     char text[WHOLE_MAX];
@@ -41,16 +41,17 @@ static bool read_terms(const struct quota_job *job, struct lease_terms *terms)
     return false;
 }
 
-static void plan_of(const struct quota_job *job, const struct lease_terms *terms, struct plan *plan)
+static void plan_of_quota(const struct quota_job *job, const struct lease_terms *terms,
+                          struct fleet_plan *plan)
 {
-    const struct plan_ask question = {.terms = *terms,
-                                      .nodes = job->fleet.nodes,
-                                      .scheme = job->url.scheme,
-                                      .writes = weir_plan_writes(job->url.query),
-                                      .share = job->fleet.on_loss == WEIR_FLEET_SHARE,
-                                      .trust = strstr(job->url.query, "failover=trust") != NULL,
-                                      .optimistic = job->fleet.optimistic};
-    weir_plan_make(plan, &question);
+    const struct fleet_plan_input question = {.terms = *terms,
+                                              .nodes = job->fleet.nodes,
+                                              .scheme = job->url.scheme,
+                                              .writes = weir_fleet_plan_writes(job->url.query),
+                                              .share = job->fleet.on_loss == WEIR_FLEET_SHARE,
+                                              .trust = strstr(job->url.query, "failover=trust") != NULL,
+                                              .optimistic = job->fleet.optimistic};
+    weir_fleet_plan_make(plan, &question);
 }
 
 /* ---- create, set ---- */
@@ -60,10 +61,10 @@ static bool same_limit(const struct lease_terms *a, const struct lease_terms *b)
     return a->kind == b->kind && a->total == b->total && a->window_ns == b->window_ns && a->burst == b->burst;
 }
 
-static int say_there(const struct quota_job *job, const struct quota_answer *answer,
-                     const struct lease_terms *terms)
+static int report_existing_quota(const struct quota_job *job, const struct quota_answer *answer,
+                                 const struct lease_terms *terms)
 {
-    char limit[QUOTA_LIMIT_MAX], base[WORDS_MAX], text[QUOTA_LIMIT_MAX + 200];
+    char limit[QUOTA_LIMIT_MAX], base[HUMANIZE_MAX], text[QUOTA_LIMIT_MAX + 200];
     bool same = same_limit(&answer->next, terms) &&
                 (answer->next.base == terms->base || (!job->options->base && !job->options->nodes));
     (void)snprintf(text, sizeof text, " is there already: %s, base %s%s", quota_limit(&answer->next, limit),
@@ -79,17 +80,17 @@ int quota_create(const struct quota_job *job)
 {
     struct lease_terms terms;
     struct quota_answer answer;
-    struct plan plan;
+    struct fleet_plan plan;
     char limit[QUOTA_LIMIT_MAX], whole[WHOLE_MAX];
-    if (!read_terms(job, &terms))
+    if (!read_quota_terms(job, &terms))
         return EXIT_ERROR;
-    plan_of(job, &terms, &plan);
+    plan_of_quota(job, &terms, &plan);
     if (!plan.works)
         return quota_fail(plan.why);
     if (!quota_tell(job, &(struct quota_ask){.op = QUOTA_CREATE, .name = job->name, .terms = terms}, &answer))
         return EXIT_ERROR;
     if (answer.found)
-        return say_there(job, &answer, &terms);
+        return report_existing_quota(job, &answer, &terms);
     printf("%s: %s, kept by ", job->name, quota_limit(&terms, limit));
     term_put(stdout, job->url.shown, strlen(job->url.shown));
     fputc('\n', stdout);
@@ -101,13 +102,13 @@ int quota_create(const struct quota_job *job)
 }
 
 /* What is to hold, and what of it is said anew (`said`: what stays is 0). */
-static bool merge(const struct quota_job *job, const struct lease_terms *now, struct lease_terms *whole,
-                  struct lease_terms *said)
+static bool merge_quota_terms(const struct quota_job *job, const struct lease_terms *now,
+                              struct lease_terms *whole, struct lease_terms *said)
 {
     struct weir_error err;
     char why[200];
     *whole = *now;
-    if (job->limit[0] && !read_terms(job, whole))
+    if (job->limit[0] && !read_quota_terms(job, whole))
         return false;
     *said = *whole;
     if (whole->kind != now->kind) {
@@ -136,17 +137,17 @@ int quota_set(const struct quota_job *job)
 {
     struct quota_answer answer;
     struct lease_terms whole, said;
-    struct plan plan;
-    char limit[QUOTA_LIMIT_MAX], base[WORDS_MAX];
+    struct fleet_plan plan;
+    char limit[QUOTA_LIMIT_MAX], base[HUMANIZE_MAX];
     if (!job->limit[0] && !job->options->base && !job->options->nodes)
         return quota_fail("set what? For example: weir quota set egress 60M/m, or --base 1000");
     if (!quota_look(job, &answer))
         return EXIT_ERROR;
     if (!answer.found)
         return quota_say_none(job);
-    if (!merge(job, &answer.next, &whole, &said))
+    if (!merge_quota_terms(job, &answer.next, &whole, &said))
         return EXIT_ERROR;
-    plan_of(job, &whole, &plan);
+    plan_of_quota(job, &whole, &plan);
     if (!plan.works)
         return quota_fail(plan.why);
     if (!quota_tell(job, &(struct quota_ask){.op = QUOTA_SET, .name = job->name, .terms = said}, &answer))

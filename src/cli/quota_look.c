@@ -47,8 +47,8 @@ int quota_say_none(const struct quota_job *job)
 }
 
 /* Of a pool that nobody has asked yet, what is to hold is all there is. */
-static bool asked(const struct quota_job *job, const struct quota_ask *ask, struct quota_answer *answer,
-                  struct weir_error *err)
+static bool ask_quota_pool(const struct quota_job *job, const struct quota_ask *ask,
+                           struct quota_answer *answer, struct weir_error *err)
 {
     memset(answer, 0, sizeof *answer);
     if (!weir_quota_ask(job->options->url, ask, answer, err))
@@ -63,7 +63,7 @@ static bool asked(const struct quota_job *job, const struct quota_ask *ask, stru
 bool quota_tell(const struct quota_job *job, const struct quota_ask *ask, struct quota_answer *answer)
 {
     struct weir_error err;
-    if (asked(job, ask, answer, &err))
+    if (ask_quota_pool(job, ask, answer, &err))
         return true;
     (void)quota_fail(err.text);
     return false;
@@ -90,15 +90,15 @@ int quota_show(const struct quota_job *job)
     return EXIT_OK;
 }
 
-struct names {
+struct quota_names {
     char **all;
     size_t count, room;
     bool full; /* there was no memory for more */
 };
 
-static void add_name(void *arg, const char *name)
+static void add_quota_name(void *arg, const char *name)
 {
-    struct names *names = arg;
+    struct quota_names *names = arg;
     if (names->count == names->room) {
         size_t room = 2 * names->room + 64;
         char **more = realloc(names->all, room * sizeof *more);
@@ -119,7 +119,7 @@ static int by_letters(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void put_names(const struct names *names, struct json *json)
+static void print_quota_names(const struct quota_names *names, struct json *json)
 {
     for (size_t i = 0; i < names->count; i++)
         if (json) {
@@ -134,14 +134,14 @@ int quota_list(const struct quota_job *job)
 {
     struct quota_answer answer;
     struct json json = {.file = stdout};
-    struct names names = {0};
-    bool good =
-        quota_tell(job, &(struct quota_ask){.op = QUOTA_LIST, .each = add_name, .arg = &names}, &answer);
+    struct quota_names names = {0};
+    bool good = quota_tell(job, &(struct quota_ask){.op = QUOTA_LIST, .each = add_quota_name, .arg = &names},
+                           &answer);
     if (names.count > 0)
         qsort(names.all, names.count, sizeof names.all[0], by_letters);
     if (job->options->json)
         json_open(&json, NULL, '[', JSON_LINES);
-    put_names(&names, job->options->json ? &json : NULL);
+    print_quota_names(&names, job->options->json ? &json : NULL);
     if (job->options->json)
         json_close(&json, ']');
     else if (good && names.count == 0)
@@ -159,15 +159,15 @@ int quota_list(const struct quota_job *job)
 /* ---- watch ---- */
 
 /* The same without a word: a coordinator that has gone is told once. */
-static bool look_again(const struct quota_job *job, struct quota_answer *answer)
+static bool poll_quota(const struct quota_job *job, struct quota_answer *answer)
 {
-    if (!asked(job, &(struct quota_ask){.op = QUOTA_SHOW, .name = job->name}, answer, NULL))
+    if (!ask_quota_pool(job, &(struct quota_ask){.op = QUOTA_SHOW, .name = job->name}, answer, NULL))
         return false;
     fputs("weir quota: the coordinator is back\n", stderr);
     return true;
 }
 
-static bool put_line(const struct quota_job *job, const struct quota_answer *answer)
+static bool print_quota_line(const struct quota_job *job, const struct quota_answer *answer)
 {
     if (job->options->json)
         quota_print_json(job->name, answer, JSON_FLAT);
@@ -177,9 +177,9 @@ static bool put_line(const struct quota_job *job, const struct quota_answer *ans
 }
 
 /* An answer may be waited for so long that whoever watches would think that all is well. */
-static bool look_timed(const struct quota_job *job, struct quota_answer *answer)
+static bool poll_quota_timed(const struct quota_job *job, struct quota_answer *answer)
 {
-    char span[WORDS_MAX], text[WORDS_MAX + 80];
+    char span[HUMANIZE_MAX], text[HUMANIZE_MAX + 80];
     int64_t from_ns = weir_now();
     if (!quota_look(job, answer))
         return false;
@@ -199,13 +199,13 @@ int quota_watch(const struct quota_job *job)
     bool there = quota_look(job, &answer);
     if (!there || !answer.found)
         return there ? quota_say_none(job) : EXIT_ERROR;
-    bool good = put_line(job, &answer);
+    bool good = print_quota_line(job, &answer);
     for (int64_t lines = 1; good && lines < job->count;) {
         seen = there ? answer : seen;
         (void)poll(NULL, 0, EVERY_MS);
-        there = there ? look_timed(job, &answer) : look_again(job, &answer);
+        there = there ? poll_quota_timed(job, &answer) : poll_quota(job, &answer);
         if (there && quota_changed(&answer, &seen)) {
-            good = put_line(job, &answer);
+            good = print_quota_line(job, &answer);
             lines++;
         }
     }

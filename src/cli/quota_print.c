@@ -22,13 +22,13 @@ static bool is_read(const struct lease_terms *terms)
 
 const char *quota_limit(const struct lease_terms *terms, char text[static QUOTA_LIMIT_MAX])
 {
-    char total[WORDS_MAX], burst[WORDS_MAX], window[PLAN_WINDOW_MAX];
+    char total[HUMANIZE_MAX], burst[HUMANIZE_MAX], window[PLAN_WINDOW_MAX];
     if (!is_read(terms)) {
         (void)snprintf(text, QUOTA_LIMIT_MAX, "a limit that cannot be read");
         return text;
     }
     (void)words_number(terms->total, total);
-    (void)weir_plan_window(terms->window_ns, window);
+    (void)weir_fleet_plan_window(terms->window_ns, window);
     if (terms->kind == LEASE_BUCKET)
         (void)snprintf(text, QUOTA_LIMIT_MAX, "%s %s, burst %s", total, window,
                        words_number(terms->burst, burst));
@@ -37,9 +37,9 @@ const char *quota_limit(const struct lease_terms *terms, char text[static QUOTA_
     return text;
 }
 
-void quota_print_plan(const struct plan *plan)
+void quota_print_plan(const struct fleet_plan *plan)
 {
-    char nodes[WORDS_MAX], line[PLAN_TEXT_MAX + 2 * WORDS_MAX];
+    char nodes[HUMANIZE_MAX], line[PLAN_TEXT_MAX + 2 * HUMANIZE_MAX];
     int width = term_width(stdout);
     (void)snprintf(line, sizeof line, "%s node%s: %s", words_number(plan->nodes, nodes),
                    plan->nodes == 1 ? "" : "s", plan->cost);
@@ -62,7 +62,7 @@ void quota_print_note(const struct quota_answer *answer)
 
 static void print_window(const struct quota_answer *answer)
 {
-    char age[WORDS_MAX], end[WORDS_MAX];
+    char age[HUMANIZE_MAX], end[HUMANIZE_MAX];
     int64_t left = answer->terms.window_ns - answer->age_ns;
     if (answer->terms.kind == LEASE_BUCKET)
         return;
@@ -79,7 +79,7 @@ static void print_window(const struct quota_answer *answer)
 /* Whoever asks when nothing is left has asked as well: there may be more of those than chunks. */
 static void print_chunks(const struct quota_answer *answer)
 {
-    char number[3][WORDS_MAX];
+    char number[3][HUMANIZE_MAX];
     const struct lease_terms *terms = &answer->terms;
     int64_t there = sat_add(div_up(terms->total, max64(terms->chunk, 1)), answer->returned);
     int64_t vain = terms->kind == LEASE_QUOTA ? max64(sat_sub(answer->used, there), 0) : 0;
@@ -97,7 +97,7 @@ static bool same_terms(const struct lease_terms *a, const struct lease_terms *b)
 
 static void print_next(const struct quota_answer *answer)
 {
-    char limit[QUOTA_LIMIT_MAX], base[WORDS_MAX];
+    char limit[QUOTA_LIMIT_MAX], base[HUMANIZE_MAX];
     if (!same_terms(&answer->next, &answer->terms))
         printf("  %-*s%s, base %s: from the next %s on\n", COLUMN, "next", quota_limit(&answer->next, limit),
                words_number(answer->next.base, base),
@@ -106,7 +106,7 @@ static void print_next(const struct quota_answer *answer)
 
 void quota_print_show(const char *name, const struct quota_answer *answer)
 {
-    char limit[QUOTA_LIMIT_MAX], number[WORDS_MAX], other[WORDS_MAX];
+    char limit[QUOTA_LIMIT_MAX], number[HUMANIZE_MAX], other[HUMANIZE_MAX];
     term_put(stdout, name, strlen(name));
     if (answer->epoch == 0 && !is_read(&answer->next)) {
         printf(": %s\n", answer->note[0] ? answer->note : quota_limit(&answer->next, limit));
@@ -179,7 +179,7 @@ bool quota_changed(const struct quota_answer *now, const struct quota_answer *be
 
 void quota_print_line(const struct quota_answer *answer)
 {
-    char number[4][WORDS_MAX], clock[16] = "";
+    char number[4][HUMANIZE_MAX], clock[16] = "";
     time_t seconds = (time_t)(weir_boot.wall() / WEIR_SEC);
     struct tm date;
     if (gmtime_r(&seconds, &date))

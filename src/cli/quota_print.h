@@ -2,8 +2,8 @@
 /*
  * weir quota: what is known of a pool, in words, as JSON, or in a line.
  */
-#ifndef WEIR_CLI_QUOTA_PRINT_H
-#define WEIR_CLI_QUOTA_PRINT_H
+#ifndef WEIR_CLI_COMMANDS_QUOTA_PRINT_H
+#define WEIR_CLI_COMMANDS_QUOTA_PRINT_H
 
 #include "cli/json.h"
 #include "fleet/arithmetic.h"
@@ -14,7 +14,7 @@
 const char *quota_limit(const struct lease_terms *terms, char text[static QUOTA_LIMIT_MAX]);
 
 /* What it costs and what happens at worst, wrapped to the terminal. */
-void quota_print_plan(const struct plan *plan);
+void quota_print_plan(const struct fleet_plan *plan);
 
 /* Something that the coordinator has to say, if it has. */
 void quota_print_note(const struct quota_answer *answer);

@@ -10,7 +10,7 @@
 #define GAPS_MAX 8 /* between words; with more of them only spaces are tried */
 
 /* Bit i of `equals`: = and not a space behind word i. false: too long for any limit. */
-static bool join(char *const *words, int count, unsigned equals, char *text, size_t size)
+static bool join_words(char *const *words, int count, unsigned equals, char *text, size_t size)
 {
     size_t len = 0;
     for (int i = 0; i < count; i++) {
@@ -38,7 +38,7 @@ bool quotes_hint(const char *command, char *const *words, int count)
         return false;
     unsigned ways = count <= GAPS_MAX ? 1u << (count - 1) : 1;
     for (unsigned equals = 0; equals < ways; equals++) {
-        if (!join(words, count, equals, text, sizeof text) || !is_limit(text))
+        if (!join_words(words, count, equals, text, sizeof text) || !is_limit(text))
             continue;
         char *whole = text;
         fprintf(stderr, "weir %s: quote the limit: ", command);

@@ -53,7 +53,7 @@ static const char help[] =
     "  weir sim fleet --nodes 100 --tiers 2 --faults crash,partition,pause\n"
     "  weir sim fleet --nodes 10000 --users 1M --sparse 0.001\n";
 
-struct fleet_options {
+struct sim_fleet_options {
     bool json, help;
     const char *nodes, *users, *windows, *limit, *base, *coordinator, *tiers, *faults, *failover, *on_loss;
     const char *optimistic, *load, *sparse, *seed;
@@ -61,34 +61,35 @@ struct fleet_options {
 
 /* ---- reading ---- */
 
-static bool unknown(const char *option, const char *word, size_t len, const struct near *near)
+static bool unknown_fleet_word(const char *option, const char *word, size_t len,
+                               const struct suggestion *suggestion)
 {
     fprintf(stderr, "weir " COMMAND ": --%s does not know '", option);
     term_put(stderr, word, len);
-    if (near_found(near))
-        fprintf(stderr, "'; did you mean %s?\n", near_found(near));
+    if (suggest_found(suggestion))
+        fprintf(stderr, "'; did you mean %s?\n", suggest_found(suggestion));
     else
         fputs("'; weir sim fleet --help lists them\n", stderr);
     return false;
 }
 
 /* The number of `word` among names[0], names[1], ... */
-static bool read_word(const char *option, const char *word, const char *(*name)(int), int32_t *number)
+static bool read_fleet_word(const char *option, const char *word, const char *(*name)(int), int32_t *number)
 {
-    struct near near;
-    near_init(&near, word, strlen(word));
+    struct suggestion suggestion;
+    suggest_init(&suggestion, word, strlen(word));
     for (*number = 0; name(*number); ++*number) {
         if (strcmp(name(*number), word) == 0)
             return true;
-        near_try(&near, name(*number));
+        suggest_try(&suggestion, name(*number));
     }
-    return unknown(option, word, strlen(word), &near);
+    return unknown_fleet_word(option, word, strlen(word), &suggestion);
 }
 
 static bool read_fault(const char *word, size_t len, uint32_t *faults)
 {
-    struct near near;
-    near_init(&near, word, len);
+    struct suggestion suggestion;
+    suggest_init(&suggestion, word, len);
     if (len == strlen("all") && memcmp(word, "all", len) == 0) {
         *faults |= SIM_ALL;
         return true;
@@ -99,9 +100,9 @@ static bool read_fault(const char *word, size_t len, uint32_t *faults)
             *faults |= 1U << bit;
             return true;
         }
-        near_try(&near, name);
+        suggest_try(&suggestion, name);
     }
-    return unknown("faults", word, len, &near);
+    return unknown_fleet_word("faults", word, len, &suggestion);
 }
 
 static bool read_faults(const char *list, uint32_t *faults)
@@ -118,7 +119,7 @@ static bool read_faults(const char *list, uint32_t *faults)
     return true;
 }
 
-static bool read_decimal(const char *option, const char *text, double *number)
+static bool read_sim_decimal(const char *option, const char *text, double *number)
 {
     char *end;
     errno = 0;
@@ -154,7 +155,7 @@ static const char *failover_name(int number)
     return number == 0 ? "floor" : number == 1 ? "trust" : NULL;
 }
 
-static bool read_limit(const char *text, struct sim_fleet *sim)
+static bool read_fleet_limit(const char *text, struct sim_fleet *sim)
 {
     struct weir_fleet_options options = {
         .size = sizeof options, .base = sim->terms.base, .nodes = sim->nodes};
@@ -170,7 +171,7 @@ static bool read_limit(const char *text, struct sim_fleet *sim)
     return true;
 }
 
-static bool read_counts(const struct fleet_options *options, struct sim_fleet *sim)
+static bool read_fleet_counts(const struct sim_fleet_options *options, struct sim_fleet *sim)
 {
     int64_t tiers = sim->tiers;
     if ((options->nodes && !args_count(COMMAND, "nodes", options->nodes, &sim->nodes)) ||
@@ -196,19 +197,21 @@ static const char *without_effect(const struct sim_fleet *sim)
                                    : NULL;
 }
 
-static bool read_options(const struct fleet_options *options, const char *limit, struct sim_fleet *sim)
+static bool read_fleet_options(const struct sim_fleet_options *options, const char *limit,
+                               struct sim_fleet *sim)
 {
     int32_t trust = 0;
     char why[200];
-    if (!read_counts(options, sim) ||
-        (options->coordinator &&
-         !read_word("coordinator", options->coordinator, weir_sim_coordinator_name, &sim->coordinator)) ||
+    if (!read_fleet_counts(options, sim) ||
+        (options->coordinator && !read_fleet_word("coordinator", options->coordinator,
+                                                  weir_sim_coordinator_name, &sim->coordinator)) ||
         (options->faults && !read_faults(options->faults, &sim->faults)) ||
-        (options->failover && !read_word("failover", options->failover, failover_name, &trust)) ||
-        (options->on_loss && !read_word("on-loss", options->on_loss, loss_name, &sim->options.on_loss)) ||
-        (options->load && !read_decimal("load", options->load, &sim->load)) ||
-        (options->sparse && !read_decimal("sparse", options->sparse, &sim->sparse)) ||
-        (options->seed && !read_seed(options->seed, &sim->seed)) || !read_limit(limit, sim))
+        (options->failover && !read_fleet_word("failover", options->failover, failover_name, &trust)) ||
+        (options->on_loss &&
+         !read_fleet_word("on-loss", options->on_loss, loss_name, &sim->options.on_loss)) ||
+        (options->load && !read_sim_decimal("load", options->load, &sim->load)) ||
+        (options->sparse && !read_sim_decimal("sparse", options->sparse, &sim->sparse)) ||
+        (options->seed && !read_seed(options->seed, &sim->seed)) || !read_fleet_limit(limit, sim))
         return false;
     sim->trust = trust != 0;
     const char *idle = without_effect(sim);
@@ -220,7 +223,7 @@ static bool read_options(const struct fleet_options *options, const char *limit,
 
 /* ---- running ---- */
 
-static double seconds(void)
+static double seconds_since_boot(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -229,7 +232,7 @@ static double seconds(void)
 
 static void show_progress(void *arg, int64_t done, int64_t all)
 {
-    double *shown = arg, now = seconds();
+    double *shown = arg, now = seconds_since_boot();
     if (now - *shown < 0.2)
         return;
     *shown = now;
@@ -251,11 +254,11 @@ static void write_repeat(char *text, size_t size, int count, char *const *words,
         (void)snprintf(text + at, size - at, " --seed %" PRIu64, sim->seed);
 }
 
-static int simulate(const struct sim_fleet *sim, const char *limit, const char *repeat, bool json)
+static int simulate_fleet(const struct sim_fleet *sim, const char *limit, const char *repeat, bool json)
 {
     struct sim_fleet_result *result = malloc(sizeof *result);
     bool person = isatty(STDERR_FILENO) && !json;
-    double began = seconds(), shown = began;
+    double began = seconds_since_boot(), shown = began;
     if (!result || !weir_sim_fleet_run(sim, person ? show_progress : NULL, &shown, result)) {
         fputs("weir " COMMAND ": out of memory; simulate fewer nodes\n", stderr);
         free(result);
@@ -266,7 +269,7 @@ static int simulate(const struct sim_fleet *sim, const char *limit, const char *
     if (json)
         sim_fleet_json(sim, result, limit, repeat);
     else
-        sim_fleet_print(sim, result, limit, repeat, seconds() - began);
+        sim_fleet_print(sim, result, limit, repeat, seconds_since_boot() - began);
     int status = result->over > 0 ? EXIT_REFUSED : EXIT_OK;
     free(result);
     return status;
@@ -274,7 +277,7 @@ static int simulate(const struct sim_fleet *sim, const char *limit, const char *
 
 int sim_fleet(int argc, char **argv)
 {
-    struct fleet_options options = {0};
+    struct sim_fleet_options options = {0};
     const struct args_option table[] = {
         {"nodes", 0, NULL, &options.nodes},
         {"users", 0, NULL, &options.users},
@@ -313,8 +316,8 @@ int sim_fleet(int argc, char **argv)
         return EXIT_ERROR;
     }
     const char *limit = options.limit ? options.limit : "100k/m algo=quota";
-    if (!read_options(&options, limit, &sim))
+    if (!read_fleet_options(&options, limit, &sim))
         return EXIT_ERROR;
     write_repeat(repeat, sizeof repeat, said, words, &sim, options.seed != NULL);
-    return simulate(&sim, limit, repeat, options.json);
+    return simulate_fleet(&sim, limit, repeat, options.json);
 }

@@ -13,12 +13,12 @@
 #define ZNODE_BYTES 400
 #define WATCH_BYTES 150
 
-static double per(int64_t part, int64_t whole)
+static double ratio_or_zero(int64_t part, int64_t whole)
 {
     return whole > 0 ? (double)part / (double)whole : 0;
 }
 
-static void row(const char *name, const char *value)
+static void print_fleet_row(const char *name, const char *value)
 {
     printf("  %-24s %s\n", name, value);
 }
@@ -27,7 +27,7 @@ static void row(const char *name, const char *value)
 
 static void print_head(const struct sim_fleet *sim, const struct sim_fleet_result *result, const char *limit)
 {
-    char nodes[WORDS_MAX], users[WORDS_MAX], events[WORDS_MAX], windows[WORDS_MAX];
+    char nodes[HUMANIZE_MAX], users[HUMANIZE_MAX], events[HUMANIZE_MAX], windows[HUMANIZE_MAX];
     printf("%s, %s nodes", limit, words_number(sim->nodes, nodes));
     if (sim->users > 1)
         printf(", %s users, of whom %s asked", words_number(sim->users, users),
@@ -36,7 +36,7 @@ static void print_head(const struct sim_fleet *sim, const struct sim_fleet_resul
     if (sim->tiers > 1)
         printf(", %d tiers", sim->tiers);
     printf("\n%s windows judged, %s events (%.0f a window)\n", words_number(result->windows, windows),
-           words_number(result->events, events), per(result->events, result->windows));
+           words_number(result->events, events), ratio_or_zero(result->events, result->windows));
 }
 
 /* How much of each window's total was spent, ten levels high. */
@@ -61,44 +61,45 @@ static void print_plot(const struct sim_fleet_result *result)
 
 static void print_use(const struct sim_fleet *sim, const struct sim_fleet_result *result)
 {
-    char text[256], a[WORDS_MAX], b[WORDS_MAX];
+    char text[256], a[HUMANIZE_MAX], b[HUMANIZE_MAX];
     (void)snprintf(text, sizeof text, "%.2f %% of what could pass: asked for, up to each total",
                    100 * result->use);
-    row("use of the total", text);
+    print_fleet_row("use of the total", text);
     (void)snprintf(text, sizeof text, "%s of %s units", words_number(result->passed, a),
                    words_number(result->asked, b));
-    row("passed", text);
+    print_fleet_row("passed", text);
     if (result->worst_percent > 0) {
         bool bucket = sim->terms.kind == LEASE_BUCKET;
         (void)snprintf(text, sizeof text, "%.2f %% of %s was spent", result->worst_percent,
                        bucket ? "the burst" : "its total");
-        row(bucket ? "fullest moment" : "fullest window", text);
+        print_fleet_row(bucket ? "fullest moment" : "fullest window", text);
     }
     if (result->bound > 0)
-        row("stated on top, at most", words_number(result->bound, a));
+        print_fleet_row("stated on top, at most", words_number(result->bound, a));
 }
 
 static void print_cost(const struct sim_fleet *sim, const struct sim_fleet_result *result)
 {
-    char text[256], a[WORDS_MAX], b[WORDS_MAX];
+    char text[256], a[HUMANIZE_MAX], b[HUMANIZE_MAX];
     double elapsed = (double)sim->windows * (double)sim->terms.window_ns / 1e9;
     (void)snprintf(text, sizeof text, "%s for %s chunks: %.3f each, %.1f a second",
                    words_number(result->writes, a), words_number(result->chunks, b),
-                   per(result->writes, result->chunks), elapsed > 0 ? (double)result->writes / elapsed : 0);
-    row("coordinator writes", text);
+                   ratio_or_zero(result->writes, result->chunks),
+                   elapsed > 0 ? (double)result->writes / elapsed : 0);
+    print_fleet_row("coordinator writes", text);
     (void)snprintf(text, sizeof text, "%s for a million decisions",
-                   words_number((int64_t)(1e6 * per(result->writes, result->decisions)), a));
-    row("", text);
+                   words_number((int64_t)(1e6 * ratio_or_zero(result->writes, result->decisions)), a));
+    print_fleet_row("", text);
     if (sim->coordinator == SIM_ZOOKEEPER && sim->users > 1) {
         int64_t heap = result->znodes * ZNODE_BYTES + result->watches * WATCH_BYTES;
         (void)snprintf(text, sizeof text, "%s, and %s watches: about %.1f MB of heap",
                        words_number(result->znodes, a), words_number(result->watches, b), (double)heap / 1e6);
-        row("znodes", text);
+        print_fleet_row("znodes", text);
     }
     if (sim->users > 1) {
         (void)snprintf(text, sizeof text, "%s bytes for each user it serves, %s in all",
                        words_number(result->state_bytes, a), words_number(result->members, b));
-        row("state of a node", text);
+        print_fleet_row("state of a node", text);
     }
 }
 
@@ -114,9 +115,9 @@ static void print_faults(const struct sim_fleet_result *result)
     term_wrap(stdout, at ? text : "none", 27, 27, term_width(stdout));
 }
 
-static void print_verdict(const struct sim_fleet_result *result)
+static void print_fleet_verdict(const struct sim_fleet_result *result)
 {
-    char a[WORDS_MAX], b[WORDS_MAX];
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
     bool good = result->over == 0;
     printf("%s%s of %s windows over%s\n", term_colour(stdout, good ? TERM_GOOD : TERM_BAD),
            words_number(result->over, a), words_number(result->windows, b), term_colour(stdout, TERM_PLAIN));
@@ -136,7 +137,7 @@ void sim_fleet_print(const struct sim_fleet *sim, const struct sim_fleet_result 
     print_plot(result);
     print_cost(sim, result);
     print_faults(result);
-    print_verdict(result);
+    print_fleet_verdict(result);
     printf("seed %" PRIu64 ", %016" PRIx64 ", %.1f s: %s\n", sim->seed, result->fingerprint, took_s, repeat);
 }
 

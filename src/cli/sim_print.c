@@ -12,15 +12,15 @@
 #define TIME_WIDTH      12
 
 /* Time in seconds with all its digits. */
-static int seconds(const struct sim_table *table, int64_t time_ns, char *text)
+static int format_seconds(const struct sim_table *table, int64_t time_ns, char *text)
 {
     int64_t power = 1;
     for (int i = table->decimals; i < 9; i++)
         power *= 10;
     long long whole = (long long)(time_ns / WEIR_SEC), part = (long long)(time_ns % WEIR_SEC / power);
     if (table->decimals == 0)
-        return snprintf(text, WORDS_MAX, "%lld s", whole);
-    return snprintf(text, WORDS_MAX, "%lld.%0*lld s", whole, table->decimals, part);
+        return snprintf(text, HUMANIZE_MAX, "%lld s", whole);
+    return snprintf(text, HUMANIZE_MAX, "%lld.%0*lld s", whole, table->decimals, part);
 }
 
 /* The digits behind the point that `time_ns` needs: 0, 3, 6 or 9. */
@@ -32,7 +32,7 @@ static int decimals_of(int64_t time_ns)
 void sim_table_init(struct sim_table *table, const struct weir_policy *policy,
                     const struct arrivals *arrivals, bool waits)
 {
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     *table = (struct sim_table){.policy = policy, .waits = waits, .several = policy->count > 1};
     int64_t latest = 0, most = 1;
     for (size_t i = 0; i < policy->count; i++)
@@ -45,7 +45,7 @@ void sim_table_init(struct sim_table *table, const struct weir_policy *policy,
         latest = max64(latest, item->from_ns + (item->count - 1) * item->step_ns);
         most = max64(most, item->n);
     }
-    table->time_width = (int)max64(seconds(table, latest, text), 8);
+    table->time_width = (int)max64(format_seconds(table, latest, text), 8);
     table->n_width = (int)max64((int64_t)strlen(words_number(most, text)), 5);
     table->verdict_width = waits ? 24 : 9;
 }
@@ -70,7 +70,7 @@ void sim_table_head(const struct sim_table *table)
     puts(term_colour(stdout, TERM_PLAIN));
 }
 
-static const char *label(const struct limit *limit, char *text)
+static const char *limit_label_text(const struct limit *limit, char *text)
 {
     if (limit->spec.name[0])
         return limit->spec.name;
@@ -79,7 +79,7 @@ static const char *label(const struct limit *limit, char *text)
 
 static void put_verdict(const struct sim_table *table, const struct weir_verdict *verdict)
 {
-    char text[WORDS_MAX + 32], time[WORDS_MAX];
+    char text[HUMANIZE_MAX + 32], time[HUMANIZE_MAX];
     if (!verdict->allowed)
         snprintf(text, sizeof text, "refused%s", verdict->reason == WEIR_FULL ? ", full" : "");
     else if (verdict->wait_ns > 0)
@@ -103,7 +103,7 @@ static const char *retry_text(const struct weir_verdict *verdict, char *text)
 void sim_table_row(const struct sim_table *table, int64_t now, int64_t n, const struct weir_verdict *verdict)
 {
     char text[EXPLAIN_TEXT_MAX];
-    seconds(table, now, text);
+    format_seconds(table, now, text);
     put_right(text, table->time_width);
     put_right(words_number(n, text), table->n_width + 2);
     put_verdict(table, verdict);
@@ -115,21 +115,21 @@ void sim_table_row(const struct sim_table *table, int64_t now, int64_t n, const 
     if (table->behind)
         put_right(words_duration(verdict->behind_ns, text), TIME_WIDTH + 2);
     if (table->several)
-        printf("  %s", label(&table->policy->limits[verdict->limit], text));
+        printf("  %s", limit_label_text(&table->policy->limits[verdict->limit], text));
     putchar('\n');
 }
 
 void sim_table_step(const struct sim_table *table, int64_t before, int64_t now)
 {
-    char from[WORDS_MAX], to[WORDS_MAX];
-    seconds(table, before, from);
-    seconds(table, now, to);
+    char from[HUMANIZE_MAX], to[HUMANIZE_MAX];
+    format_seconds(table, before, from);
+    format_seconds(table, now, to);
     printf("the clock steps back from %s to %s\n", from, to);
 }
 
 void sim_table_sums(const struct sim_table *table, const struct sim_sums *sums)
 {
-    char a[WORDS_MAX], b[WORDS_MAX], c[WORDS_MAX], d[WORDS_MAX], e[WORDS_MAX];
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX], c[HUMANIZE_MAX], d[HUMANIZE_MAX], e[HUMANIZE_MAX];
     printf("allowed %s of %s units (%s of %s arrivals), refused %s", words_number(sums->units_allowed, a),
            words_number(sums->units, b), words_number(sums->arrivals_allowed, c),
            words_number(sums->arrivals, d), words_number(sums->units - sums->units_allowed, e));

@@ -20,23 +20,23 @@ static int pad_to(int column, int target)
     return column + spaces;
 }
 
-static int put_cell(const char *text)
+static int spec_put_cell(const char *text)
 {
     fputs(text, stdout);
     return term_columns(text, strlen(text));
 }
 
-static void put_row(const char *label, const char *value)
+static void spec_put_row(const char *label, const char *value)
 {
-    int column = 2 + (fputs("  ", stdout), put_cell(label));
+    int column = 2 + (fputs("  ", stdout), spec_put_cell(label));
     column = pad_to(column, VALUE_COLUMN);
     term_wrap(stdout, value, column, VALUE_COLUMN, term_width(stdout));
 }
 
-static void put_head(const char *text, const char *right)
+static void spec_put_head(const char *text, const char *right)
 {
     fputs(term_colour(stdout, TERM_BOLD), stdout);
-    int column = put_cell(text);
+    int column = spec_put_cell(text);
     fputs(term_colour(stdout, TERM_PLAIN), stdout);
     pad_to(column, VALUE_COLUMN);
     puts(right);
@@ -48,9 +48,9 @@ void spec_print_limit(const struct weir_policy *policy, size_t index)
     char text[EXPLAIN_TEXT_MAX], defaults[EXPLAIN_TEXT_MAX];
     struct explain explain;
     explain_limit(policy, index, &explain);
-    put_head(explain_text(&limit->spec, text), explain_defaults(limit, defaults));
+    spec_put_head(explain_text(&limit->spec, text), explain_defaults(limit, defaults));
     for (size_t i = 0; i < explain.row_count; i++)
-        put_row(explain.rows[i].label, explain.rows[i].value);
+        spec_put_row(explain.rows[i].label, explain.rows[i].value);
     if (policy->count > 1) /* what one limit does not do, another may be there for */
         return;
     for (size_t i = 0; i < explain.note_count; i++) {
@@ -61,20 +61,20 @@ void spec_print_limit(const struct weir_policy *policy, size_t index)
 
 /* ---- several limits ---- */
 
-struct bound {
+struct policy_bound {
     int64_t most;
     size_t limit; /* whose bound it is */
 };
 
 /* The tightest bound for a span; -1: for an instant. */
-static struct bound bound_of(const struct weir_policy *policy, int64_t span_ns)
+static struct policy_bound bound_of(const struct weir_policy *policy, int64_t span_ns)
 {
-    struct bound least = {WEIR_FOREVER, 0};
+    struct policy_bound least = {WEIR_FOREVER, 0};
     for (size_t i = 0; i < policy->count; i++) {
         const struct limit *limit = &policy->limits[i];
         int64_t most = span_ns < 0 ? explain_at_once(limit) : limit->algorithm->most(limit, span_ns);
         if (most < least.most)
-            least = (struct bound){most, i};
+            least = (struct policy_bound){most, i};
     }
     return least;
 }
@@ -91,15 +91,15 @@ static const char *limit_label(const struct limit *limit, char *text)
 
 static void put_bound(const struct weir_policy *policy, const char *label, const char *words, int64_t span_ns)
 {
-    struct bound bound = bound_of(policy, span_ns);
-    char owner[EXPLAIN_TEXT_MAX], number[WORDS_MAX], value[WORDS_MAX + 16];
+    struct policy_bound bound = bound_of(policy, span_ns);
+    char owner[EXPLAIN_TEXT_MAX], number[HUMANIZE_MAX], value[HUMANIZE_MAX + 16];
     printf("  %-*s", VALUE_COLUMN - 2, label);
     if (bound.most == WEIR_FOREVER) {
         puts("no bound");
         return;
     }
     snprintf(value, sizeof value, "%s%s", words, words_number(bound.most, number));
-    pad_to(VALUE_COLUMN + put_cell(value), OWNER_COLUMN);
+    pad_to(VALUE_COLUMN + spec_put_cell(value), OWNER_COLUMN);
     printf("%s\n", limit_label(&policy->limits[bound.limit], owner));
 }
 
@@ -132,8 +132,8 @@ static void put_idle_notes(const struct weir_policy *policy)
 
 void spec_print_together(const struct weir_policy *policy)
 {
-    char label[WORDS_MAX];
-    put_head("all together", "each must agree; the one named here decides");
+    char label[HUMANIZE_MAX];
+    spec_put_head("all together", "each must agree; the one named here decides");
     put_bound(policy, "at once", "", -1);
     for (size_t i = 0; i < explain_span_count; i++) {
         snprintf(label, sizeof label, "in any %s", explain_spans[i].name);
@@ -220,7 +220,7 @@ static void json_together(struct json *json, const struct weir_policy *policy)
 {
     json_open(json, "together", '{', JSON_LINES);
     for (size_t i = 0; i <= explain_span_count; i++) {
-        struct bound bound = bound_of(policy, i == 0 ? -1 : explain_spans[i - 1].span_ns);
+        struct policy_bound bound = bound_of(policy, i == 0 ? -1 : explain_spans[i - 1].span_ns);
         json_open(json, i == 0 ? "at_once" : explain_spans[i - 1].name, '{', JSON_FLAT);
         json_bound(json, "most", bound.most);
         json_bound(json, "limit", bound.most == WEIR_FOREVER ? WEIR_FOREVER : (int64_t)bound.limit);

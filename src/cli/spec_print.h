@@ -2,8 +2,8 @@
 /*
  * The answers of `weir spec`: plain words, or JSON.
  */
-#ifndef WEIR_CLI_SPEC_PRINT_H
-#define WEIR_CLI_SPEC_PRINT_H
+#ifndef WEIR_CLI_COMMANDS_SPEC_PRINT_H
+#define WEIR_CLI_COMMANDS_SPEC_PRINT_H
 
 #include "cli/json.h"
 #include "core/limit.h"

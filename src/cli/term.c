@@ -93,7 +93,7 @@ void term_lines(FILE *file, const char *text, size_t len)
     }
 }
 
-static void put_word(FILE *file, const char *word, size_t len)
+static void term_put_word(FILE *file, const char *word, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         fputc(word[i] == TERM_NBSP[0] ? ' ' : word[i], file);
@@ -128,7 +128,7 @@ void term_wrap(FILE *file, const char *text, int column, int indent, int width)
             fputc(' ', file);
             column++;
         }
-        put_word(file, text, len);
+        term_put_word(file, text, len);
         column += columns;
         first = false;
         text += len;

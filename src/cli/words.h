@@ -10,23 +10,23 @@
 
 static inline const char *words_number(int64_t number, char *text)
 {
-    return weir_words_number(number, text);
+    return weir_humanize_number(number, text);
 }
 
 static inline const char *words_decimal(double number, char *text)
 {
-    return weir_words_decimal(number, text);
+    return weir_humanize_decimal(number, text);
 }
 
 static inline const char *words_duration(int64_t time_ns, char *text)
 {
-    return weir_words_duration(time_ns, term_utf8() ? WORDS_UTF8 : 0, text);
+    return weir_humanize_duration(time_ns, term_utf8() ? HUMANIZE_UTF8 : 0, text);
 }
 
 /* Never too short: for waits. */
 static inline const char *words_duration_up(int64_t time_ns, char *text)
 {
-    return weir_words_duration(time_ns, WORDS_UP | (term_utf8() ? WORDS_UTF8 : 0), text);
+    return weir_humanize_duration(time_ns, HUMANIZE_UP | (term_utf8() ? HUMANIZE_UTF8 : 0), text);
 }
 
 #endif

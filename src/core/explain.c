@@ -37,13 +37,13 @@ int64_t weir_limit_capacity(const struct limit *limit)
 }
 
 /* Units, begun ones counted whole, that so many ticks are worth. */
-static int64_t units_of(const struct limit *limit, int64_t ticks)
+static int64_t ticks_to_units(const struct limit *limit, int64_t ticks)
 {
     return div_up(max64(ticks, 0), limit->ticks.unit);
 }
 
 /* How far a tick lies ahead. */
-static int64_t ahead(const struct limit *limit, int64_t tick, int64_t now)
+static int64_t ticks_ahead(const struct limit *limit, int64_t tick, int64_t now)
 {
     return sat_sub(tick, ticks_at(&limit->ticks, now));
 }
@@ -51,7 +51,7 @@ static int64_t ahead(const struct limit *limit, int64_t tick, int64_t now)
 #define CHARGED_WORDS 5
 
 /* The words of a small state one unit later: a charge brings it up to now. */
-static void charged(const struct limit *limit, const int64_t *words, int64_t now, int64_t *copy)
+static void charge_copy(const struct limit *limit, const int64_t *words, int64_t now, int64_t *copy)
 {
     memcpy(copy, words, limit->algorithm->words(limit) * sizeof *copy);
     limit->algorithm->charge(limit, copy, now, 1);
@@ -61,7 +61,7 @@ static void charged(const struct limit *limit, const int64_t *words, int64_t now
 static int64_t window_debt(const struct limit *limit, const int64_t *words, int64_t now)
 {
     int64_t copy[CHARGED_WORDS], period = limit->spec.period_ns;
-    charged(limit, words, now, copy);
+    charge_copy(limit, words, now, copy);
     int64_t elapsed = max64(now - sat_mul(copy[AT_WINDOW], period), 0);
     int64_t faded = mul_div_up(min64(copy[AT_PREVIOUS], limit->spec.count), period - elapsed, period);
     return sat_sub(sat_add(copy[AT_PRESENT] - 1, faded), limit->spec.count);
@@ -70,14 +70,14 @@ static int64_t window_debt(const struct limit *limit, const int64_t *words, int6
 static int64_t hybrid_debt(const struct limit *limit, const int64_t *words, int64_t now)
 {
     int64_t copy[CHARGED_WORDS];
-    charged(limit, words, now, copy);
-    return units_of(limit, sat_sub(-limit->ticks.unit, copy[AT_ACTIVE]));
+    charge_copy(limit, words, now, copy);
+    return ticks_to_units(limit, sat_sub(-limit->ticks.unit, copy[AT_ACTIVE]));
 }
 
 static int64_t step_debt(const struct limit *limit, const int64_t *words, int64_t now)
 {
     int64_t copy[CHARGED_WORDS];
-    charged(limit, words, now, copy);
+    charge_copy(limit, words, now, copy);
     return sat_sub(-1, copy[AT_UNITS]);
 }
 
@@ -97,15 +97,15 @@ static int64_t log_debt(const struct limit *limit, const int64_t *words, int64_t
 }
 
 /* Units owed beyond all there are, where nothing is left. */
-static int64_t debt_of(const struct limit *limit, const int64_t *words, int64_t now)
+static int64_t limit_debt(const struct limit *limit, const int64_t *words, int64_t now)
 {
     switch ((enum weir_algo)limit->spec.algo) {
     case WEIR_TOKEN_BUCKET:
     case WEIR_INTERVAL:
     case WEIR_SMOOTH:
-        return units_of(limit, ahead(limit, words[AT_INDEX], now));
+        return ticks_to_units(limit, ticks_ahead(limit, words[AT_INDEX], now));
     case WEIR_WARMUP:
-        return units_of(limit, ahead(limit, words[AT_NEXT], now));
+        return ticks_to_units(limit, ticks_ahead(limit, words[AT_NEXT], now));
     case WEIR_HYBRID:
         return hybrid_debt(limit, words, now);
     case WEIR_FIXED_WINDOW:
@@ -116,7 +116,7 @@ static int64_t debt_of(const struct limit *limit, const int64_t *words, int64_t 
         return step_debt(limit, words, now);
     case WEIR_SLIDING_LOG:
         return log_debt(limit, words, now);
-    case WEIR_LEAKY_BUCKET: /* see used_of */
+    case WEIR_LEAKY_BUCKET: /* see limit_used */
     case WEIR_UNLIMITED:
     case WEIR_BLOCKED:
         break;
@@ -125,15 +125,15 @@ static int64_t debt_of(const struct limit *limit, const int64_t *words, int64_t 
 }
 
 /* A queue is used by what is in it, not by how much would be let in; its first slot counts. */
-static int64_t used_of(const struct limit *limit, const int64_t *words, int64_t now)
+static int64_t limit_used(const struct limit *limit, const int64_t *words, int64_t now)
 {
     if (limit->spec.algo == WEIR_LEAKY_BUCKET)
-        return units_of(limit, ahead(limit, sat_add(words[AT_INDEX], limit->full), now));
+        return ticks_to_units(limit, ticks_ahead(limit, sat_add(words[AT_INDEX], limit->full), now));
     int64_t left = limit->algorithm->remaining(limit, words, now), used = weir_limit_capacity(limit) - left;
-    return left > 0 ? used : sat_add(used, max64(debt_of(limit, words, now), 0));
+    return left > 0 ? used : sat_add(used, max64(limit_debt(limit, words, now), 0));
 }
 
-static void name_it(const struct limit *limit, char *text, size_t size)
+static void put_limit_name(const struct limit *limit, char *text, size_t size)
 {
     if (limit->spec.name[0])
         (void)snprintf(text, size, "%s", limit->spec.name);
@@ -141,33 +141,33 @@ static void name_it(const struct limit *limit, char *text, size_t size)
         (void)snprintf(text, size, "%s", weir_algo_name(limit->spec.algo));
 }
 
-static int64_t until(int64_t time, int64_t now)
+static int64_t time_until(int64_t time, int64_t now)
 {
     return time > WEIR_TIME_MAX ? WEIR_FOREVER : time - now;
 }
 
 /* Nobody overtakes a promise: until its time has come nothing is left, in no limit. */
-static void explain(const struct limit *limit, const int64_t *state, int64_t now,
-                    struct weir_limit_state *explained)
+static void explain_limit(const struct limit *limit, const int64_t *state, int64_t now,
+                          struct weir_limit_state *explained)
 {
     const int64_t *words = state + limit->offset;
     int64_t time = max64(now, state[STATE_PROMISED]);
-    int64_t next = until(limit->algorithm->due(limit, words, time, 1), now);
+    int64_t next = time_until(limit->algorithm->due(limit, words, time, 1), now);
     *explained = (struct weir_limit_state){
-        .used = used_of(limit, words, now),
+        .used = limit_used(limit, words, now),
         .left = time > now ? 0 : limit->algorithm->remaining(limit, words, now),
         .next_after_ns = next,
-        .reset_after_ns = until(limit->algorithm->fresh(limit, words, time), now),
+        .reset_after_ns = time_until(limit->algorithm->fresh(limit, words, time), now),
         .refuses = next > 0,
     };
-    name_it(limit, explained->text, sizeof explained->text);
+    put_limit_name(limit, explained->text, sizeof explained->text);
 }
 
 void weir_state_explain(const struct weir_policy *policy, const int64_t *state, int64_t now,
                         struct weir_limit_state *limits, size_t count)
 {
     for (size_t i = 0; i < policy->count && i < count; i++)
-        explain(&policy->limits[i], state, clamp64(now, 0, WEIR_TIME_MAX), &limits[i]);
+        explain_limit(&policy->limits[i], state, clamp64(now, 0, WEIR_TIME_MAX), &limits[i]);
 }
 
 int64_t weir_state_chargeable(const struct weir_policy *policy, const int64_t *state, int64_t now)
@@ -179,7 +179,7 @@ int64_t weir_state_chargeable(const struct weir_policy *policy, const int64_t *s
         int64_t most = weir_limit_capacity(limit);
         if (limit->algorithm->due(limit, words, now, sat_add(most, 1)) <= WEIR_TIME_MAX)
             continue;
-        int64_t debt = max64(sat_sub(used_of(limit, words, now), most), 0);
+        int64_t debt = max64(sat_sub(limit_used(limit, words, now), most), 0);
         units = min64(units, max64(sat_sub(most, debt), 0));
     }
     return units;

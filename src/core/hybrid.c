@@ -20,18 +20,18 @@
 enum { ACTIVE, WAITING, LAST, CARRY, HISTORY, WORDS };
 #define IDLE INT64_C(-1) /* LAST of pools that were configured but not started */
 
-struct pools {
+struct hybrid_pools {
     int64_t active, waiting; /* the active pool holds the burst tokens, too, above its size */
     int64_t last;            /* tick of the last fill */
     int64_t carry;           /* burst tokens owed, in 1 / size of the active pool */
 };
 
-static struct pools load(const int64_t *state)
+static struct hybrid_pools hybrid_load(const int64_t *state)
 {
-    return (struct pools){state[ACTIVE], state[WAITING], state[LAST], state[CARRY]};
+    return (struct hybrid_pools){state[ACTIVE], state[WAITING], state[LAST], state[CARRY]};
 }
 
-static void save(int64_t *state, struct pools pools)
+static void hybrid_save(int64_t *state, struct hybrid_pools pools)
 {
     state[ACTIVE] = pools.active;
     state[WAITING] = pools.waiting;
@@ -39,7 +39,7 @@ static void save(int64_t *state, struct pools pools)
     state[CARRY] = pools.carry;
 }
 
-static struct pools fill(const struct limit *limit, struct pools pools, int64_t v)
+static struct hybrid_pools hybrid_fill(const struct limit *limit, struct hybrid_pools pools, int64_t v)
 {
     int64_t size = limit->u.hybrid.active, over = limit->u.hybrid.over;
     if (pools.last == IDLE || v <= pools.last)
@@ -59,13 +59,13 @@ static struct pools fill(const struct limit *limit, struct pools pools, int64_t 
     return pools;
 }
 
-static struct pools fill_at(const struct limit *limit, const int64_t *state, int64_t now)
+static struct hybrid_pools hybrid_fill_at(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    return fill(limit, load(state), ticks_at(&limit->ticks, now));
+    return hybrid_fill(limit, hybrid_load(state), ticks_at(&limit->ticks, now));
 }
 
 /* Tokens that a pool cannot hold wait. */
-static struct pools put(const struct limit *limit, struct pools pools, int64_t tokens)
+static struct hybrid_pools hybrid_put(const struct limit *limit, struct hybrid_pools pools, int64_t tokens)
 {
     int64_t room = sat_sub(limit->u.hybrid.over, pools.active), added = min64(tokens, room);
     if (added == room)
@@ -75,29 +75,29 @@ static struct pools put(const struct limit *limit, struct pools pools, int64_t t
     return pools;
 }
 
-static int64_t behind_ns(const struct limit *limit, struct pools pools)
+static int64_t hybrid_behind_ns(const struct limit *limit, struct hybrid_pools pools)
 {
     return weir_ticks_to_span(&limit->ticks, max64(sat_add(pools.active, pools.waiting), 0));
 }
 
-static size_t words(const struct limit *limit)
+static size_t hybrid_words(const struct limit *limit)
 {
     (void)limit;
     return WORDS;
 }
 
-static void start(const struct limit *limit, int64_t *state, int64_t now)
+static void hybrid_start(const struct limit *limit, int64_t *state, int64_t now)
 {
     state[ACTIVE] = limit->ticks.unit; /* the first op starts at once */
     state[LAST] = ticks_at(&limit->ticks, now);
 }
 
-static void init(const struct limit *limit, int64_t *state, int64_t now)
+static void hybrid_init(const struct limit *limit, int64_t *state, int64_t now)
 {
-    save(state, (struct pools){.last = IDLE});
+    hybrid_save(state, (struct hybrid_pools){.last = IDLE});
     state[HISTORY] = 0;
     if (limit->spec.verb != WEIR_VERB_CONFIGURE)
-        start(limit, state, now);
+        hybrid_start(limit, state, now);
 }
 
 static weir_i128 div_up_i128(weir_i128 a, int64_t b)
@@ -111,7 +111,7 @@ static weir_i128 div_up_i128(weir_i128 a, int64_t b)
  * as filled with its share of burst tokens: active + time while there is room, plus (time * burst + carry) /
  * size, rounded down.
  */
-static int64_t time_to(const struct limit *limit, struct pools pools, int64_t cost)
+static int64_t hybrid_time_to(const struct limit *limit, struct hybrid_pools pools, int64_t cost)
 {
     int64_t size = limit->u.hybrid.active, over = limit->u.hybrid.over, room = sat_sub(size, pools.active);
     int64_t need = sat_sub(cost, pools.active), all = sat_sub(need, pools.waiting);
@@ -124,85 +124,85 @@ static int64_t time_to(const struct limit *limit, struct pools pools, int64_t co
     return max64(sat_i128(time), all);
 }
 
-static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
+static int64_t hybrid_due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
 {
-    struct pools pools = load(state);
+    struct hybrid_pools pools = hybrid_load(state);
     int64_t cost = sat_mul(n, limit->ticks.unit);
     if (cost > limit->u.hybrid.over || pools.last == IDLE)
         return WEIR_FOREVER;
     int64_t v = ticks_at(&limit->ticks, now);
-    if (fill(limit, pools, v).active >= cost)
+    if (hybrid_fill(limit, pools, v).active >= cost)
         return now;
-    return ticks_time(&limit->ticks, sat_add(pools.last, time_to(limit, pools, cost)));
+    return ticks_time(&limit->ticks, sat_add(pools.last, hybrid_time_to(limit, pools, cost)));
 }
 
-static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static uint64_t hybrid_enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    struct pools pools = fill_at(limit, state, now);
+    struct hybrid_pools pools = hybrid_fill_at(limit, state, now);
     pools.active -= n * limit->ticks.unit;
-    save(state, pools);
+    hybrid_save(state, pools);
     return 0;
 }
 
 /* At the tick at which there are enough of them: a full pool would keep what comes later waiting. */
-static uint64_t promise(const struct limit *limit, int64_t *state, int64_t due_ns, int64_t n)
+static uint64_t hybrid_promise(const struct limit *limit, int64_t *state, int64_t due_ns, int64_t n)
 {
     int64_t cost = n * limit->ticks.unit, v = ticks_of_promise(&limit->ticks, due_ns);
-    struct pools pools = load(state);
-    if (fill(limit, pools, v).active < cost)
-        v = sat_add(pools.last, time_to(limit, pools, cost));
-    pools = fill(limit, pools, v);
+    struct hybrid_pools pools = hybrid_load(state);
+    if (hybrid_fill(limit, pools, v).active < cost)
+        v = sat_add(pools.last, hybrid_time_to(limit, pools, cost));
+    pools = hybrid_fill(limit, pools, v);
     pools.active -= cost;
-    save(state, pools);
+    hybrid_save(state, pools);
     return 0;
 }
 
-static bool take(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static bool hybrid_take(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    struct pools pools = fill_at(limit, state, now);
+    struct hybrid_pools pools = hybrid_fill_at(limit, state, now);
     int64_t cost = sat_mul(n, limit->ticks.unit);
     if (pools.active < cost || pools.last == IDLE)
         return false;
     pools.active -= cost;
-    save(state, pools);
+    hybrid_save(state, pools);
     return true;
 }
 
 /* The pools have been filled up to the time of the promise and stay there. */
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
-                   int64_t promised)
+static bool hybrid_cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                          int64_t promised)
 {
     int64_t tokens = sat_mul(r->n, limit->ticks.unit);
-    struct pools pools = load(state);
+    struct hybrid_pools pools = hybrid_load(state);
     if (promised == r->due_ns)
-        pools = put(limit, pools, tokens);
+        pools = hybrid_put(limit, pools, tokens);
     else
         pools.waiting = sat_add(pools.waiting, tokens);
-    save(state, pools);
+    hybrid_save(state, pools);
     return false;
 }
 
-static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static void hybrid_give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    save(state, put(limit, fill_at(limit, state, now), sat_mul(n, limit->ticks.unit)));
+    hybrid_save(state, hybrid_put(limit, hybrid_fill_at(limit, state, now), sat_mul(n, limit->ticks.unit)));
 }
 
-static void charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static void hybrid_charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    struct pools pools = fill_at(limit, state, now);
+    struct hybrid_pools pools = hybrid_fill_at(limit, state, now);
     pools.active = sat_sub(pools.active, sat_mul(n, limit->ticks.unit));
-    save(state, pools);
+    hybrid_save(state, pools);
 }
 
-static void drain(const struct limit *limit, int64_t *state, int64_t now)
+static void hybrid_drain(const struct limit *limit, int64_t *state, int64_t now)
 {
-    struct pools pools = fill_at(limit, state, now);
+    struct hybrid_pools pools = hybrid_fill_at(limit, state, now);
     pools.active = min64(pools.active, 0);
-    save(state, pools);
+    hybrid_save(state, pools);
 }
 
 /* The same time in the ticks of another limit; what is owed stays so many units. */
-static int64_t convert(const struct limit *limit, const struct limit *next, int64_t tokens)
+static int64_t hybrid_convert(const struct limit *limit, const struct limit *next, int64_t tokens)
 {
     if (tokens < 0)
         return -mul_div_up(sat_sub(0, tokens), next->ticks.unit, limit->ticks.unit);
@@ -210,37 +210,38 @@ static int64_t convert(const struct limit *limit, const struct limit *next, int6
 }
 
 /* Tokens are time: pools keep theirs. Obeys the order that came with the new text. */
-static void change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
-                   int64_t now)
+static void hybrid_change(const struct limit *limit, const int64_t *from, const struct limit *next,
+                          int64_t *to, int64_t now)
 {
-    struct pools pools = fill_at(limit, from, now);
-    int64_t active = convert(limit, next, pools.active);
-    struct pools converted = {.waiting = convert(limit, next, pools.waiting), .last = IDLE};
+    struct hybrid_pools pools = hybrid_fill_at(limit, from, now);
+    int64_t active = hybrid_convert(limit, next, pools.active);
+    struct hybrid_pools converted = {.waiting = hybrid_convert(limit, next, pools.waiting), .last = IDLE};
     if (pools.last != IDLE) /* a clock that stepped back does not fill the same time twice */
         converted.last = ticks_at(&next->ticks, max64(now, ticks_time(&limit->ticks, pools.last)));
     converted.active = min64(active, 0);
-    save(to, put(next, converted, max64(active, 0)));
+    hybrid_save(to, hybrid_put(next, converted, max64(active, 0)));
     to[HISTORY] = from[HISTORY];
 
     if (next->spec.verb == WEIR_VERB_RESTART)
         (void)weir_hybrid_restart(next, to, now);
     else if (next->spec.verb != WEIR_VERB_CONFIGURE && converted.last == IDLE)
-        start(next, to, now);
+        hybrid_start(next, to, now);
 }
 
 int64_t weir_hybrid_restart(const struct limit *limit, int64_t *state, int64_t now)
 {
-    struct pools pools = fill_at(limit, state, now);
-    int64_t discarded = behind_ns(limit, pools);
+    struct hybrid_pools pools = hybrid_fill_at(limit, state, now);
+    int64_t discarded = hybrid_behind_ns(limit, pools);
     int64_t last = max64(pools.last, ticks_at(&limit->ticks, now));
-    save(state, (struct pools){.active = min64(pools.active, 0), .last = last}); /* a debt stays */
+    hybrid_save(state,
+                (struct hybrid_pools){.active = min64(pools.active, 0), .last = last}); /* a debt stays */
     state[HISTORY] = sat_add(state[HISTORY], discarded);
     return discarded;
 }
 
 int64_t weir_hybrid_behind(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    return behind_ns(limit, fill_at(limit, state, now));
+    return hybrid_behind_ns(limit, hybrid_fill_at(limit, state, now));
 }
 
 int64_t weir_hybrid_behind_total(const struct limit *limit, const int64_t *state, int64_t now)
@@ -248,23 +249,23 @@ int64_t weir_hybrid_behind_total(const struct limit *limit, const int64_t *state
     return sat_add(state[HISTORY], weir_hybrid_behind(limit, state, now));
 }
 
-static int64_t remaining(const struct limit *limit, const int64_t *state, int64_t now)
+static int64_t hybrid_remaining(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    struct pools pools = fill_at(limit, state, now);
+    struct hybrid_pools pools = hybrid_fill_at(limit, state, now);
     return pools.last == IDLE ? 0 : max64(pools.active, 0) / limit->ticks.unit;
 }
 
 /* The active pool is full again. */
-static int64_t fresh(const struct limit *limit, const int64_t *state, int64_t now)
+static int64_t hybrid_fresh(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    struct pools pools = load(state);
+    struct hybrid_pools pools = hybrid_load(state);
     if (pools.last == IDLE || pools.active >= limit->u.hybrid.active)
         return now;
-    int64_t time = time_to(limit, pools, limit->u.hybrid.active);
+    int64_t time = hybrid_time_to(limit, pools, limit->u.hybrid.active);
     return max64(now, ticks_time(&limit->ticks, sat_add(pools.last, time)));
 }
 
-static int64_t most(const struct limit *limit, int64_t span_ns)
+static int64_t hybrid_most(const struct limit *limit, int64_t span_ns)
 {
     int64_t passed = weir_ticks_between_promises(&limit->ticks, span_ns);
     int64_t time = mul_div_up(passed, limit->spec.ratio_ppm, 1000000);
@@ -272,18 +273,18 @@ static int64_t most(const struct limit *limit, int64_t span_ns)
 }
 
 const struct algorithm weir_hybrid = {
-    .words = words,
-    .init = init,
-    .due = due,
-    .enter = enter,
-    .promise = promise,
-    .take = take,
-    .cancel = cancel,
-    .give = give,
-    .charge = charge,
-    .drain = drain,
-    .change = change,
-    .remaining = remaining,
-    .fresh = fresh,
-    .most = most,
+    .words = hybrid_words,
+    .init = hybrid_init,
+    .due = hybrid_due,
+    .enter = hybrid_enter,
+    .promise = hybrid_promise,
+    .take = hybrid_take,
+    .cancel = hybrid_cancel,
+    .give = hybrid_give,
+    .charge = hybrid_charge,
+    .drain = hybrid_drain,
+    .change = hybrid_change,
+    .remaining = hybrid_remaining,
+    .fresh = hybrid_fresh,
+    .most = hybrid_most,
 };

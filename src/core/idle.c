@@ -14,7 +14,7 @@
 
 /* Where the option `name` of limit `index` is written in a text that has been read without a mistake: each
  * limit ends at a comma, and an option is a word of its own. NULL: it is not. */
-static const char *find_option(const char *limits, size_t index, const char *name)
+static const char *find_option_text(const char *limits, size_t index, const char *name)
 {
     size_t len = strlen(name);
     for (; index > 0 && limits; index--) {
@@ -31,22 +31,24 @@ static const char *find_option(const char *limits, size_t index, const char *nam
     return NULL;
 }
 
-static bool wrong(struct weir_error *err, const char *limits, const char *place, const char *message)
+static bool fault_at_place(struct weir_error *err, const char *limits, const char *place, const char *message)
 {
     int32_t column = place ? weir_text_column(limits, (size_t)(place - limits)) : 0;
     weir_error_at(err, EINVAL, limits, strlen(limits), column, message);
     return false;
 }
 
-static bool check_spec(struct weir_spec *spec, size_t index, const char *limits, struct weir_error *err)
+static bool check_idle_spec(struct weir_spec *spec, size_t index, const char *limits, struct weir_error *err)
 {
     if (spec->fill == WEIR_FILL_THREAD)
-        return wrong(err, limits, find_option(limits, index, "fill"),
-                     "a table has no thread that fills each key; leave fill= out, or write fill=callers");
+        return fault_at_place(
+            err, limits, find_option_text(limits, index, "fill"),
+            "a table has no thread that fills each key; leave fill= out, or write fill=callers");
     if (spec->verb != WEIR_VERB_NONE && spec->verb != WEIR_VERB_START)
-        return wrong(err, limits, NULL,
-                     "the keys of a table are neither configured nor restarted; leave the verb out, or write "
-                     "start");
+        return fault_at_place(
+            err, limits, NULL,
+            "the keys of a table are neither configured nor restarted; leave the verb out, or write "
+            "start");
     spec->verb = WEIR_VERB_NONE; /* a key starts when it first comes */
     return true;
 }
@@ -55,13 +57,14 @@ static bool check_spec(struct weir_spec *spec, size_t index, const char *limits,
  * A bucket starts full. What smooth saves need not be whole units: then it starts with one more, which is
  * gone at the first look, and so is full whenever it is looked at.
  */
-static bool fill_up(struct limit *limit, size_t index, const char *limits, struct weir_error *err)
+static bool start_full(struct limit *limit, size_t index, const char *limits, struct weir_error *err)
 {
     struct weir_spec *spec = &limit->spec;
-    const char *initial = find_option(limits, index, "initial");
+    const char *initial = find_option_text(limits, index, "initial");
     bool smooth = spec->algo == WEIR_SMOOTH;
     if (initial && (smooth ? spec->initial * limit->ticks.unit != limit->full : spec->initial_given))
-        return wrong(err, limits, initial, "a key of a table starts as if idle for ever; leave initial= out");
+        return fault_at_place(err, limits, initial,
+                              "a key of a table starts as if idle for ever; leave initial= out");
     if (smooth) {
         spec->initial = spec->initial_given = 0; /* not part of the text */
         limit->initial = div_up(limit->full, limit->ticks.unit);
@@ -74,11 +77,11 @@ struct weir_policy *weir_policy_idle(const char *limits, struct weir_error *err)
     struct weir_spec specs[WEIR_LIMITS_MAX];
     size_t count = weir_spec_parse(limits, specs, WEIR_LIMITS_MAX, err);
     for (size_t i = 0; i < count; i++)
-        if (!check_spec(&specs[i], i, limits, err))
+        if (!check_idle_spec(&specs[i], i, limits, err))
             return NULL;
     struct weir_policy *policy = count > 0 ? weir_policy_from(specs, count, err) : NULL;
     for (size_t i = 0; policy && i < count; i++)
-        if (!fill_up(&policy->limits[i], i, limits, err)) {
+        if (!start_full(&policy->limits[i], i, limits, err)) {
             weir_policy_free(policy);
             policy = NULL;
         }
@@ -199,7 +202,7 @@ int64_t weir_state_idle_from(const struct weir_policy *policy, const int64_t *st
 
 /* ---- words from outside ---- */
 
-static bool is_within(int64_t x, int64_t low, int64_t high)
+static bool is_value_within(int64_t x, int64_t low, int64_t high)
 {
     return x >= low && x <= high;
 }
@@ -221,8 +224,8 @@ static bool hybrid_valid(const struct limit *limit, const int64_t *words)
 {
     bool started = limit->spec.verb != WEIR_VERB_CONFIGURE;
     return words[AT_ACTIVE] <= limit->u.hybrid.over && words[AT_WAITING] >= 0 &&
-           is_within(words[AT_FILLED], started ? 0 : -1, ticks_at(&limit->ticks, WEIR_TIME_MAX)) &&
-           is_within(words[AT_CARRY], 0, limit->u.hybrid.active - 1) && words[AT_HISTORY] >= 0;
+           is_value_within(words[AT_FILLED], started ? 0 : -1, ticks_at(&limit->ticks, WEIR_TIME_MAX)) &&
+           is_value_within(words[AT_CARRY], 0, limit->u.hybrid.active - 1) && words[AT_HISTORY] >= 0;
 }
 
 static bool window_valid(const struct limit *limit, const int64_t *words)
@@ -231,15 +234,15 @@ static bool window_valid(const struct limit *limit, const int64_t *words)
     int64_t previous = !fades ? 0 : counts ? INT64_MAX : limit->spec.count;
     if (fades && counts && words[AT_EXCESS] < 0)
         return false;
-    return is_within(words[AT_WINDOW], 0, WEIR_TIME_MAX / limit->spec.period_ns) && words[AT_PRESENT] >= 0 &&
-           is_within(words[AT_PREVIOUS], 0, previous);
+    return is_value_within(words[AT_WINDOW], 0, WEIR_TIME_MAX / limit->spec.period_ns) &&
+           words[AT_PRESENT] >= 0 && is_value_within(words[AT_PREVIOUS], 0, previous);
 }
 
 /* Times never decrease. A unit that comes back may be from up to a period before the start of time. */
 static bool log_valid(const struct limit *limit, const int64_t *words)
 {
     int64_t count = limit->spec.count, before = -limit->spec.period_ns;
-    if (!is_within(words[AT_HEAD], 0, count - 1) || !is_within(words[AT_LENGTH], 0, count))
+    if (!is_value_within(words[AT_HEAD], 0, count - 1) || !is_value_within(words[AT_LENGTH], 0, count))
         return false;
     for (int64_t i = 0; i < words[AT_LENGTH]; i++) {
         int64_t time = words[AT_TIMES + (words[AT_HEAD] + i) % count];
@@ -254,7 +257,7 @@ static bool log_valid(const struct limit *limit, const int64_t *words)
 static bool step_valid(const struct limit *limit, const int64_t *words)
 {
     return words[AT_UNITS] <= limit->spec.burst &&
-           is_within(words[AT_STEPPED], -limit->spec.period_ns, WEIR_TIME_MAX);
+           is_value_within(words[AT_STEPPED], -limit->spec.period_ns, WEIR_TIME_MAX);
 }
 
 static bool limit_valid(const struct limit *limit, const int64_t *words)
@@ -287,8 +290,8 @@ static bool limit_valid(const struct limit *limit, const int64_t *words)
 bool weir_state_valid(const struct weir_policy *policy, const int64_t *state)
 {
     /* The number of a promise has to have room for all that are still to come. */
-    bool valid = is_within(state[STATE_PROMISED], 0, WEIR_TIME_MAX) &&
-                 is_within(state[STATE_GENERATION], 0, INT64_MAX / 2);
+    bool valid = is_value_within(state[STATE_PROMISED], 0, WEIR_TIME_MAX) &&
+                 is_value_within(state[STATE_GENERATION], 0, INT64_MAX / 2);
     for (size_t i = 0; valid && i < policy->count; i++) {
         const struct limit *limit = &policy->limits[i];
         valid = limit_valid(limit, state + limit->offset);

@@ -11,7 +11,7 @@
 #include "core/index.h"
 
 /* n is of no account: a job leaves in its first slot. */
-static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
+static int64_t leaky_bucket_due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
 {
     if (n > limit->spec.queue + 1) /* its last n - 1 units wait even in an empty bucket */
         return WEIR_FOREVER;
@@ -20,14 +20,15 @@ static int64_t due(const struct limit *limit, const int64_t *state, int64_t now,
     return slot <= v ? now : ticks_time(&limit->ticks, slot);
 }
 
-static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static uint64_t leaky_bucket_enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     weir_index_charge(limit, state, now, n);
     return (uint64_t)state[0];
 }
 
 /* There is room once no more than `queue` units are left to wait, and the wait is at most `age`. */
-static int64_t open(const struct limit *limit, const int64_t *state, int64_t now, int64_t n, int64_t due_ns)
+static int64_t leaky_bucket_open(const struct limit *limit, const int64_t *state, int64_t now, int64_t n,
+                                 int64_t due_ns)
 {
     int64_t v = ticks_at(&limit->ticks, now);
     int64_t excess = sat_add(index_at(limit, state[0], v), (n - limit->spec.queue) * limit->ticks.unit);
@@ -37,8 +38,8 @@ static int64_t open(const struct limit *limit, const int64_t *state, int64_t now
 }
 
 /* The last in the queue gives its slots back; one in the middle leaves a gap. */
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
-                   int64_t promised)
+static bool leaky_bucket_cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                                int64_t promised)
 {
     (void)promised;
     bool last = state[0] == (int64_t)r->ticket;
@@ -47,12 +48,12 @@ static bool cancel(const struct limit *limit, int64_t *state, const struct weir_
     return last;
 }
 
-static int64_t remaining(const struct limit *limit, const int64_t *state, int64_t now)
+static int64_t leaky_bucket_remaining(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    return due(limit, state, now, 1) <= now ? limit->spec.queue + 1 : 0;
+    return leaky_bucket_due(limit, state, now, 1) <= now ? limit->spec.queue + 1 : 0;
 }
 
-static int64_t most(const struct limit *limit, int64_t span_ns)
+static int64_t leaky_bucket_most(const struct limit *limit, int64_t span_ns)
 {
     return sat_add(limit->full, weir_ticks_between_promises(&limit->ticks, span_ns)) / limit->ticks.unit;
 }
@@ -60,16 +61,16 @@ static int64_t most(const struct limit *limit, int64_t span_ns)
 const struct algorithm weir_leaky_bucket = {
     .words = weir_index_words,
     .init = weir_index_init,
-    .due = due,
-    .enter = enter,
+    .due = leaky_bucket_due,
+    .enter = leaky_bucket_enter,
     .promise = weir_index_promise,
-    .open = open,
-    .cancel = cancel,
+    .open = leaky_bucket_open,
+    .cancel = leaky_bucket_cancel,
     .give = weir_index_give,
     .charge = weir_index_charge,
     .drain = weir_index_drain,
     .change = weir_index_change,
-    .remaining = remaining,
+    .remaining = leaky_bucket_remaining,
     .fresh = weir_index_fresh,
-    .most = most,
+    .most = leaky_bucket_most,
 };

@@ -6,7 +6,7 @@
 
 /* ---- options ---- */
 
-static void defaults(struct lease_options *options)
+static void lease_set_defaults(struct lease_options *options)
 {
 #define DEFAULT(FIELD, VALUE)                                                                                \
     if (options->FIELD == 0)                                                                                 \
@@ -23,7 +23,7 @@ static void defaults(struct lease_options *options)
 #undef DEFAULT
 }
 
-static const char *wrong(const struct lease_options *o)
+static const char *lease_wrong_option(const struct lease_options *o)
 {
     if (o->prefetch_percent < 1 || o->prefetch_percent > 100)
         return "prefetch is a share of a chunk in per cent: write 1 to 100";
@@ -53,8 +53,8 @@ static const char *wrong(const struct lease_options *o)
 
 bool weir_lease_options_complete(struct lease_options *options, const char **why)
 {
-    defaults(options);
-    *why = wrong(options);
+    lease_set_defaults(options);
+    *why = lease_wrong_option(options);
     return *why == NULL;
 }
 
@@ -85,7 +85,7 @@ int64_t weir_lease_random(struct lease *lease, int64_t below)
 /* ---- a step ---- */
 
 /* Units a second, as of late: it falls by half with each look that finds nothing spent. */
-static void measure_rate(struct lease_run *run)
+static void lease_measure_rate(struct lease_run *run)
 {
     struct lease *lease = run->lease;
     int64_t passed = sat_sub(run->now, lease->rate_at_ns);
@@ -98,7 +98,7 @@ static void measure_rate(struct lease_run *run)
 }
 
 /* Who was refused is not to be refused again when he comes back. */
-static void note_demand(struct lease_run *run, const struct lease_pot *pot)
+static void lease_note_demand(struct lease_run *run, const struct lease_balance_view *balance)
 {
     struct lease *lease = run->lease;
     if (run->wanted > 0 || run->spent > lease->busy_spent)
@@ -106,13 +106,13 @@ static void note_demand(struct lease_run *run, const struct lease_pot *pot)
     lease->busy_spent = run->spent;
     if (sat_sub(run->now, lease->at_once_ns) >= lease->options.ready_ns)
         lease->at_once = 0;
-    if (pot->at_once > 0 && pot->at_once >= lease->at_once) {
-        lease->at_once = pot->at_once;
+    if (balance->at_once > 0 && balance->at_once >= lease->at_once) {
+        lease->at_once = balance->at_once;
         lease->at_once_ns = run->now;
     }
 }
 
-static void notice(struct lease_run *run, const struct lease_reply *seen)
+static void lease_notice_reply(struct lease_run *run, const struct lease_reply *seen)
 {
     struct lease *lease = run->lease;
     if (seen->epoch > lease->epoch)
@@ -121,7 +121,7 @@ static void notice(struct lease_run *run, const struct lease_reply *seen)
         weir_lease_learn(run, &seen->terms);
 }
 
-static void happen(struct lease_run *run, const struct lease_event *event)
+static void lease_handle_event(struct lease_run *run, const struct lease_event *event)
 {
     struct lease *lease = run->lease;
     switch (event->kind) {
@@ -129,7 +129,7 @@ static void happen(struct lease_run *run, const struct lease_event *event)
         weir_lease_replied(run, event);
         break;
     case LEASE_NOTICED:
-        notice(run, &event->reply);
+        lease_notice_reply(run, &event->reply);
         break;
     case LEASE_MORE: /* not all of them at once */
         if (lease->exhausted)
@@ -159,9 +159,9 @@ static void happen(struct lease_run *run, const struct lease_event *event)
     }
 }
 
-/* ---- what the pot and the node are told ---- */
+/* ---- what the balance and the node are told ---- */
 
-static bool is_gone(const struct lease_run *run)
+static bool lease_is_gone(const struct lease_run *run)
 {
     const struct lease *lease = run->lease;
     bool busy = weir_lease_flying(lease, LEASE_TAKE) || weir_lease_flying(lease, LEASE_RETURN) ||
@@ -171,7 +171,7 @@ static bool is_gone(const struct lease_run *run)
 
 /* The next window begins by the turn of others who saw this one begin, if its age has told when that was; at
  * the latest by its own. */
-static int64_t next_window(const struct lease_run *run)
+static int64_t lease_next_window(const struct lease_run *run)
 {
     const struct lease *lease = run->lease;
     int64_t slack = sat_add(lease->options.guard_ns, lease->terms.window_ns / 32);
@@ -180,7 +180,7 @@ static int64_t next_window(const struct lease_run *run)
 }
 
 /* When somebody who is refused now may hope. */
-static int64_t hope(const struct lease_run *run)
+static int64_t lease_next_hope(const struct lease_run *run)
 {
     const struct lease *lease = run->lease;
     int64_t soon = sat_add(run->now, max64(lease->round_ns, LEASE_MS));
@@ -194,53 +194,53 @@ static int64_t hope(const struct lease_run *run)
     if (lease->exhausted && lease->more_ns != 0)
         return max64(lease->more_ns, soon);
     if (turned && (lease->exhausted || (lease->asked_once && weir_lease_deadline(lease) <= run->now)))
-        return max64(next_window(run), soon);
+        return max64(lease_next_window(run), soon);
     return soon;
 }
 
-static void sooner(int64_t *wake, int64_t now, int64_t at)
+static void lease_wake_sooner(int64_t *wake, int64_t now, int64_t at)
 {
     if (at > now && at < *wake)
         *wake = at;
 }
 
 /* What is due already waits for a reply; so only what lies ahead counts. */
-static int64_t next_wake(const struct lease_run *run)
+static int64_t lease_next_wake(const struct lease_run *run)
 {
     const struct lease *lease = run->lease;
     int64_t wake = WEIR_FOREVER, now = run->now;
     bool active = weir_lease_active(run), known = lease->epoch != 0 && lease->terms.chunk != 0;
     for (size_t i = 0; i < lease->in_flight; i++)
-        sooner(&wake, now, sat_add(lease->flight[i].sent_ns, lease->options.answer_ns));
-    sooner(&wake, now, lease->until_ns);
+        lease_wake_sooner(&wake, now, sat_add(lease->flight[i].sent_ns, lease->options.answer_ns));
+    lease_wake_sooner(&wake, now, lease->until_ns);
     if (lease->quiet_ns != 0 && !lease->lost)
-        sooner(&wake, now, sat_add(lease->quiet_ns, lease->options.lost_after_ns));
+        lease_wake_sooner(&wake, now, sat_add(lease->quiet_ns, lease->options.lost_after_ns));
     if (lease->leaving) {
-        sooner(&wake, now, lease->leave_at_ns);
+        lease_wake_sooner(&wake, now, lease->leave_at_ns);
         return wake;
     }
     if (lease->up && (active || !known || lease->quiet_ns != 0))
-        sooner(&wake, now, lease->retry_at_ns);
+        lease_wake_sooner(&wake, now, lease->retry_at_ns);
     if (lease->up && weir_lease_keeps_ready(run)) {
-        sooner(&wake, now, lease->turn_at_ns);
-        sooner(&wake, now, lease->probe_at_ns);
-        sooner(&wake, now, lease->idle_at_ns);
-        sooner(&wake, now, lease->idle_turn_ns);
+        lease_wake_sooner(&wake, now, lease->turn_at_ns);
+        lease_wake_sooner(&wake, now, lease->probe_at_ns);
+        lease_wake_sooner(&wake, now, lease->idle_at_ns);
+        lease_wake_sooner(&wake, now, lease->idle_turn_ns);
     }
     if (lease->up && active) {
-        sooner(&wake, now, lease->turn_at_ns);
-        sooner(&wake, now, lease->probe_at_ns);
+        lease_wake_sooner(&wake, now, lease->turn_at_ns);
+        lease_wake_sooner(&wake, now, lease->probe_at_ns);
         if (lease->exhausted)
-            sooner(&wake, now, lease->more_ns);
+            lease_wake_sooner(&wake, now, lease->more_ns);
         if (lease->terms.kind == LEASE_BUCKET)
-            sooner(&wake, now, lease->last_from_ns);
+            lease_wake_sooner(&wake, now, lease->last_from_ns);
     }
     if (known && run->held > lease->terms.base)
-        sooner(&wake, now, lease->return_at_ns);
+        lease_wake_sooner(&wake, now, lease->return_at_ns);
     return wake;
 }
 
-static int64_t floor_of(const struct lease_run *run)
+static int64_t lease_floor(const struct lease_run *run)
 {
     const struct lease *lease = run->lease;
     bool awaited = weir_lease_flying(lease, LEASE_TAKE) != 0;
@@ -248,30 +248,30 @@ static int64_t floor_of(const struct lease_run *run)
     return may ? -lease->options.optimistic : 0;
 }
 
-static void tell(struct lease_run *run)
+static void lease_set_actions(struct lease_run *run)
 {
     const struct lease *lease = run->lease;
     struct lease_actions *out = run->out;
     out->low = lease->leaving ? 0 : weir_lease_low(run);
-    out->floor = floor_of(run);
-    out->wake_ns = next_wake(run);
-    out->retry_at_ns = hope(run);
+    out->floor = lease_floor(run);
+    out->wake_ns = lease_next_wake(run);
+    out->retry_at_ns = lease_next_hope(run);
     out->exhausted = lease->exhausted && weir_lease_flying(lease, LEASE_TAKE) == 0;
     out->lost = lease->lost;
     out->sharing = lease->sharing;
-    out->gone = is_gone(run);
+    out->gone = lease_is_gone(run);
 }
 
-void weir_lease_step(struct lease *lease, const struct lease_event *event, const struct lease_pot *pot,
-                     int64_t now, struct lease_actions *actions)
+void weir_lease_step(struct lease *lease, const struct lease_event *event,
+                     const struct lease_balance_view *balance, int64_t now, struct lease_actions *actions)
 {
-    struct lease_run run = {lease, actions, now, pot->held, max64(pot->wanted, 0), pot->spent};
+    struct lease_run run = {lease, actions, now, balance->held, max64(balance->wanted, 0), balance->spent};
     memset(actions, 0, sizeof *actions);
-    measure_rate(&run);
-    note_demand(&run, pot);
+    lease_measure_rate(&run);
+    lease_note_demand(&run, balance);
     weir_lease_expire(&run); /* a reply that comes too late comes after this */
-    happen(&run, event);
+    lease_handle_event(&run, event);
     weir_lease_watch(&run);
     weir_lease_ask(&run);
-    tell(&run);
+    lease_set_actions(&run);
 }

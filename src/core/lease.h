@@ -8,13 +8,13 @@
  *   epoch    a window of a quota; of a bucket, the time for which its tickets are numbered from one origin
  *   ticket   a number that the coordinator gives out once: stands for a chunk
  *   chunk    units of a ticket: fixed within an epoch
- *   pot      where a node keeps the units that it may spend (limiter/pot.h)
+ *   balance      where a node keeps the units that it may spend (limiter/balance.h)
  *   order    what the machine wants of the coordinator; each has one reply, in any order, or is lost
  *
  * Law (quota): units of an epoch E are spent after E began and before the next epoch begins, and their sum is
  * at most the total of E. It rests on four rules.
  *
- *   (1) Taken before spent: only what a reply has granted goes into the pot. An order without a reply has
+ *   (1) Taken before spent: only what a reply has granted goes into the balance. An order without a reply has
  *       taken what it asked for, and nobody has it.
  *   (2) Units die with their epoch: they may be spent until `before` + window by the node's own clock,
  *       `before` being the latest moment that it knows to lie before E began: when it sent its own order
@@ -23,7 +23,7 @@
  *       epoch.
  *   (3) An epoch lasts: nobody turns it before window * (1 + rho) / (1 - rho) have passed on his own clock
  *       since he first saw it; rho bounds the error of the clocks' rates. So no two clocks are compared.
- *   (4) Given back before returned: a chunk leaves the pot, then it is returned, to its own epoch only.
+ *   (4) Given back before returned: a chunk leaves the balance, then it is returned, to its own epoch only.
  *
  * Law (bucket): ticket k of chunk c may be spent in [s(k), s(k) + life), where s(k) = origin + k*c/R and
  * life = (B - c)/R, by the coordinator's clock. So in any stretch t all nodes together let pass at most
@@ -32,8 +32,8 @@
  * A coordinator that turns epochs itself by a monotonic clock (weir://, local:) says with each grant for how
  * long it holds, and the machine never turns anything.
  */
-#ifndef WEIR_CORE_LEASE_H
-#define WEIR_CORE_LEASE_H
+#ifndef WEIR_LEASE_LEASE_H
+#define WEIR_LEASE_LEASE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,7 +56,7 @@ enum lease_loss { LEASE_LOSS_REFUSE, LEASE_LOSS_SHARE };
 
 /* All that the seed of this design had as numbers in its code. 0: the default. */
 struct lease_options {
-    int32_t prefetch_percent; /* 20: of a chunk left in the pot: ask for the next */
+    int32_t prefetch_percent; /* 20: of a chunk left in the balance: ask for the next */
     int32_t above_percent;    /* 200: of base held: what is above base is returned */
     int64_t return_every_ns;  /* 15 s: how often that is looked at; at most a quarter of the window */
     int64_t ready_ns;    /* 10 s: for so long after somebody was there units are kept ready for the next one;
@@ -127,13 +127,13 @@ struct lease_reply {
 /* ---- the machine ---- */
 
 enum lease_event_kind {
-    LEASE_WAKE,     /* the time has come, or the pot wants something */
+    LEASE_WAKE,     /* the time has come, or the balance wants something */
     LEASE_REPLIED,  /* `reply` */
     LEASE_NOTICED,  /* `reply.epoch` was seen to have begun, `reply.terms` if known (a watch, a read) */
     LEASE_MORE,     /* chunks were returned by others: an exhausted pool may have some again */
     LEASE_UP,       /* connected */
     LEASE_DOWN,     /* not connected: orders on the way have no reply (each is still told as UNKNOWN) */
-    LEASE_WITHDREW, /* `reply.chunks` whole chunks have left the pot, as the machine wished */
+    LEASE_WITHDREW, /* `reply.chunks` whole chunks have left the balance, as the machine wished */
     LEASE_AWAY,     /* the coordinator was never reached, and is taken for lost without waiting any longer */
     LEASE_LEAVE     /* the node goes: return what is whole, ask for nothing more */
 };
@@ -144,8 +144,8 @@ struct lease_event {
     int64_t sent_ns; /* REPLIED: when the order was given to the coordinator, by the node's clock */
 };
 
-/* What the pot says at the moment of a step. */
-struct lease_pot {
+/* What the balance says at the moment of a step. */
+struct lease_balance_view {
     int64_t held;    /* units that may be spent now or later (grants that have not started included) */
     int64_t wanted;  /* units that somebody waits for beyond these; >= 1 if somebody was refused since */
     int64_t spent;   /* units spent so far, ever */
@@ -164,17 +164,17 @@ enum { LEASE_REFRESHED = 1, LEASE_EXHAUSTED = 2, LEASE_LOST = 4, LEASE_RESTORED 
 struct lease_actions {
     struct lease_order orders[LEASE_ORDERS_MAX]; /* to be sent */
     size_t order_count;
-    bool clear;                                  /* first: all units in the pot are void (debts stay) */
+    bool clear;                                  /* first: all units in the balance are void (debts stay) */
     struct lease_grant grants[LEASE_GRANTS_MAX]; /* then: these go into it. QUOTA: until_ns never falls, and
                                                     rises only with `clear` or when nothing is held */
     size_t grant_count;
-    int64_t withdraw; /* take up to so many whole chunks of `chunk` units out of the pot, then WITHDREW */
+    int64_t withdraw; /* take up to so many whole chunks of `chunk` units out of the balance, then WITHDREW */
     int64_t chunk;
-    int64_t low;         /* from now on: below this the pot asks for a WAKE */
+    int64_t low;         /* from now on: below this the balance asks for a WAKE */
     int64_t floor;       /* from now on: how far takes may go below 0: 0, or -optimistic while an answer to a
                             take is awaited that is likely to be a grant. The debt is repaid by what comes, so it
                             is never above `optimistic`, and no window is over its total by more (a node). With
-                            it a grant of 0 units may come: it only sets the deadline of the pot */
+                            it a grant of 0 units may come: it only sets the deadline of the balance */
     int64_t wake_ns;     /* WAKE at this time at the latest; WEIR_FOREVER: when something happens */
     int64_t retry_at_ns; /* when somebody who is refused now may hope; WEIR_FOREVER: not known */
     bool exhausted;      /* nothing more in this window, and nothing on the way */
@@ -199,7 +199,7 @@ struct lease {
     int64_t seen_ns;          /* when it first saw that */
     int64_t before_ns;        /* latest moment before it began; -1: not known */
     int64_t until_ns;         /* its units may be spent until; 0: not at all */
-    int64_t last_until_ns;    /* the latest that a pot was ever given */
+    int64_t last_until_ns;    /* the latest that a balance was ever given */
     int64_t last_from_ns;     /* BUCKET: when the last of what it has may be spent */
     int64_t answered_ns; /* when the last order was sent that was answered in `epoch`: `before` of the next */
     int64_t used;        /* tickets that it knows to be gone, for the size of the next chunk */
@@ -218,7 +218,7 @@ struct lease {
     bool lost, sharing;
     int64_t share_until_ns, share_units,
         share_spent;         /* a window's share: its end, units, `spent` before it */
-    uint64_t withdraw_epoch; /* of what was asked to leave the pot; 0: nothing */
+    uint64_t withdraw_epoch; /* of what was asked to leave the balance; 0: nothing */
     int64_t withdraw_most, leave_at_ns;
     int64_t doubtful;               /* chunks of orders without an answer: spent by nobody */
     int64_t dropped;                /* units that came too late to be spent */
@@ -234,7 +234,7 @@ struct lease {
 /* false: something in the options cannot be meant; `why` says what to write. */
 bool weir_lease_options_complete(struct lease_options *options, const char **why);
 void weir_lease_begin(struct lease *lease, const struct lease_options *options, uint64_t seed, int64_t now);
-void weir_lease_step(struct lease *lease, const struct lease_event *event, const struct lease_pot *pot,
-                     int64_t now, struct lease_actions *actions);
+void weir_lease_step(struct lease *lease, const struct lease_event *event,
+                     const struct lease_balance_view *balance, int64_t now, struct lease_actions *actions);
 
 #endif

@@ -6,14 +6,14 @@
 void weir_lease_clear(struct lease_run *run)
 {
     run->out->clear = true;
-    run->out->grant_count = 0; /* what this step has put in is in the pot, and void like the rest */
+    run->out->grant_count = 0; /* what this step has put in is in the balance, and void like the rest */
     run->held = min64(run->held, 0);
     run->lease->until_ns = 0;
 }
 
 /* Rule (3): nobody turns an epoch before the window, by the slowest clock, has passed since he first saw it.
  */
-static void plan(struct lease_run *run)
+static void plan_epoch_turn(struct lease_run *run)
 {
     struct lease *lease = run->lease;
     int64_t window = lease->terms.window_ns;
@@ -29,7 +29,7 @@ static void plan(struct lease_run *run)
 }
 
 /* What a coordinator says may be anything: what no fleet can have is not known yet. */
-static bool sane(const struct lease_terms *terms)
+static bool are_terms_sane(const struct lease_terms *terms)
 {
     if (terms->kind != LEASE_QUOTA && terms->kind != LEASE_BUCKET)
         return false;
@@ -42,13 +42,13 @@ static bool sane(const struct lease_terms *terms)
 void weir_lease_learn(struct lease_run *run, const struct lease_terms *terms)
 {
     struct lease *lease = run->lease;
-    if (lease->terms.chunk != 0 || lease->epoch == 0 || !sane(terms))
+    if (lease->terms.chunk != 0 || lease->epoch == 0 || !are_terms_sane(terms))
         return; /* terms hold for an epoch: the first that were told stay */
     lease->terms = *terms;
     if (lease->terms.base == 0)
         lease->terms.base = terms->chunk;
     lease->look_at_ns = WEIR_FOREVER;
-    plan(run);
+    plan_epoch_turn(run);
 }
 
 void weir_lease_enter(struct lease_run *run, uint64_t epoch, const struct lease_terms *terms,
@@ -83,9 +83,10 @@ int64_t weir_lease_deadline(const struct lease *lease)
     return sat_add(lease->before_ns, lease->terms.window_ns); /* rule (2) */
 }
 
-/* Units of a bucket that have started share an end as well, if that costs them little: a pot's deadline only
- * grows, so what ends a little before it (times are told in whole milliseconds) could not be put in any more.
- * A new end is therefore a little early, and the next ones join it as long as most of their time is left. */
+/* Units of a bucket that have started share an end as well, if that costs them little: a balance's deadline
+ * only grows, so what ends a little before it (times are told in whole milliseconds) could not be put in any
+ * more. A new end is therefore a little early, and the next ones join it as long as most of their time is
+ * left. */
 static int64_t coarse_end(const struct lease_run *run, int64_t from_ns, int64_t until_ns)
 {
     int64_t last = run->lease->last_until_ns, left = sat_sub(until_ns, run->now);
@@ -94,7 +95,7 @@ static int64_t coarse_end(const struct lease_run *run, int64_t from_ns, int64_t 
     return sat_sub(last, run->now) >= left - left / 8 ? last : max64(last, until_ns - left / 16);
 }
 
-/* Units of a quota share one end. It stays while some are held, so that the pot need not be emptied. */
+/* Units of a quota share one end. It stays while some are held, so that the balance need not be emptied. */
 static int64_t common_end(const struct lease_run *run, int64_t from_ns, int64_t until_ns)
 {
     const struct lease *lease = run->lease;
@@ -108,7 +109,7 @@ bool weir_lease_grant(struct lease_run *run, int64_t units, int64_t from_ns, int
     struct lease *lease = run->lease;
     int64_t end = common_end(run, from_ns, until_ns);
     bool falls =
-        lease->terms.kind == LEASE_QUOTA && end < lease->last_until_ns; /* the pot's law forbids it */
+        lease->terms.kind == LEASE_QUOTA && end < lease->last_until_ns; /* the balance's law forbids it */
     if (until_ns <= run->now || end <= from_ns || falls || run->out->grant_count == LEASE_GRANTS_MAX) {
         lease->dropped = sat_add(lease->dropped, units);
         return false;

@@ -46,7 +46,7 @@ void weir_lease_expire(struct lease_run *run)
             weir_lease_doubt(run, i);
     if (lease->until_ns == 0 || run->now < lease->until_ns)
         return;
-    weir_lease_clear(run); /* rule (2). The pot refuses them by itself; this is for the account */
+    weir_lease_clear(run); /* rule (2). The balance refuses them by itself; this is for the account */
     if (!lease->timed || lease->terms.kind != LEASE_QUOTA)
         return;
     /* By the coordinator's clock the window may last a little longer; and not all of them at once. */
@@ -63,9 +63,9 @@ static bool own_is_over(const struct lease_run *run)
     return !lease->exhausted || lease->timed || run->now >= weir_lease_deadline(lease);
 }
 
-/* A share of the total by its own clock. In slices: the pot's end never moves back, and what the coordinator
- * grants when it is back may end before a whole window has passed. */
-static void share(struct lease_run *run)
+/* A share of the total by its own clock. In slices: the balance's end never moves back, and what the
+ * coordinator grants when it is back may end before a whole window has passed. */
+static void spend_lost_share(struct lease_run *run)
 {
     struct lease *lease = run->lease;
     int64_t window = lease->terms.window_ns, slice = clamp64(window / 8, LEASE_MS, LEASE_SEC);
@@ -85,7 +85,7 @@ static void share(struct lease_run *run)
     (void)weir_lease_grant(run, left, run->now, end);
 }
 
-static void lose(struct lease_run *run)
+static void start_loss(struct lease_run *run)
 {
     run->lease->lost = true;
     run->out->told |= LEASE_LOST;
@@ -95,7 +95,7 @@ void weir_lease_away(struct lease_run *run)
 {
     struct lease *lease = run->lease;
     if (!lease->up && !lease->lost && lease->epoch == 0) /* so it is quiet since the beginning */
-        lose(run);
+        start_loss(run);
 }
 
 void weir_lease_watch(struct lease_run *run)
@@ -104,8 +104,8 @@ void weir_lease_watch(struct lease_run *run)
     if (lease->quiet_ns == 0)
         return;
     if (!lease->lost && sat_sub(run->now, lease->quiet_ns) >= lease->options.lost_after_ns)
-        lose(run);
+        start_loss(run);
     if (lease->lost && !lease->leaving && lease->options.on_loss == LEASE_LOSS_SHARE &&
         lease->terms.total != 0 && (lease->sharing || own_is_over(run)))
-        share(run);
+        spend_lost_share(run);
 }

@@ -49,7 +49,7 @@ static int64_t spent_soon(const struct lease *lease)
     return units;
 }
 
-static int64_t all_of(const struct lease_terms *terms)
+static int64_t terms_all_units(const struct lease_terms *terms)
 {
     return terms->kind == LEASE_BUCKET ? terms->burst : terms->total;
 }
@@ -61,7 +61,7 @@ static bool is_scarce(const struct lease_run *run)
     const struct lease *lease = run->lease;
     const struct lease_terms *terms = &lease->terms;
     bool lately = lease->scarce_ns != 0 && sat_sub(run->now, lease->scarce_ns) < sat_mul(2, terms->window_ns);
-    return lately || sat_mul(lease->options.nodes, terms->base) > all_of(terms) / READY_SHARE;
+    return lately || sat_mul(lease->options.nodes, terms->base) > terms_all_units(terms) / READY_SHARE;
 }
 
 /* For who comes again, as much as he was refused. */
@@ -70,7 +70,7 @@ static int64_t kept_ready(const struct lease_run *run)
     const struct lease *lease = run->lease;
     int64_t most = sat_mul(READY_BASES, lease->terms.base), nodes = lease->options.nodes;
     if (nodes > 1)
-        most = max64(most, all_of(&lease->terms) / sat_mul(READY_PART, nodes));
+        most = max64(most, terms_all_units(&lease->terms) / sat_mul(READY_PART, nodes));
     return is_scarce(run) ? 0 : min64(lease->at_once, most);
 }
 
@@ -87,7 +87,7 @@ bool weir_lease_active(const struct lease_run *run)
     return run->wanted > 0 || run->lease->rate > 0 || run->spent > run->lease->rate_spent;
 }
 
-static int64_t life_of(const struct lease_terms *terms)
+static int64_t terms_life(const struct lease_terms *terms)
 {
     return terms->kind == LEASE_BUCKET ? weir_ticket_life(terms) : terms->window_ns;
 }
@@ -95,7 +95,7 @@ static int64_t life_of(const struct lease_terms *terms)
 bool weir_lease_keeps_ready(const struct lease_run *run)
 {
     const struct lease *lease = run->lease;
-    int64_t ready = min64(lease->options.ready_ns, sat_mul(READY_LIVES, life_of(&lease->terms)));
+    int64_t ready = min64(lease->options.ready_ns, sat_mul(READY_LIVES, terms_life(&lease->terms)));
     bool lately = lease->busy_ns != 0 && sat_sub(run->now, lease->busy_ns) < ready;
     return lately && !weir_lease_active(run) && !is_scarce(run);
 }
@@ -107,7 +107,7 @@ static bool may_prefetch(const struct lease_run *run)
 }
 
 /* Somebody was refused only because a ticket that is here has not started: more of them would not help. */
-static bool has_to_wait(const struct lease_run *run)
+static bool ticket_has_to_wait(const struct lease_run *run)
 {
     const struct lease *lease = run->lease;
     return lease->terms.kind == LEASE_BUCKET && run->wanted <= 1 && run->now < lease->last_from_ns &&
@@ -136,7 +136,7 @@ static int64_t chunks_to_take(const struct lease_run *run)
     size_t orders = weir_lease_flying(lease, LEASE_TAKE), fresh;
     int64_t coming = sat_mul(chunks_coming(run, &fresh), chunk), have = sat_add(run->held, coming);
     int64_t need = sat_sub(run->wanted, coming);
-    if (orders >= (size_t)lease->options.most_chunks || has_to_wait(run))
+    if (orders >= (size_t)lease->options.most_chunks || ticket_has_to_wait(run))
         return 0;
     if (need > 0) {
         int64_t room = most ? max64(0, sat_sub(most, sat_add(have, need))) : INT64_MAX;
@@ -158,7 +158,7 @@ static bool worth_taking(const struct lease_run *run)
     return lease->timed || (ends > sat_add(run->now, lease->round_ns) && ends >= lease->last_until_ns);
 }
 
-static void take(struct lease_run *run)
+static void order_take(struct lease_run *run)
 {
     struct lease *lease = run->lease;
     if (lease->exhausted && lease->more_ns != 0 && run->now >= lease->more_ns)
@@ -169,7 +169,7 @@ static void take(struct lease_run *run)
     if (chunks == 0 || !give_order(run, LEASE_TAKE, chunks, 0))
         return;
     if (!weir_lease_active(run))
-        lease->idle_at_ns = sat_add(run->now, life_of(&lease->terms) / READY_OFTEN);
+        lease->idle_at_ns = sat_add(run->now, terms_life(&lease->terms) / READY_OFTEN);
     if (lease->options.optimistic > 0 && lease->until_ns == 0 && !lease->timed)
         (void)weir_lease_grant(run, 0, run->now, weir_lease_deadline(lease)); /* nothing, but its deadline */
 }
@@ -178,7 +178,7 @@ static void take(struct lease_run *run)
 
 /* Rule (3) is in turn_at_ns. Lazily: an epoch that nobody wants units of is not begun, and where some only
  * keep units ready, one of them begins it and the others hear of that. */
-static void turn(struct lease_run *run)
+static void order_turn(struct lease_run *run)
 {
     struct lease *lease = run->lease;
     int64_t lasted =
@@ -190,7 +190,7 @@ static void turn(struct lease_run *run)
 
 /* He knows no end of this epoch that lies ahead, and its age may tell one: at best that it began when he
  * first saw it. For the very last of a window that is not worth a write. */
-static bool is_unsure(const struct lease_run *run)
+static bool is_epoch_end_unsure(const struct lease_run *run)
 {
     const struct lease *lease = run->lease;
     int64_t window = lease->terms.window_ns, soon = sat_add(run->now, lease->round_ns);
@@ -201,13 +201,13 @@ static bool is_unsure(const struct lease_run *run)
 
 /* A write shortly before the turn, so that rule (2) gives almost the whole of the next window; or one to hear
  * of the turn of others. */
-static void probe(struct lease_run *run)
+static void order_probe(struct lease_run *run)
 {
     struct lease *lease = run->lease;
     bool due = run->now >= lease->probe_at_ns && run->now < lease->turn_at_ns &&
                lease->answered_ns < lease->probe_at_ns &&
                (weir_lease_active(run) || weir_lease_keeps_ready(run));
-    bool unsure = run->wanted > 0 && run->now < lease->turn_at_ns && is_unsure(run);
+    bool unsure = run->wanted > 0 && run->now < lease->turn_at_ns && is_epoch_end_unsure(run);
     if ((due || unsure) && !weir_lease_flying(lease, LEASE_PROBE) && give_order(run, LEASE_PROBE, 0, 0) &&
         due)
         lease->probe_at_ns = WEIR_FOREVER;
@@ -221,8 +221,8 @@ void weir_lease_return(struct lease_run *run, int64_t chunks)
         (void)give_order(run, LEASE_RETURN, chunks, run->lease->terms.chunk);
 }
 
-/* Rule (4): first they leave the pot, then they are returned, and to their own epoch only. */
-static void withdraw(struct lease_run *run, int64_t chunks)
+/* Rule (4): first they leave the balance, then they are returned, and to their own epoch only. */
+static void order_return(struct lease_run *run, int64_t chunks)
 {
     struct lease *lease = run->lease;
     if (chunks <= 0)
@@ -241,7 +241,7 @@ void weir_lease_withdrew(struct lease_run *run, int64_t chunks)
     lease->withdraw_epoch = 0;
 }
 
-static void relinquish(struct lease_run *run)
+static void order_relinquish(struct lease_run *run)
 {
     struct lease *lease = run->lease;
     int64_t base = lease->terms.base;
@@ -252,7 +252,7 @@ static void relinquish(struct lease_run *run)
     if (lease->terms.kind == LEASE_QUOTA && !lease->sharing && lease->withdraw_epoch == 0 &&
         !weir_lease_flying(lease, LEASE_RETURN) &&
         run->held > mul_div(base, lease->options.above_percent, 100))
-        withdraw(run, (run->held - max64(base, weir_lease_low(run))) / lease->terms.chunk);
+        order_return(run, (run->held - max64(base, weir_lease_low(run))) / lease->terms.chunk);
 }
 
 void weir_lease_leave(struct lease_run *run)
@@ -263,7 +263,7 @@ void weir_lease_leave(struct lease_run *run)
     lease->leaving = true;
     lease->leave_at_ns = sat_add(run->now, lease->options.answer_ns);
     if (lease->up && !lease->sharing && lease->terms.kind == LEASE_QUOTA && lease->terms.chunk != 0)
-        withdraw(run, run->held / lease->terms.chunk);
+        order_return(run, run->held / lease->terms.chunk);
 }
 
 /* ---- all of it ---- */
@@ -279,19 +279,19 @@ static bool is_its_lot(const struct lease_run *run)
 static void ask_quota(struct lease_run *run)
 {
     if (!run->lease->timed) {
-        probe(run);
+        order_probe(run);
         if (weir_lease_active(run) || (weir_lease_keeps_ready(run) && is_its_lot(run)))
-            turn(run);
+            order_turn(run);
     }
     if (worth_taking(run))
-        take(run);
+        order_take(run);
 }
 
 static void ask_bucket(struct lease_run *run)
 {
     if (run->lease->stale && weir_lease_active(run))
-        turn(run);
-    take(run);
+        order_turn(run);
+    order_take(run);
 }
 
 void weir_lease_ask(struct lease_run *run)
@@ -308,5 +308,5 @@ void weir_lease_ask(struct lease_run *run)
         ask_bucket(run);
     else
         ask_quota(run);
-    relinquish(run);
+    order_relinquish(run);
 }

@@ -8,8 +8,8 @@
  *   lease_order.c  what it is asked
  *   lease_loss.c   when it does not answer
  */
-#ifndef WEIR_CORE_LEASE_PARTS_H
-#define WEIR_CORE_LEASE_PARTS_H
+#ifndef WEIR_LEASE_INTERNAL_H
+#define WEIR_LEASE_INTERNAL_H
 
 #include "base/sat.h"
 #include "core/lease.h"
@@ -23,7 +23,7 @@ struct lease_run {
     struct lease *lease;
     struct lease_actions *out;
     int64_t now;
-    int64_t held, wanted, spent; /* of the pot, with what this step has changed */
+    int64_t held, wanted, spent; /* of the balance, with what this step has changed */
 };
 
 /* A span that one clock measures lasts at most so long by another one: (1 + rho) / (1 - rho). */
@@ -51,7 +51,7 @@ bool weir_lease_keeps_ready(const struct lease_run *run);
 
 /* ---- lease_epoch.c ---- */
 
-/* All units in the pot are void. */
+/* All units in the balance are void. */
 void weir_lease_clear(struct lease_run *run);
 /* `epoch` is the latest now; what was known to be before it began: `before_ns`, or -1. */
 void weir_lease_enter(struct lease_run *run, uint64_t epoch, const struct lease_terms *terms,
@@ -62,7 +62,7 @@ void weir_lease_learn(struct lease_run *run, const struct lease_terms *terms);
 void weir_lease_before(struct lease *lease, int64_t before_ns);
 /* Until when units of this epoch may be spent, as far as is known; 0: nothing is. */
 int64_t weir_lease_deadline(const struct lease *lease);
-/* Puts units of this epoch into the pot, or drops them if their time has passed. false: dropped. */
+/* Puts units of this epoch into the balance, or drops them if their time has passed. false: dropped. */
 bool weir_lease_grant(struct lease_run *run, int64_t units, int64_t from_ns, int64_t until_ns);
 
 /* ---- lease_reply.c ---- */

@@ -3,14 +3,14 @@
 #include "core/ticket.h"
 
 /* A write that was applied: its place in the order of the coordinator's writes is known. */
-static bool is_write(const struct lease_reply *reply)
+static bool reply_is_write(const struct lease_reply *reply)
 {
     return reply->outcome == LEASE_DONE && reply->op != LEASE_LOOK && !reply->read;
 }
 
 /* Out of the flight. false: nobody has asked, or it is too late: whatever it says is not believed. */
-static bool land(struct lease *lease, const struct lease_event *event, int64_t now, int64_t *sent,
-                 int64_t *chunks)
+static bool match_order(struct lease *lease, const struct lease_event *event, int64_t now, int64_t *sent,
+                        int64_t *chunks)
 {
     for (size_t i = 0; i < lease->in_flight; i++) {
         if (lease->flight[i].id != event->reply.id || lease->flight[i].op != event->reply.op)
@@ -35,7 +35,7 @@ void weir_lease_doubt(struct lease_run *run, size_t at)
     weir_lease_unanswered(run, sent, 0);
 }
 
-static void measure(struct lease *lease, int64_t round)
+static void measure_round_trip(struct lease *lease, int64_t round)
 {
     round = clamp64(round, 1, 10 * LEASE_SEC);
     lease->round_ns = lease->round_ns == 0 ? round : lease->round_ns - lease->round_ns / 8 + round / 8;
@@ -107,7 +107,7 @@ static bool began_anew(const struct lease *lease, const struct lease_reply *repl
 }
 
 /* Which epoch does it speak of? false: of one that is over. */
-static bool follow(struct lease_run *run, const struct lease_reply *reply, int64_t sent)
+static bool follow_epoch(struct lease_run *run, const struct lease_reply *reply, int64_t sent)
 {
     struct lease *lease = run->lease;
     bool made = reply->op == LEASE_TURN && reply->outcome == LEASE_DONE;
@@ -119,7 +119,7 @@ static bool follow(struct lease_run *run, const struct lease_reply *reply, int64
         if (!began_anew(lease, reply, sent)) {
             /* It was sent before this epoch began; but if the coordinator goes back and forth, an answer
              * of long ago is no proof of that. */
-            if (is_write(reply) && !reply->other && sent < lease->seen_ns)
+            if (reply_is_write(reply) && !reply->other && sent < lease->seen_ns)
                 weir_lease_before(lease, sent);
             return false;
         }
@@ -129,14 +129,14 @@ static bool follow(struct lease_run *run, const struct lease_reply *reply, int64
         weir_lease_before(lease, sent); /* its own order made this one: it saw it before it heard */
     }
     weir_lease_learn(run, &reply->terms);
-    if (is_write(reply))
+    if (reply_is_write(reply))
         lease->answered_ns = max64(lease->answered_ns, sent);
     return true;
 }
 
 /* Those who were told the same time do not come together. Tickets may be had so long before their start that
  * nothing is lost by it. */
-static int64_t spread(struct lease *lease)
+static int64_t spread_retry(struct lease *lease)
 {
     if (lease->terms.kind != LEASE_BUCKET)
         return 0;
@@ -152,7 +152,7 @@ static void note_exhausted(struct lease_run *run, const struct lease_reply *repl
     lease->exhausted = true;
     lease->more_ns = 0;
     if (retry > 0)
-        lease->more_ns = sat_add(run->now, sat_add(span_up(lease, retry), spread(lease)));
+        lease->more_ns = sat_add(run->now, sat_add(span_up(lease, retry), spread_retry(lease)));
     else if (lease->timed || bucket) /* it does not say when: ask now and then */
         lease->more_ns = sat_add(run->now, 10 * LEASE_MS + weir_lease_random(lease, 40 * LEASE_MS));
     if (!reply->stale &&
@@ -164,7 +164,7 @@ static void note_exhausted(struct lease_run *run, const struct lease_reply *repl
         lease->exhausted_ns = max64(run->now, 1);
 }
 
-static void count_used(struct lease *lease, const struct lease_reply *reply)
+static void count_used_tickets(struct lease *lease, const struct lease_reply *reply)
 {
     if (reply->op == LEASE_TAKE)
         lease->used = sat_add(lease->used, clamp64(reply->chunks, 0, TICKET_COUNT_MAX));
@@ -173,7 +173,7 @@ static void count_used(struct lease *lease, const struct lease_reply *reply)
             max64(lease->used, max64(0, sat_sub(lease->terms.total, reply->left)) / lease->terms.chunk);
 }
 
-/* Rule (1): what was granted goes into the pot; never more than was asked for. */
+/* Rule (1): what was granted goes into the balance; never more than was asked for. */
 static void take_granted(struct lease_run *run, const struct lease_reply *reply, int64_t sent, int64_t asked)
 {
     struct lease *lease = run->lease;
@@ -183,7 +183,7 @@ static void take_granted(struct lease_run *run, const struct lease_reply *reply,
         note_exhausted(run, reply);
     if (units == 0)
         return;
-    if (lease->leaving) { /* it never was in the pot: rule (4) */
+    if (lease->leaving) { /* it never was in the balance: rule (4) */
         weir_lease_return(run, chunk ? units / chunk : 0);
         return;
     }
@@ -207,14 +207,14 @@ static void note_stale(struct lease_run *run)
     lease->turn_at_ns = sat_add(run->now, wait);
 }
 
-static void done(struct lease_run *run, const struct lease_reply *reply, int64_t sent, int64_t asked)
+static void handle_done(struct lease_run *run, const struct lease_reply *reply, int64_t sent, int64_t asked)
 {
     struct lease *lease = run->lease;
     bool bucket = lease->terms.kind == LEASE_BUCKET && lease->terms.chunk != 0;
     if (reply->op != LEASE_RETURN && reply->op != LEASE_TURN)
         lease->timed = bucket || reply->ends_ns >= 0 || reply->age_exact;
-    count_used(lease, reply);
-    if (is_write(reply) && reply->op != LEASE_TURN && !bucket)
+    count_used_tickets(lease, reply);
+    if (reply_is_write(reply) && reply->op != LEASE_TURN && !bucket)
         use_age(run, reply, sent);
     if (reply->op == LEASE_TAKE)
         take_granted(run, reply, sent, asked);
@@ -223,7 +223,7 @@ static void done(struct lease_run *run, const struct lease_reply *reply, int64_t
 }
 
 /* Not applied: for a bucket that is not to be numbered anew yet, that is an answer like another. */
-static bool goes_on(struct lease *lease, const struct lease_reply *reply)
+static bool bucket_goes_on(struct lease *lease, const struct lease_reply *reply)
 {
     if (reply->op == LEASE_RETURN)
         return true;
@@ -235,7 +235,8 @@ static bool goes_on(struct lease *lease, const struct lease_reply *reply)
 }
 
 /* UNKNOWN, and what was not even sent. */
-static void not_answered(struct lease_run *run, const struct lease_reply *reply, int64_t sent, int64_t asked)
+static void handle_unanswered(struct lease_run *run, const struct lease_reply *reply, int64_t sent,
+                              int64_t asked)
 {
     struct lease *lease = run->lease;
     bool failed = reply->outcome == LEASE_FAILED;
@@ -249,24 +250,24 @@ void weir_lease_replied(struct lease_run *run, const struct lease_event *event)
     const struct lease_reply *reply = &event->reply;
     struct lease *lease = run->lease;
     int64_t sent, asked;
-    if (!land(lease, event, run->now, &sent, &asked))
+    if (!match_order(lease, event, run->now, &sent, &asked))
         return;
     bool certain = reply->outcome == LEASE_DONE || reply->outcome == LEASE_MOVED;
     if (reply->epoch == 0 || (!certain && reply->outcome != LEASE_FAILED)) {
-        not_answered(run, reply, sent, asked);
+        handle_unanswered(run, reply, sent, asked);
         return;
     }
-    measure(lease, sat_sub(run->now, sent));
+    measure_round_trip(lease, sat_sub(run->now, sent));
     bool newer = reply->epoch > lease->epoch;
-    if (!follow(run, reply, sent)) {
+    if (!follow_epoch(run, reply, sent)) {
         bool old = reply->op == LEASE_LOOK && lease->terms.chunk != 0; /* as reads may be */
         if (sent > lease->seen_ns && !old) /* answered in an epoch that is over: something is wrong with it */
             weir_lease_unanswered(run, sent, 0);
-    } else if (reply->outcome == LEASE_DONE || newer || goes_on(lease, reply)) {
+    } else if (reply->outcome == LEASE_DONE || newer || bucket_goes_on(lease, reply)) {
         weir_lease_answered(run);
         if (reply->outcome == LEASE_DONE)
-            done(run, reply, sent, asked);
+            handle_done(run, reply, sent, asked);
     } else {
-        not_answered(run, reply, sent, asked);
+        handle_unanswered(run, reply, sent, asked);
     }
 }

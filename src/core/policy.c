@@ -40,7 +40,7 @@ static bool init_limit(struct limit *limit, const struct weir_spec *specs, size_
 }
 
 /* Gives a limit its place in the state, and its say in the timeout. */
-static void append(struct weir_policy *policy, struct limit *limit)
+static void policy_append_limit(struct weir_policy *policy, struct limit *limit)
 {
     int64_t timeout_ns = limit->spec.timeout_ns;
     if (timeout_ns > 0 && (policy->timeout_ns == 0 || timeout_ns < policy->timeout_ns))
@@ -64,7 +64,7 @@ struct weir_policy *weir_policy_from(const struct weir_spec *specs, size_t count
             free(policy);
             return NULL;
         }
-        append(policy, limit);
+        policy_append_limit(policy, limit);
     }
     weir_error_clear(err);
     return policy;

@@ -7,13 +7,13 @@
 
 /* ---- epochs ---- */
 
-static bool is_bucket(const struct pool *pool)
+static bool pool_is_bucket(const struct lease_pool *pool)
 {
     return pool->terms.kind == LEASE_BUCKET;
 }
 
 /* Which of `next` hold from the new epoch on; `chunk` may come from a node and is not believed. */
-static void begin_epoch(struct pool *pool, int64_t chunk, int64_t began)
+static void begin_epoch(struct lease_pool *pool, int64_t chunk, int64_t began)
 {
     int64_t most = pool->next.kind == LEASE_BUCKET ? pool->next.burst / 2 : pool->next.total;
     int64_t least =
@@ -26,13 +26,13 @@ static void begin_epoch(struct pool *pool, int64_t chunk, int64_t began)
 }
 
 /* The bucket is full at `now`; 1 ns later than exactly, since ends are rounded down. */
-static int64_t full_origin(const struct pool *pool, const struct lease_terms *terms, int64_t now)
+static int64_t full_origin(const struct lease_pool *pool, const struct lease_terms *terms, int64_t now)
 {
     int64_t back = pool->way == POOL_TURNS ? weir_ticket_life(terms) : weir_ticket_back(terms);
     return sat_add(sat_sub(now, back), 1);
 }
 
-static bool terms_moved(const struct pool *pool)
+static bool pool_terms_changed(const struct lease_pool *pool)
 {
     const struct lease_terms *now = &pool->terms, *next = &pool->next;
     return now->kind != next->kind || now->total != next->total || now->window_ns != next->window_ns ||
@@ -40,41 +40,41 @@ static bool terms_moved(const struct pool *pool)
 }
 
 /* Whatever was issued is dead by then, whenever that was and whatever the clock has done since. */
-static int64_t longest(const struct lease_terms *terms)
+static int64_t pool_longest_life(const struct lease_terms *terms)
 {
     return sat_add(weir_ticket_ahead(terms), weir_ticket_life(terms));
 }
 
 /* Is the next ticket to be passed over: dead, without a number, or so far ahead that the clock was set back?
  */
-static bool is_stale(const struct pool *pool, int64_t now)
+static bool pool_is_stale(const struct lease_pool *pool, int64_t now)
 {
     int64_t starts, ends;
     return pool->used >= weir_ticket_count(&pool->terms) ||
            !weir_ticket_span(&pool->terms, pool->used, sat_sub(now, pool->began_ns), &starts, &ends) ||
-           starts > longest(&pool->terms);
+           starts > pool_longest_life(&pool->terms);
 }
 
 /* A bucket is numbered anew (ticket.h says why it may be). false: it may not now. */
-static bool number_anew(struct pool *pool, int64_t now)
+static bool number_anew(struct lease_pool *pool, int64_t now)
 {
     int64_t starts, ends;
-    if (!is_stale(pool, now) && !terms_moved(pool))
+    if (!pool_is_stale(pool, now) && !pool_terms_changed(pool))
         return false;
     bool lives = weir_ticket_span(&pool->terms, pool->used, sat_sub(now, pool->began_ns), &starts, &ends);
     int64_t full = full_origin(pool, &pool->next, now);
-    int64_t dead = sat_add(now, min64(ends, longest(&pool->terms)));
+    int64_t dead = sat_add(now, min64(ends, pool_longest_life(&pool->terms)));
     bool bucket = pool->next.kind == LEASE_BUCKET;
     begin_epoch(pool, pool->next.chunk, !bucket ? now : lives ? max64(full, sat_add(dead, 1)) : full);
     return true;
 }
 
-static bool quota_is_over(const struct pool *pool, int64_t now)
+static bool quota_is_over(const struct lease_pool *pool, int64_t now)
 {
     return sat_sub(now, pool->began_ns) >= pool->terms.window_ns;
 }
 
-static int64_t chunk_after(const struct pool *pool)
+static int64_t pool_next_chunk(const struct lease_pool *pool)
 {
     int64_t lasted = pool->exhausted_ns ? sat_sub(pool->exhausted_ns, pool->began_ns) : pool->terms.window_ns;
     struct lease_terms terms = pool->next;
@@ -83,35 +83,36 @@ static int64_t chunk_after(const struct pool *pool)
 }
 
 /* POOL_TURNS: what is over by its own clock ends, and begins when somebody asks. */
-static void turn_itself(struct pool *pool, int64_t now)
+static void pool_turn_itself(struct lease_pool *pool, int64_t now)
 {
     if (pool->way != POOL_TURNS)
         return;
-    if (is_bucket(pool)) {
-        if (terms_moved(pool) || pool->used >= weir_ticket_count(&pool->terms))
+    if (pool_is_bucket(pool)) {
+        if (pool_terms_changed(pool) || pool->used >= weir_ticket_count(&pool->terms))
             (void)number_anew(pool, now);
     } else if (quota_is_over(pool, now)) {
-        int64_t chunk = chunk_after(pool);
+        int64_t chunk = pool_next_chunk(pool);
         bool bucket = pool->next.kind == LEASE_BUCKET;
         begin_epoch(pool, chunk, bucket ? full_origin(pool, &pool->next, now) : now);
     }
 }
 
-void weir_pool_begin(struct pool *pool, enum pool_way way, const struct lease_terms *terms, int64_t now)
+void weir_pool_begin(struct lease_pool *pool, enum lease_pool_flags way, const struct lease_terms *terms,
+                     int64_t now)
 {
-    *pool = (struct pool){.way = (int32_t)way, .next = *terms};
+    *pool = (struct lease_pool){.way = (int32_t)way, .next = *terms};
     bool bucket = terms->kind == LEASE_BUCKET;
     begin_epoch(pool, terms->chunk, bucket ? full_origin(pool, terms, now) : now);
 }
 
-void weir_pool_set(struct pool *pool, const struct lease_terms *terms)
+void weir_pool_set(struct lease_pool *pool, const struct lease_terms *terms)
 {
     pool->next = *terms;
 }
 
 /* ---- orders ---- */
 
-static void take_quota(struct pool *pool, int64_t chunks, int64_t now, struct lease_reply *reply)
+static void pool_take_quota(struct lease_pool *pool, int64_t chunks, int64_t now, struct lease_reply *reply)
 {
     int64_t last = sat_add(pool->terms.total / pool->terms.chunk, pool->returned);
     last = sat_add(last, pool->terms.total % pool->terms.chunk != 0);
@@ -128,7 +129,7 @@ static void take_quota(struct pool *pool, int64_t chunks, int64_t now, struct le
 }
 
 /* Tickets that have died, or soon will, are passed over: they were never issued. */
-static void pass_over(struct pool *pool, int64_t elapsed)
+static void pool_pass_over(struct lease_pool *pool, int64_t elapsed)
 {
     int64_t least = weir_ticket_life(&pool->terms) / 4, starts, ends;
     int64_t came = mul_div(max64(sat_add(elapsed, least), 0), pool->terms.total, pool->terms.window_ns);
@@ -140,13 +141,13 @@ static void pass_over(struct pool *pool, int64_t elapsed)
 }
 
 /* Tickets that have started go out together, and end with the first of them; one that has not goes alone. */
-static void take_bucket(struct pool *pool, int64_t chunks, int64_t now, struct lease_reply *reply)
+static void pool_take_bucket(struct lease_pool *pool, int64_t chunks, int64_t now, struct lease_reply *reply)
 {
     int64_t elapsed = sat_sub(now, pool->began_ns), starts, ends;
     if (pool->way == POOL_TURNS)
-        pass_over(pool, elapsed);
+        pool_pass_over(pool, elapsed);
     (void)weir_ticket_span(&pool->terms, pool->used, elapsed, &starts, &ends);
-    if (pool->way == POOL_TURNED && is_stale(pool, now)) {
+    if (pool->way == POOL_TURNED && pool_is_stale(pool, now)) {
         reply->stale = reply->exhausted = true;
         return;
     }
@@ -167,13 +168,14 @@ static void take_bucket(struct pool *pool, int64_t chunks, int64_t now, struct l
     pool->used += n;
 }
 
-static void turn(struct pool *pool, const struct lease_order *order, int64_t now, struct lease_reply *reply)
+static void pool_turn(struct lease_pool *pool, const struct lease_order *order, int64_t now,
+                      struct lease_reply *reply)
 {
     if (pool->way == POOL_TURNS || order->epoch != pool->epoch) {
         reply->outcome = LEASE_MOVED;
         return;
     }
-    if (!is_bucket(pool)) {
+    if (!pool_is_bucket(pool)) {
         bool bucket = pool->next.kind == LEASE_BUCKET;
         begin_epoch(pool, bucket ? pool->next.chunk : order->chunk,
                     bucket ? full_origin(pool, &pool->next, now) : now);
@@ -183,13 +185,14 @@ static void turn(struct pool *pool, const struct lease_order *order, int64_t now
     }
 }
 
-static void take_back(struct pool *pool, const struct lease_order *order, struct lease_reply *reply)
+static void pool_take_back(struct lease_pool *pool, const struct lease_order *order,
+                           struct lease_reply *reply)
 {
     if (order->epoch != pool->epoch) {
         reply->outcome = LEASE_MOVED; /* units die with their epoch, those that come back as well */
         return;
     }
-    if (is_bucket(pool))
+    if (pool_is_bucket(pool))
         return;
     reply->chunks = clamp64(order->chunks, 0, pool->used - pool->returned);
     reply->units = sat_mul(reply->chunks, pool->terms.chunk);
@@ -197,15 +200,15 @@ static void take_back(struct pool *pool, const struct lease_order *order, struct
 }
 
 /* What every answer says of the epoch that it was applied in. */
-static void describe(const struct pool *pool, int64_t now, struct lease_reply *reply)
+static void pool_describe(const struct lease_pool *pool, int64_t now, struct lease_reply *reply)
 {
     int64_t age = sat_sub(now, pool->began_ns);
     reply->epoch = pool->epoch;
     reply->terms = pool->terms;
-    if (is_bucket(pool)) {
+    if (pool_is_bucket(pool)) {
         reply->age_ns = -1;
         if (pool->way == POOL_TURNED) /* nodes are to number anew, and so begin with other terms */
-            reply->stale |= terms_moved(pool) || is_stale(pool, now);
+            reply->stale |= pool_terms_changed(pool) || pool_is_stale(pool, now);
         int64_t came = mul_div(max64(age, 0), pool->terms.total, pool->terms.window_ns);
         reply->left =
             min64(max64(0, sat_sub(came, sat_mul(pool->used, pool->terms.chunk))), pool->terms.burst);
@@ -217,21 +220,21 @@ static void describe(const struct pool *pool, int64_t now, struct lease_reply *r
     reply->left = weir_ticket_left(&pool->terms, pool->used, pool->returned);
 }
 
-void weir_pool_apply(struct pool *pool, const struct lease_order *order, int64_t now,
+void weir_pool_apply(struct lease_pool *pool, const struct lease_order *order, int64_t now,
                      struct lease_reply *reply)
 {
     memset(reply, 0, sizeof *reply);
     reply->id = order->id;
     reply->op = order->op;
     reply->outcome = LEASE_DONE;
-    turn_itself(pool, now);
-    if (order->op == LEASE_TAKE && is_bucket(pool))
-        take_bucket(pool, order->chunks, now, reply);
+    pool_turn_itself(pool, now);
+    if (order->op == LEASE_TAKE && pool_is_bucket(pool))
+        pool_take_bucket(pool, order->chunks, now, reply);
     else if (order->op == LEASE_TAKE)
-        take_quota(pool, order->chunks, now, reply);
+        pool_take_quota(pool, order->chunks, now, reply);
     else if (order->op == LEASE_TURN)
-        turn(pool, order, now, reply);
+        pool_turn(pool, order, now, reply);
     else if (order->op == LEASE_RETURN)
-        take_back(pool, order, reply);
-    describe(pool, now, reply);
+        pool_take_back(pool, order, reply);
+    pool_describe(pool, now, reply);
 }

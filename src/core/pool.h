@@ -10,14 +10,14 @@
  * Law: of the tickets of an epoch those with units in them add up to at most its total, and what was
  * returned.
  */
-#ifndef WEIR_CORE_POOL_H
-#define WEIR_CORE_POOL_H
+#ifndef WEIR_LEASE_POOL_H
+#define WEIR_LEASE_POOL_H
 
 #include "core/ticket.h"
 
-enum pool_way { POOL_TURNED, POOL_TURNS };
+enum lease_pool_flags { POOL_TURNED, POOL_TURNS };
 
-struct pool {
+struct lease_pool {
     int32_t way;
     struct lease_terms next;  /* what an operator has said last: from the next epoch on */
     struct lease_terms terms; /* of this epoch */
@@ -28,11 +28,12 @@ struct pool {
 };
 
 /* `terms` complete (ticket.h). It begins with its first epoch. */
-void weir_pool_begin(struct pool *pool, enum pool_way way, const struct lease_terms *terms, int64_t now);
+void weir_pool_begin(struct lease_pool *pool, enum lease_pool_flags way, const struct lease_terms *terms,
+                     int64_t now);
 /* From the next epoch on. */
-void weir_pool_set(struct pool *pool, const struct lease_terms *terms);
+void weir_pool_set(struct lease_pool *pool, const struct lease_terms *terms);
 /* Applies an order at `now` by the pool's clock. */
-void weir_pool_apply(struct pool *pool, const struct lease_order *order, int64_t now,
+void weir_pool_apply(struct lease_pool *pool, const struct lease_order *order, int64_t now,
                      struct lease_reply *reply);
 
 #endif

@@ -10,22 +10,22 @@
  */
 #include "core/index.h"
 
-static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
+static int64_t smooth_due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
 {
     if (sat_mul(n, limit->ticks.unit) > TICKS_SPAN_MAX)
         return WEIR_FOREVER;
     return state[0] <= ticks_at(&limit->ticks, now) ? now : ticks_time(&limit->ticks, state[0]);
 }
 
-static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static uint64_t smooth_enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     weir_index_charge(limit, state, now, n);
     return (uint64_t)state[0];
 }
 
 /* Others have been told to start behind it: only the last one can be undone. */
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
-                   int64_t promised)
+static bool smooth_cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                          int64_t promised)
 {
     (void)promised;
     bool last = state[0] == (int64_t)r->ticket;
@@ -36,8 +36,8 @@ static bool cancel(const struct limit *limit, int64_t *state, const struct weir_
 
 /* The time of the next start stays. Saved units keep their share of the burst, as Guava has it, but never
  * become more: with a rate that goes up and down one could multiply them. */
-static void change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
-                   int64_t now)
+static void smooth_change(const struct limit *limit, const int64_t *from, const struct limit *next,
+                          int64_t *to, int64_t now)
 {
     int64_t v = ticks_at(&limit->ticks, now), v_next = ticks_at(&next->ticks, now);
     int64_t saved = sat_sub(v, index_at(limit, from[0], v));
@@ -50,7 +50,7 @@ static void change(const struct limit *limit, const int64_t *from, const struct 
     to[0] = start > next->ticks.time_max ? INDEX_NEVER : ticks_at(&next->ticks, start);
 }
 
-static int64_t most(const struct limit *limit, int64_t span_ns)
+static int64_t smooth_most(const struct limit *limit, int64_t span_ns)
 {
     return sat_add(
         sat_add(limit->full, weir_ticks_between_promises(&limit->ticks, span_ns)) / limit->ticks.unit, 1);
@@ -59,15 +59,15 @@ static int64_t most(const struct limit *limit, int64_t span_ns)
 const struct algorithm weir_smooth = {
     .words = weir_index_words,
     .init = weir_index_init,
-    .due = due,
-    .enter = enter,
+    .due = smooth_due,
+    .enter = smooth_enter,
     .promise = weir_index_promise,
-    .cancel = cancel,
+    .cancel = smooth_cancel,
     .give = weir_index_give,
     .charge = weir_index_charge,
     .drain = weir_index_drain,
-    .change = change,
+    .change = smooth_change,
     .remaining = weir_index_remaining,
     .fresh = weir_index_fresh,
-    .most = most,
+    .most = smooth_most,
 };

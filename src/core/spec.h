@@ -6,8 +6,8 @@
  *   complete  fills in defaults and refuses what makes no sense, naming the field at fault
  *   format    spec -> canonical text
  */
-#ifndef WEIR_CORE_SPEC_H
-#define WEIR_CORE_SPEC_H
+#ifndef WEIR_SPEC_SPEC_H
+#define WEIR_SPEC_SPEC_H
 
 #include "weir.h"
 

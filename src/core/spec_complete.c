@@ -9,7 +9,7 @@
 #include "core/spec_words.h"
 #include "core/ticks.h"
 
-struct check {
+struct spec_check {
     struct weir_spec *spec;
     const struct spec_written *written;
     struct spec_fault *fault;
@@ -17,7 +17,7 @@ struct check {
     int64_t unit;   /* ticks a unit is worth */
 };
 
-static bool is_given(const struct check *check, enum spec_field field)
+static bool is_given(const struct spec_check *check, enum spec_field field)
 {
     return check->given & UINT32_C(1) << field;
 }
@@ -57,7 +57,7 @@ int64_t weir_spec_default(const struct weir_spec *spec, enum spec_field field)
 
 /* The same, except that a decimal count has been made whole by a longer period: 1.5/s is 3/2s, but its burst
  * is the 1 that fits into a second. */
-static int64_t default_units(const struct check *check, enum spec_field field)
+static int64_t default_units(const struct spec_check *check, enum spec_field field)
 {
     int64_t units = weir_spec_default(check->spec, field);
     return units && check->written->whole ? check->written->whole : units;
@@ -76,7 +76,7 @@ static uint32_t given_fields(const struct weir_spec *spec, const struct spec_wri
     return given;
 }
 
-static bool check_choice(struct check *check, enum spec_field field)
+static bool check_choice(struct spec_check *check, enum spec_field field)
 {
     const struct spec_option *option = weir_spec_option(field);
     int64_t value = weir_spec_value(check->spec, field), count = 0;
@@ -90,7 +90,7 @@ static bool check_choice(struct check *check, enum spec_field field)
     return true;
 }
 
-static bool check_options(struct check *check)
+static bool check_spec_options(struct spec_check *check)
 {
     struct weir_spec *spec = check->spec;
     if (spec->algo < WEIR_TOKEN_BUCKET || spec->algo > WEIR_QUOTA)
@@ -112,7 +112,7 @@ static bool check_options(struct check *check)
            check_choice(check, FIELD_REFUSED) && check_choice(check, FIELD_STRICT);
 }
 
-static bool check_name(struct check *check)
+static bool check_limit_name(struct spec_check *check)
 {
     char *name = check->spec->name;
     size_t len = 0;
@@ -135,7 +135,7 @@ static bool check_name(struct check *check)
 
 #define COUNT_MAX_TEXT "1000000000G (10^18)"
 
-static bool check_rate(struct check *check)
+static bool check_spec_rate(struct spec_check *check)
 {
     struct weir_spec *spec = check->spec;
     struct ticks ticks;
@@ -158,7 +158,7 @@ static bool check_rate(struct check *check)
 }
 
 /* Windows count units in a period; the others count the time that units are worth. */
-static bool check_unit(struct check *check)
+static bool check_unit(struct spec_check *check)
 {
     if (!has_algo(check->spec, SPEC_WINDOWS) && check->unit > TICKS_SPAN_MAX)
         return weir_spec_fault(check->fault, FIELD_PERIOD,
@@ -169,7 +169,7 @@ static bool check_unit(struct check *check)
 /* ---- units ------------------------------------------------------------------------------------ */
 
 /* Units that are worth more time than can be counted. */
-static bool check_span(struct check *check, enum spec_field field, const char *verb)
+static bool check_units_span(struct spec_check *check, enum spec_field field, const char *verb)
 {
     int64_t units = weir_spec_value(check->spec, field);
     char shown[32];
@@ -182,7 +182,7 @@ static bool check_span(struct check *check, enum spec_field field, const char *v
                            weir_spec_option(field)->name, shown, verb, weir_spec_option(field)->name);
 }
 
-static bool fault_burst(struct check *check)
+static bool fault_burst(struct spec_check *check)
 {
     int64_t units = default_units(check, FIELD_BURST);
     char shown[32] = "1 s of rate";
@@ -192,7 +192,7 @@ static bool fault_burst(struct check *check)
                            "burst is the most that may pass at once, so at least 1 (without it: %s)", shown);
 }
 
-static bool check_burst(struct check *check)
+static bool check_burst(struct spec_check *check)
 {
     struct weir_spec *spec = check->spec;
     if (!has_algo(spec, weir_spec_option(FIELD_BURST)->algos))
@@ -203,7 +203,7 @@ static bool check_burst(struct check *check)
         return fault_burst(check);
     if (spec->burst > SPEC_COUNT_MAX)
         return weir_spec_fault(check->fault, FIELD_BURST, "burst is at most " COUNT_MAX_TEXT);
-    if (!check_span(check, FIELD_BURST, "refill"))
+    if (!check_units_span(check, FIELD_BURST, "refill"))
         return false;
     if (spec->algo == WEIR_SMOOTH &&
         (weir_i128)spec->burst * spec->period_ns == (weir_i128)spec->count * WEIR_SEC)
@@ -217,7 +217,7 @@ static bool is_over_second(const struct weir_spec *spec)
     return (weir_i128)spec->initial * spec->period_ns > (weir_i128)spec->count * WEIR_SEC;
 }
 
-static bool check_initial(struct check *check)
+static bool check_initial(struct spec_check *check)
 {
     struct weir_spec *spec = check->spec;
     if (!has_algo(spec, weir_spec_option(FIELD_INITIAL)->algos))
@@ -237,7 +237,7 @@ static bool check_initial(struct check *check)
 
 /* ---- times and factors ------------------------------------------------------------------------ */
 
-static bool check_time(struct check *check, enum spec_field field)
+static bool check_time(struct spec_check *check, enum spec_field field)
 {
     int64_t time_ns = weir_spec_value(check->spec, field);
     if (time_ns >= 0 && time_ns <= SPEC_TIME_MAX_NS)
@@ -246,7 +246,7 @@ static bool check_time(struct check *check, enum spec_field field)
                            weir_spec_option(field)->name, time_ns < 0 ? " and not negative" : "");
 }
 
-static bool check_factor(struct check *check, enum spec_field field, const char *meaning)
+static bool check_factor(struct spec_check *check, enum spec_field field, const char *meaning)
 {
     if (!is_given(check, field))
         weir_spec_set_value(check->spec, field, weir_spec_default(check->spec, field));
@@ -261,7 +261,7 @@ static bool check_factor(struct check *check, enum spec_field field, const char 
 /* ---- algorithms ------------------------------------------------------------------------------- */
 
 /* The store of a warmup is counted in doubles; beyond 2^52 they skip units. */
-static bool check_store(struct check *check)
+static bool check_store(struct spec_check *check)
 {
     const struct weir_spec *spec = check->spec;
     weir_i128 cold = spec->cold_ppm, both = cold + SPEC_FACTOR_ONE;
@@ -273,7 +273,7 @@ static bool check_store(struct check *check)
                            "so long a warm-up saves more units than weir can count; write a shorter warmup");
 }
 
-static bool check_warmup(struct check *check)
+static bool check_warmup(struct spec_check *check)
 {
     struct weir_spec *spec = check->spec;
     if (spec->algo != WEIR_WARMUP)
@@ -294,7 +294,7 @@ static bool check_warmup(struct check *check)
     return check_store(check);
 }
 
-static bool check_pool(struct check *check)
+static bool check_pool(struct spec_check *check)
 {
     struct weir_spec *spec = check->spec;
     struct ticks ticks;
@@ -321,7 +321,7 @@ static bool check_pool(struct check *check)
     return true;
 }
 
-static bool check_hybrid(struct check *check)
+static bool check_hybrid(struct spec_check *check)
 {
     if (check->spec->algo != WEIR_HYBRID)
         return true;
@@ -329,7 +329,7 @@ static bool check_hybrid(struct check *check)
            check_pool(check);
 }
 
-static bool check_leaky(struct check *check)
+static bool check_leaky(struct spec_check *check)
 {
     struct weir_spec *spec = check->spec;
     if (spec->algo != WEIR_LEAKY_BUCKET)
@@ -344,7 +344,7 @@ static bool check_leaky(struct check *check)
         return weir_spec_fault(
             check->fault, FIELD_AGE,
             "age is the longest wait in the queue, more than 0; leave it out for no bound");
-    return check_span(check, FIELD_QUEUE, "drain") && check_time(check, FIELD_AGE);
+    return check_units_span(check, FIELD_QUEUE, "drain") && check_time(check, FIELD_AGE);
 }
 
 /* 50 000 */
@@ -360,7 +360,7 @@ static void put_grouped(struct text *text, int64_t number)
 
 _Static_assert(SPEC_LOG_MAX == 10000, "the message below says so");
 
-static bool check_log(struct check *check)
+static bool check_log(struct spec_check *check)
 {
     static const char *const scales[] = {"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
     int64_t count = check->spec->count, bytes = sat_mul(count, 8);
@@ -382,16 +382,16 @@ static bool check_log(struct check *check)
 
 /* ---- all -------------------------------------------------------------------------------------- */
 
-static bool check_all(struct check *check)
+static bool check_spec_fields(struct spec_check *check)
 {
     struct weir_spec *spec = check->spec;
-    if (!check_options(check) || !check_name(check))
+    if (!check_spec_options(check) || !check_limit_name(check))
         return false;
     if (weir_spec_is_alone(spec)) {
         spec->count = spec->period_ns = 0;
         return true;
     }
-    return check_rate(check) && check_unit(check) && check_burst(check) && check_initial(check) &&
+    return check_spec_rate(check) && check_unit(check) && check_burst(check) && check_initial(check) &&
            check_warmup(check) && check_hybrid(check) && check_leaky(check) && check_log(check) &&
            check_time(check, FIELD_TIMEOUT);
 }
@@ -400,8 +400,8 @@ bool weir_spec_complete_written(struct weir_spec *spec, const struct spec_writte
                                 struct spec_fault *fault)
 {
     struct weir_spec whole = *spec;
-    struct check check = {.spec = &whole, .written = written, .fault = fault};
-    if (!check_all(&check))
+    struct spec_check check = {.spec = &whole, .written = written, .fault = fault};
+    if (!check_spec_fields(&check))
         return false;
     *spec = whole;
     return true;

@@ -43,7 +43,7 @@ static bool skip_separator(struct spec_reader *reader)
     return weir_spec_skip(reader, ',') || weir_spec_skip(reader, ':') || weir_spec_skip(reader, ';');
 }
 
-static int32_t find_verb(const char *word, size_t len)
+static int32_t find_engineblock_verb(const char *word, size_t len)
 {
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         if (weir_text_same(word, len, verbs[i].word))
@@ -87,7 +87,7 @@ bool weir_spec_is_engineblock(const struct spec_reader *reader)
         return false;
     if (weir_spec_is_letter(&look)) {
         size_t len = weir_spec_word_len(&look);
-        return find_verb(look.at, len) != WEIR_VERB_NONE || find_order(look.at, len);
+        return find_engineblock_verb(look.at, len) != WEIR_VERB_NONE || find_order(look.at, len);
     }
     if (!skip_number(&look))
         return false;
@@ -100,7 +100,7 @@ bool weir_spec_is_engineblock(const struct spec_reader *reader)
 
 /* ---- the parts -------------------------------------------------------------------------------- */
 
-static bool read_rate(struct spec_reader *reader, struct spec_limit *limit)
+static bool read_engineblock_rate(struct spec_reader *reader, struct spec_limit *limit)
 {
     struct quantity count;
     limit->start = limit->values[FIELD_COUNT] = reader->at;
@@ -113,7 +113,7 @@ static bool read_rate(struct spec_reader *reader, struct spec_limit *limit)
     return weir_spec_set_rate(reader, limit, count, WEIR_SEC);
 }
 
-static bool read_ratio(struct spec_reader *reader, struct spec_limit *limit)
+static bool read_engineblock_ratio(struct spec_reader *reader, struct spec_limit *limit)
 {
     size_t len = weir_spec_word_len(reader);
     const struct spec_hint *order = find_order(reader->at, len);
@@ -127,13 +127,13 @@ static bool read_ratio(struct spec_reader *reader, struct spec_limit *limit)
     return weir_spec_read_factor(reader, &limit->spec.ratio_ppm);
 }
 
-static bool read_verb(struct spec_reader *reader, struct spec_limit *limit)
+static bool read_engineblock_verb(struct spec_reader *reader, struct spec_limit *limit)
 {
     size_t len = weir_spec_word_len(reader);
     const struct spec_hint *order = find_order(reader->at, len);
     if (order)
         return weir_spec_wrong(reader, reader->at, "'%s' %s", order->word, order->say);
-    limit->spec.verb = find_verb(reader->at, len);
+    limit->spec.verb = find_engineblock_verb(reader->at, len);
     if (limit->spec.verb == WEIR_VERB_NONE)
         return weir_spec_wrong(reader, reader->at, "unknown verb '%s'; write start, configure or restart",
                                weir_spec_show(reader->at, len).text);
@@ -178,12 +178,12 @@ static bool wrong_ratio(struct spec_reader *reader, const struct spec_limit *lim
 bool weir_spec_read_engineblock(struct spec_reader *reader, struct spec_limit *limit, bool known)
 {
     known = skip_prefix(reader) || known;
-    if (!read_rate(reader, limit))
+    if (!read_engineblock_rate(reader, limit))
         return false;
     weir_spec_skip_space(reader);
     if (skip_separator(reader)) {
         weir_spec_skip_space(reader);
-        if (!read_ratio(reader, limit))
+        if (!read_engineblock_ratio(reader, limit))
             return false;
         if (!known && is_grouped(reader, limit))
             return wrong_grouped(reader, limit);
@@ -192,7 +192,7 @@ bool weir_spec_read_engineblock(struct spec_reader *reader, struct spec_limit *l
         weir_spec_skip_space(reader);
         if (skip_separator(reader)) {
             weir_spec_skip_space(reader);
-            if (!read_verb(reader, limit))
+            if (!read_engineblock_verb(reader, limit))
                 return false;
         }
     }

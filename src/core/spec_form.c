@@ -11,7 +11,7 @@
 
 /* ---- items ------------------------------------------------------------------------------------ */
 
-static bool keep(struct form_match *match, const char *start, char item)
+static bool keep_form_part(struct form_match *match, const char *start, char item)
 {
     match->parts[match->count++] = (struct form_part){start, (size_t)(match->reader.at - start), item};
     return match->reader.at > start;
@@ -33,13 +33,13 @@ static bool fit_count(struct form_match *match, bool with_multiple)
     if (!skip_digits(reader) || (weir_spec_skip(reader, '.') && !skip_digits(reader)))
         return false;
     if (!with_multiple)
-        return keep(match, start, 'N');
+        return keep_form_part(match, start, 'N');
     weir_spec_skip_space(reader);
     for (size_t i = 0; i < COUNT_OF(multiples); i++) {
         size_t len = strlen(multiples[i]);
         if ((size_t)(reader->end - reader->at) >= len && memcmp(reader->at, multiples[i], len) == 0) {
             reader->at += len;
-            return keep(match, start, 'N');
+            return keep_form_part(match, start, 'N');
         }
     }
     return false;
@@ -60,7 +60,8 @@ static bool fit_groups(struct form_match *match)
             break;
         reader->at = group.at;
     }
-    return reader->at > match->mistake.start && reader->at - start < GROUPS_MAX && keep(match, start, 'G');
+    return reader->at > match->mistake.start && reader->at - start < GROUPS_MAX &&
+           keep_form_part(match, start, 'G');
 }
 
 static bool fit_period(struct form_match *match)
@@ -74,13 +75,13 @@ static bool fit_period(struct form_match *match)
         if (!weir_spec_read_time(&look, &period_ns))
             return false;
         reader->at = look.at;
-        return keep(match, start, 'T');
+        return keep_form_part(match, start, 'T');
     }
     size_t len = weir_spec_letters_len(reader);
     if (weir_spec_find_unit(start, len) == 0 && !weir_spec_hint_unit(start, len))
         return false;
     reader->at += len;
-    return keep(match, start, 'T');
+    return keep_form_part(match, start, 'T');
 }
 
 /* Up to a space, a comma, or what ends a word in other languages. */
@@ -96,7 +97,7 @@ static bool fit_word(struct form_match *match, char item)
     if (!weir_spec_is_letter(reader) || (item == 'K') != (equals != NULL))
         return false;
     reader->at += len;
-    return keep(match, start, item);
+    return keep_form_part(match, start, item);
 }
 
 static bool fit_units(struct form_match *match)
@@ -163,9 +164,9 @@ static bool fit_item(struct form_match *match, const char *item, size_t len)
         return fit_literal(match, item, len);
     switch (*item) {
     case 'n':
-        return skip_digits(reader) && reader->at - start <= 4 && keep(match, start, 'N');
+        return skip_digits(reader) && reader->at - start <= 4 && keep_form_part(match, start, 'N');
     case 'Z':
-        return skip_digits(reader) && reader->at - start <= 8 && keep(match, start, 'Z');
+        return skip_digits(reader) && reader->at - start <= 8 && keep_form_part(match, start, 'Z');
     case 'G':
         return fit_groups(match);
     case 'T':
@@ -189,7 +190,7 @@ static bool fit_item(struct form_match *match, const char *item, size_t len)
 static bool fit_form(const char *form, struct form_match *match);
 
 /* Tries what follows, and keeps the match only if all of it fits. */
-static bool go_on(const char *form, const struct form_match *so_far, struct form_match *match)
+static bool fit_rest_of_form(const char *form, const struct form_match *so_far, struct form_match *match)
 {
     struct form_match next = *so_far;
     if (!fit_form(form, &next))
@@ -204,8 +205,8 @@ static bool fit_either_count(const char *form, struct form_match *match)
     struct form_match with = *match, without;
     weir_spec_skip_space(&with.reader);
     without = with;
-    return (fit_count(&with, true) && go_on(form, &with, match)) ||
-           (fit_count(&without, false) && go_on(form, &without, match));
+    return (fit_count(&with, true) && fit_rest_of_form(form, &with, match)) ||
+           (fit_count(&without, false) && fit_rest_of_form(form, &without, match));
 }
 
 /* As few options as possible. */
@@ -216,7 +217,7 @@ static bool fit_options(const char *form, struct form_match *match)
     for (;;) {
         struct form_match here = so_far;
         here.parts[here.count++] = (struct form_part){start, (size_t)(here.reader.at - start), 'O'};
-        if (go_on(form, &here, match))
+        if (fit_rest_of_form(form, &here, match))
             return true;
         weir_spec_skip_space(&so_far.reader);
         size_t count = so_far.count;
@@ -244,7 +245,8 @@ static bool fit_form(const char *form, struct form_match *match)
     bool fits = fit_item(&here, item, len);
     if (is_mistake)
         here.mistake = (struct form_part){start, (size_t)(here.reader.at - start), '^'};
-    return (fits && go_on(next, &here, match)) || (may_miss && go_on(next, match, match));
+    return (fits && fit_rest_of_form(next, &here, match)) ||
+           (may_miss && fit_rest_of_form(next, match, match));
 }
 
 bool weir_form_fit(const char *form, const struct spec_reader *reader, struct form_match *match)

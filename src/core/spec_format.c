@@ -8,7 +8,7 @@
 
 /* ---- numbers ---------------------------------------------------------------------------------- */
 
-static void put_count(struct text *text, int64_t count)
+static void put_spec_count(struct text *text, int64_t count)
 {
     static const char *const multiples[] = {"", "k", "M", "G"};
     size_t i = 0;
@@ -54,7 +54,7 @@ struct shortest {
     size_t len, parts;
 };
 
-static size_t digits_of(int64_t number)
+static size_t count_digits(int64_t number)
 {
     size_t digits = 1;
     for (; number >= 10; number /= 10)
@@ -77,7 +77,7 @@ static void find_shortest(int64_t time_ns, struct shortest rests[UNITS + 1])
         rests[i] = (struct shortest){.first = UNITS, .len = left ? SIZE_MAX : 0};
         for (size_t j = 0; j < i && units[j].length_ns <= left; j++) {
             struct shortest rest = rests[j];
-            struct shortest with = {j, digits_of(left / units[j].length_ns) + units[j].len + rest.len,
+            struct shortest with = {j, count_digits(left / units[j].length_ns) + units[j].len + rest.len,
                                     rest.parts + 1};
             if (is_shorter(with, rests[i]))
                 rests[i] = with;
@@ -85,7 +85,7 @@ static void find_shortest(int64_t time_ns, struct shortest rests[UNITS + 1])
     }
 }
 
-static void put_time(struct text *text, int64_t time_ns, bool bare_unit)
+static void put_spec_time(struct text *text, int64_t time_ns, bool bare_unit)
 {
     struct shortest rests[UNITS + 1];
     if (time_ns == 0)
@@ -108,7 +108,7 @@ size_t weir_spec_format_count(int64_t count, char *text, size_t size)
     struct text line;
     weir_text_init(&line, text, size);
     if (count >= 0)
-        put_count(&line, count);
+        put_spec_count(&line, count);
     return line.len;
 }
 
@@ -117,7 +117,7 @@ size_t weir_spec_format_period(int64_t period_ns, char *text, size_t size)
     struct text line;
     weir_text_init(&line, text, size);
     if (period_ns >= 0)
-        put_time(&line, period_ns, false);
+        put_spec_time(&line, period_ns, false);
     return line.len;
 }
 
@@ -133,7 +133,7 @@ static bool is_said(const struct weir_spec *spec, enum spec_field field)
     return field == FIELD_RATIO || weir_spec_value(spec, field) != weir_spec_default(spec, field);
 }
 
-static void put_option(struct text *text, const struct weir_spec *spec, enum spec_field field)
+static void put_spec_option(struct text *text, const struct weir_spec *spec, enum spec_field field)
 {
     const struct spec_option *option = weir_spec_option(field);
     int64_t value = weir_spec_value(spec, field);
@@ -142,10 +142,10 @@ static void put_option(struct text *text, const struct weir_spec *spec, enum spe
     weir_text_print(text, " %s=", option->name);
     switch (option->kind) {
     case KIND_COUNT:
-        put_count(text, value);
+        put_spec_count(text, value);
         break;
     case KIND_TIME:
-        put_time(text, value, false);
+        put_spec_time(text, value, false);
         break;
     case KIND_FACTOR:
         put_factor(text, value);
@@ -167,12 +167,12 @@ static void put_limit(struct text *text, const struct weir_spec *spec)
     if (weir_spec_is_alone(spec)) {
         weir_text_print(text, "%s", weir_algo_name(spec->algo));
     } else {
-        put_count(text, spec->count);
+        put_spec_count(text, spec->count);
         weir_text_put(text, "/", 1);
-        put_time(text, spec->period_ns, true);
+        put_spec_time(text, spec->period_ns, true);
     }
     for (enum spec_field field = FIELD_BURST; field <= FIELD_NAME; field++)
-        put_option(text, spec, field);
+        put_spec_option(text, spec, field);
 }
 
 size_t weir_spec_format(const struct weir_spec *specs, size_t count, char *text, size_t size)

@@ -147,7 +147,8 @@ static const struct spec_hint unit_hints[] = {
     {"yearly", "365d"},    {"y", "365d"},          {"yr", "365d"},   {"mo", "30d"},
 };
 
-static const struct spec_hint *find(const struct spec_hint *list, size_t count, const char *word, size_t len)
+static const struct spec_hint *find_hint(const struct spec_hint *list, size_t count, const char *word,
+                                         size_t len)
 {
     for (size_t i = 0; i < count; i++)
         if (weir_text_alike(word, len, list[i].word))
@@ -157,12 +158,12 @@ static const struct spec_hint *find(const struct spec_hint *list, size_t count, 
 
 const struct spec_hint *weir_spec_hint(const char *word, size_t len)
 {
-    return find(hints, COUNT_OF(hints), word, len);
+    return find_hint(hints, COUNT_OF(hints), word, len);
 }
 
 const char *weir_spec_hint_unit(const char *word, size_t len)
 {
-    const struct spec_hint *hint = find(unit_hints, COUNT_OF(unit_hints), word, len);
+    const struct spec_hint *hint = find_hint(unit_hints, COUNT_OF(unit_hints), word, len);
     return hint ? hint->say : NULL;
 }
 
@@ -294,7 +295,7 @@ bool weir_spec_fault_algo(struct spec_fault *fault, const char *word, size_t len
     struct spec_shown shown = weir_spec_show(word, len);
     if (weir_text_same(word, len, "unlimited") || weir_text_same(word, len, "blocked"))
         return weir_spec_fault(fault, FIELD_ALGO, "%s stands alone, without a rate", shown.text);
-    const struct spec_hint *hint = find(algo_hints, COUNT_OF(algo_hints), word, len);
+    const struct spec_hint *hint = find_hint(algo_hints, COUNT_OF(algo_hints), word, len);
     const char *near = hint ? hint->say : guess_algo(word, len);
     if (near)
         return weir_spec_fault(fault, FIELD_ALGO, "unknown algorithm '%s'; did you mean %s?", shown.text,

@@ -8,7 +8,7 @@
 #include "core/spec_read.h"
 #include "core/spec_words.h"
 
-static bool read_units(struct spec_reader *value, struct spec_limit *limit, enum spec_field field)
+static bool read_option_units(struct spec_reader *value, struct spec_limit *limit, enum spec_field field)
 {
     const char *start = value->at;
     const struct spec_option *option = weir_spec_option(field);
@@ -22,7 +22,7 @@ static bool read_units(struct spec_reader *value, struct spec_limit *limit, enum
     return true;
 }
 
-static bool read_time(struct spec_reader *value, struct spec_limit *limit, enum spec_field field)
+static bool read_option_time(struct spec_reader *value, struct spec_limit *limit, enum spec_field field)
 {
     const char *start = value->at;
     const struct spec_option *option = weir_spec_option(field);
@@ -37,7 +37,7 @@ static bool read_time(struct spec_reader *value, struct spec_limit *limit, enum 
     return true;
 }
 
-static bool read_factor(struct spec_reader *value, struct spec_limit *limit, enum spec_field field)
+static bool read_option_factor(struct spec_reader *value, struct spec_limit *limit, enum spec_field field)
 {
     const char *start = value->at;
     const struct spec_option *option = weir_spec_option(field);
@@ -51,7 +51,7 @@ static bool read_factor(struct spec_reader *value, struct spec_limit *limit, enu
     return true;
 }
 
-static bool read_choice(struct spec_reader *value, struct spec_limit *limit, enum spec_field field)
+static bool read_option_choice(struct spec_reader *value, struct spec_limit *limit, enum spec_field field)
 {
     size_t len = (size_t)(value->end - value->at);
     const struct spec_choice *choices = weir_spec_option(field)->choices;
@@ -65,7 +65,7 @@ static bool read_choice(struct spec_reader *value, struct spec_limit *limit, enu
     return weir_spec_fault_choice(value->fault, field, value->at, len);
 }
 
-static bool read_algo(struct spec_reader *value, struct spec_limit *limit)
+static bool read_option_algo(struct spec_reader *value, struct spec_limit *limit)
 {
     size_t len = (size_t)(value->end - value->at);
     int32_t algo = weir_spec_find_algo(value->at, len);
@@ -80,7 +80,7 @@ static bool read_algo(struct spec_reader *value, struct spec_limit *limit)
     return true;
 }
 
-static bool read_name(struct spec_reader *value, struct spec_limit *limit)
+static bool read_option_name(struct spec_reader *value, struct spec_limit *limit)
 {
     size_t len = (size_t)(value->end - value->at);
     if (len > WEIR_NAME_MAX)
@@ -89,23 +89,23 @@ static bool read_name(struct spec_reader *value, struct spec_limit *limit)
     return true;
 }
 
-static bool read_value(struct spec_reader *value, struct spec_limit *limit, enum spec_field field)
+static bool read_option_value(struct spec_reader *value, struct spec_limit *limit, enum spec_field field)
 {
     switch (weir_spec_option(field)->kind) {
     case KIND_COUNT:
-        return read_units(value, limit, field);
+        return read_option_units(value, limit, field);
     case KIND_TIME:
-        return read_time(value, limit, field);
+        return read_option_time(value, limit, field);
     case KIND_FACTOR:
-        return read_factor(value, limit, field);
+        return read_option_factor(value, limit, field);
     case KIND_CHOICE:
-        return read_choice(value, limit, field);
+        return read_option_choice(value, limit, field);
     case KIND_ALGO:
-        return read_algo(value, limit);
+        return read_option_algo(value, limit);
     case KIND_NAME:
         break;
     }
-    return read_name(value, limit);
+    return read_option_name(value, limit);
 }
 
 /* Does the reader stand at the token that follows the one at `token`? */
@@ -190,7 +190,7 @@ bool weir_spec_read_option(struct spec_reader *reader, struct spec_limit *limit)
     limit->values[field] = equals + 1;
 
     struct spec_reader value = {.at = equals + 1, .end = end, .fault = reader->fault};
-    if (read_value(&value, limit, field))
+    if (read_option_value(&value, limit, field))
         return true;
     reader->wrong = value.wrong;
     return false;

@@ -19,7 +19,7 @@
 
 /* ---- limits ----------------------------------------------------------------------------------- */
 
-static bool wrong_calendar(struct spec_reader *reader, const struct spec_limit *limit)
+static bool fault_calendar_rate(struct spec_reader *reader, const struct spec_limit *limit)
 {
     bool is_year = weir_text_lower(*limit->calendar) == 'y';
     if (limit->values[FIELD_ALGO] && !limit->quota)
@@ -34,7 +34,7 @@ static bool wrong_calendar(struct spec_reader *reader, const struct spec_limit *
 bool weir_spec_finish(struct spec_reader *reader, struct spec_limit *limit)
 {
     if (limit->calendar)
-        return wrong_calendar(reader, limit);
+        return fault_calendar_rate(reader, limit);
     if (limit->later) {
         reader->wrong = limit->later;
         return weir_spec_fault_option(reader->fault, limit->later, strcspn(limit->later, "="),
@@ -84,7 +84,7 @@ static bool read_parts(struct spec_reader *reader, struct spec_limit *limit)
 }
 
 /* `before` is where the limit before this one begins: in burst=1,000 the mistake begins there. */
-static bool read_limit(struct spec_reader *reader, struct spec_limit *limit, const char *before)
+static bool read_limit_spec(struct spec_reader *reader, struct spec_limit *limit, const char *before)
 {
     const char *start = reader->at;
     if (read_parts(reader, limit))
@@ -95,7 +95,7 @@ static bool read_limit(struct spec_reader *reader, struct spec_limit *limit, con
 }
 
 /* Gives the number of limits, 0 after a mistake. */
-static size_t read_limits(struct spec_reader *reader, struct weir_spec *specs, size_t capacity)
+static size_t read_limit_specs(struct spec_reader *reader, struct weir_spec *specs, size_t capacity)
 {
     struct spec_limit limit = {.start = reader->at};
     if (weir_spec_is_engineblock(reader)) {
@@ -117,7 +117,7 @@ static size_t read_limits(struct spec_reader *reader, struct weir_spec *specs, s
                                   capacity == 1 ? "" : "s");
             return 0;
         }
-        if (!read_limit(reader, &limit, count > 0 ? limit.start : NULL))
+        if (!read_limit_spec(reader, &limit, count > 0 ? limit.start : NULL))
             return 0;
         specs[count] = limit.spec;
         if (weir_spec_has_namesake(specs, count)) {
@@ -184,7 +184,7 @@ size_t weir_spec_read(const char *text, struct weir_spec *specs, size_t capacity
     if (!specs || capacity == 0)
         (void)weir_spec_wrong(&reader, NULL, "there is no room for the limits that are read (capacity 0)");
     else if (open_text(&reader, text))
-        count = read_limits(&reader, read, capacity < WEIR_LIMITS_MAX ? capacity : WEIR_LIMITS_MAX);
+        count = read_limit_specs(&reader, read, capacity < WEIR_LIMITS_MAX ? capacity : WEIR_LIMITS_MAX);
     *column = 0;
     if (count == 0) {
         *column = column_of(text, reader.wrong);

@@ -113,7 +113,7 @@ static void put_shown(struct text *text, const char *start, size_t len)
     weir_text_put(text, shown.text, strlen(shown.text));
 }
 
-static void put_options(struct text *text, const char *start, size_t len)
+static void put_phrase_options(struct text *text, const char *start, size_t len)
 {
     for (; len > 0 && is_space(*start); len--)
         start++;
@@ -122,7 +122,7 @@ static void put_options(struct text *text, const char *start, size_t len)
 }
 
 /* 12 k is written 12k. */
-static void put_count(struct text *text, const struct form_part *part)
+static void put_phrase_count(struct text *text, const struct form_part *part)
 {
     struct spec_shown shown = weir_spec_show(part->start, part->len);
     for (const char *at = shown.text; *at; at++)
@@ -136,7 +136,7 @@ static const char *drop_one(const char *period)
 }
 
 /* Short forms only: 60s and 1h30m, not 60 seconds. */
-static bool is_short(const char *period)
+static bool is_short_period(const char *period)
 {
     size_t letters = 0;
     for (; *period && *period != ' ' && letters <= 2; period++)
@@ -145,7 +145,7 @@ static bool is_short(const char *period)
 }
 
 /* As it stands in the text if that is short, else as weir writes it. */
-static void put_period(struct text *text, const struct form_part *part, bool in_words)
+static void put_phrase_period(struct text *text, const struct form_part *part, bool in_words)
 {
     static const char *const words[][2] = {
         {"s", "second"}, {"m", "minute"}, {"h", "hour"}, {"d", "day"}, {"w", "week"}};
@@ -159,7 +159,8 @@ static void put_period(struct text *text, const struct form_part *part, bool in_
                    part->item == 'Z' ? "s" : "");
     bool is_known = weir_spec_read_period(written, &period_ns, &fault) &&
                     weir_spec_format_period(period_ns, period, sizeof period) < sizeof period;
-    const char *put = drop_one(is_known && (part->item == 'Z' || !is_short(written)) ? period : written);
+    const char *put =
+        drop_one(is_known && (part->item == 'Z' || !is_short_period(written)) ? period : written);
     for (size_t i = 0; in_words && i < COUNT_OF(words); i++)
         if (strcmp(put, words[i][0]) == 0)
             put = words[i][1];
@@ -167,7 +168,7 @@ static void put_period(struct text *text, const struct form_part *part, bool in_
 }
 
 /* Digits without what groups them; at most 18. */
-static void put_number(struct text *text, const struct form_part *part, int more)
+static void put_phrase_number(struct text *text, const struct form_part *part, int more)
 {
     int64_t number = 0;
     for (size_t i = 0; i < part->len; i++)
@@ -188,11 +189,11 @@ static void put_rest(struct text *text, const struct spec_reader *reader)
         end = look.at += len;
         weir_spec_skip_space(&look);
     }
-    put_options(text, start, (size_t)(end - start));
+    put_phrase_options(text, start, (size_t)(end - start));
 }
 
 /* Puts what stands behind a $ and gives how many bytes that were. */
-static size_t put_part(struct text *text, const struct form_match *match, const char *name)
+static size_t put_phrase_part(struct text *text, const struct form_match *match, const char *name)
 {
     if (*name == '*') {
         put_rest(text, &match->reader);
@@ -204,13 +205,13 @@ static size_t put_part(struct text *text, const struct form_match *match, const 
     }
     const struct form_part *part = &match->parts[*name - '1'];
     if (part->item == 'T' || part->item == 'Z')
-        put_period(text, part, name[1] == '~');
+        put_phrase_period(text, part, name[1] == '~');
     else if (part->item == 'G' || name[1] == '+') /* n+ or G, so few digits */
-        put_number(text, part, name[1] == '+');
+        put_phrase_number(text, part, name[1] == '+');
     else if (part->item == 'N')
-        put_count(text, part);
+        put_phrase_count(text, part);
     else if (part->item == 'O')
-        put_options(text, part->start, part->len);
+        put_phrase_options(text, part->start, part->len);
     else
         put_shown(text, part->start, part->len);
     return name[1] == '~' || name[1] == '+' ? 2 : 1;
@@ -241,7 +242,7 @@ bool weir_spec_find_phrase(struct spec_reader *reader, const char *start)
     weir_text_init(&text, bytes, sizeof bytes);
     for (const char *say = phrases[i].say; *say;) {
         if (*say == '$')
-            say += 1 + put_part(&text, &match, say + 1);
+            say += 1 + put_phrase_part(&text, &match, say + 1);
         else
             weir_text_put(&text, say++, 1);
     }

@@ -64,7 +64,7 @@ static bool wrong_after_count(struct spec_reader *reader, const char *count, con
     return weir_spec_wrong(reader, word, "after the count comes / and a period: %s/s", shown.text);
 }
 
-static bool read_period(struct spec_reader *reader, struct spec_limit *limit, int64_t *period_ns)
+static bool read_rate_period(struct spec_reader *reader, struct spec_limit *limit, int64_t *period_ns)
 {
     limit->values[FIELD_PERIOD] = reader->at;
     if (weir_spec_is_digit(reader))
@@ -114,6 +114,6 @@ bool weir_spec_read_rate(struct spec_reader *reader, struct spec_limit *limit)
     weir_spec_skip_space(reader);
     if (weir_spec_token_len(reader) == 0 || memchr(reader->at, '=', weir_spec_token_len(reader)))
         return wrong_per_what(reader, start, after);
-    return read_period(reader, limit, &period_ns) && weir_spec_set_rate(reader, limit, count, period_ns) &&
-           read_end_of_rate(reader);
+    return read_rate_period(reader, limit, &period_ns) &&
+           weir_spec_set_rate(reader, limit, count, period_ns) && read_end_of_rate(reader);
 }

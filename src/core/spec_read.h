@@ -3,8 +3,8 @@
  * One limit on its way from text to spec: what has been read of it, and where each part stands. Shared by
  * the files that read weir's own language and by spec_engineblock.c.
  */
-#ifndef WEIR_CORE_SPEC_READ_H
-#define WEIR_CORE_SPEC_READ_H
+#ifndef WEIR_SPEC_READ_H
+#define WEIR_SPEC_READ_H
 
 #include "core/spec_value.h"
 

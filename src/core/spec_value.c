@@ -116,7 +116,7 @@ static struct quantity reduce(weir_i128 over, int64_t under)
 }
 
 /* digits [ "." digits ]; the caller has seen the first digit. */
-static bool read_number(struct spec_reader *reader, struct quantity *number, size_t fraction_max)
+static bool read_decimal(struct spec_reader *reader, struct quantity *number, size_t fraction_max)
 {
     weir_i128 value = 0;
     int64_t under = 1;
@@ -160,7 +160,7 @@ static int64_t multiple_of(const char *word, size_t len)
 bool weir_spec_read_count(struct spec_reader *reader, struct quantity *quantity)
 {
     const char *start = reader->at;
-    if (!read_number(reader, quantity, FRACTION_MAX))
+    if (!read_decimal(reader, quantity, FRACTION_MAX))
         return false;
     const char *after = reader->at;
     weir_spec_skip_space(reader);
@@ -187,7 +187,7 @@ static bool is_calendar(const char *word, size_t len)
 }
 
 /* Days instead of the months or years whose number stands at `start`. */
-static void wrong_calendar(struct spec_reader *reader, const char *start)
+static void fault_calendar_unit(struct spec_reader *reader, const char *start)
 {
     int64_t days = 0, number = 0;
     bool is_year = *reader->at == 'y' || *reader->at == 'Y';
@@ -219,7 +219,7 @@ static int64_t read_unit(struct spec_reader *reader, const char *start)
     }
     int64_t unit_ns = weir_spec_find_unit(reader->at, len);
     if (unit_ns == SPEC_CALENDAR || is_calendar(reader->at, len)) {
-        wrong_calendar(reader, start);
+        fault_calendar_unit(reader, start);
         return 0;
     }
     if (unit_ns == 0) {
@@ -255,7 +255,7 @@ bool weir_spec_read_time(struct spec_reader *reader, int64_t *time_ns)
     do {
         const char *start = reader->at;
         struct quantity number = {0, 1};
-        if (!read_number(reader, &number, FRACTION_MAX))
+        if (!read_decimal(reader, &number, FRACTION_MAX))
             return false;
         int64_t unit_ns = read_unit(reader, start);
         if (unit_ns == 0)
@@ -272,7 +272,7 @@ bool weir_spec_read_time(struct spec_reader *reader, int64_t *time_ns)
 bool weir_spec_read_factor(struct spec_reader *reader, int64_t *factor_ppm)
 {
     struct quantity number = {0, 1};
-    if (!read_number(reader, &number, 6))
+    if (!read_decimal(reader, &number, 6))
         return false;
     *factor_ppm = sat_i128(number.over * (SPEC_FACTOR_ONE / number.under));
     return true;

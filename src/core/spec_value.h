@@ -2,8 +2,8 @@
 /*
  * Reading the values of a limit from text: counts, times and factors, exactly, without floating point.
  */
-#ifndef WEIR_CORE_SPEC_VALUE_H
-#define WEIR_CORE_SPEC_VALUE_H
+#ifndef WEIR_SPEC_VALUE_H
+#define WEIR_SPEC_VALUE_H
 
 #include "base/sat.h"
 #include "core/spec.h"

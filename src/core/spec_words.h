@@ -3,8 +3,8 @@
  * The words of the language of limits: the tables that parse, complete and format share, and the sentences
  * about them. spec_hints.c has those for words that are none.
  */
-#ifndef WEIR_CORE_SPEC_WORDS_H
-#define WEIR_CORE_SPEC_WORDS_H
+#ifndef WEIR_SPEC_KEYWORDS_H
+#define WEIR_SPEC_KEYWORDS_H
 
 #include "core/spec.h"
 

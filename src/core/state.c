@@ -20,50 +20,50 @@
 #define for_each_limit(limit, policy)                                                                        \
     for (const struct limit *limit = (policy)->limits; limit != (policy)->limits + (policy)->count; limit++)
 
-static int64_t clamp_time(int64_t now_ns)
+static int64_t clamp_state_time(int64_t now_ns)
 {
     return clamp64(now_ns, 0, WEIR_TIME_MAX);
 }
 
 /* The time as of which a state answers. */
-static int64_t as_of(const int64_t *state, int64_t now)
+static int64_t state_time(const int64_t *state, int64_t now)
 {
     return max64(now, state[STATE_PROMISED]);
 }
 
 /* The same for what changes the state: promises that have come true are forgotten for good, so that a clock
  * that steps back does not bring them back. */
-static int64_t settle(int64_t *state, int64_t now)
+static int64_t settle_promises(int64_t *state, int64_t now)
 {
     if (state[STATE_PROMISED] != 0 && state[STATE_PROMISED] <= now) {
         state[STATE_PROMISED] = 0;
         state[STATE_GENERATION] = state_next_age(state[STATE_GENERATION]);
     }
-    return as_of(state, now);
+    return state_time(state, now);
 }
 
 /* ---- asking ---- */
 
-struct question {
+struct limits_question {
     int64_t now, n, timeout;
 };
 
-struct answer {
+struct limits_answer {
     int64_t due;    /* when all limits let n pass */
     int64_t retry;  /* when the question is answered with yes */
     int32_t limit;  /* the limit that says so */
     int32_t reason; /* WEIR_OK: now */
 };
 
-static int64_t due_of(const struct limit *limit, const int64_t *state, const struct question *q)
+static int64_t limit_due(const struct limit *limit, const int64_t *state, const struct limits_question *q)
 {
-    int64_t due = limit->algorithm->due(limit, state + limit->offset, as_of(state, q->now), q->n);
+    int64_t due = limit->algorithm->due(limit, state + limit->offset, state_time(state, q->now), q->n);
     return due > WEIR_TIME_MAX ? WEIR_FOREVER : due;
 }
 
 /* A limit may refuse to let n wait for that long, or for want of room. */
-static void ask_for_room(const struct weir_policy *policy, const int64_t *state, const struct question *q,
-                         struct answer *answer)
+static void ask_limits_for_room(const struct weir_policy *policy, const int64_t *state,
+                                const struct limits_question *q, struct limits_answer *answer)
 {
     for_each_limit(limit, policy) {
         if (!limit->algorithm->open)
@@ -77,11 +77,12 @@ static void ask_for_room(const struct weir_policy *policy, const int64_t *state,
     }
 }
 
-static struct answer ask(const struct weir_policy *policy, const int64_t *state, const struct question *q)
+static struct limits_answer ask_limits(const struct weir_policy *policy, const int64_t *state,
+                                       const struct limits_question *q)
 {
-    struct answer answer = {.due = q->now};
+    struct limits_answer answer = {.due = q->now};
     for_each_limit(limit, policy) {
-        int64_t due = due_of(limit, state, q);
+        int64_t due = limit_due(limit, state, q);
         if (due > answer.due) {
             answer.due = due;
             answer.limit = (int32_t)(limit - policy->limits);
@@ -94,14 +95,14 @@ static struct answer ask(const struct weir_policy *policy, const int64_t *state,
     }
     answer.retry = max64(sat_sub(answer.due, q->timeout), q->now);
     answer.reason = answer.retry > q->now ? WEIR_LATER : WEIR_OK;
-    ask_for_room(policy, state, q, &answer);
+    ask_limits_for_room(policy, state, q, &answer);
     return answer;
 }
 
-static void enter(const struct weir_policy *policy, int64_t *state, const struct question *q, int64_t due,
-                  struct weir_reservation *reservations)
+static void enter_limits(const struct weir_policy *policy, int64_t *state, const struct limits_question *q,
+                         int64_t due, struct weir_reservation *reservations)
 {
-    (void)settle(state, q->now);
+    (void)settle_promises(state, q->now);
     if (due > q->now)
         state[STATE_GENERATION]++;
     struct weir_reservation r = {.n = q->n,
@@ -121,15 +122,15 @@ static void enter(const struct weir_policy *policy, int64_t *state, const struct
 }
 
 /* Tells the limits that refused, if they are to count it. Gives true if one is. */
-static bool refuse(const struct weir_policy *policy, int64_t *state, const struct question *q)
+static bool count_refusal(const struct weir_policy *policy, int64_t *state, const struct limits_question *q)
 {
     bool told = false;
     for_each_limit(limit, policy) {
         if (limit->spec.refused == WEIR_REFUSED_IGNORE)
             continue;
-        int64_t due = due_of(limit, state, q);
+        int64_t due = limit_due(limit, state, q);
         if (due == WEIR_FOREVER || sat_sub(due, q->timeout) > q->now) {
-            limit->algorithm->refuse(limit, state + limit->offset, as_of(state, q->now), q->n);
+            limit->algorithm->refuse(limit, state + limit->offset, state_time(state, q->now), q->n);
             told = true;
         }
     }
@@ -138,43 +139,44 @@ static bool refuse(const struct weir_policy *policy, int64_t *state, const struc
 
 /* ---- verdicts ---- */
 
-static int64_t remaining_of(const struct limit *limit, const int64_t *state, int64_t now)
+static int64_t limit_remaining(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    if (as_of(state, now) > now)
+    if (state_time(state, now) > now)
         return 0;
     return limit->algorithm->remaining(limit, state + limit->offset, now);
 }
 
-static int64_t behind_of(const struct limit *limit, const int64_t *state, int64_t now)
+static int64_t limit_behind(const struct limit *limit, const int64_t *state, int64_t now)
 {
     if (limit->spec.algo != WEIR_HYBRID)
         return 0;
     return weir_hybrid_behind(limit, state + limit->offset, now);
 }
 
-static int64_t reset_of(const struct limit *limit, const int64_t *state, int64_t now)
+static int64_t limit_reset_after(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    int64_t fresh = limit->algorithm->fresh(limit, state + limit->offset, as_of(state, now));
+    int64_t fresh = limit->algorithm->fresh(limit, state + limit->offset, state_time(state, now));
     return fresh > WEIR_TIME_MAX ? WEIR_FOREVER : fresh - now;
 }
 
 /* A second's worth of a slow rate may be less than a unit: then none is ever saved. */
-static int64_t whole_of(const struct limit *limit)
+static int64_t limit_whole_units(const struct limit *limit)
 {
     return max64(weir_limit_capacity(limit), 1);
 }
 
 /* Which limit has the least share of its units left; of several, the one that is full again last. */
-static const struct limit *tightest(const struct weir_policy *policy, const int64_t *state, int64_t now)
+static const struct limit *tightest_limit(const struct weir_policy *policy, const int64_t *state, int64_t now)
 {
     const struct limit *least = policy->limits;
     if (policy->count == 1)
         return least;
-    int64_t left = remaining_of(least, state, now), whole = whole_of(least);
+    int64_t left = limit_remaining(least, state, now), whole = limit_whole_units(least);
     for_each_limit(limit, policy) {
-        int64_t other_left = remaining_of(limit, state, now), other_whole = whole_of(limit);
+        int64_t other_left = limit_remaining(limit, state, now), other_whole = limit_whole_units(limit);
         weir_i128 share = (weir_i128)left * other_whole, other = (weir_i128)other_left * whole;
-        if (other < share || (other == share && reset_of(limit, state, now) > reset_of(least, state, now))) {
+        if (other < share ||
+            (other == share && limit_reset_after(limit, state, now) > limit_reset_after(least, state, now))) {
             least = limit;
             left = other_left;
             whole = other_whole;
@@ -185,19 +187,20 @@ static const struct limit *tightest(const struct weir_policy *policy, const int6
 
 /* Describes the state as the decision left it, by one limit: that which refused or makes the caller wait,
  * else the one with the least share left. */
-static void describe(const struct weir_policy *policy, const int64_t *state, int64_t now,
-                     struct weir_verdict *v)
+static void describe_state(const struct weir_policy *policy, const int64_t *state, int64_t now,
+                           struct weir_verdict *v)
 {
     bool free = v->allowed && v->wait_ns == 0;
-    const struct limit *limit = free ? tightest(policy, state, now) : &policy->limits[v->limit];
+    const struct limit *limit = free ? tightest_limit(policy, state, now) : &policy->limits[v->limit];
     v->limit = (int32_t)(limit - policy->limits);
-    v->remaining = remaining_of(limit, state, now);
-    v->reset_after_ns = reset_of(limit, state, now);
-    v->behind_ns = behind_of(limit, state, now);
+    v->remaining = limit_remaining(limit, state, now);
+    v->reset_after_ns = limit_reset_after(limit, state, now);
+    v->behind_ns = limit_behind(limit, state, now);
 }
 
-static void judge(const struct weir_policy *policy, const int64_t *state, const struct question *q,
-                  const struct answer *answer, struct weir_verdict *verdict)
+static void fill_verdict(const struct weir_policy *policy, const int64_t *state,
+                         const struct limits_question *q, const struct limits_answer *answer,
+                         struct weir_verdict *verdict)
 {
     bool allowed = answer->reason == WEIR_OK;
     *verdict = (struct weir_verdict){
@@ -207,10 +210,10 @@ static void judge(const struct weir_policy *policy, const int64_t *state, const 
         .wait_ns = allowed ? answer->due - q->now : 0,
         .limit = answer->limit,
     };
-    describe(policy, state, q->now, verdict);
+    describe_state(policy, state, q->now, verdict);
 }
 
-static bool reject(struct weir_verdict *verdict)
+static bool reject_units(struct weir_verdict *verdict)
 {
     if (verdict)
         *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
@@ -226,7 +229,7 @@ void weir_state_init(const struct weir_policy *policy, void *state, int64_t now_
         return;
     words[STATE_PROMISED] = words[STATE_GENERATION] = 0;
     for_each_limit(limit, policy)
-        limit->algorithm->init(limit, words + limit->offset, clamp_time(now_ns));
+        limit->algorithm->init(limit, words + limit->offset, clamp_state_time(now_ns));
 }
 
 bool weir_state_reserve(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n,
@@ -234,21 +237,22 @@ bool weir_state_reserve(const struct weir_policy *policy, void *state, int64_t n
                         struct weir_verdict *verdict)
 {
     if (!policy || !state || n < 1)
-        return reject(verdict);
-    struct question q = {clamp_time(now_ns), n, timeout_ns < 0 ? policy->timeout_ns : timeout_ns};
-    struct answer answer = ask(policy, state, &q);
+        return reject_units(verdict);
+    struct limits_question q = {clamp_state_time(now_ns), n,
+                                timeout_ns < 0 ? policy->timeout_ns : timeout_ns};
+    struct limits_answer answer = ask_limits(policy, state, &q);
     if (answer.reason == WEIR_OK)
-        enter(policy, state, &q, answer.due, reservations);
-    else if (refuse(policy, state, &q))
-        answer = ask(policy, state, &q);
+        enter_limits(policy, state, &q, answer.due, reservations);
+    else if (count_refusal(policy, state, &q))
+        answer = ask_limits(policy, state, &q);
     if (verdict)
-        judge(policy, state, &q, &answer, verdict);
+        fill_verdict(policy, state, &q, &answer, verdict);
     return answer.reason == WEIR_OK;
 }
 
 /* One limit, no promise outstanding, nothing to be told or counted: the same decision without the ceremony.
  */
-static bool take_alone(const struct limit *limit, int64_t *words, int64_t now, int64_t n)
+static bool take_from_one_limit(const struct limit *limit, int64_t *words, int64_t now, int64_t n)
 {
     if (limit->algorithm->take)
         return limit->algorithm->take(limit, words, now, n);
@@ -265,7 +269,7 @@ bool weir_state_take(const struct weir_policy *policy, void *state, int64_t now_
     if (policy && state && !verdict && n > 0 && policy->count == 1 && words[STATE_PROMISED] == 0) {
         const struct limit *limit = &policy->limits[0];
         if (!limit->algorithm->open && limit->spec.refused == WEIR_REFUSED_IGNORE)
-            return take_alone(limit, words + limit->offset, clamp_time(now_ns), n);
+            return take_from_one_limit(limit, words + limit->offset, clamp_state_time(now_ns), n);
     }
     return weir_state_reserve(policy, state, now_ns, n, 0, NULL, verdict);
 }
@@ -274,16 +278,16 @@ bool weir_state_peek(const struct weir_policy *policy, const void *state, int64_
                      struct weir_verdict *verdict)
 {
     if (!policy || !state || n < 1)
-        return reject(verdict);
-    struct question q = {clamp_time(now_ns), n, 0};
-    struct answer answer = ask(policy, state, &q);
+        return reject_units(verdict);
+    struct limits_question q = {clamp_state_time(now_ns), n, 0};
+    struct limits_answer answer = ask_limits(policy, state, &q);
     if (verdict)
-        judge(policy, state, &q, &answer, verdict);
+        fill_verdict(policy, state, &q, &answer, verdict);
     return answer.reason == WEIR_OK;
 }
 
 /* Neither handed back, nor due, nor beyond recall. */
-static bool is_open(const int64_t *state, const struct weir_reservation *r, int64_t now)
+static bool is_reservation_open(const int64_t *state, const struct weir_reservation *r, int64_t now)
 {
     return r->n > 0 && r->wait_ns > 0 && r->due_ns > now && r->due_ns <= state[STATE_PROMISED] &&
            r->generation / STATE_AGE == state[STATE_GENERATION] / STATE_AGE;
@@ -294,7 +298,7 @@ bool weir_state_cancel(const struct weir_policy *policy, void *state, int64_t no
 {
     int64_t *words = state;
     struct weir_reservation *r = reservations;
-    if (!policy || !state || !r || !is_open(words, r, clamp_time(now_ns)))
+    if (!policy || !state || !r || !is_reservation_open(words, r, clamp_state_time(now_ns)))
         return false;
     bool undone =
         r->generation == words[STATE_GENERATION]; /* the latest: another may be due at the same time */
@@ -313,8 +317,8 @@ bool weir_state_cancel(const struct weir_policy *policy, void *state, int64_t no
 
 void weir_state_give(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n)
 {
-    int64_t *words = state, now = clamp_time(now_ns);
-    if (!policy || !state || n < 1 || settle(words, now) > now)
+    int64_t *words = state, now = clamp_state_time(now_ns);
+    if (!policy || !state || n < 1 || settle_promises(words, now) > now)
         return;
     for_each_limit(limit, policy)
         limit->algorithm->give(limit, words + limit->offset, now, n);
@@ -325,22 +329,22 @@ void weir_state_charge(const struct weir_policy *policy, void *state, int64_t no
     int64_t *words = state;
     if (!policy || !state || n < 1)
         return;
-    int64_t time = settle(words, clamp_time(now_ns));
+    int64_t time = settle_promises(words, clamp_state_time(now_ns));
     for_each_limit(limit, policy)
         limit->algorithm->charge(limit, words + limit->offset, time, n);
 }
 
 int64_t weir_state_drain(const struct weir_policy *policy, void *state, int64_t now_ns)
 {
-    int64_t *words = state, now = clamp_time(now_ns), drained = INT64_MAX;
+    int64_t *words = state, now = clamp_state_time(now_ns), drained = INT64_MAX;
     if (!policy || !state)
         return 0;
-    if (settle(words, now) > now)
+    if (settle_promises(words, now) > now)
         return 0;
     for_each_limit(limit, policy) {
-        int64_t before = remaining_of(limit, words, now);
+        int64_t before = limit_remaining(limit, words, now);
         limit->algorithm->drain(limit, words + limit->offset, now);
-        if (remaining_of(limit, words, now) < before) /* unlimited has as much as before */
+        if (limit_remaining(limit, words, now) < before) /* unlimited has as much as before */
             drained = min64(drained, before);
     }
     return drained == INT64_MAX ? 0 : drained;
@@ -361,7 +365,7 @@ int64_t weir_state_restart(const struct weir_policy *policy, void *state, int64_
     int64_t *words = state, discarded = 0;
     if (!policy || !state)
         return 0;
-    int64_t time = settle(words, clamp_time(now_ns));
+    int64_t time = settle_promises(words, clamp_state_time(now_ns));
     for_each_limit(limit, policy)
         if (limit->spec.algo == WEIR_HYBRID) {
             discarded = max64(discarded, weir_hybrid_restart(limit, words + limit->offset, time));
@@ -376,7 +380,7 @@ int64_t weir_state_behind(const struct weir_policy *policy, const void *state, i
     int64_t behind = 0;
     if (!policy || !state)
         return 0;
-    int64_t now = clamp_time(now_ns);
+    int64_t now = clamp_state_time(now_ns);
     for_each_limit(limit, policy)
         if (limit->spec.algo == WEIR_HYBRID)
             behind = max64(behind, weir_hybrid_behind_total(limit, words + limit->offset, now));
@@ -398,7 +402,7 @@ static int likeness(const struct limit *limit, const struct limit *next)
 }
 
 /* Pairs each limit of `next` with one of `policy`, the best likeness first; -1: alone. */
-static void pair(const struct weir_policy *policy, const struct weir_policy *next, int *partners)
+static void pair_limits(const struct weir_policy *policy, const struct weir_policy *next, int *partners)
 {
     bool used[WEIR_LIMITS_MAX] = {false};
     for (size_t i = 0; i < next->count; i++)
@@ -428,7 +432,7 @@ static int64_t due_when_empty(const struct limit *limit, int64_t now)
 static int64_t debts_end(const struct weir_policy *policy, const int64_t *state, int64_t now,
                          const struct weir_policy *next, const int *partners)
 {
-    struct question q = {now, 1, 0};
+    struct limits_question q = {now, 1, 0};
     uint32_t kept = 0;
     int64_t latest = 0;
     for (size_t i = 0; i < next->count; i++)
@@ -436,7 +440,7 @@ static int64_t debts_end(const struct weir_policy *policy, const int64_t *state,
             kept |= UINT32_C(1) << partners[i];
     for (size_t i = 0; i < policy->count; i++) {
         const struct limit *limit = &policy->limits[i];
-        int64_t due = kept >> i & 1 ? WEIR_FOREVER : due_of(limit, state, &q);
+        int64_t due = kept >> i & 1 ? WEIR_FOREVER : limit_due(limit, state, &q);
         if (due != WEIR_FOREVER)
             latest = max64(latest, now + max64(due - due_when_empty(limit, now), 0));
     }
@@ -448,24 +452,25 @@ void weir_state_change(const struct weir_policy *policy, const void *from, const
 {
     int partners[WEIR_LIMITS_MAX];
     const int64_t *old = from;
-    int64_t *words = to, now = clamp_time(now_ns);
+    int64_t *words = to, now = clamp_state_time(now_ns);
     if (!policy || !from || !next || !to)
         return;
-    pair(policy, next, partners);
+    pair_limits(policy, next, partners);
     weir_state_init(next, to, now);
     words[STATE_PROMISED] = old[STATE_PROMISED];
     words[STATE_GENERATION] = state_next_age(old[STATE_GENERATION]);
     for_each_limit(limit, next) {
         int partner = partners[limit - next->limits];
         if (partner < 0) {
-            limit->algorithm->drain(limit, words + limit->offset, as_of(old, now));
+            limit->algorithm->drain(limit, words + limit->offset, state_time(old, now));
             int64_t end = debts_end(policy, old, now, next, partners);
             if (end > now)
                 words[STATE_PROMISED] = max64(words[STATE_PROMISED], end);
             continue;
         }
         const struct limit *before = &policy->limits[partner];
-        limit->algorithm->change(before, old + before->offset, limit, words + limit->offset, as_of(old, now));
+        limit->algorithm->change(before, old + before->offset, limit, words + limit->offset,
+                                 state_time(old, now));
     }
     if (next->count == 1 && next->limits[0].spec.algo == WEIR_UNLIMITED) /* nobody has to wait for anybody */
         words[STATE_PROMISED] = 0;

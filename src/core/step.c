@@ -17,7 +17,7 @@ struct bucket {
     int64_t units, last;
 };
 
-static struct bucket bucket_at(const struct limit *limit, const int64_t *state, int64_t now)
+static struct bucket step_bucket_at(const struct limit *limit, const int64_t *state, int64_t now)
 {
     struct bucket bucket = {state[UNITS], state[LAST]};
     int64_t steps = max64(now - bucket.last, 0) / limit->spec.period_ns;
@@ -27,14 +27,14 @@ static struct bucket bucket_at(const struct limit *limit, const int64_t *state, 
     return bucket;
 }
 
-static void save(int64_t *state, struct bucket bucket)
+static void step_save(int64_t *state, struct bucket bucket)
 {
     state[UNITS] = bucket.units;
     state[LAST] = bucket.last;
 }
 
 /* When the bucket holds `units`, or later than all time. */
-static int64_t time_of(const struct limit *limit, struct bucket bucket, int64_t units)
+static int64_t step_time_of(const struct limit *limit, struct bucket bucket, int64_t units)
 {
     weir_i128 missing = (weir_i128)units - bucket.units;
     int64_t steps = sat_i128((missing + limit->spec.count - 1) / limit->spec.count);
@@ -42,114 +42,115 @@ static int64_t time_of(const struct limit *limit, struct bucket bucket, int64_t 
     return time > WEIR_TIME_MAX ? WEIR_FOREVER : time;
 }
 
-static size_t words(const struct limit *limit)
+static size_t step_words(const struct limit *limit)
 {
     (void)limit;
     return WORDS;
 }
 
-static void init(const struct limit *limit, int64_t *state, int64_t now)
+static void step_init(const struct limit *limit, int64_t *state, int64_t now)
 {
-    save(state, (struct bucket){limit->spec.initial, now});
+    step_save(state, (struct bucket){limit->spec.initial, now});
 }
 
-static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
+static int64_t step_due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
 {
     if (n > limit->spec.burst)
         return WEIR_FOREVER;
-    struct bucket bucket = bucket_at(limit, state, now);
-    return bucket.units >= n ? now : time_of(limit, bucket, n);
+    struct bucket bucket = step_bucket_at(limit, state, now);
+    return bucket.units >= n ? now : step_time_of(limit, bucket, n);
 }
 
-static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static uint64_t step_enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    struct bucket bucket = bucket_at(limit, state, now);
+    struct bucket bucket = step_bucket_at(limit, state, now);
     bucket.units -= n;
     if (limit->spec.strict && bucket.units == 0)
         bucket.last = max64(bucket.last, now);
-    save(state, bucket);
+    step_save(state, bucket);
     return 0;
 }
 
-static void refuse(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static void step_refuse(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     (void)n;
-    struct bucket bucket = bucket_at(limit, state, now);
+    struct bucket bucket = step_bucket_at(limit, state, now);
     bucket.units = min64(bucket.units, 0);
     if (limit->spec.strict)
         bucket.last = max64(bucket.last, now);
-    save(state, bucket);
+    step_save(state, bucket);
 }
 
 /* The steps up to the promise have been taken and stay. Behind a later promise the bucket may have been
  * full: then nothing comes back. */
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
-                   int64_t promised)
+static bool step_cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                        int64_t promised)
 {
     if (promised == r->due_ns)
         state[UNITS] = min64(limit->spec.burst, sat_add(state[UNITS], r->n));
     return false;
 }
 
-static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static void step_give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    struct bucket bucket = bucket_at(limit, state, now);
+    struct bucket bucket = step_bucket_at(limit, state, now);
     bucket.units = min64(limit->spec.burst, sat_add(bucket.units, n));
-    save(state, bucket);
+    step_save(state, bucket);
 }
 
-static void charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static void step_charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    struct bucket bucket = bucket_at(limit, state, now);
+    struct bucket bucket = step_bucket_at(limit, state, now);
     bucket.units = sat_sub(bucket.units, n);
-    save(state, bucket);
+    step_save(state, bucket);
 }
 
-static void drain(const struct limit *limit, int64_t *state, int64_t now)
+static void step_drain(const struct limit *limit, int64_t *state, int64_t now)
 {
-    struct bucket bucket = bucket_at(limit, state, now);
+    struct bucket bucket = step_bucket_at(limit, state, now);
     bucket.units = min64(bucket.units, 0);
-    save(state, bucket);
+    step_save(state, bucket);
 }
 
 /* Units are kept, and so is the part of the period that has passed. */
-static void change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
-                   int64_t now)
+static void step_change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
+                        int64_t now)
 {
-    struct bucket bucket = bucket_at(limit, from, now);
+    struct bucket bucket = step_bucket_at(limit, from, now);
     int64_t passed = clamp64(now - bucket.last, 0, limit->spec.period_ns - 1);
     int64_t last = max64(bucket.last, now) - mul_div(passed, next->spec.period_ns, limit->spec.period_ns);
-    save(to, (struct bucket){min64(bucket.units, next->spec.burst), last});
+    step_save(to, (struct bucket){min64(bucket.units, next->spec.burst), last});
 }
 
-static int64_t remaining(const struct limit *limit, const int64_t *state, int64_t now)
+static int64_t step_remaining(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    return max64(bucket_at(limit, state, now).units, 0);
+    return max64(step_bucket_at(limit, state, now).units, 0);
 }
 
-static int64_t fresh(const struct limit *limit, const int64_t *state, int64_t now)
+static int64_t step_fresh(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    struct bucket bucket = bucket_at(limit, state, now);
-    return bucket.units == limit->spec.burst ? now : max64(now, time_of(limit, bucket, limit->spec.burst));
+    struct bucket bucket = step_bucket_at(limit, state, now);
+    return bucket.units == limit->spec.burst ? now
+                                             : max64(now, step_time_of(limit, bucket, limit->spec.burst));
 }
 
-static int64_t most(const struct limit *limit, int64_t span_ns)
+static int64_t step_most(const struct limit *limit, int64_t span_ns)
 {
     return sat_add(limit->spec.burst, sat_mul(div_up(span_ns, limit->spec.period_ns), limit->spec.count));
 }
 
 const struct algorithm weir_step = {
-    .words = words,
-    .init = init,
-    .due = due,
-    .enter = enter,
-    .refuse = refuse,
-    .cancel = cancel,
-    .give = give,
-    .charge = charge,
-    .drain = drain,
-    .change = change,
-    .remaining = remaining,
-    .fresh = fresh,
-    .most = most,
+    .words = step_words,
+    .init = step_init,
+    .due = step_due,
+    .enter = step_enter,
+    .refuse = step_refuse,
+    .cancel = step_cancel,
+    .give = step_give,
+    .charge = step_charge,
+    .drain = step_drain,
+    .change = step_change,
+    .remaining = step_remaining,
+    .fresh = step_fresh,
+    .most = step_most,
 };

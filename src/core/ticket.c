@@ -21,14 +21,14 @@ __attribute__((format(printf, 3, 4))) static bool refuse(char *why, size_t size,
 
 static bool window_fits(const struct lease_terms *terms, char *why, size_t size)
 {
-    char window[WORDS_MAX];
+    char window[HUMANIZE_MAX];
     if (terms->window_ns <= 0)
         return refuse(why, size, "a window has to last; write one of 10 ms to 366 days, as in 100/m");
     if (terms->window_ns < TICKET_WINDOW_MIN)
         return refuse(why, size,
                       "a window of %s is too short to be leased over a network; "
                       "10 ms is the least, a second is sensible",
-                      weir_words_duration(terms->window_ns, 0, window));
+                      weir_humanize_duration(terms->window_ns, 0, window));
     if (terms->window_ns > TICKET_WINDOW_MAX)
         return refuse(why, size, "a window is at most 366 days long");
     return true;
@@ -105,7 +105,7 @@ bool weir_terms_complete(struct lease_terms *terms, int64_t nodes, char *why, si
 /* ---- tickets of a quota ---- */
 
 /* Whatever terms say: no division by 0. */
-static int64_t chunk_of(const struct lease_terms *terms)
+static int64_t terms_chunk(const struct lease_terms *terms)
 {
     return max64(terms->chunk, 1);
 }
@@ -114,7 +114,7 @@ static int64_t chunk_of(const struct lease_terms *terms)
  * who has seen fewer returns than there were finds fewer units in his ticket, never more. */
 int64_t weir_ticket_units(const struct lease_terms *terms, int64_t number, int64_t returned)
 {
-    int64_t chunk = chunk_of(terms);
+    int64_t chunk = terms_chunk(terms);
     if (terms->kind == LEASE_BUCKET)
         return number >= 0 && number < weir_ticket_count(terms) ? chunk : 0;
     int64_t total = max64(terms->total, 0), whole = sat_add(total / chunk, max64(returned, 0));
@@ -126,13 +126,13 @@ int64_t weir_ticket_units(const struct lease_terms *terms, int64_t number, int64
 int64_t weir_ticket_count(const struct lease_terms *terms)
 {
     if (terms->kind == LEASE_BUCKET) /* as many as can be numbered from one origin */
-        return min64(TICKET_COUNT_MAX, (INT64_MAX / 4) / chunk_of(terms));
-    return div_up(max64(terms->total, 0), chunk_of(terms));
+        return min64(TICKET_COUNT_MAX, (INT64_MAX / 4) / terms_chunk(terms));
+    return div_up(max64(terms->total, 0), terms_chunk(terms));
 }
 
 int64_t weir_ticket_left(const struct lease_terms *terms, int64_t used, int64_t returned)
 {
-    int64_t chunk = chunk_of(terms), total = max64(terms->total, 0);
+    int64_t chunk = terms_chunk(terms), total = max64(terms->total, 0);
     int64_t whole = sat_add(total / chunk, max64(returned, 0));
     used = max64(used, 0);
     if (used > whole)
@@ -168,7 +168,7 @@ static int64_t smallest_chunk(const struct lease_terms *terms, int64_t nodes)
  * what another one wanted, and smaller chunks strand less. Not used up: towards base. */
 int64_t weir_chunk_next(const struct lease_terms *terms, int64_t used, int64_t lasted_ns, int64_t nodes)
 {
-    int64_t base = max64(terms->base, 1), chunk = chunk_of(terms);
+    int64_t base = max64(terms->base, 1), chunk = terms_chunk(terms);
     bool exhausted = lasted_ns < terms->window_ns && used >= weir_ticket_count(terms) / 2;
     if (terms->kind == LEASE_BUCKET)
         chunk = base;
@@ -185,7 +185,7 @@ int64_t weir_chunk_next(const struct lease_terms *terms, int64_t used, int64_t l
 /* ---- tickets of a bucket ---- */
 
 /* When `units` have come in since the origin, at R = total/window. */
-static int64_t time_of(const struct lease_terms *terms, int64_t units, bool up)
+static int64_t ticket_time_of_units(const struct lease_terms *terms, int64_t units, bool up)
 {
     int64_t window = max64(terms->window_ns, 0), total = max64(terms->total, 1);
     return up ? mul_div_up(units, window, total) : mul_div(units, window, total);
@@ -193,7 +193,7 @@ static int64_t time_of(const struct lease_terms *terms, int64_t units, bool up)
 
 int64_t weir_ticket_life(const struct lease_terms *terms)
 {
-    return time_of(terms, max64(0, sat_sub(terms->burst, chunk_of(terms))), false);
+    return ticket_time_of_units(terms, max64(0, sat_sub(terms->burst, terms_chunk(terms))), false);
 }
 
 int64_t weir_ticket_ahead(const struct lease_terms *terms)
@@ -212,14 +212,14 @@ int64_t weir_ticket_back(const struct lease_terms *terms)
 bool weir_ticket_span(const struct lease_terms *terms, int64_t number, int64_t now_ns, int64_t *starts_ns,
                       int64_t *ends_ns)
 {
-    int64_t chunk = chunk_of(terms);
+    int64_t chunk = terms_chunk(terms);
     if (number < 0 || number > weir_ticket_count(terms)) {
         *starts_ns = *ends_ns = INT64_MAX; /* it has no number: nobody may spend it, ever */
         return true;
     }
     int64_t before = number * chunk; /* count bounds it by INT64_MAX / 4 */
-    *starts_ns = sat_sub(time_of(terms, before, true), now_ns);
-    *ends_ns =
-        sat_sub(time_of(terms, sat_add(before, max64(0, sat_sub(terms->burst, chunk))), false), now_ns);
+    *starts_ns = sat_sub(ticket_time_of_units(terms, before, true), now_ns);
+    *ends_ns = sat_sub(
+        ticket_time_of_units(terms, sat_add(before, max64(0, sat_sub(terms->burst, chunk))), false), now_ns);
     return *ends_ns > 0;
 }

@@ -14,8 +14,8 @@
  * new origin lies at least one chunk's time behind the start of the last one that was issued. While it lives
  * (terms have changed, or numbers run out), the new origin is its end, and nothing starts before that.
  */
-#ifndef WEIR_CORE_TICKET_H
-#define WEIR_CORE_TICKET_H
+#ifndef WEIR_LEASE_TICKET_H
+#define WEIR_LEASE_TICKET_H
 
 #include "core/lease.h"
 

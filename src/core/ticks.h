@@ -14,8 +14,8 @@
  * between a promise at x and one at y there are at most v(y) - v(x - 1) - 1 ticks, which is less than
  * k*R/W * (y - x + 1 ns): the same nanosecond of grace.
  */
-#ifndef WEIR_CORE_TICKS_H
-#define WEIR_CORE_TICKS_H
+#ifndef WEIR_BASE_TICKS_H
+#define WEIR_BASE_TICKS_H
 
 #include <stdbool.h>
 

@@ -12,7 +12,7 @@
  */
 #include "core/index.h"
 
-static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
+static int64_t token_bucket_due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
 {
     if (n > limit->burst)
         return WEIR_FOREVER;
@@ -21,7 +21,7 @@ static int64_t due(const struct limit *limit, const int64_t *state, int64_t now,
     return after <= v ? now : ticks_time(&limit->ticks, after);
 }
 
-static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static uint64_t token_bucket_enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     weir_index_charge(limit, state, now, n);
     return (uint64_t)state[0];
@@ -32,8 +32,8 @@ static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, in
  * their due times; had it not been for this one, the bucket could have been full before the latest of them.
  * So what refills from this one to the latest is lost, and the rest comes back.
  */
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
-                   int64_t promised)
+static bool token_bucket_cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                                int64_t promised)
 {
     int64_t units = sat_mul(r->n, limit->ticks.unit), ticket = (int64_t)r->ticket;
     int64_t refilled = sat_sub(ticks_at(&limit->ticks, promised), ticket);
@@ -43,7 +43,7 @@ static bool cancel(const struct limit *limit, int64_t *state, const struct weir_
     return last;
 }
 
-static int64_t most(const struct limit *limit, int64_t span_ns)
+static int64_t token_bucket_most(const struct limit *limit, int64_t span_ns)
 {
     return sat_add(limit->full, weir_ticks_between_promises(&limit->ticks, span_ns)) / limit->ticks.unit;
 }
@@ -51,15 +51,15 @@ static int64_t most(const struct limit *limit, int64_t span_ns)
 const struct algorithm weir_token_bucket = {
     .words = weir_index_words,
     .init = weir_index_init,
-    .due = due,
-    .enter = enter,
+    .due = token_bucket_due,
+    .enter = token_bucket_enter,
     .promise = weir_index_promise,
-    .cancel = cancel,
+    .cancel = token_bucket_cancel,
     .give = weir_index_give,
     .charge = weir_index_charge,
     .drain = weir_index_drain,
     .change = weir_index_change,
     .remaining = weir_index_remaining,
     .fresh = weir_index_fresh,
-    .most = most,
+    .most = token_bucket_most,
 };

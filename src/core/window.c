@@ -20,99 +20,100 @@
 
 enum { WINDOW, PRESENT, PREVIOUS, EXCESS, WORDS };
 
-struct count {
+struct window_count {
     int64_t window, present, previous;
     int64_t excess; /* units that were refused in the present window and found no room in it */
 };
 
-static bool fades(const struct limit *limit)
+static bool window_fades(const struct limit *limit)
 {
     return limit->spec.algo == WEIR_SLIDING_WINDOW;
 }
 
-static bool is_quota(const struct limit *limit)
+static bool window_is_quota(const struct limit *limit)
 {
     return limit->spec.algo == WEIR_QUOTA;
 }
 
-static bool has_excess(const struct limit *limit)
+static bool window_has_excess(const struct limit *limit)
 {
-    return fades(limit) && limit->spec.refused == WEIR_REFUSED_COUNT;
+    return window_fades(limit) && limit->spec.refused == WEIR_REFUSED_COUNT;
 }
 
 /* The count after `turns` windows more: each takes L of what is there with it, and all of the excess. */
-static struct count count_turn(const struct limit *limit, struct count count, int64_t turns)
+static struct window_count window_count_turn(const struct limit *limit, struct window_count count,
+                                             int64_t turns)
 {
     if (turns <= 0)
         return count;
     int64_t before = max64(count.present - sat_mul(turns - 1, limit->spec.count), 0);
     int64_t ended = min64(before, limit->spec.count);
-    count.previous = fades(limit) ? sat_add(ended, turns == 1 ? count.excess : 0) : 0;
+    count.previous = window_fades(limit) ? sat_add(ended, turns == 1 ? count.excess : 0) : 0;
     count.present = before - ended;
     count.excess = 0;
     count.window = sat_add(count.window, turns);
     return count;
 }
 
-static struct count load(const struct limit *limit, const int64_t *state)
+static struct window_count window_load(const struct limit *limit, const int64_t *state)
 {
-    return (struct count){state[WINDOW], state[PRESENT], state[PREVIOUS],
-                          has_excess(limit) ? state[EXCESS] : 0};
+    return (struct window_count){state[WINDOW], state[PRESENT], state[PREVIOUS],
+                                 window_has_excess(limit) ? state[EXCESS] : 0};
 }
 
-static struct count count_at(const struct limit *limit, const int64_t *state, int64_t now)
+static struct window_count window_count_at(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    return count_turn(limit, load(limit, state), now / limit->spec.period_ns - state[WINDOW]);
+    return window_count_turn(limit, window_load(limit, state), now / limit->spec.period_ns - state[WINDOW]);
 }
 
-static void save(const struct limit *limit, int64_t *state, struct count count)
+static void window_save(const struct limit *limit, int64_t *state, struct window_count count)
 {
     state[WINDOW] = count.window;
     state[PRESENT] = count.present;
     state[PREVIOUS] = count.previous;
-    if (has_excess(limit))
+    if (window_has_excess(limit))
         state[EXCESS] = count.excess;
 }
 
 /* Nanoseconds into the window of `count`; a clock that stepped back stands at its start. */
-static int64_t elapsed(const struct limit *limit, struct count count, int64_t now)
+static int64_t window_elapsed(const struct limit *limit, struct window_count count, int64_t now)
 {
     return max64(now - sat_mul(count.window, limit->spec.period_ns), 0);
 }
 
 /* What so many units of the previous window still count for, rounded up. */
-static int64_t share(const struct limit *limit, struct count count, int64_t now, int64_t units)
+static int64_t window_share(const struct limit *limit, struct window_count count, int64_t now, int64_t units)
 {
     int64_t period = limit->spec.period_ns;
-    return mul_div_up(units, period - elapsed(limit, count, now), period);
+    return mul_div_up(units, period - window_elapsed(limit, count, now), period);
 }
 
-static int64_t faded(const struct limit *limit, struct count count, int64_t now)
+static int64_t window_faded(const struct limit *limit, struct window_count count, int64_t now)
 {
-    return share(limit, count, now, count.previous);
+    return window_share(limit, count, now, count.previous);
 }
 
 /* All that counts in the present window. */
-static int64_t used(struct count count)
+static int64_t window_used(struct window_count count)
 {
     return sat_add(count.present, count.excess);
 }
 
-static size_t words(const struct limit *limit)
+static size_t window_words(const struct limit *limit)
 {
-    return has_excess(limit) ? WORDS : EXCESS;
+    return window_has_excess(limit) ? WORDS : EXCESS;
 }
 
-static void init(const struct limit *limit, int64_t *state, int64_t now)
+static void window_init(const struct limit *limit, int64_t *state, int64_t now)
 {
-    save(limit, state, (struct count){.window = now / limit->spec.period_ns});
+    window_save(limit, state, (struct window_count){.window = now / limit->spec.period_ns});
 }
 
 /* The first moment of the count's own window at which the previous one leaves room for n; the length of the
  * window if there is none. */
-static int64_t room_after(const struct limit *limit, struct count count, int64_t n)
+static int64_t window_room_after(const struct limit *limit, struct window_count count, int64_t n)
 {
-    int64_t period = limit->spec.period_ns, room = sat_sub(limit->spec.count - n, used(count));
+    int64_t period = limit->spec.period_ns, room = sat_sub(limit->spec.count - n, window_used(count));
     if (room < 0)
         return period;
     if (room >= count.previous)
@@ -121,58 +122,58 @@ static int64_t room_after(const struct limit *limit, struct count count, int64_t
     return period - mul_div(room, period, count.previous);
 }
 
-static int64_t due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
+static int64_t window_due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
 {
     if (n > limit->spec.count)
         return WEIR_FOREVER;
-    struct count count = count_at(limit, state, now);
+    struct window_count count = window_count_at(limit, state, now);
     int64_t debt = count.present + (n - limit->spec.count); /* n is no more than that: a sum that fits */
-    if (room_after(limit, count, n) <= elapsed(limit, count, now))
+    if (window_room_after(limit, count, n) <= window_elapsed(limit, count, now))
         return now;
     if (debt > 0)
-        count = count_turn(limit, count, div_up(debt, limit->spec.count));
-    else if (sat_add(used(count), n) > limit->spec.count)
-        count = count_turn(limit, count, 1);
-    int64_t after = room_after(limit, count, n);
+        count = window_count_turn(limit, count, div_up(debt, limit->spec.count));
+    else if (sat_add(window_used(count), n) > limit->spec.count)
+        count = window_count_turn(limit, count, 1);
+    int64_t after = window_room_after(limit, count, n);
     int64_t time = sat_add(sat_mul(count.window, limit->spec.period_ns), after);
     return time > WEIR_TIME_MAX ? WEIR_FOREVER : max64(time, now);
 }
 
-static void charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static void window_charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    struct count count = count_at(limit, state, now);
+    struct window_count count = window_count_at(limit, state, now);
     count.present = sat_add(count.present, n);
-    save(limit, state, count);
+    window_save(limit, state, count);
 }
 
-static uint64_t enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static uint64_t window_enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    charge(limit, state, now, n);
+    window_charge(limit, state, now, n);
     return 0;
 }
 
-static void refuse(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static void window_refuse(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    struct count count = count_at(limit, state, now);
+    struct window_count count = window_count_at(limit, state, now);
     int64_t counted = clamp64(limit->spec.count - count.present, 0, n);
     count.present += counted;
     count.excess = sat_add(count.excess, n - counted);
-    save(limit, state, count);
+    window_save(limit, state, count);
 }
 
 /* To a quota's window that is over nothing comes back: units of it that a fleet has not spent would lift the
  * next one, if whoever gives them back has read the clock a little earlier. */
-static void give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
+static void window_give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    struct count count = count_at(limit, state, now);
-    if (is_quota(limit) && now / limit->spec.period_ns < count.window)
+    struct window_count count = window_count_at(limit, state, now);
+    if (window_is_quota(limit) && now / limit->spec.period_ns < count.window)
         return;
     count.present = max64(sat_sub(count.present, n), 0);
-    save(limit, state, count);
+    window_save(limit, state, count);
 }
 
-static bool cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
-                   int64_t promised)
+static bool window_cancel(const struct limit *limit, int64_t *state, const struct weir_reservation *r,
+                          int64_t promised)
 {
     (void)promised;
     int64_t ago = state[WINDOW] - r->due_ns / limit->spec.period_ns;
@@ -183,76 +184,77 @@ static bool cancel(const struct limit *limit, int64_t *state, const struct weir_
     return false;
 }
 
-static void drain(const struct limit *limit, int64_t *state, int64_t now)
+static void window_drain(const struct limit *limit, int64_t *state, int64_t now)
 {
-    struct count count = count_at(limit, state, now);
-    count.present = max64(count.present, limit->spec.count - sat_add(count.excess, faded(limit, count, now)));
-    save(limit, state, count);
+    struct window_count count = window_count_at(limit, state, now);
+    count.present =
+        max64(count.present, limit->spec.count - sat_add(count.excess, window_faded(limit, count, now)));
+    window_save(limit, state, count);
 }
 
 /* Of a quota the old window is used up if it has more than the new total: that holds until its end, and only
  * what was charged beyond the old one goes on. */
-static int64_t kept(const struct limit *limit, const struct limit *next, int64_t units)
+static int64_t window_kept(const struct limit *limit, const struct limit *next, int64_t units)
 {
     int64_t debt = max64(sat_sub(units, limit->spec.count), 0);
-    return is_quota(next) ? sat_add(min64(units - debt, next->spec.count), debt) : units;
+    return window_is_quota(next) ? sat_add(min64(units - debt, next->spec.count), debt) : units;
 }
 
 /* What counts at this moment goes on in the present window of the new length, refused units as such. A longer
  * fixed window may end before the old one would have: then it counts in the next one, too. A quota's units
  * may be with others, who spend them until the old window ends: so what counts does so until then, and
  * shorter windows begin after it. */
-static void change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
-                   int64_t now)
+static void window_change(const struct limit *limit, const int64_t *from, const struct limit *next,
+                          int64_t *to, int64_t now)
 {
     int64_t period = limit->spec.period_ns, next_period = next->spec.period_ns;
-    struct count count = count_at(limit, from, now);
+    struct window_count count = window_count_at(limit, from, now);
     int64_t start = sat_mul(count.window, period);
-    int64_t spent = share(limit, count, now, min64(count.previous, limit->spec.count));
-    struct count changed = {.window = max64(now, start) / next_period,
-                            .present = kept(limit, next, sat_add(count.present, spent)),
-                            .excess = sat_add(count.excess, faded(limit, count, now) - spent)};
+    int64_t spent = window_share(limit, count, now, min64(count.previous, limit->spec.count));
+    struct window_count changed = {.window = max64(now, start) / next_period,
+                                   .present = window_kept(limit, next, sat_add(count.present, spent)),
+                                   .excess = sat_add(count.excess, window_faded(limit, count, now) - spent)};
     int64_t end = sat_mul(changed.window + 1, next_period);
-    if (!fades(next) && next_period >= period && end < sat_add(start, period))
+    if (!window_fades(next) && next_period >= period && end < sat_add(start, period))
         changed.present = sat_add(changed.present, next->spec.count);
-    if (is_quota(next) && next_period < period && changed.present > 0)
+    if (window_is_quota(next) && next_period < period && changed.present > 0)
         changed.window = min64(sat_add(start, period) - 1, WEIR_TIME_MAX) / next_period;
-    save(next, to, changed);
+    window_save(next, to, changed);
 }
 
-static int64_t remaining(const struct limit *limit, const int64_t *state, int64_t now)
+static int64_t window_remaining(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    struct count count = count_at(limit, state, now);
-    return max64(sat_sub(limit->spec.count, sat_add(used(count), faded(limit, count, now))), 0);
+    struct window_count count = window_count_at(limit, state, now);
+    return max64(sat_sub(limit->spec.count, sat_add(window_used(count), window_faded(limit, count, now))), 0);
 }
 
 /* All counters are empty. */
-static int64_t fresh(const struct limit *limit, const int64_t *state, int64_t now)
+static int64_t window_fresh(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    struct count count = count_at(limit, state, now);
+    struct window_count count = window_count_at(limit, state, now);
     int64_t turns = count.excess > 0 ? 2 : count.previous > 0;
     if (count.present > 0)
-        turns = max64(turns, sat_add(div_up(count.present, limit->spec.count), fades(limit)));
+        turns = max64(turns, sat_add(div_up(count.present, limit->spec.count), window_fades(limit)));
     return turns == 0 ? now : sat_mul(sat_add(count.window, turns), limit->spec.period_ns);
 }
 
-static int64_t most(const struct limit *limit, int64_t span_ns)
+static int64_t window_most(const struct limit *limit, int64_t span_ns)
 {
     return sat_mul(limit->spec.count, div_up(span_ns, limit->spec.period_ns) + 1);
 }
 
 const struct algorithm weir_window = {
-    .words = words,
-    .init = init,
-    .due = due,
-    .enter = enter,
-    .refuse = refuse,
-    .cancel = cancel,
-    .give = give,
-    .charge = charge,
-    .drain = drain,
-    .change = change,
-    .remaining = remaining,
-    .fresh = fresh,
-    .most = most,
+    .words = window_words,
+    .init = window_init,
+    .due = window_due,
+    .enter = window_enter,
+    .refuse = window_refuse,
+    .cancel = window_cancel,
+    .give = window_give,
+    .charge = window_charge,
+    .drain = window_drain,
+    .change = window_change,
+    .remaining = window_remaining,
+    .fresh = window_fresh,
+    .most = window_most,
 };

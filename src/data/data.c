@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables of a program that survive it: a store, the tables it keeps, and the note that tells of them.
+ * Tables of a program that survive it: a store, the tables it keeps, and the catalogue that tells of them.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 /* ---- open and close ---- */
 
-static void destroy(struct weir_data *data)
+static void destroy_data(struct weir_data *data)
 {
     weir_data_free_tables(data);
     (void)pthread_mutex_destroy(&data->change);
@@ -33,7 +33,7 @@ static bool restore(struct weir_data *data, enum table_recover how, struct weir_
             return false;
         }
     struct buffer out = {0};
-    weir_data_write_note(data, &out);
+    weir_data_write_catalogue(data, &out);
     if (out.failed)
         weir_error_set(err, ENOMEM, "out of memory");
     bool good = !out.failed && weir_store_start(data->store, buffer_bytes(&out), buffer_len(&out), err);
@@ -42,7 +42,8 @@ static bool restore(struct weir_data *data, enum table_recover how, struct weir_
     return good && (how == TABLE_EXACT || weir_store_image(data->store, err));
 }
 
-static bool check_options(const char *path, const struct weir_data_options *options, struct weir_error *err)
+static bool check_data_options(const char *path, const struct weir_data_options *options,
+                               struct weir_error *err)
 {
     const char *fault = !path || !path[0] ? "a path is needed, of a directory that is made if it is not there"
                         : options->sync < WEIR_SYNC_EVERYSEC || options->sync > WEIR_SYNC_NEVER
@@ -65,7 +66,7 @@ struct weir_data *weir_data_open(const char *path, const struct weir_data_option
     static const struct weir_data_options usual;
     weir_error_clear(err);
     options = options ? options : &usual;
-    if (!check_options(path, options, err))
+    if (!check_data_options(path, options, err))
         return NULL;
     struct weir_data *data = calloc(1, sizeof *data);
     if (!data) {
@@ -85,7 +86,7 @@ struct weir_data *weir_data_open(const char *path, const struct weir_data_option
         return data;
     if (data->store)
         (void)weir_store_close(data->store, NULL);
-    destroy(data);
+    destroy_data(data);
     return NULL;
 }
 
@@ -100,7 +101,7 @@ bool weir_data_close(struct weir_data *data, struct weir_error *err)
         return false;
     }
     bool good = weir_store_close(data->store, err);
-    destroy(data);
+    destroy_data(data);
     return good;
 }
 
@@ -111,7 +112,7 @@ bool weir_data_commit(struct weir_data *data, int64_t timeout_ns)
     if (!data_is_ours(data))
         return false;
     uint64_t ticket = weir_store_commit(data->store);
-    return weir_store_may(data->store, ticket) == STORE_GO ||
+    return weir_store_ticket_status(data->store, ticket) == STORE_GO ||
            (timeout_ns > 0 && weir_store_wait(data->store, ticket, timeout_ns));
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All tables that the note names are in memory, also those that nobody asks for: what is in no image is lost
- * when the log before it goes. One that is to be forgotten leaves the note at once, and memory at the end,
- * for threads may still have it listed.
+ * All tables that the catalogue names are in memory, also those that nobody asks for: what is in no image is
+ * lost when the log before it goes. One that is to be forgotten leaves the catalogue at once, and memory at
+ * the end, for threads may still have it listed.
  *
- * Live changes of such a table come here before and after (struct table_owner): the note has to tell of the
- * new limits before there are records of them. One at a time, for a table can announce one only.
+ * Live changes of such a table come here before and after (struct table_owner): the catalogue has to tell of
+ * the new limits before there are records of them. One at a time, for a table can announce one only.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -17,25 +17,25 @@
 
 #define KEYS_USUAL 100000
 
-/* ---- the note; under the lock ---- */
+/* ---- the catalogue; under the lock ---- */
 
 static void put_table(struct buffer *out, const struct data_table *table)
 {
     struct buffer text = {0};
     weir_table_describe(table->table, &text);
-    weir_data_note_put(out, table->number, (struct slice){table->name, strlen(table->name)},
-                       (struct slice){buffer_bytes(&text), buffer_len(&text)});
+    weir_data_catalogue_put(out, table->number, (struct slice){table->name, strlen(table->name)},
+                            (struct slice){buffer_bytes(&text), buffer_len(&text)});
     if (text.failed)
         out->failed = true;
     weir_buffer_free(&text);
 }
 
-void weir_data_write_note(const struct weir_data *data, struct buffer *out)
+void weir_data_write_catalogue(const struct weir_data *data, struct buffer *out)
 {
     uint32_t count = 0;
     for (const struct data_table *table = data->tables; table; table = table->next)
         count += !table->forgotten;
-    weir_data_note_begin(out, count, data->last_number);
+    weir_data_catalogue_begin(out, count, data->last_number);
     for (const struct data_table *table = data->tables; table; table = table->next)
         if (!table->forgotten)
             put_table(out, table);
@@ -50,11 +50,11 @@ static bool refuse_ill(struct weir_data *data, struct weir_error *err)
     return false;
 }
 
-static bool note(struct weir_data *data, struct weir_error *err)
+static bool write_tables_catalogue(struct weir_data *data, struct weir_error *err)
 {
     struct buffer out = {0};
-    weir_data_write_note(data, &out);
-    bool good = !out.failed && weir_store_note(data->store, buffer_bytes(&out), buffer_len(&out));
+    weir_data_write_catalogue(data, &out);
+    bool good = !out.failed && weir_store_catalogue(data->store, buffer_bytes(&out), buffer_len(&out));
     weir_buffer_free(&out);
     return good || refuse_ill(data, err);
 }
@@ -69,14 +69,14 @@ static bool begin_change(struct table_owner *owner, struct weir_table *table, co
         return true;
     (void)pthread_mutex_lock(&data->change);
     (void)pthread_mutex_lock(&data->lock);
-    bool good = !limits || (weir_table_announce(table, limits, err) && note(data, err));
+    bool good = !limits || (weir_table_announce(table, limits, err) && write_tables_catalogue(data, err));
     (void)pthread_mutex_unlock(&data->lock);
     if (!good)
         (void)pthread_mutex_unlock(&data->change);
     return good;
 }
 
-/* What only the change itself could tell. If that is not noted now, the next note has it. */
+/* What only the change itself could tell. If that is not noted now, the next catalogue has it. */
 static void end_change(struct table_owner *owner, struct weir_table *table)
 {
     struct weir_data *data = (struct weir_data *)(void *)owner;
@@ -84,7 +84,7 @@ static void end_change(struct table_owner *owner, struct weir_table *table)
     if (!data_is_ours(data))
         return;
     (void)pthread_mutex_lock(&data->lock);
-    (void)note(data, NULL);
+    (void)write_tables_catalogue(data, NULL);
     (void)pthread_mutex_unlock(&data->lock);
     (void)pthread_mutex_unlock(&data->change);
 }
@@ -105,13 +105,13 @@ void weir_data_free_tables(struct weir_data *data)
 }
 
 /* Takes the table over, also if it fails. */
-static bool add(struct weir_data *data, struct slice name, uint32_t number, struct weir_table *made,
-                struct weir_error *err)
+static bool add_data_table(struct weir_data *data, struct slice name, uint32_t number,
+                           struct weir_table *made, struct weir_error *err)
 {
     struct data_table *table = calloc(1, sizeof *table);
     if (!table)
         weir_error_set(err, ENOMEM, "out of memory");
-    if (!table || !weir_store_add(data->store, number, made->region, 0, &weir_table_keep, made, err)) {
+    if (!table || !weir_store_add(data->store, number, made->region, 0, &weir_table_persist_ops, made, err)) {
         free(table);
         weir_table_free(made);
         return false;
@@ -127,24 +127,24 @@ static bool add(struct weir_data *data, struct slice name, uint32_t number, stru
     return true;
 }
 
-/* What the note names, empty. */
+/* What the catalogue names, empty. */
 bool weir_data_make_tables(struct weir_data *data, struct weir_error *err)
 {
     size_t len;
-    const void *bytes = weir_store_meta(data->store, &len);
-    struct note_reader reader;
-    struct note_table entry;
+    const void *bytes = weir_store_found_catalogue(data->store, &len);
+    struct data_catalogue_reader reader;
+    struct catalogue_table entry;
     if (!bytes)
         return true;
-    if (!weir_data_note_read(bytes, len, &reader, err))
+    if (!weir_data_catalogue_read(bytes, len, &reader, err))
         return false;
     data->last_number = reader.last_number;
     while (reader.left > 0) {
-        if (!weir_data_note_next(&reader, &entry, err))
+        if (!weir_data_catalogue_next(&reader, &entry, err))
             return false;
         struct weir_table *made =
             weir_table_describe_read(entry.description.bytes, entry.description.len, err);
-        if (!made || !add(data, entry.name, entry.number, made, err))
+        if (!made || !add_data_table(data, entry.name, entry.number, made, err))
             return false;
     }
     return true;
@@ -152,7 +152,7 @@ bool weir_data_make_tables(struct weir_data *data, struct weir_error *err)
 
 /* ---- tables ---- */
 
-static bool check_name(const struct weir_data *data, const char *name, struct weir_error *err)
+static bool check_table_name(const struct weir_data *data, const char *name, struct weir_error *err)
 {
     size_t len = name ? strlen(name) : 0;
     const char *fault = !data                             ? "data is NULL"
@@ -164,7 +164,7 @@ static bool check_name(const struct weir_data *data, const char *name, struct we
     return !fault;
 }
 
-static struct data_table *find(const struct weir_data *data, const char *name)
+static struct data_table *find_data_table(const struct weir_data *data, const char *name)
 {
     struct data_table *table = data->tables;
     while (table && (table->forgotten || strcmp(table->name, name) != 0))
@@ -173,22 +173,22 @@ static struct data_table *find(const struct weir_data *data, const char *name)
 }
 
 /* Under the lock. */
-static struct weir_table *make(struct weir_data *data, const char *name, const char *limits,
-                               const struct weir_table_options *options, struct weir_error *err)
+static struct weir_table *make_data_table(struct weir_data *data, const char *name, const char *limits,
+                                          const struct weir_table_options *options, struct weir_error *err)
 {
     static const struct weir_table_options usual = {.keys = KEYS_USUAL};
     if (data->last_number == UINT32_MAX) {
         weir_error_set(err, EMFILE, "no more tables can be made in this directory");
         return NULL;
     }
-    struct weir_table *made = weir_table_new_kept(limits, options ? options : &usual, NULL, err);
+    struct weir_table *made = weir_table_new_stored(limits, options ? options : &usual, NULL, err);
     uint32_t number = data->last_number + 1;
-    if (!made || !add(data, (struct slice){name, strlen(name)}, number, made, err))
+    if (!made || !add_data_table(data, (struct slice){name, strlen(name)}, number, made, err))
         return NULL;
     data->last_number = number;
-    if (note(data, err))
+    if (write_tables_catalogue(data, err))
         return made;
-    find(data, name)->forgotten = true; /* nobody has seen it */
+    find_data_table(data, name)->forgotten = true; /* nobody has seen it */
     return NULL;
 }
 
@@ -196,11 +196,11 @@ struct weir_table *weir_data_table(struct weir_data *data, const char *name, con
                                    const struct weir_table_options *options, struct weir_error *err)
 {
     weir_error_clear(err);
-    if (!check_name(data, name, err))
+    if (!check_table_name(data, name, err))
         return NULL;
     (void)pthread_mutex_lock(&data->lock);
-    struct data_table *found = find(data, name);
-    struct weir_table *table = found ? found->table : make(data, name, limits, options, err);
+    struct data_table *found = find_data_table(data, name);
+    struct weir_table *table = found ? found->table : make_data_table(data, name, limits, options, err);
     (void)pthread_mutex_unlock(&data->lock);
     if (found && limits && !weir_table_set(table, limits, err))
         return NULL;
@@ -210,14 +210,14 @@ struct weir_table *weir_data_table(struct weir_data *data, const char *name, con
 bool weir_data_forget(struct weir_data *data, const char *name, struct weir_error *err)
 {
     weir_error_clear(err);
-    if (!check_name(data, name, err))
+    if (!check_table_name(data, name, err))
         return false;
     (void)pthread_mutex_lock(&data->lock);
-    struct data_table *table = find(data, name);
+    struct data_table *table = find_data_table(data, name);
     bool good = false;
     if (table) {
         table->forgotten = true;
-        good = note(data, err);
+        good = write_tables_catalogue(data, err);
         table->forgotten = good;
     } else {
         weir_error_set(err, ENOENT, "there is no table of that name");

@@ -9,12 +9,12 @@
 #include "weir.h"
 
 /* Makes the later of two heaps the first child of the other. */
-static struct alarm *meld(struct alarm *one, struct alarm *other)
+static struct wake_timer *meld_timers(struct wake_timer *one, struct wake_timer *other)
 {
     if (!one || !other)
         return one ? one : other;
     if (other->at_ns < one->at_ns) {
-        struct alarm *later = one;
+        struct wake_timer *later = one;
         one = other;
         other = later;
     }
@@ -27,23 +27,23 @@ static struct alarm *meld(struct alarm *one, struct alarm *other)
 }
 
 /* A list of siblings becomes one heap: pairs from the left, then all of them from the right. */
-static struct alarm *join(struct alarm *list)
+static struct wake_timer *join_timers(struct wake_timer *list)
 {
-    struct alarm *pairs = NULL, *all = NULL;
+    struct wake_timer *pairs = NULL, *all = NULL;
     while (list) {
-        struct alarm *one = list, *other = one->next;
+        struct wake_timer *one = list, *other = one->next;
         list = other ? other->next : NULL;
         one->next = one->prev = NULL;
         if (other)
             other->next = other->prev = NULL;
-        one = meld(one, other);
+        one = meld_timers(one, other);
         one->next = pairs;
         pairs = one;
     }
     while (pairs) {
-        struct alarm *next = pairs->next;
+        struct wake_timer *next = pairs->next;
         pairs->next = NULL;
-        all = meld(all, pairs);
+        all = meld_timers(all, pairs);
         pairs = next;
     }
     if (all)
@@ -51,40 +51,40 @@ static struct alarm *join(struct alarm *list)
     return all;
 }
 
-static void take_out(struct alarms *alarms, struct alarm *alarm)
+static void remove_timer(struct wake_timer_heap *timers, struct wake_timer *timer)
 {
-    struct alarm *below = join(alarm->child);
-    if (alarms->first == alarm) {
-        alarms->first = below;
+    struct wake_timer *below = join_timers(timer->child);
+    if (timers->first == timer) {
+        timers->first = below;
     } else {
-        *(alarm->prev->child == alarm ? &alarm->prev->child : &alarm->prev->next) = alarm->next;
-        if (alarm->next)
-            alarm->next->prev = alarm->prev;
-        alarms->first = meld(alarms->first, below);
+        *(timer->prev->child == timer ? &timer->prev->child : &timer->prev->next) = timer->next;
+        if (timer->next)
+            timer->next->prev = timer->prev;
+        timers->first = meld_timers(timers->first, below);
     }
-    *alarm = (struct alarm){.at_ns = WEIR_FOREVER};
+    *timer = (struct wake_timer){.at_ns = WEIR_FOREVER};
 }
 
-void weir_alarm_set(struct alarms *alarms, struct alarm *alarm, int64_t at_ns)
+void weir_wake_timer_set(struct wake_timer_heap *timers, struct wake_timer *timer, int64_t at_ns)
 {
-    if (alarm->set)
-        take_out(alarms, alarm);
-    alarm->at_ns = at_ns;
-    alarm->set = at_ns != WEIR_FOREVER;
-    if (alarm->set)
-        alarms->first = meld(alarms->first, alarm);
+    if (timer->set)
+        remove_timer(timers, timer);
+    timer->at_ns = at_ns;
+    timer->set = at_ns != WEIR_FOREVER;
+    if (timer->set)
+        timers->first = meld_timers(timers->first, timer);
 }
 
-struct alarm *weir_alarm_due(struct alarms *alarms, int64_t now)
+struct wake_timer *weir_wake_timer_due(struct wake_timer_heap *timers, int64_t now)
 {
-    struct alarm *first = alarms->first;
+    struct wake_timer *first = timers->first;
     if (!first || first->at_ns > now)
         return NULL;
-    take_out(alarms, first);
+    remove_timer(timers, first);
     return first;
 }
 
-int64_t weir_alarm_next(const struct alarms *alarms)
+int64_t weir_wake_timer_next(const struct wake_timer_heap *timers)
 {
-    return alarms->first ? alarms->first->at_ns : WEIR_FOREVER;
+    return timers->first ? timers->first->at_ns : WEIR_FOREVER;
 }

@@ -6,8 +6,8 @@
  * If at most a share e of the total may lie unspent, a chunk is e*T/N and a window costs N/e writes, whatever
  * the total is. A bucket costs R/c writes a second.
  */
-#ifndef WEIR_FLEET_ARITHMETIC_H
-#define WEIR_FLEET_ARITHMETIC_H
+#ifndef WEIR_FLEET_PLAN_H
+#define WEIR_FLEET_PLAN_H
 
 #include "core/lease.h"
 
@@ -24,7 +24,7 @@
 #define PLAN_ROUND_NS           INT64_C(1000000)
 #define PLAN_ROUNDS             10
 
-struct plan_ask {
+struct fleet_plan_input {
     struct lease_terms terms; /* complete (core/ticket.h) */
     int64_t nodes;            /* 0: 1 */
     const char *scheme;       /* of the coordinator's URL */
@@ -36,7 +36,7 @@ struct plan_ask {
 
 #define PLAN_TEXT_MAX 400
 
-struct plan {
+struct fleet_plan {
     int64_t nodes, chunk;
     double unspent;       /* per cent of the total (of a bucket: of its burst), at most */
     int64_t writes;       /* a window */
@@ -50,13 +50,13 @@ struct plan {
     char why[PLAN_TEXT_MAX];  /* it does not work: because of what, and what to write instead; else "" */
 };
 
-void weir_plan_make(struct plan *plan, const struct plan_ask *ask);
+void weir_fleet_plan_make(struct fleet_plan *plan, const struct fleet_plan_input *ask);
 
 /* What a URL's query says behind writes=; 0: nothing. */
-int64_t weir_plan_writes(const char *query);
+int64_t weir_fleet_plan_writes(const char *query);
 
 /* "a minute", "a day", "every 90 s": a window, behind a number. */
 #define PLAN_WINDOW_MAX 80
-const char *weir_plan_window(int64_t window_ns, char text[static PLAN_WINDOW_MAX]);
+const char *weir_fleet_plan_window(int64_t window_ns, char text[static PLAN_WINDOW_MAX]);
 
 #endif

@@ -4,7 +4,7 @@
  * sockets, takes orders (core/lease.h) and answers them later, from any thread, into the sink it was opened
  * with.
  *
- * Law: each order gets exactly one reply, LEASE_UNKNOWN at the latest when its place is left, the connection
+ * Law: each order gets exactly one reply, LEASE_UNKNOWN at the latest when its handle is left, the connection
  * is lost, or options.answer_ns have passed. LEASE_DONE and LEASE_FAILED are certain; whoever is in doubt
  * says UNKNOWN. A reply to a write tells the epoch in which it was applied by the coordinator's own order of
  * writes, never one that was read.
@@ -21,17 +21,17 @@
          */
 
 struct coordinator;
-struct place; /* a pool, as this coordinator knows it */
+struct pool_handle; /* a pool, as this coordinator knows it */
 
 /* What it tells, from any thread; must not block and must not call back into the coordinator. */
 struct sink {
-    void (*replied)(void *owner, const struct lease_reply *reply); /* owner: of the place */
+    void (*replied)(void *owner, const struct lease_reply *reply); /* owner: of the handle */
     void (*noticed)(void *owner, const struct lease_reply *seen); /* LEASE_NOTICED: an epoch, perhaps terms */
     void (*more)(void *owner);                                    /* LEASE_MORE */
     void (*moved)(void *agent, bool up, const char *why);         /* the connection; `why` it went, a line */
-    /* May be NULL. Why orders of this place are not carried out although the coordinator is there, a line:
+    /* May be NULL. Why orders of this handle are not carried out although the coordinator is there, a line:
      * what it answered (no such name, no right to it), or that of several servers the one that keeps this
-     * name is away; "": it is well again. Of the place, as `replied` is. */
+     * name is away; "": it is well again. Of the handle, as `replied` is. */
     void (*troubled)(void *owner, const char *why);
     void *agent;
 };
@@ -69,14 +69,14 @@ struct coordinator_ops {
     /* Reaches it, or says why not within options->connect_ns. */
     struct coordinator *(*open)(const struct fleet_url *url, const struct coordinator_options *options,
                                 const struct sink *sink, struct weir_error *err);
-    void (*close)(struct coordinator *coordinator); /* no place is left; nothing is told after it */
+    void (*close)(struct coordinator *coordinator); /* no handle is left; nothing is told after it */
     /* A pool by its name, made with these terms if there is none (an existing one keeps its own). Does not
      * wait: the first order does what is needed. NULL: out of memory, or no such name can be. */
-    struct place *(*enter)(struct coordinator *coordinator, const char *name, const struct lease_terms *terms,
-                           void *owner, struct weir_error *err);
-    void (*leave)(
-        struct place *place); /* orders on the way are answered UNKNOWN before it returns, or never again */
-    void (*order)(struct place *place, const struct lease_order *order);
+    struct pool_handle *(*enter)(struct coordinator *coordinator, const char *name,
+                                 const struct lease_terms *terms, void *owner, struct weir_error *err);
+    void (*leave)(struct pool_handle
+                      *handle); /* orders on the way are answered UNKNOWN before it returns, or never again */
+    void (*order)(struct pool_handle *handle, const struct lease_order *order);
     bool (*quota)(struct coordinator *coordinator, const struct quota_ask *ask, struct quota_answer *answer,
                   struct weir_error *err);
     /* One decision for one round trip, without leases (redis:// alone; else NULL): docs/fleet.md, exact mode.

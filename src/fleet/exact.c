@@ -22,7 +22,7 @@ struct weir_exact {
 /* Nothing is entered: nobody listens. */
 static const struct sink nobody;
 
-static struct coordinator *open_coordinator(const struct fleet_url *url, struct weir_error *err)
+static struct coordinator *open_exact_coordinator(const struct fleet_url *url, struct weir_error *err)
 {
     struct weir_fleet_options options = {.size = sizeof options};
     const struct coordinator_ops *kind = weir_coordinator_kind(url, err);
@@ -51,7 +51,7 @@ struct weir_exact *weir_exact_open(const char *url, const char *limit, struct we
     exact->owner = getpid();
     size_t limits = url && limit ? weir_spec_parse(limit, &exact->spec, 1, err) : 0;
     if (limits == 1 && weir_exact_shape(&exact->spec, &shape, err) && weir_fleet_url_read(&read, url, err)) {
-        exact->coordinator = open_coordinator(&read, err);
+        exact->coordinator = open_exact_coordinator(&read, err);
         weir_secret_wipe(&read, sizeof read);
     } else if (!err->text[0]) {
         (void)weir_error_complain(err, "exact mode takes a URL and one limit");

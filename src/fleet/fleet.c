@@ -20,13 +20,13 @@ struct weir_limiter *weir_fleet_join(const char *url, const char *name, const ch
 bool weir_fleet_take(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns, weir_fleet_answer *answer,
                      void *arg)
 {
-    struct member *member = weir_member_of(limiter);
-    return member && n >= 1 && answer && weir_wait_take(member, weir_now(), n, timeout_ns, answer, arg);
+    struct fleet_member *member = weir_member_of(limiter);
+    return member && n >= 1 && answer && weir_claims_take(member, weir_now(), n, timeout_ns, answer, arg);
 }
 
 bool weir_fleet_listen(struct weir_limiter *limiter, weir_fleet_listener *listener, void *arg)
 {
-    struct member *member = weir_member_of(limiter);
+    struct fleet_member *member = weir_member_of(limiter);
     if (!member)
         return false;
     lock_take(&member->lock);
@@ -38,21 +38,21 @@ bool weir_fleet_listen(struct weir_limiter *limiter, weir_fleet_listener *listen
 
 bool weir_fleet_stat(struct weir_limiter *limiter, struct weir_fleet_stat *stat)
 {
-    struct member *member = weir_member_of(limiter);
+    struct fleet_member *member = weir_member_of(limiter);
     if (!member || !stat)
         return false;
     lock_take(&member->lock);
     *stat = member->stat;
     stat->waiting = member->claims.count;
     lock_drop(&member->lock);
-    stat->held = sat_add(stat->held, weir_pot_held(&member->pot));
-    stat->spent = sat_add(stat->spent, weir_pot_spent(&member->pot));
-    stat->dropped = sat_add(stat->dropped, weir_pot_dropped(&member->pot));
+    stat->held = sat_add(stat->held, weir_balance_held(&member->balance));
+    stat->spent = sat_add(stat->spent, weir_balance_spent(&member->balance));
+    stat->dropped = sat_add(stat->dropped, weir_balance_dropped(&member->balance));
     stat->ends_in_ns = max64(sat_sub(stat->ends_in_ns, weir_now()), 0);
     return true;
 }
 
-static bool is_exhausted(const struct member *member)
+static bool is_exhausted(const struct fleet_member *member)
 {
     return atom_load(&member->view.exhausted, memory_order_relaxed);
 }

@@ -9,16 +9,16 @@
 #include "fleet/agent.h"
 #include "os/wait.h"
 
-void weir_agent_ring(struct agent *agent)
+void weir_agent_wake(struct fleet_agent *agent)
 {
-    (void)atomic_fetch_add_explicit(&agent->bell, 1, memory_order_release);
-    weir_wait_wake(&agent->bell);
+    (void)atomic_fetch_add_explicit(&agent->wakeup, 1, memory_order_release);
+    weir_wait_wake(&agent->wakeup);
 }
 
 /* Under agent->lock. */
-static void list(struct member *member)
+static void enlist_member(struct fleet_member *member)
 {
-    struct agent *agent = member->agent;
+    struct fleet_agent *agent = member->agent;
     if (member->mail.listed || member->mail.closed)
         return;
     member->mail.listed = true;
@@ -28,9 +28,9 @@ static void list(struct member *member)
     agent->inbox_end = &member->mail.next;
 }
 
-static void take_out(struct member *member)
+static void delist_member(struct fleet_member *member)
 {
-    struct member *next = member->mail.next, **at = member->mail.at;
+    struct fleet_member *next = member->mail.next, **at = member->mail.at;
     *at = next;
     if (next)
         next->mail.at = at;
@@ -38,9 +38,9 @@ static void take_out(struct member *member)
         member->agent->inbox_end = at;
 }
 
-void weir_inbox_post(struct member *member, enum inbox_note note, int64_t n)
+void weir_inbox_post(struct fleet_member *member, enum inbox_note note, int64_t n)
 {
-    struct agent *agent = member->agent;
+    struct fleet_agent *agent = member->agent;
     lock_take(&agent->lock);
     switch (note) {
     case INBOX_MISSED:
@@ -63,17 +63,17 @@ void weir_inbox_post(struct member *member, enum inbox_note note, int64_t n)
         agent->try_now = true;
         break;
     }
-    list(member);
+    enlist_member(member);
     lock_drop(&agent->lock);
-    weir_agent_ring(agent);
+    weir_agent_wake(agent);
 }
 
-struct member *weir_inbox_next(struct agent *agent, struct mail *mail)
+struct fleet_member *weir_inbox_next(struct fleet_agent *agent, struct mail *mail)
 {
     lock_take(&agent->lock);
-    struct member *member = agent->inbox;
+    struct fleet_member *member = agent->inbox;
     if (member) {
-        take_out(member);
+        delist_member(member);
         *mail = member->mail;
         member->mail.listed = member->mail.want = member->mail.more = member->mail.noticed = false;
         member->mail.leave = member->mail.hurry = member->mail.away = false;
@@ -84,18 +84,18 @@ struct member *weir_inbox_next(struct agent *agent, struct mail *mail)
     return member;
 }
 
-void weir_inbox_close(struct member *member)
+void weir_inbox_close(struct fleet_member *member)
 {
-    struct agent *agent = member->agent;
+    struct fleet_agent *agent = member->agent;
     lock_take(&agent->lock);
     member->mail.closed = true;
     if (member->mail.listed)
-        take_out(member);
+        delist_member(member);
     member->mail.listed = false;
     lock_drop(&agent->lock);
 }
 
-void weir_inbox_publish(struct agent *agent)
+void weir_inbox_publish(struct fleet_agent *agent)
 {
     (void)atomic_fetch_add_explicit(&agent->news, 1, memory_order_release);
     weir_wait_wake(&agent->news);
@@ -104,50 +104,50 @@ void weir_inbox_publish(struct agent *agent)
 /* ---- the sink: called by threads of coordinators ---- */
 
 /* More replies than orders can be on the way are no replies. */
-static void replied(void *owner, const struct lease_reply *reply)
+static void inbox_replied(void *owner, const struct lease_reply *reply)
 {
-    struct member *member = owner;
+    struct fleet_member *member = owner;
     lock_take(&member->agent->lock);
     if (member->mail.reply_count < MEMBER_REPLIES)
         member->mail.replies[member->mail.reply_count++] = *reply;
-    list(member);
+    enlist_member(member);
     lock_drop(&member->agent->lock);
-    weir_agent_ring(member->agent);
+    weir_agent_wake(member->agent);
 }
 
-static void noticed(void *owner, const struct lease_reply *seen)
+static void inbox_noticed(void *owner, const struct lease_reply *seen)
 {
-    struct member *member = owner;
+    struct fleet_member *member = owner;
     lock_take(&member->agent->lock);
     if (!member->mail.noticed || seen->epoch >= member->mail.seen.epoch)
         member->mail.seen = *seen;
     member->mail.noticed = true;
-    list(member);
+    enlist_member(member);
     lock_drop(&member->agent->lock);
-    weir_agent_ring(member->agent);
+    weir_agent_wake(member->agent);
 }
 
-static void more(void *owner)
+static void inbox_more(void *owner)
 {
-    struct member *member = owner;
+    struct fleet_member *member = owner;
     lock_take(&member->agent->lock);
     member->mail.more = true;
-    list(member);
+    enlist_member(member);
     lock_drop(&member->agent->lock);
-    weir_agent_ring(member->agent);
+    weir_agent_wake(member->agent);
 }
 
-static void troubled(void *owner, const char *why)
+static void inbox_troubled(void *owner, const char *why)
 {
-    struct member *member = owner;
+    struct fleet_member *member = owner;
     lock_take(&member->agent->lock);
     (void)snprintf(member->trouble, sizeof member->trouble, "%s", why ? why : "");
     lock_drop(&member->agent->lock);
 }
 
-static void moved(void *owner, bool up, const char *why)
+static void inbox_connection_changed(void *owner, bool up, const char *why)
 {
-    struct agent *agent = owner;
+    struct fleet_agent *agent = owner;
     lock_take(&agent->lock);
     agent->told_once = true;
     agent->up = up;
@@ -157,8 +157,11 @@ static void moved(void *owner, bool up, const char *why)
                    : why && *why ? why
                                  : "the connection is lost");
     lock_drop(&agent->lock);
-    weir_agent_ring(agent);
+    weir_agent_wake(agent);
 }
 
-const struct sink weir_inbox_sink = {
-    .replied = replied, .noticed = noticed, .more = more, .moved = moved, .troubled = troubled};
+const struct sink weir_inbox_sink = {.replied = inbox_replied,
+                                     .noticed = inbox_noticed,
+                                     .more = inbox_more,
+                                     .moved = inbox_connection_changed,
+                                     .troubled = inbox_troubled};

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "fleet/coordinator.h"
 
-static const struct kind {
+static const struct coordinator_kind {
     const char *scheme, *synonym;
     const struct coordinator_ops *ops;
 } kinds[] = {{"zookeeper", "zk", &weir_coordinator_zookeeper},
@@ -23,7 +23,7 @@ static const struct kind {
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 /* The scheme that is meant by one that is none; NULL: nobody knows. */
-static const char *nearest(const char *scheme)
+static const char *nearest_scheme(const char *scheme)
 {
     const char *found = NULL;
     size_t least = 3, len = strlen(scheme);
@@ -40,7 +40,7 @@ static const char *nearest(const char *scheme)
 }
 
 /* Nobody sends his passwords in clear because he was led from rediss:// to redis://. */
-static bool wants_tls(const char *scheme)
+static bool scheme_wants_tls(const char *scheme)
 {
     return strncmp(scheme, "rediss", strlen("rediss")) == 0 || strcmp(scheme, "weirs") == 0;
 }
@@ -50,14 +50,14 @@ const struct coordinator_ops *weir_coordinator_kind(const struct fleet_url *url,
     for (size_t i = 0; i < KINDS; i++)
         if (strcmp(kinds[i].scheme, url->scheme) == 0)
             return kinds[i].ops;
-    if (wants_tls(url->scheme)) {
+    if (scheme_wants_tls(url->scheme)) {
         (void)weir_error_complain(err,
                                   "%s://: weir speaks no TLS here; have a tunnel such as stunnel do so, and "
                                   "write the address where that listens on this machine",
                                   url->scheme);
         return NULL;
     }
-    const char *meant = nearest(url->scheme);
+    const char *meant = nearest_scheme(url->scheme);
     (void)weir_error_complain(err,
                               "no coordinator has the scheme '%s'; there are zookeeper://, redis://, "
                               "redis+cluster://, weir:// and local:%s%s%s",
@@ -66,7 +66,7 @@ const struct coordinator_ops *weir_coordinator_kind(const struct fleet_url *url,
     return NULL;
 }
 
-static bool is_name_byte(char c)
+static bool is_fleet_name_byte(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            (c != '\0' && strchr("-_.:@", c));
@@ -84,7 +84,7 @@ bool weir_fleet_name_check(const char *name, struct weir_error *err)
         return weir_error_complain(
             err, "'%s' is no name that a coordinator can keep; write one such as egress", name);
     for (size_t i = 0; i < len; i++)
-        if (!is_name_byte(name[i])) {
+        if (!is_fleet_name_byte(name[i])) {
             char message[160];
             struct text text;
             weir_text_init(&text, message, sizeof message);

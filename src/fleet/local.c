@@ -24,18 +24,18 @@
 enum { SWEPT_AT_ONCE = 4 }; /* of those that are left, for each who joins */
 
 struct local_pool {
-    struct entry entry; /* by its text */
-    struct pool pool;
-    struct place *places;
+    struct name_node entry; /* by its text */
+    struct lease_pool pool;
+    struct pool_handle *handles;
     struct local_pool *next; /* left: in the queue */
-    bool left;               /* its last place was; perhaps there are new ones */
+    bool left;               /* its last handle was; perhaps there are new ones */
     char text[TEXT_MAX];     /* group/name: no name has a slash */
 };
 
-struct place {
+struct pool_handle {
     struct coordinator *coordinator;
     struct local_pool *of;
-    struct place *next;
+    struct pool_handle *next;
     void *owner;
 };
 
@@ -45,24 +45,24 @@ struct local {
     char *group;
 };
 
-/* Sinks are called under it: they do not block, and a place that is gone is not called. */
+/* Sinks are called under it: they do not block, and a handle that is gone is not called. */
 static struct lock all_lock;
-static struct roll all;
+static struct name_trie all;
 static struct local_pool *queue, **queue_end = &queue; /* those that are left */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void before_fork(void)
+static void local_before_fork(void)
 {
     lock_take(&all_lock);
 }
 
-static void after_in_parent(void)
+static void local_after_fork_in_parent(void)
 {
     lock_drop(&all_lock);
 }
 
-/* Its places belong to threads that are not here. */
-static void after_in_child(void)
+/* Its handles belong to threads that are not here. */
+static void local_after_fork_in_child(void)
 {
     all.root = NULL;
     queue = NULL;
@@ -70,26 +70,26 @@ static void after_in_child(void)
     lock_drop(&all_lock);
 }
 
-static void begin_all(void)
+static void init_local_pools(void)
 {
     all.key = weir_hash_key();
-    (void)pthread_atfork(before_fork, after_in_parent, after_in_child);
+    (void)pthread_atfork(local_before_fork, local_after_fork_in_parent, local_after_fork_in_child);
 }
 
 /* ---- pools, under the lock ---- */
 
 /* Can nothing of it be spent any more? Then a new one is as good. */
-static bool is_over(const struct local_pool *pool, int64_t now)
+static bool is_pool_over(const struct local_pool *pool, int64_t now)
 {
     int64_t starts, ends, age = sat_sub(now, pool->pool.began_ns);
-    if (pool->places)
+    if (pool->handles)
         return false;
     if (pool->pool.terms.kind == LEASE_QUOTA)
         return age >= pool->pool.terms.window_ns;
     return !weir_ticket_span(&pool->pool.terms, pool->pool.used, age, &starts, &ends);
 }
 
-static void queue_in(struct local_pool *pool)
+static void enqueue_left_pool(struct local_pool *pool)
 {
     pool->next = NULL;
     pool->left = true;
@@ -97,7 +97,7 @@ static void queue_in(struct local_pool *pool)
     queue_end = &pool->next;
 }
 
-static struct local_pool *queue_out(void)
+static struct local_pool *dequeue_left_pool(void)
 {
     struct local_pool *pool = queue;
     queue = pool->next;
@@ -108,31 +108,31 @@ static struct local_pool *queue_out(void)
 }
 
 /* A few at a time: nobody who joins waits for all of them, and more go than come. */
-static void sweep(int64_t now)
+static void sweep_local_pools(int64_t now)
 {
     for (int i = 0; i < SWEPT_AT_ONCE && queue; i++) {
-        struct local_pool *pool = queue_out();
-        if (is_over(pool, now)) {
-            weir_roll_remove(&all, &pool->entry);
+        struct local_pool *pool = dequeue_left_pool();
+        if (is_pool_over(pool, now)) {
+            weir_name_trie_remove(&all, &pool->entry);
             free(pool);
-        } else if (!pool->places) {
-            queue_in(pool);
+        } else if (!pool->handles) {
+            enqueue_left_pool(pool);
         }
     }
 }
 
-static bool is_any(struct entry *entry)
+static bool is_any_local_pool(struct name_node *entry)
 {
     return entry != NULL;
 }
 
 /* The pool of that text, begun with these terms if there is none, or none that matters. NULL: out of memory.
  */
-static struct local_pool *find(const char *text, const struct lease_terms *terms, int64_t now)
+static struct local_pool *find_local_pool(const char *text, const struct lease_terms *terms, int64_t now)
 {
-    struct entry *entry = weir_roll_find(&all, text, is_any);
+    struct name_node *entry = weir_name_trie_find(&all, text, is_any_local_pool);
     struct local_pool *pool = (struct local_pool *)(void *)entry; /* which it begins with */
-    if (pool && !is_over(pool, now))
+    if (pool && !is_pool_over(pool, now))
         return pool;
     if (!pool) {
         pool = calloc(1, sizeof *pool);
@@ -140,7 +140,7 @@ static struct local_pool *find(const char *text, const struct lease_terms *terms
             return NULL;
         memcpy(pool->text, text, strlen(text) + 1);
         pool->entry.text = pool->text;
-        weir_roll_add(&all, &pool->entry);
+        weir_name_trie_add(&all, &pool->entry);
     }
     weir_pool_begin(&pool->pool, POOL_TURNS, terms, now);
     return pool;
@@ -152,7 +152,7 @@ static struct coordinator *local_open(const struct fleet_url *url, const struct 
                                       const struct sink *sink, struct weir_error *err)
 {
     (void)options;
-    (void)pthread_once(&once, begin_all);
+    (void)pthread_once(&once, init_local_pools);
     struct local *local = calloc(1, sizeof *local);
     char *group = local ? strdup(url->path) : NULL;
     if (!group) {
@@ -177,58 +177,59 @@ static void local_close(struct coordinator *coordinator)
     free(coordinator);
 }
 
-static struct place *local_enter(struct coordinator *coordinator, const char *name,
-                                 const struct lease_terms *terms, void *owner, struct weir_error *err)
+static struct pool_handle *local_enter(struct coordinator *coordinator, const char *name,
+                                       const struct lease_terms *terms, void *owner, struct weir_error *err)
 {
-    struct place *place = calloc(1, sizeof *place);
+    struct pool_handle *handle = calloc(1, sizeof *handle);
     char text[TEXT_MAX];
     (void)snprintf(text, sizeof text, "%s/%s", local_of(coordinator)->group, name);
     lock_take(&all_lock);
     int64_t now = weir_now();
-    sweep(now);
-    struct local_pool *pool = place ? find(text, terms, now) : NULL;
+    sweep_local_pools(now);
+    struct local_pool *pool = handle ? find_local_pool(text, terms, now) : NULL;
     if (pool) {
-        *place = (struct place){.coordinator = coordinator, .of = pool, .next = pool->places, .owner = owner};
-        pool->places = place;
+        *handle = (struct pool_handle){
+            .coordinator = coordinator, .of = pool, .next = pool->handles, .owner = owner};
+        pool->handles = handle;
     }
     lock_drop(&all_lock);
     if (pool)
-        return place;
-    free(place);
+        return handle;
+    free(handle);
     weir_error_set(err, ENOMEM, "out of memory");
     return NULL;
 }
 
-static void local_leave(struct place *place)
+static void local_leave(struct pool_handle *handle)
 {
-    struct local_pool *pool = place->of;
+    struct local_pool *pool = handle->of;
     lock_take(&all_lock);
-    struct place **at = &pool->places;
-    while (*at != place)
+    struct pool_handle **at = &pool->handles;
+    while (*at != handle)
         at = &(*at)->next;
-    *at = place->next;
-    if (!pool->places && !pool->left)
-        queue_in(pool);
+    *at = handle->next;
+    if (!pool->handles && !pool->left)
+        enqueue_left_pool(pool);
     lock_drop(&all_lock);
-    free(place);
+    free(handle);
 }
 
-static void tell_more(const struct place *place)
+static void notify_more(const struct pool_handle *handle)
 {
-    for (struct place *other = place->of->places; other; other = other->next)
-        if (other != place)
+    for (struct pool_handle *other = handle->of->handles; other; other = other->next)
+        if (other != handle)
             local_of(other->coordinator)->sink.more(other->owner);
 }
 
-static void local_order(struct place *place, const struct lease_order *order)
+static void local_order(struct pool_handle *handle, const struct lease_order *order)
 {
     struct lease_reply reply;
     lock_take(&all_lock);
-    weir_pool_apply(&place->of->pool, order, weir_now(), &reply);
+    weir_pool_apply(&handle->of->pool, order, weir_now(), &reply);
     if (order->op == LEASE_RETURN && reply.outcome == LEASE_DONE)
-        tell_more(place);
+        notify_more(handle);
     lock_drop(&all_lock);
-    local_of(place->coordinator)->sink.replied(place->owner, &reply);
+    local_of(handle->coordinator)->sink.replied(handle->owner, &reply);
 }
 
 const struct coordinator_ops weir_coordinator_local = {.scheme = "local",

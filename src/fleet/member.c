@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A member from outside: joining, what its pot asks, leaving.
+ * A member from outside: joining, what its balance asks, leaving.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "fleet/member.h"
@@ -22,17 +22,17 @@
 #define RETRY_LOST_NS     WEIR_SEC
 #define RETRY_LOST_MIN_NS (100 * WEIR_MS)
 
-/* ---- what the pot asks ---- */
+/* ---- what the balance asks ---- */
 
-void weir_member_explain(struct member *member, int64_t now, int64_t n, struct weir_verdict *verdict)
+void weir_member_explain(struct fleet_member *member, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
-    const struct view *view = &member->view;
+    const struct member_view *view = &member->view;
     int64_t retry_at = (int64_t)atom_load(&view->retry_at, memory_order_relaxed);
     bool exhausted = atom_load(&view->exhausted, memory_order_relaxed);
     bool lost = atom_load(&view->lost, memory_order_relaxed);
     int64_t until, soon = max64((int64_t)atom_load(&view->round, memory_order_relaxed), RETRY_NS);
     verdict->allowed = 0;
-    verdict->remaining = weir_pot_room(&member->pot, now, &until);
+    verdict->remaining = weir_balance_room(&member->balance, now, &until);
     verdict->reset_after_ns = max64(sat_sub(until, now), 0);
     verdict->reason = lost ? WEIR_LOST : WEIR_LATER;
     verdict->retry_after_ns = retry_at != WEIR_FOREVER ? max64(sat_sub(retry_at, now), 1)
@@ -49,8 +49,8 @@ void weir_member_explain(struct member *member, int64_t now, int64_t n, struct w
     }
 }
 
-bool weir_member_may_hope(struct member *member, int64_t now, int64_t n, int64_t timeout_ns,
-                          struct weir_verdict *verdict)
+bool weir_member_may_succeed(struct fleet_member *member, int64_t now, int64_t n, int64_t timeout_ns,
+                             struct weir_verdict *verdict)
 {
     int64_t retry_at = (int64_t)atom_load(&member->view.retry_at, memory_order_relaxed);
     bool known = atom_load(&member->view.exhausted, memory_order_relaxed) && retry_at != WEIR_FOREVER;
@@ -58,42 +58,43 @@ bool weir_member_may_hope(struct member *member, int64_t now, int64_t n, int64_t
     return verdict->reason != WEIR_NEVER && !(known && sat_sub(retry_at, now) > timeout_ns);
 }
 
-static void want(struct pot *pot, int64_t n)
+static void member_want(struct lease_balance *balance, int64_t n)
 {
-    struct member *member = pot->owner;
+    struct fleet_member *member = balance->owner;
     bool never = n > (int64_t)atom_load(&member->view.most, memory_order_relaxed);
     weir_inbox_post(member, INBOX_MISSED, never ? 0 : n);
 }
 
-static void explain(struct pot *pot, int64_t now, int64_t n, struct weir_verdict *verdict)
+static void member_explain(struct lease_balance *balance, int64_t now, int64_t n,
+                           struct weir_verdict *verdict)
 {
-    weir_member_explain(pot->owner, now, n, verdict);
+    weir_member_explain(balance->owner, now, n, verdict);
 }
 
-static bool acquire(struct pot *pot, int64_t now, int64_t n, int64_t timeout_ns, struct weir_stop *stop,
-                    struct weir_verdict *verdict)
+static bool member_acquire(struct lease_balance *balance, int64_t now, int64_t n, int64_t timeout_ns,
+                           struct weir_stop *stop, struct weir_verdict *verdict)
 {
-    return weir_wait_acquire(pot->owner, now, n, timeout_ns, stop, verdict);
+    return weir_claims_acquire(balance->owner, now, n, timeout_ns, stop, verdict);
 }
 
-static void cancel(struct pot *pot)
+static void member_cancel(struct lease_balance *balance)
 {
-    weir_wait_cancel_threads(pot->owner);
+    weir_claims_cancel_threads(balance->owner);
 }
 
 /* ---- leaving ---- */
 
-void weir_member_drop(struct member *member)
+void weir_member_unref(struct fleet_member *member)
 {
     if (atom_add(&member->holders, UINT64_MAX, memory_order_acq_rel) != 1)
         return;
     if (member->agent)
-        weir_agent_drop(member->agent);
+        weir_agent_unref(member->agent);
     free(member);
 }
 
 /* false: the time has passed. */
-static bool wait_for_thread(struct member *member, int64_t ns)
+static bool wait_for_agent_thread(struct fleet_member *member, int64_t ns)
 {
     int64_t until_ns = sat_add(weir_monotonic_ns(), ns);
     while (atomic_load_explicit(&member->leave, memory_order_acquire) == LEAVE_WAITED_FOR) {
@@ -106,7 +107,7 @@ static bool wait_for_thread(struct member *member, int64_t ns)
 
 /* From here on the limiter is nobody's, also if this does not wait until the member is gone: nobody finds it,
  * and no hook is called with it. */
-static void release(struct member *member)
+static void release_member(struct fleet_member *member)
 {
     weir_agents_release(member);
     lock_take(&member->lock);
@@ -115,40 +116,41 @@ static void release(struct member *member)
 }
 
 /* By real time: nobody may be there to move a clock that is set. */
-static void leave(struct member *member)
+static void leave_fleet(struct fleet_member *member)
 {
-    struct agent *agent = member->agent;
-    release(member);
+    struct fleet_agent *agent = member->agent;
+    release_member(member);
     if (weir_agent_is_me(agent)) { /* a callback: it cannot wait for itself */
         atomic_store(&member->leave, LEAVE_GIVEN_UP);
         weir_inbox_post(member, INBOX_LEAVE, 0);
         return;
     }
     weir_inbox_post(member, INBOX_LEAVE, 0);
-    if (!wait_for_thread(member, member->options.leave_ns)) {
+    if (!wait_for_agent_thread(member, member->options.leave_ns)) {
         weir_inbox_post(member, INBOX_HURRY, 0);
-        (void)wait_for_thread(member, LEAVE_GRACE_NS);
+        (void)wait_for_agent_thread(member, LEAVE_GRACE_NS);
     }
     uint32_t state = LEAVE_WAITED_FOR;
     if (!atomic_compare_exchange_strong(&member->leave, &state, LEAVE_GIVEN_UP) && state == LEAVE_LAST)
         (void)pthread_join(agent->thread, NULL);
 }
 
-static void free_pot(struct pot *pot)
+static void member_free(struct lease_balance *balance)
 {
-    struct member *member = pot->owner;
+    struct fleet_member *member = balance->owner;
     if (member->agent)
-        leave(member);
+        leave_fleet(member);
     else
-        weir_member_drop(member); /* the agent's share */
-    weir_member_drop(member);
+        weir_member_unref(member); /* the agent's share */
+    weir_member_unref(member);
 }
 
-static const struct pot_ops member_pot = {want, explain, acquire, free_pot, cancel};
+static const struct balance_ops member_balance = {member_want, member_explain, member_acquire, member_free,
+                                                  member_cancel};
 
 /* ---- joining ---- */
 
-struct request {
+struct join_request {
     const char *url_text;
     struct fleet_url url;
     const struct coordinator_ops *ops;
@@ -157,8 +159,8 @@ struct request {
     char text[MEMBER_TEXT_MAX];
 };
 
-static bool read_options(struct request *request, const struct weir_fleet_options *options,
-                         struct weir_error *err)
+static bool read_join_options(struct join_request *request, const struct weir_fleet_options *options,
+                              struct weir_error *err)
 {
     size_t size = sizeof request->options;
     if (options && (options->size < (int64_t)sizeof options->size || options->size > 4096))
@@ -174,15 +176,15 @@ static bool read_options(struct request *request, const struct weir_fleet_option
     return weir_fleet_options_read(&request->options, &request->url, err);
 }
 
-static bool read_request(struct request *request, const char *url, const char *spec,
-                         const struct weir_fleet_options *options, struct weir_error *err)
+static bool read_join_request(struct join_request *request, const char *url, const char *spec,
+                              const struct weir_fleet_options *options, struct weir_error *err)
 {
     struct weir_spec limit;
-    *request = (struct request){.url_text = url};
+    *request = (struct join_request){.url_text = url};
     if (!weir_fleet_url_read(&request->url, url, err))
         return false;
     request->ops = weir_coordinator_kind(&request->url, err);
-    if (!request->ops || !read_options(request, options, err) ||
+    if (!request->ops || !read_join_options(request, options, err) ||
         !weir_fleet_terms(spec, &request->options, &request->terms, err))
         return false;
     size_t len = weir_spec_parse(spec, &limit, 1, err) == 1
@@ -191,7 +193,7 @@ static bool read_request(struct request *request, const char *url, const char *s
     return (len > 0 && len < sizeof request->text) || weir_error_complain(err, "the limit is too long");
 }
 
-static bool begin_lease(struct member *member, struct weir_error *err)
+static bool begin_lease(struct fleet_member *member, struct weir_error *err)
 {
     const struct weir_fleet_options *said = &member->options;
     const char *why = "";
@@ -219,15 +221,16 @@ static bool begin_lease(struct member *member, struct weir_error *err)
 }
 
 /* Not in any agent yet. */
-static struct member *make_member(const struct request *request, const char *name, struct weir_error *err)
+static struct fleet_member *make_member(const struct join_request *request, const char *name,
+                                        struct weir_error *err)
 {
-    struct member *member = aligned_alloc(_Alignof(struct member), sizeof *member);
+    struct fleet_member *member = aligned_alloc(_Alignof(struct fleet_member), sizeof *member);
     if (!member) {
         weir_error_set(err, ENOMEM, "out of memory");
         return NULL;
     }
     memset(member, 0, sizeof *member);
-    weir_pot_init(&member->pot, &member_pot, member);
+    weir_balance_init(&member->balance, &member_balance, member);
     atom_store(&member->holders, 2, memory_order_relaxed); /* the agent, and the limiter */
     atom_store(&member->view.retry_at, (uint64_t)WEIR_FOREVER, memory_order_relaxed);
     atom_store(&member->view.most,
@@ -239,20 +242,21 @@ static struct member *make_member(const struct request *request, const char *nam
     member->stat.left = -1;
     (void)snprintf(member->name, sizeof member->name, "%s", name);
     (void)snprintf(member->text, sizeof member->text, "%s", request->text);
-    if (begin_lease(member, err) && (member->limiter = weir_pot_limiter(&member->pot, member->text, err)))
+    if (begin_lease(member, err) &&
+        (member->limiter = weir_balance_limiter(&member->balance, member->text, err)))
         return member;
     free(member);
     return NULL;
 }
 
-static struct weir_limiter *join(const struct request *request, const char *name, bool patient,
-                                 struct weir_error *err)
+static struct weir_limiter *join_member(const struct join_request *request, const char *name, bool patient,
+                                        struct weir_error *err)
 {
-    struct member *own = make_member(request, name, err), *found = NULL;
+    struct fleet_member *own = make_member(request, name, err), *found = NULL;
     if (!own)
         return NULL;
     bool entered = weir_agents_enter(own, request->url_text, &request->url, request->ops, &found, err);
-    struct member *member = found ? found : own;
+    struct fleet_member *member = found ? found : own;
     if (!entered || found)
         weir_limiter_free(own->limiter);
     if (!entered)
@@ -281,26 +285,26 @@ struct weir_limiter *weir_member_join(const char *url, const char *name, const c
                                       const struct weir_fleet_options *options, bool patient,
                                       struct weir_error *err)
 {
-    struct request request;
+    struct join_request request;
     struct weir_limiter *limiter = NULL;
     weir_error_clear(err);
-    if (weir_fleet_name_check(name, err) && read_request(&request, url, spec, options, err))
-        limiter = join(&request, name, patient, err);
+    if (weir_fleet_name_check(name, err) && read_join_request(&request, url, spec, options, err))
+        limiter = join_member(&request, name, patient, err);
     weir_secret_wipe(&request.url, sizeof request.url);
     return limiter;
 }
 
 /* ---- for the server ---- */
 
-struct member *weir_member_of(const struct weir_limiter *limiter)
+struct fleet_member *weir_member_of(const struct weir_limiter *limiter)
 {
-    struct pot *pot = weir_limiter_pot(limiter);
-    return pot && pot->ops == &member_pot ? pot->owner : NULL;
+    struct lease_balance *balance = weir_limiter_balance(limiter);
+    return balance && balance->ops == &member_balance ? balance->owner : NULL;
 }
 
 void weir_member_watch(struct weir_limiter *limiter, member_moved *moved, void *arg)
 {
-    struct member *member = weir_member_of(limiter);
+    struct fleet_member *member = weir_member_of(limiter);
     if (!member)
         return;
     lock_take(&member->lock);
@@ -314,7 +318,7 @@ void weir_member_watch(struct weir_limiter *limiter, member_moved *moved, void *
 
 void weir_member_trouble(struct weir_limiter *limiter, char *text, size_t size)
 {
-    struct member *member = weir_member_of(limiter);
+    struct fleet_member *member = weir_member_of(limiter);
     if (size == 0)
         return;
     text[0] = '\0';

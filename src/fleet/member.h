@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Members and agents: how the lease machine (core/lease.h), a pot (limiter/pot.h) and a coordinator come
- * together.
+ * Members and agents: how the lease machine (core/lease.h), a balance (limiter/balance.h) and a coordinator
+ * come together.
  *
  *   agent    one for each coordinator (by URL) of a process: a thread, an inbox, the coordinator; counted
  *            by members
- *   member   one for each name at an agent: pot, machine, those who wait. Whoever joins the same name at the
- *            same coordinator again with the same limit shares it
+ *   member   one for each name at an agent: balance, machine, those who wait. Whoever joins the same name at
+ * the same coordinator again with the same limit shares it
  *
- * The agent's thread alone steps machines and fills pots. Everybody else puts something into its inbox (a
+ * The agent's thread alone steps machines and fills balances. Everybody else puts something into its inbox (a
  * want, a reply, somebody who waits) and wakes it. Grants serve those who wait first, in the order of their
- * coming; the rest goes into the pot. A grant that has not started (a bucket's) waits in the member until it
- * has.
+ * coming; the rest goes into the balance. A grant that has not started (a bucket's) waits in the member until
+ * it has.
  */
 #ifndef WEIR_FLEET_MEMBER_H
 #define WEIR_FLEET_MEMBER_H
@@ -34,8 +34,8 @@ struct weir_limiter *weir_member_join(const char *url, const char *name, const c
                                       const struct weir_fleet_options *options, bool patient,
                                       struct weir_error *err);
 
-/* Called by the agent's thread whenever the pot got something, or refusals may have another reason now. One
- * for each limiter; must not block. */
+/* Called by the agent's thread whenever the balance got something, or refusals may have another reason now.
+ * One for each limiter; must not block. */
 typedef void member_moved(void *arg);
 void weir_member_watch(struct weir_limiter *limiter, member_moved *moved, void *arg);
 

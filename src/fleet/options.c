@@ -62,7 +62,7 @@ static const struct fleet_option options_known[] = {
 #define OPTIONS (sizeof options_known / sizeof options_known[0])
 
 /* Words that a kind of coordinator reads for itself, spelt just so. */
-static const struct word {
+static const struct url_option {
     const char *name;
     const char *scheme; /* those that begin like this have it */
     const char *say;    /* which they are */
@@ -73,7 +73,7 @@ static const struct word {
 
 _Static_assert(OPTIONS + WORDS <= 32, "each has its bit among those seen");
 
-static bool is_wide(const struct fleet_option *option)
+static bool is_wide_option(const struct fleet_option *option)
 {
     return option->kind == OPTION_COUNT || option->kind == OPTION_TIME;
 }
@@ -88,7 +88,7 @@ int64_t weir_option_get(const struct weir_fleet_options *options, const struct f
     const char *at = (const char *)options + option->offset;
     int64_t wide;
     int32_t narrow;
-    if (is_wide(option))
+    if (is_wide_option(option))
         return memcpy(&wide, at, sizeof wide), wide;
     return memcpy(&narrow, at, sizeof narrow), narrow;
 }
@@ -97,7 +97,7 @@ void weir_option_set(struct weir_fleet_options *options, const struct fleet_opti
 {
     char *at = (char *)options + option->offset;
     int32_t narrow = (int32_t)value;
-    if (is_wide(option))
+    if (is_wide_option(option))
         memcpy(at, &value, sizeof value);
     else
         memcpy(at, &narrow, sizeof narrow);
@@ -105,7 +105,7 @@ void weir_option_set(struct weir_fleet_options *options, const struct fleet_opti
 
 /* ---- text ---- */
 
-static bool read_count(const char *text, size_t len, int64_t *value)
+static bool read_option_count(const char *text, size_t len, int64_t *value)
 {
     struct spec_fault fault;
     struct spec_reader reader = {.at = text, .end = text + len, .fault = &fault};
@@ -117,7 +117,7 @@ static bool read_count(const char *text, size_t len, int64_t *value)
     return true;
 }
 
-static bool read_time(const char *text, size_t len, int64_t *value)
+static bool read_fleet_option_time(const char *text, size_t len, int64_t *value)
 {
     struct spec_fault fault;
     char word[32];
@@ -125,7 +125,7 @@ static bool read_time(const char *text, size_t len, int64_t *value)
     return len < sizeof word && weir_spec_read_period(word, value, &fault);
 }
 
-static bool read_word(const char *text, size_t len, const char *const words[], int64_t *value)
+static bool read_option_word(const char *text, size_t len, const char *const words[], int64_t *value)
 {
     for (*value = 0; words[*value]; ++*value)
         if (weir_text_same(text, len, words[*value]))
@@ -133,18 +133,19 @@ static bool read_word(const char *text, size_t len, const char *const words[], i
     return false;
 }
 
-static bool value_read(const struct fleet_option *option, const char *text, size_t len, int64_t *value)
+static bool read_fleet_option_value(const struct fleet_option *option, const char *text, size_t len,
+                                    int64_t *value)
 {
     switch (option->kind) {
     case OPTION_COUNT:
     case OPTION_SMALL:
-        return read_count(text, len, value);
+        return read_option_count(text, len, value);
     case OPTION_TIME:
-        return read_time(text, len, value);
+        return read_fleet_option_time(text, len, value);
     case OPTION_WORD:
         break;
     }
-    return read_word(text, len, option->words, value);
+    return read_option_word(text, len, option->words, value);
 }
 
 const struct fleet_option *weir_option_find(const char *name, size_t len)
@@ -156,7 +157,7 @@ const struct fleet_option *weir_option_find(const char *name, size_t len)
     return NULL;
 }
 
-static const struct word *word_find(const char *name, size_t len)
+static const struct url_option *find_url_option(const char *name, size_t len)
 {
     for (size_t i = 0; i < WORDS; i++)
         if (strlen(words_known[i].name) == len && memcmp(name, words_known[i].name, len) == 0)
@@ -164,17 +165,18 @@ static const struct word *word_find(const char *name, size_t len)
     return NULL;
 }
 
-static bool word_fits(const struct word *word, const struct fleet_url *url)
+static bool url_option_fits(const struct url_option *word, const struct fleet_url *url)
 {
     return strncmp(url->scheme, word->scheme, strlen(word->scheme)) == 0;
 }
 
-static bool unknown(const char *name, size_t len, const struct fleet_url *url, struct weir_error *err)
+static bool refuse_unknown_option(const char *name, size_t len, const struct fleet_url *url,
+                                  struct weir_error *err)
 {
     const char *meant = NULL;
     size_t least = 4;
     for (size_t i = 0; i < OPTIONS + WORDS; i++) {
-        if (i >= OPTIONS && !word_fits(&words_known[i - OPTIONS], url))
+        if (i >= OPTIONS && !url_option_fits(&words_known[i - OPTIONS], url))
             continue;
         const char *known = i < OPTIONS ? options_known[i].name : words_known[i - OPTIONS].name;
         size_t distance = weir_text_distance(name, len, known);
@@ -190,7 +192,7 @@ static bool unknown(const char *name, size_t len, const struct fleet_url *url, s
 }
 
 /* It has not been there before, and is from now on. */
-static bool see(uint32_t *seen, size_t index, const char *name, struct weir_error *err)
+static bool mark_option_seen(uint32_t *seen, size_t index, const char *name, struct weir_error *err)
 {
     uint32_t bit = UINT32_C(1) << index;
     if (*seen & bit)
@@ -199,8 +201,8 @@ static bool see(uint32_t *seen, size_t index, const char *name, struct weir_erro
     return true;
 }
 
-static bool read_one(struct weir_fleet_options *options, const char *word, size_t len,
-                     const struct fleet_url *url, uint32_t *seen, struct weir_error *err)
+static bool read_url_option(struct weir_fleet_options *options, const char *word, size_t len,
+                            const struct fleet_url *url, uint32_t *seen, struct weir_error *err)
 {
     const char *equals = memchr(word, '=', len);
     if (!equals || equals == word)
@@ -208,18 +210,18 @@ static bool read_one(struct weir_fleet_options *options, const char *word, size_
                                    "behind the ? of a URL stand options as name=value, joined by &, such "
                                    "as ?base=1000&nodes=500");
     size_t name_len = (size_t)(equals - word);
-    const struct word *own = word_find(word, name_len);
-    if (own && !word_fits(own, url))
+    const struct url_option *own = find_url_option(word, name_len);
+    if (own && !url_option_fits(own, url))
         return weir_error_complain(err, "%s is for %s only; leave it out", own->name, own->say);
     if (own)
-        return see(seen, OPTIONS + (size_t)(own - words_known), own->name, err);
+        return mark_option_seen(seen, OPTIONS + (size_t)(own - words_known), own->name, err);
     const struct fleet_option *option = weir_option_find(word, name_len);
     if (!option)
-        return unknown(word, name_len, url, err);
-    if (!see(seen, (size_t)(option - options_known), option->name, err))
+        return refuse_unknown_option(word, name_len, url, err);
+    if (!mark_option_seen(seen, (size_t)(option - options_known), option->name, err))
         return false;
     int64_t value;
-    if (!value_read(option, equals + 1, len - name_len - 1, &value) || value < option->least ||
+    if (!read_fleet_option_value(option, equals + 1, len - name_len - 1, &value) || value < option->least ||
         value > option->most)
         return weir_error_complain(err, "%s", option->say);
     weir_option_set(options, option, value);
@@ -228,7 +230,7 @@ static bool read_one(struct weir_fleet_options *options, const char *word, size_
 
 /* ---- the whole ---- */
 
-static bool complete(struct weir_fleet_options *options, struct weir_error *err)
+static bool complete_fleet_options(struct weir_fleet_options *options, struct weir_error *err)
 {
     for (size_t i = 0; i < OPTIONS; i++) {
         const struct fleet_option *option = &options_known[i];
@@ -251,9 +253,9 @@ bool weir_fleet_options_read(struct weir_fleet_options *options, const struct fl
     const char *query = url->query;
     while (*query) {
         size_t len = strcspn(query, "&");
-        if (!read_one(options, query, len, url, &seen, err))
+        if (!read_url_option(options, query, len, url, &seen, err))
             return false;
         query += len + (query[len] == '&');
     }
-    return complete(options, err);
+    return complete_fleet_options(options, err);
 }

@@ -29,8 +29,8 @@ static void ignore_trouble(void *owner, const char *why)
     (void)owner, (void)why;
 }
 
-static bool ask_it(const struct fleet_url *url, const struct quota_ask *ask, struct quota_answer *answer,
-                   struct weir_error *err)
+static bool ask_coordinator(const struct fleet_url *url, const struct quota_ask *ask,
+                            struct quota_answer *answer, struct weir_error *err)
 {
     struct sink sink = {.replied = ignore_reply,
                         .noticed = ignore_reply,
@@ -61,7 +61,7 @@ bool weir_quota_ask(const char *url, const struct quota_ask *ask, struct quota_a
     weir_error_clear(err);
     bool done = weir_fleet_url_read(&read, url, err) &&
                 (ask->op == QUOTA_LIST || weir_fleet_name_check(ask->name, err)) &&
-                ask_it(&read, ask, answer, err);
+                ask_coordinator(&read, ask, answer, err);
     weir_secret_wipe(&read, sizeof read);
     return done;
 }

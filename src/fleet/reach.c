@@ -19,11 +19,11 @@
 #endif
 
 /* Has it come to an end? *good: in which way. */
-typedef bool is_over(struct member *member, uint64_t failures, bool *good, struct weir_error *err);
+typedef bool reach_check(struct fleet_member *member, uint64_t failures, bool *good, struct weir_error *err);
 
-static bool is_reached(struct member *member, uint64_t failures, bool *good, struct weir_error *err)
+static bool is_reached(struct fleet_member *member, uint64_t failures, bool *good, struct weir_error *err)
 {
-    struct agent *agent = member->agent;
+    struct fleet_agent *agent = member->agent;
     uint32_t enter = atomic_load_explicit(&member->enter, memory_order_acquire);
     *good = enter == ENTER_DONE;
     if (*good)
@@ -36,7 +36,8 @@ static bool is_reached(struct member *member, uint64_t failures, bool *good, str
     return failed;
 }
 
-static bool has_first(struct member *member, uint64_t failures, bool *good, struct weir_error *err)
+static bool has_first_units(struct fleet_member *member, uint64_t failures, bool *good,
+                            struct weir_error *err)
 {
     uint32_t first = atomic_load_explicit(&member->first, memory_order_acquire);
     (void)failures;
@@ -50,10 +51,10 @@ static bool has_first(struct member *member, uint64_t failures, bool *good, stru
 }
 
 /* false: the time has passed before it was over. */
-static bool wait_for(struct member *member, is_over *over, uint64_t failures, int64_t ns, bool *good,
-                     struct weir_error *err)
+static bool wait_for_news(struct fleet_member *member, reach_check *over, uint64_t failures, int64_t ns,
+                          bool *good, struct weir_error *err)
 {
-    struct agent *agent = member->agent;
+    struct fleet_agent *agent = member->agent;
     int64_t until_ns = sat_add(weir_monotonic_ns(), ns);
     for (;;) {
         uint32_t news = atomic_load_explicit(&agent->news, memory_order_acquire);
@@ -66,7 +67,7 @@ static bool wait_for(struct member *member, is_over *over, uint64_t failures, in
 }
 
 /* Every error says which coordinator it is about. */
-static bool name_url(const struct member *member, struct weir_error *err)
+static bool prefix_error_with_url(const struct fleet_member *member, struct weir_error *err)
 {
     char line[sizeof err->text];
     struct text text;
@@ -79,30 +80,31 @@ static bool name_url(const struct member *member, struct weir_error *err)
 }
 
 /* Of a coordinator that is there. false: it has said why not. */
-static bool await_first(struct member *member, int64_t ns, struct weir_error *err)
+static bool await_first_units(struct fleet_member *member, int64_t ns, struct weir_error *err)
 {
     bool good = false;
     weir_inbox_post(member, INBOX_WANT, 1);
-    bool over = wait_for(member, has_first, 0, ns, &good, err);
-    return !over || good || name_url(member, err);
+    bool over = wait_for_news(member, has_first_units, 0, ns, &good, err);
+    return !over || good || prefix_error_with_url(member, err);
 }
 
-bool weir_member_reach(struct member *member, int64_t connect_ns, struct weir_error *err)
+bool weir_member_reach(struct fleet_member *member, int64_t connect_ns, struct weir_error *err)
 {
     uint64_t failures = atom_load(&member->agent->failures, memory_order_acquire);
     bool good = false;
     weir_inbox_post(member, INBOX_JOIN, 0);
-    if (!wait_for(member, is_reached, failures, sat_add(connect_ns, GRACE_NS), &good, err))
+    if (!wait_for_news(member, is_reached, failures, sat_add(connect_ns, GRACE_NS), &good, err))
         weir_error_set(err, ETIMEDOUT,
                        "no answer in time; is it up, and may it be reached from here? "
                        "(connect= waits longer)");
     if (!good)
-        return name_url(member, err);
-    return await_first(member, min64(FIRST_NS, connect_ns), err);
+        return prefix_error_with_url(member, err);
+    return await_first_units(member, min64(FIRST_NS, connect_ns), err);
 }
 
 /* It is lost, or there after all. */
-static bool is_away(struct member *member, uint64_t failures, bool *good, struct weir_error *err)
+static bool is_lost_or_reached(struct fleet_member *member, uint64_t failures, bool *good,
+                               struct weir_error *err)
 {
     (void)failures, (void)err;
     *good = atomic_load_explicit(&member->enter, memory_order_acquire) != ENTER_NOT_YET;
@@ -112,22 +114,22 @@ static bool is_away(struct member *member, uint64_t failures, bool *good, struct
     return *good;
 }
 
-bool weir_member_begin_lost(struct member *member, struct weir_error *err)
+bool weir_member_begin_lost(struct fleet_member *member, struct weir_error *err)
 {
     bool good = false;
     if (atomic_load_explicit(&member->enter, memory_order_acquire) == ENTER_NOT_YET) {
         weir_inbox_post(member, INBOX_AWAY, 0);
-        (void)wait_for(member, is_away, 0, FIRST_NS, &good, NULL);
+        (void)wait_for_news(member, is_lost_or_reached, 0, FIRST_NS, &good, NULL);
     }
     switch (atomic_load_explicit(&member->enter, memory_order_acquire)) { /* it may have come meanwhile */
     case ENTER_DONE:
-        return await_first(member, FIRST_NS, err);
+        return await_first_units(member, FIRST_NS, err);
     case ENTER_FAILED:
         lock_take(&member->agent->lock);
         if (err)
             *err = member->enter_error;
         lock_drop(&member->agent->lock);
-        return name_url(member, err);
+        return prefix_error_with_url(member, err);
     default:
         return true;
     }

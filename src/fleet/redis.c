@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis:// and redis+cluster://: pools in the hands of scripts (redis_script.h says what they promise).
+ * redis:// and redis+cluster://: pools in the hands of scripts (script.h says what they promise).
  */
 #include "fleet/redis.h"
 
@@ -17,7 +17,7 @@
 #define CONNECT_NS (5 * WEIR_SEC)
 #define RETRY_NS   (100 * WEIR_MS) /* what a server has refused may go then */
 
-struct place {
+struct pool_handle {
     struct redis *redis;
     void *owner;
     struct lease_terms terms;
@@ -26,7 +26,7 @@ struct place {
     uint64_t known;   /* the latest epoch that was seen */
     int64_t seen;     /* tickets of it that were given out, as far as was seen */
     uint64_t line;    /* on which the last answer came; at the end of another one may be another server */
-    int64_t known_ns; /* when: by weir_wire_now */
+    int64_t known_ns; /* when: by weir_resp_client_now */
     int64_t span_ns;  /* what was given out lives no longer than this, as far as was seen; */
     int64_t until_ns; /* by then it is dead, unless something of the kind is seen again */
     int64_t refs;     /* orders on the way, and one for who has entered */
@@ -34,9 +34,9 @@ struct place {
 };
 
 /* An order on its way. */
-struct errand {
+struct redis_pending_order {
     struct redis_call call; /* first */
-    struct place *place;
+    struct pool_handle *pool;
     struct lease_order order;
 };
 
@@ -97,35 +97,35 @@ static void redis_close(struct coordinator *coordinator)
     (void)pthread_mutex_lock(&redis->lock);
     redis->quiet = true;
     (void)pthread_mutex_unlock(&redis->lock);
-    if (redis->wire)
-        weir_wire_stop(redis->wire);
+    if (redis->client)
+        weir_resp_client_stop(redis->client);
     for (int i = 0; i < REDIS_SCRIPTS; i++)
         free(redis->texts[i].text);
     (void)pthread_mutex_destroy(&redis->lock);
     free(redis);
 }
 
-static bool start(struct redis *redis, struct weir_error *err)
+static bool start_redis_client(struct redis *redis, struct weir_error *err)
 {
-    struct wire_options options = {.user = redis->url.user,
-                                   .password = redis->url.password,
-                                   .opened = weir_redis_opened,
-                                   .closed = weir_redis_closed,
-                                   .tick = weir_redis_tick,
-                                   .arg = redis};
+    struct resp_client_options options = {.user = redis->url.user,
+                                          .password = redis->url.password,
+                                          .opened = weir_redis_opened,
+                                          .closed = weir_redis_closed,
+                                          .tick = weir_redis_tick,
+                                          .arg = redis};
     if (!read_failover(redis, err) || !read_database(redis, &options.database, err))
         return false;
     if (!make_scripts(redis))
         return weir_error_complain_as(err, ENOMEM, "out of memory");
     weir_redis_route_begin(redis);
-    struct wire *wire = weir_wire_start(&options, err);
+    struct resp_client *client = weir_resp_client_start(&options, err);
     (void)pthread_mutex_lock(&redis->lock);
-    redis->wire = wire;
+    redis->client = client;
     (void)pthread_mutex_unlock(&redis->lock);
-    if (!wire)
+    if (!client)
         return false;
-    weir_wire_wake(wire);
-    int64_t deadline = weir_wire_now() + redis->options.connect_ns;
+    weir_resp_client_wake(client);
+    int64_t deadline = weir_resp_client_now() + redis->options.connect_ns;
     return weir_redis_reach(redis, deadline, err);
 }
 
@@ -149,16 +149,16 @@ static struct coordinator *redis_open(const struct fleet_url *url, const struct 
     if (sink)
         redis->sink = *sink;
     (void)pthread_mutex_init(&redis->lock, NULL);
-    if (start(redis, err))
+    if (start_redis_client(redis, err))
         return &redis->head;
     redis_close(&redis->head);
     return NULL;
 }
 
-/* ---- places ----------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 /* How long something that is given out under such terms may live; as the scripts reckon (`lives`). */
-static int64_t life_of(const struct lease_terms *terms)
+static int64_t redis_lifetime(const struct lease_terms *terms)
 {
     if (terms->kind != LEASE_BUCKET)
         return terms->window_ns;
@@ -166,134 +166,136 @@ static int64_t life_of(const struct lease_terms *terms)
     return sat_add(sat_add(life, life / 100), WEIR_MS);
 }
 
-static struct place *redis_enter(struct coordinator *coordinator, const char *name,
-                                 const struct lease_terms *terms, void *owner, struct weir_error *err)
+static struct pool_handle *redis_enter(struct coordinator *coordinator, const char *name,
+                                       const struct lease_terms *terms, void *owner, struct weir_error *err)
 {
     if (!weir_fleet_name_check(name, err))
         return NULL;
-    struct place *place = calloc(1, sizeof *place);
-    if (!place) {
+    struct pool_handle *pool = calloc(1, sizeof *pool);
+    if (!pool) {
         (void)weir_error_complain_as(err, ENOMEM, "out of memory");
         return NULL;
     }
-    place->redis = (struct redis *)coordinator;
-    place->owner = owner;
-    place->terms = *terms;
-    place->refs = 1;
-    (void)snprintf(place->name, sizeof place->name, "%s", name);
-    return place;
+    pool->redis = (struct redis *)coordinator;
+    pool->owner = owner;
+    pool->terms = *terms;
+    pool->refs = 1;
+    (void)snprintf(pool->name, sizeof pool->name, "%s", name);
+    return pool;
 }
 
 /* Under the lock. */
-static void drop_place(struct place *place)
+static void unref_redis_pool(struct pool_handle *pool)
 {
-    if (--place->refs == 0)
-        free(place);
+    if (--pool->refs == 0)
+        free(pool);
 }
 
-static void redis_leave(struct place *place)
+static void redis_leave(struct pool_handle *pool)
 {
-    struct redis *redis = place->redis;
+    struct redis *redis = pool->redis;
     (void)pthread_mutex_lock(&redis->lock);
-    place->left = true;
-    drop_place(place);
+    pool->left = true;
+    unref_redis_pool(pool);
     (void)pthread_mutex_unlock(&redis->lock);
 }
 
 /* ---- orders ----------------------------------------------------------------------------------- */
 
 /* trouble: "" there is none; NULL: nobody knows. */
-static void tell(struct errand *errand, const struct lease_reply *reply, const char *trouble)
+static void reply_redis_order(struct redis_pending_order *pending, const struct lease_reply *reply,
+                              const char *trouble)
 {
-    struct place *place = errand->place;
-    struct redis *redis = place->redis;
+    struct pool_handle *pool = pending->pool;
+    struct redis *redis = pool->redis;
     (void)pthread_mutex_lock(&redis->lock);
-    bool told = !place->left && !redis->quiet;
-    if (told && trouble && redis->sink.troubled && (trouble[0] || place->troubled))
-        redis->sink.troubled(place->owner, trouble);
+    bool told = !pool->left && !redis->quiet;
+    if (told && trouble && redis->sink.troubled && (trouble[0] || pool->troubled))
+        redis->sink.troubled(pool->owner, trouble);
     if (trouble)
-        place->troubled = trouble[0] != '\0';
+        pool->troubled = trouble[0] != '\0';
     if (told)
-        redis->sink.replied(place->owner, reply);
-    drop_place(place);
+        redis->sink.replied(pool->owner, reply);
+    unref_redis_pool(pool);
     (void)pthread_mutex_unlock(&redis->lock);
-    free(errand);
+    free(pending);
 }
 
-static void note_epoch(struct place *place, const struct fleet_host *host, struct lease_reply *reply,
-                       int64_t used)
+static void note_redis_epoch(struct pool_handle *pool, const struct fleet_host *host,
+                             struct lease_reply *reply, int64_t used)
 {
-    struct redis *redis = place->redis;
+    struct redis *redis = pool->redis;
     (void)pthread_mutex_lock(&redis->lock);
-    uint64_t line = weir_redis_line(redis, host);
-    reply->other = line == 0 || line != place->line;
-    place->line = line;
-    if (place->known < reply->epoch) {
-        place->known = reply->epoch;
-        place->seen = 0;
+    uint64_t line = weir_redis_connection_number(redis, host);
+    reply->other = line == 0 || line != pool->line;
+    pool->line = line;
+    if (pool->known < reply->epoch) {
+        pool->known = reply->epoch;
+        pool->seen = 0;
     }
-    if (place->known == reply->epoch)
-        place->seen = max64(place->seen, used);
-    place->known_ns = weir_wire_now();
-    int64_t life = life_of(&reply->terms);
-    if (life >= place->span_ns || place->known_ns >= place->until_ns) {
-        place->span_ns = life;
-        place->until_ns = sat_add(place->known_ns, life);
+    if (pool->known == reply->epoch)
+        pool->seen = max64(pool->seen, used);
+    pool->known_ns = weir_resp_client_now();
+    int64_t life = redis_lifetime(&reply->terms);
+    if (life >= pool->span_ns || pool->known_ns >= pool->until_ns) {
+        pool->span_ns = life;
+        pool->until_ns = sat_add(pool->known_ns, life);
     }
     (void)pthread_mutex_unlock(&redis->lock);
 }
 
-static void order_done(struct redis_call *call, const struct resp_value *value, bool applied, const char *why)
+static void redis_order_done(struct redis_call *call, const struct resp_value *value, bool applied,
+                             const char *why)
 {
-    struct errand *errand = (struct errand *)call;
-    struct lease_reply reply = {.id = errand->order.id,
-                                .op = errand->order.op,
+    struct redis_pending_order *pending = (struct redis_pending_order *)call;
+    struct lease_reply reply = {.id = pending->order.id,
+                                .op = pending->order.op,
                                 .outcome = applied ? LEASE_UNKNOWN : LEASE_FAILED,
                                 .left = -1,
                                 .age_ns = -1,
                                 .retry_ns = RETRY_NS};
     int64_t used;
-    if (value && weir_redis_read_order(value, &errand->order, &reply, &used)) {
-        note_epoch(errand->place, &errand->call.host, &reply, used);
+    if (value && weir_redis_read_order(value, &pending->order, &reply, &used)) {
+        note_redis_epoch(pending->pool, &pending->call.host, &reply, used);
         why = "";
     } else if (value) {
         why = "Redis gave an answer that weir does not understand; is another program writing to weir:{...}?";
     } else if (!call->answered && !call->redis->cluster) {
         why = NULL; /* it is away, which `moved` tells; of a cluster others are there */
     }
-    tell(errand, &reply, why);
+    reply_redis_order(pending, &reply, why);
 }
 
-static void redis_order(struct place *place, const struct lease_order *order)
+static void redis_order(struct pool_handle *pool, const struct lease_order *order)
 {
     static const char *const names[] = {[LEASE_LOOK] = "look",
                                         [LEASE_TAKE] = "take",
                                         [LEASE_TURN] = "turn",
                                         [LEASE_PROBE] = "probe",
                                         [LEASE_RETURN] = "return"};
-    struct redis *redis = place->redis;
-    struct errand *errand = malloc(sizeof *errand);
-    if (!errand) {
+    struct redis *redis = pool->redis;
+    struct redis_pending_order *pending = malloc(sizeof *pending);
+    if (!pending) {
         struct lease_reply reply = {
             .id = order->id, .op = order->op, .outcome = LEASE_FAILED, .left = -1, .retry_ns = RETRY_NS};
-        redis->sink.replied(place->owner, &reply);
+        redis->sink.replied(pool->owner, &reply);
         return;
     }
-    struct redis_call *call = &errand->call;
+    struct redis_call *call = &pending->call;
     char terms[160];
     (void)pthread_mutex_lock(&redis->lock);
-    uint64_t known = place->known;
-    int64_t seen = place->seen, since = sat_sub(weir_wire_now(), place->known_ns);
-    int64_t span = known > 0 ? place->span_ns : 0;
+    uint64_t known = pool->known;
+    int64_t seen = pool->seen, since = sat_sub(weir_resp_client_now(), pool->known_ns);
+    int64_t span = known > 0 ? pool->span_ns : 0;
     bool held = since < sat_mul(2, span);
-    place->refs++;
+    pool->refs++;
     (void)pthread_mutex_unlock(&redis->lock);
-    weir_redis_write_terms(terms, sizeof terms, &place->terms);
-    errand->place = place;
-    errand->order = *order;
+    weir_redis_write_terms(terms, sizeof terms, &pool->terms);
+    pending->pool = pool;
+    pending->order = *order;
     weir_redis_call_init(call, redis, REDIS_ORDER);
-    call->done = order_done;
-    weir_redis_pool_key(call, place->name);
+    call->done = redis_order_done;
+    weir_redis_pool_key(call, pool->name);
     weir_redis_call_word(call, "%s", names[order->op]);
     weir_redis_call_word(call, "%" PRIu64, order->id);
     weir_redis_call_word(call, "%" PRIu64, known);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Redis as coordinator, inside: who is to be asked (redis_route.c), how a script gets there and back
- * (redis_call.c), what is asked (redis.c, redis_quota.c, redis_exact.c).
+ * Redis as coordinator, inside: who is to be asked (route.c), how a script gets there and back
+ * (call.c), what is asked (redis.c, quota.c, exact.c).
  *
  * Plain (redis://): one server, or several of which one is the master. Whoever says it is (ROLE), of two the
  * one with more replicas; a replica's word about where its master is leads to servers that the URL does not
  * name. Lost, refused as a replica, or silent: all are asked again. One host alone is taken as it is, until
  * it refuses as a replica: then its name may lead to another server by now (a virtual address, a service), so
- * the line is closed, and a new one is asked for its role, less and less often. It is not left for a server
- * that a replica names: who has named one address alone may have a tunnel there.
+ * the connection is closed, and a new one is asked for its role, less and less often. It is not left for a
+ * server that a replica names: who has named one address alone may have a tunnel there.
  *
  * Cluster (redis+cluster://): each slot has its server, learnt from CLUSTER SLOTS, MOVED and ASK; one that is
  * not known, or cannot be reached, is asked of any server that is.
  */
-#ifndef WEIR_FLEET_REDIS_H
-#define WEIR_FLEET_REDIS_H
+#ifndef WEIR_FLEET_REDIS_REDIS_H
+#define WEIR_FLEET_REDIS_REDIS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,7 +24,7 @@
 #include "fleet/redis_slot.h"
 #include "fleet/wire.h"
 
-#define REDIS_HOSTS_MAX 48 /* of the URL and learnt ones; fewer than WIRE_LINES_MAX */
+#define REDIS_HOSTS_MAX 48 /* of the URL and learnt ones; fewer than RESP_CLIENT_CONNECTIONS_MAX */
 #define REDIS_KEY_MAX   600
 #define REDIS_WORDS_MAX 16
 #define REDIS_HOPS_MAX  6
@@ -32,7 +32,7 @@
 struct redis_host {
     struct fleet_host host;
     bool named;    /* by the URL: stays */
-    bool open;     /* there is a line to it */
+    bool open;     /* there is a connection to it */
     uint64_t line; /* each has a number of its own */
 };
 
@@ -50,13 +50,13 @@ struct redis {
     struct coordinator_options options; /* complete */
     struct sink sink;
     bool cluster, trust;
-    struct wire *wire;
+    struct resp_client *client;
     struct redis_text texts[REDIS_SCRIPTS];
-    pthread_mutex_t lock;   /* of all below and of places; held while the sink is told */
-    _Atomic uint32_t moves; /* times that `up` has changed: a futex */
-    bool up, quiet;         /* quiet: nothing is told any more */
-    bool refused;           /* the last connection or login was: waiting does not help */
-    char why[WIRE_WHY_MAX]; /* it is not up */
+    pthread_mutex_t lock;          /* of all below and of pools; held while the sink is told */
+    _Atomic uint32_t moves;        /* times that `up` has changed: a futex */
+    bool up, quiet;                /* quiet: nothing is told any more */
+    bool refused;                  /* the last connection or login was: waiting does not help */
+    char why[RESP_CLIENT_WHY_MAX]; /* it is not up */
     struct redis_host hosts[REDIS_HOSTS_MAX];
     size_t host_count;
     uint64_t lines;             /* that were opened so far */
@@ -75,27 +75,28 @@ struct redis {
     } find;
 };
 
-/* ---- redis_route.c ---- */
+/* ---- route.c ---- */
 
 void weir_redis_route_begin(struct redis *redis);
-/* What the wire tells; `arg` is the redis. */
+/* What the client tells; `arg` is the redis. */
 void weir_redis_opened(void *arg, const struct fleet_host *host);
 void weir_redis_closed(void *arg, const struct fleet_host *host, const char *why);
 int64_t weir_redis_tick(void *arg, int64_t now);
-/* The number of the line to it, under the lock; 0: there is none. */
-uint64_t weir_redis_line(const struct redis *redis, const struct fleet_host *host);
+/* The number of the connection to it, under the lock; 0: there is none. */
+uint64_t weir_redis_connection_number(const struct redis *redis, const struct fleet_host *host);
 /* Who is to be asked for a slot. false: nobody is known; `why`. */
-bool weir_redis_route(struct redis *redis, unsigned slot, struct fleet_host *host, char why[WIRE_WHY_MAX]);
+bool weir_redis_route(struct redis *redis, unsigned slot, struct fleet_host *host,
+                      char why[RESP_CLIENT_WHY_MAX]);
 /* A slot is there, as somebody has said. */
 void weir_redis_moved(struct redis *redis, unsigned slot, const struct fleet_host *host);
 /* That one was not the right one to ask: no master, or not to be reached. */
 void weir_redis_doubt(struct redis *redis, unsigned slot, const struct fleet_host *host, const char *why);
-/* The same, of one that says itself that it is a replica; by the wire's thread. */
+/* The same, of one that says itself that it is a replica; by the client's thread. */
 void weir_redis_demoted(struct redis *redis, unsigned slot, const struct fleet_host *host);
 /* Waits until somebody can be asked. */
 bool weir_redis_reach(struct redis *redis, int64_t deadline_ns, struct weir_error *err);
 
-/* ---- redis_call.c ---- */
+/* ---- call.c ---- */
 
 /* A script on its way. */
 struct redis_call {
@@ -108,11 +109,11 @@ struct redis_call {
     char text[REDIS_KEY_MAX + 512]; /* of the words */
     int64_t deadline_ns;
     /* value: the answer, which is no error. NULL: none; `applied`: perhaps it was done all the same. Once, by
-     * the wire's thread or within weir_redis_call. */
+     * the client's thread or within weir_redis_call. */
     void (*done)(struct redis_call *call, const struct resp_value *value, bool applied, const char *why);
     void *arg;
     bool answered; /* `why` is what a server has said */
-    /* redis_call.c's own: */
+    /* call.c's own: */
     int hops;
     bool asking, whole; /* ASKING goes before it; the text of the script is sent */
     struct fleet_host host;
@@ -124,13 +125,13 @@ void weir_redis_call_key(struct redis_call *call, const char *key, size_t len);
 __attribute__((format(printf, 2, 3))) void weir_redis_call_word(struct redis_call *call, const char *format,
                                                                 ...);
 void weir_redis_call(struct redis_call *call);
-/* The same, and waits for `done`; not by the wire's thread. */
+/* The same, and waits for `done`; not by the client's thread. */
 void weir_redis_call_wait(struct redis_call *call);
 
 /* "weir:{NAME}:quota". A script has one key only: while a slot moves, no other can be done. */
 void weir_redis_pool_key(struct redis_call *call, const char *name);
 
-/* ---- redis_quota.c, redis_exact.c ---- */
+/* ---- quota.c, exact.c ---- */
 
 bool weir_redis_quota(struct coordinator *coordinator, const struct quota_ask *ask,
                       struct quota_answer *answer, struct weir_error *err);

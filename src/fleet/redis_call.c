@@ -17,10 +17,10 @@
 void weir_redis_call_init(struct redis_call *call, struct redis *redis, enum redis_script script)
 {
     *call = (struct redis_call){.redis = redis, .script = script};
-    call->deadline_ns = weir_wire_now() + redis->options.answer_ns;
+    call->deadline_ns = weir_resp_client_now() + redis->options.answer_ns;
 }
 
-static void add_word(struct redis_call *call, size_t len)
+static void add_call_word(struct redis_call *call, size_t len)
 {
     if (call->count == REDIS_WORDS_MAX || len > sizeof call->text - call->used)
         call->count = REDIS_WORDS_MAX + 1; /* too many, from now on */
@@ -34,7 +34,7 @@ void weir_redis_call_key(struct redis_call *call, const char *key, size_t len)
 {
     if (len <= sizeof call->text - call->used)
         memcpy(call->text + call->used, key, len);
-    add_word(call, len);
+    add_call_word(call, len);
     call->keys++;
     call->slot = weir_redis_slot(key, len);
 }
@@ -53,42 +53,42 @@ void weir_redis_call_word(struct redis_call *call, const char *format, ...)
     size_t room = sizeof call->text - call->used;
     int len = vsnprintf(call->text + call->used, room, format, arguments);
     va_end(arguments);
-    add_word(call, len >= 0 && (size_t)len < room ? (size_t)len : sizeof call->text + 1);
+    add_call_word(call, len >= 0 && (size_t)len < room ? (size_t)len : sizeof call->text + 1);
 }
 
 /* ---- errors ----------------------------------------------------------------------------------- */
 
-static bool is_error(const struct resp_value *value, const char *word)
+static bool is_redis_error(const struct resp_value *value, const char *word)
 {
     size_t len = strlen(word);
     return value->text.len >= len && memcmp(value->text.bytes, word, len) == 0;
 }
 
 /* Words by which a server says that it has done nothing. */
-static bool is_refusal(const struct resp_value *value)
+static bool is_redis_refusal(const struct resp_value *value)
 {
     static const char *const words[] = {
         "NOSCRIPT ", "MOVED ",      "ASK ",       "TRYAGAIN ",  "CLUSTERDOWN ", "LOADING ",
         "BUSY ",     "READONLY ",   "NOAUTH ",    "NOPERM ",    "MASTERDOWN ",  "MISCONF ",
         "OOM ",      "NOREPLICAS ", "WRONGTYPE ", "WEIRTERMS ", "CROSSSLOT ",   "ERR unknown command"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (is_error(value, words[i]))
+        if (is_redis_error(value, words[i]))
             return true;
     return false;
 }
 
-static void send(struct redis_call *call);
+static void send_redis_call(struct redis_call *call);
 
 /* true: it is on its way again. */
-static bool follow(struct redis_call *call, const struct resp_value *value)
+static bool follow_redirect(struct redis_call *call, const struct resp_value *value)
 {
     struct fleet_host to;
     unsigned slot;
     if (call->hops++ >= REDIS_HOPS_MAX)
         return false;
-    if (is_error(value, "NOSCRIPT ") && !call->whole) {
+    if (is_redis_error(value, "NOSCRIPT ") && !call->whole) {
         call->whole = true;
-        send(call);
+        send_redis_call(call);
         return true;
     }
     enum redis_redirect redirect = weir_redis_read_redirect(value->text, &call->host, &slot, &to);
@@ -98,52 +98,53 @@ static bool follow(struct redis_call *call, const struct resp_value *value)
         weir_redis_moved(call->redis, slot, &to);
     call->asking = redirect == REDIRECT_ASK;
     call->host = to;
-    send(call);
+    send_redis_call(call);
     return true;
 }
 
 /* Before Redis 7 the word of a command that refuses stands in the error of the script that called it. */
-static bool says(const struct resp_value *value, const char *why, const char *word)
+static bool error_says(const struct resp_value *value, const char *why, const char *word)
 {
     const char *at = strstr(why, word);
-    return at == why || (at && at[-1] == '-' && is_error(value, "ERR Error running script "));
+    return at == why || (at && at[-1] == '-' && is_redis_error(value, "ERR Error running script "));
 }
 
 /* The script's own line would help nobody. */
-static void say_stranger(const struct redis_call *call, char why[WIRE_WHY_MAX])
+static void say_stranger(const struct redis_call *call, char why[RESP_CLIENT_WHY_MAX])
 {
     struct slice key = call->words[0];
     bool cut = key.len > KEY_SHOWN;
-    (void)snprintf(why, WIRE_WHY_MAX, "WRONGTYPE: %.*s%s holds what is not weir's; look at it, then DEL it",
+    (void)snprintf(why, RESP_CLIENT_WHY_MAX,
+                   "WRONGTYPE: %.*s%s holds what is not weir's; look at it, then DEL it",
                    cut ? KEY_SHOWN : (int)key.len, key.bytes, cut ? "..." : "");
 }
 
-static void refused(struct redis_call *call, const struct resp_value *value)
+static void call_refused(struct redis_call *call, const struct resp_value *value)
 {
-    char why[WIRE_WHY_MAX];
+    char why[RESP_CLIENT_WHY_MAX];
     size_t len = value->text.len < sizeof why - 1 ? value->text.len : sizeof why - 1;
-    if (is_refusal(value) && follow(call, value))
+    if (is_redis_refusal(value) && follow_redirect(call, value))
         return;
     memcpy(why, value->text.bytes, len);
     why[len] = '\0';
-    bool replica = says(value, why, "READONLY ") || is_error(value, "MASTERDOWN ");
-    if (says(value, why, "WRONGTYPE "))
+    bool replica = error_says(value, why, "READONLY ") || is_redis_error(value, "MASTERDOWN ");
+    if (error_says(value, why, "WRONGTYPE "))
         say_stranger(call, why);
     if (replica)
         weir_redis_demoted(call->redis, call->slot, &call->host);
     call->answered = true;
-    call->done(call, NULL, !replica && !is_refusal(value), why);
+    call->done(call, NULL, !replica && !is_redis_refusal(value), why);
 }
 
 /* ---- there and back --------------------------------------------------------------------------- */
 
-static void answered(void *arg, const struct resp_value *value, bool asked, const char *why)
+static void call_answered(void *arg, const struct resp_value *value, bool asked, const char *why)
 {
     struct redis_call *call = arg;
     if (!value)
         weir_redis_doubt(call->redis, call->slot, &call->host, why);
     if (value && value->type == RESP_ERROR) {
-        refused(call, value);
+        call_refused(call, value);
     } else if (!value && !asked && call->redis->cluster && call->hops++ < REDIS_HOPS_MAX) {
         call->asking = false;
         weir_redis_call(call); /* somebody else may know who has the slot now */
@@ -152,7 +153,7 @@ static void answered(void *arg, const struct resp_value *value, bool asked, cons
     }
 }
 
-static void loaded(void *arg, const struct resp_value *value, bool asked, const char *why)
+static void script_loaded(void *arg, const struct resp_value *value, bool asked, const char *why)
 {
     struct redis_text *script = arg;
     (void)asked, (void)why;
@@ -165,10 +166,10 @@ static void loaded(void *arg, const struct resp_value *value, bool asked, const 
 
 /* The name of a script. While it has none, a server is asked for one now and then: it refuses while it loads
  * its data, or by its rules. Other servers say NOSCRIPT and get the text once. */
-static void name_script(struct redis_call *call, struct redis_text *script, char sha[48])
+static void find_script_sha(struct redis_call *call, struct redis_text *script, char sha[48])
 {
     const struct slice words[] = {{"SCRIPT", 6}, {"LOAD", 4}, {script->text, strlen(script->text)}};
-    int64_t now = weir_wire_now();
+    int64_t now = weir_resp_client_now();
     (void)pthread_mutex_lock(&call->redis->lock);
     memcpy(sha, script->sha, sizeof script->sha);
     bool due = !sha[0] && now >= script->load_at_ns;
@@ -176,23 +177,24 @@ static void name_script(struct redis_call *call, struct redis_text *script, char
         script->load_at_ns = now + LOAD_NS;
     (void)pthread_mutex_unlock(&call->redis->lock);
     if (due)
-        weir_wire_ask(call->redis->wire, &call->host, words, 3, call->deadline_ns, loaded, script);
+        weir_resp_client_request(call->redis->client, &call->host, words, 3, call->deadline_ns, script_loaded,
+                                 script);
 }
 
-static void send(struct redis_call *call)
+static void send_redis_call(struct redis_call *call)
 {
     struct slice words[REDIS_WORDS_MAX + 3];
     struct redis *redis = call->redis;
     struct redis_text *script = &redis->texts[call->script];
     char keys[8], sha[sizeof script->sha];
-    name_script(call, script, sha);
+    find_script_sha(call, script, sha);
     bool whole = call->whole || !sha[0];
     (void)snprintf(keys, sizeof keys, "%zu", call->keys);
     words[0] = whole ? (struct slice){"EVAL", 4} : (struct slice){"EVALSHA", 7};
     words[1] = whole ? (struct slice){script->text, strlen(script->text)} : (struct slice){sha, strlen(sha)};
     words[2] = (struct slice){keys, strlen(keys)};
     memcpy(words + 3, call->words, call->count * sizeof call->words[0]);
-    struct buffer bytes = {.most = WIRE_OUT_MAX};
+    struct buffer bytes = {.most = RESP_CLIENT_OUT_MAX};
     static const struct slice asking = {"ASKING", 6};
     if (call->asking)
         weir_resp_ask(&bytes, &asking, 1);
@@ -200,25 +202,25 @@ static void send(struct redis_call *call)
     if (bytes.failed)
         call->done(call, NULL, false, "out of memory");
     else
-        weir_wire_send(redis->wire, &call->host, buffer_bytes(&bytes), buffer_len(&bytes),
-                       call->asking ? 2 : 1, call->deadline_ns, answered, call);
+        weir_resp_client_send(redis->client, &call->host, buffer_bytes(&bytes), buffer_len(&bytes),
+                              call->asking ? 2 : 1, call->deadline_ns, call_answered, call);
     weir_buffer_free(&bytes);
 }
 
 void weir_redis_call(struct redis_call *call)
 {
-    char why[WIRE_WHY_MAX];
+    char why[RESP_CLIENT_WHY_MAX];
     if (call->count > REDIS_WORDS_MAX)
         call->done(call, NULL, false, "it is too long");
     else if (!weir_redis_route(call->redis, call->slot, &call->host, why))
         call->done(call, NULL, false, why);
     else
-        send(call);
+        send_redis_call(call);
 }
 
 /* ---- waiting ---------------------------------------------------------------------------------- */
 
-struct wait {
+struct call_waiter {
     void (*done)(struct redis_call *call, const struct resp_value *value, bool applied, const char *why);
     void *arg;
     pthread_mutex_t lock;
@@ -226,9 +228,10 @@ struct wait {
     bool over;
 };
 
-static void wake(struct redis_call *call, const struct resp_value *value, bool applied, const char *why)
+static void wake_call_waiter(struct redis_call *call, const struct resp_value *value, bool applied,
+                             const char *why)
 {
-    struct wait *wait = call->arg;
+    struct call_waiter *wait = call->arg;
     call->arg = wait->arg;
     wait->done(call, value, applied, why);
     (void)pthread_mutex_lock(&wait->lock);
@@ -239,11 +242,11 @@ static void wake(struct redis_call *call, const struct resp_value *value, bool a
 
 void weir_redis_call_wait(struct redis_call *call)
 {
-    struct wait wait = {.done = call->done,
-                        .arg = call->arg,
-                        .lock = PTHREAD_MUTEX_INITIALIZER,
-                        .changed = PTHREAD_COND_INITIALIZER};
-    call->done = wake;
+    struct call_waiter wait = {.done = call->done,
+                               .arg = call->arg,
+                               .lock = PTHREAD_MUTEX_INITIALIZER,
+                               .changed = PTHREAD_COND_INITIALIZER};
+    call->done = wake_call_waiter;
     call->arg = &wait;
     weir_redis_call(call);
     (void)pthread_mutex_lock(&wait.lock);

@@ -54,7 +54,7 @@ bool weir_exact_shape(const struct weir_spec *spec, struct exact_shape *shape, s
     return true;
 }
 
-static const char *kind_of(const struct exact_shape *shape)
+static const char *exact_kind_name(const struct exact_shape *shape)
 {
     return shape->window ? "window" : "bucket";
 }
@@ -64,14 +64,14 @@ size_t weir_exact_key(const struct exact_shape *shape, const char *key, char nam
     if (key[0] == '\0' || strlen(key) > EXACT_KEY_MAX)
         return 0;
     int len = snprintf(name, EXACT_NAME_MAX, "weir:exact:%s:%" PRId64 ":%" PRId64 ":%" PRId64 ":%s",
-                       kind_of(shape), shape->count, shape->period, shape->burst, key);
+                       exact_kind_name(shape), shape->count, shape->period, shape->burst, key);
     return len > 0 && len < EXACT_NAME_MAX ? (size_t)len : 0;
 }
 
 /* ---- answers ---------------------------------------------------------------------------------- */
 
-static void judge_bucket(const struct exact_shape *shape, int64_t n, int64_t late_us, int64_t level,
-                         struct weir_verdict *verdict)
+static void fill_bucket_verdict(const struct exact_shape *shape, int64_t n, int64_t late_us, int64_t level,
+                                struct weir_verdict *verdict)
 {
     int64_t full = shape->burst * shape->period;
     int64_t late_ns = sat_mul(late_us, 1000);
@@ -86,8 +86,8 @@ static void judge_bucket(const struct exact_shape *shape, int64_t n, int64_t lat
             sat_add(late_ns, mul_div_up(level + n * shape->period - full, 1000, shape->count));
 }
 
-static void judge_window(const struct exact_shape *shape, int64_t n, int64_t late_us, int64_t level,
-                         struct weir_verdict *verdict)
+static void fill_window_verdict(const struct exact_shape *shape, int64_t n, int64_t late_us, int64_t level,
+                                struct weir_verdict *verdict)
 {
     int64_t ends_ns = sat_mul(sat_add(late_us, shape->period), 1000);
     verdict->remaining = max64(0, shape->count - level);
@@ -113,8 +113,8 @@ bool weir_exact_read(const struct resp_value *value, const struct exact_shape *s
     if (allowed > 1 || (allowed && (level > most || n > shape->burst)))
         return false;
     *verdict = (struct weir_verdict){.allowed = (int32_t)allowed};
-    (shape->window ? judge_window : judge_bucket)(shape, n, numbers[EXACT_SINCE] - numbers[EXACT_NOW], level,
-                                                  verdict);
+    (shape->window ? fill_window_verdict : fill_bucket_verdict)(
+        shape, n, numbers[EXACT_SINCE] - numbers[EXACT_NOW], level, verdict);
     if (!allowed)
         verdict->reason = verdict->retry_after_ns == WEIR_FOREVER ? WEIR_NEVER : WEIR_LATER;
     return true;
@@ -122,7 +122,7 @@ bool weir_exact_read(const struct resp_value *value, const struct exact_shape *s
 
 /* ---- asking ----------------------------------------------------------------------------------- */
 
-struct decision {
+struct exact_call {
     const struct exact_shape *shape;
     int64_t n;
     struct weir_verdict *verdict;
@@ -130,9 +130,10 @@ struct decision {
     bool good;
 };
 
-static void done(struct redis_call *call, const struct resp_value *value, bool applied, const char *why)
+static void exact_call_done(struct redis_call *call, const struct resp_value *value, bool applied,
+                            const char *why)
 {
-    struct decision *decision = call->arg;
+    struct exact_call *decision = call->arg;
     (void)applied; /* nobody knows whether it counts: it was not allowed */
     if (!value)
         (void)weir_error_complain_as(decision->err, EHOSTUNREACH, "%.100s: %.130s", call->redis->url.shown,
@@ -150,7 +151,7 @@ bool weir_redis_decide(struct coordinator *coordinator, const char *key, const s
 {
     struct redis_call call;
     struct exact_shape shape;
-    struct decision decision = {&shape, n, verdict, err, false};
+    struct exact_call decision = {&shape, n, verdict, err, false};
     char name[EXACT_NAME_MAX];
     *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
     if (!weir_exact_shape(spec, &shape, err))
@@ -161,10 +162,10 @@ bool weir_redis_decide(struct coordinator *coordinator, const char *key, const s
                                    EXACT_KEY_MAX);
     verdict->reason = WEIR_LOST;
     weir_redis_call_init(&call, (struct redis *)coordinator, REDIS_EXACT);
-    call.done = done;
+    call.done = exact_call_done;
     call.arg = &decision;
     weir_redis_call_key(&call, name, len);
-    weir_redis_call_word(&call, "%s", kind_of(&shape));
+    weir_redis_call_word(&call, "%s", exact_kind_name(&shape));
     weir_redis_call_word(&call, "%" PRId64, n);
     weir_redis_call_word(&call, "%" PRId64, shape.count);
     weir_redis_call_word(&call, "%" PRId64, shape.period);

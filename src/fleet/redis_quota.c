@@ -14,7 +14,7 @@
 
 static const char nonce[] = "quota"; /* one question at a time */
 
-struct asked {
+struct redis_quota_call {
     struct quota_answer *answer;
     struct weir_error *err;
     const struct redis *redis;
@@ -22,8 +22,8 @@ struct asked {
 };
 
 /* Why nothing passes, if the server has said nothing that is more urgent. A window of which nothing was taken
- * and nothing is left is one that began empty (redis_script.h). */
-static void explain(struct quota_answer *answer)
+ * and nothing is left is one that began empty (script.h). */
+static void note_empty_window(struct quota_answer *answer)
 {
     bool none = answer->terms.kind == LEASE_QUOTA && answer->left == 0 && answer->used == 0;
     if (answer->found && answer->epoch > 0 && none && !answer->note[0])
@@ -35,9 +35,10 @@ static void explain(struct quota_answer *answer)
                        "it was deleted, damaged or written by hand: the first window begins empty");
 }
 
-static void done(struct redis_call *call, const struct resp_value *value, bool applied, const char *why)
+static void quota_call_done(struct redis_call *call, const struct resp_value *value, bool applied,
+                            const char *why)
 {
-    struct asked *asked = call->arg;
+    struct redis_quota_call *asked = call->arg;
     (void)applied;
     if (!value)
         (void)weir_error_complain_as(asked->err, EHOSTUNREACH, "%.100s: %.130s", asked->redis->url.shown,
@@ -49,16 +50,16 @@ static void done(struct redis_call *call, const struct resp_value *value, bool a
     else
         asked->good = true;
     if (asked->good)
-        explain(asked->answer);
+        note_empty_window(asked->answer);
 }
 
 static bool ask_script(struct redis *redis, const char *op, const char *name, const struct lease_terms *terms,
                        struct quota_answer *answer, struct weir_error *err)
 {
     struct redis_call call;
-    struct asked asked = {answer, err, redis, false};
+    struct redis_quota_call asked = {answer, err, redis, false};
     weir_redis_call_init(&call, redis, REDIS_QUOTA);
-    call.done = done;
+    call.done = quota_call_done;
     call.arg = &asked;
     weir_redis_pool_key(&call, name);
     weir_redis_call_word(&call, "%s", op);
@@ -73,8 +74,8 @@ static bool ask_script(struct redis *redis, const char *op, const char *name, co
 }
 
 /* What is 0 stays as it is. */
-static bool set(struct redis *redis, const struct quota_ask *ask, struct quota_answer *answer,
-                struct weir_error *err)
+static bool redis_quota_set(struct redis *redis, const struct quota_ask *ask, struct quota_answer *answer,
+                            struct weir_error *err)
 {
     char why[160];
     if (!ask_script(redis, "show", ask->name, &ask->terms, answer, err))
@@ -92,8 +93,8 @@ static bool set(struct redis *redis, const struct quota_ask *ask, struct quota_a
     return ask_script(redis, "set", ask->name, &terms, answer, err);
 }
 
-static bool create(struct redis *redis, const struct quota_ask *ask, struct quota_answer *answer,
-                   struct weir_error *err)
+static bool redis_quota_create(struct redis *redis, const struct quota_ask *ask, struct quota_answer *answer,
+                               struct weir_error *err)
 {
     struct lease_terms terms = ask->terms;
     char why[160];
@@ -112,7 +113,7 @@ static bool create(struct redis *redis, const struct quota_ask *ask, struct quot
 /* ---- list ------------------------------------------------------------------------------------- */
 
 /* weir:{NAME}:quota */
-static void tell_name(const struct quota_ask *ask, struct slice key)
+static void report_pool_name(const struct quota_ask *ask, struct slice key)
 {
     static const char front[] = "weir:{", back[] = "}:quota";
     size_t front_len = sizeof front - 1, back_len = sizeof back - 1;
@@ -135,12 +136,12 @@ static bool read_scan(const struct resp_value *value, const struct quota_ask *as
     (void)snprintf(cursor, 24, "%.*s", (int)value->elements[0].text.len, value->elements[0].text.bytes);
     for (size_t i = 0; i < value->elements[1].count; i++)
         if (value->elements[1].elements[i].type == RESP_BULK)
-            tell_name(ask, value->elements[1].elements[i].text);
+            report_pool_name(ask, value->elements[1].elements[i].text);
     return true;
 }
 
-static bool scan(struct redis *redis, const struct fleet_host *host, const struct quota_ask *ask,
-                 int64_t deadline_ns, struct weir_error *err)
+static bool scan_redis_host(struct redis *redis, const struct fleet_host *host, const struct quota_ask *ask,
+                            int64_t deadline_ns, struct weir_error *err)
 {
     char cursor[24] = "0";
     do {
@@ -151,8 +152,8 @@ static bool scan(struct redis *redis, const struct fleet_host *host, const struc
         struct buffer bytes;
         bool asked;
         struct weir_error why = {0};
-        struct resp_value *value = weir_wire_wait(redis->wire, host, words, sizeof words / sizeof words[0],
-                                                  deadline_ns, &bytes, &asked, &why);
+        struct resp_value *value = weir_resp_client_wait(
+            redis->client, host, words, sizeof words / sizeof words[0], deadline_ns, &bytes, &asked, &why);
         bool good = read_scan(value, ask, cursor);
         if (!good && value && value->type == RESP_ERROR)
             (void)weir_error_complain(err, "%.100s: %.*s", host->name,
@@ -168,12 +169,12 @@ static bool scan(struct redis *redis, const struct fleet_host *host, const struc
     return true;
 }
 
-static bool list(struct redis *redis, const struct quota_ask *ask, struct weir_error *err)
+static bool redis_quota_list(struct redis *redis, const struct quota_ask *ask, struct weir_error *err)
 {
     struct fleet_host hosts[REDIS_HOSTS_MAX];
     bool has[REDIS_HOSTS_MAX] = {false};
     size_t count = 0;
-    int64_t deadline = weir_wire_now() + redis->options.connect_ns + redis->options.answer_ns;
+    int64_t deadline = weir_resp_client_now() + redis->options.connect_ns + redis->options.answer_ns;
     (void)pthread_mutex_lock(&redis->lock);
     for (size_t i = 0; redis->cluster && i < REDIS_SLOTS; i++)
         if (redis->slots[i] > 0)
@@ -185,7 +186,7 @@ static bool list(struct redis *redis, const struct quota_ask *ask, struct weir_e
             hosts[count++] = redis->hosts[i].host;
     (void)pthread_mutex_unlock(&redis->lock);
     for (size_t i = 0; i < count; i++)
-        if (!scan(redis, &hosts[i], ask, deadline, err))
+        if (!scan_redis_host(redis, &hosts[i], ask, deadline, err))
             return false;
     return count > 0 ||
            weir_error_complain_as(err, EHOSTUNREACH, "%.100s: no master is known", redis->url.shown);
@@ -198,13 +199,13 @@ bool weir_redis_quota(struct coordinator *coordinator, const struct quota_ask *a
     weir_error_clear(err);
     *answer = (struct quota_answer){.age_ns = -1};
     if (ask->op == QUOTA_LIST)
-        return list(redis, ask, err);
+        return redis_quota_list(redis, ask, err);
     if (!weir_fleet_name_check(ask->name, err))
         return false;
     if (ask->op == QUOTA_CREATE)
-        return create(redis, ask, answer, err);
+        return redis_quota_create(redis, ask, answer, err);
     if (ask->op == QUOTA_SET)
-        return set(redis, ask, answer, err);
+        return redis_quota_set(redis, ask, answer, err);
     return ask_script(redis, ask->op == QUOTA_DELETE ? "delete" : "show", ask->name, &ask->terms, answer,
                       err);
 }

@@ -12,7 +12,7 @@
 /* ---- numbers and words ------------------------------------------------------------------------ */
 
 /* Digits alone; *rest is what stands behind them. */
-static bool read_digits(struct slice text, int64_t *number, struct slice *rest)
+static bool read_reply_digits(struct slice text, int64_t *number, struct slice *rest)
 {
     size_t i = 0;
     *number = 0;
@@ -27,7 +27,7 @@ static bool read_digits(struct slice text, int64_t *number, struct slice *rest)
 /* A number and what separates it from the next; false: neither. */
 static bool read_field(struct slice *text, char end, int64_t *number)
 {
-    if (!read_digits(*text, number, text))
+    if (!read_reply_digits(*text, number, text))
         return false;
     if (text->len == 0)
         return true;
@@ -36,7 +36,7 @@ static bool read_field(struct slice *text, char end, int64_t *number)
     return good && text->len > 0;
 }
 
-static bool is_text(const struct resp_value *value)
+static bool is_reply_text(const struct resp_value *value)
 {
     return value->type == RESP_BULK || value->type == RESP_SIMPLE;
 }
@@ -51,7 +51,7 @@ static bool take_number(const struct resp_value *list, size_t index, int64_t lea
 
 /* ---- terms ------------------------------------------------------------------------------------ */
 
-static bool begins(struct slice *text, const char *word)
+static bool skip_reply_prefix(struct slice *text, const char *word)
 {
     size_t len = strlen(word);
     if (text->len < len || memcmp(text->bytes, word, len) != 0)
@@ -64,9 +64,9 @@ bool weir_redis_read_terms(struct slice text, struct lease_terms *terms)
 {
     char why[160];
     *terms = (struct lease_terms){.kind = LEASE_BUCKET};
-    if (begins(&text, "quota "))
+    if (skip_reply_prefix(&text, "quota "))
         terms->kind = LEASE_QUOTA;
-    else if (!begins(&text, "bucket "))
+    else if (!skip_reply_prefix(&text, "bucket "))
         return false;
     if (!read_field(&text, ' ', &terms->total) || !read_field(&text, ' ', &terms->window_ns) ||
         !read_field(&text, ' ', &terms->burst) || !read_field(&text, ' ', &terms->base))
@@ -90,7 +90,7 @@ struct order_answer {
     int64_t outcome, epoch, now_us, began_us, used, granted, returned, accepted, is_void, retry_us;
 };
 
-static bool read_numbers(const struct resp_value *value, struct order_answer *answer)
+static bool read_order_numbers(const struct resp_value *value, struct order_answer *answer)
 {
     return take_number(value, ORDER_OUTCOME, 0, &answer->outcome) && answer->outcome <= LEASE_FAILED &&
            take_number(value, ORDER_EPOCH, 1, &answer->epoch) &&
@@ -105,8 +105,8 @@ static bool read_numbers(const struct resp_value *value, struct order_answer *an
            take_number(value, ORDER_RETRY, 0, &answer->retry_us);
 }
 
-static bool read_quota(const struct order_answer *answer, const struct lease_order *order,
-                       struct lease_reply *reply)
+static bool read_quota_order(const struct order_answer *answer, const struct lease_order *order,
+                             struct lease_reply *reply)
 {
     const struct lease_terms *terms = &reply->terms;
     int64_t used = answer->used + answer->granted, returned = answer->returned;
@@ -129,8 +129,8 @@ static bool read_quota(const struct order_answer *answer, const struct lease_ord
 
 /* The first of the tickets ends first, the last one starts last. One that has died in spite of it all is no
  * more than a number that nobody uses. */
-static bool read_bucket(const struct order_answer *answer, const struct lease_order *order,
-                        struct lease_reply *reply)
+static bool read_bucket_order(const struct order_answer *answer, const struct lease_order *order,
+                              struct lease_reply *reply)
 {
     const struct lease_terms *terms = &reply->terms;
     int64_t elapsed = sat_mul(answer->now_us - answer->began_us, 1000), starts, ends, later;
@@ -165,13 +165,14 @@ bool weir_redis_read_order(const struct resp_value *value, const struct lease_or
     *reply = (struct lease_reply){.id = order->id, .op = order->op, .outcome = LEASE_UNKNOWN, .left = -1};
     (void)snprintf(nonce, sizeof nonce, "%" PRIu64, order->id);
     if (value->type != RESP_ARRAY || value->count != ORDER_FIELDS ||
-        !is_text(&value->elements[ORDER_NONCE]) || !slice_is(value->elements[ORDER_NONCE].text, nonce) ||
-        !is_text(&value->elements[ORDER_TERMS]) || !read_numbers(value, &answer) ||
+        !is_reply_text(&value->elements[ORDER_NONCE]) ||
+        !slice_is(value->elements[ORDER_NONCE].text, nonce) ||
+        !is_reply_text(&value->elements[ORDER_TERMS]) || !read_order_numbers(value, &answer) ||
         !weir_redis_read_terms(value->elements[ORDER_TERMS].text, &reply->terms) || reply->terms.chunk < 1 ||
         answer.granted > (order->op == LEASE_TAKE ? order->chunks : 0))
         return false;
     bool bucket = reply->terms.kind == LEASE_BUCKET;
-    if (!(bucket ? read_bucket : read_quota)(&answer, order, reply))
+    if (!(bucket ? read_bucket_order : read_quota_order)(&answer, order, reply))
         return false;
     reply->outcome = (int32_t)answer.outcome;
     reply->epoch = (uint64_t)answer.epoch;
@@ -182,7 +183,7 @@ bool weir_redis_read_order(const struct resp_value *value, const struct lease_or
 
 /* ---- `weir quota` ----------------------------------------------------------------------------- */
 
-static bool read_texts(const struct resp_value *value, struct quota_answer *answer)
+static bool read_quota_texts(const struct resp_value *value, struct quota_answer *answer)
 {
     struct slice next = value->elements[QUOTA_TERMS].text, of = value->elements[QUOTA_OF].text;
     struct slice note = value->elements[QUOTA_NOTE].text;
@@ -201,13 +202,13 @@ bool weir_redis_read_quota(const struct resp_value *value, const char *nonce, st
         return false;
     static const int texts[] = {QUOTA_NONCE, QUOTA_TERMS, QUOTA_OF, QUOTA_NOTE};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (!is_text(&value->elements[texts[i]]))
+        if (!is_reply_text(&value->elements[texts[i]]))
             return false;
     if (!slice_is(value->elements[QUOTA_NONCE].text, nonce) || !take_number(value, QUOTA_FOUND, 0, &found) ||
         !take_number(value, QUOTA_EPOCH, 0, &epoch) || !take_number(value, QUOTA_NOW, 0, &now) ||
         !take_number(value, QUOTA_BEGAN, -1, &began) || !take_number(value, QUOTA_USED, 0, &answer->used) ||
         !take_number(value, QUOTA_RETURNED, 0, &answer->returned) ||
-        !take_number(value, QUOTA_VOID, 0, &is_void) || !read_texts(value, answer))
+        !take_number(value, QUOTA_VOID, 0, &is_void) || !read_quota_texts(value, answer))
         return false;
     answer->found = found == 1;
     answer->epoch = (uint64_t)epoch;
@@ -227,7 +228,7 @@ bool weir_redis_read_quota(const struct resp_value *value, const char *nonce, st
 
 /* ---- where things are ------------------------------------------------------------------------- */
 
-static bool copy_name(struct fleet_host *host, struct slice name, const struct fleet_host *from)
+static bool copy_host_name(struct fleet_host *host, struct slice name, const struct fleet_host *from)
 {
     if (name.len == 0 && from)
         memcpy(host->name, from->name, sizeof host->name);
@@ -247,10 +248,10 @@ static bool read_address(struct slice text, const struct fleet_host *from, struc
     int64_t port;
     struct slice rest = {text.bytes + colon, text.len - colon};
     *to = (struct fleet_host){0};
-    if (colon == 0 || !read_digits(rest, &port, &rest) || rest.len > 0 || port < 1 || port > 65535)
+    if (colon == 0 || !read_reply_digits(rest, &port, &rest) || rest.len > 0 || port < 1 || port > 65535)
         return false;
     to->port = (int)port;
-    return copy_name(to, (struct slice){text.bytes, colon - 1}, from);
+    return copy_host_name(to, (struct slice){text.bytes, colon - 1}, from);
 }
 
 enum redis_redirect weir_redis_read_redirect(struct slice error, const struct fleet_host *from,
@@ -258,9 +259,9 @@ enum redis_redirect weir_redis_read_redirect(struct slice error, const struct fl
 {
     enum redis_redirect redirect = REDIRECT_NONE;
     int64_t number;
-    if (begins(&error, "MOVED "))
+    if (skip_reply_prefix(&error, "MOVED "))
         redirect = REDIRECT_MOVED;
-    else if (begins(&error, "ASK "))
+    else if (skip_reply_prefix(&error, "ASK "))
         redirect = REDIRECT_ASK;
     if (redirect == REDIRECT_NONE || !read_field(&error, ' ', &number) || number >= REDIS_SLOTS ||
         !read_address(error, from, to))
@@ -272,16 +273,16 @@ enum redis_redirect weir_redis_read_redirect(struct slice error, const struct fl
 bool weir_redis_read_role(const struct resp_value *value, bool *master, size_t *replicas,
                           struct fleet_host *of)
 {
-    if (value->type != RESP_ARRAY || value->count < 1 || !is_text(&value->elements[0]))
+    if (value->type != RESP_ARRAY || value->count < 1 || !is_reply_text(&value->elements[0]))
         return false;
     *master = slice_is(value->elements[0].text, "master");
     *replicas = 0;
     *of = (struct fleet_host){0};
     if (*master)
         *replicas = value->count >= 3 && value->elements[2].type == RESP_ARRAY ? value->elements[2].count : 0;
-    else if (value->count >= 3 && is_text(&value->elements[1]) && value->elements[2].type == RESP_INTEGER &&
-             value->elements[2].integer > 0 && value->elements[2].integer < 65536 &&
-             copy_name(of, value->elements[1].text, NULL))
+    else if (value->count >= 3 && is_reply_text(&value->elements[1]) &&
+             value->elements[2].type == RESP_INTEGER && value->elements[2].integer > 0 &&
+             value->elements[2].integer < 65536 && copy_host_name(of, value->elements[1].text, NULL))
         of->port = (int)value->elements[2].integer;
     return true;
 }
@@ -301,9 +302,10 @@ bool weir_redis_read_slots(const struct resp_value *value, const struct fleet_ho
         const struct resp_value *node = &range->elements[2];
         if (node->type != RESP_ARRAY || node->count < 2 || !take_number(node, 1, 1, &port) || port > 65535)
             return false;
-        struct slice name = is_text(&node->elements[0]) ? node->elements[0].text : (struct slice){"", 0};
+        struct slice name =
+            is_reply_text(&node->elements[0]) ? node->elements[0].text : (struct slice){"", 0};
         host.port = (int)port;
-        if (!copy_name(&host, name, from))
+        if (!copy_host_name(&host, name, from))
             return false;
         each(arg, (unsigned)first, (unsigned)last, &host);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who is to be asked. All state is under redis->lock; nothing is asked of the wire while it is held.
+ * Who is to be asked. All state is under redis->lock; nothing is asked of the client while it is held.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void forget_slots(struct redis *redis, int index)
 }
 
 /* Its index; a new one, if need be in place of one that was learnt and is away. -1: there is no room. */
-static int learn_host(struct redis *redis, const struct fleet_host *host)
+static int add_redis_host(struct redis *redis, const struct fleet_host *host)
 {
     int index = host_index(redis, host);
     if (index >= 0)
@@ -63,7 +63,7 @@ static int learn_host(struct redis *redis, const struct fleet_host *host)
 void weir_redis_route_begin(struct redis *redis)
 {
     for (size_t i = 0; i < redis->url.host_count; i++) {
-        int index = learn_host(redis, &redis->url.hosts[i]);
+        int index = add_redis_host(redis, &redis->url.hosts[i]);
         if (index >= 0)
             redis->hosts[index].named = true;
     }
@@ -74,7 +74,7 @@ void weir_redis_route_begin(struct redis *redis)
 /* ---- up and down ------------------------------------------------------------------------------ */
 
 /* Under the lock. */
-static void tell(struct redis *redis)
+static void publish_redis_state(struct redis *redis)
 {
     bool up = !redis->cluster && redis->master >= 0 && redis->hosts[redis->master].open;
     for (size_t i = 0; redis->cluster && i < redis->host_count; i++)
@@ -97,11 +97,11 @@ void weir_redis_opened(void *arg, const struct fleet_host *host)
         redis->hosts[index].open = true;
         redis->hosts[index].line = ++redis->lines;
     }
-    tell(redis);
+    publish_redis_state(redis);
     (void)pthread_mutex_unlock(&redis->lock);
 }
 
-uint64_t weir_redis_line(const struct redis *redis, const struct fleet_host *host)
+uint64_t weir_redis_connection_number(const struct redis *redis, const struct fleet_host *host)
 {
     int index = host_index(redis, host);
     return index >= 0 && redis->hosts[index].open ? redis->hosts[index].line : 0;
@@ -117,13 +117,13 @@ static void drop_master(struct redis *redis, int64_t look_at_ns)
 }
 
 /* Under the lock: is that the master, and are there others that might be? */
-static bool may_go(const struct redis *redis, int index)
+static bool may_leave_master(const struct redis *redis, int index)
 {
     return index >= 0 && redis->master == index && !is_alone(redis);
 }
 
 /* Whoever waits for an answer of one host alone need not wait any longer. */
-static bool is_hopeless(const char *why)
+static bool is_permanent_failure(const char *why)
 {
     static const char *const reasons[] = {
         ": NOAUTH",       ": WRONGPASS",          ": NOPERM",
@@ -135,7 +135,7 @@ static bool is_hopeless(const char *why)
 }
 
 /* What it says then is about HELLO, and long; who reads this has written a URL. */
-static void say_password(const struct redis *redis, char *why, size_t size)
+static void describe_login_failure(const struct redis *redis, char *why, size_t size)
 {
     char *at = strstr(why, "NOAUTH ");
     if (at)
@@ -150,18 +150,18 @@ void weir_redis_closed(void *arg, const struct fleet_host *host, const char *why
     (void)pthread_mutex_lock(&redis->lock);
     int index = host_index(redis, host);
     (void)snprintf(redis->why, sizeof redis->why, "%s", why);
-    say_password(redis, redis->why, sizeof redis->why);
-    redis->refused = is_hopeless(why);
+    describe_login_failure(redis, redis->why, sizeof redis->why);
+    redis->refused = is_permanent_failure(why);
     if (redis->refused) {
         atomic_fetch_add(&redis->moves, 1);
         weir_futex_wake(&redis->moves, INT32_MAX);
     }
     if (index >= 0) {
         redis->hosts[index].open = false;
-        if (may_go(redis, index))
+        if (may_leave_master(redis, index))
             drop_master(redis, 0);
     }
-    tell(redis);
+    publish_redis_state(redis);
     (void)pthread_mutex_unlock(&redis->lock);
 }
 
@@ -171,19 +171,19 @@ void weir_redis_doubt(struct redis *redis, unsigned slot, const struct fleet_hos
     int index = host_index(redis, host);
     if (index >= 0 && redis->slots[slot] == index + 1)
         redis->slots[slot] = 0;
-    if (may_go(redis, index)) {
+    if (may_leave_master(redis, index)) {
         (void)snprintf(redis->why, sizeof redis->why, "%s", why);
         drop_master(redis, 0);
-        tell(redis);
+        publish_redis_state(redis);
     }
     (void)pthread_mutex_unlock(&redis->lock);
-    weir_wire_wake(redis->wire);
+    weir_resp_client_wake(redis->client);
 }
 
 /* Under the lock: when one host alone that is a replica is looked at again. */
-static int64_t end_of_peace(struct redis *redis)
+static int64_t next_role_check(struct redis *redis)
 {
-    int64_t now = weir_wire_now();
+    int64_t now = weir_resp_client_now();
     bool again = sat_sub(now, redis->demoted_ns) < CALM_NS;
     redis->pause_ns = again ? clamp64(2 * redis->pause_ns, LOOK_NS, PEACE_NS) : LOOK_NS;
     redis->demoted_ns = now;
@@ -192,18 +192,19 @@ static int64_t end_of_peace(struct redis *redis)
 
 void weir_redis_demoted(struct redis *redis, unsigned slot, const struct fleet_host *host)
 {
-    weir_wire_hang_up(redis->wire, host, replica);
+    weir_resp_client_close_host(redis->client, host, replica);
     (void)pthread_mutex_lock(&redis->lock);
     if (is_alone(redis) && redis->master >= 0 && host_index(redis, host) == redis->master) {
         (void)snprintf(redis->why, sizeof redis->why, "%s", replica);
-        drop_master(redis, end_of_peace(redis));
-        tell(redis);
+        drop_master(redis, next_role_check(redis));
+        publish_redis_state(redis);
     }
     (void)pthread_mutex_unlock(&redis->lock);
     weir_redis_doubt(redis, slot, host, replica);
 }
 
-bool weir_redis_route(struct redis *redis, unsigned slot, struct fleet_host *host, char why[WIRE_WHY_MAX])
+bool weir_redis_route(struct redis *redis, unsigned slot, struct fleet_host *host,
+                      char why[RESP_CLIENT_WHY_MAX])
 {
     (void)pthread_mutex_lock(&redis->lock);
     int index = redis->master;
@@ -211,7 +212,7 @@ bool weir_redis_route(struct redis *redis, unsigned slot, struct fleet_host *hos
         index = redis->slots[slot] > 0 ? redis->slots[slot] - 1 : (int)(redis->turn++ % redis->host_count);
     if (index >= 0)
         *host = redis->hosts[index].host;
-    (void)snprintf(why, WIRE_WHY_MAX, "no master is known: %.100s", redis->why);
+    (void)snprintf(why, RESP_CLIENT_WHY_MAX, "no master is known: %.100s", redis->why);
     (void)pthread_mutex_unlock(&redis->lock);
     return index >= 0;
 }
@@ -219,7 +220,7 @@ bool weir_redis_route(struct redis *redis, unsigned slot, struct fleet_host *hos
 void weir_redis_moved(struct redis *redis, unsigned slot, const struct fleet_host *host)
 {
     (void)pthread_mutex_lock(&redis->lock);
-    int index = learn_host(redis, host);
+    int index = add_redis_host(redis, host);
     if (index >= 0)
         redis->slots[slot] = (uint8_t)(index + 1);
     (void)pthread_mutex_unlock(&redis->lock);
@@ -234,15 +235,15 @@ struct role_ask {
 };
 
 /* Under the lock. */
-static void settle(struct redis *redis)
+static void choose_master(struct redis *redis)
 {
     redis->master = redis->find.best;
     redis->find.round++;
     redis->find.left = 0;
-    tell(redis);
+    publish_redis_state(redis);
 }
 
-static void heard_role(struct redis *redis, const struct role_ask *ask, const struct resp_value *value)
+static void take_role_answer(struct redis *redis, const struct role_ask *ask, const struct resp_value *value)
 {
     bool master = false;
     size_t replicas = 0;
@@ -259,15 +260,15 @@ static void heard_role(struct redis *redis, const struct role_ask *ask, const st
     if (master && index >= 0 && (redis->find.best < 0 || replicas > redis->find.replicas)) {
         redis->find.best = index;
         redis->find.replicas = replicas;
-        redis->find.until_ns = min64(redis->find.until_ns, weir_wire_now() + OTHERS_NS);
+        redis->find.until_ns = min64(redis->find.until_ns, weir_resp_client_now() + OTHERS_NS);
     } else if (!master) {
         (void)snprintf(redis->why, sizeof redis->why, "%.100s:%d is a replica", ask->host.name,
                        ask->host.port);
         if (is_alone(redis)) {
-            weir_wire_hang_up(redis->wire, &ask->host, replica);
-            redis->look_at_ns = end_of_peace(redis);
+            weir_resp_client_close_host(redis->client, &ask->host, replica);
+            redis->look_at_ns = next_role_check(redis);
         } else if (of.port > 0) {
-            (void)learn_host(redis, &of); /* asked in the next round */
+            (void)add_redis_host(redis, &of); /* asked in the next round */
         }
     }
 }
@@ -279,16 +280,17 @@ static void role_answered(void *arg, const struct resp_value *value, bool asked,
     (void)asked, (void)why;
     (void)pthread_mutex_lock(&redis->lock);
     if (ask->round == redis->find.round && redis->find.left > 0) {
-        heard_role(redis, ask, value);
+        take_role_answer(redis, ask, value);
         if (--redis->find.left == 0 && redis->find.best >= 0)
-            settle(redis);
+            choose_master(redis);
     }
     (void)pthread_mutex_unlock(&redis->lock);
     free(ask);
 }
 
-/* A line is made only if something waits for it, so whoever needs not tell his role is asked PING. */
-static void ask_all(struct redis *redis, const struct role_ask *all, size_t count, bool role, int64_t now)
+/* A connection is made only if something waits for it, so whoever needs not tell his role is asked PING. */
+static void ask_all_hosts(struct redis *redis, const struct role_ask *all, size_t count, bool role,
+                          int64_t now)
 {
     const struct slice word = role ? (struct slice){"ROLE", 4} : (struct slice){"PING", 4};
     for (size_t i = 0; i < count; i++) {
@@ -296,11 +298,11 @@ static void ask_all(struct redis *redis, const struct role_ask *all, size_t coun
         if (!ask)
             continue; /* the round ends by its time */
         *ask = all[i];
-        weir_wire_ask(redis->wire, &ask->host, &word, 1, now + ROLE_NS, role_answered, ask);
+        weir_resp_client_request(redis->client, &ask->host, &word, 1, now + ROLE_NS, role_answered, ask);
     }
 }
 
-static void look(struct redis *redis, int64_t now)
+static void find_master(struct redis *redis, int64_t now)
 {
     struct role_ask all[REDIS_HOSTS_MAX];
     size_t count = 0;
@@ -315,38 +317,38 @@ static void look(struct redis *redis, int64_t now)
     redis->find.left = count;
     bool role = !redis->cluster && redis->master < 0;
     (void)pthread_mutex_unlock(&redis->lock);
-    ask_all(redis, all, count, role, now);
+    ask_all_hosts(redis, all, count, role, now);
 }
 
 /* ---- the slots of a cluster ------------------------------------------------------------------- */
 
-static void keep_range(void *arg, unsigned first, unsigned last, const struct fleet_host *host)
+static void store_slot_range(void *arg, unsigned first, unsigned last, const struct fleet_host *host)
 {
     struct redis *redis = arg;
-    int index = learn_host(redis, host);
+    int index = add_redis_host(redis, host);
     for (unsigned slot = first; index >= 0 && slot <= last; slot++)
         redis->slots[slot] = (uint8_t)(index + 1);
 }
 
 /* Asks one after the other until somebody knows them. */
-static bool learn_slots(struct redis *redis, int64_t deadline_ns, struct weir_error *err)
+static bool load_slots(struct redis *redis, int64_t deadline_ns, struct weir_error *err)
 {
     static const struct slice words[] = {{"CLUSTER", 7}, {"SLOTS", 5}};
     for (size_t i = 0; i < redis->url.host_count; i++) {
         struct buffer bytes;
         bool asked, good = false;
-        int64_t now = weir_wire_now();
+        int64_t now = weir_resp_client_now();
         int64_t share = max64(0, deadline_ns - now) / (int64_t)(redis->url.host_count - i);
         const struct fleet_host *host = &redis->url.hosts[i];
         struct resp_value *value =
-            weir_wire_wait(redis->wire, host, words, 2, now + share, &bytes, &asked, err);
+            weir_resp_client_wait(redis->client, host, words, 2, now + share, &bytes, &asked, err);
         if (value && value->type == RESP_ERROR)
             (void)weir_error_complain(err, "%.80s:%d: %.*s; is it a cluster? redis:// is one server",
                                       host->name, host->port, (int)min64((int64_t)value->text.len, 80),
                                       value->text.bytes);
         if (value && value->type != RESP_ERROR) {
             (void)pthread_mutex_lock(&redis->lock);
-            good = weir_redis_read_slots(value, host, keep_range, redis);
+            good = weir_redis_read_slots(value, host, store_slot_range, redis);
             (void)pthread_mutex_unlock(&redis->lock);
             if (!good)
                 (void)weir_error_complain_as(err, EPROTO, "%.80s:%d does not know its slots", host->name,
@@ -368,10 +370,10 @@ int64_t weir_redis_tick(void *arg, int64_t now)
     (void)pthread_mutex_lock(&redis->lock);
     if (redis->find.left > 0 && now >= redis->find.until_ns) {
         if (redis->find.best >= 0)
-            settle(redis);
+            choose_master(redis);
         redis->find.left = 0;
     }
-    bool ready = redis->wire && !redis->quiet;
+    bool ready = redis->client && !redis->quiet;
     bool due = ready && !redis->up && redis->find.left == 0 && now >= redis->look_at_ns;
     if (due)
         redis->look_at_ns = now + LOOK_NS;
@@ -380,7 +382,7 @@ int64_t weir_redis_tick(void *arg, int64_t now)
         next = INT64_MAX;
     (void)pthread_mutex_unlock(&redis->lock);
     if (due)
-        look(redis, now);
+        find_master(redis, now);
     return due ? now : next;
 }
 
@@ -388,15 +390,15 @@ bool weir_redis_reach(struct redis *redis, int64_t deadline_ns, struct weir_erro
 {
     struct weir_error why;
     if (redis->cluster) {
-        if (learn_slots(redis, deadline_ns, &why))
+        if (load_slots(redis, deadline_ns, &why))
             return true;
-        say_password(redis, why.text, sizeof why.text);
+        describe_login_failure(redis, why.text, sizeof why.text);
         return weir_error_complain_as(err, EHOSTUNREACH, "cannot reach %.100s: %.140s", redis->url.shown,
                                       why.text);
     }
     for (;;) {
         uint32_t moves = atomic_load(&redis->moves);
-        int64_t left = deadline_ns - weir_wire_now();
+        int64_t left = deadline_ns - weir_resp_client_now();
         (void)pthread_mutex_lock(&redis->lock);
         bool up = redis->up, over = up || left <= 0 || (redis->refused && redis->host_count == 1);
         if (over && !up)

@@ -243,7 +243,7 @@ static const char quota_rest[] =
     "  now, sound and began or -1, sound and used or 0, sound and returned or 0,\n"
     "  sound and e.kind == 'quota' and count == 0 and 1 or 0, note}\n";
 
-/* ---- exact mode (redis_exact.h) --------------------------------------------------------------- */
+/* ---- exact mode (exact.h) --------------------------------------------------------------- */
 
 static const char exact[] =
     "local kind, n, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])\n"

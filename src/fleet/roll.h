@@ -7,29 +7,30 @@
  *
  * It has no lock and no memory: whoever has the things has both.
  */
-#ifndef WEIR_FLEET_ROLL_H
-#define WEIR_FLEET_ROLL_H
+#ifndef WEIR_FLEET_NAME_TRIE_H
+#define WEIR_FLEET_NAME_TRIE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/hash.h"
 
-struct entry {
-    struct entry *below[4];
+struct name_node {
+    struct name_node *below[4];
     uint64_t hash;
     const char *text; /* of the one who adds it, as long as it is in the tree */
 };
 
-struct roll {
-    struct hash_key key; /* drawn before the first is added */
-    struct entry *root;  /* NULL: there is none */
+struct name_trie {
+    struct hash_key key;    /* drawn before the first is added */
+    struct name_node *root; /* NULL: there is none */
 };
 
 /* One of that text for which `is_good` says so; NULL: none. There may be several of a text. */
-struct entry *weir_roll_find(const struct roll *roll, const char *text, bool (*is_good)(struct entry *entry));
-void weir_roll_add(struct roll *roll, struct entry *entry);
+struct name_node *weir_name_trie_find(const struct name_trie *trie, const char *text,
+                                      bool (*is_good)(struct name_node *entry));
+void weir_name_trie_add(struct name_trie *trie, struct name_node *entry);
 /* It is in the tree. */
-void weir_roll_remove(struct roll *roll, struct entry *entry);
+void weir_name_trie_remove(struct name_trie *trie, struct name_node *entry);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What follows from the steps of a member: units are handed out, whoever looks, listens or has just joined is
- * told, and the next alarm is set.
+ * told, and the next timer is set.
  */
 #include "base/sat.h"
 #include "fleet/agent.h"
@@ -10,26 +10,27 @@
 #define SOON_NS        (250 * WEIR_MS) /* nobody who joins waits for units that come later */
 #define GATHER_MORE_NS (100 * WEIR_MS)
 
-void weir_member_note_first(struct member *member, uint32_t first)
+void weir_member_note_first(struct fleet_member *member, uint32_t first)
 {
     if (atomic_exchange_explicit(&member->first, first, memory_order_release) != first)
         weir_inbox_publish(member->agent);
 }
 
-bool weir_member_is_awaited(struct member *member)
+bool weir_member_is_awaited(struct fleet_member *member)
 {
     return atomic_load_explicit(&member->first, memory_order_relaxed) == FIRST_NOT_YET;
 }
 
 /* What has been granted for later is more to hope for than what the machine knows of. */
-static void publish_view(struct member *member, int64_t now)
+static void publish_view(struct fleet_member *member, int64_t now)
 {
     const struct lease_actions *last = &member->last;
     const struct lease_terms *terms = member->lease.terms.chunk > 0 ? &member->lease.terms : &member->said;
     /* So much of a bucket is alive at a time. */
     int64_t most = terms->kind == LEASE_QUOTA ? terms->total : max64(terms->burst - terms->chunk, 1);
-    int64_t starts = weir_stock_starts(&member->stock, now), retry_at = min64(last->retry_at_ns, starts);
-    struct view *view = &member->view;
+    int64_t starts = weir_grant_store_starts(&member->granted, now),
+            retry_at = min64(last->retry_at_ns, starts);
+    struct member_view *view = &member->view;
     bool exhausted = last->exhausted && starts == WEIR_FOREVER, lost = last->lost && !last->sharing;
     member->moved = member->moved ||
                     atom_load(&view->exhausted, memory_order_relaxed) != (uint64_t)exhausted ||
@@ -43,7 +44,7 @@ static void publish_view(struct member *member, int64_t now)
     atom_store(&view->down, !member->up, memory_order_relaxed);
 }
 
-static void publish_stat(struct member *member, int64_t now)
+static void publish_stat(struct fleet_member *member, int64_t now)
 {
     const struct lease_terms *terms = member->lease.terms.chunk > 0 ? &member->lease.terms : &member->said;
     struct weir_fleet_stat *stat = &member->stat;
@@ -54,10 +55,10 @@ static void publish_stat(struct member *member, int64_t now)
     stat->base = terms->base;
     stat->chunk = terms->chunk;
     stat->epoch = member->lease.epoch;
-    stat->held = member->stock.units; /* to these three weir_fleet_stat adds the pot's */
-    stat->spent = member->stock.direct;
-    stat->dropped = member->stock.dropped;
-    stat->ends_in_ns = max64(member->stock.pot_until_ns, now); /* a time, of which it makes a span */
+    stat->held = member->granted.units; /* to these three weir_fleet_stat adds the balance's */
+    stat->spent = member->granted.direct;
+    stat->dropped = member->granted.dropped;
+    stat->ends_in_ns = max64(member->granted.balance_until_ns, now); /* a time, of which it makes a span */
     stat->round_ns = member->lease.round_ns;
     stat->connected = member->up;
     stat->exhausted = member->last.exhausted;
@@ -66,15 +67,15 @@ static void publish_stat(struct member *member, int64_t now)
     lock_drop(&member->lock);
 }
 
-/* Units beside the pot count as if they were in it: the pot asks for them, too. */
-static void set_marks(struct member *member)
+/* Units beside the balance count as if they were in it: the balance asks for them, too. */
+static void set_marks(struct fleet_member *member)
 {
     const struct lease_actions *last = &member->last;
-    weir_pot_set_low(&member->pot, max64(sat_sub(last->low, member->stock.units), 0));
-    weir_pot_set_floor(&member->pot, member->going ? 0 : last->floor);
+    weir_balance_set_low(&member->balance, max64(sat_sub(last->low, member->granted.units), 0));
+    weir_balance_set_floor(&member->balance, member->going ? 0 : last->floor);
 }
 
-static bool is_leaving(struct member *member)
+static bool is_leaving(struct fleet_member *member)
 {
     lock_take(&member->lock);
     bool leaving = member->leaving;
@@ -83,7 +84,7 @@ static bool is_leaving(struct member *member)
 }
 
 /* Those who listen, under no lock: each of them may free the limiter. */
-static void call_hooks(struct member *member)
+static void call_member_hooks(struct fleet_member *member)
 {
     static const struct {
         uint32_t bit;
@@ -115,11 +116,11 @@ static void call_hooks(struct member *member)
 
 /*
  * A take of many chunks is refused and comes again when something has moved, as those do that a server has
- * put away. Units of a bucket end one after the other, and the pot has one end: so they stay beside it until
- * there are enough, and go in together. Not for longer than it takes a whole fleet to get so many: then
+ * put away. Units of a bucket end one after the other, and the balance has one end: so they stay beside it
+ * until there are enough, and go in together. Not for longer than it takes a whole fleet to get so many: then
  * others have them.
  */
-void weir_member_gather(struct member *member, int64_t n)
+void weir_member_gather(struct fleet_member *member, int64_t n)
 {
     const struct lease_terms *terms = &member->lease.terms;
     if (terms->kind != LEASE_BUCKET || terms->chunk == 0 || n <= terms->chunk ||
@@ -131,12 +132,12 @@ void weir_member_gather(struct member *member, int64_t n)
 }
 
 /* true: what comes is to stay where it is. */
-static bool gathers(struct member *member, int64_t now, bool *moved)
+static bool is_gathering(struct fleet_member *member, int64_t now, bool *moved)
 {
     if (member->gather_n == 0)
         return false;
-    if (weir_stock_gathered(&member->stock, &member->pot, now) >= member->gather_n) {
-        weir_stock_gather(&member->stock, &member->pot, now);
+    if (weir_grant_store_gathered(&member->granted, &member->balance, now) >= member->gather_n) {
+        weir_grant_store_gather(&member->granted, &member->balance, now);
         *moved = true;
     } else if (now < member->gather_by_ns) {
         return true;
@@ -146,48 +147,48 @@ static bool gathers(struct member *member, int64_t now, bool *moved)
 }
 
 /* While somebody waits, what comes is gathered for him. */
-bool weir_member_hand_out(struct member *member, int64_t now, bool pressed)
+bool weir_member_distribute(struct fleet_member *member, int64_t now, bool pressed)
 {
-    weir_stock_expire(&member->stock, &member->pot, now);
-    bool moved = weir_wait_serve(member, now);
-    if (weir_wait_units(member) == 0 && !gathers(member, now, &moved))
-        moved = weir_stock_pour(&member->stock, &member->pot, now, pressed) || moved;
+    weir_grant_store_expire(&member->granted, &member->balance, now);
+    bool moved = weir_claims_serve(member, now);
+    if (weir_claims_units(member) == 0 && !is_gathering(member, now, &moved))
+        moved = weir_grant_store_fill_balance(&member->granted, &member->balance, now, pressed) || moved;
     return moved;
 }
 
 /* After the step, which has done what was due; what is due since then is so at once. */
-static void set_alarm(struct member *member, int64_t now)
+static void set_member_timer(struct fleet_member *member, int64_t now)
 {
-    int64_t at = min64(member->last.wake_ns, weir_stock_next(&member->stock, now));
-    at = min64(at, weir_wait_next(member));
+    int64_t at = min64(member->last.wake_ns, weir_grant_store_next(&member->granted, now));
+    at = min64(at, weir_claims_next(member));
     if (member->gather_n > 0 && member->gather_by_ns > now)
         at = min64(at, member->gather_by_ns);
     if (member->going)
         at = min64(at, member->leave_by_ns);
-    weir_alarm_set(&member->agent->alarms, &member->alarm, max64(at, sat_add(member->stepped_ns, 1)));
+    weir_wake_timer_set(&member->agent->timers, &member->timer, max64(at, sat_add(member->stepped_ns, 1)));
 }
 
 /* Units are here, or will not be soon. */
-static void look_for_first(struct member *member, int64_t now)
+static void check_first_units(struct fleet_member *member, int64_t now)
 {
     bool late = member->last.retry_at_ns != WEIR_FOREVER && member->last.retry_at_ns > sat_add(now, SOON_NS);
-    bool known = weir_pot_held(&member->pot) > 0 || member->last.exhausted;
+    bool known = weir_balance_held(&member->balance) > 0 || member->last.exhausted;
     if (known || (weir_member_is_awaited(member) &&
                   (late || member->last.lost))) /* what was forbidden is late as well */
         weir_member_note_first(member, FIRST_OVER);
 }
 
-void weir_member_settle(struct member *member, bool pressed)
+void weir_member_after_step(struct fleet_member *member, bool pressed)
 {
     int64_t now = weir_now();
     publish_view(member, now);
     if (!member->going) {
-        pressed = pressed || weir_pot_held(&member->pot) < member->last.low;
-        member->moved = weir_member_hand_out(member, now, pressed) || member->moved;
+        pressed = pressed || weir_balance_held(&member->balance) < member->last.low;
+        member->moved = weir_member_distribute(member, now, pressed) || member->moved;
     }
     set_marks(member);
     publish_stat(member, now);
-    look_for_first(member, now);
-    call_hooks(member);
-    set_alarm(member, now);
+    check_first_units(member, now);
+    call_member_hooks(member);
+    set_member_timer(member, now);
 }

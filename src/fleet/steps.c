@@ -11,14 +11,14 @@
 
 #define ROUNDS_MAX 4 /* of withdrawing for one event */
 
-static bool is_write(int32_t op)
+static bool is_write_order(int32_t op)
 {
     return op != LEASE_LOOK;
 }
 
 /* ---- orders ---- */
 
-static void remember(struct member *member, uint64_t id, int64_t now)
+static void remember_sent(struct fleet_member *member, uint64_t id, int64_t now)
 {
     member->sent[member->sent_next].id = id;
     member->sent[member->sent_next].sent_ns = now;
@@ -26,7 +26,7 @@ static void remember(struct member *member, uint64_t id, int64_t now)
 }
 
 /* When it was sent; false: no such order, or it has had its reply. */
-static bool recall(struct member *member, uint64_t id, int64_t *sent_ns)
+static bool recall_sent(struct fleet_member *member, uint64_t id, int64_t *sent_ns)
 {
     for (size_t i = 0; i < MEMBER_REPLIES; i++)
         if (member->sent[i].id == id && id != 0) {
@@ -37,15 +37,15 @@ static bool recall(struct member *member, uint64_t id, int64_t *sent_ns)
     return false;
 }
 
-static void send(struct member *member, const struct lease_order *order, int64_t now)
+static void send_member_order(struct fleet_member *member, const struct lease_order *order, int64_t now)
 {
-    remember(member, order->id, now);
+    remember_sent(member, order->id, now);
     lock_take(&member->lock);
     member->stat.orders++;
-    member->stat.writes += is_write(order->op);
+    member->stat.writes += is_write_order(order->op);
     lock_drop(&member->lock);
-    if (member->place) {
-        member->agent->ops->order(member->place, order);
+    if (member->handle) {
+        member->agent->ops->order(member->handle, order);
         return;
     }
     struct lease_reply none = {
@@ -55,70 +55,71 @@ static void send(struct member *member, const struct lease_order *order, int64_t
 
 /* ---- steps ---- */
 
-static struct lease_pot pot_now(struct member *member, int64_t now, int64_t want_n)
+static struct lease_balance_view balance_now(struct fleet_member *member, int64_t now, int64_t want_n)
 {
-    weir_stock_expire(&member->stock, &member->pot, now);
-    int64_t units = weir_pot_held(&member->pot);
-    struct lease_pot pot = {.held = sat_add(max64(units, 0), member->stock.units),
-                            .spent = sat_add(weir_pot_spent(&member->pot), member->stock.direct),
-                            .at_once = member->missed_n};
+    weir_grant_store_expire(&member->granted, &member->balance, now);
+    int64_t units = weir_balance_held(&member->balance);
+    struct lease_balance_view balance = {
+        .held = sat_add(max64(units, 0), member->granted.units),
+        .spent = sat_add(weir_balance_spent(&member->balance), member->granted.direct),
+        .at_once = member->missed_n};
     member->missed_n = 0;
-    int64_t owed = max64(-units, 0), waited = weir_wait_units(member);
-    pot.wanted = max64(sat_sub(sat_add(waited, owed), pot.held), 0);
+    int64_t owed = max64(-units, 0), waited = weir_claims_units(member);
+    balance.wanted = max64(sat_sub(sat_add(waited, owed), balance.held), 0);
     member->wants_first =
-        (member->wants_first || want_n > 0) && weir_member_is_awaited(member) && pot.held == 0;
-    if (weir_pot_refused(&member->pot) > 0 || want_n > 0 || member->wants_first)
-        pot.wanted = max64(pot.wanted, max64(sat_sub(want_n, pot.held), 1));
+        (member->wants_first || want_n > 0) && weir_member_is_awaited(member) && balance.held == 0;
+    if (weir_balance_refused(&member->balance) > 0 || want_n > 0 || member->wants_first)
+        balance.wanted = max64(balance.wanted, max64(sat_sub(want_n, balance.held), 1));
     if (member->gather_n > 0)
-        pot.wanted = max64(pot.wanted, sat_sub(member->gather_n, pot.held));
-    return pot;
+        balance.wanted = max64(balance.wanted, sat_sub(member->gather_n, balance.held));
+    return balance;
 }
 
-static void carry_out(struct member *member, int64_t now)
+static void apply_lease_actions(struct fleet_member *member, int64_t now)
 {
     const struct lease_actions *todo = &member->last;
     if (todo->clear)
-        weir_stock_clear(&member->stock, &member->pot);
+        weir_grant_store_clear(&member->granted, &member->balance);
     int64_t taken = 0;
     for (size_t i = 0; i < todo->grant_count; i++) {
-        weir_stock_add(&member->stock, &member->pot, &todo->grants[i]);
+        weir_grant_store_add(&member->granted, &member->balance, &todo->grants[i]);
         taken = sat_add(taken, todo->grants[i].units);
     }
     lock_take(&member->lock);
     member->stat.taken = sat_add(member->stat.taken, taken);
-    member->stat.epoch = member->lease.epoch; /* before its units are in the pot: service/lend.c */
+    member->stat.epoch = member->lease.epoch; /* before its units are in the balance: service/lend.c */
     lock_drop(&member->lock);
     member->told |= todo->told;
     for (size_t i = 0; i < todo->order_count; i++)
-        send(member, &todo->orders[i], now);
+        send_member_order(member, &todo->orders[i], now);
 }
 
 /* One event, and what withdrawing for it brings about. */
-static void step(struct member *member, const struct lease_event *event, int64_t want_n)
+static void step_member(struct fleet_member *member, const struct lease_event *event, int64_t want_n)
 {
     struct lease_event next = *event;
     for (int round = 0; round < ROUNDS_MAX; round++) {
         int64_t now = weir_now();
-        struct lease_pot pot = pot_now(member, now, want_n);
-        weir_lease_step(&member->lease, &next, &pot, now, &member->last);
+        struct lease_balance_view balance = balance_now(member, now, want_n);
+        weir_lease_step(&member->lease, &next, &balance, now, &member->last);
         member->stepped_ns = now;
-        carry_out(member, now);
+        apply_lease_actions(member, now);
         if (member->last.withdraw < 1)
             return;
         next = (struct lease_event){.kind = LEASE_WITHDREW};
-        next.reply.chunks =
-            weir_stock_withdraw(&member->stock, &member->pot, member->last.chunk, member->last.withdraw);
+        next.reply.chunks = weir_grant_store_withdraw(&member->granted, &member->balance, member->last.chunk,
+                                                      member->last.withdraw);
         want_n = 0;
     }
 }
 
-static void step_plain(struct member *member, int32_t kind, int64_t want_n)
+static void step_plain(struct fleet_member *member, int32_t kind, int64_t want_n)
 {
     struct lease_event event = {.kind = kind};
-    step(member, &event, want_n);
+    step_member(member, &event, want_n);
 }
 
-static void count_reply(struct member *member, const struct lease_reply *reply)
+static void count_member_reply(struct fleet_member *member, const struct lease_reply *reply)
 {
     lock_take(&member->lock);
     if (reply->outcome == LEASE_UNKNOWN || reply->outcome == LEASE_FAILED)
@@ -132,7 +133,7 @@ static void count_reply(struct member *member, const struct lease_reply *reply)
 }
 
 /* An order that was not carried out: for a reason that was told, or it is to be tried again soon. */
-static void note_refusal(struct member *member)
+static void note_refusal(struct fleet_member *member)
 {
     uint32_t first = atomic_load_explicit(&member->first, memory_order_relaxed);
     lock_take(&member->agent->lock);
@@ -144,99 +145,99 @@ static void note_refusal(struct member *member)
         weir_member_note_first(member, FIRST_OVER);
 }
 
-static void step_reply(struct member *member, const struct lease_reply *reply)
+static void step_reply(struct fleet_member *member, const struct lease_reply *reply)
 {
     struct lease_event event = {.kind = LEASE_REPLIED, .reply = *reply};
-    if (!recall(member, reply->id, &event.sent_ns))
+    if (!recall_sent(member, reply->id, &event.sent_ns))
         return; /* twice, or of nothing */
-    count_reply(member, reply);
+    count_member_reply(member, reply);
     if (reply->outcome == LEASE_FAILED)
         note_refusal(member);
-    step(member, &event, 0);
+    step_member(member, &event, 0);
 }
 
 /* ---- events ---- */
 
-static void begin_to_leave(struct member *member)
+static void start_leaving(struct fleet_member *member)
 {
     member->going = true;
     member->leave_by_ns = sat_add(weir_now(), member->options.leave_ns);
-    weir_wait_cancel(member);
+    weir_claims_cancel(member);
     step_plain(member, LEASE_LEAVE, 0);
 }
 
-void weir_member_read(struct member *member, const struct mail *mail)
+void weir_member_read(struct fleet_member *member, const struct mail *mail)
 {
-    weir_pot_heard(&member->pot);
+    weir_balance_rearm(&member->balance);
     for (size_t i = 0; i < mail->reply_count; i++)
         step_reply(member, &mail->replies[i]);
     if (mail->noticed) {
         struct lease_event event = {.kind = LEASE_NOTICED, .reply = mail->seen};
-        step(member, &event, 0);
+        step_member(member, &event, 0);
     }
     if (mail->more)
         step_plain(member, LEASE_MORE, 0);
     if (mail->away)
         step_plain(member, LEASE_AWAY, 0);
     if (mail->leave && !member->going) {
-        begin_to_leave(member);
+        start_leaving(member);
     } else if (!member->going) {
         weir_member_gather(member, mail->missed_n); /* who waits is served by himself */
         member->missed_n = mail->missed_n;
-        /* Perhaps there is enough beside the pot. */
-        member->moved = weir_member_hand_out(member, weir_now(), mail->want) || member->moved;
+        /* Perhaps there is enough beside the balance. */
+        member->moved = weir_member_distribute(member, weir_now(), mail->want) || member->moved;
         step_plain(member, LEASE_WAKE, mail->want_n);
     }
-    weir_member_settle(member, mail->want);
+    weir_member_after_step(member, mail->want);
     if (mail->away)
         weir_inbox_publish(member->agent); /* whoever joins waits until it is lost */
 }
 
-void weir_member_wake(struct member *member)
+void weir_member_wake(struct fleet_member *member)
 {
-    weir_pot_heard(&member->pot);
+    weir_balance_rearm(&member->balance);
     step_plain(member, LEASE_WAKE, 0);
-    weir_member_settle(member, false);
+    weir_member_after_step(member, false);
 }
 
-void weir_member_connection(struct member *member, bool up, bool down)
+void weir_member_connection(struct fleet_member *member, bool up, bool down)
 {
-    if (!member->place)
+    if (!member->handle)
         return;
     if (member->up && (down || !up))
         step_plain(member, LEASE_DOWN, 0);
     member->up = up;
     if (up)
         step_plain(member, LEASE_UP, 0);
-    weir_member_settle(member, false);
+    weir_member_after_step(member, false);
 }
 
-void weir_member_enter(struct member *member)
+void weir_member_enter(struct fleet_member *member)
 {
-    struct agent *agent = member->agent;
+    struct fleet_agent *agent = member->agent;
     struct weir_error err = {0};
-    if (member->place)
+    if (member->handle)
         return;
-    member->place = agent->ops->enter(agent->coordinator, member->name, &member->said, member, &err);
+    member->handle = agent->ops->enter(agent->coordinator, member->name, &member->said, member, &err);
     lock_take(&agent->lock);
-    if (!member->place) {
+    if (!member->handle) {
         member->enter_error = err;
         memcpy(member->trouble, err.text, sizeof member->trouble - 1);
     }
-    atomic_store_explicit(&member->enter, member->place ? ENTER_DONE : ENTER_FAILED, memory_order_release);
+    atomic_store_explicit(&member->enter, member->handle ? ENTER_DONE : ENTER_FAILED, memory_order_release);
     lock_drop(&agent->lock);
     weir_inbox_publish(agent);
 }
 
-bool weir_member_is_gone(struct member *member, bool hurry)
+bool weir_member_is_gone(struct fleet_member *member, bool hurry)
 {
     if (!member->going)
         return false;
     if (!member->last.gone && !hurry && member->up && weir_now() < member->leave_by_ns)
         return false;
-    (void)weir_pot_turn(&member->pot, member->stock.pot_until_ns);
-    if (member->place)
-        member->agent->ops->leave(member->place);
-    member->place = NULL;
+    (void)weir_balance_set_deadline(&member->balance, member->granted.balance_until_ns);
+    if (member->handle)
+        member->agent->ops->leave(member->handle);
+    member->handle = NULL;
     return true;
 }

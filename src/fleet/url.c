@@ -17,14 +17,14 @@
 #define SHAPE "write scheme://host[:port],.../path, such as zookeeper://zk1,zk2,zk3/weir, or local:"
 
 /* What is known of the schemes there are. */
-static const struct scheme {
+static const struct url_scheme {
     const char *name;
     int port;
     bool path;
 } schemes[] = {
     {"zookeeper", 2181, true}, {"redis", 6379, true}, {"redis+cluster", 6379, false}, {"weir", 9049, false}};
 
-static const struct scheme *scheme_find(const char *name)
+static const struct url_scheme *find_scheme(const char *name)
 {
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
         if (strcmp(schemes[i].name, name) == 0)
@@ -33,32 +33,32 @@ static const struct scheme *scheme_find(const char *name)
 }
 
 /* A piece of the text. */
-struct piece {
+struct url_span {
     const char *at, *end;
 };
 
-static size_t piece_len(struct piece piece)
+static size_t url_span_len(struct url_span span)
 {
-    return (size_t)(piece.end - piece.at);
+    return (size_t)(span.end - span.at);
 }
 
 /* Cuts off what stands before the first `mark`; what is behind it stays. false: there is none. */
-static bool piece_cut(struct piece *piece, char mark, struct piece *before)
+static bool url_span_cut(struct url_span *span, char mark, struct url_span *before)
 {
-    const char *found = memchr(piece->at, mark, piece_len(*piece));
+    const char *found = memchr(span->at, mark, url_span_len(*span));
     if (!found)
         return false;
-    *before = (struct piece){piece->at, found};
-    piece->at = found + 1;
+    *before = (struct url_span){span->at, found};
+    span->at = found + 1;
     return true;
 }
 
-static bool piece_copy(struct piece piece, char *text, size_t size)
+static bool url_span_copy(struct url_span span, char *text, size_t size)
 {
-    if (piece_len(piece) >= size)
+    if (url_span_len(span) >= size)
         return false;
-    memcpy(text, piece.at, piece_len(piece));
-    text[piece_len(piece)] = '\0';
+    memcpy(text, span.at, url_span_len(span));
+    text[url_span_len(span)] = '\0';
     return true;
 }
 
@@ -73,13 +73,13 @@ static bool is_digit(char c)
 }
 
 /* %41 is A. Nothing becomes a NUL. */
-static bool decode(struct piece piece, char *text, size_t size)
+static bool percent_decode(struct url_span span, char *text, size_t size)
 {
     size_t len = 0;
-    for (const char *at = piece.at; at < piece.end; at++) {
+    for (const char *at = span.at; at < span.end; at++) {
         int byte = (unsigned char)*at;
         if (*at == '%') {
-            if (piece.end - at < 3 || weir_text_hex(at[1]) < 0 || weir_text_hex(at[2]) < 0)
+            if (span.end - at < 3 || weir_text_hex(at[1]) < 0 || weir_text_hex(at[2]) < 0)
                 return false;
             byte = weir_text_hex(at[1]) * 16 + weir_text_hex(at[2]);
             at += 2;
@@ -94,31 +94,31 @@ static bool decode(struct piece piece, char *text, size_t size)
 
 /* ---- parts ---- */
 
-static bool read_scheme(struct fleet_url *url, struct piece *rest, struct weir_error *err)
+static bool read_scheme(struct fleet_url *url, struct url_span *rest, struct weir_error *err)
 {
-    struct piece name;
-    if (!piece_cut(rest, ':', &name) || piece_len(name) == 0 || !is_letter(*name.at))
+    struct url_span name;
+    if (!url_span_cut(rest, ':', &name) || url_span_len(name) == 0 || !is_letter(*name.at))
         return weir_error_complain(err, "this is no URL of a coordinator; " SHAPE);
     for (const char *at = name.at; at < name.end; at++)
         if (!is_letter(*at) && !is_digit(*at) && !strchr("+-.", *at))
             return weir_error_complain(err, "this is no URL of a coordinator; " SHAPE);
-    if (!piece_copy(name, url->scheme, sizeof url->scheme))
+    if (!url_span_copy(name, url->scheme, sizeof url->scheme))
         return weir_error_complain(err, "no coordinator has such a long scheme; " SHAPE);
     for (char *at = url->scheme; *at; at++)
         *at = weir_text_lower(*at);
     return true;
 }
 
-static bool read_user(struct fleet_url *url, struct piece user, struct weir_error *err)
+static bool read_url_user(struct fleet_url *url, struct url_span user, struct weir_error *err)
 {
-    struct piece name = user;
-    if (piece_cut(&user, ':', &name)) {
-        if (!decode(user, url->password, sizeof url->password))
+    struct url_span name = user;
+    if (url_span_cut(&user, ':', &name)) {
+        if (!percent_decode(user, url->password, sizeof url->password))
             return weir_error_complain(err,
                                        "the password in the URL is too long, or has a %% that two "
                                        "hexadecimal digits do not follow; write %%25 for %%, %%40 for @");
     }
-    return decode(name, url->user, sizeof url->user) ||
+    return percent_decode(name, url->user, sizeof url->user) ||
            weir_error_complain(err,
                                "the user in the URL is too long, or has a %% that two hexadecimal digits "
                                "do not follow");
@@ -129,10 +129,10 @@ static bool is_name_part(char c)
     return is_letter(c) || is_digit(c) || c == '-' || c == '.' || c == '_';
 }
 
-static bool read_port(struct piece piece, int *port)
+static bool read_port(struct url_span span, int *port)
 {
     int64_t number = 0;
-    for (const char *at = piece.at; at < piece.end; at++) {
+    for (const char *at = span.at; at < span.end; at++) {
         if (!is_digit(*at) || number > 65535)
             return false;
         number = number * 10 + (*at - '0');
@@ -142,50 +142,50 @@ static bool read_port(struct piece piece, int *port)
 }
 
 /* name, name:port, [v6], [v6]:port */
-static bool read_host(struct fleet_url *url, struct piece piece, const struct scheme *scheme,
-                      struct weir_error *err)
+static bool read_url_host(struct fleet_url *url, struct url_span span, const struct url_scheme *scheme,
+                          struct weir_error *err)
 {
     struct fleet_host *host = &url->hosts[url->host_count];
-    struct piece name = {piece.at, piece.at}, port;
-    bool v6 = piece_len(piece) > 0 && *piece.at == '[';
+    struct url_span name = {span.at, span.at}, port;
+    bool v6 = url_span_len(span) > 0 && *span.at == '[';
     if (v6) {
-        name.at = ++piece.at;
-        for (name.end = name.at; name.end < piece.end && *name.end != ']'; name.end++)
+        name.at = ++span.at;
+        for (name.end = name.at; name.end < span.end && *name.end != ']'; name.end++)
             if (weir_text_hex(*name.end) < 0 && *name.end != ':' && *name.end != '.')
                 return weir_error_complain(err, "an address in [ ] has hexadecimal digits, : and . only");
-        if (name.end == piece.end)
+        if (name.end == span.end)
             return weir_error_complain(err, "a ] is missing behind an address in the URL");
-        port = (struct piece){name.end + 1, piece.end};
+        port = (struct url_span){name.end + 1, span.end};
     } else {
-        while (name.end < piece.end && is_name_part(*name.end))
+        while (name.end < span.end && is_name_part(*name.end))
             name.end++;
-        port = (struct piece){name.end, piece.end};
+        port = (struct url_span){name.end, span.end};
     }
-    if (piece_len(name) == 0 || !piece_copy(name, host->name, sizeof host->name))
+    if (url_span_len(name) == 0 || !url_span_copy(name, host->name, sizeof host->name))
         return weir_error_complain(err, "a host is missing in the URL, or is no name; " SHAPE);
     host->port = scheme ? scheme->port : 0;
-    if (piece_len(port) > 0 && *port.at != ':')
+    if (url_span_len(port) > 0 && *port.at != ':')
         return weir_error_complain(err,
                                    "a host in the URL has letters, digits, - . and _; a user and "
                                    "password stand before it with an @, their special characters as %%XX");
-    port.at += piece_len(port) > 0;
+    port.at += url_span_len(port) > 0;
     if (port.at > name.end + v6 && !read_port(port, &host->port))
         return weir_error_complain(err, "a port in the URL is a number from 1 to 65535");
     url->host_count++;
     return true;
 }
 
-static bool read_hosts(struct fleet_url *url, struct piece rest, struct weir_error *err)
+static bool read_hosts(struct fleet_url *url, struct url_span rest, struct weir_error *err)
 {
-    const struct scheme *scheme = scheme_find(url->scheme);
-    struct piece one;
+    const struct url_scheme *scheme = find_scheme(url->scheme);
+    struct url_span one;
     for (bool more = true; more;) {
-        more = piece_cut(&rest, ',', &one);
+        more = url_span_cut(&rest, ',', &one);
         if (!more)
             one = rest;
         if (url->host_count == FLEET_HOSTS_MAX)
             return weir_error_complain(err, "a URL has at most %d hosts", FLEET_HOSTS_MAX);
-        if (!read_host(url, one, scheme, err))
+        if (!read_url_host(url, one, scheme, err))
             return false;
     }
     return true;
@@ -205,12 +205,12 @@ static bool is_path(const char *path)
     return true;
 }
 
-static bool read_path(struct fleet_url *url, struct piece path, struct weir_error *err)
+static bool read_path(struct fleet_url *url, struct url_span path, struct weir_error *err)
 {
-    const struct scheme *scheme = scheme_find(url->scheme);
-    if (piece_len(path) > 0 && path.end[-1] == '/')
+    const struct url_scheme *scheme = find_scheme(url->scheme);
+    if (url_span_len(path) > 0 && path.end[-1] == '/')
         path.end--;
-    if (!piece_copy(path, url->path, sizeof url->path) || !is_path(url->path))
+    if (!url_span_copy(path, url->path, sizeof url->path) || !is_path(url->path))
         return weir_error_complain(err, "the path of the URL is too long, or has empty parts, . or .., or "
                                         "characters that no path has");
     if (url->path[0] && scheme && !scheme->path)
@@ -224,9 +224,9 @@ static bool read_path(struct fleet_url *url, struct piece path, struct weir_erro
     return true;
 }
 
-static bool read_query(struct fleet_url *url, struct piece query, struct weir_error *err)
+static bool read_query(struct fleet_url *url, struct url_span query, struct weir_error *err)
 {
-    if (!piece_copy(query, url->query, sizeof url->query))
+    if (!url_span_copy(query, url->query, sizeof url->query))
         return weir_error_complain(err, "what stands behind the ? of the URL is too long: at most %zu bytes",
                                    sizeof url->query - 1);
     for (const char *at = url->query; *at; at++)
@@ -238,7 +238,7 @@ static bool read_query(struct fleet_url *url, struct piece query, struct weir_er
 
 /* ---- the whole ---- */
 
-static void show(struct fleet_url *url)
+static void write_shown_url(struct fleet_url *url)
 {
     struct text text;
     weir_text_init(&text, url->shown, sizeof url->shown);
@@ -260,9 +260,9 @@ static void show(struct fleet_url *url)
 }
 
 /* local: and local:group; the group is kept as a path. */
-static bool read_local(struct fleet_url *url, struct piece rest, struct weir_error *err)
+static bool read_local(struct fleet_url *url, struct url_span rest, struct weir_error *err)
 {
-    size_t len = piece_len(rest);
+    size_t len = url_span_len(rest);
     if (len + 2 > sizeof url->path)
         return weir_error_complain(err, "the group behind local: is too long");
     for (const char *at = rest.at; at < rest.end; at++)
@@ -274,13 +274,13 @@ static bool read_local(struct fleet_url *url, struct piece rest, struct weir_err
     return true;
 }
 
-static bool read_remote(struct fleet_url *url, struct piece rest, struct weir_error *err)
+static bool read_remote(struct fleet_url *url, struct url_span rest, struct weir_error *err)
 {
-    if (piece_len(rest) < 2 || memcmp(rest.at, "//", 2) != 0)
+    if (url_span_len(rest) < 2 || memcmp(rest.at, "//", 2) != 0)
         return weir_error_complain(err, "// is missing behind the scheme of the URL; " SHAPE);
     rest.at += 2;
-    struct piece authority = rest, path = {rest.end, rest.end}, user = {rest.at, rest.at};
-    const char *slash = memchr(rest.at, '/', piece_len(rest));
+    struct url_span authority = rest, path = {rest.end, rest.end}, user = {rest.at, rest.at};
+    const char *slash = memchr(rest.at, '/', url_span_len(rest));
     if (slash) {
         authority.end = path.at = slash;
     }
@@ -289,7 +289,7 @@ static bool read_remote(struct fleet_url *url, struct piece rest, struct weir_er
             user.end = at;
     if (user.end > user.at || (authority.at < authority.end && *authority.at == '@'))
         authority.at = user.end + 1;
-    return read_user(url, user, err) && read_hosts(url, authority, err) && read_path(url, path, err);
+    return read_url_user(url, user, err) && read_hosts(url, authority, err) && read_path(url, path, err);
 }
 
 bool weir_fleet_url_read(struct fleet_url *url, const char *text, struct weir_error *err)
@@ -300,10 +300,10 @@ bool weir_fleet_url_read(struct fleet_url *url, const char *text, struct weir_er
         return weir_error_complain(err, "a URL of a coordinator is missing; " SHAPE);
     if (len == FLEET_URL_MAX)
         return weir_error_complain(err, "a URL has at most %d bytes", FLEET_URL_MAX - 1);
-    struct piece rest = {text, text + len}, front;
+    struct url_span rest = {text, text + len}, front;
     if (!read_scheme(url, &rest, err))
         return false;
-    if (piece_cut(&rest, '?', &front)) {
+    if (url_span_cut(&rest, '?', &front)) {
         if (!read_query(url, rest, err))
             return false;
         rest = front;
@@ -313,6 +313,6 @@ bool weir_fleet_url_read(struct fleet_url *url, const char *text, struct weir_er
         weir_secret_wipe(url->password, sizeof url->password);
         return false;
     }
-    show(url);
+    write_shown_url(url);
     return true;
 }

@@ -11,7 +11,7 @@
 
 /* ---- the list, under member->lock ---- */
 
-static void link_last(struct claims *claims, struct claim *claim)
+static void link_last_claim(struct claims *claims, struct claim *claim)
 {
     claim->next = NULL;
     claim->prev = claims->last;
@@ -23,7 +23,7 @@ static void link_last(struct claims *claims, struct claim *claim)
     claims->units = sat_add(claims->units, claim->n);
 }
 
-static void link_first(struct claims *claims, struct claim *claim)
+static void link_first_claim(struct claims *claims, struct claim *claim)
 {
     claim->prev = NULL;
     claim->next = claims->first;
@@ -44,7 +44,8 @@ static void unlink_claim(struct claims *claims, struct claim *claim)
 }
 
 /* Takes it out with its answer. A thread is woken; who is to be called goes to *done. */
-static void decide(struct claims *claims, struct claim *claim, enum claim_state state, struct claim ***done)
+static void resolve_claim(struct claims *claims, struct claim *claim, enum claim_state state,
+                          struct claim ***done)
 {
     unlink_claim(claims, claim);
     claim->state = state;
@@ -58,16 +59,16 @@ static void decide(struct claims *claims, struct claim *claim, enum claim_state 
     }
 }
 
-static void refuse(struct claims *claims, struct claim *claim, int32_t reason, struct claim ***done)
+static void refuse_claim(struct claims *claims, struct claim *claim, int32_t reason, struct claim ***done)
 {
     claim->reason = reason;
-    decide(claims, claim, CLAIM_REFUSED, done);
+    resolve_claim(claims, claim, CLAIM_REFUSED, done);
 }
 
 /* ---- answers ---- */
 
-static void describe(struct member *member, const struct claim *claim, int64_t now,
-                     struct weir_verdict *verdict)
+static void describe_claim(struct fleet_member *member, const struct claim *claim, int64_t now,
+                           struct weir_verdict *verdict)
 {
     *verdict = (struct weir_verdict){.wait_ns = max64(sat_sub(now, claim->began_ns), 0)};
     if (claim->state == CLAIM_HAS) {
@@ -84,7 +85,7 @@ static void describe(struct member *member, const struct claim *claim, int64_t n
 }
 
 /* The look at the clock comes last: a thread may have been stopped for any time before. */
-static void call(struct member *member, struct claim *done)
+static void call_claim_answers(struct fleet_member *member, struct claim *done)
 {
     while (done) {
         struct claim *next = done->next;
@@ -94,7 +95,7 @@ static void call(struct member *member, struct claim *done)
             done->state = CLAIM_REFUSED;
             done->reason = WEIR_OK; /* as explained */
         }
-        describe(member, done, now, &verdict);
+        describe_claim(member, done, now, &verdict);
         done->answer(done->arg, &verdict);
         free(done);
         done = next;
@@ -104,81 +105,81 @@ static void call(struct member *member, struct claim *done)
 /* ---- by the agent's thread ---- */
 
 /* Why this one will not be served in time; WEIR_OK: it may be. Threads look after their own time. */
-static int32_t hopeless(struct member *member, const struct claim *claim, int64_t now)
+static int32_t unservable_reason(struct fleet_member *member, const struct claim *claim, int64_t now)
 {
     struct weir_verdict verdict = {0};
     if (claim->answer && now >= claim->deadline_ns)
         return WEIR_LATER;
-    if (weir_member_may_hope(member, now, claim->n, sat_sub(claim->deadline_ns, now), &verdict))
+    if (weir_member_may_succeed(member, now, claim->n, sat_sub(claim->deadline_ns, now), &verdict))
         return WEIR_OK;
     return verdict.reason;
 }
 
-/* Does it differ from what those who wait were last looked at by? What weir_member_may_hope says of a claim
- * depends on nothing else. */
-static bool is_other_hope(struct member *member, struct claims *claims)
+/* Does it differ from what those who wait were last looked at by? What weir_member_may_succeed says of a
+ * claim depends on nothing else. */
+static bool has_outlook_changed(struct fleet_member *member, struct claims *claims)
 {
-    const struct view *view = &member->view;
-    int64_t hope_ns = atom_load(&view->exhausted, memory_order_relaxed)
-                          ? (int64_t)atom_load(&view->retry_at, memory_order_relaxed)
-                          : WEIR_FOREVER;
+    const struct member_view *view = &member->view;
+    int64_t retry_at_ns = atom_load(&view->exhausted, memory_order_relaxed)
+                              ? (int64_t)atom_load(&view->retry_at, memory_order_relaxed)
+                              : WEIR_FOREVER;
     int64_t most = (int64_t)atom_load(&view->most, memory_order_relaxed);
-    bool other = hope_ns != claims->hope_ns || most != claims->most;
-    claims->hope_ns = hope_ns;
+    bool other = retry_at_ns != claims->retry_at_ns || most != claims->most;
+    claims->retry_at_ns = retry_at_ns;
     claims->most = most;
     return other;
 }
 
 /* There may be very many: all of them are looked at only if it can make a difference, else those who have
  * come since. */
-static void refuse_hopeless(struct member *member, int64_t now, struct claim ***end)
+static void refuse_unservable(struct fleet_member *member, int64_t now, struct claim ***end)
 {
     struct claims *claims = &member->claims;
-    bool other = is_other_hope(member, claims), all = other || now >= claims->next_ns || !claims->first;
+    bool other = has_outlook_changed(member, claims), all = other || now >= claims->next_ns || !claims->first;
     if (all)
         claims->next_ns = WEIR_FOREVER;
     for (struct claim *claim = all ? claims->first : claims->fresh, *next; claim; claim = next) {
         next = claim->next;
-        int32_t reason = hopeless(member, claim, now);
+        int32_t reason = unservable_reason(member, claim, now);
         if (reason != WEIR_OK)
-            refuse(claims, claim, reason, end);
+            refuse_claim(claims, claim, reason, end);
         else if (claim->answer)
             claims->next_ns = min64(claims->next_ns, claim->deadline_ns);
     }
     claims->fresh = NULL;
 }
 
-bool weir_wait_serve(struct member *member, int64_t now)
+bool weir_claims_serve(struct fleet_member *member, int64_t now)
 {
     struct claim *done = NULL, **end = &done;
     bool moved = false;
     lock_take(&member->lock);
     struct claims *claims = &member->claims;
     for (struct claim *first; (first = claims->first);) {
-        if (!weir_stock_serve(&member->stock, &member->pot, now, first->n, &first->until_ns))
+        if (!weir_grant_store_serve(&member->granted, &member->balance, now, first->n, &first->until_ns))
             break;
-        first->remaining = max64(weir_pot_held(&member->pot), 0);
-        decide(claims, first, CLAIM_HAS, &end);
+        first->remaining = max64(weir_balance_held(&member->balance), 0);
+        resolve_claim(claims, first, CLAIM_HAS, &end);
         moved = true;
     }
-    refuse_hopeless(member, now, &end);
+    refuse_unservable(member, now, &end);
     lock_drop(&member->lock);
-    call(member, done);
+    call_claim_answers(member, done);
     return moved;
 }
 
-void weir_wait_cancel(struct member *member)
+void weir_claims_cancel(struct fleet_member *member)
 {
     struct claim *done = NULL, **end = &done;
     lock_take(&member->lock);
     member->leaving = true;
     while (member->claims.first)
-        refuse(&member->claims, member->claims.first, WEIR_CANCELED, &end);
+        refuse_claim(&member->claims, member->claims.first, WEIR_CANCELED, &end);
     lock_drop(&member->lock);
-    call(member, done);
+    call_claim_answers(member, done);
 }
 
-void weir_wait_cancel_threads(struct member *member)
+void weir_claims_cancel_threads(struct fleet_member *member)
 {
     struct claim *next;
     lock_take(&member->lock);
@@ -186,12 +187,12 @@ void weir_wait_cancel_threads(struct member *member)
     for (struct claim *claim = member->claims.first; claim; claim = next) {
         next = claim->next;
         if (!claim->answer)
-            refuse(&member->claims, claim, WEIR_CANCELED, NULL);
+            refuse_claim(&member->claims, claim, WEIR_CANCELED, NULL);
     }
     lock_drop(&member->lock);
 }
 
-int64_t weir_wait_units(struct member *member)
+int64_t weir_claims_units(struct fleet_member *member)
 {
     lock_take(&member->lock);
     int64_t units = member->claims.units;
@@ -199,7 +200,7 @@ int64_t weir_wait_units(struct member *member)
     return units;
 }
 
-int64_t weir_wait_next(struct member *member)
+int64_t weir_claims_next(struct fleet_member *member)
 {
     lock_take(&member->lock);
     int64_t next = member->claims.first ? member->claims.next_ns : WEIR_FOREVER;
@@ -210,13 +211,13 @@ int64_t weir_wait_next(struct member *member)
 /* ---- threads ---- */
 
 /* false: nobody may wait any more. */
-static bool begin(struct member *member, struct claim *claim)
+static bool begin_claim(struct fleet_member *member, struct claim *claim)
 {
     int64_t n = claim->n; /* once it is in the list, an asynchronous one may be answered and gone */
     lock_take(&member->lock);
     bool leaving = member->leaving;
     if (!leaving)
-        link_last(&member->claims, claim);
+        link_last_claim(&member->claims, claim);
     lock_drop(&member->lock);
     if (!leaving)
         weir_inbox_post(member, INBOX_WANT, n);
@@ -224,24 +225,24 @@ static bool begin(struct member *member, struct claim *claim)
 }
 
 /* It woke too late for what it got: again, in front. Under the lock. */
-static bool again(struct member *member, struct claim *claim, int64_t now)
+static bool requeue_claim(struct fleet_member *member, struct claim *claim, int64_t now)
 {
     if (member->leaving || now >= claim->deadline_ns)
         return false;
     claim->state = CLAIM_WAITS;
-    link_first(&member->claims, claim);
+    link_first_claim(&member->claims, claim);
     member->claims.next_ns = 0; /* what may be hoped for may have changed while it was away */
     return true;
 }
 
 /* Called and left under the lock; gives whether the wait goes on. */
-static bool look(struct member *member, struct claim *claim, uint32_t value)
+static bool check_claim(struct fleet_member *member, struct claim *claim, uint32_t value)
 {
     int64_t now = weir_now();
     if (claim->state == CLAIM_HAS && now < claim->until_ns)
         return false;
     if (claim->state == CLAIM_HAS) {
-        bool waits = again(member, claim, now);
+        bool waits = requeue_claim(member, claim, now);
         if (!waits) {
             claim->state = CLAIM_REFUSED;
             claim->reason = member->leaving ? WEIR_CANCELED : WEIR_OK;
@@ -259,13 +260,13 @@ static bool look(struct member *member, struct claim *claim, uint32_t value)
 }
 
 /* Whoever has units and is told of them in time has them, stopped or not. */
-static void sleep_until_decided(struct member *member, struct claim *claim)
+static void sleep_until_decided(struct fleet_member *member, struct claim *claim)
 {
     for (;;) {
         lock_take(&member->lock);
         uint32_t value = atomic_load_explicit(claim->word, memory_order_acquire);
         enum claim_state before = claim->state;
-        bool waits = look(member, claim, value);
+        bool waits = check_claim(member, claim, value);
         lock_drop(&member->lock);
         if (!waits)
             return;
@@ -275,48 +276,49 @@ static void sleep_until_decided(struct member *member, struct claim *claim)
     }
 }
 
-bool weir_wait_acquire(struct member *member, int64_t now, int64_t n, int64_t timeout_ns,
-                       struct weir_stop *stop, struct weir_verdict *verdict)
+bool weir_claims_acquire(struct fleet_member *member, int64_t now, int64_t n, int64_t timeout_ns,
+                         struct weir_stop *stop, struct weir_verdict *verdict)
 {
     struct claim claim = {.n = n, .began_ns = now, .deadline_ns = sat_add(now, timeout_ns)};
     claim.word = stop ? (_Atomic uint32_t *)&stop->word : &claim.own;
-    if (!weir_member_may_hope(member, now, n, timeout_ns, verdict) || weir_agent_is_me(member->agent))
+    if (!weir_member_may_succeed(member, now, n, timeout_ns, verdict) || weir_agent_is_me(member->agent))
         return false;
     (void)atom_add(&member->holders, 1, memory_order_relaxed);
-    if (begin(member, &claim)) {
+    if (begin_claim(member, &claim)) {
         sleep_until_decided(member, &claim);
     } else {
         claim.state = CLAIM_REFUSED;
         claim.reason = WEIR_CANCELED;
     }
-    describe(member, &claim, weir_now(), verdict);
+    describe_claim(member, &claim, weir_now(), verdict);
     bool allowed = verdict->allowed;
     weir_inbox_post(member, INBOX_WANT, 0); /* those behind it, or what it has left, may move up */
-    weir_member_drop(member);
+    weir_member_unref(member);
     return allowed;
 }
 
 /* ---- asynchronous takes ---- */
 
 /* true: the answer is known, and in the verdict. */
-static bool is_known(struct member *member, int64_t now, int64_t n, int64_t timeout_ns,
+static bool is_known(struct fleet_member *member, int64_t now, int64_t n, int64_t timeout_ns,
                      struct weir_verdict *verdict)
 {
     lock_take(&member->lock);
     bool first = member->claims.count == 0;
     lock_drop(&member->lock);
-    /* Who waits is not one whom the pot has missed: nothing is kept ready for him. */
-    bool there = weir_pot_held(&member->pot) >= n || member->options.optimistic > 0;
-    if (first && there && weir_pot_take(&member->pot, now, n, false)) {
-        *verdict = (struct weir_verdict){.allowed = 1, .remaining = max64(weir_pot_held(&member->pot), 0)};
+    /* Who waits is not one whom the balance has missed: nothing is kept ready for him. */
+    bool there = weir_balance_held(&member->balance) >= n || member->options.optimistic > 0;
+    if (first && there && weir_balance_take(&member->balance, now, n, false)) {
+        *verdict =
+            (struct weir_verdict){.allowed = 1, .remaining = max64(weir_balance_held(&member->balance), 0)};
         return true;
     }
-    return !weir_member_may_hope(member, now, n, timeout_ns, verdict) || timeout_ns <= 0;
+    return !weir_member_may_succeed(member, now, n, timeout_ns, verdict) || timeout_ns <= 0;
 }
 
 /* The memory of the member is held, for its answer may free it before this is done. */
-bool weir_wait_take(struct member *member, int64_t now, int64_t n, int64_t timeout_ns,
-                    weir_fleet_answer *answer, void *arg)
+bool weir_claims_take(struct fleet_member *member, int64_t now, int64_t n, int64_t timeout_ns,
+                      weir_fleet_answer *answer, void *arg)
 {
     struct weir_verdict verdict = {0};
     struct claim *claim = malloc(sizeof *claim);
@@ -326,8 +328,8 @@ bool weir_wait_take(struct member *member, int64_t now, int64_t n, int64_t timeo
     claim->deadline_ns = sat_add(now, max64(timeout_ns, 0));
     (void)atom_add(&member->holders, 1, memory_order_relaxed);
     bool known = is_known(member, now, n, timeout_ns, &verdict);
-    bool begun = !known && begin(member, claim);
-    weir_member_drop(member);
+    bool begun = !known && begin_claim(member, claim);
+    weir_member_unref(member);
     if (begun)
         return true;
     free(claim);

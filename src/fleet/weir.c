@@ -18,7 +18,7 @@
 #include "fleet/weir_reply.h"
 #include "os/lock.h"
 
-/* A server that is away is not greeted more often; the wire pauses longer. */
+/* A server that is away is not greeted more often; the client pauses longer. */
 #define AGAIN_NS (200 * WEIR_MS)
 
 struct tier {
@@ -26,16 +26,16 @@ struct tier {
     struct fleet_url url;
     struct coordinator_options options;
     struct sink sink;
-    struct wire *wire;
-    struct lock lock;              /* of all below, and of places; held while the sink is told */
-    bool up[FLEET_HOSTS_MAX];      /* a line to it can be used */
+    struct resp_client *client;
+    struct lock lock;              /* of all below, and of pools; held while the sink is told */
+    bool up[FLEET_HOSTS_MAX];      /* a connection to it can be used */
     bool greeted[FLEET_HOSTS_MAX]; /* a PING is on its way */
     int64_t greet_at_ns;
     bool any_up;
     bool quiet; /* being closed: nothing more is told */
 };
 
-struct place {
+struct pool_handle {
     struct tier *tier;
     const struct fleet_host *host;
     void *owner;
@@ -46,24 +46,24 @@ struct place {
 };
 
 /* An order on the way. */
-struct errand {
-    struct place *place;
+struct tier_pending_order {
+    struct pool_handle *pool;
     struct lease_order order;
 };
 
-static int64_t answer_time(const struct tier *tier)
+static int64_t tier_answer_time(const struct tier *tier)
 {
     return tier->options.answer_ns > 0 ? tier->options.answer_ns : 2 * WEIR_SEC;
 }
 
-static int64_t connect_time(const struct tier *tier)
+static int64_t tier_connect_time(const struct tier *tier)
 {
     return tier->options.connect_ns > 0 ? tier->options.connect_ns : 5 * WEIR_SEC;
 }
 
 /* ---- connections ---- */
 
-static size_t index_of(const struct tier *tier, const struct fleet_host *host)
+static size_t tier_host_index(const struct tier *tier, const struct fleet_host *host)
 {
     for (size_t i = 0; i < tier->url.host_count; i++)
         if (tier->url.hosts[i].port == host->port && strcmp(tier->url.hosts[i].name, host->name) == 0)
@@ -72,9 +72,9 @@ static size_t index_of(const struct tier *tier, const struct fleet_host *host)
 }
 
 /* The sink knows one connection: it is there as long as one of them is. */
-static void note_line(struct tier *tier, const struct fleet_host *host, bool up, const char *why)
+static void note_connection(struct tier *tier, const struct fleet_host *host, bool up, const char *why)
 {
-    size_t index = index_of(tier, host);
+    size_t index = tier_host_index(tier, host);
     bool any = false;
     if (index == FLEET_HOSTS_MAX)
         return;
@@ -88,24 +88,24 @@ static void note_line(struct tier *tier, const struct fleet_host *host, bool up,
     lock_drop(&tier->lock);
 }
 
-static void line_opened(void *arg, const struct fleet_host *host)
+static void tier_connection_opened(void *arg, const struct fleet_host *host)
 {
-    note_line(arg, host, true, "");
+    note_connection(arg, host, true, "");
 }
 
-static void line_closed(void *arg, const struct fleet_host *host, const char *why)
+static void tier_connection_closed(void *arg, const struct fleet_host *host, const char *why)
 {
-    note_line(arg, host, false, why);
+    note_connection(arg, host, false, why);
 }
 
-struct greeting {
+struct tier_ping {
     struct tier *tier;
     size_t index;
 };
 
 static void greeted(void *arg, const struct resp_value *value, bool asked, const char *why)
 {
-    struct greeting *greeting = arg;
+    struct tier_ping *greeting = arg;
     (void)value, (void)asked, (void)why; /* the line tells by itself what it is */
     lock_take(&greeting->tier->lock);
     greeting->tier->greeted[greeting->index] = false;
@@ -113,28 +113,29 @@ static void greeted(void *arg, const struct resp_value *value, bool asked, const
     free(greeting);
 }
 
-/* A line is made only if something waits for it. */
-static void greet(struct tier *tier, size_t index, int64_t now)
+/* A connection is made only if something waits for it. */
+static void send_ping(struct tier *tier, size_t index, int64_t now)
 {
     static const struct slice ping = {"PING", 4};
-    struct greeting *greeting = malloc(sizeof *greeting);
+    struct tier_ping *greeting = malloc(sizeof *greeting);
     if (!greeting)
         return;
-    *greeting = (struct greeting){tier, index};
+    *greeting = (struct tier_ping){tier, index};
     lock_take(&tier->lock);
     tier->greeted[index] = true;
     lock_drop(&tier->lock);
-    weir_wire_ask(tier->wire, &tier->url.hosts[index], &ping, 1, now + connect_time(tier), greeted, greeting);
+    weir_resp_client_request(tier->client, &tier->url.hosts[index], &ping, 1, now + tier_connect_time(tier),
+                             greeted, greeting);
 }
 
-/* After each round of the wire, so also when a line has closed. */
-static int64_t look_after_lines(void *arg, int64_t now)
+/* After each round of the client, so also when a connection has closed. */
+static int64_t ping_closed_hosts(void *arg, int64_t now)
 {
     struct tier *tier = arg;
     bool away[FLEET_HOSTS_MAX] = {false}, any = false;
     lock_take(&tier->lock);
     for (size_t i = 0; i < tier->url.host_count; i++) {
-        away[i] = tier->wire && !tier->quiet && !tier->up[i] && !tier->greeted[i];
+        away[i] = tier->client && !tier->quiet && !tier->up[i] && !tier->greeted[i];
         any = any || away[i];
     }
     lock_drop(&tier->lock);
@@ -143,21 +144,21 @@ static int64_t look_after_lines(void *arg, int64_t now)
     tier->greet_at_ns = now + AGAIN_NS;
     for (size_t i = 0; i < tier->url.host_count; i++)
         if (away[i])
-            greet(tier, i, now);
+            send_ping(tier, i, now);
     return INT64_MAX; /* their answers come first */
 }
 
 /* ---- open and close ---- */
 
-struct reached {
+struct reach_result {
     bool good;
-    char why[WIRE_WHY_MAX];
+    char why[RESP_CLIENT_WHY_MAX];
 };
 
 /* It answers, whatever it says. */
 static void reached(void *arg, const struct resp_value *value, bool asked, const char *why)
 {
-    struct reached *reached = arg;
+    struct reach_result *reached = arg;
     (void)asked;
     reached->good = value != NULL;
     if (!value)
@@ -165,14 +166,14 @@ static void reached(void *arg, const struct resp_value *value, bool asked, const
 }
 
 /* One of them is enough; each gets its part of the time. */
-static bool reach(struct tier *tier, struct weir_error *err)
+static bool reach_any_host(struct tier *tier, struct weir_error *err)
 {
     static const struct slice ping = {"PING", 4};
-    struct reached found = {0};
-    int64_t end = weir_wire_now() + connect_time(tier);
+    struct reach_result found = {0};
+    int64_t end = weir_resp_client_now() + tier_connect_time(tier);
     for (size_t i = 0; i < tier->url.host_count && !found.good; i++) {
-        int64_t now = weir_wire_now(), share = (end - now) / (int64_t)(tier->url.host_count - i);
-        weir_tier_wait(tier->wire, &tier->url.hosts[i], &ping, 1, now + share, reached, &found);
+        int64_t now = weir_resp_client_now(), share = (end - now) / (int64_t)(tier->url.host_count - i);
+        weir_tier_wait(tier->client, &tier->url.hosts[i], &ping, 1, now + share, reached, &found);
     }
     return found.good ||
            weir_error_complain_as(err, EHOSTUNREACH, "cannot reach %.200s: %s", tier->url.shown, found.why);
@@ -184,8 +185,8 @@ static void tier_close(struct coordinator *coordinator)
     lock_take(&tier->lock);
     tier->quiet = true;
     lock_drop(&tier->lock);
-    if (tier->wire)
-        weir_wire_stop(tier->wire);
+    if (tier->client)
+        weir_resp_client_stop(tier->client);
     free(tier);
 }
 
@@ -202,133 +203,134 @@ static struct coordinator *tier_open(const struct fleet_url *url, const struct c
         tier->options = *options;
     if (sink)
         tier->sink = *sink;
-    const struct wire_options wire = {.user = tier->url.user,
-                                      .password = tier->url.password,
-                                      .connect_ns = tier->options.connect_ns,
-                                      .opened = line_opened,
-                                      .closed = line_closed,
-                                      .tick = look_after_lines,
-                                      .arg = tier};
-    struct wire *started = weir_wire_start(&wire, err);
+    const struct resp_client_options client = {.user = tier->url.user,
+                                               .password = tier->url.password,
+                                               .connect_ns = tier->options.connect_ns,
+                                               .opened = tier_connection_opened,
+                                               .closed = tier_connection_closed,
+                                               .tick = ping_closed_hosts,
+                                               .arg = tier};
+    struct resp_client *started = weir_resp_client_start(&client, err);
     lock_take(&tier->lock);
-    tier->wire = started;
+    tier->client = started;
     lock_drop(&tier->lock);
-    if (started && reach(tier, err))
+    if (started && reach_any_host(tier, err))
         return &tier->head;
     tier_close(&tier->head);
     return NULL;
 }
 
-/* ---- places ---- */
+/* ---- pools ---- */
 
-static struct place *tier_enter(struct coordinator *coordinator, const char *name,
-                                const struct lease_terms *terms, void *owner, struct weir_error *err)
+static struct pool_handle *tier_enter(struct coordinator *coordinator, const char *name,
+                                      const struct lease_terms *terms, void *owner, struct weir_error *err)
 {
     struct tier *tier = (struct tier *)coordinator;
     (void)terms; /* those of the policy count */
     if (!weir_fleet_name_check(name, err))
         return NULL;
-    struct place *place = calloc(1, sizeof *place);
-    if (!place) {
+    struct pool_handle *pool = calloc(1, sizeof *pool);
+    if (!pool) {
         weir_error_set(err, ENOMEM, "out of memory");
         return NULL;
     }
-    place->tier = tier;
-    place->host = weir_tier_host(&tier->url, name);
-    place->owner = owner;
-    place->refs = 1;
-    (void)snprintf(place->name, sizeof place->name, "%s", name);
-    return place;
+    pool->tier = tier;
+    pool->host = weir_tier_host(&tier->url, name);
+    pool->owner = owner;
+    pool->refs = 1;
+    (void)snprintf(pool->name, sizeof pool->name, "%s", name);
+    return pool;
 }
 
 /* The lock is held; it is dropped here. */
-static void let_go(struct place *place)
+static void unref_tier_pool(struct pool_handle *pool)
 {
-    bool last = --place->refs == 0;
-    lock_drop(&place->tier->lock);
+    bool last = --pool->refs == 0;
+    lock_drop(&pool->tier->lock);
     if (last)
-        free(place);
+        free(pool);
 }
 
-static void tier_leave(struct place *place)
+static void tier_leave(struct pool_handle *pool)
 {
-    lock_take(&place->tier->lock);
-    place->left = true;
-    let_go(place);
+    lock_take(&pool->tier->lock);
+    pool->left = true;
+    unref_tier_pool(pool);
 }
 
 /* Tells each trouble and its end, not each reply. why: "" there is none; NULL: nobody knows. */
-static void tell(struct place *place, const struct lease_reply *reply, const char *why)
+static void reply_tier_order(struct pool_handle *pool, const struct lease_reply *reply, const char *why)
 {
-    const struct sink *sink = &place->tier->sink;
-    if (place->left || place->tier->quiet)
+    const struct sink *sink = &pool->tier->sink;
+    if (pool->left || pool->tier->quiet)
         return;
-    if (why && sink->troubled && (why[0] || place->troubled))
-        sink->troubled(place->owner, why[0] ? why : place->kept);
+    if (why && sink->troubled && (why[0] || pool->troubled))
+        sink->troubled(pool->owner, why[0] ? why : pool->kept);
     if (why)
-        place->troubled = why[0] != '\0';
-    sink->replied(place->owner, reply);
+        pool->troubled = why[0] != '\0';
+    sink->replied(pool->owner, reply);
 }
 
-static void answered(void *arg, const struct resp_value *value, bool asked, const char *why)
+static void tier_order_answered(void *arg, const struct resp_value *value, bool asked, const char *why)
 {
-    struct errand *errand = arg;
-    struct place *place = errand->place;
+    struct tier_pending_order *pending = arg;
+    struct pool_handle *pool = pending->pool;
     struct lease_reply reply;
     char line[TIER_WHY_MAX];
     if (value) {
-        weir_tier_reply(value, &errand->order, &reply, line);
+        weir_tier_reply(value, &pending->order, &reply, line);
     } else {
-        weir_tier_none(&errand->order, asked ? LEASE_UNKNOWN : LEASE_FAILED, &reply);
+        weir_tier_none(&pending->order, asked ? LEASE_UNKNOWN : LEASE_FAILED, &reply);
         (void)snprintf(line, sizeof line, "%s", why ? why : "");
     }
-    free(errand);
-    lock_take(&place->tier->lock);
+    free(pending);
+    lock_take(&pool->tier->lock);
     if (reply.op == LEASE_RETURN && reply.outcome == LEASE_DONE) {
-        place->troubled = place->troubled || place->kept[0]; /* its end is told, too */
-        (void)snprintf(place->kept, sizeof place->kept, "%s", line);
+        pool->troubled = pool->troubled || pool->kept[0]; /* its end is told, too */
+        (void)snprintf(pool->kept, sizeof pool->kept, "%s", line);
     }
     /* One server alone that is away is told of by `moved`. */
-    tell(place, &reply, value || place->tier->url.host_count > 1 ? line : NULL);
-    let_go(place);
+    reply_tier_order(pool, &reply, value || pool->tier->url.host_count > 1 ? line : NULL);
+    unref_tier_pool(pool);
 }
 
 /* Nothing was sent, and nothing will be. */
-static void refuse(struct place *place, const struct lease_order *order, const char *why)
+static void refuse_tier_order(struct pool_handle *pool, const struct lease_order *order, const char *why)
 {
     struct lease_reply reply;
     weir_tier_none(order, LEASE_FAILED, &reply);
-    lock_take(&place->tier->lock);
-    tell(place, &reply, why);
-    lock_drop(&place->tier->lock);
+    lock_take(&pool->tier->lock);
+    reply_tier_order(pool, &reply, why);
+    lock_drop(&pool->tier->lock);
 }
 
-static void tier_order(struct place *place, const struct lease_order *order)
+static void tier_order(struct pool_handle *pool, const struct lease_order *order)
 {
-    struct tier *tier = place->tier;
+    struct tier *tier = pool->tier;
     struct tier_ask ask;
-    if (!weir_tier_ask(&ask, place->name, order)) {
-        refuse(place, order, "a weir server ends its windows by itself");
+    if (!weir_tier_ask(&ask, pool->name, order)) {
+        refuse_tier_order(pool, order, "a weir server ends its windows by itself");
         return;
     }
-    struct errand *errand = malloc(sizeof *errand);
-    if (!errand) {
-        refuse(place, order, "out of memory");
+    struct tier_pending_order *pending = malloc(sizeof *pending);
+    if (!pending) {
+        refuse_tier_order(pool, order, "out of memory");
         return;
     }
-    *errand = (struct errand){place, *order};
+    *pending = (struct tier_pending_order){pool, *order};
     lock_take(&tier->lock);
-    place->refs++;
+    pool->refs++;
     lock_drop(&tier->lock);
-    weir_wire_ask(tier->wire, place->host, ask.words, ask.count, weir_wire_now() + answer_time(tier),
-                  answered, errand);
+    weir_resp_client_request(tier->client, pool->host, ask.words, ask.count,
+                             weir_resp_client_now() + tier_answer_time(tier), tier_order_answered, pending);
 }
 
 static bool tier_quota(struct coordinator *coordinator, const struct quota_ask *ask,
                        struct quota_answer *answer, struct weir_error *err)
 {
     struct tier *tier = (struct tier *)coordinator;
-    return weir_tier_quota(tier->wire, &tier->url, weir_wire_now() + answer_time(tier), ask, answer, err);
+    return weir_tier_quota(tier->client, &tier->url, weir_resp_client_now() + tier_answer_time(tier), ask,
+                           answer, err);
 }
 
 const struct coordinator_ops weir_coordinator_weir = {.scheme = "weir",

@@ -9,7 +9,7 @@
 #include "fleet/weir_quota.h"
 
 /* An address has many spellings, too. */
-static void spell_name(const char *name, char *text, size_t size)
+static void normalize_host_name(const char *name, char *text, size_t size)
 {
     struct in6_addr address;
     if (inet_pton(AF_INET6, name, &address) == 1 && inet_ntop(AF_INET6, &address, text, (socklen_t)size))
@@ -22,10 +22,10 @@ static void spell_name(const char *name, char *text, size_t size)
         *at = weir_text_lower(*at);
 }
 
-void weir_tier_spell(const struct fleet_host *host, char *text, size_t size)
+void weir_tier_normalize_host(const struct fleet_host *host, char *text, size_t size)
 {
     char name[sizeof host->name];
-    spell_name(host->name, name, sizeof name);
+    normalize_host_name(host->name, name, sizeof name);
     (void)snprintf(text, size, "%s:%d", name, host->port);
 }
 
@@ -37,7 +37,7 @@ const struct fleet_host *weir_tier_host(const struct fleet_url *url, const char 
     uint64_t most = 0;
     for (size_t i = 0; i < url->host_count; i++) {
         char host[sizeof url->hosts[i].name + 16], text[sizeof host + FLEET_NAME_MAX + 2];
-        weir_tier_spell(&url->hosts[i], host, sizeof host);
+        weir_tier_normalize_host(&url->hosts[i], host, sizeof host);
         int len = snprintf(text, sizeof text, "%s/%s", host, name);
         uint64_t hash = weir_hash(&key, text, len > 0 ? (size_t)len : 0);
         if (i > 0 && hash <= most)

@@ -8,18 +8,19 @@
 #include "base/sat.h"
 #include "fleet/weir_reply.h"
 
-static bool starts(struct slice text, const char *front)
+static bool slice_starts_with(struct slice text, const char *front)
 {
     return text.len >= strlen(front) && memcmp(text.bytes, front, strlen(front)) == 0;
 }
 
-void weir_tier_wait(struct wire *wire, const struct fleet_host *host, const struct slice *words, size_t count,
-                    int64_t deadline_ns, wire_answer *answer, void *arg)
+void weir_tier_wait(struct resp_client *client, const struct fleet_host *host, const struct slice *words,
+                    size_t count, int64_t deadline_ns, resp_client_answer *answer, void *arg)
 {
     struct buffer bytes;
     struct weir_error err;
     bool asked;
-    struct resp_value *value = weir_wire_wait(wire, host, words, count, deadline_ns, &bytes, &asked, &err);
+    struct resp_value *value =
+        weir_resp_client_wait(client, host, words, count, deadline_ns, &bytes, &asked, &err);
     answer(arg, value, asked, value ? "" : err.text);
     weir_resp_value_free(value);
     weir_buffer_free(&bytes);
@@ -27,7 +28,7 @@ void weir_tier_wait(struct wire *wire, const struct fleet_host *host, const stru
 
 /* ---- show ---- */
 
-static void fill(struct quota_answer *answer, const struct lease_reply *reply)
+static void fill_quota_answer(struct quota_answer *answer, const struct lease_reply *reply)
 {
     const struct lease_terms *terms = &reply->terms;
     answer->found = true;
@@ -48,7 +49,7 @@ static void fill(struct quota_answer *answer, const struct lease_reply *reply)
 static const struct lease_order look = {.id = 1, .op = LEASE_LOOK};
 
 /* What the server says to those who have not logged in is for its own clients; here a user is in the URL. */
-static void complain(struct weir_error *err, const char *shown, char *line, const char *needs)
+static void set_quota_error(struct weir_error *err, const char *shown, char *line, const char *needs)
 {
     bool forbidden = strncmp(line, "NOPERM ", 7) == 0;
     char *advice = forbidden ? strstr(line, "; nobody has") : NULL;
@@ -59,7 +60,7 @@ static void complain(struct weir_error *err, const char *shown, char *line, cons
 }
 
 /* What is asked, and what has come of it. */
-struct asking {
+struct tier_query {
     const struct quota_ask *ask;
     struct quota_answer *answer;
     const struct fleet_url *url;
@@ -68,41 +69,42 @@ struct asking {
     bool good;
 };
 
-static void showed(void *arg, const struct resp_value *value, bool asked, const char *why)
+static void quota_shown(void *arg, const struct resp_value *value, bool asked, const char *why)
 {
-    struct asking *asking = arg;
+    struct tier_query *query = arg;
     struct lease_reply reply;
     char line[TIER_WHY_MAX];
     (void)asked;
     if (!value) {
-        (void)weir_error_complain(asking->err, "%s: %s", asking->url->shown, why);
+        (void)weir_error_complain(query->err, "%s: %s", query->url->shown, why);
         return;
     }
-    bool none = value->type == RESP_ERROR && starts(value->text, "ERR no policy");
+    bool none = value->type == RESP_ERROR && slice_starts_with(value->text, "ERR no policy");
     weir_tier_reply(value, &look, &reply, line);
-    asking->good = none || reply.outcome == LEASE_DONE;
-    if (!asking->good)
-        complain(asking->err, asking->url->shown, line, "; who looks needs the class take, and the policy");
+    query->good = none || reply.outcome == LEASE_DONE;
+    if (!query->good)
+        set_quota_error(query->err, query->url->shown, line,
+                        "; who looks needs the class take, and the policy");
     else if (!none)
-        fill(asking->answer, &reply);
+        fill_quota_answer(query->answer, &reply);
 }
 
 /* ---- list ---- */
 
 /* Policies that have `fleet`, and whose server this is. */
-static void listed(void *arg, const struct resp_value *value, bool asked, const char *why)
+static void quota_listed(void *arg, const struct resp_value *value, bool asked, const char *why)
 {
-    struct asking *asking = arg;
+    struct tier_query *query = arg;
     (void)asked;
-    asking->good = value && value->type == RESP_ARRAY;
-    if (!asking->good) {
+    query->good = value && value->type == RESP_ARRAY;
+    if (!query->good) {
         bool error = value && value->type == RESP_ERROR;
         char line[TIER_WHY_MAX];
         (void)snprintf(line, sizeof line, "%.*s", error ? (int)min64((int64_t)value->text.len, 159) : 159,
                        error   ? value->text.bytes
                        : value ? "it answers what is no list of policies"
                                : why);
-        complain(asking->err, asking->host->name, line, "; who lists needs the class look");
+        set_quota_error(query->err, query->host->name, line, "; who lists needs the class look");
         return;
     }
     for (size_t i = 0; i < value->count; i++) {
@@ -113,19 +115,19 @@ static void listed(void *arg, const struct resp_value *value, bool asked, const 
             fleet->type == RESP_NULL)
             continue;
         (void)snprintf(text, sizeof text, "%.*s", (int)name->text.len, name->text.bytes);
-        if (weir_fleet_name_check(text, NULL) && weir_tier_host(asking->url, text) == asking->host)
-            asking->ask->each(asking->ask->arg, text);
+        if (weir_fleet_name_check(text, NULL) && weir_tier_host(query->url, text) == query->host)
+            query->ask->each(query->ask->arg, text);
     }
 }
 
-static bool list(struct wire *wire, int64_t deadline_ns, struct asking *asking)
+static bool tier_quota_list(struct resp_client *client, int64_t deadline_ns, struct tier_query *query)
 {
     static const struct slice words[] = {{"WEIR.POLICY", 11}, {"LIST", 4}};
     bool good = true;
-    for (size_t i = 0; i < asking->url->host_count && good; i++) {
-        asking->host = &asking->url->hosts[i];
-        weir_tier_wait(wire, asking->host, words, 2, deadline_ns, listed, asking);
-        good = asking->good;
+    for (size_t i = 0; i < query->url->host_count && good; i++) {
+        query->host = &query->url->hosts[i];
+        weir_tier_wait(client, query->host, words, 2, deadline_ns, quota_listed, query);
+        good = query->good;
     }
     return good;
 }
@@ -133,7 +135,7 @@ static bool list(struct wire *wire, int64_t deadline_ns, struct asking *asking)
 /* ---- all ---- */
 
 /* Its file says what is shared, or who it leases from itself: what keeps the total is changed there. */
-static bool refuse(int32_t op, const struct fleet_host *host, struct weir_error *err)
+static bool refuse_quota_change(int32_t op, const struct fleet_host *host, struct weir_error *err)
 {
     const char *how = op == QUOTA_CREATE   ? "write it into"
                       : op == QUOTA_DELETE ? "take it out of"
@@ -146,22 +148,22 @@ static bool refuse(int32_t op, const struct fleet_host *host, struct weir_error 
         how, host->name, host->port);
 }
 
-bool weir_tier_quota(struct wire *wire, const struct fleet_url *url, int64_t deadline_ns,
+bool weir_tier_quota(struct resp_client *client, const struct fleet_url *url, int64_t deadline_ns,
                      const struct quota_ask *ask, struct quota_answer *answer, struct weir_error *err)
 {
-    struct asking asking = {ask, answer, url, NULL, err, false};
+    struct tier_query query = {ask, answer, url, NULL, err, false};
     struct tier_ask words;
     if (answer)
         *answer = (struct quota_answer){.age_ns = -1};
     if (ask->op == QUOTA_LIST)
-        return list(wire, deadline_ns, &asking);
+        return tier_quota_list(client, deadline_ns, &query);
     if (!weir_fleet_name_check(ask->name, err))
         return false;
-    asking.host = weir_tier_host(url, ask->name);
+    query.host = weir_tier_host(url, ask->name);
     if (ask->op == QUOTA_SHOW) {
         (void)weir_tier_ask(&words, ask->name, &look);
-        weir_tier_wait(wire, asking.host, words.words, words.count, deadline_ns, showed, &asking);
-        return asking.good;
+        weir_tier_wait(client, query.host, words.words, words.count, deadline_ns, quota_shown, &query);
+        return query.good;
     }
-    return refuse(ask->op, asking.host, err);
+    return refuse_quota_change(ask->op, query.host, err);
 }

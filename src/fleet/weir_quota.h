@@ -13,14 +13,14 @@
  * spelling. Another list may give a name to another server: docs/fleet.md. */
 const struct fleet_host *weir_tier_host(const struct fleet_url *url, const char *name);
 /* A server as everybody spells it: host:port, in small letters, addresses as they are written usually. */
-void weir_tier_spell(const struct fleet_host *host, char *text, size_t size);
+void weir_tier_normalize_host(const struct fleet_host *host, char *text, size_t size);
 
 /* Asks and returns when `answer` has been called. */
-void weir_tier_wait(struct wire *wire, const struct fleet_host *host, const struct slice *words, size_t count,
-                    int64_t deadline_ns, wire_answer *answer, void *arg);
+void weir_tier_wait(struct resp_client *client, const struct fleet_host *host, const struct slice *words,
+                    size_t count, int64_t deadline_ns, resp_client_answer *answer, void *arg);
 
-/* As coordinator_ops.quota, until a time of weir_wire_now. */
-bool weir_tier_quota(struct wire *wire, const struct fleet_url *url, int64_t deadline_ns,
+/* As coordinator_ops.quota, until a time of weir_resp_client_now. */
+bool weir_tier_quota(struct resp_client *client, const struct fleet_url *url, int64_t deadline_ns,
                      const struct quota_ask *ask, struct quota_answer *answer, struct weir_error *err);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* ---- words ---- */
 
-static void add(struct tier_ask *ask, const char *word)
+static void add_order_word(struct tier_ask *ask, const char *word)
 {
     ask->words[ask->count++] = (struct slice){word, strlen(word)};
 }
@@ -29,13 +29,13 @@ bool weir_tier_ask(struct tier_ask *ask, const char *name, const struct lease_or
     (void)snprintf(ask->epoch, sizeof ask->epoch, "%" PRIu64, order->epoch);
     (void)snprintf(ask->chunks, sizeof ask->chunks, "%" PRId64, chunks);
     (void)snprintf(ask->units, sizeof ask->units, "%" PRId64, sat_mul(chunks, order->chunk));
-    add(ask, returns ? "WEIR.RETURN" : "WEIR.LEASE");
-    add(ask, name);
+    add_order_word(ask, returns ? "WEIR.RETURN" : "WEIR.LEASE");
+    add_order_word(ask, name);
     if (returns)
-        add(ask, ask->epoch);
-    add(ask, ask->chunks);
+        add_order_word(ask, ask->epoch);
+    add_order_word(ask, ask->chunks);
     if (returns && order->chunk > 0)
-        add(ask, ask->units);
+        add_order_word(ask, ask->units);
     return true;
 }
 
@@ -53,7 +53,7 @@ void weir_tier_none(const struct lease_order *order, enum lease_outcome outcome,
 }
 
 /* Text of a server's, in a line: what cannot be printed is shown as ?. */
-static void say(char *why, const char *before, struct slice text)
+static void write_reason(char *why, const char *before, struct slice text)
 {
     struct text line;
     weir_text_init(&line, why, TIER_WHY_MAX);
@@ -74,7 +74,7 @@ static bool has_code(struct slice error, const char *code)
 
 /* ERR, UNAVAILABLE, NOPERM, NOAUTH and the like refuse before anything is changed; the store's errors come
  * afterwards. */
-static bool is_refusal(struct slice error)
+static bool is_tier_refusal(struct slice error)
 {
     static const char *const codes[] = {"ERR ",      "NOPERM ",  "NOAUTH ", "WRONGPASS ",
                                         "TRYAGAIN ", "LOADING ", "OOM ",    "UNAVAILABLE "};
@@ -91,19 +91,19 @@ static void read_error(struct slice error, const struct lease_order *order, stru
         weir_tier_none(order, LEASE_DONE, reply);
         reply->epoch = order->epoch;
         reply->read = true;
-        say(why, "chunks do not go back: ", error);
+        write_reason(why, "chunks do not go back: ", error);
         return;
     }
-    weir_tier_none(order, is_refusal(error) ? LEASE_FAILED : LEASE_UNKNOWN, reply);
+    weir_tier_none(order, is_tier_refusal(error) ? LEASE_FAILED : LEASE_UNKNOWN, reply);
     if (has_code(error, "TRYAGAIN ")) /* it is being joined there: no trouble */
         reply->retry_ns = TIER_SOON_NS;
     else
-        say(why, "", error);
+        write_reason(why, "", error);
 }
 
 /* A whole number from `least` to `most`; one that is not there is `none`, if that is not below `least`. */
-static bool read_number(const struct resp_value *map, const char *name, int64_t least, int64_t most,
-                        int64_t none, int64_t *number)
+static bool read_map_number(const struct resp_value *map, const char *name, int64_t least, int64_t most,
+                            int64_t none, int64_t *number)
 {
     const struct resp_value *value = weir_resp_get(map, name);
     *number = none;
@@ -113,7 +113,7 @@ static bool read_number(const struct resp_value *map, const char *name, int64_t 
     return value->type == RESP_INTEGER && *number >= least && *number <= most;
 }
 
-static bool read_kind(const struct resp_value *map, int32_t *kind)
+static bool read_lease_kind(const struct resp_value *map, int32_t *kind)
 {
     const struct resp_value *value = weir_resp_get(map, "kind");
     bool text = value && (value->type == RESP_BULK || value->type == RESP_SIMPLE);
@@ -121,14 +121,14 @@ static bool read_kind(const struct resp_value *map, int32_t *kind)
     return text && (*kind == LEASE_BUCKET || slice_is(value->text, "quota"));
 }
 
-static bool read_terms(const struct resp_value *map, struct lease_terms *terms)
+static bool read_map_terms(const struct resp_value *map, struct lease_terms *terms)
 {
     int64_t window_ms = 0;
-    bool good = read_kind(map, &terms->kind) &&
-                read_number(map, "total", 1, TICKET_TOTAL_MAX, 0, &terms->total) &&
-                read_number(map, "window_ms", 1, TIME_MAX_MS, 0, &window_ms) &&
-                read_number(map, "burst", 0, TICKET_TOTAL_MAX, 0, &terms->burst) &&
-                read_number(map, "chunk", 1, TICKET_TOTAL_MAX, 0, &terms->chunk);
+    bool good = read_lease_kind(map, &terms->kind) &&
+                read_map_number(map, "total", 1, TICKET_TOTAL_MAX, 0, &terms->total) &&
+                read_map_number(map, "window_ms", 1, TIME_MAX_MS, 0, &window_ms) &&
+                read_map_number(map, "burst", 0, TICKET_TOTAL_MAX, 0, &terms->burst) &&
+                read_map_number(map, "chunk", 1, TICKET_TOTAL_MAX, 0, &terms->chunk);
     if (!good)
         return false;
     terms->window_ns = window_ms * WEIR_MS;
@@ -139,18 +139,18 @@ static bool read_terms(const struct resp_value *map, struct lease_terms *terms)
 /* What is granted: not more chunks than were asked for, and not more units than they hold. */
 static bool read_grant(const struct resp_value *map, int64_t asked, struct lease_reply *reply)
 {
-    return read_number(map, "chunks", 0, asked, -1, &reply->chunks) &&
-           read_number(map, "units", 0, sat_mul(reply->chunks, reply->terms.chunk), -1, &reply->units) &&
+    return read_map_number(map, "chunks", 0, asked, -1, &reply->chunks) &&
+           read_map_number(map, "units", 0, sat_mul(reply->chunks, reply->terms.chunk), -1, &reply->units) &&
            (reply->units > 0) == (reply->chunks > 0);
 }
 
 static bool read_times(const struct resp_value *map, struct lease_reply *reply)
 {
     int64_t starts, ends, retry;
-    bool good = read_number(map, "starts_in_ms", 0, TIME_MAX_MS, 0, &starts) &&
-                read_number(map, "expires_in_ms", 0, TIME_MAX_MS, -1, &ends) &&
-                read_number(map, "retry_after_ms", 0, TIME_MAX_MS, 0, &retry) &&
-                read_number(map, "left", -1, TICKET_TOTAL_MAX, -1, &reply->left);
+    bool good = read_map_number(map, "starts_in_ms", 0, TIME_MAX_MS, 0, &starts) &&
+                read_map_number(map, "expires_in_ms", 0, TIME_MAX_MS, -1, &ends) &&
+                read_map_number(map, "retry_after_ms", 0, TIME_MAX_MS, 0, &retry) &&
+                read_map_number(map, "left", -1, TICKET_TOTAL_MAX, -1, &reply->left);
     if (!good)
         return false;
     reply->starts_ns = starts * WEIR_MS;
@@ -160,7 +160,7 @@ static bool read_times(const struct resp_value *map, struct lease_reply *reply)
 }
 
 /* A bucket gives what little there is, and says when a whole chunk will be. */
-static bool is_short(const struct lease_reply *reply)
+static bool is_partial_grant(const struct lease_reply *reply)
 {
     return reply->terms.kind == LEASE_BUCKET && reply->units < reply->chunks * reply->terms.chunk;
 }
@@ -169,12 +169,12 @@ static bool read_lease(const struct resp_value *map, const struct lease_order *o
                        struct lease_reply *reply)
 {
     int64_t asked = order->op == LEASE_TAKE ? order->chunks : 0, epoch;
-    if ((map->type != RESP_MAP && map->type != RESP_ARRAY) || !read_terms(map, &reply->terms) ||
-        !read_number(map, "epoch", 1, INT64_MAX, 0, &epoch) || !read_grant(map, asked, reply) ||
+    if ((map->type != RESP_MAP && map->type != RESP_ARRAY) || !read_map_terms(map, &reply->terms) ||
+        !read_map_number(map, "epoch", 1, INT64_MAX, 0, &epoch) || !read_grant(map, asked, reply) ||
         !read_times(map, reply))
         return false;
     reply->epoch = (uint64_t)epoch;
-    reply->exhausted = reply->chunks < asked || is_short(reply);
+    reply->exhausted = reply->chunks < asked || is_partial_grant(reply);
     reply->outcome = LEASE_DONE;
     return true;
 }
@@ -205,6 +205,7 @@ void weir_tier_reply(const struct resp_value *answer, const struct lease_order *
     if (good)
         return;
     weir_tier_none(order, LEASE_UNKNOWN, reply);
-    say(why, "it answers what is no lease; is it a weir server, and does it know this version's fleets?",
-        (struct slice){"", 0});
+    write_reason(why,
+                 "it answers what is no lease; is it a weir server, and does it know this version's fleets?",
+                 (struct slice){"", 0});
 }

@@ -14,8 +14,8 @@
  * Law: a reply never grants what the answer did not say, and of an answer that contradicts itself nothing is
  * believed: it is UNKNOWN. An error is FAILED (the server refuses before it changes anything), but for those
  * of its store, which come when the units may have been taken already: they are UNKNOWN. Who may not RETURN
- * (NOPERM) has returned nothing, and what he had taken out of his pot for it is gone. TRYAGAIN is said by a
- * server that has not heard of its own coordinator yet.
+ * (NOPERM) has returned nothing, and what he had taken out of his balance for it is gone. TRYAGAIN is said by
+ * a server that has not heard of its own coordinator yet.
  */
 #ifndef WEIR_FLEET_WEIR_REPLY_H
 #define WEIR_FLEET_WEIR_REPLY_H

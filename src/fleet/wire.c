@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The wire's thread. Others only put questions into its inbox and ring; lines are the thread's own.
+ * The client's thread. Others only put requests into its inbox and wake it; connections are the thread's own.
  */
 #define _GNU_SOURCE
 #include "fleet/wire.h"
@@ -22,277 +22,282 @@
 #define PAUSE_MOST_NS WEIR_SEC
 #define ROUND_NS      WEIR_SEC /* the longest sleep: poll's clock stands still while the machine is suspended */
 
-struct wire {
-    struct line_owner owner; /* first: lines know nothing else of it */
-    struct wire_options told;
+struct resp_client {
+    struct resp_connection_owner owner; /* first: connections know nothing else of it */
+    struct resp_client_options told;
     pthread_t thread;
     pthread_mutex_t lock; /* of what follows */
-    struct questions inbox;
+    struct client_request_list inbox;
     size_t on_the_way;
     bool stop, stopped;
     /* The thread's: */
-    struct line lines[WIRE_LINES_MAX];
-    size_t line_count;
+    struct resp_connection connections[RESP_CLIENT_CONNECTIONS_MAX];
+    size_t connection_count;
 };
 
-int64_t weir_wire_now(void)
+int64_t weir_resp_client_now(void)
 {
     return weir_clock_kernel();
 }
 
-/* ---- what lines tell -------------------------------------------------------------------------- */
+/* ---- what connections tell -------------------------------------------------------------------------- */
 
-static void answered(void *owner, struct question *question, const struct resp_value *value, bool asked,
-                     const char *why)
+static void request_answered(void *owner, struct client_request *request, const struct resp_value *value,
+                             bool asked, const char *why)
 {
-    struct wire *wire = owner;
-    (void)pthread_mutex_lock(&wire->lock);
-    wire->on_the_way--;
-    (void)pthread_mutex_unlock(&wire->lock);
-    question->answer(question->arg, value, asked, why);
-    free(question);
+    struct resp_client *client = owner;
+    (void)pthread_mutex_lock(&client->lock);
+    client->on_the_way--;
+    (void)pthread_mutex_unlock(&client->lock);
+    request->answer(request->arg, value, asked, why);
+    free(request);
 }
 
-static void opened(void *owner, const struct fleet_host *host)
+static void connection_opened(void *owner, const struct fleet_host *host)
 {
-    struct wire *wire = owner;
-    if (wire->told.opened)
-        wire->told.opened(wire->told.arg, host);
+    struct resp_client *client = owner;
+    if (client->told.opened)
+        client->told.opened(client->told.arg, host);
 }
 
-static void closed(void *owner, const struct fleet_host *host, const char *why)
+static void connection_closed(void *owner, const struct fleet_host *host, const char *why)
 {
-    struct wire *wire = owner;
-    if (wire->told.closed)
-        wire->told.closed(wire->told.arg, host, why);
+    struct resp_client *client = owner;
+    if (client->told.closed)
+        client->told.closed(client->told.arg, host, why);
 }
 
-static void pushed(void *owner, const struct fleet_host *host, const struct resp_value *value)
+static void push_received(void *owner, const struct fleet_host *host, const struct resp_value *value)
 {
-    struct wire *wire = owner;
-    if (wire->told.pushed)
-        wire->told.pushed(wire->told.arg, host, value);
+    struct resp_client *client = owner;
+    if (client->told.pushed)
+        client->told.pushed(client->told.arg, host, value);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------- */
 
-/* The line of a host; a new one, if need be in place of the one that was idle for the longest time. */
-static struct line *line_of(struct wire *wire, const struct fleet_host *host)
+/* The connection of a host; a new one, if need be in place of the one that was idle for the longest time. */
+static struct resp_connection *connection_of(struct resp_client *client, const struct fleet_host *host)
 {
-    struct line *oldest = NULL;
-    for (size_t i = 0; i < wire->line_count; i++) {
-        struct line *line = &wire->lines[i];
-        if (host_same(&line->host, host))
-            return line;
-        if (weir_line_is_idle(line) && (!oldest || line->used_ns < oldest->used_ns))
-            oldest = line;
+    struct resp_connection *oldest = NULL;
+    for (size_t i = 0; i < client->connection_count; i++) {
+        struct resp_connection *connection = &client->connections[i];
+        if (host_same(&connection->host, host))
+            return connection;
+        if (weir_resp_connection_is_idle(connection) && (!oldest || connection->used_ns < oldest->used_ns))
+            oldest = connection;
     }
-    if (wire->line_count < WIRE_LINES_MAX) {
-        oldest = &wire->lines[wire->line_count++];
+    if (client->connection_count < RESP_CLIENT_CONNECTIONS_MAX) {
+        oldest = &client->connections[client->connection_count++];
     } else if (oldest) {
-        bool was_open = oldest->state == LINE_OPEN;
-        weir_line_free(oldest);
+        bool was_open = oldest->state == CONNECTION_OPEN;
+        weir_resp_connection_free(oldest);
         if (was_open)
-            closed(wire, &oldest->host, "it gives way to another server");
+            connection_closed(client, &oldest->host, "it gives way to another server");
     }
     if (oldest)
-        weir_line_init(oldest, &wire->owner, host);
+        weir_resp_connection_init(oldest, &client->owner, host);
     return oldest;
 }
 
-static void empty_inbox(struct wire *wire, int64_t now)
+static void start_queued_requests(struct resp_client *client, int64_t now)
 {
-    (void)pthread_mutex_lock(&wire->lock);
-    struct questions all = wire->inbox;
+    (void)pthread_mutex_lock(&client->lock);
+    struct client_request_list all = client->inbox;
     if (!all.first)
         all.end = &all.first;
-    questions_init(&wire->inbox);
-    (void)pthread_mutex_unlock(&wire->lock);
-    for (struct question *question; (question = questions_take(&all));) {
-        struct line *line = line_of(wire, &question->host);
-        if (line)
-            weir_line_ask(line, question, now);
+    client_requests_init(&client->inbox);
+    (void)pthread_mutex_unlock(&client->lock);
+    for (struct client_request *request; (request = client_requests_take(&all));) {
+        struct resp_connection *connection = connection_of(client, &request->host);
+        if (connection)
+            weir_resp_connection_request(connection, request, now);
         else
-            answered(wire, question, NULL, false, "too many servers are being asked at once");
+            request_answered(client, request, NULL, false, "too many servers are being asked at once");
     }
 }
 
-static void sleep_until(struct wire *wire, int64_t until)
+static void poll_connections(struct resp_client *client, int64_t until)
 {
-    struct pollfd files[WIRE_LINES_MAX + 1];
-    files[0] = (struct pollfd){.fd = weir_bell_fd(wire->owner.bell), .events = POLLIN};
-    size_t count = wire->line_count;
+    struct pollfd files[RESP_CLIENT_CONNECTIONS_MAX + 1];
+    files[0] = (struct pollfd){.fd = weir_wakeup_fd(client->owner.wakeup), .events = POLLIN};
+    size_t count = client->connection_count;
     for (size_t i = 0; i < count; i++) {
-        short events = weir_line_events(&wire->lines[i]);
-        files[i + 1] = (struct pollfd){.fd = events ? wire->lines[i].fd : -1, .events = events};
+        short events = weir_resp_connection_events(&client->connections[i]);
+        files[i + 1] = (struct pollfd){.fd = events ? client->connections[i].fd : -1, .events = events};
     }
-    int64_t now = weir_wire_now();
+    int64_t now = weir_resp_client_now();
     int64_t wait = until <= now ? 0 : min64(until - now, ROUND_NS);
     if (poll(files, (nfds_t)count + 1, (int)((wait + WEIR_MS - 1) / WEIR_MS)) <= 0)
         return;
-    now = weir_wire_now();
+    now = weir_resp_client_now();
     if (files[0].revents)
-        weir_bell_hush(wire->owner.bell);
+        weir_wakeup_clear(client->owner.wakeup);
     for (size_t i = 0; i < count; i++)
         if (files[i + 1].revents & (files[i + 1].events | POLLERR | POLLHUP | POLLNVAL) & ~POLLOUT ||
-            (files[i + 1].revents && wire->lines[i].state == LINE_CONNECTING))
-            weir_line_ready(&wire->lines[i], now);
+            (files[i + 1].revents && client->connections[i].state == CONNECTION_CONNECTING))
+            weir_resp_connection_ready(&client->connections[i], now);
 }
 
-static bool must_stop(struct wire *wire)
+static bool must_stop(struct resp_client *client)
 {
-    (void)pthread_mutex_lock(&wire->lock);
-    bool stop = wire->stop;
-    (void)pthread_mutex_unlock(&wire->lock);
+    (void)pthread_mutex_lock(&client->lock);
+    bool stop = client->stop;
+    (void)pthread_mutex_unlock(&client->lock);
     return stop;
 }
 
 /* What answers ask meanwhile is answered, too. */
-static void answer_all(struct wire *wire)
+static void fail_all_requests(struct resp_client *client)
 {
-    (void)pthread_mutex_lock(&wire->lock);
-    wire->stopped = true;
-    (void)pthread_mutex_unlock(&wire->lock);
-    for (size_t i = 0; i < wire->line_count; i++)
-        weir_line_free(&wire->lines[i]);
-    for (struct question *question; (question = questions_take(&wire->inbox));)
-        answered(wire, question, NULL, false, "the connection is being closed");
+    (void)pthread_mutex_lock(&client->lock);
+    client->stopped = true;
+    (void)pthread_mutex_unlock(&client->lock);
+    for (size_t i = 0; i < client->connection_count; i++)
+        weir_resp_connection_free(&client->connections[i]);
+    for (struct client_request *request; (request = client_requests_take(&client->inbox));)
+        request_answered(client, request, NULL, false, "the connection is being closed");
 }
 
-static void *run(void *arg)
+static void *run_client_thread(void *arg)
 {
-    struct wire *wire = arg;
-    while (!must_stop(wire)) {
-        int64_t now = weir_wire_now(), until = INT64_MAX;
-        empty_inbox(wire, now);
-        for (size_t i = 0; i < wire->line_count; i++)
-            until = min64(until, weir_line_step(&wire->lines[i], now));
-        if (wire->told.tick)
-            until = min64(until, wire->told.tick(wire->told.arg, now));
-        sleep_until(wire, until);
+    struct resp_client *client = arg;
+    while (!must_stop(client)) {
+        int64_t now = weir_resp_client_now(), until = INT64_MAX;
+        start_queued_requests(client, now);
+        for (size_t i = 0; i < client->connection_count; i++)
+            until = min64(until, weir_resp_connection_step(&client->connections[i], now));
+        if (client->told.tick)
+            until = min64(until, client->told.tick(client->told.arg, now));
+        poll_connections(client, until);
     }
-    answer_all(wire);
+    fail_all_requests(client);
     return NULL;
 }
 
 /* ---- for everybody ---------------------------------------------------------------------------- */
 
-static void copy_options(struct wire *wire, const struct wire_options *options)
+static void copy_client_options(struct resp_client *client, const struct resp_client_options *options)
 {
-    struct line_owner *owner = &wire->owner;
-    wire->told = *options;
-    wire->told.user = wire->told.password = NULL;
+    struct resp_connection_owner *owner = &client->owner;
+    client->told = *options;
+    client->told.user = client->told.password = NULL;
     (void)snprintf(owner->user, sizeof owner->user, "%s", options->user ? options->user : "");
     (void)snprintf(owner->password, sizeof owner->password, "%s", options->password ? options->password : "");
     owner->database = options->database;
     owner->connect_ns = options->connect_ns > 0 ? options->connect_ns : CONNECT_NS;
     owner->pause_most_ns = options->pause_most_ns > 0 ? options->pause_most_ns : PAUSE_MOST_NS;
-    owner->random = (uint64_t)weir_wire_now() ^ (uint64_t)(uintptr_t)wire;
+    owner->random = (uint64_t)weir_resp_client_now() ^ (uint64_t)(uintptr_t)client;
     if (owner->random == 0)
         owner->random = 1; /* the generator stays at 0 */
-    owner->answered = answered;
-    owner->opened = opened;
-    owner->closed = closed;
-    owner->pushed = pushed;
+    owner->answered = request_answered;
+    owner->opened = connection_opened;
+    owner->closed = connection_closed;
+    owner->pushed = push_received;
 }
 
-struct wire *weir_wire_start(const struct wire_options *options, struct weir_error *err)
+struct resp_client *weir_resp_client_start(const struct resp_client_options *options, struct weir_error *err)
 {
-    struct wire *wire = calloc(1, sizeof *wire);
-    struct bell *bell = wire ? weir_bell_new() : NULL;
-    if (!bell) {
-        free(wire);
+    struct resp_client *client = calloc(1, sizeof *client);
+    struct wakeup *wakeup = client ? weir_wakeup_new() : NULL;
+    if (!wakeup) {
+        free(client);
         (void)weir_error_complain_as(err, EMFILE, "out of memory or files");
         return NULL;
     }
-    copy_options(wire, options);
-    wire->owner.bell = bell;
-    questions_init(&wire->inbox);
-    (void)pthread_mutex_init(&wire->lock, NULL);
-    if (weir_thread_start(&wire->thread, run, wire))
-        return wire;
-    (void)pthread_mutex_destroy(&wire->lock);
-    weir_bell_drop(bell);
-    free(wire);
+    copy_client_options(client, options);
+    client->owner.wakeup = wakeup;
+    client_requests_init(&client->inbox);
+    (void)pthread_mutex_init(&client->lock, NULL);
+    if (weir_thread_start(&client->thread, run_client_thread, client))
+        return client;
+    (void)pthread_mutex_destroy(&client->lock);
+    weir_wakeup_unref(wakeup);
+    free(client);
     (void)weir_error_complain_as(err, EAGAIN, "no thread is to be had");
     return NULL;
 }
 
-void weir_wire_stop(struct wire *wire)
+void weir_resp_client_stop(struct resp_client *client)
 {
-    (void)pthread_mutex_lock(&wire->lock);
-    wire->stop = true;
-    (void)pthread_mutex_unlock(&wire->lock);
-    weir_bell_ring(wire->owner.bell);
-    (void)pthread_join(wire->thread, NULL);
-    (void)pthread_mutex_destroy(&wire->lock);
-    weir_bell_drop(wire->owner.bell);
-    weir_secret_wipe(wire, sizeof *wire);
-    free(wire);
+    (void)pthread_mutex_lock(&client->lock);
+    client->stop = true;
+    (void)pthread_mutex_unlock(&client->lock);
+    weir_wakeup_signal(client->owner.wakeup);
+    (void)pthread_join(client->thread, NULL);
+    (void)pthread_mutex_destroy(&client->lock);
+    weir_wakeup_unref(client->owner.wakeup);
+    weir_secret_wipe(client, sizeof *client);
+    free(client);
 }
 
-void weir_wire_hang_up(struct wire *wire, const struct fleet_host *host, const char *why)
+void weir_resp_client_close_host(struct resp_client *client, const struct fleet_host *host, const char *why)
 {
-    for (size_t i = 0; i < wire->line_count; i++)
-        if (wire->lines[i].state == LINE_OPEN && host_same(&wire->lines[i].host, host))
-            wire->lines[i].ends = why;
+    for (size_t i = 0; i < client->connection_count; i++)
+        if (client->connections[i].state == CONNECTION_OPEN && host_same(&client->connections[i].host, host))
+            client->connections[i].ends = why;
 }
 
-void weir_wire_wake(struct wire *wire)
+void weir_resp_client_wake(struct resp_client *client)
 {
-    weir_bell_ring(wire->owner.bell);
+    weir_wakeup_signal(client->owner.wakeup);
 }
 
-static struct question *new_question(const struct fleet_host *host, const char *bytes, size_t len,
-                                     size_t answers, int64_t deadline_ns, wire_answer *answer, void *arg)
+static struct client_request *new_client_request(const struct fleet_host *host, const char *bytes, size_t len,
+                                                 size_t answers, int64_t deadline_ns,
+                                                 resp_client_answer *answer, void *arg)
 {
-    struct question *question = malloc(sizeof *question + len);
-    if (!question)
+    struct client_request *request = malloc(sizeof *request + len);
+    if (!request)
         return NULL;
-    *question = (struct question){.host = *host,
-                                  .deadline_ns = deadline_ns,
-                                  .answers = answers,
-                                  .answer = answer,
-                                  .arg = arg,
-                                  .len = len};
-    memcpy(question->bytes, bytes, len);
-    return question;
+    *request = (struct client_request){.host = *host,
+                                       .deadline_ns = deadline_ns,
+                                       .answers = answers,
+                                       .answer = answer,
+                                       .arg = arg,
+                                       .len = len};
+    memcpy(request->bytes, bytes, len);
+    return request;
 }
 
-void weir_wire_send(struct wire *wire, const struct fleet_host *host, const char *bytes, size_t len,
-                    size_t answers, int64_t deadline_ns, wire_answer *answer, void *arg)
+void weir_resp_client_send(struct resp_client *client, const struct fleet_host *host, const char *bytes,
+                           size_t len, size_t answers, int64_t deadline_ns, resp_client_answer *answer,
+                           void *arg)
 {
-    struct question *question =
-        len <= WIRE_OUT_MAX ? new_question(host, bytes, len, answers, deadline_ns, answer, arg) : NULL;
-    const char *why = question ? NULL : "out of memory";
-    if (question) {
-        (void)pthread_mutex_lock(&wire->lock);
-        if (wire->stopped)
+    struct client_request *request =
+        len <= RESP_CLIENT_OUT_MAX ? new_client_request(host, bytes, len, answers, deadline_ns, answer, arg)
+                                   : NULL;
+    const char *why = request ? NULL : "out of memory";
+    if (request) {
+        (void)pthread_mutex_lock(&client->lock);
+        if (client->stopped)
             why = "the connection is being closed";
-        else if (wire->on_the_way >= WIRE_QUESTIONS_MAX)
+        else if (client->on_the_way >= RESP_CLIENT_REQUESTS_MAX)
             why = "too much is being asked at once";
         if (!why) {
-            wire->on_the_way++;
-            questions_add(&wire->inbox, question);
+            client->on_the_way++;
+            client_requests_add(&client->inbox, request);
         }
-        (void)pthread_mutex_unlock(&wire->lock);
+        (void)pthread_mutex_unlock(&client->lock);
     }
     if (!why) {
-        weir_bell_ring(wire->owner.bell);
+        weir_wakeup_signal(client->owner.wakeup);
         return;
     }
-    free(question);
+    free(request);
     answer(arg, NULL, false, why);
 }
 
-void weir_wire_ask(struct wire *wire, const struct fleet_host *host, const struct slice *words, size_t count,
-                   int64_t deadline_ns, wire_answer *answer, void *arg)
+void weir_resp_client_request(struct resp_client *client, const struct fleet_host *host,
+                              const struct slice *words, size_t count, int64_t deadline_ns,
+                              resp_client_answer *answer, void *arg)
 {
-    struct buffer bytes = {.most = WIRE_OUT_MAX};
+    struct buffer bytes = {.most = RESP_CLIENT_OUT_MAX};
     weir_resp_ask(&bytes, words, count);
     if (bytes.failed)
         answer(arg, NULL, false, "out of memory, or too long a question");
     else
-        weir_wire_send(wire, host, buffer_bytes(&bytes), buffer_len(&bytes), 1, deadline_ns, answer, arg);
+        weir_resp_client_send(client, host, buffer_bytes(&bytes), buffer_len(&bytes), 1, deadline_ns, answer,
+                              arg);
     weir_buffer_free(&bytes);
 }

@@ -16,49 +16,52 @@
 #define BUFFER_KEPT    65536
 #define PAUSE_LEAST_NS (10 * WEIR_MS)
 
-void weir_line_init(struct line *line, struct line_owner *owner, const struct fleet_host *host)
+void weir_resp_connection_init(struct resp_connection *connection, struct resp_connection_owner *owner,
+                               const struct fleet_host *host)
 {
-    *line = (struct line){.owner = owner, .host = *host, .fd = -1};
-    questions_init(&line->expected);
-    questions_init(&line->waiting);
-    line->in.most = WIRE_IN_MAX;
+    *connection = (struct resp_connection){.owner = owner, .host = *host, .fd = -1};
+    client_requests_init(&connection->expected);
+    client_requests_init(&connection->waiting);
+    connection->in.most = RESP_CLIENT_IN_MAX;
 }
 
-bool weir_line_is_idle(const struct line *line)
+bool weir_resp_connection_is_idle(const struct resp_connection *connection)
 {
-    return line->expected.count + line->waiting.count == 0;
+    return connection->expected.count + connection->waiting.count == 0;
 }
 
 /* ---- the end of a connection ------------------------------------------------------------------ */
 
-static void answer_all(struct line *line, struct questions *list, const char *why)
+static void fail_requests(struct resp_connection *connection, struct client_request_list *list,
+                          const char *why)
 {
-    struct questions all = *list;
+    struct client_request_list all = *list;
     if (!all.first)
         all.end = &all.first;
-    questions_init(list);
-    for (struct question *question; (question = questions_take(&all));)
-        line->owner->answered(line->owner, question, NULL,
-                              list == &line->expected && question->start < line->written, why);
+    client_requests_init(list);
+    for (struct client_request *request; (request = client_requests_take(&all));)
+        connection->owner->answered(connection->owner, request, NULL,
+                                    list == &connection->expected && request->start < connection->written,
+                                    why);
 }
 
-static void let_go(struct line *line)
+static void close_resp_connection(struct resp_connection *connection)
 {
-    if (line->fd >= 0)
-        (void)close(line->fd);
-    line->fd = -1;
-    line->address = NULL;
-    line->ends = NULL;
-    weir_lookup_drop(line->lookup);
-    line->lookup = NULL;
-    if (line->out.bytes)
-        weir_secret_wipe(line->out.bytes, line->out.size); /* it may have the password */
-    weir_buffer_free(&line->out);
-    weir_buffer_free(&line->in);
-    line->state = LINE_IDLE;
+    if (connection->fd >= 0)
+        (void)close(connection->fd);
+    connection->fd = -1;
+    connection->address = NULL;
+    connection->ends = NULL;
+    weir_lookup_drop(connection->lookup);
+    connection->lookup = NULL;
+    if (connection->out.bytes)
+        weir_secret_wipe(connection->out.bytes, connection->out.size); /* it may have the password */
+    weir_buffer_free(&connection->out);
+    weir_buffer_free(&connection->in);
+    connection->state = CONNECTION_IDLE;
 }
 
-static uint64_t draw(uint64_t *random)
+static uint64_t draw_connection_random(uint64_t *random)
 {
     *random ^= *random << 13;
     *random ^= *random >> 7;
@@ -66,209 +69,219 @@ static uint64_t draw(uint64_t *random)
     return *random;
 }
 
-void weir_line_fail(struct line *line, int64_t now, const char *reason)
+void weir_resp_connection_fail(struct resp_connection *connection, int64_t now, const char *reason)
 {
-    char why[WIRE_WHY_MAX];
-    bool six = strchr(line->host.name, ':') != NULL;
-    (void)snprintf(why, sizeof why, "%s%.84s%s:%d: %.64s", six ? "[" : "", line->host.name, six ? "]" : "",
-                   line->host.port, reason);
-    let_go(line);
-    int64_t pause = max64(line->pause_ns, PAUSE_LEAST_NS);
-    line->retry_ns = now + pause / 2 + (int64_t)(draw(&line->owner->random) % (uint64_t)pause);
-    line->pause_ns = min64(2 * pause, line->owner->pause_most_ns);
-    struct questions waiting = line->waiting;
+    char why[RESP_CLIENT_WHY_MAX];
+    bool six = strchr(connection->host.name, ':') != NULL;
+    (void)snprintf(why, sizeof why, "%s%.84s%s:%d: %.64s", six ? "[" : "", connection->host.name,
+                   six ? "]" : "", connection->host.port, reason);
+    close_resp_connection(connection);
+    int64_t pause = max64(connection->pause_ns, PAUSE_LEAST_NS);
+    connection->retry_ns =
+        now + pause / 2 + (int64_t)(draw_connection_random(&connection->owner->random) % (uint64_t)pause);
+    connection->pause_ns = min64(2 * pause, connection->owner->pause_most_ns);
+    struct client_request_list waiting = connection->waiting;
     if (!waiting.first)
         waiting.end = &waiting.first;
-    questions_init(&line->waiting);
-    answer_all(line, &line->expected, why);
-    answer_all(line, &waiting, why);
-    line->owner->closed(line->owner, &line->host, why);
+    client_requests_init(&connection->waiting);
+    fail_requests(connection, &connection->expected, why);
+    fail_requests(connection, &waiting, why);
+    connection->owner->closed(connection->owner, &connection->host, why);
 }
 
-void weir_line_fault(struct line *line, int64_t now, int error)
+void weir_resp_connection_fault(struct resp_connection *connection, int64_t now, int error)
 {
     char reason[ERROR_REASON_MAX];
-    weir_line_fail(line, now, weir_error_reason(reason, error));
+    weir_resp_connection_fail(connection, now, weir_error_reason(reason, error));
 }
 
-void weir_line_free(struct line *line)
+void weir_resp_connection_free(struct resp_connection *connection)
 {
-    let_go(line);
-    answer_all(line, &line->expected, "the connection is being closed");
-    answer_all(line, &line->waiting, "the connection is being closed");
+    close_resp_connection(connection);
+    fail_requests(connection, &connection->expected, "the connection is being closed");
+    fail_requests(connection, &connection->waiting, "the connection is being closed");
 }
 
 /* ---- what goes out ---------------------------------------------------------------------------- */
 
-void weir_line_ask(struct line *line, struct question *question, int64_t now)
+void weir_resp_connection_request(struct resp_connection *connection, struct client_request *request,
+                                  int64_t now)
 {
-    line->used_ns = now;
-    questions_add(&line->waiting, question);
+    connection->used_ns = now;
+    client_requests_add(&connection->waiting, request);
 }
 
-static void put(struct line *line, const char *bytes, size_t len)
+static void append_output(struct resp_connection *connection, const char *bytes, size_t len)
 {
-    buffer_put(&line->out, bytes, len);
-    line->put += len;
+    buffer_put(&connection->out, bytes, len);
+    connection->put += len;
 }
 
 /* As much of what waits as there is room for. */
-static void put_waiting(struct line *line)
+static void append_waiting_requests(struct resp_connection *connection)
 {
-    struct question *question;
-    while ((question = line->waiting.first) &&
-           (buffer_len(&line->out) == 0 || buffer_len(&line->out) + question->len <= WIRE_OUT_MAX)) {
-        (void)questions_take(&line->waiting);
-        question->start = line->put;
-        put(line, question->bytes, question->len);
-        questions_add(&line->expected, question);
+    struct client_request *request;
+    while ((request = connection->waiting.first) &&
+           (buffer_len(&connection->out) == 0 ||
+            buffer_len(&connection->out) + request->len <= RESP_CLIENT_OUT_MAX)) {
+        (void)client_requests_take(&connection->waiting);
+        request->start = connection->put;
+        append_output(connection, request->bytes, request->len);
+        client_requests_add(&connection->expected, request);
     }
 }
 
-static void flush(struct line *line, int64_t now)
+static void flush_connection(struct resp_connection *connection, int64_t now)
 {
-    if (line->state == LINE_OPEN && !line->ends)
-        put_waiting(line);
-    if (line->out.failed) {
-        weir_line_fault(line, now, ENOMEM);
+    if (connection->state == CONNECTION_OPEN && !connection->ends)
+        append_waiting_requests(connection);
+    if (connection->out.failed) {
+        weir_resp_connection_fault(connection, now, ENOMEM);
         return;
     }
-    while (line->state >= LINE_GREETING && buffer_len(&line->out) > 0) {
-        ssize_t sent = send(line->fd, buffer_bytes(&line->out), buffer_len(&line->out), MSG_NOSIGNAL);
+    while (connection->state >= CONNECTION_HANDSHAKE && buffer_len(&connection->out) > 0) {
+        ssize_t sent =
+            send(connection->fd, buffer_bytes(&connection->out), buffer_len(&connection->out), MSG_NOSIGNAL);
         if (sent >= 0) {
-            line->written += (uint64_t)sent;
-            weir_buffer_drop(&line->out, (size_t)sent, BUFFER_KEPT);
+            connection->written += (uint64_t)sent;
+            weir_buffer_drop(&connection->out, (size_t)sent, BUFFER_KEPT);
         } else if (errno == EAGAIN) {
             return;
         } else if (errno != EINTR) {
-            weir_line_fault(line, now, errno);
+            weir_resp_connection_fault(connection, now, errno);
         }
     }
 }
 
 /* ---- what comes in ---------------------------------------------------------------------------- */
 
-static void answered(struct line *line, int64_t now, const struct resp_value *value)
+static void answer_first_request(struct resp_connection *connection, int64_t now,
+                                 const struct resp_value *value)
 {
     if (value->type == RESP_PUSH) {
-        line->owner->pushed(line->owner, &line->host, value);
-    } else if (line->state == LINE_GREETING) {
-        weir_line_greeted(line, now, value);
-    } else if (!line->expected.first || line->expected.first->start >= line->written) {
-        weir_line_fail(line, now, "it answers what nobody has asked");
-    } else if (--line->expected.first->answers == 0) {
-        line->owner->answered(line->owner, questions_take(&line->expected), value, true, "");
+        connection->owner->pushed(connection->owner, &connection->host, value);
+    } else if (connection->state == CONNECTION_HANDSHAKE) {
+        weir_resp_connection_handshake_reply(connection, now, value);
+    } else if (!connection->expected.first || connection->expected.first->start >= connection->written) {
+        weir_resp_connection_fail(connection, now, "it answers what nobody has asked");
+    } else if (--connection->expected.first->answers == 0) {
+        connection->owner->answered(connection->owner, client_requests_take(&connection->expected), value,
+                                    true, "");
     }
 }
 
-static void read_answers(struct line *line, int64_t now)
+static void read_replies(struct resp_connection *connection, int64_t now)
 {
-    while (line->fd >= 0 && buffer_len(&line->in) > 0) {
+    while (connection->fd >= 0 && buffer_len(&connection->in) > 0) {
         struct resp_value *value;
         size_t used;
         enum resp_parsed parsed =
-            weir_resp_parse(buffer_bytes(&line->in), buffer_len(&line->in), &value, &used);
+            weir_resp_parse(buffer_bytes(&connection->in), buffer_len(&connection->in), &value, &used);
         if (parsed == RESP_INCOMPLETE)
             return;
         if (parsed != RESP_PARSED) {
-            weir_line_fail(line, now,
-                           parsed == RESP_BROKEN ? "it does not speak the Redis protocol" : "out of memory");
+            weir_resp_connection_fail(connection, now,
+                                      parsed == RESP_BROKEN ? "it does not speak the Redis protocol"
+                                                            : "out of memory");
             return;
         }
-        struct buffer bytes = line->in; /* `fail` may free the line's own while the tree points into it */
-        line->in = (struct buffer){.most = WIRE_IN_MAX};
-        answered(line, now, value);
+        struct buffer bytes =
+            connection->in; /* `fail` may free the connection's own while the tree points into it */
+        connection->in = (struct buffer){.most = RESP_CLIENT_IN_MAX};
+        answer_first_request(connection, now, value);
         weir_resp_value_free(value);
-        weir_buffer_free(&line->in);
-        line->in = bytes;
-        if (line->fd < 0)
-            weir_buffer_free(&line->in);
+        weir_buffer_free(&connection->in);
+        connection->in = bytes;
+        if (connection->fd < 0)
+            weir_buffer_free(&connection->in);
         else
-            weir_buffer_drop(&line->in, used, BUFFER_KEPT);
+            weir_buffer_drop(&connection->in, used, BUFFER_KEPT);
     }
 }
 
-static void receive(struct line *line, int64_t now)
+static void receive_replies(struct resp_connection *connection, int64_t now)
 {
-    char *room = weir_buffer_room(&line->in, READ_SIZE);
+    char *room = weir_buffer_room(&connection->in, READ_SIZE);
     if (!room) {
-        weir_line_fail(line, now, "its answer is too long");
+        weir_resp_connection_fail(connection, now, "its answer is too long");
         return;
     }
-    ssize_t got = recv(line->fd, room, READ_SIZE, 0);
+    ssize_t got = recv(connection->fd, room, READ_SIZE, 0);
     if (got > 0) {
-        buffer_wrote(&line->in, (size_t)got);
-        read_answers(line, now);
+        buffer_wrote(&connection->in, (size_t)got);
+        read_replies(connection, now);
     } else if (got == 0) {
-        weir_line_fail(line, now, "it closed the connection");
+        weir_resp_connection_fail(connection, now, "it closed the connection");
     } else if (errno != EAGAIN && errno != EINTR) {
-        weir_line_fault(line, now, errno);
+        weir_resp_connection_fault(connection, now, errno);
     }
 }
 
 /* ---- time ------------------------------------------------------------------------------------- */
 
 /* What waits and was not put into `out` yet may be given up without harm. */
-static int64_t drop_late(struct line *line, int64_t now)
+static int64_t drop_late_requests(struct resp_connection *connection, int64_t now)
 {
     int64_t next = INT64_MAX;
-    struct questions all = line->waiting;
+    struct client_request_list all = connection->waiting;
     if (!all.first)
         all.end = &all.first;
-    questions_init(&line->waiting);
-    for (struct question *question; (question = questions_take(&all));) {
-        if (question->deadline_ns <= now) {
-            line->owner->answered(line->owner, question, NULL, false, "it could not be asked in time");
+    client_requests_init(&connection->waiting);
+    for (struct client_request *request; (request = client_requests_take(&all));) {
+        if (request->deadline_ns <= now) {
+            connection->owner->answered(connection->owner, request, NULL, false,
+                                        "it could not be asked in time");
         } else {
-            next = min64(next, question->deadline_ns);
-            questions_add(&line->waiting, question);
+            next = min64(next, request->deadline_ns);
+            client_requests_add(&connection->waiting, request);
         }
     }
     return next;
 }
 
-static int64_t earliest(const struct questions *list)
+static int64_t earliest_deadline(const struct client_request_list *list)
 {
     int64_t at = INT64_MAX;
-    for (const struct question *question = list->first; question; question = question->next)
-        at = min64(at, question->deadline_ns);
+    for (const struct client_request *request = list->first; request; request = request->next)
+        at = min64(at, request->deadline_ns);
     return at;
 }
 
-int64_t weir_line_step(struct line *line, int64_t now)
+int64_t weir_resp_connection_step(struct resp_connection *connection, int64_t now)
 {
-    if (earliest(&line->expected) <= now)
-        weir_line_fail(line, now, "it does not answer");
-    if (line->ends && !line->expected.first)
-        weir_line_fail(line, now, line->ends);
-    int64_t next = drop_late(line, now);
-    if (line->state == LINE_IDLE && line->waiting.first && now >= line->retry_ns)
-        weir_line_begin(line, now);
-    if (line->state == LINE_NAMING)
-        weir_line_named(line, now);
-    if (line->state != LINE_IDLE && line->state != LINE_OPEN && now >= line->until_ns)
-        weir_line_fail(line, now, "it cannot be reached in time");
-    flush(line, now);
-    if (line->state == LINE_IDLE)
-        return line->waiting.first ? min64(next, line->retry_ns) : next;
-    if (line->state != LINE_OPEN)
-        return min64(next, line->until_ns);
-    return min64(next, earliest(&line->expected));
+    if (earliest_deadline(&connection->expected) <= now)
+        weir_resp_connection_fail(connection, now, "it does not answer");
+    if (connection->ends && !connection->expected.first)
+        weir_resp_connection_fail(connection, now, connection->ends);
+    int64_t next = drop_late_requests(connection, now);
+    if (connection->state == CONNECTION_IDLE && connection->waiting.first && now >= connection->retry_ns)
+        weir_resp_connection_begin(connection, now);
+    if (connection->state == CONNECTION_RESOLVING)
+        weir_resp_connection_resolved(connection, now);
+    if (connection->state != CONNECTION_IDLE && connection->state != CONNECTION_OPEN &&
+        now >= connection->until_ns)
+        weir_resp_connection_fail(connection, now, "it cannot be reached in time");
+    flush_connection(connection, now);
+    if (connection->state == CONNECTION_IDLE)
+        return connection->waiting.first ? min64(next, connection->retry_ns) : next;
+    if (connection->state != CONNECTION_OPEN)
+        return min64(next, connection->until_ns);
+    return min64(next, earliest_deadline(&connection->expected));
 }
 
-short weir_line_events(const struct line *line)
+short weir_resp_connection_events(const struct resp_connection *connection)
 {
-    if (line->state == LINE_CONNECTING)
+    if (connection->state == CONNECTION_CONNECTING)
         return POLLOUT;
-    if (line->state < LINE_GREETING)
+    if (connection->state < CONNECTION_HANDSHAKE)
         return 0;
-    return (short)(POLLIN | (line->out.end > line->out.start ? POLLOUT : 0));
+    return (short)(POLLIN | (connection->out.end > connection->out.start ? POLLOUT : 0));
 }
 
-void weir_line_ready(struct line *line, int64_t now)
+void weir_resp_connection_ready(struct resp_connection *connection, int64_t now)
 {
-    if (line->state == LINE_CONNECTING)
-        weir_line_connected(line, now);
-    else if (line->state >= LINE_GREETING)
-        receive(line, now);
+    if (connection->state == CONNECTION_CONNECTING)
+        weir_resp_connection_connected(connection, now);
+    else if (connection->state >= CONNECTION_HANDSHAKE)
+        receive_replies(connection, now);
 }

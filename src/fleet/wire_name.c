@@ -11,70 +11,70 @@
 
 #include "os/thread.h"
 
-/* ---- the bell --------------------------------------------------------------------------------- */
+/* ---- the wakeup --------------------------------------------------------------------------------- */
 
-struct bell {
-    atomic_int holders;
+struct wakeup {
+    atomic_int refs;
     int fd;
 };
 
-struct bell *weir_bell_new(void)
+struct wakeup *weir_wakeup_new(void)
 {
-    struct bell *bell = malloc(sizeof *bell);
-    if (!bell)
+    struct wakeup *wakeup = malloc(sizeof *wakeup);
+    if (!wakeup)
         return NULL;
-    atomic_init(&bell->holders, 1);
-    bell->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (bell->fd >= 0)
-        return bell;
-    free(bell);
+    atomic_init(&wakeup->refs, 1);
+    wakeup->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wakeup->fd >= 0)
+        return wakeup;
+    free(wakeup);
     return NULL;
 }
 
-struct bell *weir_bell_keep(struct bell *bell)
+struct wakeup *weir_wakeup_ref(struct wakeup *wakeup)
 {
-    atomic_fetch_add(&bell->holders, 1);
-    return bell;
+    atomic_fetch_add(&wakeup->refs, 1);
+    return wakeup;
 }
 
-void weir_bell_drop(struct bell *bell)
+void weir_wakeup_unref(struct wakeup *wakeup)
 {
-    if (!bell || atomic_fetch_sub(&bell->holders, 1) > 1)
+    if (!wakeup || atomic_fetch_sub(&wakeup->refs, 1) > 1)
         return;
-    (void)close(bell->fd);
-    free(bell);
+    (void)close(wakeup->fd);
+    free(wakeup);
 }
 
-int weir_bell_fd(const struct bell *bell)
+int weir_wakeup_fd(const struct wakeup *wakeup)
 {
-    return bell->fd;
+    return wakeup->fd;
 }
 
-void weir_bell_ring(struct bell *bell)
+void weir_wakeup_signal(struct wakeup *wakeup)
 {
-    (void)!eventfd_write(bell->fd, 1); /* full: it is readable already */
+    (void)!eventfd_write(wakeup->fd, 1); /* full: it is readable already */
 }
 
-void weir_bell_hush(struct bell *bell)
+void weir_wakeup_clear(struct wakeup *wakeup)
 {
     eventfd_t rung;
-    (void)!eventfd_read(bell->fd, &rung);
+    (void)!eventfd_read(wakeup->fd, &rung);
 }
 
 /* ---- the lookup ------------------------------------------------------------------------------- */
 
 struct lookup {
-    atomic_int holders; /* who asked, and the thread */
-    atomic_bool done;   /* what follows is written before it */
+    atomic_int refs;  /* who asked, and the thread */
+    atomic_bool done; /* what follows is written before it */
     struct addrinfo *addresses;
     int fault;
-    struct bell *bell;
+    struct wakeup *wakeup;
     struct fleet_host host;
 };
 
 static atomic_int lookups; /* threads that there are */
 
-static void resolve(struct lookup *lookup, int flags)
+static void resolve_host(struct lookup *lookup, int flags)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags};
     char port[16];
@@ -84,46 +84,46 @@ static void resolve(struct lookup *lookup, int flags)
         lookup->addresses = NULL;
 }
 
-static void *run(void *arg)
+static void *run_lookup(void *arg)
 {
     struct lookup *lookup = arg;
-    resolve(lookup, 0);
+    resolve_host(lookup, 0);
     atomic_store(&lookup->done, true);
-    weir_bell_ring(lookup->bell);
+    weir_wakeup_signal(lookup->wakeup);
     weir_lookup_drop(lookup);
     atomic_fetch_sub(&lookups, 1);
     return NULL;
 }
 
-static bool start_thread(struct lookup *lookup)
+static bool start_lookup_thread(struct lookup *lookup)
 {
     pthread_t thread;
     if (atomic_fetch_add(&lookups, 1) < LOOKUPS_MAX) {
-        atomic_fetch_add(&lookup->holders, 1);
-        if (weir_thread_start(&thread, run, lookup)) {
+        atomic_fetch_add(&lookup->refs, 1);
+        if (weir_thread_start(&thread, run_lookup, lookup)) {
             (void)pthread_detach(thread);
             return true;
         }
-        atomic_fetch_sub(&lookup->holders, 1);
+        atomic_fetch_sub(&lookup->refs, 1);
     }
     atomic_fetch_sub(&lookups, 1);
     return false;
 }
 
-struct lookup *weir_lookup_begin(const struct fleet_host *host, struct bell *bell)
+struct lookup *weir_lookup_begin(const struct fleet_host *host, struct wakeup *wakeup)
 {
     struct lookup *lookup = calloc(1, sizeof *lookup);
     if (!lookup)
         return NULL;
-    atomic_init(&lookup->holders, 1);
+    atomic_init(&lookup->refs, 1);
     lookup->host = *host;
-    lookup->bell = weir_bell_keep(bell);
-    resolve(lookup, AI_NUMERICHOST);
+    lookup->wakeup = weir_wakeup_ref(wakeup);
+    resolve_host(lookup, AI_NUMERICHOST);
     if (lookup->fault == 0) {
         atomic_store(&lookup->done, true);
         return lookup;
     }
-    if (start_thread(lookup))
+    if (start_lookup_thread(lookup))
         return lookup;
     weir_lookup_drop(lookup);
     return NULL;
@@ -140,10 +140,10 @@ bool weir_lookup_done(struct lookup *lookup, const struct addrinfo **addresses, 
 
 void weir_lookup_drop(struct lookup *lookup)
 {
-    if (!lookup || atomic_fetch_sub(&lookup->holders, 1) > 1)
+    if (!lookup || atomic_fetch_sub(&lookup->refs, 1) > 1)
         return;
     if (lookup->addresses)
         freeaddrinfo(lookup->addresses);
-    weir_bell_drop(lookup->bell);
+    weir_wakeup_unref(lookup->wakeup);
     free(lookup);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * zookeeper:// as a coordinator: pools are nodes (zookeeper_nodes.h), epochs are turned by those who use
+ * zookeeper:// as a coordinator: pools are nodes (znodes.h), epochs are turned by those who use
  * them.
  */
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 /* ---- what the client tells ---- */
 
-static void session_moved(void *arg, bool up, const char *why)
+static void ensemble_session_changed(void *arg, bool up, const char *why)
 {
     struct zookeeper *zoo = arg;
     (void)pthread_mutex_lock(&zoo->lock);
@@ -22,24 +22,24 @@ static void session_moved(void *arg, bool up, const char *why)
     if (zoo->sink.moved)
         zoo->sink.moved(zoo->sink.agent, up, why);
     /* Whatever was known may have changed, and of a new session no watch is set. */
-    for (size_t i = 0; up && zoo->client && i < zoo->place_count; i++)
-        if (zoo->places[i])
-            weir_zoo_learn(zoo->places[i]);
+    for (size_t i = 0; up && zoo->client && i < zoo->zpool_count; i++)
+        if (zoo->zpools[i])
+            weir_zoo_load(zoo->zpools[i]);
     (void)pthread_mutex_unlock(&zoo->lock);
 }
 
-static void node_changed(void *arg, uint64_t watch)
+static void ensemble_node_changed(void *arg, uint64_t watch)
 {
     struct zookeeper *zoo = arg;
     size_t index = (size_t)(watch & UINT32_MAX);
     (void)pthread_mutex_lock(&zoo->lock);
-    struct place *place = index < zoo->place_count ? zoo->places[index] : NULL;
-    if (place && place->watch == watch && zoo->up)
-        weir_zoo_learn(place);
+    struct pool_handle *zpool = index < zoo->zpool_count ? zoo->zpools[index] : NULL;
+    if (zpool && zpool->watch == watch && zoo->up)
+        weir_zoo_load(zpool);
     (void)pthread_mutex_unlock(&zoo->lock);
 }
 
-static void tick(void *arg)
+static void ensemble_tick(void *arg)
 {
     struct zookeeper *zoo = arg;
     (void)pthread_mutex_lock(&zoo->lock);
@@ -51,7 +51,7 @@ static void tick(void *arg)
 
 static void ensemble_free(struct zookeeper *zoo)
 {
-    free(zoo->places);
+    free(zoo->zpools);
     (void)pthread_mutex_destroy(&zoo->lock);
     free(zoo);
 }
@@ -75,10 +75,10 @@ static struct coordinator *ensemble_open(const struct fleet_url *url,
     if (zoo->options.session_ns <= 0)
         zoo->options.session_ns = 10 * WEIR_SEC;
     zoo->random = (uint64_t)weir_monotonic_ns() ^ (uint64_t)(uintptr_t)zoo;
-    zoo->roll.key = weir_hash_key();
+    zoo->trie.key = weir_hash_key();
     (void)snprintf(zoo->root, sizeof zoo->root, "%s", strcmp(url->path, "/") == 0 ? "" : url->path);
     (void)pthread_mutex_init(&zoo->lock, NULL);
-    struct zclient_owner owner = {session_moved, node_changed, tick, zoo};
+    struct zclient_owner owner = {ensemble_session_changed, ensemble_node_changed, ensemble_tick, zoo};
     struct zclient *client = weir_zclient_open(url, &zoo->options, &owner, err);
     if (!client) {
         ensemble_free(zoo);
@@ -97,80 +97,81 @@ static void ensemble_close(struct coordinator *coordinator)
     zoo->sink.moved = NULL;
     zoo->up = false;
     (void)pthread_mutex_unlock(&zoo->lock);
-    weir_zclient_close(zoo->client); /* answers what is still on the way of places that were left */
+    weir_zclient_close(zoo->client); /* answers what is still on the way of pools that were left */
     ensemble_free(zoo);
 }
 
-/* ---- places ---- */
+/* ---- pools ---- */
 
-static bool give_watch(struct zookeeper *zoo, struct place *place)
+static bool assign_watch(struct zookeeper *zoo, struct pool_handle *zpool)
 {
-    size_t index = zoo->free_place;
-    while (index < zoo->place_count && zoo->places[index])
+    size_t index = zoo->free_zpool;
+    while (index < zoo->zpool_count && zoo->zpools[index])
         index++;
-    if (index == zoo->place_room) {
-        size_t room = zoo->place_room ? 2 * zoo->place_room : 16;
-        struct place **places = realloc(zoo->places, room * sizeof(struct place *));
-        if (!places)
+    if (index == zoo->zpool_capacity) {
+        size_t room = zoo->zpool_capacity ? 2 * zoo->zpool_capacity : 16;
+        struct pool_handle **zpools = realloc(zoo->zpools, room * sizeof(struct pool_handle *));
+        if (!zpools)
             return false;
-        zoo->places = places;
-        zoo->place_room = room;
+        zoo->zpools = zpools;
+        zoo->zpool_capacity = room;
     }
-    if (index == zoo->place_count)
-        zoo->place_count++;
-    zoo->places[index] = place;
-    zoo->free_place = index + 1;
-    place->watch = place->watched = ++zoo->entered << 32 | index;
-    weir_roll_add(&zoo->roll, &place->entry);
+    if (index == zoo->zpool_count)
+        zoo->zpool_count++;
+    zoo->zpools[index] = zpool;
+    zoo->free_zpool = index + 1;
+    zpool->watch = zpool->watched = ++zoo->entered << 32 | index;
+    weir_name_trie_add(&zoo->trie, &zpool->entry);
     return true;
 }
 
-static struct place *ensemble_enter(struct coordinator *coordinator, const char *name,
-                                    const struct lease_terms *terms, void *owner, struct weir_error *err)
+static struct pool_handle *ensemble_enter(struct coordinator *coordinator, const char *name,
+                                          const struct lease_terms *terms, void *owner,
+                                          struct weir_error *err)
 {
     struct zookeeper *zoo = (struct zookeeper *)coordinator;
     if (!weir_fleet_name_check(name, err))
         return NULL;
-    struct place *place = calloc(1, sizeof *place);
-    if (place) {
-        place->zoo = zoo;
-        place->owner = owner;
-        place->asked = *terms;
-        (void)snprintf(place->name, sizeof place->name, "%s", name);
-        place->entry.text = place->name;
+    struct pool_handle *zpool = calloc(1, sizeof *zpool);
+    if (zpool) {
+        zpool->zoo = zoo;
+        zpool->owner = owner;
+        zpool->asked = *terms;
+        (void)snprintf(zpool->name, sizeof zpool->name, "%s", name);
+        zpool->entry.text = zpool->name;
         (void)pthread_mutex_lock(&zoo->lock);
-        bool entered = give_watch(zoo, place);
+        bool entered = assign_watch(zoo, zpool);
         (void)pthread_mutex_unlock(&zoo->lock);
         if (entered)
-            return place;
+            return zpool;
     }
-    free(place);
+    free(zpool);
     (void)weir_error_complain_as(err, ENOMEM, "out of memory");
     return NULL;
 }
 
-static void ensemble_leave(struct place *place)
+static void ensemble_leave(struct pool_handle *zpool)
 {
-    struct zookeeper *zoo = place->zoo;
+    struct zookeeper *zoo = zpool->zoo;
     (void)pthread_mutex_lock(&zoo->lock);
-    size_t index = (size_t)(place->watch & UINT32_MAX);
-    zoo->places[index] = NULL;
-    weir_roll_remove(&zoo->roll, &place->entry);
-    if (index < zoo->free_place)
-        zoo->free_place = index;
-    place->watch = 0;
-    place->orders++; /* it stays until here */
-    weir_zoo_forget_orders(place);
-    place->orders--;
-    weir_zoo_place_release(place);
+    size_t index = (size_t)(zpool->watch & UINT32_MAX);
+    zoo->zpools[index] = NULL;
+    weir_name_trie_remove(&zoo->trie, &zpool->entry);
+    if (index < zoo->free_zpool)
+        zoo->free_zpool = index;
+    zpool->watch = 0;
+    zpool->orders++; /* it stays until here */
+    weir_zoo_forget_orders(zpool);
+    zpool->orders--;
+    weir_zoo_pool_release(zpool);
     (void)pthread_mutex_unlock(&zoo->lock);
 }
 
-static void ensemble_order(struct place *place, const struct lease_order *order)
+static void ensemble_order(struct pool_handle *zpool, const struct lease_order *order)
 {
-    struct zookeeper *zoo = place->zoo;
+    struct zookeeper *zoo = zpool->zoo;
     (void)pthread_mutex_lock(&zoo->lock);
-    weir_zoo_order(place, order);
+    weir_zoo_order(zpool, order);
     (void)pthread_mutex_unlock(&zoo->lock);
 }
 

@@ -11,22 +11,22 @@
 
 #define LIST_MAX 1000000 /* names of a list */
 
-static void free_names(char **names, size_t count)
+static void free_child_names(char **names, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         free(names[i]);
     free(names);
 }
 
-void weir_zoo_drop(struct wait *wait)
+void weir_zoo_pending_drop(struct zoo_pending *wait)
 {
-    if (atomic_fetch_sub(&wait->holders, 1) != 1)
+    if (atomic_fetch_sub(&wait->refs, 1) != 1)
         return;
-    free_names(wait->names, wait->name_count);
+    free_child_names(wait->names, wait->name_count);
     free(wait);
 }
 
-static void keep_names(struct wait *wait, const struct zanswer *answer)
+static void copy_child_names(struct zoo_pending *wait, const struct zanswer *answer)
 {
     size_t count = answer->name_count < LIST_MAX ? answer->name_count : LIST_MAX;
     wait->names = count > 0 ? calloc(count, sizeof *wait->names) : NULL;
@@ -40,7 +40,7 @@ static void keep_names(struct wait *wait, const struct zanswer *answer)
 
 static void answered(void *arg, const struct zanswer *answer)
 {
-    struct wait *wait = arg;
+    struct zoo_pending *wait = arg;
     wait->got.code = answer->code;
     wait->got.stat = answer->stat;
     wait->failed = answer->failed;
@@ -53,74 +53,77 @@ static void answered(void *arg, const struct zanswer *answer)
         wait->got.len = 1;
     }
     if (answer->names)
-        keep_names(wait, answer);
+        copy_child_names(wait, answer);
     atomic_store(&wait->done, 1);
     weir_futex_wake(&wait->done, 1);
-    weir_zoo_drop(wait);
+    weir_zoo_pending_drop(wait);
 }
 
-static struct wait *new_wait(struct asking *asking)
+static struct zoo_pending *new_zoo_pending(struct zoo_query *query)
 {
-    struct wait *wait = calloc(1, sizeof *wait);
+    struct zoo_pending *wait = calloc(1, sizeof *wait);
     if (wait)
-        atomic_store(&wait->holders, 2);
+        atomic_store(&wait->refs, 2);
     else
-        (void)weir_error_complain_as(asking->err, ENOMEM, "out of memory");
+        (void)weir_error_complain_as(query->err, ENOMEM, "out of memory");
     return wait;
 }
 
-bool weir_zoo_is_answered(struct asking *asking, struct wait *wait)
+bool weir_zoo_query_await(struct zoo_query *query, struct zoo_pending *wait)
 {
-    while (!atomic_load(&wait->done) && weir_monotonic_ns() < asking->deadline_ns)
-        weir_futex_wait(&wait->done, 0, asking->deadline_ns);
+    while (!atomic_load(&wait->done) && weir_monotonic_ns() < query->deadline_ns)
+        weir_futex_wait(&wait->done, 0, query->deadline_ns);
     return atomic_load(&wait->done);
 }
 
-static struct wait *await(struct asking *asking, struct wait *wait, bool sent)
+static struct zoo_pending *await_zoo_query(struct zoo_query *query, struct zoo_pending *wait, bool sent)
 {
     if (!sent) {
         free(wait);
-        (void)weir_error_complain_as(asking->err, EHOSTUNREACH,
+        (void)weir_error_complain_as(query->err, EHOSTUNREACH,
                                      "there is no connection to ZooKeeper now; try again");
         return NULL;
     }
-    bool answered = weir_zoo_is_answered(asking, wait);
+    bool answered = weir_zoo_query_await(query, wait);
     if (answered && wait->got.code != ZCODE_UNSURE && wait->got.code != ZCODE_DENIED)
         return wait;
     if (answered && wait->got.code == ZCODE_DENIED)
-        (void)weir_error_complain_as(asking->err, EACCES,
+        (void)weir_error_complain_as(query->err, EACCES,
                                      "ZooKeeper gives no right to this: check user, password and ACL");
     else
-        (void)weir_error_complain_as(asking->err, ETIMEDOUT,
+        (void)weir_error_complain_as(query->err, ETIMEDOUT,
                                      "ZooKeeper has not answered: perhaps it was done; look at it");
-    weir_zoo_drop(wait);
+    weir_zoo_pending_drop(wait);
     return NULL;
 }
 
-struct wait *weir_zoo_ask_get(struct asking *asking, const char *path)
+struct zoo_pending *weir_zoo_query_get(struct zoo_query *query, const char *path)
 {
-    struct wait *wait = new_wait(asking);
-    return wait ? await(asking, wait, weir_zclient_get(asking->zoo->client, path, 0, answered, wait)) : NULL;
-}
-
-struct wait *weir_zoo_ask_multi(struct asking *asking, const struct zop *ops, size_t count)
-{
-    struct wait *wait = new_wait(asking);
-    return wait ? await(asking, wait, weir_zclient_multi(asking->zoo->client, ops, count, answered, wait))
+    struct zoo_pending *wait = new_zoo_pending(query);
+    return wait ? await_zoo_query(query, wait, weir_zclient_get(query->zoo->client, path, 0, answered, wait))
                 : NULL;
 }
 
-struct wait *weir_zoo_ask_children(struct asking *asking, const char *path)
+struct zoo_pending *weir_zoo_query_multi(struct zoo_query *query, const struct zop *ops, size_t count)
 {
-    struct wait *wait = new_wait(asking);
-    return wait ? await(asking, wait, weir_zclient_children(asking->zoo->client, path, answered, wait))
+    struct zoo_pending *wait = new_zoo_pending(query);
+    return wait ? await_zoo_query(query, wait,
+                                  weir_zclient_multi(query->zoo->client, ops, count, answered, wait))
                 : NULL;
 }
 
-struct wait *weir_zoo_begin_get(struct asking *asking, const char *path)
+struct zoo_pending *weir_zoo_query_children(struct zoo_query *query, const char *path)
 {
-    struct wait *wait = new_wait(asking);
-    if (wait && !weir_zclient_get(asking->zoo->client, path, 0, answered, wait)) {
+    struct zoo_pending *wait = new_zoo_pending(query);
+    return wait
+               ? await_zoo_query(query, wait, weir_zclient_children(query->zoo->client, path, answered, wait))
+               : NULL;
+}
+
+struct zoo_pending *weir_zoo_query_begin_get(struct zoo_query *query, const char *path)
+{
+    struct zoo_pending *wait = new_zoo_pending(query);
+    if (wait && !weir_zclient_get(query->zoo->client, path, 0, answered, wait)) {
         free(wait);
         wait = NULL;
     }

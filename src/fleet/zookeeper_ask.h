@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests to an ensemble that are waited for, one after the other or many at a time, until a deadline. */
-#ifndef WEIR_FLEET_ZOOKEEPER_ASK_H
-#define WEIR_FLEET_ZOOKEEPER_ASK_H
+#ifndef WEIR_FLEET_ZOOKEEPER_QUERY_H
+#define WEIR_FLEET_ZOOKEEPER_QUERY_H
 
 #include "fleet/zookeeper_place.h"
 
 /* A request and who waits for its answer: the last of the two frees it. */
-struct wait {
-    _Atomic uint32_t done, holders;
-    struct reading got;
+struct zoo_pending {
+    _Atomic uint32_t done, refs;
+    struct znode_value got;
     size_t failed;
     char **names;
     size_t name_count;
 };
 
-struct asking {
+struct zoo_query {
     struct zookeeper *zoo;
     struct weir_error *err;
     int64_t deadline_ns;
     struct zoo_texts texts;
-    struct reading nodes[ZNODE_COUNT];
+    struct znode_value nodes[ZNODE_COUNT];
 };
 
 /* The answer, or NULL and a message. To be dropped. */
-struct wait *weir_zoo_ask_get(struct asking *asking, const char *path);
-struct wait *weir_zoo_ask_multi(struct asking *asking, const struct zop *ops, size_t count);
-struct wait *weir_zoo_ask_children(struct asking *asking, const char *path);
-void weir_zoo_drop(struct wait *wait);
+struct zoo_pending *weir_zoo_query_get(struct zoo_query *query, const char *path);
+struct zoo_pending *weir_zoo_query_multi(struct zoo_query *query, const struct zop *ops, size_t count);
+struct zoo_pending *weir_zoo_query_children(struct zoo_query *query, const char *path);
+void weir_zoo_pending_drop(struct zoo_pending *wait);
 
 /* Of a get: sent, and not waited for yet. NULL: it was not sent. */
-struct wait *weir_zoo_begin_get(struct asking *asking, const char *path);
+struct zoo_pending *weir_zoo_query_begin_get(struct zoo_query *query, const char *path);
 /* false: it is not answered in time. */
-bool weir_zoo_is_answered(struct asking *asking, struct wait *wait);
+bool weir_zoo_query_await(struct zoo_query *query, struct zoo_pending *wait);
 
 #endif

@@ -8,9 +8,9 @@
 #include "fleet/zookeeper_session.h"
 
 /* One request; of a multi, where the library puts what came of its parts. */
-struct call {
+struct zcall {
     struct zclient *client;
-    struct call *next, *before; /* of those without an answer */
+    struct zcall *next, *before; /* of those without an answer */
     zhandle_t *handle;
     zdone *done;
     void *arg;
@@ -24,7 +24,7 @@ struct call {
 
 /* ---- answers ---- */
 
-static int32_t code_of(int rc)
+static int32_t zcode_of(int rc)
 {
     switch (rc) {
     case ZOK:
@@ -50,7 +50,7 @@ static int32_t code_of(int rc)
     }
 }
 
-static struct znode_stat stat_of(const struct Stat *stat)
+static struct znode_stat znode_stat_of(const struct Stat *stat)
 {
     return (struct znode_stat){.czxid = stat->czxid,
                                .mzxid = stat->mzxid,
@@ -59,28 +59,28 @@ static struct znode_stat stat_of(const struct Stat *stat)
                                .version = stat->version};
 }
 
-static void free_call(struct call *call)
+static void free_zcall(struct zcall *call)
 {
     free(call->parts);
     free(call);
 }
 
 /* Under the lock. */
-static void forget(struct call *call)
+static void unlink_zcall(struct zcall *call)
 {
     *(call->before ? &call->before->next : &call->client->calls) = call->next;
     if (call->next)
         call->next->before = call->before;
 }
 
-static void finish(const void *data, struct zanswer *answer)
+static void finish_zcall(const void *data, struct zanswer *answer)
 {
-    struct call *call = (struct call *)(uintptr_t)data;
+    struct zcall *call = (struct zcall *)(uintptr_t)data;
     (void)pthread_mutex_lock(&call->client->lock);
-    forget(call);
+    unlink_zcall(call);
     (void)pthread_mutex_unlock(&call->client->lock);
     call->done(call->arg, answer);
-    free_call(call);
+    free_zcall(call);
 }
 
 /* The library does not answer everything that was on the way then. */
@@ -90,95 +90,95 @@ void weir_zcalls_end(struct zclient *client, zhandle_t *handle)
     (void)zookeeper_close(handle);
     for (;;) {
         (void)pthread_mutex_lock(&client->lock);
-        struct call *call = client->calls;
+        struct zcall *call = client->calls;
         while (call && call->handle != handle)
             call = call->next;
         (void)pthread_mutex_unlock(&client->lock);
         if (!call)
             return;
-        finish(call, &unsure);
+        finish_zcall(call, &unsure);
     }
 }
 
 static void got_nothing(int rc, const void *data)
 {
-    finish(data, &(struct zanswer){.code = code_of(rc)});
+    finish_zcall(data, &(struct zanswer){.code = zcode_of(rc)});
 }
 
 static void got_stat(int rc, const struct Stat *stat, const void *data)
 {
-    struct zanswer answer = {.code = code_of(rc)};
+    struct zanswer answer = {.code = zcode_of(rc)};
     if (rc == ZOK && stat)
-        answer.stat = stat_of(stat);
-    finish(data, &answer);
+        answer.stat = znode_stat_of(stat);
+    finish_zcall(data, &answer);
 }
 
 static void got_data(int rc, const char *value, int len, const struct Stat *stat, const void *data)
 {
-    struct zanswer answer = {.code = code_of(rc)};
+    struct zanswer answer = {.code = zcode_of(rc)};
     if (rc == ZOK && stat) {
-        answer.stat = stat_of(stat);
+        answer.stat = znode_stat_of(stat);
         answer.data = len > 0 && value ? value : "";
         answer.len = len > 0 && value ? (size_t)len : 0;
     }
-    finish(data, &answer);
+    finish_zcall(data, &answer);
 }
 
 static void got_names(int rc, const struct String_vector *names, const void *data)
 {
-    struct zanswer answer = {.code = code_of(rc)};
+    struct zanswer answer = {.code = zcode_of(rc)};
     if (rc == ZOK && names && names->data && names->count > 0) {
         answer.names = (const char *const *)names->data;
         answer.name_count = (size_t)names->count;
     }
-    finish(data, &answer);
+    finish_zcall(data, &answer);
 }
 
 /* Of a multi that failed, one operation says why and those around it only that they were not done. */
 static void got_multi(int rc, const void *data)
 {
-    const struct parts *parts = ((const struct call *)data)->parts;
-    struct zanswer answer = {.code = code_of(rc)};
+    const struct parts *parts = ((const struct zcall *)data)->parts;
+    struct zanswer answer = {.code = zcode_of(rc)};
     for (size_t i = 0; rc == ZOK && i < parts->count; i++)
         if (parts->kinds[i] == ZOP_SET) {
-            answer.stat = stat_of(&parts->stats[i]);
+            answer.stat = znode_stat_of(&parts->stats[i]);
             break;
         }
     for (size_t i = 0; answer.code != ZCODE_OK && answer.code != ZCODE_UNSURE && i < parts->count; i++)
         if (parts->results[i].err != ZOK && parts->results[i].err != ZRUNTIMEINCONSISTENCY) {
             answer.failed = i;
-            answer.code = code_of(parts->results[i].err);
+            answer.code = zcode_of(parts->results[i].err);
             break;
         }
-    finish(data, &answer);
+    finish_zcall(data, &answer);
 }
 
 /* ---- requests ---- */
 
 /* The library says ZMARSHALLINGERROR when it has no memory, and then may still answer: the call stays, at the
  * longest until the handle is closed. */
-static bool sent(struct zclient *client, struct call *call, int rc)
+static bool zcall_sent(struct zclient *client, struct zcall *call, int rc)
 {
     bool kept = rc == ZOK || rc == ZMARSHALLINGERROR;
     if (!kept)
-        forget(call);
+        unlink_zcall(call);
     (void)pthread_mutex_unlock(&client->lock);
     if (!kept)
-        free_call(call);
+        free_zcall(call);
     return kept;
 }
 
 /* Takes the lock, which `sent` drops. NULL: no connection, or no memory; it is not taken. */
-static struct call *begin(struct zclient *client, zdone *done, void *arg)
+static struct zcall *begin_zcall(struct zclient *client, zdone *done, void *arg)
 {
     (void)pthread_mutex_lock(&client->lock);
     bool open = client->up && client->handle && !atomic_load(&client->stopping);
-    struct call *call = open ? calloc(1, sizeof *call) : NULL;
+    struct zcall *call = open ? calloc(1, sizeof *call) : NULL;
     if (!call) {
         (void)pthread_mutex_unlock(&client->lock);
         return NULL;
     }
-    *call = (struct call){
+    *call = (struct zcall){
         .client = client, .next = client->calls, .handle = client->handle, .done = done, .arg = arg};
     if (call->next)
         call->next->before = call;
@@ -186,7 +186,7 @@ static struct call *begin(struct zclient *client, zdone *done, void *arg)
     return call;
 }
 
-static void fired(zhandle_t *handle, int type, int state, const char *path, void *context)
+static void watch_fired(zhandle_t *handle, int type, int state, const char *path, void *context)
 {
     (void)state, (void)path;
     struct zclient *client = (struct zclient *)(uintptr_t)zoo_get_context(handle);
@@ -196,15 +196,15 @@ static void fired(zhandle_t *handle, int type, int state, const char *path, void
 
 bool weir_zclient_get(struct zclient *client, const char *path, uint64_t watch, zdone *done, void *arg)
 {
-    struct call *call = begin(client, done, arg);
+    struct zcall *call = begin_zcall(client, done, arg);
     if (!call)
         return false;
-    return sent(
-        client, call,
-        zoo_awget(client->handle, path, watch ? fired : NULL, (void *)(uintptr_t)watch, got_data, call));
+    return zcall_sent(client, call,
+                      zoo_awget(client->handle, path, watch ? watch_fired : NULL, (void *)(uintptr_t)watch,
+                                got_data, call));
 }
 
-static void ignore_answer(void *arg, const struct zanswer *answer)
+static void ignore_unwatch_answer(void *arg, const struct zanswer *answer)
 {
     (void)arg, (void)answer;
 }
@@ -218,34 +218,34 @@ void weir_zclient_unwatch(struct zclient *client, const char *path, uint64_t wat
     if (shared) {
         (void)pthread_mutex_lock(&client->lock);
         if (client->up)
-            (void)zoo_remove_watches(client->handle, path, ZWATCHTYPE_DATA, fired, (void *)(uintptr_t)watch,
-                                     1);
+            (void)zoo_remove_watches(client->handle, path, ZWATCHTYPE_DATA, watch_fired,
+                                     (void *)(uintptr_t)watch, 1);
         (void)pthread_mutex_unlock(&client->lock);
         return;
     }
-    struct call *call = begin(client, ignore_answer, NULL);
+    struct zcall *call = begin_zcall(client, ignore_unwatch_answer, NULL);
     if (call)
-        (void)sent(client, call,
-                   zoo_aremove_all_watches(client->handle, path, ZWATCHTYPE_DATA, 0,
-                                           (void *)(uintptr_t)got_nothing, call));
+        (void)zcall_sent(client, call,
+                         zoo_aremove_all_watches(client->handle, path, ZWATCHTYPE_DATA, 0,
+                                                 (void *)(uintptr_t)got_nothing, call));
 }
 
 bool weir_zclient_set(struct zclient *client, const char *path, const char *data, int32_t version,
                       zdone *done, void *arg)
 {
-    struct call *call = begin(client, done, arg);
+    struct zcall *call = begin_zcall(client, done, arg);
     if (!call)
         return false;
-    return sent(client, call,
-                zoo_aset(client->handle, path, data, (int)strlen(data), version, got_stat, call));
+    return zcall_sent(client, call,
+                      zoo_aset(client->handle, path, data, (int)strlen(data), version, got_stat, call));
 }
 
 bool weir_zclient_children(struct zclient *client, const char *path, zdone *done, void *arg)
 {
-    struct call *call = begin(client, done, arg);
+    struct zcall *call = begin_zcall(client, done, arg);
     if (!call)
         return false;
-    return sent(client, call, zoo_aget_children(client->handle, path, 0, got_names, call));
+    return zcall_sent(client, call, zoo_aget_children(client->handle, path, 0, got_names, call));
 }
 
 static void fill_op(struct zclient *client, const struct zop *op, zoo_op_t *filled, struct Stat *stat)
@@ -269,7 +269,7 @@ bool weir_zclient_multi(struct zclient *client, const struct zop *ops, size_t co
 {
     zoo_op_t filled[ZOPS_MAX];
     struct parts *parts = count <= ZOPS_MAX ? calloc(1, sizeof *parts) : NULL;
-    struct call *call = parts ? begin(client, done, arg) : NULL;
+    struct zcall *call = parts ? begin_zcall(client, done, arg) : NULL;
     if (!call) {
         free(parts);
         return false;
@@ -280,6 +280,6 @@ bool weir_zclient_multi(struct zclient *client, const struct zop *ops, size_t co
         parts->kinds[i] = ops[i].kind;
         fill_op(client, &ops[i], &filled[i], &parts->stats[i]);
     }
-    return sent(client, call,
-                zoo_amulti(client->handle, (int)count, filled, parts->results, got_multi, call));
+    return zcall_sent(client, call,
+                      zoo_amulti(client->handle, (int)count, filled, parts->results, got_multi, call));
 }

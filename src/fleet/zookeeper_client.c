@@ -113,7 +113,7 @@ struct zclient *weir_zclient_open(const struct fleet_url *url, const struct coor
 }
 
 /* What is on the way comes home, if it is quick: else the library loses some memory with it. */
-static void drain(struct zclient *client)
+static void drain_zclient(struct zclient *client)
 {
     _Atomic uint32_t nobody = 0;
     int64_t deadline = weir_monotonic_ns() + DRAIN_NS;
@@ -132,7 +132,7 @@ void weir_zclient_close(struct zclient *client)
     weir_futex_wake(&client->stopping, 1);
     if (client->kept)
         (void)pthread_join(client->keeper, NULL);
-    drain(client);
+    drain_zclient(client);
     (void)pthread_mutex_lock(&client->lock);
     zhandle_t *handle = client->handle;
     client->handle = NULL;

@@ -5,9 +5,9 @@
  * The nodes are read one after the other on one session, the pool's own first and `usable` before `refresh`:
  * if `refresh` is of the transaction that made `usable`, both belong together, and the version of the pool's
  * node is not newer than they are. A turn in between shows, and all is read again; what does not belong
- * together then is broken, and made whole (zookeeper_make.c).
+ * together then is broken, and made whole (create.c).
  *
- * What is read is watched. A watch stays until its node changes, which may be never; so those of a place that
+ * What is read is watched. A watch stays until its node changes, which may be never; so those of a pool that
  * was left are removed when nothing of it is on the way that could set them again.
  */
 #include <stdio.h>
@@ -20,58 +20,58 @@
 static const enum znode read_order[] = {ZNODE_POOL,    ZNODE_USABLE, ZNODE_REFRESH,
                                         ZNODE_RETURNS, ZNODE_TOTAL,  ZNODE_BASE};
 
-static void read_all(struct learn *learn);
+static void load_all_znodes(struct zoo_load *load);
 
 /* ---- the end of it ---- */
 
-void weir_zoo_trouble(struct place *place, const char *why)
+void weir_zoo_trouble(struct pool_handle *zpool, const char *why)
 {
-    if (place->watch && place->zoo->sink.troubled && (why[0] || place->troubled))
-        place->zoo->sink.troubled(place->owner, why);
-    place->troubled = why[0] != '\0';
+    if (zpool->watch && zpool->zoo->sink.troubled && (why[0] || zpool->troubled))
+        zpool->zoo->sink.troubled(zpool->owner, why);
+    zpool->troubled = why[0] != '\0';
 }
 
-void weir_zoo_end_learn(struct learn *learn, bool ok, const char *why)
+void weir_zoo_end_load(struct zoo_load *load, bool ok, const char *why)
 {
-    struct place *place = learn->place;
-    struct zookeeper *zoo = place->zoo;
-    place->learn = NULL;
-    free(learn);
-    zoo->learning--;
-    if (ok ? place->right != ZOO_RIGHT_DENIED : why[0] != '\0')
-        weir_zoo_trouble(place, why);
-    place->orders++; /* it stays until here */
-    weir_zoo_learned(place, ok);
-    place->orders--;
-    if (place->learn_again && place->watch) {
-        place->learn_again = false;
-        weir_zoo_learn(place);
+    struct pool_handle *zpool = load->zpool;
+    struct zookeeper *zoo = zpool->zoo;
+    zpool->load = NULL;
+    free(load);
+    zoo->loading--;
+    if (ok ? zpool->right != ZOO_RIGHT_DENIED : why[0] != '\0')
+        weir_zoo_trouble(zpool, why);
+    zpool->orders++; /* it stays until here */
+    weir_zoo_loaded(zpool, ok);
+    zpool->orders--;
+    if (zpool->load_again && zpool->watch) {
+        zpool->load_again = false;
+        weir_zoo_load(zpool);
     }
-    weir_zoo_place_release(place);
-    weir_zoo_learn_next(zoo);
+    weir_zoo_pool_release(zpool);
+    weir_zoo_load_next(zoo);
 }
 
-void weir_zoo_read_again(struct learn *learn)
+void weir_zoo_reload(struct zoo_load *load)
 {
-    if (++learn->tries > ZOO_TRIES_MAX)
-        weir_zoo_end_learn(learn, false, "the nodes of this pool in ZooKeeper change all the time");
+    if (++load->tries > ZOO_TRIES_MAX)
+        weir_zoo_end_load(load, false, "the nodes of this pool in ZooKeeper change all the time");
     else
-        read_all(learn);
+        load_all_znodes(load);
 }
 
-void weir_zoo_say_denied(struct learn *learn)
+void weir_zoo_report_denied(struct zoo_load *load)
 {
     char why[160];
     (void)snprintf(why, sizeof why, "ZooKeeper: no right to %.100s: check user, password and ACL",
-                   learn->place->name);
-    weir_zoo_end_learn(learn, false, why);
+                   load->zpool->name);
+    weir_zoo_end_load(load, false, why);
 }
 
 /* ---- reading ---- */
 
 /* Chunks that came back: what the version and the text agree on. So a hand that writes there, whatever
  * number, adds one for each time at most, as a node would; with nonsense it takes all of them back. */
-static int64_t returned_of(const struct reading *returns)
+static int64_t returned_of(const struct znode_value *returns)
 {
     int64_t number = 0;
     if (!weir_znode_base_read(&number, returns->text, returns->len))
@@ -79,157 +79,157 @@ static int64_t returned_of(const struct reading *returns)
     return min64(number, returns->stat.version);
 }
 
-static struct znode_pool pool_of(const struct learn *learn)
+static struct znode_pool loaded_pool_node(const struct zoo_load *load)
 {
     struct znode_pool pool;
-    weir_znode_pool_read(&pool, learn->nodes[ZNODE_POOL].text, learn->nodes[ZNODE_POOL].len);
+    weir_znode_pool_read(&pool, load->nodes[ZNODE_POOL].text, load->nodes[ZNODE_POOL].len);
     return pool;
 }
 
-static void adopt(struct learn *learn, const struct znode_epoch *terms)
+static void adopt_epoch(struct zoo_load *load, const struct znode_epoch *terms)
 {
-    struct place *place = learn->place;
-    const struct reading *nodes = learn->nodes;
+    struct pool_handle *zpool = load->zpool;
+    const struct znode_value *nodes = load->nodes;
     uint64_t epoch = (uint64_t)nodes[ZNODE_USABLE].stat.czxid;
     int64_t returned = returned_of(&nodes[ZNODE_RETURNS]);
-    bool is_new = epoch > place->epoch, more = !is_new && returned > place->returned;
+    bool is_new = epoch > zpool->epoch, more = !is_new && returned > zpool->returned;
     struct lease_terms next;
-    place->epoch = epoch;
-    place->terms = *terms;
-    place->pool_version = nodes[ZNODE_POOL].stat.version;
-    place->pool_wait_ns = pool_of(learn).wait_ns;
-    place->refresh_version = nodes[ZNODE_REFRESH].stat.version;
-    place->returns_version = nodes[ZNODE_RETURNS].stat.version;
-    place->returned = returned;
-    if (is_new || nodes[ZNODE_USABLE].stat.version > place->usable.version) {
-        place->usable = nodes[ZNODE_USABLE].stat;
-        place->usable_ns = 0;
+    zpool->epoch = epoch;
+    zpool->terms = *terms;
+    zpool->pool_version = nodes[ZNODE_POOL].stat.version;
+    zpool->pool_wait_ns = loaded_pool_node(load).wait_ns;
+    zpool->refresh_version = nodes[ZNODE_REFRESH].stat.version;
+    zpool->returns_version = nodes[ZNODE_RETURNS].stat.version;
+    zpool->returned = returned;
+    if (is_new || nodes[ZNODE_USABLE].stat.version > zpool->usable.version) {
+        zpool->usable = nodes[ZNODE_USABLE].stat;
+        zpool->usable_ns = 0;
     }
-    place->total = nodes[ZNODE_TOTAL];
-    place->base = nodes[ZNODE_BASE];
-    weir_zoo_next_terms(place, 0, &next);
-    if (place->watch && is_new) {
+    zpool->total = nodes[ZNODE_TOTAL];
+    zpool->base = nodes[ZNODE_BASE];
+    weir_zoo_next_terms(zpool, 0, &next);
+    if (zpool->watch && is_new) {
         struct lease_reply seen = {.epoch = epoch, .terms = terms->terms, .age_ns = -1, .ends_ns = -1};
-        seen.left = weir_znode_left(terms, &place->usable, place->returned, 0);
-        place->zoo->sink.noticed(place->owner, &seen);
+        seen.left = weir_znode_left(terms, &zpool->usable, zpool->returned, 0);
+        zpool->zoo->sink.noticed(zpool->owner, &seen);
     }
-    if (place->watch && more)
-        place->zoo->sink.more(place->owner);
-    weir_zoo_end_learn(learn, true, place->note);
+    if (zpool->watch && more)
+        zpool->zoo->sink.more(zpool->owner);
+    weir_zoo_end_load(load, true, zpool->note);
 }
 
-void weir_zoo_next_terms(struct place *place, int64_t chunk, struct lease_terms *terms)
+void weir_zoo_next_terms(struct pool_handle *zpool, int64_t chunk, struct lease_terms *terms)
 {
-    const struct reading *total = &place->total, *base = &place->base;
-    weir_znode_next(&place->terms, total->text, total->code == ZCODE_OK ? total->len : 0, base->text,
-                    base->code == ZCODE_OK ? base->len : 0, chunk, terms, place->note);
+    const struct znode_value *total = &zpool->total, *base = &zpool->base;
+    weir_znode_next(&zpool->terms, total->text, total->code == ZCODE_OK ? total->len : 0, base->text,
+                    base->code == ZCODE_OK ? base->len : 0, chunk, terms, zpool->note);
 }
 
 /* ---- what it means ---- */
 
 /* The checks were applied: nobody has ended this epoch, though a later one was known. */
-static void confirmed(void *arg, const struct zanswer *answer)
+static void old_epoch_confirmed(void *arg, const struct zanswer *answer)
 {
-    struct learn *learn = arg;
-    struct place *place = learn->place;
-    struct zookeeper *zoo = place->zoo;
-    const struct reading *refresh = &learn->nodes[ZNODE_REFRESH];
+    struct zoo_load *load = arg;
+    struct pool_handle *zpool = load->zpool;
+    struct zookeeper *zoo = zpool->zoo;
+    const struct znode_value *refresh = &load->nodes[ZNODE_REFRESH];
     struct znode_epoch terms;
     (void)pthread_mutex_lock(&zoo->lock);
     if (answer->code == ZCODE_OK && weir_znode_refresh_read(&terms, refresh->text, refresh->len)) {
-        if ((uint64_t)learn->nodes[ZNODE_USABLE].stat.czxid < place->epoch) {
-            place->lost = place->epoch > place->lost ? place->epoch : place->lost;
-            place->epoch = 0;
+        if ((uint64_t)load->nodes[ZNODE_USABLE].stat.czxid < zpool->epoch) {
+            zpool->lost = zpool->epoch > zpool->lost ? zpool->epoch : zpool->lost;
+            zpool->epoch = 0;
         }
-        adopt(learn, &terms);
+        adopt_epoch(load, &terms);
     } else {
-        weir_zoo_end_learn(learn, false, "");
+        weir_zoo_end_load(load, false, "");
     }
     (void)pthread_mutex_unlock(&zoo->lock);
 }
 
 /* An earlier epoch than the one that is known: this server is behind, or the data is an old copy. */
-static void confirm(struct learn *learn)
+static void confirm_old_epoch(struct zoo_load *load)
 {
-    struct place *place = learn->place;
+    struct pool_handle *zpool = load->zpool;
     const enum znode which[] = {ZNODE_POOL, ZNODE_REFRESH};
     char paths[2][ZNODE_PATH_MAX];
     struct zop ops[2];
     for (int i = 0; i < 2; i++) {
-        weir_znode_path(paths[i], place->zoo->root, place->name, which[i]);
-        ops[i] = (struct zop){ZOP_CHECK, learn->nodes[which[i]].stat.version, paths[i], NULL};
+        weir_znode_path(paths[i], zpool->zoo->root, zpool->name, which[i]);
+        ops[i] = (struct zop){ZOP_CHECK, load->nodes[which[i]].stat.version, paths[i], NULL};
     }
-    if (!weir_zclient_multi(place->zoo->client, ops, 2, confirmed, learn))
-        weir_zoo_end_learn(learn, false, "");
+    if (!weir_zclient_multi(zpool->zoo->client, ops, 2, old_epoch_confirmed, load))
+        weir_zoo_end_load(load, false, "");
 }
 
 /* It was deleted: what is held of it is void. The transaction that did it stands for an epoch. */
-static void notice_gone(struct learn *learn)
+static void notice_deleted(struct zoo_load *load)
 {
-    struct place *place = learn->place;
-    struct lease_reply seen = {.epoch = (uint64_t)learn->nodes[ZNODE_POOL].stat.mzxid,
-                               .terms = place->terms.terms,
+    struct pool_handle *zpool = load->zpool;
+    struct lease_reply seen = {.epoch = (uint64_t)load->nodes[ZNODE_POOL].stat.mzxid,
+                               .terms = zpool->terms.terms,
                                .age_ns = -1,
                                .ends_ns = -1};
-    if (place->watch && place->epoch != 0 && seen.epoch > place->epoch)
-        place->zoo->sink.noticed(place->owner, &seen);
-    weir_zoo_end_learn(learn, false, "");
+    if (zpool->watch && zpool->epoch != 0 && seen.epoch > zpool->epoch)
+        zpool->zoo->sink.noticed(zpool->owner, &seen);
+    weir_zoo_end_load(load, false, "");
 }
 
 /* false: one could not be read, and that was the end of it. */
-static bool all_read(struct learn *learn)
+static bool check_all_loaded(struct zoo_load *load)
 {
     for (int i = 0; i < ZNODE_COUNT; i++) {
-        if (learn->nodes[i].code == ZCODE_DENIED) {
-            weir_zoo_say_denied(learn);
+        if (load->nodes[i].code == ZCODE_DENIED) {
+            weir_zoo_report_denied(load);
             return false;
         }
-        if (learn->nodes[i].code != ZCODE_OK && learn->nodes[i].code != ZCODE_NONE) {
-            weir_zoo_end_learn(learn, false, "");
+        if (load->nodes[i].code != ZCODE_OK && load->nodes[i].code != ZCODE_NONE) {
+            weir_zoo_end_load(load, false, "");
             return false;
         }
     }
     return true;
 }
 
-static void judge(struct learn *learn)
+static void check_loaded_pool(struct zoo_load *load)
 {
     static const enum znode needed[] = {ZNODE_USABLE, ZNODE_REFRESH, ZNODE_RETURNS};
-    struct place *place = learn->place;
-    const struct reading *nodes = learn->nodes;
+    struct pool_handle *zpool = load->zpool;
+    const struct znode_value *nodes = load->nodes;
     struct znode_epoch terms;
     int missing = 0;
-    if (!all_read(learn))
+    if (!check_all_loaded(load))
         return;
     for (int i = 0; i < 3; i++)
         missing += nodes[needed[i]].code == ZCODE_NONE;
-    bool wanted = place->waiting != NULL; /* nobody asks: what an operator deletes stays away */
-    bool there = nodes[ZNODE_POOL].code == ZCODE_OK, gone = there && pool_of(learn).gone;
+    bool wanted = zpool->waiting != NULL; /* nobody asks: what an operator deletes stays away */
+    bool there = nodes[ZNODE_POOL].code == ZCODE_OK, gone = there && loaded_pool_node(load).gone;
     if (there && !gone && missing == 0 && nodes[ZNODE_REFRESH].stat.mzxid == nodes[ZNODE_USABLE].stat.czxid &&
         weir_znode_refresh_read(&terms, nodes[ZNODE_REFRESH].text, nodes[ZNODE_REFRESH].len)) {
-        if ((uint64_t)nodes[ZNODE_USABLE].stat.czxid < place->epoch)
-            confirm(learn);
+        if ((uint64_t)nodes[ZNODE_USABLE].stat.czxid < zpool->epoch)
+            confirm_old_epoch(load);
         else
-            adopt(learn, &terms);
-    } else if (there && !(gone && missing == 3) && learn->tries < 3) { /* turned while it was read? */
-        weir_zoo_read_again(learn);
+            adopt_epoch(load, &terms);
+    } else if (there && !(gone && missing == 3) && load->tries < 3) { /* turned while it was read? */
+        weir_zoo_reload(load);
     } else if (wanted && there) {
-        learn->tries++;
-        weir_zoo_mend_pool(learn);
+        load->tries++;
+        weir_zoo_repair_pool(load);
     } else if (wanted) {
-        weir_zoo_make_pool(learn);
+        weir_zoo_create_pool(load);
     } else if (gone) {
-        notice_gone(learn);
+        notice_deleted(load);
     } else {
-        weir_zoo_end_learn(learn, false, "");
+        weir_zoo_end_load(load, false, "");
     }
 }
 
-static void read_one(void *arg, const struct zanswer *answer)
+static void znode_loaded(void *arg, const struct zanswer *answer)
 {
-    struct reading *reading = arg;
-    struct learn *learn = reading->learn;
-    struct zookeeper *zoo = learn->place->zoo;
+    struct znode_value *reading = arg;
+    struct zoo_load *load = reading->load;
+    struct zookeeper *zoo = load->zpool->zoo;
     (void)pthread_mutex_lock(&zoo->lock);
     reading->code = answer->code;
     reading->stat = answer->stat;
@@ -242,8 +242,8 @@ static void read_one(void *arg, const struct zanswer *answer)
         reading->text[0] = '?'; /* an empty node says nothing: as nonsense */
     if (reading->code == ZCODE_OK && reading->len == 0)
         reading->len = 1;
-    if (--learn->waiting == 0)
-        judge(learn);
+    if (--load->waiting == 0)
+        check_loaded_pool(load);
     (void)pthread_mutex_unlock(&zoo->lock);
 }
 
@@ -252,82 +252,82 @@ static bool is_watched(enum znode which)
     return which != ZNODE_POOL && which != ZNODE_USABLE;
 }
 
-static bool is_any(struct entry *entry)
+static bool is_any_zpool(struct name_node *entry)
 {
     (void)entry;
     return true;
 }
 
-void weir_zoo_unwatch(struct place *place)
+void weir_zoo_unwatch(struct pool_handle *zpool)
 {
-    struct zookeeper *zoo = place->zoo;
-    bool shared = weir_roll_find(&zoo->roll, place->name, is_any) != NULL;
+    struct zookeeper *zoo = zpool->zoo;
+    bool shared = weir_name_trie_find(&zoo->trie, zpool->name, is_any_zpool) != NULL;
     char path[ZNODE_PATH_MAX];
     for (size_t i = 0; i < ZNODE_COUNT; i++)
         if (is_watched(read_order[i])) {
-            weir_znode_path(path, zoo->root, place->name, read_order[i]);
-            weir_zclient_unwatch(zoo->client, path, place->watched, shared);
+            weir_znode_path(path, zoo->root, zpool->name, read_order[i]);
+            weir_zclient_unwatch(zoo->client, path, zpool->watched, shared);
         }
 }
 
-static void read_all(struct learn *learn)
+static void load_all_znodes(struct zoo_load *load)
 {
-    struct place *place = learn->place;
+    struct pool_handle *zpool = load->zpool;
     char path[ZNODE_PATH_MAX];
-    learn->waiting = 1; /* until all are sent */
+    load->waiting = 1; /* until all are sent */
     for (size_t i = 0; i < ZNODE_COUNT; i++) {
         enum znode which = read_order[i];
-        struct reading *reading = &learn->nodes[which];
-        *reading = (struct reading){.learn = learn, .code = ZCODE_UNSURE};
-        weir_znode_path(path, place->zoo->root, place->name, which);
-        if (weir_zclient_get(place->zoo->client, path, is_watched(which) ? place->watch : 0, read_one,
+        struct znode_value *reading = &load->nodes[which];
+        *reading = (struct znode_value){.load = load, .code = ZCODE_UNSURE};
+        weir_znode_path(path, zpool->zoo->root, zpool->name, which);
+        if (weir_zclient_get(zpool->zoo->client, path, is_watched(which) ? zpool->watch : 0, znode_loaded,
                              reading))
-            learn->waiting++;
+            load->waiting++;
     }
-    if (--learn->waiting == 0)
-        judge(learn);
+    if (--load->waiting == 0)
+        check_loaded_pool(load);
 }
 
-void weir_zoo_learn_next(struct zookeeper *zoo)
+void weir_zoo_load_next(struct zookeeper *zoo)
 {
-    if (zoo->starts_learning) /* without a connection each ends at once, and calls this: the loop goes on */
+    if (zoo->starts_loading) /* without a connection each ends at once, and calls this: the loop goes on */
         return;
-    zoo->starts_learning = true;
-    while (zoo->to_learn && zoo->learning < ZOO_LEARN_MAX) {
-        struct place *place = zoo->to_learn;
-        zoo->to_learn = place->next_to_learn;
-        place->learn_due = false;
-        struct learn *learn = place->watch ? calloc(1, sizeof *learn) : NULL;
-        if (!learn) {
-            place->orders++;
-            weir_zoo_learned(place, false);
-            place->orders--;
-            weir_zoo_place_release(place);
+    zoo->starts_loading = true;
+    while (zoo->to_load && zoo->loading < ZOO_LOADS_MAX) {
+        struct pool_handle *zpool = zoo->to_load;
+        zoo->to_load = zpool->next_to_load;
+        zpool->load_due = false;
+        struct zoo_load *load = zpool->watch ? calloc(1, sizeof *load) : NULL;
+        if (!load) {
+            zpool->orders++;
+            weir_zoo_loaded(zpool, false);
+            zpool->orders--;
+            weir_zoo_pool_release(zpool);
             continue;
         }
-        zoo->learning++;
-        place->learn = learn;
-        learn->place = place;
-        read_all(learn);
+        zoo->loading++;
+        zpool->load = load;
+        load->zpool = zpool;
+        load_all_znodes(load);
     }
-    zoo->starts_learning = false;
+    zoo->starts_loading = false;
 }
 
-void weir_zoo_learn(struct place *place)
+void weir_zoo_load(struct pool_handle *zpool)
 {
-    struct zookeeper *zoo = place->zoo;
-    if (place->learn) { /* what is being read may be old already */
-        place->learn_again = true;
+    struct zookeeper *zoo = zpool->zoo;
+    if (zpool->load) { /* what is being read may be old already */
+        zpool->load_again = true;
         return;
     }
-    if (!place->learn_due) {
-        place->learn_due = true;
-        place->next_to_learn = NULL;
-        if (zoo->to_learn)
-            zoo->to_learn_last->next_to_learn = place;
+    if (!zpool->load_due) {
+        zpool->load_due = true;
+        zpool->next_to_load = NULL;
+        if (zoo->to_load)
+            zoo->to_load_last->next_to_load = zpool;
         else
-            zoo->to_learn = place;
-        zoo->to_learn_last = place;
+            zoo->to_load = zpool;
+        zoo->to_load_last = zpool;
     }
-    weir_zoo_learn_next(zoo);
+    weir_zoo_load_next(zoo);
 }

@@ -28,7 +28,7 @@ void weir_zoo_texts(struct zoo_texts *texts, const char *root, const char *name,
                    weir_znode_left(epoch, &(struct znode_stat){.version = 0}, 0, 0));
 }
 
-size_t weir_zoo_make_ops(const struct zoo_texts *texts, size_t lots, struct zop ops[ZOPS_MAX])
+size_t weir_zoo_create_ops(const struct zoo_texts *texts, size_t lots, struct zop ops[ZOPS_MAX])
 {
     size_t count = 0;
     ops[count++] = (struct zop){ZOP_CREATE, 0, texts->paths[ZNODE_POOL], texts->pool};
@@ -56,59 +56,60 @@ size_t weir_zoo_ancestors(const char *root, char paths[][ZNODE_PATH_MAX], size_t
 /* ---- making ---- */
 
 /* Of a multi that makes something: done or lost to another, it is read again. */
-static void made(void *arg, const struct zanswer *answer)
+static void znodes_created(void *arg, const struct zanswer *answer)
 {
-    struct learn *learn = arg;
-    struct zookeeper *zoo = learn->place->zoo;
+    struct zoo_load *load = arg;
+    struct zookeeper *zoo = load->zpool->zoo;
     (void)pthread_mutex_lock(&zoo->lock);
     if (answer->code == ZCODE_DENIED)
-        weir_zoo_say_denied(learn);
+        weir_zoo_report_denied(load);
     else if (answer->code == ZCODE_UNSURE || answer->code == ZCODE_FAILED)
-        weir_zoo_end_learn(learn, false, "");
+        weir_zoo_end_load(load, false, "");
     else
-        weir_zoo_read_again(learn);
+        weir_zoo_reload(load);
     (void)pthread_mutex_unlock(&zoo->lock);
 }
 
-static void ignore_answer(void *arg, const struct zanswer *answer)
+static void ignore_create_answer(void *arg, const struct zanswer *answer)
 {
     (void)arg, (void)answer;
 }
 
-static void make_ancestors(struct learn *learn)
+static void create_ancestors(struct zoo_load *load)
 {
-    struct zookeeper *zoo = learn->place->zoo;
+    struct zookeeper *zoo = load->zpool->zoo;
     char paths[ZOO_ANCESTORS_MAX][ZNODE_PATH_MAX];
     size_t count = weir_zoo_ancestors(zoo->root, paths, ZOO_ANCESTORS_MAX);
     bool sent = count > 0;
     for (size_t i = 0; i < count && sent; i++) {
         struct zop op = {ZOP_CREATE, 0, paths[i], ""};
         bool last = i + 1 == count;
-        sent = weir_zclient_multi(zoo->client, &op, 1, last ? made : ignore_answer, last ? learn : NULL);
+        sent = weir_zclient_multi(zoo->client, &op, 1, last ? znodes_created : ignore_create_answer,
+                                  last ? load : NULL);
     }
     if (!sent)
-        weir_zoo_end_learn(learn, false, "");
+        weir_zoo_end_load(load, false, "");
 }
 
-static void made_pool(void *arg, const struct zanswer *answer)
+static void pool_created(void *arg, const struct zanswer *answer)
 {
-    struct learn *learn = arg;
-    struct zookeeper *zoo = learn->place->zoo;
+    struct zoo_load *load = arg;
+    struct zookeeper *zoo = load->zpool->zoo;
     if (answer->code != ZCODE_NONE) {
-        made(arg, answer);
+        znodes_created(arg, answer);
         return;
     }
     (void)pthread_mutex_lock(&zoo->lock);
-    make_ancestors(learn);
+    create_ancestors(load);
     (void)pthread_mutex_unlock(&zoo->lock);
 }
 
 /* ---- an epoch of which nobody knows what was given out before ---- */
 
 /* How long anybody may still spend that, as far as the nodes say. */
-static int64_t still_spent(const struct reading nodes[ZNODE_COUNT], const struct lease_terms *next)
+static int64_t still_spent(const struct znode_value nodes[ZNODE_COUNT], const struct lease_terms *next)
 {
-    const struct reading *own = &nodes[ZNODE_POOL], *refresh = &nodes[ZNODE_REFRESH];
+    const struct znode_value *own = &nodes[ZNODE_POOL], *refresh = &nodes[ZNODE_REFRESH];
     struct znode_pool pool = {.gone = false};
     struct znode_epoch epoch;
     if (own->code == ZCODE_OK)
@@ -118,10 +119,10 @@ static int64_t still_spent(const struct reading nodes[ZNODE_COUNT], const struct
     return pool.wait_ns;
 }
 
-void weir_zoo_mended(const struct znode_epoch *known, const struct reading nodes[ZNODE_COUNT],
-                     struct znode_epoch *epoch, struct zoo_texts *texts, const char *root, const char *name)
+void weir_zoo_repaired(const struct znode_epoch *known, const struct znode_value nodes[ZNODE_COUNT],
+                       struct znode_epoch *epoch, struct zoo_texts *texts, const char *root, const char *name)
 {
-    const struct reading *total = &nodes[ZNODE_TOTAL], *base = &nodes[ZNODE_BASE];
+    const struct znode_value *total = &nodes[ZNODE_TOTAL], *base = &nodes[ZNODE_BASE];
     struct lease_terms next;
     char note[160];
     weir_znode_next(known, total->text, total->code == ZCODE_OK ? total->len : 0, base->text,
@@ -135,7 +136,7 @@ void weir_zoo_mended(const struct znode_epoch *known, const struct reading nodes
     weir_znode_total_write(&next, texts->total);
 }
 
-static size_t remake_ops(const struct reading *node, const char *path, const char *data, struct zop *ops)
+static size_t remake_ops(const struct znode_value *node, const char *path, const char *data, struct zop *ops)
 {
     size_t count = 0;
     if (node->code == ZCODE_OK)
@@ -144,8 +145,8 @@ static size_t remake_ops(const struct reading *node, const char *path, const cha
     return count;
 }
 
-size_t weir_zoo_mend_ops(const struct zoo_texts *texts, const struct reading nodes[ZNODE_COUNT],
-                         struct zop ops[ZOPS_MAX])
+size_t weir_zoo_repair_ops(const struct zoo_texts *texts, const struct znode_value nodes[ZNODE_COUNT],
+                           struct zop ops[ZOPS_MAX])
 {
     size_t count = 0;
     ops[count++] =
@@ -166,37 +167,37 @@ size_t weir_zoo_mend_ops(const struct zoo_texts *texts, const struct reading nod
 
 /* ---- for those who ask ---- */
 
-static void mended(const struct learn *learn, struct zoo_texts *texts)
+static void repaired_texts(const struct zoo_load *load, struct zoo_texts *texts)
 {
-    const struct place *place = learn->place;
-    struct znode_epoch known = {.terms = place->asked}, epoch;
-    weir_zoo_mended(place->epoch ? &place->terms : &known, learn->nodes, &epoch, texts, place->zoo->root,
-                    place->name);
+    const struct pool_handle *zpool = load->zpool;
+    struct znode_epoch known = {.terms = zpool->asked}, epoch;
+    weir_zoo_repaired(zpool->epoch ? &zpool->terms : &known, load->nodes, &epoch, texts, zpool->zoo->root,
+                      zpool->name);
 }
 
 /* One that was there when this node last looked, and is gone, may have given out units as well. */
-void weir_zoo_make_pool(struct learn *learn)
+void weir_zoo_create_pool(struct zoo_load *load)
 {
-    struct place *place = learn->place;
-    struct zookeeper *zoo = place->zoo;
+    struct pool_handle *zpool = load->zpool;
+    struct zookeeper *zoo = zpool->zoo;
     struct zoo_texts texts;
     struct zop ops[ZOPS_MAX];
     zoo->random = zoo->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    if (place->epoch)
-        mended(learn, &texts);
+    if (zpool->epoch)
+        repaired_texts(load, &texts);
     else
-        weir_zoo_texts(&texts, zoo->root, place->name, &(struct znode_epoch){.terms = place->asked});
-    size_t count = weir_zoo_make_ops(&texts, zoo->random >> 59, ops);
-    if (!weir_zclient_multi(zoo->client, ops, count, made_pool, learn))
-        weir_zoo_end_learn(learn, false, "");
+        weir_zoo_texts(&texts, zoo->root, zpool->name, &(struct znode_epoch){.terms = zpool->asked});
+    size_t count = weir_zoo_create_ops(&texts, zoo->random >> 59, ops);
+    if (!weir_zclient_multi(zoo->client, ops, count, pool_created, load))
+        weir_zoo_end_load(load, false, "");
 }
 
-void weir_zoo_mend_pool(struct learn *learn)
+void weir_zoo_repair_pool(struct zoo_load *load)
 {
     struct zoo_texts texts;
     struct zop ops[ZOPS_MAX];
-    mended(learn, &texts);
-    size_t count = weir_zoo_mend_ops(&texts, learn->nodes, ops);
-    if (!weir_zclient_multi(learn->place->zoo->client, ops, count, made, learn))
-        weir_zoo_end_learn(learn, false, "");
+    repaired_texts(load, &texts);
+    size_t count = weir_zoo_repair_ops(&texts, load->nodes, ops);
+    if (!weir_zclient_multi(load->zpool->zoo->client, ops, count, znodes_created, load))
+        weir_zoo_end_load(load, false, "");
 }

@@ -18,7 +18,7 @@ void weir_znode_path(char path[ZNODE_PATH_MAX], const char *root, const char *na
 /* ---- values ---- */
 
 /* Copies what may be a text: bounded, without a NUL; an operator's echo may have left a line end. */
-static bool copy_text(char copy[ZNODE_TEXT_MAX], const char *text, size_t len)
+static bool copy_znode_text(char copy[ZNODE_TEXT_MAX], const char *text, size_t len)
 {
     if (len > 0 && text[len - 1] == '\n')
         len--;
@@ -30,7 +30,7 @@ static bool copy_text(char copy[ZNODE_TEXT_MAX], const char *text, size_t len)
 }
 
 /* A whole number of units from 1 on, and nothing behind it. */
-static bool read_count(const char *text, size_t len, int64_t *count)
+static bool read_znode_count(const char *text, size_t len, int64_t *count)
 {
     struct spec_fault fault;
     struct spec_reader reader = {.at = text, .end = text + len, .fault = &fault};
@@ -43,7 +43,7 @@ static bool read_count(const char *text, size_t len, int64_t *count)
     return true;
 }
 
-static bool read_period(const char *text, size_t len, int64_t *period_ns)
+static bool read_znode_period(const char *text, size_t len, int64_t *period_ns)
 {
     char copy[ZNODE_TEXT_MAX];
     struct spec_fault fault;
@@ -56,7 +56,7 @@ static bool read_period(const char *text, size_t len, int64_t *period_ns)
 
 /* ---- refresh ---- */
 
-static void put_count(char *text, const char *word, int64_t count)
+static void put_znode_count(char *text, const char *word, int64_t count)
 {
     char value[64];
     size_t len = strlen(text);
@@ -64,7 +64,7 @@ static void put_count(char *text, const char *word, int64_t count)
     (void)snprintf(text + len, ZNODE_TEXT_MAX - len, " %s=%s", word, value);
 }
 
-static void put_period(char *text, const char *word, int64_t period_ns)
+static void put_znode_period(char *text, const char *word, int64_t period_ns)
 {
     char value[64];
     size_t len = strlen(text);
@@ -76,18 +76,18 @@ void weir_znode_refresh_write(const struct znode_epoch *epoch, char text[ZNODE_T
 {
     const struct lease_terms *terms = &epoch->terms;
     (void)snprintf(text, ZNODE_TEXT_MAX, "kind=%s", kind_names[terms->kind == LEASE_BUCKET]);
-    put_count(text, "total", terms->total);
-    put_period(text, "window", terms->window_ns);
+    put_znode_count(text, "total", terms->total);
+    put_znode_period(text, "window", terms->window_ns);
     if (terms->kind == LEASE_BUCKET)
-        put_count(text, "burst", terms->burst);
-    put_count(text, "base", terms->base);
-    put_count(text, "chunk", terms->chunk);
+        put_znode_count(text, "burst", terms->burst);
+    put_znode_count(text, "base", terms->base);
+    put_znode_count(text, "chunk", terms->chunk);
     if (epoch->wait_ns > 0)
-        put_period(text, "wait", epoch->wait_ns);
+        put_znode_period(text, "wait", epoch->wait_ns);
 }
 
 /* Steps over one `word=value`. */
-static bool read_pair(const char **at, struct znode_epoch *epoch)
+static bool read_znode_pair(const char **at, struct znode_epoch *epoch)
 {
     struct lease_terms *terms = &epoch->terms;
     size_t len = strcspn(*at, " "), word = strcspn(*at, "=");
@@ -95,7 +95,7 @@ static bool read_pair(const char **at, struct znode_epoch *epoch)
         return false;
     const char *value = *at + word + 1;
     size_t value_len = len - word - 1;
-    struct slot {
+    struct znode_field {
         const char *word;
         int64_t *count, *period_ns;
     } slots[] = {{"total", &terms->total, NULL},      {"burst", &terms->burst, NULL},
@@ -105,14 +105,14 @@ static bool read_pair(const char **at, struct znode_epoch *epoch)
         if (strlen(slots[i].word) != word || memcmp(*at, slots[i].word, word) != 0)
             continue;
         *at += len;
-        return slots[i].count ? read_count(value, value_len, slots[i].count)
-                              : read_period(value, value_len, slots[i].period_ns);
+        return slots[i].count ? read_znode_count(value, value_len, slots[i].count)
+                              : read_znode_period(value, value_len, slots[i].period_ns);
     }
     return false;
 }
 
 /* Terms that a fleet can have, and that say everything. */
-static bool is_whole(const struct lease_terms *terms)
+static bool are_terms_complete(const struct lease_terms *terms)
 {
     struct lease_terms again = *terms;
     char why[256];
@@ -123,7 +123,7 @@ bool weir_znode_refresh_read(struct znode_epoch *epoch, const char *text, size_t
 {
     char copy[ZNODE_TEXT_MAX], again[ZNODE_TEXT_MAX];
     memset(epoch, 0, sizeof *epoch);
-    if (!copy_text(copy, text, len))
+    if (!copy_znode_text(copy, text, len))
         return false;
     const char *at = copy;
     size_t kind = strcspn(at, " ");
@@ -132,10 +132,10 @@ bool weir_znode_refresh_read(struct znode_epoch *epoch, const char *text, size_t
     at += kind;
     while (*at == ' ') {
         at++;
-        if (!read_pair(&at, epoch))
+        if (!read_znode_pair(&at, epoch))
             return false;
     }
-    if (!is_whole(&epoch->terms))
+    if (!are_terms_complete(&epoch->terms))
         return false;
     weir_znode_refresh_write(epoch, again); /* order, doubles, other spellings: it has to be our own hand */
     return strlen(again) == len && memcmp(again, text, len) == 0;
@@ -147,7 +147,7 @@ void weir_znode_pool_write(const struct znode_pool *pool, char text[ZNODE_TEXT_M
 {
     char wait[ZNODE_TEXT_MAX] = "";
     if (pool->wait_ns > 0)
-        put_period(wait, "wait", pool->wait_ns);
+        put_znode_period(wait, "wait", pool->wait_ns);
     (void)snprintf(text, ZNODE_TEXT_MAX, "%s%.64s", pool->gone ? "gone" : "", wait + !pool->gone);
 }
 
@@ -155,14 +155,14 @@ void weir_znode_pool_read(struct znode_pool *pool, const char *text, size_t len)
 {
     char copy[ZNODE_TEXT_MAX], again[ZNODE_TEXT_MAX];
     *pool = (struct znode_pool){.gone = false};
-    if (!copy_text(copy, text, len))
+    if (!copy_znode_text(copy, text, len))
         return;
     const char *at = copy;
     struct znode_pool read = {.gone = strncmp(at, "gone", 4) == 0};
     at += read.gone ? 4 : 0;
     at += read.gone && *at == ' ';
-    bool good =
-        *at == '\0' || (strncmp(at, "wait=", 5) == 0 && read_period(at + 5, strlen(at + 5), &read.wait_ns));
+    bool good = *at == '\0' ||
+                (strncmp(at, "wait=", 5) == 0 && read_znode_period(at + 5, strlen(at + 5), &read.wait_ns));
     weir_znode_pool_write(&read, again);
     if (good && strcmp(again, copy) == 0)
         *pool = read;
@@ -178,14 +178,14 @@ void weir_znode_total_write(const struct lease_terms *terms, char text[ZNODE_TEX
     bool one = period[0] == '1' && strcspn(period + 1, "0123456789") == strlen(period + 1);
     (void)snprintf(text, ZNODE_TEXT_MAX, "%s/%s", count, period + one); /* 10k/s */
     if (terms->kind == LEASE_BUCKET)
-        put_count(text, "burst", terms->burst);
+        put_znode_count(text, "burst", terms->burst);
 }
 
 bool weir_znode_total_read(struct lease_terms *terms, const char *text, size_t len)
 {
     char copy[ZNODE_TEXT_MAX];
     struct lease_terms read = *terms;
-    if (!copy_text(copy, text, len))
+    if (!copy_znode_text(copy, text, len))
         return false;
     char *burst = strstr(copy, " burst=");
     if ((burst != NULL) != (terms->kind == LEASE_BUCKET))
@@ -193,19 +193,19 @@ bool weir_znode_total_read(struct lease_terms *terms, const char *text, size_t l
     if (burst) {
         *burst = '\0';
         burst += strlen(" burst=");
-        if (!read_count(burst, strlen(burst), &read.burst))
+        if (!read_znode_count(burst, strlen(burst), &read.burst))
             return false;
     }
     char *slash = strchr(copy, '/');
     size_t count = slash ? (size_t)(slash - copy) : strlen(copy);
-    if (!read_count(copy, count, &read.total) ||
+    if (!read_znode_count(copy, count, &read.total) ||
         (slash && strspn(slash + 1, "0123456789") > 0 &&
-         !read_period(slash + 1, strlen(slash + 1), &read.window_ns)))
+         !read_znode_period(slash + 1, strlen(slash + 1), &read.window_ns)))
         return false;
     if (slash && strspn(slash + 1, "0123456789") == 0) { /* 10k/s: one of it */
         char one[ZNODE_TEXT_MAX + 1];
         (void)snprintf(one, sizeof one, "1%s", slash + 1);
-        if (!read_period(one, strlen(one), &read.window_ns))
+        if (!read_znode_period(one, strlen(one), &read.window_ns))
             return false;
     }
     *terms = read;
@@ -215,14 +215,14 @@ bool weir_znode_total_read(struct lease_terms *terms, const char *text, size_t l
 bool weir_znode_base_read(int64_t *base, const char *text, size_t len)
 {
     char copy[ZNODE_TEXT_MAX];
-    return copy_text(copy, text, len) && read_count(copy, strlen(copy), base);
+    return copy_znode_text(copy, text, len) && read_znode_count(copy, strlen(copy), base);
 }
 
 /* A chunk that the terms can have: `chunk` as far as it fits, else what the terms give of themselves. */
 static bool fit_chunk(struct lease_terms *terms, int64_t chunk, char *why, size_t size)
 {
     terms->chunk = min64(chunk, terms->total);
-    if (terms->chunk > 0 && is_whole(terms))
+    if (terms->chunk > 0 && are_terms_complete(terms))
         return true;
     terms->chunk = 0;
     return weir_terms_complete(terms, 1, why, size);

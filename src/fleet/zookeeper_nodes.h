@@ -15,8 +15,8 @@
  *
  * Law: what does not read back as it would be written is not believed.
  */
-#ifndef WEIR_FLEET_ZOOKEEPER_NODES_H
-#define WEIR_FLEET_ZOOKEEPER_NODES_H
+#ifndef WEIR_FLEET_ZOOKEEPER_ZNODES_H
+#define WEIR_FLEET_ZOOKEEPER_ZNODES_H
 
 #include "core/ticket.h"
 #include "fleet/coordinator.h"

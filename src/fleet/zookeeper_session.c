@@ -50,7 +50,7 @@ static void tell_owner(struct zclient *client, bool up, const char *why)
     (void)pthread_mutex_unlock(&client->lock);
 }
 
-static void session_moved(zhandle_t *handle, int type, int state, const char *path, void *context)
+static void zsession_event(zhandle_t *handle, int type, int state, const char *path, void *context)
 {
     (void)path;
     struct zclient *client = context;
@@ -67,7 +67,7 @@ static void session_moved(zhandle_t *handle, int type, int state, const char *pa
         weir_futex_wake(&client->stopping, 1); /* before the library connects again */
 }
 
-static uint64_t draw(struct zclient *client)
+static uint64_t next_session_random(struct zclient *client)
 {
     client->random = client->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return client->random >> 33;
@@ -82,7 +82,7 @@ bool weir_zsession_begin(struct zclient *client)
 {
     int session_ms = (int)clamp64(client->options.session_ns / WEIR_MS, 100, 3600 * 1000);
     zhandle_t *handle =
-        zookeeper_init2(client->hosts, session_moved, session_ms, NULL, client, 0, ignore_log);
+        zookeeper_init2(client->hosts, zsession_event, session_ms, NULL, client, 0, ignore_log);
     if (!handle)
         return false;
     if (client->cert[0])
@@ -99,7 +99,7 @@ bool weir_zsession_begin(struct zclient *client)
 }
 
 /* Closes the handle; those who wait for an answer get one. A new one is due after a while. */
-static void end_session(struct zclient *client)
+static void end_zsession(struct zclient *client)
 {
     (void)pthread_mutex_lock(&client->lock);
     zhandle_t *handle = client->handle;
@@ -107,8 +107,8 @@ static void end_session(struct zclient *client)
     client->handle = NULL;
     client->up = false;
     client->backoff_ns = clamp64(2 * client->backoff_ns, BACKOFF_MIN_NS, BACKOFF_MAX_NS);
-    client->again_ns =
-        weir_monotonic_ns() + client->backoff_ns / 2 + (int64_t)(draw(client) % (uint64_t)client->backoff_ns);
+    client->again_ns = weir_monotonic_ns() + client->backoff_ns / 2 +
+                       (int64_t)(next_session_random(client) % (uint64_t)client->backoff_ns);
     (void)pthread_mutex_unlock(&client->lock);
     if (handle)
         weir_zcalls_end(client, handle);
@@ -126,9 +126,9 @@ void *weir_zsession_keep(void *arg)
         bool due = !client->handle && now >= client->again_ns;
         (void)pthread_mutex_unlock(&client->lock);
         if (dead)
-            end_session(client);
+            end_zsession(client);
         else if (due && !weir_zsession_begin(client))
-            end_session(client);
+            end_zsession(client);
         client->owner.tick(client->owner.arg);
         weir_futex_wait(&client->stopping, 0, weir_monotonic_ns() + TICK_NS);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inside of a client (zookeeper_client.h). This is the one file that includes the foreign library, for the
+ * Inside of a client (client.h). This is the one file that includes the foreign library, for the
  * three that use it.
  */
 #ifndef WEIR_FLEET_ZOOKEEPER_SESSION_H
@@ -21,7 +21,7 @@ struct zclient {
     struct ACL entries[2];
     pthread_mutex_t lock; /* of what follows; a handle is used under it, and closed without it */
     zhandle_t *handle;    /* NULL: none now */
-    struct call *calls;
+    struct zcall *calls;
     bool up, came, ended; /* connected; was so once; this handle will never be again */
     const char *why;
     int64_t begun_ns, again_ns, backoff_ns; /* monotonic: this handle; when a new one is due */
@@ -31,12 +31,12 @@ struct zclient {
     _Atomic uint32_t stopping;
 };
 
-/* ---- zookeeper_call.c ---- */
+/* ---- calls.c ---- */
 
 /* Closes a handle; those who wait for an answer get one. Not under the lock. */
 void weir_zcalls_end(struct zclient *client, zhandle_t *handle);
 
-/* ---- zookeeper_session.c ---- */
+/* ---- session.c ---- */
 
 /* Looks the hosts up, which may last; so it holds no lock. false: they cannot be. */
 bool weir_zsession_begin(struct zclient *client);

@@ -63,8 +63,8 @@ int64_t weir_znode_left(const struct znode_epoch *epoch, const struct znode_stat
                    terms->burst);
 }
 
-static void take_bucket(const struct znode_epoch *epoch, const struct znode_stat *usable,
-                        struct lease_reply *reply)
+static void znode_take_bucket(const struct znode_epoch *epoch, const struct znode_stat *usable,
+                              struct lease_reply *reply)
 {
     const struct lease_terms *terms = &epoch->terms;
     int64_t since = weir_znode_since(epoch, usable), starts, ends, late_starts, late_ends;
@@ -104,7 +104,7 @@ void weir_znode_take(const struct znode_epoch *epoch, const struct znode_stat *u
     if (usable->version < 1) /* nobody's set is answered so */
         return;
     if (epoch->terms.kind == LEASE_BUCKET) {
-        take_bucket(epoch, usable, reply);
+        znode_take_bucket(epoch, usable, reply);
         return;
     }
     int64_t units = epoch->wait_ns > 0 ? 0 : weir_ticket_units(&epoch->terms, usable->version, returned);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the Stat of a pool's `usable` says (zookeeper_nodes.h): its version is the number of a ticket, its
+ * What the Stat of a pool's `usable` says (znodes.h): its version is the number of a ticket, its
  * times tell how old the epoch is and where a bucket stands. Pure.
  *
  * Law: times are compared only if one leader has stamped them; they are cut off to milliseconds, and what

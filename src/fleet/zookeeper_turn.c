@@ -18,32 +18,32 @@
 #include "os/futex.h"
 
 /* Not applied: this is how it stands, as far as was read. */
-static void tell_here(struct order *order, int32_t outcome)
+static void answer_current_epoch(struct zoo_order *order, int32_t outcome)
 {
     struct lease_reply reply = weir_zoo_reply(order, outcome);
-    reply.epoch = order->place->epoch;
-    reply.terms = order->place->terms.terms;
-    weir_zoo_tell(order, &reply);
+    reply.epoch = order->zpool->epoch;
+    reply.terms = order->zpool->terms.terms;
+    weir_zoo_answer(order, &reply);
 }
 
 /* What they have in common: the epoch is that of the order, and known. */
-static bool is_here(struct order *order)
+static bool is_order_in_epoch(struct zoo_order *order)
 {
-    struct place *place = order->place;
-    if (place->epoch == 0 || (order->asked.epoch > place->epoch && order->asked.epoch > place->lost)) {
-        weir_zoo_learn_first(order);
+    struct pool_handle *zpool = order->zpool;
+    if (zpool->epoch == 0 || (order->asked.epoch > zpool->epoch && order->asked.epoch > zpool->lost)) {
+        weir_zoo_load_first(order);
         return false;
     }
-    if (order->asked.epoch != place->epoch) {
-        tell_here(order, LEASE_MOVED);
+    if (order->asked.epoch != zpool->epoch) {
+        answer_current_epoch(order, LEASE_MOVED);
         return false;
     }
     return true;
 }
 
-static void finish_multi(struct order *order, const struct zanswer *answer)
+static void finish_multi(struct zoo_order *order, const struct zanswer *answer)
 {
-    struct place *place = order->place;
+    struct pool_handle *zpool = order->zpool;
     struct lease_reply reply = weir_zoo_reply(order, LEASE_DONE);
     reply.epoch = order->epoch;
     reply.terms = order->made.terms;
@@ -57,31 +57,31 @@ static void finish_multi(struct order *order, const struct zanswer *answer)
         reply.epoch = (uint64_t)answer->stat.mzxid;
         reply.age_ns = 0;
         reply.left = weir_znode_left(&order->made, &(struct znode_stat){.version = 0}, 0, 0);
-        if (reply.epoch > place->epoch) {
-            place->epoch = reply.epoch;
-            place->terms = order->made;
-            place->refresh_version = answer->stat.version;
+        if (reply.epoch > zpool->epoch) {
+            zpool->epoch = reply.epoch;
+            zpool->terms = order->made;
+            zpool->refresh_version = answer->stat.version;
             if (order->pool_wait_ns > 0) {
-                place->pool_version++;
-                place->pool_wait_ns = order->pool_wait_ns;
+                zpool->pool_version++;
+                zpool->pool_wait_ns = order->pool_wait_ns;
             }
-            place->returns_version = 0;
-            place->returned = 0;
-            place->usable = (struct znode_stat){.czxid = answer->stat.mzxid,
+            zpool->returns_version = 0;
+            zpool->returned = 0;
+            zpool->usable = (struct znode_stat){.czxid = answer->stat.mzxid,
                                                 .mzxid = answer->stat.mzxid,
                                                 .ctime_ms = answer->stat.mtime_ms,
                                                 .mtime_ms = answer->stat.mtime_ms};
-            place->usable_ns = weir_monotonic_ns();
+            zpool->usable_ns = weir_monotonic_ns();
         }
     }
-    weir_zoo_tell(order, &reply);
+    weir_zoo_answer(order, &reply);
 }
 
 static void multi_done(void *arg, const struct zanswer *answer)
 {
-    struct order *order = arg;
-    struct place *place = order->place;
-    struct zookeeper *zoo = place->zoo;
+    struct zoo_order *order = arg;
+    struct pool_handle *zpool = order->zpool;
+    struct zookeeper *zoo = zpool->zoo;
     (void)pthread_mutex_lock(&zoo->lock);
     order->waiting--;
     if (order->replied) {
@@ -89,32 +89,32 @@ static void multi_done(void *arg, const struct zanswer *answer)
     } else if (answer->code == ZCODE_OK) {
         finish_multi(order, answer);
     } else if (answer->code == ZCODE_UNSURE) {
-        weir_zoo_tell_outcome(order, LEASE_UNKNOWN, 0);
+        weir_zoo_answer_outcome(order, LEASE_UNKNOWN, 0);
     } else if (answer->code == ZCODE_DENIED && order->asked.op == LEASE_PROBE && answer->failed == 2) {
         zoo->no_time = true; /* it does without */
         weir_zoo_probe(order);
     } else if (answer->code == ZCODE_DENIED || answer->code == ZCODE_FAILED) {
         if (answer->code == ZCODE_DENIED)
-            weir_zoo_denied(place);
-        weir_zoo_tell_outcome(order, LEASE_FAILED, ZOO_DENIED_NS);
+            weir_zoo_denied(zpool);
+        weir_zoo_answer_outcome(order, LEASE_FAILED, ZOO_DENIED_NS);
     } else { /* something is not as it was read */
-        weir_zoo_learn_first(order);
+        weir_zoo_load_first(order);
     }
     (void)pthread_mutex_unlock(&zoo->lock);
 }
 
-static void send_multi(struct order *order, const struct zop *ops, size_t count)
+static void send_multi(struct zoo_order *order, const struct zop *ops, size_t count)
 {
-    if (weir_zclient_multi(order->place->zoo->client, ops, count, multi_done, order))
+    if (weir_zclient_multi(order->zpool->zoo->client, ops, count, multi_done, order))
         order->waiting++;
     else
-        weir_zoo_tell_outcome(order, LEASE_FAILED, ZOO_RETRY_NS);
+        weir_zoo_answer_outcome(order, LEASE_FAILED, ZOO_RETRY_NS);
 }
 
-static size_t epoch_checks(const struct place *place, const struct zoo_texts *texts, struct zop *ops)
+static size_t epoch_checks(const struct pool_handle *zpool, const struct zoo_texts *texts, struct zop *ops)
 {
-    ops[0] = (struct zop){ZOP_CHECK, place->pool_version, texts->paths[ZNODE_POOL], NULL};
-    ops[1] = (struct zop){ZOP_CHECK, place->refresh_version, texts->paths[ZNODE_REFRESH], NULL};
+    ops[0] = (struct zop){ZOP_CHECK, zpool->pool_version, texts->paths[ZNODE_POOL], NULL};
+    ops[1] = (struct zop){ZOP_CHECK, zpool->refresh_version, texts->paths[ZNODE_REFRESH], NULL};
     return 2;
 }
 
@@ -123,21 +123,21 @@ static size_t epoch_checks(const struct place *place, const struct zoo_texts *te
 /* BUCKET: how may it be numbered anew? By the last ticket that was asked for. */
 enum renumber { RENUMBER_NOT, RENUMBER_AT_ONCE, RENUMBER_LATER };
 
-static enum renumber renumber(struct place *place)
+static enum renumber renumber(struct pool_handle *zpool)
 {
-    const struct lease_terms *terms = &place->terms.terms;
-    const struct znode_stat *usable = &place->usable;
+    const struct lease_terms *terms = &zpool->terms.terms;
+    const struct znode_stat *usable = &zpool->usable;
     int64_t starts, ends, last = max64(0, (int64_t)usable->version - 1);
     if (usable->czxid >> 32 != usable->mzxid >> 32) /* another leader, another clock */
         return RENUMBER_LATER;
-    if (!weir_ticket_span(terms, last, weir_znode_since(&place->terms, usable), &starts, &ends))
+    if (!weir_ticket_span(terms, last, weir_znode_since(&zpool->terms, usable), &starts, &ends))
         return RENUMBER_AT_ONCE;
-    bool set_back = starts > sat_add(place->terms.wait_ns, sat_mul(4, weir_znode_wait(terms, terms)));
-    return set_back || last >= weir_ticket_count(terms) || weir_zoo_has_new_terms(place) ? RENUMBER_LATER
+    bool set_back = starts > sat_add(zpool->terms.wait_ns, sat_mul(4, weir_znode_wait(terms, terms)));
+    return set_back || last >= weir_ticket_count(terms) || weir_zoo_has_new_terms(zpool) ? RENUMBER_LATER
                                                                                          : RENUMBER_NOT;
 }
 
-static size_t keep_ops(const struct reading *node, const char *path, const char *text, struct zop *op)
+static size_t keep_ops(const struct znode_value *node, const char *path, const char *text, struct zop *op)
 {
     *op = node->code == ZCODE_OK ? (struct zop){ZOP_CHECK, node->stat.version, path, NULL}
                                  : (struct zop){ZOP_CREATE, 0, path, text};
@@ -145,115 +145,115 @@ static size_t keep_ops(const struct reading *node, const char *path, const char 
 }
 
 /* The pool's node is checked; and written, if the new epoch lives for another time than the old one. */
-static struct zop pool_op(struct order *order, const struct zoo_texts *texts)
+static struct zop pool_op(struct zoo_order *order, const struct zoo_texts *texts)
 {
-    const struct place *place = order->place;
+    const struct pool_handle *zpool = order->zpool;
     int64_t wait_ns = weir_znode_outlives(&order->made);
-    order->pool_wait_ns = wait_ns == place->pool_wait_ns ? 0 : wait_ns;
-    return (struct zop){order->pool_wait_ns ? ZOP_SET : ZOP_CHECK, place->pool_version,
+    order->pool_wait_ns = wait_ns == zpool->pool_wait_ns ? 0 : wait_ns;
+    return (struct zop){order->pool_wait_ns ? ZOP_SET : ZOP_CHECK, zpool->pool_version,
                         texts->paths[ZNODE_POOL], texts->pool};
 }
 
-void weir_zoo_turn(struct order *order)
+void weir_zoo_turn(struct zoo_order *order)
 {
-    struct place *place = order->place;
+    struct pool_handle *zpool = order->zpool;
     struct zoo_texts texts;
     struct zop ops[16];
     size_t count = 0;
-    if (!is_here(order))
+    if (!is_order_in_epoch(order))
         return;
-    bool bucket = place->terms.terms.kind == LEASE_BUCKET;
-    enum renumber how = bucket ? renumber(place) : RENUMBER_AT_ONCE;
+    bool bucket = zpool->terms.terms.kind == LEASE_BUCKET;
+    enum renumber how = bucket ? renumber(zpool) : RENUMBER_AT_ONCE;
     if (how == RENUMBER_NOT) {
-        tell_here(order, LEASE_FAILED);
+        answer_current_epoch(order, LEASE_FAILED);
         return;
     }
     order->made = (struct znode_epoch){.wait_ns = 0};
-    weir_zoo_next_terms(place, order->asked.chunk, &order->made.terms);
+    weir_zoo_next_terms(zpool, order->asked.chunk, &order->made.terms);
     if (how == RENUMBER_LATER)
-        order->made.wait_ns = weir_znode_wait(&place->terms.terms, &order->made.terms);
-    int32_t last = bucket && how == RENUMBER_AT_ONCE ? place->usable.version : -1;
-    weir_zoo_texts(&texts, place->zoo->root, place->name, &order->made);
-    ops[count++] = (struct zop){ZOP_SET, place->refresh_version, texts.paths[ZNODE_REFRESH], texts.refresh};
+        order->made.wait_ns = weir_znode_wait(&zpool->terms.terms, &order->made.terms);
+    int32_t last = bucket && how == RENUMBER_AT_ONCE ? zpool->usable.version : -1;
+    weir_zoo_texts(&texts, zpool->zoo->root, zpool->name, &order->made);
+    ops[count++] = (struct zop){ZOP_SET, zpool->refresh_version, texts.paths[ZNODE_REFRESH], texts.refresh};
     ops[count++] = pool_op(order, &texts);
     ops[count++] = (struct zop){ZOP_DELETE, last, texts.paths[ZNODE_USABLE], NULL};
     ops[count++] = (struct zop){ZOP_CREATE, 0, texts.paths[ZNODE_USABLE], texts.usable};
     ops[count++] = (struct zop){ZOP_DELETE, -1, texts.paths[ZNODE_RETURNS], NULL};
     ops[count++] = (struct zop){ZOP_CREATE, 0, texts.paths[ZNODE_RETURNS], "0"};
-    count += keep_ops(&place->total, texts.paths[ZNODE_TOTAL], texts.total, &ops[count]);
-    count += keep_ops(&place->base, texts.paths[ZNODE_BASE], texts.base, &ops[count]);
+    count += keep_ops(&zpool->total, texts.paths[ZNODE_TOTAL], texts.total, &ops[count]);
+    count += keep_ops(&zpool->base, texts.paths[ZNODE_BASE], texts.base, &ops[count]);
     send_multi(order, ops, count);
 }
 
 /* ---- probe, return, look ---- */
 
 /* Nothing of the pool is written: whether that may be has to be asked for, if there is reason to doubt it. */
-static bool is_doubtful(const struct place *place)
+static bool is_doubtful(const struct pool_handle *zpool)
 {
-    return place->right == ZOO_RIGHT_DENIED || (place->zoo->no_time && place->right != ZOO_RIGHT_THERE);
+    return zpool->right == ZOO_RIGHT_DENIED || (zpool->zoo->no_time && zpool->right != ZOO_RIGHT_THERE);
 }
 
 /* The node above all pools is written along with it: nobody reads that, but its Stat tells the leader's time.
  */
-void weir_zoo_probe(struct order *order)
+void weir_zoo_probe(struct zoo_order *order)
 {
-    struct place *place = order->place;
-    struct zookeeper *zoo = place->zoo;
+    struct pool_handle *zpool = order->zpool;
+    struct zookeeper *zoo = zpool->zoo;
     struct zoo_texts texts;
     char above[ZNODE_PATH_MAX];
     struct zop ops[3];
-    if (is_doubtful(place)) {
+    if (is_doubtful(zpool)) {
         weir_zoo_right_first(order);
         return;
     }
-    if (!is_here(order))
+    if (!is_order_in_epoch(order))
         return;
-    weir_zoo_texts(&texts, zoo->root, place->name, &place->terms);
-    size_t count = epoch_checks(place, &texts, ops);
+    weir_zoo_texts(&texts, zoo->root, zpool->name, &zpool->terms);
+    size_t count = epoch_checks(zpool, &texts, ops);
     (void)snprintf(above, sizeof above, "%.255s/quota", zoo->root);
     if (!zoo->no_time)
         ops[count++] = (struct zop){ZOP_SET, -1, above, ""};
-    order->epoch = place->epoch;
-    order->made = place->terms;
-    order->ctime_ms = place->usable.ctime_ms;
+    order->epoch = zpool->epoch;
+    order->made = zpool->terms;
+    order->ctime_ms = zpool->usable.ctime_ms;
     send_multi(order, ops, count);
 }
 
 /* Tickets that were asked for in vain: so many numbers are between what is valid and what comes next. */
-static int64_t vain_tickets(const struct place *place)
+static int64_t vain_tickets(const struct pool_handle *zpool)
 {
-    const struct lease_terms *terms = &place->terms.terms;
-    int64_t valid = sat_add(weir_ticket_count(terms), place->returned);
-    return max64(0, (int64_t)place->usable.version - valid);
+    const struct lease_terms *terms = &zpool->terms.terms;
+    int64_t valid = sat_add(weir_ticket_count(terms), zpool->returned);
+    return max64(0, (int64_t)zpool->usable.version - valid);
 }
 
-void weir_zoo_return(struct order *order)
+void weir_zoo_return(struct zoo_order *order)
 {
-    struct place *place = order->place;
+    struct pool_handle *zpool = order->zpool;
     struct zoo_texts texts;
     struct zop ops[ZOPS_MAX];
     char text[ZOPS_MAX][24];
     if (order->tries == 0) { /* what was read last may be old, and then it would fail */
-        weir_zoo_learn_first(order);
+        weir_zoo_load_first(order);
         return;
     }
-    if (!is_here(order))
+    if (!is_order_in_epoch(order))
         return;
-    if (place->terms.terms.kind == LEASE_BUCKET || place->terms.wait_ns > 0 || order->asked.chunks < 1) {
-        weir_zoo_tell_outcome(order, LEASE_FAILED, WEIR_FOREVER);
+    if (zpool->terms.terms.kind == LEASE_BUCKET || zpool->terms.wait_ns > 0 || order->asked.chunks < 1) {
+        weir_zoo_answer_outcome(order, LEASE_FAILED, WEIR_FOREVER);
         return;
     }
     order->asked.chunks = min64(order->asked.chunks, ZOO_RETURN_MAX);
-    weir_zoo_texts(&texts, place->zoo->root, place->name, &place->terms);
-    size_t count = epoch_checks(place, &texts, ops);
-    int64_t sets = order->asked.chunks + min64(vain_tickets(place), ZOO_RETURN_MAX);
+    weir_zoo_texts(&texts, zpool->zoo->root, zpool->name, &zpool->terms);
+    size_t count = epoch_checks(zpool, &texts, ops);
+    int64_t sets = order->asked.chunks + min64(vain_tickets(zpool), ZOO_RETURN_MAX);
     for (int64_t i = 0; i < sets; i++) {
-        (void)snprintf(text[count], sizeof text[0], "%lld", (long long)(place->returned + i + 1));
-        ops[count] = (struct zop){ZOP_SET, place->returns_version + (int32_t)i, texts.paths[ZNODE_RETURNS],
+        (void)snprintf(text[count], sizeof text[0], "%lld", (long long)(zpool->returned + i + 1));
+        ops[count] = (struct zop){ZOP_SET, zpool->returns_version + (int32_t)i, texts.paths[ZNODE_RETURNS],
                                   text[count]};
         count++;
     }
-    order->epoch = place->epoch;
-    order->made = place->terms;
+    order->epoch = zpool->epoch;
+    order->made = zpool->terms;
     send_multi(order, ops, count);
 }

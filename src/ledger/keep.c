@@ -4,9 +4,9 @@
  * two records of the same id the one with the higher number is the later one, whoever appends first.
  *
  * A record that was taken back is not in its place any more when it is captured, and somebody else may be. So
- * its id goes to a grave of its own, which only the thread lists that took it back, and which is free again
- * when that is in the log: until then it may be captured again. If none is left the store has to make an
- * image, which does not have the record.
+ * its id goes to a tombstone of its own, which only the thread lists that took it back, and which is free
+ * again when that is in the log: until then it may be captured again. If none is left the store has to make
+ * an image, which does not have the record.
  */
 #include "ledger/keep.h"
 
@@ -16,16 +16,16 @@
 #include "ledger/places.h"
 
 /* The range whose lock this thread has while it appends the record that it is inside of. */
-static _Thread_local const struct range *inside;
+static _Thread_local const struct record_range *inside;
 
 /* ---- to the disk ---- */
 
-static void put_record(struct records *records, struct range *range, const struct record *record,
-                       struct buffer *out)
+static void append_record(struct records *records, struct record_range *range, const struct record *record,
+                          struct buffer *out)
 {
-    const struct keep *keep = records->region->keep;
+    const struct persist *persist = records->region->persist;
     size_t bytes = records->stride - sizeof *record;
-    unsigned char *body = keep_put(out, keep->number, RECORD_KEPT, sizeof(struct record_head) + bytes);
+    unsigned char *body = persist_put(out, persist->number, RECORD_KEPT, sizeof(struct record_head) + bytes);
     if (!body)
         return;
     struct record_head head = {record->id, ++range->number,
@@ -37,156 +37,158 @@ static void put_record(struct records *records, struct range *range, const struc
 }
 
 /* Under their lock, as all that follows about them. */
-static void grave_free(struct records *records, struct grave *grave)
+static void free_a_tombstone(struct records *records, struct tombstone *tombstone)
 {
-    grave->serial = 0;
-    grave->next = records->free_grave;
-    records->free_grave = grave;
+    tombstone->serial = 0;
+    tombstone->next = records->free_tombstone;
+    records->free_tombstone = tombstone;
 }
 
-static void capture_grave(struct records *records, struct grave *grave, uint64_t serial, struct buffer *out)
+static void capture_tombstone(struct records *records, struct tombstone *tombstone, uint64_t serial,
+                              struct buffer *out)
 {
-    lock_take(&records->graves_lock);
-    if (grave->serial == serial) {
-        struct record_head head = {grave->id, grave->number, 0};
-        void *body = keep_put(out, records->region->keep->number, RECORD_GONE, sizeof head);
+    lock_take(&records->tombstones_lock);
+    if (tombstone->serial == serial) {
+        struct record_head head = {tombstone->id, tombstone->number, 0};
+        void *body = persist_put(out, records->region->persist->number, RECORD_GONE, sizeof head);
         if (body)
             memcpy(body, &head, sizeof head);
     }
-    lock_drop(&records->graves_lock);
+    lock_drop(&records->tombstones_lock);
 }
 
-static bool is_grave(const struct records *records, const void *slot)
+static bool is_tombstone(const struct records *records, const void *slot)
 {
     uintptr_t first = (uintptr_t)records->region->segments[0].slots, at = (uintptr_t)slot;
     return at < first || at - first >= records->groups * GROUP * records->stride;
 }
 
-static void capture(const struct keep *keep, void *slot, uint64_t who, struct buffer *out)
+static void capture_record(const struct persist *persist, void *slot, uint64_t hash, struct buffer *out)
 {
-    struct records *records = keep->owner;
+    struct records *records = persist->owner;
     struct record *record = slot;
-    if (is_grave(records, slot)) {
-        capture_grave(records, slot, who, out);
+    if (is_tombstone(records, slot)) {
+        capture_tombstone(records, slot, hash, out);
         return;
     }
-    struct range *range = range_at(records, place_of(records, record));
+    struct record_range *range = range_at(records, record_place(records, record));
     bool alone = range == inside;
     if (!alone)
         lock_take(&range->lock);
-    if (record->id.word[0] == who && record->expires_ns != 0)
-        put_record(records, range, record, out);
+    if (record->id.word[0] == hash && record->expires_ns != 0)
+        append_record(records, range, record, out);
     if (!alone)
         lock_drop(&range->lock);
 }
 
-static void released(const struct keep *keep, void *slot, uint64_t who)
+static void release_record(const struct persist *persist, void *slot, uint64_t hash)
 {
-    struct records *records = keep->owner;
-    struct grave *grave = slot;
-    if (!is_grave(records, slot))
+    struct records *records = persist->owner;
+    struct tombstone *tombstone = slot;
+    if (!is_tombstone(records, slot))
         return;
-    lock_take(&records->graves_lock);
-    if (grave->serial == who)
-        grave_free(records, grave);
-    lock_drop(&records->graves_lock);
+    lock_take(&records->tombstones_lock);
+    if (tombstone->serial == hash)
+        free_a_tombstone(records, tombstone);
+    lock_drop(&records->tombstones_lock);
 }
 
 /* The cursor counts groups. */
-static bool walk(const struct keep *keep, uint64_t *cursor, struct buffer *out, size_t bytes)
+static bool walk_records(const struct persist *persist, uint64_t *cursor, struct buffer *out, size_t bytes)
 {
-    struct records *records = keep->owner;
+    struct records *records = persist->owner;
     int64_t now_ns = weir_now();
     for (; *cursor < records->groups && buffer_len(out) < bytes && !out->failed; ++*cursor) {
-        struct range *range = range_at(records, *cursor * GROUP);
+        struct record_range *range = range_at(records, *cursor * GROUP);
         lock_take(&range->lock);
         for (uint64_t i = 0; i < GROUP; i++) {
             const struct record *record = record_at(records, *cursor * GROUP + i);
             if (*tags_at(records, *cursor * GROUP + i) != 0 && !is_expired(record, now_ns))
-                put_record(records, range, record, out);
+                append_record(records, range, record, out);
         }
         lock_drop(&range->lock);
     }
     return *cursor < records->groups;
 }
 
-const struct keep_kind weir_records_keep = {
-    .capture = capture, .released = released, .walk = walk, .apply = weir_records_apply};
+const struct persist_ops weir_records_persist_ops = {
+    .capture = capture_record, .released = release_record, .walk = walk_records, .apply = weir_records_apply};
 
 /* ---- what is to be captured ---- */
 
-static bool graves_more(struct records *records)
+static bool add_tombstone_block(struct records *records)
 {
-    struct grave *graves = records->grave_blocks < GRAVE_BLOCKS ? calloc(GRAVES, sizeof *graves) : NULL;
-    if (!graves)
+    struct tombstone *tombstones =
+        records->tombstone_blocks < TOMBSTONE_BLOCKS ? calloc(TOMBSTONES, sizeof *tombstones) : NULL;
+    if (!tombstones)
         return false;
-    records->graves[records->grave_blocks++] = graves;
-    for (uint32_t i = GRAVES; i-- > 0;)
-        grave_free(records, &graves[i]);
+    records->tombstones[records->tombstone_blocks++] = tombstones;
+    for (uint32_t i = TOMBSTONES; i-- > 0;)
+        free_a_tombstone(records, &tombstones[i]);
     return true;
 }
 
 /* There will be an image: whoever has not captured his does not have to any more. But he must know of it when
  * he has captured nothing, and that image must not have been begun before he took his record back: so it is
  * asked for first, and under the lock. */
-static void graves_clear(struct records *records)
+static void clear_tombstones(struct records *records)
 {
     weir_dirty_miss();
-    records->free_grave = NULL;
-    for (uint32_t block = records->grave_blocks; block-- > 0;)
-        for (uint32_t i = GRAVES; i-- > 0;)
-            grave_free(records, &records->graves[block][i]);
+    records->free_tombstone = NULL;
+    for (uint32_t block = records->tombstone_blocks; block-- > 0;)
+        for (uint32_t i = TOMBSTONES; i-- > 0;)
+            free_a_tombstone(records, &records->tombstones[block][i]);
 }
 
 /* NULL: there was none, and no memory for more: there will be an image. */
-static struct grave *grave_make(struct records *records, const struct record_id *id, uint64_t number,
-                                uint64_t *serial)
+static struct tombstone *make_tombstone(struct records *records, const struct record_id *id, uint64_t number,
+                                        uint64_t *serial)
 {
-    struct grave *grave = NULL;
-    lock_take(&records->graves_lock);
-    *serial = ++records->buried;
-    if (records->free_grave || graves_more(records)) {
-        grave = records->free_grave;
-        records->free_grave = grave->next;
-        *grave = (struct grave){.id = *id, .number = number, .serial = *serial};
+    struct tombstone *tombstone = NULL;
+    lock_take(&records->tombstones_lock);
+    *serial = ++records->tombstones_made;
+    if (records->free_tombstone || add_tombstone_block(records)) {
+        tombstone = records->free_tombstone;
+        records->free_tombstone = tombstone->next;
+        *tombstone = (struct tombstone){.id = *id, .number = number, .serial = *serial};
     } else {
-        graves_clear(records);
+        clear_tombstones(records);
     }
-    lock_drop(&records->graves_lock);
-    return grave;
+    lock_drop(&records->tombstones_lock);
+    return tombstone;
 }
 
-void weir_records_bury(struct records *records, const struct record_id *id, uint64_t number)
+void weir_records_add_tombstone(struct records *records, const struct record_id *id, uint64_t number)
 {
     uint64_t serial;
-    struct grave *grave = grave_make(records, id, number, &serial);
-    if (grave)
-        keep_touch(records->region->keep, grave, serial);
+    struct tombstone *tombstone = make_tombstone(records, id, number, &serial);
+    if (tombstone)
+        mark_dirty(records->region->persist, tombstone, serial);
 }
 
 void weir_records_flush(struct records *records)
 {
-    const struct keep *keep = records->region->keep;
-    if (keep && weir_dirty && weir_dirty->count > 0)
-        keep->overfull(keep->store);
+    const struct persist *persist = records->region->persist;
+    if (persist && weir_dirty && weir_dirty->count > 0)
+        persist->overfull(persist->store);
 }
 
-void weir_records_append(struct records *records, const struct visit *visit)
+void weir_records_append(struct records *records, const struct record_visit *visit)
 {
-    struct keep *keep = records->region->keep;
-    if (!keep)
+    struct persist *persist = records->region->persist;
+    if (!persist)
         return;
-    keep_touch(keep, visit->record, visit->record->id.word[0]);
+    mark_dirty(persist, visit->record, visit->record->id.word[0]);
     inside = &records->ranges[visit->lock];
-    keep->overfull(keep->store);
+    persist->overfull(persist->store);
     inside = NULL;
 }
 
-static size_t change_group(struct records *records, uint64_t group, record_change *change, void *arg,
-                           struct record **changed)
+static size_t change_group_records(struct records *records, uint64_t group, record_change *change, void *arg,
+                                   struct record **changed)
 {
     size_t count = 0;
-    struct range *range = range_at(records, group * GROUP);
+    struct record_range *range = range_at(records, group * GROUP);
     lock_take(&range->lock);
     for (uint64_t i = 0; i < GROUP; i++) {
         struct record *record = record_at(records, group * GROUP + i);
@@ -202,9 +204,9 @@ size_t weir_records_change(struct records *records, record_change *change, void 
     size_t sum = 0;
     for (uint64_t group = 0; group < records->groups; group++) {
         struct record *changed[GROUP];
-        size_t count = change_group(records, group, change, arg, changed);
+        size_t count = change_group_records(records, group, change, arg, changed);
         for (size_t i = 0; i < count; i++)
-            keep_touch(records->region->keep, changed[i], changed[i]->id.word[0]);
+            mark_dirty(records->region->persist, changed[i], changed[i]->id.word[0]);
         sum += count;
     }
     return sum;
@@ -219,7 +221,7 @@ struct region *weir_records_region(const struct records *records)
 
 #define DESCRIBE_VERSION 1
 
-struct describe {
+struct records_description {
     uint32_t version;
     uint32_t bytes; /* of a record */
     struct hash_key key[2];
@@ -227,15 +229,15 @@ struct describe {
 
 void weir_records_describe(const struct records *records, struct buffer *out)
 {
-    struct describe text = {DESCRIBE_VERSION,
-                            (uint32_t)(records->stride - sizeof(struct record)),
-                            {records->key[0], records->key[1]}};
+    struct records_description text = {DESCRIBE_VERSION,
+                                       (uint32_t)(records->stride - sizeof(struct record)),
+                                       {records->key[0], records->key[1]}};
     buffer_put(out, (const char *)&text, sizeof text);
 }
 
 bool weir_records_describe_read(struct records *records, const void *bytes, size_t len)
 {
-    struct describe text;
+    struct records_description text;
     if (len != sizeof text)
         return false;
     memcpy(&text, bytes, sizeof text);

@@ -10,7 +10,7 @@
 #include "ledger/keep.h"
 
 /* It is kept for those who missed the answer: they lose nothing but that. */
-static bool is_settled(const struct record *record)
+static bool is_settled_reservation(const struct record *record)
 {
     const struct ledger_reservation *reservation = (const void *)(record + 1);
     return reservation->settled.question > LEDGER_DISTRUSTED;
@@ -36,7 +36,7 @@ static bool is_sane_reservation(const void *bytes)
     return true;
 }
 
-static void shift_reservation(void *bytes, int64_t by_ns)
+static void shift_reservation_times(void *bytes, int64_t by_ns)
 {
     struct weir_reservation *promise = &((struct ledger_reservation *)bytes)->promise;
     if (promise->n > 0)
@@ -57,8 +57,8 @@ bool weir_ledger_init(struct ledger *ledger, size_t requests, size_t reservation
         return false;
     }
     weir_records_form(ledger->requests, is_sane_request, NULL);
-    weir_records_yield(ledger->reservations, is_settled);
-    weir_records_form(ledger->reservations, is_sane_reservation, shift_reservation);
+    weir_records_yield(ledger->reservations, is_settled_reservation);
+    weir_records_form(ledger->reservations, is_sane_reservation, shift_reservation_times);
     return true;
 }
 
@@ -100,7 +100,7 @@ bool weir_ledger_is_ours(const struct ledger *ledger, uint64_t number)
 }
 
 /* Called inside of it. */
-static bool distrust(void *arg, struct record *record)
+static bool distrust_reservation(void *arg, struct record *record)
 {
     struct ledger_reservation *entry = record_bytes(record);
     if (entry->settled.question != 0 || record->expires_ns <= *(const int64_t *)arg)
@@ -111,10 +111,11 @@ static bool distrust(void *arg, struct record *record)
 
 size_t weir_ledger_distrust(struct ledger *ledger, int64_t now_ns)
 {
-    return weir_records_change(ledger->reservations, distrust, &now_ns);
+    return weir_records_change(ledger->reservations, distrust_reservation, &now_ns);
 }
 
-static uint64_t hash_of(const struct ledger *ledger, const char *kind, const void *bytes, size_t len)
+static uint64_t hash_ledger_bytes(const struct ledger *ledger, const char *kind, const void *bytes,
+                                  size_t len)
 {
     uint64_t hash = weir_record_id(ledger->reservations, kind, bytes, len).word[0];
     return hash > LEDGER_DISTRUSTED ? hash : hash + 2;
@@ -122,12 +123,12 @@ static uint64_t hash_of(const struct ledger *ledger, const char *kind, const voi
 
 uint64_t weir_ledger_owner(const struct ledger *ledger, const char *name, size_t len)
 {
-    return hash_of(ledger, "owner", name, len);
+    return hash_ledger_bytes(ledger, "owner", name, len);
 }
 
 uint64_t weir_ledger_question(const struct ledger *ledger, const void *bytes, size_t len)
 {
-    return hash_of(ledger, "question", bytes, len);
+    return hash_ledger_bytes(ledger, "question", bytes, len);
 }
 
 void weir_ledger_text(uint64_t number, char text[static LEDGER_TEXT_MAX])
@@ -136,7 +137,7 @@ void weir_ledger_text(uint64_t number, char text[static LEDGER_TEXT_MAX])
 }
 
 /* Nothing but digits to that base, and no more than fit in 32 bits. */
-static bool read_number(const char *text, size_t len, unsigned base, uint64_t *number)
+static bool parse_number_in_base(const char *text, size_t len, unsigned base, uint64_t *number)
 {
     static const char digits[] = "0123456789abcdef";
     *number = 0;
@@ -157,8 +158,8 @@ bool weir_ledger_number(const char *text, size_t len, uint64_t *number)
     char own[LEDGER_TEXT_MAX];
     uint64_t lot, count;
     const char *dash = len < LEDGER_TEXT_MAX ? memchr(text, '-', len) : NULL;
-    if (!dash || !read_number(text, (size_t)(dash - text), 16, &lot) ||
-        !read_number(dash + 1, len - (size_t)(dash + 1 - text), 10, &count) || count == 0)
+    if (!dash || !parse_number_in_base(text, (size_t)(dash - text), 16, &lot) ||
+        !parse_number_in_base(dash + 1, len - (size_t)(dash + 1 - text), 10, &count) || count == 0)
         return false;
     *number = lot << 32 | count;
     weir_ledger_text(*number, own);

@@ -21,8 +21,8 @@
 #define LEDGER_PAIRS 5 /* of one reservation */
 
 struct ledger_pair {
-    uint64_t tally; /* whose keys: see service/policy.h */
-    uint64_t who;   /* the key's identity there */
+    uint64_t ptable; /* whose keys: see service/policy.h */
+    uint64_t hash;   /* the key's identity there */
     int64_t n;
 };
 
@@ -50,10 +50,10 @@ struct ledger_settled {
 struct ledger_reservation {
     uint64_t number;
     struct weir_reservation promise; /* of the only pair, if it was due later; n 0: no promise */
-    /* Behind the pairs, as far as there is room: other tallies that count a pair, too. */
+    /* Behind the pairs, as far as there is room: other policy tables that count a pair, too. */
     struct ledger_pair pair[LEDGER_PAIRS];
     uint32_t pairs;           /* how many there are, */
-    uint8_t also;             /* how many of the other tallies, */
+    uint8_t also;             /* how many of the other policy tables, */
     uint8_t of[LEDGER_PAIRS]; /* and which pair each of those is about */
     uint8_t charged;          /* bit i: pair i was charged; else there is nothing to give back */
     uint8_t strict;           /* bit i: no more may be committed of pair i than was reserved */
@@ -77,12 +77,12 @@ struct ledger {
 bool weir_ledger_init(struct ledger *ledger, size_t requests, size_t reservations, struct weir_error *err);
 void weir_ledger_end(struct ledger *ledger);
 
-static inline struct ledger_request *visit_request(const struct visit *visit)
+static inline struct ledger_request *visit_request(const struct record_visit *visit)
 {
     return record_bytes(visit->record);
 }
 
-static inline struct ledger_reservation *visit_reservation(const struct visit *visit)
+static inline struct ledger_reservation *visit_reservation(const struct record_visit *visit)
 {
     return record_bytes(visit->record);
 }

@@ -11,25 +11,25 @@
 #include "ledger/records.h"
 #include "region/region.h"
 
-#define GROUP        32   /* places; two groups of tags are one cache line */
-#define GRAVES       4096 /* of a block: as many as a thread may list */
-#define GRAVE_BLOCKS 64
+#define GROUP            32   /* places; two groups of tags are one cache line */
+#define TOMBSTONES       4096 /* of a block: as many as a thread may list */
+#define TOMBSTONE_BLOCKS 64
 
 _Static_assert(sizeof(struct record) == REGION_RECORD_HEAD, "as the region has it");
 _Static_assert(sizeof(struct record_id) == 2 * sizeof(uint64_t), "no padding: ids are compared as bytes");
 
-struct range {
+struct record_range {
     _Alignas(64) struct lock lock;
     _Atomic uint32_t used; /* written under the lock, read by anybody */
     uint64_t number;       /* the last that was drawn for a record on the disk; under the lock */
 };
 
 /* A record that was taken back before its time, as long as the log does not know. */
-struct grave {
+struct tombstone {
     struct record_id id;
-    uint64_t number;    /* drawn when it was taken back: what comes in under that id later has a higher one */
-    uint64_t serial;    /* whose it is; 0: nobody's any more */
-    struct grave *next; /* that is free, too */
+    uint64_t number; /* drawn when it was taken back: what comes in under that id later has a higher one */
+    uint64_t serial; /* whose it is; 0: nobody's any more */
+    struct tombstone *next; /* that is free, too */
 };
 
 struct records {
@@ -41,29 +41,30 @@ struct records {
     record_yields *yields; /* or NULL */
     record_sane *sane;     /* or NULL */
     record_shift *shift;   /* or NULL */
-    struct lock graves_lock;
-    struct grave *graves[GRAVE_BLOCKS], *free_grave; /* made when they are needed */
-    uint32_t grave_blocks;
-    uint64_t buried;
+    struct lock tombstones_lock;
+    struct tombstone *tombstones[TOMBSTONE_BLOCKS], *free_tombstone; /* made when they are needed */
+    uint32_t tombstone_blocks;
+    uint64_t tombstones_made;
     struct records_recovery *recovery; /* until weir_records_recovered: see recover.c */
-    struct range ranges[];
+    struct record_range ranges[];
 };
 
-static inline uint32_t range_of(const struct records *records, const struct record_id *id)
+static inline uint32_t range_of_record(const struct records *records, const struct record_id *id)
 {
     return (uint32_t)mulhi(id->word[0], records->range_count);
 }
 
-static inline unsigned char tag_of(const struct record_id *id)
+static inline unsigned char tag_of_record(const struct record_id *id)
 {
     unsigned char tag = (unsigned char)id->word[0];
     return tag ? tag : 1;
 }
 
 /* The two groups of an id, which are one if the range has no more. */
-static inline void groups_of(const struct records *records, const struct record_id *id, uint64_t *groups)
+static inline void groups_of_record(const struct records *records, const struct record_id *id,
+                                    uint64_t *groups)
 {
-    uint64_t first = range_of(records, id) * records->range_groups;
+    uint64_t first = range_of_record(records, id) * records->range_groups;
     uint64_t one = mulhi(id->word[1] << 32, records->range_groups);
     uint64_t other = mulhi(id->word[1], records->range_groups);
     if (one == other)
@@ -79,7 +80,7 @@ static inline struct record *record_at(const struct records *records, uint64_t p
     return (struct record *)(void *)(records->region->segments[0].slots + place * records->stride);
 }
 
-static inline uint64_t place_of(const struct records *records, const struct record *record)
+static inline uint64_t record_place(const struct records *records, const struct record *record)
 {
     const unsigned char *first = records->region->segments[0].slots;
     return (uint64_t)((const unsigned char *)record - first) / records->stride;
@@ -90,13 +91,13 @@ static inline unsigned char *tags_at(const struct records *records, uint64_t pla
     return (unsigned char *)(uintptr_t)records->region->segments[0].reach + place; /* under the lock: plain */
 }
 
-static inline struct range *range_at(struct records *records, uint64_t place)
+static inline struct record_range *range_at(struct records *records, uint64_t place)
 {
     return &records->ranges[place / GROUP / records->range_groups];
 }
 
 /* Only who has the lock writes it. */
-static inline void count_used(struct range *range, uint32_t more)
+static inline void count_used_places(struct record_range *range, uint32_t more)
 {
     uint32_t used = atomic_load_explicit(&range->used, memory_order_relaxed);
     atomic_store_explicit(&range->used, used + more, memory_order_relaxed);
@@ -106,14 +107,14 @@ static inline void place_free(struct records *records, uint64_t place)
 {
     memset(record_at(records, place), 0, records->stride);
     *tags_at(records, place) = 0;
-    count_used(range_at(records, place), UINT32_MAX);
+    count_used_places(range_at(records, place), UINT32_MAX);
 }
 
 static inline struct record *place_take(struct records *records, uint64_t place, const struct record_id *id)
 {
     struct record *record = record_at(records, place);
-    *tags_at(records, place) = tag_of(id);
-    count_used(range_at(records, place), 1);
+    *tags_at(records, place) = tag_of_record(id);
+    count_used_places(range_at(records, place), 1);
     record->id = *id;
     return record;
 }
@@ -122,7 +123,7 @@ static inline struct record *group_find(const struct records *records, uint64_t 
                                         const struct record_id *id)
 {
     const unsigned char *tags = tags_at(records, group * GROUP);
-    unsigned char tag = tag_of(id);
+    unsigned char tag = tag_of_record(id);
     for (uint64_t i = 0; i < GROUP; i++) {
         if (tags[i] == tag) {
             struct record *record = record_at(records, group * GROUP + i);

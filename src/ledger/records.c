@@ -68,8 +68,9 @@ struct records *weir_records_new(size_t count, size_t bytes, struct weir_error *
     struct region *region = weir_region_new(&shape, err);
     if (!region)
         return NULL;
-    size_t size = sizeof(struct records) + ranges * sizeof(struct range);
-    struct records *records = aligned_alloc(_Alignof(struct range), round_up(size, _Alignof(struct range)));
+    size_t size = sizeof(struct records) + ranges * sizeof(struct record_range);
+    struct records *records =
+        aligned_alloc(_Alignof(struct record_range), round_up(size, _Alignof(struct record_range)));
     if (!records) {
         weir_region_free(region);
         weir_error_set(err, ENOMEM, "out of memory");
@@ -93,8 +94,8 @@ void weir_records_free(struct records *records)
         return;
     weir_records_recovery_end(records);
     weir_region_free(records->region);
-    for (uint32_t i = 0; i < records->grave_blocks; i++)
-        free(records->graves[i]);
+    for (uint32_t i = 0; i < records->tombstone_blocks; i++)
+        free(records->tombstones[i]);
     free(records);
 }
 
@@ -139,7 +140,7 @@ static unsigned group_sweep(struct records *records, uint64_t group, int64_t now
 /* ---- enter and leave ---- */
 
 /* Of the records that may go, the one that would expire first goes. */
-static bool make_room(struct records *records, const uint64_t *groups)
+static bool drop_yielding_record(struct records *records, const uint64_t *groups)
 {
     struct record *first = NULL;
     for (uint64_t i = 0; records->yields && i < 2 * GROUP; i++) {
@@ -148,14 +149,14 @@ static bool make_room(struct records *records, const uint64_t *groups)
             first = record;
     }
     if (first)
-        place_free(records, place_of(records, first));
+        place_free(records, record_place(records, first));
     return first != NULL;
 }
 
 /* Those that have expired are looked for only where places become scarce: their times are not among the tags.
  */
-static struct record *make(struct records *records, const uint64_t *groups, const struct record_id *id,
-                           int64_t now_ns)
+static struct record *make_record(struct records *records, const uint64_t *groups, const struct record_id *id,
+                                  int64_t now_ns)
 {
     unsigned one = group_free_places(records, groups[0]), other = group_free_places(records, groups[1]);
     if (one < SCARCE && other < SCARCE) {
@@ -163,7 +164,7 @@ static struct record *make(struct records *records, const uint64_t *groups, cons
         other = group_sweep(records, groups[1], now_ns);
     }
     if (one == 0 && other == 0) {
-        if (!make_room(records, groups))
+        if (!drop_yielding_record(records, groups))
             return NULL;
         one = group_free_places(records, groups[0]);
         other = group_free_places(records, groups[1]);
@@ -172,47 +173,47 @@ static struct record *make(struct records *records, const uint64_t *groups, cons
 }
 
 /* Whoever wants it now is the first again. */
-static void renew(const struct records *records, struct record *record)
+static void renew_record(const struct records *records, struct record *record)
 {
     record->expires_ns = 0;
     memset(record_bytes(record), 0, records->stride - sizeof *record);
 }
 
 void weir_records_enter(struct records *records, const struct record_id *id, int64_t now_ns,
-                        struct visit *visit)
+                        struct record_visit *visit)
 {
     uint64_t groups[2];
-    keep_hold(); /* what is listed cannot be appended inside of a record, whose lock that needs */
-    visit->lock = range_of(records, id);
+    persist_hold(); /* what is listed cannot be appended inside of a record, whose lock that needs */
+    visit->lock = range_of_record(records, id);
     visit->looked = false;
     lock_take(&records->ranges[visit->lock].lock);
-    groups_of(records, id, groups);
+    groups_of_record(records, id, groups);
     visit->record = records_find(records, groups, id);
     visit->found = visit->record && !is_expired(visit->record, now_ns);
     if (visit->record && !visit->found)
-        renew(records, visit->record);
+        renew_record(records, visit->record);
     if (!visit->record)
-        visit->record = make(records, groups, id, now_ns);
+        visit->record = make_record(records, groups, id, now_ns);
     if (!visit->record)
         (void)atom_add(&records->region->header->refused, 1, memory_order_relaxed);
 }
 
-void weir_records_leave(struct records *records, const struct visit *visit)
+void weir_records_leave(struct records *records, const struct record_visit *visit)
 {
-    struct range *range = &records->ranges[visit->lock];
+    struct record_range *range = &records->ranges[visit->lock];
     struct record *record = visit->record;
     struct record_id id = record ? record->id : (struct record_id){{0, 0}};
     bool free = record && record->expires_ns == 0;
-    bool gone = free && visit->found && records->region->keep;
+    bool gone = free && visit->found && records->region->persist;
     uint64_t number = gone ? ++range->number : 0;
     if (free)
-        place_free(records, place_of(records, record));
+        place_free(records, record_place(records, record));
     lock_drop(&range->lock);
     if (gone)
-        weir_records_bury(records, &id, number);
+        weir_records_add_tombstone(records, &id, number);
     else if (record && !free && !visit->looked)
-        keep_touch(records->region->keep, record, id.word[0]);
-    keep_release();
+        mark_dirty(records->region->persist, record, id.word[0]);
+    persist_release();
 }
 
 /* ---- all of them ---- */
@@ -236,7 +237,7 @@ void weir_records_sweep(struct records *records, size_t count, int64_t now_ns)
     uint64_t group = atom_add(&records->region->header->cursor, groups, memory_order_relaxed);
     for (uint64_t i = 0; i < groups; i++) {
         uint64_t at = (group + i) % records->groups;
-        struct range *range = range_at(records, at * GROUP);
+        struct record_range *range = range_at(records, at * GROUP);
         lock_take(&range->lock);
         (void)group_sweep(records, at, now_ns);
         lock_drop(&range->lock);
@@ -245,14 +246,14 @@ void weir_records_sweep(struct records *records, size_t count, int64_t now_ns)
 
 uint64_t weir_records_place(const struct records *records, const struct record *record)
 {
-    return place_of(records, record);
+    return record_place(records, record);
 }
 
 int64_t weir_records_clear(struct records *records)
 {
     int64_t count = 0;
     for (uint64_t group = 0; group < records->groups; group++) {
-        struct range *range = range_at(records, group * GROUP);
+        struct record_range *range = range_at(records, group * GROUP);
         lock_take(&range->lock);
         for (uint64_t place = group * GROUP; place < (group + 1) * GROUP; place++)
             if (*tags_at(records, place) != 0) {
@@ -279,7 +280,7 @@ bool weir_records_page(struct records *records, int64_t now_ns, uint64_t *cursor
                        void (*each)(void *arg, struct record *record), void *arg)
 {
     for (uint64_t seen = 0; *cursor < records->groups && seen < most; seen += GROUP) {
-        struct range *range = range_at(records, *cursor * GROUP);
+        struct record_range *range = range_at(records, *cursor * GROUP);
         lock_take(&range->lock);
         group_each(records, (*cursor)++, now_ns, each, arg);
         lock_drop(&range->lock);

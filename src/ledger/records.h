@@ -47,7 +47,7 @@ void weir_records_form(struct records *records, record_sane *sane, record_shift 
 struct record_id weir_record_id(const struct records *records, const char *kind, const void *bytes,
                                 size_t len);
 
-struct visit {
+struct record_visit {
     struct record *record; /* NULL: there is none, and no room for one */
     bool found;            /* it was there; else it is new: zero bytes and expires_ns 0 */
     bool looked;           /* false at first. Set by who has changed nothing, and tells nothing of it that
@@ -56,9 +56,9 @@ struct visit {
 };
 /* At expires_ns a record is no longer there. Who changes that moves it to later, or frees the record. */
 void weir_records_enter(struct records *records, const struct record_id *id, int64_t now_ns,
-                        struct visit *visit);
+                        struct record_visit *visit);
 /* A record whose expires_ns is 0 by then is free again. Also if there was no room. */
-void weir_records_leave(struct records *records, const struct visit *visit);
+void weir_records_leave(struct records *records, const struct record_visit *visit);
 
 static inline void *record_bytes(struct record *record)
 {

@@ -16,7 +16,7 @@
 
 #define NUMBER_MAX (UINT64_MAX >> 2) /* nobody draws so many */
 
-struct absent { /* number 0: none */
+struct absent_record { /* number 0: none */
     struct record_id id;
     uint64_t number;
 };
@@ -26,17 +26,17 @@ struct records_recovery {
     uint64_t highest;  /* number */
     uint64_t *numbers; /* of each place */
     unsigned char *bytes;
-    struct absent *absent; /* absent_size of them, by hash; at most half of them are used */
+    struct absent_record *absent; /* absent_size of them, by hash; at most half of them are used */
     uint64_t absent_size, absent_count;
 };
 
 /* ---- ids without a place ---- */
 
-static struct absent *absent_find(const struct records_recovery *recovery, const struct record_id *id)
+static struct absent_record *absent_find(const struct records_recovery *recovery, const struct record_id *id)
 {
     uint64_t mask = recovery->absent_size - 1;
     for (uint64_t i = id->word[0] & mask;; i = (i + 1) & mask) {
-        struct absent *absent = &recovery->absent[i];
+        struct absent_record *absent = &recovery->absent[i];
         if (absent->number == 0 || memcmp(&absent->id, id, sizeof *id) == 0)
             return absent;
     }
@@ -57,13 +57,13 @@ static bool absent_grow(struct records_recovery *recovery)
     return true;
 }
 
-static bool absent_note(struct records_recovery *recovery, const struct record_id *id, uint64_t number)
+static bool add_absent(struct records_recovery *recovery, const struct record_id *id, uint64_t number)
 {
     if (2 * recovery->absent_count >= recovery->absent_size && !absent_grow(recovery))
         return false;
-    struct absent *absent = absent_find(recovery, id);
+    struct absent_record *absent = absent_find(recovery, id);
     recovery->absent_count += absent->number == 0;
-    *absent = (struct absent){*id, number};
+    *absent = (struct absent_record){*id, number};
     return true;
 }
 
@@ -75,16 +75,16 @@ static uint64_t absent_number(const struct records_recovery *recovery, const str
 /* ---- places ---- */
 
 /* To its other group, if that has a free place. */
-static bool move(struct records *records, struct record *record)
+static bool move_record(struct records *records, struct record *record)
 {
-    uint64_t groups[2], from = place_of(records, record);
-    groups_of(records, &record->id, groups);
+    uint64_t groups[2], from = record_place(records, record);
+    groups_of_record(records, &record->id, groups);
     uint64_t to = from / GROUP == groups[0] ? groups[1] : groups[0];
     if (to == from / GROUP || group_free_places(records, to) == 0)
         return false;
     struct record *moved = group_take(records, to, &record->id);
     memcpy(moved, record, records->stride);
-    records->recovery->numbers[place_of(records, moved)] = records->recovery->numbers[from];
+    records->recovery->numbers[record_place(records, moved)] = records->recovery->numbers[from];
     records->recovery->numbers[from] = 0;
     place_free(records, from);
     return true;
@@ -93,7 +93,7 @@ static bool move(struct records *records, struct record *record)
 static bool move_any(struct records *records, const uint64_t *groups)
 {
     for (uint64_t i = 0; i < 2 * GROUP; i++)
-        if (move(records, record_at(records, groups[i / GROUP] * GROUP + i % GROUP)))
+        if (move_record(records, record_at(records, groups[i / GROUP] * GROUP + i % GROUP)))
             return true;
     return false;
 }
@@ -109,8 +109,8 @@ static bool drop_any(struct records *records, const uint64_t *groups)
     }
     if (!first)
         return false;
-    uint64_t place = place_of(records, first);
-    if (!absent_note(records->recovery, &first->id, records->recovery->numbers[place]))
+    uint64_t place = record_place(records, first);
+    if (!add_absent(records->recovery, &first->id, records->recovery->numbers[place]))
         return false;
     place_free(records, place);
     return true;
@@ -119,7 +119,7 @@ static bool drop_any(struct records *records, const uint64_t *groups)
 static struct record *take_place(struct records *records, const struct record_id *id)
 {
     uint64_t groups[2];
-    groups_of(records, id, groups);
+    groups_of_record(records, id, groups);
     unsigned one = group_free_places(records, groups[0]), other = group_free_places(records, groups[1]);
     if (one == 0 && other == 0) {
         if (!move_any(records, groups) && !drop_any(records, groups))
@@ -132,7 +132,7 @@ static struct record *take_place(struct records *records, const struct record_id
 
 /* ---- records ---- */
 
-static struct records_recovery *begin(struct records *records)
+static struct records_recovery *begin_recovery(struct records *records)
 {
     struct records_recovery *recovery = records->recovery;
     if (recovery)
@@ -151,31 +151,31 @@ static struct records_recovery *begin(struct records *records)
 /* It is not there, and nothing older is. false: out of memory. */
 static bool remove_record(struct records *records, const struct record_head *head, struct record *record)
 {
-    if (!absent_note(records->recovery, &head->id, head->number))
+    if (!add_absent(records->recovery, &head->id, head->number))
         return false;
     if (record) {
-        records->recovery->numbers[place_of(records, record)] = 0;
-        place_free(records, place_of(records, record));
+        records->recovery->numbers[record_place(records, record)] = 0;
+        place_free(records, record_place(records, record));
     }
     return true;
 }
 
 /* `bytes` is a record in the making, sane. */
-static bool put_record(struct records *records, const struct record_head *head, struct record *record,
-                       const struct record *made)
+static bool put_recovered_record(struct records *records, const struct record_head *head,
+                                 struct record *record, const struct record *made)
 {
     if (!record)
         record = take_place(records, &head->id);
     if (!record) /* one that may yield does so at once */
         return records->yields && records->yields(made) &&
-               absent_note(records->recovery, &head->id, head->number);
+               add_absent(records->recovery, &head->id, head->number);
     memcpy(record, made, records->stride);
-    records->recovery->numbers[place_of(records, record)] = head->number;
+    records->recovery->numbers[record_place(records, record)] = head->number;
     return true;
 }
 
-static bool read_head(const struct records *records, uint8_t kind, const unsigned char *body, size_t len,
-                      struct record_head *head)
+static bool read_record_head(const struct records *records, uint8_t kind, const unsigned char *body,
+                             size_t len, struct record_head *head)
 {
     size_t bytes = records->stride - sizeof(struct record);
     if ((kind != RECORD_KEPT && kind != RECORD_GONE) ||
@@ -202,15 +202,15 @@ static bool make_record(const struct records *records, const unsigned char *body
     return true;
 }
 
-bool weir_records_apply(const struct keep *keep, uint8_t kind, const unsigned char *body, size_t len,
+bool weir_records_apply(const struct persist *persist, uint8_t kind, const unsigned char *body, size_t len,
                         bool *failed)
 {
-    struct records *records = keep->owner;
+    struct records *records = persist->owner;
     struct record_head head;
     uint64_t groups[2];
-    if (!read_head(records, kind, body, len, &head))
+    if (!read_record_head(records, kind, body, len, &head))
         return false;
-    struct records_recovery *recovery = begin(records);
+    struct records_recovery *recovery = begin_recovery(records);
     if (!recovery) {
         *failed = true;
         return true;
@@ -220,14 +220,15 @@ bool weir_records_apply(const struct keep *keep, uint8_t kind, const unsigned ch
         return false;
     if (recovery->highest < head.number)
         recovery->highest = head.number;
-    groups_of(records, &head.id, groups);
+    groups_of_record(records, &head.id, groups);
     struct record *record = records_find(records, groups, &head.id);
     uint64_t known =
-        record ? recovery->numbers[place_of(records, record)] : absent_number(recovery, &head.id);
+        record ? recovery->numbers[record_place(records, record)] : absent_number(recovery, &head.id);
     bool gone = kind == RECORD_GONE, expired = !gone && is_expired(made, recovery->now_ns);
     if (known >= head.number || (expired && !record))
         return true;
-    if (!(gone || expired ? remove_record(records, &head, record) : put_record(records, &head, record, made)))
+    if (!(gone || expired ? remove_record(records, &head, record)
+                          : put_recovered_record(records, &head, record, made)))
         *failed = true;
     return true;
 }

@@ -22,18 +22,18 @@
 #include "base/sat.h"
 #include "ledger/keep.h"
 
-struct steps {
+struct smyte_buckets {
     struct records *records;
 };
 
 /* ---- arithmetic ---- */
 
-struct step_bucket weir_step_fresh(const struct step_limit *limit, int64_t at_ms)
+struct smyte_bucket weir_smyte_bucket_fresh(const struct smyte_limit *limit, int64_t at_ms)
 {
-    return (struct step_bucket){limit->max, at_ms, -1};
+    return (struct smyte_bucket){limit->max, at_ms, -1};
 }
 
-static void refill(struct step_bucket *bucket, const struct step_limit *limit, int64_t at_ms)
+static void refill_bucket(struct smyte_bucket *bucket, const struct smyte_limit *limit, int64_t at_ms)
 {
     int64_t periods = max64(sat_sub(at_ms, bucket->last_ms), 0) / limit->refill_ms;
     bucket->amount = min64(limit->max, sat_add(bucket->amount, sat_mul(periods, limit->refill)));
@@ -41,21 +41,21 @@ static void refill(struct step_bucket *bucket, const struct step_limit *limit, i
 }
 
 /* Leaves the bucket as it was: needs no record, and makes none live longer. */
-static bool is_look(const struct step_ask *ask)
+static bool is_read_only(const struct smyte_request *ask)
 {
-    return ask->verb == STEP_GET || ask->take < 1;
+    return ask->verb == SMYTE_GET || ask->take < 1;
 }
 
-struct step_answer weir_step_do(struct step_bucket *bucket, const struct step_ask *ask)
+struct smyte_answer weir_smyte_bucket_do(struct smyte_bucket *bucket, const struct smyte_request *ask)
 {
-    refill(bucket, &ask->limit, ask->at_ms);
-    struct step_answer answer = {.tokens = bucket->amount};
-    bool session = ask->verb == STEP_SESSIONIZE;
+    refill_bucket(bucket, &ask->limit, ask->at_ms);
+    struct smyte_answer answer = {.tokens = bucket->amount};
+    bool session = ask->verb == SMYTE_SESSIONIZE;
     if (session && ask->take > 0 && (bucket->amount >= ask->take || bucket->session_ms < 0))
         bucket->session_ms = ask->at_ms;
     if (session)
         answer.session_ms = bucket->session_ms < 0 ? ask->at_ms : bucket->session_ms;
-    if (is_look(ask))
+    if (is_read_only(ask))
         return answer;
     bucket->amount = max64(sat_sub(bucket->amount, ask->take), 0);
     if (bucket->amount == 0 && (ask->strict || session))
@@ -63,124 +63,124 @@ struct step_answer weir_step_do(struct step_bucket *bucket, const struct step_as
     return answer;
 }
 
-int64_t weir_step_fill_ms(const struct step_limit *limit)
+int64_t weir_smyte_bucket_fill_ms(const struct smyte_limit *limit)
 {
     return sat_mul(div_up(limit->max, limit->refill), limit->refill_ms);
 }
 
 /* ---- buckets ---- */
 
-static bool is_sane(const void *bytes)
+static bool is_sane_bucket(const void *bytes)
 {
-    const struct step_bucket *bucket = bytes;
+    const struct smyte_bucket *bucket = bytes;
     return bucket->amount >= 0 && bucket->last_ms >= 0 && bucket->session_ms >= -1;
 }
 
-struct steps *weir_steps_new(size_t keys, struct weir_error *err)
+struct smyte_buckets *weir_smyte_new(size_t keys, struct weir_error *err)
 {
-    struct steps *steps = malloc(sizeof *steps);
-    if (!steps) {
+    struct smyte_buckets *buckets = malloc(sizeof *buckets);
+    if (!buckets) {
         weir_error_set(err, ENOMEM, "out of memory");
         return NULL;
     }
-    steps->records = weir_records_new(keys, sizeof(struct step_bucket), err);
-    if (!steps->records) {
-        free(steps);
+    buckets->records = weir_records_new(keys, sizeof(struct smyte_bucket), err);
+    if (!buckets->records) {
+        free(buckets);
         return NULL;
     }
-    weir_records_form(steps->records, is_sane, NULL);
-    return steps;
+    weir_records_form(buckets->records, is_sane_bucket, NULL);
+    return buckets;
 }
 
-void weir_steps_free(struct steps *steps)
+void weir_smyte_free(struct smyte_buckets *buckets)
 {
-    if (steps)
-        weir_records_free(steps->records);
-    free(steps);
+    if (buckets)
+        weir_records_free(buckets->records);
+    free(buckets);
 }
 
 /* The limit is part of the name. */
-static struct record_id name_of(const struct steps *steps, const void *key, size_t len,
-                                const struct step_limit *limit)
+static struct record_id bucket_id(const struct smyte_buckets *buckets, const void *key, size_t len,
+                                  const struct smyte_limit *limit)
 {
     struct {
         struct record_id key;
-        struct step_limit limit;
-    } name = {weir_record_id(steps->records, "rl-key", key, len), *limit};
-    return weir_record_id(steps->records, "rl", &name, sizeof name);
+        struct smyte_limit limit;
+    } name = {weir_record_id(buckets->records, "rl-key", key, len), *limit};
+    return weir_record_id(buckets->records, "rl", &name, sizeof name);
 }
 
-struct step_answer weir_steps_do(struct steps *steps, const void *key, size_t len, const struct step_ask *ask,
-                                 int64_t now_ns)
+struct smyte_answer weir_smyte_do(struct smyte_buckets *buckets, const void *key, size_t len,
+                                  const struct smyte_request *ask, int64_t now_ns)
 {
-    struct record_id id = name_of(steps, key, len, &ask->limit);
-    struct step_bucket bucket = weir_step_fresh(&ask->limit, ask->at_ms);
-    struct visit visit;
-    weir_records_enter(steps->records, &id, now_ns, &visit);
-    bool comes = !visit.found && !is_look(ask);
-    if (comes && (!visit.record || (ask->newcomer && !ask->newcomer->may_come(ask->newcomer)))) {
-        weir_records_leave(steps->records, &visit);
-        return (struct step_answer){.session_ms = ask->at_ms, .full = true};
+    struct record_id id = bucket_id(buckets, key, len, &ask->limit);
+    struct smyte_bucket bucket = weir_smyte_bucket_fresh(&ask->limit, ask->at_ms);
+    struct record_visit visit;
+    weir_records_enter(buckets->records, &id, now_ns, &visit);
+    bool comes = !visit.found && !is_read_only(ask);
+    if (comes && (!visit.record || (ask->hook && !ask->hook->may_admit(ask->hook)))) {
+        weir_records_leave(buckets->records, &visit);
+        return (struct smyte_answer){.session_ms = ask->at_ms, .full = true};
     }
-    if (comes && ask->newcomer)
-        ask->newcomer->came(ask->newcomer, weir_records_place(steps->records, visit.record));
+    if (comes && ask->hook)
+        ask->hook->admitted(ask->hook, weir_records_place(buckets->records, visit.record));
     if (visit.record && visit.found)
-        bucket = *(const struct step_bucket *)record_bytes(visit.record);
-    struct step_answer answer = weir_step_do(&bucket, ask);
-    visit.looked = is_look(ask);
-    if (!is_look(ask)) {
-        *(struct step_bucket *)record_bytes(visit.record) = bucket;
-        visit.record->expires_ns = sat_add(now_ns, sat_mul(weir_step_fill_ms(&ask->limit), WEIR_MS));
+        bucket = *(const struct smyte_bucket *)record_bytes(visit.record);
+    struct smyte_answer answer = weir_smyte_bucket_do(&bucket, ask);
+    visit.looked = is_read_only(ask);
+    if (!is_read_only(ask)) {
+        *(struct smyte_bucket *)record_bytes(visit.record) = bucket;
+        visit.record->expires_ns = sat_add(now_ns, sat_mul(weir_smyte_bucket_fill_ms(&ask->limit), WEIR_MS));
     }
-    weir_records_leave(steps->records, &visit);
+    weir_records_leave(buckets->records, &visit);
     return answer;
 }
 
-bool weir_steps_forget(struct steps *steps, const void *key, size_t len, const struct step_limit *limit,
-                       int64_t now_ns)
+bool weir_smyte_forget(struct smyte_buckets *buckets, const void *key, size_t len,
+                       const struct smyte_limit *limit, int64_t now_ns)
 {
-    struct record_id id = name_of(steps, key, len, limit);
-    struct visit visit;
-    weir_records_enter(steps->records, &id, now_ns, &visit);
+    struct record_id id = bucket_id(buckets, key, len, limit);
+    struct record_visit visit;
+    weir_records_enter(buckets->records, &id, now_ns, &visit);
     bool found = visit.record && visit.found;
     if (found)
         visit.record->expires_ns = 0;
-    weir_records_leave(steps->records, &visit);
+    weir_records_leave(buckets->records, &visit);
     return found;
 }
 
-bool weir_steps_bring(struct steps *steps, const struct record_id *id, const struct step_bucket *bucket,
-                      int64_t left_ns, int64_t now_ns)
+bool weir_smyte_bring(struct smyte_buckets *buckets, const struct record_id *id,
+                      const struct smyte_bucket *bucket, int64_t left_ns, int64_t now_ns)
 {
-    struct visit visit;
-    if (!is_sane(bucket) || (id->word[0] | id->word[1]) == 0 || left_ns < 1)
+    struct record_visit visit;
+    if (!is_sane_bucket(bucket) || (id->word[0] | id->word[1]) == 0 || left_ns < 1)
         return false;
-    weir_records_enter(steps->records, id, now_ns, &visit);
+    weir_records_enter(buckets->records, id, now_ns, &visit);
     if (visit.record) {
-        struct step_bucket *own = record_bytes(visit.record);
+        struct smyte_bucket *own = record_bytes(visit.record);
         if (visit.found)
-            *own = (struct step_bucket){.amount = 0,
-                                        .last_ms = max64(own->last_ms, bucket->last_ms),
-                                        .session_ms = max64(own->session_ms, bucket->session_ms)};
+            *own = (struct smyte_bucket){.amount = 0,
+                                         .last_ms = max64(own->last_ms, bucket->last_ms),
+                                         .session_ms = max64(own->session_ms, bucket->session_ms)};
         else
             *own = *bucket;
         visit.record->expires_ns = max64(visit.record->expires_ns, sat_add(now_ns, left_ns));
     }
-    weir_records_leave(steps->records, &visit);
+    weir_records_leave(buckets->records, &visit);
     return visit.record != NULL;
 }
 
-void weir_steps_stat(struct steps *steps, struct records_stat *stat)
+void weir_smyte_stat(struct smyte_buckets *buckets, struct records_stat *stat)
 {
-    weir_records_stat(steps->records, stat);
+    weir_records_stat(buckets->records, stat);
 }
 
-void weir_steps_sweep(struct steps *steps, size_t count, int64_t now_ns)
+void weir_smyte_sweep(struct smyte_buckets *buckets, size_t count, int64_t now_ns)
 {
-    weir_records_sweep(steps->records, count, now_ns);
+    weir_records_sweep(buckets->records, count, now_ns);
 }
 
-struct records *weir_steps_records(const struct steps *steps)
+struct records *weir_smyte_records(const struct smyte_buckets *buckets)
 {
-    return steps->records;
+    return buckets->records;
 }

@@ -37,7 +37,7 @@ void weir_stop_clear(struct weir_stop *stop)
 
 /* ---- the list, under the lock ---- */
 
-static void link_last(struct weir_limiter *limiter, struct waiter *waiter)
+static void link_waiter(struct weir_limiter *limiter, struct limiter_waiter *waiter)
 {
     waiter->prev = limiter->last;
     *(limiter->last ? &limiter->last->next : &limiter->first) = waiter;
@@ -45,7 +45,7 @@ static void link_last(struct weir_limiter *limiter, struct waiter *waiter)
     limiter->waiting++;
 }
 
-static void unlink_waiter(struct weir_limiter *limiter, struct waiter *waiter)
+static void unlink_waiter(struct weir_limiter *limiter, struct limiter_waiter *waiter)
 {
     *(waiter->prev ? &waiter->prev->next : &limiter->first) = waiter->next;
     *(waiter->next ? &waiter->next->prev : &limiter->last) = waiter->prev;
@@ -61,7 +61,7 @@ static bool is_worth_precision(const struct weir_limiter *limiter)
 }
 
 /* Sleeps until the wait has an end; gives how it ended. Called and left under the lock. */
-static int sleep_until_due(struct weir_limiter *limiter, struct waiter *waiter)
+static int sleep_until_due(struct weir_limiter *limiter, struct limiter_waiter *waiter)
 {
     for (;;) {
         uint32_t value = atomic_load_explicit(waiter->word, memory_order_acquire);
@@ -79,7 +79,7 @@ static int sleep_until_due(struct weir_limiter *limiter, struct waiter *waiter)
     }
 }
 
-static void hand_back(struct weir_limiter *limiter, struct waiter *waiter, int64_t now)
+static void return_promise(struct weir_limiter *limiter, struct limiter_waiter *waiter, int64_t now)
 {
     if (!weir_limiter_withdraw(limiter, waiter, now))
         (void)weir_limiter_recall(limiter, now, &waiter->promise.reservation, &waiter->promise.undo);
@@ -87,12 +87,12 @@ static void hand_back(struct weir_limiter *limiter, struct waiter *waiter, int64
 
 /* The wait from the promise on. Called under the lock, which it drops. *gone: the limiter is not there any
  * more. */
-static int wait_for_turn(struct weir_limiter *limiter, struct waiter *waiter, bool *gone)
+static int wait_for_turn(struct weir_limiter *limiter, struct limiter_waiter *waiter, bool *gone)
 {
-    link_last(limiter, waiter);
+    link_waiter(limiter, waiter);
     int reason = sleep_until_due(limiter, waiter);
     if (reason == WEIR_CANCELED && waiter->due_ns != WEIR_FOREVER)
-        hand_back(limiter, waiter, weir_now());
+        return_promise(limiter, waiter, weir_now());
     unlink_waiter(limiter, waiter);
     bool last = limiter->ending && limiter->waiting == 0;
     *gone = limiter->ending;
@@ -102,7 +102,7 @@ static int wait_for_turn(struct weir_limiter *limiter, struct waiter *waiter, bo
     return *gone ? WEIR_CANCELED : reason;
 }
 
-static void conclude(struct weir_verdict *verdict, int reason, int64_t slept)
+static void conclude_wait(struct weir_verdict *verdict, int reason, int64_t slept)
 {
     verdict->allowed = reason == WEIR_OK;
     verdict->reason = reason;
@@ -114,7 +114,7 @@ static void conclude(struct weir_verdict *verdict, int reason, int64_t slept)
 static bool ask_and_wait(struct weir_limiter *limiter, int64_t now, int64_t n, int64_t timeout_ns,
                          struct weir_stop *stop, struct weir_verdict *verdict)
 {
-    struct waiter waiter = {.n = n};
+    struct limiter_waiter waiter = {.n = n};
     bool gone = false;
     waiter.word = stop ? stop_word(stop) : &waiter.own;
     lock_take(&limiter->lock);
@@ -128,15 +128,15 @@ static bool ask_and_wait(struct weir_limiter *limiter, int64_t now, int64_t n, i
         verdict->wait_ns = 0; /* a filler thread may be behind */
     } else {
         int reason = wait_for_turn(limiter, &waiter, &gone);
-        conclude(verdict, reason, max64(sat_sub(weir_now(), now), 0));
+        conclude_wait(verdict, reason, max64(sat_sub(weir_now(), now), 0));
     }
     if (!gone)
-        limiter_tell(limiter, verdict->allowed, n, now, verdict);
+        limiter_notify(limiter, verdict->allowed, n, now, verdict);
     return verdict->allowed;
 }
 
-static bool acquire(struct weir_limiter *limiter, int64_t now_ns, int64_t n, int64_t timeout_ns,
-                    struct weir_stop *stop, struct weir_verdict *verdict, enum pot_time time)
+static bool acquire_units(struct weir_limiter *limiter, int64_t now_ns, int64_t n, int64_t timeout_ns,
+                          struct weir_stop *stop, struct weir_verdict *verdict, enum balance_time time)
 {
     struct weir_verdict own;
     if (stop && atomic_load_explicit(stop_word(stop), memory_order_acquire) & STOPPED) {
@@ -144,30 +144,30 @@ static bool acquire(struct weir_limiter *limiter, int64_t now_ns, int64_t n, int
             *verdict = (struct weir_verdict){.reason = WEIR_CANCELED, .retry_after_ns = WEIR_FOREVER};
         return false;
     }
-    if (has_pot(limiter) && n > 0)
-        return weir_limiter_pot_acquire(limiter, now_ns, n, timeout_ns, stop, verdict, time);
+    if (has_balance(limiter) && n > 0)
+        return weir_limiter_balance_acquire(limiter, now_ns, n, timeout_ns, stop, verdict, time);
     if (!limiter || n < 1 || timeout_ns == 0)
         return weir_limiter_take_at(limiter, now_ns, n, verdict);
     if (word_take(&limiter->word, now_ns, n, verdict) != WORD_YES)
         return ask_and_wait(limiter, now_ns, n, timeout_ns, stop, verdict ? verdict : &own);
-    limiter_tell(limiter, true, n, now_ns, NULL);
+    limiter_notify(limiter, true, n, now_ns, NULL);
     return true;
 }
 
 bool weir_limiter_acquire_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n, int64_t timeout_ns,
                              struct weir_stop *stop, struct weir_verdict *verdict)
 {
-    return acquire(limiter, now_ns, n, timeout_ns, stop, verdict, POT_TIMED);
+    return acquire_units(limiter, now_ns, n, timeout_ns, stop, verdict, BALANCE_TIMED);
 }
 
 bool weir_limiter_acquire_unless(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
                                  struct weir_stop *stop, struct weir_verdict *verdict)
 {
-    return acquire(limiter, weir_now(), n, timeout_ns, stop, verdict, POT_BY_CLOCK);
+    return acquire_units(limiter, weir_now(), n, timeout_ns, stop, verdict, BALANCE_BY_CLOCK);
 }
 
 bool weir_limiter_acquire(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
                           struct weir_verdict *verdict)
 {
-    return acquire(limiter, weir_now(), n, timeout_ns, NULL, verdict, POT_BY_CLOCK);
+    return acquire_units(limiter, weir_now(), n, timeout_ns, NULL, verdict, BALANCE_BY_CLOCK);
 }

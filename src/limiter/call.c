@@ -4,7 +4,7 @@
  */
 #include "limiter/limiter.h"
 
-static void drain(struct weir_limiter *limiter, struct weir_verdict *verdict)
+static void drain_limiter(struct weir_limiter *limiter, struct weir_verdict *verdict)
 {
     (void)weir_limiter_drain(limiter);
     if (verdict)
@@ -20,6 +20,6 @@ bool weir_limiter_call(struct weir_limiter *limiter, struct weir_call *call, str
         return false;
     call->result = call->run(call->arg);
     if (call->drain_on && call->drain_on(call->arg, call->result))
-        drain(limiter, verdict);
+        drain_limiter(limiter, verdict);
     return true;
 }

@@ -20,7 +20,7 @@
 #define BEHIND_MAX 256 /* waiters that move up when one in front of them goes away */
 
 /* A state on its way from one policy to the next, or to one with other waiters. */
-struct change {
+struct limiter_change {
     const struct weir_policy *policy, *next;
     int64_t now;
     int64_t from[UNDO_WORDS]; /* unwound */
@@ -29,12 +29,12 @@ struct change {
     bool keeps_generation; /* units and ticks are the same: reservations can still be cancelled */
 };
 
-static bool is_parked(const struct waiter *waiter)
+static bool is_waiter_paused(const struct limiter_waiter *waiter)
 {
     return waiter->due_ns == WEIR_FOREVER;
 }
 
-static bool has(const struct weir_policy *policy, int32_t algo)
+static bool policy_has_algo(const struct weir_policy *policy, int32_t algo)
 {
     for (size_t i = 0; i < policy->count; i++)
         if (policy->limits[i].spec.algo == algo)
@@ -44,7 +44,7 @@ static bool has(const struct weir_policy *policy, int32_t algo)
 
 /* ---- waking ---- */
 
-static void wake(struct waiter *waiter)
+static void wake_waiter(struct limiter_waiter *waiter)
 {
     (void)atomic_fetch_add_explicit(waiter->word, 2, memory_order_release); /* bit 0 is a weir_stop's */
     weir_wait_wake(waiter->word);
@@ -52,16 +52,16 @@ static void wake(struct waiter *waiter)
 
 void weir_limiter_wake(struct weir_limiter *limiter)
 {
-    for (struct waiter *waiter = limiter->first; waiter; waiter = waiter->next)
-        wake(waiter);
+    for (struct limiter_waiter *waiter = limiter->first; waiter; waiter = waiter->next)
+        wake_waiter(waiter);
 }
 
 static void wake_moved(struct weir_limiter *limiter)
 {
     const _Atomic uint32_t *last = NULL; /* many may wait on the word of one weir_stop */
-    for (struct waiter *w = limiter->first; w; w = w->next) {
+    for (struct limiter_waiter *w = limiter->first; w; w = w->next) {
         if (w->moved && w->word != last)
-            wake(w);
+            wake_waiter(w);
         if (w->moved)
             last = w->word;
         w->moved = false;
@@ -71,7 +71,7 @@ static void wake_moved(struct weir_limiter *limiter)
 /* ---- promises taken back and made anew ---- */
 
 /* Takes the promise of one waiter out of `from`, exactly, or leaves it. */
-static bool unwind(struct change *change, const struct waiter *waiter)
+static bool unwind_promise(struct limiter_change *change, const struct limiter_waiter *waiter)
 {
     struct weir_reservation r = waiter->promise.reservation;
     const struct undo *undo = &waiter->promise.undo;
@@ -91,7 +91,8 @@ static bool unwind(struct change *change, const struct waiter *waiter)
 }
 
 /* Makes the promise anew. false: it would be later, or cannot be made. */
-static bool plan(struct change *change, struct weir_limiter *limiter, struct waiter *waiter)
+static bool plan_promise(struct limiter_change *change, struct weir_limiter *limiter,
+                         struct limiter_waiter *waiter)
 {
     struct weir_reservation parts[WEIR_LIMITS_MAX];
     struct promise *p = &waiter->plan;
@@ -111,15 +112,16 @@ static bool plan(struct change *change, struct weir_limiter *limiter, struct wai
     return parts[0].due_ns <= waiter->due_ns;
 }
 
-static bool plan_all(struct change *change, struct weir_limiter *limiter, struct waiter *first)
+static bool plan_promises(struct limiter_change *change, struct weir_limiter *limiter,
+                          struct limiter_waiter *first)
 {
-    for (struct waiter *w = first; w; w = w->next)
-        if (!is_parked(w) && !plan(change, limiter, w))
+    for (struct limiter_waiter *w = first; w; w = w->next)
+        if (!is_waiter_paused(w) && !plan_promise(change, limiter, w))
             return false;
     return true;
 }
 
-static void move_up(struct waiter *waiter)
+static void move_up(struct limiter_waiter *waiter)
 {
     waiter->moved = waiter->plan.reservation.due_ns < waiter->due_ns;
     waiter->promise = waiter->plan;
@@ -127,28 +129,29 @@ static void move_up(struct waiter *waiter)
 }
 
 /* From `first` on the plans come true. */
-static void move_all_up(struct waiter *first)
+static void move_all_up(struct limiter_waiter *first)
 {
-    for (struct waiter *w = first; w; w = w->next)
-        if (!is_parked(w))
+    for (struct limiter_waiter *w = first; w; w = w->next)
+        if (!is_waiter_paused(w))
             move_up(w);
 }
 
 /* ---- a waiter gives up ---- */
 
-static bool withdraw(struct change *change, struct weir_limiter *limiter, const struct waiter *gone)
+static bool withdraw_promise(struct limiter_change *change, struct weir_limiter *limiter,
+                             const struct limiter_waiter *gone)
 {
-    for (struct waiter *w = limiter->last; w != gone; w = w->prev)
-        if (!is_parked(w) && !unwind(change, w))
+    for (struct limiter_waiter *w = limiter->last; w != gone; w = w->prev)
+        if (!is_waiter_paused(w) && !unwind_promise(change, w))
             return false;
-    if (!unwind(change, gone) || !plan_all(change, limiter, gone->next))
+    if (!unwind_promise(change, gone) || !plan_promises(change, limiter, gone->next))
         return false;
     move_all_up(gone->next);
     return true;
 }
 
 /* Not more than can be done while others wait for the lock. */
-static bool few_behind(const struct waiter *waiter)
+static bool few_behind(const struct limiter_waiter *waiter)
 {
     int behind = 0;
     while ((waiter = waiter->next) && behind < BEHIND_MAX)
@@ -156,20 +159,20 @@ static bool few_behind(const struct waiter *waiter)
     return behind < BEHIND_MAX;
 }
 
-bool weir_limiter_withdraw(struct weir_limiter *limiter, struct waiter *waiter, int64_t now)
+bool weir_limiter_withdraw(struct weir_limiter *limiter, struct limiter_waiter *waiter, int64_t now)
 {
     int64_t word[WORD_STATE];
     size_t size = limiter->policy->words * sizeof(int64_t);
     if (limiter->policy->words > UNDO_WORDS || !few_behind(waiter))
         return false;
-    struct change change = {.policy = limiter->policy,
-                            .next = limiter->policy,
-                            .now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX),
-                            .mark = limiter->mark};
+    struct limiter_change change = {.policy = limiter->policy,
+                                    .next = limiter->policy,
+                                    .now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX),
+                                    .mark = limiter->mark};
     change.to = change.from;
     int64_t *state = weir_limiter_open(limiter, word);
     memcpy(change.from, state, size);
-    bool done = withdraw(&change, limiter, waiter);
+    bool done = withdraw_promise(&change, limiter, waiter);
     if (done) {
         memcpy(state, change.to, size);
         limiter->mark = change.mark;
@@ -189,7 +192,7 @@ static void end_shares(struct weir_limiter *limiter)
 }
 
 /* Would not even one unit pass, ever? Then n, too, waits for something else. */
-static bool is_pause(const struct weir_policy *policy, const int64_t *state, int64_t now)
+static bool is_state_paused(const struct weir_policy *policy, const int64_t *state, int64_t now)
 {
     struct weir_verdict verdict;
     (void)weir_state_peek(policy, state, now, 1, &verdict);
@@ -202,7 +205,7 @@ bool weir_limiter_paused(struct weir_limiter *limiter, int64_t now)
     if (limiter->paused)
         return true;
     int64_t *state = weir_limiter_open(limiter, word);
-    bool paused = is_pause(limiter->policy, state, weir_limiter_time(limiter, now));
+    bool paused = is_state_paused(limiter->policy, state, weir_limiter_time(limiter, now));
     weir_limiter_close(limiter, state, false);
     return paused;
 }
@@ -224,15 +227,15 @@ bool weir_limiter_pause(struct weir_limiter *limiter)
 }
 
 /* Those who waited for the end of a pause get their promises, first come, first served. */
-static void end_pause(struct change *change, struct weir_limiter *limiter)
+static void end_pause(struct limiter_change *change, struct weir_limiter *limiter)
 {
-    for (struct waiter *w = limiter->first; w; w = w->next) {
-        if (!is_parked(w) || w->refused)
+    for (struct limiter_waiter *w = limiter->first; w; w = w->next) {
+        if (!is_waiter_paused(w) || w->refused)
             continue;
-        if (plan(change, limiter, w))
+        if (plan_promise(change, limiter, w))
             move_up(w);
         else
-            w->moved = w->refused = !is_pause(change->next, change->to, change->now);
+            w->moved = w->refused = !is_state_paused(change->next, change->to, change->now);
     }
 }
 
@@ -241,10 +244,10 @@ void weir_limiter_revive(struct weir_limiter *limiter, int64_t now)
     int64_t word[WORD_STATE];
     if (limiter->paused || !limiter->first)
         return;
-    struct change change = {.next = limiter->policy,
-                            .now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX),
-                            .to = weir_limiter_open(limiter, word),
-                            .mark = limiter->mark};
+    struct limiter_change change = {.next = limiter->policy,
+                                    .now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX),
+                                    .to = weir_limiter_open(limiter, word),
+                                    .mark = limiter->mark};
     end_pause(&change, limiter);
     weir_limiter_close(limiter, change.to, false);
     limiter->mark = change.mark;
@@ -254,9 +257,9 @@ void weir_limiter_revive(struct weir_limiter *limiter, int64_t now)
 /* ---- the change ---- */
 
 /* A limiter that began as `blocked` has let nothing pass yet: its first limits start fresh. */
-static void change_state(struct change *change, struct weir_limiter *limiter, const int64_t *state)
+static void change_state(struct limiter_change *change, struct weir_limiter *limiter, const int64_t *state)
 {
-    if (change->policy->count == 1 && has(change->policy, WEIR_BLOCKED))
+    if (change->policy->count == 1 && policy_has_algo(change->policy, WEIR_BLOCKED))
         weir_state_init(change->next, change->to, change->now);
     else
         weir_state_change(change->policy, state, change->next, change->to, change->now);
@@ -266,19 +269,21 @@ static void change_state(struct change *change, struct weir_limiter *limiter, co
 }
 
 /* Fills change->to; false: the waiters keep what they have, and `to` is worth nothing. */
-static bool change_with_waiters(struct change *change, struct weir_limiter *limiter, const int64_t *state)
+static bool change_with_waiters(struct limiter_change *change, struct weir_limiter *limiter,
+                                const int64_t *state)
 {
-    struct waiter *first = NULL;
+    struct limiter_waiter *first = NULL;
     if (change->policy->words > UNDO_WORDS)
         return false;
     memcpy(change->from, state, change->policy->words * sizeof(int64_t));
-    for (struct waiter *w = limiter->last; w && (is_parked(w) || unwind(change, w)); w = w->prev)
-        if (!is_parked(w))
+    for (struct limiter_waiter *w = limiter->last; w && (is_waiter_paused(w) || unwind_promise(change, w));
+         w = w->prev)
+        if (!is_waiter_paused(w))
             first = w;
     if (!first)
         return false;
     change_state(change, limiter, change->from);
-    if (!plan_all(change, limiter, first))
+    if (!plan_promises(change, limiter, first))
         return false;
     move_all_up(first);
     return true;
@@ -301,7 +306,7 @@ static void put_state(struct weir_limiter *limiter, struct weir_policy *next, in
 
 /* Units that move with a change: up to *out are taken out before, which then is how many; or, below 0, -*out
  * are given back after. */
-static void take_out(const struct change *change, int64_t *state, int64_t *out)
+static void move_units_out(const struct limiter_change *change, int64_t *state, int64_t *out)
 {
     struct weir_verdict verdict;
     if (*out <= 0)
@@ -312,28 +317,28 @@ static void take_out(const struct change *change, int64_t *state, int64_t *out)
         (void)weir_state_take(change->policy, state, change->now, *out, NULL);
 }
 
-static bool install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now, int64_t *out)
+static bool install_policy(struct weir_limiter *limiter, struct weir_policy *next, int64_t now, int64_t *out)
 {
     int64_t from_word[WORD_STATE], to_word[WORD_STATE] = {0};
     int64_t *wide = weir_word_fits(next) ? NULL : malloc(weir_policy_state_size(next));
     if (!wide && !weir_word_fits(next))
         return false;
     int64_t *state = weir_limiter_open(limiter, from_word);
-    struct change change = {.policy = limiter->policy,
-                            .next = next,
-                            .now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX),
-                            .mark = limiter->mark,
-                            .to = wide ? wide : to_word,
-                            .keeps_generation = out != NULL};
+    struct limiter_change change = {.policy = limiter->policy,
+                                    .next = next,
+                                    .now = clamp64(weir_limiter_time(limiter, now), 0, WEIR_TIME_MAX),
+                                    .mark = limiter->mark,
+                                    .to = wide ? wide : to_word,
+                                    .keeps_generation = out != NULL};
     if (out)
-        take_out(&change, state, out);
+        move_units_out(&change, state, out);
     else
         end_shares(limiter);
     if (!change_with_waiters(&change, limiter, state))
         change_state(&change, limiter, state);
     if (out && *out < 0)
         weir_state_give(next, change.to, change.now, -*out);
-    if (!has(next, WEIR_HYBRID))
+    if (!policy_has_algo(next, WEIR_HYBRID))
         limiter->behind_before =
             sat_add(limiter->behind_before, weir_state_behind(limiter->policy, state, change.now));
     end_pause(&change, limiter);
@@ -345,11 +350,11 @@ static bool install(struct weir_limiter *limiter, struct weir_policy *next, int6
 
 bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now)
 {
-    return install(limiter, next, now, NULL);
+    return install_policy(limiter, next, now, NULL);
 }
 
 bool weir_limiter_install_burst(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
                                 int64_t *out)
 {
-    return install(limiter, next, now, out);
+    return install_policy(limiter, next, now, out);
 }

@@ -20,7 +20,7 @@ struct filler {
     pthread_t thread;
 };
 
-static void *fill(void *arg)
+static void *filler_main(void *arg)
 {
     struct filler *filler = arg;
     while (atomic_load_explicit(&filler->ended, memory_order_acquire) == 0) {
@@ -37,7 +37,7 @@ struct filler *weir_filler_new(void)
     if (!filler)
         return NULL;
     atom_store(&filler->time, (uint64_t)weir_now(), memory_order_relaxed);
-    if (weir_thread_start(&filler->thread, fill, filler))
+    if (weir_thread_start(&filler->thread, filler_main, filler))
         return filler;
     free(filler);
     return NULL;

@@ -25,13 +25,13 @@
 #include "os/clock.h"
 
 /* Only its thread touches it. */
-struct share {
+struct handle_share {
     int64_t left;
     uint64_t generation;
 };
 
 struct weir_handle {
-    struct share *share; /* a page of its own */
+    struct handle_share *share; /* a page of its own */
     struct weir_limiter *limiter;
     int64_t wanted, chunk;
     uint64_t generation; /* the one in which `chunk` was set aside */
@@ -45,7 +45,7 @@ static size_t page_size(void)
 /* ---- setting a chunk aside, under the lock ---- */
 
 /* How much of the burst can be set aside: half of it at the most, and not for less than two units. */
-static int64_t chunk_of(const struct weir_limiter *limiter, int64_t wanted)
+static int64_t handle_chunk(const struct weir_limiter *limiter, int64_t wanted)
 {
     const struct limit *limit = &limiter->policy->limits[0];
     if (limiter->paused || limiter->policy->count != 1 || limit->spec.algo != WEIR_TOKEN_BUCKET)
@@ -56,7 +56,7 @@ static int64_t chunk_of(const struct weir_limiter *limiter, int64_t wanted)
 
 /* The policy that was set, with `held` units less of burst; in the same step units move out of the limiter or
  * back into it. */
-static bool hold(struct weir_limiter *limiter, int64_t held, int64_t now, int64_t *out)
+static bool set_held_burst(struct weir_limiter *limiter, int64_t held, int64_t now, int64_t *out)
 {
     struct weir_spec spec = limiter->said->limits[0].spec;
     spec.burst -= held;
@@ -80,16 +80,16 @@ static int64_t take_some(struct weir_limiter *limiter, int64_t units, int64_t no
 }
 
 /* The chunk is filled before it is taken from the burst, so that a full limiter loses nothing. */
-static void set_aside(struct weir_handle *handle, int64_t now)
+static void handle_set_aside(struct weir_handle *handle, int64_t now)
 {
     struct weir_limiter *limiter = handle->limiter;
     lock_take(&limiter->lock);
-    handle->chunk = chunk_of(limiter, handle->wanted);
+    handle->chunk = handle_chunk(limiter, handle->wanted);
     handle->generation = atom_load(&limiter->handle_generation, memory_order_relaxed);
-    *handle->share = (struct share){.generation = handle->generation};
+    *handle->share = (struct handle_share){.generation = handle->generation};
     if (handle->chunk > 0) {
         int64_t taken = handle->chunk;
-        if (hold(limiter, limiter->held + handle->chunk, now, &taken)) {
+        if (set_held_burst(limiter, limiter->held + handle->chunk, now, &taken)) {
             handle->share->left = taken;
             limiter->handles++;
         } else {
@@ -122,8 +122,8 @@ struct weir_handle *weir_handle_new(struct weir_limiter *limiter, int64_t chunk,
                        limiter ? "a handle takes chunks of 1 unit or more" : "a handle needs a limiter");
         return NULL;
     }
-    if (limiter->pot)
-        return weir_limiter_pot_refuse(err, "it has no handles, take from the limiter itself"), NULL;
+    if (limiter->balance)
+        return weir_limiter_balance_refuse(err, "it has no handles, take from the limiter itself"), NULL;
     struct weir_handle *handle = handle_alloc();
     if (!handle) {
         weir_error_set(err, ENOMEM, "out of memory");
@@ -131,7 +131,7 @@ struct weir_handle *weir_handle_new(struct weir_limiter *limiter, int64_t chunk,
     }
     handle->limiter = limiter;
     handle->wanted = chunk;
-    set_aside(handle, weir_now());
+    handle_set_aside(handle, weir_now());
     weir_error_clear(err);
     return handle;
 }
@@ -142,11 +142,12 @@ void weir_handle_free(struct weir_handle *handle)
     if (!handle)
         return;
     struct weir_limiter *limiter = handle->limiter;
-    const struct share *share = handle->share;
+    const struct handle_share *share = handle->share;
     int64_t out = share->generation == handle->generation ? -share->left : 0;
     lock_take(&limiter->lock);
     bool valid = handle->generation == atom_load(&limiter->handle_generation, memory_order_relaxed);
-    if (handle->chunk > 0 && valid && hold(limiter, limiter->held - handle->chunk, weir_now(), &out))
+    if (handle->chunk > 0 && valid &&
+        set_held_burst(limiter, limiter->held - handle->chunk, weir_now(), &out))
         limiter->handles--;
     lock_drop(&limiter->lock);
     (void)munmap(handle->share, page_size());
@@ -161,25 +162,25 @@ int64_t weir_handle_chunk(const struct weir_handle *handle)
 /* ---- spending ---- */
 
 /* Is the share of this generation, and of this process? */
-static bool is_valid(const struct weir_handle *handle)
+static bool is_share_valid(const struct weir_handle *handle)
 {
     uint64_t generation = atom_load(&handle->limiter->handle_generation, memory_order_relaxed);
     return handle->generation == generation && handle->share->generation == generation;
 }
 
-static void renew(struct weir_handle *handle, int64_t now)
+static void renew_share(struct weir_handle *handle, int64_t now)
 {
     if (handle->generation != atom_load(&handle->limiter->handle_generation, memory_order_relaxed))
-        set_aside(handle, now);
+        handle_set_aside(handle, now);
     else /* in a forked child, whose copy of the limiter has the chunk set aside, too */
-        *handle->share = (struct share){.generation = handle->generation};
+        *handle->share = (struct handle_share){.generation = handle->generation};
 }
 
 /* Fills the share up to a whole chunk, and beyond if n units need more. */
-static void refill(struct weir_handle *handle, int64_t n, int64_t now)
+static void refill_share(struct weir_handle *handle, int64_t n, int64_t now)
 {
     struct weir_limiter *limiter = handle->limiter;
-    struct share *share = handle->share;
+    struct handle_share *share = handle->share;
     share->left += take_some(limiter, handle->chunk - share->left, now);
     if (n > handle->chunk && n > share->left && weir_limiter_ask(limiter, now, n - share->left, NULL))
         share->left = n;
@@ -188,17 +189,18 @@ static void refill(struct weir_handle *handle, int64_t n, int64_t now)
 static bool refill_and_take(struct weir_handle *handle, int64_t n, struct weir_verdict *verdict)
 {
     int64_t now = weir_now();
-    if (!is_valid(handle))
-        renew(handle, now);
+    if (!is_share_valid(handle))
+        renew_share(handle, now);
     if (handle->chunk == 0)
         return weir_limiter_take_at(handle->limiter, now, n, verdict);
     if (handle->share->left < n)
-        refill(handle, n, now);
+        refill_share(handle, n, now);
     return handle->share->left >= n;
 }
 
 /* What is left here comes on top of what the limiter has; and the limiter knows when more will be there. */
-static void describe(const struct weir_handle *handle, int64_t n, bool allowed, struct weir_verdict *verdict)
+static void describe_handle(const struct weir_handle *handle, int64_t n, bool allowed,
+                            struct weir_verdict *verdict)
 {
     int64_t left = handle->share->left, missing = allowed ? 1 : n - left;
     bool there = weir_limiter_peek(handle->limiter, missing, verdict);
@@ -221,8 +223,8 @@ static __attribute__((noinline)) bool take_slowly(struct weir_handle *handle, in
     if (allowed)
         handle->share->left -= n;
     if (verdict)
-        describe(handle, n, allowed, verdict);
-    limiter_tell(handle->limiter, allowed, n, weir_now(), verdict);
+        describe_handle(handle, n, allowed, verdict);
+    limiter_notify(handle->limiter, allowed, n, weir_now(), verdict);
     return allowed;
 }
 
@@ -230,7 +232,7 @@ bool weir_handle_take(struct weir_handle *handle, int64_t n, struct weir_verdict
 {
     if (__builtin_expect(!handle || n < 1, 0))
         return take_slowly(handle, n, verdict);
-    struct share *share = handle->share;
+    struct handle_share *share = handle->share;
     struct weir_limiter *limiter = handle->limiter;
     if (n > share->left ||
         share->generation != atom_load(&limiter->handle_generation, memory_order_relaxed) || verdict ||

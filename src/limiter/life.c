@@ -88,7 +88,8 @@ struct weir_limiter *weir_limiter_from(const struct weir_spec *specs, size_t cou
 }
 
 /* No state, and the word stays held, with a burst of 0: whoever asks it is sent on. */
-struct weir_limiter *weir_pot_limiter(struct pot *pot, const char *text, struct weir_error *err)
+struct weir_limiter *weir_balance_limiter(struct lease_balance *balance, const char *text,
+                                          struct weir_error *err)
 {
     struct weir_policy *policy = weir_policy_new(text, err);
     if (!policy)
@@ -100,7 +101,7 @@ struct weir_limiter *weir_pot_limiter(struct pot *pot, const char *text, struct 
         return NULL;
     }
     limiter->said = limiter->policy = policy;
-    limiter->pot = pot;
+    limiter->balance = balance;
     weir_fork_join(limiter);
     return limiter;
 }
@@ -115,9 +116,9 @@ bool weir_limiter_set_name(struct weir_limiter *limiter, const char *name)
 
 void weir_limiter_destroy(struct weir_limiter *limiter)
 {
-    struct pot *pot = weir_limiter_pot(limiter);
-    if (pot)
-        pot->ops->free(pot);
+    struct lease_balance *balance = weir_limiter_balance(limiter);
+    if (balance)
+        balance->ops->free(balance);
     weir_fork_leave(limiter);
     weir_filler_free(limiter->filler);
     weir_listeners_end(&limiter->listeners);
@@ -157,8 +158,8 @@ void weir_limiter_free(struct weir_limiter *limiter)
         refuse_to_end(limiter);
         limiter->ending = true;
         weir_limiter_wake(limiter);
-        if (limiter->pot && limiter->pot->ops->cancel)
-            limiter->pot->ops->cancel(limiter->pot);
+        if (limiter->balance && limiter->balance->ops->cancel)
+            limiter->balance->ops->cancel(limiter->balance);
     }
     lock_drop(&limiter->lock);
     if (!waited_for)
@@ -180,12 +181,12 @@ static void swap_filler(struct weir_limiter *limiter, const struct weir_policy *
 }
 
 /* Is it `blocked`, and nothing else? That is a pause, not another limit: what was saved and spent is kept. */
-static bool is_pause(const struct weir_policy *policy)
+static bool is_policy_pause(const struct weir_policy *policy)
 {
     return policy->count == 1 && policy->limits[0].spec.algo == WEIR_BLOCKED;
 }
 
-static bool is_same(const struct weir_policy *policy, const struct weir_policy *next)
+static bool is_same_policy(const struct weir_policy *policy, const struct weir_policy *next)
 {
     bool same = policy->count == next->count;
     for (size_t i = 0; same && i < next->count; i++)
@@ -198,7 +199,7 @@ static bool change_locked(struct weir_limiter *limiter, int64_t now, struct weir
                           struct filler **spare)
 {
     struct weir_policy *said = limiter->said;
-    if (is_pause(next) && !is_pause(limiter->policy)) {
+    if (is_policy_pause(next) && !is_policy_pause(limiter->policy)) {
         if (!weir_limiter_pause(limiter))
             return false;
     } else {
@@ -226,7 +227,7 @@ static bool limiter_change(struct weir_limiter *limiter, int64_t now, struct wei
     lock_drop(&limiter->lock);
     struct filler *spare = wants_filler(next) && !has_filler ? weir_filler_new() : NULL;
     lock_take(&limiter->lock);
-    bool same = is_same(limiter->said, next);
+    bool same = is_same_policy(limiter->said, next);
     bool done = same || change_locked(limiter, now, next, &spare);
     lock_drop(&limiter->lock);
     weir_filler_free(spare);
@@ -237,10 +238,10 @@ static bool limiter_change(struct weir_limiter *limiter, int64_t now, struct wei
     return done;
 }
 
-static bool reject(const struct weir_limiter *limiter, struct weir_error *err)
+static bool reject_policy_change(const struct weir_limiter *limiter, struct weir_error *err)
 {
     if (limiter)
-        return weir_limiter_pot_refuse(err, "use weir quota set");
+        return weir_limiter_balance_refuse(err, "use weir quota set");
     weir_error_set(err, EINVAL, "no limiter to set (NULL)");
     return false;
 }
@@ -248,8 +249,8 @@ static bool reject(const struct weir_limiter *limiter, struct weir_error *err)
 bool weir_limiter_set_at(struct weir_limiter *limiter, int64_t now_ns, const char *limits,
                          struct weir_error *err)
 {
-    if (!limiter || limiter->pot)
-        return reject(limiter, err);
+    if (!limiter || limiter->balance)
+        return reject_policy_change(limiter, err);
     return limiter_change(limiter, now_ns, weir_policy_new(limits, err), err);
 }
 
@@ -261,8 +262,8 @@ bool weir_limiter_set(struct weir_limiter *limiter, const char *limits, struct w
 bool weir_limiter_set_from(struct weir_limiter *limiter, const struct weir_spec *specs, size_t count,
                            struct weir_error *err)
 {
-    if (!limiter || limiter->pot)
-        return reject(limiter, err);
+    if (!limiter || limiter->balance)
+        return reject_policy_change(limiter, err);
     return limiter_change(limiter, weir_now(), weir_policy_from(specs, count, err), err);
 }
 
@@ -291,7 +292,7 @@ bool weir_limiter_unlisten(struct weir_limiter *limiter, weir_listener *listener
     return limiter && weir_listeners_remove(&limiter->listeners, listener, arg);
 }
 
-void weir_limiter_tell(struct weir_limiter *limiter, int32_t kind, int32_t reason, int64_t n, int64_t now)
+void weir_limiter_notify(struct weir_limiter *limiter, int32_t kind, int32_t reason, int64_t n, int64_t now)
 {
     struct weir_event event = {.kind = kind,
                                .reason = reason,
@@ -299,5 +300,5 @@ void weir_limiter_tell(struct weir_limiter *limiter, int32_t kind, int32_t reaso
                                .time_ns = now,
                                .name = limiter->name ? limiter->name : "",
                                .limiter = limiter};
-    weir_listeners_tell(&limiter->listeners, &event);
+    weir_listeners_notify(&limiter->listeners, &event);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The verbs of a limiter: in the word if the state is there, else in the core's form under the lock. Those of
- * a limiter with a pot are in pot_limiter.c.
+ * a limiter with a balance are in balance_limiter.c.
  */
 #include "limiter/limiter.h"
 
@@ -11,7 +11,7 @@
 #include "limiter/pot_limiter.h"
 #include "os/clock.h"
 
-static bool reject(struct weir_verdict *verdict)
+static bool reject_take(struct weir_verdict *verdict)
 {
     if (verdict)
         *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
@@ -21,7 +21,7 @@ static bool reject(struct weir_verdict *verdict)
 /* ---- under the lock ---- */
 
 /* What a pause says to every question, as a limit `blocked` does. */
-static bool refuse(struct weir_verdict *verdict)
+static bool refuse_while_paused(struct weir_verdict *verdict)
 {
     if (verdict)
         *verdict = (struct weir_verdict){.reason = WEIR_NEVER, .retry_after_ns = WEIR_FOREVER};
@@ -33,7 +33,7 @@ int64_t weir_limiter_time(const struct weir_limiter *limiter, int64_t now)
     return limiter->filler ? weir_filler_time(limiter->filler, now) : now;
 }
 
-static void mark(struct weir_limiter *limiter)
+static void mark_changed(struct weir_limiter *limiter)
 {
     limiter->mark = ++limiter->marks;
 }
@@ -51,10 +51,10 @@ void weir_limiter_close(struct weir_limiter *limiter, const int64_t *state, bool
     if (!limiter->state)
         weir_word_return(&limiter->word, state);
     else if (changed)
-        mark(limiter);
+        mark_changed(limiter);
 }
 
-static bool counts_refusals(const struct weir_policy *policy)
+static bool policy_counts_refusals(const struct weir_policy *policy)
 {
     for (size_t i = 0; i < policy->count; i++)
         if (policy->limits[i].spec.refused != WEIR_REFUSED_IGNORE)
@@ -77,13 +77,13 @@ bool weir_limiter_promise(struct weir_limiter *limiter, int64_t now, int64_t n, 
     struct weir_reservation parts[WEIR_LIMITS_MAX];
     struct undo before;
     if (limiter->paused)
-        return refuse(verdict);
+        return refuse_while_paused(verdict);
     const struct weir_policy *policy = limiter->policy;
     int64_t word[WORD_STATE], *state = weir_limiter_open(limiter, word);
     undo_keep(limiter, &before);
     now = weir_limiter_time(limiter, now);
     bool promised = weir_state_reserve(policy, state, now, n, timeout_ns, parts, verdict);
-    weir_limiter_close(limiter, state, promised || counts_refusals(policy));
+    weir_limiter_close(limiter, state, promised || policy_counts_refusals(policy));
     if (!promised)
         return false;
     before.after = limiter->mark;
@@ -105,7 +105,7 @@ static bool undo_fits(const struct weir_limiter *limiter, const struct undo *und
            r->due_ns > now && undo->due_ns == r->due_ns && r->generation == limiter->state[STATE_GENERATION];
 }
 
-static bool put_back(struct weir_limiter *limiter, struct undo *undo)
+static bool undo_put_back(struct weir_limiter *limiter, struct undo *undo)
 {
     memcpy(limiter->state, undo->state, limiter->policy->words * sizeof(int64_t));
     limiter->mark = undo->before;
@@ -125,7 +125,7 @@ bool weir_limiter_recall(struct weir_limiter *limiter, int64_t now, struct weir_
             parts[i].ticket = (uint64_t)reservation->n; /* a log counts with it: all were pushed out */
     }
     bool exact = undo_fits(limiter, undo, reservation, now);
-    bool off = exact ? put_back(limiter, undo) : weir_state_cancel(limiter->policy, state, now, parts);
+    bool off = exact ? undo_put_back(limiter, undo) : weir_state_cancel(limiter->policy, state, now, parts);
     weir_limiter_close(limiter, state, off && !exact);
     if (off)
         reservation->n = 0;
@@ -143,10 +143,10 @@ void weir_limiter_note_alone(struct weir_limiter *limiter)
 static bool take_locked(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
     if (limiter->paused)
-        return refuse(verdict);
+        return refuse_while_paused(verdict);
     int64_t word[WORD_STATE], *state = weir_limiter_open(limiter, word);
     bool allowed = weir_state_take(limiter->policy, state, weir_limiter_time(limiter, now), n, verdict);
-    weir_limiter_close(limiter, state, allowed || counts_refusals(limiter->policy));
+    weir_limiter_close(limiter, state, allowed || policy_counts_refusals(limiter->policy));
     return allowed;
 }
 
@@ -166,7 +166,7 @@ bool weir_limiter_ask(struct weir_limiter *limiter, int64_t now, int64_t n, stru
 }
 
 /* The common wide state: one limit, no verdict. The same decision, without what several limits need. */
-static inline bool take_alone(struct weir_limiter *limiter, int64_t now, int64_t n)
+static inline bool take_from_wide_state(struct weir_limiter *limiter, int64_t now, int64_t n)
 {
     lock_take(&limiter->lock);
     const struct limit *limit = limiter->alone;
@@ -175,7 +175,7 @@ static inline bool take_alone(struct weir_limiter *limiter, int64_t now, int64_t
         now = clamp64(now, 0, WEIR_TIME_MAX);
         allowed = limit->algorithm->take(limit, limiter->state + STATE_HEADER, now, n);
         if (allowed)
-            mark(limiter);
+            mark_changed(limiter);
     } else {
         allowed = n > 0 && take_locked(limiter, now, n, NULL);
     }
@@ -188,24 +188,24 @@ static __attribute__((noinline)) bool take_fully(struct weir_limiter *limiter, i
 {
     struct weir_verdict own;
     if (!limiter || n < 1)
-        return reject(verdict);
+        return reject_take(verdict);
     if (!verdict && listeners_any(&limiter->listeners))
         verdict = &own; /* they are told the reason */
     int answer = word_take(&limiter->word, now, n, verdict);
     bool allowed = answer == WORD_ASK ? weir_limiter_ask(limiter, now, n, verdict) : answer == WORD_YES;
-    limiter_tell(limiter, allowed, n, now, verdict);
+    limiter_notify(limiter, allowed, n, now, verdict);
     return allowed;
 }
 
 static __attribute__((noinline)) bool take_past_word(struct weir_limiter *limiter, int64_t now, int64_t n)
 {
     bool held = atom_load(&limiter->word.index, memory_order_relaxed) == WORD_HELD;
-    return held ? take_alone(limiter, now, n) : take_fully(limiter, now, n, NULL);
+    return held ? take_from_wide_state(limiter, now, n) : take_fully(limiter, now, n, NULL);
 }
 
 /* What nearly every take is: of a token bucket, without a verdict, and nobody listens. */
-static inline __attribute__((always_inline)) bool take(struct weir_limiter *limiter, int64_t now, int64_t n,
-                                                       struct weir_verdict *verdict)
+static inline __attribute__((always_inline)) bool limiter_take(struct weir_limiter *limiter, int64_t now,
+                                                               int64_t n, struct weir_verdict *verdict)
 {
     if (__builtin_expect(!limiter || verdict || listeners_any(&limiter->listeners), 0))
         return take_fully(limiter, now, n, verdict);
@@ -217,7 +217,7 @@ static inline __attribute__((always_inline)) bool take(struct weir_limiter *limi
  * less than once a millisecond does not need one. */
 static void follow_clock(struct weir_limiter *limiter)
 {
-    struct word *word = &limiter->word;
+    struct state_word *word = &limiter->word;
     uint64_t version = atom_load(&weir_clock.version, memory_order_relaxed) << 1;
     uint64_t missed = atom_load(&word->missed, memory_order_relaxed);
     if (missed == (version | 1))
@@ -233,13 +233,13 @@ static void follow_clock(struct weir_limiter *limiter)
 static __attribute__((noinline)) bool take_by_clock(struct weir_limiter *limiter, int64_t n,
                                                     struct weir_verdict *verdict)
 {
-    if (has_pot(limiter)) /* it looks at the clock later */
-        return weir_limiter_pot_take(limiter, n, verdict);
+    if (has_balance(limiter)) /* it looks at the clock later */
+        return weir_limiter_balance_take(limiter, n, verdict);
     int64_t now = clock_now();
     if (!limiter || verdict || listeners_any(&limiter->listeners))
         return take_fully(limiter, now, n, verdict);
     if (atom_load(&limiter->word.index, memory_order_relaxed) == WORD_HELD)
-        return take_alone(limiter, now, n);
+        return take_from_wide_state(limiter, now, n);
     int answer = word_take(&limiter->word, now, n, NULL);
     if (answer == WORD_ASK)
         return take_past_word(limiter, now, n);
@@ -258,15 +258,15 @@ bool weir_limiter_take(struct weir_limiter *limiter, int64_t n, struct weir_verd
 bool weir_limiter_take_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n,
                           struct weir_verdict *verdict)
 {
-    if (__builtin_expect(has_pot(limiter), 0))
-        return weir_limiter_pot_take_at(limiter, now_ns, n, verdict);
-    return take(limiter, now_ns, n, verdict);
+    if (__builtin_expect(has_balance(limiter), 0))
+        return weir_limiter_balance_take_at(limiter, now_ns, n, verdict);
+    return limiter_take(limiter, now_ns, n, verdict);
 }
 
 static bool peek_locked(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
     if (limiter->paused)
-        return refuse(verdict);
+        return refuse_while_paused(verdict);
     int64_t word[WORD_STATE], *state = weir_limiter_open(limiter, word);
     bool allowed = weir_state_peek(limiter->policy, state, weir_limiter_time(limiter, now), n, verdict);
     weir_limiter_close(limiter, state, false);
@@ -277,9 +277,9 @@ bool weir_limiter_peek_at(struct weir_limiter *limiter, int64_t now_ns, int64_t 
                           struct weir_verdict *verdict)
 {
     if (!limiter || n < 1)
-        return reject(verdict);
-    if (limiter->pot)
-        return weir_limiter_pot_peek(limiter, now_ns, n, verdict);
+        return reject_take(verdict);
+    if (limiter->balance)
+        return weir_limiter_balance_peek(limiter, now_ns, n, verdict);
     int answer = weir_word_peek(&limiter->word, now_ns, n, verdict);
     if (answer != WORD_ASK)
         return answer == WORD_YES;
@@ -296,9 +296,9 @@ bool weir_limiter_reserve_at(struct weir_limiter *limiter, int64_t now_ns, int64
         *reservation = (struct weir_reservation){0};
     struct weir_verdict own;
     if (!limiter || n < 1)
-        return reject(verdict);
-    if (limiter->pot)
-        return weir_limiter_pot_reserve(limiter, now_ns, n, reservation, verdict, POT_TIMED);
+        return reject_take(verdict);
+    if (limiter->balance)
+        return weir_limiter_balance_reserve(limiter, now_ns, n, reservation, verdict, BALANCE_TIMED);
     if (!verdict && listeners_any(&limiter->listeners))
         verdict = &own;
     int answer = weir_word_take(&limiter->word, now_ns, n, reservation, verdict);
@@ -308,7 +308,7 @@ bool weir_limiter_reserve_at(struct weir_limiter *limiter, int64_t now_ns, int64
         allowed = weir_limiter_promise(limiter, now_ns, n, timeout_ns, reservation, &limiter->undo, verdict);
         lock_drop(&limiter->lock);
     }
-    limiter_tell(limiter, allowed, n, now_ns, verdict);
+    limiter_notify(limiter, allowed, n, now_ns, verdict);
     return allowed;
 }
 
@@ -317,8 +317,8 @@ bool weir_limiter_cancel_at(struct weir_limiter *limiter, int64_t now_ns,
 {
     if (!limiter || !reservation)
         return false;
-    if (limiter->pot)
-        return weir_limiter_pot_cancel(limiter, now_ns, reservation);
+    if (limiter->balance)
+        return weir_limiter_balance_cancel(limiter, now_ns, reservation);
     lock_take(&limiter->lock);
     bool off = weir_limiter_recall(limiter, now_ns, reservation, &limiter->undo);
     lock_drop(&limiter->lock);
@@ -329,8 +329,8 @@ bool weir_limiter_cancel_at(struct weir_limiter *limiter, int64_t now_ns,
 
 void weir_limiter_give_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n)
 {
-    if (has_pot(limiter) && n > 0) {
-        weir_pot_give(limiter->pot, now_ns, n);
+    if (has_balance(limiter) && n > 0) {
+        weir_balance_give(limiter->balance, now_ns, n);
         return;
     }
     if (!limiter || n < 1 || weir_word_give(&limiter->word, now_ns, n) != WORD_ASK)
@@ -345,8 +345,8 @@ void weir_limiter_give_at(struct weir_limiter *limiter, int64_t now_ns, int64_t 
 
 void weir_limiter_charge_at(struct weir_limiter *limiter, int64_t now_ns, int64_t n)
 {
-    if (has_pot(limiter) && n > 0) {
-        weir_pot_charge(limiter->pot, n);
+    if (has_balance(limiter) && n > 0) {
+        weir_balance_charge(limiter->balance, n);
         return;
     }
     if (!limiter || n < 1 || weir_word_charge(&limiter->word, now_ns, n) != WORD_ASK)
@@ -375,19 +375,19 @@ int64_t weir_limiter_drain_at(struct weir_limiter *limiter, int64_t now_ns)
     int64_t drained;
     if (!limiter)
         return 0;
-    if (limiter->pot)
-        drained = weir_pot_drain(limiter->pot, now_ns);
+    if (limiter->balance)
+        drained = weir_balance_drain(limiter->balance, now_ns);
     else if (weir_word_drain(&limiter->word, now_ns, &drained) == WORD_ASK)
         drained = drain_locked(limiter, now_ns);
     if (listeners_any(&limiter->listeners))
-        weir_limiter_tell(limiter, WEIR_EVENT_DRAINED, WEIR_OK, drained, now_ns);
+        weir_limiter_notify(limiter, WEIR_EVENT_DRAINED, WEIR_OK, drained, now_ns);
     return drained;
 }
 
 void weir_limiter_reset_at(struct weir_limiter *limiter, int64_t now_ns)
 {
     int64_t word[WORD_STATE];
-    if (!limiter || limiter->pot)
+    if (!limiter || limiter->balance)
         return;
     lock_take(&limiter->lock);
     int64_t *state = weir_limiter_open(limiter, word);
@@ -400,7 +400,7 @@ void weir_limiter_reset_at(struct weir_limiter *limiter, int64_t now_ns)
 int64_t weir_limiter_restart_at(struct weir_limiter *limiter, int64_t now_ns)
 {
     int64_t word[WORD_STATE];
-    if (!limiter || limiter->pot)
+    if (!limiter || limiter->balance)
         return 0;
     lock_take(&limiter->lock);
     int64_t *state = weir_limiter_open(limiter, word);
@@ -419,8 +419,8 @@ void weir_limiter_stat_at(struct weir_limiter *limiter, int64_t now_ns, struct w
     *stat = (struct weir_stat){0};
     if (!limiter)
         return;
-    if (limiter->pot) {
-        weir_limiter_pot_stat(limiter, now_ns, stat);
+    if (limiter->balance) {
+        weir_limiter_balance_stat(limiter, now_ns, stat);
         return;
     }
     (void)weir_limiter_peek_at(limiter, now_ns, 1, &verdict);
@@ -452,10 +452,10 @@ bool weir_limiter_peek(struct weir_limiter *limiter, int64_t n, struct weir_verd
 bool weir_limiter_reserve(struct weir_limiter *limiter, int64_t n, int64_t timeout_ns,
                           struct weir_reservation *reservation, struct weir_verdict *verdict)
 {
-    if (has_pot(limiter) && n > 0) {
+    if (has_balance(limiter) && n > 0) {
         if (reservation)
             *reservation = (struct weir_reservation){0};
-        return weir_limiter_pot_reserve(limiter, weir_now(), n, reservation, verdict, POT_BY_CLOCK);
+        return weir_limiter_balance_reserve(limiter, weir_now(), n, reservation, verdict, BALANCE_BY_CLOCK);
     }
     return weir_limiter_reserve_at(limiter, weir_now(), n, timeout_ns, reservation, verdict);
 }

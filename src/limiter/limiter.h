@@ -5,7 +5,7 @@
  * The state of a limit that one word can hold lives in `word` and needs no lock. Any other state (two words
  * or more, several limits) lives in `state`, in the form of the core, under `lock`; then the word is held for
  * good, which sends every question here. A live change may go from one to the other. A limiter of a fleet has
- * a pot instead (limiter/pot.h), for good; its verbs are in limiter/pot_limiter.h.
+ * a balance instead (limiter/balance.h), for good; its verbs are in limiter/pot_limiter.h.
  *
  * Who waits has a promise: acquire reserves, and sleeps until it is due. Waiters stand in a list in the order
  * of their promises, so that a live change can make them earlier, and a stop or the end of the limiter can
@@ -31,8 +31,8 @@ struct undo {
 };
 
 /* A thread in acquire; lives on its stack. */
-struct waiter {
-    struct waiter *next, *prev;
+struct limiter_waiter {
+    struct limiter_waiter *next, *prev;
     int64_t n, due_ns;      /* WEIR_FOREVER: parked, it has no promise */
     bool moved;             /* it has another time, and is to be woken */
     bool refused;           /* a change has made it impossible */
@@ -45,15 +45,15 @@ struct waiter {
 };
 
 struct filler;
-struct pot;
+struct lease_balance;
 
 struct weir_limiter {
-    struct word word;
+    struct state_word word;
 
     /* Read by every take, written hardly ever. */
     _Alignas(64) struct listeners listeners;
-    struct pot *pot;          /* where its units are, or NULL; another one only in a forked child */
-    atom64 handle_generation; /* handles of another one have lost their share */
+    struct lease_balance *balance; /* where its units are, or NULL; another one only in a forked child */
+    atom64 handle_generation;      /* handles of another one have lost their share */
 
     _Alignas(64) struct lock lock;
     const struct limit *alone;  /* the one limit of `state`, if it can be asked without ceremony */
@@ -62,7 +62,7 @@ struct weir_limiter {
     int64_t *state;             /* or NULL: it is in the word */
     uint64_t mark, marks;       /* a number for what `state` is now; how many were given out */
     struct undo undo;           /* of the last promise made to a caller, in `state` */
-    struct waiter *first, *last;
+    struct limiter_waiter *first, *last;
     int64_t waiting, processors;
     int64_t handles, held;
     bool paused;           /* `blocked` was set: nothing passes, and policy and state are kept as they were */
@@ -95,7 +95,7 @@ bool weir_limiter_recall(struct weir_limiter *limiter, int64_t now, struct weir_
 
 /* Takes the promise of a waiter back as if it had never been made, and lets those behind it move up. false:
  * that cannot be done, recall it. */
-bool weir_limiter_withdraw(struct weir_limiter *limiter, struct waiter *waiter, int64_t now);
+bool weir_limiter_withdraw(struct weir_limiter *limiter, struct limiter_waiter *waiter, int64_t now);
 
 /* Puts `next` in force (and takes it over), at `now`. Waiters are told, handles lose their shares. false: out
  * of memory. */
@@ -124,17 +124,17 @@ void weir_limiter_destroy(struct weir_limiter *limiter);
 /* A take that the word could not answer, without a word to the listeners. */
 bool weir_limiter_ask(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict);
 
-void weir_limiter_tell(struct weir_limiter *limiter, int32_t kind, int32_t reason, int64_t n, int64_t now);
+void weir_limiter_notify(struct weir_limiter *limiter, int32_t kind, int32_t reason, int64_t n, int64_t now);
 
-static inline void limiter_tell(struct weir_limiter *limiter, bool allowed, int64_t n, int64_t now,
-                                const struct weir_verdict *verdict)
+static inline void limiter_notify(struct weir_limiter *limiter, bool allowed, int64_t n, int64_t now,
+                                  const struct weir_verdict *verdict)
 {
     if (__builtin_expect(listeners_any(&limiter->listeners), 0))
-        weir_limiter_tell(limiter, allowed ? WEIR_EVENT_SUCCESS : WEIR_EVENT_FAILURE,
-                          allowed   ? WEIR_OK
-                          : verdict ? verdict->reason
-                                    : WEIR_LATER,
-                          n, now);
+        weir_limiter_notify(limiter, allowed ? WEIR_EVENT_SUCCESS : WEIR_EVENT_FAILURE,
+                            allowed   ? WEIR_OK
+                            : verdict ? verdict->reason
+                                      : WEIR_LATER,
+                            n, now);
 }
 
 /* fork.c: all limiters of the process, so that a forked child finds their locks free and their lists empty.

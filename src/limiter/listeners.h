@@ -34,7 +34,7 @@ bool weir_listeners_add(struct listeners *listeners, weir_listener *tell, void *
 bool weir_listeners_remove(struct listeners *listeners, weir_listener *tell, void *arg);
 
 /* In the order in which they were added. Does not touch `listeners` once the first of them runs. */
-void weir_listeners_tell(struct listeners *listeners, const struct weir_event *event);
+void weir_listeners_notify(struct listeners *listeners, const struct weir_event *event);
 
 /* Nobody may add, remove or begin to tell any more. */
 void weir_listeners_end(struct listeners *listeners);

@@ -82,17 +82,17 @@ static void register_handler(void)
     (void)pthread_atfork(NULL, NULL, count_fork);
 }
 
-static bool is_copy(const struct weir_queue *queue)
+static bool is_queue_copy(const struct weir_queue *queue)
 {
     return queue->forks != atomic_load_explicit(&forks, memory_order_relaxed);
 }
 
-static int64_t clamp_time(int64_t now_ns)
+static int64_t queue_clamp_time(int64_t now_ns)
 {
     return clamp64(now_ns, 0, WEIR_TIME_MAX);
 }
 
-static const struct limit *limit_of(const struct weir_queue *queue)
+static const struct limit *queue_limit(const struct weir_queue *queue)
 {
     return &queue->policy->limits[0];
 }
@@ -109,7 +109,7 @@ static int64_t due_behind(const struct limit *limit, int64_t index, int64_t now)
 /* The index when all that waits has left, if each leaves on time from `now` on. */
 static int64_t planned_index(const struct weir_queue *queue, int64_t now)
 {
-    const struct limit *limit = limit_of(queue);
+    const struct limit *limit = queue_limit(queue);
     const struct job *first = queue->first;
     int64_t v = ticks_at(&limit->ticks, now), index = queue->state[INDEX];
     if (!first)
@@ -120,10 +120,10 @@ static int64_t planned_index(const struct weir_queue *queue, int64_t now)
 }
 
 /* Would a job of n units be accepted? Also tells by how many ticks it would move the planned index. */
-static bool ask(const struct weir_queue *queue, int64_t now, int64_t n, int64_t *ticks,
-                struct weir_verdict *verdict)
+static bool queue_ask(const struct weir_queue *queue, int64_t now, int64_t n, int64_t *ticks,
+                      struct weir_verdict *verdict)
 {
-    const struct limit *limit = limit_of(queue);
+    const struct limit *limit = queue_limit(queue);
     int64_t plan[STATE_HEADER + 1] = {[INDEX] = planned_index(queue, now)};
     int64_t before = index_at(limit, plan[INDEX], ticks_at(&limit->ticks, now));
     bool fits = weir_state_reserve(queue->policy, plan, now, n, WEIR_FOREVER, NULL, verdict);
@@ -132,7 +132,7 @@ static bool ask(const struct weir_queue *queue, int64_t now, int64_t n, int64_t 
 }
 
 /* Units that would still fit behind everything up to `index`, where they would wait so long. */
-static int64_t room(const struct limit *limit, int64_t index, int64_t now, int64_t wait_ns)
+static int64_t queue_room(const struct limit *limit, int64_t index, int64_t now, int64_t wait_ns)
 {
     if (wait_ns == WEIR_FOREVER || (limit->spec.age_ns != 0 && wait_ns > limit->spec.age_ns))
         return 0;
@@ -141,15 +141,15 @@ static int64_t room(const struct limit *limit, int64_t index, int64_t now, int64
 }
 
 /* What is the same in every verdict: how the queue stands. */
-static void describe(const struct weir_queue *queue, int64_t now, struct weir_verdict *verdict)
+static void queue_describe(const struct weir_queue *queue, int64_t now, struct weir_verdict *verdict)
 {
-    const struct limit *limit = limit_of(queue);
+    const struct limit *limit = queue_limit(queue);
     int64_t index = planned_index(queue, now), due = due_behind(limit, index, now);
     verdict->reset_after_ns = due == WEIR_FOREVER ? WEIR_FOREVER : due - now;
-    verdict->remaining = room(limit, index, now, verdict->reset_after_ns);
+    verdict->remaining = queue_room(limit, index, now, verdict->reset_after_ns);
 }
 
-static bool refuse(struct weir_verdict *verdict, int32_t reason)
+static bool queue_refuse(struct weir_verdict *verdict, int32_t reason)
 {
     *verdict = (struct weir_verdict){.reason = reason, .retry_after_ns = WEIR_FOREVER};
     return false;
@@ -157,7 +157,7 @@ static bool refuse(struct weir_verdict *verdict, int32_t reason)
 
 /* ---- entering --------------------------------------------------------------------------------- */
 
-static void append(struct weir_queue *queue, struct job *job)
+static void queue_append(struct weir_queue *queue, struct job *job)
 {
     *queue->last = job;
     queue->last = &job->next;
@@ -175,20 +175,20 @@ static bool refuse_for_memory(struct weir_verdict *verdict)
 }
 
 /* `job` is NULL if there was no memory for it. false: it still belongs to the caller. */
-static bool enter(struct weir_queue *queue, int64_t now, int64_t n, struct job *job,
-                  struct weir_verdict *verdict)
+static bool queue_enter(struct weir_queue *queue, int64_t now, int64_t n, struct job *job,
+                        struct weir_verdict *verdict)
 {
     int64_t ticks;
     if (queue->closed)
-        return refuse(verdict, WEIR_CANCELED);
-    bool fits = ask(queue, now, n, &ticks, verdict);
+        return queue_refuse(verdict, WEIR_CANCELED);
+    bool fits = queue_ask(queue, now, n, &ticks, verdict);
     if (fits && !job)
         fits = refuse_for_memory(verdict);
     if (fits) {
         job->ticks = ticks;
-        append(queue, job);
+        queue_append(queue, job);
     }
-    describe(queue, now, verdict);
+    queue_describe(queue, now, verdict);
     if (verdict->reason == WEIR_FULL)
         verdict->wait_ns = verdict->reset_after_ns; /* what it would have been */
     return fits;
@@ -201,16 +201,16 @@ bool weir_queue_put_at(struct weir_queue *queue, int64_t now_ns, int64_t n, weir
     struct weir_verdict unread;
     if (!verdict)
         verdict = &unread;
-    if (!queue || !call || n < 1 || is_copy(queue))
-        return refuse(verdict, WEIR_INVALID);
-    int64_t now = clamp_time(now_ns);
+    if (!queue || !call || n < 1 || is_queue_copy(queue))
+        return queue_refuse(verdict, WEIR_INVALID);
+    int64_t now = queue_clamp_time(now_ns);
     struct job *job = malloc(sizeof *job);
     if (job)
         *job = (struct job){.call = call, .arg = arg, .n = n, .put_ns = now};
 
     lock_take(&queue->lock);
     bool was_empty = !queue->first;
-    bool entered = enter(queue, now, n, job, verdict);
+    bool entered = queue_enter(queue, now, n, job, verdict);
     bool wake = entered && was_empty && queue->by == WEIR_QUEUE_THREAD; /* else it waits for another job */
     if (wake)
         atomic_fetch_add_explicit(&queue->changes, 1, memory_order_release);
@@ -231,7 +231,7 @@ bool weir_queue_put(struct weir_queue *queue, int64_t n, weir_job *call, void *a
 
 int64_t weir_queue_length(struct weir_queue *queue)
 {
-    if (!queue || is_copy(queue))
+    if (!queue || is_queue_copy(queue))
         return 0;
     lock_take(&queue->lock);
     int64_t units = queue->units;
@@ -244,7 +244,7 @@ int64_t weir_queue_length(struct weir_queue *queue)
 /* Why the first job will not have its turn; WEIR_OK: it will. */
 static int32_t fault_of_first(const struct weir_queue *queue, int64_t now)
 {
-    const struct limit *limit = limit_of(queue);
+    const struct limit *limit = queue_limit(queue);
     if (queue->drop)
         return WEIR_CANCELED;
     if (limit->spec.age_ns != 0 && now - queue->first->put_ns > limit->spec.age_ns)
@@ -272,13 +272,13 @@ static struct job *next_discarded(struct weir_queue *queue, int64_t now, struct 
     struct job *job = remove_first(queue);
     int64_t ticks, retry_ns = WEIR_FOREVER;
     if (reason == WEIR_FULL) {
-        (void)ask(queue, now, job->n, &ticks, verdict);
+        (void)queue_ask(queue, now, job->n, &ticks, verdict);
         retry_ns = verdict->retry_after_ns;
     }
-    (void)refuse(verdict, reason);
+    (void)queue_refuse(verdict, reason);
     verdict->retry_after_ns = retry_ns;
     verdict->wait_ns = max64(now - job->put_ns, 0);
-    describe(queue, now, verdict);
+    queue_describe(queue, now, verdict);
     return job;
 }
 
@@ -286,13 +286,13 @@ static struct job *next_discarded(struct weir_queue *queue, int64_t now, struct 
  * rounded time instead, a queue would fall behind by up to a nanosecond a job. */
 static bool is_on_time(const struct weir_queue *queue, int64_t now)
 {
-    return now > 0 && due_behind(limit_of(queue), queue->state[INDEX], now - 1) == now;
+    return now > 0 && due_behind(queue_limit(queue), queue->state[INDEX], now - 1) == now;
 }
 
 /* The first job, if the core lets it leave now. */
 static struct job *next_due(struct weir_queue *queue, int64_t now, struct weir_verdict *verdict)
 {
-    const struct limit *limit = limit_of(queue);
+    const struct limit *limit = queue_limit(queue);
     const struct algorithm *algorithm = limit->algorithm;
     int64_t *index = &queue->state[INDEX];
     if (!queue->first || queue->drop || algorithm->due(limit, index, now, queue->first->n) > now)
@@ -301,7 +301,7 @@ static struct job *next_due(struct weir_queue *queue, int64_t now, struct weir_v
                                                                            queue->first->n);
     struct job *job = remove_first(queue);
     *verdict = (struct weir_verdict){.allowed = 1, .wait_ns = max64(now - job->put_ns, 0)};
-    describe(queue, now, verdict);
+    queue_describe(queue, now, verdict);
     return job;
 }
 
@@ -313,9 +313,9 @@ static void call(struct weir_queue *queue, struct job *job, const struct weir_ve
     lock_take(&queue->lock);
 }
 
-static int64_t time_at(int64_t at)
+static int64_t queue_time_at(int64_t at)
 {
-    return clamp_time(at == BY_CLOCK ? weir_now() : at);
+    return queue_clamp_time(at == BY_CLOCK ? weir_now() : at);
 }
 
 /*
@@ -327,26 +327,26 @@ static void run_jobs(struct weir_queue *queue, int64_t at)
 {
     struct weir_verdict verdict;
     struct job *job;
-    int64_t now = time_at(at);
+    int64_t now = queue_time_at(at);
     while ((job = next_discarded(queue, now, &verdict)))
         call(queue, job, &verdict);
-    if ((job = next_due(queue, time_at(at), &verdict)))
+    if ((job = next_due(queue, queue_time_at(at), &verdict)))
         call(queue, job, &verdict);
 }
 
-static int64_t next_time(const struct weir_queue *queue, int64_t at)
+static int64_t queue_next_time(const struct weir_queue *queue, int64_t at)
 {
-    int64_t now = time_at(at);
+    int64_t now = queue_time_at(at);
     if (!queue->first)
         return WEIR_FOREVER;
-    return fault_of_first(queue, now) == WEIR_OK ? due_behind(limit_of(queue), queue->state[INDEX], now)
+    return fault_of_first(queue, now) == WEIR_OK ? due_behind(queue_limit(queue), queue->state[INDEX], now)
                                                  : now;
 }
 
 /* Whoever finds somebody else running has nothing to do: that one will be told the next time. *abandoned: a
  * job has freed the queue, and the rest is for the caller to do. Looked at under the lock, for if it was not
  * a job, the queue may be gone as soon as it is dropped. */
-static int64_t run(struct weir_queue *queue, int64_t at, bool *abandoned)
+static int64_t queue_run(struct weir_queue *queue, int64_t at, bool *abandoned)
 {
     *abandoned = false;
     lock_take(&queue->lock);
@@ -360,7 +360,7 @@ static int64_t run(struct weir_queue *queue, int64_t at, bool *abandoned)
     run_jobs(queue, at);
     queue->running = false;
     *abandoned = queue->abandoned;
-    int64_t next = next_time(queue, at);
+    int64_t next = queue_next_time(queue, at);
     bool wake = queue->awaited;
     if (wake)
         atomic_fetch_add_explicit(&queue->changes, 1, memory_order_release);
@@ -371,7 +371,7 @@ static int64_t run(struct weir_queue *queue, int64_t at, bool *abandoned)
     return next;
 }
 
-static bool is_done(struct weir_queue *queue)
+static bool is_queue_done(struct weir_queue *queue)
 {
     lock_take(&queue->lock);
     bool done = queue->closed && !queue->first && !queue->running;
@@ -380,19 +380,19 @@ static bool is_done(struct weir_queue *queue)
 }
 
 /* Runs jobs as their time comes, until the queue is closed and empty. */
-static void work(struct weir_queue *queue)
+static void queue_run_until_closed(struct weir_queue *queue)
 {
     bool abandoned; /* whoever calls knows, or finds out at the end */
     for (;;) {
         uint32_t seen = atomic_load_explicit(&queue->changes, memory_order_acquire);
-        int64_t next = run(queue, BY_CLOCK, &abandoned);
-        if (is_done(queue))
+        int64_t next = queue_run(queue, BY_CLOCK, &abandoned);
+        if (is_queue_done(queue))
             return;
         weir_wait_until(&queue->changes, seen, next, true);
     }
 }
 
-static void destroy(struct weir_queue *queue)
+static void queue_destroy(struct weir_queue *queue)
 {
     weir_policy_free(queue->policy);
     free(queue);
@@ -401,19 +401,19 @@ static void destroy(struct weir_queue *queue)
 static int64_t run_in_loop(struct weir_queue *queue, int64_t at)
 {
     bool abandoned;
-    if (!queue || queue->by == WEIR_QUEUE_THREAD || is_copy(queue))
+    if (!queue || queue->by == WEIR_QUEUE_THREAD || is_queue_copy(queue))
         return WEIR_FOREVER;
-    int64_t next = run(queue, at, &abandoned);
+    int64_t next = queue_run(queue, at, &abandoned);
     if (!abandoned)
         return next;
-    work(queue);
-    destroy(queue);
+    queue_run_until_closed(queue);
+    queue_destroy(queue);
     return WEIR_FOREVER;
 }
 
 int64_t weir_queue_run_at(struct weir_queue *queue, int64_t now_ns)
 {
-    return run_in_loop(queue, clamp_time(now_ns));
+    return run_in_loop(queue, queue_clamp_time(now_ns));
 }
 
 int64_t weir_queue_run(struct weir_queue *queue)
@@ -440,7 +440,7 @@ static void fault_limit(const struct weir_spec *spec, size_t count, const char *
     weir_error_at(err, EINVAL, text, strlen(text), 0, message);
 }
 
-static struct weir_policy *make_policy(const char *limit, struct weir_error *err)
+static struct weir_policy *make_queue_policy(const char *limit, struct weir_error *err)
 {
     struct weir_policy *policy = weir_policy_new(limit, err);
     if (!policy)
@@ -471,10 +471,10 @@ static struct weir_queue *make_queue(struct weir_policy *policy, enum weir_queue
 static void *thread_main(void *arg)
 {
     struct weir_queue *queue = arg;
-    work(queue);
+    queue_run_until_closed(queue);
     if (queue->abandoned) { /* by a job: nobody joins this thread */
         (void)pthread_detach(pthread_self());
-        destroy(queue);
+        queue_destroy(queue);
     }
     return NULL;
 }
@@ -485,7 +485,7 @@ struct weir_queue *weir_queue_new(const char *limit, enum weir_queue_by by, stru
         weir_error_set(err, EINVAL, "jobs run by WEIR_QUEUE_THREAD or by WEIR_QUEUE_LOOP");
         return NULL;
     }
-    struct weir_policy *policy = make_policy(limit, err);
+    struct weir_policy *policy = make_queue_policy(limit, err);
     if (!policy)
         return NULL;
     struct weir_queue *queue = make_queue(policy, by);
@@ -496,7 +496,7 @@ struct weir_queue *weir_queue_new(const char *limit, enum weir_queue_by by, stru
     }
     if (by == WEIR_QUEUE_THREAD && !weir_thread_start(&queue->thread, thread_main, queue)) {
         weir_error_set(err, EAGAIN, "the system has no thread left for the queue");
-        destroy(queue);
+        queue_destroy(queue);
         return NULL;
     }
     return queue;
@@ -505,12 +505,12 @@ struct weir_queue *weir_queue_new(const char *limit, enum weir_queue_by by, stru
 /* ---- end -------------------------------------------------------------------------------------- */
 
 /* In a forked child. If the lock was held at the fork, the list may be half written: it is left alone. */
-static void forget(struct weir_queue *queue)
+static void queue_forget(struct weir_queue *queue)
 {
     if (lock_try(&queue->lock))
         while (queue->first)
             free(remove_first(queue));
-    destroy(queue);
+    queue_destroy(queue);
 }
 
 /* Nothing more is accepted. Gives true if it is for the runner to do the rest: a job has called, and to wait
@@ -531,8 +531,8 @@ void weir_queue_free(struct weir_queue *queue, enum weir_queue_end end)
 {
     if (!queue)
         return;
-    if (is_copy(queue)) {
-        forget(queue);
+    if (is_queue_copy(queue)) {
+        queue_forget(queue);
         return;
     }
     if (close_queue(queue, end))
@@ -541,6 +541,6 @@ void weir_queue_free(struct weir_queue *queue, enum weir_queue_end end)
     if (queue->by == WEIR_QUEUE_THREAD)
         (void)pthread_join(queue->thread, NULL);
     else
-        work(queue);
-    destroy(queue);
+        queue_run_until_closed(queue);
+    queue_destroy(queue);
 }

@@ -11,14 +11,14 @@
 #include <string.h>
 #include <sys/random.h>
 
-struct view {
+struct word_view {
     struct weir_policy policy;
     struct limit limit; /* no more of it than the core reads */
     int64_t state[WORD_STATE];
     uint64_t bias;
 };
 
-static uint64_t next_random(struct word *word)
+static uint64_t next_random(struct state_word *word)
 {
     uint64_t x = word->random += UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -32,7 +32,7 @@ bool weir_word_fits(const struct weir_policy *policy)
            policy->limits[0].spec.refused == WEIR_REFUSED_IGNORE;
 }
 
-void weir_word_init(struct word *word)
+void weir_word_init(struct state_word *word)
 {
     memset(word, 0, sizeof *word);
     int saved = errno;
@@ -44,7 +44,7 @@ void weir_word_init(struct word *word)
     word->paced = PACE_NONE;
 }
 
-void weir_word_hold(struct word *word, int64_t *state)
+void weir_word_hold(struct state_word *word, int64_t *state)
 {
     atom_store(&word->pace.version, PACE_NONE, memory_order_relaxed); /* before a thread finds it held */
     uint64_t index = atom_swap(&word->index, WORD_HELD, memory_order_acq_rel);
@@ -59,7 +59,7 @@ static void write_figure(atom64 *figure, int64_t value)
     atom_store(figure, (uint64_t)value, memory_order_relaxed);
 }
 
-static void write_figures(struct word *word, const struct limit *limit, int64_t timeout_ns)
+static void write_figures(struct state_word *word, const struct limit *limit, int64_t timeout_ns)
 {
     bool bucket = limit->spec.algo == WEIR_TOKEN_BUCKET || limit->spec.algo == WEIR_INTERVAL;
     write_figure(&word->burst, bucket ? limit->burst : 0);
@@ -78,7 +78,7 @@ static void write_figures(struct word *word, const struct limit *limit, int64_t 
 }
 
 /* No index is below -2^62. The bias puts WORD_HELD into that gap, at a place drawn by lot. */
-void weir_word_return(struct word *word, const int64_t *state)
+void weir_word_return(struct state_word *word, const int64_t *state)
 {
     uint64_t bias = (UINT64_C(1) << 63) - (next_random(word) >> 2);
     atom_store(&word->bias, bias, memory_order_release);
@@ -87,7 +87,7 @@ void weir_word_return(struct word *word, const int64_t *state)
     atom_store(&word->index, (uint64_t)state[STATE_HEADER] + bias, memory_order_release);
 }
 
-void weir_word_put(struct word *word, const struct weir_policy *policy, const int64_t *state)
+void weir_word_put(struct state_word *word, const struct weir_policy *policy, const int64_t *state)
 {
     int64_t words[WORD_STATE] = {0};
     memcpy(words, state, policy->words * sizeof words[0]); /* unlimited and blocked have no index */
@@ -105,7 +105,7 @@ void weir_word_put(struct word *word, const struct weir_policy *policy, const in
  * least ceil((ns - 1 + d * c) * r), and v(ns - 1) + floor(d * floor(c * r)) is never above it: a pace admits
  * nothing before its time.
  */
-static void write_pace(struct word *word, const struct clock_anchor *anchor)
+static void write_pace(struct state_word *word, const struct clock_anchor *anchor)
 {
     struct ticks ticks = word_ticks(word, false);
     struct pace *pace = &word->pace;
@@ -121,7 +121,7 @@ static void write_pace(struct word *word, const struct clock_anchor *anchor)
     write_figure(&pace->burst, word_figure(&word->burst));
 }
 
-static bool can_follow(const struct word *word, const struct clock_anchor *anchor)
+static bool can_follow(const struct state_word *word, const struct clock_anchor *anchor)
 {
     struct ticks ticks = word_ticks(word, false);
     return anchor->span != 0 && anchor->ns > 0 && anchor->ns <= ticks.time_max - CLOCK_SPAN_NS &&
@@ -129,7 +129,7 @@ static bool can_follow(const struct word *word, const struct clock_anchor *ancho
            word_figure(&word->until) == 0 && atom_load(&word->index, memory_order_relaxed) != WORD_HELD;
 }
 
-void weir_word_follow(struct word *word, const struct clock_anchor *anchor, uint64_t version)
+void weir_word_follow(struct state_word *word, const struct clock_anchor *anchor, uint64_t version)
 {
     if (version == word->paced || !can_follow(word, anchor))
         return;
@@ -142,7 +142,7 @@ void weir_word_follow(struct word *word, const struct clock_anchor *anchor, uint
 
 /* ---- views ---- */
 
-static void read_limit(const struct word *word, struct limit *limit)
+static void word_read_limit(const struct state_word *word, struct limit *limit)
 {
     limit->algorithm = (const struct algorithm *)(intptr_t)word_figure(&word->algorithm);
     limit->offset = STATE_HEADER;
@@ -157,7 +157,7 @@ static void read_limit(const struct word *word, struct limit *limit)
 }
 
 /* false: the word is held, or has changed meanwhile; *seen is what it is now. */
-static bool view_read(const struct word *word, uint64_t *seen, struct view *view)
+static bool view_read(const struct state_word *word, uint64_t *seen, struct word_view *view)
 {
     if (*seen == WORD_HELD)
         return false;
@@ -165,7 +165,7 @@ static bool view_read(const struct word *word, uint64_t *seen, struct view *view
                                         .words = WORD_STATE,
                                         .timeout_ns = word_figure(&word->timeout_ns),
                                         .limits = &view->limit};
-    read_limit(word, &view->limit);
+    word_read_limit(word, &view->limit);
     view->bias = atom_load(&word->bias, memory_order_relaxed);
     view->state[STATE_PROMISED] = word_figure(&word->until);
     view->state[STATE_GENERATION] = word_figure(&word->generation);
@@ -178,12 +178,12 @@ static bool view_read(const struct word *word, uint64_t *seen, struct view *view
 }
 
 /* What a verb does with a view; gives its answer. */
-typedef bool verb_fn(struct view *view, int64_t now, void *arg);
+typedef bool verb_fn(struct word_view *view, int64_t now, void *arg);
 
 /* Does `verb` on a view and makes public what it left, or does it again. */
-static int word_do(struct word *word, int64_t now, verb_fn *verb, void *arg)
+static int word_do(struct state_word *word, int64_t now, verb_fn *verb, void *arg)
 {
-    struct view view;
+    struct word_view view;
     uint64_t seen = atom_load(&word->index, memory_order_acquire);
     now = clamp64(now, 0, WEIR_TIME_MAX);
     for (;;) {
@@ -206,71 +206,71 @@ static int word_do(struct word *word, int64_t now, verb_fn *verb, void *arg)
 
 /* ---- verbs ---- */
 
-struct question {
+struct word_question {
     int64_t n;
     struct weir_reservation *reservation;
     struct weir_verdict *verdict;
 };
 
-static bool do_take(struct view *view, int64_t now, void *arg)
+static bool do_take(struct word_view *view, int64_t now, void *arg)
 {
-    const struct question *q = arg;
+    const struct word_question *q = arg;
     return weir_state_reserve(&view->policy, view->state, now, q->n, 0, q->reservation, q->verdict);
 }
 
-int weir_word_take(struct word *word, int64_t now, int64_t n, struct weir_reservation *reservation,
+int weir_word_take(struct state_word *word, int64_t now, int64_t n, struct weir_reservation *reservation,
                    struct weir_verdict *verdict)
 {
-    struct question q = {n, reservation, verdict};
+    struct word_question q = {n, reservation, verdict};
     return word_do(word, now, do_take, &q);
 }
 
-static bool do_peek(struct view *view, int64_t now, void *arg)
+static bool do_peek(struct word_view *view, int64_t now, void *arg)
 {
-    const struct question *q = arg;
+    const struct word_question *q = arg;
     return weir_state_peek(&view->policy, view->state, now, q->n, q->verdict);
 }
 
-int weir_word_peek(struct word *word, int64_t now, int64_t n, struct weir_verdict *verdict)
+int weir_word_peek(struct state_word *word, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
-    struct question q = {.n = n, .verdict = verdict};
+    struct word_question q = {.n = n, .verdict = verdict};
     return word_do(word, now, do_peek, &q);
 }
 
-static bool do_give(struct view *view, int64_t now, void *arg)
+static bool do_give(struct word_view *view, int64_t now, void *arg)
 {
     weir_state_give(&view->policy, view->state, now, *(const int64_t *)arg);
     return true;
 }
 
-int weir_word_give(struct word *word, int64_t now, int64_t n)
+int weir_word_give(struct state_word *word, int64_t now, int64_t n)
 {
     return word_do(word, now, do_give, &n);
 }
 
-static bool do_charge(struct view *view, int64_t now, void *arg)
+static bool do_charge(struct word_view *view, int64_t now, void *arg)
 {
     weir_state_charge(&view->policy, view->state, now, *(const int64_t *)arg);
     return true;
 }
 
-int weir_word_charge(struct word *word, int64_t now, int64_t n)
+int weir_word_charge(struct state_word *word, int64_t now, int64_t n)
 {
     return word_do(word, now, do_charge, &n);
 }
 
-static bool do_drain(struct view *view, int64_t now, void *arg)
+static bool do_drain(struct word_view *view, int64_t now, void *arg)
 {
     *(int64_t *)arg = weir_state_drain(&view->policy, view->state, now);
     return true;
 }
 
-int weir_word_drain(struct word *word, int64_t now, int64_t *drained)
+int weir_word_drain(struct state_word *word, int64_t now, int64_t *drained)
 {
     return word_do(word, now, do_drain, drained);
 }
 
-static int64_t span(int64_t now, int64_t time)
+static int64_t span_until(int64_t now, int64_t time)
 {
     return time > WEIR_TIME_MAX ? WEIR_FOREVER : max64(time - now, 0);
 }
@@ -282,7 +282,7 @@ void weir_word_describe(const struct ticks *ticks, int64_t full, int64_t now, in
     int64_t v = ticks_at(ticks, now), after = allowed ? index + cost : index, retry = 0;
     now = clamp64(now, 0, WEIR_TIME_MAX);
     if (!allowed)
-        retry = span(now, ticks_time(ticks, sat_add(index, cost)));
+        retry = span_until(now, ticks_time(ticks, sat_add(index, cost)));
     *verdict = (struct weir_verdict){
         .allowed = allowed,
         .reason = allowed                 ? WEIR_OK
@@ -290,6 +290,6 @@ void weir_word_describe(const struct ticks *ticks, int64_t full, int64_t now, in
                                           : WEIR_LATER,
         .remaining = max64(v - after, 0) / ticks->unit,
         .retry_after_ns = retry,
-        .reset_after_ns = span(now, ticks_time(ticks, sat_add(after, full))),
+        .reset_after_ns = span_until(now, ticks_time(ticks, sat_add(after, full))),
     };
 }

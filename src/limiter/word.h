@@ -58,7 +58,7 @@ struct pace {
     atom64 unit, burst;          /* of the limit */
 };
 
-struct word {
+struct state_word {
     _Alignas(64) atom64 index; /* with its bias */
     struct pace pace;
     /* What a take of a token bucket reads fills one cache line. */
@@ -77,28 +77,28 @@ struct word {
 
 /* Can a word hold the state of this policy? */
 bool weir_word_fits(const struct weir_policy *policy);
-void weir_word_init(struct word *word);
+void weir_word_init(struct state_word *word);
 
 /* ---- under the limiter's lock ---- */
 
 /* Takes the word away; `state` is what it holds, in the form of the core. */
-void weir_word_hold(struct word *word, int64_t *state);
+void weir_word_hold(struct state_word *word, int64_t *state);
 /* Puts a state back, under the same figures or under those of another policy, in both cases with another
  * bias: the same index may come back with another `until`. */
-void weir_word_return(struct word *word, const int64_t *state);
-void weir_word_put(struct word *word, const struct weir_policy *policy, const int64_t *state);
+void weir_word_return(struct state_word *word, const int64_t *state);
+void weir_word_put(struct state_word *word, const struct weir_policy *policy, const int64_t *state);
 
 /* Makes a pace of the anchor that the clock has at `version`, if the limit and the anchor allow that. */
-void weir_word_follow(struct word *word, const struct clock_anchor *anchor, uint64_t version);
+void weir_word_follow(struct state_word *word, const struct clock_anchor *anchor, uint64_t version);
 
 /* ---- lock-free; enum word_answer ---- */
 
-int weir_word_take(struct word *word, int64_t now, int64_t n, struct weir_reservation *reservation,
+int weir_word_take(struct state_word *word, int64_t now, int64_t n, struct weir_reservation *reservation,
                    struct weir_verdict *verdict);
-int weir_word_peek(struct word *word, int64_t now, int64_t n, struct weir_verdict *verdict);
-int weir_word_give(struct word *word, int64_t now, int64_t n);
-int weir_word_charge(struct word *word, int64_t now, int64_t n);
-int weir_word_drain(struct word *word, int64_t now, int64_t *drained);
+int weir_word_peek(struct state_word *word, int64_t now, int64_t n, struct weir_verdict *verdict);
+int weir_word_give(struct state_word *word, int64_t now, int64_t n);
+int weir_word_charge(struct state_word *word, int64_t now, int64_t n);
+int weir_word_drain(struct state_word *word, int64_t now, int64_t *drained);
 
 /* What word_take decided at `now`: the index before, and what n units cost. */
 void weir_word_describe(const struct ticks *ticks, int64_t full, int64_t now, int64_t index, int64_t cost,
@@ -115,7 +115,8 @@ static inline int64_t word_figure(const atom64 *figure)
     return (int64_t)atom_load(figure, memory_order_relaxed);
 }
 
-static inline __attribute__((always_inline)) struct ticks word_ticks(const struct word *word, bool both_ways)
+static inline __attribute__((always_inline)) struct ticks word_ticks(const struct state_word *word,
+                                                                     bool both_ways)
 {
     struct ticks ticks = {.unit = word_figure(&word->unit),
                           .whole = atom_load(&word->whole, memory_order_relaxed),
@@ -128,7 +129,7 @@ static inline __attribute__((always_inline)) struct ticks word_ticks(const struc
 
 /* The index, for a load that has to wait for v: read any earlier, its cache line would often be lost to
  * another processor again before the exchange. */
-static inline const atom64 *word_index_after(const struct word *word, int64_t v)
+static inline const atom64 *word_index_after(const struct state_word *word, int64_t v)
 {
     uintptr_t none = (uintptr_t)v;
 #if defined(__x86_64__)
@@ -142,7 +143,7 @@ static inline const atom64 *word_index_after(const struct word *word, int64_t v)
 /* A take of a token bucket, at the price of one exchange; the same decision as in core/token_bucket.c. Gives
  * WORD_ASK for anything else, n below 1 included. Always inlined, because most callers know that they want no
  * verdict, and what it costs is what a limiter costs. */
-static inline __attribute__((always_inline)) int word_take(struct word *word, int64_t now, int64_t n,
+static inline __attribute__((always_inline)) int word_take(struct state_word *word, int64_t now, int64_t n,
                                                            struct weir_verdict *verdict)
 {
     for (;;) {
@@ -174,8 +175,9 @@ static inline __attribute__((always_inline)) int word_take(struct word *word, in
 
 /* Repeats the exchange of word_take_now after another thread was faster. Out of line, because a take that
  * wins at once should not save registers for it. */
-__attribute__((noinline, unused)) static int word_take_again(struct word *word, uint64_t version, uint64_t v,
-                                                             uint64_t least, uint64_t cost, uint64_t seen)
+__attribute__((noinline, unused)) static int word_take_again(struct state_word *word, uint64_t version,
+                                                             uint64_t v, uint64_t least, uint64_t cost,
+                                                             uint64_t seen)
 {
     while (atom_load(&word->pace.version, memory_order_relaxed) == version) {
         if ((int64_t)(v - seen) < (int64_t)cost)
@@ -190,8 +192,8 @@ __attribute__((noinline, unused)) static int word_take_again(struct word *word, 
 /* The same at the time of `clock`, without a verdict; WORD_ASK also if there is no pace. The index is loaded
  * after the counter, which takes longest to read: see word_index_after. Ticks with their bias are compared by
  * their difference, because an index may be beyond all time. */
-static inline __attribute__((always_inline)) int word_take_now(struct word *word, const struct clock *clock,
-                                                               uint64_t counter(void), int64_t n)
+static inline __attribute__((always_inline)) int
+word_take_now(struct state_word *word, const struct clock *clock, uint64_t counter(void), int64_t n)
 {
     uint64_t version = atom_load(&word->pace.version, memory_order_acquire);
     if (version != atom_load(&clock->version, memory_order_relaxed) ||

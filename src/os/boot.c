@@ -15,7 +15,7 @@
 #define FIRST_NAMESPACE "time:[4026531834]" /* the machine's own; its number is fixed in the kernel */
 
 /* The start of a small file, as text. false: it cannot be read. */
-static bool read_start(const char *path, char *text, size_t size)
+static bool read_file_start(const char *path, char *text, size_t size)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
@@ -38,7 +38,7 @@ static int hex_digit(char letter)
 }
 
 /* 32 digits, with dashes somewhere between them. */
-static bool parse_id(const char *text, unsigned char *id)
+static bool parse_boot_id(const char *text, unsigned char *id)
 {
     size_t digits = 0;
     memset(id, 0, BOOT_ID_SIZE);
@@ -54,10 +54,10 @@ static bool parse_id(const char *text, unsigned char *id)
     return digits == 2 * BOOT_ID_SIZE;
 }
 
-static bool read_id(unsigned char *id)
+static bool read_boot_id(unsigned char *id)
 {
     char text[64];
-    return read_start("/proc/sys/kernel/random/boot_id", text, sizeof text) && parse_id(text, id);
+    return read_file_start("/proc/sys/kernel/random/boot_id", text, sizeof text) && parse_boot_id(text, id);
 }
 
 /* ---- time namespace ---- */
@@ -98,7 +98,7 @@ static bool read_shift(int64_t *shift_ns)
     if (strcmp(own, FIRST_NAMESPACE) == 0)
         return true;
     return read_link("/proc/self/ns/time_for_children", children, sizeof children) &&
-           strcmp(own, children) == 0 && read_start("/proc/self/timens_offsets", text, sizeof text) &&
+           strcmp(own, children) == 0 && read_file_start("/proc/self/timens_offsets", text, sizeof text) &&
            parse_offset(text, shift_ns);
 }
 
@@ -109,4 +109,4 @@ static int64_t read_wall(void)
     return sat_add(sat_mul((int64_t)ts.tv_sec, WEIR_SEC), ts.tv_nsec);
 }
 
-struct boot weir_boot = {.id = read_id, .shift = read_shift, .wall = read_wall};
+struct boot weir_boot = {.id = read_boot_id, .shift = read_shift, .wall = read_wall};

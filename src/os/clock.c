@@ -33,7 +33,7 @@ _Atomic uint32_t weir_clock_moves;
 /* ---- anchors ---- */
 
 /* The rate since the old anchor; 0 if that says nothing. */
-static uint64_t measure(const struct clock_anchor *old, struct clock_reading reading)
+static uint64_t measure_counter_rate(const struct clock_anchor *old, struct clock_reading reading)
 {
     int64_t time = sat_sub(reading.kernel_ns, old->kernel_ns);
     uint64_t ticks = reading.tsc - old->tsc;
@@ -44,7 +44,7 @@ static uint64_t measure(const struct clock_anchor *old, struct clock_reading rea
 }
 
 /* NTP (1000 ppm) and the brackets of two measurements (2000 ppm) make rates differ by less than 1/256. */
-static bool agree(uint64_t rate, uint64_t other)
+static bool rates_agree(uint64_t rate, uint64_t other)
 {
     return (rate > other ? rate - other : other - rate) <= rate / 256;
 }
@@ -58,13 +58,13 @@ static int64_t not_below(const struct clock_anchor *anchor, int64_t kernel_ns)
 
 struct clock_anchor weir_clock_next(const struct clock_anchor *old, struct clock_reading reading)
 {
-    uint64_t measured = measure(old, reading);
+    uint64_t measured = measure_counter_rate(old, reading);
     struct clock_anchor next = {.tsc = reading.tsc,
                                 .ns = not_below(old, reading.kernel_ns),
                                 .kernel_ns = reading.kernel_ns,
                                 .measured = measured ? measured : old->measured};
     int64_t lead = next.ns - next.kernel_ns;
-    if (measured && agree(measured, old->measured) && lead <= CLOCK_ERROR_NS) {
+    if (measured && rates_agree(measured, old->measured) && lead <= CLOCK_ERROR_NS) {
         next.span = ((uint64_t)CLOCK_SPAN_NS << 32) / measured;
         next.rate =
             ((uint64_t)(CLOCK_SPAN_NS - lead) << 32) / next.span; /* at the end of it no lead is left */
@@ -115,7 +115,7 @@ void weir_clock_release(struct clock *clock)
 }
 
 /* An anchor without a span is there to be measured from. */
-static bool is_over(const struct clock_anchor *anchor, struct clock_reading reading)
+static bool is_anchor_over(const struct clock_anchor *anchor, struct clock_reading reading)
 {
     if (anchor->span != 0)
         return reading.tsc - anchor->tsc >= anchor->span;
@@ -127,7 +127,7 @@ bool weir_clock_answer(struct clock *clock, const struct clock_anchor *anchor, u
 {
     if (atom_load(&clock->version, memory_order_acquire) != version)
         return false;
-    bool over = is_over(anchor, reading);
+    bool over = is_anchor_over(anchor, reading);
     if (!over && anchor->span != 0)
         return clock_tell(clock, reading.tsc, ns);
     *ns = not_below(anchor, reading.kernel_ns);
@@ -193,7 +193,7 @@ static void release_in_child(void)
     weir_clock_release(&weir_clock);
 }
 
-static void choose(void)
+static void choose_clock(void)
 {
     int saved = errno;
     const char *word = getenv("WEIR_CLOCK");
@@ -229,7 +229,7 @@ static struct clock_reading read_both(void)
 
 int64_t weir_clock_ask(void)
 {
-    (void)pthread_once(&chosen, choose);
+    (void)pthread_once(&chosen, choose_clock);
     for (;;) {
         uint64_t version;
         struct clock_anchor anchor = weir_clock_anchor(&weir_clock, &version);
@@ -251,7 +251,7 @@ int64_t weir_now(void)
 void weir_clock_set(int64_t now_ns)
 {
     struct clock_anchor anchor = {.ns = clamp64(now_ns, 0, WEIR_TIME_MAX), .set = now_ns >= 0};
-    (void)pthread_once(&chosen, choose);
+    (void)pthread_once(&chosen, choose_clock);
     while (!weir_clock_try_hold(&weir_clock))
         (void)sched_yield();
     weir_clock_replace(&weir_clock, &anchor);
@@ -273,6 +273,6 @@ void weir_clock_touch(void)
 
 const char *weir_clock_name(void)
 {
-    (void)pthread_once(&chosen, choose);
+    (void)pthread_once(&chosen, choose_clock);
     return weir_clock_is_set() ? "set" : by_counter ? "tsc" : "kernel";
 }

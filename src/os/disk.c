@@ -161,20 +161,20 @@ static int real_room(struct disk *disk, int dir, uint64_t *bytes)
 
 /* ---- directories that are locked ---- */
 
-struct held {
-    struct held *next;
+struct held_dir {
+    struct held_dir *next;
     int dir, file;
     char *path; /* from the root, of the directory; NULL: not known */
 };
 
-static struct held *all_held;
+static struct held_dir *all_held;
 static struct lock held_lock;
 
 /* The lock's file of a directory that is locked; -1: it is none. */
-static int lock_of(int dir)
+static int dir_lock_file(int dir)
 {
     lock_take(&held_lock);
-    const struct held *held = all_held;
+    const struct held_dir *held = all_held;
     while (held && held->dir != dir)
         held = held->next;
     int file = held ? held->file : -1;
@@ -193,7 +193,7 @@ static int check_is_file(int file)
     return S_ISREG(status.st_mode) ? 0 : ENOTSUP;
 }
 
-static int open_file(int dir, const char *name, int flags, int *file)
+static int open_disk_file(int dir, const char *name, int flags, int *file)
 {
     int opened = openat(dir, name, FILE_FLAGS | flags, FILE_MODE);
     if (opened < 0)
@@ -211,7 +211,7 @@ static int real_open(struct disk *disk, int dir, const char *name, enum disk_ope
     static const int flags[] = {
         [DISK_READ] = O_RDONLY, [DISK_CREATE] = O_RDWR | O_CREAT | O_EXCL, [DISK_WRITE] = O_RDWR};
     (void)disk;
-    return open_file(dir, name, flags[how], file);
+    return open_disk_file(dir, name, flags[how], file);
 }
 
 static int real_close(struct disk *disk, int file)
@@ -230,7 +230,7 @@ static int real_size(struct disk *disk, int file, uint64_t *bytes)
     return 0;
 }
 
-static bool fits(uint64_t count, uint64_t offset)
+static bool offset_fits(uint64_t count, uint64_t offset)
 {
     return count <= INT64_MAX && offset <= INT64_MAX - count;
 }
@@ -240,7 +240,7 @@ static int real_read(struct disk *disk, int file, void *bytes, uint64_t count, u
 {
     (void)disk;
     *done = 0;
-    if (!fits(count, offset))
+    if (!offset_fits(count, offset))
         return EINVAL;
     while (*done < count) {
         ssize_t len = pread(file, (unsigned char *)bytes + *done, count - *done, (off_t)(offset + *done));
@@ -256,7 +256,7 @@ static int real_read(struct disk *disk, int file, void *bytes, uint64_t count, u
 static int real_write(struct disk *disk, int file, const void *bytes, uint64_t count, uint64_t offset)
 {
     (void)disk;
-    if (!fits(count, offset))
+    if (!offset_fits(count, offset))
         return EFBIG;
     for (uint64_t done = 0; done < count;) {
         const unsigned char *rest = (const unsigned char *)bytes + done;
@@ -274,7 +274,7 @@ static int real_truncate(struct disk *disk, int file, uint64_t bytes)
 {
     int result;
     (void)disk;
-    if (!fits(bytes, 0))
+    if (!offset_fits(bytes, 0))
         return EFBIG;
     do {
         result = ftruncate(file, (off_t)bytes);
@@ -291,7 +291,7 @@ static int real_sync(struct disk *disk, int file)
 static int real_witness(struct disk *disk, int place)
 {
     struct stat status;
-    int lock = lock_of(place), file = lock >= 0 ? lock : place;
+    int lock = dir_lock_file(place), file = lock >= 0 ? lock : place;
     if (fstat(file, &status) != 0)
         return errno;
     /* To set the size that it has needs a transaction, which a failed journal refuses. A second sync, fsync
@@ -303,7 +303,7 @@ static void real_flush(struct disk *disk, int file, uint64_t offset, uint64_t by
 {
     int saved = errno;
     (void)disk;
-    if (fits(bytes, offset))
+    if (offset_fits(bytes, offset))
         (void)sync_file_range(file, (off_t)offset, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
     errno = saved;
 }
@@ -349,14 +349,14 @@ static char *path_of(int dir)
     return len > 0 ? strndup(path, (size_t)len) : NULL;
 }
 
-static int hold(int dir, int flags, int64_t *pid)
+static int hold_dir_lock(int dir, int flags, int64_t *pid)
 {
     int file = -1;
     *pid = 0;
-    struct held *held = malloc(sizeof *held);
+    struct held_dir *held = malloc(sizeof *held);
     if (!held)
         return ENOMEM;
-    int fault = open_file(dir, LOCK_NAME, flags, &file);
+    int fault = open_disk_file(dir, LOCK_NAME, flags, &file);
     if (!fault && (fault = lock_file(file, pid)) != 0)
         (void)close(file);
     if (fault) {
@@ -365,7 +365,7 @@ static int hold(int dir, int flags, int64_t *pid)
     }
     if (flags & O_CREAT)
         write_pid(file);
-    *held = (struct held){.dir = dir, .file = file, .path = path_of(dir)};
+    *held = (struct held_dir){.dir = dir, .file = file, .path = path_of(dir)};
     lock_take(&held_lock);
     held->next = all_held;
     all_held = held;
@@ -376,13 +376,13 @@ static int hold(int dir, int flags, int64_t *pid)
 static int real_lock_dir(struct disk *disk, int dir, int64_t *pid)
 {
     (void)disk;
-    return hold(dir, O_RDWR | O_CREAT, pid);
+    return hold_dir_lock(dir, O_RDWR | O_CREAT, pid);
 }
 
 static int real_watch_dir(struct disk *disk, int dir, int64_t *pid)
 {
     (void)disk;
-    int fault = hold(dir, O_RDONLY, pid);
+    int fault = hold_dir_lock(dir, O_RDONLY, pid);
     return fault == ENOENT ? 0 : fault;
 }
 
@@ -397,7 +397,7 @@ static bool leads_to(int dir, const char *name, int flags, int file)
     return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
-static int check_held(const struct held *held)
+static int check_dir_lock(const struct held_dir *held)
 {
     bool same = (!held->path || leads_to(AT_FDCWD, held->path, 0, held->dir)) &&
                 leads_to(held->dir, LOCK_NAME, AT_SYMLINK_NOFOLLOW, held->file);
@@ -408,21 +408,21 @@ static int real_same_dir(struct disk *disk, int dir)
 {
     (void)disk;
     lock_take(&held_lock);
-    const struct held *held = all_held;
+    const struct held_dir *held = all_held;
     while (held && held->dir != dir)
         held = held->next;
-    int fault = held ? check_held(held) : EBADF;
+    int fault = held ? check_dir_lock(held) : EBADF;
     lock_drop(&held_lock);
     return fault;
 }
 
-static struct held *take_held(int dir)
+static struct held_dir *remove_dir_lock(int dir)
 {
     lock_take(&held_lock);
-    struct held **at = &all_held;
+    struct held_dir **at = &all_held;
     while (*at && (*at)->dir != dir)
         at = &(*at)->next;
-    struct held *held = *at;
+    struct held_dir *held = *at;
     if (held)
         *at = held->next;
     lock_drop(&held_lock);
@@ -432,7 +432,7 @@ static struct held *take_held(int dir)
 static void real_close_dir(struct disk *disk, int dir)
 {
     (void)disk;
-    struct held *held = take_held(dir); /* before somebody else gets the number */
+    struct held_dir *held = remove_dir_lock(dir); /* before somebody else gets the number */
     if (held) {
         (void)close(held->file);
         free(held->path);

@@ -36,7 +36,7 @@ uint64_t weir_page_size(void)
 /* ---- how much memory there is ---- */
 
 /* The number behind `word`, which starts a line; "" is the start of the file. */
-static bool read_figure(const char *path, const char *word, uint64_t *figure)
+static bool read_labelled_number(const char *path, const char *word, uint64_t *figure)
 {
     char line[256];
     bool found = false;
@@ -62,14 +62,14 @@ static uint64_t left_in_group(const char *group)
     char path[4200];
     uint64_t most = 0, used = 0;
     (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.max", group);
-    if (!read_figure(path, "", &most))
+    if (!read_labelled_number(path, "", &most))
         return UINT64_MAX;
     (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.current", group);
-    (void)read_figure(path, "", &used);
+    (void)read_labelled_number(path, "", &used);
     (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.stat", group);
     for (int i = 0; i < 2; i++) {
         uint64_t cache = 0;
-        (void)read_figure(path, caches[i], &cache);
+        (void)read_labelled_number(path, caches[i], &cache);
         used -= cache < used ? cache : used;
     }
     return most > used ? most - used : 0;
@@ -102,7 +102,7 @@ uint64_t weir_memory_left(void)
 {
     int saved = errno;
     uint64_t kilobytes, left = left_in_groups();
-    if (read_figure("/proc/meminfo", "MemAvailable:", &kilobytes) && kilobytes < left / 1024)
+    if (read_labelled_number("/proc/meminfo", "MemAvailable:", &kilobytes) && kilobytes < left / 1024)
         left = kilobytes * 1024;
     errno = saved;
     return left == UINT64_MAX ? left : left - left / 16;
@@ -110,7 +110,7 @@ uint64_t weir_memory_left(void)
 
 /* ---- memory of the process ---- */
 
-static void touch(unsigned char *memory, uint64_t bytes, bool write)
+static void touch_pages(unsigned char *memory, uint64_t bytes, bool write)
 {
     volatile unsigned char *page = memory;
     for (uint64_t at = 0; at < bytes; at += 4096) {
@@ -131,7 +131,7 @@ static int fetch_pages(unsigned char *memory, uint64_t bytes, bool write)
         return 0;
     if (errno != EINVAL)
         return errno == EFAULT ? EIO : errno;
-    touch(memory, bytes, write);
+    touch_pages(memory, bytes, write);
     return 0;
 }
 
@@ -192,7 +192,7 @@ void weir_memory_unmap(void *memory, uint64_t bytes)
         (void)munmap(memory, bytes);
 }
 
-static void advise(void *memory, uint64_t bytes, int advice)
+static void advise_memory(void *memory, uint64_t bytes, int advice)
 {
     uint64_t page = weir_page_size(), before = (page - (uintptr_t)memory % page) % page;
     if (bytes >= before + page)
@@ -201,13 +201,13 @@ static void advise(void *memory, uint64_t bytes, int advice)
 
 void weir_memory_return(void *memory, uint64_t bytes)
 {
-    advise(memory, bytes, MADV_DONTNEED);
+    advise_memory(memory, bytes, MADV_DONTNEED);
 }
 
 void weir_memory_postpone(void *memory, uint64_t bytes)
 {
-    advise(memory, bytes, MADV_NOHUGEPAGE);
-    advise(memory, bytes, MADV_DONTNEED);
+    advise_memory(memory, bytes, MADV_NOHUGEPAGE);
+    advise_memory(memory, bytes, MADV_DONTNEED);
 }
 
 /* ---- files ---- */

@@ -11,7 +11,7 @@
 #include "os/futex.h"
 #include "os/spin.h"
 
-static bool changed(_Atomic uint32_t *word, uint32_t value)
+static bool has_word_changed(_Atomic uint32_t *word, uint32_t value)
 {
     return atomic_load_explicit(word, memory_order_acquire) != value;
 }
@@ -20,7 +20,7 @@ static bool changed(_Atomic uint32_t *word, uint32_t value)
 static void wait_for_set(_Atomic uint32_t *word, uint32_t value, int64_t until_ns)
 {
     uint32_t moves = atomic_load_explicit(&weir_clock_moves, memory_order_acquire);
-    if (!weir_clock_is_set() || changed(word, value) || weir_now() >= until_ns)
+    if (!weir_clock_is_set() || has_word_changed(word, value) || weir_now() >= until_ns)
         return; /* looked at after `moves`: whatever changes from here on moves it */
     weir_futex_wait(&weir_clock_moves, moves, 0);
 }
@@ -37,14 +37,14 @@ static void sleep_for(_Atomic uint32_t *word, uint32_t value, int64_t ns, bool p
 
 static void spin_until(_Atomic uint32_t *word, uint32_t value, int64_t until_ns)
 {
-    while (!changed(word, value) && weir_now() < until_ns)
+    while (!has_word_changed(word, value) && weir_now() < until_ns)
         spin_pause();
 }
 
 void weir_wait_until(_Atomic uint32_t *word, uint32_t value, int64_t until_ns, bool precise)
 {
     int64_t now, margin = precise ? WAIT_SPIN_NS : 0;
-    while (!changed(word, value) && (now = weir_now()) < until_ns) {
+    while (!has_word_changed(word, value) && (now = weir_now()) < until_ns) {
         if (weir_clock_is_set())
             wait_for_set(word, value, until_ns);
         else if (until_ns - now > margin)

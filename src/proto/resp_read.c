@@ -12,23 +12,23 @@
 
 #define INVALID INT64_MIN /* as a number: there is none in the line */
 
-struct reading {
+struct request_parse {
     struct resp_reader *reader;
     const struct resp_limits *limits;
     char *bytes;
     size_t len;
     struct slice *args;
-    struct resp_got_request *got;
+    struct resp_request_info *got;
 };
 
-__attribute__((cold)) static enum resp_got bad(struct reading *in, const char *why)
+__attribute__((cold)) static enum resp_status bad(struct request_parse *in, const char *why)
 {
     (void)snprintf(in->got->why, sizeof in->got->why, "Protocol error: %s", why);
     *in->reader = (struct resp_reader){0};
     return RESP_BAD;
 }
 
-static enum resp_got nothing(struct reading *in, size_t used)
+static enum resp_status skip_empty_request(struct request_parse *in, size_t used)
 {
     in->got->used = used;
     *in->reader = (struct resp_reader){0};
@@ -40,7 +40,7 @@ static struct slice as_offset(size_t at, size_t len)
     return (struct slice){(const char *)(uintptr_t)at, len};
 }
 
-static enum resp_got complete(struct reading *in)
+static enum resp_status complete_request(struct request_parse *in)
 {
     for (size_t i = 0; i < in->reader->words; i++)
         in->args[i].bytes = in->bytes + (uintptr_t)in->args[i].bytes;
@@ -53,7 +53,7 @@ static enum resp_got complete(struct reading *in)
 /* ---- lines ------------------------------------------------------------------------------------ */
 
 /* REQUEST: the line at reader->at is all there, and *end is where its \n is. */
-static enum resp_got find_end(struct reading *in, const char *too_big, size_t *end)
+static enum resp_status find_line_end(struct request_parse *in, const char *too_big, size_t *end)
 {
     struct resp_reader *reader = in->reader;
     size_t most = reader->at + RESP_LINE_MAX + 1;
@@ -90,7 +90,7 @@ static int64_t number_in(const char *at, const char *end)
 }
 
 /* No word of a request lies behind limits->all. */
-static const char *end_of(const struct reading *in)
+static const char *end_of(const struct request_parse *in)
 {
     return in->bytes + (in->len < in->limits->all ? in->len : in->limits->all);
 }
@@ -110,7 +110,7 @@ static inline const char *plain_header(const char *at, const char *end, char mar
 
 /* REQUEST: the header at reader->at is all there; *number is what it announces, reader->at what follows it.
  */
-static enum resp_got read_header(struct reading *in, const char *too_big, int64_t *number)
+static enum resp_status read_header(struct request_parse *in, const char *too_big, int64_t *number)
 {
     size_t end = 0, plain;
     const char *header = in->bytes + in->reader->at;
@@ -121,7 +121,7 @@ static enum resp_got read_header(struct reading *in, const char *too_big, int64_
         in->reader->seen = 0;
         return RESP_REQUEST;
     }
-    enum resp_got got = find_end(in, too_big, &end);
+    enum resp_status got = find_line_end(in, too_big, &end);
     if (got != RESP_REQUEST)
         return got;
     const char *first = header + 1, *last = in->bytes + end;
@@ -132,32 +132,32 @@ static enum resp_got read_header(struct reading *in, const char *too_big, int64_
 
 /* ---- arrays ----------------------------------------------------------------------------------- */
 
-static enum resp_got read_count(struct reading *in)
+static enum resp_status read_array_count(struct request_parse *in)
 {
     int64_t count;
-    enum resp_got got = read_header(in, "too big mbulk count string", &count);
+    enum resp_status got = read_header(in, "too big mbulk count string", &count);
     if (got != RESP_REQUEST)
         return got;
     if (count == INVALID || count > INT32_MAX)
         return bad(in, "invalid multibulk length");
     if (count <= 0)
-        return nothing(in, in->reader->at);
+        return skip_empty_request(in, in->reader->at);
     if ((uint64_t)count > in->limits->args)
-        return bad(in,
-                   in->limits->stranger ? "unauthenticated multibulk length" : "invalid multibulk length");
+        return bad(in, in->limits->unauthenticated ? "unauthenticated multibulk length"
+                                                   : "invalid multibulk length");
     in->reader->expected = count;
     in->reader->bulk = -1;
     return RESP_REQUEST;
 }
 
-__attribute__((cold)) static enum resp_got bad_mark(struct reading *in, char mark)
+__attribute__((cold)) static enum resp_status bad_mark(struct request_parse *in, char mark)
 {
     char why[32];
     (void)snprintf(why, sizeof why, "expected '$', got '%c'", mark >= ' ' && mark <= '~' ? mark : '?');
     return bad(in, why);
 }
 
-static enum resp_got read_bulk_header(struct reading *in)
+static enum resp_status read_bulk_header(struct request_parse *in)
 {
     struct resp_reader *reader = in->reader;
     int64_t bulk;
@@ -165,23 +165,23 @@ static enum resp_got read_bulk_header(struct reading *in)
         return RESP_MORE;
     if (in->bytes[reader->at] != '$')
         return bad_mark(in, in->bytes[reader->at]);
-    enum resp_got got = read_header(in, "too big bulk count string", &bulk);
+    enum resp_status got = read_header(in, "too big bulk count string", &bulk);
     if (got != RESP_REQUEST)
         return got;
     if (bulk < 0 || bulk > INT32_MAX)
         return bad(in, "invalid bulk length");
     if ((uint64_t)bulk > in->limits->bulk)
-        return bad(in, in->limits->stranger ? "unauthenticated bulk length" : "invalid bulk length");
+        return bad(in, in->limits->unauthenticated ? "unauthenticated bulk length" : "invalid bulk length");
     if (reader->at + (size_t)bulk + 2 > in->limits->all)
         return bad(in, "request too large");
     reader->bulk = bulk;
     return RESP_REQUEST;
 }
 
-static enum resp_got read_word(struct reading *in)
+static enum resp_status read_bulk_word(struct request_parse *in)
 {
     struct resp_reader *reader = in->reader;
-    enum resp_got got = reader->bulk < 0 ? read_bulk_header(in) : RESP_REQUEST;
+    enum resp_status got = reader->bulk < 0 ? read_bulk_header(in) : RESP_REQUEST;
     if (got != RESP_REQUEST)
         return got;
     size_t bulk = (size_t)reader->bulk, end = reader->at + bulk;
@@ -195,7 +195,7 @@ static enum resp_got read_word(struct reading *in)
     return RESP_REQUEST;
 }
 
-static void read_plain_words(struct reading *in)
+static void read_plain_words(struct request_parse *in)
 {
     size_t most = in->limits->bulk;
     const char *at = in->bytes + in->reader->at, *end = end_of(in);
@@ -214,17 +214,17 @@ static void read_plain_words(struct reading *in)
     in->reader->at = (size_t)(at - in->bytes);
 }
 
-static enum resp_got read_array(struct reading *in)
+static enum resp_status read_array(struct request_parse *in)
 {
     struct resp_reader *reader = in->reader;
     if (reader->bulk < 0)
         read_plain_words(in);
     while (reader->words < (size_t)reader->expected) {
-        enum resp_got got = read_word(in);
+        enum resp_status got = read_bulk_word(in);
         if (got != RESP_REQUEST)
             return got;
     }
-    return complete(in);
+    return complete_request(in);
 }
 
 /* ---- a line as a person types it ---------------------------------------------------------------- */
@@ -235,7 +235,7 @@ static bool is_blank(char c)
 }
 
 /* Reads what stands behind a backslash between double quotes: *at is there, and one byte at least. */
-static char unescape(const char **at, const char *end)
+static char unescape_byte(const char **at, const char *end)
 {
     static const char names[] = "nrtba", meant[] = "\n\r\t\b\a";
     const char *from = *at;
@@ -250,7 +250,7 @@ static char unescape(const char **at, const char *end)
 
 /* Resolves what is between quotes; *at is behind the first one. NULL: there is no second one, or something
  * other than a blank follows it. Else the end of what was written to `to`. */
-static char *unquote(const char **at, const char *end, char *to)
+static char *unquote_word(const char **at, const char *end, char *to)
 {
     const char *from = *at;
     char quote = from[-1];
@@ -259,7 +259,7 @@ static char *unquote(const char **at, const char *end, char *to)
             *to++ = *from++;
         } else if (quote == '"') {
             from++;
-            *to++ = unescape(&from, end);
+            *to++ = unescape_byte(&from, end);
         } else {
             from += from[1] == '\'';
             *to++ = *from++;
@@ -276,17 +276,17 @@ static char *read_typed(const char **at, const char *end, char *to)
     while (to && *at < end && !is_blank(**at)) {
         char c = *(*at)++;
         if (c == '"' || c == '\'')
-            to = unquote(at, end, to);
+            to = unquote_word(at, end, to);
         else
             *to++ = c;
     }
     return to;
 }
 
-static enum resp_got read_line(struct reading *in)
+static enum resp_status read_inline_request(struct request_parse *in)
 {
     size_t stop = 0;
-    enum resp_got got = find_end(in, "too big inline request", &stop);
+    enum resp_status got = find_line_end(in, "too big inline request", &stop);
     if (got != RESP_REQUEST)
         return got;
     const char *at = in->bytes, *end = in->bytes + stop;
@@ -304,21 +304,21 @@ static enum resp_got read_line(struct reading *in)
         in->args[in->reader->words++] = as_offset((size_t)(word - in->bytes), len);
     }
     in->reader->at = stop + 1;
-    return in->reader->words > 0 ? complete(in) : nothing(in, stop + 1);
+    return in->reader->words > 0 ? complete_request(in) : skip_empty_request(in, stop + 1);
 }
 
 /* ---- all of it ---------------------------------------------------------------------------------- */
 
-enum resp_got weir_resp_read(struct resp_reader *reader, const struct resp_limits *limits, char *bytes,
-                             size_t len, struct slice *args, struct resp_got_request *got)
+enum resp_status weir_resp_read(struct resp_reader *reader, const struct resp_limits *limits, char *bytes,
+                                size_t len, struct slice *args, struct resp_request_info *got)
 {
-    struct reading in = {reader, limits, bytes, len, args, got};
+    struct request_parse in = {reader, limits, bytes, len, args, got};
     if (reader->expected == 0) {
         if (len == 0)
             return RESP_MORE;
         if (bytes[0] != '*')
-            return read_line(&in);
-        enum resp_got count = read_count(&in);
+            return read_inline_request(&in);
+        enum resp_status count = read_array_count(&in);
         if (count != RESP_REQUEST)
             return count;
     }

@@ -4,8 +4,8 @@
  * words out; nothing is copied, the words lie in the bytes. The same bytes give the same requests however
  * they are cut.
  */
-#ifndef WEIR_PROTO_RESP_READ_H
-#define WEIR_PROTO_RESP_READ_H
+#ifndef WEIR_RESP_READ_H
+#define WEIR_RESP_READ_H
 
 #include <stdint.h>
 
@@ -15,13 +15,13 @@
 
 /* What a client may send; smaller before it has logged in. */
 struct resp_limits {
-    size_t args;   /* words of a request; no number in a request may be above INT32_MAX in any case */
-    size_t bulk;   /* bytes of a word */
-    size_t all;    /* bytes of a request */
-    bool stranger; /* has not logged in: the messages say "unauthenticated" */
+    size_t args;          /* words of a request; no number in a request may be above INT32_MAX in any case */
+    size_t bulk;          /* bytes of a word */
+    size_t all;           /* bytes of a request */
+    bool unauthenticated; /* has not logged in: the messages say "unauthenticated" */
 };
 
-struct request {
+struct resp_request {
     const struct slice *args; /* the name first; at least one */
     size_t count;
 };
@@ -37,14 +37,14 @@ struct resp_reader {
         words; /* that are complete: args[0 ... words - 1]; their `bytes` are offsets until all are there */
 };
 
-enum resp_got {
+enum resp_status {
     RESP_MORE,    /* not all there: call again with more bytes behind these */
     RESP_REQUEST, /* *used bytes are a request; its words are in args */
     RESP_NOTHING, /* *used bytes ask for nothing (an empty line, *0, *-1) */
     RESP_BAD      /* `why` is what the client is told, without "-ERR "; the connection must be closed */
 };
 
-struct resp_got_request {
+struct resp_request_info {
     size_t used;  /* set by REQUEST and NOTHING */
     size_t words; /* by REQUEST: at least 1 */
     char why[96]; /* by BAD */
@@ -56,7 +56,7 @@ struct resp_got_request {
  * is complete has its words there. Between calls for one request the bytes may move, but not change. Quotes
  * and escapes of a line are resolved in place: `bytes` is changed.
  */
-enum resp_got weir_resp_read(struct resp_reader *reader, const struct resp_limits *limits, char *bytes,
-                             size_t len, struct slice *args, struct resp_got_request *got);
+enum resp_status weir_resp_read(struct resp_reader *reader, const struct resp_limits *limits, char *bytes,
+                                size_t len, struct slice *args, struct resp_request_info *got);
 
 #endif

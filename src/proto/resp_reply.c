@@ -15,13 +15,13 @@
 #define BULK_MAX       (512 << 20)
 #define DOUBLE_MAX     64 /* digits of a double, and more than any has */
 
-struct parse {
+struct reply_parse {
     const char *bytes;
     size_t len, at;
 };
 
 /* What a value has that values follow. */
-struct frame {
+struct reply_frame {
     struct resp_value *next; /* NULL: they are only counted */
     size_t left;
 };
@@ -29,7 +29,7 @@ struct frame {
 /* ---- one value ------------------------------------------------------------------------------------ */
 
 /* The line at parse->at, without its first byte and its end. */
-static enum resp_parsed read_line(struct parse *parse, struct slice *line)
+static enum resp_parsed read_reply_line(struct reply_parse *parse, struct slice *line)
 {
     const char *from = parse->bytes + parse->at;
     size_t len = parse->len - parse->at;
@@ -85,7 +85,7 @@ static bool is_whole_number(struct slice line)
 }
 
 /* The bytes that a line has announced. */
-static enum resp_parsed read_bulk(struct parse *parse, struct slice line, struct resp_value *value)
+static enum resp_parsed read_bulk(struct reply_parse *parse, struct slice line, struct resp_value *value)
 {
     int64_t len;
     if (value->type == RESP_BULK && slice_is(line, "-1")) {
@@ -110,7 +110,7 @@ static enum resp_parsed read_bulk(struct parse *parse, struct slice line, struct
     return RESP_PARSED;
 }
 
-static enum resp_parsed read_count(struct slice line, struct resp_value *value)
+static enum resp_parsed read_aggregate_count(struct slice line, struct resp_value *value)
 {
     int64_t count;
     if (value->type == RESP_ARRAY && slice_is(line, "-1")) {
@@ -143,7 +143,7 @@ static enum resp_parsed read_scalar(char mark, struct slice line, struct resp_va
 }
 
 /* A value, without those that follow it if it holds any. */
-static enum resp_parsed read_value(struct parse *parse, char *mark, struct resp_value *value)
+static enum resp_parsed read_reply_value(struct reply_parse *parse, char *mark, struct resp_value *value)
 {
     static const char marks[] = "+-:(_#,$!=*%~>|";
     static const enum resp_type types[] = {
@@ -158,30 +158,30 @@ static enum resp_parsed read_value(struct parse *parse, char *mark, struct resp_
     if (!known)
         return RESP_BROKEN;
     *value = (struct resp_value){.type = types[known - marks]};
-    enum resp_parsed parsed = read_line(parse, &line);
+    enum resp_parsed parsed = read_reply_line(parse, &line);
     if (parsed != RESP_PARSED)
         return parsed;
     if (memchr("$!=", *mark, 3))
         return read_bulk(parse, line, value);
-    return memchr("*%~>|", *mark, 5) ? read_count(line, value) : read_scalar(*mark, line, value);
+    return memchr("*%~>|", *mark, 5) ? read_aggregate_count(line, value) : read_scalar(*mark, line, value);
 }
 
 /* ---- the tree ------------------------------------------------------------------------------------- */
 
 /* Reads a reply and puts its values into `slots`, a value's elements side by side; NULL: only counts them. */
-static enum resp_parsed walk(struct parse *parse, struct resp_value *slots, size_t *taken)
+static enum resp_parsed walk_reply(struct reply_parse *parse, struct resp_value *slots, size_t *taken)
 {
-    struct frame frames[RESP_DEPTH_MAX + 1] = {{.next = slots, .left = 1}};
+    struct reply_frame frames[RESP_DEPTH_MAX + 1] = {{.next = slots, .left = 1}};
     size_t depth = 0, seen = 0;
     *taken = 1;
     for (;;) {
         while (frames[depth].left == 0)
             if (depth-- == 0)
                 return RESP_PARSED;
-        struct frame *frame = &frames[depth];
+        struct reply_frame *frame = &frames[depth];
         struct resp_value value;
         char mark;
-        enum resp_parsed parsed = read_value(parse, &mark, &value);
+        enum resp_parsed parsed = read_reply_value(parse, &mark, &value);
         if (parsed != RESP_PARSED)
             return parsed;
         seen += value.count;
@@ -190,7 +190,7 @@ static enum resp_parsed walk(struct parse *parse, struct resp_value *slots, size
         if (value.count > 0) {
             value.elements = slots ? slots + *taken : NULL;
             *taken += value.count;
-            frames[++depth] = (struct frame){value.elements, value.count};
+            frames[++depth] = (struct reply_frame){value.elements, value.count};
         }
         if (mark == '|')
             continue; /* it comes on top of the value that follows it, and nothing points to what it holds */
@@ -202,16 +202,16 @@ static enum resp_parsed walk(struct parse *parse, struct resp_value *slots, size
 
 enum resp_parsed weir_resp_parse(const char *bytes, size_t len, struct resp_value **value, size_t *used)
 {
-    struct parse first = {bytes, len, 0}, second = {bytes, len, 0};
+    struct reply_parse first = {bytes, len, 0}, second = {bytes, len, 0};
     size_t count;
     *value = NULL;
-    enum resp_parsed parsed = walk(&first, NULL, &count);
+    enum resp_parsed parsed = walk_reply(&first, NULL, &count);
     if (parsed != RESP_PARSED)
         return parsed;
     struct resp_value *slots = calloc(count, sizeof *slots);
     if (!slots)
         return RESP_NO_MEMORY;
-    (void)walk(&second, slots, &count);
+    (void)walk_reply(&second, slots, &count);
     *value = slots;
     *used = second.at;
     return RESP_PARSED;
@@ -222,7 +222,7 @@ void weir_resp_value_free(struct resp_value *value)
     free(value);
 }
 
-static bool is_text(const struct resp_value *value)
+static bool is_text_value(const struct resp_value *value)
 {
     return value->type == RESP_BULK || value->type == RESP_SIMPLE || value->type == RESP_VERBATIM;
 }
@@ -232,7 +232,7 @@ const struct resp_value *weir_resp_get(const struct resp_value *map, const char 
     if (!map || (map->type != RESP_MAP && map->type != RESP_ARRAY))
         return NULL;
     for (size_t i = 0; i + 1 < map->count; i += 2)
-        if (is_text(&map->elements[i]) && slice_is(map->elements[i].text, name))
+        if (is_text_value(&map->elements[i]) && slice_is(map->elements[i].text, name))
             return &map->elements[i + 1];
     return NULL;
 }

@@ -3,8 +3,8 @@
  * Replies as a client reads them, version 2 and 3: bytes in, a tree out. Sans-IO; depth, elements and bytes
  * are bounded. And requests as a client writes them.
  */
-#ifndef WEIR_PROTO_RESP_REPLY_H
-#define WEIR_PROTO_RESP_REPLY_H
+#ifndef WEIR_RESP_REPLY_H
+#define WEIR_RESP_REPLY_H
 
 #include <stdint.h>
 

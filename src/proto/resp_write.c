@@ -20,14 +20,14 @@ static inline char *room_for(struct buffer *out, size_t len)
 
 /* ---- parts: each gives the place behind what it has written --------------------------------------- */
 
-static inline char *put_end(char *to)
+static inline char *write_crlf(char *to)
 {
     to[0] = '\r';
     to[1] = '\n';
     return to + 2;
 }
 
-static size_t digits_of(uint64_t number)
+static size_t count_digits(uint64_t number)
 {
     size_t digits = 1;
     for (uint64_t bound = 10; digits < NUMBER_MAX && number >= bound; digits++)
@@ -37,7 +37,7 @@ static size_t digits_of(uint64_t number)
 }
 
 /* Two digits a division. */
-static char *put_number(char *to, uint64_t number, size_t digits)
+static char *write_digits(char *to, uint64_t number, size_t digits)
 {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324"
                                 "25262728293031323334353637383940414243444546474849"
@@ -54,7 +54,7 @@ static char *put_number(char *to, uint64_t number, size_t digits)
 }
 
 /* Most words are short, and a call costs more than to copy both halves of one, which may overlap. */
-static inline char *put_bytes(char *to, const char *bytes, size_t len)
+static inline char *write_bytes_at(char *to, const char *bytes, size_t len)
 {
     uint64_t first, last;
     uint32_t first_half, last_half;
@@ -77,15 +77,15 @@ static inline char *put_bytes(char *to, const char *bytes, size_t len)
     return to + len;
 }
 
-static char *put_header(char *to, char mark, size_t number, size_t digits)
+static char *write_header(char *to, char mark, size_t number, size_t digits)
 {
     *to = mark;
-    return put_end(put_number(to + 1, number, digits));
+    return write_crlf(write_digits(to + 1, number, digits));
 }
 
 /* A client takes a line break for the end of the line, and a terminal takes other control characters for
  * orders. */
-static void clean(char *text, size_t len)
+static void clean_error_text(char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)text[i];
@@ -98,11 +98,11 @@ static void clean(char *text, size_t len)
 
 static void reply_header(struct reply *reply, char mark, size_t number)
 {
-    size_t digits = digits_of(number);
+    size_t digits = count_digits(number);
     char *to = room_for(reply->out, digits + 3);
     if (!to)
         return;
-    put_header(to, mark, number, digits);
+    write_header(to, mark, number, digits);
     buffer_wrote(reply->out, digits + 3);
 }
 
@@ -116,8 +116,8 @@ void weir_reply_simple(struct reply *reply, const char *text)
         return;
     *to = '+';
     memcpy(to + 1, text, len);
-    clean(to + 1, len);
-    put_end(to + 1 + len);
+    clean_error_text(to + 1, len);
+    write_crlf(to + 1 + len);
     buffer_wrote(reply->out, len + 3);
 }
 
@@ -139,8 +139,8 @@ void weir_reply_error(struct reply *reply, const char *format, ...)
     if (to) {
         *to = '-';
         (void)vsnprintf(to + 1, len + 1, format, values);
-        clean(to + 1, len);
-        put_end(to + 1 + len);
+        clean_error_text(to + 1, len);
+        write_crlf(to + 1 + len);
         buffer_wrote(reply->out, len + 3);
     }
     va_end(values);
@@ -149,24 +149,24 @@ void weir_reply_error(struct reply *reply, const char *format, ...)
 void weir_reply_integer(struct reply *reply, int64_t number)
 {
     uint64_t size = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    size_t digits = digits_of(size), sign = number < 0;
+    size_t digits = count_digits(size), sign = number < 0;
     char *to = room_for(reply->out, digits + sign + 3);
     if (!to)
         return;
     to[0] = ':';
     to[1] = '-';
-    put_end(put_number(to + 1 + sign, size, digits));
+    write_crlf(write_digits(to + 1 + sign, size, digits));
     buffer_wrote(reply->out, digits + sign + 3);
 }
 
 void weir_reply_bulk(struct reply *reply, const char *bytes, size_t len)
 {
-    size_t digits = digits_of(len), all = digits + len + 5;
+    size_t digits = count_digits(len), all = digits + len + 5;
     char *to = room_for(reply->out, all);
     if (!to)
         return;
-    to = put_header(to, '$', len, digits);
-    put_end(put_bytes(to, bytes, len));
+    to = write_header(to, '$', len, digits);
+    write_crlf(write_bytes_at(to, bytes, len));
     buffer_wrote(reply->out, all);
 }
 
@@ -179,12 +179,12 @@ void weir_reply_print(struct reply *reply, const char *format, ...)
 {
     va_list values;
     va_start(values, format);
-    size_t len = printed_len(format, values), digits = digits_of(len);
+    size_t len = printed_len(format, values), digits = count_digits(len);
     char *to = room_for(reply->out, digits + len + 5);
     if (to) {
-        to = put_header(to, '$', len, digits);
+        to = write_header(to, '$', len, digits);
         (void)vsnprintf(to, len + 1, format, values);
-        put_end(to + len);
+        write_crlf(to + len);
         buffer_wrote(reply->out, digits + len + 5);
     }
     va_end(values);

@@ -4,8 +4,8 @@
  * version 2 expect it: a map as a flat array, a truth value as 1 or 0, a verbatim text as a bulk string, a
  * push as an array.
  */
-#ifndef WEIR_PROTO_RESP_WRITE_H
-#define WEIR_PROTO_RESP_WRITE_H
+#ifndef WEIR_RESP_WRITE_H
+#define WEIR_RESP_WRITE_H
 
 #include <stdint.h>
 

@@ -39,7 +39,7 @@ static void drop_regions(void)
     lock_drop(&regions_lock);
 }
 
-static void go_on_in_parent(void)
+static void resume_in_parent(void)
 {
     for (struct region *region = regions; region; region = region->next)
         if (region->file < 0)
@@ -47,20 +47,20 @@ static void go_on_in_parent(void)
     drop_regions();
 }
 
-static void begin_in_child(void)
+static void renew_regions_in_child(void)
 {
     struct region *first = regions;
     drop_regions();
     for (struct region *region = first; region; region = region->next)
         if (region->file < 0) {
             weir_stripes_renew(region);
-            region->keep = NULL;
+            region->persist = NULL;
         }
 }
 
 static void watch_for_forks(void)
 {
-    (void)pthread_atfork(take_regions, go_on_in_parent, begin_in_child);
+    (void)pthread_atfork(take_regions, resume_in_parent, renew_regions_in_child);
 }
 
 void weir_regions_join(struct region *region)

@@ -26,9 +26,9 @@
 
 #include <string.h>
 
-enum entry_kind { ENTRY_BYTES = 1, ENTRY_HELD };
+enum journal_entry_kind { ENTRY_BYTES = 1, ENTRY_HELD };
 
-struct entry {
+struct journal_entry {
     uint64_t offset;
     uint32_t bytes, kind;
 };
@@ -42,22 +42,23 @@ static uint64_t padded(uint64_t bytes)
 
 uint64_t weir_journal_size(uint64_t bytes, uint64_t pieces)
 {
-    return padded(bytes + pieces * (sizeof(struct entry) + WORD - 1));
+    return padded(bytes + pieces * (sizeof(struct journal_entry) + WORD - 1));
 }
 
-static bool is_within(const void *address, const void *start, uint64_t bytes)
+static bool is_address_within(const void *address, const void *start, uint64_t bytes)
 {
     return (uintptr_t)address - (uintptr_t)start < bytes;
 }
 
-static uint64_t room_of(const struct region *region, const struct journal *journal)
+static uint64_t journal_room(const struct region *region, const struct journal *journal)
 {
     const struct region_shape *shape = &region->shape;
-    bool in_lane = is_within(journal, region->lanes, REGION_LANES * weir_lane_size(shape->lane_size));
-    return in_lane ? shape->lane_size : shape->journal_size;
+    bool in_transaction = is_address_within(
+        journal, region->transactions, REGION_TRANSACTIONS * weir_transaction_size(shape->transaction_size));
+    return in_transaction ? shape->transaction_size : shape->journal_size;
 }
 
-static unsigned char *entries_of(struct journal *journal)
+static unsigned char *journal_entries(struct journal *journal)
 {
     return (unsigned char *)(journal + 1);
 }
@@ -105,20 +106,21 @@ void weir_journal_begin(struct journal *journal)
  * time it is read again. */
 static unsigned char *entry_begin(const struct region *region, struct journal *journal, uint64_t bytes)
 {
-    uint64_t room = room_of(region, journal);
+    uint64_t room = journal_room(region, journal);
     uint32_t used = atomic_load_explicit(&journal->used, memory_order_relaxed);
-    if (used % WORD != 0 || used > room || bytes > room || padded(bytes) + sizeof(struct entry) > room - used)
+    if (used % WORD != 0 || used > room || bytes > room ||
+        padded(bytes) + sizeof(struct journal_entry) > room - used)
         return NULL;
-    return entries_of(journal) + used;
+    return journal_entries(journal) + used;
 }
 
 /* Behind its old words. */
 static void entry_end(struct region *region, struct journal *journal, const unsigned char *words,
-                      const void *address, uint64_t bytes, enum entry_kind kind)
+                      const void *address, uint64_t bytes, enum journal_entry_kind kind)
 {
-    uint32_t used = (uint32_t)(words - entries_of(journal)) + (uint32_t)padded(bytes);
-    struct entry *entry = (void *)(entries_of(journal) + used);
-    *entry = (struct entry){weir_region_offset(region, address), (uint32_t)bytes, kind};
+    uint32_t used = (uint32_t)(words - journal_entries(journal)) + (uint32_t)padded(bytes);
+    struct journal_entry *entry = (void *)(journal_entries(journal) + used);
+    *entry = (struct journal_entry){weir_region_offset(region, address), (uint32_t)bytes, kind};
     atomic_store_explicit(&journal->used, used + (uint32_t)sizeof *entry, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst); /* what is saved is changed after this */
 }
@@ -133,22 +135,22 @@ bool weir_journal_save(struct region *region, struct journal *journal, const voi
     return true;
 }
 
-static bool can_be_held(uint64_t who, uint64_t word)
+static bool can_hold_word(uint64_t hash, uint64_t word)
 {
-    return who != 0 && (slot_kind(word) == SLOT_PLAIN || slot_kind(word) == SLOT_PROMISED);
+    return hash != 0 && (slot_kind(word) == SLOT_PLAIN || slot_kind(word) == SLOT_PROMISED);
 }
 
-bool weir_journal_hold(struct region *region, struct journal *journal, struct slot *slot, uint64_t who,
+bool weir_journal_hold(struct region *region, struct journal *journal, struct slot *slot, uint64_t hash,
                        uint64_t word)
 {
-    uint64_t both[2] = {who, word};
+    uint64_t both[2] = {hash, word};
     uint32_t before = atomic_load_explicit(&journal->used, memory_order_relaxed);
-    unsigned char *words = can_be_held(who, word) ? entry_begin(region, journal, sizeof both) : NULL;
+    unsigned char *words = can_hold_word(hash, word) ? entry_begin(region, journal, sizeof both) : NULL;
     if (!words)
         return false;
     memcpy(words, both, sizeof both);
     entry_end(region, journal, words, slot, sizeof both, ENTRY_HELD);
-    if (slot_exchange(slot, who, word, who, slot_with_kind(word, SLOT_HELD)))
+    if (slot_exchange(slot, hash, word, hash, slot_with_kind(word, SLOT_HELD)))
         return true;
     atomic_store_explicit(&journal->used, before, memory_order_release);
     return false;
@@ -157,18 +159,18 @@ bool weir_journal_hold(struct region *region, struct journal *journal, struct sl
 /* ---- reading ---- */
 
 /* Bytes of entries that can be looked at. */
-static uint32_t used_of(const struct region *region, const struct journal *journal)
+static uint32_t journal_used(const struct region *region, const struct journal *journal)
 {
     uint32_t used = atomic_load_explicit(&journal->used, memory_order_relaxed);
-    return used <= room_of(region, journal) ? used & ~(uint32_t)(WORD - 1) : 0;
+    return used <= journal_room(region, journal) ? used & ~(uint32_t)(WORD - 1) : 0;
 }
 
 /* The last entry before *used, which goes back to where it begins, where its words are. */
-static bool entry_before(struct journal *journal, uint32_t *used, struct entry *entry)
+static bool entry_before(struct journal *journal, uint32_t *used, struct journal_entry *entry)
 {
     if (*used < sizeof *entry)
         return false;
-    memcpy(entry, entries_of(journal) + *used - sizeof *entry, sizeof *entry);
+    memcpy(entry, journal_entries(journal) + *used - sizeof *entry, sizeof *entry);
     uint64_t size = padded(entry->bytes) + sizeof *entry;
     if (size > *used)
         return false;
@@ -176,19 +178,19 @@ static bool entry_before(struct journal *journal, uint32_t *used, struct entry *
     return true;
 }
 
-static void slot_let_go(struct slot *slot, uint64_t who, uint64_t next, bool keep_value)
+static void slot_let_go(struct slot *slot, uint64_t hash, uint64_t next, bool keep_value)
 {
     for (;;) {
         uint64_t word = slot_word(slot);
-        if (slot_who(slot) != who || slot_kind(word) != SLOT_HELD)
+        if (slot_hash(slot) != hash || slot_kind(word) != SLOT_HELD)
             return;
-        if (slot_exchange(slot, who, word, who, keep_value ? slot_with_kind(word, SLOT_PLAIN) : next))
+        if (slot_exchange(slot, hash, word, hash, keep_value ? slot_with_kind(word, SLOT_PLAIN) : next))
             return;
     }
 }
 
 /* Lets the slot of an entry go, with the word that it had or the value that it has. */
-static void entry_let_go(struct region *region, const struct entry *entry, const unsigned char *words,
+static void entry_let_go(struct region *region, const struct journal_entry *entry, const unsigned char *words,
                          bool keep_value)
 {
     uint64_t both[2];
@@ -197,21 +199,21 @@ static void entry_let_go(struct region *region, const struct entry *entry, const
     if (!slot || (uintptr_t)slot % sizeof *slot != 0)
         return;
     memcpy(both, words, sizeof both);
-    if (can_be_held(both[0], both[1]))
+    if (can_hold_word(both[0], both[1]))
         slot_let_go(slot, both[0], both[1], keep_value);
 }
 
 void weir_journal_commit(struct region *region, struct journal *journal)
 {
-    struct entry entry;
+    struct journal_entry entry;
     bool done = false;
-    for (uint32_t used = used_of(region, journal); entry_before(journal, &used, &entry);) {
+    for (uint32_t used = journal_used(region, journal); entry_before(journal, &used, &entry);) {
         if (entry.kind != ENTRY_HELD)
             continue;
         if (!done)
             set_state(journal, JOURNAL_DONE);
         done = true;
-        entry_let_go(region, &entry, entries_of(journal) + used, true);
+        entry_let_go(region, &entry, journal_entries(journal) + used, true);
     }
     set_state(journal, JOURNAL_IDLE);
 }
@@ -223,9 +225,9 @@ void weir_journal_commit_held(struct journal *journal)
 
 void weir_journal_undo(struct region *region, struct journal *journal)
 {
-    struct entry entry;
-    for (uint32_t used = used_of(region, journal); entry_before(journal, &used, &entry);) {
-        const unsigned char *words = entries_of(journal) + used;
+    struct journal_entry entry;
+    for (uint32_t used = journal_used(region, journal); entry_before(journal, &used, &entry);) {
+        const unsigned char *words = journal_entries(journal) + used;
         void *place = entry.kind == ENTRY_BYTES ? weir_region_at(region, entry.offset, entry.bytes) : NULL;
         if (place)
             copy_back(place, words, entry.bytes);

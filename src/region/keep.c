@@ -26,7 +26,7 @@ static bool has_ending;
 
 /* ---- threads come and go ---- */
 
-static void end_of_thread(void *arg)
+static void flush_dirty_at_exit(void *arg)
 {
     struct dirty *dirty = arg;
     void (*flush)(struct dirty *) = atomic_load_explicit(&flush_at_end, memory_order_acquire);
@@ -37,16 +37,16 @@ static void end_of_thread(void *arg)
 }
 
 /* What is listed are entries of the parent, whose thread appends them. */
-static void begin_in_child(void)
+static void clear_dirty_in_child(void)
 {
     if (weir_dirty)
         weir_dirty_clear(weir_dirty);
 }
 
-static void begin(void)
+static void begin_dirty(void)
 {
-    has_ending = pthread_key_create(&ending, end_of_thread) == 0;
-    (void)pthread_atfork(NULL, NULL, begin_in_child);
+    has_ending = pthread_key_create(&ending, flush_dirty_at_exit) == 0;
+    (void)pthread_atfork(NULL, NULL, clear_dirty_in_child);
 }
 
 static struct dirty *dirty_of_thread(void)
@@ -54,7 +54,7 @@ static struct dirty *dirty_of_thread(void)
     static pthread_once_t begun = PTHREAD_ONCE_INIT;
     if (weir_dirty)
         return weir_dirty;
-    (void)pthread_once(&begun, begin);
+    (void)pthread_once(&begun, begin_dirty);
     struct dirty *dirty = calloc(1, sizeof *dirty);
     if (!dirty || !has_ending || pthread_setspecific(ending, dirty) != 0) {
         free(dirty);
@@ -88,8 +88,8 @@ void weir_dirty_relieve(void)
     uint32_t before;
     do {
         before = dirty->count;
-        struct keep *keep = dirty->items[0].keep;
-        keep->overfull(keep->store);
+        struct persist *persist = dirty->items[0].persist;
+        persist->overfull(persist->store);
     } while (dirty->count > 0 && dirty->count < before);
 }
 
@@ -98,42 +98,43 @@ void weir_dirty_miss(void)
     atomic_fetch_add_explicit(&weir_dirty_misses, 1, memory_order_release);
 }
 
-static bool is_item(const struct dirty_item *item, const void *slot, uint64_t who)
+static bool is_dirty_item(const struct dirty_item *item, const void *slot, uint64_t hash)
 {
-    return item->slot == slot && item->who == who;
+    return item->slot == slot && item->hash == hash;
 }
 
 /* The place of the entry in the index, or the empty one where it would be. */
-static uint32_t place_of(const struct dirty *dirty, const void *slot, uint64_t who)
+static uint32_t dirty_index_of(const struct dirty *dirty, const void *slot, uint64_t hash)
 {
-    uint64_t hash = (uint64_t)(uintptr_t)slot * UINT64_C(0x9E3779B97F4A7C15);
-    uint32_t at = (uint32_t)(hash >> (64 - INDEX_BITS));
-    while (dirty->index[at].turn == dirty->turn && !is_item(&dirty->items[dirty->index[at].item], slot, who))
+    uint64_t mixed = (uint64_t)(uintptr_t)slot * UINT64_C(0x9E3779B97F4A7C15);
+    uint32_t at = (uint32_t)(mixed >> (64 - INDEX_BITS));
+    while (dirty->index[at].turn == dirty->turn &&
+           !is_dirty_item(&dirty->items[dirty->index[at].item], slot, hash))
         at = (at + 1) % INDEX_SIZE;
     return at;
 }
 
-static void put(struct dirty *dirty, uint32_t at, struct dirty_item item)
+static void put_dirty_item(struct dirty *dirty, uint32_t at, struct dirty_item item)
 {
     dirty->index[at].turn = dirty->turn;
     dirty->index[at].item = dirty->count;
     dirty->items[dirty->count++] = item;
 }
 
-static void list(struct dirty *dirty, struct keep *keep, void *slot, uint64_t who)
+static void list_dirty_item(struct dirty *dirty, struct persist *persist, void *slot, uint64_t hash)
 {
-    uint32_t at = place_of(dirty, slot, who);
+    uint32_t at = dirty_index_of(dirty, slot, hash);
     if (dirty->index[at].turn == dirty->turn)
         return;
     if (dirty->count >= DIRTY_MOST && weir_dirty_holds == 0) {
         weir_dirty_relieve();
-        at = place_of(dirty, slot, who);
+        at = dirty_index_of(dirty, slot, hash);
     }
     if (dirty->count == DIRTY_MOST + DIRTY_SPARE || (dirty->count >= DIRTY_MOST && weir_dirty_holds == 0)) {
         weir_dirty_miss();
         return;
     }
-    put(dirty, at, (struct dirty_item){keep, slot, who});
+    put_dirty_item(dirty, at, (struct dirty_item){persist, slot, hash});
 }
 
 void weir_dirty_forget(const struct store *store)
@@ -144,13 +145,13 @@ void weir_dirty_forget(const struct store *store)
         weir_dirty_clear(dirty);
     for (uint32_t i = 0; i < count; i++) { /* items are not behind where they were */
         struct dirty_item item = dirty->items[i];
-        if (item.keep->store != store)
-            put(dirty, place_of(dirty, item.slot, item.who), item);
+        if (item.persist->store != store)
+            put_dirty_item(dirty, dirty_index_of(dirty, item.slot, item.hash), item);
     }
 }
 
 /* Nearly always it is the entry that was listed last. */
-void weir_dirty_note(struct keep *keep, void *slot, uint64_t who)
+void weir_dirty_note(struct persist *persist, void *slot, uint64_t hash)
 {
     struct dirty *dirty = dirty_of_thread();
     if (!dirty) {
@@ -158,6 +159,6 @@ void weir_dirty_note(struct keep *keep, void *slot, uint64_t who)
         return;
     }
     dirty->touched++;
-    if (dirty->count == 0 || !is_item(&dirty->items[dirty->count - 1], slot, who))
-        list(dirty, keep, slot, who);
+    if (dirty->count == 0 || !is_dirty_item(&dirty->items[dirty->count - 1], slot, hash))
+        list_dirty_item(dirty, persist, slot, hash);
 }

@@ -20,7 +20,7 @@ _Static_assert(offsetof(struct region_header, shape) == 40 &&
                "no padding under the checksum");
 _Static_assert(sizeof(struct region_shape) == 8 + 8 * (7 + REGION_PARTS + 8), "nor in the shape");
 
-static uint64_t round_up(uint64_t bytes, uint64_t unit)
+static uint64_t round_up_bytes(uint64_t bytes, uint64_t unit)
 {
     return (bytes + unit - 1) / unit * unit;
 }
@@ -58,12 +58,13 @@ static bool is_shape_sane(const struct region_shape *shape)
         return false;
     return (shape->flags & ~(uint32_t)(REGION_NUMBERED | REGION_WITNESSED)) == 0 && shape->capacity > 0 &&
            is_power_of_2(shape->stripes) && shape->stripes <= STRIPES_MAX &&
-           shape->journal_size <= UINT32_MAX && shape->lane_size <= UINT32_MAX && shape->slot_size > 0 &&
-           shape->line_slots > 0 && !__builtin_mul_overflow(shape->slot_size, shape->line_slots, &line) &&
-           line % 8 == 0 && line <= BYTES_MAX && shape->lines > 0 && is_kind_sane(shape);
+           shape->journal_size <= UINT32_MAX && shape->transaction_size <= UINT32_MAX &&
+           shape->slot_size > 0 && shape->line_slots > 0 &&
+           !__builtin_mul_overflow(shape->slot_size, shape->line_slots, &line) && line % 8 == 0 &&
+           line <= BYTES_MAX && shape->lines > 0 && is_kind_sane(shape);
 }
 
-static uint64_t line_size(const struct region_shape *shape)
+static uint64_t layout_line_size(const struct region_shape *shape)
 {
     return shape->slot_size * shape->line_slots;
 }
@@ -71,34 +72,34 @@ static uint64_t line_size(const struct region_shape *shape)
 /* Slots, then a byte of reach a line, then a number a line. */
 static uint64_t reach_offset(const struct region_shape *shape, uint64_t lines)
 {
-    return round_up(line_size(shape) * lines, 64);
+    return round_up_bytes(layout_line_size(shape) * lines, 64);
 }
 
 static uint64_t numbers_offset(const struct region_shape *shape, uint64_t lines)
 {
-    return round_up(reach_offset(shape, lines) + lines, 64);
+    return round_up_bytes(reach_offset(shape, lines) + lines, 64);
 }
 
 /* Then a witness a slot. */
 static uint64_t witnesses_offset(const struct region_shape *shape, uint64_t lines)
 {
     uint64_t numbers = shape->flags & REGION_NUMBERED ? lines * sizeof(atom64) : 0;
-    return round_up(numbers_offset(shape, lines) + numbers, 64);
+    return round_up_bytes(numbers_offset(shape, lines) + numbers, 64);
 }
 
 uint64_t weir_segment_size(const struct region_shape *shape, uint64_t lines)
 {
-    uint64_t line = line_size(shape);
+    uint64_t line = layout_line_size(shape);
     if (lines == 0 || line == 0 || lines > BYTES_MAX / line)
         return UINT64_MAX;
     uint64_t witnesses = shape->flags & REGION_WITNESSED ? lines * shape->line_slots * sizeof(atom128) : 0;
-    return round_up(witnesses_offset(shape, lines) + witnesses, LAYOUT_PAGE);
+    return round_up_bytes(witnesses_offset(shape, lines) + witnesses, LAYOUT_PAGE);
 }
 
 /* Puts something of that size behind what is there; sizes are at most UINT64_MAX / 2, or UINT64_MAX. */
-static uint64_t put(uint64_t *end, uint64_t bytes, uint64_t alignment)
+static uint64_t layout_put(uint64_t *end, uint64_t bytes, uint64_t alignment)
 {
-    uint64_t start = round_up(*end, alignment);
+    uint64_t start = round_up_bytes(*end, alignment);
     *end = bytes > BYTES_MAX || start > BYTES_MAX ? 2 * BYTES_MAX : start + bytes;
     return start;
 }
@@ -108,14 +109,15 @@ bool weir_layout_of(const struct region_shape *shape, struct layout *layout)
     uint64_t end = LAYOUT_PAGE;
     if (!is_shape_sane(shape))
         return false;
-    uint64_t stripe = weir_stripe_size(shape->journal_size), lane = weir_lane_size(shape->lane_size);
-    if (stripe > BYTES_MAX / STRIPES_MAX || lane > BYTES_MAX / REGION_LANES)
+    uint64_t stripe = weir_stripe_size(shape->journal_size),
+             transaction = weir_transaction_size(shape->transaction_size);
+    if (stripe > BYTES_MAX / STRIPES_MAX || transaction > BYTES_MAX / REGION_TRANSACTIONS)
         return false;
     for (int i = 0; i < REGION_PARTS; i++)
-        layout->parts[i] = put(&end, shape->parts[i], 64);
-    layout->stripes = put(&end, shape->stripes * stripe, 64);
-    layout->lanes = put(&end, REGION_LANES * lane, 64);
-    layout->segment = put(&end, weir_segment_size(shape, shape->lines), LAYOUT_PAGE);
+        layout->parts[i] = layout_put(&end, shape->parts[i], 64);
+    layout->stripes = layout_put(&end, shape->stripes * stripe, 64);
+    layout->transactions = layout_put(&end, REGION_TRANSACTIONS * transaction, 64);
+    layout->segment = layout_put(&end, weir_segment_size(shape, shape->lines), LAYOUT_PAGE);
     layout->bytes = end;
     return end <= BYTES_MAX;
 }
@@ -217,7 +219,7 @@ bool weir_span_fits(const struct region_shape *shape, uint64_t index, const stru
 
 /* ---- offsets ---- */
 
-static bool is_within(uint64_t offset, uint64_t bytes, uint64_t start, uint64_t end)
+static bool is_range_within(uint64_t offset, uint64_t bytes, uint64_t start, uint64_t end)
 {
     return offset >= start && offset <= end && bytes <= end - offset;
 }
@@ -227,9 +229,9 @@ static bool is_within(uint64_t offset, uint64_t bytes, uint64_t start, uint64_t 
 static bool is_in_head(const struct region *region, uint64_t offset, uint64_t bytes)
 {
     uint64_t stripes = (uint64_t)(region->stripes - (unsigned char *)region->header);
-    return is_within(offset, bytes, LAYOUT_PAGE, stripes) ||
-           is_within(offset, bytes, offsetof(struct region_header, swept),
-                     offsetof(struct region_header, offset));
+    return is_range_within(offset, bytes, LAYOUT_PAGE, stripes) ||
+           is_range_within(offset, bytes, offsetof(struct region_header, swept),
+                           offsetof(struct region_header, offset));
 }
 
 void *weir_region_at(struct region *region, uint64_t offset, uint64_t bytes)
@@ -239,7 +241,7 @@ void *weir_region_at(struct region *region, uint64_t offset, uint64_t bytes)
     uint64_t count = region_segments(region);
     for (uint64_t i = 0; i < count; i++) {
         const struct segment *segment = &region->segments[i];
-        if (is_within(offset, bytes, segment->offset, segment->offset + segment->bytes))
+        if (is_range_within(offset, bytes, segment->offset, segment->offset + segment->bytes))
             return segment->slots + (offset - segment->offset);
     }
     return NULL;

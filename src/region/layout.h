@@ -13,7 +13,7 @@
 
 /* Offsets in the region. */
 struct layout {
-    uint64_t parts[REGION_PARTS], stripes, lanes;
+    uint64_t parts[REGION_PARTS], stripes, transactions;
     uint64_t segment; /* the first one */
     uint64_t bytes;   /* in all */
 };

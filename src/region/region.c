@@ -29,7 +29,7 @@
 
 /* ---- errors ---- */
 
-static void put_bytes(struct text *text, double bytes)
+static void put_byte_count(struct text *text, double bytes)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     size_t unit = 0;
@@ -39,7 +39,7 @@ static void put_bytes(struct text *text, double bytes)
 }
 
 /* Gives false, for those who end with it. */
-static bool refuse(const struct region *region, int code, const char *message, struct weir_error *err)
+static bool refuse_region(const struct region *region, int code, const char *message, struct weir_error *err)
 {
     if (region->path)
         weir_error_at(err, code, region->path, strlen(region->path), 0, message);
@@ -48,7 +48,7 @@ static bool refuse(const struct region *region, int code, const char *message, s
     return false;
 }
 
-static const char *explain(int code)
+static const char *explain_region_error(int code)
 {
     switch (code) {
     case ENOENT:
@@ -77,19 +77,19 @@ static const char *explain(int code)
     }
 }
 
-static bool refuse_code(const struct region *region, int code, struct weir_error *err)
+static bool refuse_region_code(const struct region *region, int code, struct weir_error *err)
 {
     char message[128];
     struct text text;
-    const char *known = explain(code);
+    const char *known = explain_region_error(code);
     if (known)
-        return refuse(region, code, known, err);
+        return refuse_region(region, code, known, err);
     weir_text_init(&text, message, sizeof message);
     weir_text_print(&text, "cannot be used: %s", strerror(code));
-    return refuse(region, code, message, err);
+    return refuse_region(region, code, message, err);
 }
 
-static double line_size(const struct region_shape *shape)
+static double estimate_line_size(const struct region_shape *shape)
 {
     double reach = 1, number = shape->flags & REGION_NUMBERED ? sizeof(atom64) : 0;
     double witness = shape->flags & REGION_WITNESSED ? sizeof(atom128) : 0;
@@ -102,12 +102,12 @@ static double line_size(const struct region_shape *shape)
 static double rough_size(const struct region_shape *shape)
 {
     uint64_t bytes = weir_region_size(shape);
-    return bytes < UINT64_MAX ? (double)bytes : line_size(shape) * (double)shape->lines;
+    return bytes < UINT64_MAX ? (double)bytes : estimate_line_size(shape) * (double)shape->lines;
 }
 
 /* `keys` of them need so much, and this much is there. */
-static bool refuse_size(const struct region *region, int code, uint64_t keys, double need,
-                        struct weir_error *err)
+static bool refuse_region_size(const struct region *region, int code, uint64_t keys, double need,
+                               struct weir_error *err)
 {
     char message[200];
     struct text text;
@@ -115,16 +115,16 @@ static bool refuse_size(const struct region *region, int code, uint64_t keys, do
     uint64_t left = region->file >= 0 && code == ENOSPC ? weir_file_room(region->file) : memory;
     weir_text_init(&text, message, sizeof message);
     weir_text_print(&text, "%" PRIu64 " keys%s need ", keys, region->header ? " more" : "");
-    put_bytes(&text, need);
+    put_byte_count(&text, need);
     if ((double)left < need) {
         weir_text_print(&text, ", and there are ");
-        put_bytes(&text, (double)left);
+        put_byte_count(&text, (double)left);
         weir_text_print(&text, "; at most about %" PRIu64 " keys fit here",
                         (uint64_t)((double)keys * ((double)left / need)));
     } else {
         weir_text_print(&text, ", which the system refuses to this process (see ulimit -a)");
     }
-    return refuse(region, code, message, err);
+    return refuse_region(region, code, message, err);
 }
 
 static bool is_about_size(int code)
@@ -140,7 +140,7 @@ static bool refuse_cut_off(const struct region *region, uint64_t need, uint64_t 
     weir_text_print(&text,
                     "is cut off: it needs %" PRIu64 " bytes and has %" PRIu64 "; remove it to begin anew",
                     need, bytes);
-    return refuse(region, EINVAL, message, err);
+    return refuse_region(region, EINVAL, message, err);
 }
 
 /* ---- whose file it is ---- */
@@ -161,7 +161,7 @@ static bool check_access(const struct region *region, unsigned mode, struct weir
     struct file_access access;
     int fault = weir_file_access(region->file, &access);
     if (fault)
-        return refuse_code(region, fault, err);
+        return refuse_region_code(region, fault, err);
     bool is_shared = (mode & 002) || ((mode & 020) && access.is_our_group);
     weir_text_init(&text, message, sizeof message);
     if (!access.is_ours && !is_shared)
@@ -176,11 +176,11 @@ static bool check_access(const struct region *region, unsigned mode, struct weir
                         access.mode, access.mode & ~WRITE_OTHERS);
     else
         return true;
-    return refuse(region, EPERM, message, err);
+    return refuse_region(region, EPERM, message, err);
 }
 
 /* Who may make a table in a file that was there already: only the user who made the file. */
-static bool is_ours(const struct region *region)
+static bool is_file_ours(const struct region *region)
 {
     struct file_access access;
     return region->created || (weir_file_access(region->file, &access) == 0 && access.is_ours);
@@ -235,16 +235,18 @@ static bool begin_time(struct region *region, bool alone, struct weir_error *err
     int64_t shift, wall = weir_boot.wall();
     _Static_assert(sizeof boot == sizeof header->boot, "a boot id fits");
     if (!weir_boot.id(boot))
-        return refuse(region, ENOSYS, "/proc does not tell the boot of the machine; is it mounted?", err);
+        return refuse_region(region, ENOSYS, "/proc does not tell the boot of the machine; is it mounted?",
+                             err);
     if (!weir_boot.shift(&shift))
-        return refuse(region, ENOSYS, "cannot be used in a time namespace whose offset nobody tells", err);
+        return refuse_region(region, ENOSYS, "cannot be used in a time namespace whose offset nobody tells",
+                             err);
     int64_t host_now = sat_sub(weir_now(), shift);
     if (region->made)
         move_time(header, boot, wall, max64(host_now, WEIR_SEC), host_now);
     else if (memcmp(boot, header->boot, sizeof boot) != 0) {
         if (!alone)
-            return refuse(region, EBUSY, "is in use on another machine; each one needs a file of its own",
-                          err);
+            return refuse_region(region, EBUSY,
+                                 "is in use on another machine; each one needs a file of its own", err);
         move_time(header, boot, wall, time_after_boot(header, wall), host_now);
     }
     int64_t offset = sat_sub((int64_t)atom_load(&header->offset, memory_order_relaxed), shift);
@@ -304,15 +306,15 @@ static void map_front(struct region *region, uint64_t index)
 }
 
 /* Everything up to the end of the first segment is one piece of memory. */
-static void place(struct region *region, unsigned char *memory, const struct region_shape *shape,
-                  const struct layout *layout)
+static void place_region(struct region *region, unsigned char *memory, const struct region_shape *shape,
+                         const struct layout *layout)
 {
     region->header = (struct region_header *)(void *)memory;
     region->shape = *shape;
     for (int i = 0; i < REGION_PARTS; i++)
         region->parts[i] = memory + layout->parts[i];
     region->stripes = memory + layout->stripes;
-    region->lanes = memory + layout->lanes;
+    region->transactions = memory + layout->transactions;
     weir_segment_place(&region->segments[0], shape, memory + layout->segment, layout->segment, shape->lines);
     atom_store(&region->bytes, layout->bytes, memory_order_relaxed);
     map_front(region, 0);
@@ -351,8 +353,8 @@ static bool make_in_memory(struct region *region, const struct region_shape *sha
         fault = lazy ? weir_memory_map_lazily(layout.bytes, &memory)
                      : weir_memory_map(layout.bytes, &memory, &region->huge);
     if (fault)
-        return refuse_size(region, fault, shape->capacity, rough_size(shape), err);
-    place(region, memory, shape, &layout);
+        return refuse_region_size(region, fault, shape->capacity, rough_size(shape), err);
+    place_region(region, memory, shape, &layout);
     write_header(region, shape, &layout);
     weir_stripes_renew(region);
     atom_store(&region->header->ready, 1, memory_order_release);
@@ -394,8 +396,8 @@ static int make_file(struct region *region, const struct layout *layout, unsigne
     return fault ? fault : weir_file_map(region->file, 0, layout->bytes, FILE_WRITE, memory);
 }
 
-static bool make(struct region *region, const struct region_shape *shape, unsigned mode,
-                 struct weir_error *err)
+static bool make_region(struct region *region, const struct region_shape *shape, unsigned mode,
+                        struct weir_error *err)
 {
     struct layout layout;
     unsigned char *memory = NULL;
@@ -404,10 +406,10 @@ static bool make(struct region *region, const struct region_shape *shape, unsign
     if (weir_layout_of(shape, &layout))
         fault = make_file(region, &layout, mode, &memory);
     if (is_about_size(fault))
-        return refuse_size(region, fault, shape->capacity, rough_size(shape), err);
+        return refuse_region_size(region, fault, shape->capacity, rough_size(shape), err);
     if (fault)
-        return refuse_code(region, fault, err);
-    place(region, memory, shape, &layout);
+        return refuse_region_code(region, fault, err);
+    place_region(region, memory, shape, &layout);
     write_header(region, shape, &layout);
     if (!begin_time(region, true, err))
         return false;
@@ -452,14 +454,15 @@ static bool check_file(const struct region *region, const struct region_header *
     if (count < sizeof *header && memcmp(header->magic, REGION_MAGIC, sizeof header->magic) == 0)
         return refuse_cut_off(region, LAYOUT_PAGE, size, err);
     if (message)
-        return refuse(region, EINVAL, message, err);
+        return refuse_region(region, EINVAL, message, err);
     if (fault)
-        return refuse_code(region, fault, err);
+        return refuse_region_code(region, fault, err);
     for (uint64_t i = 0, end = 0; i < atom_load(&header->segments, memory_order_relaxed); i++) {
         struct span span = weir_span_read(header, &header->shape, i);
         if (!weir_span_fits(&header->shape, i, &span, end))
-            return refuse(region, EINVAL,
-                          "is damaged (its segments cannot be where it says); remove it to begin anew", err);
+            return refuse_region(region, EINVAL,
+                                 "is damaged (its segments cannot be where it says); remove it to begin anew",
+                                 err);
         if (span.end > size)
             return refuse_cut_off(region, span.end, size, err);
         end = span.end;
@@ -479,7 +482,7 @@ static int map_file(struct region *region, const struct region_header *header, b
         fault = weir_file_map(region->file, 0, layout.bytes, FILE_READ, &memory);
     if (fault)
         return fault;
-    place(region, memory, &header->shape, &layout);
+    place_region(region, memory, &header->shape, &layout);
     region->id = header->id;
     region->key = header->key;
     while (!fault && atom_load(&region->mapped, memory_order_relaxed) < segments)
@@ -487,16 +490,16 @@ static int map_file(struct region *region, const struct region_header *header, b
     return fault;
 }
 
-static bool adopt(struct region *region, const struct region_header *header, uint64_t count, bool alone,
-                  struct weir_error *err)
+static bool adopt_region_file(struct region *region, const struct region_header *header, uint64_t count,
+                              bool alone, struct weir_error *err)
 {
     if (!check_file(region, header, count, err))
         return false;
     int fault = map_file(region, header, alone);
     if (is_about_size(fault))
-        return refuse_size(region, fault, header->shape.capacity, rough_size(&header->shape), err);
+        return refuse_region_size(region, fault, header->shape.capacity, rough_size(&header->shape), err);
     if (fault)
-        return refuse_code(region, fault, err);
+        return refuse_region_code(region, fault, err);
     if (!begin_time(region, alone, err))
         return false;
     if (alone)
@@ -506,49 +509,49 @@ static bool adopt(struct region *region, const struct region_header *header, uin
 
 /* Is that the file to be used? Whoever had its lock may have removed it meanwhile; and another user may have
  * made it and not locked it yet. */
-static bool is_settled(const struct region *region)
+static bool is_file_settled(const struct region *region)
 {
     uint64_t size = 0;
     return weir_file_is_at(region->file, region->path) &&
-           (is_ours(region) || (weir_file_size(region->file, &size) == 0 && size > 0));
+           (is_file_ours(region) || (weir_file_size(region->file, &size) == 0 && size > 0));
 }
 
 /* Opens the file and waits for its lock. */
-static bool open_file(struct region *region, unsigned mode, struct weir_error *err)
+static bool open_region_file(struct region *region, unsigned mode, struct weir_error *err)
 {
     for (int tries = ENTER_TRIES;; tries--) {
         int fault = weir_file_open(region->path, mode, &region->file, &region->created);
         if (fault)
-            return refuse_code(region, fault, err);
+            return refuse_region_code(region, fault, err);
         if (!check_access(region, mode, err))
             return false;
         fault = weir_file_lock_alone(region->file, FILE_OPENING, true);
         if (fault && region->created)
             weir_file_remove(region->file, region->path);
         if (fault)
-            return refuse_code(region, fault == EINVAL ? ENOLCK : fault, err);
-        if (is_settled(region))
+            return refuse_region_code(region, fault == EINVAL ? ENOLCK : fault, err);
+        if (is_file_settled(region))
             return true;
         if (tries == 0 && weir_file_is_at(region->file, region->path))
             return true; /* make_or_adopt refuses it */
         weir_file_close(region->file);
         region->file = -1;
         if (tries == 0)
-            return refuse_code(region, EEXIST, err);
+            return refuse_region_code(region, EEXIST, err);
         weir_file_pause();
     }
 }
 
 static bool enter_file(struct region *region, unsigned mode, bool *alone, struct weir_error *err)
 {
-    if (!open_file(region, mode, err))
+    if (!open_region_file(region, mode, err))
         return false;
     region->opening = true;
     int fault = weir_file_lock_alone(region->file, FILE_USING, false);
     *alone = fault == 0;
     if (!fault || fault == EAGAIN)
         fault = weir_file_lock_shared(region->file, FILE_USING);
-    return !fault || refuse_code(region, fault, err);
+    return !fault || refuse_region_code(region, fault, err);
 }
 
 static bool make_or_adopt(struct region *region, const struct region_shape *shape, unsigned mode, bool alone,
@@ -558,17 +561,18 @@ static bool make_or_adopt(struct region *region, const struct region_shape *shap
     uint64_t count = 0;
     int fault = weir_file_read(region->file, &header, sizeof header, &count);
     if (fault)
-        return refuse_code(region, fault, err);
+        return refuse_region_code(region, fault, err);
     if (count > 0 && !weir_header_is_unfinished(&header, count))
-        return adopt(region, &header, count, alone, err);
+        return adopt_region_file(region, &header, count, alone, err);
     if (!alone)
-        return refuse(region, EBUSY, "is in use, but was emptied; end those who use it, then remove it", err);
-    if (!is_ours(region))
-        return refuse(region, EPERM,
-                      "is empty, or only begun, and belongs to another user, who has to make "
-                      "the table in it; or remove it",
-                      err);
-    return make(region, shape, mode, err);
+        return refuse_region(region, EBUSY,
+                             "is in use, but was emptied; end those who use it, then remove it", err);
+    if (!is_file_ours(region))
+        return refuse_region(region, EPERM,
+                             "is empty, or only begun, and belongs to another user, who has to make "
+                             "the table in it; or remove it",
+                             err);
+    return make_region(region, shape, mode, err);
 }
 
 struct region *weir_region_open(const char *path, const struct region_shape *shape, unsigned mode, bool *made,
@@ -658,23 +662,23 @@ bool weir_region_grow(struct region *region, uint64_t lines, struct weir_error *
     unsigned char *memory = NULL;
     weir_error_clear(err);
     if (!weir_region_refresh(region))
-        return refuse(region, ENOMEM, "what others have added cannot be mapped", err);
+        return refuse_region(region, ENOMEM, "what others have added cannot be mapped", err);
     uint64_t count = atom_load(&region->mapped, memory_order_relaxed);
     if (region->file >= 0 && count == REGION_SPANS)
-        return refuse(region, ENOSPC, "has grown 7 times, which is the most; make a larger one", err);
+        return refuse_region(region, ENOSPC, "has grown 7 times, which is the most; make a larger one", err);
     if (count == REGION_SEGMENTS)
-        return refuse(region, ENOSPC, "has grown 63 times, which is the most; make a larger one", err);
+        return refuse_region(region, ENOSPC, "has grown 63 times, which is the most; make a larger one", err);
     if (lines == 0 || (shape->kind == REGION_WIDE && lines % shape->stripes != 0))
-        return refuse(region, EINVAL, "does not grow by so many lines", err);
+        return refuse_region(region, EINVAL, "does not grow by so many lines", err);
     uint64_t offset = (segment_end(region, count - 1) + page - 1) / page * page;
     int fault = bytes == UINT64_MAX ? ENOMEM : grow_memory(region, offset, bytes, &memory);
     if (is_about_size(fault)) {
         double keys = (double)shape->capacity / (double)shape->lines * (double)lines;
-        return refuse_size(region, fault, keys < 1e18 ? (uint64_t)keys : UINT64_C(1000000000000000000),
-                           line_size(shape) * (double)lines, err);
+        return refuse_region_size(region, fault, keys < 1e18 ? (uint64_t)keys : UINT64_C(1000000000000000000),
+                                  estimate_line_size(shape) * (double)lines, err);
     }
     if (fault)
-        return refuse_code(region, fault, err);
+        return refuse_region_code(region, fault, err);
     publish_segment(region, memory, offset, lines);
     return true;
 }

@@ -4,9 +4,9 @@
  * process, or in a file that any number of processes map. What is in it is found by offsets, never by
  * pointers.
  *
- *   header | parts | stripes | lanes | segment 0 | segment 1 ...
+ *   header | parts | stripes | transactions | segment 0 | segment 1 ...
  *
- * Parts are memory for the table's own use, of any size. Stripes and lanes are locks with journals
+ * Parts are memory for the table's own use, of any size. Stripes and transactions are locks with journals
  * (stripe.h). A segment is an array of lines; a line is `line_slots` slots and has a byte of reach and, if
  * the region is numbered, a lowering number. Growth adds segments. Those of a file stay. In memory of the
  * process the older ones may be closed, then emptied, and retired (table/move.h): their memory goes back, and
@@ -38,11 +38,11 @@
 #include "region/slot.h"
 #include "weir.h"
 
-#define REGION_MAGIC    "weir\r\n\032\n"
-#define REGION_VERSION  1
-#define REGION_SEGMENTS 64 /* in memory of the process */
-#define REGION_SPANS    8  /* in a file */
-#define REGION_LANES    4
+#define REGION_MAGIC        "weir\r\n\032\n"
+#define REGION_VERSION      1
+#define REGION_SEGMENTS     64 /* in memory of the process */
+#define REGION_SPANS        8  /* in a file */
+#define REGION_TRANSACTIONS 4
 
 #define REGION_RECORD_HEAD 24 /* bytes in front of a record's own: see ledger/records.h */
 
@@ -61,7 +61,7 @@ struct region_shape {
     uint64_t lines;                 /* of segment 0 */
     uint64_t stripes;             /* locks; a power of 2; lines is a multiple of it if kind is REGION_WIDE */
     uint64_t journal_size;        /* of each stripe's journal */
-    uint64_t lane_size;           /* of each lane's journal */
+    uint64_t transaction_size;    /* of each transaction's journal */
     uint64_t parts[REGION_PARTS]; /* sizes */
     uint64_t own[8];              /* whatever the table wants to know again */
 };
@@ -117,7 +117,7 @@ struct segment { /* where a segment is in this process */
 struct region {
     struct region_header *header; /* of a file: whoever may write to it may write anything there */
     struct hash_key key;          /* as it was when the region was made or opened; so are shape and id */
-    struct keep *keep;            /* or NULL: a store keeps it, see keep.h */
+    struct persist *persist;      /* or NULL: a store keeps it, see persist.h */
     int64_t offset_ns;            /* region time = weir_now + this */
     atom64 mapped;                /* segments that are mapped here */
     /* Of a region in memory of the process; of a file 0. They only rise, first <= open < mapped: */
@@ -128,8 +128,8 @@ struct region {
     uint64_t id;
     struct segment segments[REGION_SEGMENTS];
     unsigned char *parts[REGION_PARTS];
-    unsigned char *stripes, *lanes; /* see stripe.h */
-    atom64 bytes;                   /* in all, of the segments mapped here */
+    unsigned char *stripes, *transactions; /* see stripe.h */
+    atom64 bytes;                          /* in all, of the segments mapped here */
     atom64 occupied; /* slots with a key, whatever became of it; in memory of the process only */
     int file;        /* -1: private memory */
     bool huge;
@@ -246,7 +246,7 @@ static inline void region_raise(struct region *region, atom64 *number)
 }
 
 /* A state of the line is less spent than before, for everybody to see: give, cancel, reset. For one that
- * comes in, or comes back from limits of its own: before anybody can see it. Why is in keep.h. */
+ * comes in, or comes back from limits of its own: before anybody can see it. Why is in persist.h. */
 static inline void region_lower(struct region *region, const struct segment *segment, uint64_t line)
 {
     if (__builtin_expect(segment->numbers != NULL, 0))

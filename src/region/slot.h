@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A slot of 16 bytes: who, and what of him. Both change together, by one exchange of 16 bytes: on the word
- * alone a delayed take could charge the slot's next key.
+ * A slot of 16 bytes: the hash of a key, and its word. Both change together, by one exchange of 16 bytes: on
+ * the word alone a delayed take could charge the slot's next key.
  *
- *   who    64 bits of the key's hash; 0: the slot is empty, and so is the word
+ *   hash   64 bits of the key's hash; 0: the slot is empty, and so is the word
  *   word   2 bits kind, 2 bits generation, 60 bits value
  */
 #ifndef WEIR_REGION_SLOT_H
@@ -12,7 +12,7 @@
 #include "os/atomic.h"
 
 struct slot {
-    atom128 both; /* low: who, high: word */
+    atom128 both; /* low: hash, high: word */
 };
 
 enum slot_kind {
@@ -59,7 +59,7 @@ static inline uint64_t slot_with_kind(uint64_t word, enum slot_kind kind)
 /* Loads are sequentially consistent, as are exchanges: an insert must see, in the scan that follows it, every
  * insert that came before. Where that costs nothing (x86) nothing is lost; elsewhere it is one instruction.
  */
-static inline uint64_t slot_who(const struct slot *slot)
+static inline uint64_t slot_hash(const struct slot *slot)
 {
     return atom_load(&slot->both.low, memory_order_seq_cst);
 }
@@ -69,11 +69,11 @@ static inline uint64_t slot_word(const struct slot *slot)
     return atom_load(&slot->both.high, memory_order_seq_cst);
 }
 
-/* {who, word} becomes {next_who, next}, if it still is that. */
-static inline bool slot_exchange(struct slot *slot, uint64_t who, uint64_t word, uint64_t next_who,
+/* {hash, word} becomes {next_hash, next}, if it still is that. */
+static inline bool slot_exchange(struct slot *slot, uint64_t hash, uint64_t word, uint64_t next_hash,
                                  uint64_t next)
 {
-    return atom_cas128(&slot->both, who, word, next_who, next);
+    return atom_cas128(&slot->both, hash, word, next_hash, next);
 }
 
 #endif

@@ -3,21 +3,22 @@
  * Robust mutexes of the C library, and what is done about the dead. Whoever has locked a stripe finds:
  *
  *   the mutex says that its holder died   he undoes or finishes the stripe's own journal
- *   the stripe is marked with a lane      a holder of that lane died, or nobody would be here: a lane's
- *                                         holder takes the mark off before he unlocks. The lane's journal
+ *   the stripe has a transaction's mark   a holder of it died, or nobody would be here: a transaction's
+ *                                         holder takes the mark off before he unlocks. Its journal
  *                                         tells of this stripe, and of others: he lets the stripe go, locks
- *                                         the lane, which recovers it, and takes the mark off
+ *                                         the transaction, which recovers it, and takes the mark off
  *
- * So a mark is a lock by itself: nobody passes it, and it goes only by the hand of who has the lane, after
- * the lane's journal is idle. That is why a lane can be recovered without locking its stripes, why it needs
- * no list of them, and why its next holder may use it while marks of the dead one are still about. All are
- * set before the journal is opened. A recovery that dies itself is done again without harm.
+ * So a mark is a lock by itself: nobody passes it, and it goes only by the hand of who has the transaction,
+ * after the transaction's journal is idle. That is why a transaction can be recovered without locking its
+ * stripes, why it needs no list of them, and why its next holder may use it while marks of the dead one are
+ * still about. All are set before the journal is opened. A recovery that dies itself is done again without
+ * harm.
  *
- * There is no deadlock: in a region everybody locks one lane at most, and then stripes in rising order.
- * Nobody waits for a lane while he has a stripe or another lane, also not to recover it: he lets everything
- * go before. Only who locks all stripes may wait for another lane than his, one that died; but there is one
- * of him at most, and who has a lane never waits for his. Who has locks of several regions took them in the
- * order of the regions.
+ * There is no deadlock: in a region everybody locks one transaction at most, and then stripes in rising
+ * order. Nobody waits for a transaction while he has a stripe or another transaction, also not to recover it:
+ * he lets everything go before. Only who locks all stripes may wait for another transaction than his, one
+ * that died; but there is one of him at most, and who has a transaction never waits for his. Who has locks of
+ * several regions took them in the order of the regions.
  *
  * A mutex that fails in any other way has been damaged, by a stray pointer or a stray write to the file. It
  * is made anew, by one at a time; with it goes the certainty that nobody else has it. A new one does not
@@ -34,7 +35,7 @@
 #define JOURNAL_MAX   (UINT32_MAX / 2) /* `used` and sums of it fit */
 #define MEND_PATIENCE 10000            /* turns that others get to mend a lock, before they count as dead */
 
-struct lane {
+struct transaction {
     pthread_mutex_t mutex;
     _Alignas(8) struct journal journal; /* the last: its entries follow */
 };
@@ -49,9 +50,9 @@ uint64_t weir_stripe_size(uint64_t journal_size)
     return whole_lines(sizeof(struct stripe), journal_size);
 }
 
-uint64_t weir_lane_size(uint64_t lane_size)
+uint64_t weir_transaction_size(uint64_t transaction_size)
 {
-    return whole_lines(sizeof(struct lane), lane_size);
+    return whole_lines(sizeof(struct transaction), transaction_size);
 }
 
 static struct stripe *stripe_at(const struct region *region, uint64_t index)
@@ -60,10 +61,10 @@ static struct stripe *stripe_at(const struct region *region, uint64_t index)
     return (struct stripe *)(void *)(region->stripes + index * size);
 }
 
-static struct lane *lane_at(const struct region *region, uint64_t index)
+static struct transaction *transaction_at(const struct region *region, uint64_t index)
 {
-    uint64_t size = weir_lane_size(region->shape.lane_size);
-    return (struct lane *)(void *)(region->lanes + index * size);
+    uint64_t size = weir_transaction_size(region->shape.transaction_size);
+    return (struct transaction *)(void *)(region->transactions + index * size);
 }
 
 /* ---- mutexes ---- */
@@ -138,12 +139,12 @@ static void stripe_take(struct region *region, struct stripe *stripe)
 
 static uint32_t stripe_mark(const struct stripe *stripe)
 {
-    return atomic_load_explicit(&stripe->lane, memory_order_relaxed);
+    return atomic_load_explicit(&stripe->transaction, memory_order_relaxed);
 }
 
 static void stripe_set_mark(struct stripe *stripe, uint32_t mark)
 {
-    atomic_store_explicit(&stripe->lane, mark, memory_order_release);
+    atomic_store_explicit(&stripe->transaction, mark, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -158,12 +159,12 @@ static void stripe_let_go(struct stripe *stripe)
     weir_stripe_unlock(stripe);
 }
 
-/* ---- lanes ---- */
+/* ---- transactions ---- */
 
-static uint32_t lane_mark(const struct region *region, const struct lane *lane)
+static uint32_t transaction_mark(const struct region *region, const struct transaction *transaction)
 {
-    uint64_t offset = (uint64_t)((const unsigned char *)lane - region->lanes);
-    return 1 + (uint32_t)(offset / weir_lane_size(region->shape.lane_size));
+    uint64_t offset = (uint64_t)((const unsigned char *)transaction - region->transactions);
+    return 1 + (uint32_t)(offset / weir_transaction_size(region->shape.transaction_size));
 }
 
 /* Sorts, and gives how many are left when none is there twice. */
@@ -184,52 +185,52 @@ static size_t sort_unique(uint32_t *stripes, size_t count)
     return kept;
 }
 
-static void lane_take(struct region *region, struct lane *lane)
+static void transaction_take(struct region *region, struct transaction *transaction)
 {
-    (void)mutex_lock(region, &lane->mutex);
-    weir_journal_recover(region, &lane->journal);
+    (void)mutex_lock(region, &transaction->mutex);
+    weir_journal_recover(region, &transaction->journal);
 }
 
-static bool lane_try(struct region *region, struct lane *lane)
+static bool transaction_try(struct region *region, struct transaction *transaction)
 {
     bool died;
-    int code = pthread_mutex_trylock(&lane->mutex);
+    int code = pthread_mutex_trylock(&transaction->mutex);
     if (code == EBUSY)
         return false;
-    mutex_settle(region, &lane->mutex, code, &died);
-    weir_journal_recover(region, &lane->journal);
+    mutex_settle(region, &transaction->mutex, code, &died);
+    weir_journal_recover(region, &transaction->journal);
     return true;
 }
 
 /* Threads begin at different ones. */
-static struct lane *lane_choose(struct region *region)
+static struct transaction *transaction_choose(struct region *region)
 {
     uint64_t self = (uint64_t)(uintptr_t)pthread_self() * UINT64_C(0x9E3779B97F4A7C15);
-    for (uint64_t i = 0; i < REGION_LANES; i++) {
-        struct lane *lane = lane_at(region, ((self >> 32) + i) % REGION_LANES);
-        if (lane_try(region, lane))
-            return lane;
+    for (uint64_t i = 0; i < REGION_TRANSACTIONS; i++) {
+        struct transaction *transaction = transaction_at(region, ((self >> 32) + i) % REGION_TRANSACTIONS);
+        if (transaction_try(region, transaction))
+            return transaction;
     }
-    struct lane *lane = lane_at(region, (self >> 32) % REGION_LANES);
-    lane_take(region, lane);
-    return lane;
+    struct transaction *transaction = transaction_at(region, (self >> 32) % REGION_TRANSACTIONS);
+    transaction_take(region, transaction);
+    return transaction;
 }
 
-/* The stripe was found with this mark. The caller has no stripe of this region, and not that lane. */
+/* The stripe was found with this mark. The caller has no stripe of this region, and not that transaction. */
 static void orphan_recover(struct region *region, struct stripe *stripe, uint32_t mark)
 {
-    struct lane *lane = mark <= REGION_LANES ? lane_at(region, mark - 1) : NULL;
-    if (lane)
-        lane_take(region, lane);
+    struct transaction *transaction = mark <= REGION_TRANSACTIONS ? transaction_at(region, mark - 1) : NULL;
+    if (transaction)
+        transaction_take(region, transaction);
     stripe_take(region, stripe);
     if (stripe_mark(stripe) == mark) /* nobody else was quicker */
         stripe_set_mark(stripe, 0);
     weir_stripe_unlock(stripe);
-    if (lane)
-        (void)pthread_mutex_unlock(&lane->mutex);
+    if (transaction)
+        (void)pthread_mutex_unlock(&transaction->mutex);
 }
 
-/* `own` is the mark of the lane that the caller has, or 0. */
+/* `own` is the mark of the transaction that the caller has, or 0. */
 static inline struct stripe *stripe_lock(struct region *region, uint64_t index, uint32_t own)
 {
     struct stripe *stripe = stripe_at(region, index);
@@ -248,11 +249,11 @@ struct stripe *weir_stripe_lock(struct region *region, uint64_t index)
     return stripe_lock(region, index, 0);
 }
 
-/* Locks and marks stripes until one has a dead lane's mark, which is let go; gives how many. */
-static size_t lane_take_stripes(struct region *region, struct lane *lane, const uint32_t *stripes,
-                                size_t count, uint32_t *orphan_mark)
+/* Locks and marks stripes until one has a dead transaction's mark, which is let go; gives how many. */
+static size_t transaction_take_stripes(struct region *region, struct transaction *transaction,
+                                       const uint32_t *stripes, size_t count, uint32_t *orphan_mark)
 {
-    uint32_t mark = lane_mark(region, lane);
+    uint32_t mark = transaction_mark(region, transaction);
     for (size_t i = 0; i < count; i++) {
         struct stripe *stripe = stripe_at(region, stripes[i]);
         stripe_take(region, stripe);
@@ -266,31 +267,32 @@ static size_t lane_take_stripes(struct region *region, struct lane *lane, const 
     return count;
 }
 
-struct lane *weir_lane_lock(struct region *region, uint32_t *stripes, size_t *count)
+struct transaction *weir_transaction_lock(struct region *region, uint32_t *stripes, size_t *count)
 {
     *count = sort_unique(stripes, *count);
     for (;;) {
         uint32_t mark = 0;
-        struct lane *lane = lane_choose(region);
-        size_t taken = lane_take_stripes(region, lane, stripes, *count, &mark);
+        struct transaction *transaction = transaction_choose(region);
+        size_t taken = transaction_take_stripes(region, transaction, stripes, *count, &mark);
         if (taken == *count)
-            return lane;
-        weir_lane_unlock(region, lane, stripes, taken);
+            return transaction;
+        weir_transaction_unlock(region, transaction, stripes, taken);
         orphan_recover(region, stripe_at(region, stripes[taken]), mark);
     }
 }
 
-struct journal *weir_lane_journal(struct lane *lane)
+struct journal *weir_transaction_journal(struct transaction *transaction)
 {
-    return &lane->journal;
+    return &transaction->journal;
 }
 
-void weir_lane_unlock(struct region *region, struct lane *lane, const uint32_t *stripes, size_t count)
+void weir_transaction_unlock(struct region *region, struct transaction *transaction, const uint32_t *stripes,
+                             size_t count)
 {
-    weir_journal_recover(region, &lane->journal);
+    weir_journal_recover(region, &transaction->journal);
     for (size_t i = 0; i < count; i++)
         stripe_let_go(stripe_at(region, stripes[i]));
-    (void)pthread_mutex_unlock(&lane->mutex);
+    (void)pthread_mutex_unlock(&transaction->mutex);
 }
 
 /* ---- all of them ---- */
@@ -300,10 +302,10 @@ void weir_stripes_renew(struct region *region)
     uint64_t stripes = region->shape.stripes;
     atomic_store(&region->header->mending, 0);
     mutex_make(&region->header->change);
-    for (uint64_t i = 0; i < REGION_LANES; i++) {
-        struct lane *lane = lane_at(region, i);
-        mutex_make(&lane->mutex);
-        weir_journal_recover(region, &lane->journal);
+    for (uint64_t i = 0; i < REGION_TRANSACTIONS; i++) {
+        struct transaction *transaction = transaction_at(region, i);
+        mutex_make(&transaction->mutex);
+        weir_journal_recover(region, &transaction->journal);
     }
     for (uint64_t i = 0; i < stripes; i++) {
         struct stripe *stripe = stripe_at(region, i);
@@ -313,15 +315,15 @@ void weir_stripes_renew(struct region *region)
     }
 }
 
-/* Lane 0 marks all stripes, and so has them all with a single mutex: the thread sanitizer, also that of a
- * program that uses the library, gives up on a thread that has 64. */
+/* Transaction 0 marks all stripes, and so has them all with a single mutex: the thread sanitizer, also that
+ * of a program that uses the library, gives up on a thread that has 64. */
 void weir_stripes_lock_all(struct region *region)
 {
-    struct lane *lane = lane_at(region, 0);
-    lane_take(region, lane);
+    struct transaction *transaction = transaction_at(region, 0);
+    transaction_take(region, transaction);
     for (uint64_t i = 0; i < region->shape.stripes; i++) {
-        struct stripe *stripe = stripe_lock(region, i, lane_mark(region, lane));
-        stripe_set_mark(stripe, lane_mark(region, lane));
+        struct stripe *stripe = stripe_lock(region, i, transaction_mark(region, transaction));
+        stripe_set_mark(stripe, transaction_mark(region, transaction));
         weir_stripe_unlock(stripe);
     }
 }
@@ -332,5 +334,5 @@ void weir_stripes_unlock_all(struct region *region)
         stripe_take(region, stripe_at(region, i));
         stripe_let_go(stripe_at(region, i));
     }
-    (void)pthread_mutex_unlock(&lane_at(region, 0)->mutex);
+    (void)pthread_mutex_unlock(&transaction_at(region, 0)->mutex);
 }

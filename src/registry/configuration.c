@@ -11,8 +11,8 @@
 #include "core/spec.h"
 #include "registry/registry.h"
 
-struct configuration {
-    struct named named;
+struct named_configuration {
+    struct name_entry named;
     size_t count;
     struct weir_spec specs[]; /* and the name behind them */
 };
@@ -24,10 +24,11 @@ static bool check_specs(const struct weir_spec *specs, size_t count, struct weir
     return policy != NULL;
 }
 
-static struct configuration *configuration_new(const char *name, uint64_t hash, const struct weir_spec *specs,
-                                               size_t count, struct weir_error *err)
+static struct named_configuration *configuration_new(const char *name, uint64_t hash,
+                                                     const struct weir_spec *specs, size_t count,
+                                                     struct weir_error *err)
 {
-    struct configuration *made = malloc(sizeof *made + count * sizeof *specs + strlen(name) + 1);
+    struct named_configuration *made = malloc(sizeof *made + count * sizeof *specs + strlen(name) + 1);
     if (!made) {
         weir_error_set(err, ENOMEM, "out of memory");
         return NULL;
@@ -35,22 +36,22 @@ static struct configuration *configuration_new(const char *name, uint64_t hash, 
     char *own_name = (char *)&made->specs[count];
     memcpy(own_name, name, strlen(name) + 1);
     memcpy(made->specs, specs, count * sizeof *specs);
-    made->named = (struct named){.hash = hash, .name = own_name};
+    made->named = (struct name_entry){.hash = hash, .name = own_name};
     made->count = count;
     return made;
 }
 
 /* Gives what is to be freed: the one it replaces, or itself if there is no room. */
-static struct named *put(struct weir_registry *registry, struct configuration *made)
+static struct name_entry *put_configuration(struct weir_registry *registry, struct named_configuration *made)
 {
     lock_take(&registry->lock);
-    struct names *names = &registry->configurations;
-    struct named *old = weir_names_find(names, made->named.hash, made->named.name);
+    struct name_table *names = &registry->configurations;
+    struct name_entry *old = weir_name_table_find(names, made->named.hash, made->named.name);
     bool fits = old || names->count < registry->most;
     if (old)
-        weir_names_remove(names, old);
+        weir_name_table_remove(names, old);
     if (fits)
-        weir_names_add(names, &made->named);
+        weir_name_table_add(names, &made->named);
     lock_drop(&registry->lock);
     return fits ? old : &made->named;
 }
@@ -61,10 +62,10 @@ bool weir_registry_put_configuration(struct weir_registry *registry, const char 
     uint64_t hash;
     if (!weir_registry_hash(registry, name, &hash, err) || !check_specs(specs, count, err))
         return false;
-    struct configuration *made = configuration_new(name, hash, specs, count, err);
+    struct named_configuration *made = configuration_new(name, hash, specs, count, err);
     if (!made)
         return false;
-    struct named *rest = put(registry, made);
+    struct name_entry *rest = put_configuration(registry, made);
     bool fits = rest != &made->named;
     free(rest);
     if (!fits)
@@ -97,22 +98,23 @@ bool weir_registry_unconfigure(struct weir_registry *registry, const char *name)
     if (!weir_registry_hash(registry, name, &hash, NULL) || strcmp(name, CONFIGURATION_DEFAULT) == 0)
         return false;
     lock_take(&registry->lock);
-    struct named *named = weir_names_find(&registry->configurations, hash, name);
+    struct name_entry *named = weir_name_table_find(&registry->configurations, hash, name);
     if (named)
-        weir_names_remove(&registry->configurations, named);
+        weir_name_table_remove(&registry->configurations, named);
     lock_drop(&registry->lock);
     free(named);
     return named != NULL;
 }
 
-static bool copy(struct weir_registry *registry, const char *name, struct limits *limits)
+static bool copy_configuration(struct weir_registry *registry, const char *name,
+                               struct registry_limits *limits)
 {
     uint64_t hash;
     if (!weir_registry_hash(registry, name, &hash, NULL))
         return false;
     lock_take(&registry->lock);
-    struct configuration *found =
-        (struct configuration *)weir_names_find(&registry->configurations, hash, name);
+    struct named_configuration *found =
+        (struct named_configuration *)weir_name_table_find(&registry->configurations, hash, name);
     if (found) {
         limits->count = found->count;
         memcpy(limits->specs, found->specs, found->count * sizeof found->specs[0]);
@@ -123,18 +125,18 @@ static bool copy(struct weir_registry *registry, const char *name, struct limits
 
 size_t weir_registry_configuration(struct weir_registry *registry, const char *name, char *text, size_t size)
 {
-    struct limits limits;
-    if (copy(registry, name ? name : CONFIGURATION_DEFAULT, &limits))
+    struct registry_limits limits;
+    if (copy_configuration(registry, name ? name : CONFIGURATION_DEFAULT, &limits))
         return weir_spec_format(limits.specs, limits.count, text, size);
     if (text && size > 0)
         text[0] = '\0';
     return 0;
 }
 
-bool weir_registry_resolve(struct weir_registry *registry, const char *config, struct limits *limits,
+bool weir_registry_resolve(struct weir_registry *registry, const char *config, struct registry_limits *limits,
                            struct weir_error *err)
 {
-    if (copy(registry, config ? config : CONFIGURATION_DEFAULT, limits))
+    if (copy_configuration(registry, config ? config : CONFIGURATION_DEFAULT, limits))
         return true;
     struct spec_fault fault;
     int32_t column;
@@ -150,10 +152,10 @@ bool weir_registry_resolve(struct weir_registry *registry, const char *config, s
 
 void weir_registry_end_configurations(struct weir_registry *registry)
 {
-    struct names *names = &registry->configurations;
-    for (struct named *named = weir_names_next(names, NULL), *next; named; named = next) {
-        next = weir_names_next(names, named);
+    struct name_table *names = &registry->configurations;
+    for (struct name_entry *named = weir_name_table_next(names, NULL), *next; named; named = next) {
+        next = weir_name_table_next(names, named);
         free(named);
     }
-    weir_names_end(names);
+    weir_name_table_end(names);
 }

@@ -10,7 +10,7 @@
 static struct lock registries_lock;
 static struct weir_registry *registries;
 
-static void take_all(void)
+static void lock_registries(void)
 {
     lock_take(&registries_lock);
     for (struct weir_registry *registry = registries; registry; registry = registry->next) {
@@ -19,7 +19,7 @@ static void take_all(void)
     }
 }
 
-static void drop_all(void)
+static void unlock_registries(void)
 {
     for (struct weir_registry *registry = registries; registry; registry = registry->next) {
         lock_drop(&registry->listeners.lock);
@@ -28,15 +28,15 @@ static void drop_all(void)
     lock_drop(&registries_lock);
 }
 
-static void watch_forks(void)
+static void watch_registry_forks(void)
 {
-    (void)pthread_atfork(take_all, drop_all, drop_all);
+    (void)pthread_atfork(lock_registries, unlock_registries, unlock_registries);
 }
 
 void weir_registry_fork_join(struct weir_registry *registry)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, watch_forks);
+    (void)pthread_once(&once, watch_registry_forks);
     lock_take(&registries_lock);
     registry->next = registries;
     registry->link = &registries;

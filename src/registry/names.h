@@ -5,36 +5,37 @@
  * land in one chain. The owner of a table has the lock, the key and the things. Memory is needed only to
  * grow; without it chains get longer, and nothing here fails.
  */
-#ifndef WEIR_REGISTRY_NAMES_H
-#define WEIR_REGISTRY_NAMES_H
+#ifndef WEIR_REGISTRY_NAME_TABLE_H
+#define WEIR_REGISTRY_NAME_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* The first member of a thing that has a name. */
-struct named {
-    struct named *next; /* in the chain */
-    uint64_t hash;      /* of the name, with the owner's key */
+struct name_entry {
+    struct name_entry *next; /* in the chain */
+    uint64_t hash;           /* of the name, with the owner's key */
     const char *name;
 };
 
 #define NAMES_FIRST 16
 
-struct names {
-    struct named **chains; /* `first` until it has grown: keep the struct where it is */
-    size_t size;           /* how many chains: a power of two */
+struct name_table {
+    struct name_entry **chains; /* `first` until it has grown: keep the struct where it is */
+    size_t size;                /* how many chains: a power of two */
     size_t count;
-    struct named *first[NAMES_FIRST];
+    struct name_entry *first[NAMES_FIRST];
 };
 
-void weir_names_init(struct names *names);
-void weir_names_end(struct names *names); /* frees the table, not the things */
+void weir_name_table_init(struct name_table *names);
+void weir_name_table_end(struct name_table *names); /* frees the table, not the things */
 
-struct named *weir_names_find(const struct names *names, uint64_t hash, const char *name); /* or NULL */
-void weir_names_add(struct names *names, struct named *named);    /* its name is not there yet */
-void weir_names_remove(struct names *names, struct named *named); /* it is there */
+struct name_entry *weir_name_table_find(const struct name_table *names, uint64_t hash,
+                                        const char *name);                    /* or NULL */
+void weir_name_table_add(struct name_table *names, struct name_entry *named); /* its name is not there yet */
+void weir_name_table_remove(struct name_table *names, struct name_entry *named); /* it is there */
 /* All of them, in no order: begin with NULL, NULL ends it. */
-struct named *weir_names_next(const struct names *names, const struct named *named);
+struct name_entry *weir_name_table_next(const struct name_table *names, const struct name_entry *named);
 
 #endif

@@ -39,24 +39,24 @@ bool weir_registry_hash(const struct weir_registry *registry, const char *name, 
 
 /* ---- members ---- */
 
-static struct member *member_alloc(const char *name, uint64_t hash)
+static struct registry_entry *entry_alloc(const char *name, uint64_t hash)
 {
-    struct member *member = malloc(sizeof *member + strlen(name) + 1);
+    struct registry_entry *member = malloc(sizeof *member + strlen(name) + 1);
     if (!member)
         return NULL;
     char *own_name = (char *)(member + 1);
     memcpy(own_name, name, strlen(name) + 1);
-    *member = (struct member){.named = {.hash = hash, .name = own_name}};
+    *member = (struct registry_entry){.named = {.hash = hash, .name = own_name}};
     atomic_init(&member->references, 1);
     return member;
 }
 
-static void member_ref(struct member *member)
+static void entry_ref(struct registry_entry *member)
 {
     atomic_fetch_add_explicit(&member->references, 1, memory_order_relaxed);
 }
 
-static void member_drop(struct member *member)
+static void entry_drop(struct registry_entry *member)
 {
     if (atomic_fetch_sub_explicit(&member->references, 1, memory_order_acq_rel) > 1)
         return;
@@ -65,13 +65,13 @@ static void member_drop(struct member *member)
     free(member);
 }
 
-static struct member *member_new(const char *name, uint64_t hash, const struct limits *limits,
-                                 struct weir_error *err)
+static struct registry_entry *entry_new(const char *name, uint64_t hash, const struct registry_limits *limits,
+                                        struct weir_error *err)
 {
     struct weir_limiter *limiter = weir_limiter_from(limits->specs, limits->count, err);
     if (!limiter)
         return NULL;
-    struct member *member = weir_limiter_set_name(limiter, name) ? member_alloc(name, hash) : NULL;
+    struct registry_entry *member = weir_limiter_set_name(limiter, name) ? entry_alloc(name, hash) : NULL;
     if (member) {
         member->limiter = limiter;
     } else {
@@ -81,18 +81,20 @@ static struct member *member_new(const char *name, uint64_t hash, const struct l
     return member;
 }
 
-struct member *weir_registry_member(const struct weir_registry *registry, uint64_t hash, const char *name)
+struct registry_entry *weir_registry_entry(const struct weir_registry *registry, uint64_t hash,
+                                           const char *name)
 {
-    return (struct member *)weir_names_find(&registry->members, hash, name);
+    return (struct registry_entry *)weir_name_table_find(&registry->members, hash, name);
 }
 
-static void tell(struct weir_registry *registry, int32_t kind, const struct member *member)
+static void notify_listeners(struct weir_registry *registry, int32_t kind,
+                             const struct registry_entry *member)
 {
     if (!listeners_any(&registry->listeners))
         return;
     struct weir_event event = {
         .kind = kind, .time_ns = weir_now(), .name = member->named.name, .limiter = member->limiter};
-    weir_listeners_tell(&registry->listeners, &event);
+    weir_listeners_notify(&registry->listeners, &event);
 }
 
 /* ---- new, free ---- */
@@ -110,8 +112,8 @@ struct weir_registry *weir_registry_new(const char *default_limits, struct weir_
     }
     registry->key = weir_hash_key();
     registry->most = WEIR_REGISTRY_MAX;
-    weir_names_init(&registry->members);
-    weir_names_init(&registry->configurations);
+    weir_name_table_init(&registry->members);
+    weir_name_table_init(&registry->configurations);
     weir_registry_fork_join(registry);
     if (weir_registry_put_configuration(registry, CONFIGURATION_DEFAULT, specs, count, err))
         return registry;
@@ -124,12 +126,12 @@ void weir_registry_free(struct weir_registry *registry)
     if (!registry)
         return;
     weir_registry_fork_leave(registry);
-    const struct names *members = &registry->members;
-    for (struct named *named = weir_names_next(members, NULL), *next; named; named = next) {
-        next = weir_names_next(members, named);
-        member_drop((struct member *)named);
+    const struct name_table *members = &registry->members;
+    for (struct name_entry *named = weir_name_table_next(members, NULL), *next; named; named = next) {
+        next = weir_name_table_next(members, named);
+        entry_drop((struct registry_entry *)named);
     }
-    weir_names_end(&registry->members);
+    weir_name_table_end(&registry->members);
     weir_registry_end_configurations(registry);
     weir_tags_end(&registry->tags);
     weir_listeners_end(&registry->listeners);
@@ -138,10 +140,10 @@ void weir_registry_free(struct weir_registry *registry)
 
 /* ---- limiters ---- */
 
-static struct weir_limiter *find(struct weir_registry *registry, uint64_t hash, const char *name)
+static struct weir_limiter *find_limiter(struct weir_registry *registry, uint64_t hash, const char *name)
 {
     lock_take(&registry->lock);
-    struct member *member = weir_registry_member(registry, hash, name);
+    struct registry_entry *member = weir_registry_entry(registry, hash, name);
     struct weir_limiter *limiter = member ? weir_limiter_ref(member->limiter) : NULL;
     lock_drop(&registry->lock);
     return limiter;
@@ -150,36 +152,37 @@ static struct weir_limiter *find(struct weir_registry *registry, uint64_t hash, 
 struct weir_limiter *weir_registry_find(struct weir_registry *registry, const char *name)
 {
     uint64_t hash;
-    return weir_registry_hash(registry, name, &hash, NULL) ? find(registry, hash, name) : NULL;
+    return weir_registry_hash(registry, name, &hash, NULL) ? find_limiter(registry, hash, name) : NULL;
 }
 
 /* Puts a new member in its place, unless another thread was faster. Gives the one that is there then, with a
  * reference for the caller; NULL: there is no room. */
-static struct member *join(struct weir_registry *registry, struct member *made)
+static struct registry_entry *add_entry(struct weir_registry *registry, struct registry_entry *made)
 {
     lock_take(&registry->lock);
-    struct member *member = weir_registry_member(registry, made->named.hash, made->named.name);
+    struct registry_entry *member = weir_registry_entry(registry, made->named.hash, made->named.name);
     if (!member && registry->members.count < registry->most) {
-        weir_names_add(&registry->members, &made->named);
+        weir_name_table_add(&registry->members, &made->named);
         member = made;
     }
     if (member)
-        member_ref(member);
+        entry_ref(member);
     lock_drop(&registry->lock);
     return member;
 }
 
-static struct weir_limiter *add(struct weir_registry *registry, struct member *made, struct weir_error *err)
+static struct weir_limiter *add_limiter(struct weir_registry *registry, struct registry_entry *made,
+                                        struct weir_error *err)
 {
     struct weir_limiter *limiter = NULL;
-    struct member *member = join(registry, made);
+    struct registry_entry *member = add_entry(registry, made);
     if (member != made)
-        member_drop(made);
+        entry_drop(made);
     if (member == made)
-        tell(registry, WEIR_EVENT_ADDED, member);
+        notify_listeners(registry, WEIR_EVENT_ADDED, member);
     if (member) {
         limiter = weir_limiter_ref(member->limiter);
-        member_drop(member);
+        entry_drop(member);
     } else {
         weir_error_set(err, ENOSPC, "the registry is full of limiters; remove some");
     }
@@ -190,18 +193,18 @@ struct weir_limiter *weir_registry_limiter(struct weir_registry *registry, const
                                            const char *config, struct weir_error *err)
 {
     uint64_t hash;
-    struct limits limits;
+    struct registry_limits limits;
     if (!weir_registry_hash(registry, name, &hash, err))
         return NULL;
-    struct weir_limiter *limiter = find(registry, hash, name);
+    struct weir_limiter *limiter = find_limiter(registry, hash, name);
     if (limiter) {
         weir_error_clear(err);
         return limiter;
     }
     if (!weir_registry_resolve(registry, config, &limits, err))
         return NULL;
-    struct member *made = member_new(name, hash, &limits, err);
-    return made ? add(registry, made, err) : NULL;
+    struct registry_entry *made = entry_new(name, hash, &limits, err);
+    return made ? add_limiter(registry, made, err) : NULL;
 }
 
 bool weir_registry_remove(struct weir_registry *registry, const char *name)
@@ -210,28 +213,28 @@ bool weir_registry_remove(struct weir_registry *registry, const char *name)
     if (!weir_registry_hash(registry, name, &hash, NULL))
         return false;
     lock_take(&registry->lock);
-    struct member *member = weir_registry_member(registry, hash, name);
+    struct registry_entry *member = weir_registry_entry(registry, hash, name);
     if (member)
-        weir_names_remove(&registry->members, &member->named);
+        weir_name_table_remove(&registry->members, &member->named);
     lock_drop(&registry->lock);
     if (!member)
         return false;
-    tell(registry, WEIR_EVENT_REMOVED, member);
-    member_drop(member);
+    notify_listeners(registry, WEIR_EVENT_REMOVED, member);
+    entry_drop(member);
     return true;
 }
 
 /* Tags belong to the place, not to the limiter. */
-static struct member *swap(struct weir_registry *registry, struct member *made)
+static struct registry_entry *replace_entry(struct weir_registry *registry, struct registry_entry *made)
 {
     lock_take(&registry->lock);
-    struct member *old = weir_registry_member(registry, made->named.hash, made->named.name);
+    struct registry_entry *old = weir_registry_entry(registry, made->named.hash, made->named.name);
     if (old) {
-        weir_names_remove(&registry->members, &old->named);
+        weir_name_table_remove(&registry->members, &old->named);
         made->tags = old->tags;
         old->tags = (struct tags){0};
-        member_ref(made);
-        weir_names_add(&registry->members, &made->named);
+        entry_ref(made);
+        weir_name_table_add(&registry->members, &made->named);
     }
     lock_drop(&registry->lock);
     return old;
@@ -241,22 +244,22 @@ bool weir_registry_replace(struct weir_registry *registry, const char *name, con
                            struct weir_error *err)
 {
     uint64_t hash;
-    struct limits limits;
+    struct registry_limits limits;
     if (!weir_registry_hash(registry, name, &hash, err) ||
         !weir_registry_resolve(registry, config, &limits, err))
         return false;
-    struct member *made = member_new(name, hash, &limits, err);
+    struct registry_entry *made = entry_new(name, hash, &limits, err);
     if (!made)
         return false;
-    struct member *old = swap(registry, made);
+    struct registry_entry *old = replace_entry(registry, made);
     if (old) {
-        tell(registry, WEIR_EVENT_REPLACED, made);
-        member_drop(old);
+        notify_listeners(registry, WEIR_EVENT_REPLACED, made);
+        entry_drop(old);
     } else {
         weir_error_at(err, ENOENT, name, strlen(name), 0,
                       "no limiter has this name; weir_registry_limiter makes one");
     }
-    member_drop(made);
+    entry_drop(made);
     return old != NULL;
 }
 
@@ -272,21 +275,21 @@ size_t weir_registry_count(struct weir_registry *registry)
     return count;
 }
 
-struct snapshot {
-    struct member **members;
+struct registry_listing {
+    struct registry_entry **members;
     size_t room, count;
 };
 
 /* Fills it if there is room for all; else says how much is needed. */
-static bool copy(struct weir_registry *registry, struct snapshot *snapshot)
+static bool copy_entries(struct weir_registry *registry, struct registry_listing *snapshot)
 {
     lock_take(&registry->lock);
-    const struct names *names = &registry->members;
+    const struct name_table *names = &registry->members;
     bool fits = names->count <= snapshot->room;
     snapshot->count = fits ? 0 : names->count;
-    for (struct named *named = NULL; fits && (named = weir_names_next(names, named));) {
-        struct member *member = (struct member *)named;
-        member_ref(member);
+    for (struct name_entry *named = NULL; fits && (named = weir_name_table_next(names, named));) {
+        struct registry_entry *member = (struct registry_entry *)named;
+        entry_ref(member);
         snapshot->members[snapshot->count++] = member;
     }
     lock_drop(&registry->lock);
@@ -294,37 +297,37 @@ static bool copy(struct weir_registry *registry, struct snapshot *snapshot)
 }
 
 /* Takes memory under no lock; meanwhile more may have come, hence the loop and a little more than needed. */
-static bool snapshot_take(struct weir_registry *registry, struct snapshot *snapshot)
+static bool listing_take(struct weir_registry *registry, struct registry_listing *snapshot)
 {
-    *snapshot = (struct snapshot){0};
-    while (!copy(registry, snapshot)) {
+    *snapshot = (struct registry_listing){0};
+    while (!copy_entries(registry, snapshot)) {
         free(snapshot->members);
         snapshot->room = snapshot->count + snapshot->count / 8;
-        snapshot->members = malloc(snapshot->room * sizeof(struct member *));
+        snapshot->members = malloc(snapshot->room * sizeof(struct registry_entry *));
         if (!snapshot->members)
             return false;
     }
     return true;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_entry_names(const void *a, const void *b)
 {
-    const struct member *const *left = a, *const *right = b;
+    const struct registry_entry *const *left = a, *const *right = b;
     return strcmp((*left)->named.name, (*right)->named.name);
 }
 
 bool weir_registry_each(struct weir_registry *registry, weir_each_limiter *each, void *arg)
 {
-    struct snapshot snapshot;
-    if (!registry || !each || !snapshot_take(registry, &snapshot))
+    struct registry_listing snapshot;
+    if (!registry || !each || !listing_take(registry, &snapshot))
         return false;
     if (snapshot.count > 1)
-        qsort(snapshot.members, snapshot.count, sizeof(struct member *), by_name);
+        qsort(snapshot.members, snapshot.count, sizeof(struct registry_entry *), compare_entry_names);
     bool more = true;
     for (size_t i = 0; i < snapshot.count; i++) {
-        struct member *member = snapshot.members[i];
+        struct registry_entry *member = snapshot.members[i];
         more = more && each(arg, member->named.name, member->limiter);
-        member_drop(member);
+        entry_drop(member);
     }
     free(snapshot.members);
     return more;

@@ -8,24 +8,24 @@
 
 #include <stdatomic.h>
 
+#include "base/hash.h"
 #include "limiter/listeners.h"
 #include "os/lock.h"
-#include "base/hash.h"
 #include "registry/names.h"
 #include "registry/tags.h"
 #include "weir.h"
 
 /* A limiter in its place. The table has a reference, and so has whoever shows it to a callback; only the tags
  * ever change. */
-struct member {
-    struct named named;
+struct registry_entry {
+    struct name_entry named;
     atomic_size_t references;
     struct weir_limiter *limiter;
     struct tags tags;
 };
 
 /* What a limiter is made from. */
-struct limits {
+struct registry_limits {
     size_t count;
     struct weir_spec specs[WEIR_LIMITS_MAX];
 };
@@ -33,7 +33,7 @@ struct limits {
 struct weir_registry {
     struct lock lock;
     struct hash_key key; /* never changes */
-    struct names members, configurations;
+    struct name_table members, configurations;
     struct tags tags; /* of the registry itself */
     size_t most;      /* members, and configurations: WEIR_REGISTRY_MAX, less in tests */
     struct listeners listeners;
@@ -46,7 +46,8 @@ size_t weir_registry_length(const char *text, size_t most);
 bool weir_registry_hash(const struct weir_registry *registry, const char *name, uint64_t *hash,
                         struct weir_error *err);
 /* Under the lock. */
-struct member *weir_registry_member(const struct weir_registry *registry, uint64_t hash, const char *name);
+struct registry_entry *weir_registry_entry(const struct weir_registry *registry, uint64_t hash,
+                                           const char *name);
 
 /* configuration.c */
 
@@ -55,7 +56,7 @@ struct member *weir_registry_member(const struct weir_registry *registry, uint64
 bool weir_registry_put_configuration(struct weir_registry *registry, const char *name,
                                      const struct weir_spec *specs, size_t count, struct weir_error *err);
 /* From the name of a configuration (NULL: the default) or from text. */
-bool weir_registry_resolve(struct weir_registry *registry, const char *config, struct limits *limits,
+bool weir_registry_resolve(struct weir_registry *registry, const char *config, struct registry_limits *limits,
                            struct weir_error *err);
 void weir_registry_end_configurations(struct weir_registry *registry);
 

@@ -12,26 +12,26 @@
 _Static_assert(WEIR_TAG_MAX == 255 && WEIR_TAGS_MAX == 32, "the messages below say so");
 
 /* Whose tags are meant: those of a limiter, or of the registry. */
-struct owner {
+struct tag_owner {
     struct weir_registry *registry;
     const char *name; /* NULL: the registry */
     uint64_t hash;
 };
 
-static bool owner_init(struct owner *owner, struct weir_registry *registry, const char *name,
+static bool owner_init(struct tag_owner *owner, struct weir_registry *registry, const char *name,
                        struct weir_error *err)
 {
-    *owner = (struct owner){.registry = registry, .name = name};
+    *owner = (struct tag_owner){.registry = registry, .name = name};
     bool is_registry = registry && !name;
     return is_registry || weir_registry_hash(registry, name, &owner->hash, err);
 }
 
 /* Under the lock; NULL: there is no such limiter. */
-static struct tags *tags_of(const struct owner *owner)
+static struct tags *tags_of(const struct tag_owner *owner)
 {
     if (!owner->name)
         return &owner->registry->tags;
-    struct member *member = weir_registry_member(owner->registry, owner->hash, owner->name);
+    struct registry_entry *member = weir_registry_entry(owner->registry, owner->hash, owner->name);
     return member ? &member->tags : NULL;
 }
 
@@ -44,7 +44,7 @@ static bool check_tag(const char *key, const char *value, struct weir_error *err
     return false;
 }
 
-static bool put(const struct owner *owner, struct tag *tag, struct weir_error *err)
+static bool put_owner_tag(const struct tag_owner *owner, struct tag *tag, struct weir_error *err)
 {
     struct tag *old = NULL;
     lock_take(&owner->registry->lock);
@@ -65,7 +65,7 @@ static bool put(const struct owner *owner, struct tag *tag, struct weir_error *e
 bool weir_registry_tag(struct weir_registry *registry, const char *name, const char *key, const char *value,
                        struct weir_error *err)
 {
-    struct owner owner;
+    struct tag_owner owner;
     if (!owner_init(&owner, registry, name, err) || !check_tag(key, value, err))
         return false;
     struct tag *tag = weir_tag_new(key, value);
@@ -73,12 +73,12 @@ bool weir_registry_tag(struct weir_registry *registry, const char *name, const c
         weir_error_set(err, ENOMEM, "out of memory");
         return false;
     }
-    return put(&owner, tag, err);
+    return put_owner_tag(&owner, tag, err);
 }
 
 bool weir_registry_untag(struct weir_registry *registry, const char *name, const char *key)
 {
-    struct owner owner;
+    struct tag_owner owner;
     if (!key || !owner_init(&owner, registry, name, NULL))
         return false;
     lock_take(&registry->lock);
@@ -91,7 +91,7 @@ bool weir_registry_untag(struct weir_registry *registry, const char *name, const
 }
 
 /* Under the lock: the tag that counts, or NULL. */
-static struct tag *look_up(const struct owner *owner, const char *key)
+static struct tag *find_owner(const struct tag_owner *owner, const char *key)
 {
     struct tags *own = tags_of(owner);
     struct tag *tag = own ? weir_tags_find(own, key) : NULL;
@@ -101,13 +101,13 @@ static struct tag *look_up(const struct owner *owner, const char *key)
 size_t weir_registry_tag_value(struct weir_registry *registry, const char *name, const char *key, char *value,
                                size_t size)
 {
-    struct owner owner;
+    struct tag_owner owner;
     struct text text;
     weir_text_init(&text, value, size);
     if (!key || !owner_init(&owner, registry, name, NULL))
         return 0;
     lock_take(&registry->lock);
-    struct tag *tag = look_up(&owner, key);
+    struct tag *tag = find_owner(&owner, key);
     if (tag)
         weir_text_put(&text, tag->value, strlen(tag->value));
     lock_drop(&registry->lock);
@@ -115,7 +115,7 @@ size_t weir_registry_tag_value(struct weir_registry *registry, const char *name,
 }
 
 /* Gives how many; 0 also if there is no such limiter. */
-static size_t collect(const struct owner *owner, struct tag **tags, bool *found)
+static size_t collect_tags(const struct tag_owner *owner, struct tag **tags, bool *found)
 {
     static const struct tags none;
     lock_take(&owner->registry->lock);
@@ -129,12 +129,12 @@ static size_t collect(const struct owner *owner, struct tag **tags, bool *found)
 
 bool weir_registry_tags(struct weir_registry *registry, const char *name, weir_each_tag *each, void *arg)
 {
-    struct owner owner;
+    struct tag_owner owner;
     struct tag *tags[2 * WEIR_TAGS_MAX];
     bool more;
     if (!each || !owner_init(&owner, registry, name, NULL))
         return false;
-    size_t count = collect(&owner, tags, &more);
+    size_t count = collect_tags(&owner, tags, &more);
     for (size_t i = 0; i < count; i++) {
         more = more && each(arg, tags[i]->key, tags[i]->value);
         weir_tag_drop(tags[i]);

@@ -27,7 +27,7 @@ void weir_tag_drop(struct tag *tag)
 }
 
 /* The link to the first tag whose key is not before `key`. */
-static struct tag **place_of(struct tags *tags, const char *key)
+static struct tag **find_tag_place(struct tags *tags, const char *key)
 {
     struct tag **link = &tags->first;
     while (*link && strcmp((*link)->key, key) < 0)
@@ -35,15 +35,15 @@ static struct tag **place_of(struct tags *tags, const char *key)
     return link;
 }
 
-static bool is_key(const struct tag *tag, const char *key)
+static bool tag_has_key(const struct tag *tag, const char *key)
 {
     return tag && strcmp(tag->key, key) == 0;
 }
 
 bool weir_tags_put(struct tags *tags, struct tag *tag, size_t most, struct tag **old)
 {
-    struct tag **link = place_of(tags, tag->key);
-    *old = is_key(*link, tag->key) ? *link : NULL;
+    struct tag **link = find_tag_place(tags, tag->key);
+    *old = tag_has_key(*link, tag->key) ? *link : NULL;
     if (!*old && tags->count >= most)
         return false;
     tags->count += *old ? 0 : 1;
@@ -62,8 +62,8 @@ struct tag *weir_tags_find(const struct tags *tags, const char *key)
 
 struct tag *weir_tags_take(struct tags *tags, const char *key)
 {
-    struct tag **link = place_of(tags, key), *tag = *link;
-    if (!is_key(tag, key))
+    struct tag **link = find_tag_place(tags, key), *tag = *link;
+    if (!tag_has_key(tag, key))
         return NULL;
     *link = tag->next;
     tags->count--;

@@ -7,13 +7,13 @@
 
 #include "proto/resp_read.h"
 
-#define BATCH         32
-#define BATCH_WORDS   1024 /* a batch ends when its requests have so many words */
-#define ARGS_MAX      1024
-#define BULK_MAX      (64 * 1024)
-#define REQUEST_MAX   (1 << 20)
-#define STRANGER_ARGS 10
-#define STRANGER_BULK 16384
+#define BATCH                32
+#define BATCH_WORDS          1024 /* a batch ends when its requests have so many words */
+#define ARGS_MAX             1024
+#define BULK_MAX             (64 * 1024)
+#define REQUEST_MAX          (1 << 20)
+#define UNAUTHENTICATED_ARGS 10
+#define UNAUTHENTICATED_BULK 16384
 
 enum batch_end {
     BATCH_FULL,   /* there may be more in the bytes */
@@ -22,16 +22,17 @@ enum batch_end {
     BATCH_FOREIGN /* it is no client of ours, and is closed without a word */
 };
 
-struct batch {
-    struct request requests[BATCH];
+struct request_batch {
+    struct resp_request requests[BATCH];
     size_t ends[BATCH]; /* where each one's bytes end */
     size_t count;
     size_t end; /* where the bytes end that are done with */
     enum batch_end why;
-    struct resp_got_request got;
+    struct resp_request_info got;
 };
 
-/* `args` has room for BATCH_WORDS + ARGS_MAX words. A stranger has not logged in, and must. */
-void weir_batch_read(struct batch *batch, struct slice *args, bool stranger, char *bytes, size_t len);
+/* `args` has room for BATCH_WORDS + ARGS_MAX words. An unauthenticated client has not logged in, and must. */
+void weir_batch_read(struct request_batch *batch, struct slice *args, bool unauthenticated, char *bytes,
+                     size_t len);
 
 #endif

@@ -24,7 +24,7 @@
 #define KEEPALIVE_S  300
 #define SOCKET_UMASK 0117 /* the owner and his group may connect */
 
-union address {
+union socket_address {
     struct sockaddr any;
     struct sockaddr_in four;
     struct sockaddr_in6 six;
@@ -34,14 +34,14 @@ union address {
 
 /* ---- addresses as text ------------------------------------------------------------------------ */
 
-static int port_of(const union address *address)
+static int port_of(const union socket_address *address)
 {
     if (address->any.sa_family == AF_INET)
         return ntohs(address->four.sin_port);
     return address->any.sa_family == AF_INET6 ? ntohs(address->six.sin6_port) : 0;
 }
 
-static void show_address(const union address *address, char *text, size_t size)
+static void show_address(const union socket_address *address, char *text, size_t size)
 {
     char host[INET6_ADDRSTRLEN] = "?";
     if (address->any.sa_family == AF_INET) {
@@ -58,7 +58,7 @@ static void show_address(const union address *address, char *text, size_t size)
     }
 }
 
-static bool is_loopback(const union address *address)
+static bool is_loopback(const union socket_address *address)
 {
     const struct in6_addr *six = &address->six.sin6_addr;
     if (address->any.sa_family == AF_INET)
@@ -69,9 +69,9 @@ static bool is_loopback(const union address *address)
 }
 
 /* What the socket says it listens on. */
-static bool describe(struct listener *listener)
+static bool describe_listener(struct listen_socket *listener)
 {
-    union address address = {.any.sa_family = AF_UNSPEC};
+    union socket_address address = {.any.sa_family = AF_UNSPEC};
     socklen_t len = sizeof address;
     if (getsockname(listener->fd, &address.any, &len) < 0)
         return false;
@@ -93,7 +93,7 @@ static bool describe(struct listener *listener)
 /* ---- TCP -------------------------------------------------------------------------------------- */
 
 /* Takes "host:port" apart; an empty host stands for all addresses. */
-static bool split(const char *address, char host[HOST_MAX], const char **port)
+static bool split_host_port(const char *address, char host[HOST_MAX], const char **port)
 {
     const char *colon = strrchr(address, ':');
     if (!colon || colon[1] == '\0' || strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
@@ -118,7 +118,7 @@ static bool split(const char *address, char host[HOST_MAX], const char **port)
 
 static int open_tcp(const struct addrinfo *at, int port)
 {
-    union address address = {.any.sa_family = AF_UNSPEC};
+    union socket_address address = {.any.sa_family = AF_UNSPEC};
     if (at->ai_addrlen > sizeof address)
         return errno = EAFNOSUPPORT, -1;
     memcpy(&address, at->ai_addr, at->ai_addrlen);
@@ -159,13 +159,13 @@ static bool tcp_failed(const char *address, int fault, struct weir_error *err)
 }
 
 /* A machine may know an address family by name only: what it cannot do is left out as long as one works. */
-static size_t open_each(const struct addrinfo *list, struct listener *listeners, size_t room, int *fault)
+static size_t open_each(const struct addrinfo *list, struct listen_socket *listeners, size_t room, int *fault)
 {
     size_t count = 0;
     for (const struct addrinfo *at = list; at && count < room; at = at->ai_next) {
-        struct listener *listener = &listeners[count];
-        *listener = (struct listener){.fd = open_tcp(at, count > 0 ? listeners[0].port : 0)};
-        if (listener->fd >= 0 && describe(listener)) {
+        struct listen_socket *listener = &listeners[count];
+        *listener = (struct listen_socket){.fd = open_tcp(at, count > 0 ? listeners[0].port : 0)};
+        if (listener->fd >= 0 && describe_listener(listener)) {
             count++;
             continue;
         }
@@ -183,11 +183,12 @@ static size_t open_each(const struct addrinfo *list, struct listener *listeners,
     return count;
 }
 
-size_t weir_listen_tcp(const char *address, struct listener *listeners, size_t room, struct weir_error *err)
+size_t weir_listen_tcp(const char *address, struct listen_socket *listeners, size_t room,
+                       struct weir_error *err)
 {
     char host[HOST_MAX];
     const char *port;
-    if (!split(address, host, &port)) {
+    if (!split_host_port(address, host, &port)) {
         weir_error_complain(
             err, "'%.80s' is no address; write host:port, such as 127.0.0.1:9049, [::1]:9049 or :9049",
             address);
@@ -238,11 +239,11 @@ static bool make_way(const struct sockaddr_un *address, struct weir_error *err)
            weir_error_complain_as(err, errno, "cannot remove the old %s: %s", path, strerror(errno));
 }
 
-bool weir_listen_unix(const char *path, struct listener *listener, struct weir_error *err)
+bool weir_listen_unix(const char *path, struct listen_socket *listener, struct weir_error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat file;
-    *listener = (struct listener){.fd = -1};
+    *listener = (struct listen_socket){.fd = -1};
     if (path[0] == '\0' || strlen(path) >= sizeof address.sun_path)
         return weir_error_complain(err, "'%.100s' is no path for a socket; it has 1 to %d bytes", path,
                                    (int)sizeof address.sun_path - 1);
@@ -258,7 +259,7 @@ bool weir_listen_unix(const char *path, struct listener *listener, struct weir_e
     if (bound && stat(path, &file) == 0) {
         memcpy(listener->path, path, strlen(path) + 1);
         listener->inode = file.st_ino;
-        if (listen(listener->fd, BACKLOG) == 0 && describe(listener))
+        if (listen(listener->fd, BACKLOG) == 0 && describe_listener(listener))
             return true;
         fault = errno;
     }
@@ -268,15 +269,15 @@ bool weir_listen_unix(const char *path, struct listener *listener, struct weir_e
 
 /* ---- those of others -------------------------------------------------------------------------- */
 
-bool weir_listen_inherited(int fd, struct listener *listener, struct weir_error *err)
+bool weir_listen_inherited(int fd, struct listen_socket *listener, struct weir_error *err)
 {
     int listens = 0, type = 0;
     socklen_t len = sizeof listens;
-    *listener = (struct listener){.fd = fd, .inherited = true};
+    *listener = (struct listen_socket){.fd = fd, .inherited = true};
     bool good = getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens;
     len = sizeof type;
     good = good && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
-    if (!good || !describe(listener))
+    if (!good || !describe_listener(listener))
         return weir_error_complain(
             err, "descriptor %d was handed over and is no listening stream socket; look at weir.socket", fd);
     int flags = fcntl(fd, F_GETFL);
@@ -285,14 +286,14 @@ bool weir_listen_inherited(int fd, struct listener *listener, struct weir_error 
     return true;
 }
 
-bool weir_listen_start(struct listener *listener, struct weir_error *err)
+bool weir_listen_start(struct listen_socket *listener, struct weir_error *err)
 {
     if (listener->inherited || listener->is_unix || listen(listener->fd, BACKLOG) == 0)
         return true;
     return tcp_failed(listener->text, errno, err); /* somebody else may have been quicker */
 }
 
-void weir_listen_end(struct listener *listener)
+void weir_listen_end(struct listen_socket *listener)
 {
     struct stat file;
     if (listener->fd >= 0)
@@ -327,9 +328,9 @@ static void show_peer(int fd, char *address)
         snprintf(address, LISTEN_ADDRESS_MAX, "unix");
 }
 
-int weir_listen_accept(const struct listener *listener, char *address, char *local, bool *busy)
+int weir_listen_accept(const struct listen_socket *listener, char *address, char *local, bool *busy)
 {
-    union address peer = {.any.sa_family = AF_UNIX}, own = {.any.sa_family = AF_UNIX};
+    union socket_address peer = {.any.sa_family = AF_UNIX}, own = {.any.sa_family = AF_UNIX};
     socklen_t len;
     int fd;
     *busy = false;

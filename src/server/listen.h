@@ -14,7 +14,7 @@
 #define LISTEN_MAX         16
 #define LISTEN_ADDRESS_MAX 64 /* bytes of a client's address as text */
 
-struct listener {
+struct listen_socket {
     int fd;
     bool is_unix, inherited, loopback;
     int port;       /* TCP */
@@ -26,17 +26,18 @@ struct listener {
 /* "host:port", "[::1]:port", ":port" (all addresses), port 0: any. Every address of the name is taken; gives
  * how many, 0 on an error that says what to do ("... is in use; is another weir running? ..."). Nobody can
  * connect before weir_listen_start. */
-size_t weir_listen_tcp(const char *address, struct listener *listeners, size_t room, struct weir_error *err);
+size_t weir_listen_tcp(const char *address, struct listen_socket *listeners, size_t room,
+                       struct weir_error *err);
 /* A file that nobody listens on any more is replaced; so it listens at once, lest another one does. */
-bool weir_listen_unix(const char *path, struct listener *listener, struct weir_error *err);
+bool weir_listen_unix(const char *path, struct listen_socket *listener, struct weir_error *err);
 /* One that is listening already. */
-bool weir_listen_inherited(int fd, struct listener *listener, struct weir_error *err);
+bool weir_listen_inherited(int fd, struct listen_socket *listener, struct weir_error *err);
 /* Lets clients connect; those that listen already are left alone. */
-bool weir_listen_start(struct listener *listener, struct weir_error *err);
-void weir_listen_end(struct listener *listener);
+bool weir_listen_start(struct listen_socket *listener, struct weir_error *err);
+void weir_listen_end(struct listen_socket *listener);
 
 /* A connection, or -1: none now. Non-blocking, close-on-exec, without Nagle's delay, kept alive. `address`
  * and `local` have LISTEN_ADDRESS_MAX bytes. *busy: there are no more descriptors to be had. */
-int weir_listen_accept(const struct listener *listener, char *address, char *local, bool *busy);
+int weir_listen_accept(const struct listen_socket *listener, char *address, char *local, bool *busy);
 
 #endif

@@ -12,14 +12,14 @@
 #include "server/accept.h"
 
 struct loading {
-    const struct door *door;
+    const struct acceptor *acceptor;
     pthread_t thread;
     int stop[2]; /* a pipe: its end ends the thread */
     bool runs;
 };
 
 /* Begins to listen and to answer. Without a thread or a pipe clients are refused instead, as before. */
-void weir_loading_begin(struct loading *loading, struct door *door);
+void weir_loading_begin(struct loading *loading, struct acceptor *acceptor);
 /* Ends the thread; the listeners stay. Also if it never began. */
 void weir_loading_end(struct loading *loading);
 

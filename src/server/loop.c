@@ -12,22 +12,22 @@
 #include <stdlib.h>
 #include <uv.h>
 
-struct orders {
-    struct order *first, **end;
+struct callback_queue {
+    struct loop_callback *first, **end;
 };
 
 struct loop {
     uv_loop_t uv;
     uv_async_t wake;
     pthread_mutex_t mutex; /* of the orders */
-    struct orders ahead, others, queues[LOOP_QUEUES];
+    struct callback_queue ahead, others, queues[LOOP_QUEUES];
     size_t waiting, queued; /* of all; of the queues */
     size_t turn;            /* the queue whose order was run last */
     atomic_bool stop;
-    struct round_end *end; /* or NULL */
+    struct loop_round_end *end; /* or NULL */
 };
 
-struct round_end {
+struct loop_round_end {
     uv_prepare_t uv;
     void (*run)(void *arg);
     void *arg;
@@ -59,20 +59,20 @@ static void free_handle(uv_handle_t *handle)
 
 /* ---- the loop --------------------------------------------------------------------------------- */
 
-static void put_order(struct loop *loop, struct orders *orders, struct order *order)
+static void put_callback(struct loop *loop, struct callback_queue *callbacks, struct loop_callback *callback)
 {
-    order->next = NULL;
+    callback->next = NULL;
     pthread_mutex_lock(&loop->mutex);
-    *orders->end = order;
-    orders->end = &order->next;
+    *callbacks->end = callback;
+    callbacks->end = &callback->next;
     loop->waiting++;
-    loop->queued += orders != &loop->ahead && orders != &loop->others;
+    loop->queued += callbacks != &loop->ahead && callbacks != &loop->others;
     pthread_mutex_unlock(&loop->mutex);
     uv_async_send(&loop->wake);
 }
 
 /* Whose turn it is: those ahead, those of nobody, then the queues one after the other. There is one. */
-static struct orders *next_orders(struct loop *loop)
+static struct callback_queue *next_callbacks(struct loop *loop)
 {
     if (loop->ahead.first || loop->others.first)
         return loop->ahead.first ? &loop->ahead : &loop->others;
@@ -83,22 +83,22 @@ static struct orders *next_orders(struct loop *loop)
 }
 
 /* There is one. It may be gone, or posted again, after its run. */
-static struct order *take_order(struct loop *loop)
+static struct loop_callback *take_callback(struct loop *loop)
 {
     pthread_mutex_lock(&loop->mutex);
-    struct orders *orders = next_orders(loop);
-    struct order *order = orders->first;
-    orders->first = order->next;
-    if (!orders->first)
-        orders->end = &orders->first;
+    struct callback_queue *callbacks = next_callbacks(loop);
+    struct loop_callback *callback = callbacks->first;
+    callbacks->first = callback->next;
+    if (!callbacks->first)
+        callbacks->end = &callbacks->first;
     loop->waiting--;
-    loop->queued -= orders != &loop->ahead && orders != &loop->others;
+    loop->queued -= callbacks != &loop->ahead && callbacks != &loop->others;
     pthread_mutex_unlock(&loop->mutex);
-    return order;
+    return callback;
 }
 
 /* Of each queue one. */
-static size_t orders_of_a_round(struct loop *loop)
+static size_t callbacks_of_a_round(struct loop *loop)
 {
     pthread_mutex_lock(&loop->mutex);
     size_t count = loop->waiting - loop->queued;
@@ -110,12 +110,12 @@ static size_t orders_of_a_round(struct loop *loop)
 
 /* As many as a round has: then timers and files get their turn. What is posted meanwhile, or is left, wakes
  * it again. */
-static void run_orders(uv_async_t *wake)
+static void run_callbacks(uv_async_t *wake)
 {
     struct loop *loop = wake->data;
-    for (size_t left = orders_of_a_round(loop); left > 0; left--) {
-        struct order *order = take_order(loop);
-        order->run(order->arg);
+    for (size_t left = callbacks_of_a_round(loop); left > 0; left--) {
+        struct loop_callback *callback = take_callback(loop);
+        callback->run(callback->arg);
     }
     pthread_mutex_lock(&loop->mutex);
     bool more = loop->queued > 0;
@@ -135,7 +135,7 @@ struct loop *weir_loop_new(void)
         free(loop);
         return NULL;
     }
-    if (uv_async_init(&loop->uv, &loop->wake, run_orders) != 0) {
+    if (uv_async_init(&loop->uv, &loop->wake, run_callbacks) != 0) {
         uv_loop_close(&loop->uv);
         free(loop);
         return NULL;
@@ -158,13 +158,13 @@ void weir_loop_run(struct loop *loop)
 
 static void on_end(uv_prepare_t *handle)
 {
-    struct round_end *end = handle->data;
+    struct loop_round_end *end = handle->data;
     end->run(end->arg);
 }
 
 bool weir_loop_at_end(struct loop *loop, void (*run)(void *arg), void *arg)
 {
-    struct round_end *end = calloc(1, sizeof *end);
+    struct loop_round_end *end = calloc(1, sizeof *end);
     if (!end)
         return false;
     end->run = run;
@@ -204,19 +204,19 @@ int64_t weir_loop_now_ms(const struct loop *loop)
     return (int64_t)uv_now(&loop->uv);
 }
 
-void weir_loop_post(struct loop *loop, struct order *order)
+void weir_loop_post(struct loop *loop, struct loop_callback *callback)
 {
-    put_order(loop, &loop->others, order);
+    put_callback(loop, &loop->others, callback);
 }
 
-void weir_loop_post_ahead(struct loop *loop, struct order *order)
+void weir_loop_post_ahead(struct loop *loop, struct loop_callback *callback)
 {
-    put_order(loop, &loop->ahead, order);
+    put_callback(loop, &loop->ahead, callback);
 }
 
-void weir_loop_post_in_turn(struct loop *loop, struct order *order, uint64_t whose)
+void weir_loop_post_in_turn(struct loop *loop, struct loop_callback *callback, uint64_t whose)
 {
-    put_order(loop, &loop->queues[whose % LOOP_QUEUES], order);
+    put_callback(loop, &loop->queues[whose % LOOP_QUEUES], callback);
 }
 
 /* ---- files ------------------------------------------------------------------------------------ */

@@ -27,18 +27,18 @@ int64_t weir_loop_now_ms(const struct loop *loop);
 
 /* Runs once in the loop's own thread, in the order of posting. The memory is the poster's and must last until
  * then: so nothing can fail. */
-struct order {
+struct loop_callback {
     void (*run)(void *arg);
     void *arg;
-    struct order *next; /* the loop's */
+    struct loop_callback *next; /* the loop's */
 };
-void weir_loop_post(struct loop *loop, struct order *order);
+void weir_loop_post(struct loop *loop, struct loop_callback *callback);
 /* The same, but before all that were posted by the others and have not begun. */
-void weir_loop_post_ahead(struct loop *loop, struct order *order);
+void weir_loop_post_ahead(struct loop *loop, struct loop_callback *callback);
 /* The same, in turn: of all that are posted for the same `whose`, one is run in each round of the loop, and
  * all other orders, files and times get their turn before the next one. */
 #define LOOP_QUEUES 64 /* of two that fall into one they are run in the order of posting */
-void weir_loop_post_in_turn(struct loop *loop, struct order *order, uint64_t whose);
+void weir_loop_post_in_turn(struct loop *loop, struct loop_callback *callback, uint64_t whose);
 
 /* ---- files ---- */
 

@@ -19,7 +19,7 @@
 #define FIRST_FD 3
 
 /* A number in decimal, no more than that. */
-static bool read_number(const char *text, int64_t *number)
+static bool parse_env_number(const char *text, int64_t *number)
 {
     char *end;
     if (!text || *text < '0' || *text > '9')
@@ -33,14 +33,14 @@ static bool read_number(const char *text, int64_t *number)
 static bool meant_for_us(const char *pid_text)
 {
     int64_t pid;
-    return read_number(pid_text, &pid) && pid == getpid();
+    return parse_env_number(pid_text, &pid) && pid == getpid();
 }
 
 int weir_notify_sockets(int *fds, int room)
 {
     int64_t given = 0;
     int count = 0;
-    if (meant_for_us(getenv("LISTEN_PID")) && read_number(getenv("LISTEN_FDS"), &given))
+    if (meant_for_us(getenv("LISTEN_PID")) && parse_env_number(getenv("LISTEN_FDS"), &given))
         for (int fd = FIRST_FD; fd - FIRST_FD < given && count < room; fd++)
             if (fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
                 fds[count++] = fd;
@@ -74,7 +74,7 @@ int64_t weir_notify_watchdog_ms(void)
 {
     int64_t usec;
     const char *pid = getenv("WATCHDOG_PID");
-    if ((pid && !meant_for_us(pid)) || !read_number(getenv("WATCHDOG_USEC"), &usec))
+    if ((pid && !meant_for_us(pid)) || !parse_env_number(getenv("WATCHDOG_USEC"), &usec))
         return 0;
     return usec / 2000 > 0 ? usec / 2000 : usec > 0;
 }

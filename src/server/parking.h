@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Answers that wait for the store. Whoever has changed something is not answered at the end of its slice but
- * parked: first for the rest of the loop's round; then all that the lane has changed in this round goes to
- * the log in one piece, and each is released when the store says that it is safe, in the order of parking. A
- * connection that is parked is not read and nothing of it is run: so answers keep their order, and those that
- * wait are no more than one slice's.
+ * waits for the disk: first for the rest of the loop's round; then all that the I/O thread has changed in
+ * this round goes to the log in one piece, and each is released when the store says that it is safe, in their
+ * order. A connection that waits for the disk is not read and nothing of it is run: so answers keep their
+ * order, and those that wait are no more than one slice's.
  *
- * Law: nothing that was answered after a change goes to the socket before weir_store_may has said STORE_GO
- * for a ticket that was drawn after that change; and no answer overtakes another one of its connection.
+ * Law: nothing that was answered after a change goes to the socket before weir_store_ticket_status has said
+ * STORE_GO for a ticket that was drawn after that change; and no answer overtakes another one of its
+ * connection.
  */
-#ifndef WEIR_SERVER_PARKING_H
-#define WEIR_SERVER_PARKING_H
+#ifndef WEIR_SERVER_DISK_WAIT_H
+#define WEIR_SERVER_DISK_WAIT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,44 +20,44 @@
 #include "store/store.h"
 
 struct connection;
-struct lane;
+struct io_thread;
 
-enum park {
-    PARK_NONE,
-    PARK_ROUND, /* until what this round has changed is in the log */
-    PARK_STORE  /* until its ticket is good */
+enum disk_wait_stage {
+    DISK_WAIT_NONE,
+    DISK_WAIT_ROUND, /* until what this round has changed is in the log */
+    DISK_WAIT_STORE  /* until its ticket is good */
 };
 
-struct park_list {
+struct disk_wait_list {
     struct connection *first, *last;
 };
 
-struct parking {                     /* of a lane */
-    struct store *store;             /* NULL: nobody is parked, ever */
-    struct park_list round, waiting; /* `waiting`: in the order of their tickets */
-    uint64_t seen;                   /* changes of this thread, as of the last look */
-    uint64_t logged;                 /* and of the last commit */
-    _Atomic bool expects;            /* to be told when the store has moved */
+struct disk_wait {                        /* of an I/O thread */
+    struct store *store;                  /* NULL: nobody waits for the disk, ever */
+    struct disk_wait_list round, waiting; /* `waiting`: in the order of their tickets */
+    uint64_t seen;                        /* changes of this thread, as of the last look */
+    uint64_t logged;                      /* and of the last commit */
+    _Atomic bool expects;                 /* to be told when the store has moved */
 };
 
-/* When the lane is made: everything is in memory alone if `store` is NULL. false: out of memory. */
-bool weir_parking_begin(struct lane *lane, struct store *store);
+/* When the I/O thread is made: everything is in memory alone if `store` is NULL. false: out of memory. */
+bool weir_disk_wait_begin(struct io_thread *io_thread, struct store *store);
 /* Any thread: the store has moved. */
-void weir_parking_moved(struct lane *lane);
+void weir_disk_wait_moved(struct io_thread *io_thread);
 
-/* ---- by the lane's own thread ---- */
+/* ---- by the I/O thread itself ---- */
 
 /* Has anything changed since this was last asked, or was an answer repeated that may not be safe yet? */
-bool weir_parking_changed(struct lane *lane);
-/* Parks it until what it has changed by now is safe. */
-void weir_parking_put(struct connection *connection);
+bool weir_disk_wait_changed(struct io_thread *io_thread);
+/* Holds its answers back until what it has changed by now is safe. */
+void weir_disk_wait_add(struct connection *connection);
 /* It is closed: nobody waits for it any more. */
-void weir_parking_leave(struct connection *connection);
+void weir_disk_wait_leave(struct connection *connection);
 /* Releases those whose tickets are good. */
-void weir_parking_look(struct lane *lane);
+void weir_disk_wait_release(struct io_thread *io_thread);
 /* The disk takes nothing, so that its ticket may wait for long. */
-bool weir_parking_is_sick(const struct connection *connection);
+bool weir_disk_wait_is_stuck(const struct connection *connection);
 /* When its thread has ended, and its connections with it: what they gave back goes to the log. */
-void weir_parking_end(struct lane *lane);
+void weir_disk_wait_end(struct io_thread *io_thread);
 
 #endif

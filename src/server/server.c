@@ -23,26 +23,26 @@
 #define THREADS_DEFAULT 16 /* at most: a processor each, but not all of a large machine */
 #define TICK_MS         20
 #define DRAIN_MS        5000
-#define FILES_ASIDE     40 /* descriptors that are no clients: listeners, files, connections of fleets */
+#define FILES_RESERVED  40 /* descriptors that are no clients: listeners, files, connections of fleets */
 #define FILES_OF_LOOP   4
 #define CLIENTS_LEAST   8 /* with descriptors for fewer it does not start */
 
 struct server {
     struct server_options options;
     struct service *service;
-    struct door door;
-    struct lane *lanes;
-    int lane_count, running; /* lanes whose thread runs */
-    struct loop *chores, *logins;
-    pthread_t chore_thread, login_thread;
-    bool chore_runs, login_runs;
+    struct acceptor acceptor;
+    struct io_thread *io_threads;
+    int io_thread_count, running; /* I/O threads that run */
+    struct loop *jobs, *logins;
+    pthread_t job_thread, login_thread;
+    bool jobs_running, login_runs;
     struct timer *drain_timer, *dog_timer;
-    struct order reload;
+    struct loop_callback reload;
     struct rlimit files;
-    /* Lanes that the threads of the store and of fleets may talk to: they run before there are any, and
+    /* I/O threads that the threads of the store and of fleets may talk to: they run before there are any, and
      * after. Held while one talks: whoever sets it to 0 knows that nobody talks to any afterwards. */
     pthread_mutex_t talking;
-    int lanes_told;
+    int io_threads_told;
     _Atomic int undrained;
     atomic_bool reloading;
     bool stopping;
@@ -52,89 +52,89 @@ struct server {
 
 /* ---- what the service asks of it -------------------------------------------------------------- */
 
-static void clock_moved(void *arg)
+static void on_clock_moved(void *arg)
 {
     struct server *server = arg;
-    for (int i = 0; i < server->lane_count; i++)
-        weir_lane_wish(&server->lanes[i], WISH_LOOK);
+    for (int i = 0; i < server->io_thread_count; i++)
+        weir_io_thread_post(&server->io_threads[i], IO_TASK_LOOK);
 }
 
 /* By the store's threads. */
-static void store_moved(void *arg)
+static void on_store_moved(void *arg)
 {
     struct server *server = arg;
     pthread_mutex_lock(&server->talking);
-    for (int i = 0; i < server->lanes_told; i++)
-        weir_parking_moved(&server->lanes[i]);
+    for (int i = 0; i < server->io_threads_told; i++)
+        weir_disk_wait_moved(&server->io_threads[i]);
     pthread_mutex_unlock(&server->talking);
 }
 
 /* By threads of fleets. Who begins to wait counts before he looks for the last time. */
-static void fleet_moved(void *arg)
+static void on_fleet_moved(void *arg)
 {
     struct server *server = arg;
     pthread_mutex_lock(&server->talking);
     atomic_thread_fence(memory_order_seq_cst);
-    for (int i = 0; i < server->lanes_told; i++)
-        if (atomic_load_explicit(&server->lanes[i].worker->waiting, memory_order_relaxed) > 0)
-            weir_lane_wish(&server->lanes[i], WISH_LOOK);
+    for (int i = 0; i < server->io_threads_told; i++)
+        if (atomic_load_explicit(&server->io_threads[i].worker->waiting, memory_order_relaxed) > 0)
+            weir_io_thread_post(&server->io_threads[i], IO_TASK_LOOK);
     pthread_mutex_unlock(&server->talking);
 }
 
-static void let_talk(struct server *server, int lanes)
+static void set_io_threads_told(struct server *server, int io_threads)
 {
     pthread_mutex_lock(&server->talking);
-    server->lanes_told = lanes;
+    server->io_threads_told = io_threads;
     pthread_mutex_unlock(&server->talking);
 }
 
-/* Each looks at all lanes, one after the other, and must hold none of them meanwhile: two who held their own
- * and waited for the other's would wait for ever. */
-static struct lane *lane_of(struct session *session)
+/* Each looks at all I/O threads, one after the other, and must hold none of them meanwhile: two who held
+ * their own and waited for the other's would wait for ever. */
+static struct io_thread *io_thread_at(struct session *session)
 {
     struct connection *connection =
         (struct connection *)(void *)((char *)session - offsetof(struct connection, session));
-    return connection->lane;
+    return connection->io_thread;
 }
 
 static void list_clients(void *arg, struct session *asking, struct buffer *out)
 {
     struct server *server = arg;
-    struct lane *own = lane_of(asking);
+    struct io_thread *own = io_thread_at(asking);
     pthread_mutex_unlock(&own->mutex);
-    for (int i = 0; i < server->lane_count; i++)
-        weir_lane_list(&server->lanes[i], own->worker->now_ns, out);
+    for (int i = 0; i < server->io_thread_count; i++)
+        weir_io_thread_list(&server->io_threads[i], own->worker->now_ns, out);
     pthread_mutex_lock(&own->mutex);
 }
 
-static int64_t kill_clients(void *arg, struct session *asking, const struct kill *kill)
+static int64_t kill_clients(void *arg, struct session *asking, const struct client_kill *kill)
 {
     struct server *server = arg;
-    struct lane *own = lane_of(asking);
+    struct io_thread *own = io_thread_at(asking);
     int64_t killed = 0;
     pthread_mutex_unlock(&own->mutex);
-    for (int i = 0; i < server->lane_count; i++)
-        killed += weir_lane_kill(&server->lanes[i], asking, kill);
+    for (int i = 0; i < server->io_thread_count; i++)
+        killed += weir_io_thread_kill(&server->io_threads[i], asking, kill);
     pthread_mutex_lock(&own->mutex);
     return killed;
 }
 
-/* By the chore thread. */
-static void users_changed(void *arg)
+/* By the job thread. */
+static void on_users_changed(void *arg)
 {
     struct server *server = arg;
-    for (int i = 0; i < server->lane_count; i++)
-        weir_lane_wish(&server->lanes[i], WISH_USERS);
+    for (int i = 0; i < server->io_thread_count; i++)
+        weir_io_thread_post(&server->io_threads[i], IO_TASK_USERS);
 }
 
-/* ---- the chore thread ------------------------------------------------------------------------- */
+/* ---- the job thread ------------------------------------------------------------------------- */
 
-static void tick(void *arg)
+static void on_tick(void *arg)
 {
     weir_service_tick(arg);
 }
 
-static void reload(void *arg)
+static void reload_service(void *arg)
 {
     struct server *server = arg;
     struct buffer report = {.most = 65536};
@@ -145,18 +145,18 @@ static void reload(void *arg)
     weir_notify_send("READY=1");
 }
 
-static void *run_chores(void *arg)
+static void *run_job_thread(void *arg)
 {
     struct server *server = arg;
-    struct timer *timer = weir_timer_new(server->chores, tick, server->service);
+    struct timer *timer = weir_timer_new(server->jobs, on_tick, server->service);
     if (timer)
         weir_timer_set(timer, TICK_MS, TICK_MS);
-    weir_loop_run(server->chores);
+    weir_loop_run(server->jobs);
     weir_timer_free(timer);
     return NULL;
 }
 
-/* Passwords that are checked slowly: neither requests nor chores wait for them. */
+/* Passwords that are checked slowly: neither requests nor background jobs wait for them. */
 static void *run_logins(void *arg)
 {
     struct server *server = arg;
@@ -166,19 +166,19 @@ static void *run_logins(void *arg)
 
 /* ---- stopping --------------------------------------------------------------------------------- */
 
-static void end_lanes(void *arg)
+static void end_io_threads(void *arg)
 {
     struct server *server = arg;
-    for (int i = 0; i < server->lane_count; i++)
-        weir_lane_wish(&server->lanes[i], WISH_END);
+    for (int i = 0; i < server->io_thread_count; i++)
+        weir_io_thread_post(&server->io_threads[i], IO_TASK_END);
 }
 
-/* By each lane's own thread; the last one ends them all. */
-static void lane_drained(void *arg)
+/* By each I/O thread itself; the last one ends them all. */
+static void on_io_thread_drained(void *arg)
 {
     struct server *server = arg;
     if (atomic_fetch_sub(&server->undrained, 1) == 1)
-        end_lanes(server);
+        end_io_threads(server);
 }
 
 static void on_stop(void *arg, int number)
@@ -187,17 +187,17 @@ static void on_stop(void *arg, int number)
     int64_t drain_ms = server->options.drain_ms > 0 ? server->options.drain_ms : DRAIN_MS;
     if (server->stopping) { /* somebody is in a hurry */
         server->patient_until_ns = 0;
-        end_lanes(server);
+        end_io_threads(server);
         return;
     }
     server->stopping = true;
     weir_notify_send("STOPPING=1");
     weir_log(LOG_INFO_LEVEL, "stopping", LOG_TEXT("signal", number == SIGINT ? "SIGINT" : "SIGTERM"));
     server->patient_until_ns = sat_add(weir_now(), sat_mul(drain_ms, WEIR_MS));
-    weir_door_close(&server->door);
+    weir_acceptor_close(&server->acceptor);
     weir_timer_set(server->drain_timer, drain_ms, 0);
-    for (int i = 0; i < server->lane_count; i++)
-        weir_lane_wish(&server->lanes[i], WISH_DRAIN);
+    for (int i = 0; i < server->io_thread_count; i++)
+        weir_io_thread_post(&server->io_threads[i], IO_TASK_DRAIN);
 }
 
 static void on_reload(void *arg, int number)
@@ -205,10 +205,10 @@ static void on_reload(void *arg, int number)
     struct server *server = arg;
     (void)number;
     if (!atomic_exchange(&server->reloading, true))
-        weir_loop_post_ahead(server->chores, &server->reload);
+        weir_loop_post_ahead(server->jobs, &server->reload);
 }
 
-static void feed_dog(void *arg)
+static void feed_watchdog(void *arg)
 {
     (void)arg;
     weir_notify_send("WATCHDOG=1");
@@ -228,8 +228,8 @@ static int count_threads(const struct config *config)
 /* Descriptors that are no clients. */
 static rlim_t own_files(const struct server *server)
 {
-    rlim_t loops = (rlim_t)server->options.service.workers + 2; /* for chores and for logins */
-    return FILES_ASIDE + FILES_OF_LOOP * loops;
+    rlim_t loops = (rlim_t)server->options.service.workers + 2; /* for background jobs and for logins */
+    return FILES_RESERVED + FILES_OF_LOOP * loops;
 }
 
 /* As many as the system lets us have. Before anything else is opened: with too few there would be a server
@@ -267,43 +267,44 @@ static void fit_clients(struct server *server)
              LOG_TEXT("do", "raise the limit: ulimit -n, LimitNOFILE="));
 }
 
-static bool make_lanes(struct server *server, struct weir_error *err)
+static bool make_io_threads(struct server *server, struct weir_error *err)
 {
     const struct config *config = server->options.config;
-    struct patience patience = {
+    struct io_timeouts timeouts = {
         .stuck_ms = server->options.stuck_ms > 0 ? server->options.stuck_ms : STUCK_MS,
-        .stranger_ms = server->options.stranger_ms > 0 ? server->options.stranger_ms : STRANGER_MS,
+        .login_timeout_ms =
+            server->options.login_timeout_ms > 0 ? server->options.login_timeout_ms : LOGIN_TIMEOUT_MS,
         .idle_ms = config->idle_ms,
         .linger_ms = LINGER_MS,
     };
     int wanted = (int)server->options.service.workers;
-    server->chores = weir_loop_new();
+    server->jobs = weir_loop_new();
     server->logins = weir_loop_new();
-    server->lanes = calloc((size_t)wanted, sizeof *server->lanes);
-    if (!server->chores || !server->logins || !server->lanes)
+    server->io_threads = calloc((size_t)wanted, sizeof *server->io_threads);
+    if (!server->jobs || !server->logins || !server->io_threads)
         return weir_error_complain_as(err, ENOMEM, "out of memory");
     for (int i = 0; i < wanted; i++) {
-        struct lane *lane = &server->lanes[server->lane_count++];
-        if (!weir_lane_begin(lane, &server->service->workers[i], server->chores, &patience))
+        struct io_thread *io_thread = &server->io_threads[server->io_thread_count++];
+        if (!weir_io_thread_begin(io_thread, &server->service->workers[i], server->jobs, &timeouts))
             return weir_error_complain_as(
                 err, EMFILE, "no memory or descriptors for %d threads; --threads 1 needs less", wanted);
-        lane->logins = server->logins;
-        lane->held_most = HELD_MOST / wanted;
-        lane->drained = lane_drained;
-        lane->drained_arg = server;
+        io_thread->logins = server->logins;
+        io_thread->buffered_max = BUFFERED_MAX / wanted;
+        io_thread->drained = on_io_thread_drained;
+        io_thread->drained_arg = server;
     }
-    let_talk(server, wanted);
+    set_io_threads_told(server, wanted);
     atomic_store(&server->undrained, wanted);
-    server->drain_timer = weir_timer_new(server->lanes[0].loop, end_lanes, server);
-    server->dog_timer = weir_timer_new(server->lanes[0].loop, feed_dog, NULL);
+    server->drain_timer = weir_timer_new(server->io_threads[0].loop, end_io_threads, server);
+    server->dog_timer = weir_timer_new(server->io_threads[0].loop, feed_watchdog, NULL);
     return (server->drain_timer && server->dog_timer) || weir_error_complain_as(err, ENOMEM, "out of memory");
 }
 
-static bool tell_listens(struct server *server, struct weir_error *err)
+static bool log_listeners(struct server *server, struct weir_error *err)
 {
     struct buffer text = {.most = LISTEN_MAX * 256};
-    for (size_t i = 0; i < server->door.count; i++) {
-        const struct listener *listener = &server->door.listeners[i];
+    for (size_t i = 0; i < server->acceptor.count; i++) {
+        const struct listen_socket *listener = &server->acceptor.listeners[i];
         buffer_put(&text, listener->text, strlen(listener->text));
         buffer_put(&text, "\n", 1);
         if (!listener->is_unix && server->service->tcp_port == 0)
@@ -318,10 +319,10 @@ static bool tell_listens(struct server *server, struct weir_error *err)
 
 /* Who can be reached from elsewhere needs a clock that nobody can set; and a password, which the service sees
  * to, at each reload. */
-static bool look_who_comes(struct server *server, struct weir_error *err)
+static bool check_exposure(struct server *server, struct weir_error *err)
 {
     struct service_options *options = &server->options.service;
-    if (weir_door_is_local(&server->door, &options->exposed))
+    if (weir_acceptor_is_local(&server->acceptor, &options->exposed))
         options->exposed = NULL;
     if (!options->exposed || !options->test_clock)
         return true;
@@ -338,43 +339,44 @@ static bool make_service(struct server *server, struct weir_error *err)
     struct loading loading = {.runs = false};
     const char *data = server->options.config->data;
     if (data && strcmp(data, "none") != 0)
-        weir_loading_begin(&loading, &server->door);
+        weir_loading_begin(&loading, &server->acceptor);
     server->service = weir_service_new(server->options.config, &server->options.service, err);
     weir_loading_end(&loading);
     return server->service != NULL;
 }
 
 /* Addresses are taken first: an address in use is found before a long recovery, not after it. */
-static bool make(struct server *server, struct weir_error *err)
+static bool make_server(struct server *server, struct weir_error *err)
 {
     struct server_options *options = &server->options;
     options->service.workers = (uint32_t)count_threads(options->config);
     if (!raise_files(server, err) ||
-        !weir_door_open(&server->door, options->config, options->inherited, options->inherited_count, err) ||
-        !look_who_comes(server, err))
+        !weir_acceptor_open(&server->acceptor, options->config, options->inherited, options->inherited_count,
+                            err) ||
+        !check_exposure(server, err))
         return false;
-    options->service.store_moved = store_moved;
+    options->service.store_moved = on_store_moved;
     options->service.store_moved_arg = server;
-    options->service.fleet_moved = fleet_moved;
+    options->service.fleet_moved = on_fleet_moved;
     options->service.fleet_moved_arg = server;
-    if (!make_service(server, err) || !make_lanes(server, err) || !tell_listens(server, err))
+    if (!make_service(server, err) || !make_io_threads(server, err) || !log_listeners(server, err))
         return false;
     server->service->server = server;
-    server->service->clock_moved = clock_moved;
+    server->service->clock_moved = on_clock_moved;
     server->service->clients = list_clients;
     server->service->kill = kill_clients;
-    server->service->users_changed = users_changed;
+    server->service->users_changed = on_users_changed;
     fit_clients(server);
-    server->door.lanes = server->lanes;
-    server->door.lane_count = server->lane_count;
-    server->door.service = server->service;
-    server->reload = (struct order){.run = reload, .arg = server};
-    struct loop *loop = server->lanes[0].loop;
+    server->acceptor.io_threads = server->io_threads;
+    server->acceptor.io_thread_count = server->io_thread_count;
+    server->acceptor.service = server->service;
+    server->reload = (struct loop_callback){.run = reload_service, .arg = server};
+    struct loop *loop = server->io_threads[0].loop;
     if (!weir_loop_on_signal(loop, SIGTERM, on_stop, server) ||
         !weir_loop_on_signal(loop, SIGINT, on_stop, server) ||
         !weir_loop_on_signal(loop, SIGHUP, on_reload, server))
         return weir_error_complain_as(err, EMFILE, "no memory or descriptors for an event loop");
-    return weir_door_watch(&server->door, loop, err);
+    return weir_acceptor_watch(&server->acceptor, loop, err);
 }
 
 struct server *weir_server_new(const struct server_options *options, struct weir_error *err)
@@ -388,8 +390,8 @@ struct server *weir_server_new(const struct server_options *options, struct weir
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a fault of the disk, EFBIG, and no end */
     (void)pthread_mutex_init(&server->talking, NULL);
     server->options = *options;
-    server->door.spare = -1;
-    if (make(server, err))
+    server->acceptor.spare = -1;
+    if (make_server(server, err))
         return server;
     weir_server_free(server);
     return NULL;
@@ -397,10 +399,10 @@ struct server *weir_server_new(const struct server_options *options, struct weir
 
 /* ---- running ---------------------------------------------------------------------------------- */
 
-static void *run_lane(void *arg)
+static void *run_io_thread(void *arg)
 {
-    struct lane *lane = arg;
-    weir_loop_run(lane->loop);
+    struct io_thread *io_thread = arg;
+    weir_loop_run(io_thread->loop);
     return NULL;
 }
 
@@ -408,16 +410,16 @@ static bool start_threads(struct server *server)
 {
     if (!weir_growth_start(server->service))
         return false;
-    server->chore_runs = pthread_create(&server->chore_thread, NULL, run_chores, server) == 0;
+    server->jobs_running = pthread_create(&server->job_thread, NULL, run_job_thread, server) == 0;
     server->login_runs = pthread_create(&server->login_thread, NULL, run_logins, server) == 0;
     for (server->running = 1;
-         server->chore_runs && server->login_runs && server->running < server->lane_count;
+         server->jobs_running && server->login_runs && server->running < server->io_thread_count;
          server->running++) {
-        struct lane *lane = &server->lanes[server->running];
-        if (pthread_create(&lane->thread, NULL, run_lane, lane) != 0)
+        struct io_thread *io_thread = &server->io_threads[server->running];
+        if (pthread_create(&io_thread->thread, NULL, run_io_thread, io_thread) != 0)
             return false;
     }
-    return server->chore_runs && server->login_runs;
+    return server->jobs_running && server->login_runs;
 }
 
 /* Also if nobody waits for an answer: what is in memory alone is lost when this process ends. */
@@ -431,14 +433,14 @@ static void wait_for_disk(const struct server *server)
 }
 
 /* After all threads: what those who have gone gave back is logged, then everything is synced. Nobody looks at
- * the lanes any more. */
-static bool close_store(struct server *server)
+ * the I/O threads any more. */
+static bool close_server_store(struct server *server)
 {
     struct weir_error err = {0};
     if (!server->service->store)
         return true;
-    for (int i = 0; i < server->lane_count; i++)
-        weir_lane_clear(&server->lanes[i]);
+    for (int i = 0; i < server->io_thread_count; i++)
+        weir_io_thread_clear(&server->io_threads[i]);
     wait_for_disk(server);
     if (weir_service_close(server->service, &err))
         return true;
@@ -457,25 +459,26 @@ int weir_server_run(struct server *server)
         if (server->options.ready)
             server->options.ready(server->options.arg, server);
         weir_notify_send("READY=1\nSTATUS=serving");
-        weir_loop_run(server->lanes[0].loop);
+        weir_loop_run(server->io_threads[0].loop);
     } else {
         weir_log(LOG_ERROR_LEVEL, "no-thread", LOG_TEXT("do", "raise the limit of threads, or --threads 1"));
-        end_lanes(server);
-        weir_loop_run(server->lanes[0].loop);
+        end_io_threads(server);
+        weir_loop_run(server->io_threads[0].loop);
     }
     for (int i = 1; i < server->running; i++)
-        pthread_join(server->lanes[i].thread, NULL);
-    if (server->chore_runs) { /* after the lanes: chores that they have asked for are done first */
-        weir_loop_stop(server->chores);
-        pthread_join(server->chore_thread, NULL);
+        pthread_join(server->io_threads[i].thread, NULL);
+    if (server->jobs_running) { /* after the I/O threads: background jobs that they have asked for are done
+                                   first */
+        weir_loop_stop(server->jobs);
+        pthread_join(server->job_thread, NULL);
     }
     weir_growth_stop(server->service);
     if (server->login_runs) { /* who still waits for it is gone */
-        weir_slow_stop(server->service->slow);
+        weir_password_check_stop(server->service->password_check);
         weir_loop_stop(server->logins);
         pthread_join(server->login_thread, NULL);
     }
-    good = close_store(server) && good;
+    good = close_server_store(server) && good;
     weir_log(LOG_INFO_LEVEL, "stopped", LOG_NUMBER("status", good ? 0 : 2));
     return good ? 0 : 2;
 }
@@ -484,20 +487,20 @@ void weir_server_free(struct server *server)
 {
     if (!server)
         return;
-    weir_door_close(&server->door);
-    let_talk(server, 0);
-    for (int i = 0; i < server->lane_count; i++)
-        weir_lane_end(&server->lanes[i]);
+    weir_acceptor_close(&server->acceptor);
+    set_io_threads_told(server, 0);
+    for (int i = 0; i < server->io_thread_count; i++)
+        weir_io_thread_end(&server->io_threads[i]);
     if (server->stopping) { /* the loops have stopped to listen: who asks again must not spoil the exit status
                              */
         signal(SIGTERM, SIG_IGN);
         signal(SIGINT, SIG_IGN);
     }
-    weir_loop_free(server->chores);
+    weir_loop_free(server->jobs);
     weir_loop_free(server->logins);
     weir_service_free(server->service);
     (void)pthread_mutex_destroy(&server->talking);
-    free(server->lanes);
+    free(server->io_threads);
     free(server->listens);
     free(server);
 }
@@ -514,5 +517,5 @@ const char *weir_server_listens(const struct server *server)
 
 int weir_server_threads(const struct server *server)
 {
-    return server->lane_count;
+    return server->io_thread_count;
 }

@@ -3,7 +3,7 @@
  * The server: listeners, event loops and connections around a service. It knows no limits.
  *
  * The first loop accepts and hands each connection to the loop that has the fewest; a connection stays
- * where it is. The chore thread does what may take long, and ticks.
+ * where it is. The job thread does what may take long, and ticks.
  */
 #ifndef WEIR_SERVER_SERVER_H
 #define WEIR_SERVER_SERVER_H
@@ -20,7 +20,7 @@ struct server_options {
     int *inherited;                 /* sockets that are listening already (systemd): instead of the others */
     int inherited_count;
     /* How long things may take, in milliseconds, for tests; 0: as connection.h has it. */
-    int64_t stuck_ms, stranger_ms, drain_ms;
+    int64_t stuck_ms, login_timeout_ms, drain_ms;
     void (*ready)(void *arg, struct server *server); /* all listen; before the first connection */
     void *arg;
 };

@@ -22,7 +22,7 @@
 
 #define FLEET_KEYS 64 /* room of a table that counts one key, or none: those of a fleet */
 
-struct apply {
+struct config_apply {
     struct edit edit;
     const struct config *config;
     int64_t wall_ms;
@@ -31,7 +31,7 @@ struct apply {
 };
 
 /* Says where in the file the trouble is. */
-static bool blame(struct apply *apply, struct place place)
+static bool set_error_place(struct config_apply *apply, struct config_place place)
 {
     struct weir_error *err = apply->edit.err;
     char text[sizeof err->text];
@@ -45,12 +45,13 @@ static bool blame(struct apply *apply, struct place place)
 
 /* ---- overrides ---- */
 
-static bool is_past(const struct apply *apply, const struct config_override *override)
+static bool is_past(const struct config_apply *apply, const struct config_override *override)
 {
     return override->until_ms != 0 && override->until_ms <= apply->wall_ms;
 }
 
-static bool names(const struct apply *apply, const struct config_policy *from, struct slice key, bool prefix)
+static bool names_override(const struct config_apply *apply, const struct config_policy *from,
+                           struct slice key, bool prefix)
 {
     for (size_t i = 0; i < from->override_count; i++) {
         const struct config_override *override = &from->overrides[i];
@@ -62,24 +63,26 @@ static bool names(const struct apply *apply, const struct config_policy *from, s
 }
 
 /* Those of the file that it does not name any more. */
-static bool remove_overrides(struct apply *apply, struct policy *policy, const struct config_policy *from)
+static bool remove_overrides(struct config_apply *apply, struct policy *policy,
+                             const struct config_policy *from)
 {
     bool good = true;
     for (size_t i = policy->key_count; good && i-- > 0;) {
         struct slice key = {policy->keys[i].key, policy->keys[i].len};
-        if (policy->keys[i].from_file && !names(apply, from, key, false))
+        if (policy->keys[i].from_file && !names_override(apply, from, key, false))
             good = weir_edit_override(&apply->edit, policy, &(struct edit_override){.key = key});
     }
     for (size_t i = policy->prefix_count; good && i-- > 0;) {
         struct slice key = {policy->prefixes[i].prefix, policy->prefixes[i].len};
-        if (policy->prefixes[i].from_file && !names(apply, from, key, true))
+        if (policy->prefixes[i].from_file && !names_override(apply, from, key, true))
             good =
                 weir_edit_override(&apply->edit, policy, &(struct edit_override){.key = key, .prefix = true});
     }
     return good;
 }
 
-static bool apply_override(struct apply *apply, struct policy *policy, const struct config_override *from)
+static bool apply_override(struct config_apply *apply, struct policy *policy,
+                           const struct config_override *from)
 {
     char text[SPEC_TEXT_MAX];
     if (is_past(apply, from)) {
@@ -95,10 +98,11 @@ static bool apply_override(struct apply *apply, struct policy *policy, const str
                                .from_file = true};
     return (weir_edit_read(&apply->edit, from->limits, text) &&
             weir_edit_override(&apply->edit, policy, &to)) ||
-           blame(apply, from->place);
+           set_error_place(apply, from->place);
 }
 
-static bool apply_overrides(struct apply *apply, struct policy *policy, const struct config_policy *from)
+static bool apply_overrides(struct config_apply *apply, struct policy *policy,
+                            const struct config_policy *from)
 {
     if (!remove_overrides(apply, policy, from))
         return false;
@@ -111,7 +115,8 @@ static bool apply_overrides(struct apply *apply, struct policy *policy, const st
 /* ---- policies ---- */
 
 /* A mode that has an end keeps it. */
-static void apply_mode(const struct apply *apply, struct policy *policy, const struct config_policy *from)
+static void apply_mode(const struct config_apply *apply, struct policy *policy,
+                       const struct config_policy *from)
 {
     int percent = from->percent > 0 ? from->percent : CONFIG_PERCENT_ALL;
     if (policy->mode_until_ms > apply->wall_ms) {
@@ -126,7 +131,8 @@ static void apply_mode(const struct apply *apply, struct policy *policy, const s
 
 /* Room that the file asks for and the table does not have yet: it gets that when all is in force, because a
  * change that fails must not have changed anything. Here it is only seen to that there is enough. */
-static bool ask_for_room(struct apply *apply, struct policy *policy, const struct config_policy *from)
+static bool check_keys_fit(struct config_apply *apply, struct policy *policy,
+                           const struct config_policy *from)
 {
     char text[200];
     const struct service *service = apply->edit.service;
@@ -152,7 +158,7 @@ static const char *limits_of(const struct config_policy *from)
 }
 
 /* A table that is never asked needs no room. */
-static int64_t keys_of(const struct apply *apply, const struct config_policy *from, const char *text)
+static int64_t keys_of(const struct config_apply *apply, const struct config_policy *from, const char *text)
 {
     if (from->fleet && (!from->fleet->local || !from->fleet->each))
         return FLEET_KEYS;
@@ -160,7 +166,7 @@ static int64_t keys_of(const struct apply *apply, const struct config_policy *fr
                           : weir_growth_first(apply->edit.service, text, apply->config->policy_count);
 }
 
-static bool apply_limits(struct apply *apply, struct policy *policy, const struct config_policy *from)
+static bool apply_limits(struct config_apply *apply, struct policy *policy, const struct config_policy *from)
 {
     char text[SPEC_TEXT_MAX], candidate[SPEC_TEXT_MAX];
     struct edit *edit = &apply->edit;
@@ -170,7 +176,7 @@ static bool apply_limits(struct apply *apply, struct policy *policy, const struc
     struct edit_limits to = {text, keys_of(apply, from, text), false,
                              policy->main && policy->on_full != from->on_full};
     policy->on_full = from->on_full;
-    return weir_edit_limits(edit, policy, &to) && ask_for_room(apply, policy, from) &&
+    return weir_edit_limits(edit, policy, &to) && check_keys_fit(apply, policy, from) &&
            weir_edit_candidate(edit, policy, from->candidate ? candidate : NULL, to.keys);
 }
 
@@ -205,12 +211,12 @@ static void log_floor(const struct config_policy *from)
 }
 
 /* Where its units come from; what has changed is left, and joined anew. */
-static bool apply_fleet(struct apply *apply, struct policy *policy, const struct config_policy *from)
+static bool apply_fleet(struct config_apply *apply, struct policy *policy, const struct config_policy *from)
 {
     struct service *service = apply->edit.service;
-    struct pools *has = policy->pools;
+    struct fleet_pools *has = policy->pools;
     policy->pools = NULL;
-    policy->leases = policy->fleet_noted = false;
+    policy->leases = policy->fleet_in_catalogue = false;
     bool good = true;
     if (from->fleet && !from->fleet->local && service->options.test_clock)
         good = weir_edit_fail(&apply->edit, EINVAL,
@@ -229,7 +235,7 @@ static bool apply_fleet(struct apply *apply, struct policy *policy, const struct
     return good;
 }
 
-static bool apply_policy(struct apply *apply, const struct config_policy *from)
+static bool apply_policy(struct config_apply *apply, const struct config_policy *from)
 {
     struct edit *edit = &apply->edit;
     const struct policy *has =
@@ -251,12 +257,12 @@ static bool apply_policy(struct apply *apply, const struct config_policy *from)
     const char *limits = limits_of(from);
     bool good = weir_edit_text(edit, &policy->file_limits, limits, strlen(limits)) &&
                 ((apply_limits(apply, policy, from) && apply_fleet(apply, policy, from)) ||
-                 blame(apply, from->place)) &&
+                 set_error_place(apply, from->place)) &&
                 apply_overrides(apply, policy, from);
     return weir_edit_put(edit, policy, good);
 }
 
-static bool is_named(const struct config *config, const char *name)
+static bool is_policy_in_config(const struct config *config, const char *name)
 {
     for (size_t i = 0; i < config->policy_count; i++)
         if (strcmp(config->policies[i].name, name) == 0)
@@ -265,7 +271,7 @@ static bool is_named(const struct config *config, const char *name)
 }
 
 /* A file that was cut off, or is empty, must not take everything away. */
-static bool takes_all_away(const struct apply *apply)
+static bool takes_all_away(const struct config_apply *apply)
 {
     size_t filed = 0;
     for (size_t i = 0; i < apply->edit.now->policy_count; i++)
@@ -273,7 +279,7 @@ static bool takes_all_away(const struct apply *apply)
     return filed > 0 && apply->config->policy_count == 0 && !apply->config->no_policies;
 }
 
-static bool fail_missing(struct apply *apply, const char *what)
+static bool fail_missing(struct config_apply *apply, const char *what)
 {
     char text[240];
     (void)snprintf(text, sizeof text, "%.100s: %s", apply->config->path ? apply->config->path : "the file",
@@ -281,7 +287,7 @@ static bool fail_missing(struct apply *apply, const char *what)
     return weir_edit_fail(&apply->edit, EINVAL, text);
 }
 
-static bool apply_policies(struct apply *apply)
+static bool apply_policies(struct config_apply *apply)
 {
     const struct snapshot *now = apply->edit.now;
     bool no_file = !apply->config->path; /* a start without one: nobody says that what a store has is to go */
@@ -289,8 +295,8 @@ static bool apply_policies(struct apply *apply)
         return fail_missing(apply, CONFIG_EMPTY);
     for (size_t i = 0; i < now->policy_count; i++) {
         const struct policy *policy = now->policies[i];
-        bool goes = no_file ? policy->fleet_noted : policy->from_file;
-        if (!goes || is_named(apply->config, policy->name))
+        bool goes = no_file ? policy->fleet_in_catalogue : policy->from_file;
+        if (!goes || is_policy_in_config(apply->config, policy->name))
             continue;
         if (no_file) /* its coordinator is not noted, and alone it must not decide */
             weir_log(LOG_WARN_LEVEL, "fleet-policy-left-out", LOG_TEXT("policy", policy->name),
@@ -310,7 +316,7 @@ static bool apply_policies(struct apply *apply)
 
 /* ---- users ---- */
 
-static bool fail_exposed(struct apply *apply, const char *where)
+static bool fail_exposed(struct config_apply *apply, const char *where)
 {
     char text[240];
     snprintf(text, sizeof text,
@@ -340,7 +346,7 @@ static bool names_default(const struct config *config)
 
 /* What the command line says of the password stands above the file. But where the file has users, only they
  * may do something: what strangers may, the file has to say. */
-static bool apply_users(struct apply *apply)
+static bool apply_users(struct config_apply *apply)
 {
     const struct service_options *options = &apply->edit.service->options;
     if (options->no_password && apply->config->user_count > 0 && !names_default(apply->config))
@@ -374,7 +380,7 @@ static bool has_users(const struct users *users, const struct service_options *o
 }
 
 /* A file that lost its users must not open the server. With a password of the command line it does not. */
-static bool keeps_users(struct apply *apply)
+static bool keeps_users(struct config_apply *apply)
 {
     const struct service_options *options = &apply->edit.service->options;
     return apply->config->user_count > 0 || options->password ||
@@ -384,7 +390,7 @@ static bool keeps_users(struct apply *apply)
 /* ---- all of it ---- */
 
 /* Those of before may be freed as soon as the change is over. */
-static bool remember(struct apply *apply)
+static bool remember_policies(struct config_apply *apply)
 {
     const struct config *config = apply->config;
     apply->was = calloc(config->policy_count + 1, sizeof(struct policy *));
@@ -401,7 +407,7 @@ static bool remember(struct apply *apply)
 }
 
 /* What has come into force is told afterwards: a file that is refused has changed nothing. */
-static void tell_changes(struct apply *apply, bool good)
+static void tell_changes(struct config_apply *apply, bool good)
 {
     pthread_mutex_lock(&apply->edit.service->change); /* where policies are freed */
     for (size_t i = 0; apply->was && i < apply->config->policy_count; i++) {
@@ -421,13 +427,13 @@ static void tell_changes(struct apply *apply, bool good)
 
 bool weir_service_apply(struct service *service, const struct config *config, struct weir_error *err)
 {
-    struct apply apply = {.config = config};
+    struct config_apply apply = {.config = config};
     if (!weir_edit_begin(&apply.edit, service, err))
         return false;
     apply.wall_ms = service_wall_ms(service, apply.edit.now_ns);
     apply.edit.next->loaded_ms = apply.wall_ms;
-    bool good = weir_edit_end(&apply.edit, remember(&apply) && apply_users(&apply) && keeps_users(&apply) &&
-                                               apply_policies(&apply));
+    bool good = weir_edit_end(&apply.edit, remember_policies(&apply) && apply_users(&apply) &&
+                                               keeps_users(&apply) && apply_policies(&apply));
     tell_changes(&apply, good);
     if (good)
         warn_of_files(config);

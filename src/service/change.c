@@ -84,7 +84,7 @@ bool weir_change_remove(struct service *service, struct slice name, bool forget,
 
 /* Of what lasts `for_ns` from now on, as wall clock time, rounded up: never shorter than was said. 0: none.
  */
-static int64_t end_of(const struct edit *edit, int64_t for_ns)
+static int64_t end_after(const struct edit *edit, int64_t for_ns)
 {
     return for_ns > 0 ? div_up(sat_add(service_wall_ns(edit->service, edit->now_ns), for_ns), WEIR_MS) : 0;
 }
@@ -111,7 +111,7 @@ static bool mode_for_all(struct edit *edit, enum policy_mode mode, int percent, 
                               "time out");
     edit->next->mode_for_all = mode != MODE_ENFORCE;
     edit->next->all_mode = mode;
-    edit->next->all_until_ms = end_of(edit, for_ns);
+    edit->next->all_until_ms = end_after(edit, for_ns);
     return true;
 }
 
@@ -122,7 +122,7 @@ static bool mode_for_one(struct edit *edit, struct slice name, enum policy_mode 
     struct policy *policy = has ? weir_edit_copy(edit, has) : NULL;
     if (!policy)
         return false;
-    set_mode(policy, mode, percent, end_of(edit, for_ns));
+    set_mode(policy, mode, percent, end_after(edit, for_ns));
     policy->touched = policy->from_file;
     return weir_edit_put(edit, policy, true);
 }
@@ -184,11 +184,11 @@ bool weir_change_override(struct service *service, struct slice policy, struct s
             &edit, refuse_fleet(&edit, has, "give such keys a policy of their own instead of an override"));
     to.text = text;
     to.reason = reason;
-    to.until_ms = end_of(&edit, for_ns);
+    to.until_ms = end_after(&edit, for_ns);
     return weir_edit_end(&edit, alter_override(&edit, has, &to));
 }
 
-static bool is_overridden(const struct policy *policy, const struct edit_override *to)
+static bool has_override(const struct policy *policy, const struct edit_override *to)
 {
     bool found = false;
     if (!to->prefix) {
@@ -209,7 +209,7 @@ bool weir_change_unoverride(struct service *service, struct slice policy, struct
         return false;
     const struct policy *has = weir_edit_find(&edit, policy);
     struct edit_override to = override_of(key);
-    if (has && !is_overridden(has, &to)) {
+    if (has && !has_override(has, &to)) {
         (void)weir_edit_fail(&edit, ENOENT,
                              "this key has no limits of its own there (WEIR.OVERRIDE LIST policy)");
         has = NULL;
@@ -220,12 +220,12 @@ bool weir_change_unoverride(struct service *service, struct slice policy, struct
 /* ---- ends ---- */
 
 /* The next end of anything; times of weir_now. */
-struct ends {
+struct change_ends {
     int64_t now_ns, wall_ms;
     int64_t next_ns;
 };
 
-static bool is_over(struct ends *ends, int64_t until_ns)
+static bool has_ended(struct change_ends *ends, int64_t until_ns)
 {
     if (until_ns == 0)
         return false;
@@ -234,7 +234,7 @@ static bool is_over(struct ends *ends, int64_t until_ns)
     return until_ns <= ends->now_ns;
 }
 
-static bool is_over_by_wall(struct ends *ends, int64_t until_ms)
+static bool is_over_by_wall(struct change_ends *ends, int64_t until_ms)
 {
     if (until_ms == 0)
         return false;
@@ -244,10 +244,10 @@ static bool is_over_by_wall(struct ends *ends, int64_t until_ms)
     return left_ms <= 0;
 }
 
-static bool policy_has_end(const struct policy *policy, struct ends *ends)
+static bool policy_has_end(const struct policy *policy, struct change_ends *ends)
 {
     bool over = is_over_by_wall(ends, policy->mode_until_ms);
-    over |= is_over(ends, policy_older_ends(policy));
+    over |= has_ended(ends, policy_previous_ends(policy));
     for (size_t i = 0; i < policy->key_count; i++)
         over |= is_over_by_wall(ends, policy->keys[i].until_ms);
     for (size_t i = 0; i < policy->prefix_count; i++)
@@ -255,7 +255,7 @@ static bool policy_has_end(const struct policy *policy, struct ends *ends)
     return over;
 }
 
-static bool end_overrides(struct edit *edit, struct policy *policy, struct ends *ends)
+static bool end_overrides(struct edit *edit, struct policy *policy, struct change_ends *ends)
 {
     bool good = true;
     for (size_t i = policy->key_count; good && i-- > 0;) {
@@ -279,7 +279,7 @@ static bool end_overrides(struct edit *edit, struct policy *policy, struct ends 
     return good;
 }
 
-static bool end_policy(struct edit *edit, const struct policy *has, struct ends *ends)
+static bool end_policy(struct edit *edit, const struct policy *has, struct change_ends *ends)
 {
     struct policy *policy = weir_edit_copy(edit, has);
     if (!policy)
@@ -290,14 +290,14 @@ static bool end_policy(struct edit *edit, const struct policy *has, struct ends 
         policy->mode_until_ms = 0;
         weir_log(LOG_INFO_LEVEL, "mode-ended", LOG_TEXT("policy", policy->name));
     }
-    if (is_over(ends, policy_older_ends(policy))) {
-        weir_tally_free(policy->older);
-        policy->older = NULL;
+    if (has_ended(ends, policy_previous_ends(policy))) {
+        weir_policy_table_free(policy->previous);
+        policy->previous = NULL;
     }
     return weir_edit_put(edit, policy, end_overrides(edit, policy, ends));
 }
 
-static bool end_all(struct edit *edit, struct ends *ends)
+static bool end_all(struct edit *edit, struct change_ends *ends)
 {
     if (edit->now->mode_for_all && is_over_by_wall(ends, edit->now->all_until_ms)) {
         edit->next->mode_for_all = false;
@@ -311,7 +311,7 @@ static bool end_all(struct edit *edit, struct ends *ends)
 }
 
 /* Is there anything to be done? If not, when will there be? */
-static bool anything_over(struct service *service, bool stepped, struct ends *ends)
+static bool anything_over(struct service *service, bool stepped, struct change_ends *ends)
 {
     pthread_mutex_lock(&service->change);
     if (stepped) /* what was to come later may have come */
@@ -333,7 +333,7 @@ void weir_change_ends(struct service *service)
 {
     bool stepped = weir_service_look_at_wall(service);
     int64_t now_ns = weir_now();
-    struct ends ends = {now_ns, service_wall_ms(service, now_ns), WEIR_FOREVER};
+    struct change_ends ends = {now_ns, service_wall_ms(service, now_ns), WEIR_FOREVER};
     struct edit edit;
     struct weir_error err;
     if (!anything_over(service, stepped, &ends) || (service->store && !weir_store_is_well(service->store)))

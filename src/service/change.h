@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Changes to what is in force, by command or by file. Each is one new snapshot; all of them take
- * service->change, and may take as long as a live change of ten million keys does: only the chore thread
+ * service->change, and may take as long as a live change of ten million keys does: only the job thread
  * calls them.
  */
-#ifndef WEIR_SERVICE_CHANGE_H
-#define WEIR_SERVICE_CHANGE_H
+#ifndef WEIR_SERVICE_POLICIES_CHANGE_H
+#define WEIR_SERVICE_POLICIES_CHANGE_H
 
 #include "service/service.h"
 
@@ -13,7 +13,7 @@
  */
 bool weir_change_policy(struct service *service, struct slice name, const char *limits, bool fresh,
                         struct weir_error *err);
-/* What its keys have spent is set aside (aside.h), if there is a store, unless `forget`. */
+/* What its keys have spent is retired (retired.h), if there is a store, unless `forget`. */
 bool weir_change_remove(struct service *service, struct slice name, bool forget, struct weir_error *err);
 /* `name` "*": stands above the modes of all policies until its end; `enforce` ends it, and each has its own
  * mode again. for_ns 0: without end. percent 1 to 100, with `enforce` for a single policy. */

@@ -2,8 +2,8 @@
 /*
  * What commands about clients and about commands share.
  */
-#ifndef WEIR_SERVICE_CLIENT_H
-#define WEIR_SERVICE_CLIENT_H
+#ifndef WEIR_SERVICE_COMMANDS_CLIENT_H
+#define WEIR_SERVICE_COMMANDS_CLIENT_H
 
 #include "service/command.h"
 #include "service/log.h"
@@ -45,7 +45,8 @@ void weir_info_write(struct worker *worker, const struct user *user, const struc
 /* Its section about the store. */
 void weir_info_persistence(const struct worker *worker, struct buffer *out);
 
-/* Keys and room of a policy, overrides of prefixes included; counts, so a turn should not ask for many. */
+/* Keys and room of a policy, overrides of prefixes included; counts, so a read section should not ask for
+ * many. */
 struct policy_room {
     int64_t keys, capacity;
 };

@@ -12,13 +12,13 @@
 
 /* ---- deciding ---- */
 
-struct throttle {
+struct throttle_request {
     struct weir_own_limit limit;
     int64_t quantity; /* 0: look; below: give back */
 };
 
 /* Seconds, rounded up: nobody is told to come back before it helps. */
-static int64_t seconds(int64_t time_ns)
+static int64_t ceil_seconds(int64_t time_ns)
 {
     return time_ns == WEIR_FOREVER ? -1 : div_up(max64(time_ns, 0), WEIR_SEC);
 }
@@ -35,17 +35,18 @@ static bool may_give(struct call *call)
 }
 
 /* false: an error was answered. */
-static bool decide(struct call *call, const struct throttle *ask, struct weir_verdict *verdict)
+static bool decide_throttle(struct call *call, const struct throttle_request *ask,
+                            struct weir_verdict *verdict)
 {
     struct worker *worker = call->worker;
     struct weir_table *table = worker->service->client_keys->table;
     struct slice key = call->args[1];
     if (ask->quantity < 0 && !may_give(call))
         return false;
-    struct call_newcomer own = weir_call_newcomer(call, SHARE_CLIENT_KEYS);
+    struct call_admission_hook own = weir_call_admission_hook(call, SHARE_CLIENT_KEYS);
     if (ask->quantity > 0)
         (void)weir_table_take_own_as(table, worker->now_ns, key.bytes, key.len, &ask->limit, ask->quantity,
-                                     &own.newcomer, verdict);
+                                     &own.hook, verdict);
     else
         (void)weir_table_give_own_at(table, worker->now_ns, key.bytes, key.len, &ask->limit,
                                      sat_sub(0, ask->quantity), verdict);
@@ -68,14 +69,14 @@ static void reply_five(struct call *call, const int64_t five[static 5])
 }
 
 /* As redis-cell has it: limited, limit, remaining, retry after or -1, reset after. */
-static void answer_cell(struct call *call, const struct throttle *ask)
+static void answer_cell(struct call *call, const struct throttle_request *ask)
 {
     struct weir_verdict verdict;
-    if (!decide(call, ask, &verdict))
+    if (!decide_throttle(call, ask, &verdict))
         return;
-    int64_t retry = verdict.allowed ? -1 : seconds(verdict.retry_after_ns);
+    int64_t retry = verdict.allowed ? -1 : ceil_seconds(verdict.retry_after_ns);
     reply_five(call, (const int64_t[5]){verdict.allowed ? 0 : 1, ask->limit.burst, verdict.remaining, retry,
-                                        seconds(verdict.reset_after_ns)});
+                                        ceil_seconds(verdict.reset_after_ns)});
 }
 
 /* ---- CL.THROTTLE ---- */
@@ -90,7 +91,7 @@ static bool cell_number(struct call *call, size_t at, int64_t *number)
 }
 
 /* false: an error was answered. */
-static bool check_rate(struct call *call, int64_t burst, int64_t count, int64_t period_s)
+static bool check_cell_rate(struct call *call, int64_t burst, int64_t count, int64_t period_s)
 {
     if (count == 0 || period_s == 0)
         weir_call_error(call, "ERR Zero rates are not supported: count and period must be 1 or more");
@@ -113,15 +114,16 @@ static void run_cl_throttle(struct call *call)
         return;
     }
     if (!cell_number(call, 2, &burst) || !cell_number(call, 3, &count) || !cell_number(call, 4, &period_s) ||
-        (call->count == 6 && !cell_number(call, 5, &quantity)) || !check_rate(call, burst, count, period_s))
+        (call->count == 6 && !cell_number(call, 5, &quantity)) ||
+        !check_cell_rate(call, burst, count, period_s))
         return;
-    answer_cell(call, &(struct throttle){{count, period_s * WEIR_SEC, sat_add(burst, 1)}, quantity});
+    answer_cell(call, &(struct throttle_request){{count, period_s * WEIR_SEC, sat_add(burst, 1)}, quantity});
 }
 
 /* ---- GCRA ---- */
 
 /* Seconds in decimal, to the nanosecond, rounded up. false: something else, or not above 0, or too long. */
-static bool read_period(struct slice text, int64_t *period_ns)
+static bool read_cell_period(struct slice text, int64_t *period_ns)
 {
     int64_t time = 0, digit_ns = WEIR_SEC;
     size_t digits = 0;
@@ -160,13 +162,13 @@ static void run_gcra(struct call *call)
     if (!weir_call_integer(call, 2, "max_burst", 0, &burst) ||
         !weir_call_integer(call, 3, "tokens_per_period", 1, &count))
         return;
-    if (!read_period(call->args[4], &period_ns)) {
+    if (!read_cell_period(call->args[4], &period_ns)) {
         weir_call_error(call, "ERR period must be > 0 and < %lld seconds", (long long)PERIOD_MAX_S);
         return;
     }
     if (option && !weir_call_integer(call, 6, "TOKENS", 1, &tokens))
         return;
-    answer_cell(call, &(struct throttle){{count, period_ns, sat_add(burst, 1)}, tokens});
+    answer_cell(call, &(struct throttle_request){{count, period_ns, sat_add(burst, 1)}, tokens});
 }
 
 /* ---- THROTTLE ---- */
@@ -197,11 +199,11 @@ static void run_throttle(struct call *call)
         weir_call_error(call, "ERR negative quantity: %lld", (long long)numbers[3]);
         return;
     }
-    struct throttle ask = {{numbers[1], numbers[2] * WEIR_SEC, numbers[0]}, numbers[3]};
-    if (decide(call, &ask, &verdict))
+    struct throttle_request ask = {{numbers[1], numbers[2] * WEIR_SEC, numbers[0]}, numbers[3]};
+    if (decide_throttle(call, &ask, &verdict))
         reply_five(call, (const int64_t[5]){verdict.allowed ? 1 : 0, numbers[0], verdict.remaining,
-                                            seconds(verdict.reset_after_ns),
-                                            verdict.allowed ? 0 : seconds(verdict.retry_after_ns)});
+                                            ceil_seconds(verdict.reset_after_ns),
+                                            verdict.allowed ? 0 : ceil_seconds(verdict.retry_after_ns)});
 }
 
 /* ---- DEL ---- */
@@ -215,7 +217,7 @@ static int64_t owed_ns(struct call *call, struct slice key)
 }
 
 /* A key is there if it owes something that then is gone: what keys without room share stays. */
-static void run_del(struct call *call)
+static void run_cell_del(struct call *call)
 {
     int64_t gone = 0;
     for (size_t i = 1; i < call->count; i++)
@@ -301,7 +303,7 @@ const struct command weir_commands_cell[] = {
      .may = MAY_ADJUST,
      .flags = CMD_WRITE,
      .key_at = 1,
-     .run = run_del,
+     .run = run_cell_del,
      .docs = del_docs,
      .example = "DEL user123"},
     {0},

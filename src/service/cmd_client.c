@@ -18,7 +18,7 @@ static struct slice text_or_empty(const char *text)
 
 /* ---- what it says about itself ---------------------------------------------------------------- */
 
-static bool is_plain(struct slice text)
+static bool is_printable_text(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         if (text.bytes[i] < '!' || text.bytes[i] > '~')
@@ -49,7 +49,7 @@ static bool set_text(struct call *call, char **place, struct slice text)
 
 bool weir_client_set_name(struct call *call, struct slice name)
 {
-    if (!is_plain(name)) {
+    if (!is_printable_text(name)) {
         weir_call_error(call, "ERR Client names cannot contain spaces, newlines or special characters.");
         return false;
     }
@@ -78,7 +78,7 @@ static void run_setinfo(struct call *call)
         weir_call_error(call, "ERR Unrecognized option '%s'", weir_shown(call->args[2], shown));
         return;
     }
-    if (!is_plain(call->args[3])) {
+    if (!is_printable_text(call->args[3])) {
         weir_call_error(call, "ERR %s cannot contain spaces, newlines or special characters.",
                         name ? "lib-name" : "lib-ver");
         return;
@@ -88,7 +88,7 @@ static void run_setinfo(struct call *call)
         weir_reply_simple(&call->reply, "OK");
 }
 
-static void run_id(struct call *call)
+static void run_client_id(struct call *call)
 {
     weir_reply_integer(&call->reply, (int64_t)call->session->id);
 }
@@ -138,7 +138,7 @@ void weir_client_line(const struct session *session, int64_t now_ns, struct buff
                       text_or_empty(session->lib_name).bytes, text_or_empty(session->lib_version).bytes);
 }
 
-static void answer_text(struct call *call, struct buffer *text)
+static void reply_client_text(struct call *call, struct buffer *text)
 {
     if (text->failed)
         weir_call_error(call, "ERR out of memory, or more than %d bytes", LIST_MOST);
@@ -147,14 +147,14 @@ static void answer_text(struct call *call, struct buffer *text)
     weir_buffer_free(text);
 }
 
-static void run_info(struct call *call)
+static void run_client_info(struct call *call)
 {
     struct buffer text = {.most = LIST_MOST};
     weir_client_line(call->session, call->worker->now_ns, &text);
-    answer_text(call, &text);
+    reply_client_text(call, &text);
 }
 
-static void run_list(struct call *call)
+static void run_client_list(struct call *call)
 {
     if (call->count > 2) {
         weir_call_error(call, "ERR CLIENT LIST takes no filters here; it shows all clients");
@@ -166,10 +166,10 @@ static void run_list(struct call *call)
         service->clients(service->server, call->session, &text);
     else
         weir_client_line(call->session, call->worker->now_ns, &text);
-    answer_text(call, &text);
+    reply_client_text(call, &text);
 }
 
-static bool read_kill_id(struct call *call, struct kill *kill)
+static bool read_kill_id(struct call *call, struct client_kill *kill)
 {
     int64_t id;
     if (!weir_read_integer(call->args[3], &id) || id < 1) {
@@ -180,7 +180,7 @@ static bool read_kill_id(struct call *call, struct kill *kill)
     return true;
 }
 
-static bool read_kill_user(struct call *call, struct kill *kill)
+static bool read_kill_user(struct call *call, struct client_kill *kill)
 {
     char shown[72];
     const struct user *user = weir_users_find(call->worker->snapshot->users, call->args[3]);
@@ -193,9 +193,9 @@ static bool read_kill_user(struct call *call, struct kill *kill)
 }
 
 /* CLIENT KILL ID 7, CLIENT KILL USER app. A client does not end itself this way: that is what QUIT is for. */
-static void run_kill(struct call *call)
+static void run_client_kill(struct call *call)
 {
-    struct kill kill = {0};
+    struct client_kill kill = {0};
     bool by_user = weir_call_word(call, 2, "USER");
     const struct service *service = call->worker->service;
     if (call->count != 4 || (!by_user && !weir_call_word(call, 2, "ID"))) {
@@ -239,14 +239,15 @@ static const struct command client_parts[] = {
     {CLIENT_PART("getname", "The name of this connection", 2, run_getname), .example = "CLIENT GETNAME"},
     {CLIENT_PART("setinfo", "Tells the name or the version of the client's library", 4, run_setinfo),
      .docs = info_docs, .example = "CLIENT SETINFO LIB-NAME mine"},
-    {CLIENT_PART("id", "The number of this connection", 2, run_id), .example = "CLIENT ID"},
-    {CLIENT_PART("info", "What CLIENT LIST shows of this connection", 2, run_info), .example = "CLIENT INFO"},
-    {CLIENT_PART("list", "All connections, a line each", -2, run_list), .may = MAY_ADMIN, .flags = CMD_ALL,
-     .example = "CLIENT LIST"},
+    {CLIENT_PART("id", "The number of this connection", 2, run_client_id), .example = "CLIENT ID"},
+    {CLIENT_PART("info", "What CLIENT LIST shows of this connection", 2, run_client_info),
+     .example = "CLIENT INFO"},
+    {CLIENT_PART("list", "All connections, a line each", -2, run_client_list), .may = MAY_ADMIN,
+     .flags = CMD_ALL, .example = "CLIENT LIST"},
     {CLIENT_PART("reply", "Answers on, off, or none to this and the next request", 3, run_reply),
      .docs = reply_docs, .example = "CLIENT REPLY ON"},
     {CLIENT_PART("kill", "Closes another connection, or all others of a user; answers how many were closed",
-                 -3, run_kill),
+                 -3, run_client_kill),
      .may = MAY_ADMIN, .flags = CMD_ALL, .docs = kill_docs, .example = "CLIENT KILL ID 999999"},
     {CLIENT_PART("no-evict", "Accepted; nothing of a client is ever evicted", 3, run_on_or_off),
      .docs = switch_docs, .example = "CLIENT NO-EVICT ON"},

@@ -11,18 +11,18 @@
 #define SINCE "0.1.0"
 
 /* Words that a command consists of, gathered before they are written: the reply needs their number. */
-struct words {
+struct command_words {
     const char *list[8];
     size_t count;
 };
 
-static void add_word(struct words *words, const char *word)
+static void add_command_word(struct command_words *words, const char *word)
 {
     if (words->count < sizeof words->list / sizeof *words->list)
         words->list[words->count++] = word;
 }
 
-static void answer_words(struct reply *reply, const struct words *words)
+static void answer_words(struct reply *reply, const struct command_words *words)
 {
     weir_reply_set(reply, words->count);
     for (size_t i = 0; i < words->count; i++)
@@ -78,7 +78,7 @@ static const struct command *named_command(const struct call *call, size_t at)
     return command;
 }
 
-static void run_getkeys(struct call *call)
+static void run_command_getkeys(struct call *call)
 {
     size_t keys[64], count = 0;
     const struct command *command = named_command(call, 2);
@@ -109,38 +109,38 @@ static void run_getkeys(struct call *call)
 
 static void answer_flags(struct reply *reply, const struct command *command)
 {
-    struct words words = {.count = 0};
+    struct command_words words = {.count = 0};
     if (command->flags & CMD_WRITE)
-        add_word(&words, "write");
+        add_command_word(&words, "write");
     else if (command->may & MAY_LOOK)
-        add_word(&words, "readonly");
+        add_command_word(&words, "readonly");
     if (command->may & MAY_ADMIN)
-        add_word(&words, "admin");
+        add_command_word(&words, "admin");
     if (command->flags & CMD_BLOCKING)
-        add_word(&words, "blocking");
-    if (command->flags & CMD_STRANGER)
-        add_word(&words, "no_auth");
-    if (!(command->flags & (CMD_CHORE | CMD_BLOCKING)))
-        add_word(&words, "fast");
+        add_command_word(&words, "blocking");
+    if (command->flags & CMD_NO_AUTH)
+        add_command_word(&words, "no_auth");
+    if (!(command->flags & (CMD_JOB | CMD_BLOCKING)))
+        add_command_word(&words, "fast");
     if (has_more_keys(command))
-        add_word(&words, "movablekeys");
+        add_command_word(&words, "movablekeys");
     answer_words(reply, &words);
 }
 
 static void answer_categories(struct reply *reply, const struct command *command)
 {
-    struct words words = {.count = 0};
+    struct command_words words = {.count = 0};
     if (command->may & MAY_LOOK)
-        add_word(&words, "@read");
+        add_command_word(&words, "@read");
     if (command->may & (MAY_TAKE | MAY_ADJUST))
-        add_word(&words, "@write");
+        add_command_word(&words, "@write");
     if (command->may & MAY_ADMIN)
-        add_word(&words, "@admin");
+        add_command_word(&words, "@admin");
     if (strcmp(command->group, "connection") == 0)
-        add_word(&words, "@connection");
+        add_command_word(&words, "@connection");
     if (command->flags & CMD_BLOCKING)
-        add_word(&words, "@blocking");
-    add_word(&words, command->flags & (CMD_CHORE | CMD_BLOCKING) ? "@slow" : "@fast");
+        add_command_word(&words, "@blocking");
+    add_command_word(&words, command->flags & (CMD_JOB | CMD_BLOCKING) ? "@slow" : "@fast");
     answer_words(reply, &words);
 }
 
@@ -170,16 +170,16 @@ static void answer_key_search(struct reply *reply, int key_at)
 
 static void answer_key_specs(struct reply *reply, const struct command *command)
 {
-    struct words words = {.count = 0};
+    struct command_words words = {.count = 0};
     weir_reply_array(reply, command->key_at > 0);
     if (command->key_at <= 0)
         return;
     weir_reply_map(reply, 3);
     weir_reply_text(reply, "flags");
-    add_word(&words, command->flags & CMD_WRITE ? "RW" : "RO");
-    add_word(&words, command->flags & CMD_WRITE ? "UPDATE" : "ACCESS");
+    add_command_word(&words, command->flags & CMD_WRITE ? "RW" : "RO");
+    add_command_word(&words, command->flags & CMD_WRITE ? "UPDATE" : "ACCESS");
     if (has_more_keys(command))
-        add_word(&words, "INCOMPLETE");
+        add_command_word(&words, "INCOMPLETE");
     answer_words(reply, &words);
     answer_key_search(reply, command->key_at);
 }
@@ -228,7 +228,7 @@ static const struct command *find_by_text(struct slice text, const struct comman
     return NULL;
 }
 
-static void run_info(struct call *call)
+static void run_command_info(struct call *call)
 {
     if (call->count == 2) {
         run_command(call);
@@ -244,7 +244,7 @@ static void run_info(struct call *call)
     }
 }
 
-static void run_count(struct call *call)
+static void run_command_count(struct call *call)
 {
     weir_reply_integer(&call->reply, (int64_t)weir_command_count());
 }
@@ -268,7 +268,7 @@ static void answer_matching(struct call *call, struct slice pattern)
     }
 }
 
-static void run_list(struct call *call)
+static void run_command_list(struct call *call)
 {
     if (call->count == 2)
         answer_matching(call, (struct slice){"*", 1});
@@ -288,13 +288,13 @@ static const char *arg_type_name(enum arg_type type)
 
 static void answer_arg_flags(struct reply *reply, const struct arg *arg)
 {
-    struct words words = {.count = 0};
+    struct command_words words = {.count = 0};
     if (arg->flags & ARG_OPTIONAL)
-        add_word(&words, "optional");
+        add_command_word(&words, "optional");
     if (arg->flags & ARG_MULTIPLE)
-        add_word(&words, "multiple");
+        add_command_word(&words, "multiple");
     if (arg->flags & ARG_MULTIPLE && arg->token)
-        add_word(&words, "multiple_token"); /* the token stands before each of them */
+        add_command_word(&words, "multiple_token"); /* the token stands before each of them */
     answer_words(reply, &words);
 }
 
@@ -360,7 +360,7 @@ static void answer_all_docs(struct reply *reply)
     }
 }
 
-static void run_docs(struct call *call)
+static void run_command_docs(struct call *call)
 {
     if (call->count == 2) {
         answer_all_docs(&call->reply);
@@ -411,15 +411,15 @@ static const struct arg keys_docs[] = {
     .name = NAME, .summary = SUMMARY, .group = "server", .arity = ARITY, .run = RUN
 
 static const struct command command_parts[] = {
-    {COMMAND_PART("count", "How many commands there are", 2, run_count), .example = "COMMAND COUNT"},
-    {COMMAND_PART("list", "The names of all commands", -2, run_list), .docs = pattern_docs,
+    {COMMAND_PART("count", "How many commands there are", 2, run_command_count), .example = "COMMAND COUNT"},
+    {COMMAND_PART("list", "The names of all commands", -2, run_command_list), .docs = pattern_docs,
      .example = "COMMAND LIST"},
-    {COMMAND_PART("info", "Arity, flags and keys of commands", -2, run_info), .docs = names_docs,
+    {COMMAND_PART("info", "Arity, flags and keys of commands", -2, run_command_info), .docs = names_docs,
      .example = "COMMAND INFO ping"},
-    {COMMAND_PART("docs", "Summary and arguments of commands", -2, run_docs), .docs = names_docs,
+    {COMMAND_PART("docs", "Summary and arguments of commands", -2, run_command_docs), .docs = names_docs,
      .example = "COMMAND DOCS ping"},
-    {COMMAND_PART("getkeys", "The keys among the words of a request", -3, run_getkeys), .docs = keys_docs,
-     .example = "COMMAND GETKEYS WEIR.TAKE api user:42"},
+    {COMMAND_PART("getkeys", "The keys among the words of a request", -3, run_command_getkeys),
+     .docs = keys_docs, .example = "COMMAND GETKEYS WEIR.TAKE api user:42"},
     {COMMAND_PART("help", "Lists the subcommands", 2, weir_command_help), .example = "COMMAND HELP"},
     {0}};
 

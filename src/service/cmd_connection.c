@@ -14,7 +14,7 @@
 
 #define DATABASES 16 /* all of them the same */
 
-static struct slice word(const char *text)
+static struct slice text_slice(const char *text)
 {
     return (struct slice){text, strlen(text)};
 }
@@ -41,13 +41,14 @@ static bool fail_login(struct call *call, struct slice name)
 }
 
 /* The password was right; there may be too many clients already. */
-static bool enter(struct call *call, const struct user *user, uint64_t generation)
+static bool enter_as_user(struct call *call, const struct user *user, uint64_t generation)
 {
     struct session *session = call->session;
     const struct service *service = call->worker->service;
-    struct crowd_limits limits = weir_service_clients(service, call->worker->snapshot->users);
-    if (!weir_crowd_log_in(service->crowd, &limits, &session->guest, user->name, weir_user_is_admin(user))) {
-        weir_log(LOG_WARN_LEVEL, "turned-away", LOG_TEXT("client", session->address),
+    struct client_count_limits limits = weir_service_clients(service, call->worker->snapshot->users);
+    if (!weir_client_counts_log_in(service->client_counts, &limits, &session->client_entry, user->name,
+                                   weir_user_is_admin(user))) {
+        weir_log(LOG_WARN_LEVEL, "client-refused", LOG_TEXT("client", session->address),
                  LOG_TEXT("user", user->name), LOG_TEXT("why", "too many clients of this user, or in all"));
         weir_call_error(call, "ERR max number of clients reached for user '%s'; admins can still log in",
                         user->name);
@@ -60,23 +61,23 @@ static bool enter(struct call *call, const struct user *user, uint64_t generatio
 }
 
 /* Passwords that are kept as slow hashes are checked by another thread, and then the request is run again. If
- * any user has such a hash, every wrong password takes as long, whoever's it is. RUN_CHORE: not known yet. */
-static const struct user *check_slowly(struct call *call, const char *source, struct attempt attempt,
+ * any user has such a hash, every wrong password takes as long, whoever's it is. RUN_JOB: not known yet. */
+static const struct user *check_slowly(struct call *call, const char *source, struct login_attempt attempt,
                                        struct slice name, struct slice password, uint64_t *generation)
 {
     const struct users *users = call->worker->snapshot->users;
-    struct slow *slow = call->worker->service->slow;
+    struct password_check *password_check = call->worker->service->password_check;
     struct login login;
     *generation = call->session->checked ? call->session->checked->right : 0;
     if (!call->session->checked) {
         if (!weir_login_init(&login, users, name, password))
             return NULL;
         login.attempt = attempt;
-        *generation = weir_slow_known(slow, &login);
-        if (*generation == 0 && !weir_login_wait(slow, &login, source)) {
+        *generation = weir_password_check_known(password_check, &login);
+        if (*generation == 0 && !weir_login_wait(password_check, &login, source)) {
             weir_call_error(call, "UNAVAILABLE too many logins are being checked at this moment; try again");
-        } else if (*generation == 0 && !weir_chore_login(call, &login)) {
-            weir_login_end(slow, &login);
+        } else if (*generation == 0 && !weir_job_login(call, &login)) {
+            weir_login_end(password_check, &login);
         }
         weir_secret_wipe(&login, sizeof login);
     }
@@ -85,7 +86,7 @@ static const struct user *check_slowly(struct call *call, const char *source, st
 }
 
 /* What was not checked, or against passwords that are others now, is not known to be wrong. */
-static bool is_unsure(struct call *call, struct attempt attempt)
+static bool is_login_undecided(struct call *call, struct login_attempt attempt)
 {
     const struct login *login = call->session->checked;
     if (login && !login->checked)
@@ -99,13 +100,13 @@ static bool is_unsure(struct call *call, struct attempt attempt)
 static bool log_in(struct call *call, struct slice name, struct slice password)
 {
     const struct users *users = call->worker->snapshot->users;
-    struct failures *failures = call->worker->service->failures;
+    struct login_failures *login_failures = call->worker->service->login_failures;
     char source[SOURCE_MAX];
     uint64_t generation;
     int64_t retry_ns = 0;
     weir_source_of(call->session->address, source);
-    struct attempt attempt = weir_attempt(failures, source, users, name, password);
-    switch (weir_attempt_begin(failures, call->worker->now_ns, attempt, &retry_ns)) {
+    struct login_attempt attempt = weir_attempt(login_failures, source, users, name, password);
+    switch (weir_attempt_begin(login_failures, call->worker->now_ns, attempt, &retry_ns)) {
     case ATTEMPT_BLOCKED:
         refuse_login(call, retry_ns);
         return false;
@@ -118,10 +119,10 @@ static bool log_in(struct call *call, struct slice name, struct slice password)
     if (!user && users->any_crypt)
         user = check_slowly(call, source, attempt, name, password, &generation);
     if (user)
-        return enter(call, user, generation);
-    if (call->failed || call->state == RUN_CHORE || is_unsure(call, attempt))
+        return enter_as_user(call, user, generation);
+    if (call->failed || call->state == RUN_JOB || is_login_undecided(call, attempt))
         return false;
-    weir_attempt_failed(failures, call->worker->now_ns, attempt);
+    weir_attempt_failed(login_failures, call->worker->now_ns, attempt);
     return fail_login(call, name);
 }
 
@@ -141,20 +142,20 @@ static void run_auth(struct call *call)
                               "user. Are you sure your configuration is correct?");
         return;
     }
-    struct slice name = call->count == 3 ? call->args[1] : word("default");
+    struct slice name = call->count == 3 ? call->args[1] : text_slice("default");
     if (log_in(call, name, call->args[call->count - 1]))
         weir_reply_simple(&call->reply, "OK");
 }
 
 /* ---- HELLO ------------------------------------------------------------------------------------ */
 
-struct hello {
+struct hello_request {
     int64_t version;
     bool auth, named;
     struct slice user, password, name;
 };
 
-static bool read_hello(struct call *call, struct hello *hello)
+static bool read_hello(struct call *call, struct hello_request *hello)
 {
     if (call->count > 1 && !weir_read_integer(call->args[1], &hello->version)) {
         weir_call_error(call, "ERR Protocol version is not an integer or out of range");
@@ -205,7 +206,7 @@ static void answer_hello(struct call *call)
 
 static void run_hello(struct call *call)
 {
-    struct hello hello = {.version = call->session->version};
+    struct hello_request hello = {.version = call->session->version};
     if (!read_hello(call, &hello) || (hello.auth && !log_in(call, hello.user, hello.password)))
         return;
     if (!weir_session_user(call->session, call->worker->snapshot)) {
@@ -258,14 +259,14 @@ static void run_quit(struct call *call)
 static void run_reset(struct call *call)
 {
     struct session *session = call->session;
-    bool stranger = default_user(call)->has_password || session->must_log_in;
+    bool unauthenticated = default_user(call)->has_password || session->must_log_in;
     bool admin = weir_user_is_admin(default_user(call));
     session->logged_in = false;
     /* At once, not after the batch: it may have logged in within the same one. */
-    weir_crowd_log_out(call->worker->service->crowd, &session->guest,
-                       stranger ? ENTER_STRANGER
-                       : admin  ? ENTER_ADMIN
-                                : ENTER_ORDINARY);
+    weir_client_counts_log_out(call->worker->service->client_counts, &session->client_entry,
+                               unauthenticated ? CLIENT_UNAUTHENTICATED
+                               : admin         ? CLIENT_ADMIN
+                                               : CLIENT_ORDINARY);
     snprintf(session->user, sizeof session->user, "default");
     free(session->name);
     session->name = NULL;
@@ -302,7 +303,7 @@ const struct command weir_commands_connection[] = {
      .summary = "Chooses the version of the protocol, and can log in and give the connection a name",
      .group = "connection",
      .arity = -1,
-     .flags = CMD_STRANGER,
+     .flags = CMD_NO_AUTH,
      .run = run_hello,
      .docs = hello_docs,
      .example = "HELLO 3"},
@@ -310,7 +311,7 @@ const struct command weir_commands_connection[] = {
      .summary = "Logs in with a password, as `default` or as another user",
      .group = "connection",
      .arity = -2,
-     .flags = CMD_STRANGER,
+     .flags = CMD_NO_AUTH,
      .run = run_auth,
      .docs = auth_docs},
     {.name = "ping",
@@ -338,14 +339,14 @@ const struct command weir_commands_connection[] = {
      .summary = "Closes the connection after the answer",
      .group = "connection",
      .arity = -1,
-     .flags = CMD_STRANGER,
+     .flags = CMD_NO_AUTH,
      .run = run_quit,
      .example = "QUIT"},
     {.name = "reset",
      .summary = "Makes the connection as if it were new: logged out, without a name, version 2",
      .group = "connection",
      .arity = 1,
-     .flags = CMD_STRANGER,
+     .flags = CMD_NO_AUTH,
      .run = run_reset,
      .example = "RESET"},
     {.name = "readonly",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What operators do with what is stored: WEIR.BACKUP, IMAGE, FREEZE, THAW, and the rows of WEIR.DUMP and LOAD
- * (cmd_dump.c). All of it by the chore thread.
+ * (cmd_dump.c). All of it by the job thread.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -133,7 +133,7 @@ static void run_backup(struct call *call)
     LOG_CHANGE(call, "backup", LOG_TEXT("name", name));
     weir_reply_map(&call->reply, 2);
     weir_reply_text(&call->reply, "path");
-    weir_reply_print(&call->reply, "%s/backups/%s", call->worker->service->keeping->path, name);
+    weir_reply_print(&call->reply, "%s/backups/%s", call->worker->service->persistence->path, name);
     weir_reply_text(&call->reply, "ms");
     weir_reply_integer(&call->reply, weir_ms_up(clock_now() - began_ns));
 }
@@ -141,10 +141,10 @@ static void run_backup(struct call *call)
 /* ---- keys whose limits came with the call ---- */
 
 /* In memory at once. On the disk they are gone with the next image: so that is made before the answer. */
-static bool flush(struct service *service, int64_t *keys, struct weir_error *err)
+static bool flush_all_keys(struct service *service, int64_t *keys, struct weir_error *err)
 {
     *keys = sat_add(weir_table_reset_all(service->client_keys->table, weir_now()),
-                    weir_records_clear(weir_steps_records(service->steps)));
+                    weir_records_clear(weir_smyte_records(service->smyte)));
     return !service->store || weir_store_image(service->store, err);
 }
 
@@ -152,7 +152,7 @@ static void run_flush(struct call *call)
 {
     struct weir_error err = {0};
     int64_t keys;
-    bool recorded = flush(call->worker->service, &keys, &err);
+    bool recorded = flush_all_keys(call->worker->service, &keys, &err);
     LOG_CHANGE(call, "client-keys-flushed", LOG_NUMBER("keys", keys));
     if (recorded)
         weir_reply_integer(&call->reply, keys);

@@ -2,8 +2,8 @@
 /*
  * What cmd_data.c and cmd_dump.c share.
  */
-#ifndef WEIR_SERVICE_CMD_DATA_H
-#define WEIR_SERVICE_CMD_DATA_H
+#ifndef WEIR_SERVICE_COMMANDS_CMD_DATA_H
+#define WEIR_SERVICE_COMMANDS_CMD_DATA_H
 
 #include "service/client.h"
 #include "table/export.h"
@@ -21,7 +21,7 @@ extern const struct command weir_dump_parts[], weir_load_parts[];
     }
 #define DATA_PART(NAME, SUMMARY, ARITY, FLAGS, RUN)                                                          \
     .name = NAME, .summary = SUMMARY, .group = "weir", .arity = ARITY, .may = MAY_ADMIN,                     \
-    .flags = CMD_CHORE | (FLAGS), .run = RUN
+    .flags = CMD_JOB | (FLAGS), .run = RUN
 #define DATA_HELP(EXAMPLE)                                                                                   \
     {                                                                                                        \
         .name = "help", .summary = "Lists the subcommands", .group = "weir", .arity = 2,                     \

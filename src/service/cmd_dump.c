@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * WEIR.DUMP and WEIR.LOAD: by the chore thread, a page at a time.
+ * WEIR.DUMP and WEIR.LOAD: by the job thread, a page at a time.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -46,26 +46,26 @@ static void run_dump_policy(struct call *call)
     struct policy *policy = weir_call_policy(call, 2);
     struct buffer text = {.most = PAGE_BYTES};
     struct slice prefix;
-    struct tally *tally;
+    struct policy_table *ptable;
     if (!policy)
         return;
     weir_dump_definition(policy, &text);
-    if (policy_older_ends(policy) > call->worker->now_ns)
+    if (policy_previous_ends(policy) > call->worker->now_ns)
         weir_buffer_print(&text, "# limits of before a change are still asked as well; they are not here\n");
-    for (size_t i = 0; (tally = weir_dump_table(policy, i, &prefix)) != NULL; i++)
-        weir_dump_table_line(call->worker->service, tally, prefix, call->worker->now_ns, &text);
+    for (size_t i = 0; (ptable = weir_dump_table(policy, i, &prefix)) != NULL; i++)
+        weir_dump_table_line(call->worker->service, ptable, prefix, call->worker->now_ns, &text);
     (void)reply_lines(call, &text);
     weir_buffer_free(&text);
 }
 
-static struct tally *find_table(struct call *call, const struct policy *policy, struct slice prefix)
+static struct policy_table *find_table(struct call *call, const struct policy *policy, struct slice prefix)
 {
     struct slice has;
-    struct tally *tally;
+    struct policy_table *ptable;
     char shown[72];
-    for (size_t i = 0; (tally = weir_dump_table(policy, i, &has)) != NULL; i++)
+    for (size_t i = 0; (ptable = weir_dump_table(policy, i, &has)) != NULL; i++)
         if (has.len == prefix.len && memcmp(has.bytes, prefix.bytes, prefix.len) == 0)
-            return tally;
+            return ptable;
     weir_call_error(
         call,
         "ERR policy '%s' has no limits for the prefix '%s'; keys are known by hashes here, so only "
@@ -75,7 +75,7 @@ static struct tally *find_table(struct call *call, const struct policy *policy, 
 }
 
 /* Where the rest begins, if there is any. */
-static void reply_page(struct call *call, const struct tally *tally, const struct export_range *rest,
+static void reply_page(struct call *call, const struct policy_table *ptable, const struct export_range *rest,
                        struct buffer *text)
 {
     weir_reply_map(&call->reply, 3);
@@ -85,7 +85,7 @@ static void reply_page(struct call *call, const struct tally *tally, const struc
     else
         weir_reply_text(&call->reply, "");
     weir_reply_text(&call->reply, "table");
-    weir_reply_integer(&call->reply, (int64_t)tally->serial);
+    weir_reply_integer(&call->reply, (int64_t)ptable->serial);
     weir_reply_text(&call->reply, "lines");
     (void)reply_lines(call, text);
 }
@@ -94,13 +94,13 @@ static void run_dump_keys(struct call *call)
 {
     struct export_range range;
     struct policy *policy = weir_call_policy(call, 2);
-    struct tally *tally = policy ? find_table(call, policy, call->args[3]) : NULL;
+    struct policy_table *ptable = policy ? find_table(call, policy, call->args[3]) : NULL;
     struct buffer text = {.most = PAGE_BYTES};
     uint64_t keys = 0;
-    if (!tally || !weir_data_range(call, 4, &range))
+    if (!ptable || !weir_data_range(call, 4, &range))
         return;
-    if (weir_dump_keys(tally, call->worker->now_ns, &range, PAGE_KEYS, &text, &keys))
-        reply_page(call, tally, &range, &text);
+    if (weir_dump_keys(ptable, call->worker->now_ns, &range, PAGE_KEYS, &text, &keys))
+        reply_page(call, ptable, &range, &text);
     else
         weir_call_error(call, "ERR out of memory");
     weir_buffer_free(&text);
@@ -110,12 +110,12 @@ static void run_dump_shared(struct call *call)
 {
     struct export_range range;
     struct policy *policy = weir_call_policy(call, 2);
-    struct tally *tally = policy ? find_table(call, policy, call->args[3]) : NULL;
+    struct policy_table *ptable = policy ? find_table(call, policy, call->args[3]) : NULL;
     struct buffer text = {.most = PAGE_BYTES};
-    if (!tally || !weir_data_range(call, 4, &range))
+    if (!ptable || !weir_data_range(call, 4, &range))
         return;
-    if (weir_dump_shared(tally, call->worker->now_ns, &range, &text))
-        reply_page(call, tally, NULL, &text);
+    if (weir_dump_shared(ptable, call->worker->now_ns, &range, &text))
+        reply_page(call, ptable, NULL, &text);
     else
         weir_call_error(call, "ERR out of memory");
     weir_buffer_free(&text);

@@ -20,7 +20,7 @@
 #define TOP_MOST  128 /* keys that are told */
 
 /* A key, as it stands. */
-struct view {
+struct explain_view {
     struct call *call;
     struct pair pair;
     enum policy_mode mode; /* for this key */
@@ -32,13 +32,13 @@ struct view {
     struct weir_spec specs[WEIR_LIMITS_MAX];
     struct weir_limit_state states[WEIR_LIMITS_MAX];
     size_t count;
-    struct answer answer;        /* to one unit */
-    const struct frozen *frozen; /* or NULL: it is decided here */
+    struct answer answer;              /* to one unit */
+    const struct frozen_range *frozen; /* or NULL: it is decided here */
 };
 
 /* ---- looking ---- */
 
-static void find_own_limits(struct view *view, const struct tally *tally)
+static void find_own_limits(struct explain_view *view, const struct policy_table *ptable)
 {
     const struct policy *policy = view->pair.policy;
     const struct key_override *own = weir_policy_override(policy, view->pair.key);
@@ -52,7 +52,7 @@ static void find_own_limits(struct view *view, const struct tally *tally)
         return;
     }
     for (size_t i = 0; i < policy->prefix_count; i++)
-        if (policy->prefixes[i].tally == tally) {
+        if (policy->prefixes[i].ptable == ptable) {
             const struct prefix_override *prefix = &policy->prefixes[i];
             view->own_key = prefix->prefix;
             view->own_len = prefix->len;
@@ -63,7 +63,7 @@ static void find_own_limits(struct view *view, const struct tally *tally)
         }
 }
 
-static void look(struct view *view, struct call *call, struct policy *policy, struct slice key)
+static void fill_view(struct explain_view *view, struct call *call, struct policy *policy, struct slice key)
 {
     struct worker *worker = call->worker;
     memset(view, 0, sizeof *view);
@@ -73,11 +73,11 @@ static void look(struct view *view, struct call *call, struct policy *policy, st
     if (policy->pools)
         weir_pair_map(&view->pair);
     key = view->pair.key;
-    const struct tally *tally = weir_policy_tally(policy, key, NULL);
-    find_own_limits(view, tally);
-    view->frozen = weir_frozen_who(policy, table_who(tally->table, key.bytes, key.len));
+    const struct policy_table *ptable = weir_policy_find_table(policy, key, NULL);
+    find_own_limits(view, ptable);
+    view->frozen = weir_frozen_by_hash(policy, table_hash(ptable->table, key.bytes, key.len));
     size_t states = policy->leases ? 0
-                                   : weir_table_explain_at(tally->table, worker->now_ns, key.bytes, key.len,
+                                   : weir_table_explain_at(ptable->table, worker->now_ns, key.bytes, key.len,
                                                            view->states, WEIR_LIMITS_MAX);
     size_t specs = weir_spec_parse(view->limits, view->specs, WEIR_LIMITS_MAX, NULL);
     view->count = states < specs ? states : specs; /* they differ only while a change is on its way */
@@ -86,23 +86,23 @@ static void look(struct view *view, struct call *call, struct policy *policy, st
 
 /* ---- numbers for people ---- */
 
-static const char *number(int64_t value, char text[static WORDS_MAX])
+static const char *number(int64_t value, char text[static HUMANIZE_MAX])
 {
-    return value == INT64_MAX ? "any number" : weir_words_number(value, text);
+    return value == INT64_MAX ? "any number" : weir_humanize_number(value, text);
 }
 
 /* Rounded up: nobody comes too early. Nobody waits by the microsecond, either. */
-static const char *duration(int64_t time_ns, char text[static WORDS_MAX])
+static const char *duration(int64_t time_ns, char text[static HUMANIZE_MAX])
 {
     int64_t step = time_ns < WEIR_SEC ? WEIR_MS : 100 * WEIR_MS;
-    return weir_words_duration(sat_mul(div_up(time_ns, step), step), WORDS_UP, text);
+    return weir_humanize_duration(sat_mul(div_up(time_ns, step), step), HUMANIZE_UP, text);
 }
 
 /* ---- text ---- */
 
-static void say_head(const struct view *view, struct buffer *out)
+static void say_head(const struct explain_view *view, struct buffer *out)
 {
-    char shown[72], until[MOMENT_MAX];
+    char shown[72], until[TIMESTAMP_MAX];
     weir_buffer_print(out, "policy %s, mode %s, override ", view->pair.policy->name,
                       weir_mode_name(view->mode));
     if (!view->own_key) {
@@ -112,7 +112,7 @@ static void say_head(const struct view *view, struct buffer *out)
     weir_buffer_print(out, "%s%s %s", weir_shown((struct slice){view->own_key, view->own_len}, shown),
                       view->own_prefix ? "*" : "", view->limits);
     if (view->until_ms > 0) {
-        weir_moment_write(view->until_ms, until);
+        weir_timestamp_write(view->until_ms, until);
         weir_buffer_print(out, " until %.16sZ", until);
     }
     if (view->reason)
@@ -122,9 +122,9 @@ static void say_head(const struct view *view, struct buffer *out)
 }
 
 /* The columns of a limit. */
-struct row {
-    char name[WEIR_NAME_MAX + 1], limit[LABEL_MAX], used[WORDS_MAX + 8], left[WORDS_MAX + 8],
-        when[WORDS_MAX + 32];
+struct explain_limit_row {
+    char name[WEIR_NAME_MAX + 1], limit[LABEL_MAX], used[HUMANIZE_MAX + 8], left[HUMANIZE_MAX + 8],
+        when[HUMANIZE_MAX + 32];
 };
 
 static const char *when_words(const struct weir_spec *spec)
@@ -142,10 +142,11 @@ static const char *when_words(const struct weir_spec *spec)
     }
 }
 
-static void fill_row(struct row *row, const struct weir_spec *spec, const struct weir_limit_state *state)
+static void fill_row(struct explain_limit_row *row, const struct weir_spec *spec,
+                     const struct weir_limit_state *state)
 {
     struct weir_spec bare = *spec;
-    char text[WORDS_MAX], time[WORDS_MAX];
+    char text[HUMANIZE_MAX], time[HUMANIZE_MAX];
     memset(row, 0, sizeof *row);
     memcpy(row->name, spec->name, sizeof row->name);
     bare.name[0] = '\0';
@@ -160,23 +161,23 @@ static void fill_row(struct row *row, const struct weir_spec *spec, const struct
                        duration(state->reset_after_ns, time));
 }
 
-static void widen(size_t *width, const char *text)
+static void widen_column(size_t *width, const char *text)
 {
     size_t len = strlen(text);
     if (len > *width)
         *width = len;
 }
 
-static void say_rows(const struct view *view, struct buffer *out)
+static void say_rows(const struct explain_view *view, struct buffer *out)
 {
-    struct row rows[WEIR_LIMITS_MAX];
+    struct explain_limit_row rows[WEIR_LIMITS_MAX];
     size_t name = 0, limit = 0, used = 0, left = 0;
     for (size_t i = 0; i < view->count; i++) {
         fill_row(&rows[i], &view->specs[i], &view->states[i]);
-        widen(&name, rows[i].name);
-        widen(&limit, rows[i].limit);
-        widen(&used, rows[i].used);
-        widen(&left, rows[i].left);
+        widen_column(&name, rows[i].name);
+        widen_column(&limit, rows[i].limit);
+        widen_column(&used, rows[i].used);
+        widen_column(&left, rows[i].left);
     }
     for (size_t i = 0; i < view->count; i++) {
         char line[640];
@@ -190,7 +191,7 @@ static void say_rows(const struct view *view, struct buffer *out)
 }
 
 /* When one unit would pass; the longest wait of the limits. */
-static int64_t next_after(const struct view *view)
+static int64_t next_after(const struct explain_view *view)
 {
     int64_t next = view->answer.retry_after_ns;
     for (size_t i = 0; i < view->count; i++)
@@ -199,7 +200,7 @@ static int64_t next_after(const struct view *view)
 }
 
 /* What all limits let pass at once: a verdict tells it of one. */
-static int64_t would_pass(const struct view *view)
+static int64_t would_pass(const struct explain_view *view)
 {
     int64_t units = view->answer.remaining;
     for (size_t i = 0; i < view->count; i++)
@@ -208,9 +209,9 @@ static int64_t would_pass(const struct view *view)
 }
 
 /* Who let everything pass, and until when. */
-static void say_disabled(const struct view *view, struct buffer *out)
+static void say_disabled(const struct explain_view *view, struct buffer *out)
 {
-    char time[WORDS_MAX];
+    char time[HUMANIZE_MAX];
     const struct worker *worker = view->call->worker;
     const struct snapshot *snapshot = worker->snapshot;
     bool all = snapshot->mode_for_all && !worker_is_past(worker, snapshot->all_until_ms);
@@ -223,7 +224,7 @@ static void say_disabled(const struct view *view, struct buffer *out)
 }
 
 /* Is there a limit that lets nothing pass? Else it is a debt that no clock runs long enough for. */
-static bool is_blocked(const struct view *view)
+static bool is_blocked(const struct explain_view *view)
 {
     for (size_t i = 0; i < view->count; i++)
         if (view->specs[i].algo == WEIR_BLOCKED)
@@ -231,9 +232,9 @@ static bool is_blocked(const struct view *view)
     return false;
 }
 
-static void say_end(const struct view *view, struct buffer *out)
+static void say_end(const struct explain_view *view, struct buffer *out)
 {
-    char text[WORDS_MAX], time[WORDS_MAX];
+    char text[HUMANIZE_MAX], time[HUMANIZE_MAX];
     bool refused = !view->answer.allowed || view->answer.reason == ANSWER_SHADOW;
     int64_t next = next_after(view);
     if (view->frozen && view->frozen->url[0]) {
@@ -293,9 +294,9 @@ static void put_json_text(struct buffer *out, const char *text)
         weir_buffer_print(out, "null");
 }
 
-static void put_override(const struct view *view, struct buffer *out)
+static void put_override_json(const struct explain_view *view, struct buffer *out)
 {
-    char until[MOMENT_MAX];
+    char until[TIMESTAMP_MAX];
     weir_buffer_print(out, ",\"override\":");
     if (!view->own_key) {
         weir_buffer_print(out, "null");
@@ -304,7 +305,7 @@ static void put_override(const struct view *view, struct buffer *out)
     weir_buffer_print(out, "{\"limits\":");
     put_json_text(out, view->limits);
     if (view->until_ms > 0)
-        weir_moment_write(view->until_ms, until);
+        weir_timestamp_write(view->until_ms, until);
     weir_buffer_print(out, ",\"until\":");
     put_json_text(out, view->until_ms > 0 ? until : NULL);
     weir_buffer_print(out, ",\"reason\":");
@@ -318,13 +319,13 @@ static void put_units(struct buffer *out, const char *name, int64_t units)
     weir_buffer_print(out, units == INT64_MAX ? "\"%s\":null" : "\"%s\":%" PRId64, name, units);
 }
 
-static void put_view(const struct view *view, struct buffer *out)
+static void put_view(const struct explain_view *view, struct buffer *out)
 {
     bool refused = !view->answer.allowed || view->answer.reason == ANSWER_SHADOW;
     weir_buffer_print(out, "{\"policy\":");
     put_json_text(out, view->pair.policy->name);
     weir_buffer_print(out, ",\"mode\":\"%s\"", weir_mode_name(view->mode));
-    put_override(view, out);
+    put_override_json(view, out);
     weir_buffer_print(out, ",\"limits\":[");
     for (size_t i = 0; i < view->count; i++) {
         const struct weir_limit_state *state = &view->states[i];
@@ -354,9 +355,9 @@ static void put_view(const struct view *view, struct buffer *out)
 
 /* ---- the command ---- */
 
-static void explain(struct call *call)
+static void run_explain(struct call *call)
 {
-    struct view view;
+    struct explain_view view;
     struct buffer text = {.most = 64 * 1024};
     struct policy *policy = weir_call_policy(call, 1);
     bool json = weir_call_word(call, 3, "json");
@@ -366,7 +367,7 @@ static void explain(struct call *call)
         weir_call_syntax(call, json ? 4 : 3);
         return;
     }
-    look(&view, call, policy, call->args[2]);
+    fill_view(&view, call, policy, call->args[2]);
     if (json) {
         put_view(&view, &text);
     } else {
@@ -387,12 +388,12 @@ static void explain(struct call *call)
 
 /* ---- top ---- */
 
-struct top_list {
+struct top_merge {
     struct weir_top_key keys[TOP_MOST];
     size_t count, most;
 };
 
-static void insert(struct top_list *list, const struct weir_top_key *key)
+static void insert_top_key(struct top_merge *list, const struct weir_top_key *key)
 {
     size_t at = list->count;
     while (at > 0 && list->keys[at - 1].units < key->units)
@@ -405,20 +406,21 @@ static void insert(struct top_list *list, const struct weir_top_key *key)
     list->keys[at] = *key;
 }
 
-static struct slice name_of(const struct weir_top_key *key)
+static struct slice top_key_name(const struct weir_top_key *key)
 {
     size_t most = sizeof key->name - 1;
     return (struct slice){key->name, key->len < most ? key->len : most};
 }
 
 /* Who may see some keys only sees those. */
-static void add_tally(struct call *call, const struct tally *tally, enum weir_top by, struct top_list *list)
+static void add_policy_table(struct call *call, const struct policy_table *ptable, enum weir_top by,
+                             struct top_merge *list)
 {
     struct weir_top_key keys[TOP_MOST];
-    size_t count = weir_table_top_at(tally->table, call->worker->now_ns, by, keys, TOP_MOST);
+    size_t count = weir_table_top_at(ptable->table, call->worker->now_ns, by, keys, TOP_MOST);
     for (size_t i = 0; i < count; i++)
-        if (weir_user_may_key(call->user, name_of(&keys[i])))
-            insert(list, &keys[i]);
+        if (weir_user_may_key(call->user, top_key_name(&keys[i])))
+            insert_top_key(list, &keys[i]);
 }
 
 static bool read_top(struct call *call, enum weir_top *by, size_t *most)
@@ -445,7 +447,7 @@ static bool read_top(struct call *call, enum weir_top *by, size_t *most)
  * from them, as WEIR.DUMP shows it. */
 static void put_top_key(struct call *call, const struct weir_top_key *key)
 {
-    struct slice name = name_of(key);
+    struct slice name = top_key_name(key);
     char shown[sizeof key->name + 3], id[17];
     bool cut = key->len > name.len;
     memcpy(shown, name.bytes, name.len);
@@ -464,16 +466,16 @@ static void put_top_key(struct call *call, const struct weir_top_key *key)
     weir_reply_text(&call->reply, id);
 }
 
-static void top(struct call *call)
+static void run_top(struct call *call)
 {
     enum weir_top by;
-    struct top_list list = {.count = 0};
+    struct top_merge list = {.count = 0};
     struct policy *policy = weir_call_policy(call, 1);
     if (!policy || !read_top(call, &by, &list.most))
         return;
-    add_tally(call, policy->main, by, &list);
+    add_policy_table(call, policy->main, by, &list);
     for (size_t i = 0; i < policy->prefix_count; i++)
-        add_tally(call, policy->prefixes[i].tally, by, &list);
+        add_policy_table(call, policy->prefixes[i].ptable, by, &list);
     weir_reply_array(&call->reply, list.count);
     for (size_t i = 0; i < list.count; i++) {
         put_top_key(call, &list.keys[i]);
@@ -506,7 +508,7 @@ const struct command weir_commands_explain[] = {
      .may = MAY_LOOK,
      .policy_at = 1,
      .key_at = 2,
-     .run = explain,
+     .run = run_explain,
      .docs = explain_docs,
      .example = "WEIR.EXPLAIN api user:42"},
     {.name = "weir.top",
@@ -515,7 +517,7 @@ const struct command weir_commands_explain[] = {
      .arity = -2,
      .may = MAY_LOOK,
      .policy_at = 1,
-     .run = top,
+     .run = run_top,
      .docs = top_docs,
      .example = "WEIR.TOP api REFUSED COUNT 10"},
     {0},

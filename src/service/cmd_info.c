@@ -13,7 +13,7 @@
 #define INFO_MOST    (4 << 20) /* bytes */
 #define LONGEST_WORD 65536     /* what a client may send as one word, once it has logged in */
 
-static void run_info(struct call *call)
+static void run_server_info(struct call *call)
 {
     struct buffer text = {.most = INFO_MOST};
     weir_info_write(call->worker, call->user, call->args + 1, call->count - 1, &text);
@@ -39,7 +39,7 @@ static void run_time(struct call *call)
 
 /* ---- CONFIG ----------------------------------------------------------------------------------- */
 
-struct setting {
+struct config_setting {
     const char *name, *value; /* NULL: a number of the service */
     int64_t (*number)(const struct service *service);
 };
@@ -71,7 +71,7 @@ static int64_t setting_word(const struct service *service)
 }
 
 /* Nothing that has to do with a password stands here. */
-static const struct setting settings[] = {
+static const struct config_setting settings[] = {
     {"appendonly", "no", NULL},
     {"databases", "16", NULL},
     {"io-threads", NULL, setting_threads},
@@ -132,13 +132,13 @@ static void run_config_resetstat(struct call *call)
 
 /* ---- keys that do not exist ------------------------------------------------------------------- */
 
-static void run_get(struct call *call)
+static void run_redis_get(struct call *call)
 {
     weir_reply_null(&call->reply);
 }
 
 /* Rights of the first key have been checked. */
-static void run_exists(struct call *call)
+static void run_redis_exists(struct call *call)
 {
     for (size_t i = 2; i < call->count; i++)
         if (!weir_call_key(call, i))
@@ -146,12 +146,12 @@ static void run_exists(struct call *call)
     weir_reply_integer(&call->reply, 0);
 }
 
-static void run_ttl(struct call *call)
+static void run_redis_ttl(struct call *call)
 {
     weir_reply_integer(&call->reply, -2);
 }
 
-static void run_type(struct call *call)
+static void run_redis_type(struct call *call)
 {
     weir_reply_simple(&call->reply, "none");
 }
@@ -248,21 +248,22 @@ static const struct command memory_parts[] = {
     {0}};
 
 const struct command weir_commands_info[] = {
-    {SERVER_PART("info", "What the server says about itself, in sections of lines", -1, MAY_LOOK, run_info),
-     .flags = CMD_CHORE, /* counts keys in all tables */
+    {SERVER_PART("info", "What the server says about itself, in sections of lines", -1, MAY_LOOK,
+                 run_server_info),
+     .flags = CMD_JOB, /* counts keys in all tables */
      .docs = sections_docs, .example = "INFO"},
     {SERVER_PART("config", "Commands about settings", -2, 0, NULL), .commands = config_parts},
-    {SERVER_PART("dbsize", "How many keys are in use", 1, MAY_LOOK, run_dbsize), .flags = CMD_CHORE,
+    {SERVER_PART("dbsize", "How many keys are in use", 1, MAY_LOOK, run_dbsize), .flags = CMD_JOB,
      .example = "DBSIZE"},
     {SERVER_PART("time", "The server's clock: seconds since 1970, and microseconds", 1, 0, run_time),
      .example = "TIME"},
-    {SERVER_PART("get", "Null: keys have no values here", 2, MAY_LOOK, run_get), .key_at = 1,
+    {SERVER_PART("get", "Null: keys have no values here", 2, MAY_LOOK, run_redis_get), .key_at = 1,
      .docs = key_docs, .example = "GET user:42"},
-    {SERVER_PART("exists", "0: keys have no values here", -2, MAY_LOOK, run_exists), .key_at = 1,
+    {SERVER_PART("exists", "0: keys have no values here", -2, MAY_LOOK, run_redis_exists), .key_at = 1,
      .docs = keys_docs, .example = "EXISTS user:42"},
-    {SERVER_PART("ttl", "-2: keys have no values here", 2, MAY_LOOK, run_ttl), .key_at = 1, .docs = key_docs,
-     .example = "TTL user:42"},
-    {SERVER_PART("type", "none: keys have no values here", 2, MAY_LOOK, run_type), .key_at = 1,
+    {SERVER_PART("ttl", "-2: keys have no values here", 2, MAY_LOOK, run_redis_ttl), .key_at = 1,
+     .docs = key_docs, .example = "TTL user:42"},
+    {SERVER_PART("type", "none: keys have no values here", 2, MAY_LOOK, run_redis_type), .key_at = 1,
      .docs = key_docs, .example = "TYPE user:42"},
     {SERVER_PART("latency", "Commands about slow moments, which weir does not keep", -2, 0, NULL),
      .commands = latency_parts},

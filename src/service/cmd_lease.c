@@ -53,13 +53,13 @@ static bool is_leased(struct call *call, const struct policy *policy, struct sli
 }
 
 /* The words in front: name, and at `at` a number of chunks, or 1. */
-static bool read_ask(struct call *call, size_t at, struct lease_ask *ask)
+static bool read_ask(struct call *call, size_t at, struct lease_request *ask)
 {
     struct slice key;
     struct policy *policy = find_pool(call, &key);
     if (!policy || !may_use(call, policy, key) || !is_leased(call, policy, key))
         return false;
-    *ask = (struct lease_ask){
+    *ask = (struct lease_request){
         .pair = {.policy = policy, .key = key, .patient = !call->last}, .pools = policy->pools, .chunks = 1};
     if (at < call->count && !weir_call_integer(call, at, "chunks", 0, &ask->chunks))
         return false;
@@ -68,7 +68,7 @@ static bool read_ask(struct call *call, size_t at, struct lease_ask *ask)
     ask->chunks = min64(ask->chunks, CHUNKS_MAX);
     ask->chunks = min64(ask->chunks, max64(UNITS_MAX / ask->pools->child_chunk, 1));
     ask->pair.n = ask->chunks * ask->pools->child_chunk;
-    ask->pair.who = table_who(policy->main->table, key.bytes, key.len);
+    ask->pair.hash = table_hash(policy->main->table, key.bytes, key.len);
     ask->mode = weir_policy_mode(call->worker, policy, key);
     return true;
 }
@@ -77,16 +77,17 @@ static bool read_ask(struct call *call, size_t at, struct lease_ask *ask)
 
 /* Only where all keys share a pool: the names of a node share a line, and a request that waits holds up all
  * that is behind it. */
-static bool may_wait(const struct lease_ask *ask, const struct lease_told *told)
+static bool may_wait_for_chunks(const struct lease_request *ask, const struct lease_result *result)
 {
-    return told->hopes && ask->chunks > 0 && !ask->pools->each && ask->pair.patient &&
+    return result->may_come && ask->chunks > 0 && !ask->pools->each && ask->pair.patient &&
            ask->pools->wait_ns > 0;
 }
 
 /* Of an epoch that is not known nothing can be said. */
-static void tell_unknown(struct call *call, const struct lease_ask *ask, const struct lease_told *told)
+static void tell_unknown(struct call *call, const struct lease_request *ask,
+                         const struct lease_result *result)
 {
-    if (told->full)
+    if (result->full)
         weir_call_error(call, "ERR policy '%s' has as many pools as it may have: %" PRId64,
                         ask->pair.policy->name, ask->pools->most);
     else
@@ -96,25 +97,26 @@ static void tell_unknown(struct call *call, const struct lease_ask *ask, const s
 
 static void run_lease(struct call *call)
 {
-    struct lease_ask ask;
-    struct lease_told told = {0};
+    struct lease_request ask;
+    struct lease_result result = {0};
     if (!read_ask(call, 2, &ask))
         return;
-    told.terms = ask.pools->terms;
+    result.terms = ask.pools->terms;
     if (call->count > 3) {
         weir_call_syntax(call, 3);
         return;
     }
-    weir_lend(call->worker, &ask, &told);
-    if (may_wait(&ask, &told) && weir_call_hold(call, ask.pools->wait_ns, &ask.pair, 1))
+    weir_lend(call->worker, &ask, &result);
+    if (may_wait_for_chunks(&ask, &result) &&
+        weir_call_wait_for_fleet(call, ask.pools->wait_ns, &ask.pair, 1))
         return;
-    if (told.epoch == 0) {
-        tell_unknown(call, &ask, &told);
+    if (result.epoch == 0) {
+        tell_unknown(call, &ask, &result);
         return;
     }
     if (!ask.pools->local && ask.chunks > 0)
-        weir_lend_count(call->worker, &ask, &told);
-    weir_lease_tell(&call->reply, ask.pools, &told);
+        weir_lend_count(call->worker, &ask, &result);
+    weir_lease_tell(&call->reply, ask.pools, &result);
 }
 
 static bool read_epoch(struct call *call, size_t at, uint64_t *epoch)
@@ -127,7 +129,7 @@ static bool read_epoch(struct call *call, size_t at, uint64_t *epoch)
 }
 
 /* As many as they are now, unless it is said. */
-static bool read_units(struct call *call, size_t at, int64_t *units)
+static bool read_lease_units(struct call *call, size_t at, int64_t *units)
 {
     if (at >= call->count)
         return true;
@@ -139,9 +141,9 @@ static bool read_units(struct call *call, size_t at, int64_t *units)
 
 static void run_return(struct call *call)
 {
-    struct lease_ask ask;
+    struct lease_request ask;
     uint64_t epoch;
-    if (!read_ask(call, 3, &ask) || !read_epoch(call, 2, &epoch) || !read_units(call, 4, &ask.pair.n))
+    if (!read_ask(call, 3, &ask) || !read_epoch(call, 2, &epoch) || !read_lease_units(call, 4, &ask.pair.n))
         return;
     if (call->count > 5)
         weir_call_syntax(call, 5);

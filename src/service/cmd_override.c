@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * WEIR.OVERRIDE: other limits for one key, or for all keys that begin alike. SET and DEL are done by the
- * chore thread.
+ * job thread.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 /* ---- looking ---------------------------------------------------------------------------------- */
 
-static bool may_see(const struct call *call, const char *key, size_t len)
+static bool may_see_key(const struct call *call, const char *key, size_t len)
 {
     return weir_user_may_key(call->user, (struct slice){key, len});
 }
@@ -60,26 +60,26 @@ static void answer_prefix(struct call *call, const struct prefix_override *overr
     answer_rest(&call->reply, override->limits, override->until_ms, override->reason, override->from_file);
 }
 
-static void run_list(struct call *call)
+static void run_override_list(struct call *call)
 {
     const struct policy *policy = weir_call_policy(call, 2);
     if (!policy)
         return;
     size_t count = 0;
     for (size_t i = 0; i < policy->key_count; i++)
-        count += may_see(call, policy->keys[i].key, policy->keys[i].len);
+        count += may_see_key(call, policy->keys[i].key, policy->keys[i].len);
     for (size_t i = 0; i < policy->prefix_count; i++)
-        count += may_see(call, policy->prefixes[i].prefix, policy->prefixes[i].len);
+        count += may_see_key(call, policy->prefixes[i].prefix, policy->prefixes[i].len);
     weir_reply_array(&call->reply, count);
     for (size_t i = 0; i < policy->key_count; i++)
-        if (may_see(call, policy->keys[i].key, policy->keys[i].len))
+        if (may_see_key(call, policy->keys[i].key, policy->keys[i].len))
             answer_key(call, &policy->keys[i]);
     for (size_t i = 0; i < policy->prefix_count; i++)
-        if (may_see(call, policy->prefixes[i].prefix, policy->prefixes[i].len))
+        if (may_see_key(call, policy->prefixes[i].prefix, policy->prefixes[i].len))
             answer_prefix(call, &policy->prefixes[i]);
 }
 
-/* ---- changing: by the chore thread ------------------------------------------------------------ */
+/* ---- changing: by the job thread ------------------------------------------------------------ */
 
 struct override_words {
     size_t limits_end; /* they are the words before this one */
@@ -87,7 +87,7 @@ struct override_words {
     struct slice reason;
 };
 
-static bool read_reason(struct call *call, size_t at, struct slice *reason)
+static bool read_override_reason(struct call *call, size_t at, struct slice *reason)
 {
     if (at >= call->count || call->args[at].len > REASON_MAX ||
         memchr(call->args[at].bytes, '\0', call->args[at].len)) {
@@ -104,7 +104,7 @@ static bool is_option(const struct call *call, size_t at)
     return weir_call_word(call, at, "FOR") || weir_call_word(call, at, "REASON");
 }
 
-static bool read_words(struct call *call, struct override_words *words)
+static bool read_override_words(struct call *call, struct override_words *words)
 {
     size_t at = 4;
     while (at < call->count && !is_option(call, at))
@@ -119,7 +119,7 @@ static bool read_words(struct call *call, struct override_words *words)
             if (!weir_call_time(call, at + 1, &words->for_ns))
                 return false;
         } else if (weir_call_word(call, at, "REASON")) {
-            if (!read_reason(call, at + 1, &words->reason))
+            if (!read_override_reason(call, at + 1, &words->reason))
                 return false;
         } else {
             weir_call_syntax(call, at);
@@ -130,18 +130,19 @@ static bool read_words(struct call *call, struct override_words *words)
 }
 
 /* WEIR.OVERRIDE SET policy key limits ... [FOR time] [REASON text] */
-static void run_set(struct call *call)
+static void run_override_set(struct call *call)
 {
     struct weir_error err = {0};
     struct override_words words = {.reason = {"", 0}};
-    char limits[LIMITS_TEXT_MAX], name[72], key[72], reason[72], until[MOMENT_MAX] = "never";
-    if (!read_words(call, &words) || !weir_call_limits(call, 4, words.limits_end, limits, sizeof limits))
+    char limits[LIMITS_TEXT_MAX], name[72], key[72], reason[72], until[TIMESTAMP_MAX] = "never";
+    if (!read_override_words(call, &words) ||
+        !weir_call_limits(call, 4, words.limits_end, limits, sizeof limits))
         return;
     if (weir_change_override(call->worker->service, call->args[2], call->args[3], limits, words.for_ns,
                              words.reason, &err)) {
         const struct service *service = call->worker->service;
         if (words.for_ns > 0)
-            weir_moment_write(service_wall_ms(service, sat_add(weir_now(), words.for_ns)), until);
+            weir_timestamp_write(service_wall_ms(service, sat_add(weir_now(), words.for_ns)), until);
         LOG_CHANGE(call, "override-set", LOG_TEXT("policy", weir_shown(call->args[2], name)),
                    LOG_TEXT("key", weir_shown(call->args[3], key)), LOG_TEXT("limits", limits),
                    LOG_TEXT("ends", until), LOG_TEXT("reason", weir_shown(words.reason, reason)));
@@ -151,7 +152,7 @@ static void run_set(struct call *call)
     }
 }
 
-static void run_del(struct call *call)
+static void run_override_del(struct call *call)
 {
     struct weir_error err = {0};
     char name[72], key[72];
@@ -181,10 +182,10 @@ static const struct command override_parts[] = {
      .group = "weir",
      .arity = -5,
      .may = MAY_ADMIN,
-     .flags = CMD_CHORE | CMD_WRITE,
+     .flags = CMD_JOB | CMD_WRITE,
      .policy_at = 2,
      .key_at = 3,
-     .run = run_set,
+     .run = run_override_set,
      .docs = set_docs,
      .example = "WEIR.OVERRIDE SET api user:42 1000/s FOR 2h REASON launch"},
     {.name = "del",
@@ -192,10 +193,10 @@ static const struct command override_parts[] = {
      .group = "weir",
      .arity = 4,
      .may = MAY_ADMIN,
-     .flags = CMD_CHORE | CMD_WRITE,
+     .flags = CMD_JOB | CMD_WRITE,
      .policy_at = 2,
      .key_at = 3,
-     .run = run_del,
+     .run = run_override_del,
      .docs = del_docs,
      .example = "WEIR.OVERRIDE DEL api user:42"},
     {.name = "list",
@@ -204,7 +205,7 @@ static const struct command override_parts[] = {
      .arity = 3,
      .may = MAY_LOOK,
      .policy_at = 2,
-     .run = run_list,
+     .run = run_override_list,
      .docs = list_docs,
      .example = "WEIR.OVERRIDE LIST api"},
     {.name = "help",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * WEIR.POLICY, WEIR.RELOAD and WEIR.CLOCK: for operators. What changes something, or counts keys, is done by
- * the chore thread. A change does not show in the snapshot of the turn in which it is made.
+ * the job thread. A change does not show in the snapshot of the read section in which it is made.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,12 +19,12 @@
 
 /* ---- looking ---------------------------------------------------------------------------------- */
 
-static int64_t load(const _Atomic int64_t *number)
+static int64_t load_relaxed(const _Atomic int64_t *number)
 {
     return atomic_load_explicit(number, memory_order_relaxed);
 }
 
-static void answer_text(struct reply *reply, const char *name, const char *text)
+static void reply_text_field(struct reply *reply, const char *name, const char *text)
 {
     weir_reply_text(reply, name);
     if (text)
@@ -52,25 +52,25 @@ static void answer_policy(struct call *call, const struct policy *policy, size_t
                           struct policy_room *room)
 {
     struct reply *reply = &call->reply;
-    struct counts counts = {0};
+    struct policy_counts counts = {0};
     int percent;
     enum policy_mode mode = weir_policy_stated_mode(call->worker, policy, &percent);
     weir_counters_sum(policy->counters, &counts);
     weir_policy_room(policy, call->worker->now_ns, room);
     weir_reply_map(reply, 10 + more);
-    answer_text(reply, "name", policy->name);
-    answer_text(reply, "limits", policy->limits);
-    answer_text(reply, "mode", weir_mode_name(mode));
+    reply_text_field(reply, "name", policy->name);
+    reply_text_field(reply, "limits", policy->limits);
+    reply_text_field(reply, "mode", weir_mode_name(mode));
     answer_number(reply, "percent", percent);
-    answer_text(reply, "candidate", policy->candidate);
-    answer_text(reply, "from", is_as_filed(policy, mode, percent) ? "file" : "command");
+    reply_text_field(reply, "candidate", policy->candidate);
+    reply_text_field(reply, "from", is_as_filed(policy, mode, percent) ? "file" : "command");
     answer_number(reply, "keys", room->keys);
-    answer_number(reply, "allowed", load(&counts.allowed));
-    answer_number(reply, "refused", load(&counts.refused));
-    answer_number(reply, "shadow_refused", load(&counts.shadow_refused));
+    answer_number(reply, "allowed", load_relaxed(&counts.allowed));
+    answer_number(reply, "refused", load_relaxed(&counts.refused));
+    answer_number(reply, "shadow_refused", load_relaxed(&counts.shadow_refused));
 }
 
-static bool may_see(const struct call *call, const struct policy *policy)
+static bool may_see_policy(const struct call *call, const struct policy *policy)
 {
     return weir_user_may_policy(call->user, (struct slice){policy->name, strlen(policy->name)});
 }
@@ -96,7 +96,7 @@ static const char *mode_of_all(const struct worker *worker)
 static void answer_mode_of_all(struct call *call)
 {
     const char *mode = mode_of_all(call->worker);
-    answer_text(&call->reply, "mode_of_all", mode);
+    reply_text_field(&call->reply, "mode_of_all", mode);
     answer_end(call, "mode_of_all_ends_in_ms",
                mode ? worker_end_ns(call->worker, call->worker->snapshot->all_until_ms) : 0);
 }
@@ -108,15 +108,15 @@ static void answer_file(struct call *call, const struct policy *policy)
     (void)snprintf(mode, sizeof mode, "%s", weir_mode_name(policy->file_mode));
     if (policy->file_percent != CONFIG_PERCENT_ALL)
         (void)snprintf(mode, sizeof mode, "enforce %d%%", policy->file_percent);
-    answer_text(&call->reply, "file_limits", policy->from_file ? policy->file_limits : NULL);
-    answer_text(&call->reply, "file_mode", policy->from_file ? mode : NULL);
+    reply_text_field(&call->reply, "file_limits", policy->from_file ? policy->file_limits : NULL);
+    reply_text_field(&call->reply, "file_mode", policy->from_file ? mode : NULL);
 }
 
 /* Where its units come from, without passwords; null: this server counts for itself. */
 static void answer_fleet(struct call *call, const struct policy *policy)
 {
     char text[FLEET_TEXT_MAX];
-    answer_text(&call->reply, "fleet", policy->pools ? weir_fleet_text(policy, text) : NULL);
+    reply_text_field(&call->reply, "fleet", policy->pools ? weir_fleet_text(policy, text) : NULL);
 }
 
 /* "0000000000000000-7fffffffffffffff redis://10.0.0.2:9049" */
@@ -129,16 +129,16 @@ static void answer_frozen(struct reply *reply, const struct policy *policy)
                          policy->frozen[i].to, policy->frozen[i].url);
 }
 
-static void run_list(struct call *call)
+static void run_policy_list(struct call *call)
 {
     const struct snapshot *snapshot = call->worker->snapshot;
     struct policy_room room;
     size_t count = 0;
     for (size_t i = 0; i < snapshot->policy_count; i++)
-        count += may_see(call, snapshot->policies[i]);
+        count += may_see_policy(call, snapshot->policies[i]);
     weir_reply_array(&call->reply, count);
     for (size_t i = 0; i < snapshot->policy_count; i++)
-        if (may_see(call, snapshot->policies[i])) {
+        if (may_see_policy(call, snapshot->policies[i])) {
             answer_policy(call, snapshot->policies[i], 6, &room);
             answer_mode_of_all(call);
             answer_frozen(&call->reply, snapshot->policies[i]);
@@ -150,28 +150,28 @@ static void run_list(struct call *call)
 static void answer_more(struct call *call, const struct policy *policy, int64_t capacity)
 {
     struct reply *reply = &call->reply;
-    struct counts counts = {0};
+    struct policy_counts counts = {0};
     weir_counters_sum(policy->counters, &counts);
-    answer_number(reply, "candidate_refused", load(&counts.candidate_refused));
-    answer_number(reply, "errors", load(&counts.errors));
-    answer_number(reply, "units", load(&counts.units));
+    answer_number(reply, "candidate_refused", load_relaxed(&counts.candidate_refused));
+    answer_number(reply, "errors", load_relaxed(&counts.errors));
+    answer_number(reply, "units", load_relaxed(&counts.units));
     answer_number(reply, "capacity", capacity);
     answer_end(call, "mode_ends_in_ms", worker_end_ns(call->worker, policy->mode_until_ms));
     answer_mode_of_all(call);
-    answer_text(reply, "on_full", policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share");
+    reply_text_field(reply, "on_full", policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share");
     answer_number(reply, "reserve_ttl_ms", policy->ttl_ms);
     answer_number(reply, "reserve_ttl_max_ms", policy->ttl_max_ms);
-    answer_text(reply, "overrun", policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt");
+    reply_text_field(reply, "overrun", policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt");
     answer_number(reply, "id_window_ms", weir_ms_up(policy->id_window_ns));
-    answer_text(reply, "recover", weir_recover_name(policy->recover));
-    answer_end(call, "older_limits_end_in_ms", policy_older_ends(policy));
+    reply_text_field(reply, "recover", weir_recover_name(policy->recover));
+    answer_end(call, "older_limits_end_in_ms", policy_previous_ends(policy));
     answer_number(reply, "overrides", (int64_t)(policy->prefix_count + policy->key_count));
     answer_frozen(reply, policy);
     answer_file(call, policy);
     answer_fleet(call, policy);
 }
 
-static void run_show(struct call *call)
+static void run_policy_show(struct call *call)
 {
     const struct policy *policy = weir_call_policy(call, 2);
     if (!policy)
@@ -181,7 +181,7 @@ static void run_show(struct call *call)
     answer_more(call, policy, room.capacity);
 }
 
-/* ---- changing: by the chore thread ------------------------------------------------------------ */
+/* ---- changing: by the job thread ------------------------------------------------------------ */
 
 void weir_call_log(const struct call *call, const char *event, const struct log_field *fields, int count)
 {
@@ -223,7 +223,7 @@ bool weir_call_limits(struct call *call, size_t from, size_t to, char *text, siz
 }
 
 /* WEIR.POLICY SET name limits ... [FRESH] */
-static void run_set(struct call *call)
+static void run_policy_set(struct call *call)
 {
     struct weir_error err = {0};
     char limits[LIMITS_TEXT_MAX], name[72];
@@ -238,7 +238,7 @@ static void run_set(struct call *call)
 }
 
 /* WEIR.POLICY DEL name [FORGET] */
-static void run_del(struct call *call)
+static void run_policy_del(struct call *call)
 {
     struct weir_error err = {0};
     char name[72];
@@ -255,7 +255,7 @@ static void run_del(struct call *call)
 }
 
 /* Ends the word there with a '%'? */
-static bool is_share(const struct call *call, size_t at)
+static bool is_percent_word(const struct call *call, size_t at)
 {
     return at < call->count && call->args[at].len > 0 && call->args[at].bytes[call->args[at].len - 1] == '%';
 }
@@ -267,11 +267,11 @@ struct mode_words {
 };
 
 /* 25 or 25% */
-static bool read_percent(struct call *call, size_t at, int *percent)
+static bool read_percent_word(struct call *call, size_t at, int *percent)
 {
     int64_t number;
     struct slice word = at < call->count ? call->args[at] : (struct slice){"", 0};
-    word.len -= is_share(call, at);
+    word.len -= is_percent_word(call, at);
     if (!weir_read_integer(word, &number) || number < 1 || number > 100) {
         weir_call_error(call, "ERR PERCENT takes a whole number from 1 to 100");
         return false;
@@ -290,7 +290,7 @@ bool weir_call_time(struct call *call, size_t at, int64_t *time_ns)
     return false;
 }
 
-static bool read_mode(struct call *call, struct mode_words *words)
+static bool read_mode_words(struct call *call, struct mode_words *words)
 {
     char why[160] = "";
     size_t at = 4;
@@ -299,11 +299,11 @@ static bool read_mode(struct call *call, struct mode_words *words)
         weir_call_error(call, "ERR %s", why);
         return false;
     }
-    if (is_share(call, at) && !read_percent(call, at++, &words->percent)) /* enforce 25% */
+    if (is_percent_word(call, at) && !read_percent_word(call, at++, &words->percent)) /* enforce 25% */
         return false;
     for (; at < call->count; at += 2) {
         if (weir_call_word(call, at, "PERCENT")) {
-            if (!read_percent(call, at + 1, &words->percent))
+            if (!read_percent_word(call, at + 1, &words->percent))
                 return false;
         } else if (weir_call_word(call, at, "FOR")) {
             if (!weir_call_time(call, at + 1, &words->for_ns))
@@ -322,23 +322,23 @@ static bool read_mode(struct call *call, struct mode_words *words)
 
 static void log_mode(const struct call *call, const struct mode_words *words)
 {
-    char name[72], mode[32], until[MOMENT_MAX] = "never";
+    char name[72], mode[32], until[TIMESTAMP_MAX] = "never";
     int64_t now_ns = weir_now();
     (void)snprintf(mode, sizeof mode, "%s", weir_mode_name(words->mode));
     if (words->percent != CONFIG_PERCENT_ALL)
         (void)snprintf(mode, sizeof mode, "enforce %d%%", words->percent);
     if (words->for_ns > 0)
-        weir_moment_write(service_wall_ms(call->worker->service, sat_add(now_ns, words->for_ns)), until);
+        weir_timestamp_write(service_wall_ms(call->worker->service, sat_add(now_ns, words->for_ns)), until);
     LOG_CHANGE(call, "mode-set", LOG_TEXT("policy", weir_shown(call->args[2], name)), LOG_TEXT("mode", mode),
                LOG_TEXT("ends", until));
 }
 
 /* WEIR.POLICY MODE name|* mode [PERCENT p] [FOR time] */
-static void run_mode(struct call *call)
+static void run_policy_mode(struct call *call)
 {
     struct weir_error err = {0};
     struct mode_words words = {.percent = CONFIG_PERCENT_ALL};
-    if (!read_mode(call, &words))
+    if (!read_mode_words(call, &words))
         return;
     bool done =
         weir_change_mode(call->worker->service, call->args[2], words.mode, words.percent, words.for_ns, &err);
@@ -420,8 +420,8 @@ static bool has_clock(struct call *call)
     return false;
 }
 
-/* What follows in this turn happens at the new time, and who waits for a time looks again. */
-static void set_clock(struct call *call, int64_t now_ms)
+/* What follows in this read section happens at the new time, and who waits for a time looks again. */
+static void set_test_clock(struct call *call, int64_t now_ms)
 {
     struct service *service = call->worker->service;
     if (now_ms > WEIR_TIME_MAX / WEIR_MS) {
@@ -440,14 +440,14 @@ static void run_clock_set(struct call *call)
 {
     int64_t ms;
     if (has_clock(call) && weir_call_integer(call, 2, "ms", 0, &ms))
-        set_clock(call, ms);
+        set_test_clock(call, ms);
 }
 
 static void run_clock_advance(struct call *call)
 {
     int64_t ms;
     if (has_clock(call) && weir_call_integer(call, 2, "ms", 0, &ms))
-        set_clock(call, sat_add(weir_now() / WEIR_MS, ms));
+        set_test_clock(call, sat_add(weir_now() / WEIR_MS, ms));
 }
 
 /* ---- table ------------------------------------------------------------------------------------ */
@@ -476,20 +476,20 @@ static const struct arg clock_docs[] = {{.name = "ms", .type = ARG_INTEGER}, {0}
     .name = NAME, .summary = SUMMARY, .group = "weir", .arity = ARITY, .may = MAY, .flags = FLAGS, .run = RUN
 
 static const struct command policy_parts[] = {
-    {POLICY_PART("list", "All policies: limits, mode, what was allowed and refused", 2, MAY_LOOK, CMD_CHORE,
-                 run_list),
+    {POLICY_PART("list", "All policies: limits, mode, what was allowed and refused", 2, MAY_LOOK, CMD_JOB,
+                 run_policy_list),
      .example = "WEIR.POLICY LIST"},
-    {POLICY_PART("show", "Everything about a policy", 3, MAY_LOOK, CMD_CHORE, run_show), .policy_at = 2,
+    {POLICY_PART("show", "Everything about a policy", 3, MAY_LOOK, CMD_JOB, run_policy_show), .policy_at = 2,
      .docs = name_docs, .example = "WEIR.POLICY SHOW api"},
     {POLICY_PART("set", "Limits of a new policy, or other limits; what was spent stays spent unless FRESH",
-                 -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE | CMD_KEYS, run_set),
+                 -4, MAY_ADMIN, CMD_JOB | CMD_WRITE | CMD_KEYS, run_policy_set),
      .policy_at = 2, .docs = set_docs, .example = "WEIR.POLICY SET api 100/s burst=200, 10k/h"},
     {POLICY_PART("del",
-                 "Removes a policy; with a data directory its keys are set aside in a file, unless FORGET",
-                 -3, MAY_ADMIN, CMD_CHORE | CMD_WRITE | CMD_KEYS, run_del),
+                 "Removes a policy; with a data directory its keys are retired to a file, unless FORGET", -3,
+                 MAY_ADMIN, CMD_JOB | CMD_WRITE | CMD_KEYS, run_policy_del),
      .policy_at = 2, .docs = del_docs, .example = "WEIR.POLICY DEL api"},
     {POLICY_PART("mode", "Enforces a policy, for some keys only, counts without refusing, or lets all pass",
-                 -4, MAY_ADMIN, CMD_CHORE | CMD_WRITE | CMD_ILL | CMD_KEYS, run_mode),
+                 -4, MAY_ADMIN, CMD_JOB | CMD_WRITE | CMD_WITHOUT_STORE | CMD_KEYS, run_policy_mode),
      .policy_at = 2, .docs = mode_docs, .example = "WEIR.POLICY MODE api shadow FOR 30m"},
     {POLICY_PART("help", "Lists the subcommands", 2, 0, 0, weir_command_help), .example = "WEIR.POLICY HELP"},
     {0}};
@@ -508,7 +508,7 @@ const struct command weir_commands_policy[] = {
     {POLICY_PART("weir.policy", "Names with limits: list, show, set, del, mode", -2, 0, 0, NULL),
      .commands = policy_parts},
     {POLICY_PART("weir.reload", "Reads the configuration again; what is wrong changes nothing", 1, MAY_ADMIN,
-                 CMD_CHORE | CMD_WRITE | CMD_ALL, run_reload),
+                 CMD_JOB | CMD_WRITE | CMD_ALL, run_reload),
      .example = "WEIR.RELOAD"},
     {POLICY_PART("weir.clock", "Moves the clock of a server that was started with --test-clock", -2, 0, 0,
                  NULL),

@@ -21,7 +21,7 @@
 
 /* ---- WEIR.RESERVE: the question ---- */
 
-struct reserve {
+struct reserve_request {
     struct pair pairs[LEDGER_PAIRS];
     size_t count;
     int64_t ttl_ms, timeout_ms; /* -1: not said */
@@ -45,7 +45,7 @@ static bool read_ms(struct call *call, size_t at, const char *what, int64_t leas
     return true;
 }
 
-static bool read_id(struct call *call, size_t at, struct slice *id)
+static bool read_reservation_request_id(struct call *call, size_t at, struct slice *id)
 {
     if (id->bytes) {
         weir_call_error(call, "ERR ID is there twice");
@@ -61,7 +61,7 @@ static bool read_id(struct call *call, size_t at, struct slice *id)
     return true;
 }
 
-static bool read_options(struct call *call, size_t at, struct reserve *ask)
+static bool read_reserve_options(struct call *call, size_t at, struct reserve_request *ask)
 {
     for (; at < call->count; at += 2) {
         bool good = false;
@@ -70,7 +70,7 @@ static bool read_options(struct call *call, size_t at, struct reserve *ask)
         else if (weir_call_word(call, at, "TIMEOUT"))
             good = read_ms(call, at + 1, "TIMEOUT", 0, TIMEOUT_MAX_MS, &ask->timeout_ms);
         else if (weir_call_word(call, at, "ID"))
-            good = read_id(call, at + 1, &ask->id);
+            good = read_reservation_request_id(call, at + 1, &ask->id);
         else
             weir_call_syntax(call, at);
         if (!good)
@@ -85,7 +85,7 @@ static bool read_options(struct call *call, size_t at, struct reserve *ask)
 }
 
 /* A reservation takes a place until it is settled or over: each of its policies says for how long at most. */
-static bool check_ttl(struct call *call, const struct reserve *ask)
+static bool check_ttl(struct call *call, const struct reserve_request *ask)
 {
     for (size_t i = 0; i < ask->count; i++) {
         const struct policy *policy = ask->pairs[i].policy;
@@ -98,17 +98,18 @@ static bool check_ttl(struct call *call, const struct reserve *ask)
     return true;
 }
 
-static bool read_question(struct call *call, struct reserve *ask)
+static bool read_question(struct call *call, struct reserve_request *ask)
 {
     size_t at = 1;
-    *ask = (struct reserve){.ttl_ms = -1, .timeout_ms = -1};
+    *ask = (struct reserve_request){.ttl_ms = -1, .timeout_ms = -1};
     ask->count = weir_call_pairs(call, &at, ask->pairs, LEDGER_PAIRS, true);
-    return ask->count > 0 && read_options(call, at, ask) && check_ttl(call, ask);
+    return ask->count > 0 && read_reserve_options(call, at, ask) && check_ttl(call, ask);
 }
 
 /* ---- WEIR.RESERVE: the answer ---- */
 
-static void tell(struct call *call, const struct answer *answer, const struct ledger_verdict *verdict)
+static void reply_reservation(struct call *call, const struct answer *answer,
+                              const struct ledger_verdict *verdict)
 {
     char text[LEDGER_TEXT_MAX];
     weir_call_answer(call, answer, 2);
@@ -123,23 +124,24 @@ static void tell(struct call *call, const struct answer *answer, const struct le
     weir_reply_integer(&call->reply, verdict->due_in_ms);
 }
 
-static void refuse_for_want_of_room(struct call *call, const struct reserve *ask)
+static void refuse_for_want_of_room(struct call *call, const struct reserve_request *ask)
 {
     struct answer answer;
     weir_request_refuse(call->worker, ask->pairs, ask->count, &answer);
-    tell(call, &answer, &(struct ledger_verdict){0});
+    reply_reservation(call, &answer, &(struct ledger_verdict){0});
 }
 
-static void answer_again(struct call *call, const struct reserve *ask, const struct ledger_verdict *verdict)
+static void answer_again(struct call *call, const struct reserve_request *ask,
+                         const struct ledger_verdict *verdict)
 {
     struct answer answer;
     weir_verdict_answer(call->worker, verdict, ask->pairs, ask->count, &answer);
     count_up(answer.allowed ? &call->worker->allowed : &call->worker->refused, 1);
-    tell(call, &answer, verdict);
+    reply_reservation(call, &answer, verdict);
 }
 
-static void decide_once(struct call *call, const struct reserve *ask, struct weir_reservation *promise,
-                        struct answer *answer)
+static void decide_once(struct call *call, const struct reserve_request *ask,
+                        struct weir_reservation *promise, struct answer *answer)
 {
     *answer = (struct answer){0};
     *promise = (struct weir_reservation){0};
@@ -151,27 +153,29 @@ static void decide_once(struct call *call, const struct reserve *ask, struct wei
 }
 
 /* true: it waits for a fleet instead, and is to be run again. */
-static bool decide_or_hold(struct call *call, struct reserve *ask, struct weir_reservation *promise,
+static bool decide_or_wait(struct call *call, struct reserve_request *ask, struct weir_reservation *promise,
                            struct answer *answer)
 {
     do
         decide_once(call, ask, promise, answer);
-    while (answer->holds && !weir_call_hold(call, answer->hold_ns, ask->pairs, ask->count));
+    while (answer->waits_for_fleet &&
+           !weir_call_wait_for_fleet(call, answer->hold_ns, ask->pairs, ask->count));
     if (!answer->allowed || (answer->charged & 1) == 0 || promise->due_ns <= call->worker->now_ns)
         promise->n = 0; /* nothing to wait for */
     if (answer->ends_ns > 0)
         promise->due_ns = answer->ends_ns; /* then nothing that was leased comes back: settle.c */
-    return answer->holds;
+    return answer->waits_for_fleet;
 }
 
 /* Only where the limits are enforced may an overrun be refused, too. */
 static void write_pair(const struct call *call, const struct pair *pair, bool charged, size_t i,
                        struct ledger_reservation *entry)
 {
-    const struct labels *labels;
-    struct tally *tally = weir_policy_tally(pair->policy, pair->key, &labels);
-    entry->pair[i] = (struct ledger_pair){
-        .tally = tally->serial, .who = table_who(tally->table, pair->key.bytes, pair->key.len), .n = pair->n};
+    const struct limit_labels *labels;
+    struct policy_table *ptable = weir_policy_find_table(pair->policy, pair->key, &labels);
+    entry->pair[i] = (struct ledger_pair){.ptable = ptable->serial,
+                                          .hash = table_hash(ptable->table, pair->key.bytes, pair->key.len),
+                                          .n = pair->n};
     if (charged)
         entry->charged |= (uint8_t)(1u << i);
     if (charged && pair->policy->overrun == OVERRUN_REFUSE &&
@@ -179,15 +183,16 @@ static void write_pair(const struct call *call, const struct pair *pair, bool ch
         entry->strict |= (uint8_t)(1u << i);
 }
 
-/* Nothing is lost if there is no room: that tally then counts what was reserved. */
-static void write_also(const struct pair *pair, struct tally *tally, size_t i,
+/* Nothing is lost if there is no room: that policy table then counts what was reserved. */
+static void write_also(const struct pair *pair, struct policy_table *ptable, size_t i,
                        struct ledger_reservation *entry)
 {
     size_t at = entry->pairs + entry->also;
     if (at == LEDGER_PAIRS)
         return;
-    entry->pair[at] = (struct ledger_pair){
-        .tally = tally->serial, .who = table_who(tally->table, pair->key.bytes, pair->key.len), .n = pair->n};
+    entry->pair[at] = (struct ledger_pair){.ptable = ptable->serial,
+                                           .hash = table_hash(ptable->table, pair->key.bytes, pair->key.len),
+                                           .n = pair->n};
     entry->of[at] = (uint8_t)i;
     entry->also++;
 }
@@ -197,15 +202,16 @@ static void write_others(const struct call *call, const struct pair *pair, const
                          size_t i, struct ledger_reservation *entry)
 {
     const struct policy *policy = pair->policy;
-    if ((answer->charged >> i & 1) != 0 && call->worker->now_ns < policy_older_ends(policy) &&
-        weir_policy_tally(policy, pair->key, NULL) == policy->main)
-        write_also(pair, policy->older, i, entry);
-    if ((answer->tried >> i & 1) != 0)
-        write_also(pair, policy->tried, i, entry);
+    if ((answer->charged >> i & 1) != 0 && call->worker->now_ns < policy_previous_ends(policy) &&
+        weir_policy_find_table(policy, pair->key, NULL) == policy->main)
+        write_also(pair, policy->previous, i, entry);
+    if ((answer->candidate_charged >> i & 1) != 0)
+        write_also(pair, policy->candidate_table, i, entry);
 }
 
-static void write_reservation(const struct call *call, const struct reserve *ask, const struct answer *answer,
-                              const struct weir_reservation *promise, struct record *record)
+static void write_reservation(const struct call *call, const struct reserve_request *ask,
+                              const struct answer *answer, const struct weir_reservation *promise,
+                              struct record *record)
 {
     const struct ledger *ledger = &call->worker->service->ledger;
     struct ledger_reservation *entry = record_bytes(record);
@@ -221,11 +227,11 @@ static void write_reservation(const struct call *call, const struct reserve *ask
 }
 
 /* Inside of the records. The id of a request is remembered at least as long as what it has reserved. */
-static void reserve(struct call *call, struct reserve *ask, struct request_visit *visit)
+static void reserve_pairs(struct call *call, struct reserve_request *ask, struct request_visit *visit)
 {
     struct weir_reservation promise;
     struct answer answer;
-    if (decide_or_hold(call, ask, &promise, &answer)) {
+    if (decide_or_wait(call, ask, &promise, &answer)) {
         weir_request_end(call, visit, NULL);
         return;
     }
@@ -236,20 +242,21 @@ static void reserve(struct call *call, struct reserve *ask, struct request_visit
         verdict.reservation = ask->number;
     }
     weir_request_end(call, visit, &verdict);
-    tell(call, &answer, &verdict);
+    reply_reservation(call, &answer, &verdict);
 }
 
 /* Nothing is charged, so there is nothing to settle: the id tells that to who settles it all the same. */
-static void reserve_unrecorded(struct call *call, const struct reserve *ask)
+static void reserve_unrecorded(struct call *call, const struct reserve_request *ask)
 {
     struct answer answer;
     if (weir_call_unrecorded(call, ask->pairs, ask->count, &answer))
-        tell(call, &answer, &(struct ledger_verdict){.reservation = ledger_unrecorded(ask->number)});
+        reply_reservation(call, &answer,
+                          &(struct ledger_verdict){.reservation = ledger_unrecorded(ask->number)});
 }
 
 static void run_reserve(struct call *call)
 {
-    struct reserve ask;
+    struct reserve_request ask;
     struct request_visit visit;
     if (!read_question(call, &ask))
         return;
@@ -258,13 +265,13 @@ static void run_reserve(struct call *call)
     if (ask.ttl_ms < 0)
         ask.ttl_ms = ask.pairs[0].policy->ttl_ms;
     ask.number = weir_ledger_next(&call->worker->service->ledger);
-    if (__builtin_expect(call->ill, 0)) {
+    if (__builtin_expect(call->store_ill, 0)) {
         reserve_unrecorded(call, &ask);
         return;
     }
     switch (weir_request_begin(call, ask.pairs, ask.count, ask.id, fingerprint, ask.number, &visit)) {
     case REQUEST_NEW:
-        reserve(call, &ask, &visit);
+        reserve_pairs(call, &ask, &visit);
         break;
     case REQUEST_AGAIN:
         answer_again(call, &ask, &visit.verdict);
@@ -306,7 +313,7 @@ const struct command weir_commands_reserve[] = {
      .group = "weir",
      .arity = -4,
      .may = MAY_TAKE,
-     .flags = CMD_WRITE | CMD_ILL,
+     .flags = CMD_WRITE | CMD_WITHOUT_STORE,
      .policy_at = 1,
      .key_at = 2,
      .run = run_reserve,
@@ -317,7 +324,7 @@ const struct command weir_commands_reserve[] = {
      .group = "weir",
      .arity = -2,
      .may = MAY_TAKE,
-     .flags = CMD_WRITE | CMD_ILL,
+     .flags = CMD_WRITE | CMD_WITHOUT_STORE,
      .run = weir_run_commit,
      .docs = commit_words},
     {.name = "weir.cancel",
@@ -325,7 +332,7 @@ const struct command weir_commands_reserve[] = {
      .group = "weir",
      .arity = 2,
      .may = MAY_TAKE,
-     .flags = CMD_WRITE | CMD_ILL,
+     .flags = CMD_WRITE | CMD_WITHOUT_STORE,
      .run = weir_run_cancel,
      .docs = cancel_words},
     {0}};

@@ -23,7 +23,7 @@ static int64_t in_ms(int64_t time, int64_t unit_ms)
 }
 
 /* The options in any order, the last of a kind counts. NULL: they are right; else what to say. */
-static const char *read_options(const struct call *call, int64_t unit_ms, struct step_ask *ask)
+static const char *read_options(const struct call *call, int64_t unit_ms, struct smyte_request *ask)
 {
     size_t at = FIRST_OPTION;
     while (at < call->count) {
@@ -39,7 +39,7 @@ static const char *read_options(const struct call *call, int64_t unit_ms, struct
             return no_integer;
         if (weir_call_word(call, at, "refill"))
             ask->limit.refill = value;
-        else if (weir_call_word(call, at, "take") && ask->verb != STEP_GET)
+        else if (weir_call_word(call, at, "take") && ask->verb != SMYTE_GET)
             ask->take = value;
         else if (weir_call_word(call, at, "at"))
             ask->at_ms = in_ms(value, unit_ms);
@@ -50,7 +50,7 @@ static const char *read_options(const struct call *call, int64_t unit_ms, struct
     return NULL;
 }
 
-static const char *read_ask(const struct call *call, int64_t unit_ms, struct step_ask *ask)
+static const char *read_ask(const struct call *call, int64_t unit_ms, struct smyte_request *ask)
 {
     const struct worker *worker = call->worker;
     int64_t refill_time;
@@ -59,7 +59,7 @@ static const char *read_ask(const struct call *call, int64_t unit_ms, struct ste
         return no_integer;
     ask->limit.refill = ask->limit.max;
     ask->limit.refill_ms = refill_time * unit_ms;
-    ask->take = ask->verb == STEP_GET ? 0 : 1;
+    ask->take = ask->verb == SMYTE_GET ? 0 : 1;
     ask->at_ms = service_steady_ms(worker->service, worker->now_ns);
     const char *wrong = read_options(call, unit_ms, ask);
     if (wrong)
@@ -70,9 +70,9 @@ static const char *read_ask(const struct call *call, int64_t unit_ms, struct ste
 }
 
 /* false: an error was answered. */
-static bool read_call(struct call *call, int64_t unit_ms, struct step_ask *ask)
+static bool read_call(struct call *call, int64_t unit_ms, struct smyte_request *ask)
 {
-    size_t args = call->count - 1, most = ask->verb == STEP_GET ? MOST_LOOK : MOST_TAKE;
+    size_t args = call->count - 1, most = ask->verb == SMYTE_GET ? MOST_LOOK : MOST_TAKE;
     if (args < FIRST_OPTION - 1 || args > most) {
         weir_call_error(call, "Wrong number of arguments for '%s' command", call->command->name);
         return false;
@@ -80,81 +80,81 @@ static bool read_call(struct call *call, int64_t unit_ms, struct step_ask *ask)
     const char *wrong = read_ask(call, unit_ms, ask);
     if (wrong)
         weir_call_error(call, "%s", wrong);
-    else if (weir_step_fill_ms(&ask->limit) > horizon_of(call) / WEIR_MS)
+    else if (weir_smyte_bucket_fill_ms(&ask->limit) > horizon_of(call) / WEIR_MS)
         refuse_horizon(call);
     return !call->failed;
 }
 
 /* ---- commands ---- */
 
-static void run(struct call *call, enum step_verb verb, int64_t unit_ms)
+static void run_bucket_command(struct call *call, enum smyte_verb verb, int64_t unit_ms)
 {
     struct worker *worker = call->worker;
-    struct call_newcomer own = weir_call_newcomer(call, SHARE_STEPS);
-    struct step_ask ask = {.verb = verb, .newcomer = &own.newcomer};
+    struct call_admission_hook own = weir_call_admission_hook(call, SHARE_SMYTE);
+    struct smyte_request ask = {.verb = verb, .hook = &own.hook};
     if (!read_call(call, unit_ms, &ask))
         return;
-    struct step_answer answer =
-        weir_steps_do(worker->service->steps, call->args[1].bytes, call->args[1].len, &ask, worker->now_ns);
-    if (verb != STEP_GET)
+    struct smyte_answer answer =
+        weir_smyte_do(worker->service->smyte, call->args[1].bytes, call->args[1].len, &ask, worker->now_ns);
+    if (verb != SMYTE_GET)
         count_decision(worker, !answer.full && answer.tokens >= ask.take);
-    if (verb == STEP_SESSIONIZE)
+    if (verb == SMYTE_SESSIONIZE)
         weir_reply_array(&call->reply, 2);
     weir_reply_integer(&call->reply, answer.tokens);
-    if (verb == STEP_SESSIONIZE)
+    if (verb == SMYTE_SESSIONIZE)
         weir_reply_integer(&call->reply, answer.session_ms);
 }
 
-static void run_get(struct call *call)
+static void run_smyte_get(struct call *call)
 {
-    run(call, STEP_GET, IN_SECONDS);
+    run_bucket_command(call, SMYTE_GET, IN_SECONDS);
 }
 
 static void run_pget(struct call *call)
 {
-    run(call, STEP_GET, IN_MS);
+    run_bucket_command(call, SMYTE_GET, IN_MS);
 }
 
 static void run_reduce(struct call *call)
 {
-    run(call, STEP_REDUCE, IN_SECONDS);
+    run_bucket_command(call, SMYTE_REDUCE, IN_SECONDS);
 }
 
 static void run_preduce(struct call *call)
 {
-    run(call, STEP_REDUCE, IN_MS);
+    run_bucket_command(call, SMYTE_REDUCE, IN_MS);
 }
 
 static void run_sessionize(struct call *call)
 {
-    run(call, STEP_SESSIONIZE, IN_SECONDS);
+    run_bucket_command(call, SMYTE_SESSIONIZE, IN_SECONDS);
 }
 
 static void run_psessionize(struct call *call)
 {
-    run(call, STEP_SESSIONIZE, IN_MS);
+    run_bucket_command(call, SMYTE_SESSIONIZE, IN_MS);
 }
 
 /* What RL.GET takes, so that its line can be used again; the time means nothing here. */
-static void forget(struct call *call, int64_t unit_ms)
+static void forget_bucket(struct call *call, int64_t unit_ms)
 {
     struct worker *worker = call->worker;
-    struct step_ask ask = {.verb = STEP_GET};
+    struct smyte_request ask = {.verb = SMYTE_GET};
     if (!read_call(call, unit_ms, &ask))
         return;
-    bool found = weir_steps_forget(worker->service->steps, call->args[1].bytes, call->args[1].len, &ask.limit,
+    bool found = weir_smyte_forget(worker->service->smyte, call->args[1].bytes, call->args[1].len, &ask.limit,
                                    worker->now_ns);
     weir_reply_integer(&call->reply, found ? 1 : 0);
 }
 
-static void run_del(struct call *call)
+static void run_smyte_del(struct call *call)
 {
-    forget(call, IN_SECONDS);
+    forget_bucket(call, IN_SECONDS);
 }
 
 static void run_pdel(struct call *call)
 {
-    forget(call, IN_MS);
+    forget_bucket(call, IN_MS);
 }
 
 /* ---- table ---- */
@@ -193,7 +193,7 @@ const struct command weir_commands_smyte[] = {
         MAY_TAKE, CMD_WRITE, run_reduce, take_docs, "RL.REDUCE twoPerMin 2 60"),
     ROW("rl.preduce", "As RL.REDUCE, with times in milliseconds", MAY_TAKE, CMD_WRITE, run_preduce, take_docs,
         "RL.PREDUCE twoPerMin 2 60000 TAKE 2"),
-    ROW("rl.get", "Gives how many tokens a bucket has; takes none", MAY_LOOK, 0, run_get, look_docs,
+    ROW("rl.get", "Gives how many tokens a bucket has; takes none", MAY_LOOK, 0, run_smyte_get, look_docs,
         "RL.GET twoPerMin 2 60"),
     ROW("rl.pget", "As RL.GET, with times in milliseconds", MAY_LOOK, 0, run_pget, look_docs,
         "RL.PGET twoPerMin 2 60000"),
@@ -202,7 +202,7 @@ const struct command weir_commands_smyte[] = {
     ROW("rl.psessionize", "As RL.SESSIONIZE, with times in milliseconds", MAY_TAKE, CMD_WRITE,
         run_psessionize, take_docs, "RL.PSESSIONIZE visitor 1 1800000"),
     ROW("rl.del", "Forgets the bucket of these words: 1, or 0 if there was none", MAY_ADJUST, CMD_WRITE,
-        run_del, look_docs, "RL.DEL twoPerMin 2 60"),
+        run_smyte_del, look_docs, "RL.DEL twoPerMin 2 60"),
     ROW("rl.pdel", "As RL.DEL, with times in milliseconds", MAY_ADJUST, CMD_WRITE, run_pdel, look_docs,
         "RL.PDEL twoPerMin 2 60000"),
     {0},

@@ -16,7 +16,7 @@
 /* ---- take ---- */
 
 /* Reads [ID request-id] at the end of a command. false: an error was answered. */
-static bool read_id(struct call *call, size_t at, struct slice *id)
+static bool read_take_request_id(struct call *call, size_t at, struct slice *id)
 {
     *id = (struct slice){0};
     if (at == call->count)
@@ -33,12 +33,12 @@ static bool read_id(struct call *call, size_t at, struct slice *id)
 }
 
 /* Decides; true: it waits for a fleet instead, and is to be run again. */
-static bool take_or_hold(struct call *call, struct pair *pairs, size_t count, struct answer *answer)
+static bool take_or_wait(struct call *call, struct pair *pairs, size_t count, struct answer *answer)
 {
     do
         weir_decide_take(call->worker, pairs, count, answer);
-    while (answer->holds && !weir_call_hold(call, answer->hold_ns, pairs, count));
-    return answer->holds;
+    while (answer->waits_for_fleet && !weir_call_wait_for_fleet(call, answer->hold_ns, pairs, count));
+    return answer->waits_for_fleet;
 }
 
 static void take_once(struct call *call, struct pair *pairs, size_t count, struct slice id)
@@ -48,7 +48,7 @@ static void take_once(struct call *call, struct pair *pairs, size_t count, struc
     uint64_t fingerprint = weir_request_fingerprint(call, pairs, count, 0, 0);
     switch (weir_request_begin(call, pairs, count, id, fingerprint, 0, &visit)) {
     case REQUEST_NEW: {
-        if (take_or_hold(call, pairs, count, &answer)) {
+        if (take_or_wait(call, pairs, count, &answer)) {
             weir_request_end(call, &visit, NULL);
             return;
         }
@@ -69,15 +69,15 @@ static void take_once(struct call *call, struct pair *pairs, size_t count, struc
     weir_call_answer(call, &answer, 0);
 }
 
-static void take(struct call *call)
+static void run_take(struct call *call)
 {
     struct pair pairs[PAIRS_MAX];
     struct slice id;
     struct answer answer;
     size_t at = 1, count = weir_call_pairs(call, &at, pairs, PAIRS_MAX, false);
-    if (count == 0 || !read_id(call, at, &id))
+    if (count == 0 || !read_take_request_id(call, at, &id))
         return;
-    if (__builtin_expect(call->ill, 0)) {
+    if (__builtin_expect(call->store_ill, 0)) {
         if (weir_call_unrecorded(call, pairs, count, &answer))
             weir_call_answer(call, &answer, 0);
         return;
@@ -86,7 +86,7 @@ static void take(struct call *call)
         take_once(call, pairs, count, id);
         return;
     }
-    if (!take_or_hold(call, pairs, count, &answer))
+    if (!take_or_wait(call, pairs, count, &answer))
         weir_call_answer(call, &answer, 0);
 }
 
@@ -103,7 +103,7 @@ static bool read_only_pair(struct call *call, struct pair *pair)
     return at == call->count;
 }
 
-static void peek(struct call *call)
+static void run_peek(struct call *call)
 {
     struct pair pair;
     struct answer answer;
@@ -113,7 +113,7 @@ static void peek(struct call *call)
     weir_call_answer(call, &answer, 0);
 }
 
-static void reset(struct call *call)
+static void run_reset_key(struct call *call)
 {
     struct pair pair = {.policy = weir_call_policy(call, 1), .n = 1};
     if (!pair.policy || !weir_call_key(call, 2))
@@ -187,7 +187,7 @@ static void adjust_key(struct call *call, adjust *how)
     struct pair pair;
     struct slice id;
     size_t at = 1;
-    if (weir_call_pairs(call, &at, &pair, 1, true) == 0 || !read_id(call, at, &id))
+    if (weir_call_pairs(call, &at, &pair, 1, true) == 0 || !read_take_request_id(call, at, &id))
         return;
     if (id.bytes)
         adjust_once(call, &pair, id, how);
@@ -195,12 +195,12 @@ static void adjust_key(struct call *call, adjust *how)
         answer_adjusted(call, &pair, how(call->worker, &pair));
 }
 
-static void give(struct call *call)
+static void run_give(struct call *call)
 {
     adjust_key(call, give_pair);
 }
 
-static void charge(struct call *call)
+static void run_charge(struct call *call)
 {
     adjust_key(call, weir_decide_charge);
 }
@@ -216,9 +216,9 @@ static void answer_acquired(struct call *call, const struct answer *answer, int6
 
 static void give_up_wait(const struct worker *worker, struct session *session)
 {
-    weir_keep_let_go(worker, session->wait.tally);
+    weir_persist_let_go(worker, session->wait.ptable);
     weir_policy_drop(session->wait.policy);
-    weir_tally_free(session->wait.tally);
+    weir_policy_table_free(session->wait.ptable);
     free(session->wait.label);
     memset(&session->wait, 0, sizeof session->wait);
     session->waits = false;
@@ -237,12 +237,12 @@ static void begin_wait(struct call *call, const struct pair *pair, const struct 
                        const struct weir_reservation *reservation)
 {
     struct session *session = call->session;
-    const struct labels *labels;
-    struct tally *tally = weir_policy_tally(pair->policy, pair->key, &labels);
+    const struct limit_labels *labels;
+    struct policy_table *ptable = weir_policy_find_table(pair->policy, pair->key, &labels);
     weir_policy_ref(pair->policy);
     session->wait.policy = pair->policy;
-    session->wait.tally = weir_tally_ref(tally);
-    session->wait.who = table_who(tally->table, pair->key.bytes, pair->key.len);
+    session->wait.ptable = weir_policy_table_ref(ptable);
+    session->wait.hash = table_hash(ptable->table, pair->key.bytes, pair->key.len);
     session->wait.reservation = *reservation;
     session->wait.asked_ns = call->worker->now_ns;
     session->wait.labels = labels;
@@ -260,7 +260,7 @@ static void begin_wait(struct call *call, const struct pair *pair, const struct 
 void weir_acquire_answer(struct worker *worker, struct session *session, struct buffer *out)
 {
     const struct weir_verdict *verdict = &session->wait.verdict;
-    const struct labels *labels = session->wait.labels;
+    const struct limit_labels *labels = session->wait.labels;
     bool known = verdict->limit >= 0 && labels && (size_t)verdict->limit < labels->count;
     struct call call = {.worker = worker, .session = session, .reply = {out, session->version}};
     struct answer answer = {.allowed = true,
@@ -277,20 +277,21 @@ void weir_acquire_answer(struct worker *worker, struct session *session, struct 
 
 void weir_acquire_cancel(struct worker *worker, struct session *session)
 {
-    bool began = turn_begin(worker); /* whoever uses a table does it in a turn: see weir_snapshot_collect */
-    struct weir_table *table = session->wait.tally->table;
-    (void)weir_table_cancel_who(table, worker->now_ns, session->wait.who, &session->wait.reservation);
+    bool began = read_section_begin(
+        worker); /* whoever uses a table does it in a read section: see weir_snapshot_collect */
+    struct weir_table *table = session->wait.ptable->table;
+    (void)weir_table_cancel_by_hash(table, worker->now_ns, session->wait.hash, &session->wait.reservation);
     count_up(&worker->waiting, -1);
     give_up_wait(worker, session);
-    turn_end(worker, began);
+    read_section_end(worker, began);
 }
 
 /* [TIMEOUT ms]; without it that of the limits, else as long as it takes. */
 static bool read_timeout(struct call *call, size_t at, const struct pair *pair, int64_t *timeout_ns)
 {
-    const struct labels *labels;
+    const struct limit_labels *labels;
     int64_t timeout_ms;
-    (void)weir_policy_tally(pair->policy, pair->key, &labels);
+    (void)weir_policy_find_table(pair->policy, pair->key, &labels);
     *timeout_ns = labels && labels->timeout_ns >= 0 ? labels->timeout_ns : WEIR_FOREVER;
     if (at == call->count)
         return true;
@@ -304,7 +305,7 @@ static bool read_timeout(struct call *call, size_t at, const struct pair *pair, 
     return true;
 }
 
-static void acquire(struct call *call)
+static void run_acquire(struct call *call)
 {
     struct pair pair;
     struct answer answer;
@@ -314,7 +315,7 @@ static void acquire(struct call *call)
     if (weir_call_pairs(call, &at, &pair, 1, false) == 0 || !read_timeout(call, at, &pair, &timeout_ns))
         return;
     int64_t waited_ns = call->worker->now_ns - weir_call_asked(call);
-    if (__builtin_expect(call->ill, 0)) {
+    if (__builtin_expect(call->store_ill, 0)) {
         if (weir_call_unrecorded(call, &pair, 1, &answer))
             answer_acquired(call, &answer, waited_ns);
         return;
@@ -323,8 +324,8 @@ static void acquire(struct call *call)
         timeout_ns = max64(timeout_ns - waited_ns, 0);
     do
         weir_decide_reserve(call->worker, &pair, timeout_ns, &reservation, &answer);
-    while (answer.holds && !weir_call_hold(call, answer.hold_ns, &pair, 1));
-    if (answer.holds)
+    while (answer.waits_for_fleet && !weir_call_wait_for_fleet(call, answer.hold_ns, &pair, 1));
+    if (answer.waits_for_fleet)
         return;
     if (answer.allowed && answer.wait_ns > 0)
         begin_wait(call, &pair, &answer, &reservation);
@@ -384,10 +385,10 @@ const struct command weir_commands_take[] = {
      .group = "weir",
      .arity = -3,
      .may = MAY_TAKE,
-     .flags = CMD_WRITE | CMD_ILL,
+     .flags = CMD_WRITE | CMD_WITHOUT_STORE,
      .policy_at = 1,
      .key_at = 2,
-     .run = take,
+     .run = run_take,
      .docs = take_docs,
      .example = "WEIR.TAKE api user:42"},
     {.name = "weir.acquire",
@@ -395,10 +396,10 @@ const struct command weir_commands_take[] = {
      .group = "weir",
      .arity = -3,
      .may = MAY_TAKE,
-     .flags = CMD_WRITE | CMD_BLOCKING | CMD_ILL,
+     .flags = CMD_WRITE | CMD_BLOCKING | CMD_WITHOUT_STORE,
      .policy_at = 1,
      .key_at = 2,
-     .run = acquire,
+     .run = run_acquire,
      .docs = acquire_docs,
      .example = "WEIR.ACQUIRE api user:42 1 TIMEOUT 250"},
     {.name = "weir.peek",
@@ -408,7 +409,7 @@ const struct command weir_commands_take[] = {
      .may = MAY_LOOK,
      .policy_at = 1,
      .key_at = 2,
-     .run = peek,
+     .run = run_peek,
      .docs = peek_docs,
      .example = "WEIR.PEEK api user:42"},
     {.name = "weir.give",
@@ -419,7 +420,7 @@ const struct command weir_commands_take[] = {
      .flags = CMD_WRITE,
      .policy_at = 1,
      .key_at = 2,
-     .run = give,
+     .run = run_give,
      .docs = adjust_docs,
      .example = "WEIR.GIVE api user:42 1"},
     {.name = "weir.charge",
@@ -430,7 +431,7 @@ const struct command weir_commands_take[] = {
      .flags = CMD_WRITE,
      .policy_at = 1,
      .key_at = 2,
-     .run = charge,
+     .run = run_charge,
      .docs = adjust_docs,
      .example = "WEIR.CHARGE api user:42 5"},
     {.name = "weir.reset",
@@ -441,7 +442,7 @@ const struct command weir_commands_take[] = {
      .flags = CMD_WRITE,
      .policy_at = 1,
      .key_at = 2,
-     .run = reset,
+     .run = run_reset_key,
      .docs = reset_docs,
      .example = "WEIR.RESET api user:42"},
     {0},

@@ -3,8 +3,8 @@
  * Commands: a table of descriptions, from which come dispatch, rights, COMMAND DOCS, COMMAND INFO and the
  * matrix that the tests go through. Each file cmd_*.c ends with its part of the table.
  */
-#ifndef WEIR_SERVICE_COMMAND_H
-#define WEIR_SERVICE_COMMAND_H
+#ifndef WEIR_SERVICE_COMMANDS_COMMAND_H
+#define WEIR_SERVICE_COMMANDS_COMMAND_H
 
 #include "service/decide.h"
 
@@ -29,20 +29,21 @@ struct call {
     size_t count;
     struct reply reply;
     struct policy *found; /* of the word at policy_at, if it was looked up already; or NULL */
-    uint64_t who;         /* of the word at key_at there; or 0 */
+    uint64_t hash;        /* of the word at key_at there; or 0 */
     enum run_state state; /* RUN_READY until somebody says something else */
     bool failed;          /* an error was answered */
-    bool ill;             /* the store is ill: nothing can be recorded (CMD_ILL) */
-    bool last;            /* it has waited long enough for a fleet: see hold.h */
+    bool store_ill;       /* the store is ill: nothing can be recorded (CMD_WITHOUT_STORE) */
+    bool last;            /* it has waited long enough for a fleet: see fleet_wait.h */
 };
 
 enum command_flags {
-    CMD_STRANGER = 1, /* may be said before a login */
-    CMD_CHORE = 2,    /* may take long: done by the chore thread */
-    CMD_WRITE = 4,    /* flags that clients look at */
+    CMD_NO_AUTH = 1, /* may be said before a login */
+    CMD_JOB = 2,     /* may take long: done by the job thread */
+    CMD_WRITE = 4,   /* flags that clients look at */
     CMD_BLOCKING = 8,
     CMD_POOL = 16, /* the word at policy_at may be POLICY:key: weir_snapshot_pool */
-    CMD_ILL = 32,  /* with CMD_WRITE: also runs while the store is ill, and finds that out by itself */
+    CMD_WITHOUT_STORE =
+        32,        /* with CMD_WRITE: also runs while the store is ill, and finds that out by itself */
     CMD_KEYS = 64, /* concerns keys of any name: not for users with `keys` */
     CMD_ALL = 128  /* concerns the whole server: not for users with `keys` or `policies` */
 };
@@ -52,7 +53,7 @@ struct command {
     const char *summary; /* one sentence without a full stop */
     const char *group;   /* "weir", "smyte", "redis-cell", "connection", "server" */
     int arity;           /* as Redis counts: with the name; negative: at least */
-    unsigned may;        /* classes that a user needs, enum may; 0: everybody */
+    unsigned may;        /* classes that a user needs, enum user_right; 0: everybody */
     unsigned flags;
     int policy_at, key_at; /* which word is a policy's name, a key: 0: none. Rights are checked before run */
     void (*run)(struct call *call);
@@ -94,7 +95,7 @@ static inline bool command_fits(const struct command *command, size_t count)
 /* foreign.c: what to say to EVAL, INCR, SET ... or NULL if weir has nothing better to say than "unknown". */
 const char *weir_foreign_advice(struct slice name);
 
-/* ---- helpers for run functions: words.c ---- */
+/* ---- helpers for run functions: call.c ---- */
 
 /* Is the word at `at` this one, whatever its case? false also if there is none. */
 bool weir_call_word(const struct call *call, size_t at, const char *word);

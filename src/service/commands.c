@@ -24,14 +24,14 @@ static struct {
 } known;
 static pthread_once_t known_once = PTHREAD_ONCE_INIT;
 
-static inline unsigned char fold(char letter)
+static inline unsigned char fold_letter(char letter)
 {
     unsigned char byte = (unsigned char)letter;
     return byte >= 'A' && byte <= 'Z' ? (unsigned char)(byte | 0x20) : byte;
 }
 
 /* Bit 0x20 makes letters small; what it does to others does not matter here, as long as it is always done. */
-static inline size_t place_of(const char *bytes, size_t len)
+static inline size_t command_slot(const char *bytes, size_t len)
 {
     const uint64_t small = UINT64_C(0x2020202020202020);
     const unsigned char *at = (const unsigned char *)bytes;
@@ -43,9 +43,9 @@ static inline size_t place_of(const char *bytes, size_t len)
     return (size_t)(hash >> 40) & (PLACES - 1);
 }
 
-static void add(const struct command *command)
+static void add_command(const struct command *command)
 {
-    size_t at = place_of(command->name, strlen(command->name));
+    size_t at = command_slot(command->name, strlen(command->name));
     if (known.count == MOST)
         return;
     while (known.places[at] != 0)
@@ -54,24 +54,25 @@ static void add(const struct command *command)
     known.places[at] = (uint16_t)known.count;
 }
 
-static void fill(void)
+static void fill_command_index(void)
 {
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         for (const struct command *command = parts[i]; command->name; command++)
-            add(command);
+            add_command(command);
 }
 
-static bool is_name(const char *name, struct slice word)
+static bool is_command_name(const char *name, struct slice word)
 {
     for (size_t i = 0; i < word.len; i++)
-        if (name[i] == '\0' || fold(word.bytes[i]) != (unsigned char)name[i]) /* no further than its NUL */
+        if (name[i] == '\0' ||
+            fold_letter(word.bytes[i]) != (unsigned char)name[i]) /* no further than its NUL */
             return false;
     return name[word.len] == '\0';
 }
 
 size_t weir_command_count(void)
 {
-    (void)pthread_once(&known_once, fill);
+    (void)pthread_once(&known_once, fill_command_index);
     return known.count;
 }
 
@@ -104,12 +105,13 @@ const struct command *weir_command_near(struct slice name)
 
 const struct command *weir_command_find(struct slice name, size_t *number)
 {
-    (void)pthread_once(&known_once, fill);
+    (void)pthread_once(&known_once, fill_command_index);
     if (name.len == 0 || name.len > 64)
         return NULL;
-    for (size_t at = place_of(name.bytes, name.len); known.places[at] != 0; at = (at + 1) & (PLACES - 1)) {
+    for (size_t at = command_slot(name.bytes, name.len); known.places[at] != 0;
+         at = (at + 1) & (PLACES - 1)) {
         size_t found = known.places[at] - 1u;
-        if (is_name(known.list[found]->name, name)) {
+        if (is_command_name(known.list[found]->name, name)) {
             if (number)
                 *number = found;
             return known.list[found];

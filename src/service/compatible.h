@@ -2,8 +2,8 @@
 /*
  * What the commands of other limiters share: their limits come with the call.
  */
-#ifndef WEIR_SERVICE_COMPATIBLE_H
-#define WEIR_SERVICE_COMPATIBLE_H
+#ifndef WEIR_SERVICE_COMMANDS_COMPATIBLE_H
+#define WEIR_SERVICE_COMMANDS_COMPATIBLE_H
 
 #include "service/run.h"
 

@@ -3,8 +3,8 @@
  * What weir.yaml says, as plain data: read, checked and complete, but nothing of it in force yet. Strings
  * belong to the configuration. Everything that is 0 or NULL was not said.
  */
-#ifndef WEIR_SERVICE_CONFIG_H
-#define WEIR_SERVICE_CONFIG_H
+#ifndef WEIR_CONFIG_CONFIG_H
+#define WEIR_CONFIG_CONFIG_H
 
 #include "base/secret.h"
 #include "core/lease.h"
@@ -20,12 +20,12 @@
 #define CONFIG_PASSWORDS    2   /* of a user: while a new one replaces the old one, both count */
 #define CONFIG_TTL_MAX_MS   INT64_C(86400000) /* of a reservation: 24 hours, in the file and in a request */
 
-struct place { /* in a file, from 1; 0: nowhere, as of what was set by command */
+struct config_place { /* in a file, from 1; 0: nowhere, as of what was set by command */
     int line, column;
 };
 
 enum policy_mode { MODE_ENFORCE, MODE_SHADOW, MODE_DISABLED };
-enum overrun { OVERRUN_DEBT, OVERRUN_REFUSE };
+enum overrun_rule { OVERRUN_DEBT, OVERRUN_REFUSE };
 
 struct config_override {
     char *key; /* any bytes */
@@ -34,7 +34,7 @@ struct config_override {
     char *limits;     /* canonical text */
     char *reason;     /* or NULL */
     int64_t until_ms; /* wall clock, milliseconds since 1970; 0: no end */
-    struct place place;
+    struct config_place place;
 };
 
 /* One limit for many servers: where its units come from. */
@@ -47,11 +47,11 @@ struct config_fleet {
     int64_t pools;       /* EACH: most that are in use at a time; 0: CONFIG_POOLS */
     int64_t wait_ns;     /* a take waits so long for the coordinator; -1: CONFIG_WAIT_NS */
     int64_t hold_ns;     /* a root's bucket: how long what it leases may be spent; 0: 100 ms, or what fits */
-    int64_t child_chunk; /* units of a chunk for those who lease from this server; 0: see config_fleet.c */
+    int64_t child_chunk; /* units of a chunk for those who lease from this server; 0: see read_fleet.c */
     struct weir_fleet_options options; /* those of the URL, too */
     struct lease_terms terms;          /* complete */
     char *lowered; /* a root's bucket: the limit that its table has, so that leases fit under it; or NULL */
-    struct place place;
+    struct config_place place;
 };
 
 struct config_policy {
@@ -64,17 +64,17 @@ struct config_policy {
     int64_t keys;               /* room from the start; 0: it grows by itself */
     int64_t reserve_ttl_ms;     /* 0: DEFAULT_TTL_MS, or reserve_ttl_max_ms if that is less */
     int64_t reserve_ttl_max_ms; /* 0: CONFIG_TTL_MAX_MS */
-    enum overrun overrun;       /* what happens if more is committed than was reserved */
+    enum overrun_rule overrun;  /* what happens if more is committed than was reserved */
     int64_t ids_ns;             /* how long a request id is remembered; 0: DEFAULT_IDS_NS */
     int recover; /* enum table_recover: what counts after a stop that may have lost something */
     struct config_override *overrides;
     size_t override_count;
     struct config_fleet *fleet; /* or NULL: this server counts for itself */
-    struct place place;
+    struct config_place place;
 };
 
 /* Classes of commands. Everybody may say hello, log in and leave. */
-enum may {
+enum user_right {
     MAY_LOOK = 1,   /* peek, explain, top, list, INFO: nothing changes */
     MAY_TAKE = 2,   /* take, acquire, reserve, commit, cancel, lease; RL.*, CL.THROTTLE, THROTTLE */
     MAY_ADJUST = 4, /* give, charge, reset, DEL, return: what a key has spent */
@@ -93,13 +93,13 @@ struct config_user {
     bool has_password; /* false: none is needed (only `default`) */
     struct password passwords[CONFIG_PASSWORDS];
     size_t password_count; /* 0 although it has one: what is wrong with it was reported */
-    unsigned may;          /* enum may, or-ed */
+    unsigned may;          /* enum user_right, or-ed */
     char **prefixes;       /* of the keys; none: all keys */
     size_t prefix_count;
     char **policies; /* names; none: all */
     size_t policy_count;
     char *open_file; /* a password_file that others can read, or NULL */
-    struct place place;
+    struct config_place place;
 };
 
 struct config {
@@ -163,7 +163,7 @@ static inline int64_t config_ttl_ms(const struct config_policy *policy)
  * mistake inside of limits has two lines, the second one with a caret that then stands under the place:
  *     weir.yaml:9:20: 100/s brust=200
  *                           ^ unknown option 'brust'; did you mean burst? */
-typedef void config_complain(void *arg, const char *file, struct place place, const char *message);
+typedef void config_complain(void *arg, const char *file, struct config_place place, const char *message);
 
 /* Reads a file, or text that stands for one. NULL: at least one complaint was made; as many mistakes as can
  * be told apart are told, at most 20. weir_config_new is what stands without a file. */

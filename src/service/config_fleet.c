@@ -24,8 +24,8 @@
 
 /* ---- the fields ---- */
 
-static void read_option(struct reading *reading, const struct node *node, const struct field *field,
-                        void *into)
+static void read_fleet_option(struct config_reader *reading, const struct yaml_node *node,
+                              const struct config_field *field, void *into)
 {
     struct config_fleet *fleet = into;
     const struct fleet_option *option = weir_option_find(field->name, strlen(field->name));
@@ -40,8 +40,8 @@ static void read_option(struct reading *reading, const struct node *node, const 
 
 /* A URL that cannot be read may still hold a password: a complaint shows nothing of it but what is known to
  * be none. */
-static void read_coordinator(struct reading *reading, const struct node *node, const struct field *field,
-                             void *into)
+static void read_coordinator(struct config_reader *reading, const struct yaml_node *node,
+                             const struct config_field *field, void *into)
 {
     struct config_fleet *fleet = into;
     struct weir_error err;
@@ -59,34 +59,37 @@ static void read_coordinator(struct reading *reading, const struct node *node, c
     weir_secret_wipe(&url, sizeof url);
 }
 
-static void read_keys(struct reading *reading, const struct node *node, const struct field *field, void *into)
+static void read_fleet_keys(struct config_reader *reading, const struct yaml_node *node,
+                            const struct config_field *field, void *into)
 {
     static const char *const words[] = {"together", "each", NULL};
     struct config_fleet *fleet = into;
     fleet->each = weir_reading_word(reading, node, field, words) == 1;
 }
 
-static void read_pools(struct reading *reading, const struct node *node, const struct field *field,
-                       void *into)
+static void read_pools(struct config_reader *reading, const struct yaml_node *node,
+                       const struct config_field *field, void *into)
 {
     struct config_fleet *fleet = into;
     (void)weir_reading_count(reading, node, field, 1, INT64_C(1000000), &fleet->pools);
 }
 
-static void read_child_chunk(struct reading *reading, const struct node *node, const struct field *field,
-                             void *into)
+static void read_child_chunk(struct config_reader *reading, const struct yaml_node *node,
+                             const struct config_field *field, void *into)
 {
     struct config_fleet *fleet = into;
     (void)weir_reading_count(reading, node, field, 1, TICKET_TOTAL_MAX, &fleet->child_chunk);
 }
 
-static void read_hold(struct reading *reading, const struct node *node, const struct field *field, void *into)
+static void read_hold(struct config_reader *reading, const struct yaml_node *node,
+                      const struct config_field *field, void *into)
 {
     struct config_fleet *fleet = into;
     (void)weir_reading_time(reading, node, field, HOLD_MIN_NS, LONG_NS, &fleet->hold_ns);
 }
 
-static void read_wait(struct reading *reading, const struct node *node, const struct field *field, void *into)
+static void read_wait(struct config_reader *reading, const struct yaml_node *node,
+                      const struct config_field *field, void *into)
 {
     struct config_fleet *fleet = into;
     if (node->kind == NODE_TEXT && strcmp(node->text, "0") == 0)
@@ -95,35 +98,36 @@ static void read_wait(struct reading *reading, const struct node *node, const st
         (void)weir_reading_time(reading, node, field, WEIR_MS, 60 * WEIR_SEC, &fleet->wait_ns);
 }
 
-void weir_reading_fleet(struct reading *reading, const struct node *node, const struct field *field,
-                        void *into)
+void weir_reading_fleet(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, void *into)
 {
-    static const struct field fields[] = {
+    static const struct config_field fields[] = {
         {"coordinator", "zookeeper://zk1,zk2,zk3/weir, redis://host, weir://host or \"local:\"",
          read_coordinator},
-        {"nodes", "how many servers there are, such as 500", read_option},
-        {"base", "units of a chunk, such as 1000", read_option},
-        {"on_loss", "refuse or share", read_option},
-        {"optimistic", "units that may pass while the coordinator is being asked, such as 100", read_option},
+        {"nodes", "how many servers there are, such as 500", read_fleet_option},
+        {"base", "units of a chunk, such as 1000", read_fleet_option},
+        {"on_loss", "refuse or share", read_fleet_option},
+        {"optimistic", "units that may pass while the coordinator is being asked, such as 100",
+         read_fleet_option},
         {"wait", "a time from 1ms to 60s, such as 50ms, or 0", read_wait},
-        {"keys", "together or each", read_keys},
+        {"keys", "together or each", read_fleet_keys},
         {"pools", "how many keys may have one at a time, such as 10k", read_pools},
         {"hold", "a time from 2ms on, such as 100ms", read_hold},
         {"child_chunk", "units of a chunk for those who lease from this server", read_child_chunk},
-        {"clock", "trusted or unused", read_option},
-        {"prefetch", "per cent from 1 to 100, such as 20", read_option},
-        {"above", "per cent from 100 on, such as 200", read_option},
-        {"rho", "parts per million from 1 to 100000, such as 1000", read_option},
-        {"return_every", "a time up to 1d, such as 15s", read_option},
-        {"lost_after", "a time up to 1h, such as 3s", read_option},
-        {"connect", "a time up to 10m, such as 5s", read_option},
-        {"answer", "a time up to 10m, such as 2s", read_option},
-        {"session", "a time up to 1h, such as 10s", read_option},
-        {"leave", "a time up to 10m, such as 1s", read_option},
-        {"guard", "a time up to 1d, such as 100ms", read_option},
-        {"flight", "orders on the way at once, from 1 to 4", read_option},
-        {"most_held", "units beyond which nothing is prefetched, such as 5000", read_option},
-        {"ready", "a time up to 1d, such as 10s", read_option},
+        {"clock", "trusted or unused", read_fleet_option},
+        {"prefetch", "per cent from 1 to 100, such as 20", read_fleet_option},
+        {"above", "per cent from 100 on, such as 200", read_fleet_option},
+        {"rho", "parts per million from 1 to 100000, such as 1000", read_fleet_option},
+        {"return_every", "a time up to 1d, such as 15s", read_fleet_option},
+        {"lost_after", "a time up to 1h, such as 3s", read_fleet_option},
+        {"connect", "a time up to 10m, such as 5s", read_fleet_option},
+        {"answer", "a time up to 10m, such as 2s", read_fleet_option},
+        {"session", "a time up to 1h, such as 10s", read_fleet_option},
+        {"leave", "a time up to 10m, such as 1s", read_fleet_option},
+        {"guard", "a time up to 1d, such as 100ms", read_fleet_option},
+        {"flight", "orders on the way at once, from 1 to 4", read_fleet_option},
+        {"most_held", "units beyond which nothing is prefetched, such as 5000", read_fleet_option},
+        {"ready", "a time up to 1d, such as 10s", read_fleet_option},
     };
     struct config_policy *policy = into;
     (void)field;
@@ -143,16 +147,18 @@ void weir_reading_fleet(struct reading *reading, const struct node *node, const 
 
 /* ---- what goes together ---- */
 
-static bool wrong_at(struct reading *reading, const struct node *node, const char *key, const char *message)
+static bool wrong_at(struct config_reader *reading, const struct yaml_node *node, const char *key,
+                     const char *message)
 {
-    const struct node *found = weir_node_find(node, key);
+    const struct yaml_node *found = weir_node_find(node, key);
     if (!found)
         return false;
     weir_reading_wrong(reading, found->key_place, "%s", message);
     return true;
 }
 
-static bool has_strangers(struct reading *reading, const struct node *node, const struct config_fleet *fleet)
+static bool has_strangers(struct config_reader *reading, const struct yaml_node *node,
+                          const struct config_fleet *fleet)
 {
     bool wrong = wrong_at(reading, node, "candidate",
                           "a policy with fleet: has no candidate; try other limits in a policy of their own "
@@ -167,11 +173,11 @@ static bool has_strangers(struct reading *reading, const struct node *node, cons
 }
 
 /* Its limit, as the language of limits has it. */
-static bool read_only_limit(struct reading *reading, const struct node *node,
+static bool read_only_limit(struct config_reader *reading, const struct yaml_node *node,
                             const struct config_policy *policy, struct weir_spec *spec)
 {
     struct weir_spec specs[WEIR_LIMITS_MAX];
-    const struct node *limits = weir_node_find(node, "limits");
+    const struct yaml_node *limits = weir_node_find(node, "limits");
     size_t count = weir_spec_parse(policy->limits, specs, WEIR_LIMITS_MAX, NULL);
     if (count == 1) {
         *spec = specs[0];
@@ -191,7 +197,7 @@ static int64_t usual_hold(const struct lease_terms *terms)
     return min64(CONFIG_HOLD_NS, mul_div(terms->burst / 2, terms->window_ns, terms->total));
 }
 
-static bool lower_burst(struct reading *reading, const struct config_policy *policy,
+static bool lower_burst(struct config_reader *reading, const struct config_policy *policy,
                         const struct weir_spec *said)
 {
     struct config_fleet *fleet = policy->fleet;
@@ -220,7 +226,7 @@ static bool lower_burst(struct reading *reading, const struct config_policy *pol
 }
 
 /* Options that stand in the URL count, too, and stand above. */
-static bool complete(struct reading *reading, const struct config_policy *policy)
+static bool complete_fleet(struct config_reader *reading, const struct config_policy *policy)
 {
     struct config_fleet *fleet = policy->fleet;
     struct fleet_url url;
@@ -237,12 +243,13 @@ static bool complete(struct reading *reading, const struct config_policy *policy
     return good;
 }
 
-void weir_reading_fleet_check(struct reading *reading, const struct node *node, struct config_policy *policy)
+void weir_reading_fleet_check(struct config_reader *reading, const struct yaml_node *node,
+                              struct config_policy *policy)
 {
     struct config_fleet *fleet = policy->fleet;
     struct weir_spec spec;
     if (has_strangers(reading, node, fleet) || !fleet->url || !policy->limits ||
-        !read_only_limit(reading, node, policy, &spec) || !complete(reading, policy))
+        !read_only_limit(reading, node, policy, &spec) || !complete_fleet(reading, policy))
         return;
     if (fleet->local && fleet->terms.kind == LEASE_BUCKET && !lower_burst(reading, policy, &spec))
         return;
@@ -259,7 +266,7 @@ static bool is_key_of(const struct config_policy *each, const struct config_poli
     return each->fleet->each && strncmp(other->name, each->name, len) == 0 && other->name[len] == ':';
 }
 
-void weir_reading_fleet_twin(struct reading *reading, const struct config *config,
+void weir_reading_fleet_twin(struct config_reader *reading, const struct config *config,
                              const struct config_policy *last)
 {
     for (const struct config_policy *policy = config->policies; policy < last; policy++) {

@@ -20,7 +20,7 @@
 /* ---- a mistake inside of a text ---- */
 
 /* Where character number `count` begins. */
-static size_t offset_of(const char *text, size_t len, size_t count)
+static size_t character_offset(const char *text, size_t len, size_t count)
 {
     size_t offset = 0, step;
     uint32_t code;
@@ -31,7 +31,7 @@ static size_t offset_of(const char *text, size_t len, size_t count)
     return offset;
 }
 
-static void put_visible(struct text *line, const char *text, size_t len)
+static void put_visible_text(struct text *line, const char *text, size_t len)
 {
     uint32_t code;
     for (size_t i = 0, step; i < len; i += step ? step : 1) {
@@ -43,19 +43,20 @@ static void put_visible(struct text *line, const char *text, size_t len)
 
 /* The text, and in the next line a caret under its character `column`, as they are printed behind
  * "file:line:column: ". A long text is shown in part. */
-static void complain_at(struct reading *reading, const struct node *node, int32_t column, const char *message)
+static void complain_at(struct config_reader *reading, const struct yaml_node *node, int32_t column,
+                        const char *message)
 {
-    struct place place = node->place;
+    struct config_place place = node->place;
     size_t at = column > 0 ? (size_t)column - 1 : 0, cut = at < SHOWN_COLUMNS ? 0 : at - SHOWN_COLUMNS / 2;
-    size_t begin = offset_of(node->text, node->len, cut);
-    size_t end = begin + offset_of(node->text + begin, node->len - begin, SHOWN_COLUMNS);
+    size_t begin = character_offset(node->text, node->len, cut);
+    size_t end = begin + character_offset(node->text + begin, node->len - begin, SHOWN_COLUMNS);
     char front[32], line[1024];
     struct text text;
     if (node->exact)
         place.column += (int)at + (node->plain ? 0 : 1);
     weir_text_init(&text, line, sizeof line);
     weir_text_put(&text, "...", cut > 0 ? 3 : 0);
-    put_visible(&text, node->text + begin, end - begin);
+    put_visible_text(&text, node->text + begin, end - begin);
     weir_text_put(&text, "...", end < node->len ? 3 : 0);
     if (column <= 0) {
         weir_reading_wrong(reading, place, "%s: %s", line, message);
@@ -87,8 +88,8 @@ static const char *message_of(const struct weir_error *err, const char *text)
 /* ---- limits ---- */
 
 /* The canonical text of one entry, of at most SPEC_TEXT_MAX bytes; false after a complaint. */
-static bool read_limit(struct reading *reading, const struct node *node, const struct field *field,
-                       char canonical[static SPEC_TEXT_MAX + 1])
+static bool read_one_limit(struct config_reader *reading, const struct yaml_node *node,
+                           const struct config_field *field, char canonical[static SPEC_TEXT_MAX + 1])
 {
     struct weir_spec specs[WEIR_LIMITS_MAX];
     struct spec_fault fault;
@@ -111,7 +112,7 @@ static bool read_limit(struct reading *reading, const struct node *node, const s
 }
 
 /* All of them together: names that are alike, too many. */
-static char *read_joined(struct reading *reading, const struct node *node, const char *joined)
+static char *read_joined(struct config_reader *reading, const struct yaml_node *node, const char *joined)
 {
     struct weir_error err;
     struct weir_policy *policy = weir_policy_idle(joined, &err);
@@ -124,18 +125,20 @@ static char *read_joined(struct reading *reading, const struct node *node, const
 }
 
 /* One text or a list of them, as canonical text; NULL after a complaint. */
-static char *read_limits(struct reading *reading, const struct node *node, const struct field *field)
+static char *read_limits_text(struct config_reader *reading, const struct yaml_node *node,
+                              const struct config_field *field)
 {
     char one[SPEC_TEXT_MAX + 1], joined[SPEC_TEXT_MAX + 1];
     struct text text;
     bool good = true;
     if (node->kind != NODE_LIST)
-        return read_limit(reading, node, field, one) ? weir_reading_copy(reading, one, strlen(one)) : NULL;
+        return read_one_limit(reading, node, field, one) ? weir_reading_copy(reading, one, strlen(one))
+                                                         : NULL;
     if (!weir_reading_is_list(reading, node, field, WEIR_LIMITS_MAX))
         return NULL;
     weir_text_init(&text, joined, sizeof joined);
-    for (const struct node *entry = node->first; entry; entry = entry->next) {
-        if (!read_limit(reading, entry, field, one)) {
+    for (const struct yaml_node *entry = node->first; entry; entry = entry->next) {
+        if (!read_one_limit(reading, entry, field, one)) {
             good = false;
             continue;
         }
@@ -151,7 +154,8 @@ static char *read_limits(struct reading *reading, const struct node *node, const
 
 /* ---- overrides ---- */
 
-static void read_key(struct reading *reading, const struct node *node, const struct field *field, void *into)
+static void read_override_key(struct config_reader *reading, const struct yaml_node *node,
+                              const struct config_field *field, void *into)
 {
     struct config_override *override = into;
     bool text = node->kind == NODE_TEXT && node->len > 0;
@@ -176,25 +180,25 @@ static void read_key(struct reading *reading, const struct node *node, const str
         override->key[override->len] = '\0';
 }
 
-static void read_override_limits(struct reading *reading, const struct node *node, const struct field *field,
-                                 void *into)
+static void read_override_limits(struct config_reader *reading, const struct yaml_node *node,
+                                 const struct config_field *field, void *into)
 {
     struct config_override *override = into;
-    override->limits = read_limits(reading, node, field);
+    override->limits = read_limits_text(reading, node, field);
 }
 
-static void read_until(struct reading *reading, const struct node *node, const struct field *field,
-                       void *into)
+static void read_until(struct config_reader *reading, const struct yaml_node *node,
+                       const struct config_field *field, void *into)
 {
     struct config_override *override = into;
     char shown[READING_SHOWN];
-    if (weir_reading_is_text(reading, node, field) && !weir_moment_read(node->text, &override->until_ms))
+    if (weir_reading_is_text(reading, node, field) && !weir_timestamp_read(node->text, &override->until_ms))
         weir_reading_wrong(reading, node->place, "until cannot be '%s'; write %s",
                            weir_reading_show(node->text, node->len, shown), field->write);
 }
 
-static void read_reason(struct reading *reading, const struct node *node, const struct field *field,
-                        void *into)
+static void read_override_reason_text(struct config_reader *reading, const struct yaml_node *node,
+                                      const struct config_field *field, void *into)
 {
     struct config_override *override = into;
     if (node->len > 200)
@@ -204,7 +208,7 @@ static void read_reason(struct reading *reading, const struct node *node, const 
 }
 
 /* The limits of a whole key have to fit beside it. */
-static void check_fits(struct reading *reading, const struct config_override *override)
+static void check_fits(struct config_reader *reading, const struct config_override *override)
 {
     struct weir_policy *policy = weir_policy_idle(override->limits, NULL);
     size_t words = weir_policy_state_size(policy) / sizeof(int64_t);
@@ -222,13 +226,14 @@ static void check_fits(struct reading *reading, const struct config_override *ov
                            OVERRIDE_TEXT_MAX - 1);
 }
 
-static void read_override(struct reading *reading, const struct node *node, struct config_override *override)
+static void read_override(struct config_reader *reading, const struct yaml_node *node,
+                          struct config_override *override)
 {
-    static const struct field fields[] = {
-        {"key", "a key, or the beginning of keys with a star, in quotes: \"internal:*\"", read_key},
+    static const struct config_field fields[] = {
+        {"key", "a key, or the beginning of keys with a star, in quotes: \"internal:*\"", read_override_key},
         {"limits", "limits such as 100/s burst=200, or [100/s burst=200, 10k/h]", read_override_limits},
         {"until", "a day or a time in UTC: 2027-01-31 or 2027-01-31T12:00:00Z", read_until},
-        {"reason", "a few words", read_reason},
+        {"reason", "a few words", read_override_reason_text},
     };
     override->place = node->place;
     if (!weir_reading_map(reading, node, "an override", fields, sizeof fields / sizeof fields[0], override))
@@ -241,7 +246,7 @@ static void read_override(struct reading *reading, const struct node *node, stru
         check_fits(reading, override);
 }
 
-static int compare_overrides(const void *one, const void *other)
+static int compare_config_overrides(const void *one, const void *other)
 {
     const struct config_override *a = *(const struct config_override *const *)one;
     const struct config_override *b = *(const struct config_override *const *)other;
@@ -261,7 +266,7 @@ static bool same_override(const struct config_override *a, const struct config_o
     return a->len == b->len && a->prefix == b->prefix && (a->len == 0 || memcmp(a->key, b->key, a->len) == 0);
 }
 
-static void check_twins(struct reading *reading, const struct config_policy *policy)
+static void check_twins(struct config_reader *reading, const struct config_policy *policy)
 {
     const struct config_override **sorted =
         weir_reading_array(reading, policy->override_count, sizeof(struct config_override *));
@@ -271,7 +276,7 @@ static void check_twins(struct reading *reading, const struct config_policy *pol
         if (policy->overrides[i].key)
             sorted[count++] = &policy->overrides[i];
     if (count > 0)
-        qsort(sorted, count, sizeof *sorted, compare_overrides);
+        qsort(sorted, count, sizeof *sorted, compare_config_overrides);
     for (size_t i = 1; i < count; i++)
         if (same_override(sorted[i - 1], sorted[i]))
             weir_reading_wrong(reading, sorted[i]->place,
@@ -281,15 +286,15 @@ static void check_twins(struct reading *reading, const struct config_policy *pol
     free(sorted);
 }
 
-static void read_overrides(struct reading *reading, const struct node *node, const struct field *field,
-                           void *into)
+static void read_policy_overrides(struct config_reader *reading, const struct yaml_node *node,
+                                  const struct config_field *field, void *into)
 {
     struct config_policy *policy = into;
     size_t prefixes = 0;
     if (!weir_reading_is_list(reading, node, field, CONFIG_OVERRIDES_MAX))
         return;
     policy->overrides = weir_reading_array(reading, weir_node_count(node), sizeof *policy->overrides);
-    for (const struct node *entry = policy->overrides ? node->first : NULL; entry; entry = entry->next) {
+    for (const struct yaml_node *entry = policy->overrides ? node->first : NULL; entry; entry = entry->next) {
         struct config_override *override = &policy->overrides[policy->override_count++];
         read_override(reading, entry, override);
         if (override->prefix && ++prefixes == CONFIG_PREFIXES_MAX + 1)
@@ -304,21 +309,23 @@ static void read_overrides(struct reading *reading, const struct node *node, con
 
 /* ---- a policy ---- */
 
-static void read_name(struct reading *reading, const struct node *node, const struct field *field, void *into)
+static void read_policy_name(struct config_reader *reading, const struct yaml_node *node,
+                             const struct config_field *field, void *into)
 {
     struct config_policy *policy = into;
     policy->name = weir_reading_name(reading, node, field);
 }
 
-static void read_policy_limits(struct reading *reading, const struct node *node, const struct field *field,
-                               void *into)
+static void read_policy_limits(struct config_reader *reading, const struct yaml_node *node,
+                               const struct config_field *field, void *into)
 {
     struct config_policy *policy = into;
     *(strcmp(field->name, "limits") == 0 ? &policy->limits : &policy->candidate) =
-        read_limits(reading, node, field);
+        read_limits_text(reading, node, field);
 }
 
-static void read_mode(struct reading *reading, const struct node *node, const struct field *field, void *into)
+static void read_policy_mode(struct config_reader *reading, const struct yaml_node *node,
+                             const struct config_field *field, void *into)
 {
     struct config_policy *policy = into;
     char why[200];
@@ -327,8 +334,8 @@ static void read_mode(struct reading *reading, const struct node *node, const st
         weir_reading_wrong(reading, node->place, "%s", why);
 }
 
-static void read_on_full(struct reading *reading, const struct node *node, const struct field *field,
-                         void *into)
+static void read_on_full(struct config_reader *reading, const struct yaml_node *node,
+                         const struct config_field *field, void *into)
 {
     static const char *const words[] = {"share", "refuse", NULL};
     struct config_policy *policy = into;
@@ -336,13 +343,15 @@ static void read_on_full(struct reading *reading, const struct node *node, const
         weir_reading_word(reading, node, field, words) == 1 ? WEIR_FULL_REFUSE : WEIR_FULL_SHARE;
 }
 
-static void read_keys(struct reading *reading, const struct node *node, const struct field *field, void *into)
+static void read_policy_keys(struct config_reader *reading, const struct yaml_node *node,
+                             const struct config_field *field, void *into)
 {
     struct config_policy *policy = into;
     (void)weir_reading_count(reading, node, field, 1, INT64_C(1) << 40, &policy->keys);
 }
 
-static void read_ttl(struct reading *reading, const struct node *node, const struct field *field, void *into)
+static void read_ttl(struct config_reader *reading, const struct yaml_node *node,
+                     const struct config_field *field, void *into)
 {
     struct config_policy *policy = into;
     int64_t ttl_ns;
@@ -350,8 +359,8 @@ static void read_ttl(struct reading *reading, const struct node *node, const str
         policy->reserve_ttl_ms = (ttl_ns + WEIR_MS - 1) / WEIR_MS;
 }
 
-static void read_ttl_max(struct reading *reading, const struct node *node, const struct field *field,
-                         void *into)
+static void read_ttl_max(struct config_reader *reading, const struct yaml_node *node,
+                         const struct config_field *field, void *into)
 {
     struct config_policy *policy = into;
     int64_t ttl_ns;
@@ -359,18 +368,18 @@ static void read_ttl_max(struct reading *reading, const struct node *node, const
         policy->reserve_ttl_max_ms = (ttl_ns + WEIR_MS - 1) / WEIR_MS;
 }
 
-static void read_overrun(struct reading *reading, const struct node *node, const struct field *field,
-                         void *into)
+static void read_overrun(struct config_reader *reading, const struct yaml_node *node,
+                         const struct config_field *field, void *into)
 {
     static const char *const words[] = {"debt", "refuse", NULL};
     struct config_policy *policy = into;
     policy->overrun = weir_reading_word(reading, node, field, words) == 1 ? OVERRUN_REFUSE : OVERRUN_DEBT;
 }
 
-static void read_reserve(struct reading *reading, const struct node *node, const struct field *field,
-                         void *into)
+static void read_reserve(struct config_reader *reading, const struct yaml_node *node,
+                         const struct config_field *field, void *into)
 {
-    static const struct field fields[] = {
+    static const struct config_field fields[] = {
         {"ttl", "a time from 1ms to 24h, such as 2m", read_ttl},
         {"ttl_max", "a time from 1ms to 24h, such as 10m", read_ttl_max},
         {"overrun", "debt or refuse", read_overrun},
@@ -383,14 +392,15 @@ static void read_reserve(struct reading *reading, const struct node *node, const
                            "reserve: ttl is longer than ttl_max; raise ttl_max, or lower ttl");
 }
 
-static void read_ids(struct reading *reading, const struct node *node, const struct field *field, void *into)
+static void read_ids(struct config_reader *reading, const struct yaml_node *node,
+                     const struct config_field *field, void *into)
 {
     struct config_policy *policy = into;
     (void)weir_reading_time(reading, node, field, WEIR_SEC, IDS_MAX_NS, &policy->ids_ns);
 }
 
-static void read_recover(struct reading *reading, const struct node *node, const struct field *field,
-                         void *into)
+static void read_recover(struct config_reader *reading, const struct yaml_node *node,
+                         const struct config_field *field, void *into)
 {
     struct config_policy *policy = into;
     if (!weir_reading_is_text(reading, node, field))
@@ -402,22 +412,23 @@ static void read_recover(struct reading *reading, const struct node *node, const
         policy->recover = recover;
 }
 
-static void read_policy(struct reading *reading, const struct node *node, struct config_policy *policy)
+static void read_one_policy(struct config_reader *reading, const struct yaml_node *node,
+                            struct config_policy *policy)
 {
-    static const struct field fields[] = {
-        {"name", "a name such as api", read_name},
+    static const struct config_field fields[] = {
+        {"name", "a name such as api", read_policy_name},
         {"limits", "limits such as 100/s burst=200, or [100/s burst=200, 10k/h]", read_policy_limits},
         {"candidate", "limits such as 100/s burst=200, or [100/s burst=200, 10k/h]", read_policy_limits},
-        {"mode", "enforce, shadow, disabled, or enforce 25%", read_mode},
+        {"mode", "enforce, shadow, disabled, or enforce 25%", read_policy_mode},
         {"on_full", "share or refuse", read_on_full},
-        {"keys", "a number of keys, such as 100k", read_keys},
+        {"keys", "a number of keys, such as 100k", read_policy_keys},
         {"reserve", "reserve: {ttl: 2m, overrun: debt}", read_reserve},
         {"ids", "a time from 1s to 24h, such as 5m", read_ids},
         {"recover", "exact, floor or optimistic", read_recover},
-        {"overrides", "a list: - {key: org:acme, limits: 1000/s}", read_overrides},
+        {"overrides", "a list: - {key: org:acme, limits: 1000/s}", read_policy_overrides},
         {"fleet", "fleet: {coordinator: \"zookeeper://zk1,zk2,zk3/weir\", nodes: 500}", weir_reading_fleet},
     };
-    const struct node *name = weir_node_find(node, "name");
+    const struct yaml_node *name = weir_node_find(node, "name");
     char shown[READING_SHOWN], whose[READING_SHOWN + 16];
     bool named = name && name->kind == NODE_TEXT && name->len > 0;
     if (named)
@@ -436,7 +447,8 @@ static void read_policy(struct reading *reading, const struct node *node, struct
         weir_reading_fleet_check(reading, node, policy);
 }
 
-static void check_twin(struct reading *reading, const struct config *config, const struct config_policy *last)
+static void check_policy_twin(struct config_reader *reading, const struct config *config,
+                              const struct config_policy *last)
 {
     for (const struct config_policy *policy = config->policies; last->name && policy < last; policy++)
         if (policy->name && strcmp(policy->name, last->name) == 0) {
@@ -446,8 +458,8 @@ static void check_twin(struct reading *reading, const struct config *config, con
         }
 }
 
-void weir_reading_policies(struct reading *reading, const struct node *node, const struct field *field,
-                           void *into)
+void weir_reading_policies(struct config_reader *reading, const struct yaml_node *node,
+                           const struct config_field *field, void *into)
 {
     struct config *config = into;
     if (node->kind == NODE_LIST && !node->first) {
@@ -457,10 +469,10 @@ void weir_reading_policies(struct reading *reading, const struct node *node, con
     if (!weir_reading_is_list(reading, node, field, CONFIG_POLICIES_MAX))
         return;
     config->policies = weir_reading_array(reading, weir_node_count(node), sizeof *config->policies);
-    for (const struct node *entry = config->policies ? node->first : NULL; entry; entry = entry->next) {
+    for (const struct yaml_node *entry = config->policies ? node->first : NULL; entry; entry = entry->next) {
         struct config_policy *policy = &config->policies[config->policy_count++];
-        read_policy(reading, entry, policy);
-        check_twin(reading, config, policy);
+        read_one_policy(reading, entry, policy);
+        check_policy_twin(reading, config, policy);
         weir_reading_fleet_twin(reading, config, policy);
         if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
             return;

@@ -13,7 +13,7 @@
 
 /* ---- texts ---- */
 
-static bool is_word(const char *text, size_t len)
+static bool is_yaml_word(const char *text, size_t len)
 {
     static const char *const words[] = {"true", "false", "on", "off", "yes", "no", "y", "n", "null"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -29,9 +29,9 @@ static bool is_plain_byte(char byte, const char *others)
 }
 
 /* May it stand without quotes, in a block as well as in brackets? */
-static bool is_plain(const char *text, size_t len)
+static bool is_plain_yaml(const char *text, size_t len)
 {
-    if (len == 0 || len > 256 || is_word(text, len) || !is_plain_byte(text[0], "/"))
+    if (len == 0 || len > 256 || is_yaml_word(text, len) || !is_plain_byte(text[0], "/"))
         return false;
     for (size_t i = 0; i < len; i++)
         if (!is_plain_byte(text[i], "_-./=+@% ") &&
@@ -42,7 +42,7 @@ static bool is_plain(const char *text, size_t len)
 
 /* One character in double quotes. A byte that is no UTF-8 stands as the character of its number: YAML knows
  * no bytes. */
-static void put_quoted(struct buffer *out, const char *text, size_t len)
+static void print_quoted(struct buffer *out, const char *text, size_t len)
 {
     uint32_t code;
     buffer_put(out, "\"", 1);
@@ -60,23 +60,24 @@ static void put_quoted(struct buffer *out, const char *text, size_t len)
     buffer_put(out, "\"", 1);
 }
 
-static void put_text(struct buffer *out, const char *text, size_t len)
+static void print_text(struct buffer *out, const char *text, size_t len)
 {
-    if (is_plain(text, len))
+    if (is_plain_yaml(text, len))
         buffer_put(out, text, len);
     else
-        put_quoted(out, text, len);
+        print_quoted(out, text, len);
 }
 
 /* "name: text", and a line break. */
-static void put_pair(struct buffer *out, const char *indent, const char *name, const char *text)
+static void print_pair(struct buffer *out, const char *indent, const char *name, const char *text)
 {
     weir_buffer_print(out, "%s%s: ", indent, name);
-    put_text(out, text, strlen(text));
+    print_text(out, text, strlen(text));
     buffer_put(out, "\n", 1);
 }
 
-static void put_list(struct buffer *out, const char *name, char *const *texts, size_t count, const char *end)
+static void print_list(struct buffer *out, const char *name, char *const *texts, size_t count,
+                       const char *end)
 {
     weir_buffer_print(out, "    %s: [", name);
     for (size_t i = 0; i < count; i++) {
@@ -86,19 +87,19 @@ static void put_list(struct buffer *out, const char *name, char *const *texts, s
         weir_text_put(&text, texts[i], strlen(texts[i]));
         weir_text_put(&text, end, strlen(end));
         weir_buffer_print(out, "%s", i > 0 ? ", " : "");
-        put_text(out, joined, strlen(joined));
+        print_text(out, joined, strlen(joined));
     }
     weir_buffer_print(out, "]\n");
 }
 
 /* Limits as a list in brackets. A comma never stands inside of a limit. */
-static void put_limits(struct buffer *out, const char *limits)
+static void print_limits(struct buffer *out, const char *limits)
 {
     buffer_put(out, "[", 1);
     for (bool more = true; more;) {
         const char *comma = strchr(limits, ',');
         size_t len = comma ? (size_t)(comma - limits) : strlen(limits);
-        put_text(out, limits, len);
+        print_text(out, limits, len);
         more = comma != NULL;
         if (more) {
             buffer_put(out, ", ", 2);
@@ -117,7 +118,7 @@ void weir_print_time(struct buffer *out, const char *front, int64_t time_ns, con
 
 /* ---- numbers ---- */
 
-static void put_size(struct buffer *out, int64_t bytes)
+static void print_size(struct buffer *out, int64_t bytes)
 {
     static const struct {
         const char *name;
@@ -131,10 +132,10 @@ static void put_size(struct buffer *out, int64_t bytes)
 }
 
 /* As short as it can be read back. */
-static void put_moment(struct buffer *out, int64_t ms)
+static void print_timestamp(struct buffer *out, int64_t ms)
 {
-    char text[MOMENT_MAX];
-    weir_moment_write(ms, text);
+    char text[TIMESTAMP_MAX];
+    weir_timestamp_write(ms, text);
     if (ms % 86400000 == 0)
         weir_buffer_print(out, "%.10s", text);
     else if (ms % 1000 == 0)
@@ -145,16 +146,16 @@ static void put_moment(struct buffer *out, int64_t ms)
 
 /* ---- parts ---- */
 
-static void put_server(struct buffer *out, const struct config *config)
+static void print_server(struct buffer *out, const struct config *config)
 {
     weir_buffer_print(out, "listen:\n");
-    put_pair(out, "  ", "resp", config->resp ? config->resp : CONFIG_RESP);
-    put_pair(out, "  ", "unix", config->unix_path ? config->unix_path : "none");
-    put_pair(out, "", "data", config->data);
+    print_pair(out, "  ", "resp", config->resp ? config->resp : CONFIG_RESP);
+    print_pair(out, "  ", "unix", config->unix_path ? config->unix_path : "none");
+    print_pair(out, "", "data", config->data);
     if (config->hash_key_file)
-        put_pair(out, "", "hash_key_file", config->hash_key_file);
-    put_pair(out, "", "fsync", weir_fsync_name(config->fsync));
-    put_size(out, config->memory);
+        print_pair(out, "", "hash_key_file", config->hash_key_file);
+    print_pair(out, "", "fsync", weir_fsync_name(config->fsync));
+    print_size(out, config->memory);
     if (config->threads > 0)
         weir_buffer_print(out, "threads: %d\n", config->threads);
     else
@@ -181,15 +182,15 @@ static void put_server(struct buffer *out, const struct config *config)
     weir_print_time(out, "  horizon: ", config->horizon_ns > 0 ? config->horizon_ns : CONFIG_HORIZON_DEFAULT,
                     "\n");
     weir_buffer_print(out, "log:\n");
-    put_pair(out, "  ", "format", config->log_format);
-    put_pair(out, "  ", "level", config->log_level);
+    print_pair(out, "  ", "format", config->log_format);
+    print_pair(out, "  ", "level", config->log_level);
 }
 
-static void put_user(struct buffer *out, const struct config_user *user)
+static void print_user(struct buffer *out, const struct config_user *user)
 {
     static const char *const words[] = {"look", "take", "adjust", "admin"};
     weir_buffer_print(out, "  - name: ");
-    put_text(out, user->name, strlen(user->name));
+    print_text(out, user->name, strlen(user->name));
     weir_buffer_print(out, "\n%s", user->has_password ? "    # password_sha256: (hidden)\n" : "");
     if ((user->may & MAY_ALL) == MAY_ALL) {
         weir_buffer_print(out, "    may: all\n");
@@ -204,12 +205,12 @@ static void put_user(struct buffer *out, const struct config_user *user)
         weir_buffer_print(out, "]\n");
     }
     if (user->prefix_count > 0)
-        put_list(out, "keys", user->prefixes, user->prefix_count, "*");
+        print_list(out, "keys", user->prefixes, user->prefix_count, "*");
     if (user->policy_count > 0)
-        put_list(out, "policies", user->policies, user->policy_count, "");
+        print_list(out, "policies", user->policies, user->policy_count, "");
 }
 
-static void put_override(struct buffer *out, const struct config_override *override)
+static void print_override(struct buffer *out, const struct config_override *override)
 {
     char key[CONFIG_KEY_MAX + 1];
     size_t len = override->len < CONFIG_KEY_MAX ? override->len : CONFIG_KEY_MAX;
@@ -217,27 +218,27 @@ static void put_override(struct buffer *out, const struct config_override *overr
     if (override->prefix)
         key[len++] = '*';
     weir_buffer_print(out, "      - key: ");
-    put_text(out, key, len);
+    print_text(out, key, len);
     weir_buffer_print(out, "\n        limits: ");
-    put_limits(out, override->limits);
+    print_limits(out, override->limits);
     if (override->until_ms > 0) {
         weir_buffer_print(out, "\n        until: ");
-        put_moment(out, override->until_ms);
+        print_timestamp(out, override->until_ms);
     }
     weir_buffer_print(out, "\n");
     if (override->reason)
-        put_pair(out, "        ", "reason", override->reason);
+        print_pair(out, "        ", "reason", override->reason);
 }
 
-static void put_policy(struct buffer *out, const struct config_policy *policy)
+static void print_policy(struct buffer *out, const struct config_policy *policy)
 {
     weir_buffer_print(out, "  - name: ");
-    put_text(out, policy->name, strlen(policy->name));
+    print_text(out, policy->name, strlen(policy->name));
     weir_buffer_print(out, "\n    limits: ");
-    put_limits(out, policy->limits);
+    print_limits(out, policy->limits);
     if (policy->candidate) {
         weir_buffer_print(out, "\n    candidate: ");
-        put_limits(out, policy->candidate);
+        print_limits(out, policy->candidate);
     }
     weir_buffer_print(out, "\n    mode: %s", weir_mode_name(policy->mode));
     if (policy->mode == MODE_ENFORCE && policy->percent < CONFIG_PERCENT_ALL)
@@ -256,18 +257,18 @@ static void put_policy(struct buffer *out, const struct config_policy *policy)
     if (policy->override_count > 0)
         weir_buffer_print(out, "    overrides:\n");
     for (size_t i = 0; i < policy->override_count; i++)
-        put_override(out, &policy->overrides[i]);
+        print_override(out, &policy->overrides[i]);
 }
 
 bool weir_config_print(const struct config *config, struct buffer *out)
 {
-    put_server(out, config);
+    print_server(out, config);
     if (config->user_count > 0)
         weir_buffer_print(out, "users:\n");
     for (size_t i = 0; i < config->user_count; i++)
-        put_user(out, &config->users[i]);
+        print_user(out, &config->users[i]);
     weir_buffer_print(out, config->policy_count > 0 ? "policies:\n" : "policies: []\n");
     for (size_t i = 0; i < config->policy_count; i++)
-        put_policy(out, &config->policies[i]);
+        print_policy(out, &config->policies[i]);
     return !out->failed;
 }

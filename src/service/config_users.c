@@ -17,17 +17,17 @@
 
 /* ---- passwords ---- */
 
-typedef void read_one(struct reading *reading, const struct node *node, const struct field *field,
-                      struct config_user *user);
+typedef void read_one(struct config_reader *reading, const struct yaml_node *node,
+                      const struct config_field *field, struct config_user *user);
 
 /* One password, or a list of two: while clients change over, both count. */
-static void read_passwords(struct reading *reading, const struct node *node, const struct field *field,
-                           struct config_user *user, read_one *read)
+static void read_passwords(struct config_reader *reading, const struct yaml_node *node,
+                           const struct config_field *field, struct config_user *user, read_one *read)
 {
     user->has_password = true; /* what is wrong about it is reported */
     if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, field, CONFIG_PASSWORDS))
         return;
-    const struct node *entry = node->kind == NODE_LIST ? node->first : node;
+    const struct yaml_node *entry = node->kind == NODE_LIST ? node->first : node;
     for (; entry; entry = node->kind == NODE_LIST ? entry->next : NULL) {
         if (!weir_reading_is_text(reading, entry, field))
             return;
@@ -46,8 +46,8 @@ static void add_password(struct config_user *user, struct digest digest)
     user->passwords[user->password_count++] = (struct password){.digest = digest};
 }
 
-static void read_plain_one(struct reading *reading, const struct node *node, const struct field *field,
-                           struct config_user *user)
+static void read_plain_one(struct config_reader *reading, const struct yaml_node *node,
+                           const struct config_field *field, struct config_user *user)
 {
     (void)field;
     if (node->len > CONFIG_PASSWORD_MAX)
@@ -55,15 +55,15 @@ static void read_plain_one(struct reading *reading, const struct node *node, con
     add_password(user, weir_sha256(node->text, node->len));
 }
 
-static void read_password(struct reading *reading, const struct node *node, const struct field *field,
-                          void *into)
+static void read_plain_password(struct config_reader *reading, const struct yaml_node *node,
+                                const struct config_field *field, void *into)
 {
     read_passwords(reading, node, field, into, read_plain_one);
 }
 
 /* The text is not shown: it may be a password in the wrong place. */
-static void read_digest_one(struct reading *reading, const struct node *node, const struct field *field,
-                            struct config_user *user)
+static void read_digest_one(struct config_reader *reading, const struct yaml_node *node,
+                            const struct config_field *field, struct config_user *user)
 {
     struct digest digest;
     if (weir_digest_read(node->text, node->len, &digest))
@@ -72,10 +72,10 @@ static void read_digest_one(struct reading *reading, const struct node *node, co
         weir_reading_wrong(reading, node->place, "password_sha256 is something else; write %s", field->write);
 }
 
-static void read_crypt_one(struct reading *reading, const struct node *node, const struct field *field,
-                           struct config_user *user)
+static void read_crypt_one(struct config_reader *reading, const struct yaml_node *node,
+                           const struct config_field *field, struct config_user *user)
 {
-    if (!weir_slow_is_hash(node->text)) {
+    if (!weir_password_is_hash(node->text)) {
         weir_reading_wrong(reading, node->place, "password_crypt is something else; write %s", field->write);
         return;
     }
@@ -83,14 +83,14 @@ static void read_crypt_one(struct reading *reading, const struct node *node, con
     memcpy(user->passwords[user->password_count - 1].crypt, node->text, node->len);
 }
 
-static void read_crypt(struct reading *reading, const struct node *node, const struct field *field,
-                       void *into)
+static void read_crypt(struct config_reader *reading, const struct yaml_node *node,
+                       const struct config_field *field, void *into)
 {
     read_passwords(reading, node, field, into, read_crypt_one);
 }
 
-static void read_digest(struct reading *reading, const struct node *node, const struct field *field,
-                        void *into)
+static void read_digest(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, void *into)
 {
     read_passwords(reading, node, field, into, read_digest_one);
 }
@@ -115,8 +115,8 @@ static ssize_t read_small_file(const char *path, char *bytes, size_t size, mode_
     return len == 0 || (size_t)all == size ? all : -1;
 }
 
-static void read_file_one(struct reading *reading, const struct node *node, const struct field *field,
-                          struct config_user *user)
+static void read_file_one(struct config_reader *reading, const struct yaml_node *node,
+                          const struct config_field *field, struct config_user *user)
 {
     char bytes[CONFIG_PASSWORD_MAX + 2];
     mode_t mode = 0;
@@ -147,22 +147,23 @@ static void read_file_one(struct reading *reading, const struct node *node, cons
     free(path);
 }
 
-static void read_password_file(struct reading *reading, const struct node *node, const struct field *field,
-                               void *into)
+static void read_password_file(struct config_reader *reading, const struct yaml_node *node,
+                               const struct config_field *field, void *into)
 {
     read_passwords(reading, node, field, into, read_file_one);
 }
 
 /* ---- rights ---- */
 
-static void read_user_name(struct reading *reading, const struct node *node, const struct field *field,
-                           void *into)
+static void read_user_name(struct config_reader *reading, const struct yaml_node *node,
+                           const struct config_field *field, void *into)
 {
     struct config_user *user = into;
     user->name = weir_reading_name(reading, node, field);
 }
 
-static void read_may(struct reading *reading, const struct node *node, const struct field *field, void *into)
+static void read_may(struct config_reader *reading, const struct yaml_node *node,
+                     const struct config_field *field, void *into)
 {
     static const char *const words[] = {"look", "take", "adjust", "admin", "all", NULL};
     struct config_user *user = into;
@@ -170,7 +171,7 @@ static void read_may(struct reading *reading, const struct node *node, const str
         weir_reading_wrong(reading, node->place, "may is an empty list; write %s", field->write);
     else if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, field, 16))
         return;
-    const struct node *entry = node->kind == NODE_LIST ? node->first : node;
+    const struct yaml_node *entry = node->kind == NODE_LIST ? node->first : node;
     for (; entry; entry = node->kind == NODE_LIST ? entry->next : NULL) {
         int word = weir_reading_word(reading, entry, field, words);
         if (word >= 0)
@@ -179,21 +180,23 @@ static void read_may(struct reading *reading, const struct node *node, const str
 }
 
 /* A list of texts, each of which `check` agrees to. */
-static void read_texts(struct reading *reading, const struct node *node, const struct field *field,
-                       char *(*read)(struct reading *, const struct node *, const struct field *),
-                       char ***texts, size_t *count)
+static void
+read_text_list(struct config_reader *reading, const struct yaml_node *node, const struct config_field *field,
+               char *(*read)(struct config_reader *, const struct yaml_node *, const struct config_field *),
+               char ***texts, size_t *count)
 {
     if (!weir_reading_is_list(reading, node, field, CONFIG_RIGHTS_MAX))
         return;
     *texts = weir_reading_array(reading, weir_node_count(node), sizeof(char *));
-    for (const struct node *entry = *texts ? node->first : NULL; entry; entry = entry->next) {
+    for (const struct yaml_node *entry = *texts ? node->first : NULL; entry; entry = entry->next) {
         char *text = read(reading, entry, field);
         if (text)
             (*texts)[(*count)++] = text;
     }
 }
 
-static char *read_prefix(struct reading *reading, const struct node *node, const struct field *field)
+static char *read_key_prefix(struct config_reader *reading, const struct yaml_node *node,
+                             const struct config_field *field)
 {
     char shown[READING_SHOWN];
     if (!weir_reading_is_text(reading, node, field))
@@ -211,24 +214,24 @@ static char *read_prefix(struct reading *reading, const struct node *node, const
     return NULL;
 }
 
-static void read_user_keys(struct reading *reading, const struct node *node, const struct field *field,
-                           void *into)
+static void read_user_keys(struct config_reader *reading, const struct yaml_node *node,
+                           const struct config_field *field, void *into)
 {
     struct config_user *user = into;
-    read_texts(reading, node, field, read_prefix, &user->prefixes, &user->prefix_count);
+    read_text_list(reading, node, field, read_key_prefix, &user->prefixes, &user->prefix_count);
 }
 
-static void read_user_policies(struct reading *reading, const struct node *node, const struct field *field,
-                               void *into)
+static void read_user_policies(struct config_reader *reading, const struct yaml_node *node,
+                               const struct config_field *field, void *into)
 {
     struct config_user *user = into;
-    read_texts(reading, node, field, weir_reading_name, &user->policies, &user->policy_count);
+    read_text_list(reading, node, field, weir_reading_name, &user->policies, &user->policy_count);
 }
 
 /* ---- a user ---- */
 
-static void check_user(struct reading *reading, const struct node *node, const struct config_user *user,
-                       const char *whose)
+static void check_user(struct config_reader *reading, const struct yaml_node *node,
+                       const struct config_user *user, const char *whose)
 {
     bool is_default = user->name && strcmp(user->name, "default") == 0;
     if (!weir_node_find(node, "name"))
@@ -244,14 +247,15 @@ static void check_user(struct reading *reading, const struct node *node, const s
                            whose);
 }
 
-static void read_user(struct reading *reading, const struct node *node, struct config_user *user)
+static void read_one_user(struct config_reader *reading, const struct yaml_node *node,
+                          struct config_user *user)
 {
-    static const struct field fields[] = {
+    static const struct config_field fields[] = {
         {"name", "a name such as app", read_user_name},
         {"password",
          "a password in quotes, or better password_file or password_sha256; a list of two while one "
          "replaces the other",
-         read_password},
+         read_plain_password},
         {"password_sha256", "64 hexadecimal digits, as sha256sum prints them", read_digest},
         {"password_crypt", "a hash of crypt(3), as mkpasswd -m yescrypt prints it", read_crypt},
         {"password_file", "the path of a file that holds the password alone", read_password_file},
@@ -259,7 +263,7 @@ static void read_user(struct reading *reading, const struct node *node, struct c
         {"keys", "beginnings of keys: [\"user:*\"]; leave it out for all keys", read_user_keys},
         {"policies", "names: [api, login]; leave it out for all policies", read_user_policies},
     };
-    const struct node *name = weir_node_find(node, "name");
+    const struct yaml_node *name = weir_node_find(node, "name");
     char shown[READING_SHOWN], whose[READING_SHOWN + 16];
     if (name && name->kind == NODE_TEXT && name->len > 0)
         (void)snprintf(whose, sizeof whose, "user '%s'", weir_reading_show(name->text, name->len, shown));
@@ -270,7 +274,8 @@ static void read_user(struct reading *reading, const struct node *node, struct c
         check_user(reading, node, user, whose);
 }
 
-static void check_twin(struct reading *reading, const struct config *config, const struct config_user *last)
+static void check_user_twin(struct config_reader *reading, const struct config *config,
+                            const struct config_user *last)
 {
     for (const struct config_user *user = config->users; last->name && user < last; user++)
         if (user->name && strcmp(user->name, last->name) == 0) {
@@ -280,17 +285,17 @@ static void check_twin(struct reading *reading, const struct config *config, con
         }
 }
 
-void weir_reading_users(struct reading *reading, const struct node *node, const struct field *field,
-                        void *into)
+void weir_reading_users(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, void *into)
 {
     struct config *config = into;
     if (!weir_reading_is_list(reading, node, field, CONFIG_USERS_MAX))
         return;
     config->users = weir_reading_array(reading, weir_node_count(node), sizeof *config->users);
-    for (const struct node *entry = config->users ? node->first : NULL; entry; entry = entry->next) {
+    for (const struct yaml_node *entry = config->users ? node->first : NULL; entry; entry = entry->next) {
         struct config_user *user = &config->users[config->user_count++];
-        read_user(reading, entry, user);
-        check_twin(reading, config, user);
+        read_one_user(reading, entry, user);
+        check_user_twin(reading, config, user);
         if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
             return;
     }

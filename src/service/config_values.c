@@ -13,7 +13,7 @@
 
 /* ---- complaints ---- */
 
-void weir_reading_wrong(struct reading *reading, struct place place, const char *format, ...)
+void weir_reading_wrong(struct config_reader *reading, struct config_place place, const char *format, ...)
 {
     char message[CONFIG_COMPLAINT_SIZE];
     if (reading->complaints++ >= CONFIG_COMPLAINTS_MAX)
@@ -27,20 +27,20 @@ void weir_reading_wrong(struct reading *reading, struct place place, const char 
         reading->complain(reading->arg, reading->file, place, message);
         return;
     }
-    struct complaint *complaint = &reading->kept[reading->complaints - 1];
+    struct config_complaint *complaint = &reading->kept[reading->complaints - 1];
     complaint->place = place;
     memcpy(complaint->message, message, sizeof message);
 }
 
-static bool stands_before(struct place one, struct place other)
+static bool stands_before(struct config_place one, struct config_place other)
 {
     return one.line != other.line ? one.line < other.line : one.column < other.column;
 }
 
 /* By insertion, since there are few: those of one place stay as they came. */
-void weir_reading_tell(struct reading *reading)
+void weir_reading_tell(struct config_reader *reading)
 {
-    const struct complaint *sorted[CONFIG_COMPLAINTS_MAX];
+    const struct config_complaint *sorted[CONFIG_COMPLAINTS_MAX];
     int count = reading->complaints < CONFIG_COMPLAINTS_MAX ? reading->complaints : CONFIG_COMPLAINTS_MAX;
     for (int i = 0; i < count; i++) {
         int at = i;
@@ -52,10 +52,10 @@ void weir_reading_tell(struct reading *reading)
         reading->complain(reading->arg, reading->file, sorted[i]->place, sorted[i]->message);
 }
 
-void weir_reading_no_memory(struct reading *reading)
+void weir_reading_no_memory(struct config_reader *reading)
 {
     if (!reading->out_of_memory)
-        weir_reading_wrong(reading, (struct place){0, 0}, "out of memory");
+        weir_reading_wrong(reading, (struct config_place){0, 0}, "out of memory");
     reading->out_of_memory = true;
 }
 
@@ -78,7 +78,7 @@ const char *weir_reading_show(const char *bytes, size_t len, char text[static RE
 }
 
 /* Of the names of fields, the one that was probably meant; or NULL. */
-static const char *near_field(const char *word, size_t len, const struct field *fields, size_t count)
+static const char *near_field(const char *word, size_t len, const struct config_field *fields, size_t count)
 {
     const char *found = NULL;
     size_t least = SIZE_MAX;
@@ -94,7 +94,7 @@ static const char *near_field(const char *word, size_t len, const struct field *
 
 /* ---- memory ---- */
 
-char *weir_reading_beside(struct reading *reading, const struct node *node)
+char *weir_reading_beside(struct config_reader *reading, const struct yaml_node *node)
 {
     const char *slash = strrchr(reading->file, '/');
     size_t folder = slash && node->text[0] != '/' ? (size_t)(slash - reading->file) + 1 : 0;
@@ -106,7 +106,7 @@ char *weir_reading_beside(struct reading *reading, const struct node *node)
     return path;
 }
 
-char *weir_reading_copy(struct reading *reading, const char *bytes, size_t len)
+char *weir_reading_copy(struct config_reader *reading, const char *bytes, size_t len)
 {
     char *copy = malloc(len + 1);
     if (!copy) {
@@ -119,7 +119,7 @@ char *weir_reading_copy(struct reading *reading, const char *bytes, size_t len)
     return copy;
 }
 
-void *weir_reading_array(struct reading *reading, size_t count, size_t size)
+void *weir_reading_array(struct config_reader *reading, size_t count, size_t size)
 {
     void *array = calloc(count, size);
     if (!array)
@@ -129,29 +129,29 @@ void *weir_reading_array(struct reading *reading, size_t count, size_t size)
 
 /* ---- maps ---- */
 
-static bool is_named(const struct node *node, const char *name)
+static bool is_node_named(const struct yaml_node *node, const char *name)
 {
     return node->key_len == strlen(name) && memcmp(node->key, name, node->key_len) == 0;
 }
 
-const struct node *weir_node_find(const struct node *map, const char *name)
+const struct yaml_node *weir_node_find(const struct yaml_node *map, const char *name)
 {
-    for (const struct node *node = map->kind == NODE_MAP ? map->first : NULL; node; node = node->next)
-        if (is_named(node, name))
+    for (const struct yaml_node *node = map->kind == NODE_MAP ? map->first : NULL; node; node = node->next)
+        if (is_node_named(node, name))
             return node;
     return NULL;
 }
 
-size_t weir_node_count(const struct node *node)
+size_t weir_node_count(const struct yaml_node *node)
 {
     size_t count = 0;
-    for (const struct node *child = node->first; child; child = child->next)
+    for (const struct yaml_node *child = node->first; child; child = child->next)
         count++;
     return count;
 }
 
 /* What people write because it is so elsewhere; NULL: nothing known. */
-static const char *advice(const struct node *node)
+static const char *advice(const struct yaml_node *node)
 {
     static const char *const known[][2] = {
         {"burst", "it stands in the limit: limits: 100/s burst=200"},
@@ -166,13 +166,13 @@ static const char *advice(const struct node *node)
         {"percent", "write mode: enforce 25%"},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (is_named(node, known[i][0]))
+        if (is_node_named(node, known[i][0]))
             return known[i][1];
     return NULL;
 }
 
-static void complain_unknown(struct reading *reading, const struct node *node, const char *whose,
-                             const struct field *fields, size_t count)
+static void complain_unknown(struct config_reader *reading, const struct yaml_node *node, const char *whose,
+                             const struct config_field *fields, size_t count)
 {
     char shown[READING_SHOWN];
     const char *near = near_field(node->key, node->key_len, fields, count);
@@ -195,10 +195,10 @@ static void complain_unknown(struct reading *reading, const struct node *node, c
 }
 
 /* Stands a name twice in a map? Looks no further than the first of that name, which is near the front. */
-static bool is_first(struct reading *reading, const struct node *map, const struct node *node,
+static bool is_first(struct config_reader *reading, const struct yaml_node *map, const struct yaml_node *node,
                      const char *whose)
 {
-    const struct node *first = weir_node_find(map, node->key);
+    const struct yaml_node *first = weir_node_find(map, node->key);
     if (first == node)
         return true;
     weir_reading_wrong(reading, node->key_place, "%s stands twice in %s, first in line %d", node->key, whose,
@@ -206,18 +206,18 @@ static bool is_first(struct reading *reading, const struct node *map, const stru
     return false;
 }
 
-bool weir_reading_map(struct reading *reading, const struct node *node, const char *whose,
-                      const struct field *fields, size_t count, void *into)
+bool weir_reading_map(struct config_reader *reading, const struct yaml_node *node, const char *whose,
+                      const struct config_field *fields, size_t count, void *into)
 {
     if (node->kind != NODE_MAP) {
         weir_reading_wrong(reading, node->place, "%s is written as names and values, such as %s: ...", whose,
                            fields[0].name);
         return false;
     }
-    for (const struct node *child = node->first; child; child = child->next) {
-        const struct field *field = NULL;
+    for (const struct yaml_node *child = node->first; child; child = child->next) {
+        const struct config_field *field = NULL;
         for (size_t i = 0; i < count && !field; i++)
-            if (is_named(child, fields[i].name))
+            if (is_node_named(child, fields[i].name))
                 field = &fields[i];
         if (!field)
             complain_unknown(reading, child, whose, fields, count);
@@ -231,7 +231,7 @@ bool weir_reading_map(struct reading *reading, const struct node *node, const ch
 
 /* ---- values ---- */
 
-static bool is_boolean(const struct node *node)
+static bool is_yaml_boolean(const struct yaml_node *node)
 {
     static const char *const words[] = {"true", "false", "on", "off", "yes", "no"};
     for (size_t i = 0; node->plain && i < sizeof words / sizeof words[0]; i++)
@@ -240,13 +240,14 @@ static bool is_boolean(const struct node *node)
     return false;
 }
 
-static bool is_nothing(const struct node *node)
+static bool is_nothing(const struct yaml_node *node)
 {
     return node->len == 0 || (node->plain && (weir_text_same(node->text, node->len, "~") ||
                                               weir_text_same(node->text, node->len, "null")));
 }
 
-bool weir_reading_is_text(struct reading *reading, const struct node *node, const struct field *field)
+bool weir_reading_is_text(struct config_reader *reading, const struct yaml_node *node,
+                          const struct config_field *field)
 {
     const char *fault = NULL;
     char message[160];
@@ -257,7 +258,7 @@ bool weir_reading_is_text(struct reading *reading, const struct node *node, cons
         fault = "has no value";
     else if (memchr(node->text, '\0', node->len))
         fault = "has a NUL character inside";
-    if (!fault && is_boolean(node)) {
+    if (!fault && is_yaml_boolean(node)) {
         (void)snprintf(message, sizeof message, "is '%.8s', which many YAML tools take for true or false",
                        node->text);
         fault = message;
@@ -267,14 +268,15 @@ bool weir_reading_is_text(struct reading *reading, const struct node *node, cons
     return !fault;
 }
 
-char *weir_reading_text(struct reading *reading, const struct node *node, const struct field *field)
+char *weir_reading_text(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field)
 {
     return weir_reading_is_text(reading, node, field) ? weir_reading_copy(reading, node->text, node->len)
                                                       : NULL;
 }
 
-bool weir_reading_is_list(struct reading *reading, const struct node *node, const struct field *field,
-                          size_t most)
+bool weir_reading_is_list(struct config_reader *reading, const struct yaml_node *node,
+                          const struct config_field *field, size_t most)
 {
     if (node->kind != NODE_LIST)
         weir_reading_wrong(reading, node->place, "%s takes a list; write %s", field->name, field->write);
@@ -289,7 +291,7 @@ bool weir_reading_is_list(struct reading *reading, const struct node *node, cons
     return false;
 }
 
-static bool read_count(const struct node *node, int64_t *number)
+static bool read_scaled_count(const struct yaml_node *node, int64_t *number)
 {
     struct spec_fault fault;
     struct spec_reader reader = {.at = node->text, .end = node->text + node->len, .fault = &fault};
@@ -301,20 +303,21 @@ static bool read_count(const struct node *node, int64_t *number)
     return true;
 }
 
-void weir_reading_unfit(struct reading *reading, const struct node *node, const struct field *field)
+void weir_reading_unfit(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field)
 {
     char shown[READING_SHOWN];
     weir_reading_wrong(reading, node->place, "%s cannot be '%s'; write %s", field->name,
                        weir_reading_show(node->text, node->len, shown), field->write);
 }
 
-bool weir_reading_count(struct reading *reading, const struct node *node, const struct field *field,
-                        int64_t least, int64_t most, int64_t *number)
+bool weir_reading_count(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, int64_t least, int64_t most, int64_t *number)
 {
     int64_t value;
     if (!weir_reading_is_text(reading, node, field))
         return false;
-    if (!read_count(node, &value) || value < least || value > most) {
+    if (!read_scaled_count(node, &value) || value < least || value > most) {
         weir_reading_unfit(reading, node, field);
         return false;
     }
@@ -322,8 +325,8 @@ bool weir_reading_count(struct reading *reading, const struct node *node, const 
     return true;
 }
 
-bool weir_reading_time(struct reading *reading, const struct node *node, const struct field *field,
-                       int64_t least_ns, int64_t most_ns, int64_t *time_ns)
+bool weir_reading_time(struct config_reader *reading, const struct yaml_node *node,
+                       const struct config_field *field, int64_t least_ns, int64_t most_ns, int64_t *time_ns)
 {
     char why[256];
     int64_t value;
@@ -341,8 +344,8 @@ bool weir_reading_time(struct reading *reading, const struct node *node, const s
     return true;
 }
 
-int weir_reading_word(struct reading *reading, const struct node *node, const struct field *field,
-                      const char *const *words)
+int weir_reading_word(struct config_reader *reading, const struct yaml_node *node,
+                      const struct config_field *field, const char *const *words)
 {
     if (!weir_reading_is_text(reading, node, field))
         return -1;
@@ -353,15 +356,16 @@ int weir_reading_word(struct reading *reading, const struct node *node, const st
     return -1;
 }
 
-void weir_reading_later(struct reading *reading, const struct node *node, const struct field *field,
-                        void *into)
+void weir_reading_later(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, void *into)
 {
     (void)into;
     weir_reading_wrong(reading, node->key_place, "%s is not in this version of weir; %s", field->name,
                        field->write);
 }
 
-char *weir_reading_name(struct reading *reading, const struct node *node, const struct field *field)
+char *weir_reading_name(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field)
 {
     char why[160];
     if (!weir_reading_is_text(reading, node, field))
@@ -374,7 +378,7 @@ char *weir_reading_name(struct reading *reading, const struct node *node, const 
 
 /* ---- small readers that commands share ---- */
 
-static bool is_name_byte(char byte)
+static bool is_config_name_byte(char byte)
 {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
            (byte != '\0' && strchr("-_.:/", byte));
@@ -384,7 +388,7 @@ bool weir_config_name(const char *text, size_t len, char *why, size_t size)
 {
     char shown[READING_SHOWN];
     size_t good = 0;
-    while (good < len && is_name_byte(text[good]))
+    while (good < len && is_config_name_byte(text[good]))
         good++;
     if (len == 0)
         (void)snprintf(why, size, "a name has at least one letter");
@@ -399,7 +403,7 @@ bool weir_config_name(const char *text, size_t len, char *why, size_t size)
 }
 
 /* " 25%", " 25 %"; the whole of what stands behind "enforce". */
-static bool read_percent(const char *text, size_t len, int *percent)
+static bool parse_percent(const char *text, size_t len, int *percent)
 {
     size_t at = 0;
     int value = 0;
@@ -422,7 +426,7 @@ const char *weir_mode_name(enum policy_mode mode)
 }
 
 /* The number of a word, 0 and up; -1: none of them. */
-static int number_of(const char *text, const char *const *words, int count)
+static int find_word(const char *text, const char *const *words, int count)
 {
     for (int i = 0; i < count; i++)
         if (strcmp(text, words[i]) == 0)
@@ -435,7 +439,7 @@ static const char *const recovers[] = {"exact", "floor", "optimistic"};
 
 int weir_fsync_read(const char *text)
 {
-    return number_of(text, fsyncs, 3) + 1;
+    return find_word(text, fsyncs, 3) + 1;
 }
 
 const char *weir_fsync_name(int fsync)
@@ -445,7 +449,7 @@ const char *weir_fsync_name(int fsync)
 
 int weir_recover_read(const char *text)
 {
-    return number_of(text, recovers, 3);
+    return find_word(text, recovers, 3);
 }
 
 const char *weir_recover_name(int recover)
@@ -466,7 +470,7 @@ bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int 
         *mode = MODE_DISABLED;
     else if (weir_text_same(text, len, enforce) ||
              (len > enforce_len && weir_text_same(text, enforce_len, enforce) &&
-              read_percent(text + enforce_len, len - enforce_len, &share)))
+              parse_percent(text + enforce_len, len - enforce_len, &share)))
         *mode = MODE_ENFORCE;
     else {
         (void)snprintf(why, size,

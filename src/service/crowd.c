@@ -10,79 +10,79 @@
 
 #include "base/hash.h"
 
-#define CHAINS          4096 /* of sources; a power of 2 */
-#define STRANGERS_LEAST 32
-#define STRANGERS_PART  4
-#define KEPT_PART       16
-#define LOOKED_AT       64 /* of the oldest strangers, one goes */
+#define CHAINS                4096 /* of sources; a power of 2 */
+#define UNAUTHENTICATED_LEAST 32
+#define UNAUTHENTICATED_PART  4
+#define KEPT_PART             16
+#define LOOKED_AT             64 /* of the oldest unauthenticated clients, one goes */
 
-struct crowd_source {
-    struct crowd_source *next; /* of its chain */
+struct client_source {
+    struct client_source *next; /* of its chain */
     char text[SOURCE_MAX];
-    int64_t all, strangers, dropped;
+    int64_t all, unauthenticated, dropped;
 };
 
-struct crowd_user {
-    struct crowd_user *next;
+struct client_user {
+    struct client_user *next;
     char name[CONFIG_NAME_MAX + 1];
     int64_t all;
 };
 
-struct crowd {
+struct client_counts {
     pthread_mutex_t mutex;
     struct hash_key key;
-    struct crowd_source *sources[CHAINS];
-    struct crowd_user *users; /* those who are here; a file has few */
-    struct guest *oldest, *newest;
-    int64_t all, strangers, ordinary, dropped;
+    struct client_source *sources[CHAINS];
+    struct client_user *users; /* those who are here; a file has few */
+    struct client_entry *oldest, *newest;
+    int64_t all, unauthenticated, ordinary, dropped;
 };
 
-int64_t weir_crowd_strangers_most(int64_t most)
+int64_t weir_unauthenticated_max(int64_t most)
 {
-    int64_t part = most / STRANGERS_PART;
-    return part > STRANGERS_LEAST ? part : STRANGERS_LEAST;
+    int64_t part = most / UNAUTHENTICATED_PART;
+    return part > UNAUTHENTICATED_LEAST ? part : UNAUTHENTICATED_LEAST;
 }
 
-int64_t weir_crowd_kept(int64_t most)
+int64_t weir_admin_places(int64_t most)
 {
     return most / KEPT_PART;
 }
 
-struct crowd *weir_crowd_new(void)
+struct client_counts *weir_client_counts_new(void)
 {
-    struct crowd *crowd = calloc(1, sizeof *crowd);
-    if (!crowd || pthread_mutex_init(&crowd->mutex, NULL) != 0) {
-        free(crowd);
+    struct client_counts *client_counts = calloc(1, sizeof *client_counts);
+    if (!client_counts || pthread_mutex_init(&client_counts->mutex, NULL) != 0) {
+        free(client_counts);
         return NULL;
     }
-    crowd->key = weir_hash_key();
-    return crowd;
+    client_counts->key = weir_hash_key();
+    return client_counts;
 }
 
-void weir_crowd_free(struct crowd *crowd)
+void weir_client_counts_free(struct client_counts *client_counts)
 {
-    if (!crowd)
+    if (!client_counts)
         return;
-    (void)pthread_mutex_destroy(&crowd->mutex);
-    free(crowd);
+    (void)pthread_mutex_destroy(&client_counts->mutex);
+    free(client_counts);
 }
 
 /* ---- sources and users: there as long as somebody is ---- */
 
-static struct crowd_source **chain_of(struct crowd *crowd, const char *text)
+static struct client_source **source_chain(struct client_counts *client_counts, const char *text)
 {
-    return &crowd->sources[weir_hash(&crowd->key, text, strlen(text)) % CHAINS];
+    return &client_counts->sources[weir_hash(&client_counts->key, text, strlen(text)) % CHAINS];
 }
 
-static struct crowd_source *get_source(struct crowd *crowd, const char *address)
+static struct client_source *find_source(struct client_counts *client_counts, const char *address)
 {
     char text[SOURCE_MAX];
     weir_source_of(address, text);
-    struct crowd_source **chain = chain_of(crowd, text);
-    for (struct crowd_source *at = *chain; at; at = at->next)
+    struct client_source **chain = source_chain(client_counts, text);
+    for (struct client_source *at = *chain; at; at = at->next)
         if (strcmp(at->text, text) == 0)
             return at;
-    struct crowd_source *source = calloc(1, sizeof *source);
+    struct client_source *source = calloc(1, sizeof *source);
     if (!source)
         return NULL;
     memcpy(source->text, text, sizeof text);
@@ -90,76 +90,79 @@ static struct crowd_source *get_source(struct crowd *crowd, const char *address)
     return *chain = source;
 }
 
-static void put_source(struct crowd *crowd, struct crowd_source *source)
+static void release_source(struct client_counts *client_counts, struct client_source *source)
 {
     if (source->all > 0)
         return;
-    struct crowd_source **at = chain_of(crowd, source->text);
+    struct client_source **at = source_chain(client_counts, source->text);
     while (*at != source)
         at = &(*at)->next;
     *at = source->next;
     free(source);
 }
 
-static struct crowd_user *get_user(struct crowd *crowd, const char *name)
+static struct client_user *find_user_count(struct client_counts *client_counts, const char *name)
 {
-    for (struct crowd_user *at = crowd->users; at; at = at->next)
+    for (struct client_user *at = client_counts->users; at; at = at->next)
         if (strcmp(at->name, name) == 0)
             return at;
-    struct crowd_user *user = calloc(1, sizeof *user);
+    struct client_user *user = calloc(1, sizeof *user);
     if (!user)
         return NULL;
     (void)snprintf(user->name, sizeof user->name, "%s", name);
-    user->next = crowd->users;
-    return crowd->users = user;
+    user->next = client_counts->users;
+    return client_counts->users = user;
 }
 
-static void put_user(struct crowd *crowd, struct crowd_user *user)
+static void release_user(struct client_counts *client_counts, struct client_user *user)
 {
     if (user->all > 0)
         return;
-    struct crowd_user **at = &crowd->users;
+    struct client_user **at = &client_counts->users;
     while (*at != user)
         at = &(*at)->next;
     *at = user->next;
     free(user);
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated clients ---- */
 
-static void set_stranger(struct crowd *crowd, struct guest *guest, bool stranger)
+static void set_unauthenticated(struct client_counts *client_counts, struct client_entry *client_entry,
+                                bool unauthenticated)
 {
-    if (guest->stranger == stranger)
+    if (client_entry->unauthenticated == unauthenticated)
         return;
-    guest->stranger = stranger;
-    crowd->strangers += stranger ? 1 : -1;
-    guest->source->strangers += stranger ? 1 : -1;
-    if (stranger) {
-        guest->older = crowd->newest;
-        guest->newer = NULL;
-        *(crowd->newest ? &crowd->newest->newer : &crowd->oldest) = guest;
-        crowd->newest = guest;
+    client_entry->unauthenticated = unauthenticated;
+    client_counts->unauthenticated += unauthenticated ? 1 : -1;
+    client_entry->source->unauthenticated += unauthenticated ? 1 : -1;
+    if (unauthenticated) {
+        client_entry->older = client_counts->newest;
+        client_entry->newer = NULL;
+        *(client_counts->newest ? &client_counts->newest->newer : &client_counts->oldest) = client_entry;
+        client_counts->newest = client_entry;
     } else {
-        *(guest->older ? &guest->older->newer : &crowd->oldest) = guest->newer;
-        *(guest->newer ? &guest->newer->older : &crowd->newest) = guest->older;
+        *(client_entry->older ? &client_entry->older->newer : &client_counts->oldest) = client_entry->newer;
+        *(client_entry->newer ? &client_entry->newer->older : &client_counts->newest) = client_entry->older;
     }
 }
 
-static void set_ordinary(struct crowd *crowd, struct guest *guest, bool ordinary)
+static void set_ordinary(struct client_counts *client_counts, struct client_entry *client_entry,
+                         bool ordinary)
 {
-    crowd->ordinary += (int64_t)ordinary - guest->ordinary;
-    guest->ordinary = ordinary;
+    client_counts->ordinary += (int64_t)ordinary - client_entry->ordinary;
+    client_entry->ordinary = ordinary;
 }
 
 /* Who has to go for another one: of the oldest, one of the source that has the most. `source` NULL: any. */
-static struct guest *choose(const struct crowd *crowd, const struct crowd_source *source)
+static struct client_entry *choose_client_to_drop(const struct client_counts *client_counts,
+                                                  const struct client_source *source)
 {
-    struct guest *chosen = NULL;
+    struct client_entry *chosen = NULL;
     int looked_at = 0;
-    for (struct guest *at = crowd->oldest; at && looked_at < LOOKED_AT; at = at->newer) {
+    for (struct client_entry *at = client_counts->oldest; at && looked_at < LOOKED_AT; at = at->newer) {
         if (source && at->source != source)
             continue;
-        if (!chosen || at->source->strangers > chosen->source->strangers)
+        if (!chosen || at->source->unauthenticated > chosen->source->unauthenticated)
             chosen = at;
         looked_at++;
         if (source)
@@ -168,154 +171,167 @@ static struct guest *choose(const struct crowd *crowd, const struct crowd_source
     return chosen;
 }
 
-static void mark(struct crowd *crowd, struct guest *guest)
+static void mark_dropped(struct client_counts *client_counts, struct client_entry *client_entry)
 {
-    set_stranger(crowd, guest, false);
-    guest->dropped = true;
-    crowd->dropped++;
-    guest->source->dropped++;
+    set_unauthenticated(client_counts, client_entry, false);
+    client_entry->dropped = true;
+    client_counts->dropped++;
+    client_entry->source->dropped++;
 }
 
 /* ---- coming and going ---- */
 
-static enum entry make_room(struct crowd *crowd, const struct crowd_limits *limits,
-                            const struct crowd_source *source, bool stranger, crowd_drop *drop)
+static enum admission make_room_for_client(struct client_counts *client_counts,
+                                           const struct client_count_limits *limits,
+                                           const struct client_source *source, bool unauthenticated,
+                                           client_drop *drop)
 {
-    bool full = crowd->all - crowd->dropped >= limits->most;
-    bool strange = stranger && crowd->strangers >= weir_crowd_strangers_most(limits->most);
+    bool full = client_counts->all - client_counts->dropped >= limits->most;
+    bool strange =
+        unauthenticated && client_counts->unauthenticated >= weir_unauthenticated_max(limits->most);
     bool crowded = limits->per_address > 0 && source->all - source->dropped >= limits->per_address;
     if (!full && !strange && !crowded)
-        return ENTRY_FREE;
-    struct guest *guest = choose(crowd, crowded ? source : NULL);
-    if (!guest)
-        return crowded ? ENTRY_ADDRESS : ENTRY_REFUSED;
-    mark(crowd, guest);
-    drop(guest);
-    return ENTRY_FREE;
+        return ADMISSION_FREE;
+    struct client_entry *client_entry = choose_client_to_drop(client_counts, crowded ? source : NULL);
+    if (!client_entry)
+        return crowded ? ADMISSION_ADDRESS_FULL : ADMISSION_REFUSED;
+    mark_dropped(client_counts, client_entry);
+    drop(client_entry);
+    return ADMISSION_FREE;
 }
 
-static enum entry enter(struct crowd *crowd, const struct crowd_limits *limits, struct guest *guest,
-                        struct crowd_source *source, enum entry_kind kind, crowd_drop *drop)
+static enum admission admit_client(struct client_counts *client_counts,
+                                   const struct client_count_limits *limits,
+                                   struct client_entry *client_entry, struct client_source *source,
+                                   enum client_kind kind, client_drop *drop)
 {
-    bool kept = kind == ENTER_ORDINARY && crowd->ordinary >= limits->most - weir_crowd_kept(limits->most);
-    bool stranger = kind == ENTER_STRANGER || kept;
-    enum entry entry = make_room(crowd, limits, source, stranger, drop);
-    if (entry != ENTRY_FREE)
+    bool kept =
+        kind == CLIENT_ORDINARY && client_counts->ordinary >= limits->most - weir_admin_places(limits->most);
+    bool unauthenticated = kind == CLIENT_UNAUTHENTICATED || kept;
+    enum admission entry = make_room_for_client(client_counts, limits, source, unauthenticated, drop);
+    if (entry != ADMISSION_FREE)
         return entry;
-    *guest = (struct guest){.source = source};
-    crowd->all++;
+    *client_entry = (struct client_entry){.source = source};
+    client_counts->all++;
     source->all++;
-    set_stranger(crowd, guest, stranger);
-    set_ordinary(crowd, guest, kind == ENTER_ORDINARY && !kept);
-    return kept ? ENTRY_KEPT : ENTRY_FREE;
+    set_unauthenticated(client_counts, client_entry, unauthenticated);
+    set_ordinary(client_counts, client_entry, kind == CLIENT_ORDINARY && !kept);
+    return kept ? ADMISSION_ADMIN_ONLY : ADMISSION_FREE;
 }
 
-enum entry weir_crowd_enter(struct crowd *crowd, const struct crowd_limits *limits, struct guest *guest,
-                            const char *address, enum entry_kind kind, crowd_drop *drop)
+enum admission weir_client_counts_enter(struct client_counts *client_counts,
+                                        const struct client_count_limits *limits,
+                                        struct client_entry *client_entry, const char *address,
+                                        enum client_kind kind, client_drop *drop)
 {
-    (void)pthread_mutex_lock(&crowd->mutex);
-    struct crowd_source *source = get_source(crowd, address);
-    enum entry entry = source ? enter(crowd, limits, guest, source, kind, drop) : ENTRY_REFUSED;
+    (void)pthread_mutex_lock(&client_counts->mutex);
+    struct client_source *source = find_source(client_counts, address);
+    enum admission entry =
+        source ? admit_client(client_counts, limits, client_entry, source, kind, drop) : ADMISSION_REFUSED;
     if (source)
-        put_source(crowd, source);
-    (void)pthread_mutex_unlock(&crowd->mutex);
+        release_source(client_counts, source);
+    (void)pthread_mutex_unlock(&client_counts->mutex);
     return entry;
 }
 
-static void log_out(struct crowd *crowd, struct guest *guest)
+static void log_out_client(struct client_counts *client_counts, struct client_entry *client_entry)
 {
-    struct crowd_user *user = guest->user;
-    set_ordinary(crowd, guest, false);
-    guest->user = NULL;
+    struct client_user *user = client_entry->user;
+    set_ordinary(client_counts, client_entry, false);
+    client_entry->user = NULL;
     if (user) {
         user->all--;
-        put_user(crowd, user);
+        release_user(client_counts, user);
     }
 }
 
-void weir_crowd_leave(struct crowd *crowd, struct guest *guest)
+void weir_client_counts_leave(struct client_counts *client_counts, struct client_entry *client_entry)
 {
-    struct crowd_source *source = guest->source;
+    struct client_source *source = client_entry->source;
     if (!source)
         return;
-    (void)pthread_mutex_lock(&crowd->mutex);
-    log_out(crowd, guest);
-    set_stranger(crowd, guest, false);
-    crowd->all--;
+    (void)pthread_mutex_lock(&client_counts->mutex);
+    log_out_client(client_counts, client_entry);
+    set_unauthenticated(client_counts, client_entry, false);
+    client_counts->all--;
     source->all--;
-    if (guest->dropped) {
-        crowd->dropped--;
+    if (client_entry->dropped) {
+        client_counts->dropped--;
         source->dropped--;
     }
-    put_source(crowd, source);
-    guest->source = NULL;
-    (void)pthread_mutex_unlock(&crowd->mutex);
+    release_source(client_counts, source);
+    client_entry->source = NULL;
+    (void)pthread_mutex_unlock(&client_counts->mutex);
 }
 
 /* ---- logging in and out ---- */
 
-static bool may_log_in(const struct crowd *crowd, const struct crowd_limits *limits,
-                       const struct guest *guest, const struct crowd_user *user, bool admin)
+static bool may_log_in(const struct client_counts *client_counts, const struct client_count_limits *limits,
+                       const struct client_entry *client_entry, const struct client_user *user, bool admin)
 {
-    if (admin || guest->user == user)
+    if (admin || client_entry->user == user)
         return true;
     if (limits->per_user > 0 && user->all >= limits->per_user)
         return false;
-    return guest->ordinary || crowd->ordinary < limits->most - weir_crowd_kept(limits->most);
+    return client_entry->ordinary || client_counts->ordinary < limits->most - weir_admin_places(limits->most);
 }
 
-bool weir_crowd_log_in(struct crowd *crowd, const struct crowd_limits *limits, struct guest *guest,
-                       const char *name, bool admin)
+bool weir_client_counts_log_in(struct client_counts *client_counts, const struct client_count_limits *limits,
+                               struct client_entry *client_entry, const char *name, bool admin)
 {
-    if (!guest->source)
+    if (!client_entry->source)
         return true;
-    (void)pthread_mutex_lock(&crowd->mutex);
-    struct crowd_user *user = get_user(crowd, name);
-    bool may = user && may_log_in(crowd, limits, guest, user, admin);
+    (void)pthread_mutex_lock(&client_counts->mutex);
+    struct client_user *user = find_user_count(client_counts, name);
+    bool may = user && may_log_in(client_counts, limits, client_entry, user, admin);
     if (may) {
         user->all++; /* first, so that it stays if it is the same */
-        log_out(crowd, guest);
-        guest->user = user;
-        set_ordinary(crowd, guest, !admin);
-        set_stranger(crowd, guest, false);
+        log_out_client(client_counts, client_entry);
+        client_entry->user = user;
+        set_ordinary(client_counts, client_entry, !admin);
+        set_unauthenticated(client_counts, client_entry, false);
     } else if (user) {
-        put_user(crowd, user);
+        release_user(client_counts, user);
     }
-    (void)pthread_mutex_unlock(&crowd->mutex);
+    (void)pthread_mutex_unlock(&client_counts->mutex);
     return may;
 }
 
-static void set_kind(struct crowd *crowd, struct guest *guest, enum entry_kind kind)
+static void set_kind(struct client_counts *client_counts, struct client_entry *client_entry,
+                     enum client_kind kind)
 {
-    if (guest->dropped)
+    if (client_entry->dropped)
         return;
-    set_stranger(crowd, guest, kind == ENTER_STRANGER);
-    if (!guest->user)
-        set_ordinary(crowd, guest, kind == ENTER_ORDINARY);
+    set_unauthenticated(client_counts, client_entry, kind == CLIENT_UNAUTHENTICATED);
+    if (!client_entry->user)
+        set_ordinary(client_counts, client_entry, kind == CLIENT_ORDINARY);
 }
 
-void weir_crowd_log_out(struct crowd *crowd, struct guest *guest, enum entry_kind kind)
+void weir_client_counts_log_out(struct client_counts *client_counts, struct client_entry *client_entry,
+                                enum client_kind kind)
 {
-    if (!guest->source)
+    if (!client_entry->source)
         return;
-    (void)pthread_mutex_lock(&crowd->mutex);
-    log_out(crowd, guest);
-    set_kind(crowd, guest, kind);
-    (void)pthread_mutex_unlock(&crowd->mutex);
+    (void)pthread_mutex_lock(&client_counts->mutex);
+    log_out_client(client_counts, client_entry);
+    set_kind(client_counts, client_entry, kind);
+    (void)pthread_mutex_unlock(&client_counts->mutex);
 }
 
-void weir_crowd_set_kind(struct crowd *crowd, struct guest *guest, enum entry_kind kind)
+void weir_client_counts_set_kind(struct client_counts *client_counts, struct client_entry *client_entry,
+                                 enum client_kind kind)
 {
-    (void)pthread_mutex_lock(&crowd->mutex);
-    if (guest->source)
-        set_kind(crowd, guest, kind);
-    (void)pthread_mutex_unlock(&crowd->mutex);
+    (void)pthread_mutex_lock(&client_counts->mutex);
+    if (client_entry->source)
+        set_kind(client_counts, client_entry, kind);
+    (void)pthread_mutex_unlock(&client_counts->mutex);
 }
 
-struct crowd_count weir_crowd_count(struct crowd *crowd)
+struct client_count_totals weir_client_counts_read(struct client_counts *client_counts)
 {
-    (void)pthread_mutex_lock(&crowd->mutex);
-    struct crowd_count count = {crowd->all, crowd->strangers, crowd->dropped};
-    (void)pthread_mutex_unlock(&crowd->mutex);
+    (void)pthread_mutex_lock(&client_counts->mutex);
+    struct client_count_totals count = {client_counts->all, client_counts->unauthenticated,
+                                        client_counts->dropped};
+    (void)pthread_mutex_unlock(&client_counts->mutex);
     return count;
 }

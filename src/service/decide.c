@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A question about a key goes to the tally that counts it (main, or that of a prefix), and after a change to
- * another kind of limits also to the older one; both must agree. Shadow changes what is answered to a
- * refusal, never what is charged: a take that is let through on paper takes nothing.
+ * A question about a key goes to the policy table that counts it (main, or that of a prefix), and after a
+ * change to another kind of limits also to the older one; both must agree. Shadow changes what is answered to
+ * a refusal, never what is charged: a take that is let through on paper takes nothing.
  */
 #include "service/decide.h"
 
@@ -36,20 +36,21 @@ const struct key_override *weir_policy_override(const struct policy *policy, str
     return NULL;
 }
 
-static inline bool is_overridden(const struct policy *policy, struct slice key)
+static inline bool has_key_override(const struct policy *policy, struct slice key)
 {
     return __builtin_expect(policy->key_count > 0, 0) && weir_policy_override(policy, key) != NULL;
 }
 
-struct tally *weir_policy_tally(const struct policy *policy, struct slice key, const struct labels **labels)
+struct policy_table *weir_policy_find_table(const struct policy *policy, struct slice key,
+                                            const struct limit_labels **labels)
 {
-    if (__builtin_expect(policy->prefix_count > 0, 0) && !is_overridden(policy, key))
+    if (__builtin_expect(policy->prefix_count > 0, 0) && !has_key_override(policy, key))
         for (size_t i = 0; i < policy->prefix_count; i++) {
             const struct prefix_override *prefix = &policy->prefixes[i];
             if (key.len >= prefix->len && memcmp(key.bytes, prefix->prefix, prefix->len) == 0) {
                 if (labels)
                     *labels = prefix->labels;
-                return prefix->tally;
+                return prefix->ptable;
             }
         }
     if (labels)
@@ -59,7 +60,7 @@ struct tally *weir_policy_tally(const struct policy *policy, struct slice key, c
 
 /* The same keys on every machine and after every start, other ones in every policy; and who is among the
  * first 5 % is among the first 25 %. */
-static bool is_among(const struct policy *policy, struct slice key, int percent)
+static bool is_in_percent(const struct policy *policy, struct slice key, int percent)
 {
     const struct hash_key fixed = {UINT64_C(0x70657263656e7421), UINT64_C(0x6f66746865206b65)};
     struct hash_key own = {weir_hash(&fixed, policy->name, strlen(policy->name)), fixed.high};
@@ -76,20 +77,22 @@ enum policy_mode weir_policy_mode(const struct worker *worker, const struct poli
     int percent = over ? policy->percent_after : policy->percent;
     if (mode != MODE_ENFORCE || percent >= CONFIG_PERCENT_ALL)
         return mode;
-    return is_among(policy, key, percent) ? MODE_ENFORCE : MODE_SHADOW;
+    return is_in_percent(policy, key, percent) ? MODE_ENFORCE : MODE_SHADOW;
 }
 
-static inline bool has_older(const struct worker *worker, const struct policy *policy,
-                             const struct tally *tally)
+static inline bool has_previous_table(const struct worker *worker, const struct policy *policy,
+                                      const struct policy_table *ptable)
 {
-    return __builtin_expect(policy->older != NULL, 0) && tally == policy->main &&
-           worker->now_ns < policy_older_ends(policy);
+    return __builtin_expect(policy->previous != NULL, 0) && ptable == policy->main &&
+           worker->now_ns < policy_previous_ends(policy);
 }
 
 /* The candidate stands in for the limits of the policy, not for overrides. */
-static inline bool has_candidate(const struct policy *policy, struct slice key, const struct tally *tally)
+static inline bool has_candidate(const struct policy *policy, struct slice key,
+                                 const struct policy_table *ptable)
 {
-    return __builtin_expect(policy->tried != NULL, 0) && tally == policy->main && !is_overridden(policy, key);
+    return __builtin_expect(policy->candidate_table != NULL, 0) && ptable == policy->main &&
+           !has_key_override(policy, key);
 }
 
 /* ---- answers ---- */
@@ -128,19 +131,19 @@ static const char *ask_label(struct worker *worker, struct weir_table *table, st
 }
 
 static inline const char *label_of(struct worker *worker, const struct policy *policy,
-                                   const struct tally *tally, const struct labels *labels, struct slice key,
-                                   int32_t limit)
+                                   const struct policy_table *ptable, const struct limit_labels *labels,
+                                   struct slice key, int32_t limit)
 {
-    if (is_overridden(policy, key))
-        return ask_label(worker, tally->table, key, limit);
+    if (has_key_override(policy, key))
+        return ask_label(worker, ptable->table, key, limit);
     return labels && limit >= 0 && (size_t)limit < labels->count ? labels->text[limit] : "";
 }
 
 const char *weir_decide_label(struct worker *worker, const struct pair *pair, int32_t limit)
 {
-    const struct labels *labels;
-    struct tally *tally = weir_policy_tally(pair->policy, pair->key, &labels);
-    return limit < 0 ? UNLIMITED : label_of(worker, pair->policy, tally, labels, pair->key, limit);
+    const struct limit_labels *labels;
+    struct policy_table *ptable = weir_policy_find_table(pair->policy, pair->key, &labels);
+    return limit < 0 ? UNLIMITED : label_of(worker, pair->policy, ptable, labels, pair->key, limit);
 }
 
 static inline void fill_answer(struct answer *answer, const struct weir_verdict *verdict)
@@ -154,9 +157,9 @@ static inline void fill_answer(struct answer *answer, const struct weir_verdict 
     answer->pair = 0;
     answer->policy = NULL;
     answer->charged = answer->allowed;
-    answer->tried = 0;
+    answer->candidate_charged = 0;
     answer->wait_ns = 0;
-    answer->holds = false;
+    answer->waits_for_fleet = false;
     answer->ends_ns = 0;
 }
 
@@ -176,14 +179,14 @@ static void let_through(struct answer *answer)
 
 /* ---- counting ---- */
 
-static inline struct counts *counts_of(const struct worker *worker, const struct policy *policy)
+static inline struct policy_counts *counts_of(const struct worker *worker, const struct policy *policy)
 {
     return &policy->counters->counts[worker->number];
 }
 
 static void count_pair(struct worker *worker, const struct pair *pair, enum answer_reason reason)
 {
-    struct counts *counts = counts_of(worker, pair->policy);
+    struct policy_counts *counts = counts_of(worker, pair->policy);
     if (reason == ANSWER_OK || reason == ANSWER_SHADOW || reason == ANSWER_DISABLED) {
         count_up(&counts->allowed, 1);
         count_up(&counts->units, pair->n);
@@ -199,34 +202,34 @@ static void count_answer(struct worker *worker, const struct answer *answer)
     count_up(answer->allowed ? &worker->allowed : &worker->refused, 1);
 }
 
-static void try_candidate(struct worker *worker, const struct pair *pair, size_t i, const struct tally *tally,
-                          struct answer *answer)
+static void try_candidate(struct worker *worker, const struct pair *pair, size_t i,
+                          const struct policy_table *ptable, struct answer *answer)
 {
-    if (!has_candidate(pair->policy, pair->key, tally))
+    if (!has_candidate(pair->policy, pair->key, ptable))
         return;
-    if (weir_table_take_at(pair->policy->tried->table, worker->now_ns, pair->key.bytes, pair->key.len,
-                           pair->n, NULL))
-        answer->tried |= 1u << i;
+    if (weir_table_take_at(pair->policy->candidate_table->table, worker->now_ns, pair->key.bytes,
+                           pair->key.len, pair->n, NULL))
+        answer->candidate_charged |= 1u << i;
     else
         count_up(&counts_of(worker, pair->policy)->candidate_refused, 1);
 }
 
 /* ---- one pair ---- */
 
-static void take_one(struct worker *worker, const struct pair *pair, struct tally *tally,
-                     const struct labels *labels, enum policy_mode mode, struct answer *answer)
+static void take_one(struct worker *worker, const struct pair *pair, struct policy_table *ptable,
+                     const struct limit_labels *labels, enum policy_mode mode, struct answer *answer)
 {
     struct weir_verdict verdict;
-    struct weir_table *table = tally->table;
-    struct key key = {.bytes = pair->key.bytes, .len = pair->key.len, .who = pair->who};
-    if (pair->who == 0)
-        key.who = table_who(table, key.bytes, key.len);
+    struct weir_table *table = ptable->table;
+    struct key key = {.bytes = pair->key.bytes, .len = pair->key.len, .hash = pair->hash};
+    if (pair->hash == 0)
+        key.hash = table_hash(table, key.bytes, key.len);
     (void)weir_table_take_key(table, &key, region_time(table->region, worker->now_ns), pair->n, &verdict);
     fill_answer(answer, &verdict);
-    answer->label = label_of(worker, pair->policy, tally, labels, pair->key, verdict.limit);
+    answer->label = label_of(worker, pair->policy, ptable, labels, pair->key, verdict.limit);
     if (mode == MODE_SHADOW && !answer->allowed)
         let_through(answer);
-    try_candidate(worker, pair, 0, tally, answer);
+    try_candidate(worker, pair, 0, ptable, answer);
     count_pair(worker, pair, answer->reason);
     count_answer(worker, answer);
 }
@@ -237,21 +240,22 @@ void weir_pair_map(struct pair *pair)
 {
     pair->said = pair->key.bytes ? pair->key : (struct slice){"", 0};
     pair->key = weir_pools_key(pair->policy->pools, pair->said, pair->digest);
-    pair->who = 0;
+    pair->hash = 0;
 }
 
 /* Refused by a fleet whose coordinator is being asked: nothing was decided, if the one who asks can wait. */
-static bool hold(const struct pair *pair, int64_t for_ns, struct answer *answer)
+static bool wait_for_fleet(const struct pair *pair, int64_t for_ns, struct answer *answer)
 {
     if (!pair->patient)
         return false;
-    *answer = (struct answer){.holds = true, .hold_ns = for_ns, .label = leased_label(pair->policy)};
+    *answer =
+        (struct answer){.waits_for_fleet = true, .hold_ns = for_ns, .label = leased_label(pair->policy)};
     return true;
 }
 
 /* Counts, unless the answer holds. */
 static void finish_leased(struct worker *worker, const struct pair *pair, enum policy_mode mode,
-                          const struct leased *leased, struct answer *answer)
+                          const struct leased_answer *leased, struct answer *answer)
 {
     fill_answer(answer, &leased->verdict);
     answer->label = leased_label(pair->policy);
@@ -265,9 +269,9 @@ static void finish_leased(struct worker *worker, const struct pair *pair, enum p
 static void take_leased(struct worker *worker, const struct pair *pair, enum policy_mode mode,
                         struct answer *answer)
 {
-    struct leased leased;
-    if (!weir_leased_take(worker, pair, &leased) && leased.hopes && mode == MODE_ENFORCE &&
-        hold(pair, pair->policy->pools->wait_ns, answer))
+    struct leased_answer leased;
+    if (!weir_leased_take(worker, pair, &leased) && leased.may_come && mode == MODE_ENFORCE &&
+        wait_for_fleet(pair, pair->policy->pools->wait_ns, answer))
         return;
     finish_leased(worker, pair, mode, &leased, answer);
 }
@@ -277,41 +281,41 @@ static void take_leased(struct worker *worker, const struct pair *pair, enum pol
 static void reserve_leased(struct worker *worker, const struct pair *pair, enum policy_mode mode,
                            int64_t timeout_ns, struct answer *answer)
 {
-    struct leased leased;
+    struct leased_answer leased;
     bool taken = weir_leased_take(worker, pair, &leased);
     int64_t retry_ns = leased.verdict.retry_after_ns;
     bool comes = leased.verdict.reason == WEIR_LATER || leased.verdict.reason == WEIR_LOST;
     if (!taken && mode == MODE_ENFORCE && comes && timeout_ns > 0 &&
-        (retry_ns <= timeout_ns || retry_ns == WEIR_FOREVER || leased.hopes) &&
-        hold(pair, timeout_ns, answer))
+        (retry_ns <= timeout_ns || retry_ns == WEIR_FOREVER || leased.may_come) &&
+        wait_for_fleet(pair, timeout_ns, answer))
         return;
-    if (!taken && mode == MODE_ENFORCE && leased.hopes && timeout_ns <= 0 &&
-        hold(pair, pair->policy->pools->wait_ns, answer))
+    if (!taken && mode == MODE_ENFORCE && leased.may_come && timeout_ns <= 0 &&
+        wait_for_fleet(pair, pair->policy->pools->wait_ns, answer))
         return;
     finish_leased(worker, pair, mode, &leased, answer);
 }
 
-/* ---- several pairs, or several tallies of one ---- */
+/* ---- several pairs, or several policy tables of one ---- */
 
-/* What is asked of one tally. */
-struct part {
+/* What is asked of one policy table. */
+struct joint_part {
     size_t pair;
-    struct tally *tally;         /* NULL: units of a fleet, which are taken first */
-    const struct labels *labels; /* NULL: the older tally's, which are not at hand */
+    struct policy_table *ptable;       /* NULL: units of a fleet, which are taken first */
+    const struct limit_labels *labels; /* NULL: the previous policy table's, which are not at hand */
     bool shadow;
     bool dropped; /* refused in shadow: taken out of the question */
 };
 
-struct joint {
+struct joint_take {
     const struct pair *pairs;
     size_t count, part_count;
-    struct part parts[WEIR_ALL_MAX];
+    struct joint_part parts[WEIR_ALL_MAX];
     struct weir_verdict verdicts[WEIR_ALL_MAX]; /* of the parts */
     bool disabled[PAIRS_MAX];
     int64_t ends_ns[WEIR_ALL_MAX]; /* of a fleet's part: units were taken; else 0 */
 };
 
-static void add_parts(struct worker *worker, struct joint *joint, size_t pair)
+static void add_parts(struct worker *worker, struct joint_take *joint, size_t pair)
 {
     const struct policy *policy = joint->pairs[pair].policy;
     struct slice key = joint->pairs[pair].key;
@@ -319,30 +323,30 @@ static void add_parts(struct worker *worker, struct joint *joint, size_t pair)
     joint->disabled[pair] = mode == MODE_DISABLED;
     if (mode == MODE_DISABLED)
         return;
-    struct part part = {.pair = pair, .shadow = mode == MODE_SHADOW, .labels = policy->labels};
+    struct joint_part part = {.pair = pair, .shadow = mode == MODE_SHADOW, .labels = policy->labels};
     if (!policy->leases)
-        part.tally = weir_policy_tally(policy, key, &part.labels);
+        part.ptable = weir_policy_find_table(policy, key, &part.labels);
     joint->parts[joint->part_count++] = part;
     if (policy->leases)
         return;
-    if (has_older(worker, policy, part.tally)) {
-        part.tally = policy->older;
+    if (has_previous_table(worker, policy, part.ptable)) {
+        part.ptable = policy->previous;
         part.labels = NULL;
         joint->parts[joint->part_count++] = part;
     }
 }
 
 /* All parts that are still in the question, or none. */
-static bool ask_parts(struct worker *worker, struct joint *joint)
+static bool ask_parts(struct worker *worker, struct joint_take *joint)
 {
     struct weir_ask asks[WEIR_ALL_MAX];
     size_t which[WEIR_ALL_MAX], count = 0;
     for (size_t i = 0; i < joint->part_count; i++) {
         const struct pair *pair = &joint->pairs[joint->parts[i].pair];
-        if (joint->parts[i].dropped || !joint->parts[i].tally)
+        if (joint->parts[i].dropped || !joint->parts[i].ptable)
             continue;
         which[count] = i;
-        asks[count++] = (struct weir_ask){.table = joint->parts[i].tally->table,
+        asks[count++] = (struct weir_ask){.table = joint->parts[i].ptable->table,
                                           .key = pair->key.bytes,
                                           .len = pair->key.len,
                                           .n = pair->n};
@@ -353,13 +357,13 @@ static bool ask_parts(struct worker *worker, struct joint *joint)
     return passed;
 }
 
-static bool refuses(const struct joint *joint, size_t part)
+static bool part_refuses(const struct joint_take *joint, size_t part)
 {
     return !joint->parts[part].dropped && joint->verdicts[part].reason != WEIR_OK;
 }
 
-/* Takes a pair out of the question, with both of its tallies. */
-static void drop_pair(struct joint *joint, size_t pair)
+/* Takes a pair out of the question, with both of its policy tables. */
+static void drop_pair(struct joint_take *joint, size_t pair)
 {
     for (size_t i = 0; i < joint->part_count; i++)
         if (joint->parts[i].pair == pair)
@@ -367,40 +371,42 @@ static void drop_pair(struct joint *joint, size_t pair)
 }
 
 /* After a no: does a part that counts refuse? Else those that refuse are in shadow, and are taken out. */
-static bool is_refused(struct joint *joint)
+static bool is_refused(struct joint_take *joint)
 {
     bool dropped = false;
     for (size_t i = 0; i < joint->part_count; i++)
-        if (!joint->parts[i].shadow && refuses(joint, i))
+        if (!joint->parts[i].shadow && part_refuses(joint, i))
             return true;
     for (size_t i = 0; i < joint->part_count; i++)
-        if (refuses(joint, i)) {
+        if (part_refuses(joint, i)) {
             drop_pair(joint, joint->parts[i].pair);
             dropped = true;
         }
     return !dropped;
 }
 
-/* How many units the limit of a verdict has when it is full. A pot holds what was leased last, and more is on
- * its way: it counts as full until it is empty. */
-static int64_t whole_of(const struct worker *worker, const struct pair *pair, const struct tally *tally,
-                        const struct labels *labels, const struct weir_verdict *verdict)
+/* How many units the limit of a verdict has when it is full. A balance holds what was leased last, and more
+ * is on its way: it counts as full until it is empty. */
+static int64_t full_units_of_pair(const struct worker *worker, const struct pair *pair,
+                                  const struct policy_table *ptable, const struct limit_labels *labels,
+                                  const struct weir_verdict *verdict)
 {
     struct weir_limit_state limits[WEIR_LIMITS_MAX];
     size_t i = (size_t)max64(verdict->limit, 0);
     if (pair->policy->leases)
         return max64(verdict->remaining, 1);
-    if (labels && i < labels->count && !is_overridden(pair->policy, pair->key))
+    if (labels && i < labels->count && !has_key_override(pair->policy, pair->key))
         return labels->whole[i];
-    size_t count = weir_table_explain_at(tally->table, worker->now_ns, pair->key.bytes, pair->key.len, limits,
-                                         WEIR_LIMITS_MAX);
+    size_t count = weir_table_explain_at(ptable->table, worker->now_ns, pair->key.bytes, pair->key.len,
+                                         limits, WEIR_LIMITS_MAX);
     return i < count && i < WEIR_LIMITS_MAX ? sat_add(limits[i].used, limits[i].left) : INT64_MAX;
 }
 
-static int64_t part_whole(const struct worker *worker, const struct joint *joint, size_t i)
+static int64_t part_whole(const struct worker *worker, const struct joint_take *joint, size_t i)
 {
-    const struct part *part = &joint->parts[i];
-    return whole_of(worker, &joint->pairs[part->pair], part->tally, part->labels, &joint->verdicts[i]);
+    const struct joint_part *part = &joint->parts[i];
+    return full_units_of_pair(worker, &joint->pairs[part->pair], part->ptable, part->labels,
+                              &joint->verdicts[i]);
 }
 
 /* Has `one`, of `whole` units, a smaller share left than `other`? Of equal ones, the one with fewer units. */
@@ -413,12 +419,13 @@ static bool has_less(const struct weir_verdict *one, int64_t whole, const struct
 
 /* Refused: the one with the longest wait of those that count. Let through: a shadow's. Else the one with the
  * least share left. */
-static size_t deciding_part(const struct worker *worker, const struct joint *joint, bool passed, bool shadow)
+static size_t deciding_part(const struct worker *worker, const struct joint_take *joint, bool passed,
+                            bool shadow)
 {
     size_t best = joint->part_count;
     for (size_t i = 0; i < joint->part_count; i++) {
         const struct weir_verdict *verdict = &joint->verdicts[i];
-        const struct part *part = &joint->parts[i];
+        const struct joint_part *part = &joint->parts[i];
         bool candidate = passed ? part->dropped == shadow && (!shadow || verdict->reason != WEIR_OK)
                                 : !part->shadow && verdict->reason != WEIR_OK;
         if (!candidate)
@@ -432,7 +439,7 @@ static size_t deciding_part(const struct worker *worker, const struct joint *joi
     return best;
 }
 
-static void answer_joint(struct worker *worker, const struct joint *joint, bool passed, bool shadow,
+static void answer_joint(struct worker *worker, const struct joint_take *joint, bool passed, bool shadow,
                          struct answer *answer)
 {
     size_t best = deciding_part(worker, joint, passed, shadow);
@@ -441,13 +448,13 @@ static void answer_joint(struct worker *worker, const struct joint *joint, bool 
     if (best == joint->part_count) {
         fill_disabled(answer);
     } else {
-        const struct part *part = &joint->parts[best];
+        const struct joint_part *part = &joint->parts[best];
         const struct pair *pair = &joint->pairs[part->pair];
         struct weir_verdict verdict = joint->verdicts[best];
         fill_answer(answer, &verdict);
-        answer->label =
-            part->labels ? label_of(worker, pair->policy, part->tally, part->labels, pair->key, verdict.limit)
-                         : ask_label(worker, part->tally->table, pair->key, verdict.limit);
+        answer->label = part->labels ? label_of(worker, pair->policy, part->ptable, part->labels, pair->key,
+                                                verdict.limit)
+                                     : ask_label(worker, part->ptable->table, pair->key, verdict.limit);
         answer->pair = (int32_t)part->pair;
         if (shadow)
             let_through(answer);
@@ -461,7 +468,7 @@ static void answer_joint(struct worker *worker, const struct joint *joint, bool 
 }
 
 /* Who was let through counts with each policy, who was refused with the one that refused. */
-static void count_joint(struct worker *worker, const struct joint *joint, const struct answer *answer)
+static void count_joint(struct worker *worker, const struct joint_take *joint, const struct answer *answer)
 {
     count_answer(worker, answer);
     if (!answer->allowed) {
@@ -476,17 +483,17 @@ static void count_joint(struct worker *worker, const struct joint *joint, const 
 
 /* The parts of fleets, until one refuses; what was taken before is to be given back then. Those who refuse in
  * shadow are taken out. */
-static bool take_leases(struct worker *worker, struct joint *joint, bool *shadow, bool *hopes)
+static bool take_leases(struct worker *worker, struct joint_take *joint, bool *shadow, bool *may_come)
 {
-    struct leased leased;
+    struct leased_answer leased;
     for (size_t i = 0; i < joint->part_count; i++) {
-        struct part *part = &joint->parts[i];
-        if (part->tally)
+        struct joint_part *part = &joint->parts[i];
+        if (part->ptable)
             continue;
         bool taken = weir_leased_take(worker, &joint->pairs[part->pair], &leased);
         joint->verdicts[i] = leased.verdict;
         joint->ends_ns[i] = taken ? max64(leased.until_ns, 1) : 0;
-        *hopes = leased.hopes && !part->shadow;
+        *may_come = leased.may_come && !part->shadow;
         if (!taken && !part->shadow)
             return false;
         part->dropped = !taken;
@@ -495,7 +502,7 @@ static bool take_leases(struct worker *worker, struct joint *joint, bool *shadow
     return true;
 }
 
-static void give_leases_back(const struct worker *worker, const struct joint *joint)
+static void give_leases_back(const struct worker *worker, const struct joint_take *joint)
 {
     for (size_t i = 0; i < joint->part_count; i++)
         if (joint->ends_ns[i] > 0)
@@ -503,7 +510,7 @@ static void give_leases_back(const struct worker *worker, const struct joint *jo
 }
 
 /* The first end of all that was leased and taken; 0: nothing was. */
-static int64_t first_end(const struct joint *joint)
+static int64_t first_end(const struct joint_take *joint)
 {
     int64_t first = 0;
     for (size_t i = 0; i < joint->part_count; i++)
@@ -512,76 +519,77 @@ static int64_t first_end(const struct joint *joint)
     return first;
 }
 
-static bool hold_jointly(const struct joint *joint, struct answer *answer)
+static bool wait_jointly(const struct joint_take *joint, struct answer *answer)
 {
     for (size_t i = 0; i < joint->part_count; i++)
-        if (!joint->parts[i].tally && !joint->parts[i].dropped && joint->verdicts[i].reason != WEIR_OK) {
+        if (!joint->parts[i].ptable && !joint->parts[i].dropped && joint->verdicts[i].reason != WEIR_OK) {
             const struct pair *pair = &joint->pairs[joint->parts[i].pair];
-            return hold(pair, pair->policy->pools->wait_ns, answer);
+            return wait_for_fleet(pair, pair->policy->pools->wait_ns, answer);
         }
     return false;
 }
 
 static void take_jointly(struct worker *worker, const struct pair *pairs, size_t count, struct answer *answer)
 {
-    struct joint joint = {.pairs = pairs, .count = count};
-    bool passed, shadow = false, hopes = false;
+    struct joint_take joint = {.pairs = pairs, .count = count};
+    bool passed, shadow = false, may_come = false;
     for (size_t i = 0; i < count; i++)
         add_parts(worker, &joint, i);
-    passed = take_leases(worker, &joint, &shadow, &hopes);
+    passed = take_leases(worker, &joint, &shadow, &may_come);
     while (passed && !(passed = ask_parts(worker, &joint)) && !is_refused(&joint))
         passed = shadow = true;
     if (!passed)
         give_leases_back(worker, &joint);
-    if (!passed && hopes && hold_jointly(&joint, answer))
+    if (!passed && may_come && wait_jointly(&joint, answer))
         return;
     answer_joint(worker, &joint, passed, passed && shadow, answer);
     answer->ends_ns = passed ? first_end(&joint) : 0;
     for (size_t i = 0; i < count; i++)
         if (!joint.disabled[i])
-            try_candidate(worker, &pairs[i], i, weir_policy_tally(pairs[i].policy, pairs[i].key, NULL),
+            try_candidate(worker, &pairs[i], i, weir_policy_find_table(pairs[i].policy, pairs[i].key, NULL),
                           answer);
     count_joint(worker, &joint, answer);
 }
 
 void weir_decide_take(struct worker *worker, const struct pair *pairs, size_t count, struct answer *answer)
 {
-    const struct labels *labels;
+    const struct limit_labels *labels;
     if (count != 1) {
         take_jointly(worker, pairs, count, answer);
         return;
     }
-    struct tally *tally = weir_policy_tally(pairs->policy, pairs->key, &labels);
+    struct policy_table *ptable = weir_policy_find_table(pairs->policy, pairs->key, &labels);
     enum policy_mode mode = weir_policy_mode(worker, pairs->policy, pair_said(pairs));
     if (__builtin_expect(pairs->policy->leases, 0) && mode != MODE_DISABLED)
         take_leased(worker, pairs, mode, answer);
-    else if (__builtin_expect(mode != MODE_DISABLED && !has_older(worker, pairs->policy, tally), 1))
-        take_one(worker, pairs, tally, labels, mode, answer);
+    else if (__builtin_expect(mode != MODE_DISABLED && !has_previous_table(worker, pairs->policy, ptable), 1))
+        take_one(worker, pairs, ptable, labels, mode, answer);
     else
         take_jointly(worker, pairs, count, answer);
 }
 
 /* ---- looking ---- */
 
-/* Does the tally of before the last change of the policy decide, and not the main one? */
-static bool older_decides(const struct worker *worker, const struct pair *pair, const struct labels *labels,
-                          const struct weir_verdict *older, const struct weir_verdict *main)
+/* Does the policy table of before the last change of the policy decide, and not the main one? */
+static bool previous_table_decides(const struct worker *worker, const struct pair *pair,
+                                   const struct limit_labels *labels, const struct weir_verdict *previous,
+                                   const struct weir_verdict *main)
 {
-    if (older->allowed != main->allowed)
-        return !older->allowed;
-    if (!older->allowed)
-        return older->retry_after_ns > main->retry_after_ns;
-    return has_less(older, whole_of(worker, pair, pair->policy->older, NULL, older), main,
-                    whole_of(worker, pair, pair->policy->main, labels, main));
+    if (previous->allowed != main->allowed)
+        return !previous->allowed;
+    if (!previous->allowed)
+        return previous->retry_after_ns > main->retry_after_ns;
+    return has_less(previous, full_units_of_pair(worker, pair, pair->policy->previous, NULL, previous), main,
+                    full_units_of_pair(worker, pair, pair->policy->main, labels, main));
 }
 
 void weir_decide_peek(struct worker *worker, const struct pair *pair, struct answer *answer)
 {
     const struct policy *policy = pair->policy;
-    const struct labels *labels;
-    struct tally *tally = weir_policy_tally(policy, pair->key, &labels);
+    const struct limit_labels *labels;
+    struct policy_table *ptable = weir_policy_find_table(policy, pair->key, &labels);
     enum policy_mode mode = weir_policy_mode(worker, policy, pair_said(pair));
-    struct weir_verdict verdict, older;
+    struct weir_verdict verdict, previous;
     if (mode == MODE_DISABLED) {
         fill_disabled(answer);
         return;
@@ -589,25 +597,25 @@ void weir_decide_peek(struct worker *worker, const struct pair *pair, struct ans
     if (policy->leases)
         (void)weir_leased_peek(worker, pair, &verdict);
     else
-        (void)weir_table_peek_at(tally->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n,
+        (void)weir_table_peek_at(ptable->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n,
                                  &verdict);
-    bool both = has_older(worker, policy, tally);
+    bool both = has_previous_table(worker, policy, ptable);
     if (both)
-        (void)weir_table_peek_at(policy->older->table, worker->now_ns, pair->key.bytes, pair->key.len,
-                                 pair->n, &older);
-    if (both && older_decides(worker, pair, labels, &older, &verdict)) {
-        fill_answer(answer, &older);
-        answer->label = ask_label(worker, policy->older->table, pair->key, older.limit);
+        (void)weir_table_peek_at(policy->previous->table, worker->now_ns, pair->key.bytes, pair->key.len,
+                                 pair->n, &previous);
+    if (both && previous_table_decides(worker, pair, labels, &previous, &verdict)) {
+        fill_answer(answer, &previous);
+        answer->label = ask_label(worker, policy->previous->table, pair->key, previous.limit);
     } else {
         fill_answer(answer, &verdict);
-        answer->label = label_of(worker, policy, tally, labels, pair->key, verdict.limit);
+        answer->label = label_of(worker, policy, ptable, labels, pair->key, verdict.limit);
     }
     answer->charged = 0;
     if (mode == MODE_SHADOW && !answer->allowed)
         let_through(answer);
 }
 
-static bool passes(const struct worker *worker, const struct pair *pairs, size_t count)
+static bool all_pass_anyway(const struct worker *worker, const struct pair *pairs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (weir_policy_mode(worker, pairs[i].policy, pair_said(&pairs[i])) == MODE_ENFORCE)
@@ -619,7 +627,7 @@ static bool passes(const struct worker *worker, const struct pair *pairs, size_t
 bool weir_decide_unrecorded(struct worker *worker, const struct pair *pairs, size_t count,
                             struct answer *answer)
 {
-    if (!passes(worker, pairs, count))
+    if (!all_pass_anyway(worker, pairs, count))
         return false;
     for (size_t i = 0; i < count; i++) {
         struct answer one;
@@ -636,19 +644,20 @@ bool weir_decide_unrecorded(struct worker *worker, const struct pair *pairs, siz
 
 /* ---- promises ---- */
 
-/* The main tally promises, and the older one must have the units by then. Nobody waits for the older one
- * alone: he would go at a time at which the main tally has not counted him. */
+/* The main policy table promises, and the older one must have the units by then. Nobody waits for the older
+ * one alone: he would go at a time at which the main policy table has not counted him. */
 static bool reserve_both(struct worker *worker, const struct pair *pair, int64_t timeout_ns,
-                         struct weir_reservation *reservation, struct weir_verdict *verdict, bool *by_older)
+                         struct weir_reservation *reservation, struct weir_verdict *verdict,
+                         bool *by_previous)
 {
-    struct weir_table *main = pair->policy->main->table, *older = pair->policy->older->table;
+    struct weir_table *main = pair->policy->main->table, *previous = pair->policy->previous->table;
     const void *key = pair->key.bytes;
     struct weir_reservation second;
     struct weir_verdict no;
     if (!weir_table_reserve_at(main, worker->now_ns, key, pair->key.len, pair->n, timeout_ns, reservation,
                                verdict))
         return false;
-    if (weir_table_reserve_at(older, worker->now_ns, key, pair->key.len, pair->n, reservation->wait_ns,
+    if (weir_table_reserve_at(previous, worker->now_ns, key, pair->key.len, pair->n, reservation->wait_ns,
                               &second, &no))
         return true;
     if (reservation->wait_ns > 0)
@@ -657,7 +666,7 @@ static bool reserve_both(struct worker *worker, const struct pair *pair, int64_t
         weir_table_give_at(main, worker->now_ns, key, pair->key.len, pair->n);
     *reservation = (struct weir_reservation){0};
     *verdict = no;
-    *by_older = true;
+    *by_previous = true;
     return false;
 }
 
@@ -665,11 +674,11 @@ void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t
                          struct weir_reservation *reservation, struct answer *answer)
 {
     const struct policy *policy = pair->policy;
-    const struct labels *labels;
-    struct tally *tally = weir_policy_tally(policy, pair->key, &labels);
+    const struct limit_labels *labels;
+    struct policy_table *ptable = weir_policy_find_table(policy, pair->key, &labels);
     enum policy_mode mode = weir_policy_mode(worker, policy, pair_said(pair));
     struct weir_verdict verdict = {0};
-    bool by_older = false;
+    bool by_previous = false;
     *reservation = (struct weir_reservation){0};
     if (policy->leases && mode != MODE_DISABLED) {
         reserve_leased(worker, pair, mode, timeout_ns, answer);
@@ -678,18 +687,18 @@ void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t
     if (mode == MODE_DISABLED) {
         fill_disabled(answer);
     } else {
-        if (has_older(worker, policy, tally))
-            (void)reserve_both(worker, pair, timeout_ns, reservation, &verdict, &by_older);
+        if (has_previous_table(worker, policy, ptable))
+            (void)reserve_both(worker, pair, timeout_ns, reservation, &verdict, &by_previous);
         else
-            (void)weir_table_reserve_at(tally->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n,
-                                        timeout_ns, reservation, &verdict);
+            (void)weir_table_reserve_at(ptable->table, worker->now_ns, pair->key.bytes, pair->key.len,
+                                        pair->n, timeout_ns, reservation, &verdict);
         fill_answer(answer, &verdict);
         answer->wait_ns = answer->allowed ? verdict.wait_ns : 0;
-        answer->label = by_older ? ask_label(worker, policy->older->table, pair->key, verdict.limit)
-                                 : label_of(worker, policy, tally, labels, pair->key, verdict.limit);
+        answer->label = by_previous ? ask_label(worker, policy->previous->table, pair->key, verdict.limit)
+                                    : label_of(worker, policy, ptable, labels, pair->key, verdict.limit);
         if (mode == MODE_SHADOW && !answer->allowed)
             let_through(answer);
-        try_candidate(worker, pair, 0, tally, answer);
+        try_candidate(worker, pair, 0, ptable, answer);
     }
     count_pair(worker, pair, answer->reason);
     count_answer(worker, answer);
@@ -697,62 +706,63 @@ void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t
 
 /* ---- the rest ---- */
 
-/* The tallies that know of this key, at most three; also while the policy is disabled: what is charged has
- * happened. */
-static size_t tallies_of(const struct worker *worker, const struct pair *pair, struct tally **tallies)
+/* The policy tables that know of this key, at most three; also while the policy is disabled: what is charged
+ * has happened. */
+static size_t tables_of_pair(const struct worker *worker, const struct pair *pair,
+                             struct policy_table **ptables)
 {
     size_t count = 0;
-    struct tally *tally = weir_policy_tally(pair->policy, pair->key, NULL);
-    tallies[count++] = tally;
-    if (has_older(worker, pair->policy, tally))
-        tallies[count++] = pair->policy->older;
-    if (has_candidate(pair->policy, pair->key, tally))
-        tallies[count++] = pair->policy->tried;
+    struct policy_table *ptable = weir_policy_find_table(pair->policy, pair->key, NULL);
+    ptables[count++] = ptable;
+    if (has_previous_table(worker, pair->policy, ptable))
+        ptables[count++] = pair->policy->previous;
+    if (has_candidate(pair->policy, pair->key, ptable))
+        ptables[count++] = pair->policy->candidate_table;
     return count;
 }
 
 void weir_decide_give(struct worker *worker, const struct pair *pair)
 {
-    struct tally *tallies[3];
-    size_t count = tallies_of(worker, pair, tallies);
+    struct policy_table *ptables[3];
+    size_t count = tables_of_pair(worker, pair, ptables);
     if (pair->policy->leases) {
         weir_leased_give(worker, pair);
         return;
     }
     for (size_t i = 0; i < count; i++)
-        weir_table_give_at(tallies[i]->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n);
+        weir_table_give_at(ptables[i]->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n);
 }
 
 bool weir_decide_charge(struct worker *worker, const struct pair *pair)
 {
-    struct tally *tallies[3];
-    size_t count = tallies_of(worker, pair, tallies);
+    struct policy_table *ptables[3];
+    size_t count = tables_of_pair(worker, pair, ptables);
     bool counted = true;
     if (pair->policy->leases)
         return weir_leased_charge(worker, pair);
     for (size_t i = 0; i < count; i++) {
         bool done =
-            weir_table_charge_at(tallies[i]->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n);
-        counted = counted && (done || tallies[i] == pair->policy->tried);
+            weir_table_charge_at(ptables[i]->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n);
+        counted = counted && (done || ptables[i] == pair->policy->candidate_table);
     }
     return counted;
 }
 
 void weir_decide_reset(struct worker *worker, const struct pair *pair)
 {
-    struct tally *tally = weir_policy_tally(pair->policy, pair->key, NULL);
-    struct tally *tallies[] = {tally, pair->policy->older, pair->policy->tried};
-    for (size_t i = 0; i < sizeof tallies / sizeof *tallies; i++)
-        if (tallies[i])
-            weir_table_reset_at(tallies[i]->table, worker->now_ns, pair->key.bytes, pair->key.len);
+    struct policy_table *ptable = weir_policy_find_table(pair->policy, pair->key, NULL);
+    struct policy_table *ptables[] = {ptable, pair->policy->previous, pair->policy->candidate_table};
+    for (size_t i = 0; i < sizeof ptables / sizeof *ptables; i++)
+        if (ptables[i])
+            weir_table_reset_at(ptables[i]->table, worker->now_ns, pair->key.bytes, pair->key.len);
 }
 
 uint64_t weir_decide_prefetch(const struct policy *policy, struct slice key)
 {
     if (key.len > KEY_MAX || policy->pools)
         return 0;
-    struct weir_table *table = weir_policy_tally(policy, key, NULL)->table;
-    uint64_t who = table_who(table, key.bytes, key.len);
-    table->kind->prefetch(table, who);
-    return who;
+    struct weir_table *table = weir_policy_find_table(policy, key, NULL)->table;
+    uint64_t hash = table_hash(table, key.bytes, key.len);
+    table->kind->prefetch(table, hash);
+    return hash;
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Deciding, without a protocol: policies by name, modes, overrides, candidates and counters around the verbs
- * of a table. All of it within a worker's turn.
+ * of a table. All of it within a worker's read section.
  */
 #ifndef WEIR_SERVICE_DECIDE_H
 #define WEIR_SERVICE_DECIDE_H
 
 #include "service/service.h"
 
-#define KEY_MAX   4096               /* bytes of a key */
-#define PAIRS_MAX (WEIR_ALL_MAX / 2) /* of one question: each may have an older tally to ask as well */
+#define KEY_MAX 4096 /* bytes of a key */
+#define PAIRS_MAX                                                                                            \
+    (WEIR_ALL_MAX / 2) /* of one question: each may have a previous policy table to ask as well */
 /* Units of one request: a number that was mistyped must not be a debt for ever. */
 #define UNITS_MAX INT64_C(1000000000000)
 
@@ -33,13 +34,14 @@ struct answer {
     int32_t limit;      /* index in labels; -1: the policy is disabled */
     int32_t pair;       /* which of several decided */
     const char *policy; /* its name, if there were several pairs; else NULL */
-    const char *label;  /* of the limit that decided; valid for this turn */
+    const char *label;  /* of the limit that decided; valid for this read section */
     int64_t wait_ns;    /* of a promise: until it is due */
-    uint32_t charged;   /* bit i: the units of pair i were charged to its tally (weir_policy_tally) */
-    uint32_t tried;     /* bit i: and to that of its candidate */
+    uint32_t
+        charged; /* bit i: the units of pair i were charged to its policy table (weir_policy_find_table) */
+    uint32_t candidate_charged; /* bit i: and to that of its candidate */
     /* Nothing was decided or counted: units of a fleet are on their way, and a patient one may ask again, for
      * hold_ns at the most. */
-    bool holds;
+    bool waits_for_fleet;
     int64_t hold_ns;
     int64_t ends_ns; /* units of a fleet were taken that may be spent, or given back, until then; 0: none */
 };
@@ -48,9 +50,9 @@ struct pair {
     struct policy *policy;
     struct slice key; /* as it is counted */
     int64_t n;
-    uint64_t who;              /* of the key, in the tally that counts it, if it is known already; else 0 */
-    struct slice said;         /* as it was said, if that is another one: keys of a fleet (weir_pools_key) */
-    bool patient;              /* see struct answer */
+    uint64_t hash;     /* of the key, in the policy table that counts it, if it is known already; else 0 */
+    struct slice said; /* as it was said, if that is another one: keys of a fleet (weir_pools_key) */
+    bool patient;      /* see struct answer */
     char digest[POOLS_DIGEST]; /* room for a key */
 };
 
@@ -62,8 +64,10 @@ static inline struct slice pair_said(const struct pair *pair)
 /* Makes the key of a pair the one that is counted. */
 void weir_pair_map(struct pair *pair);
 
-/* Which tally counts this key: an override of a prefix, or the main one. Labels are those of its limits. */
-struct tally *weir_policy_tally(const struct policy *policy, struct slice key, const struct labels **labels);
+/* Which policy table counts this key: an override of a prefix, or the main one. Labels are those of its
+ * limits. */
+struct policy_table *weir_policy_find_table(const struct policy *policy, struct slice key,
+                                            const struct limit_labels **labels);
 /* As it stands at `now`: modes that have ended count no more, MODE * stands above all. */
 enum policy_mode weir_policy_mode(const struct worker *worker, const struct policy *policy, struct slice key);
 
@@ -83,7 +87,7 @@ void weir_decide_give(struct worker *worker, const struct pair *pair);
 bool weir_decide_charge(struct worker *worker, const struct pair *pair); /* false: no room for the key */
 void weir_decide_reset(struct worker *worker, const struct pair *pair);
 
-/* What limit number `limit` of this key is called; valid for this turn, and until the next answer. */
+/* What limit number `limit` of this key is called; valid for this read section, and until the next answer. */
 const char *weir_decide_label(struct worker *worker, const struct pair *pair, int32_t limit);
 const struct key_override *weir_policy_override(const struct policy *policy, struct slice key); /* or NULL */
 

@@ -18,22 +18,22 @@
 
 void weir_dump_head(const struct service *service, int64_t now_ns, struct buffer *out)
 {
-    char moment[MOMENT_MAX];
+    char moment[TIMESTAMP_MAX];
     int64_t ms = service_wall_ms(service, now_ns);
-    weir_moment_write(ms, moment);
+    weir_timestamp_write(ms, moment);
     weir_buffer_print(out,
                       "weir-dump " DUMP_VERSION "\nserver weir %s %s\ntime %s %" PRId64 "\n"
                       "# not here: request ids, reservations (weir backup)\n",
                       weir_version(), service->run_id, moment, ms);
 }
 
-static void put_text(struct buffer *out, const char *text)
+static void put_quoted_text(struct buffer *out, const char *text)
 {
     weir_dump_quote(out, text ? text : "", text ? strlen(text) : 0);
 }
 
-static void put_override(struct buffer *out, struct slice key, bool prefix, const char *limits,
-                         int64_t until_ms, const char *reason)
+static void put_dump_override(struct buffer *out, struct slice key, bool prefix, const char *limits,
+                              int64_t until_ms, const char *reason)
 {
     char name[KEY_MAX + 1];
     size_t len = key.len < sizeof name - 1 ? key.len : sizeof name - 1;
@@ -43,18 +43,18 @@ static void put_override(struct buffer *out, struct slice key, bool prefix, cons
     weir_buffer_print(out, "override ");
     weir_dump_quote(out, name, len);
     weir_buffer_print(out, " ");
-    put_text(out, limits);
+    put_quoted_text(out, limits);
     weir_buffer_print(out, " %" PRId64 " ", until_ms);
-    put_text(out, reason);
+    put_quoted_text(out, reason);
     weir_buffer_print(out, "\n");
 }
 
 void weir_dump_definition(const struct policy *policy, struct buffer *out)
 {
     weir_buffer_print(out, "policy ");
-    put_text(out, policy->name);
+    put_quoted_text(out, policy->name);
     weir_buffer_print(out, "\nlimits ");
-    put_text(out, policy->limits);
+    put_quoted_text(out, policy->limits);
     bool ends = policy->mode_until_ms != 0; /* what it leads back to is what lasts */
     weir_buffer_print(out,
                       "\nsettings mode=%s percent=%d on_full=%s ttl_ms=%" PRId64 " ttl_max_ms=%" PRId64
@@ -67,18 +67,19 @@ void weir_dump_definition(const struct policy *policy, struct buffer *out)
                       policy->pools ? " fleet=1" : "");
     for (size_t i = 0; i < policy->key_count; i++) {
         const struct key_override *key = &policy->keys[i];
-        put_override(out, (struct slice){key->key, key->len}, false, key->limits, key->until_ms, key->reason);
+        put_dump_override(out, (struct slice){key->key, key->len}, false, key->limits, key->until_ms,
+                          key->reason);
     }
     for (size_t i = 0; i < policy->prefix_count; i++) {
         const struct prefix_override *prefix = &policy->prefixes[i];
-        put_override(out, (struct slice){prefix->prefix, prefix->len}, true, prefix->limits, prefix->until_ms,
-                     prefix->reason);
+        put_dump_override(out, (struct slice){prefix->prefix, prefix->len}, true, prefix->limits,
+                          prefix->until_ms, prefix->reason);
     }
 }
 
 /* ---- tables ---- */
 
-struct tally *weir_dump_table(const struct policy *policy, size_t number, struct slice *prefix)
+struct policy_table *weir_dump_table(const struct policy *policy, size_t number, struct slice *prefix)
 {
     *prefix = (struct slice){"", 0};
     if (number == 0)
@@ -86,13 +87,13 @@ struct tally *weir_dump_table(const struct policy *policy, size_t number, struct
     if (number > policy->prefix_count)
         return NULL;
     *prefix = (struct slice){policy->prefixes[number - 1].prefix, policy->prefixes[number - 1].len};
-    return policy->prefixes[number - 1].tally;
+    return policy->prefixes[number - 1].ptable;
 }
 
-void weir_dump_table_line(const struct service *service, const struct tally *tally, struct slice prefix,
-                          int64_t now_ns, struct buffer *out)
+void weir_dump_table_line(const struct service *service, const struct policy_table *ptable,
+                          struct slice prefix, int64_t now_ns, struct buffer *out)
 {
-    struct weir_table *table = tally->table;
+    struct weir_table *table = ptable->table;
     const struct region_header *header = table->region->header;
     char text[TABLE_TEXT_MAX];
     (void)weir_table_text(table, text, sizeof text);
@@ -107,7 +108,7 @@ void weir_dump_table_line(const struct service *service, const struct tally *tal
     weir_buffer_print(out, "\n");
 }
 
-struct lines {
+struct dump_lines {
     struct buffer *out;
     uint64_t keys;
 };
@@ -118,36 +119,37 @@ static void put_numbers(struct buffer *out, const int64_t *numbers, size_t count
         weir_buffer_print(out, " %" PRId64, numbers[i]);
 }
 
-static void put_name(struct buffer *out, const struct export_key *key)
+static void put_key_name(struct buffer *out, const struct export_key *key)
 {
     if (key->name) {
         weir_dump_quote(out, key->name, key->len);
     } else {
         buffer_put(out, "#", 1);
-        weir_dump_hex(out, key->who);
+        weir_dump_hex(out, key->hash);
     }
 }
 
 /* "# used 37 of 200, 40 of 10000; full in 4.2 s" */
 static void put_remark(struct buffer *out, const struct export_key *key)
 {
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     weir_buffer_print(out, " # used");
     for (size_t i = 0; i < key->limits; i++)
         weir_buffer_print(out, "%s %" PRId64 " of %" PRId64, i > 0 ? "," : "", key->spent[i], key->most[i]);
     if (key->reset_after_ns == WEIR_FOREVER)
         weir_buffer_print(out, "; never full again\n");
     else
-        weir_buffer_print(out, "; full in %s\n", weir_words_duration(key->reset_after_ns, WORDS_UP, text));
+        weir_buffer_print(out, "; full in %s\n",
+                          weir_humanize_duration(key->reset_after_ns, HUMANIZE_UP, text));
 }
 
-static bool put_key(void *arg, const struct export_key *key)
+static bool put_dump_key(void *arg, const struct export_key *key)
 {
-    struct lines *lines = arg;
+    struct dump_lines *lines = arg;
     struct buffer *out = lines->out;
     size_t before = buffer_len(out);
     weir_buffer_print(out, key->count > 0 ? "key " : "spent ");
-    put_name(out, key);
+    put_key_name(out, key);
     if (key->count > 0)
         put_numbers(out, key->words, key->count);
     else
@@ -155,7 +157,7 @@ static bool put_key(void *arg, const struct export_key *key)
     if (buffer_len(out) - before > DUMP_LINE_MAX - 1000) { /* so that it can be loaded */
         out->end = out->start + before;
         weir_buffer_print(out, "spent ");
-        put_name(out, key);
+        put_key_name(out, key);
         put_numbers(out, key->spent, key->limits);
     }
     put_remark(out, key);
@@ -188,24 +190,24 @@ static bool put_shared(void *arg, const struct export_shared *shared)
     return !out->failed;
 }
 
-bool weir_dump_shared(const struct tally *tally, int64_t now_ns, const struct export_range *range,
+bool weir_dump_shared(const struct policy_table *ptable, int64_t now_ns, const struct export_range *range,
                       struct buffer *out)
 {
-    return weir_table_export_shared(tally->table, now_ns, range, put_shared, out);
+    return weir_table_export_shared(ptable->table, now_ns, range, put_shared, out);
 }
 
-bool weir_dump_keys(const struct tally *tally, int64_t now_ns, struct export_range *range, size_t most,
-                    struct buffer *out, uint64_t *keys)
+bool weir_dump_keys(const struct policy_table *ptable, int64_t now_ns, struct export_range *range,
+                    size_t most, struct buffer *out, uint64_t *keys)
 {
-    struct lines lines = {out, 0};
-    bool done = weir_table_export(tally->table, now_ns, range, most, NULL, put_key, &lines);
+    struct dump_lines lines = {out, 0};
+    bool done = weir_table_export(ptable->table, now_ns, range, most, NULL, put_dump_key, &lines);
     *keys += lines.keys;
     return done;
 }
 
 /* ---- all of it ---- */
 
-struct writing {
+struct dump_writer {
     bool (*write)(void *arg, const char *bytes, size_t len);
     void *arg;
     struct buffer out;
@@ -213,7 +215,7 @@ struct writing {
     uint32_t crc;
 };
 
-static bool flush(struct writing *writing)
+static bool flush_dump(struct dump_writer *writing)
 {
     size_t len = buffer_len(&writing->out);
     if (writing->out.failed)
@@ -226,19 +228,19 @@ static bool flush(struct writing *writing)
     return done;
 }
 
-static bool write_tables(struct writing *writing, struct service *service, const struct policy *policy)
+static bool write_tables(struct dump_writer *writing, struct service *service, const struct policy *policy)
 {
     struct slice prefix;
-    struct tally *tally;
+    struct policy_table *ptable;
     int64_t now_ns = weir_now();
-    for (size_t i = 0; (tally = weir_dump_table(policy, i, &prefix)) != NULL; i++) {
+    for (size_t i = 0; (ptable = weir_dump_table(policy, i, &prefix)) != NULL; i++) {
         struct export_range all = {1, UINT64_MAX}, range = all;
-        weir_dump_table_line(service, tally, prefix, now_ns, &writing->out);
-        if (!weir_dump_shared(tally, now_ns, &all, &writing->out))
+        weir_dump_table_line(service, ptable, prefix, now_ns, &writing->out);
+        if (!weir_dump_shared(ptable, now_ns, &all, &writing->out))
             return false;
         while (range.from != 0)
-            if (!weir_dump_keys(tally, now_ns, &range, PAGE_KEYS, &writing->out, &writing->keys) ||
-                !flush(writing))
+            if (!weir_dump_keys(ptable, now_ns, &range, PAGE_KEYS, &writing->out, &writing->keys) ||
+                !flush_dump(writing))
                 return false;
     }
     return true;
@@ -248,13 +250,13 @@ bool weir_dump_policy(struct service *service, const struct policy *policy,
                       bool (*write)(void *arg, const char *bytes, size_t len), void *arg,
                       struct weir_error *err)
 {
-    struct writing writing = {.write = write, .arg = arg};
+    struct dump_writer writing = {.write = write, .arg = arg};
     weir_dump_head(service, weir_now(), &writing.out);
     weir_dump_definition(policy, &writing.out);
-    bool done = write_tables(&writing, service, policy) && flush(&writing);
+    bool done = write_tables(&writing, service, policy) && flush_dump(&writing);
     if (done)
         weir_dump_end(&writing.out, writing.keys, writing.crc);
-    done = done && flush(&writing);
+    done = done && flush_dump(&writing);
     weir_buffer_free(&writing.out);
     if (!done)
         weir_error_set(err, EIO, "the keys could not be written as text: no memory, or no room");

@@ -6,8 +6,8 @@
  * Not in a dump are request ids, reservations and candidates: weir backup has all of it. Keys of RL.* and
  * CL.THROTTLE are of no policy: dump_clients.h.
  */
-#ifndef WEIR_SERVICE_DUMP_H
-#define WEIR_SERVICE_DUMP_H
+#ifndef WEIR_SERVICE_TRANSFER_DUMP_H
+#define WEIR_SERVICE_TRANSFER_DUMP_H
 
 #include "service/service.h"
 #include "table/export.h"
@@ -20,16 +20,16 @@ void weir_dump_definition(const struct policy *policy, struct buffer *out);
 
 /* The tables of a policy by number: its own, then those of its prefixes. *prefix is "" for its own. NULL:
  * there is none. */
-struct tally *weir_dump_table(const struct policy *policy, size_t number, struct slice *prefix);
+struct policy_table *weir_dump_table(const struct policy *policy, size_t number, struct slice *prefix);
 /* The line in front of its keys. */
-void weir_dump_table_line(const struct service *service, const struct tally *tally, struct slice prefix,
-                          int64_t now_ns, struct buffer *out);
+void weir_dump_table_line(const struct service *service, const struct policy_table *ptable,
+                          struct slice prefix, int64_t now_ns, struct buffer *out);
 /* Lines of the next keys in the range, about `most`, and moves it on (weir_table_export). */
-bool weir_dump_keys(const struct tally *tally, int64_t now_ns, struct export_range *range, size_t most,
-                    struct buffer *out, uint64_t *keys);
+bool weir_dump_keys(const struct policy_table *ptable, int64_t now_ns, struct export_range *range,
+                    size_t most, struct buffer *out, uint64_t *keys);
 
 /* Lines of what keys of the range share that found no room; before those of the keys. */
-bool weir_dump_shared(const struct tally *tally, int64_t now_ns, const struct export_range *range,
+bool weir_dump_shared(const struct policy_table *ptable, int64_t now_ns, const struct export_range *range,
                       struct buffer *out);
 
 /* A whole dump of one policy, from the first line to the end. false: `write` said so, or no memory. */

@@ -14,7 +14,7 @@
 
 /* ---- writing ---- */
 
-static void put_key(struct buffer *out, const struct hash_key *key)
+static void put_hash_key_hex(struct buffer *out, const struct hash_key *key)
 {
     buffer_put(out, " #", 2);
     weir_dump_hex(out, key->low);
@@ -25,41 +25,41 @@ void weir_dump_clients(const struct service *service, int64_t now_ns, struct buf
 {
     struct hash_key keys[2];
     int64_t wall_ms = service_wall_ms(service, now_ns);
-    weir_records_keys(weir_steps_records(service->steps), keys);
+    weir_records_keys(weir_smyte_records(service->smyte), keys);
     weir_buffer_print(out, "clients cell");
-    put_key(out, &service->client_keys->table->region->header->key);
+    put_hash_key_hex(out, &service->client_keys->table->region->header->key);
     weir_buffer_print(out, " %" PRId64 "\nclients rl", wall_ms);
-    put_key(out, &keys[0]);
-    put_key(out, &keys[1]);
+    put_hash_key_hex(out, &keys[0]);
+    put_hash_key_hex(out, &keys[1]);
     weir_buffer_print(out, " %" PRId64 "\n", wall_ms);
 }
 
-static bool put_cell(void *arg, const struct export_key *key)
+static bool put_cell_line(void *arg, const struct export_key *key)
 {
     struct buffer *out = arg;
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     weir_buffer_print(out, "cell #");
-    weir_dump_hex(out, key->who);
+    weir_dump_hex(out, key->hash);
     weir_buffer_print(out, " %" PRId64 " # full in %s\n", key->spent[0],
-                      weir_words_duration(key->spent[0], WORDS_UP, text));
+                      weir_humanize_duration(key->spent[0], HUMANIZE_UP, text));
     return !out->failed;
 }
 
 bool weir_dump_cells(const struct service *service, int64_t now_ns, struct export_range *range, size_t most,
                      struct buffer *out)
 {
-    return weir_table_export(service->client_keys->table, now_ns, range, most, NULL, put_cell, out);
+    return weir_table_export(service->client_keys->table, now_ns, range, most, NULL, put_cell_line, out);
 }
 
-struct buckets {
+struct dump_buckets {
     struct buffer *out;
     int64_t now_ns;
 };
 
 static void put_bucket(void *arg, struct record *record)
 {
-    const struct buckets *buckets = arg;
-    const struct step_bucket *bucket = record_bytes(record);
+    const struct dump_buckets *buckets = arg;
+    const struct smyte_bucket *bucket = record_bytes(record);
     weir_buffer_print(buckets->out, "rl #");
     weir_dump_hex(buckets->out, record->id.word[0]);
     weir_buffer_print(buckets->out, " #");
@@ -72,20 +72,20 @@ static void put_bucket(void *arg, struct record *record)
 bool weir_dump_buckets(const struct service *service, int64_t now_ns, uint64_t *cursor, size_t most,
                        struct buffer *out)
 {
-    struct buckets buckets = {out, now_ns};
-    if (!weir_records_page(weir_steps_records(service->steps), now_ns, cursor, most, put_bucket, &buckets))
+    struct dump_buckets buckets = {out, now_ns};
+    if (!weir_records_page(weir_smyte_records(service->smyte), now_ns, cursor, most, put_bucket, &buckets))
         *cursor = 0;
     return !out->failed;
 }
 
 /* ---- reading ---- */
 
-struct line {
+struct clients_line {
     char room[DUMP_LINE_MAX];
     struct slice words[DUMP_WORDS_MAX];
 };
 
-static bool fail(struct weir_error *err, int code, const char *text)
+static bool fail_clients(struct weir_error *err, int code, const char *text)
 {
     weir_error_set(err, code, text);
     return false;
@@ -98,11 +98,11 @@ static bool same_key(struct slice word, const struct hash_key *key)
 }
 
 /* Which keys, and are they those of ours? */
-static enum clients_kind read_head(const struct service *service, const struct slice *words, int count,
-                                   int64_t *wall_ms, bool *ours)
+static enum clients_kind read_clients_head(const struct service *service, const struct slice *words,
+                                           int count, int64_t *wall_ms, bool *ours)
 {
     struct hash_key keys[2];
-    weir_records_keys(weir_steps_records(service->steps), keys);
+    weir_records_keys(weir_smyte_records(service->smyte), keys);
     bool known = count > 1 && slice_is(words[0], "clients") && weir_read_integer(words[count - 1], wall_ms);
     if (known && count == 4 && slice_is(words[1], "cell")) {
         *ours = same_key(words[2], &service->client_keys->table->region->header->key);
@@ -118,21 +118,21 @@ static enum clients_kind read_head(const struct service *service, const struct s
 enum clients_kind weir_clients_begin(const struct service *service, struct slice text, int64_t *elapsed_ms,
                                      struct weir_error *err)
 {
-    struct line *line = malloc(sizeof *line);
+    struct clients_line *line = malloc(sizeof *line);
     int64_t wall_ms = 0;
     bool ours = false;
     if (!line)
-        return fail(err, ENOMEM, "out of memory"), CLIENTS_NONE;
+        return fail_clients(err, ENOMEM, "out of memory"), CLIENTS_NONE;
     int count = weir_dump_split(text, line->room, line->words);
-    enum clients_kind kind = read_head(service, line->words, count, &wall_ms, &ours);
+    enum clients_kind kind = read_clients_head(service, line->words, count, &wall_ms, &ours);
     free(line);
     *elapsed_ms = clamp64(sat_sub(service_wall_ms(service, weir_now()), wall_ms), 0, LOAD_ELAPSED_MS);
     if (kind == CLIENTS_NONE)
-        (void)fail(err, EINVAL,
-                   "the line before keys of RL.* and CL.THROTTLE makes no sense: is this a dump?");
+        (void)fail_clients(err, EINVAL,
+                           "the line before keys of RL.* and CL.THROTTLE makes no sense: is this a dump?");
     else if (!ours) {
         kind = CLIENTS_NONE;
-        (void)fail(
+        (void)fail_clients(
             err, EEXIST,
             "keys of RL.* and CL.THROTTLE are known by hashes, and here by other ones than in the dump: "
             "these move between servers that were first started with the same hash_key_file alone. "
@@ -141,7 +141,7 @@ enum clients_kind weir_clients_begin(const struct service *service, struct slice
     return kind;
 }
 
-static bool read_numbers(const struct slice *words, size_t count, int64_t *numbers)
+static bool read_line_numbers(const struct slice *words, size_t count, int64_t *numbers)
 {
     for (size_t i = 0; i < count; i++)
         if (!weir_read_integer(words[i], &numbers[i]))
@@ -154,8 +154,8 @@ static bool do_cell(struct service *service, int64_t elapsed_ms, const struct sl
 {
     int64_t debt_ns;
     struct export_key key = {.limits = 1};
-    if (count != 3 || !slice_is(words[0], "cell") || !weir_dump_read_hash(words[1], &key.who) ||
-        !read_numbers(words + 2, 1, &debt_ns) || debt_ns < 0)
+    if (count != 3 || !slice_is(words[0], "cell") || !weir_dump_read_hash(words[1], &key.hash) ||
+        !read_line_numbers(words + 2, 1, &debt_ns) || debt_ns < 0)
         return false;
     key.spent[0] = max64(debt_ns - elapsed_ms * WEIR_MS, 0);
     if (bring && key.spent[0] > 0)
@@ -170,26 +170,26 @@ static bool do_bucket(struct service *service, int64_t elapsed_ms, const struct 
     struct record_id id;
     int64_t numbers[4];
     if (count != 7 || !slice_is(words[0], "rl") || !weir_dump_read_hash(words[1], &id.word[0]) ||
-        !weir_dump_read_hash(words[2], &id.word[1]) || !read_numbers(words + 3, 4, numbers))
+        !weir_dump_read_hash(words[2], &id.word[1]) || !read_line_numbers(words + 3, 4, numbers))
         return false;
-    struct step_bucket bucket = {numbers[0], numbers[1], numbers[2]};
+    struct smyte_bucket bucket = {numbers[0], numbers[1], numbers[2]};
     int64_t left_ns = sat_mul(sat_sub(numbers[3], elapsed_ms), WEIR_MS);
     if (bring && left_ns > 0)
-        *came = weir_steps_bring(service->steps, &id, &bucket, left_ns, weir_now());
+        *came = weir_smyte_bring(service->smyte, &id, &bucket, left_ns, weir_now());
     return numbers[0] >= 0 && numbers[1] >= 0 && numbers[2] >= -1;
 }
 
 bool weir_clients_line(struct service *service, enum clients_kind kind, int64_t elapsed_ms, struct slice text,
                        bool bring, bool *came, struct weir_error *err)
 {
-    struct line *line = malloc(sizeof *line);
+    struct clients_line *line = malloc(sizeof *line);
     if (!line)
-        return fail(err, ENOMEM, "out of memory");
+        return fail_clients(err, ENOMEM, "out of memory");
     *came = true;
     int count = weir_dump_split(text, line->room, line->words);
     bool good = count == 0 ||
                 (kind == CLIENTS_CELLS ? do_cell(service, elapsed_ms, line->words, count, bring, came)
                                        : do_bucket(service, elapsed_ms, line->words, count, bring, came));
     free(line);
-    return good || fail(err, EINVAL, "the line of a key makes no sense: is this a dump?");
+    return good || fail_clients(err, EINVAL, "the line of a key makes no sense: is this a dump?");
 }

@@ -5,8 +5,8 @@
  * the hash: nothing else says of which name they are, and requests use these tables without a snapshot, so
  * that they cannot give way to others. Hence they move between servers that share a hash_key_file.
  */
-#ifndef WEIR_SERVICE_DUMP_CLIENTS_H
-#define WEIR_SERVICE_DUMP_CLIENTS_H
+#ifndef WEIR_SERVICE_TRANSFER_DUMP_CLIENTS_H
+#define WEIR_SERVICE_TRANSFER_DUMP_CLIENTS_H
 
 #include "service/service.h"
 #include "table/export.h"

@@ -32,8 +32,8 @@
  * first line.
  */
 /* clang-format on */
-#ifndef WEIR_SERVICE_DUMP_TEXT_H
-#define WEIR_SERVICE_DUMP_TEXT_H
+#ifndef WEIR_SERVICE_TRANSFER_DUMP_TEXT_H
+#define WEIR_SERVICE_TRANSFER_DUMP_TEXT_H
 
 #include <stdint.h>
 

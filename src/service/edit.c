@@ -42,9 +42,9 @@ bool weir_edit_begin(struct edit *edit, struct service *service, struct weir_err
 
 /* ---- steps ---- */
 
-static void step_free(struct step *step)
+static void step_free(struct edit_step *step)
 {
-    weir_tally_free(step->tally);
+    weir_policy_table_free(step->ptable);
     free(step->key);
     free(step->to);
     free(step->back);
@@ -55,7 +55,7 @@ static bool edit_room(struct edit *edit)
     if (edit->count < edit->room)
         return true;
     size_t room = edit->room > 0 ? 2 * edit->room : 16;
-    struct step *steps = realloc(edit->steps, room * sizeof *steps);
+    struct edit_step *steps = realloc(edit->steps, room * sizeof *steps);
     if (!steps)
         return false;
     edit->steps = steps;
@@ -65,19 +65,19 @@ static bool edit_room(struct edit *edit)
 
 /* The limits that are to be put back if a later step fails; of a key NULL: none of its own. false: out of
  * memory. */
-static bool text_now(const struct tally *tally, const struct slice *key, char **now)
+static bool text_now(const struct policy_table *ptable, const struct slice *key, char **now)
 {
     char text[SPEC_TEXT_MAX];
-    size_t len = key ? weir_table_override_text(tally->table, key->bytes, key->len, text, sizeof text)
-                     : weir_table_text(tally->table, text, sizeof text);
+    size_t len = key ? weir_table_override_text(ptable->table, key->bytes, key->len, text, sizeof text)
+                     : weir_table_text(ptable->table, text, sizeof text);
     *now = len > 0 ? strdup(text) : NULL;
     return *now || (key && len == 0);
 }
 
-bool weir_edit_step(struct edit *edit, struct tally *tally, const struct slice *key, const char *text,
+bool weir_edit_step(struct edit *edit, struct policy_table *ptable, const struct slice *key, const char *text,
                     bool optional)
 {
-    struct step step = {.tally = weir_tally_ref(tally), .optional = optional};
+    struct edit_step step = {.ptable = weir_policy_table_ref(ptable), .optional = optional};
     bool good = edit_room(edit);
     if (key) {
         step.len = key->len;
@@ -86,7 +86,7 @@ bool weir_edit_step(struct edit *edit, struct tally *tally, const struct slice *
         if (good && key->len > 0)
             memcpy(step.key, key->bytes, key->len);
     }
-    good = text_now(tally, key, &step.back) && good;
+    good = text_now(ptable, key, &step.back) && good;
     step.to = text ? strdup(text) : NULL;
     if (!good || (text && !step.to)) {
         step_free(&step);
@@ -96,9 +96,9 @@ bool weir_edit_step(struct edit *edit, struct tally *tally, const struct slice *
     return true;
 }
 
-static bool step_set(const struct step *step, const char *text, struct weir_error *err)
+static bool step_set(const struct edit_step *step, const char *text, struct weir_error *err)
 {
-    struct weir_table *table = step->tally->table;
+    struct weir_table *table = step->ptable->table;
     return step->key ? weir_table_override(table, step->key, step->len, text, err)
                      : weir_table_set(table, text, err);
 }
@@ -107,7 +107,7 @@ static bool step_set(const struct step *step, const char *text, struct weir_erro
 static void undo_steps(const struct edit *edit, size_t count)
 {
     while (count-- > 0) {
-        const struct step *step = &edit->steps[count];
+        const struct edit_step *step = &edit->steps[count];
         struct weir_error err;
         if (!step_set(step, step->back, &err))
             weir_log(LOG_ERROR_LEVEL, "not-undone", LOG_TEXT("limits", step->to ? step->to : "none"),
@@ -129,9 +129,9 @@ static bool do_steps(struct edit *edit)
     free(reserve);
     if (done == edit->count)
         return true;
-    weir_keep_back(edit, done);
+    weir_persist_back(edit, done);
     undo_steps(edit, done);
-    weir_keep_after(edit);
+    weir_persist_after(edit);
     return weir_edit_fail(edit, err.code, err.text);
 }
 
@@ -165,7 +165,7 @@ static bool put_in_force(struct edit *edit)
 {
     if (!weir_snapshot_seal(edit->next))
         return weir_edit_out_of_memory(edit);
-    if ((!edit->urgent && !fits_budget(edit)) || !weir_keep_before(edit) || !do_steps(edit))
+    if ((!edit->urgent && !fits_budget(edit)) || !weir_persist_before(edit) || !do_steps(edit))
         return false;
     struct service *service = edit->service;
     weir_snapshot_publish(service, edit->next);
@@ -175,7 +175,7 @@ static bool put_in_force(struct edit *edit)
     weir_growth_count(service);
     for (size_t i = 0; i < in_force->policy_count && !edit->urgent; i++)
         weir_growth_give(service, in_force->policies[i], in_force->policies[i]->keys_asked);
-    weir_keep_after(edit);
+    weir_persist_after(edit);
     weir_error_clear(edit->err);
     return true;
 }
@@ -254,10 +254,11 @@ bool weir_edit_text(struct edit *edit, char **at, const char *text, size_t len)
     return true;
 }
 
-struct tally *weir_edit_tally(struct edit *edit, const char *text, int64_t keys, enum weir_when_full on_full)
+struct policy_table *weir_edit_new_table(struct edit *edit, const char *text, int64_t keys,
+                                         enum weir_when_full on_full)
 {
-    struct tally *tally = weir_keep_tally(edit->service, text, keys, on_full, edit->err);
-    if (tally)
-        tally->bytes = weir_growth_bytes(tally);
-    return tally;
+    struct policy_table *ptable = weir_persist_new_table(edit->service, text, keys, on_full, edit->err);
+    if (ptable)
+        ptable->bytes = weir_growth_bytes(ptable);
+    return ptable;
 }

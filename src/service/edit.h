@@ -4,16 +4,16 @@
  * that are in use is written down as steps. Only when all of that has succeeded the steps are done and the
  * new snapshot is published; a step that fails takes those before it back. So a change is whole or is not.
  */
-#ifndef WEIR_SERVICE_EDIT_H
-#define WEIR_SERVICE_EDIT_H
+#ifndef WEIR_SERVICE_POLICIES_EDIT_H
+#define WEIR_SERVICE_POLICIES_EDIT_H
 
 #include "core/spec.h"
 #include "service/service.h"
 
 /* Something to be done to a table that requests use. */
-struct step {
-    struct tally *tally; /* a reference */
-    char *key;           /* NULL: the limits of all keys */
+struct edit_step {
+    struct policy_table *ptable; /* a reference */
+    char *key;                   /* NULL: the limits of all keys */
     size_t len;
     char *to, *back; /* limits; of a key NULL: none of its own */
     bool optional;   /* what is in force does not depend on it */
@@ -24,11 +24,11 @@ struct edit {
     const struct snapshot *now; /* in force */
     struct snapshot *next;      /* in the making */
     int64_t now_ns;
-    struct step *steps;
+    struct edit_step *steps;
     size_t count, room;
     bool urgent;  /* takes no memory; comes into force while the store is ill, and is recorded afterwards */
-    bool forgets; /* policies that go are not set aside */
-    /* What comes back in force if the change fails: policies that go are frozen while they are set aside, in
+    bool forgets; /* policies that go are not retired */
+    /* What comes back in force if the change fails: policies that go are frozen while they are retired, in
      * a snapshot of their own, which `now` is by then. Or NULL. */
     struct snapshot *thawed;
     struct weir_error *err;
@@ -52,8 +52,8 @@ bool weir_edit_put(struct edit *edit, struct policy *policy, bool good);
 
 /* Reads limits as people write them. */
 bool weir_edit_read(struct edit *edit, const char *limits, char text[static SPEC_TEXT_MAX]);
-/* The same text is no change, unless `fresh`: then nobody has spent anything. `keys` of room for a new tally,
- * or 0: little. `refit`: the tally must be made anew for another reason. */
+/* The same text is no change, unless `fresh`: then nobody has spent anything. `keys` of room for a new policy
+ * table, or 0: little. `refit`: the policy table must be made anew for another reason. */
 struct edit_limits {
     const char *text; /* canonical */
     int64_t keys;
@@ -79,17 +79,19 @@ struct edit_override {
 };
 bool weir_edit_override(struct edit *edit, struct policy *policy, const struct edit_override *to);
 /* The keys with limits of their own have them in another table, too. */
-bool weir_edit_carry_keys(struct edit *edit, const struct policy *policy, struct tally *tally, bool optional);
+bool weir_edit_carry_keys(struct edit *edit, const struct policy *policy, struct policy_table *ptable,
+                          bool optional);
 /* The place of a key, or where it would be. */
 size_t weir_edit_key_at(const struct policy *policy, struct slice key, bool *found);
 
 /* ---- shared ---- */
 
 /* Writes a step down. `key` NULL: the limits of all keys. `text` NULL: none of its own any more. */
-bool weir_edit_step(struct edit *edit, struct tally *tally, const struct slice *key, const char *text,
+bool weir_edit_step(struct edit *edit, struct policy_table *ptable, const struct slice *key, const char *text,
                     bool optional);
 /* Puts a copy of the text in the place of the old one. */
 bool weir_edit_text(struct edit *edit, char **at, const char *text, size_t len);
-struct tally *weir_edit_tally(struct edit *edit, const char *text, int64_t keys, enum weir_when_full on_full);
+struct policy_table *weir_edit_new_table(struct edit *edit, const char *text, int64_t keys,
+                                         enum weir_when_full on_full);
 
 #endif

@@ -68,13 +68,13 @@ static void look_drained(const char *text, int64_t *nothing_ns, int64_t *whole_n
 
 void weir_limits_floor(const char *limits, char text[static FLOOR_TEXT_MAX])
 {
-    char nothing[WORDS_MAX] = "ever", whole[WORDS_MAX] = "ever";
+    char nothing[HUMANIZE_MAX] = "ever", whole[HUMANIZE_MAX] = "ever";
     int64_t nothing_ns, whole_ns;
     look_drained(limits, &nothing_ns, &whole_ns);
     if (nothing_ns < WEIR_FOREVER)
-        (void)weir_words_duration(nothing_ns, WORDS_UP, nothing);
+        (void)weir_humanize_duration(nothing_ns, HUMANIZE_UP, nothing);
     if (whole_ns < WEIR_FOREVER)
-        (void)weir_words_duration(whole_ns, WORDS_UP, whole);
+        (void)weir_humanize_duration(whole_ns, HUMANIZE_UP, whole);
     (void)snprintf(
         text, FLOOR_TEXT_MAX,
         "after an unclean stop nobody passes for up to %s, and it may be %s until all is there again",
@@ -88,32 +88,33 @@ static bool longest_reset(void *arg, const struct export_key *key)
     return true;
 }
 
-/* The time after which a tally knows nothing any more; debts last longer than the limits say. 0: nothing. */
-static int64_t remembers_for(const struct tally *tally)
+/* The time after which a policy table knows nothing any more; debts last longer than the limits say. 0:
+ * nothing. */
+static int64_t remembers_for(const struct policy_table *ptable)
 {
     char text[SPEC_TEXT_MAX];
-    if (weir_table_text(tally->table, text, sizeof text) >= sizeof text)
+    if (weir_table_text(ptable->table, text, sizeof text) >= sizeof text)
         return WEIR_FOREVER;
     int64_t nothing, longest;
     look_drained(text, &nothing, &longest);
     struct export_range all = {1, UINT64_MAX};
     while (all.from != 0 && all.from <= all.to)
-        if (!weir_table_export(tally->table, weir_now(), &all, SIZE_MAX, NULL, longest_reset, &longest))
+        if (!weir_table_export(ptable->table, weir_now(), &all, SIZE_MAX, NULL, longest_reset, &longest))
             return WEIR_FOREVER;
     return longest;
 }
 
 /* ---- the old and the new ---- */
 
-static void drop_tally(struct tally **tally)
+static void drop_policy_table(struct policy_table **ptable)
 {
-    weir_tally_free(*tally);
-    *tally = NULL;
+    weir_policy_table_free(*ptable);
+    *ptable = NULL;
 }
 
-static bool set_labels(struct edit *edit, const struct labels **at, const char *text)
+static bool set_labels(struct edit *edit, const struct limit_labels **at, const char *text)
 {
-    struct labels *labels = weir_labels_new(text);
+    struct limit_labels *labels = weir_labels_new(text);
     if (!labels)
         return weir_edit_out_of_memory(edit);
     free((void *)(uintptr_t)*at);
@@ -123,23 +124,23 @@ static bool set_labels(struct edit *edit, const struct labels **at, const char *
 
 /* Asked beside the main one for as long as it remembers anything: snapshot.c says when that time begins.
  * Takes the reference over. */
-static void keep_older(struct policy *policy, struct tally *tally)
+static void keep_previous_table(struct policy *policy, struct policy_table *ptable)
 {
-    policy->older = tally;
-    policy->older_for_ns = remembers_for(tally);
-    atomic_store_explicit(&tally->ends_ns, WEIR_FOREVER, memory_order_relaxed);
-    if (policy->older_for_ns <= 0)
-        drop_tally(&policy->older);
+    policy->previous = ptable;
+    policy->previous_for_ns = remembers_for(ptable);
+    atomic_store_explicit(&ptable->ends_ns, WEIR_FOREVER, memory_order_relaxed);
+    if (policy->previous_for_ns <= 0)
+        drop_policy_table(&policy->previous);
 }
 
-/* Back to the kind of limits from which the last change came: that tally has counted all the time. */
+/* Back to the kind of limits from which the last change came: that policy table has counted all the time. */
 static bool swap_back(struct edit *edit, struct policy *policy, const char *text)
 {
-    if (!weir_edit_step(edit, policy->older, NULL, text, false))
+    if (!weir_edit_step(edit, policy->previous, NULL, text, false))
         return false;
-    struct tally *from = policy->main;
-    policy->main = policy->older;
-    keep_older(policy, from);
+    struct policy_table *from = policy->main;
+    policy->main = policy->previous;
+    keep_previous_table(policy, from);
     return true;
 }
 
@@ -148,8 +149,8 @@ static bool swap_back(struct edit *edit, struct policy *policy, const char *text
 static bool refuse_third_kind(struct edit *edit, const struct policy *policy)
 {
     char text[248];
-    int64_t ends = policy_older_ends(policy);
-    int64_t left = ends == WEIR_FOREVER ? policy->older_for_ns : ends - edit->now_ns;
+    int64_t ends = policy_previous_ends(policy);
+    int64_t left = ends == WEIR_FOREVER ? policy->previous_for_ns : ends - edit->now_ns;
     snprintf(text, sizeof text,
              "policy '%.63s' changed the kind of its limits just before, which is remembered for %" PRId64
              " s more; try again then, or write FRESH behind WEIR.POLICY SET to forget what was spent",
@@ -171,34 +172,35 @@ static int64_t keys_to_come(const struct edit *edit, const struct policy *policy
 static bool replace_main(struct edit *edit, struct policy *policy, const struct edit_limits *to)
 {
     bool forgets = to->fresh || is_unlimited(to->text);
-    if (policy->older && !forgets)
+    if (policy->previous && !forgets)
         return refuse_third_kind(edit, policy);
     int64_t keys = keys_to_come(edit, policy, to);
-    struct tally *from = policy->main, *tally = weir_edit_tally(edit, to->text, keys, policy->on_full);
-    if (!tally)
+    struct policy_table *from = policy->main,
+                        *ptable = weir_edit_new_table(edit, to->text, keys, policy->on_full);
+    if (!ptable)
         return false;
-    policy->main = tally;
+    policy->main = ptable;
     if (!from)
         return true;
     if (forgets) {
-        weir_tally_free(from);
-        drop_tally(&policy->older);
+        weir_policy_table_free(from);
+        drop_policy_table(&policy->previous);
     } else {
-        keep_older(policy, from);
+        keep_previous_table(policy, from);
     }
-    return weir_edit_carry_keys(edit, policy, tally, false);
+    return weir_edit_carry_keys(edit, policy, ptable, false);
 }
 
 static bool change_main(struct edit *edit, struct policy *policy, const struct edit_limits *to)
 {
     bool anew = !policy->main || to->fresh || to->refit;
-    if (policy->older && policy_older_ends(policy) <= edit->now_ns)
-        drop_tally(&policy->older);
+    if (policy->previous && policy_previous_ends(policy) <= edit->now_ns)
+        drop_policy_table(&policy->previous);
     if (!anew && strcmp(policy->limits, to->text) == 0)
         return true;
     if (!anew && weir_table_can_set(policy->main->table, to->text))
         return weir_edit_step(edit, policy->main, NULL, to->text, false);
-    if (!anew && policy->older && weir_table_can_set(policy->older->table, to->text))
+    if (!anew && policy->previous && weir_table_can_set(policy->previous->table, to->text))
         return swap_back(edit, policy, to->text);
     return replace_main(edit, policy, to);
 }
@@ -214,19 +216,20 @@ bool weir_edit_limits(struct edit *edit, struct policy *policy, const struct edi
 bool weir_edit_candidate(struct edit *edit, struct policy *policy, const char *text, int64_t keys)
 {
     if (!text) {
-        drop_tally(&policy->tried);
+        drop_policy_table(&policy->candidate_table);
         return weir_edit_text(edit, &policy->candidate, NULL, 0);
     }
-    if (policy->tried && weir_table_can_set(policy->tried->table, text)) {
-        if (strcmp(policy->candidate, text) != 0 && !weir_edit_step(edit, policy->tried, NULL, text, true))
+    if (policy->candidate_table && weir_table_can_set(policy->candidate_table->table, text)) {
+        if (strcmp(policy->candidate, text) != 0 &&
+            !weir_edit_step(edit, policy->candidate_table, NULL, text, true))
             return false;
     } else {
-        struct tally *tally = weir_edit_tally(edit, text, keys, WEIR_FULL_SHARE);
-        if (!tally)
+        struct policy_table *ptable = weir_edit_new_table(edit, text, keys, WEIR_FULL_SHARE);
+        if (!ptable)
             return false;
-        weir_tally_free(policy->tried);
-        policy->tried = tally;
-        if (!weir_edit_carry_keys(edit, policy, tally, true))
+        weir_policy_table_free(policy->candidate_table);
+        policy->candidate_table = ptable;
+        if (!weir_edit_carry_keys(edit, policy, ptable, true))
             return false;
     }
     return weir_edit_text(edit, &policy->candidate, text, strlen(text));

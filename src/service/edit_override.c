@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Other limits for a key, or for all keys with a prefix. Those of a key are in the tables themselves, in all
- * that are asked about it; a prefix has a tally of its own, which counts from the moment it is made.
+ * that are asked about it; a prefix has a policy table of its own, which counts from the moment it is made.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -16,14 +16,14 @@
 
 /* ---- keys ---- */
 
-static int compare(struct slice a, struct slice b)
+static int compare_keys(struct slice a, struct slice b)
 {
     size_t len = a.len < b.len ? a.len : b.len;
     int order = len > 0 ? memcmp(a.bytes, b.bytes, len) : 0;
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-static struct slice key_of(const struct key_override *override)
+static struct slice override_key_slice(const struct key_override *override)
 {
     return (struct slice){override->key, override->len};
 }
@@ -33,20 +33,21 @@ size_t weir_edit_key_at(const struct policy *policy, struct slice key, bool *fou
     size_t low = 0, high = policy->key_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (compare(key_of(&policy->keys[middle]), key) < 0)
+        if (compare_keys(override_key_slice(&policy->keys[middle]), key) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    *found = low < policy->key_count && compare(key_of(&policy->keys[low]), key) == 0;
+    *found = low < policy->key_count && compare_keys(override_key_slice(&policy->keys[low]), key) == 0;
     return low;
 }
 
-bool weir_edit_carry_keys(struct edit *edit, const struct policy *policy, struct tally *tally, bool optional)
+bool weir_edit_carry_keys(struct edit *edit, const struct policy *policy, struct policy_table *ptable,
+                          bool optional)
 {
     for (size_t i = 0; i < policy->key_count; i++) {
-        struct slice key = key_of(&policy->keys[i]);
-        if (!weir_edit_step(edit, tally, &key, policy->keys[i].limits, optional))
+        struct slice key = override_key_slice(&policy->keys[i]);
+        if (!weir_edit_step(edit, ptable, &key, policy->keys[i].limits, optional))
             return false;
     }
     return true;
@@ -57,8 +58,8 @@ bool weir_edit_carry_keys(struct edit *edit, const struct policy *policy, struct
 static bool steps_for_key(struct edit *edit, const struct policy *policy, struct slice key, const char *text)
 {
     return weir_edit_step(edit, policy->main, &key, text, false) &&
-           (!policy->older || weir_edit_step(edit, policy->older, &key, text, true)) &&
-           (!policy->tried || weir_edit_step(edit, policy->tried, &key, text, true));
+           (!policy->previous || weir_edit_step(edit, policy->previous, &key, text, true)) &&
+           (!policy->candidate_table || weir_edit_step(edit, policy->candidate_table, &key, text, true));
 }
 
 /* Limits that a table cannot keep for a single key are found before anything is changed. */
@@ -84,11 +85,11 @@ static bool check_key_limits(struct edit *edit, const char *text)
 static bool insert_key(struct edit *edit, struct policy *policy, size_t at, struct slice key)
 {
     char message[sizeof edit->err->text];
-    if (policy->key_count >= TALLY_OVERRIDES) {
+    if (policy->key_count >= POLICY_TABLE_OVERRIDES) {
         (void)snprintf(message, sizeof message,
                        "policy '%s' has %d keys with limits of their own already, the most there can be; "
                        "delete some, or use a prefix that ends in '*'",
-                       policy->name, TALLY_OVERRIDES);
+                       policy->name, POLICY_TABLE_OVERRIDES);
         return weir_edit_fail(edit, ENOSPC, message);
     }
     struct key_override *keys = realloc(policy->keys, (policy->key_count + 1) * sizeof *keys);
@@ -107,7 +108,7 @@ static bool insert_key(struct edit *edit, struct policy *policy, size_t at, stru
 static bool remove_key(struct edit *edit, struct policy *policy, size_t at)
 {
     struct key_override *keys = policy->keys;
-    if (!steps_for_key(edit, policy, key_of(&keys[at]), NULL))
+    if (!steps_for_key(edit, policy, override_key_slice(&keys[at]), NULL))
         return false;
     free(keys[at].key);
     free(keys[at].limits);
@@ -143,7 +144,7 @@ static size_t prefix_at(const struct policy *policy, struct slice prefix, bool *
     *found = false;
     for (; at < policy->prefix_count; at++) {
         const struct prefix_override *has = &policy->prefixes[at];
-        int order = compare((struct slice){has->prefix, has->len}, prefix);
+        int order = compare_keys((struct slice){has->prefix, has->len}, prefix);
         *found = order == 0;
         if (has->len < prefix.len || (has->len == prefix.len && order >= 0))
             break;
@@ -177,7 +178,7 @@ static bool insert_prefix(struct edit *edit, struct policy *policy, size_t at, s
 static void remove_prefix(struct policy *policy, size_t at)
 {
     struct prefix_override *prefixes = policy->prefixes, gone = prefixes[at];
-    weir_tally_free(gone.tally);
+    weir_policy_table_free(gone.ptable);
     free((void *)(uintptr_t)gone.labels);
     free(gone.prefix);
     free(gone.limits);
@@ -188,17 +189,17 @@ static void remove_prefix(struct policy *policy, size_t at)
 static bool limit_prefix(struct edit *edit, struct policy *policy, struct prefix_override *override,
                          const char *text)
 {
-    if (override->tally && weir_table_can_set(override->tally->table, text)) {
-        if (strcmp(override->limits, text) != 0 && !weir_edit_step(edit, override->tally, NULL, text, false))
+    if (override->ptable && weir_table_can_set(override->ptable->table, text)) {
+        if (strcmp(override->limits, text) != 0 && !weir_edit_step(edit, override->ptable, NULL, text, false))
             return false;
     } else {
-        struct tally *tally = weir_edit_tally(edit, text, GROWTH_KEYS_PREFIX, policy->on_full);
-        if (!tally)
+        struct policy_table *ptable = weir_edit_new_table(edit, text, GROWTH_KEYS_PREFIX, policy->on_full);
+        if (!ptable)
             return false;
-        weir_tally_free(override->tally);
-        override->tally = tally;
+        weir_policy_table_free(override->ptable);
+        override->ptable = ptable;
     }
-    struct labels *labels = weir_labels_new(text);
+    struct limit_labels *labels = weir_labels_new(text);
     if (!labels)
         return weir_edit_out_of_memory(edit);
     free((void *)(uintptr_t) override->labels);

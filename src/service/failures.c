@@ -15,53 +15,53 @@
 #include "weir.h"
 
 #define NONE    UINT32_MAX
-#define TRY_NS  (60 * WEIR_SEC / FAILURES_RATE) /* after which a try comes back */
-#define FULL_NS ((FAILURES_BURST - 1) * TRY_NS) /* further ahead there is no try left */
-#define CHAINS  1024                            /* a power of 2 */
+#define TRY_NS  (60 * WEIR_SEC / LOGIN_FAILURES_RATE) /* after which a try comes back */
+#define FULL_NS ((LOGIN_FAILURES_BURST - 1) * TRY_NS) /* further ahead there is no try left */
+#define CHAINS  1024                                  /* a power of 2 */
 
-struct pair {
+struct failure_pair {
     uint64_t hash;
     int64_t until_ns; /* all its tries are back by then */
-    uint64_t words[FAILURES_WORDS];
-    uint32_t word_count; /* ever, so the next one is at word_count % FAILURES_WORDS */
+    uint64_t words[LOGIN_FAILURES_PASSWORDS];
+    uint32_t word_count; /* ever, so the next one is at word_count % LOGIN_FAILURES_PASSWORDS */
     uint32_t chain;      /* the next of the same chain */
     uint32_t older, newer;
 };
 
-struct failures {
+struct login_failures {
     pthread_mutex_t mutex;
     struct hash_key key;
-    struct pair *pairs;
+    struct failure_pair *pairs;
     size_t most, count;
     uint32_t oldest, newest;
     uint32_t chains[CHAINS];
 };
 
-struct failures *weir_failures_new(size_t most)
+struct login_failures *weir_login_failures_new(size_t most)
 {
-    struct failures *failures = calloc(1, sizeof *failures);
-    if (!failures)
+    struct login_failures *login_failures = calloc(1, sizeof *login_failures);
+    if (!login_failures)
         return NULL;
-    failures->pairs = calloc(most, sizeof *failures->pairs);
-    if (!failures->pairs || pthread_mutex_init(&failures->mutex, NULL) != 0) {
-        free(failures->pairs);
-        free(failures);
+    login_failures->pairs = calloc(most, sizeof *login_failures->pairs);
+    if (!login_failures->pairs || pthread_mutex_init(&login_failures->mutex, NULL) != 0) {
+        free(login_failures->pairs);
+        free(login_failures);
         return NULL;
     }
-    failures->key = weir_hash_key();
-    failures->most = most;
-    failures->oldest = failures->newest = NONE;
-    memset(failures->chains, 0xFF, sizeof failures->chains);
-    return failures;
+    login_failures->key = weir_hash_key();
+    login_failures->most = most;
+    login_failures->oldest = login_failures->newest = NONE;
+    memset(login_failures->chains, 0xFF, sizeof login_failures->chains);
+    return login_failures;
 }
 
-void weir_failures_free(struct failures *failures)
+void weir_login_failures_free(struct login_failures *login_failures)
 {
-    if (!failures)
+    if (!login_failures)
         return;
-    (void)pthread_mutex_destroy(&failures->mutex);
-    free(failures->pairs);
-    free(failures);
+    (void)pthread_mutex_destroy(&login_failures->mutex);
+    free(login_failures->pairs);
+    free(login_failures);
 }
 
 /* ---- who tries what ---- */
@@ -82,87 +82,91 @@ void weir_source_of(const char *address, char source[static SOURCE_MAX])
     memcpy(source + strlen(source), "/64", 4);
 }
 
-static uint64_t hash_texts(const struct failures *failures, struct slice one, struct slice other,
+static uint64_t hash_texts(const struct login_failures *login_failures, struct slice one, struct slice other,
                            const uint64_t numbers[static CONFIG_PASSWORDS])
 {
-    uint64_t parts[2 + CONFIG_PASSWORDS] = {weir_hash(&failures->key, one.bytes, one.len),
-                                            weir_hash(&failures->key, other.bytes, other.len)};
+    uint64_t parts[2 + CONFIG_PASSWORDS] = {weir_hash(&login_failures->key, one.bytes, one.len),
+                                            weir_hash(&login_failures->key, other.bytes, other.len)};
     memcpy(parts + 2, numbers, CONFIG_PASSWORDS * sizeof *numbers);
-    return weir_hash(&failures->key, parts, sizeof parts);
+    return weir_hash(&login_failures->key, parts, sizeof parts);
 }
 
-struct attempt weir_attempt(const struct failures *failures, const char *source, const struct users *users,
-                            struct slice name, struct slice password)
+struct login_attempt weir_attempt(const struct login_failures *login_failures, const char *source,
+                                  const struct users *users, struct slice name, struct slice password)
 {
     static const struct user nobody = {0};
     const struct user *found = weir_users_find(users, name), *user = found ? found : &nobody;
     static const uint64_t none[CONFIG_PASSWORDS];
-    return (struct attempt){.pair = hash_texts(failures, (struct slice){source, strlen(source)},
-                                               (struct slice){user->name, strlen(user->name)}, none),
-                            .word = hash_texts(failures, name, password, user->generations)};
+    return (struct login_attempt){.pair = hash_texts(login_failures, (struct slice){source, strlen(source)},
+                                                     (struct slice){user->name, strlen(user->name)}, none),
+                                  .word = hash_texts(login_failures, name, password, user->generations)};
 }
 
 /* ---- the table ---- */
 
-static uint32_t *chain_of(struct failures *failures, uint64_t hash)
+static uint32_t *pair_chain(struct login_failures *login_failures, uint64_t hash)
 {
-    return &failures->chains[hash % CHAINS];
+    return &login_failures->chains[hash % CHAINS];
 }
 
-static struct pair *find(struct failures *failures, uint64_t hash)
+static struct failure_pair *find_pair(struct login_failures *login_failures, uint64_t hash)
 {
-    for (uint32_t at = *chain_of(failures, hash); at != NONE; at = failures->pairs[at].chain)
-        if (failures->pairs[at].hash == hash)
-            return &failures->pairs[at];
+    for (uint32_t at = *pair_chain(login_failures, hash); at != NONE; at = login_failures->pairs[at].chain)
+        if (login_failures->pairs[at].hash == hash)
+            return &login_failures->pairs[at];
     return NULL;
 }
 
-static void unlink_age(struct failures *failures, const struct pair *pair)
+static void unlink_pair(struct login_failures *login_failures, const struct failure_pair *pair)
 {
-    *(pair->older == NONE ? &failures->oldest : &failures->pairs[pair->older].newer) = pair->newer;
-    *(pair->newer == NONE ? &failures->newest : &failures->pairs[pair->newer].older) = pair->older;
+    *(pair->older == NONE ? &login_failures->oldest : &login_failures->pairs[pair->older].newer) =
+        pair->newer;
+    *(pair->newer == NONE ? &login_failures->newest : &login_failures->pairs[pair->newer].older) =
+        pair->older;
 }
 
-static void link_newest(struct failures *failures, struct pair *pair)
+static void link_newest_pair(struct login_failures *login_failures, struct failure_pair *pair)
 {
-    uint32_t at = (uint32_t)(pair - failures->pairs);
-    pair->older = failures->newest;
+    uint32_t at = (uint32_t)(pair - login_failures->pairs);
+    pair->older = login_failures->newest;
     pair->newer = NONE;
-    *(failures->newest == NONE ? &failures->oldest : &failures->pairs[failures->newest].newer) = at;
-    failures->newest = at;
+    *(login_failures->newest == NONE ? &login_failures->oldest
+                                     : &login_failures->pairs[login_failures->newest].newer) = at;
+    login_failures->newest = at;
 }
 
 /* The place of the pair that failed least recently. */
-static struct pair *drop_oldest(struct failures *failures)
+static struct failure_pair *drop_oldest_pair(struct login_failures *login_failures)
 {
-    struct pair *pair = &failures->pairs[failures->oldest];
-    uint32_t at = failures->oldest, *chain = chain_of(failures, pair->hash);
+    struct failure_pair *pair = &login_failures->pairs[login_failures->oldest];
+    uint32_t at = login_failures->oldest, *chain = pair_chain(login_failures, pair->hash);
     while (*chain != at)
-        chain = &failures->pairs[*chain].chain;
+        chain = &login_failures->pairs[*chain].chain;
     *chain = pair->chain;
-    unlink_age(failures, pair);
+    unlink_pair(login_failures, pair);
     return pair;
 }
 
 /* The pair, as the newest; made if there is none. */
-static struct pair *touch(struct failures *failures, uint64_t hash)
+static struct failure_pair *touch_pair(struct login_failures *login_failures, uint64_t hash)
 {
-    struct pair *pair = find(failures, hash);
+    struct failure_pair *pair = find_pair(login_failures, hash);
     if (pair) {
-        unlink_age(failures, pair);
+        unlink_pair(login_failures, pair);
     } else {
-        uint32_t *chain = chain_of(failures, hash);
-        pair = failures->count < failures->most ? &failures->pairs[failures->count++] : drop_oldest(failures);
-        *pair = (struct pair){.hash = hash, .chain = *chain};
-        *chain = (uint32_t)(pair - failures->pairs);
+        uint32_t *chain = pair_chain(login_failures, hash);
+        pair = login_failures->count < login_failures->most ? &login_failures->pairs[login_failures->count++]
+                                                            : drop_oldest_pair(login_failures);
+        *pair = (struct failure_pair){.hash = hash, .chain = *chain};
+        *chain = (uint32_t)(pair - login_failures->pairs);
     }
-    link_newest(failures, pair);
+    link_newest_pair(login_failures, pair);
     return pair;
 }
 
-static bool knows(const struct pair *pair, uint64_t word)
+static bool pair_knows_password(const struct failure_pair *pair, uint64_t word)
 {
-    for (uint32_t i = 0; i < pair->word_count && i < FAILURES_WORDS; i++)
+    for (uint32_t i = 0; i < pair->word_count && i < LOGIN_FAILURES_PASSWORDS; i++)
         if (pair->words[i] == word)
             return true;
     return false;
@@ -170,38 +174,38 @@ static bool knows(const struct pair *pair, uint64_t word)
 
 /* ---- a try ---- */
 
-enum attempt_state weir_attempt_begin(struct failures *failures, int64_t now_ns, struct attempt attempt,
-                                      int64_t *retry_ns)
+enum login_attempt_state weir_attempt_begin(struct login_failures *login_failures, int64_t now_ns,
+                                            struct login_attempt attempt, int64_t *retry_ns)
 {
-    enum attempt_state state = ATTEMPT_OPEN;
-    (void)pthread_mutex_lock(&failures->mutex);
-    const struct pair *pair = find(failures, attempt.pair);
+    enum login_attempt_state state = ATTEMPT_OPEN;
+    (void)pthread_mutex_lock(&login_failures->mutex);
+    const struct failure_pair *pair = find_pair(login_failures, attempt.pair);
     int64_t ahead_ns = pair ? sat_sub(pair->until_ns, now_ns) : 0;
-    if (pair && knows(pair, attempt.word)) {
+    if (pair && pair_knows_password(pair, attempt.word)) {
         state = ATTEMPT_KNOWN;
     } else if (ahead_ns > FULL_NS) {
         state = ATTEMPT_BLOCKED;
         *retry_ns = ahead_ns - FULL_NS;
     }
-    (void)pthread_mutex_unlock(&failures->mutex);
+    (void)pthread_mutex_unlock(&login_failures->mutex);
     return state;
 }
 
-void weir_attempt_failed(struct failures *failures, int64_t now_ns, struct attempt attempt)
+void weir_attempt_failed(struct login_failures *login_failures, int64_t now_ns, struct login_attempt attempt)
 {
-    (void)pthread_mutex_lock(&failures->mutex);
-    struct pair *pair = touch(failures, attempt.pair);
-    if (!knows(pair, attempt.word)) {
+    (void)pthread_mutex_lock(&login_failures->mutex);
+    struct failure_pair *pair = touch_pair(login_failures, attempt.pair);
+    if (!pair_knows_password(pair, attempt.word)) {
         pair->until_ns = sat_add(max64(pair->until_ns, now_ns), TRY_NS);
-        pair->words[pair->word_count++ % FAILURES_WORDS] = attempt.word;
+        pair->words[pair->word_count++ % LOGIN_FAILURES_PASSWORDS] = attempt.word;
     }
-    (void)pthread_mutex_unlock(&failures->mutex);
+    (void)pthread_mutex_unlock(&login_failures->mutex);
 }
 
-size_t weir_failures_count(struct failures *failures)
+size_t weir_login_failures_count(struct login_failures *login_failures)
 {
-    (void)pthread_mutex_lock(&failures->mutex);
-    size_t count = failures->count;
-    (void)pthread_mutex_unlock(&failures->mutex);
+    (void)pthread_mutex_lock(&login_failures->mutex);
+    size_t count = login_failures->count;
+    (void)pthread_mutex_unlock(&login_failures->mutex);
     return count;
 }

@@ -7,7 +7,7 @@
 
 #include "service/command.h"
 
-static const struct group {
+static const struct foreign_group {
     const char *advice;
     const char *names; /* in upper case, each between two spaces */
 } groups[] = {
@@ -39,7 +39,7 @@ static const struct group {
     {"it is called CL.THROTTLE here, with the same words", " RL.THROTTLE "},
 };
 
-static bool is_among(const char *names, struct slice name)
+static bool is_name_listed(const char *names, struct slice name)
 {
     for (const char *at = names + 1; *at != '\0'; at += strcspn(at, " ") + 1)
         if (strcspn(at, " ") == name.len && strncasecmp(at, name.bytes, name.len) == 0)
@@ -50,7 +50,7 @@ static bool is_among(const char *names, struct slice name)
 const char *weir_foreign_advice(struct slice name)
 {
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (name.len > 0 && is_among(groups[i].names, name))
+        if (name.len > 0 && is_name_listed(groups[i].names, name))
             return groups[i].advice;
     return NULL;
 }

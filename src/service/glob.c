@@ -5,7 +5,7 @@
 
 #define PATTERN_MAX 64 /* no name is longer; and a client must not make us search for long */
 
-static int fold(char byte)
+static int fold_case(char byte)
 {
     return tolower((unsigned char)byte);
 }
@@ -18,19 +18,19 @@ static bool in_set(struct slice pattern, size_t *at, char byte)
     *at += inverted;
     while (*at < pattern.len && pattern.bytes[*at] != ']') {
         *at += pattern.bytes[*at] == '\\' && *at + 1 < pattern.len;
-        int low = fold(pattern.bytes[(*at)++]), high = low;
+        int low = fold_case(pattern.bytes[(*at)++]), high = low;
         if (*at + 1 < pattern.len && pattern.bytes[*at] == '-' && pattern.bytes[*at + 1] != ']') {
-            high = fold(pattern.bytes[*at + 1]);
+            high = fold_case(pattern.bytes[*at + 1]);
             *at += 2;
         }
-        found |= low <= fold(byte) && fold(byte) <= high;
+        found |= low <= fold_case(byte) && fold_case(byte) <= high;
     }
     *at += *at < pattern.len;
     return found != inverted;
 }
 
 /* One place of the pattern, which is no '*', against one byte. */
-static bool fits(struct slice pattern, size_t *at, char byte)
+static bool class_fits(struct slice pattern, size_t *at, char byte)
 {
     char sign = pattern.bytes[(*at)++];
     if (sign == '?')
@@ -39,7 +39,7 @@ static bool fits(struct slice pattern, size_t *at, char byte)
         return in_set(pattern, at, byte);
     if (sign == '\\' && *at < pattern.len)
         sign = pattern.bytes[(*at)++];
-    return fold(sign) == fold(byte);
+    return fold_case(sign) == fold_case(byte);
 }
 
 /* After a misfit only the last '*' takes one byte more, so the time is at most pattern times text. */
@@ -52,7 +52,7 @@ bool weir_glob(struct slice pattern, struct slice text)
         if (at < pattern.len && pattern.bytes[at] == '*') {
             star = ++at;
             star_text = i;
-        } else if (at < pattern.len && fits(pattern, &at, text.bytes[i])) {
+        } else if (at < pattern.len && class_fits(pattern, &at, text.bytes[i])) {
             i++;
         } else if (star != SIZE_MAX) {
             at = star;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room for keys. A tally begins small and grows before it is full, as long as the budget has room. Slots in
- * use are counted when keys come and go (region.h), and who brings in the key that reaches a mark wakes the
- * growth thread, which adds a larger segment and moves the keys to it, some at a time (table/move.h). It is a
- * thread of its own, and sees tallies in turns as a worker does: nothing that clients ask for, and no reload,
- * delays it.
+ * Room for keys. A policy table begins small and grows before it is full, as long as the budget has room.
+ * Slots in use are counted when keys come and go (region.h), and who brings in the key that reaches a mark
+ * wakes the growth thread, which adds a larger segment and moves the keys to it, some at a time
+ * (table/move.h). It is a thread of its own, and sees policy tables in read sections as a worker does:
+ * nothing that clients ask for, and no reload, delays it.
  *
  * A key that finds no room, before more is there, waits a moment for it instead of sharing limits with
  * others.
@@ -27,20 +27,20 @@
 #include "table/move.h"
 #include "table/override.h"
 
-#define SMALL_KEYS     INT64_C(32768) /* grows fourfold: little memory, and soon out of the way of a flood */
-#define FAST_NS        WEIR_SEC       /* one that grew so short a time ago doubles; else it grows by half */
-#define GROWTH_LEAST   4              /* a quarter more, or it is not worth the while */
-#define POLICY_PART    2   /* of the memory for policies: the most that one gets by growth beside others */
-#define FIRST_PART     192 /* of what is free: room from the start */
-#define SWEEP_SLOTS    4096
-#define CLEAR_SLOTS    65536
-#define MOVE_LINES     64 /* under one lock */
-#define MOVE_STEPS     32 /* before another tally has its turn */
-#define TURN_TICKS     16
-#define SWEEP_RECORDS  1024
-#define WORD_KEY_BYTES 24
-#define POLL_NS        (100 * WEIR_MS) /* also if nobody wakes it */
-#define WAIT_NS        (50 * WEIR_MS)  /* at the most, for room */
+#define SMALL_KEYS         INT64_C(32768) /* grows fourfold: little memory, and soon out of the way of a flood */
+#define FAST_NS            WEIR_SEC /* one that grew so short a time ago doubles; else it grows by half */
+#define GROWTH_LEAST       4        /* a quarter more, or it is not worth the while */
+#define POLICY_PART        2 /* of the memory for policies: the most that one gets by growth beside others */
+#define FIRST_PART         192 /* of what is free: room from the start */
+#define SWEEP_SLOTS        4096
+#define CLEAR_SLOTS        65536
+#define MOVE_LINES         64 /* under one lock */
+#define MOVE_STEPS         32 /* before another policy table has its turn */
+#define READ_SECTION_TICKS 16
+#define SWEEP_RECORDS      1024
+#define WORD_KEY_BYTES     24
+#define POLL_NS            (100 * WEIR_MS) /* also if nobody wakes it */
+#define WAIT_NS            (50 * WEIR_MS)  /* at the most, for room */
 
 /* Slots in use at which a table should grow: keys still find room near their homes, and as many again can
  * come while the next segment is made. */
@@ -52,9 +52,9 @@ static uint64_t mark_of(uint64_t slots)
 /* ---- bytes ---- */
 
 /* Memory of a key, in round numbers: slots are two thirds full. */
-static int64_t key_bytes(const struct tally *tally)
+static int64_t key_bytes(const struct policy_table *ptable)
 {
-    const struct region_shape *shape = &tally->table->region->shape;
+    const struct region_shape *shape = &ptable->table->region->shape;
     uint64_t line = shape->slot_size * shape->line_slots + 1 + (shape->flags & REGION_NUMBERED ? 8 : 0);
     return max64((int64_t)(line * 3 / 2 / shape->line_slots) + 1, WORD_KEY_BYTES);
 }
@@ -91,9 +91,9 @@ int64_t weir_growth_room(const struct service *service, const char *limits, int6
     return clamp64(keys, 0, max64(free_bytes(service) / key_bytes_of(limits), GROWTH_KEYS_LEAST));
 }
 
-int64_t weir_growth_bytes(const struct tally *tally)
+int64_t weir_growth_bytes(const struct policy_table *ptable)
 {
-    const struct region *region = tally->table->region;
+    const struct region *region = ptable->table->region;
     int64_t places = (int64_t)region->shape.parts[PART_OVERRIDES];
     int64_t overrides = (int64_t)atom_load(&region->header->overrides, memory_order_relaxed);
     int64_t used = overrides * (int64_t)weir_override_part_size(0, 0);
@@ -110,12 +110,12 @@ int64_t weir_growth_total(const struct service *service, const struct snapshot *
         weir_records_stat(service->ledger.reservations, &stat);
         total += stat.bytes;
     }
-    if (service->steps) {
-        weir_steps_stat(service->steps, &stat);
+    if (service->smyte) {
+        weir_smyte_stat(service->smyte, &stat);
         total += stat.bytes;
     }
-    for (size_t i = 0; snapshot && i < snapshot->tally_count; i++)
-        total = sat_add(total, snapshot->tallies[i]->bytes);
+    for (size_t i = 0; snapshot && i < snapshot->ptable_count; i++)
+        total = sat_add(total, snapshot->ptables[i]->bytes);
     return total;
 }
 
@@ -134,15 +134,15 @@ void weir_growth_count(struct service *service)
 
 /* ---- growing ---- */
 
-struct grown { /* a tally that is looked at */
+struct growing_table { /* a policy table that is looked at */
     struct service *service;
     const struct snapshot *snapshot;
     const struct policy *policy;
-    struct tally *tally;
+    struct policy_table *ptable;
 };
 
-static void warn(bool *said, const char *event, const char *policy, const struct weir_table_info *info,
-                 const char *advice)
+static void warn_once(bool *said, const char *event, const char *policy, const struct weir_table_info *info,
+                      const char *advice)
 {
     if (*said)
         return;
@@ -154,12 +154,12 @@ static void warn(bool *said, const char *event, const char *policy, const struct
 static int64_t policy_bytes(const struct policy *policy)
 {
     int64_t bytes = policy->main->bytes;
-    if (policy->older)
-        bytes += policy->older->bytes;
-    if (policy->tried)
-        bytes += policy->tried->bytes;
+    if (policy->previous)
+        bytes += policy->previous->bytes;
+    if (policy->candidate_table)
+        bytes += policy->candidate_table->bytes;
     for (size_t i = 0; i < policy->prefix_count; i++)
-        bytes += policy->prefixes[i].tally->bytes;
+        bytes += policy->prefixes[i].ptable->bytes;
     return bytes;
 }
 
@@ -169,8 +169,8 @@ static int64_t for_policies(const struct service *service)
     return service->memory - weir_growth_total(service, NULL);
 }
 
-/* Bytes that the tally may still take; *bound: what its policy may take is less than what is free. */
-static int64_t bytes_left(const struct grown *g, bool *bound)
+/* Bytes that the policy table may still take; *bound: what its policy may take is less than what is free. */
+static int64_t bytes_left(const struct growing_table *g, bool *bound)
 {
     int64_t left = free_bytes(g->service), part = INT64_MAX;
     if (g->snapshot->policy_count > 1)
@@ -179,21 +179,21 @@ static int64_t bytes_left(const struct grown *g, bool *bound)
     return max64(min64(left, part), 0);
 }
 
-static int64_t wanted_keys(const struct tally *tally, int64_t capacity)
+static int64_t wanted_keys(const struct policy_table *ptable, int64_t capacity)
 {
     if (capacity < SMALL_KEYS)
         return 4 * capacity;
-    bool fast = weir_now() - tally->room.grown_ns < FAST_NS;
+    bool fast = weir_now() - ptable->room.grown_ns < FAST_NS;
     return sat_add(capacity, fast ? capacity : capacity / 2);
 }
 
 /* One segment for all keys, if that and those before it fit into the budget until the keys have moved; else
  * one more beside them. 0: neither. */
-static int64_t enlarge(const struct grown *g, int64_t capacity, int64_t left)
+static int64_t enlarged_capacity(const struct growing_table *g, int64_t capacity, int64_t left)
 {
-    struct weir_table *table = g->tally->table;
+    struct weir_table *table = g->ptable->table;
     struct weir_error err;
-    int64_t fits = left / key_bytes(g->tally), keys = min64(wanted_keys(g->tally, capacity), fits);
+    int64_t fits = left / key_bytes(g->ptable), keys = min64(wanted_keys(g->ptable, capacity), fits);
     if (keys >= capacity + capacity / GROWTH_LEAST)
         return weir_table_enlarge(table, (size_t)keys, &err) ? keys : 0;
     keys = sat_add(capacity, fits);
@@ -202,13 +202,13 @@ static int64_t enlarge(const struct grown *g, int64_t capacity, int64_t left)
     return keys;
 }
 
-static void note_growth(const struct grown *g, int64_t from, int64_t to)
+static void record_growth(const struct growing_table *g, int64_t from, int64_t to)
 {
     struct growth *growth = &g->service->growth;
-    g->tally->room.grown_ns = weir_now();
-    g->tally->bytes = weir_growth_bytes(g->tally);
+    g->ptable->room.grown_ns = weir_now();
+    g->ptable->bytes = weir_growth_bytes(g->ptable);
     weir_growth_count(g->service);
-    keep_owe(g->service);
+    persist_owe(g->service);
     pthread_mutex_lock(&growth->mutex);
     growth->grown++;
     pthread_cond_broadcast(&growth->done);
@@ -217,14 +217,14 @@ static void note_growth(const struct grown *g, int64_t from, int64_t to)
              LOG_NUMBER("to", to));
 }
 
-static bool grow(const struct grown *g, const char **advice)
+static bool grow_table(const struct growing_table *g, const char **advice)
 {
-    struct weir_table *table = g->tally->table;
+    struct weir_table *table = g->ptable->table;
     int64_t capacity = (int64_t)atom_load(&table->region->header->capacity, memory_order_relaxed);
     bool bound;
-    int64_t keys = enlarge(g, capacity, bytes_left(g, &bound));
+    int64_t keys = enlarged_capacity(g, capacity, bytes_left(g, &bound));
     if (keys > 0)
-        note_growth(g, capacity, keys);
+        record_growth(g, capacity, keys);
     *advice = bound ? "this policy has half of the memory for keys, the most while there are others; raise "
                       "memory: and restart, or give it room with keys:"
                     : "raise memory: in the configuration and restart";
@@ -233,12 +233,12 @@ static bool grow(const struct grown *g, const char **advice)
 }
 
 /* Sets the mark at which the next key wakes the thread. */
-static void mark(struct weir_table *table)
+static void set_wake_mark(struct weir_table *table)
 {
     atom_store(&table->near, mark_of(weir_table_open_slots(table)), memory_order_relaxed);
 }
 
-static void clear_idle(struct weir_table *table)
+static void clear_idle_keys(struct weir_table *table)
 {
     uint64_t slots = weir_table_open_slots(table);
     for (uint64_t done = 0; done < slots; done += CLEAR_SLOTS)
@@ -251,81 +251,81 @@ static bool is_cleared(struct weir_table *table, const struct weir_table_info *i
     uint64_t mark = mark_of(slots);
     if (info->keys >= (int64_t)(mark - mark / 4))
         return false;
-    clear_idle(table);
+    clear_idle_keys(table);
     return true;
 }
 
 /* It has reached the mark, or a key has found no room. */
-static void look(const struct grown *g, bool wanted)
+static void check_fill(const struct growing_table *g, bool wanted)
 {
-    struct weir_table *table = g->tally->table;
+    struct weir_table *table = g->ptable->table;
     struct weir_table_info info;
     const char *advice;
     uint64_t slots = weir_table_open_slots(table);
     weir_table_stat(table, &info);
-    if ((!wanted && is_cleared(table, &info, slots)) || grow(g, &advice)) {
+    if ((!wanted && is_cleared(table, &info, slots)) || grow_table(g, &advice)) {
         atomic_store_explicit(&table->full, false, memory_order_seq_cst);
-        mark(table);
+        set_wake_mark(table);
         return;
     }
     atomic_store_explicit(&table->full, true, memory_order_seq_cst);
     atom_store(&table->near, UINT64_MAX, memory_order_relaxed);
     if (wanted || info.shared + info.refused > 0)
-        warn(&g->tally->room.warned_full, "table-full", g->policy->name, &info, advice);
+        warn_once(&g->ptable->room.warned_full, "table-full", g->policy->name, &info, advice);
     else
-        warn(&g->tally->room.warned_near, "table-nearly-full", g->policy->name, &info, advice);
+        warn_once(&g->ptable->room.warned_near, "table-nearly-full", g->policy->name, &info, advice);
 }
 
 /* Moves some keys. true: there are more. */
-static bool move(const struct grown *g)
+static bool move_some_keys(const struct growing_table *g)
 {
-    struct weir_table *table = g->tally->table;
-    enum moving moving = MOVE_MORE;
+    struct weir_table *table = g->ptable->table;
+    enum rehash_status moving = REHASH_MORE;
     uint64_t first = region_first(table->region);
     if (first == region_open(table->region))
         return false;
-    for (int i = 0; i < MOVE_STEPS && moving == MOVE_MORE; i++)
-        moving = weir_table_move(table, weir_now(), MOVE_LINES);
-    if (moving == MOVE_STUCK)
+    for (int i = 0; i < MOVE_STEPS && moving == REHASH_MORE; i++)
+        moving = weir_table_rehash(table, weir_now(), MOVE_LINES);
+    if (moving == REHASH_STUCK)
         atomic_store_explicit(&table->wanted, true, memory_order_relaxed);
     if (region_first(table->region) > first) {
-        g->tally->bytes = weir_growth_bytes(g->tally);
+        g->ptable->bytes = weir_growth_bytes(g->ptable);
         weir_growth_count(g->service);
     }
-    return moving == MOVE_MORE;
+    return moving == REHASH_MORE;
 }
 
 /* `waited`: only if a key waits for room there. true: there is more to do. */
-static bool tend(struct service *service, const struct snapshot *snapshot, const struct policy *policy,
-                 struct tally *tally, bool waited)
+static bool tend_table(struct service *service, const struct snapshot *snapshot, const struct policy *policy,
+                       struct policy_table *ptable, bool waited)
 {
-    if (!tally || (waited && !atomic_load_explicit(&tally->table->wanted, memory_order_relaxed)))
+    if (!ptable || (waited && !atomic_load_explicit(&ptable->table->wanted, memory_order_relaxed)))
         return false;
-    struct grown g = {service, snapshot, policy, tally};
-    struct weir_table *table = tally->table;
+    struct growing_table g = {service, snapshot, policy, ptable};
+    struct weir_table *table = ptable->table;
     uint64_t used = atom_load(&table->region->occupied, memory_order_relaxed);
     uint64_t slots = weir_table_open_slots(table);
     /* One that was wanted before the last growth is content by now: it is hardly half full. */
     bool wanted =
         atomic_exchange_explicit(&table->wanted, false, memory_order_relaxed) && used >= slots / 20 * 9;
-    tally->bytes = weir_growth_bytes(tally);
+    ptable->bytes = weir_growth_bytes(ptable);
     if (wanted || used >= mark_of(slots))
-        look(&g, wanted);
+        check_fill(&g, wanted);
     else if (atom_load(&table->near, memory_order_relaxed) == UINT64_MAX) { /* it was full, or told */
         atomic_store_explicit(&table->full, false, memory_order_seq_cst);
-        mark(table);
+        set_wake_mark(table);
     }
-    return move(&g);
+    return move_some_keys(&g);
 }
 
 static bool tend_policy(struct service *service, const struct snapshot *snapshot, const struct policy *policy,
                         bool waited)
 {
-    bool more = tend(service, snapshot, policy, policy->main, waited);
-    more = tend(service, snapshot, policy, policy->older, waited) || more;
-    more = tend(service, snapshot, policy, policy->tried, waited) || more;
+    bool more = tend_table(service, snapshot, policy, policy->main, waited);
+    more = tend_table(service, snapshot, policy, policy->previous, waited) || more;
+    more = tend_table(service, snapshot, policy, policy->candidate_table, waited) || more;
     for (size_t i = 0; i < policy->prefix_count; i++)
-        more = tend(service, snapshot, policy, policy->prefixes[i].tally, waited) || more;
+        more = tend_table(service, snapshot, policy, policy->prefixes[i].ptable, waited) || more;
     return more;
 }
 
@@ -343,7 +343,7 @@ static bool tend_all(struct service *service, const struct snapshot *snapshot)
 
 void weir_growth_give(struct service *service, const struct policy *policy, int64_t keys)
 {
-    struct grown g = {service, in_force(service), policy, policy->main};
+    struct growing_table g = {service, in_force(service), policy, policy->main};
     struct weir_table *table = policy->main->table;
     int64_t capacity = (int64_t)atom_load(&table->region->header->capacity, memory_order_relaxed);
     struct weir_error err = {0};
@@ -351,16 +351,16 @@ void weir_growth_give(struct service *service, const struct policy *policy, int6
         return;
     bool fits = keys * key_bytes(policy->main) <= free_bytes(service);
     if (fits ? weir_table_enlarge(table, (size_t)keys, &err) : weir_table_grow(table, (size_t)keys, &err))
-        note_growth(&g, capacity, keys);
+        record_growth(&g, capacity, keys);
     else
         weir_log(LOG_WARN_LEVEL, "no-room-for-keys", LOG_TEXT("policy", policy->name),
                  LOG_NUMBER("keys", keys), LOG_NUMBER("capacity", capacity), LOG_TEXT("why", err.text));
 }
 
-int64_t weir_growth_cost(const struct tally *tally, int64_t keys)
+int64_t weir_growth_cost(const struct policy_table *ptable, int64_t keys)
 {
-    int64_t capacity = (int64_t)atom_load(&tally->table->region->header->capacity, memory_order_relaxed);
-    return keys > capacity ? sat_mul(keys - capacity, key_bytes(tally)) : 0;
+    int64_t capacity = (int64_t)atom_load(&ptable->table->region->header->capacity, memory_order_relaxed);
+    return keys > capacity ? sat_mul(keys - capacity, key_bytes(ptable)) : 0;
 }
 
 /* ---- the thread ---- */
@@ -375,7 +375,7 @@ static void near_mark(struct table_grower *grower, struct weir_table *table)
     pthread_mutex_unlock(&growth->mutex);
 }
 
-static struct timespec deadline(int64_t wait_ns)
+static struct timespec deadline_after(int64_t wait_ns)
 {
     int64_t ns = sat_add(weir_monotonic_ns(), wait_ns); /* also if a test has a clock of its own */
     return (struct timespec){ns / WEIR_SEC, ns % WEIR_SEC};
@@ -383,10 +383,10 @@ static struct timespec deadline(int64_t wait_ns)
 
 /* The round that was under way may have passed by the table: the one after it looks at it. While a round
  * holds up one key for too long, the next ones do not wait for it as well. */
-static bool wait_for_room(struct table_grower *grower, struct weir_table *table)
+static bool wait_for_growth(struct table_grower *grower, struct weir_table *table)
 {
     struct growth *growth = (struct growth *)(void *)grower;
-    struct timespec until = deadline(WAIT_NS);
+    struct timespec until = deadline_after(WAIT_NS);
     if (atomic_load_explicit(&table->full, memory_order_seq_cst))
         return false;
     atomic_store_explicit(&table->wanted, true, memory_order_relaxed);
@@ -402,19 +402,19 @@ static bool wait_for_room(struct table_grower *grower, struct weir_table *table)
     return late == 0 && !atomic_load_explicit(&table->full, memory_order_seq_cst);
 }
 
-/* As the turn of a worker: see snapshot.c. */
-static bool take_turn(struct service *service)
+/* As the read section of a worker: see snapshot.c. */
+static bool run_growth_round(struct service *service)
 {
     uint64_t epoch = atomic_load_explicit(&service->epoch, memory_order_seq_cst);
-    atomic_store_explicit(&service->growth.turn, 2 * epoch + 1, memory_order_seq_cst);
+    atomic_store_explicit(&service->growth.read_epoch, 2 * epoch + 1, memory_order_seq_cst);
     bool more = tend_all(service, atomic_load_explicit(&service->snapshot, memory_order_seq_cst));
-    atomic_store_explicit(&service->growth.turn, 0, memory_order_release);
+    atomic_store_explicit(&service->growth.read_epoch, 0, memory_order_release);
     return more;
 }
 
-static bool wait_for_work(struct growth *growth, bool more)
+static bool wait_for_growth_work(struct growth *growth, bool more)
 {
-    struct timespec until = deadline(POLL_NS);
+    struct timespec until = deadline_after(POLL_NS);
     int late = 0;
     pthread_mutex_lock(&growth->mutex);
     growth->rounds++;
@@ -427,19 +427,19 @@ static bool wait_for_work(struct growth *growth, bool more)
     return runs;
 }
 
-static void *run(void *arg)
+static void *run_growth(void *arg)
 {
     struct service *service = arg;
     bool more = false;
-    while (wait_for_work(&service->growth, more))
-        more = take_turn(service);
+    while (wait_for_growth_work(&service->growth, more))
+        more = run_growth_round(service);
     return NULL;
 }
 
 bool weir_growth_init(struct growth *growth)
 {
     pthread_condattr_t attr;
-    growth->grower = (struct table_grower){near_mark, wait_for_room};
+    growth->grower = (struct table_grower){near_mark, wait_for_growth};
     if (pthread_condattr_init(&attr) != 0)
         return false;
     bool good = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
@@ -458,11 +458,11 @@ void weir_growth_end(struct growth *growth)
 
 void weir_growth_serve(struct service *service, const struct snapshot *snapshot)
 {
-    for (size_t i = 0; service->growth.runs && i < snapshot->tally_count; i++) {
-        struct weir_table *table = snapshot->tallies[i]->table;
+    for (size_t i = 0; service->growth.runs && i < snapshot->ptable_count; i++) {
+        struct weir_table *table = snapshot->ptables[i]->table;
         if (table->grower)
             continue;
-        mark(table);
+        set_wake_mark(table);
         table->grower = &service->growth.grower; /* nobody asks it yet */
     }
 }
@@ -473,7 +473,7 @@ bool weir_growth_start(struct service *service)
     pthread_mutex_lock(&service->change);
     growth->runs = true;
     weir_growth_serve(service, in_force(service));
-    growth->runs = pthread_create(&growth->thread, NULL, run, service) == 0;
+    growth->runs = pthread_create(&growth->thread, NULL, run_growth, service) == 0;
     pthread_mutex_unlock(&service->change);
     return growth->runs;
 }
@@ -497,13 +497,13 @@ void weir_growth_stop(struct service *service)
 static void look_at_client_keys(struct service *service)
 {
     static const char advice[] = "raise memory: or client_keys: in the configuration and restart";
-    struct tally *tally = service->client_keys;
+    struct policy_table *ptable = service->client_keys;
     struct weir_table_info info;
-    weir_table_stat(tally->table, &info);
+    weir_table_stat(ptable->table, &info);
     if (sat_add(info.shared, info.refused) > 0)
-        warn(&tally->room.warned_full, "client-keys-full", "CL.THROTTLE", &info, advice);
+        warn_once(&ptable->room.warned_full, "client-keys-full", "CL.THROTTLE", &info, advice);
     else if (info.nearly_full)
-        warn(&tally->room.warned_near, "client-keys-nearly-full", "CL.THROTTLE", &info, advice);
+        warn_once(&ptable->room.warned_near, "client-keys-nearly-full", "CL.THROTTLE", &info, advice);
 }
 
 static int64_t commands_of(const struct service *service)
@@ -521,24 +521,24 @@ void weir_change_growth(struct service *service)
     pthread_mutex_lock(&service->change);
     while (!service->growth.runs && tend_all(service, in_force(service))) {
     }
-    if (service->upkeep.ticks++ % TURN_TICKS == 0 && service->client_keys)
+    if (service->upkeep.ticks++ % READ_SECTION_TICKS == 0 && service->client_keys)
         look_at_client_keys(service);
     pthread_mutex_unlock(&service->change);
 }
 
-static void sweep(struct service *service, int64_t now_ns)
+static void sweep_next_table(struct service *service, int64_t now_ns)
 {
     if (service->ledger.reservations) {
         weir_records_sweep(service->ledger.requests, SWEEP_RECORDS, now_ns);
         weir_records_sweep(service->ledger.reservations, SWEEP_RECORDS, now_ns);
     }
-    if (service->steps)
-        weir_steps_sweep(service->steps, SWEEP_RECORDS, now_ns);
+    if (service->smyte)
+        weir_smyte_sweep(service->smyte, SWEEP_RECORDS, now_ns);
     const struct snapshot *snapshot = in_force(service);
-    size_t at = service->upkeep.swept < snapshot->tally_count ? service->upkeep.swept : 0;
+    size_t at = service->upkeep.swept < snapshot->ptable_count ? service->upkeep.swept : 0;
     service->upkeep.swept = at + 1;
-    if (at < snapshot->tally_count)
-        (void)weir_table_sweep(snapshot->tallies[at]->table, SWEEP_SLOTS);
+    if (at < snapshot->ptable_count)
+        (void)weir_table_sweep(snapshot->ptables[at]->table, SWEEP_SLOTS);
 }
 
 /* None of them grows. Who is refused for that reason is told so, but cannot do anything about it. */
@@ -551,7 +551,7 @@ static void warn_of_records(const char *event, const struct records_stat *stat, 
     *seen = stat->refused;
 }
 
-static void look_at_records(struct service *service)
+static void warn_full_records(struct service *service)
 {
     static const char advice[] =
         "raise memory: in the configuration and start again; a sixteenth of it is for these";
@@ -562,13 +562,13 @@ static void look_at_records(struct service *service)
                     "sixteenth of it is for these");
     weir_records_stat(service->ledger.reservations, &stat);
     warn_of_records("ledger-full", &stat, &service->upkeep.ledger_refused, advice);
-    weir_steps_stat(service->steps, &stat);
-    warn_of_records("steps-full", &stat, &service->upkeep.steps_refused, advice);
+    weir_smyte_stat(service->smyte, &stat);
+    warn_of_records("rl-full", &stat, &service->upkeep.smyte_refused, advice);
     weir_shares_warn(service);
 }
 
 /* Once a second. */
-static void measure(struct service *service, int64_t now_ns)
+static void measure_rates(struct service *service, int64_t now_ns)
 {
     int64_t past = now_ns - service->upkeep.measured_ns, commands = commands_of(service);
     if (past >= 0 && past < WEIR_SEC)
@@ -578,7 +578,7 @@ static void measure(struct service *service, int64_t now_ns)
                           memory_order_relaxed);
     service->upkeep.measured_ns = now_ns;
     service->upkeep.measured = commands;
-    look_at_records(service);
+    warn_full_records(service);
 }
 
 void weir_service_tick(struct service *service)
@@ -586,11 +586,11 @@ void weir_service_tick(struct service *service)
     int64_t now_ns = weir_now();
     weir_change_ends(service);
     pthread_mutex_lock(&service->change);
-    sweep(service, now_ns);
+    sweep_next_table(service, now_ns);
     weir_shares_look(service, false);
     weir_snapshot_collect(service);
     pthread_mutex_unlock(&service->change);
     weir_change_growth(service);
-    measure(service, now_ns);
-    weir_keep_tick(service);
+    measure_rates(service, now_ns);
+    weir_persist_tick(service);
 }

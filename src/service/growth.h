@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How much room tallies have, and what all of it takes of the budget.
+ * How much room policy tables have, and what all of it takes of the budget.
  */
-#ifndef WEIR_SERVICE_GROWTH_H
-#define WEIR_SERVICE_GROWTH_H
+#ifndef WEIR_SERVICE_POLICIES_GROWTH_H
+#define WEIR_SERVICE_POLICIES_GROWTH_H
 
 #include "service/service.h"
 
@@ -17,15 +17,15 @@ int64_t weir_growth_first(const struct service *service, const char *limits, siz
 int64_t weir_growth_next(const struct service *service, const char *limits);
 /* So many keys, or as many as the budget has room for. */
 int64_t weir_growth_room(const struct service *service, const char *limits, int64_t keys);
-/* Memory of a tally. Places for limits of single keys count when they are used. */
-int64_t weir_growth_bytes(const struct tally *tally);
-/* Of everything that the budget is for, with the tallies of that snapshot. */
+/* Memory of a policy table. Places for limits of single keys count when they are used. */
+int64_t weir_growth_bytes(const struct policy_table *ptable);
+/* Of everything that the budget is for, with the policy tables of that snapshot. */
 int64_t weir_growth_total(const struct service *service, const struct snapshot *snapshot);
-/* Writes that to service->memory_used. Under `change`, or in a turn. */
+/* Writes that to service->memory_used. Under `change`, or in a read section. */
 void weir_growth_count(struct service *service);
 
 /* Memory that room for so many keys takes beyond what it has. */
-int64_t weir_growth_cost(const struct tally *tally, int64_t keys);
+int64_t weir_growth_cost(const struct policy_table *ptable, int64_t keys);
 /* Gives a policy room for so many keys, if it has less; logs if that fails. Under `change`. */
 void weir_growth_give(struct service *service, const struct policy *policy, int64_t keys);
 

@@ -4,8 +4,8 @@
  * same one can take keys over from each other although both have counted them. Who knows it can make keys
  * that collide, so it is read from a file that nobody else may read.
  */
-#ifndef WEIR_SERVICE_HASH_KEY_H
-#define WEIR_SERVICE_HASH_KEY_H
+#ifndef WEIR_CONFIG_HASH_KEY_H
+#define WEIR_CONFIG_HASH_KEY_H
 
 #include "base/hash.h"
 #include "weir.h"

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HELD_BYTES (128 * 1024) /* of its words; who says more does not wait */
+#define WAITING_REQUEST_BYTES (128 * 1024) /* of its words; who says more does not wait */
 
-struct held {
+struct waiting_request {
     const struct command *command;
     size_t number;
     int64_t asked_ns;
@@ -14,41 +14,43 @@ struct held {
     struct slice args[]; /* and their bytes behind them */
 };
 
-static struct held *copy_request(const struct call *call)
+static struct waiting_request *copy_waiting_request(const struct call *call)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < call->count; i++)
         bytes += call->args[i].len;
-    if (bytes > HELD_BYTES)
+    if (bytes > WAITING_REQUEST_BYTES)
         return NULL;
-    struct held *held = malloc(sizeof *held + call->count * sizeof *held->args + bytes);
-    if (!held)
+    struct waiting_request *waiting_request =
+        malloc(sizeof *waiting_request + call->count * sizeof *waiting_request->args + bytes);
+    if (!waiting_request)
         return NULL;
-    *held = (struct held){.command = call->command, .asked_ns = call->worker->now_ns, .count = call->count};
-    char *at = (char *)(held->args + call->count);
+    *waiting_request = (struct waiting_request){
+        .command = call->command, .asked_ns = call->worker->now_ns, .count = call->count};
+    char *at = (char *)(waiting_request->args + call->count);
     for (size_t i = 0; i < call->count; i++) {
         size_t len = call->args[i].len;
         if (len > 0)
             memcpy(at, call->args[i].bytes, len);
-        held->args[i] = (struct slice){at, len};
+        waiting_request->args[i] = (struct slice){at, len};
         at += len;
     }
-    (void)weir_command_find(call->args[0], &held->number);
-    return held;
+    (void)weir_command_find(call->args[0], &waiting_request->number);
+    return waiting_request;
 }
 
-bool weir_call_hold(struct call *call, int64_t for_ns, struct pair *pairs, size_t count)
+bool weir_call_wait_for_fleet(struct call *call, int64_t for_ns, struct pair *pairs, size_t count)
 {
     struct session *session = call->session;
-    if (!session->held && !call->last) {
-        session->held = copy_request(call);
-        if (session->held) {
+    if (!session->waiting_request && !call->last) {
+        session->waiting_request = copy_waiting_request(call);
+        if (session->waiting_request) {
             session->due_ns = sat_add(call->worker->now_ns, for_ns);
             count_up(&call->worker->waiting, 1);
             atomic_thread_fence(memory_order_seq_cst);
         }
     }
-    if (session->held && !call->last) {
+    if (session->waiting_request && !call->last) {
         call->state = RUN_WAITS;
         return true;
     }
@@ -59,27 +61,27 @@ bool weir_call_hold(struct call *call, int64_t for_ns, struct pair *pairs, size_
 
 int64_t weir_call_asked(const struct call *call)
 {
-    return call->session->held ? call->session->held->asked_ns : call->worker->now_ns;
+    return call->session->waiting_request ? call->session->waiting_request->asked_ns : call->worker->now_ns;
 }
 
-void weir_held_drop(struct worker *worker, struct session *session)
+void weir_waiting_request_drop(struct worker *worker, struct session *session)
 {
-    if (!session->held)
+    if (!session->waiting_request)
         return;
-    free(session->held);
-    session->held = NULL;
+    free(session->waiting_request);
+    session->waiting_request = NULL;
     count_up(&worker->waiting, -1);
 }
 
-bool weir_held_again(struct worker *worker, struct session *session, struct buffer *out)
+bool weir_waiting_request_retry(struct worker *worker, struct session *session, struct buffer *out)
 {
-    const struct held *held = session->held;
+    const struct waiting_request *waiting_request = session->waiting_request;
     struct call call = {.worker = worker,
                         .session = session,
                         .user = weir_session_user(session, worker->snapshot),
-                        .command = held->command,
-                        .args = held->args,
-                        .count = held->count,
+                        .command = waiting_request->command,
+                        .args = waiting_request->args,
+                        .count = waiting_request->count,
                         .reply = {out, session->version},
                         .last = worker->now_ns >= session->due_ns};
     if (weir_call_ready(&call))
@@ -87,8 +89,8 @@ bool weir_held_again(struct worker *worker, struct session *session, struct buff
     if (call.state == RUN_WAITS && !session->waits)
         return false;
     if (call.failed)
-        weir_call_count_error(&call, held->command, held->number);
+        weir_call_count_error(&call, waiting_request->command, waiting_request->number);
     bool waits = session->waits; /* it is another policy by now, and what it was promised is due later */
-    weir_held_drop(worker, session);
+    weir_waiting_request_drop(worker, session);
     return !waits;
 }

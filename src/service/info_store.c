@@ -26,7 +26,7 @@ static void tell_files(const struct service *service, const struct store_state *
                        struct buffer *out)
 {
     int64_t files, bytes;
-    weir_aside_count(service, &files, &bytes);
+    weir_retired_count(service, &files, &bytes);
     say(out,
         "store_log_bytes:%" PRIu64 "\r\nstore_image:%" PRIu64 "\r\nstore_image_bytes:%" PRIu64
         "\r\nstore_image_age_ms:%" PRId64 "\r\n",
@@ -34,7 +34,7 @@ static void tell_files(const struct service *service, const struct store_state *
         state->image_time_ns > 0 ? max64(now_ns - state->image_time_ns, 0) / WEIR_MS : -1);
     say(out, "store_images:%" PRId64 "\r\nstore_image_failures:%" PRId64 "\r\nstore_image_running:%d\r\n",
         state->images, state->image_failures, state->image_running);
-    say(out, "aside_files:%" PRId64 "\r\naside_bytes:%" PRId64 "\r\n", files, bytes);
+    say(out, "retired_files:%" PRId64 "\r\nretired_bytes:%" PRId64 "\r\n", files, bytes);
 }
 
 static void tell_syncs(const struct store_state *state, struct buffer *out)
@@ -47,16 +47,16 @@ static void tell_syncs(const struct store_state *state, struct buffer *out)
         state->unsynced_ns / WEIR_MS);
 }
 
-static void tell_recovery(const struct keeping *keeping, struct buffer *out)
+static void tell_recovery(const struct persistence *persistence, struct buffer *out)
 {
-    const struct store_found *found = &keeping->found;
+    const struct store_found *found = &persistence->found;
     const char *word = found->fresh    ? "nothing"
                        : found->clean  ? "clean"
                        : found->lost   ? "lost"
                        : found->unsure ? "unsure"
                                        : "unclean";
     say(out, "recovered:%s\r\nrecovered_how:%s\r\nrecovered_keys:%" PRId64 "\r\nrecovered_ms:%" PRId64 "\r\n",
-        word, keeping->how, keeping->keys, keeping->took_ns / WEIR_MS);
+        word, persistence->how, persistence->keys, persistence->took_ns / WEIR_MS);
 }
 
 void weir_info_persistence(const struct worker *worker, struct buffer *out)
@@ -70,8 +70,8 @@ void weir_info_persistence(const struct worker *worker, struct buffer *out)
         say(out, "data:none\r\n");
         return;
     }
-    say(out, "data:%s\r\nfsync:%s\r\nstore_status:%s\r\n", service->keeping->path,
-        weir_fsync_name((int)service->keeping->sync),
+    say(out, "data:%s\r\nfsync:%s\r\nstore_status:%s\r\n", service->persistence->path,
+        weir_fsync_name((int)service->persistence->sync),
         state.ill    ? "ill"
         : state.slow ? "slow"
                      : "ok");
@@ -79,5 +79,5 @@ void weir_info_persistence(const struct worker *worker, struct buffer *out)
         state.ill ? max64(worker->now_ns - state.ill_since_ns, 0) / WEIR_MS : 0, state.faults);
     tell_files(service, &state, worker->now_ns, out);
     tell_syncs(&state, out);
-    tell_recovery(service->keeping, out);
+    tell_recovery(service->persistence, out);
 }

@@ -18,17 +18,17 @@
 
 /* ---- what the store tells ---- */
 
-static void store_moved(void *arg)
+static void on_store_progress(void *arg)
 {
     const struct service *service = arg;
     if (service->options.store_moved)
         service->options.store_moved(service->options.store_moved_arg);
 }
 
-static void store_event(void *arg, const struct store_event *event)
+static void on_store_event(void *arg, const struct store_event *event)
 {
     const struct service *service = arg;
-    const char *data = service->keeping->path, *text = event->text ? event->text : "";
+    const char *data = service->persistence->path, *text = event->text ? event->text : "";
     switch (event->kind) {
     case STORE_EVENT_ILL:
         weir_log(LOG_ERROR_LEVEL, "store-ill", LOG_TEXT("data", data), LOG_TEXT("why", text),
@@ -60,26 +60,26 @@ static void store_event(void *arg, const struct store_event *event)
 
 /* ---- opening ---- */
 
-static bool read_note(struct service *service, struct weir_error *err)
+static bool read_catalogue(struct service *service, struct weir_error *err)
 {
-    struct keeping *keeping = service->keeping;
+    struct persistence *persistence = service->persistence;
     size_t len = 0;
-    const void *meta = weir_store_meta(service->store, &len);
-    if (!meta && keeping->found.lost)
+    const void *meta = weir_store_found_catalogue(service->store, &len);
+    if (!meta && persistence->found.lost)
         return weir_error_complain_as(
             err, EIO,
             "%s: what was noted about tables and policies is lost; run weir doctor on it, "
             "or start from a backup",
-            keeping->path);
+            persistence->path);
     if (!meta)
         return true;
-    if (!weir_note_read(meta, len, &keeping->note, err))
+    if (!weir_catalogue_read(meta, len, &persistence->catalogue, err))
         return false;
-    keeping->noted = true;
-    keeping->requests = (size_t)keeping->note.requests;
-    keeping->reservations = (size_t)keeping->note.reservations;
-    keeping->steps = (size_t)keeping->note.steps;
-    weir_tally_begin_above(keeping->note.last_serial);
+    persistence->has_catalogue = true;
+    persistence->requests = (size_t)persistence->catalogue.requests;
+    persistence->reservations = (size_t)persistence->catalogue.reservations;
+    persistence->smyte = (size_t)persistence->catalogue.smyte;
+    weir_policy_table_begin_above(persistence->catalogue.last_serial);
     return true;
 }
 
@@ -105,104 +105,107 @@ static bool is_private(const char *path, struct weir_error *err)
     return true;
 }
 
-bool weir_keep_open(struct service *service, const struct config *config, struct weir_error *err)
+bool weir_persist_open(struct service *service, const struct config *config, struct weir_error *err)
 {
     if (service->options.no_store || !config->data || strcmp(config->data, "none") == 0)
         return true;
-    struct keeping *keeping = service->keeping = calloc(1, sizeof *keeping);
-    if (!keeping || !(keeping->path = strdup(config->data))) {
+    struct persistence *persistence = service->persistence = calloc(1, sizeof *persistence);
+    if (!persistence || !(persistence->path = strdup(config->data))) {
         weir_error_set(err, ENOMEM, "out of memory");
         return false;
     }
-    keeping->disk = service->options.disk ? service->options.disk : &weir_disk;
-    if (keeping->disk == &weir_disk && !is_private(keeping->path, err))
+    persistence->disk = service->options.disk ? service->options.disk : &weir_disk;
+    if (persistence->disk == &weir_disk && !is_private(persistence->path, err))
         return false;
-    keeping->sync = config->fsync != 0 ? (enum store_sync)config->fsync : STORE_EVERYSEC;
-    struct store_options options = {.disk = keeping->disk,
-                                    .path = keeping->path,
-                                    .sync = keeping->sync,
+    persistence->sync = config->fsync != 0 ? (enum store_sync)config->fsync : STORE_EVERYSEC;
+    struct store_options options = {.disk = persistence->disk,
+                                    .path = persistence->path,
+                                    .sync = persistence->sync,
                                     .manual = service->options.store_manual,
                                     .no_elapsed = service->options.test_clock,
                                     .hold_images = true,
-                                    .moved = store_moved,
-                                    .event = store_event,
+                                    .moved = on_store_progress,
+                                    .event = on_store_event,
                                     .arg = service};
-    service->store = weir_store_open(&options, &keeping->found, err);
+    service->store = weir_store_open(&options, &persistence->found, err);
     if (!service->store)
         return false;
-    if (keeping->found.bytes > UINT64_C(64) << 20)
-        weir_log(LOG_INFO_LEVEL, "recovering", LOG_TEXT("data", keeping->path),
-                 LOG_NUMBER("bytes", (int64_t)keeping->found.bytes));
-    return read_note(service, err);
+    if (persistence->found.bytes > UINT64_C(64) << 20)
+        weir_log(LOG_INFO_LEVEL, "recovering", LOG_TEXT("data", persistence->path),
+                 LOG_NUMBER("bytes", (int64_t)persistence->found.bytes));
+    return read_catalogue(service, err);
 }
 
-size_t weir_keep_room(size_t *kept, size_t wanted)
+size_t weir_persist_room(size_t *kept, size_t wanted)
 {
     if (*kept < wanted)
         *kept = wanted;
     return *kept;
 }
 
-/* ---- tallies ---- */
+/* ---- policy tables ---- */
 
-bool weir_keep_add(struct service *service, struct tally *tally, int64_t lead_ns, struct weir_error *err)
+bool weir_persist_add(struct service *service, struct policy_table *ptable, int64_t lead_ns,
+                      struct weir_error *err)
 {
-    return !service->store || weir_store_add(service->store, (uint32_t)tally->serial, tally->table->region,
-                                             lead_ns, &weir_table_keep, tally->table, err);
+    return !service->store || weir_store_add(service->store, (uint32_t)ptable->serial, ptable->table->region,
+                                             lead_ns, &weir_table_persist_ops, ptable->table, err);
 }
 
 /* One that was just made hashes as the operator wants it. */
-static struct tally *with_key(const struct service *service, struct tally *tally)
+static struct policy_table *with_key(const struct service *service, struct policy_table *ptable)
 {
-    if (tally && service->has_hash_key)
-        weir_region_set_key(tally->table->region, &service->hash_key);
-    return tally;
+    if (ptable && service->has_hash_key)
+        weir_region_set_key(ptable->table->region, &service->hash_key);
+    return ptable;
 }
 
-struct tally *weir_keep_tally(struct service *service, const char *limits, int64_t keys,
-                              enum weir_when_full on_full, struct weir_error *err)
+struct policy_table *weir_persist_new_table(struct service *service, const char *limits, int64_t keys,
+                                            enum weir_when_full on_full, struct weir_error *err)
 {
-    struct tally *tally = service->store ? weir_tally_new_kept(limits, keys, on_full, false, 0, err)
-                                         : weir_tally_new(limits, keys, on_full, false, 0, err);
-    tally = with_key(service, tally);
-    if (!tally || weir_keep_add(service, tally, 0, err))
-        return tally;
-    weir_tally_free(tally);
+    struct policy_table *ptable = service->store
+                                      ? weir_policy_table_new_kept(limits, keys, on_full, false, 0, err)
+                                      : weir_policy_table_new(limits, keys, on_full, false, 0, err);
+    ptable = with_key(service, ptable);
+    if (!ptable || weir_persist_add(service, ptable, 0, err))
+        return ptable;
+    weir_policy_table_free(ptable);
     return NULL;
 }
 
 /* As it was, with more room and another horizon if that is asked for now. */
-static struct tally *restore_client_keys(struct service *service, int64_t keys, int64_t horizon_ns,
-                                         int64_t *lead_ns, struct weir_error *err)
+static struct policy_table *restore_client_keys(struct service *service, int64_t keys, int64_t horizon_ns,
+                                                int64_t *lead_ns, struct weir_error *err)
 {
     struct weir_table_info info;
-    struct tally *tally =
-        weir_note_tally(service->keeping->note.client_keys, weir_store_offset(service->store), lead_ns, err);
-    if (!tally)
+    struct policy_table *ptable = weir_catalogue_policy_table(
+        service->persistence->catalogue.client_keys, weir_store_offset(service->store), lead_ns, err);
+    if (!ptable)
         return NULL;
-    weir_table_stat(tally->table, &info);
+    weir_table_stat(ptable->table, &info);
     if (horizon_ns > 0)
-        tally->table->horizon_ns = horizon_ns;
-    if (keys <= info.capacity || weir_table_grow(tally->table, (size_t)keys, err))
-        return tally;
-    weir_tally_free(tally);
+        ptable->table->horizon_ns = horizon_ns;
+    if (keys <= info.capacity || weir_table_grow(ptable->table, (size_t)keys, err))
+        return ptable;
+    weir_policy_table_free(ptable);
     return NULL;
 }
 
-struct tally *weir_keep_client_keys(struct service *service, int64_t keys, int64_t horizon_ns,
-                                    struct weir_error *err)
+struct policy_table *weir_persist_client_keys(struct service *service, int64_t keys, int64_t horizon_ns,
+                                              struct weir_error *err)
 {
     int64_t lead_ns = 0;
     if (!service->store)
-        return with_key(service, weir_tally_new(NULL, keys, WEIR_FULL_REFUSE, true, horizon_ns, err));
-    struct tally *tally =
-        service->keeping->noted
+        return with_key(service, weir_policy_table_new(NULL, keys, WEIR_FULL_REFUSE, true, horizon_ns, err));
+    struct policy_table *ptable =
+        service->persistence->has_catalogue
             ? restore_client_keys(service, keys, horizon_ns, &lead_ns, err)
-            : with_key(service, weir_tally_new_kept(NULL, keys, WEIR_FULL_REFUSE, true, horizon_ns, err));
-    if (!tally || weir_store_add(service->store, KEEP_CLIENT_KEYS, tally->table->region, lead_ns,
-                                 &weir_table_keep, tally->table, err))
-        return tally;
-    weir_tally_free(tally);
+            : with_key(service,
+                       weir_policy_table_new_kept(NULL, keys, WEIR_FULL_REFUSE, true, horizon_ns, err));
+    if (!ptable || weir_store_add(service->store, PERSIST_CLIENT_KEYS, ptable->table->region, lead_ns,
+                                  &weir_table_persist_ops, ptable->table, err))
+        return ptable;
+    weir_policy_table_free(ptable);
     return NULL;
 }
 
@@ -214,7 +217,7 @@ bool weir_service_close(struct service *service, struct weir_error *err)
     weir_error_clear(err);
     if (!store)
         return true;
-    weir_keep_last_note(service);
+    weir_persist_last_catalogue(service);
     bool closed = weir_store_close(store, err);
     service->store = NULL; /* tables are nobody's but ours again */
     return closed;

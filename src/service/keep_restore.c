@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From the note and the records to what stood before. Nobody asks anything yet.
+ * From the catalogue and the records to what stood before. Nobody asks anything yet.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,25 +22,27 @@
 static bool add_records(struct service *service, uint32_t number, struct records *records, struct slice keys,
                         struct weir_error *err)
 {
-    if (service->keeping->noted && !weir_records_describe_read(records, keys.bytes, keys.len)) {
+    if (service->persistence->has_catalogue && !weir_records_describe_read(records, keys.bytes, keys.len)) {
         weir_error_set(
             err, EINVAL,
             "what the data directory says about its records makes no sense; run weir doctor on it, "
             "or start from a backup");
         return false;
     }
-    return weir_store_add(service->store, number, weir_records_region(records), 0, &weir_records_keep,
+    return weir_store_add(service->store, number, weir_records_region(records), 0, &weir_records_persist_ops,
                           records, err);
 }
 
 static bool add_all(struct service *service, struct snapshot *snapshot, struct weir_error *err)
 {
-    const struct note *note = &service->keeping->note;
-    return add_records(service, KEEP_REQUESTS, service->ledger.requests, note->request_keys, err) &&
-           add_records(service, KEEP_RESERVATIONS, service->ledger.reservations, note->reservation_keys,
+    const struct catalogue *catalogue = &service->persistence->catalogue;
+    return add_records(service, PERSIST_REQUESTS, service->ledger.requests, catalogue->request_keys, err) &&
+           add_records(service, PERSIST_RESERVATIONS, service->ledger.reservations,
+                       catalogue->reservation_keys, err) &&
+           add_records(service, PERSIST_SMYTE, weir_smyte_records(service->smyte), catalogue->step_keys,
                        err) &&
-           add_records(service, KEEP_STEPS, weir_steps_records(service->steps), note->step_keys, err) &&
-           (!service->keeping->noted || weir_note_policies(service, note, snapshot, err));
+           (!service->persistence->has_catalogue ||
+            weir_catalogue_policies(service, catalogue, snapshot, err));
 }
 
 /* ---- rules ---- */
@@ -53,27 +55,29 @@ static enum table_recover rule_of(const struct service *service, const struct co
     for (size_t i = 0; i < config->policy_count; i++)
         if (strcmp(config->policies[i].name, policy->name) == 0)
             rule = config->policies[i].recover;
-    return service->keeping->found.unsure || service->keeping->found.lost ? (enum table_recover)rule
-                                                                          : TABLE_EXACT;
+    return service->persistence->found.unsure || service->persistence->found.lost ? (enum table_recover)rule
+                                                                                  : TABLE_EXACT;
 }
 
-static bool recover_tally(struct service *service, struct tally *tally, enum table_recover rule)
+static bool recover_policy_table(struct service *service, struct policy_table *ptable,
+                                 enum table_recover rule)
 {
-    if (!tally)
+    if (!ptable)
         return true;
-    if (!weir_table_recovered(tally->table, rule, region_time(tally->table->region, weir_now())))
+    if (!weir_table_recovered(ptable->table, rule, region_time(ptable->table->region, weir_now())))
         return false;
-    tally->bytes = weir_growth_bytes(tally);
-    service->keeping->keys += (int64_t)tally->table->recovered;
+    ptable->bytes = weir_growth_bytes(ptable);
+    service->persistence->keys += (int64_t)ptable->table->recovered;
     return true;
 }
 
 static bool recover_policy(struct service *service, const struct policy *policy, enum table_recover rule)
 {
-    bool good = recover_tally(service, policy->main, rule) && recover_tally(service, policy->tried, rule) &&
-                recover_tally(service, policy->older, rule);
+    bool good = recover_policy_table(service, policy->main, rule) &&
+                recover_policy_table(service, policy->candidate_table, rule) &&
+                recover_policy_table(service, policy->previous, rule);
     for (size_t i = 0; good && i < policy->prefix_count; i++)
-        good = recover_tally(service, policy->prefixes[i].tally, rule);
+        good = recover_policy_table(service, policy->prefixes[i].ptable, rule);
     if (rule != TABLE_EXACT)
         weir_log(LOG_WARN_LEVEL, "recovered-by-rule", LOG_TEXT("policy", policy->name),
                  LOG_TEXT("recover", weir_recover_name((int)rule)),
@@ -87,7 +91,7 @@ static bool recover_policy(struct service *service, const struct policy *policy,
 static bool recover_all(struct service *service, const struct config *config, const struct snapshot *snapshot,
                         bool *other, struct weir_error *err)
 {
-    bool good = recover_tally(service, service->client_keys, TABLE_EXACT);
+    bool good = recover_policy_table(service, service->client_keys, TABLE_EXACT);
     for (size_t i = 0; good && i < snapshot->policy_count; i++) {
         enum table_recover rule = rule_of(service, config, snapshot->policies[i]);
         good = recover_policy(service, snapshot->policies[i], rule);
@@ -96,7 +100,7 @@ static bool recover_all(struct service *service, const struct config *config, co
     int64_t now_ns = weir_now();
     weir_records_recovered(service->ledger.requests, now_ns);
     weir_records_recovered(service->ledger.reservations, now_ns);
-    weir_records_recovered(weir_steps_records(service->steps), now_ns);
+    weir_records_recovered(weir_smyte_records(service->smyte), now_ns);
     if (!good)
         weir_error_set(err, ENOMEM, "out of memory");
     return good;
@@ -104,50 +108,51 @@ static bool recover_all(struct service *service, const struct config *config, co
 
 /* ---- a change that was under way ---- */
 
-/* The note of a change comes first, its steps may be missing: what the note says is done now. As at any
- * change, limits are announced in a note first: the one with which writing begins. */
-static bool announce_limits(struct tally *tally, const char *limits, struct weir_error *err)
+/* The catalogue of a change comes first, its steps may be missing: what the catalogue says is done now. As at
+ * any change, limits are announced in a catalogue first: the one with which writing begins. */
+static bool announce_table_limits(struct policy_table *ptable, const char *limits, struct weir_error *err)
 {
     char text[SPEC_TEXT_MAX];
-    if (!tally ||
-        (weir_table_text(tally->table, text, sizeof text) < sizeof text && strcmp(text, limits) == 0))
+    if (!ptable ||
+        (weir_table_text(ptable->table, text, sizeof text) < sizeof text && strcmp(text, limits) == 0))
         return true;
-    return weir_table_announce(tally->table, limits, err);
+    return weir_table_announce(ptable->table, limits, err);
 }
 
-static bool set_limits(struct tally *tally, const char *limits, struct weir_error *err)
+static bool set_limits(struct policy_table *ptable, const char *limits, struct weir_error *err)
 {
-    return !tally || weir_table_set(tally->table, limits, err);
+    return !ptable || weir_table_set(ptable->table, limits, err);
 }
 
-typedef bool do_to_limits(struct tally *tally, const char *limits, struct weir_error *err);
+typedef bool do_to_limits(struct policy_table *ptable, const char *limits, struct weir_error *err);
 
 static bool for_all_limits(const struct snapshot *snapshot, do_to_limits *what, struct weir_error *err)
 {
     for (size_t i = 0; i < snapshot->policy_count; i++) {
         const struct policy *policy = snapshot->policies[i];
-        bool good = what(policy->main, policy->limits, err) && what(policy->tried, policy->candidate, err);
+        bool good =
+            what(policy->main, policy->limits, err) && what(policy->candidate_table, policy->candidate, err);
         for (size_t j = 0; good && j < policy->prefix_count; j++)
-            good = what(policy->prefixes[j].tally, policy->prefixes[j].limits, err);
+            good = what(policy->prefixes[j].ptable, policy->prefixes[j].limits, err);
         if (!good)
             return false;
     }
     return true;
 }
 
-static bool agree_on_keys(const struct policy *policy, struct tally *tally, struct weir_error *err)
+static bool agree_on_keys(const struct policy *policy, struct policy_table *ptable, struct weir_error *err)
 {
-    uint64_t names[TALLY_OVERRIDES];
+    uint64_t names[POLICY_TABLE_OVERRIDES];
     char text[SPEC_TEXT_MAX];
-    for (size_t i = 0; tally && i < policy->key_count; i++) {
+    for (size_t i = 0; ptable && i < policy->key_count; i++) {
         const struct key_override *key = &policy->keys[i];
-        names[i] = table_who(tally->table, key->key, key->len);
-        (void)weir_table_override_text(tally->table, key->key, key->len, text, sizeof text);
+        names[i] = table_hash(ptable->table, key->key, key->len);
+        (void)weir_table_override_text(ptable->table, key->key, key->len, text, sizeof text);
         if (strcmp(text, key->limits) != 0 &&
-            !weir_table_override(tally->table, key->key, key->len, key->limits, err))
+            !weir_table_override(ptable->table, key->key, key->len, key->limits, err))
             return false;
     }
-    return !tally || weir_override_only(tally->table, names, policy->key_count, err);
+    return !ptable || weir_override_only(ptable->table, names, policy->key_count, err);
 }
 
 /* When writing has begun: it lists what it changes. */
@@ -157,8 +162,9 @@ static bool agree_on_all(const struct snapshot *snapshot, struct weir_error *err
         return false;
     for (size_t i = 0; i < snapshot->policy_count; i++) {
         const struct policy *policy = snapshot->policies[i];
-        if (!agree_on_keys(policy, policy->main, err) || !agree_on_keys(policy, policy->tried, err) ||
-            !agree_on_keys(policy, policy->older, err))
+        if (!agree_on_keys(policy, policy->main, err) ||
+            !agree_on_keys(policy, policy->candidate_table, err) ||
+            !agree_on_keys(policy, policy->previous, err))
             return false;
     }
     return true;
@@ -166,12 +172,12 @@ static bool agree_on_all(const struct snapshot *snapshot, struct weir_error *err
 
 /* ---- what is told about it ---- */
 
-static void describe(struct keeping *keeping)
+static void describe_recovery(struct persistence *persistence)
 {
-    const struct store_found *found = &keeping->found;
+    const struct store_found *found = &persistence->found;
     struct text text;
-    weir_text_init(&text, keeping->how, sizeof keeping->how);
-    if (found->fresh || !keeping->noted)
+    weir_text_init(&text, persistence->how, sizeof persistence->how);
+    if (found->fresh || !persistence->has_catalogue)
         weir_text_print(&text, "nothing was there before");
     else if (found->clean)
         weir_text_print(&text, "the last server ended well");
@@ -192,19 +198,19 @@ static void describe(struct keeping *keeping)
 
 static void log_recovery(const struct service *service, size_t policies)
 {
-    const struct keeping *keeping = service->keeping;
-    const struct store_found *found = &keeping->found;
-    weir_log_write(found->lost     ? LOG_ERROR_LEVEL
-                   : found->unsure ? LOG_WARN_LEVEL
-                                   : LOG_INFO_LEVEL,
-                   "recovered",
-                   (struct log_field[]){LOG_TEXT("data", keeping->path), LOG_TEXT("found", keeping->how),
-                                        LOG_NUMBER("policies", (int64_t)policies),
-                                        LOG_NUMBER("keys", keeping->keys),
-                                        LOG_NUMBER("records", (int64_t)found->records),
-                                        LOG_NUMBER("ms", keeping->took_ns / WEIR_MS),
-                                        LOG_TEXT("fsync", weir_fsync_name((int)keeping->sync))},
-                   7);
+    const struct persistence *persistence = service->persistence;
+    const struct store_found *found = &persistence->found;
+    weir_log_write(
+        found->lost     ? LOG_ERROR_LEVEL
+        : found->unsure ? LOG_WARN_LEVEL
+                        : LOG_INFO_LEVEL,
+        "recovered",
+        (struct log_field[]){LOG_TEXT("data", persistence->path), LOG_TEXT("found", persistence->how),
+                             LOG_NUMBER("policies", (int64_t)policies), LOG_NUMBER("keys", persistence->keys),
+                             LOG_NUMBER("records", (int64_t)found->records),
+                             LOG_NUMBER("ms", persistence->took_ns / WEIR_MS),
+                             LOG_TEXT("fsync", weir_fsync_name((int)persistence->sync))},
+        7);
     if (found->unknown > 0)
         weir_log(
             LOG_WARN_LEVEL, "records-unknown", LOG_NUMBER("records", (int64_t)found->unknown),
@@ -236,7 +242,7 @@ static void warn_of_mode(const struct snapshot *snapshot)
 static bool begin_to_write(struct service *service, const struct snapshot *snapshot, struct weir_error *err)
 {
     struct buffer out = {0};
-    bool good = weir_note_write(service, snapshot, &out);
+    bool good = weir_catalogue_write(service, snapshot, &out);
     if (!good)
         weir_error_set(err, ENOMEM, "out of memory");
     good = good && weir_store_start(service->store, buffer_bytes(&out), buffer_len(&out), err);
@@ -245,20 +251,20 @@ static bool begin_to_write(struct service *service, const struct snapshot *snaps
 }
 
 /* When it is known from when on the limits count that were announced: before anything is decided by them. */
-static void note_again(struct service *service, const struct snapshot *snapshot)
+static void write_catalogue_again(struct service *service, const struct snapshot *snapshot)
 {
     struct buffer out = {0};
-    if (!weir_note_write(service, snapshot, &out) ||
-        !weir_store_note(service->store, buffer_bytes(&out), buffer_len(&out)))
-        keep_owe(service);
+    if (!weir_catalogue_write(service, snapshot, &out) ||
+        !weir_store_catalogue(service->store, buffer_bytes(&out), buffer_len(&out)))
+        persist_owe(service);
     weir_buffer_free(&out);
 }
 
 /* What is not in the records, because no answer told of it, has to be in an image before it is known to the
  * next start: until then that one finds what this one has found, and does the same about it. */
-static void settle(struct service *service, bool other)
+static void settle_losses(struct service *service, bool other)
 {
-    const struct store_found *found = &service->keeping->found;
+    const struct store_found *found = &service->persistence->found;
     size_t distrusted = 0;
     if (found->lost || found->holes)
         distrusted = weir_ledger_distrust(&service->ledger, weir_now());
@@ -268,21 +274,21 @@ static void settle(struct service *service, bool other)
                           "changes are missing before others that are there, so nothing is given back for "
                           "them"));
     (void)weir_store_commit(service->store);
-    service->keeping->image_due = other || distrusted > 0;
+    service->persistence->image_due = other || distrusted > 0;
 }
 
-bool weir_keep_restore(struct service *service, const struct config *config, struct snapshot *snapshot,
-                       struct weir_error *err)
+bool weir_persist_restore(struct service *service, const struct config *config, struct snapshot *snapshot,
+                          struct weir_error *err)
 {
-    struct keeping *keeping = service->keeping;
+    struct persistence *persistence = service->persistence;
     int64_t began_ns = weir_now();
     bool other = false;
-    if (!keeping)
+    if (!persistence)
         return true;
-    if (!add_all(service, snapshot, err) || !weir_store_replay(service->store, &keeping->found, err))
+    if (!add_all(service, snapshot, err) || !weir_store_replay(service->store, &persistence->found, err))
         return false;
     if (!recover_all(service, config, snapshot, &other, err) ||
-        !for_all_limits(snapshot, announce_limits, err))
+        !for_all_limits(snapshot, announce_table_limits, err))
         return false;
     if (!weir_snapshot_seal(snapshot)) {
         weir_error_set(err, ENOMEM, "out of memory");
@@ -290,11 +296,11 @@ bool weir_keep_restore(struct service *service, const struct config *config, str
     }
     if (!begin_to_write(service, snapshot, err) || !agree_on_all(snapshot, err))
         return false;
-    note_again(service, snapshot);
-    settle(service, other);
-    keeping->took_ns = sat_sub(weir_now(), began_ns);
-    keeping->noted = keeping->noted && !keeping->found.fresh;
-    describe(keeping);
+    write_catalogue_again(service, snapshot);
+    settle_losses(service, other);
+    persistence->took_ns = sat_sub(weir_now(), began_ns);
+    persistence->has_catalogue = persistence->has_catalogue && !persistence->found.fresh;
+    describe_recovery(persistence);
     log_recovery(service, snapshot->policy_count);
     warn_of_room(service, weir_growth_total(service, snapshot));
     warn_of_mode(snapshot);
@@ -303,26 +309,26 @@ bool weir_keep_restore(struct service *service, const struct config *config, str
 
 /* ---- policies that nothing was found of ---- */
 
-static bool recover_new(struct service *service, struct tally *tally)
+static bool recover_new(struct service *service, struct policy_table *ptable)
 {
-    return !tally || tally->serial <= service->keeping->note.last_serial ||
-           weir_table_recovered(tally->table, TABLE_FLOOR, region_time(tally->table->region, weir_now()));
+    return !ptable || ptable->serial <= service->persistence->catalogue.last_serial ||
+           weir_table_recovered(ptable->table, TABLE_FLOOR, region_time(ptable->table->region, weir_now()));
 }
 
-bool weir_keep_applied(struct service *service, const struct config *config, struct weir_error *err)
+bool weir_persist_applied(struct service *service, const struct config *config, struct weir_error *err)
 {
     const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_relaxed);
     bool good = true;
-    if (!service->keeping)
+    if (!service->persistence)
         return true;
     for (size_t i = 0; good && i < snapshot->policy_count; i++) {
         const struct policy *policy = snapshot->policies[i];
         if (rule_of(service, config, policy) != TABLE_FLOOR)
             continue;
-        good = recover_new(service, policy->main) && recover_new(service, policy->tried);
+        good = recover_new(service, policy->main) && recover_new(service, policy->candidate_table);
         for (size_t j = 0; good && j < policy->prefix_count; j++)
-            good = recover_new(service, policy->prefixes[j].tally);
-        service->keeping->image_due = true;
+            good = recover_new(service, policy->prefixes[j].ptable);
+        service->persistence->image_due = true;
     }
     if (!good)
         weir_error_set(err, ENOMEM, "out of memory");

@@ -17,28 +17,28 @@ static void tell_number(struct reply *reply, const char *name, int64_t number)
     weir_reply_integer(reply, number);
 }
 
-void weir_lease_tell(struct reply *reply, const struct pools *pools, const struct lease_told *told)
+void weir_lease_tell(struct reply *reply, const struct fleet_pools *pools, const struct lease_result *result)
 {
-    const struct lease_terms *terms = &told->terms;
+    const struct lease_terms *terms = &result->terms;
     weir_reply_map(reply, 12);
-    tell_number(reply, "epoch", (int64_t)told->epoch);
-    tell_number(reply, "units", told->units);
-    tell_number(reply, "chunks", told->chunks);
+    tell_number(reply, "epoch", (int64_t)result->epoch);
+    tell_number(reply, "units", result->units);
+    tell_number(reply, "chunks", result->chunks);
     tell_number(reply, "chunk", pools->child_chunk);
     tell_number(reply, "total", terms->total);
     tell_number(reply, "window_ms", max64(terms->window_ns / WEIR_MS, 1));
     tell_number(reply, "burst", terms->burst);
     tell_number(reply, "starts_in_ms", 0);
-    tell_number(reply, "expires_in_ms", max64(told->ends_ns, 0) / WEIR_MS);
-    tell_number(reply, "left", told->left);
-    tell_number(reply, "retry_after_ms", max64(weir_ms_up(told->retry_ns), 0));
+    tell_number(reply, "expires_in_ms", max64(result->ends_ns, 0) / WEIR_MS);
+    tell_number(reply, "left", result->left);
+    tell_number(reply, "retry_after_ms", max64(weir_ms_up(result->retry_ns), 0));
     weir_reply_text(reply, "kind");
     weir_reply_text(reply, terms->kind == LEASE_QUOTA ? "quota" : "bucket");
 }
 
 /* ---- what is known of a pool ---- */
 
-struct known {
+struct known_lease {
     bool joined;
     struct weir_fleet_stat stat;
     bool differs;    /* its limit, from the policy's */
@@ -46,10 +46,10 @@ struct known {
     char trouble[160];
 };
 
-static void look(const struct pool_member *member, int64_t now_ns, struct known *known)
+static void read_pool_member(const struct pool_member *member, int64_t now_ns, struct known_lease *known)
 {
     struct weir_limiter *limiter = pool_limiter(member);
-    *known = (struct known){.stat.left = -1};
+    *known = (struct known_lease){.stat.left = -1};
     known->joined = limiter && weir_fleet_stat(limiter, &known->stat);
     if (!known->joined)
         return;
@@ -65,15 +65,15 @@ static void look(const struct pool_member *member, int64_t now_ns, struct known 
 
 /* ---- INFO ---- */
 
-struct sum {
+struct lease_sum {
     int64_t now_ns, pools, connected, lost, exhausted, held, writes, orders;
 };
 
 static void add_up(void *arg, struct pool_member *member)
 {
-    struct sum *sum = arg;
-    struct known known;
-    look(member, sum->now_ns, &known);
+    struct lease_sum *sum = arg;
+    struct known_lease known;
+    read_pool_member(member, sum->now_ns, &known);
     sum->pools++;
     sum->connected += known.stat.connected;
     sum->lost += known.stat.lost;
@@ -93,7 +93,7 @@ static void tell_head(const struct policy *policy, struct buffer *out)
 
 static void tell_root(const struct policy *policy, struct buffer *out)
 {
-    const struct pools *pools = policy->pools;
+    const struct fleet_pools *pools = policy->pools;
     tell_head(policy, out);
     weir_buffer_print(out, ",keys=%s,chunk=%" PRId64 ",hold_ms=%" PRId64 "\r\n",
                       pools->each ? "each" : "together", pools->child_chunk, pools->hold_ns / WEIR_MS);
@@ -101,7 +101,7 @@ static void tell_root(const struct policy *policy, struct buffer *out)
 
 static void tell_each(const struct policy *policy, int64_t now_ns, struct buffer *out)
 {
-    struct sum sum = {.now_ns = now_ns};
+    struct lease_sum sum = {.now_ns = now_ns};
     weir_pools_each(policy->pools, add_up, &sum);
     tell_head(policy, out);
     weir_buffer_print(out,
@@ -114,8 +114,8 @@ static void tell_each(const struct policy *policy, int64_t now_ns, struct buffer
 
 static void tell_one(const struct policy *policy, int64_t now_ns, struct buffer *out)
 {
-    struct known known;
-    look(policy->pools->one, now_ns, &known);
+    struct known_lease known;
+    read_pool_member(policy->pools->one, now_ns, &known);
     const struct weir_fleet_stat *stat = &known.stat;
     tell_head(policy, out);
     weir_buffer_print(
@@ -153,26 +153,26 @@ void weir_info_fleet(struct worker *worker, const struct user *user, struct buff
 
 /* ---- WEIR.EXPLAIN ---- */
 
-static bool look_at_pair(struct worker *worker, const struct pair *pair, struct known *known)
+static bool look_at_pair(struct worker *worker, const struct pair *pair, struct known_lease *known)
 {
     const struct policy *policy = pair->policy;
-    uint64_t who = table_who(policy->main->table, pair->key.bytes, pair->key.len);
-    struct pool_member *member = weir_pools_enter(policy->pools, pair->key, who, worker->now_ns, false);
-    *known = (struct known){.stat.left = -1};
+    uint64_t hash = table_hash(policy->main->table, pair->key.bytes, pair->key.len);
+    struct pool_member *member = weir_pools_enter(policy->pools, pair->key, hash, worker->now_ns, false);
+    *known = (struct known_lease){.stat.left = -1};
     if (member)
-        look(member, worker->now_ns, known);
+        read_pool_member(member, worker->now_ns, known);
     weir_pools_leave(member);
     return member != NULL;
 }
 
 void weir_explain_fleet(struct worker *worker, const struct pair *pair, struct buffer *out)
 {
-    const struct pools *pools = pair->policy->pools;
-    struct known known;
-    char held[WORDS_MAX], left[WORDS_MAX], time[WORDS_MAX], limit[POOLS_LIMIT_MAX];
+    const struct fleet_pools *pools = pair->policy->pools;
+    struct known_lease known;
+    char held[HUMANIZE_MAX], left[HUMANIZE_MAX], time[HUMANIZE_MAX], limit[POOLS_LIMIT_MAX];
     if (pools->local) {
         weir_buffer_print(out, "  root of a fleet: others lease chunks of %s (WEIR.LEASE)\n",
-                          weir_words_number(pools->child_chunk, held));
+                          weir_humanize_number(pools->child_chunk, held));
         return;
     }
     bool there = look_at_pair(worker, pair, &known);
@@ -182,11 +182,12 @@ void weir_explain_fleet(struct worker *worker, const struct pair *pair, struct b
         return;
     }
     const struct weir_fleet_stat *stat = &known.stat;
-    weir_buffer_print(out, "%s held here", weir_words_number(stat->held, held));
+    weir_buffer_print(out, "%s held here", weir_humanize_number(stat->held, held));
     if (stat->ends_in_ns > 0)
-        weir_buffer_print(out, " for another %s", weir_words_duration(stat->ends_in_ns, WORDS_UP, time));
+        weir_buffer_print(out, " for another %s",
+                          weir_humanize_duration(stat->ends_in_ns, HUMANIZE_UP, time));
     if (stat->left >= 0)
-        weir_buffer_print(out, ", %s left in the pool", weir_words_number(stat->left, left));
+        weir_buffer_print(out, ", %s left in the pool", weir_humanize_number(stat->left, left));
     weir_buffer_print(out, "%s\n", stat->exhausted ? ", which is used up" : "");
     if (known.differs)
         weir_buffer_print(
@@ -210,8 +211,8 @@ static void put_plain(struct buffer *out, const char *text)
 
 void weir_explain_fleet_json(struct worker *worker, const struct pair *pair, struct buffer *out)
 {
-    const struct pools *pools = pair->policy->pools;
-    struct known known;
+    const struct fleet_pools *pools = pair->policy->pools;
+    struct known_lease known;
     weir_buffer_print(out, ",\"fleet\":{\"coordinator\":");
     put_plain(out, pools->shown);
     if (!pools->local) {
@@ -235,7 +236,7 @@ void weir_explain_fleet_json(struct worker *worker, const struct pair *pair, str
 
 const char *weir_fleet_text(const struct policy *policy, char text[static FLEET_TEXT_MAX])
 {
-    const struct pools *pools = policy->pools;
+    const struct fleet_pools *pools = policy->pools;
     text[0] = '\0';
     if (pools)
         (void)snprintf(text, FLEET_TEXT_MAX, "%s %s keys=%s nodes=%" PRId64 " chunk=%" PRId64 " on_loss=%s",

@@ -2,25 +2,25 @@
 /*
  * What is told of leases: as an answer, in INFO, in WEIR.EXPLAIN and in WEIR.POLICY. Never a password.
  */
-#ifndef WEIR_SERVICE_LEASE_TEXT_H
-#define WEIR_SERVICE_LEASE_TEXT_H
+#ifndef WEIR_SERVICE_LEASES_LEASE_TEXT_H
+#define WEIR_SERVICE_LEASES_LEASE_TEXT_H
 
 #include "service/command.h"
 
 /* What came of WEIR.LEASE. */
-struct lease_told {
+struct lease_result {
     uint64_t epoch; /* 0: not known yet */
     int64_t units, chunks;
     int64_t ends_ns;          /* from now on */
     int64_t left;             /* -1: not known */
     int64_t retry_ns;         /* nothing was there: when there may be */
-    bool hopes;               /* more is on its way */
+    bool may_come;            /* more is on its way */
     bool full;                /* there is no room for its pool */
     struct lease_terms terms; /* that hold: the pool's, or until they are known the policy's */
 };
 
 /* The map of twelve fields. */
-void weir_lease_tell(struct reply *reply, const struct pools *pools, const struct lease_told *told);
+void weir_lease_tell(struct reply *reply, const struct fleet_pools *pools, const struct lease_result *result);
 
 /* INFO's section, of policies that the user may use. */
 void weir_info_fleet(struct worker *worker, const struct user *user, struct buffer *out);

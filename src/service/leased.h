@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Deciding on units that this server has leased for a policy (policy->leases): the verbs of a table, on the
- * pool of a key. All of it within a worker's turn; nothing blocks.
+ * pool of a key. All of it within a worker's read section; nothing blocks.
  */
-#ifndef WEIR_SERVICE_LEASED_H
-#define WEIR_SERVICE_LEASED_H
+#ifndef WEIR_SERVICE_LEASES_LEASED_H
+#define WEIR_SERVICE_LEASES_LEASED_H
 
 #include "service/decide.h"
 
-struct leased {
+struct leased_answer {
     struct weir_verdict verdict;
-    bool hopes;       /* refused, but more may come within the policy's `wait` */
+    bool may_come;    /* refused, but more may come within the policy's `wait` */
     int64_t until_ns; /* allowed: they may be spent, and given back, until then */
 };
 
-bool weir_leased_take(const struct worker *worker, const struct pair *pair, struct leased *leased);
+bool weir_leased_take(const struct worker *worker, const struct pair *pair, struct leased_answer *leased);
 bool weir_leased_peek(const struct worker *worker, const struct pair *pair, struct weir_verdict *verdict);
 void weir_leased_give(const struct worker *worker, const struct pair *pair);
 bool weir_leased_charge(const struct worker *worker, const struct pair *pair); /* false: no room for it */

@@ -18,7 +18,7 @@ struct loads {
     uint64_t begun;
 };
 
-static bool fail(struct weir_error *err, int code, const char *text)
+static bool fail_load(struct weir_error *err, int code, const char *text)
 {
     weir_error_set(err, code, text);
     return false;
@@ -28,14 +28,14 @@ static void clear_table(struct load *load)
 {
     weir_policy_free(load->source);
     weir_policy_free(load->target);
-    weir_tally_free(load->tally);
+    weir_policy_table_free(load->ptable);
     for (struct load_shared *shared = load->shared, *next; shared; shared = next) {
         next = shared->next;
         free(shared);
     }
     load->shared = NULL;
     load->source = load->target = NULL;
-    load->tally = NULL;
+    load->ptable = NULL;
 }
 
 static void clear_load(struct load *load)
@@ -59,7 +59,7 @@ static struct load *find_load(struct service *service, const struct load_name *n
         if (load->id[0] && slice_is(name->id, load->id) && slice_is(name->policy, load->policy))
             return load;
     }
-    (void)fail(err, ENOENT, "no such load is going on: it has ended, or the server was started since");
+    (void)fail_load(err, ENOENT, "no such load is going on: it has ended, or the server was started since");
     return NULL;
 }
 
@@ -82,7 +82,7 @@ static struct load *new_load(struct service *service)
 static bool is_id(struct slice id, struct weir_error *err)
 {
     return (id.len > 0 && id.len < LOAD_ID_MAX && !memchr(id.bytes, 0, id.len)) ||
-           fail(err, EINVAL, "the id of a load has 1 to 63 bytes");
+           fail_load(err, EINVAL, "the id of a load has 1 to 63 bytes");
 }
 
 /* That of this name, or a new one, with nothing in it yet; NULL: out of memory. */
@@ -90,7 +90,7 @@ static struct load *begin_anew(struct service *service, const struct load_name *
 {
     struct load *load = find_load(service, name, NULL);
     if (!load && !(load = new_load(service))) {
-        (void)fail(err, ENOMEM, "out of memory");
+        (void)fail_load(err, ENOMEM, "out of memory");
         return NULL;
     }
     uint64_t number = load->number;
@@ -119,11 +119,11 @@ bool weir_load_clients(struct service *service, struct slice id, bool no_elapsed
 bool weir_load_begin(struct service *service, const struct load_begin *begin, bool *made,
                      struct weir_error *err)
 {
-    struct definition definition;
+    struct policy_definition definition;
     if (!is_id(begin->id, err) || !weir_definition_read(&definition, begin->lines, begin->count, err))
         return false;
     if (!slice_is(begin->policy, definition.name))
-        return fail(err, EINVAL, "the lines are of another policy");
+        return fail_load(err, EINVAL, "the lines are of another policy");
     struct load *load = begin_anew(service, &(struct load_name){begin->policy, begin->id}, err);
     if (!load || !weir_definition_apply(service, &definition, made, err))
         return false;
@@ -140,8 +140,8 @@ static bool end_table(struct load *load, struct weir_error *err)
     int64_t now_ns = weir_now();
     while (load->shared) {
         struct load_shared *held = load->shared;
-        if (!weir_table_import_shared(load->tally->table, now_ns, &held->shared))
-            return fail(err, ENOMEM, "out of memory");
+        if (!weir_table_import_shared(load->ptable->table, now_ns, &held->shared))
+            return fail_load(err, ENOMEM, "out of memory");
         load->shared = held->next;
         free(held);
     }
@@ -176,12 +176,12 @@ static int64_t lead_of(const struct service *service, const struct load *load, c
 static void say_again(struct load *load, const struct load_table *table)
 {
     size_t at = 0;
-    while (at < load->said_count && load->said[at].serial != load->tally->serial)
+    while (at < load->said_count && load->said[at].serial != load->ptable->serial)
         at++;
     if (at < load->said_count && load->said[at].time == table->time)
         load->lead_ns = load->said[at].lead_ns;
     else if (at <= CONFIG_PREFIXES_MAX) {
-        load->said[at].serial = load->tally->serial;
+        load->said[at].serial = load->ptable->serial;
         load->said[at].time = table->time;
         load->said[at].lead_ns = load->lead_ns;
         load->said_count = at < load->said_count ? load->said_count : at + 1;
@@ -191,7 +191,7 @@ static void say_again(struct load *load, const struct load_table *table)
 static bool make_ready(struct load *load, const struct load_table *table, struct weir_error *err)
 {
     char text[SPEC_TEXT_MAX];
-    struct weir_table *ours = load->tally->table;
+    struct weir_table *ours = load->ptable->table;
     (void)weir_table_text(ours, text, sizeof text);
     load->source = weir_policy_idle(table->limits, err);
     load->target = load->source ? weir_policy_idle(text, err) : NULL;
@@ -209,8 +209,8 @@ bool weir_load_table(struct service *service, const struct load_name *name, stru
     if (!load || !weir_load_table_read(&table, line, err) || !end_table(load, err))
         return false;
     load->lead_ns = lead_of(service, load, &table);
-    load->tally = weir_load_adopt(service, load, &table, &load->foreign, err);
-    if (!load->tally)
+    load->ptable = weir_load_adopt(service, load, &table, &load->foreign, err);
+    if (!load->ptable)
         return false;
     say_again(load, &table);
     if (make_ready(load, &table, err))
@@ -222,7 +222,7 @@ bool weir_load_table(struct service *service, const struct load_name *name, stru
 /* ---- keys ---- */
 
 /* What a state has spent of each limit that counts here. */
-static void reckon(const struct load *load, const int64_t *words, struct export_key *key)
+static void reckon_spent(const struct load *load, const int64_t *words, struct export_key *key)
 {
     struct weir_limit_state limits[WEIR_LIMITS_MAX];
     int64_t changed[EXPORT_WORDS_MAX], now = sat_add(weir_now(), load->lead_ns);
@@ -240,9 +240,9 @@ static void reckon(const struct load *load, const int64_t *words, struct export_
 }
 
 /* false: it makes no sense. */
-static bool read_key(const struct load *load, const struct load_line *line, struct export_key *key)
+static bool read_load_key(const struct load *load, const struct load_line *line, struct export_key *key)
 {
-    *key = (struct export_key){.who = line->who, .name = line->name, .len = line->len};
+    *key = (struct export_key){.hash = line->hash, .name = line->name, .len = line->len};
     if (line->spent) {
         if (line->count > WEIR_LIMITS_MAX)
             return false;
@@ -253,7 +253,7 @@ static bool read_key(const struct load *load, const struct load_line *line, stru
     }
     if (line->count != load->source->words || !weir_state_valid(load->source, line->numbers))
         return false;
-    reckon(load, line->numbers, key);
+    reckon_spent(load, line->numbers, key);
     key->words = line->numbers;
     key->count = load->exact ? line->count : 0;
     return true;
@@ -266,16 +266,16 @@ static bool bring_shared(struct load *load, int64_t now_ns, const struct load_li
 {
     struct load_shared *held = malloc(sizeof *held + key->count * sizeof *held->words);
     if (!held)
-        return fail(err, ENOMEM, "out of memory");
-    *held = (struct load_shared){load->shared, {{line->who, line->to}, *key}};
+        return fail_load(err, ENOMEM, "out of memory");
+    *held = (struct load_shared){load->shared, {{line->hash, line->to}, *key}};
     if (load->foreign)
         held->shared.of = (struct export_range){0, UINT64_MAX};
     if (key->count > 0)
         memcpy(held->words, key->words, key->count * sizeof *held->words);
     held->shared.key.words = held->words;
     load->shared = held;
-    return weir_table_expect_shared(load->tally->table, now_ns, &held->shared) ||
-           fail(err, ENOMEM, "out of memory");
+    return weir_table_expect_shared(load->ptable->table, now_ns, &held->shared) ||
+           fail_load(err, ENOMEM, "out of memory");
 }
 
 /* `bring` false: only looks. */
@@ -289,19 +289,20 @@ static bool do_lines(struct service *service, struct load *load, const struct sl
     struct load_line *line = malloc(sizeof *line);
     int64_t now_ns = weir_now();
     (void)service;
-    bool good = line || fail(err, ENOMEM, "out of memory");
+    bool good = line || fail_load(err, ENOMEM, "out of memory");
     for (size_t i = 0; good && i < count; i++) {
         struct export_key key;
         if (!weir_load_line_read(line, lines[i], err) || line->nothing) {
             good = line->nothing;
         } else if (load->foreign && !line->name && !line->shared) {
-            good = fail(err, EEXIST, strangers);
-        } else if (!read_key(load, line, &key)) {
-            good = fail(err, EINVAL, "the words of a key are no state of its limits: the dump was altered");
+            good = fail_load(err, EEXIST, strangers);
+        } else if (!read_load_key(load, line, &key)) {
+            good =
+                fail_load(err, EINVAL, "the words of a key are no state of its limits: the dump was altered");
         } else if (bring && line->shared) {
             good = bring_shared(load, now_ns, line, &key, err);
         } else if (bring) {
-            bool came = weir_table_import(load->tally->table, now_ns, &key);
+            bool came = weir_table_import(load->ptable->table, now_ns, &key);
             done->keys += came;
             done->full += !came;
         }
@@ -330,14 +331,14 @@ bool weir_load_keys(struct service *service, const struct load_name *name, int64
     *done = (struct load_count){0};
     if (!load)
         return false;
-    if (!load->tally && load->clients == CLIENTS_NONE)
-        return fail(err, EINVAL, "WEIR.LOAD TABLE comes before its keys");
+    if (!load->ptable && load->clients == CLIENTS_NONE)
+        return fail_load(err, EINVAL, "WEIR.LOAD TABLE comes before its keys");
     if (page == load->page && page > 0) { /* the answer was lost on its way */
         *done = load->last;
         return true;
     }
     if (page != load->page + 1)
-        return fail(err, EINVAL, "pages come in their order: 1, 2, 3 ...");
+        return fail_load(err, EINVAL, "pages come in their order: 1, 2, 3 ...");
     bool (*act)(struct service *, struct load *, const struct slice *, size_t, bool, struct load_count *,
                 struct weir_error *) = load->clients != CLIENTS_NONE ? do_clients : do_lines;
     if (!act(service, load, lines, count, false, done, err) ||

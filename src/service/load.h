@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Brings keys of a dump in (dump_text.h), policy by policy. By the chore thread alone.
+ * Brings keys of a dump in (dump_text.h), policy by policy. By the job thread alone.
  *
  *   begin   the policy: made, if there is none of that name; then nobody can use it before the end
  *   table   what follows are keys of this table
@@ -15,8 +15,8 @@
  * Law: what is loaded is never less spent than it was (table/export.h). Time between dump and load counts, by
  * the wall clocks of both, unless told otherwise.
  */
-#ifndef WEIR_SERVICE_LOAD_H
-#define WEIR_SERVICE_LOAD_H
+#ifndef WEIR_SERVICE_TRANSFER_LOAD_H
+#define WEIR_SERVICE_TRANSFER_LOAD_H
 
 #include "service/service.h"
 

@@ -2,8 +2,8 @@
 /*
  * What load.c is made of: lines of a dump as numbers, and policies and tables made for them.
  */
-#ifndef WEIR_SERVICE_LOAD_PARTS_H
-#define WEIR_SERVICE_LOAD_PARTS_H
+#ifndef WEIR_SERVICE_TRANSFER_LOAD_PARTS_H
+#define WEIR_SERVICE_TRANSFER_LOAD_PARTS_H
 
 #include "core/spec.h"
 #include "service/decide.h"
@@ -27,15 +27,15 @@ struct load {
     } said[CONFIG_PREFIXES_MAX + 1];
     size_t said_count;
     /* the table whose keys come now: */
-    struct tally *tally;        /* a reference */
-    int64_t lead_ns;            /* region time of the dump - weir_now */
-    struct weir_policy *source; /* by which the words of the dump count, */
-    struct weir_policy *target; /* and ours */
-    bool foreign;               /* our table knows keys by other hashes */
-    bool same, exact;           /* limits; all: words can be taken over as they are */
-    struct load_shared *shared; /* comes in behind its keys */
-    enum clients_kind clients;  /* of no policy, but these */
-    int64_t elapsed_ms;         /* since they were dumped */
+    struct policy_table *ptable; /* a reference */
+    int64_t lead_ns;             /* region time of the dump - weir_now */
+    struct weir_policy *source;  /* by which the words of the dump count, */
+    struct weir_policy *target;  /* and ours */
+    bool foreign;                /* our table knows keys by other hashes */
+    bool same, exact;            /* limits; all: words can be taken over as they are */
+    struct load_shared *shared;  /* comes in behind its keys */
+    enum clients_kind clients;   /* of no policy, but these */
+    int64_t elapsed_ms;          /* since they were dumped */
 };
 
 struct load_shared {
@@ -46,18 +46,18 @@ struct load_shared {
 
 /* ---- load_text.c ---- */
 
-struct definition {
+struct policy_definition {
     char name[CONFIG_NAME_MAX + 1];
     char limits[SPEC_TEXT_MAX];
     enum policy_mode mode;
     int percent;
     enum weir_when_full on_full;
     int64_t ttl_ms, ttl_max_ms, ids_ns;
-    enum overrun overrun;
+    enum overrun_rule overrun;
     int recover; /* enum table_recover */
     bool fleet;  /* alone it must not decide: it is not made, but may be there */
 };
-bool weir_definition_read(struct definition *definition, const struct slice *lines, size_t count,
+bool weir_definition_read(struct policy_definition *definition, const struct slice *lines, size_t count,
                           struct weir_error *err);
 
 struct load_table {
@@ -74,7 +74,7 @@ struct load_line {
     bool nothing; /* empty, or a comment */
     bool spent;   /* the numbers are units of each limit; else the words of a state */
     bool shared;  /* of keys without room whose hashes are from `who` to `to` */
-    uint64_t who, to;
+    uint64_t hash, to;
     const char *name; /* or NULL */
     size_t len, count;
     int64_t numbers[DUMP_WORDS_MAX];
@@ -86,13 +86,13 @@ bool weir_load_line_read(struct load_line *line, struct slice text, struct weir_
 /* ---- load_policy.c ---- */
 
 /* Makes the policy, if there is none; then it is frozen until weir_definition_open. */
-bool weir_definition_apply(struct service *service, const struct definition *definition, bool *made,
+bool weir_definition_apply(struct service *service, const struct policy_definition *definition, bool *made,
                            struct weir_error *err);
 bool weir_definition_open(struct service *service, const char *policy, struct weir_error *err);
 
-/* The tally that keys of this table come to: ours, or one that takes its place. A reference. *foreign: it
- * knows keys by other hashes than the dump. */
-struct tally *weir_load_adopt(struct service *service, const struct load *load,
-                              const struct load_table *table, bool *foreign, struct weir_error *err);
+/* The policy table that keys of this table come to: ours, or one that takes its place. A reference. *foreign:
+ * it knows keys by other hashes than the dump. */
+struct policy_table *weir_load_adopt(struct service *service, const struct load *load,
+                                     const struct load_table *table, bool *foreign, struct weir_error *err);
 
 #endif

@@ -21,7 +21,7 @@ static struct slice slice_of(const char *text)
 
 /* ---- the policy ---- */
 
-static bool fill_policy(struct edit *edit, struct policy *policy, const struct definition *definition)
+static bool fill_policy(struct edit *edit, struct policy *policy, const struct policy_definition *definition)
 {
     char text[SPEC_TEXT_MAX];
     policy->mode = definition->mode;
@@ -38,7 +38,7 @@ static bool fill_policy(struct edit *edit, struct policy *policy, const struct d
     return weir_edit_limits(edit, policy, &to) && weir_policy_freeze(policy, whole, nowhere, edit->err);
 }
 
-static bool make_policy(struct edit *edit, const struct definition *definition)
+static bool make_loaded_policy(struct edit *edit, const struct policy_definition *definition)
 {
     if (definition->fleet)
         return weir_edit_fail(edit, EPERM,
@@ -52,14 +52,14 @@ static bool make_policy(struct edit *edit, const struct definition *definition)
     return weir_edit_put(edit, policy, fill_policy(edit, policy, definition));
 }
 
-bool weir_definition_apply(struct service *service, const struct definition *definition, bool *made,
+bool weir_definition_apply(struct service *service, const struct policy_definition *definition, bool *made,
                            struct weir_error *err)
 {
     struct edit edit;
     if (!weir_edit_begin(&edit, service, err))
         return false;
     *made = !weir_snapshot_policy(edit.now, slice_of(definition->name));
-    bool done = weir_edit_end(&edit, *made && make_policy(&edit, definition));
+    bool done = weir_edit_end(&edit, *made && make_loaded_policy(&edit, definition));
     return done || !*made;
 }
 
@@ -74,21 +74,21 @@ bool weir_definition_open(struct service *service, const char *policy, struct we
 
 /* ---- tables ---- */
 
-/* Where the policy has the tally of a prefix, or its own. NULL: nowhere. */
-static struct tally **find_tally(struct policy *policy, const struct load_table *table)
+/* Where the policy has the policy table of a prefix, or its own. NULL: nowhere. */
+static struct policy_table **find_policy_table(struct policy *policy, const struct load_table *table)
 {
     if (table->prefix_len == 0)
         return &policy->main;
     for (size_t i = 0; i < policy->prefix_count; i++)
         if (policy->prefixes[i].len == table->prefix_len &&
             memcmp(policy->prefixes[i].prefix, table->prefix, table->prefix_len) == 0)
-            return &policy->prefixes[i].tally;
+            return &policy->prefixes[i].ptable;
     return NULL;
 }
 
-static bool knows_by(const struct tally *tally, const struct hash_key *key)
+static bool knows_by(const struct policy_table *ptable, const struct hash_key *key)
 {
-    const struct hash_key *own = &tally->table->region->header->key;
+    const struct hash_key *own = &ptable->table->region->header->key;
     return own->low == key->low && own->high == key->high;
 }
 
@@ -107,92 +107,95 @@ static bool is_shared(void *arg, const struct export_shared *shared)
 }
 
 /* Nobody has spent anything of it; nor of what keys without room share. */
-static bool is_unused(const struct tally *tally)
+static bool is_unused(const struct policy_table *ptable)
 {
-    return weir_table_export_shared(tally->table, weir_now(), &whole, is_shared, NULL) &&
-           weir_table_each(tally->table, has_spent_nothing, NULL);
+    return weir_table_export_shared(ptable->table, weir_now(), &whole, is_shared, NULL) &&
+           weir_table_each(ptable->table, has_spent_nothing, NULL);
 }
 
-static struct tally *make_tally(struct edit *edit, const struct load *load, const struct load_table *table,
-                                const char *limits, enum weir_when_full on_full)
+static struct policy_table *make_policy_table(struct edit *edit, const struct load *load,
+                                              const struct load_table *table, const char *limits,
+                                              enum weir_when_full on_full)
 {
     struct service *service = edit->service;
     int64_t keys = weir_growth_room(service, limits, max64(table->capacity, GROWTH_KEYS_PREFIX));
     struct weir_table_options options = {.keys = (size_t)max64(keys, GROWTH_KEYS_PREFIX),
-                                         .overrides = TALLY_OVERRIDES,
+                                         .overrides = POLICY_TABLE_OVERRIDES,
                                          .when_full = (int32_t)on_full};
-    struct tally *tally =
-        weir_tally_of(weir_table_new_kept(limits, &options, &table->key, edit->err), 0, edit->err);
-    if (!tally)
+    struct policy_table *ptable =
+        weir_policy_table_of(weir_table_new_stored(limits, &options, &table->key, edit->err), 0, edit->err);
+    if (!ptable)
         return NULL;
-    tally->bytes = weir_growth_bytes(tally);
+    ptable->bytes = weir_growth_bytes(ptable);
     int64_t now_ns = weir_now();
-    weir_table_adopt_time(tally->table, now_ns, sat_add(now_ns, load->lead_ns));
+    weir_table_adopt_time(ptable->table, now_ns, sat_add(now_ns, load->lead_ns));
     int64_t lead_ns = service->store ? sat_sub(load->lead_ns, weir_store_offset(service->store)) : 0;
-    if (weir_keep_add(service, tally, lead_ns, edit->err))
-        return tally;
-    weir_tally_free(tally);
+    if (weir_persist_add(service, ptable, lead_ns, edit->err))
+        return ptable;
+    weir_policy_table_free(ptable);
     return NULL;
 }
 
-/* Of the prefix that has this tally. */
-static const char *limits_of(const struct policy *policy, const struct tally *tally)
+/* Of the prefix that has this policy table. */
+static const char *limits_of(const struct policy *policy, const struct policy_table *ptable)
 {
     size_t at = 0;
-    while (policy->prefixes[at].tally != tally)
+    while (policy->prefixes[at].ptable != ptable)
         at++;
     return policy->prefixes[at].limits;
 }
 
-/* The policy is frozen, so nobody spends from the tally that is there. *used: somebody has, and it stays. */
-static bool replace(struct edit *edit, const struct load *load, const struct load_table *table,
-                    struct policy *policy, struct tally **made, bool *used)
+/* The policy is frozen, so nobody spends from the policy table that is there. *used: somebody has, and it
+ * stays. */
+static bool replace_unused_table(struct edit *edit, const struct load *load, const struct load_table *table,
+                                 struct policy *policy, struct policy_table **made, bool *used)
 {
-    struct tally **at = find_tally(policy, table), *from = *at;
+    struct policy_table **at = find_policy_table(policy, table), *from = *at;
     const char *limits = at == &policy->main ? policy->limits : limits_of(policy, from);
     *used = !is_unused(from);
-    *made = *used ? NULL : make_tally(edit, load, table, limits, policy->on_full);
+    *made = *used ? NULL : make_policy_table(edit, load, table, limits, policy->on_full);
     if (!*made)
         return false;
     *at = *made;
-    weir_tally_free(from);
+    weir_policy_table_free(from);
     return at != &policy->main || weir_edit_carry_keys(edit, policy, *made, false);
 }
 
-static struct tally *put_in_place(struct service *service, const struct load *load,
-                                  const struct load_table *table, bool *used, struct weir_error *err)
+static struct policy_table *put_in_place(struct service *service, const struct load *load,
+                                         const struct load_table *table, bool *used, struct weir_error *err)
 {
     struct edit edit;
-    struct tally *made = NULL;
+    struct policy_table *made = NULL;
     if (!weir_edit_begin(&edit, service, err))
         return NULL;
     const struct policy *has = weir_edit_find(&edit, slice_of(load->policy));
     struct policy *policy = has ? weir_edit_copy(&edit, has) : NULL;
-    bool good = policy && weir_edit_put(&edit, policy, replace(&edit, load, table, policy, &made, used));
-    (void)weir_tally_ref(good ? made : NULL);
+    bool good =
+        policy && weir_edit_put(&edit, policy, replace_unused_table(&edit, load, table, policy, &made, used));
+    (void)weir_policy_table_ref(good ? made : NULL);
     if (weir_edit_end(&edit, good))
         return made;
-    weir_tally_free(good ? made : NULL);
+    weir_policy_table_free(good ? made : NULL);
     return NULL;
 }
 
 /* Ours. *foreign: it knows keys by other hashes. false: there is none. */
 static bool find_ours(struct service *service, const struct load *load, const struct load_table *table,
-                      struct tally **ours, bool *foreign, bool *frozen, struct weir_error *err)
+                      struct policy_table **ours, bool *foreign, bool *frozen, struct weir_error *err)
 {
     struct edit edit;
     *ours = NULL;
     if (!weir_edit_begin(&edit, service, err))
         return false;
     const struct policy *policy = weir_edit_find(&edit, slice_of(load->policy));
-    struct tally **at = policy ? find_tally((struct policy *)(uintptr_t)policy, table) : NULL;
+    struct policy_table **at = policy ? find_policy_table((struct policy *)(uintptr_t)policy, table) : NULL;
     if (policy && !at)
         (void)weir_edit_fail(
             &edit, ENOENT,
             "the dump has keys of a prefix with limits of its own: WEIR.OVERRIDE SET it here, "
             "then load again");
     *foreign = at && !knows_by(*at, &table->key);
-    *ours = at ? weir_tally_ref(*at) : NULL;
+    *ours = at ? weir_policy_table_ref(*at) : NULL;
     *frozen = false;
     for (size_t i = 0; at && i < policy->frozen_count; i++)
         *frozen |= policy->frozen[i].from == 0 && policy->frozen[i].to == UINT64_MAX;
@@ -201,19 +204,19 @@ static bool find_ours(struct service *service, const struct load *load, const st
 }
 
 /* By this load: it has the hash key and the time of the dump already, or was used. */
-static bool was_said(const struct load *load, const struct tally *tally)
+static bool was_said(const struct load *load, const struct policy_table *ptable)
 {
     for (size_t i = 0; i < load->said_count; i++)
-        if (load->said[i].serial == tally->serial)
+        if (load->said[i].serial == ptable->serial)
             return true;
     return false;
 }
 
 /* One that nobody has used yet gives way. */
-struct tally *weir_load_adopt(struct service *service, const struct load *load,
-                              const struct load_table *table, bool *foreign, struct weir_error *err)
+struct policy_table *weir_load_adopt(struct service *service, const struct load *load,
+                                     const struct load_table *table, bool *foreign, struct weir_error *err)
 {
-    struct tally *ours, *made;
+    struct policy_table *ours, *made;
     bool frozen, used = false;
     if (!find_ours(service, load, table, &ours, foreign, &frozen, err) || was_said(load, ours) ||
         !is_unused(ours))
@@ -227,6 +230,6 @@ struct tally *weir_load_adopt(struct service *service, const struct load *load,
     if (used) /* meanwhile */
         return ours;
     *foreign = false;
-    weir_tally_free(ours);
+    weir_policy_table_free(ours);
     return made;
 }

@@ -11,12 +11,12 @@
 #include "table/keep.h"
 
 /* A line in words: too much for the stack of a thread. */
-struct split {
+struct dump_line_split {
     char room[DUMP_LINE_MAX];
     struct slice words[DUMP_WORDS_MAX];
 };
 
-static bool fail(struct weir_error *err, const char *text)
+static bool fail_load_line(struct weir_error *err, const char *text)
 {
     weir_error_set(err, EINVAL, text);
     return false;
@@ -44,12 +44,12 @@ static bool is_setting(struct slice word, const char *name, struct slice *value)
     return true;
 }
 
-static bool read_number(struct slice value, int64_t least, int64_t most, int64_t *number)
+static bool parse_bounded_number(struct slice value, int64_t least, int64_t most, int64_t *number)
 {
     return weir_read_integer(value, number) && *number >= least && *number <= most;
 }
 
-static bool read_mode(struct slice value, enum policy_mode *mode)
+static bool parse_mode_name(struct slice value, enum policy_mode *mode)
 {
     char why[200], text[32];
     int percent;
@@ -57,14 +57,14 @@ static bool read_mode(struct slice value, enum policy_mode *mode)
            weir_config_mode(text, strlen(text), mode, &percent, why, sizeof why);
 }
 
-static bool read_setting(struct definition *definition, struct slice word)
+static bool read_setting(struct policy_definition *definition, struct slice word)
 {
     struct slice value;
     int64_t percent;
     if (is_setting(word, "mode", &value))
-        return read_mode(value, &definition->mode);
+        return parse_mode_name(value, &definition->mode);
     if (is_setting(word, "percent", &value)) {
-        if (!read_number(value, 1, CONFIG_PERCENT_ALL, &percent))
+        if (!parse_bounded_number(value, 1, CONFIG_PERCENT_ALL, &percent))
             return false;
         definition->percent = (int)percent;
         return true;
@@ -82,11 +82,11 @@ static bool read_setting(struct definition *definition, struct slice word)
         return definition->fleet;
     }
     if (is_setting(word, "ttl_ms", &value))
-        return read_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_ms);
+        return parse_bounded_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_ms);
     if (is_setting(word, "ttl_max_ms", &value))
-        return read_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_max_ms);
+        return parse_bounded_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_max_ms);
     if (is_setting(word, "ids_ns", &value))
-        return read_number(value, 1, INT64_MAX, &definition->ids_ns);
+        return parse_bounded_number(value, 1, INT64_MAX, &definition->ids_ns);
     if (is_setting(word, "recover", &value)) {
         char rule[16];
         return copy_word(value, rule, sizeof rule) &&
@@ -95,7 +95,7 @@ static bool read_setting(struct definition *definition, struct slice word)
     return false;
 }
 
-static bool read_definition_line(struct definition *definition, const struct slice *words, int count)
+static bool read_definition_line(struct policy_definition *definition, const struct slice *words, int count)
 {
     char why[200];
     if (count == 0 || slice_is(words[0], "override"))
@@ -111,29 +111,30 @@ static bool read_definition_line(struct definition *definition, const struct sli
     return good;
 }
 
-static bool read_definition(struct definition *definition, const struct slice *lines, size_t count,
-                            struct split *split, struct weir_error *err)
+static bool read_definition(struct policy_definition *definition, const struct slice *lines, size_t count,
+                            struct dump_line_split *split, struct weir_error *err)
 {
-    *definition = (struct definition){.percent = CONFIG_PERCENT_ALL,
-                                      .ttl_ms = DEFAULT_TTL_MS,
-                                      .ttl_max_ms = CONFIG_TTL_MAX_MS,
-                                      .ids_ns = DEFAULT_IDS_NS};
+    *definition = (struct policy_definition){.percent = CONFIG_PERCENT_ALL,
+                                             .ttl_ms = DEFAULT_TTL_MS,
+                                             .ttl_max_ms = CONFIG_TTL_MAX_MS,
+                                             .ids_ns = DEFAULT_IDS_NS};
     for (size_t i = 0; i < count; i++) {
         int found = weir_dump_split(lines[i], split->room, split->words);
         if (found < 0 || !read_definition_line(definition, split->words, found))
-            return fail(err, "a line that says what the policy is makes no sense: is this a dump?");
+            return fail_load_line(err, "a line that says what the policy is makes no sense: is this a dump?");
     }
     definition->ttl_ms = min64(definition->ttl_ms, definition->ttl_max_ms);
     if (!definition->name[0] || !definition->limits[0])
-        return fail(err, "the lines 'policy' and 'limits' are missing: is this a dump?");
+        return fail_load_line(err, "the lines 'policy' and 'limits' are missing: is this a dump?");
     return true;
 }
 
-bool weir_definition_read(struct definition *definition, const struct slice *lines, size_t count,
+bool weir_definition_read(struct policy_definition *definition, const struct slice *lines, size_t count,
                           struct weir_error *err)
 {
-    struct split *split = malloc(sizeof *split);
-    bool good = split ? read_definition(definition, lines, count, split, err) : fail(err, "out of memory");
+    struct dump_line_split *split = malloc(sizeof *split);
+    bool good =
+        split ? read_definition(definition, lines, count, split, err) : fail_load_line(err, "out of memory");
     free(split);
     return good;
 }
@@ -146,9 +147,9 @@ static bool read_table(struct load_table *table, const struct slice *words)
     bool good = slice_is(words[0], "table") && words[1].len <= sizeof table->prefix &&
                 (slice_is(words[2], "words") || slice_is(words[2], "wide")) &&
                 weir_dump_read_key(words[3], &table->key) &&
-                read_number(words[4], 0, WEIR_TIME_MAX, &table->time) &&
-                read_number(words[5], 0, INT64_MAX, &table->wall_ms) &&
-                read_number(words[6], 1, INT64_C(1) << 40, &table->capacity) &&
+                parse_bounded_number(words[4], 0, WEIR_TIME_MAX, &table->time) &&
+                parse_bounded_number(words[5], 0, INT64_MAX, &table->wall_ms) &&
+                parse_bounded_number(words[6], 1, INT64_C(1) << 40, &table->capacity) &&
                 copy_word(words[7], table->limits, sizeof table->limits);
     struct weir_policy *policy = good ? weir_policy_idle(table->limits, NULL) : NULL;
     weir_policy_free(policy);
@@ -162,12 +163,12 @@ static bool read_table(struct load_table *table, const struct slice *words)
 
 bool weir_load_table_read(struct load_table *table, struct slice line, struct weir_error *err)
 {
-    struct split *split = malloc(sizeof *split);
+    struct dump_line_split *split = malloc(sizeof *split);
     if (!split)
-        return fail(err, "out of memory");
+        return fail_load_line(err, "out of memory");
     bool good = weir_dump_split(line, split->room, split->words) == 8 && read_table(table, split->words);
     free(split);
-    return good || fail(err, "the line of a table makes no sense: is this a dump?");
+    return good || fail_load_line(err, "the line of a table makes no sense: is this a dump?");
 }
 
 /* ---- keys ---- */
@@ -178,34 +179,34 @@ bool weir_load_line_read(struct load_line *line, struct slice text, struct weir_
     int count = weir_dump_split(text, line->room, line->words);
     line->nothing = count == 0;
     if (count < 2)
-        return fail(err, no_sense);
+        return fail_load_line(err, no_sense);
     bool shared_spent = slice_is(line->words[0], "shared-spent");
     line->shared = shared_spent || slice_is(line->words[0], "shared");
     line->spent = shared_spent || slice_is(line->words[0], "spent");
     if (!line->spent && !line->shared && !slice_is(line->words[0], "key"))
-        return fail(err, no_sense);
+        return fail_load_line(err, no_sense);
     line->name = NULL;
     line->len = 0;
-    line->who = 0;
+    line->hash = 0;
     const struct slice *name = &line->words[1];
     size_t first = line->shared ? 3 : 2;
     if (line->shared) {
-        if (count < 3 || !weir_dump_read_hash(*name, &line->who) ||
-            !weir_dump_read_hash(line->words[2], &line->to) || line->who > line->to)
-            return fail(err, no_sense);
+        if (count < 3 || !weir_dump_read_hash(*name, &line->hash) ||
+            !weir_dump_read_hash(line->words[2], &line->to) || line->hash > line->to)
+            return fail_load_line(err, no_sense);
     } else if (name->bytes >= line->room &&
                name->bytes <= line->room + sizeof line->room) { /* it was quoted */
         line->name = name->bytes;
         line->len = name->len;
         if (line->len > KEY_MAX)
-            return fail(err, no_sense);
-    } else if (!weir_dump_read_hash(*name, &line->who)) {
-        return fail(err, no_sense);
+            return fail_load_line(err, no_sense);
+    } else if (!weir_dump_read_hash(*name, &line->hash)) {
+        return fail_load_line(err, no_sense);
     }
     line->count = (size_t)count - first;
     for (size_t i = 0; i < line->count; i++)
         if (!weir_read_integer(line->words[first + i], &line->numbers[i]) ||
             (line->spent && line->numbers[i] < 0))
-            return fail(err, no_sense);
+            return fail_load_line(err, no_sense);
     return true;
 }

@@ -95,7 +95,7 @@ static void put_escaped(struct text *line, const char *at, size_t step, uint32_t
         weir_text_print(line, "\\u%04x", (unsigned)code);
 }
 
-static void put_quoted(struct text *line, const char *text, size_t len)
+static void put_quoted_value(struct text *line, const char *text, size_t len)
 {
     uint32_t code = 0;
     weir_text_put(line, "\"", 1);
@@ -109,7 +109,7 @@ static void put_quoted(struct text *line, const char *text, size_t len)
     weir_text_put(line, "\"", 1);
 }
 
-static bool is_bare(const char *text, size_t len)
+static bool is_bare_value(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         if (text[i] <= ' ' || text[i] > '~' || strchr("\"\\=", text[i])) /* also what is no ASCII */
@@ -117,20 +117,20 @@ static bool is_bare(const char *text, size_t len)
     return len > 0;
 }
 
-static void put_text(struct text *line, const char *text)
+static void put_field_text(struct text *line, const char *text)
 {
     size_t len = strnlen(text, VALUE_MAX_BYTES + 1);
     if (len > VALUE_MAX_BYTES)
         len = weir_text_cut(text, len, VALUE_MAX_BYTES);
-    if (state.format == LOG_LOGFMT && is_bare(text, len))
+    if (state.format == LOG_LOGFMT && is_bare_value(text, len))
         weir_text_put(line, text, len);
     else
-        put_quoted(line, text, len);
+        put_quoted_value(line, text, len);
 }
 
 /* ---- lines ---- */
 
-static void put_name(struct text *line, const char *name)
+static void put_field_name(struct text *line, const char *name)
 {
     if (state.format == LOG_JSON)
         weir_text_print(line, "%s\"%s\":", line->len > 0 ? "," : "", name);
@@ -140,9 +140,9 @@ static void put_name(struct text *line, const char *name)
 
 static void put_field(struct text *line, const struct log_field *field)
 {
-    put_name(line, field->name);
+    put_field_name(line, field->name);
     if (field->text)
-        put_text(line, field->text);
+        put_field_text(line, field->text);
     else
         weir_text_print(line, "%" PRId64, field->number);
 }
@@ -179,8 +179,8 @@ static void write_line(const char *line, size_t len)
 /* What stands in front of the caller's fields. */
 static void put_front(struct text *line, int64_t wall_ns, enum log_level level, const char *event)
 {
-    char moment[MOMENT_MAX];
-    weir_moment_write(wall_ns / WEIR_MS, moment);
+    char moment[TIMESTAMP_MAX];
+    weir_timestamp_write(wall_ns / WEIR_MS, moment);
     put_field(line, &LOG_TEXT("time", moment));
     put_field(line, &LOG_TEXT("level", level_names[level]));
     put_field(line, &LOG_TEXT("event", event));

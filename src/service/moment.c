@@ -12,7 +12,7 @@
 #define TO_MARCH_0   719468 /* days from 1 March of the year 0 to 1970 */
 
 /* Years begin in March here, so that a leap day is the last of its year. */
-void weir_moment_write(int64_t ms, char text[static MOMENT_MAX])
+void weir_timestamp_write(int64_t ms, char text[static TIMESTAMP_MAX])
 {
     ms = ms < 0 ? 0 : ms >= YEAR_10000 * DAY_MS ? YEAR_10000 * DAY_MS - 1 : ms;
     int64_t rest = ms % DAY_MS, days = ms / DAY_MS + TO_MARCH_0, era = days / ERA_DAYS;
@@ -20,7 +20,7 @@ void weir_moment_write(int64_t ms, char text[static MOMENT_MAX])
     int64_t year = (in_era - in_era / LEAP_DAYS + in_era / CENTURY_DAYS - in_era / (ERA_DAYS - 1)) / 365;
     int64_t in_year = in_era - (365 * year + year / 4 - year / 100);
     int64_t month = (5 * in_year + 2) / 153, day = in_year - (153 * month + 2) / 5 + 1;
-    (void)snprintf(text, MOMENT_MAX, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ",
+    (void)snprintf(text, TIMESTAMP_MAX, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ",
                    (int)(year + 400 * era + (month >= 10)), (int)(month < 10 ? month + 3 : month - 9),
                    (int)day, (int)(rest / 3600000), (int)(rest / 60000 % 60), (int)(rest / 1000 % 60),
                    (int)(rest % 1000));
@@ -33,7 +33,7 @@ static int days_of_month(int year, int month)
     return days[month - 1] + (month == 2 && leap ? 1 : 0);
 }
 
-static bool read_digits(const char **at, int digits, int *number)
+static bool read_decimal_digits(const char **at, int digits, int *number)
 {
     *number = 0;
     for (; digits > 0; digits--, (*at)++) {
@@ -47,13 +47,13 @@ static bool read_digits(const char **at, int digits, int *number)
 /* The byte, and so many digits behind it. */
 static bool read_after(const char **at, char byte, int digits, int *number)
 {
-    return *(*at)++ == byte && read_digits(at, digits, number);
+    return *(*at)++ == byte && read_decimal_digits(at, digits, number);
 }
 
 static bool read_clock(const char *at, int64_t *ms)
 {
     int hour, minute, second = 0, thousandths = 0;
-    if (!read_digits(&at, 2, &hour) || !read_after(&at, ':', 2, &minute))
+    if (!read_decimal_digits(&at, 2, &hour) || !read_after(&at, ':', 2, &minute))
         return false;
     if (*at == ':' && !read_after(&at, ':', 2, &second))
         return false;
@@ -63,11 +63,11 @@ static bool read_clock(const char *at, int64_t *ms)
     return strcmp(at, "Z") == 0 && hour < 24 && minute < 60 && second < 60;
 }
 
-bool weir_moment_read(const char *text, int64_t *ms)
+bool weir_timestamp_read(const char *text, int64_t *ms)
 {
     int year, month, day;
     int64_t days, clock_ms = 0;
-    if (!read_digits(&text, 4, &year) || !read_after(&text, '-', 2, &month) ||
+    if (!read_decimal_digits(&text, 4, &year) || !read_after(&text, '-', 2, &month) ||
         !read_after(&text, '-', 2, &day))
         return false;
     if (year < 2000 || month < 1 || month > 12 || day < 1 || day > days_of_month(year, month))

@@ -11,7 +11,7 @@
 #include "service/command.h"
 
 /* What a number counts, and what is possible. */
-struct bounds {
+struct number_bounds {
     const char *what;
     int64_t least, most;
     enum { COUNTS_ANYTHING, COUNTS_UNITS, COUNTS_MS } counts;
@@ -63,7 +63,7 @@ static int64_t meant_ms(const char *text)
     return weir_spec_read_period(text, &time_ns, &fault) && time_ns % WEIR_MS == 0 ? time_ns / WEIR_MS : 0;
 }
 
-static void refuse_word(struct call *call, struct slice word, const struct bounds *bounds)
+static void refuse_word(struct call *call, struct slice word, const struct number_bounds *bounds)
 {
     char shown[72], text[32] = "", hint[48] = "";
     int64_t meant = 0;
@@ -79,7 +79,7 @@ static void refuse_word(struct call *call, struct slice word, const struct bound
                     bounds->counts == COUNTS_MS ? " of milliseconds" : "", weir_shown(word, shown), hint);
 }
 
-static bool read_bounded(struct call *call, size_t at, const struct bounds *bounds, int64_t *number)
+static bool read_bounded(struct call *call, size_t at, const struct number_bounds *bounds, int64_t *number)
 {
     char shown[72];
     if (at >= call->count) {
@@ -104,18 +104,18 @@ static bool read_bounded(struct call *call, size_t at, const struct bounds *boun
 
 bool weir_call_integer(struct call *call, size_t at, const char *what, int64_t least, int64_t *number)
 {
-    const struct bounds bounds = {what, least, INT64_MAX, COUNTS_ANYTHING};
+    const struct number_bounds bounds = {what, least, INT64_MAX, COUNTS_ANYTHING};
     return read_bounded(call, at, &bounds, number);
 }
 
 bool weir_call_units(struct call *call, size_t at, const char *what, int64_t least, int64_t *number)
 {
-    const struct bounds bounds = {what, least, UNITS_MAX, COUNTS_UNITS};
+    const struct number_bounds bounds = {what, least, UNITS_MAX, COUNTS_UNITS};
     return read_bounded(call, at, &bounds, number);
 }
 
 bool weir_call_ms(struct call *call, size_t at, const char *what, int64_t least, int64_t *number)
 {
-    const struct bounds bounds = {what, least, INT64_MAX, COUNTS_MS};
+    const struct number_bounds bounds = {what, least, INT64_MAX, COUNTS_MS};
     return read_bounded(call, at, &bounds, number);
 }

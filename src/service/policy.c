@@ -11,29 +11,29 @@
 #include "store/store.h"
 #include "table/keep.h"
 
-#define TALLY_KEYS 4096 /* room of a tally that was told nothing: it grows */
+#define POLICY_TABLE_KEYS 4096 /* room of a policy table that was told nothing: it grows */
 
-/* ---- tallies ---- */
+/* ---- policy tables ---- */
 
-static _Atomic uint64_t last_serial = TALLY_FIRST - 1;
+static _Atomic uint64_t last_serial = POLICY_TABLE_FIRST - 1;
 
-uint64_t weir_tally_last(void)
+uint64_t weir_policy_table_last(void)
 {
     return atomic_load_explicit(&last_serial, memory_order_relaxed);
 }
 
-void weir_tally_begin_above(uint64_t serial)
+void weir_policy_table_begin_above(uint64_t serial)
 {
-    uint64_t last = weir_tally_last();
+    uint64_t last = weir_policy_table_last();
     while (last < serial && !atomic_compare_exchange_weak_explicit(
                                 &last_serial, &last, serial, memory_order_relaxed, memory_order_relaxed)) {
     }
 }
 
-struct tally *weir_tally_of(struct weir_table *table, uint64_t serial, struct weir_error *err)
+struct policy_table *weir_policy_table_of(struct weir_table *table, uint64_t serial, struct weir_error *err)
 {
-    struct tally *tally = table ? calloc(1, sizeof *tally) : NULL;
-    if (!tally) {
+    struct policy_table *ptable = table ? calloc(1, sizeof *ptable) : NULL;
+    if (!ptable) {
         if (table)
             weir_error_set(err, ENOMEM, "out of memory");
         weir_table_free(table);
@@ -41,65 +41,67 @@ struct tally *weir_tally_of(struct weir_table *table, uint64_t serial, struct we
     }
     struct weir_table_info info;
     weir_table_stat(table, &info);
-    tally->table = table;
-    tally->bytes = info.bytes;
-    tally->serial =
+    ptable->table = table;
+    ptable->bytes = info.bytes;
+    ptable->serial =
         serial > 0 ? serial : atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
-    atomic_init(&tally->refs, 1);
-    return tally;
+    atomic_init(&ptable->refs, 1);
+    return ptable;
 }
 
 static struct weir_table_options options_of(int64_t keys, enum weir_when_full on_full, bool client_limits,
                                             int64_t horizon_ns)
 {
     return (struct weir_table_options){
-        .keys = keys > 0 ? (size_t)keys : TALLY_KEYS,
-        .overrides = client_limits ? 0 : TALLY_OVERRIDES,
+        .keys = keys > 0 ? (size_t)keys : POLICY_TABLE_KEYS,
+        .overrides = client_limits ? 0 : POLICY_TABLE_OVERRIDES,
         .when_full = (int32_t)on_full,
         .own_limits = client_limits,
         .horizon_ns = horizon_ns,
     };
 }
 
-struct tally *weir_tally_new(const char *limits, int64_t keys, enum weir_when_full on_full,
-                             bool client_limits, int64_t horizon_ns, struct weir_error *err)
+struct policy_table *weir_policy_table_new(const char *limits, int64_t keys, enum weir_when_full on_full,
+                                           bool client_limits, int64_t horizon_ns, struct weir_error *err)
 {
     struct weir_table_options options = options_of(keys, on_full, client_limits, horizon_ns);
-    return weir_tally_of(weir_table_make(NULL, client_limits ? NULL : limits, &options, err), 0, err);
+    return weir_policy_table_of(weir_table_make(NULL, client_limits ? NULL : limits, &options, err), 0, err);
 }
 
-struct tally *weir_tally_new_kept(const char *limits, int64_t keys, enum weir_when_full on_full,
-                                  bool client_limits, int64_t horizon_ns, struct weir_error *err)
+struct policy_table *weir_policy_table_new_kept(const char *limits, int64_t keys, enum weir_when_full on_full,
+                                                bool client_limits, int64_t horizon_ns,
+                                                struct weir_error *err)
 {
     struct weir_table_options options = options_of(keys, on_full, client_limits, horizon_ns);
-    return weir_tally_of(weir_table_new_kept(client_limits ? NULL : limits, &options, NULL, err), 0, err);
+    return weir_policy_table_of(weir_table_new_stored(client_limits ? NULL : limits, &options, NULL, err), 0,
+                                err);
 }
 
-struct tally *weir_tally_ref(struct tally *tally)
+struct policy_table *weir_policy_table_ref(struct policy_table *ptable)
 {
-    if (tally)
-        atomic_fetch_add_explicit(&tally->refs, 1, memory_order_relaxed);
-    return tally;
+    if (ptable)
+        atomic_fetch_add_explicit(&ptable->refs, 1, memory_order_relaxed);
+    return ptable;
 }
 
-void weir_tally_free(struct tally *tally)
+void weir_policy_table_free(struct policy_table *ptable)
 {
-    if (!tally || atomic_fetch_sub_explicit(&tally->refs, 1, memory_order_acq_rel) != 1)
+    if (!ptable || atomic_fetch_sub_explicit(&ptable->refs, 1, memory_order_acq_rel) != 1)
         return;
-    struct region *region = tally->table->region;
-    if (region->keep) {
-        struct store *store = region->keep->store;
+    struct region *region = ptable->table->region;
+    if (region->persist) {
+        struct store *store = region->persist->store;
         if (weir_dirty && weir_dirty->count > 0)
             (void)weir_store_commit(store);
         weir_store_drop(store, region);
     }
-    weir_table_free(tally->table);
-    free(tally);
+    weir_table_free(ptable->table);
+    free(ptable);
 }
 
 /* ---- labels ---- */
 
-static void add_label(struct labels *labels, const struct weir_spec *spec)
+static void add_label(struct limit_labels *labels, const struct weir_spec *spec)
 {
     struct limit limit;
     struct spec_fault fault;
@@ -114,11 +116,11 @@ static void add_label(struct labels *labels, const struct weir_spec *spec)
         labels->timeout_ns = spec->timeout_ns;
 }
 
-struct labels *weir_labels_new(const char *limits)
+struct limit_labels *weir_labels_new(const char *limits)
 {
     struct weir_spec specs[WEIR_LIMITS_MAX];
     size_t count = weir_spec_parse(limits, specs, WEIR_LIMITS_MAX, NULL);
-    struct labels *labels = count > 0 ? calloc(1, sizeof *labels) : NULL;
+    struct limit_labels *labels = count > 0 ? calloc(1, sizeof *labels) : NULL;
     if (!labels)
         return NULL;
     labels->timeout_ns = -1;
@@ -127,25 +129,25 @@ struct labels *weir_labels_new(const char *limits)
     return labels;
 }
 
-static const struct labels *copy_labels(const struct labels *labels)
+static const struct limit_labels *copy_labels(const struct limit_labels *labels)
 {
-    struct labels *copy = malloc(sizeof *copy);
+    struct limit_labels *copy = malloc(sizeof *copy);
     if (copy)
         *copy = *labels;
     return copy;
 }
 
-static void free_labels(const struct labels *labels)
+static void free_labels(const struct limit_labels *labels)
 {
     free((void *)(uintptr_t)labels);
 }
 
 /* ---- counters ---- */
 
-struct counters *weir_counters_new(uint32_t workers)
+struct policy_counters *weir_counters_new(uint32_t workers)
 {
-    size_t size = sizeof(struct counters) + workers * sizeof(struct counts);
-    struct counters *counters = aligned_alloc(_Alignof(struct counters), size);
+    size_t size = sizeof(struct policy_counters) + workers * sizeof(struct policy_counts);
+    struct policy_counters *counters = aligned_alloc(_Alignof(struct policy_counters), size);
     if (!counters)
         return NULL;
     memset(counters, 0, size);
@@ -154,7 +156,7 @@ struct counters *weir_counters_new(uint32_t workers)
     return counters;
 }
 
-void weir_counters_free(struct counters *counters)
+void weir_counters_free(struct policy_counters *counters)
 {
     if (counters && atomic_fetch_sub_explicit(&counters->refs, 1, memory_order_acq_rel) == 1)
         free(counters);
@@ -167,11 +169,11 @@ static void add_count(_Atomic int64_t *sum, const _Atomic int64_t *count)
                           memory_order_relaxed);
 }
 
-void weir_counters_sum(const struct counters *counters, struct counts *sum)
+void weir_counters_sum(const struct policy_counters *counters, struct policy_counts *sum)
 {
-    *sum = (struct counts){0};
+    *sum = (struct policy_counts){0};
     for (uint32_t i = 0; i < counters->workers; i++) {
-        const struct counts *counts = &counters->counts[i];
+        const struct policy_counts *counts = &counters->counts[i];
         add_count(&sum->allowed, &counts->allowed);
         add_count(&sum->refused, &counts->refused);
         add_count(&sum->shadow_refused, &counts->shadow_refused);
@@ -184,7 +186,7 @@ void weir_counters_sum(const struct counters *counters, struct counts *sum)
 /* ---- policies ---- */
 
 /* `len` bytes and a NUL; NULL stays NULL. false: out of memory. */
-static bool copy_bytes(char **copy, const char *bytes, size_t len)
+static bool copy_sized_bytes(char **copy, const char *bytes, size_t len)
 {
     *copy = NULL;
     if (!bytes)
@@ -197,28 +199,28 @@ static bool copy_bytes(char **copy, const char *bytes, size_t len)
     return true;
 }
 
-static bool copy_text(char **copy, const char *text)
+static bool copy_policy_text(char **copy, const char *text)
 {
-    return copy_bytes(copy, text, text ? strlen(text) : 0);
+    return copy_sized_bytes(copy, text, text ? strlen(text) : 0);
 }
 
 static bool copy_prefix(struct prefix_override *copy, const struct prefix_override *prefix)
 {
     *copy = *prefix;
-    copy->tally = weir_tally_ref(prefix->tally);
+    copy->ptable = weir_policy_table_ref(prefix->ptable);
     copy->labels = prefix->labels ? copy_labels(prefix->labels) : NULL;
-    bool done = copy_bytes(&copy->prefix, prefix->prefix, prefix->len);
-    done = copy_text(&copy->limits, prefix->limits) && done;
-    done = copy_text(&copy->reason, prefix->reason) && done;
+    bool done = copy_sized_bytes(&copy->prefix, prefix->prefix, prefix->len);
+    done = copy_policy_text(&copy->limits, prefix->limits) && done;
+    done = copy_policy_text(&copy->reason, prefix->reason) && done;
     return done && (copy->labels || !prefix->labels);
 }
 
 static bool copy_key(struct key_override *copy, const struct key_override *key)
 {
     *copy = *key;
-    bool done = copy_bytes(&copy->key, key->key, key->len);
-    done = copy_text(&copy->limits, key->limits) && done;
-    return copy_text(&copy->reason, key->reason) && done;
+    bool done = copy_sized_bytes(&copy->key, key->key, key->len);
+    done = copy_policy_text(&copy->limits, key->limits) && done;
+    return copy_policy_text(&copy->reason, key->reason) && done;
 }
 
 /* Counts what it has copied, so that a copy that failed can be freed. */
@@ -257,17 +259,17 @@ struct policy *weir_policy_copy(const struct policy *policy)
     memcpy(copy, policy, offsetof(struct policy, refs)); /* which others change meanwhile; it is the last */
     atomic_init(&copy->refs, 1);
     forget_pointers(copy);
-    (void)weir_tally_ref(copy->main);
-    (void)weir_tally_ref(copy->tried);
-    (void)weir_tally_ref(copy->older);
+    (void)weir_policy_table_ref(copy->main);
+    (void)weir_policy_table_ref(copy->candidate_table);
+    (void)weir_policy_table_ref(copy->previous);
     (void)weir_pools_ref(copy->pools);
     if (copy->counters)
         atomic_fetch_add_explicit(&copy->counters->refs, 1, memory_order_relaxed);
     copy->labels = policy->labels ? copy_labels(policy->labels) : NULL;
     bool done = copy->labels || !policy->labels;
-    done = copy_text(&copy->limits, policy->limits) && done;
-    done = copy_text(&copy->candidate, policy->candidate) && done;
-    done = copy_text(&copy->file_limits, policy->file_limits) && done;
+    done = copy_policy_text(&copy->limits, policy->limits) && done;
+    done = copy_policy_text(&copy->candidate, policy->candidate) && done;
+    done = copy_policy_text(&copy->file_limits, policy->file_limits) && done;
     if (!copy_overrides(copy, policy) || !done) {
         weir_policy_drop(copy);
         return NULL;
@@ -278,7 +280,7 @@ struct policy *weir_policy_copy(const struct policy *policy)
 struct policy *weir_policy_make(const char *name, uint32_t workers)
 {
     struct policy *policy = calloc(1, sizeof *policy);
-    struct counters *counters = weir_counters_new(workers);
+    struct policy_counters *counters = weir_counters_new(workers);
     size_t len = strlen(name);
     if (!policy || !counters || len > CONFIG_NAME_MAX) {
         weir_counters_free(counters);
@@ -304,7 +306,7 @@ static void free_overrides(struct policy *policy)
 {
     for (size_t i = 0; i < policy->prefix_count; i++) {
         struct prefix_override *prefix = &policy->prefixes[i];
-        weir_tally_free(prefix->tally);
+        weir_policy_table_free(prefix->ptable);
         free_labels(prefix->labels);
         free(prefix->prefix);
         free(prefix->limits);
@@ -324,9 +326,9 @@ void weir_policy_drop(struct policy *policy)
     if (!policy || atomic_fetch_sub_explicit(&policy->refs, 1, memory_order_acq_rel) != 1)
         return;
     free_overrides(policy);
-    weir_tally_free(policy->main);
-    weir_tally_free(policy->tried);
-    weir_tally_free(policy->older);
+    weir_policy_table_free(policy->main);
+    weir_policy_table_free(policy->candidate_table);
+    weir_policy_table_free(policy->previous);
     weir_pools_drop(policy->pools);
     weir_counters_free(policy->counters);
     free_labels(policy->labels);

@@ -26,7 +26,8 @@ bool weir_pools_named(struct slice key)
     return key.len > 0 && key.len <= POOLS_KEY_MAX;
 }
 
-struct slice weir_pools_key(const struct pools *pools, struct slice key, char digest[static POOLS_DIGEST])
+struct slice weir_pools_key(const struct fleet_pools *pools, struct slice key,
+                            char digest[static POOLS_DIGEST])
 {
     char text[65];
     if (!pools->each)
@@ -40,16 +41,17 @@ struct slice weir_pools_key(const struct pools *pools, struct slice key, char di
 
 const char *weir_pools_limit(const struct weir_fleet_stat *stat, char text[static POOLS_LIMIT_MAX])
 {
-    char total[WORDS_MAX], burst[WORDS_MAX], window[PLAN_WINDOW_MAX];
-    (void)snprintf(text, POOLS_LIMIT_MAX, "%s %s%s%s", weir_words_number(stat->total, total),
-                   weir_plan_window(stat->window_ns, window), stat->burst > 0 ? ", burst " : "",
-                   stat->burst > 0 ? weir_words_number(stat->burst, burst) : "");
+    char total[HUMANIZE_MAX], burst[HUMANIZE_MAX], window[PLAN_WINDOW_MAX];
+    (void)snprintf(text, POOLS_LIMIT_MAX, "%s %s%s%s", weir_humanize_number(stat->total, total),
+                   weir_fleet_plan_window(stat->window_ns, window), stat->burst > 0 ? ", burst " : "",
+                   stat->burst > 0 ? weir_humanize_number(stat->burst, burst) : "");
     return text;
 }
 
 /* ---- one ---- */
 
-static struct pool_member *new_member(struct pools *pools, struct slice key, uint64_t who, int64_t now_ns)
+static struct pool_member *new_member(struct fleet_pools *pools, struct slice key, uint64_t hash,
+                                      int64_t now_ns)
 {
     struct pool_member *member = calloc(1, sizeof *member);
     if (!member)
@@ -59,7 +61,7 @@ static struct pool_member *new_member(struct pools *pools, struct slice key, uin
         return NULL;
     }
     member->pools = pools;
-    member->who = who;
+    member->hash = hash;
     atomic_init(&member->used_ns, now_ns);
     (void)snprintf(member->name, sizeof member->name, "%s%s%.*s", pools->policy, pools->each ? ":" : "",
                    (int)min64((int64_t)key.len, POOLS_KEY_MAX), key.bytes);
@@ -74,31 +76,32 @@ void weir_pool_free(struct pool_member *member)
 
 /* ---- all of them ---- */
 
-static size_t bucket_of(const struct pools *pools, uint64_t who)
+static size_t bucket_of(const struct fleet_pools *pools, uint64_t hash)
 {
-    return (size_t)(who & (pools->bucket_count - 1));
+    return (size_t)(hash & (pools->bucket_count - 1));
 }
 
-static pthread_mutex_t *lock_of(struct pools *pools, size_t bucket)
+static pthread_mutex_t *bucket_lock(struct fleet_pools *pools, size_t bucket)
 {
     return &pools->locks[bucket % POOLS_LOCKS];
 }
 
 /* Under the bucket's lock. */
-static struct pool_member *find(const struct pools *pools, size_t bucket, uint64_t who)
+static struct pool_member *find_pool_member(const struct fleet_pools *pools, size_t bucket, uint64_t hash)
 {
     struct pool_member *member = pools->buckets[bucket];
-    while (member && member->who != who)
+    while (member && member->hash != hash)
         member = member->next;
     return member;
 }
 
-static struct pool_member *add(struct pools *pools, struct slice key, uint64_t who, int64_t now_ns)
+static struct pool_member *add_pool_member(struct fleet_pools *pools, struct slice key, uint64_t hash,
+                                           int64_t now_ns)
 {
-    size_t bucket = bucket_of(pools, who);
+    size_t bucket = bucket_of(pools, hash);
     if (atomic_load_explicit(&pools->count, memory_order_relaxed) >= pools->most)
         return NULL;
-    struct pool_member *member = new_member(pools, key, who, now_ns);
+    struct pool_member *member = new_member(pools, key, hash, now_ns);
     if (!member)
         return NULL;
     member->next = pools->buckets[bucket];
@@ -107,24 +110,24 @@ static struct pool_member *add(struct pools *pools, struct slice key, uint64_t w
     return member;
 }
 
-struct pool_member *weir_pools_enter(struct pools *pools, struct slice key, uint64_t who, int64_t now_ns,
-                                     bool make)
+struct pool_member *weir_pools_enter(struct fleet_pools *pools, struct slice key, uint64_t hash,
+                                     int64_t now_ns, bool make)
 {
     if (pools->one)
         return pools->one;
-    size_t bucket = bucket_of(pools, who);
-    pthread_mutex_lock(lock_of(pools, bucket));
-    struct pool_member *member = find(pools, bucket, who), *made = NULL;
+    size_t bucket = bucket_of(pools, hash);
+    pthread_mutex_lock(bucket_lock(pools, bucket));
+    struct pool_member *member = find_pool_member(pools, bucket, hash), *made = NULL;
     if (!member && make)
-        member = made = add(pools, key, who, now_ns);
+        member = made = add_pool_member(pools, key, hash, now_ns);
     if (member) {
         atomic_fetch_add_explicit(&member->users, 1, memory_order_relaxed);
         atomic_store_explicit(&member->used_ns, now_ns, memory_order_relaxed);
     }
-    pthread_mutex_unlock(lock_of(pools, bucket));
+    pthread_mutex_unlock(bucket_lock(pools, bucket));
     if (made && !pools->local) {
         weir_pools_want(made);
-        weir_porter_call(pools->service->porter, NULL);
+        weir_fleet_joiner_wake(pools->service->fleet_joiner, NULL);
     }
     return member;
 }
@@ -139,7 +142,7 @@ void weir_pools_want(struct pool_member *member)
                                                   memory_order_release, memory_order_relaxed));
 }
 
-struct pool_member *weir_pools_wanted(struct pools *pools)
+struct pool_member *weir_pools_wanted(struct fleet_pools *pools)
 {
     struct pool_member *first = atomic_exchange_explicit(&pools->joining, NULL, memory_order_acquire);
     for (struct pool_member *member = first; member; member = member->next_joining)
@@ -153,18 +156,19 @@ void weir_pools_leave(struct pool_member *member)
         atomic_fetch_sub_explicit(&member->users, 1, memory_order_release);
 }
 
-void weir_pools_each(struct pools *pools, void (*each)(void *arg, struct pool_member *member), void *arg)
+void weir_pools_each(struct fleet_pools *pools, void (*each)(void *arg, struct pool_member *member),
+                     void *arg)
 {
     for (size_t i = 0; i < pools->bucket_count; i++) {
-        pthread_mutex_lock(lock_of(pools, i));
+        pthread_mutex_lock(bucket_lock(pools, i));
         for (struct pool_member *member = pools->buckets[i]; member; member = member->next)
             each(arg, member);
-        pthread_mutex_unlock(lock_of(pools, i));
+        pthread_mutex_unlock(bucket_lock(pools, i));
     }
 }
 
 /* Those who use it count before they let go of the lock. */
-static bool is_idle(const struct pools *pools, const struct pool_member *member, int64_t now_ns)
+static bool is_idle(const struct fleet_pools *pools, const struct pool_member *member, int64_t now_ns)
 {
     int64_t after_ns = max64(POOLS_IDLE_NS, sat_mul(2, pools->terms.window_ns));
     return member != pools->one && atomic_load_explicit(&member->users, memory_order_acquire) == 0 &&
@@ -172,11 +176,11 @@ static bool is_idle(const struct pools *pools, const struct pool_member *member,
            sat_sub(now_ns, atomic_load_explicit(&member->used_ns, memory_order_relaxed)) >= after_ns;
 }
 
-struct pool_member *weir_pools_idle(struct pools *pools, int64_t now_ns)
+struct pool_member *weir_pools_idle(struct fleet_pools *pools, int64_t now_ns)
 {
     struct pool_member *idle = NULL;
     for (size_t i = 0; pools->each && i < pools->bucket_count; i++) {
-        pthread_mutex_lock(lock_of(pools, i));
+        pthread_mutex_lock(bucket_lock(pools, i));
         for (struct pool_member **link = &pools->buckets[i]; *link;) {
             struct pool_member *member = *link;
             if (!is_idle(pools, member, now_ns)) {
@@ -189,7 +193,7 @@ struct pool_member *weir_pools_idle(struct pools *pools, int64_t now_ns)
             idle = member;
             atomic_fetch_sub_explicit(&pools->count, 1, memory_order_relaxed);
         }
-        pthread_mutex_unlock(lock_of(pools, i));
+        pthread_mutex_unlock(bucket_lock(pools, i));
     }
     return idle;
 }
@@ -201,7 +205,7 @@ static bool same_options(const struct weir_fleet_options *one, const struct weir
     return memcmp(one, other, sizeof *one) == 0; /* integers side by side, from memory that was cleared */
 }
 
-static bool is_as(const struct pools *pools, const struct config_fleet *fleet, const char *limits)
+static bool is_as(const struct fleet_pools *pools, const struct config_fleet *fleet, const char *limits)
 {
     return strcmp(pools->url, fleet->url) == 0 && strcmp(pools->limits, limits) == 0 &&
            pools->each == fleet->each && pools->most == (fleet->pools > 0 ? fleet->pools : CONFIG_POOLS) &&
@@ -210,7 +214,7 @@ static bool is_as(const struct pools *pools, const struct config_fleet *fleet, c
            same_options(&pools->options, &fleet->options);
 }
 
-static bool fill(struct pools *pools, const struct config_policy *from)
+static bool fill_pools(struct fleet_pools *pools, const struct config_policy *from)
 {
     const struct config_fleet *fleet = from->fleet;
     (void)snprintf(pools->policy, sizeof pools->policy, "%s", from->name);
@@ -230,33 +234,33 @@ static bool fill(struct pools *pools, const struct config_policy *from)
         pools->bucket_count *= 2;
     pools->buckets = calloc(pools->bucket_count, sizeof(struct pool_member *));
     if (!pools->each && pools->buckets)
-        pools->one = add(pools, (struct slice){"", 0}, 0, weir_now());
+        pools->one = add_pool_member(pools, (struct slice){"", 0}, 0, weir_now());
     return pools->buckets && pools->url && pools->shown && pools->limits && (pools->each || pools->one);
 }
 
-static struct pools *make(const struct config_policy *from)
+static struct fleet_pools *make_pools(const struct config_policy *from)
 {
-    struct pools *pools = calloc(1, sizeof *pools);
+    struct fleet_pools *pools = calloc(1, sizeof *pools);
     if (!pools)
         return NULL;
     atomic_init(&pools->refs, 1);
     bool good = true;
     for (size_t i = 0; i < POOLS_LOCKS; i++)
         good = pthread_mutex_init(&pools->locks[i], NULL) == 0 && good;
-    if (good && fill(pools, from))
+    if (good && fill_pools(pools, from))
         return pools;
     weir_pools_free(pools);
     return NULL;
 }
 
-struct pools *weir_pools_of(struct service *service, struct pools *has, const struct config_policy *from,
-                            int64_t time_ns, struct weir_error *err)
+struct fleet_pools *weir_pools_of(struct service *service, struct fleet_pools *has,
+                                  const struct config_policy *from, int64_t time_ns, struct weir_error *err)
 {
     if (has && is_as(has, from->fleet, from->limits))
         return weir_pools_ref(has);
-    if (!service->porter)
-        service->porter = weir_porter_new();
-    struct pools *pools = service->porter ? make(from) : NULL;
+    if (!service->fleet_joiner)
+        service->fleet_joiner = weir_fleet_joiner_new();
+    struct fleet_pools *pools = service->fleet_joiner ? make_pools(from) : NULL;
     if (!pools) {
         weir_error_set(err, ENOMEM, "out of memory, or no thread can be made: nothing was changed");
         return NULL;
@@ -268,24 +272,24 @@ struct pools *weir_pools_of(struct service *service, struct pools *has, const st
     pools->changed = has != NULL;
     if (pools->one && !pools->local)
         weir_pools_want(pools->one);
-    weir_porter_add(service->porter, pools);
+    weir_fleet_joiner_add(service->fleet_joiner, pools);
     return pools;
 }
 
-struct pools *weir_pools_ref(struct pools *pools)
+struct fleet_pools *weir_pools_ref(struct fleet_pools *pools)
 {
     if (pools)
         atomic_fetch_add_explicit(&pools->refs, 1, memory_order_relaxed);
     return pools;
 }
 
-void weir_pools_drop(struct pools *pools)
+void weir_pools_drop(struct fleet_pools *pools)
 {
     if (pools && atomic_fetch_sub_explicit(&pools->refs, 1, memory_order_acq_rel) == 1)
-        weir_porter_call(pools->service->porter, pools);
+        weir_fleet_joiner_wake(pools->service->fleet_joiner, pools);
 }
 
-struct pool_member *weir_pools_pop(struct pools *pools)
+struct pool_member *weir_pools_pop(struct fleet_pools *pools)
 {
     while (pools->buckets && pools->bucket_count > 0) {
         struct pool_member **first = &pools->buckets[pools->bucket_count - 1], *member = *first;
@@ -298,7 +302,7 @@ struct pool_member *weir_pools_pop(struct pools *pools)
     return NULL;
 }
 
-void weir_pools_free(struct pools *pools)
+void weir_pools_free(struct fleet_pools *pools)
 {
     struct pool_member *member;
     while ((member = weir_pools_pop(pools)))

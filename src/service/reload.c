@@ -65,7 +65,7 @@ static void write_part(const struct config *config, int part, struct text *text)
     }
 }
 
-void weir_start_note(const struct config *config, struct start *start)
+void weir_start_digest(const struct config *config, struct start_digests *start)
 {
     for (int i = 0; i < START_PARTS; i++) {
         char bytes[1024];
@@ -79,8 +79,8 @@ void weir_start_note(const struct config *config, struct start *start)
 static void tell_what_needs_a_start(const struct service *service, const struct config *config,
                                     struct buffer *report)
 {
-    struct start wanted;
-    weir_start_note(config, &wanted);
+    struct start_digests wanted;
+    weir_start_digest(config, &wanted);
     for (int i = 0; i < START_PARTS; i++) {
         if (weir_digest_same(&wanted.parts[i], &service->start.parts[i]))
             continue;
@@ -93,7 +93,7 @@ static void tell_what_needs_a_start(const struct service *service, const struct 
 /* ---- reading ---- */
 
 /* A line each: a caret in a second one would stand under nothing here. */
-static void complain(void *arg, const char *file, struct place place, const char *message)
+static void report_complaint(void *arg, const char *file, struct config_place place, const char *message)
 {
     const char *caret = strstr(message, "^ "), *end = caret ? strchr(message, '\n') : NULL;
     int len = end && end < caret ? (int)(end - message) : (int)strlen(message);
@@ -109,7 +109,7 @@ static void complain(void *arg, const char *file, struct place place, const char
 static struct config *read_again(const struct service *service, struct buffer *report)
 {
     const struct service_options *options = &service->options;
-    struct config *config = weir_config_read(options->config_path, complain, report);
+    struct config *config = weir_config_read(options->config_path, report_complaint, report);
     if (!config || !options->above || options->above(options->above_arg, config))
         return config;
     weir_config_free(config);
@@ -142,7 +142,7 @@ static size_t shown_of(const struct service *service, const char *line, size_t l
 }
 
 /* Keeps the first line of the trouble, or "" if there was none. */
-static void remember(struct service *service, struct buffer *report, bool good)
+static void remember_reload_error(struct service *service, struct buffer *report, bool good)
 {
     pthread_mutex_lock(&service->change);
     size_t len = good || report->failed ? 0 : buffer_len(report);
@@ -213,6 +213,6 @@ bool weir_service_reload(struct service *service, struct buffer *report)
         log_good(service, policies);
     else
         log_report(report);
-    remember(service, report, good);
+    remember_reload_error(service, report, good);
     return good;
 }

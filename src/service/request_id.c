@@ -17,14 +17,14 @@
 /* ---- questions ---- */
 
 /* One pair from word *at on. Behind a key stands a number, or the next word of the command. */
-static bool read_pair(struct call *call, size_t *at, struct pair *pair, bool n_needed)
+static bool read_policy_pair(struct call *call, size_t *at, struct pair *pair, bool n_needed)
 {
     pair->policy = weir_call_policy(call, *at);
     if (!pair->policy || !weir_call_key(call, *at + 1))
         return false;
     pair->key = call->args[*at + 1];
     pair->said = (struct slice){0};
-    pair->who = call->found && *at == (size_t)call->command->policy_at ? call->who : 0;
+    pair->hash = call->found && *at == (size_t)call->command->policy_at ? call->hash : 0;
     pair->patient = !call->last;
     if (__builtin_expect(pair->policy->pools != NULL, 0))
         weir_pair_map(pair);
@@ -50,14 +50,14 @@ size_t weir_call_pairs(struct call *call, size_t *at, struct pair *pairs, size_t
             return 0;
         }
         *at += count > 0; /* AND */
-        if (!read_pair(call, at, &pairs[count], n_needed))
+        if (!read_policy_pair(call, at, &pairs[count], n_needed))
             return 0;
         count++;
     } while (weir_call_word(call, *at, "and"));
     return count;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t nonce, const void *bytes, size_t len)
+static uint64_t mix_fingerprint(uint64_t hash, uint64_t nonce, const void *bytes, size_t len)
 {
     struct hash_key key = {hash ^ len, nonce};
     return weir_hash(&key, bytes, len);
@@ -70,19 +70,19 @@ uint64_t weir_request_fingerprint(const struct call *call, const struct pair *pa
     int64_t numbers[] = {first, second, (int64_t)count};
     uint64_t hash = weir_ledger_question(ledger, call->command->name, strlen(call->command->name));
     uint64_t nonce = hash; /* cannot be foreseen, and is the same after a start */
-    hash = mix(hash, nonce, numbers, sizeof numbers);
+    hash = mix_fingerprint(hash, nonce, numbers, sizeof numbers);
     for (size_t i = 0; i < count; i++) {
-        hash = mix(hash, nonce, pairs[i].policy->name, strlen(pairs[i].policy->name));
+        hash = mix_fingerprint(hash, nonce, pairs[i].policy->name, strlen(pairs[i].policy->name));
         struct slice key = pair_said(&pairs[i]);
-        hash = mix(hash, nonce, key.bytes, key.len);
-        hash = mix(hash, nonce, &pairs[i].n, sizeof pairs[i].n);
+        hash = mix_fingerprint(hash, nonce, key.bytes, key.len);
+        hash = mix_fingerprint(hash, nonce, &pairs[i].n, sizeof pairs[i].n);
     }
     return hash;
 }
 
 /* ---- in and out ---- */
 
-static void leave(struct call *call, struct request_visit *visit)
+static void leave_records(struct call *call, struct request_visit *visit)
 {
     struct ledger *ledger = &call->worker->service->ledger;
     if (visit->has_reservation)
@@ -93,7 +93,8 @@ static void leave(struct call *call, struct request_visit *visit)
 }
 
 /* Whose id it is and what about: both names with the NUL behind them, which no name contains. */
-static struct record_id name_of(const struct call *call, const struct policy *policy, struct slice id)
+static struct record_id request_record_id(const struct call *call, const struct policy *policy,
+                                          struct slice id)
 {
     char scope[sizeof call->user->name + sizeof policy->name];
     size_t user = strlen(call->user->name) + 1, len = strlen(policy->name) + 1;
@@ -103,26 +104,26 @@ static struct record_id name_of(const struct call *call, const struct policy *po
 }
 
 /* A record that was entered: may this user have it, if it is new? */
-static bool may_have(const struct call *call, const struct visit *visit, enum share_store store)
+static bool may_have(const struct call *call, const struct record_visit *visit, enum share_store store)
 {
-    struct call_newcomer own = weir_call_newcomer(call, store);
-    return visit->record && (visit->found || own.newcomer.may_come(&own.newcomer));
+    struct call_admission_hook own = weir_call_admission_hook(call, store);
+    return visit->record && (visit->found || own.hook.may_admit(&own.hook));
 }
 
 /* A new record that will be kept. */
-static void count_record(const struct call *call, const struct records *records, const struct visit *visit,
-                         enum share_store store)
+static void count_ledger_record(const struct call *call, const struct records *records,
+                                const struct record_visit *visit, enum share_store store)
 {
-    struct call_newcomer own = weir_call_newcomer(call, store);
+    struct call_admission_hook own = weir_call_admission_hook(call, store);
     if (!visit->found && visit->record->expires_ns != 0)
-        own.newcomer.came(&own.newcomer, weir_records_place(records, visit->record));
+        own.hook.admitted(&own.hook, weir_records_place(records, visit->record));
 }
 
 /* false: there is no room for it. */
 static bool enter_request(struct call *call, const struct policy *policy, struct slice id,
                           struct request_visit *visit)
 {
-    struct record_id name = name_of(call, policy, id);
+    struct record_id name = request_record_id(call, policy, id);
     weir_records_enter(call->worker->service->ledger.requests, &name, call->worker->now_ns, &visit->request);
     visit->has_request = true;
     return may_have(call, &visit->request, SHARE_REQUESTS);
@@ -138,10 +139,10 @@ static bool enter_reservation(struct call *call, uint64_t number, struct request
     return !visit->reservation.found && may_have(call, &visit->reservation, SHARE_RESERVATIONS);
 }
 
-static void list_key(const struct tally *tally, struct slice key)
+static void list_table_key(const struct policy_table *ptable, struct slice key)
 {
-    if (tally)
-        weir_table_list_who(tally->table, table_who(tally->table, key.bytes, key.len));
+    if (ptable)
+        weir_table_mark_dirty(ptable->table, table_hash(ptable->table, key.bytes, key.len));
 }
 
 /* The first one's thread may not have appended what it has charged, and may be killed before it does. Its
@@ -149,14 +150,14 @@ static void list_key(const struct tally *tally, struct slice key)
 static void list_charges(const struct pair *pairs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        list_key(weir_policy_tally(pairs[i].policy, pairs[i].key, NULL), pairs[i].key);
-        list_key(pairs[i].policy->older, pairs[i].key);
-        list_key(pairs[i].policy->tried, pairs[i].key);
+        list_table_key(weir_policy_find_table(pairs[i].policy, pairs[i].key, NULL), pairs[i].key);
+        list_table_key(pairs[i].policy->previous, pairs[i].key);
+        list_table_key(pairs[i].policy->candidate_table, pairs[i].key);
     }
 }
 
-static enum request_seen recall(struct call *call, const struct pair *pairs, size_t count, struct slice id,
-                                struct request_visit *visit)
+static enum request_seen recall_verdict(struct call *call, const struct pair *pairs, size_t count,
+                                        struct slice id, struct request_visit *visit)
 {
     const struct ledger_request *request = visit_request(&visit->request);
     bool same = request->fingerprint == visit->fingerprint;
@@ -165,7 +166,7 @@ static enum request_seen recall(struct call *call, const struct pair *pairs, siz
     visit->request.looked = !same;
     if (same)
         list_charges(pairs, count);
-    leave(call, visit);
+    leave_records(call, visit);
     if (same) {
         call->worker->repeats = true;
         return REQUEST_AGAIN;
@@ -186,12 +187,12 @@ enum request_seen weir_request_begin(struct call *call, const struct pair *pairs
                                     .refused_expires_ns = sat_add(call->worker->now_ns, REFUSED_NS)};
     bool room = !id.bytes || enter_request(call, policy, id, visit);
     if (visit->request.found)
-        return recall(call, pairs, count, id, visit);
+        return recall_verdict(call, pairs, count, id, visit);
     if (room && reservation != 0)
         room = enter_reservation(call, reservation, visit);
     if (room)
         return REQUEST_NEW;
-    leave(call, visit);
+    leave_records(call, visit);
     return REQUEST_NO_ROOM;
 }
 
@@ -220,10 +221,10 @@ void weir_request_end(struct call *call, struct request_visit *visit, const stru
         write_verdict(visit, verdict);
     const struct ledger *ledger = &call->worker->service->ledger;
     if (visit->has_request)
-        count_record(call, ledger->requests, &visit->request, SHARE_REQUESTS);
+        count_ledger_record(call, ledger->requests, &visit->request, SHARE_REQUESTS);
     if (visit->has_reservation)
-        count_record(call, ledger->reservations, &visit->reservation, SHARE_RESERVATIONS);
-    leave(call, visit);
+        count_ledger_record(call, ledger->reservations, &visit->reservation, SHARE_RESERVATIONS);
+    leave_records(call, visit);
 }
 
 /* ---- verdicts ---- */

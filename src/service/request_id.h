@@ -20,7 +20,7 @@ uint64_t weir_request_fingerprint(const struct call *call, const struct pair *pa
 
 struct request_visit {
     bool has_request, has_reservation; /* which of them was entered */
-    struct visit request, reservation;
+    struct record_visit request, reservation;
     uint64_t fingerprint;
     int64_t expires_ns;            /* of the request's record; */
     int64_t refused_expires_ns;    /* if it is refused, that, if it is earlier */

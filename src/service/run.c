@@ -17,11 +17,11 @@
 #define FLIGHT     32 /* requests that are looked ahead at */
 #define ARGS_SHOWN 128
 
-struct plan {
+struct flight_plan {
     const struct command *command; /* NULL: there is none of that name */
     size_t number;
     struct policy *policy; /* that it names, or NULL: it was not looked up, or there is none */
-    uint64_t who;          /* of its key, or 0 */
+    uint64_t hash;         /* of its key, or 0 */
 };
 
 /* ---- what is wrong with a request ---- */
@@ -110,7 +110,7 @@ static bool has_rights(struct call *call)
     const struct command *command = call->command;
     if (command->may != 0 && !weir_user_may(call->user, command->may)) {
         weir_call_error(call, "NOPERM User %s has no permissions to run the '%s' command%s", call->user->name,
-                        weir_call_name(call, name), weir_call_stranger(call));
+                        weir_call_name(call, name), weir_call_login_hint(call));
         return false;
     }
     if (!is_within_scope(call))
@@ -126,8 +126,8 @@ static bool has_rights(struct call *call)
 
 void weir_call_unavailable(struct call *call)
 {
-    char text[KEEP_COMPLAINT_MAX];
-    weir_keep_complaint(call->worker->service->store, text);
+    char text[PERSIST_COMPLAINT_MAX];
+    weir_persist_complaint(call->worker->service->store, text);
     weir_call_error(
         call, "UNAVAILABLE %s: nothing was decided or changed; try again when it does (INFO persistence)",
         text);
@@ -142,13 +142,13 @@ bool weir_call_unrecorded(struct call *call, const struct pair *pairs, size_t co
 }
 
 /* Nothing is decided, and nothing changed, that could not be recorded. */
-static bool is_well(struct call *call)
+static bool store_accepts(struct call *call)
 {
     const struct store *store = call->worker->service->store;
     if (__builtin_expect(!store || weir_store_is_well(store) || !(call->command->flags & CMD_WRITE), 1))
         return true;
-    call->ill = true;
-    if (!(call->command->flags & CMD_ILL))
+    call->store_ill = true;
+    if (!(call->command->flags & CMD_WITHOUT_STORE))
         weir_call_unavailable(call);
     return !call->failed;
 }
@@ -166,8 +166,8 @@ bool weir_call_ready(struct call *call)
         return false;
     }
     if (call->user)
-        return has_rights(call) && is_well(call);
-    if (call->command->flags & CMD_STRANGER)
+        return has_rights(call) && store_accepts(call);
+    if (call->command->flags & CMD_NO_AUTH)
         return true;
     if (call->session->must_log_in) {
         weir_call_error(call,
@@ -196,13 +196,14 @@ void weir_call_count_error(const struct call *call, const struct command *comman
         count_up(&policy->counters->counts[worker->number].errors, 1);
 }
 
-static bool is_error(const struct call *call, const struct buffer *out, size_t before)
+static bool was_answered_with_error(const struct call *call, const struct buffer *out, size_t before)
 {
     return call->failed || (buffer_len(out) > before && out->bytes[out->start + before] == '-');
 }
 
 static enum run_state run_request(struct worker *worker, struct session *session, const struct user *user,
-                                  const struct plan *plan, const struct request *request, struct buffer *out)
+                                  const struct flight_plan *plan, const struct resp_request *request,
+                                  struct buffer *out)
 {
     struct call call = {.worker = worker,
                         .session = session,
@@ -212,7 +213,7 @@ static enum run_state run_request(struct worker *worker, struct session *session
                         .count = request->count,
                         .reply = {out, session->version},
                         .found = plan->policy,
-                        .who = plan->who};
+                        .hash = plan->hash};
     size_t before = buffer_len(out);
     session->commands++;
     count_up(&worker->commands, 1);
@@ -223,13 +224,14 @@ static enum run_state run_request(struct worker *worker, struct session *session
     bool stopped = __builtin_expect(session->transaction || !plan->command, 0);
     if ((stopped && weir_transaction_stops(&call)) || !weir_call_ready(&call))
         ;
-    else if (call.command->flags & CMD_CHORE)
-        weir_chore_begin(&call);
+    else if (call.command->flags & CMD_JOB)
+        weir_job_begin(&call);
     else
         call.command->run(&call);
-    if (__builtin_expect(is_error(&call, out, before), 0))
+    if (__builtin_expect(was_answered_with_error(&call, out, before), 0))
         weir_call_count_error(&call, plan->command, plan->number);
-    if (__builtin_expect(session->held != NULL, 0) && weir_held_again(worker, session, out))
+    if (__builtin_expect(session->waiting_request != NULL, 0) &&
+        weir_waiting_request_retry(worker, session, out))
         call.state = RUN_READY;
     if (call.state == RUN_READY || call.state == RUN_CLOSE)
         weir_session_mute(session, out, before);
@@ -238,7 +240,8 @@ static enum run_state run_request(struct worker *worker, struct session *session
 
 /* ---- batches ---- */
 
-static void prefetch(struct worker *worker, struct plan *plan, const struct request *request)
+static void prefetch_request(struct worker *worker, struct flight_plan *plan,
+                             const struct resp_request *request)
 {
     const struct command *command = plan->command;
     size_t key_at = (size_t)command->key_at, policy_at = (size_t)command->policy_at;
@@ -248,24 +251,24 @@ static void prefetch(struct worker *worker, struct plan *plan, const struct requ
     if (policy_at > 0) {
         plan->policy = weir_snapshot_policy(worker->snapshot, request->args[policy_at]);
         if (plan->policy)
-            plan->who = weir_decide_prefetch(plan->policy, key);
+            plan->hash = weir_decide_prefetch(plan->policy, key);
     } else if (strcmp(command->group, "redis-cell") == 0)
         weir_table_prefetch(worker->service->client_keys->table, key.bytes, key.len);
 }
 
-static void look_ahead(struct worker *worker, const struct request *requests, size_t count,
-                       struct plan *plans)
+static void look_ahead(struct worker *worker, const struct resp_request *requests, size_t count,
+                       struct flight_plan *plans)
 {
     for (size_t i = 0; i < count; i++) {
-        plans[i] = (struct plan){0};
+        plans[i] = (struct flight_plan){0};
         plans[i].command = weir_command_find(requests[i].args[0], &plans[i].number);
         if (count > 1 && plans[i].command)
-            prefetch(worker, &plans[i], &requests[i]);
+            prefetch_request(worker, &plans[i], &requests[i]);
     }
 }
 
 /* Time is told to those who used it: the clock is read when another command begins, not for each of many. */
-static void tell_time(struct worker *worker, const struct plan *plan, int64_t *since_ns)
+static void tell_time(struct worker *worker, const struct flight_plan *plan, int64_t *since_ns)
 {
     int64_t now_ns = clock_now();
     if (plan->command && now_ns > *since_ns) {
@@ -276,10 +279,10 @@ static void tell_time(struct worker *worker, const struct plan *plan, int64_t *s
     *since_ns = now_ns;
 }
 
-static size_t run_flight(struct worker *worker, struct session *session, const struct request *requests,
+static size_t run_flight(struct worker *worker, struct session *session, const struct resp_request *requests,
                          size_t count, struct buffer *out, enum run_state *state)
 {
-    struct plan plans[FLIGHT];
+    struct flight_plan plans[FLIGHT];
     size_t done = 0;
     int64_t since_ns = clock_now();
     const struct user *user = weir_session_user(session, worker->snapshot);
@@ -288,7 +291,7 @@ static size_t run_flight(struct worker *worker, struct session *session, const s
     while (done < count && *state == RUN_READY) {
         const struct command *command = plans[done].command;
         *state = run_request(worker, session, user, &plans[done], &requests[done], out);
-        if (command && command->flags & CMD_STRANGER) /* to log in and out is one of these */
+        if (command && command->flags & CMD_NO_AUTH) /* to log in and out is one of these */
             user = weir_session_user(session, worker->snapshot);
         done++;
         if (done == count || *state != RUN_READY || plans[done].command != plans[done - 1].command)
@@ -297,10 +300,10 @@ static size_t run_flight(struct worker *worker, struct session *session, const s
     return done;
 }
 
-size_t weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
+size_t weir_service_run(struct worker *worker, struct session *session, const struct resp_request *requests,
                         size_t count, struct buffer *out, enum run_state *state)
 {
-    bool began = turn_begin_anew(worker);
+    bool began = read_section_renew(worker);
     size_t done = 0;
     session->active_ns = worker->now_ns;
     *state = RUN_READY;
@@ -308,22 +311,22 @@ size_t weir_service_run(struct worker *worker, struct session *session, const st
         size_t flight = count - done < FLIGHT ? count - done : FLIGHT;
         done += run_flight(worker, session, requests + done, flight, out, state);
     }
-    turn_end(worker, began);
+    read_section_end(worker, began);
     return done;
 }
 
 bool weir_service_resume(struct worker *worker, struct session *session, struct buffer *out)
 {
-    if (!session->waits && !session->held)
+    if (!session->waits && !session->waiting_request)
         return false;
-    bool began = turn_begin_anew(worker), due = worker->now_ns >= session->due_ns;
+    bool began = read_section_renew(worker), due = worker->now_ns >= session->due_ns;
     size_t before = buffer_len(out);
-    if (session->held)
-        due = weir_held_again(worker, session, out);
+    if (session->waiting_request)
+        due = weir_waiting_request_retry(worker, session, out);
     else if (due)
         weir_acquire_answer(worker, session, out);
     if (due)
         weir_session_mute(session, out, before);
-    turn_end(worker, began);
+    read_section_end(worker, began);
     return due;
 }

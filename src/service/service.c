@@ -21,14 +21,14 @@
 #include "service/log.h"
 #include "service/reload.h"
 
-#define LEDGER_SHARE 16 /* one part in so many of the memory: for requests, and as much for reservations */
-#define STEPS_SHARE  16
-#define CLIENT_SHARE 8
-#define CLIENT_BYTES 24 /* of a key whose limits come with the call */
-#define STEP_BYTES   (sizeof(struct record) + sizeof(struct step_bucket))
-#define LEAST        64    /* entries, keys: however small the budget */
-#define FAILURES     16384 /* pairs of an address and a user that have failed to log in */
-#define TENANT_PART  2     /* of the clients may be one user's, if there are others */
+#define LEDGER_SHARE   16 /* one part in so many of the memory: for requests, and as much for reservations */
+#define SMYTE_SHARE    16
+#define CLIENT_SHARE   8
+#define CLIENT_BYTES   24 /* of a key whose limits come with the call */
+#define SMYTE_BYTES    (sizeof(struct record) + sizeof(struct smyte_bucket))
+#define LEAST          64    /* entries, keys: however small the budget */
+#define LOGIN_FAILURES 16384 /* pairs of an address and a user that have failed to log in */
+#define TENANT_PART    2     /* of the clients may be one user's, if there are others */
 
 /* ---- parts ---- */
 
@@ -59,28 +59,28 @@ static bool make_workers(struct service *service)
     return true;
 }
 
-static size_t share(int64_t memory, int64_t part, size_t bytes)
+static size_t records_for_part(int64_t memory, int64_t part, size_t bytes)
 {
     return (size_t)max64(memory / part / (int64_t)bytes, LEAST);
 }
 
-static bool make_doors(struct service *service, const struct config *config)
+static bool make_login_state(struct service *service, const struct config *config)
 {
     service->max_clients = config->max_clients > 0 ? config->max_clients : CONFIG_CLIENTS;
     service->per_address = config->per_address;
     service->per_user = config->per_user;
-    service->failures = weir_failures_new(FAILURES);
-    service->crowd = weir_crowd_new();
-    service->slow = weir_slow_new();
-    return service->failures && service->crowd && service->slow;
+    service->login_failures = weir_login_failures_new(LOGIN_FAILURES);
+    service->client_counts = weir_client_counts_new();
+    service->password_check = weir_password_check_new();
+    return service->login_failures && service->client_counts && service->password_check;
 }
 
-struct crowd_limits weir_service_clients(const struct service *service, const struct users *users)
+struct client_count_limits weir_service_clients(const struct service *service, const struct users *users)
 {
     int64_t part = weir_users_tenants(users) > 1 ? max64(service->max_clients / TENANT_PART, 1) : 0;
-    return (struct crowd_limits){.most = service->max_clients,
-                                 .per_address = service->per_address,
-                                 .per_user = service->per_user > 0 ? service->per_user : part};
+    return (struct client_count_limits){.most = service->max_clients,
+                                        .per_address = service->per_address,
+                                        .per_user = service->per_user > 0 ? service->per_user : part};
 }
 
 /* Pages are taken as they are needed, so more than the machine has would be found out late, and hard. */
@@ -97,15 +97,15 @@ static bool has_machine(int64_t memory, struct weir_error *err)
 
 static bool make_shares(struct service *service, int64_t keys, struct weir_error *err)
 {
-    struct records_stat requests, reservations, steps;
+    struct records_stat requests, reservations, smyte;
     weir_records_stat(service->ledger.requests, &requests);
     weir_records_stat(service->ledger.reservations, &reservations);
-    weir_steps_stat(service->steps, &steps);
+    weir_smyte_stat(service->smyte, &smyte);
     struct weir_table_info client_keys;
     weir_table_stat(service->client_keys->table, &client_keys);
     const uint64_t places[SHARE_STORES] = {(uint64_t)requests.capacity, (uint64_t)reservations.capacity,
-                                           (uint64_t)steps.capacity, (uint64_t)client_keys.slots};
-    const int64_t rooms[SHARE_STORES] = {requests.room, reservations.room, steps.room, keys};
+                                           (uint64_t)smyte.capacity, (uint64_t)client_keys.slots};
+    const int64_t rooms[SHARE_STORES] = {requests.room, reservations.room, smyte.room, keys};
     for (int i = 0; i < SHARE_STORES; i++) {
         service->shares[i] = weir_share_new(places[i], rooms[i]);
         if (!service->shares[i]) {
@@ -121,27 +121,28 @@ static bool make_memory(struct service *service, const struct config *config, st
     int64_t memory = config->memory > 0 ? config->memory : CONFIG_MEMORY;
     if (!has_machine(memory, err))
         return false;
-    int64_t keys =
-        config->client_keys > 0 ? config->client_keys : (int64_t)share(memory, CLIENT_SHARE, CLIENT_BYTES);
+    int64_t keys = config->client_keys > 0 ? config->client_keys
+                                           : (int64_t)records_for_part(memory, CLIENT_SHARE, CLIENT_BYTES);
     (void)weir_service_look_at_wall(service);
-    struct keeping none = {0}, *keeping = service->keeping ? service->keeping : &none;
-    size_t requests = weir_keep_room(&keeping->requests, share(memory, LEDGER_SHARE, LEDGER_REQUEST_BYTES));
-    size_t reservations =
-        weir_keep_room(&keeping->reservations, share(memory, LEDGER_SHARE, LEDGER_RESERVATION_BYTES));
-    size_t steps = weir_keep_room(&keeping->steps, share(memory, STEPS_SHARE, STEP_BYTES));
+    struct persistence none = {0}, *persistence = service->persistence ? service->persistence : &none;
+    size_t requests = weir_persist_room(&persistence->requests,
+                                        records_for_part(memory, LEDGER_SHARE, LEDGER_REQUEST_BYTES));
+    size_t reservations = weir_persist_room(&persistence->reservations,
+                                            records_for_part(memory, LEDGER_SHARE, LEDGER_RESERVATION_BYTES));
+    size_t smyte = weir_persist_room(&persistence->smyte, records_for_part(memory, SMYTE_SHARE, SMYTE_BYTES));
     service->memory = memory;
     service->horizon_ns = config->horizon_ns;
     if (!weir_ledger_init(&service->ledger, requests, reservations, err))
         return false;
-    service->steps = weir_steps_new(steps, err);
-    if (service->steps && service->has_hash_key) {
+    service->smyte = weir_smyte_new(smyte, err);
+    if (service->smyte && service->has_hash_key) {
         struct hash_key other = {~service->hash_key.high, ~service->hash_key.low};
-        weir_records_set_keys(weir_steps_records(service->steps),
+        weir_records_set_keys(weir_smyte_records(service->smyte),
                               (struct hash_key[2]){service->hash_key, other});
     }
     /* Not shared when full: one key with the longest limit there is would be everybody's debt. */
     service->client_keys =
-        service->steps ? weir_keep_client_keys(service, keys, config->horizon_ns, err) : NULL;
+        service->smyte ? weir_persist_client_keys(service, keys, config->horizon_ns, err) : NULL;
     return service->client_keys && make_shares(service, keys, err);
 }
 
@@ -166,7 +167,7 @@ bool weir_service_look_at_wall(struct service *service)
     return moved;
 }
 
-static void set_clock(struct service *service)
+static void start_test_clock(struct service *service)
 {
     if (service->options.test_clock)
         weir_clock_set(0);
@@ -186,7 +187,7 @@ static bool make_snapshot(struct service *service, const struct config *config, 
     snapshot->loaded_ms = service->started_ms;
     snapshot->users = weir_users_new(config);
     snapshot->policies = calloc(1, sizeof(struct policy *));
-    if (!snapshot->users || !snapshot->policies || !weir_keep_restore(service, config, snapshot, err) ||
+    if (!snapshot->users || !snapshot->policies || !weir_persist_restore(service, config, snapshot, err) ||
         !weir_snapshot_seal(snapshot)) {
         weir_snapshot_free(snapshot);
         return false;
@@ -215,18 +216,18 @@ struct service *weir_service_new(const struct config *config, const struct servi
     }
     service->options = *options;
     service->options.workers = options->workers > 0 ? options->workers : 1;
-    weir_start_note(config, &service->start);
+    weir_start_digest(config, &service->start);
     draw_run_id(service->run_id);
-    set_clock(service);
-    if (!read_hash_key(service, config, err) || !make_workers(service) || !make_doors(service, config) ||
-        !weir_keep_open(service, config, err) || !make_memory(service, config, err) ||
-        !make_snapshot(service, config, err)) {
+    start_test_clock(service);
+    if (!read_hash_key(service, config, err) || !make_workers(service) ||
+        !make_login_state(service, config) || !weir_persist_open(service, config, err) ||
+        !make_memory(service, config, err) || !make_snapshot(service, config, err)) {
         if (err && err->code == 0)
             weir_error_set(err, ENOMEM, "out of memory");
         weir_service_free(service);
         return NULL;
     }
-    if (!weir_service_apply(service, config, err) || !weir_keep_applied(service, config, err)) {
+    if (!weir_service_apply(service, config, err) || !weir_persist_applied(service, config, err)) {
         weir_service_free(service);
         return NULL;
     }
@@ -241,14 +242,14 @@ static void free_workers(struct service *service)
     free(service->workers);
 }
 
-static void close_store(struct service *service)
+static void close_service_store(struct service *service)
 {
     struct weir_error err;
     if (!weir_service_close(service, &err))
         weir_log(LOG_ERROR_LEVEL, "store-not-closed", LOG_TEXT("why", err.text));
-    if (service->keeping)
-        free(service->keeping->path);
-    free(service->keeping);
+    if (service->persistence)
+        free(service->persistence->path);
+    free(service->persistence);
 }
 
 void weir_service_free(struct service *service)
@@ -257,22 +258,22 @@ void weir_service_free(struct service *service)
         return;
     weir_growth_stop(service);
     weir_loads_free(service);
-    close_store(service);
+    close_service_store(service);
     weir_snapshot_free(atomic_load_explicit(&service->snapshot, memory_order_acquire));
     while (service->retired) {
         struct snapshot *retired = service->retired;
         service->retired = retired->retired;
         weir_snapshot_free(retired);
     }
-    weir_porter_free(service->porter); /* behind the last policy: it frees their pools */
+    weir_fleet_joiner_free(service->fleet_joiner); /* behind the last policy: it frees their pools */
     weir_ledger_end(&service->ledger);
-    weir_steps_free(service->steps);
-    weir_tally_free(service->client_keys);
-    weir_failures_free(service->failures);
-    weir_crowd_free(service->crowd);
+    weir_smyte_free(service->smyte);
+    weir_policy_table_free(service->client_keys);
+    weir_login_failures_free(service->login_failures);
+    weir_client_counts_free(service->client_counts);
     for (int i = 0; i < SHARE_STORES; i++)
         weir_share_free(service->shares[i]);
-    weir_slow_free(service->slow);
+    weir_password_check_free(service->password_check);
     free_workers(service);
     free(service->listens);
     weir_growth_end(&service->growth);

@@ -4,9 +4,9 @@
  * bytes of the Redis protocol into a buffer. Tests call it as the server does.
  *
  *   service  policies, tables, ledger, users: one of a process
- *   worker   a thread that runs requests: its counters and its turn; one of each event loop
+ *   worker   a thread that runs requests: its counters and its read section; one of each event loop
  *   session  a client: version of the protocol, user, name; belongs to one worker at a time
- *   chore    a request that may take long: is done by the chore thread, its answer comes later
+ *   job      a request that may take long: is done by the job thread, its answer comes later
  */
 #ifndef WEIR_SERVICE_SERVICE_H
 #define WEIR_SERVICE_SERVICE_H
@@ -53,12 +53,12 @@ struct service_options {
 
 /* What counts at the start only, each part as a digest: a reload looks whether it is another one. */
 #define START_PARTS 9
-struct start {
+struct start_digests {
     struct digest parts[START_PARTS];
 };
 
 /* Whose connections CLIENT KILL closes: that one, or all of a user but the asking one. */
-struct kill {
+struct client_kill {
     uint64_t id;
     const char *user; /* NULL: the one that has `id` */
 };
@@ -66,21 +66,22 @@ struct kill {
 struct worker { /* counters are written by the worker alone, read by anybody */
     struct service *service;
     uint32_t number;
-    const struct snapshot *snapshot;    /* of this turn; NULL between turns */
-    int64_t now_ns;                     /* of this turn */
-    _Alignas(64) _Atomic uint64_t turn; /* even: between turns; see snapshot.c */
-    _Atomic int64_t commands, errors;   /* requests answered; those of them with an error */
-    _Atomic int64_t allowed, refused;   /* decisions of all kinds, the compatible commands' too */
+    const struct snapshot *snapshot;          /* of this read section; NULL between read sections */
+    int64_t now_ns;                           /* of this read section */
+    _Alignas(64) _Atomic uint64_t read_epoch; /* even: between read sections; see snapshot.c */
+    _Atomic int64_t commands, errors;         /* requests answered; those of them with an error */
+    _Atomic int64_t allowed, refused;         /* decisions of all kinds, the compatible commands' too */
     _Atomic int64_t input_bytes, output_bytes;
     _Atomic int64_t connections;            /* sessions that are open */
     _Atomic int64_t waiting;                /* sessions that wait: in WEIR.ACQUIRE, or for a fleet */
     _Atomic int64_t *calls, *failed, *usec; /* of each command, by its number */
     int64_t rest_ns;                        /* less than a microsecond, not in usec yet */
     char label[LABEL_MAX];                  /* of the last answer, where no policy has it ready */
-    bool began;                             /* it has had a turn */
-    bool turn_lasts; /* its turn ends by weir_worker_end alone, after what it changed is in the log */
-    /* An answer of this turn repeats one whose record may not be on the disk yet: it must wait for that as if
-     * it had changed something itself. Set by who answers so, cleared by who sends answers. */
+    bool began;                             /* it has had a read section */
+    bool read_section_lasts; /* its read section ends by weir_read_end alone, after what it changed is in the
+                                log */
+    /* An answer of this read section repeats one whose record may not be on the disk yet: it must wait for
+     * that as if it had changed something itself. Set by who answers so, cleared by who sends answers. */
     bool repeats;
 };
 
@@ -93,7 +94,7 @@ struct growth {
     _Atomic bool runs;
     uint64_t rounds, grown; /* through all tables; and growths, so far */
     pthread_t thread;
-    _Atomic uint64_t turn; /* as a worker's */
+    _Atomic uint64_t read_epoch; /* as a worker's */
 };
 
 struct service {
@@ -102,24 +103,25 @@ struct service {
     struct snapshot *retired; /* under `change` */
     _Atomic uint64_t epoch;   /* snapshots that were published so far: see snapshot.c */
     pthread_mutex_t change;   /* who publishes snapshots */
-    struct worker *workers;   /* options.workers, and one more: the chore thread's */
+    struct worker *workers;   /* options.workers, and one more: the job thread's */
     struct growth growth;
     bool has_hash_key; /* tables that are made get this one, else each its own */
     struct hash_key hash_key;
-    struct store *store;     /* NULL: everything is in memory alone */
-    struct keeping *keeping; /* what goes with the store: see keep.h; or NULL */
-    struct porter *porter;   /* joins fleets: see pools.h; or NULL: no policy has one. Under `change` */
+    struct store *store;             /* NULL: everything is in memory alone */
+    struct persistence *persistence; /* what goes with the store: see persist.h; or NULL */
+    struct fleet_joiner
+        *fleet_joiner; /* joins fleets: see pools.h; or NULL: no policy has one. Under `change` */
     struct ledger ledger;
-    struct steps *steps;                /* RL.* */
-    struct tally *client_keys;          /* CL.THROTTLE, THROTTLE, GCRA */
-    struct share *shares[SHARE_STORES]; /* of what all users have in common */
-    int64_t horizon_ns;        /* longest time a key of these may need to be full again; 0: 31 days */
-    struct failures *failures; /* logins */
-    struct crowd *crowd;       /* clients that are connected */
-    struct slow *slow;         /* logins whose passwords are checked slowly */
-    int64_t memory;            /* budget in bytes */
+    struct smyte_buckets *smyte;             /* RL.* */
+    struct policy_table *client_keys;        /* CL.THROTTLE, THROTTLE, GCRA */
+    struct fair_share *shares[SHARE_STORES]; /* of what all users have in common */
+    int64_t horizon_ns; /* longest time a key of these may need to be full again; 0: 31 days */
+    struct login_failures *login_failures; /* logins */
+    struct client_counts *client_counts;   /* clients that are connected */
+    struct password_check *password_check; /* logins whose passwords are checked slowly */
+    int64_t memory;                        /* budget in bytes */
     _Atomic int64_t memory_used;
-    /* Wall clock - weir_now: as of the last look at it, which the chore thread takes at each tick, and as of
+    /* Wall clock - weir_now: as of the last look at it, which the job thread takes at each tick, and as of
      * the start. Memory order: relaxed, it stands for itself. */
     _Atomic int64_t wall_lead_ns;
     int64_t start_lead_ns;
@@ -129,29 +131,30 @@ struct service {
     int tcp_port;
     int64_t max_clients;
     int64_t per_address, per_user; /* of them; 0: as many, and by weir_service_clients */
-    struct start start;
+    struct start_digests start;
     _Atomic uint64_t sessions; /* that ever were: the last id */
     _Atomic int64_t rejected;  /* connections above max_clients */
     _Atomic int64_t displaced; /* that had not logged in and went for another one */
     _Atomic int64_t reloads, reload_failures;
     _Atomic int64_t ops_per_second;
-    struct {                 /* the chore thread's own */
-        int64_t next_end_ns; /* when the next mode, override or older tally ends; 0: look */
+    struct {                 /* the job thread's own */
+        int64_t next_end_ns; /* when the next mode, override or previous policy table ends; 0: look */
         int64_t measured_ns; /* when commands were last counted, */
         int64_t measured;    /* and how many they were */
-        size_t swept;        /* which tally is next */
+        size_t swept;        /* which policy table is next */
         int64_t ticks;
-        int64_t requests_refused, ledger_refused, steps_refused; /* for want of room, as last seen */
+        int64_t requests_refused, ledger_refused, smyte_refused; /* for want of room, as last seen */
         int64_t share_refused[SHARE_STORES];                     /* as last seen */
     } upkeep;
-    struct loads *loads;    /* the chore thread's own: see load.c */
+    struct loads *loads;    /* the job thread's own: see load.c */
     char reload_error[256]; /* of the last reload; "" if it went well. Under `change` */
     uint64_t generation;    /* the last that a user's password got. Under `change` */
     /* Set by the server; a service without one leaves them NULL. */
     void (*clock_moved)(void *arg); /* WEIR.CLOCK: sessions that wait look again */
     void (*clients)(void *arg, struct session *asking, struct buffer *out); /* CLIENT LIST of all loops */
-    int64_t (*kill)(void *arg, struct session *asking, const struct kill *kill); /* CLIENT KILL: how many */
-    void (*users_changed)(void *arg); /* logins may have ended: weir_session_user */
+    int64_t (*kill)(void *arg, struct session *asking,
+                    const struct client_kill *kill); /* CLIENT KILL: how many */
+    void (*users_changed)(void *arg);                /* logins may have ended: weir_session_user */
     void *server;
 };
 
@@ -175,7 +178,7 @@ static inline int64_t service_wall_ms(const struct service *service, int64_t now
 }
 
 /* How many clients there may be, with the users of that moment. */
-struct crowd_limits weir_service_clients(const struct service *service, const struct users *users);
+struct client_count_limits weir_service_clients(const struct service *service, const struct users *users);
 
 /* The same by the difference that they had at the start: never steps, so it mints nothing. */
 static inline int64_t service_steady_ms(const struct service *service, int64_t now_ns)
@@ -183,7 +186,7 @@ static inline int64_t service_steady_ms(const struct service *service, int64_t n
     return (now_ns + service->start_lead_ns) / WEIR_MS;
 }
 
-/* By the chore thread: looks at the wall clock again. true: it has stepped, or drifted, since the last time.
+/* By the job thread: looks at the wall clock again. true: it has stepped, or drifted, since the last time.
  */
 bool weir_service_look_at_wall(struct service *service);
 
@@ -192,43 +195,43 @@ bool weir_service_look_at_wall(struct service *service);
 void weir_snapshot_publish(struct service *service, struct snapshot *next);
 void weir_snapshot_collect(struct service *service);
 
-/* Puts a configuration in force, all of it or nothing; keys keep what they spent. By the chore thread. */
+/* Puts a configuration in force, all of it or nothing; keys keep what they spent. By the job thread. */
 bool weir_service_apply(struct service *service, const struct config *config, struct weir_error *err);
 /* Reads options.config_path and applies it; what is wrong goes to `report`, a line each. If all is well, what
  * counts from the next start on only. */
 bool weir_service_reload(struct service *service, struct buffer *report);
 
-/* Finds out what users hold of what all have in common: share.h. By the chore thread. */
+/* Finds out what users hold of what all have in common: fair_share.h. By the job thread. */
 void weir_shares_look(struct service *service, bool all); /* a part of them, or all */
 void weir_shares_warn(struct service *service);           /* once a second: who was refused */
-/* Now and then, by the chore thread: tables grow, ends of modes and overrides come, sweeps, retired snapshots
+/* Now and then, by the job thread: tables grow, ends of modes and overrides come, sweeps, retired snapshots
  * go, rates are measured. */
 void weir_service_tick(struct service *service);
 
-/* Has that end, a wall clock time in milliseconds, come in this turn? 0: there is none. */
+/* Has that end, a wall clock time in milliseconds, come in this read section? 0: there is none. */
 static inline bool worker_is_past(const struct worker *worker, int64_t until_ms)
 {
     return until_ms != 0 && service_wall_ms(worker->service, worker->now_ns) >= until_ms;
 }
 
-/* That end as a time of weir_now, as it looks in this turn; 0: there is none. */
+/* That end as a time of weir_now, as it looks in this read section; 0: there is none. */
 static inline int64_t worker_end_ns(const struct worker *worker, int64_t until_ms)
 {
     return until_ms == 0 ? 0 : sat_sub(sat_mul(until_ms, WEIR_MS), service_wall_ns(worker->service, 0));
 }
 
-/* ---- turns ------------------------------------------------------------------------------------ */
+/* ---- read sections ------------------------------------------------------------------------------------ */
 
-/* A worker's turn: snapshot and time are read once. Nothing in between may wait. */
-void weir_worker_begin(struct worker *worker);
-void weir_worker_end(struct worker *worker);
-/* In the middle of a turn that lasts: what is in force, and the time, by now. */
-void weir_worker_renew(struct worker *worker);
+/* A worker's read section: snapshot and time are read once. Nothing in between may wait. */
+void weir_read_begin(struct worker *worker);
+void weir_read_end(struct worker *worker);
+/* In the middle of a read section that lasts: what is in force, and the time, by now. */
+void weir_read_renew(struct worker *worker);
 
 /* ---- sessions --------------------------------------------------------------------------------- */
 
-struct chore;
-struct held;
+struct background_job;
+struct waiting_request;
 struct login;
 
 struct session {
@@ -236,10 +239,11 @@ struct session {
     int version; /* 2 or 3 */
     bool logged_in;
     bool must_log_in; /* as an admin: the other places are taken */
-    struct guest guest;
-    uint64_t generation;            /* of the password that it logged in with: see users.h */
-    char user[CONFIG_NAME_MAX + 1]; /* looked up in each turn's snapshot: a user who is gone may do nothing */
-    char address[64];               /* "127.0.0.1:50211", "unix" */
+    struct client_entry client_entry;
+    uint64_t generation; /* of the password that it logged in with: see users.h */
+    char user[CONFIG_NAME_MAX +
+              1];     /* looked up in each read section's snapshot: a user who is gone may do nothing */
+    char address[64]; /* "127.0.0.1:50211", "unix" */
     char local[64];
     char *name, *lib_name, *lib_version; /* or NULL */
     int64_t since_ns, active_ns;
@@ -252,18 +256,19 @@ struct session {
     bool waits;
     int64_t due_ns;
     struct {
-        struct policy *policy; /* a reference */
-        struct tally *tally;   /* a reference */
-        uint64_t who;
+        struct policy *policy;       /* a reference */
+        struct policy_table *ptable; /* a reference */
+        uint64_t hash;
         struct weir_reservation reservation;
         struct weir_verdict verdict;
         int64_t asked_ns;
-        const struct labels *labels;
+        const struct limit_labels *labels;
         char *label; /* if it is none of `labels` */
     } wait;
-    struct held *held;   /* a request that waits for units of a fleet, until due_ns: see hold.c; or NULL */
-    struct chore *chore; /* that is being done; the session must not go away meanwhile */
-    const struct login *checked; /* while its request is run again; else NULL */
+    struct waiting_request *waiting_request; /* a request that waits for units of a fleet, until due_ns: see
+                                                fleet_wait.c; or NULL */
+    struct background_job *job;              /* that is being done; the session must not go away meanwhile */
+    const struct login *checked;             /* while its request is run again; else NULL */
 };
 
 void weir_session_begin(struct session *session, struct service *service, const char *address,
@@ -272,36 +277,36 @@ void weir_session_begin(struct session *session, struct service *service, const 
 void weir_session_log_in(struct session *session, const struct user *user, uint64_t generation);
 /* It has logged in, and that counts no more: the connection is to be closed. */
 bool weir_session_has_ended(const struct session *session, struct worker *worker);
-/* What it waits for is cancelled. Not while a chore is being done. */
+/* What it waits for is cancelled. Not while a background job is being done. */
 void weir_session_end(struct session *session, struct worker *worker);
 
 enum run_state {
     RUN_READY, /* all were answered */
     RUN_WAITS, /* the last one waits until session->due_ns: weir_service_resume */
-    RUN_CHORE, /* the last one is session->chore: weir_chore_do, then weir_chore_finish */
+    RUN_JOB,   /* the last one is session->job: weir_job_do, then weir_job_finish */
     RUN_CLOSE  /* the connection is to be closed once `out` is written */
 };
 
 /*
- * Runs requests in their order, as one turn, and appends the answers to `out`; stops after one that waits, is
- * a chore, or ends the session. Gives how many were run (the last included).
+ * Runs requests in their order, as one read section, and appends the answers to `out`; stops after one that
+ * waits, is a background job, or ends the session. Gives how many were run (the last included).
  */
-size_t weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
+size_t weir_service_run(struct worker *worker, struct session *session, const struct resp_request *requests,
                         size_t count, struct buffer *out, enum run_state *state);
 
 /* After session->due_ns has come, or the clock or a fleet moved: answers if it is due. false: not yet. */
 bool weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
 
 /* Does it change something? Then it should not wait for those that only count: it may be the kill switch. */
-bool weir_chore_changes(const struct chore *chore);
-/* A number of the user who asks: the chores of one user take turns with those of others. */
-uint64_t weir_chore_whose(const struct chore *chore);
+bool weir_job_changes(const struct background_job *job);
+/* A number of the user who asks: the background jobs of one user take turns with those of others. */
+uint64_t weir_job_whose(const struct background_job *job);
 /* Is it the slow check of a password? Such are for a thread of their own: changes must not wait for them. */
-bool weir_chore_is_login(const struct chore *chore);
-/* By the chore thread, or by that one: does it. Then, in the session's own thread: appends the answer.
+bool weir_job_is_login(const struct background_job *job);
+/* By the job thread, or by that one: does it. Then, in the session's own thread: appends the answer.
  * `worker` NULL: nobody waits for it any more. */
-void weir_chore_do(struct chore *chore);
-void weir_chore_finish(struct worker *worker, struct session *session, struct buffer *out,
-                       enum run_state *state);
+void weir_job_do(struct background_job *job);
+void weir_job_finish(struct worker *worker, struct session *session, struct buffer *out,
+                     enum run_state *state);
 
 #endif

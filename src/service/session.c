@@ -17,10 +17,10 @@ void weir_session_begin(struct session *session, struct service *service, const 
 
 void weir_session_end(struct session *session, struct worker *worker)
 {
-    weir_crowd_leave(worker->service->crowd, &session->guest);
+    weir_client_counts_leave(worker->service->client_counts, &session->client_entry);
     if (session->waits)
         weir_acquire_cancel(worker, session);
-    weir_held_drop(worker, session);
+    weir_waiting_request_drop(worker, session);
     free(session->name);
     free(session->lib_name);
     free(session->lib_version);
@@ -45,9 +45,9 @@ void weir_session_log_in(struct session *session, const struct user *user, uint6
 
 bool weir_session_has_ended(const struct session *session, struct worker *worker)
 {
-    bool began = turn_begin(worker);
+    bool began = read_section_begin(worker);
     bool ended = session->logged_in && !weir_session_user(session, worker->snapshot);
-    turn_end(worker, began);
+    read_section_end(worker, began);
     return ended;
 }
 

@@ -3,8 +3,8 @@
  * WEIR.COMMIT and WEIR.CANCEL. All of it happens inside of the reservation's record, so of any number who
  * settle it at once one does, and those who said the same get the same answer.
  *
- * What is said to be given back was handed back to the tally; what that gains is up to the law of the limit.
- * A bucket that has refilled meanwhile cannot be more than full, and while somebody else's promise is
+ * What is said to be given back was handed back to the policy table; what that gains is up to the law of the
+ * limit. A bucket that has refilled meanwhile cannot be more than full, and while somebody else's promise is
  * outstanding nothing is gained. Before it is due, a promise can be cancelled but not made smaller: who
  * commits less then gives back 0. Given and charged units are those of all pairs together, `remaining` is
  * that of the first.
@@ -25,7 +25,7 @@
 #include "service/leased.h"
 #include "table/verbs.h"
 
-struct settle {
+struct settle_request {
     bool cancel;
     size_t count; /* of numbers; 0: all of it */
     int64_t used[LEDGER_PAIRS];
@@ -33,7 +33,7 @@ struct settle {
 
 /* The question as it is compared with a later one: whoever says nothing says the numbers that were reserved.
  */
-static uint64_t settle_hash(const struct ledger *ledger, const struct settle *ask,
+static uint64_t settle_hash(const struct ledger *ledger, const struct settle_request *ask,
                             const struct ledger_reservation *entry)
 {
     int64_t words[1 + LEDGER_PAIRS] = {ask->cancel};
@@ -42,12 +42,12 @@ static uint64_t settle_hash(const struct ledger *ledger, const struct settle *as
     return weir_ledger_question(ledger, words, sizeof words);
 }
 
-static bool has_tally(const struct policy *policy, uint64_t serial)
+static bool has_policy_table(const struct policy *policy, uint64_t serial)
 {
-    if (policy->main->serial == serial || (policy->older && policy->older->serial == serial))
+    if (policy->main->serial == serial || (policy->previous && policy->previous->serial == serial))
         return true;
     for (size_t i = 0; i < policy->prefix_count; i++)
-        if (policy->prefixes[i].tally->serial == serial)
+        if (policy->prefixes[i].ptable->serial == serial)
             return true;
     return false;
 }
@@ -56,7 +56,7 @@ static bool has_tally(const struct policy *policy, uint64_t serial)
 static const char *policy_name(const struct snapshot *snapshot, uint64_t serial)
 {
     for (size_t i = 0; i < snapshot->policy_count; i++)
-        if (has_tally(snapshot->policies[i], serial))
+        if (has_policy_table(snapshot->policies[i], serial))
             return snapshot->policies[i]->name;
     return "(gone)";
 }
@@ -66,13 +66,13 @@ struct key_overrun {
     int64_t reserved, used, over;
 };
 
-static struct key_overrun sum_overruns(const struct settle *ask, const struct ledger_reservation *entry,
-                                       const struct ledger_pair *of)
+static struct key_overrun sum_overruns(const struct settle_request *ask,
+                                       const struct ledger_reservation *entry, const struct ledger_pair *of)
 {
     struct key_overrun sum = {0};
     for (size_t i = 0; i < ask->count; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
-        if (pair->tally != of->tally || pair->who != of->who || (entry->charged >> i & 1) == 0)
+        if (pair->ptable != of->ptable || pair->hash != of->hash || (entry->charged >> i & 1) == 0)
             continue;
         sum.reserved = sat_add(sum.reserved, pair->n);
         sum.used = sat_add(sum.used, ask->used[i]);
@@ -87,35 +87,37 @@ static struct key_overrun sum_overruns(const struct settle *ask, const struct le
 static bool may_overrun(struct call *call, const struct ledger_pair *pair, const struct key_overrun *sum)
 {
     struct weir_verdict verdict = {0};
-    struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
-    struct pair of = {.policy = weir_snapshot_leases(call->worker->snapshot, pair->tally),
-                      .who = pair->who,
+    struct policy_table *ptable = weir_snapshot_policy_table(call->worker->snapshot, pair->ptable);
+    struct pair of = {.policy = weir_snapshot_leases(call->worker->snapshot, pair->ptable),
+                      .hash = pair->hash,
                       .n = sum->used};
-    if (sum->over == 0 || !tally || weir_user_may(call->user, MAY_ADJUST))
+    if (sum->over == 0 || !ptable || weir_user_may(call->user, MAY_ADJUST))
         return true;
     if (of.policy)
         (void)weir_leased_peek(call->worker, &of, &verdict);
     else
-        (void)weir_table_peek_who(tally->table, call->worker->now_ns, pair->who, sum->used, &verdict);
+        (void)weir_table_peek_by_hash(ptable->table, call->worker->now_ns, pair->hash, sum->used, &verdict);
     if (verdict.reason != WEIR_NEVER &&
-        (of.policy || sum->over <= weir_table_chargeable_who(tally->table, call->worker->now_ns, pair->who)))
+        (of.policy ||
+         sum->over <= weir_table_chargeable_by_hash(ptable->table, call->worker->now_ns, pair->hash)))
         return true;
     if (verdict.reason != WEIR_NEVER)
         weir_call_error(call,
                         "NOPERM the key would owe more than policy '%s' lets pass at once: to charge %" PRId64
                         " beyond the %" PRId64 " reserved needs the class adjust",
-                        policy_name(call->worker->snapshot, pair->tally), sum->over, sum->reserved);
+                        policy_name(call->worker->snapshot, pair->ptable), sum->over, sum->reserved);
     else
         weir_call_error(call,
                         "NOPERM %" PRId64
                         " is more than policy '%s' lets pass at once: to charge that much beyond "
                         "the %" PRId64 " reserved needs the class adjust",
-                        sum->used, policy_name(call->worker->snapshot, pair->tally), sum->reserved);
+                        sum->used, policy_name(call->worker->snapshot, pair->ptable), sum->reserved);
     return false;
 }
 
 /* May all of it be committed? Else answers why not. */
-static bool check_commit(struct call *call, const struct settle *ask, const struct ledger_reservation *entry)
+static bool check_commit(struct call *call, const struct settle_request *ask,
+                         const struct ledger_reservation *entry)
 {
     const struct snapshot *snapshot = call->worker->snapshot;
     if (ask->count > 0 && ask->count != entry->pairs) {
@@ -132,12 +134,12 @@ static bool check_commit(struct call *call, const struct settle *ask, const stru
         if ((entry->charged >> i & 1) != 0 && !may_overrun(call, pair, &sum))
             return false;
         if (ask->used[i] <= pair->n || (entry->strict >> i & 1) == 0 ||
-            !weir_snapshot_tally(snapshot, pair->tally))
+            !weir_snapshot_policy_table(snapshot, pair->ptable))
             continue;
         weir_call_error(call,
                         "ERR %" PRId64 " is more than the %" PRId64 " reserved, and policy '%s' refuses "
                         "overruns (reserve: {overrun: debt} charges them)",
-                        ask->used[i], pair->n, policy_name(snapshot, pair->tally));
+                        ask->used[i], pair->n, policy_name(snapshot, pair->ptable));
         return false;
     }
     return true;
@@ -152,21 +154,21 @@ static bool is_promised(const struct ledger_reservation *entry, int64_t now_ns)
 static void give_back(const struct call *call, struct weir_table *table,
                       const struct ledger_reservation *entry, const struct ledger_pair *pair, int64_t n)
 {
-    struct policy *policy = weir_snapshot_leases(call->worker->snapshot, pair->tally);
-    struct pair of = {.policy = policy, .who = pair->who, .n = n};
+    struct policy *policy = weir_snapshot_leases(call->worker->snapshot, pair->ptable);
+    struct pair of = {.policy = policy, .hash = pair->hash, .n = n};
     if (policy)
         weir_leased_return(call->worker, &of, entry->promise.due_ns);
     else
-        weir_table_give_who(table, call->worker->now_ns, pair->who, n);
+        weir_table_give_by_hash(table, call->worker->now_ns, pair->hash, n);
 }
 
 static bool charge_more(const struct call *call, struct weir_table *table, const struct ledger_pair *pair,
                         int64_t n)
 {
-    struct policy *policy = weir_snapshot_leases(call->worker->snapshot, pair->tally);
-    struct pair of = {.policy = policy, .who = pair->who, .n = n};
+    struct policy *policy = weir_snapshot_leases(call->worker->snapshot, pair->ptable);
+    struct pair of = {.policy = policy, .hash = pair->hash, .n = n};
     return policy ? weir_leased_charge(call->worker, &of)
-                  : weir_table_charge_who(table, call->worker->now_ns, pair->who, n);
+                  : weir_table_charge_by_hash(table, call->worker->now_ns, pair->hash, n);
 }
 
 /* Of a pair that was charged and is still counted somewhere: how much of it stays charged. */
@@ -193,7 +195,7 @@ static int64_t cancel_pair(const struct call *call, struct weir_table *table,
     int64_t now_ns = call->worker->now_ns;
     bool off = true;
     if (is_promised(entry, now_ns))
-        off = weir_table_cancel_who(table, now_ns, pair->who, &entry->promise);
+        off = weir_table_cancel_by_hash(table, now_ns, pair->hash, &entry->promise);
     else
         give_back(call, table, entry, pair, pair->n);
     if (!off)
@@ -202,61 +204,61 @@ static int64_t cancel_pair(const struct call *call, struct weir_table *table,
     return 0;
 }
 
-/* The other tallies that count pair `i` follow. They tell nobody. */
+/* The other policy tables that count pair `i` follow. They tell nobody. */
 static void settle_others(const struct call *call, const struct ledger_reservation *entry, size_t i,
                           int64_t charged)
 {
     int64_t now_ns = call->worker->now_ns;
     for (size_t k = 0; k < entry->also; k++) {
         const struct ledger_pair *pair = &entry->pair[entry->pairs + k];
-        struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
-        if (!tally || entry->of[entry->pairs + k] != i)
+        struct policy_table *ptable = weir_snapshot_policy_table(call->worker->snapshot, pair->ptable);
+        if (!ptable || entry->of[entry->pairs + k] != i)
             continue;
         if (charged < pair->n)
-            weir_table_give_who(tally->table, now_ns, pair->who, pair->n - charged);
+            weir_table_give_by_hash(ptable->table, now_ns, pair->hash, pair->n - charged);
         else if (charged > pair->n)
-            (void)weir_table_charge_who(tally->table, now_ns, pair->who, charged - pair->n);
+            (void)weir_table_charge_by_hash(ptable->table, now_ns, pair->hash, charged - pair->n);
     }
 }
 
-static int64_t remaining_of(const struct call *call, const struct ledger_pair *pair)
+static int64_t pair_remaining(const struct call *call, const struct ledger_pair *pair)
 {
     struct weir_verdict verdict = {0};
-    struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
+    struct policy_table *ptable = weir_snapshot_policy_table(call->worker->snapshot, pair->ptable);
     struct pair of = {
-        .policy = weir_snapshot_leases(call->worker->snapshot, pair->tally), .who = pair->who, .n = 1};
+        .policy = weir_snapshot_leases(call->worker->snapshot, pair->ptable), .hash = pair->hash, .n = 1};
     if (of.policy)
         (void)weir_leased_peek(call->worker, &of, &verdict);
-    else if (tally)
-        (void)weir_table_peek_who(tally->table, call->worker->now_ns, pair->who, 1, &verdict);
+    else if (ptable)
+        (void)weir_table_peek_by_hash(ptable->table, call->worker->now_ns, pair->hash, 1, &verdict);
     return verdict.remaining;
 }
 
-static int64_t asked_of(const struct settle *ask, const struct ledger_pair *pair, size_t i)
+static int64_t asked_of(const struct settle_request *ask, const struct ledger_pair *pair, size_t i)
 {
     return ask->cancel ? 0 : ask->count > 0 ? ask->used[i] : pair->n;
 }
 
 /* The pairs of which something comes back, or the others. */
-static void settle_some(const struct call *call, const struct settle *ask, struct ledger_reservation *entry,
-                        bool come_back, struct ledger_settled *settled)
+static void settle_some(const struct call *call, const struct settle_request *ask,
+                        struct ledger_reservation *entry, bool come_back, struct ledger_settled *settled)
 {
     for (size_t i = 0; i < entry->pairs; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
-        struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
+        struct policy_table *ptable = weir_snapshot_policy_table(call->worker->snapshot, pair->ptable);
         int64_t used = asked_of(ask, pair, i);
         if ((used < pair->n) != come_back)
             continue;
-        if (tally && (entry->charged >> i & 1) != 0)
-            used = ask->cancel ? cancel_pair(call, tally->table, entry, pair, settled)
-                               : commit_pair(call, tally->table, entry, pair, used, settled);
+        if (ptable && (entry->charged >> i & 1) != 0)
+            used = ask->cancel ? cancel_pair(call, ptable->table, entry, pair, settled)
+                               : commit_pair(call, ptable->table, entry, pair, used, settled);
         settle_others(call, entry, i, used);
     }
 }
 
 /* What is true if we are killed before anything was given back. false: nothing is. */
-static bool foresee(const struct settle *ask, const struct ledger_reservation *entry,
-                    struct ledger_settled *settled)
+static bool foresee_settlement(const struct settle_request *ask, const struct ledger_reservation *entry,
+                               struct ledger_settled *settled)
 {
     bool come_back = false;
     for (size_t i = 0; i < entry->pairs; i++) {
@@ -270,23 +272,25 @@ static bool foresee(const struct settle *ask, const struct ledger_reservation *e
     return come_back;
 }
 
-static void settle_pairs(const struct call *call, const struct settle *ask, const struct visit *visit)
+static void settle_pairs(const struct call *call, const struct settle_request *ask,
+                         const struct record_visit *visit)
 {
     struct ledger *ledger = &call->worker->service->ledger;
     struct ledger_reservation *entry = visit_reservation(visit);
     struct ledger_settled settled = {.question = settle_hash(ledger, ask, entry)};
     settle_some(call, ask, entry, false, &settled);
     struct ledger_settled foreseen = settled;
-    if (foresee(ask, entry, &foreseen)) {
+    if (foresee_settlement(ask, entry, &foreseen)) {
         entry->settled = foreseen;
         weir_records_append(ledger->reservations, visit);
         settle_some(call, ask, entry, true, &settled);
     }
-    settled.remaining = remaining_of(call, &entry->pair[0]);
+    settled.remaining = pair_remaining(call, &entry->pair[0]);
     entry->settled = settled;
 }
 
-static void tell_settled(struct call *call, const struct settle *ask, const struct ledger_settled *settled)
+static void tell_settled(struct call *call, const struct settle_request *ask,
+                         const struct ledger_settled *settled)
 {
     weir_reply_map(&call->reply, ask->cancel ? 2 : 3);
     if (!ask->cancel) {
@@ -351,14 +355,14 @@ static void list_keys(const struct call *call, const struct ledger_reservation *
 {
     for (size_t i = 0; i < entry->pairs + entry->also; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
-        struct tally *tally = weir_snapshot_tally(call->worker->snapshot, pair->tally);
-        if (tally)
-            weir_table_list_who(tally->table, pair->who);
+        struct policy_table *ptable = weir_snapshot_policy_table(call->worker->snapshot, pair->ptable);
+        if (ptable)
+            weir_table_mark_dirty(ptable->table, pair->hash);
     }
 }
 
 /* Settled before: says the same again, or why not. */
-static void settle_again(struct call *call, const struct settle *ask, struct visit *visit)
+static void settle_again(struct call *call, const struct settle_request *ask, struct record_visit *visit)
 {
     const struct ledger_reservation *entry = visit_reservation(visit);
     const struct ledger_settled *settled = &entry->settled;
@@ -381,13 +385,13 @@ static bool is_frozen(struct call *call, const struct ledger_reservation *entry)
     if (__builtin_expect(!call->worker->snapshot->any_frozen, 1))
         return false;
     for (size_t i = 0; i < entry->pairs; i++)
-        if (weir_call_frozen_who(call, entry->pair[i].tally, entry->pair[i].who))
+        if (weir_call_frozen_by_hash(call, entry->pair[i].ptable, entry->pair[i].hash))
             return true;
     return false;
 }
 
 /* Inside of the record. */
-static void settle_entry(struct call *call, const struct settle *ask, struct visit *visit)
+static void settle_entry(struct call *call, const struct settle_request *ask, struct record_visit *visit)
 {
     const struct ledger_reservation *entry = visit_reservation(visit);
     visit->looked = true;
@@ -403,10 +407,10 @@ static void settle_entry(struct call *call, const struct settle *ask, struct vis
     }
 }
 
-static void settle(struct call *call, const struct settle *ask)
+static void settle_reservation(struct call *call, const struct settle_request *ask)
 {
     struct ledger *ledger = &call->worker->service->ledger;
-    struct visit visit;
+    struct record_visit visit;
     uint64_t number;
     if (!weir_ledger_number(call->args[1].bytes, call->args[1].len, &number)) {
         refuse_name(call);
@@ -416,7 +420,7 @@ static void settle(struct call *call, const struct settle *ask)
         tell_settled(call, ask, &(struct ledger_settled){0});
         return;
     }
-    if (__builtin_expect(call->ill, 0)) {
+    if (__builtin_expect(call->store_ill, 0)) {
         weir_call_unavailable(call);
         return;
     }
@@ -432,7 +436,7 @@ static void settle(struct call *call, const struct settle *ask)
 
 void weir_run_commit(struct call *call)
 {
-    struct settle ask = {.count = call->count - 2};
+    struct settle_request ask = {.count = call->count - 2};
     if (ask.count > LEDGER_PAIRS) {
         weir_call_arity(call);
         return;
@@ -440,10 +444,10 @@ void weir_run_commit(struct call *call)
     for (size_t i = 0; i < ask.count; i++)
         if (!weir_call_units(call, 2 + i, "what was used", 0, &ask.used[i]))
             return;
-    settle(call, &ask);
+    settle_reservation(call, &ask);
 }
 
 void weir_run_cancel(struct call *call)
 {
-    settle(call, &(struct settle){.cancel = true});
+    settle_reservation(call, &(struct settle_request){.cancel = true});
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What users hold of the stores of a service: the chore thread's part of share.h.
+ * What users hold of the stores of a service: the job thread's part of fair_share.h.
  */
 #include "ledger/keep.h"
 #include "service/log.h"
 #include "service/service.h"
 #include "table/verbs.h"
 
-struct look {
-    struct share *share;
+struct share_scan {
+    struct fair_share *share;
     const struct records *records;
 };
 
 static void see_record(void *arg, struct record *record)
 {
-    const struct look *look = arg;
+    const struct share_scan *look = arg;
     weir_share_see(look->share, weir_records_place(look->records, record));
 }
 
@@ -31,10 +31,10 @@ static void see_key(void *arg, uint64_t place)
     weir_share_see(arg, place);
 }
 
-static void look_at_records(struct share *share, struct records *records, int64_t now_ns, bool all,
-                            void (*see)(void *arg, struct record *record))
+static void scan_records(struct fair_share *share, struct records *records, int64_t now_ns, bool all,
+                         void (*see)(void *arg, struct record *record))
 {
-    struct look look = {share, records};
+    struct share_scan look = {share, records};
     uint64_t *cursor = weir_share_cursor(share), count = all ? SIZE_MAX : weir_share_look(share);
     if (count == 0 || weir_records_page(records, now_ns, cursor, count, see, &look))
         return;
@@ -42,7 +42,7 @@ static void look_at_records(struct share *share, struct records *records, int64_
     weir_share_round(share);
 }
 
-static void look_at_keys(struct share *share, struct weir_table *table, int64_t now_ns, bool all)
+static void look_at_keys(struct fair_share *share, struct weir_table *table, int64_t now_ns, bool all)
 {
     uint64_t *cursor = weir_share_cursor(share), count = all ? UINT64_MAX : weir_share_look(share);
     if (count == 0 || weir_table_own_look(table, now_ns, cursor, count, see_key, share))
@@ -57,11 +57,10 @@ void weir_shares_look(struct service *service, bool all)
     int64_t now_ns = weir_now();
     if (snapshot->users->count < 2)
         return;
-    look_at_records(service->shares[SHARE_REQUESTS], service->ledger.requests, now_ns, all, see_record);
-    look_at_records(service->shares[SHARE_RESERVATIONS], service->ledger.reservations, now_ns, all,
-                    see_reservation);
-    look_at_records(service->shares[SHARE_STEPS], weir_steps_records(service->steps), now_ns, all,
-                    see_record);
+    scan_records(service->shares[SHARE_REQUESTS], service->ledger.requests, now_ns, all, see_record);
+    scan_records(service->shares[SHARE_RESERVATIONS], service->ledger.reservations, now_ns, all,
+                 see_reservation);
+    scan_records(service->shares[SHARE_SMYTE], weir_smyte_records(service->smyte), now_ns, all, see_record);
     look_at_keys(service->shares[SHARE_CLIENT_KEYS], service->client_keys->table, now_ns, all);
 }
 

@@ -15,51 +15,51 @@
 #define LEAST 22 /* signs of a hash behind its salt: with fewer, it is a salt alone */
 #define KNOWN 64 /* passwords that were right: more than users log in at the same time */
 
-struct known {
+struct known_password {
     uint64_t generation; /* 0: none */
     struct digest digest;
 };
 
-struct waiting {
+struct waiting_check {
     uint64_t source; /* 0: a free place */
     uint64_t word;   /* of the attempt */
 };
 
-struct slow {
+struct password_check {
     pthread_mutex_t mutex;
     struct hash_key key;
     struct digest salt;
-    struct known known[KNOWN];
+    struct known_password known[KNOWN];
     size_t next; /* of `known` */
-    struct waiting waiting[SLOW_WAITING];
+    struct waiting_check waiting[PASSWORD_CHECKS_MAX];
     uint64_t wrong[KNOWN]; /* words of attempts, so that those who wait with the same one need no check */
     size_t next_wrong;
     atomic_bool stopping;
 };
 
-struct slow *weir_slow_new(void)
+struct password_check *weir_password_check_new(void)
 {
-    struct slow *slow = calloc(1, sizeof *slow);
-    if (!slow || pthread_mutex_init(&slow->mutex, NULL) != 0) {
-        free(slow);
+    struct password_check *password_check = calloc(1, sizeof *password_check);
+    if (!password_check || pthread_mutex_init(&password_check->mutex, NULL) != 0) {
+        free(password_check);
         return NULL;
     }
     struct hash_key keys[2] = {weir_hash_key(), weir_hash_key()};
-    slow->key = weir_hash_key();
-    memcpy(slow->salt.bytes, keys, sizeof slow->salt.bytes);
-    return slow;
+    password_check->key = weir_hash_key();
+    memcpy(password_check->salt.bytes, keys, sizeof password_check->salt.bytes);
+    return password_check;
 }
 
-void weir_slow_free(struct slow *slow)
+void weir_password_check_free(struct password_check *password_check)
 {
-    if (!slow)
+    if (!password_check)
         return;
-    (void)pthread_mutex_destroy(&slow->mutex);
-    weir_secret_wipe(slow, sizeof *slow);
-    free(slow);
+    (void)pthread_mutex_destroy(&password_check->mutex);
+    weir_secret_wipe(password_check, sizeof *password_check);
+    free(password_check);
 }
 
-bool weir_slow_is_hash(const char *text)
+bool weir_password_is_hash(const char *text)
 {
     const char *last = strrchr(text, '$');
     return strlen(text) <= CONFIG_CRYPT_MAX && last && strlen(last) > LEAST &&
@@ -89,25 +89,25 @@ bool weir_login_init(struct login *login, const struct users *users, struct slic
     return true;
 }
 
-bool weir_login_wait(struct slow *slow, struct login *login, const char *source)
+bool weir_login_wait(struct password_check *password_check, struct login *login, const char *source)
 {
-    size_t same = 0, place = SLOW_WAITING;
+    size_t same = 0, place = PASSWORD_CHECKS_MAX;
     bool follows = false;
-    login->source = weir_hash(&slow->key, source, strlen(source)) | 1;
-    (void)pthread_mutex_lock(&slow->mutex);
-    for (size_t i = 0; i < SLOW_WAITING; i++) {
-        same += slow->waiting[i].source == login->source;
-        if (slow->waiting[i].source == 0)
+    login->source = weir_hash(&password_check->key, source, strlen(source)) | 1;
+    (void)pthread_mutex_lock(&password_check->mutex);
+    for (size_t i = 0; i < PASSWORD_CHECKS_MAX; i++) {
+        same += password_check->waiting[i].source == login->source;
+        if (password_check->waiting[i].source == 0)
             place = i;
-        else if (slow->waiting[i].word == login->attempt.word)
+        else if (password_check->waiting[i].word == login->attempt.word)
             follows = true;
     }
-    bool may = same < SLOW_PER_SOURCE && place < SLOW_WAITING;
+    bool may = same < PASSWORD_CHECKS_PER_SOURCE && place < PASSWORD_CHECKS_MAX;
     if (follows)
         login->source = 0;
     else if (may)
-        slow->waiting[place] = (struct waiting){login->source, login->attempt.word};
-    (void)pthread_mutex_unlock(&slow->mutex);
+        password_check->waiting[place] = (struct waiting_check){login->source, login->attempt.word};
+    (void)pthread_mutex_unlock(&password_check->mutex);
     return may || follows;
 }
 
@@ -124,7 +124,7 @@ static bool is_right(struct login *login, const char *hash, struct crypt_data *d
 }
 
 /* All of them, whether one was right or not. */
-static void check(struct login *login)
+static void check_password(struct login *login)
 {
     struct crypt_data *data = calloc(1, sizeof *data);
     login->checked = data;
@@ -138,77 +138,78 @@ static void check(struct login *login)
 
 /* ---- what was right ---- */
 
-static struct digest digest_of(const struct slow *slow, const struct login *login)
+static struct digest digest_of(const struct password_check *password_check, const struct login *login)
 {
-    char text[sizeof slow->salt.bytes + sizeof login->password];
+    char text[sizeof password_check->salt.bytes + sizeof login->password];
     size_t len = strlen(login->password);
-    memcpy(text, slow->salt.bytes, sizeof slow->salt.bytes);
-    memcpy(text + sizeof slow->salt.bytes, login->password, len);
-    struct digest digest = weir_sha256(text, sizeof slow->salt.bytes + len);
+    memcpy(text, password_check->salt.bytes, sizeof password_check->salt.bytes);
+    memcpy(text + sizeof password_check->salt.bytes, login->password, len);
+    struct digest digest = weir_sha256(text, sizeof password_check->salt.bytes + len);
     weir_secret_wipe(text, sizeof text);
     return digest;
 }
 
-uint64_t weir_slow_known(struct slow *slow, const struct login *login)
+uint64_t weir_password_check_known(struct password_check *password_check, const struct login *login)
 {
-    struct digest digest = digest_of(slow, login);
+    struct digest digest = digest_of(password_check, login);
     uint64_t found = 0;
-    (void)pthread_mutex_lock(&slow->mutex);
+    (void)pthread_mutex_lock(&password_check->mutex);
     for (size_t i = 0; i < KNOWN; i++)
         for (size_t at = 0; at < login->count; at++)
-            if (login->generations[at] > 0 && slow->known[i].generation == login->generations[at] &&
-                weir_digest_same(&slow->known[i].digest, &digest))
+            if (login->generations[at] > 0 && password_check->known[i].generation == login->generations[at] &&
+                weir_digest_same(&password_check->known[i].digest, &digest))
                 found = login->generations[at];
-    (void)pthread_mutex_unlock(&slow->mutex);
+    (void)pthread_mutex_unlock(&password_check->mutex);
     return found;
 }
 
-static bool was_wrong(struct slow *slow, const struct login *login)
+static bool was_wrong(struct password_check *password_check, const struct login *login)
 {
     bool found = false;
-    (void)pthread_mutex_lock(&slow->mutex);
-    for (size_t i = 0; i < KNOWN && i < slow->next_wrong; i++)
-        found = found || slow->wrong[i] == login->attempt.word;
-    (void)pthread_mutex_unlock(&slow->mutex);
+    (void)pthread_mutex_lock(&password_check->mutex);
+    for (size_t i = 0; i < KNOWN && i < password_check->next_wrong; i++)
+        found = found || password_check->wrong[i] == login->attempt.word;
+    (void)pthread_mutex_unlock(&password_check->mutex);
     return found;
 }
 
-static void remember(struct slow *slow, const struct login *login)
+static void remember_right_password(struct password_check *password_check, const struct login *login)
 {
-    struct digest digest = digest_of(slow, login);
-    (void)pthread_mutex_lock(&slow->mutex);
+    struct digest digest = digest_of(password_check, login);
+    (void)pthread_mutex_lock(&password_check->mutex);
     if (login->right > 0)
-        slow->known[slow->next++ % KNOWN] = (struct known){login->right, digest};
+        password_check->known[password_check->next++ % KNOWN] = (struct known_password){login->right, digest};
     else if (login->checked)
-        slow->wrong[slow->next_wrong++ % KNOWN] = login->attempt.word;
-    (void)pthread_mutex_unlock(&slow->mutex);
+        password_check->wrong[password_check->next_wrong++ % KNOWN] = login->attempt.word;
+    (void)pthread_mutex_unlock(&password_check->mutex);
 }
 
-void weir_login_check(struct slow *slow, struct login *login)
+void weir_login_check(struct password_check *password_check, struct login *login)
 {
-    if (atomic_load(&slow->stopping))
+    if (atomic_load(&password_check->stopping))
         return;
-    login->right = weir_slow_known(slow, login);
-    login->checked = login->right > 0 || was_wrong(slow, login);
+    login->right = weir_password_check_known(password_check, login);
+    login->checked = login->right > 0 || was_wrong(password_check, login);
     if (login->checked)
         return;
-    check(login);
-    remember(slow, login);
+    check_password(login);
+    remember_right_password(password_check, login);
 }
 
-void weir_slow_stop(struct slow *slow)
+void weir_password_check_stop(struct password_check *password_check)
 {
-    atomic_store(&slow->stopping, true);
+    atomic_store(&password_check->stopping, true);
 }
 
-void weir_login_end(struct slow *slow, struct login *login)
+void weir_login_end(struct password_check *password_check, struct login *login)
 {
-    (void)pthread_mutex_lock(&slow->mutex);
-    for (size_t i = 0; i < SLOW_WAITING && login->source > 0; i++)
-        if (slow->waiting[i].source == login->source && slow->waiting[i].word == login->attempt.word) {
-            slow->waiting[i].source = 0;
+    (void)pthread_mutex_lock(&password_check->mutex);
+    for (size_t i = 0; i < PASSWORD_CHECKS_MAX && login->source > 0; i++)
+        if (password_check->waiting[i].source == login->source &&
+            password_check->waiting[i].word == login->attempt.word) {
+            password_check->waiting[i].source = 0;
             break;
         }
-    (void)pthread_mutex_unlock(&slow->mutex);
+    (void)pthread_mutex_unlock(&password_check->mutex);
     weir_secret_wipe(login->password, sizeof login->password);
 }

@@ -7,26 +7,26 @@
  * is remembered, as a salted digest in memory, until the user's changes: when all clients of an application
  * connect again, only the first one is checked slowly.
  */
-#ifndef WEIR_SERVICE_SLOW_H
-#define WEIR_SERVICE_SLOW_H
+#ifndef WEIR_AUTH_PASSWORD_CHECK_H
+#define WEIR_AUTH_PASSWORD_CHECK_H
 
 #include "service/failures.h"
 
-#define SLOW_WAITING    64 /* logins that are being checked, or wait for it */
-#define SLOW_PER_SOURCE 8
+#define PASSWORD_CHECKS_MAX        64 /* logins that are being checked, or wait for it */
+#define PASSWORD_CHECKS_PER_SOURCE 8
 
-struct slow;
+struct password_check;
 
-struct slow *weir_slow_new(void); /* or NULL */
-void weir_slow_free(struct slow *slow);
+struct password_check *weir_password_check_new(void); /* or NULL */
+void weir_password_check_free(struct password_check *password_check);
 
 /* Is it a hash that crypt(3) can check, by a method that is not outdated? */
-bool weir_slow_is_hash(const char *text);
+bool weir_password_is_hash(const char *text);
 
 /* A login that is to be checked: against each hash of its user, or against another one if there is no such
  * user, so that it takes as long. */
 struct login {
-    struct attempt attempt; /* of the users that it is checked against */
+    struct login_attempt attempt; /* of the users that it is checked against */
     uint64_t source;
     size_t count;
     char hashes[CONFIG_PASSWORDS][CONFIG_CRYPT_MAX + 1];
@@ -40,16 +40,16 @@ struct login {
 bool weir_login_init(struct login *login, const struct users *users, struct slice name,
                      struct slice password);
 /* Takes a place for it, if it needs one; false: too many wait. Whoever got one calls weir_login_end. */
-bool weir_login_wait(struct slow *slow, struct login *login, const char *source);
+bool weir_login_wait(struct password_check *password_check, struct login *login, const char *source);
 /* Takes its time, unless the same was checked before; sets login->right and remembers it. Without memory, and
- * after weir_slow_stop, login->checked stays false. By any thread that may. */
-void weir_login_check(struct slow *slow, struct login *login);
+ * after weir_password_check_stop, login->checked stays false. By any thread that may. */
+void weir_login_check(struct password_check *password_check, struct login *login);
 /* Nothing is checked any more: the server ends. */
-void weir_slow_stop(struct slow *slow);
+void weir_password_check_stop(struct password_check *password_check);
 /* Gives the place back; wipes the password. */
-void weir_login_end(struct slow *slow, struct login *login);
+void weir_login_end(struct password_check *password_check, struct login *login);
 
 /* The generation of a password of that user that was right before; 0: it has to be checked. */
-uint64_t weir_slow_known(struct slow *slow, const struct login *login);
+uint64_t weir_password_check_known(struct password_check *password_check, const struct login *login);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * When may a snapshot be freed? An epoch counts the snapshots that were published. A worker that begins a
- * turn notes the epoch in worker->turn, as 2 * epoch + 1, and then reads the pointer; between turns it says
- * an even number. Who publishes stores the pointer first and moves the epoch on then. So a worker whose turn
- * says a later epoch than the one in which a snapshot was retired has read the pointer after that snapshot
- * was taken out, and one that says "between turns" will. All of these loads and stores are sequentially
- * consistent: a worker that was seen between turns notes its turn after that, and reads the pointer later
- * still.
+ * read section notes the epoch in worker->read_epoch, as 2 * epoch + 1, and then reads the pointer; between
+ * read sections it says an even number. Who publishes stores the pointer first and moves the epoch on then.
+ * So a worker whose read section says a later epoch than the one in which a snapshot was retired has read the
+ * pointer after that snapshot was taken out, and one that says "between read sections" will. All of these
+ * loads and stores are sequentially consistent: a worker that was seen between read sections enters its read
+ * section after that, and reads the pointer later still.
  */
 #include "service/snapshot.h"
 
@@ -36,7 +36,7 @@ static inline uint32_t hash_name(struct slice name)
     return (uint32_t)(hash >> 32);
 }
 
-static bool is_name(const struct policy *policy, struct slice name)
+static bool is_policy_name(const struct policy *policy, struct slice name)
 {
     return memcmp(policy->name, name.bytes, name.len) == 0 && policy->name[name.len] == '\0' &&
            name.bytes[name.len - 1] != '\0'; /* behind a name there are NULs, which are not part of it */
@@ -51,23 +51,23 @@ struct policy *weir_snapshot_policy(const struct snapshot *snapshot, struct slic
         uint32_t number = snapshot->index[at];
         if (number == EMPTY)
             return NULL;
-        if (is_name(snapshot->policies[number], name))
+        if (is_policy_name(snapshot->policies[number], name))
             return snapshot->policies[number];
     }
 }
 
-struct tally *weir_snapshot_tally(const struct snapshot *snapshot, uint64_t serial)
+struct policy_table *weir_snapshot_policy_table(const struct snapshot *snapshot, uint64_t serial)
 {
-    size_t low = 0, high = snapshot->tally_count;
+    size_t low = 0, high = snapshot->ptable_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (snapshot->tallies[middle]->serial < serial)
+        if (snapshot->ptables[middle]->serial < serial)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < snapshot->tally_count && snapshot->tallies[low]->serial == serial ? snapshot->tallies[low]
-                                                                                   : NULL;
+    return low < snapshot->ptable_count && snapshot->ptables[low]->serial == serial ? snapshot->ptables[low]
+                                                                                    : NULL;
 }
 
 struct policy *weir_snapshot_pool(const struct snapshot *snapshot, struct slice name, struct slice *key)
@@ -133,7 +133,7 @@ struct snapshot *weir_snapshot_copy(const struct snapshot *snapshot)
 }
 
 /* Where a policy of that name is, or belongs. */
-static size_t place_of(const struct snapshot *snapshot, const char *name, bool *there)
+static size_t policy_place(const struct snapshot *snapshot, const char *name, bool *there)
 {
     size_t low = 0, high = snapshot->policy_count;
     while (low < high) {
@@ -150,7 +150,7 @@ static size_t place_of(const struct snapshot *snapshot, const char *name, bool *
 bool weir_snapshot_put(struct snapshot *snapshot, const char *name, struct policy *policy)
 {
     bool there;
-    size_t at = place_of(snapshot, name, &there), behind = snapshot->policy_count - at;
+    size_t at = policy_place(snapshot, name, &there), behind = snapshot->policy_count - at;
     if (there)
         weir_policy_drop(snapshot->policies[at]);
     if (there && policy) {
@@ -172,32 +172,33 @@ bool weir_snapshot_put(struct snapshot *snapshot, const char *name, struct polic
     return true;
 }
 
-static size_t tallies_of(const struct policy *policy, struct tally **tallies)
+static size_t tables_of_policy(const struct policy *policy, struct policy_table **ptables)
 {
     size_t count = 0;
-    struct tally *own[] = {policy->main, policy->tried, policy->older};
+    struct policy_table *own[] = {policy->main, policy->candidate_table, policy->previous};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (own[i])
-            tallies[count++] = own[i];
+            ptables[count++] = own[i];
     for (size_t i = 0; i < policy->prefix_count; i++)
-        if (policy->prefixes[i].tally)
-            tallies[count++] = policy->prefixes[i].tally;
+        if (policy->prefixes[i].ptable)
+            ptables[count++] = policy->prefixes[i].ptable;
     return count;
 }
 
 static int by_serial(const void *one, const void *other)
 {
-    uint64_t a = (*(struct tally *const *)one)->serial, b = (*(struct tally *const *)other)->serial;
+    uint64_t a = (*(struct policy_table *const *)one)->serial,
+             b = (*(struct policy_table *const *)other)->serial;
     return a < b ? -1 : a > b;
 }
 
-static bool list_tallies(struct snapshot *snapshot)
+static bool list_policy_tables(struct snapshot *snapshot)
 {
     size_t most = 0;
     for (size_t i = 0; i < snapshot->policy_count; i++)
         most += 3 + snapshot->policies[i]->prefix_count;
-    snapshot->tallies = calloc(most + 1, sizeof *snapshot->tallies);
-    if (!snapshot->tallies)
+    snapshot->ptables = calloc(most + 1, sizeof *snapshot->ptables);
+    if (!snapshot->ptables)
         return false;
     snapshot->any_frozen = snapshot->any_leases = false;
     for (size_t i = 0; i < snapshot->policy_count; i++) {
@@ -205,8 +206,9 @@ static bool list_tallies(struct snapshot *snapshot)
         snapshot->any_leases |= snapshot->policies[i]->leases;
     }
     for (size_t i = 0; i < snapshot->policy_count; i++)
-        snapshot->tally_count += tallies_of(snapshot->policies[i], snapshot->tallies + snapshot->tally_count);
-    qsort(snapshot->tallies, snapshot->tally_count, sizeof *snapshot->tallies, by_serial);
+        snapshot->ptable_count +=
+            tables_of_policy(snapshot->policies[i], snapshot->ptables + snapshot->ptable_count);
+    qsort(snapshot->ptables, snapshot->ptable_count, sizeof *snapshot->ptables, by_serial);
     return true;
 }
 
@@ -216,12 +218,12 @@ bool weir_snapshot_seal(struct snapshot *snapshot)
     while (size < 4 * snapshot->policy_count)
         size *= 2;
     free(snapshot->index);
-    free(snapshot->tallies);
-    snapshot->tallies = NULL;
-    snapshot->tally_count = 0;
+    free(snapshot->ptables);
+    snapshot->ptables = NULL;
+    snapshot->ptable_count = 0;
     snapshot->index = malloc(size * sizeof *snapshot->index);
     snapshot->index_size = snapshot->index ? size : 0;
-    if (!snapshot->index || !list_tallies(snapshot))
+    if (!snapshot->index || !list_policy_tables(snapshot))
         return false;
     for (size_t i = 0; i < size; i++)
         snapshot->index[i] = EMPTY;
@@ -244,17 +246,17 @@ void weir_snapshot_free(struct snapshot *snapshot)
     weir_users_free((struct users *)(uintptr_t)snapshot->users);
     free(snapshot->policies);
     free(snapshot->index);
-    free(snapshot->tallies);
+    free(snapshot->ptables);
     free(snapshot);
 }
 
-/* ---- turns ---- */
+/* ---- read sections ---- */
 
-void weir_worker_begin(struct worker *worker)
+void weir_read_begin(struct worker *worker)
 {
     struct service *service = worker->service;
     uint64_t epoch = atomic_load_explicit(&service->epoch, memory_order_seq_cst);
-    atomic_store_explicit(&worker->turn, 2 * epoch + 1, memory_order_seq_cst);
+    atomic_store_explicit(&worker->read_epoch, 2 * epoch + 1, memory_order_seq_cst);
     worker->snapshot = atomic_load_explicit(&service->snapshot, memory_order_seq_cst);
     worker->now_ns = weir_now();
     if (!worker->began) {
@@ -263,56 +265,57 @@ void weir_worker_begin(struct worker *worker)
     }
 }
 
-/* The epoch that the turn began in is the older one, so whatever could be seen since then is kept. */
-void weir_worker_renew(struct worker *worker)
+/* The epoch that the read section began in is the older one, so whatever could be seen since then is kept. */
+void weir_read_renew(struct worker *worker)
 {
     worker->snapshot = atomic_load_explicit(&worker->service->snapshot, memory_order_seq_cst);
     worker->now_ns = weir_now();
 }
 
-void weir_worker_end(struct worker *worker)
+void weir_read_end(struct worker *worker)
 {
     worker->snapshot = NULL;
-    atomic_store_explicit(&worker->turn, 0, memory_order_release);
+    atomic_store_explicit(&worker->read_epoch, 0, memory_order_release);
 }
 
 /* A live change of limits comes before the snapshot that tells of it. So when nobody sees an older snapshot,
  * nobody uses limits from before it either. */
-static void note_limits(const struct snapshot *snapshot)
+static void record_limit_generations(const struct snapshot *snapshot)
 {
-    for (size_t i = 0; i < snapshot->tally_count; i++)
-        snapshot->tallies[i]->generation =
-            atom_load(&snapshot->tallies[i]->table->region->header->generation, memory_order_acquire);
+    for (size_t i = 0; i < snapshot->ptable_count; i++)
+        snapshot->ptables[i]->generation =
+            atom_load(&snapshot->ptables[i]->table->region->header->generation, memory_order_acquire);
 }
 
 static void forget_limits(const struct snapshot *snapshot)
 {
-    for (size_t i = 0; i < snapshot->tally_count; i++) {
-        struct tally *tally = snapshot->tallies[i];
-        if (tally->forgotten == tally->generation)
+    for (size_t i = 0; i < snapshot->ptable_count; i++) {
+        struct policy_table *ptable = snapshot->ptables[i];
+        if (ptable->forgotten == ptable->generation)
             continue;
-        weir_table_forget(tally->table, tally->generation);
-        tally->forgotten = tally->generation;
+        weir_table_forget(ptable->table, ptable->generation);
+        ptable->forgotten = ptable->generation;
     }
 }
 
-/* Nobody asks an older tally alone any more: from now on it need be asked only as long as it remembers. */
-static void end_older(struct service *service, const struct snapshot *snapshot)
+/* Nobody asks a previous policy table alone any more: from now on it need be asked only as long as it
+ * remembers. */
+static void end_previous_tables(struct service *service, const struct snapshot *snapshot)
 {
     for (size_t i = 0; i < snapshot->policy_count; i++) {
         const struct policy *policy = snapshot->policies[i];
-        if (policy_older_ends(policy) != WEIR_FOREVER)
+        if (policy_previous_ends(policy) != WEIR_FOREVER)
             continue;
-        atomic_store_explicit(&policy->older->ends_ns, sat_add(weir_now(), policy->older_for_ns),
+        atomic_store_explicit(&policy->previous->ends_ns, sat_add(weir_now(), policy->previous_for_ns),
                               memory_order_relaxed);
         service->upkeep.next_end_ns = 0;
-        keep_owe(service);
+        persist_owe(service);
     }
 }
 
 void weir_snapshot_publish(struct service *service, struct snapshot *next)
 {
-    note_limits(next);
+    record_limit_generations(next);
     weir_growth_serve(service, next);
     struct snapshot *old = atomic_exchange_explicit(&service->snapshot, next, memory_order_seq_cst);
     uint64_t epoch = atomic_fetch_add_explicit(&service->epoch, 1, memory_order_seq_cst);
@@ -326,12 +329,12 @@ void weir_snapshot_publish(struct service *service, struct snapshot *next)
 
 void weir_snapshot_collect(struct service *service)
 {
-    uint64_t growing = atomic_load_explicit(&service->growth.turn, memory_order_seq_cst);
+    uint64_t growing = atomic_load_explicit(&service->growth.read_epoch, memory_order_seq_cst);
     uint64_t oldest = growing % 2 == 1 ? growing / 2 : UINT64_MAX;
     for (uint32_t i = 0; i <= service->options.workers; i++) {
-        uint64_t turn = atomic_load_explicit(&service->workers[i].turn, memory_order_seq_cst);
-        if (turn % 2 == 1 && turn / 2 < oldest)
-            oldest = turn / 2;
+        uint64_t read_epoch = atomic_load_explicit(&service->workers[i].read_epoch, memory_order_seq_cst);
+        if (read_epoch % 2 == 1 && read_epoch / 2 < oldest)
+            oldest = read_epoch / 2;
     }
     for (struct snapshot **link = &service->retired; *link;) {
         struct snapshot *snapshot = *link;
@@ -346,5 +349,5 @@ void weir_snapshot_collect(struct service *service)
         return;
     const struct snapshot *snapshot = atomic_load_explicit(&service->snapshot, memory_order_relaxed);
     forget_limits(snapshot);
-    end_older(service, snapshot);
+    end_previous_tables(service, snapshot);
 }

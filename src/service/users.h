@@ -3,8 +3,8 @@
  * Who may do what: a user has classes of commands, prefixes of keys and names of policies. The user `default`
  * is who has not logged in; if he has a password, nobody may do anything before.
  */
-#ifndef WEIR_SERVICE_USERS_H
-#define WEIR_SERVICE_USERS_H
+#ifndef WEIR_AUTH_USERS_H
+#define WEIR_AUTH_USERS_H
 
 #include "base/buffer.h"
 #include "service/config.h"
@@ -17,8 +17,8 @@ struct user {
     /* Of each password, or of the login without one: a number that changes with the password and with the
      * rights. A connection that logged in under another number is logged out. */
     uint64_t generations[CONFIG_PASSWORDS];
-    uint32_t share;         /* whose entries of what all users share (share.h): no other user has this */
-    unsigned may;           /* enum may */
+    uint32_t share;         /* whose entries of what all users share (fair_share.h): no other user has this */
+    unsigned may;           /* enum user_right */
     struct slice *prefixes; /* none: all keys */
     size_t prefix_count;
     struct slice *policies; /* none: all */
@@ -39,8 +39,8 @@ void weir_users_find_crypt(struct users *users);
 
 const struct user *weir_users_find(const struct users *users, struct slice name);
 
-/* Compares with digests alone; slow hashes are for slow.h. Takes as long for a user that does not exist.
- * NULL: wrong. Sets *generation to that of the password. */
+/* Compares with digests alone; slow hashes are for password_check.h. Takes as long for a user that does not
+ * exist. NULL: wrong. Sets *generation to that of the password. */
 const struct user *weir_users_login(const struct users *users, struct slice name, struct slice password,
                                     uint64_t *generation);
 

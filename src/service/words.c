@@ -83,7 +83,7 @@ void weir_call_fail(struct call *call, const struct weir_error *err)
     weir_call_error(call, "%s %s", later ? "UNAVAILABLE" : "ERR", err->text);
 }
 
-const char *weir_call_stranger(const struct call *call)
+const char *weir_call_login_hint(const struct call *call)
 {
     return call->session->logged_in
                ? ""
@@ -94,7 +94,7 @@ void weir_call_forbid(struct call *call, const char *what, struct slice name)
 {
     char shown[72];
     weir_call_error(call, "NOPERM No permissions to access a %s: '%s'%s", what, weir_shown(name, shown),
-                    weir_call_stranger(call));
+                    weir_call_login_hint(call));
 }
 
 const char *weir_call_name(const struct call *call, char text[static 64])
@@ -207,9 +207,9 @@ const char *weir_shown(struct slice bytes, char text[static 72])
 
 /* ---- entries in stores of all users ---- */
 
-static struct share *share_of(const struct newcomer *newcomer, uint32_t *owner)
+static struct fair_share *share_of(const struct admission_hook *hook, uint32_t *owner)
 {
-    const struct call_newcomer *own = (const struct call_newcomer *)(const void *)newcomer;
+    const struct call_admission_hook *own = (const struct call_admission_hook *)(const void *)hook;
     const struct worker *worker = own->call->worker;
     if (worker->snapshot->users->count < 2)
         return NULL;
@@ -217,24 +217,24 @@ static struct share *share_of(const struct newcomer *newcomer, uint32_t *owner)
     return worker->service->shares[own->store];
 }
 
-static bool may_come(const struct newcomer *newcomer)
+static bool share_allows(const struct admission_hook *hook)
 {
     uint32_t owner;
-    struct share *share = share_of(newcomer, &owner);
+    struct fair_share *share = share_of(hook, &owner);
     return !share || weir_share_allows(share, owner);
 }
 
-static void came(const struct newcomer *newcomer, uint64_t place)
+static void claim_share(const struct admission_hook *hook, uint64_t place)
 {
     uint32_t owner;
-    struct share *share = share_of(newcomer, &owner);
+    struct fair_share *share = share_of(hook, &owner);
     if (share)
         weir_share_claim(share, place, owner);
 }
 
-struct call_newcomer weir_call_newcomer(const struct call *call, enum share_store store)
+struct call_admission_hook weir_call_admission_hook(const struct call *call, enum share_store store)
 {
-    return (struct call_newcomer){{may_come, came}, call, store};
+    return (struct call_admission_hook){{share_allows, claim_share}, call, store};
 }
 
 /* ---- answers ---- */
@@ -247,15 +247,15 @@ int64_t weir_ms_up(int64_t time_ns)
 /* Six fields with their names are less than 256 bytes, and the limit's name and a policy's in front. */
 #define ANSWER_MAX (256 + LABEL_MAX + CONFIG_NAME_MAX + 16)
 
-#define PUT(AT, LITERAL) put((AT), (LITERAL), sizeof(LITERAL) - 1)
+#define PUT(AT, LITERAL) put_literal((AT), (LITERAL), sizeof(LITERAL) - 1)
 
-static inline char *put(char *at, const char *bytes, size_t len)
+static inline char *put_literal(char *at, const char *bytes, size_t len)
 {
     memcpy(at, bytes, len);
     return at + len;
 }
 
-static inline char *put_number(char *at, int64_t number)
+static inline char *put_decimal(char *at, int64_t number)
 {
     char digits[20];
     size_t count = 0;
@@ -270,23 +270,23 @@ static inline char *put_number(char *at, int64_t number)
     return at;
 }
 
-static inline char *put_label(char *at, const struct answer *answer)
+static inline char *put_answer_label(char *at, const struct answer *answer)
 {
     size_t policy = answer->policy ? strlen(answer->policy) : 0, label = strlen(answer->label);
     *at++ = '$';
-    at = put_number(at, (int64_t)(label + (policy > 0 ? policy + 1 : 0)));
+    at = put_decimal(at, (int64_t)(label + (policy > 0 ? policy + 1 : 0)));
     at = PUT(at, "\r\n");
     if (policy > 0) {
-        at = put(at, answer->policy, policy);
+        at = put_literal(at, answer->policy, policy);
         *at++ = '/';
     }
-    return put(at, answer->label, label);
+    return put_literal(at, answer->label, label);
 }
 
-static inline char *put_head(char *at, int version, size_t pairs)
+static inline char *put_answer_head(char *at, int version, size_t pairs)
 {
     *at++ = version == 3 ? '%' : '*';
-    at = put_number(at, (int64_t)(version == 3 ? pairs : 2 * pairs));
+    at = put_decimal(at, (int64_t)(version == 3 ? pairs : 2 * pairs));
     return PUT(at, "\r\n$7\r\nallowed\r\n");
 }
 
@@ -306,20 +306,20 @@ void weir_call_answer(struct call *call, const struct answer *answer, size_t mor
     char *start = weir_buffer_room(out, ANSWER_MAX), *at = start;
     if (!start)
         return;
-    at = put_head(at, call->reply.version, 6 + more);
+    at = put_answer_head(at, call->reply.version, 6 + more);
     if (call->reply.version == 3)
         at = answer->allowed ? PUT(at, "#t") : PUT(at, "#f");
     else
         at = answer->allowed ? PUT(at, ":1") : PUT(at, ":0");
     at = PUT(at, "\r\n$9\r\nremaining\r\n:");
-    at = put_number(at, answer->remaining);
+    at = put_decimal(at, answer->remaining);
     at = PUT(at, "\r\n$14\r\nretry_after_ms\r\n:");
-    at = put_number(at, weir_ms_up(answer->retry_after_ns));
+    at = put_decimal(at, weir_ms_up(answer->retry_after_ns));
     at = PUT(at, "\r\n$14\r\nreset_after_ms\r\n:");
-    at = put_number(at, weir_ms_up(answer->reset_after_ns));
+    at = put_decimal(at, weir_ms_up(answer->reset_after_ns));
     at = PUT(at, "\r\n$5\r\nlimit\r\n");
-    at = put_label(at, answer);
+    at = put_answer_label(at, answer);
     at = PUT(at, "\r\n$6\r\nreason\r\n");
-    at = put(at, reasons[answer->reason].bytes, reasons[answer->reason].len);
+    at = put_literal(at, reasons[answer->reason].bytes, reasons[answer->reason].len);
     buffer_wrote(out, (size_t)(at - start));
 }

@@ -31,19 +31,23 @@ const char *weir_sim_coordinator_name(int kind)
 
 /* ---- events and messages ---- */
 
-void weir_sim_plan(struct world *world, int64_t at_ns, int32_t kind, const struct node *node, int32_t message)
+void weir_sim_plan(struct sim_world *world, int64_t at_ns, int32_t kind, const struct sim_node *node,
+                   int32_t message)
 {
-    struct event event = {
-        .at_ns = at_ns, .kind = kind, .node = index_of(world, node), .life = node->life, .message = message};
+    struct sim_event event = {.at_ns = at_ns,
+                              .kind = kind,
+                              .node = sim_node_index(world, node),
+                              .life = node->life,
+                              .message = message};
     if (!weir_sim_heap_push(&world->heap, event))
         world->failed = true;
 }
 
-int32_t weir_sim_message(struct world *world)
+int32_t weir_sim_message(struct sim_world *world)
 {
     if (world->message_free < 0) {
         size_t count = world->message_count ? 2 * world->message_count : 64;
-        struct message *messages =
+        struct sim_message *messages =
             count < (1U << 30) ? realloc(world->messages, count * sizeof *messages) : NULL;
         if (!messages) {
             world->failed = true;
@@ -61,20 +65,20 @@ int32_t weir_sim_message(struct world *world)
     return message;
 }
 
-void weir_sim_message_free(struct world *world, int32_t message)
+void weir_sim_message_free(struct sim_world *world, int32_t message)
 {
     world->messages[message].next = world->message_free;
     world->message_free = message;
 }
 
-static void link_event(struct world *world, struct node *node, const struct message *message)
+static void link_event(struct sim_world *world, struct sim_node *node, const struct sim_message *message)
 {
     if (message->more)
         node->cut = false;
     weir_sim_net_link(world, node, message->up);
 }
 
-static void notice_event(struct world *world, struct node *node, const struct message *message)
+static void notice_event(struct sim_world *world, struct sim_node *node, const struct sim_message *message)
 {
     if (!node->up || node->cut)
         return;
@@ -84,10 +88,10 @@ static void notice_event(struct world *world, struct node *node, const struct me
 
 /* An event for a node that is stopped comes when it goes on; for a life that is over, never. Requests were
  * sent before: they arrive. */
-static void handle(struct world *world, const struct event *event)
+static void handle_event(struct sim_world *world, const struct sim_event *event)
 {
-    struct node *node = node_of(world, event->node);
-    struct message copy;
+    struct sim_node *node = sim_node_at(world, event->node);
+    struct sim_message copy;
     bool to_node = event->kind < EVENT_START && event->kind != EVENT_REQUEST;
     if (event->message >= 0 && event->kind != EVENT_REQUEST)
         copy = world->messages[event->message];
@@ -131,33 +135,33 @@ static void handle(struct world *world, const struct event *event)
     }
 }
 
-static bool postponed(struct world *world, struct event event)
+static bool postpone_event(struct sim_world *world, struct sim_event event)
 {
-    const struct node *node = node_of(world, event.node);
+    const struct sim_node *node = sim_node_at(world, event.node);
     bool at_server = event.kind == EVENT_REQUEST && node->parent >= 0;
-    const struct node *who = at_server ? &world->nodes[node->parent] : node;
+    const struct sim_node *who = at_server ? &world->nodes[node->parent] : node;
     bool its_own = event.kind < EVENT_START && event.kind != EVENT_REQUEST;
     if (!(at_server || its_own) || who->stopped_until_ns <= world->now_ns)
         return false;
     if (event.kind == EVENT_TIMER && node->timer_ns == event.at_ns)
-        node_of(world, event.node)->timer_ns = who->stopped_until_ns;
+        sim_node_at(world, event.node)->timer_ns = who->stopped_until_ns;
     event.at_ns = who->stopped_until_ns;
     if (!weir_sim_heap_push(&world->heap, event))
         world->failed = true;
     return true;
 }
 
-static void run_events(struct world *world)
+static void run_events(struct sim_world *world)
 {
     while (world->heap.count > 0 && !world->failed) {
         if (world->heap.items[0].at_ns >= world->end_ns)
             break;
-        struct event event = weir_sim_heap_pop(&world->heap);
+        struct sim_event event = weir_sim_heap_pop(&world->heap);
         world->now_ns = event.at_ns;
         world->result->events++;
-        if (postponed(world, event))
+        if (postpone_event(world, event))
             continue;
-        handle(world, &event);
+        handle_event(world, &event);
         if (event.message >= 0)
             weir_sim_message_free(world, event.message);
     }
@@ -174,7 +178,7 @@ static int64_t nodes_of(const struct sim_fleet *sim, int64_t user)
 }
 
 /* Windows in which he asks: false if in none. The first user always does. */
-static bool draw_active(struct world *world)
+static bool draw_active(struct sim_world *world)
 {
     const struct sim_fleet *sim = world->sim;
     int64_t windows = sim->windows + QUIET_WINDOWS + 2;
@@ -205,14 +209,14 @@ static int64_t count_tiers(int tiers, int64_t leaves, size_t counts[static 8])
     return (int64_t)counts[0];
 }
 
-static void place_nodes(struct world *world, int64_t leaves)
+static void place_nodes(struct sim_world *world, int64_t leaves)
 {
     size_t counts[8], first = 0, above = 0;
     int tiers = world->sim->tiers;
     (void)count_tiers(tiers, leaves, counts);
     for (int tier = 0; tier < tiers; tier++) {
         for (size_t i = 0; i < counts[tier]; i++) {
-            struct node *node = &world->nodes[first + i];
+            struct sim_node *node = &world->nodes[first + i];
             memset(node, 0, sizeof *node);
             node->peers = (int64_t)counts[tier];
             node->parent = tier == 0 ? -1 : (int32_t)(above + i % counts[tier - 1]);
@@ -224,12 +228,12 @@ static void place_nodes(struct world *world, int64_t leaves)
     world->server_count = first - (size_t)leaves;
 }
 
-static bool make_room(struct world *world, int64_t leaves)
+static bool alloc_sim_nodes(struct sim_world *world, int64_t leaves)
 {
     size_t most = 2 * (size_t)leaves + 8;
     if (most <= world->node_size)
         return true;
-    struct node *nodes = realloc(world->nodes, most * sizeof *nodes);
+    struct sim_node *nodes = realloc(world->nodes, most * sizeof *nodes);
     if (!nodes)
         return false;
     world->nodes = nodes;
@@ -238,7 +242,7 @@ static bool make_room(struct world *world, int64_t leaves)
 }
 
 /* Some nodes are asked much more than others, some hardly ever. */
-static void weigh(struct world *world)
+static void draw_weights(struct sim_world *world)
 {
     static const int64_t weights[] = {10, 10, 10, 10, 20, 20, 40, 1};
     world->weights = 0;
@@ -251,7 +255,7 @@ static void weigh(struct world *world)
         world->size = 1;
 }
 
-static void set_times(struct world *world)
+static void set_times(struct sim_world *world)
 {
     const struct sim_fleet *sim = world->sim;
     int64_t window = world->terms.window_ns, span = sim->windows * window;
@@ -262,7 +266,7 @@ static void set_times(struct world *world)
     world->end_ns = sim->faults ? span + QUIET_WINDOWS * window + patience : span;
 }
 
-static bool run_user(struct world *world)
+static bool run_user(struct sim_world *world)
 {
     const struct sim_fleet *sim = world->sim;
     int64_t leaves = sim->users == 1 ? sim->nodes : nodes_of(sim, world->user);
@@ -274,7 +278,7 @@ static bool run_user(struct world *world)
     world->options.nodes = askers;
     const char *wrong;
     if (!weir_terms_complete(&world->terms, askers, why, sizeof why) ||
-        !weir_lease_options_complete(&world->options, &wrong) || !make_room(world, leaves))
+        !weir_lease_options_complete(&world->options, &wrong) || !alloc_sim_nodes(world, leaves))
         return false;
     world->random.state = random_mix(sim->seed * UINT64_C(0xE7037ED1A0B428DB) + (uint64_t)world->user);
     world->heap.count = 0;
@@ -291,7 +295,7 @@ static bool run_user(struct world *world)
     world->duplicate = random_between(&world->random, 10, 100);
     set_times(world);
     place_nodes(world, leaves);
-    weigh(world);
+    draw_weights(world);
     weir_sim_judge_begin(world);
     weir_sim_root_begin(world);
     for (size_t i = 0; i < world->node_count; i++)
@@ -345,14 +349,14 @@ static void count_state(const struct sim_fleet *sim, struct sim_fleet_result *re
     /* /quota/NAME and five below it; who joins watches three of them. */
     result->znodes = sim->coordinator == SIM_ZOOKEEPER ? 6 * result->pools + 1 : 0;
     result->watches = sim->coordinator == SIM_ZOOKEEPER ? 3 * result->members : 0;
-    result->state_bytes = (int64_t)(sizeof(struct lease) + sizeof(struct lease_pot));
+    result->state_bytes = (int64_t)(sizeof(struct lease) + sizeof(struct lease_balance_view));
     result->use = result->wanted > 0 ? (double)result->counted / (double)result->wanted : 0;
 }
 
 bool weir_sim_fleet_run(const struct sim_fleet *sim, void (*progress)(void *arg, int64_t done, int64_t all),
                         void *arg, struct sim_fleet_result *result)
 {
-    struct world world = {.sim = sim, .result = result, .message_free = -1};
+    struct sim_world world = {.sim = sim, .result = result, .message_free = -1};
     memset(result, 0, sizeof *result);
     result->worst = INT64_MIN;
     world.bits = calloc((size_t)(sim->windows + QUIET_WINDOWS + 2) / 64 + 2, sizeof *world.bits);

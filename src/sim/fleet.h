@@ -57,8 +57,8 @@ enum sim_law {
     SIM_TOTAL,    /* of an epoch more was spent than its total, and what was stated to come on top */
     SIM_EPOCH,    /* a unit was spent before its epoch began, or after it had ended */
     SIM_BUCKET,   /* more than B + R*t */
-    SIM_GRANTED,  /* the machine put units into the pot that no reply has granted */
-    SIM_RETURNED, /* it returned chunks that had not left the pot, or to another epoch than theirs */
+    SIM_GRANTED,  /* the machine put units into the balance that no reply has granted */
+    SIM_RETURNED, /* it returned chunks that had not left the balance, or to another epoch than theirs */
     SIM_EARLY,    /* an epoch was ended before its window had passed */
     SIM_SHARE,    /* a node let pass more than its share of a window while the coordinator was lost */
     SIM_FLIGHT,   /* too many orders on the way, an id used twice, or one sent where none may be */

@@ -7,7 +7,7 @@
 #include "sim/fleet_world.h"
 
 /* What it wants next: the machine's wake, the end of an order's patience, a piece that begins. */
-void weir_sim_node_plan(struct world *world, struct node *node)
+void weir_sim_node_plan(struct sim_world *world, struct sim_node *node)
 {
     int64_t now = own_time(world, node);
     int64_t next = node->wake_ns;
@@ -15,7 +15,7 @@ void weir_sim_node_plan(struct world *world, struct node *node)
         next = min64(next, node->flights[i].end_ns);
     next = min64(next, weir_sim_tier_next(node));
     if (node->waiter_count > 0 || node->held_count > 0)
-        next = min64(next, weir_sim_pot_begins(&node->pot, now));
+        next = min64(next, weir_sim_balance_begins(&node->balance, now));
     if (next == WEIR_FOREVER)
         return;
     /* A moment passes between two turns of the agent's thread. */
@@ -26,7 +26,7 @@ void weir_sim_node_plan(struct world *world, struct node *node)
     weir_sim_plan(world, real, EVENT_TIMER, node, -1);
 }
 
-void weir_sim_node_timer(struct world *world, struct node *node)
+void weir_sim_node_timer(struct sim_world *world, struct sim_node *node)
 {
     node->timer_ns = WEIR_FOREVER;
     weir_sim_net_expire(world, node);
@@ -41,7 +41,7 @@ void weir_sim_node_timer(struct world *world, struct node *node)
 /* ---- what the machine says ---- */
 
 /* Each window of its own a share of the total, and no more however often the coordinator comes and goes. */
-void weir_sim_node_spent(struct world *world, struct node *node, const struct piece *piece)
+void weir_sim_node_spent(struct sim_world *world, struct sim_node *node, const struct sim_units *piece)
 {
     int64_t share = world->judge.most_total / node->peers;
     if (!piece->share)
@@ -50,12 +50,12 @@ void weir_sim_node_spent(struct world *world, struct node *node, const struct pi
     world->judge.shared_now += piece->units;
     if (node->share_spent > share)
         weir_sim_broken(world, SIM_SHARE, "node %u: %lld units of a share of %lld in one window",
-                        index_of(world, node), (long long)node->share_spent, (long long)share);
+                        sim_node_index(world, node), (long long)node->share_spent, (long long)share);
 }
 
 /* Shares are the node's own; all else must have come with a reply. */
-static void grant(struct world *world, struct node *node, const struct lease_grant *grant, bool sharing,
-                  struct origin origin)
+static void grant(struct sim_world *world, struct sim_node *node, const struct lease_grant *grant,
+                  bool sharing, struct sim_origin origin)
 {
     int64_t now = own_time(world, node);
     node->until_ns = grant->until_ns;
@@ -66,23 +66,25 @@ static void grant(struct world *world, struct node *node, const struct lease_gra
             node->share_spent = 0;
             node->share_end_ns = now + world->judge.window_ns;
         }
-        origin = (struct origin){0};
+        origin = (struct sim_origin){0};
     } else {
         node->received -= grant->units;
         if (node->received < 0) {
             weir_sim_broken(world, SIM_GRANTED, "node %u: %lld units more than were granted",
-                            index_of(world, node), (long long)-node->received);
+                            sim_node_index(world, node), (long long)-node->received);
             node->received = 0;
         }
     }
-    weir_sim_pot_put(&node->pot,
-                     (struct piece){grant->units, grant->from_ns, grant->until_ns, origin, sharing}, now);
+    weir_sim_balance_put(&node->balance,
+                         (struct sim_units){grant->units, grant->from_ns, grant->until_ns, origin, sharing},
+                         now);
 }
 
-static void follow(struct world *world, struct node *node, const struct lease_actions *actions)
+static void apply_node_actions(struct sim_world *world, struct sim_node *node,
+                               const struct lease_actions *actions)
 {
     if (actions->clear)
-        weir_sim_pot_clear(&node->pot);
+        weir_sim_balance_clear(&node->balance);
     for (size_t i = 0; i < actions->grant_count; i++)
         grant(world, node, &actions->grants[i], actions->sharing, node->told);
     node->low = actions->low;
@@ -95,21 +97,21 @@ static void follow(struct world *world, struct node *node, const struct lease_ac
 }
 
 /* The parts of the fleet's state that the machine is shown. */
-static struct lease_pot view(const struct world *world, struct node *node)
+static struct lease_balance_view node_balance_view(const struct sim_world *world, struct sim_node *node)
 {
     int64_t now = own_time(world, node), wanted = 0;
     for (int32_t i = 0; i < node->waiter_count; i++)
         wanted += node->waiters[i].until_ns > world->now_ns ? node->waiters[i].units : 0;
     wanted = max64(wanted, weir_sim_tier_wanted(world, node));
-    int64_t held = weir_sim_pot_held(&node->pot, now);
+    int64_t held = weir_sim_balance_held(&node->balance, now);
     wanted = max64(max64(wanted, node->refused) - max64(held, 0), node->refused > 0 || wanted > 0);
-    struct lease_pot pot = {held, wanted, node->pot.spent, node->at_once};
+    struct lease_balance_view balance = {held, wanted, node->balance.spent, node->at_once};
     node->refused = node->at_once = 0;
-    return pot;
+    return balance;
 }
 
-void weir_sim_node_step(struct world *world, struct node *node, const struct lease_event *event,
-                        const struct origin *origin)
+void weir_sim_node_step(struct sim_world *world, struct sim_node *node, const struct lease_event *event,
+                        const struct sim_origin *origin)
 {
     struct lease_actions actions;
     struct lease_event next = *event;
@@ -119,16 +121,16 @@ void weir_sim_node_step(struct world *world, struct node *node, const struct lea
         node->told = *origin;
     }
     for (int turns = 0; turns < 8; turns++) {
-        struct lease_pot pot = view(world, node);
-        weir_lease_step(&node->lease, &next, &pot, own_time(world, node), &actions);
-        follow(world, node, &actions);
+        struct lease_balance_view balance = node_balance_view(world, node);
+        weir_lease_step(&node->lease, &next, &balance, own_time(world, node), &actions);
+        apply_node_actions(world, node, &actions);
         if (actions.withdraw <= 0)
             break;
         next = (struct lease_event){.kind = LEASE_WITHDREW};
         if (world->now_ns < world->quiet_ns && random_once_in(&world->random, 4))
-            weir_sim_spend_all(world, node); /* others go on with the pot meanwhile */
+            weir_sim_spend_all(world, node); /* others go on with the balance meanwhile */
         next.reply.chunks =
-            weir_sim_pot_withdraw(&node->pot, own_time(world, node), actions.chunk, actions.withdraw);
+            weir_sim_balance_withdraw(&node->balance, own_time(world, node), actions.chunk, actions.withdraw);
         node->withdrawn += next.reply.chunks;
     }
     if (node->leaving && actions.gone) {
@@ -140,7 +142,7 @@ void weir_sim_node_step(struct world *world, struct node *node, const struct lea
     weir_sim_node_plan(world, node);
 }
 
-void weir_sim_node_tell(struct world *world, struct node *node, int32_t kind)
+void weir_sim_node_tell(struct sim_world *world, struct sim_node *node, int32_t kind)
 {
     struct lease_event event = {.kind = kind};
     weir_sim_node_step(world, node, &event, NULL);
@@ -149,9 +151,9 @@ void weir_sim_node_tell(struct world *world, struct node *node, int32_t kind)
 /* ---- its life ---- */
 
 /* A new process that knows nothing, perhaps on a machine that was started again. */
-void weir_sim_node_start(struct world *world, struct node *node)
+void weir_sim_node_start(struct sim_world *world, struct sim_node *node)
 {
-    struct random *random = &world->random;
+    struct sim_random *random = &world->random;
     int64_t most = (int64_t)world->options.rho_ppm * 1000;
     int32_t parent = node->parent;
     int64_t weight = node->weight, peers = node->peers;

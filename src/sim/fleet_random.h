@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct random {
+struct sim_random {
     uint64_t state;
 };
 
@@ -20,31 +20,31 @@ static inline uint64_t random_mix(uint64_t x)
 }
 
 /* A counter with an odd step, scrambled (SplitMix64). */
-static inline uint64_t random_next(struct random *random)
+static inline uint64_t random_next(struct sim_random *random)
 {
     return random_mix(random->state += UINT64_C(0x9E3779B97F4A7C15));
 }
 
 /* 0..below - 1; below >= 1. */
-static inline int64_t random_below(struct random *random, int64_t below)
+static inline int64_t random_below(struct sim_random *random, int64_t below)
 {
     return (int64_t)(random_next(random) % (uint64_t)below);
 }
 
 /* low..high, both included. */
-static inline int64_t random_between(struct random *random, int64_t low, int64_t high)
+static inline int64_t random_between(struct sim_random *random, int64_t low, int64_t high)
 {
     return low + random_below(random, high - low + 1);
 }
 
 /* True once in `times`. */
-static inline bool random_once_in(struct random *random, int64_t times)
+static inline bool random_once_in(struct sim_random *random, int64_t times)
 {
     return random_below(random, times) == 0;
 }
 
 /* low..high, every order of magnitude as likely as any other; low >= 1. */
-static inline int64_t random_magnitude(struct random *random, int64_t low, int64_t high)
+static inline int64_t random_magnitude(struct sim_random *random, int64_t low, int64_t high)
 {
     int bits = 0;
     while (bits < 62 && low << (bits + 1) > 0 && low << (bits + 1) <= high)
@@ -56,7 +56,7 @@ static inline int64_t random_magnitude(struct random *random, int64_t low, int64
 
 /* About as the gaps between independent arrivals are: -log2 of a random number, its fraction straight, times
  * the mean. */
-static inline int64_t random_gap(struct random *random, int64_t mean)
+static inline int64_t random_gap(struct sim_random *random, int64_t mean)
 {
     uint64_t x = random_next(random) | 1;
     int zeros = __builtin_clzll(x);

@@ -12,31 +12,31 @@
 
 #include "sim/fleet_world.h"
 
-static bool by_wall(const struct world *world)
+static bool by_wall(const struct sim_world *world)
 {
     return world->sim->coordinator != SIM_WEIR;
 }
 
-int64_t weir_sim_root_time(const struct world *world)
+int64_t weir_sim_root_time(const struct sim_world *world)
 {
-    const struct root *root = &world->root;
+    const struct sim_root *root = &world->root;
     int64_t now = weir_sim_clock(&root->clock, world->now_ns);
     return by_wall(world) ? now + root->wall_ns + root->wobble_ns : now;
 }
 
 /* Real time at which its own clock ends this one; WEIR_FOREVER: somebody has to turn it. */
-static int64_t end_of_epoch(const struct world *world)
+static int64_t end_of_epoch(const struct sim_world *world)
 {
-    const struct root *root = &world->root;
+    const struct sim_root *root = &world->root;
     if (root->pool.way != POOL_TURNS || root->pool.terms.kind != LEASE_QUOTA)
         return WEIR_FOREVER;
     return weir_sim_clock_real(&root->clock, root->pool.began_ns + root->pool.terms.window_ns);
 }
 
 /* Of an epoch. Redis takes them from its wall clock, so that no two masters have the same. */
-static uint64_t next_number(const struct world *world)
+static uint64_t next_number(const struct sim_world *world)
 {
-    const struct root *root = &world->root;
+    const struct sim_root *root = &world->root;
     uint64_t next = root->last_epoch + 1, clock = (uint64_t)weir_sim_root_time(world) / 1000;
     if (world->sim->coordinator != SIM_REDIS || !(world->sim->faults & SIM_SPLIT))
         return next;
@@ -45,21 +45,21 @@ static uint64_t next_number(const struct world *world)
 }
 
 /* The judge hears of a new epoch; before what was done in it. */
-static void began(struct world *world, bool floored)
+static void epoch_began(struct sim_world *world, bool floored)
 {
-    struct root *root = &world->root;
+    struct sim_root *root = &world->root;
     root->last_epoch = root->pool.epoch;
     root->floored = floored;
     root->epoch_term = root->term;
     root->since_ns = world->now_ns;
     weir_sim_judge_epoch(world, root->pool.epoch, root->pool.terms.total, end_of_epoch(world), floored);
-    mix(world, root->pool.epoch, (uint64_t)world->now_ns);
+    sim_mix_fingerprint(world, root->pool.epoch, (uint64_t)world->now_ns);
 }
 
-void weir_sim_root_begin(struct world *world)
+void weir_sim_root_begin(struct sim_world *world)
 {
-    struct root *root = &world->root;
-    struct random *random = &world->random;
+    struct sim_root *root = &world->root;
+    struct sim_random *random = &world->random;
     int64_t most = (int64_t)world->options.rho_ppm * 1000;
     bool wrong = (world->sim->faults & SIM_CLOCKS) != 0;
     memset(root, 0, sizeof *root);
@@ -74,17 +74,17 @@ void weir_sim_root_begin(struct world *world)
     weir_pool_begin(&root->pool, by_wall(world) ? POOL_TURNED : POOL_TURNS, &world->terms,
                     weir_sim_root_time(world));
     root->replica = root->old = root->pool;
-    began(world, false);
+    epoch_began(world, false);
 }
 
-static int64_t writes_of(const struct world *world, const struct lease_order *order)
+static int64_t writes_of(const struct sim_world *world, const struct lease_order *order)
 {
     if (order->op == LEASE_LOOK)
         return 0;
     return world->sim->coordinator == SIM_ZOOKEEPER && order->op == LEASE_TAKE ? order->chunks : 1;
 }
 
-static void check_turn(struct world *world, const struct judged *last)
+static void check_turn(struct sim_world *world, const struct sim_judged_epoch *last)
 {
     int64_t lasted = world->now_ns - last->began_ns;
     if (world->terms.kind == LEASE_QUOTA && lasted < world->judge.window_ns)
@@ -97,10 +97,10 @@ static void check_turn(struct world *world, const struct judged *last)
 
 /* A new epoch, in which nothing is to be had before all that was granted is dead. Of a quota nothing at all:
  * it is turned like any other. Of a bucket the first ticket starts then. */
-static void begin_floor(struct world *world)
+static void begin_floor(struct sim_world *world)
 {
-    struct root *root = &world->root;
-    struct pool *pool = &root->pool;
+    struct sim_root *root = &world->root;
+    struct lease_pool *pool = &root->pool;
     int64_t now = weir_sim_root_time(world),
             wait = weir_ticket_life(&pool->terms) + weir_ticket_ahead(&pool->terms);
     pool->terms = pool->next;
@@ -115,22 +115,22 @@ static void begin_floor(struct world *world)
         pool->used = weir_ticket_count(&pool->terms);
     }
     root->latest_ns = now;
-    began(world, pool->terms.kind == LEASE_QUOTA);
+    epoch_began(world, pool->terms.kind == LEASE_QUOTA);
 }
 
 /* Its tickets have their times by another clock than that of today. */
-static bool in_doubt(const struct world *world)
+static bool in_doubt(const struct sim_world *world)
 {
-    const struct root *root = &world->root;
+    const struct sim_root *root = &world->root;
     bool back = world->sim->coordinator == SIM_REDIS && weir_sim_root_time(world) < root->latest_ns;
     bool other = root->epoch_term != root->term && !world->sim->trust;
     return by_wall(world) && root->pool.terms.kind == LEASE_BUCKET && (other || back);
 }
 
 /* ZooKeeper says so, and a node that wants to begins anew; Redis does it itself. */
-static bool answer_doubt(struct world *world, const struct lease_order *order, struct lease_reply *reply)
+static bool answer_doubt(struct sim_world *world, const struct lease_order *order, struct lease_reply *reply)
 {
-    struct root *root = &world->root;
+    struct sim_root *root = &world->root;
     if (!in_doubt(world))
         return false;
     bool turns = order->op == LEASE_TURN && order->epoch == root->pool.epoch;
@@ -150,10 +150,10 @@ static bool answer_doubt(struct world *world, const struct lease_order *order, s
 /* ---- orders ---- */
 
 /* What it has told and done, apart from the pool. */
-static void after(struct world *world, const struct lease_order *order, uint64_t before,
-                  struct lease_reply *reply)
+static void after_root_order(struct sim_world *world, const struct lease_order *order, uint64_t before,
+                             struct lease_reply *reply)
 {
-    struct root *root = &world->root;
+    struct sim_root *root = &world->root;
     bool turned = root->pool.epoch != before;
     if (turned) {
         if (root->pool.way == POOL_TURNED)
@@ -161,7 +161,7 @@ static void after(struct world *world, const struct lease_order *order, uint64_t
         if (root->pool.epoch < next_number(world)) /* none is used twice */
             reply->epoch = root->pool.epoch = next_number(world);
         world->result->turns++;
-        began(world, false);
+        epoch_began(world, false);
     }
     if (order->op == LEASE_TAKE) {
         world->result->chunks += reply->chunks;
@@ -178,35 +178,37 @@ static void after(struct world *world, const struct lease_order *order, uint64_t
 }
 
 /* Reads come from a server that is behind. */
-static void look(struct world *world, const struct lease_order *order, struct lease_reply *reply)
+static void answer_stale_look(struct sim_world *world, const struct lease_order *order,
+                              struct lease_reply *reply)
 {
-    struct pool old = world->root.old;
+    struct lease_pool old = world->root.old;
     weir_pool_apply(&old, order, weir_sim_root_time(world), reply);
     reply->age_ns = -1;
     if (random_once_in(&world->random, 2))
         world->root.old = world->root.pool; /* it catches up */
 }
 
-void weir_sim_root_apply(struct world *world, const struct lease_order *order, struct message *message)
+void weir_sim_root_apply(struct sim_world *world, const struct lease_order *order,
+                         struct sim_message *message)
 {
-    struct root *root = &world->root;
+    struct sim_root *root = &world->root;
     world->result->writes += writes_of(world, order);
     if (order->op == LEASE_LOOK && world->sim->coordinator == SIM_ZOOKEEPER) {
-        look(world, order, &message->reply);
+        answer_stale_look(world, order, &message->reply);
         return;
     }
     if (!answer_doubt(world, order, &message->reply)) {
         uint64_t before = root->pool.epoch;
         weir_pool_apply(&root->pool, order, weir_sim_root_time(world), &message->reply);
-        after(world, order, before, &message->reply);
+        after_root_order(world, order, before, &message->reply);
     }
     root->latest_ns = max64(root->latest_ns, weir_sim_root_time(world));
     int64_t clock = weir_sim_clock(&root->clock, world->now_ns);
-    message->origin = (struct origin){.epoch = message->reply.epoch,
-                                      .starts_ns = clock + message->reply.starts_ns,
-                                      .ends_ns = WEIR_FOREVER,
-                                      .master = root->id,
-                                      .used = root->pool.used};
+    message->origin = (struct sim_origin){.epoch = message->reply.epoch,
+                                          .starts_ns = clock + message->reply.starts_ns,
+                                          .ends_ns = WEIR_FOREVER,
+                                          .master = root->id,
+                                          .used = root->pool.used};
     if (message->reply.ends_ns >= 0)
         message->origin.ends_ns = clock + message->reply.ends_ns;
     if (!faulty(world, SIM_DELAY | SIM_FAILOVER | SIM_SPLIT) || random_once_in(&world->random, 4)) {
@@ -214,26 +216,26 @@ void weir_sim_root_apply(struct world *world, const struct lease_order *order, s
         root->replica_since_ns = root->since_ns;
         root->unsaved = 0;
     }
-    mix(world, order->id, (uint64_t)message->reply.units);
+    sim_mix_fingerprint(world, order->id, (uint64_t)message->reply.units);
 }
 
 /* ---- what happens to it ---- */
 
 /* Nodes know of an epoch that who has taken over has never seen: another one, at once. `alive`: units of the
  * one before, all of them */
-static void begin_again(struct world *world, bool alive)
+static void begin_again(struct sim_world *world, bool alive)
 {
-    struct root *root = &world->root;
+    struct sim_root *root = &world->root;
     weir_pool_begin(&root->pool, POOL_TURNED, &root->pool.next, weir_sim_root_time(world));
     root->pool.epoch = next_number(world);
     if (world->terms.kind == LEASE_BUCKET) /* it begins full, whatever is alive */
         weir_sim_judge_lost(world, world->terms.burst);
     else if (alive)
         weir_sim_judge_lost(world, world->judge.epochs[EPOCHS_MAX - 1].total);
-    began(world, false);
+    epoch_began(world, false);
 }
 
-void weir_sim_root_doubt(struct world *world)
+void weir_sim_root_doubt(struct sim_world *world)
 {
     if (world->sim->trust)
         begin_again(world, true);
@@ -241,10 +243,10 @@ void weir_sim_root_doubt(struct world *world)
         begin_floor(world);
 }
 
-void weir_sim_root_fail_over(struct world *world)
+void weir_sim_root_fail_over(struct sim_world *world)
 {
-    struct root *root = &world->root;
-    struct random *random = &world->random;
+    struct sim_root *root = &world->root;
+    struct sim_random *random = &world->random;
     root->down_until_ns =
         min64(world->now_ns + random_magnitude(random, 10 * WEIR_MS, 4 * WEIR_SEC), world->quiet_ns);
     root->term++;
@@ -274,10 +276,10 @@ void weir_sim_root_fail_over(struct world *world)
 }
 
 /* Other terms; a number written by hand; what is gone. */
-void weir_sim_root_operator(struct world *world)
+void weir_sim_root_operator(struct sim_world *world)
 {
-    struct root *root = &world->root;
-    struct random *random = &world->random;
+    struct sim_root *root = &world->root;
+    struct sim_random *random = &world->random;
     struct lease_terms terms = root->pool.next;
     char why[160];
     if (random_once_in(random, 3) && world->terms.kind == LEASE_QUOTA) {
@@ -296,9 +298,9 @@ void weir_sim_root_operator(struct world *world)
 }
 
 /* Its clock runs at another rate, or was set a little. */
-void weir_sim_root_clock(struct world *world)
+void weir_sim_root_clock(struct sim_world *world)
 {
-    struct root *root = &world->root;
+    struct sim_root *root = &world->root;
     int64_t most = (int64_t)world->options.rho_ppm * 1000, before = root->wobble_ns;
     if (root->clock.ppb != 0)
         weir_sim_clock_rate(&root->clock, world->now_ns, random_between(&world->random, -most, most));

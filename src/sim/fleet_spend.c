@@ -5,39 +5,40 @@
  * and there are moments at which everything that is held anywhere is spent at once: that finds what should
  * not be there.
  *
- * Units are spent as a real pot's are (limiter/pot.h): exchanged, then the clock is looked at; between the
- * two a thread may be stopped for any time.
+ * Units are spent as a real balance's are (limiter/balance.h): exchanged, then the clock is looked at;
+ * between the two a thread may be stopped for any time.
  */
 #include "sim/fleet_world.h"
 
-static bool active(const struct world *world, int64_t at_ns)
+static bool is_active_at(const struct sim_world *world, int64_t at_ns)
 {
     int64_t window = at_ns / world->terms.window_ns;
     return !world->active || (world->active[window / 64] >> (window % 64) & 1) != 0;
 }
 
-static void plan_arrival(struct world *world, struct node *node)
+static void plan_arrival(struct sim_world *world, struct sim_node *node)
 {
     double units =
         world->sim->load * (double)world->terms.total * (double)node->weight / (double)world->weights;
     double mean = (double)world->terms.window_ns * (double)world->size / (units > 0 ? units : 1.0);
     int64_t window = world->terms.window_ns;
     int64_t at = world->now_ns + random_gap(&world->random, (int64_t)(mean < 1e15 ? mean : 1e15) + 1);
-    while (at < world->end_ns && !active(world, at))
+    while (at < world->end_ns && !is_active_at(world, at))
         at =
             (at / window + 1) * window + random_gap(&world->random, (int64_t)(mean < 1e15 ? mean : 1e15) + 1);
     if (at < world->end_ns)
         weir_sim_plan(world, at, EVENT_ARRIVAL, node, -1);
 }
 
-void weir_sim_spend_begin(struct world *world, struct node *node)
+void weir_sim_spend_begin(struct sim_world *world, struct sim_node *node)
 {
-    if (index_of(world, node) >= world->server_count && node->weight > 0)
+    if (sim_node_index(world, node) >= world->server_count && node->weight > 0)
         plan_arrival(world, node);
 }
 
 /* Its clock has been looked at: all of it is good, or none. */
-static void pass(struct world *world, struct node *node, const struct piece *taken, int32_t count)
+static void pass_units(struct sim_world *world, struct sim_node *node, const struct sim_units *taken,
+                       int32_t count)
 {
     int64_t now = own_time(world, node);
     for (int32_t i = 0; i < count; i++)
@@ -49,13 +50,14 @@ static void pass(struct world *world, struct node *node, const struct piece *tak
     }
 }
 
-void weir_sim_spend_look(struct world *world, struct node *node, const struct message *message)
+void weir_sim_spend_look(struct sim_world *world, struct sim_node *node, const struct sim_message *message)
 {
-    pass(world, node, message->taken, message->taken_count);
+    pass_units(world, node, message->taken, message->taken_count);
 }
 
 /* Stopped between the exchange and the look: this thread, or the whole node with it. */
-static bool stopped(struct world *world, struct node *node, const struct piece *taken, int32_t count)
+static bool pause_before_look(struct sim_world *world, struct sim_node *node, const struct sim_units *taken,
+                              int32_t count)
 {
     if (!faulty(world, SIM_PAUSE) || !random_once_in(&world->random, 300))
         return false;
@@ -75,34 +77,34 @@ static bool stopped(struct world *world, struct node *node, const struct piece *
 }
 
 /* Units that pass while more is on the way: a debt. */
-static bool borrow(struct world *world, struct node *node, int64_t n)
+static bool borrow(struct sim_world *world, struct sim_node *node, int64_t n)
 {
-    int64_t now = own_time(world, node), ready = weir_sim_pot_ready(&node->pot, now);
-    struct piece taken[TAKEN_MAX];
+    int64_t now = own_time(world, node), ready = weir_sim_balance_ready(&node->balance, now);
+    struct sim_units taken[TAKEN_MAX];
     int32_t count = 0;
-    if (now >= node->until_ns || ready - node->pot.debt - n < node->floor)
+    if (now >= node->until_ns || ready - node->balance.debt - n < node->floor)
         return false;
-    if (ready > 0 && !weir_sim_pot_take(&node->pot, now, ready, taken, &count))
+    if (ready > 0 && !weir_sim_balance_take(&node->balance, now, ready, taken, &count))
         return false;
-    node->pot.debt += n - ready;
-    node->pot.spent += n - ready;
-    pass(world, node, taken, count);
-    weir_sim_judge_spent(world, node, &(struct piece){.units = n - ready});
+    node->balance.debt += n - ready;
+    node->balance.spent += n - ready;
+    pass_units(world, node, taken, count);
+    weir_sim_judge_spent(world, node, &(struct sim_units){.units = n - ready});
     return true;
 }
 
-static bool spend(struct world *world, struct node *node, int64_t n)
+static bool spend(struct sim_world *world, struct sim_node *node, int64_t n)
 {
-    struct piece taken[TAKEN_MAX];
+    struct sim_units taken[TAKEN_MAX];
     int32_t count;
-    if (!weir_sim_pot_take(&node->pot, own_time(world, node), n, taken, &count))
+    if (!weir_sim_balance_take(&node->balance, own_time(world, node), n, taken, &count))
         return node->floor < 0 && borrow(world, node, n);
-    if (!stopped(world, node, taken, count))
-        pass(world, node, taken, count);
+    if (!pause_before_look(world, node, taken, count))
+        pass_units(world, node, taken, count);
     return true;
 }
 
-static void drop_first(struct node *node)
+static void drop_first(struct sim_node *node)
 {
     node->waiter_count--;
     for (int32_t i = 0; i < node->waiter_count; i++)
@@ -110,14 +112,14 @@ static void drop_first(struct node *node)
 }
 
 /* In the order of their coming; who has waited for too long has gone. */
-void weir_sim_spend_waiters(struct world *world, struct node *node)
+void weir_sim_spend_waiters(struct sim_world *world, struct sim_node *node)
 {
     while (node->alive && node->waiter_count > 0 && node->stopped_until_ns <= world->now_ns &&
            (node->waiters[0].until_ns <= world->now_ns || spend(world, node, node->waiters[0].units)))
         drop_first(node);
 }
 
-static int64_t draw_size(struct world *world)
+static int64_t draw_size(struct sim_world *world)
 {
     int64_t n = random_between(&world->random, 1, 2 * world->size - 1);
     if (random_once_in(&world->random, 100))
@@ -127,7 +129,7 @@ static int64_t draw_size(struct world *world)
 }
 
 /* One of three who find nothing waits for it. */
-static void refuse(struct world *world, struct node *node, int64_t n)
+static void refuse_arrival(struct sim_world *world, struct sim_node *node, int64_t n)
 {
     node->refused += n;
     node->at_once = max64(node->at_once, n);
@@ -135,10 +137,10 @@ static void refuse(struct world *world, struct node *node, int64_t n)
         return;
     if (node->waiter_count == WAITERS_MAX)
         drop_first(node);
-    node->waiters[node->waiter_count++] = (struct waiter){n, world->now_ns + world->terms.window_ns / 20};
+    node->waiters[node->waiter_count++] = (struct sim_waiter){n, world->now_ns + world->terms.window_ns / 20};
 }
 
-void weir_sim_spend_arrival(struct world *world, struct node *node)
+void weir_sim_spend_arrival(struct sim_world *world, struct sim_node *node)
 {
     int64_t people = random_once_in(&world->random, 50) ? random_between(&world->random, 2, 10) : 1;
     bool short_of = false;
@@ -150,11 +152,11 @@ void weir_sim_spend_arrival(struct world *world, struct node *node)
         if (node->stopped_until_ns > world->now_ns)
             break; /* by the one before */
         if (!spend(world, node, n)) {
-            refuse(world, node, n);
+            refuse_arrival(world, node, n);
             short_of = true;
         }
     }
-    short_of |= weir_sim_pot_held(&node->pot, own_time(world, node)) < node->low;
+    short_of |= weir_sim_balance_held(&node->balance, own_time(world, node)) < node->low;
     if (short_of && node->stopped_until_ns <= world->now_ns)
         weir_sim_node_tell(world, node, LEASE_WAKE);
     plan_arrival(world, node);
@@ -162,19 +164,19 @@ void weir_sim_spend_arrival(struct world *world, struct node *node)
 
 /* ---- rushes ---- */
 
-void weir_sim_spend_plan_rush(struct world *world)
+void weir_sim_spend_plan_rush(struct sim_world *world)
 {
     int64_t at = world->now_ns + random_gap(&world->random, world->terms.window_ns / 4 + 1);
     if (at < world->quiet_ns && world->node_count > 0)
         weir_sim_plan(world, at, EVENT_RUSH, world->nodes, -1);
 }
 
-void weir_sim_spend_all(struct world *world, struct node *node)
+void weir_sim_spend_all(struct sim_world *world, struct sim_node *node)
 {
-    bool leaf = index_of(world, node) >= world->server_count;
+    bool leaf = sim_node_index(world, node) >= world->server_count;
     if (!leaf || !node->alive || node->stopped_until_ns > world->now_ns)
         return;
-    int64_t n = weir_sim_pot_ready(&node->pot, own_time(world, node));
+    int64_t n = weir_sim_balance_ready(&node->balance, own_time(world, node));
     if (n <= 0 || !spend(world, node, n))
         return;
     world->result->asked += n;
@@ -182,7 +184,7 @@ void weir_sim_spend_all(struct world *world, struct node *node)
     weir_sim_judge_asked(world, n);
 }
 
-void weir_sim_spend_rush(struct world *world)
+void weir_sim_spend_rush(struct sim_world *world)
 {
     for (size_t i = world->server_count; i < world->node_count; i++)
         weir_sim_spend_all(world, &world->nodes[i]);

@@ -9,9 +9,9 @@
  */
 #include "sim/fleet_world.h"
 
-void weir_sim_split_face(struct world *world)
+void weir_sim_split_face(struct sim_world *world)
 {
-    struct side home = {world->root, world->judge};
+    struct sim_master home = {world->root, world->judge};
     world->root = world->other.root;
     world->judge = world->other.judge;
     world->other = home;
@@ -19,47 +19,48 @@ void weir_sim_split_face(struct world *world)
 
 /* ---- who asks whom ---- */
 
-static bool asks_other(const struct world *world, uint32_t master)
+static bool asks_other(const struct sim_world *world, uint32_t master)
 {
     return world->split && master == world->other.root.id;
 }
 
-bool weir_sim_split_is_down(const struct world *world, const struct node *node)
+bool weir_sim_split_is_down(const struct sim_world *world, const struct sim_node *node)
 {
-    const struct root *root = asks_other(world, node->master) ? &world->other.root : &world->root;
+    const struct sim_root *root = asks_other(world, node->master) ? &world->other.root : &world->root;
     return world->now_ns < root->down_until_ns;
 }
 
 /* Nothing that is sent to another one waits for what is on the way to this one. */
-static void connect_to(struct world *world, struct node *node, uint32_t master)
+static void connect_to_master(struct sim_world *world, struct sim_node *node, uint32_t master)
 {
     if (node->master != master)
         node->out_ns = node->in_ns = world->now_ns;
     node->master = master;
 }
 
-void weir_sim_split_choose(struct world *world, struct node *node)
+void weir_sim_split_choose(struct sim_world *world, struct sim_node *node)
 {
     bool known = node->master == world->root.id || asks_other(world, node->master);
     if (!world->split)
-        connect_to(world, node, world->root.id);
+        connect_to_master(world, node, world->root.id);
     else if (!known || random_once_in(&world->random, 4))
-        connect_to(world, node, random_once_in(&world->random, 2) ? world->root.id : world->other.root.id);
+        connect_to_master(world, node,
+                          random_once_in(&world->random, 2) ? world->root.id : world->other.root.id);
 }
 
-static void go_over(struct world *world, struct node *node)
+static void go_over(struct sim_world *world, struct sim_node *node)
 {
     if (node->parent >= 0 || !node->alive)
         return;
     weir_sim_net_link(world, node, false);
-    connect_to(world, node, asks_other(world, node->master) ? world->root.id : world->other.root.id);
+    connect_to_master(world, node, asks_other(world, node->master) ? world->root.id : world->other.root.id);
 }
 
 /* ---- what is asked ---- */
 
-static void compare(struct world *world, const struct message *message)
+static void compare_with_master(struct sim_world *world, const struct sim_message *message)
 {
-    struct root *root = &world->root;
+    struct sim_root *root = &world->root;
     bool later = message->known > root->pool.epoch;
     bool more = message->known == root->pool.epoch && message->seen > root->pool.used;
     if (later && message->known > root->last_epoch)
@@ -68,21 +69,21 @@ static void compare(struct world *world, const struct message *message)
         weir_sim_root_doubt(world);
 }
 
-static void apply(struct world *world, struct message *message)
+static void apply_at_master(struct sim_world *world, struct sim_message *message)
 {
     if ((world->sim->faults & SIM_SPLIT) && world->sim->coordinator == SIM_REDIS)
-        compare(world, message);
+        compare_with_master(world, message);
     weir_sim_root_apply(world, &message->order, message);
 }
 
-bool weir_sim_split_apply(struct world *world, struct message *message)
+bool weir_sim_split_apply(struct sim_world *world, struct sim_message *message)
 {
     bool other = asks_other(world, message->master);
     if (!other && message->master != world->root.id)
         return false;
     if (other)
         weir_sim_split_face(world);
-    apply(world, message);
+    apply_at_master(world, message);
     if (other)
         weir_sim_split_face(world);
     return true;
@@ -91,10 +92,10 @@ bool weir_sim_split_apply(struct world *world, struct message *message)
 /* ---- it begins and ends ---- */
 
 /* Another server, with a clock of its own, that lacks the last writes. */
-static void promote(struct world *world, uint32_t id)
+static void promote_replica(struct sim_world *world, uint32_t id)
 {
-    struct root *root = &world->root;
-    struct random *random = &world->random;
+    struct sim_root *root = &world->root;
+    struct sim_random *random = &world->random;
     int64_t most = (int64_t)world->options.rho_ppm * 1000, by = 0;
     root->id = id;
     root->pool = root->old = root->replica;
@@ -115,13 +116,13 @@ static void promote(struct world *world, uint32_t id)
 }
 
 /* It lasts for some windows: the first of a master that is not trusted is empty. */
-static void begin(struct world *world)
+static void begin_split(struct sim_world *world)
 {
     int64_t window = world->terms.window_ns;
     int64_t until = world->now_ns + random_between(&world->random, window / 8, 4 * window);
-    world->other = (struct side){world->root, world->judge};
+    world->other = (struct sim_master){world->root, world->judge};
     weir_sim_split_face(world);
-    promote(world, ++world->masters);
+    promote_replica(world, ++world->masters);
     weir_sim_split_face(world);
     world->split = true;
     weir_sim_plan(world, min64(until, world->quiet_ns), EVENT_UNITE, world->nodes, -1);
@@ -130,16 +131,16 @@ static void begin(struct world *world)
             go_over(world, &world->nodes[i]);
 }
 
-void weir_sim_split(struct world *world, struct node *node)
+void weir_sim_split(struct sim_world *world, struct sim_node *node)
 {
     if (world->split)
         go_over(world, node);
     else if (world->now_ns >= world->split_after_ns)
-        begin(world);
+        begin_split(world);
 }
 
 /* Mostly it is the old one that has to give way. */
-void weir_sim_split_end(struct world *world)
+void weir_sim_split_end(struct sim_world *world)
 {
     if (!random_once_in(&world->random, 4))
         weir_sim_split_face(world);
@@ -148,7 +149,7 @@ void weir_sim_split_end(struct world *world)
     world->split_after_ns = weir_sim_judge_unite(world);
     weir_sim_split_face(world);
     for (size_t i = 0; i < world->node_count; i++) {
-        struct node *node = &world->nodes[i];
+        struct sim_node *node = &world->nodes[i];
         if (node->alive && node->parent < 0 && node->master == world->other.root.id)
             weir_sim_net_link(world, node, false);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A server of a tier: to those above it a node like any other, to those below a coordinator that turns epochs
- * itself. It leases on what is in its pot, with the end that the pot's units have.
+ * itself. It leases on what is in its balance, with the end that the balance's units have.
  */
 #include "sim/fleet_world.h"
 
@@ -10,12 +10,12 @@
 #define WAIT_NS    (50 * WEIR_MS) /* that a question is held if units are on their way */
 
 /* By what the file of a server says of the limit: the same in every tier. */
-static int64_t chunk_below(const struct world *world)
+static int64_t chunk_below(const struct sim_world *world)
 {
     return max64(1, world->terms.chunk / TIER_SHARE);
 }
 
-static void note_lent(struct node *server, int64_t until_ns, int64_t chunks)
+static void note_units_lent(struct sim_node *server, int64_t until_ns, int64_t chunks)
 {
     if (server->lent_epoch != server->lease.epoch || server->lent_until_ns != until_ns)
         server->lent = 0;
@@ -24,18 +24,18 @@ static void note_lent(struct node *server, int64_t until_ns, int64_t chunks)
     server->lent += chunks;
 }
 
-static bool is_alike(const struct piece *one, const struct piece *other)
+static bool is_alike(const struct sim_units *one, const struct sim_units *other)
 {
     return one->origin.epoch == other->origin.epoch && one->origin.master == other->origin.master &&
            one->share == other->share;
 }
 
 /* Up to n units as one piece: nothing of it may be spent earlier or later than any part. */
-static struct piece take_together(struct sim_pot *pot, int64_t now, int64_t n)
+static struct sim_units take_together(struct sim_balance *balance, int64_t now, int64_t n)
 {
-    struct piece all = {0};
-    for (int32_t i = 0; i < pot->count && all.units < n; i++) {
-        struct piece *piece = &pot->pieces[i];
+    struct sim_units all = {0};
+    for (int32_t i = 0; i < balance->count && all.units < n; i++) {
+        struct sim_units *piece = &balance->pieces[i];
         int64_t before = all.units, some = min64(piece->units, n - before);
         if (piece->from_ns > now || piece->until_ns <= now || some <= 0 ||
             (before > 0 && !is_alike(&all, piece)))
@@ -50,19 +50,19 @@ static struct piece take_together(struct sim_pot *pot, int64_t now, int64_t n)
         all.origin.used = max64(all.origin.used, piece->origin.used);
         piece->units -= some;
     }
-    pot->spent += all.units;
+    balance->spent += all.units;
     return all;
 }
 
 /* false: there is nothing. */
-static bool take(struct world *world, struct node *server, const struct lease_order *order,
-                 struct message *message)
+static bool lend_units(struct sim_world *world, struct sim_node *server, const struct lease_order *order,
+                       struct sim_message *message)
 {
     struct lease_reply *reply = &message->reply;
     int64_t now = own_time(world, server), chunk = chunk_below(world);
-    struct piece taken = {0};
-    if (server->pot.debt == 0)
-        taken = take_together(&server->pot, now, sat_mul(order->chunks, chunk));
+    struct sim_units taken = {0};
+    if (server->balance.debt == 0)
+        taken = take_together(&server->balance, now, sat_mul(order->chunks, chunk));
     if (taken.units == 0)
         return false;
     reply->units = taken.units;
@@ -70,11 +70,12 @@ static bool take(struct world *world, struct node *server, const struct lease_or
     reply->ends_ns = taken.until_ns - now;
     message->origin = taken.origin;
     weir_sim_node_spent(world, server, &taken);
-    note_lent(server, taken.until_ns, taken.units / chunk);
+    note_units_lent(server, taken.until_ns, taken.units / chunk);
     return true;
 }
 
-static void refuse(const struct world *world, const struct node *server, struct lease_reply *reply)
+static void refuse_sim_lease(const struct sim_world *world, const struct sim_node *server,
+                             struct lease_reply *reply)
 {
     reply->exhausted = true;
     reply->retry_ns = RETRY_NS;
@@ -82,9 +83,9 @@ static void refuse(const struct world *world, const struct node *server, struct 
         reply->retry_ns = max64(reply->retry_ns, server->retry_at_ns - own_time(world, server));
 }
 
-/* Back into the pot, to units of the same epoch and end, and no more than were leased of those. */
-static void take_back(struct world *world, struct node *server, const struct lease_order *order,
-                      struct lease_reply *reply)
+/* Back into the balance, to units of the same epoch and end, and no more than were leased of those. */
+static void accept_return(struct sim_world *world, struct sim_node *server, const struct lease_order *order,
+                          struct lease_reply *reply)
 {
     int64_t now = own_time(world, server), chunk = chunk_below(world);
     int64_t chunks = min64(order->chunks, server->lent);
@@ -92,13 +93,13 @@ static void take_back(struct world *world, struct node *server, const struct lea
         reply->outcome = LEASE_MOVED;
         return;
     }
-    for (int32_t i = 0; i < server->pot.count; i++) {
-        struct piece *piece = &server->pot.pieces[i];
+    for (int32_t i = 0; i < server->balance.count; i++) {
+        struct sim_units *piece = &server->balance.pieces[i];
         if (piece->until_ns <= now || piece->until_ns != server->lent_until_ns)
             continue;
         piece->units += chunks * chunk;
         server->lent -= chunks;
-        server->pot.spent -= chunks * chunk;
+        server->balance.spent -= chunks * chunk;
         if (piece->share)
             server->share_spent -= chunks * chunk;
         reply->chunks = chunks;
@@ -107,8 +108,8 @@ static void take_back(struct world *world, struct node *server, const struct lea
     }
 }
 
-static void describe(const struct world *world, const struct node *server, const struct lease_order *order,
-                     struct lease_reply *reply)
+static void describe_server(const struct sim_world *world, const struct sim_node *server,
+                            const struct lease_order *order, struct lease_reply *reply)
 {
     *reply = (struct lease_reply){.id = order->id, .op = order->op, .outcome = LEASE_DONE, .left = -1};
     reply->age_ns = -1;
@@ -121,50 +122,51 @@ static void describe(const struct world *world, const struct node *server, const
 
 /* ---- who waits ---- */
 
-static bool hold(const struct world *world, struct node *server, const struct held *ask)
+static bool queue_lease_order(const struct sim_world *world, struct sim_node *server,
+                              const struct sim_waiting_order *ask)
 {
     if (server->exhausted || server->lease.lost || server->held_count == HELD_MAX)
         return false;
-    struct held *held = &server->held[server->held_count++];
+    struct sim_waiting_order *held = &server->held[server->held_count++];
     *held = *ask;
     held->until_ns = sat_add(own_time(world, server), WAIT_NS);
     return true;
 }
 
-static void drop_held(struct node *server, int32_t at)
+static void drop_waiting_order(struct sim_node *server, int32_t at)
 {
     server->held_count--;
     for (int32_t i = at; i < server->held_count; i++)
         server->held[i] = server->held[i + 1];
 }
 
-void weir_sim_tier_serve(struct world *world, struct node *server)
+void weir_sim_tier_serve(struct sim_world *world, struct sim_node *server)
 {
     int64_t now = own_time(world, server);
     for (int32_t i = 0;
          server->alive && server->stopped_until_ns <= world->now_ns && i < server->held_count;) {
-        struct held held = server->held[i];
-        struct message message = {.order = held.order};
+        struct sim_waiting_order held = server->held[i];
+        struct sim_message message = {.order = held.order};
         bool wait = now < held.until_ns && !server->exhausted && !server->lease.lost;
-        describe(world, server, &held.order, &message.reply);
-        if (!take(world, server, &held.order, &message)) {
+        describe_server(world, server, &held.order, &message.reply);
+        if (!lend_units(world, server, &held.order, &message)) {
             if (wait) {
                 i++;
                 continue;
             }
-            refuse(world, server, &message.reply);
+            refuse_sim_lease(world, server, &message.reply);
         }
-        drop_held(server, i);
-        weir_sim_net_answer(world, node_of(world, held.node), held.life, &message);
+        drop_waiting_order(server, i);
+        weir_sim_net_answer(world, sim_node_at(world, held.node), held.life, &message);
     }
 }
 
-int64_t weir_sim_tier_next(const struct node *server)
+int64_t weir_sim_tier_next(const struct sim_node *server)
 {
     return server->held_count > 0 ? server->held[0].until_ns : WEIR_FOREVER;
 }
 
-int64_t weir_sim_tier_wanted(const struct world *world, const struct node *server)
+int64_t weir_sim_tier_wanted(const struct sim_world *world, const struct sim_node *server)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < server->held_count; i++)
@@ -174,20 +176,20 @@ int64_t weir_sim_tier_wanted(const struct world *world, const struct node *serve
 
 /* ---- all of it ---- */
 
-bool weir_sim_tier_apply(struct world *world, struct node *server, const struct held *ask,
-                         struct message *message)
+bool weir_sim_tier_apply(struct sim_world *world, struct sim_node *server,
+                         const struct sim_waiting_order *ask, struct sim_message *message)
 {
     const struct lease_order *order = &ask->order;
     struct lease_reply *reply = &message->reply;
     bool held = false;
-    describe(world, server, order, reply);
-    if (order->op == LEASE_TAKE && !take(world, server, order, message)) {
+    describe_server(world, server, order, reply);
+    if (order->op == LEASE_TAKE && !lend_units(world, server, order, message)) {
         server->refused = max64(server->refused, sat_mul(order->chunks, chunk_below(world)));
         server->at_once = max64(server->at_once, server->refused);
-        held = hold(world, server, ask);
-        refuse(world, server, reply);
+        held = queue_lease_order(world, server, ask);
+        refuse_sim_lease(world, server, reply);
     } else if (order->op == LEASE_RETURN) {
-        take_back(world, server, order, reply);
+        accept_return(world, server, order, reply);
     } else if (order->op == LEASE_TURN) {
         reply->outcome = LEASE_MOVED;
     }

@@ -9,7 +9,7 @@
 #define BILLION INT64_C(1000000000)
 
 /* span * ppb / 10^9, rounded down; in two steps, so that years fit. */
-static int64_t drift(int64_t span, int64_t ppb)
+static int64_t clock_drift(int64_t span, int64_t ppb)
 {
     int64_t whole = span / BILLION * ppb, rest = span % BILLION * ppb;
     return whole + (rest >= 0 ? rest / BILLION : -((-rest + BILLION - 1) / BILLION));
@@ -18,7 +18,7 @@ static int64_t drift(int64_t span, int64_t ppb)
 int64_t weir_sim_clock(const struct sim_clock *clock, int64_t real_ns)
 {
     int64_t span = real_ns - clock->real_ns;
-    return clock->own_ns + span + drift(span, clock->ppb);
+    return clock->own_ns + span + clock_drift(span, clock->ppb);
 }
 
 int64_t weir_sim_clock_real(const struct sim_clock *clock, int64_t own_ns)
@@ -26,7 +26,7 @@ int64_t weir_sim_clock_real(const struct sim_clock *clock, int64_t own_ns)
     int64_t span = own_ns - clock->own_ns;
     if (span <= 0)
         return clock->real_ns;
-    int64_t real = clock->real_ns + span - drift(span, clock->ppb); /* right but for ppb squared */
+    int64_t real = clock->real_ns + span - clock_drift(span, clock->ppb); /* right but for ppb squared */
     while (weir_sim_clock(clock, real) < own_ns)
         real += max64(1, (own_ns - weir_sim_clock(clock, real)) / 2);
     while (real > clock->real_ns && weir_sim_clock(clock, real - 1) >= own_ns)
@@ -41,16 +41,16 @@ void weir_sim_clock_rate(struct sim_clock *clock, int64_t real_ns, int64_t ppb)
 
 /* ---- the heap ---- */
 
-static bool earlier(const struct event *a, const struct event *b)
+static bool event_is_earlier(const struct sim_event *a, const struct sim_event *b)
 {
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->number < b->number;
 }
 
-bool weir_sim_heap_push(struct heap *heap, struct event event)
+bool weir_sim_heap_push(struct sim_event_heap *heap, struct sim_event event)
 {
     if (heap->count == heap->size) {
         size_t size = heap->size ? 2 * heap->size : 256;
-        struct event *items = realloc(heap->items, size * sizeof *items);
+        struct sim_event *items = realloc(heap->items, size * sizeof *items);
         if (!items)
             return false;
         heap->items = items;
@@ -58,7 +58,7 @@ bool weir_sim_heap_push(struct heap *heap, struct event event)
     }
     event.number = heap->next++;
     size_t at = heap->count++;
-    while (at > 0 && earlier(&event, &heap->items[(at - 1) / 4])) {
+    while (at > 0 && event_is_earlier(&event, &heap->items[(at - 1) / 4])) {
         heap->items[at] = heap->items[(at - 1) / 4];
         at = (at - 1) / 4;
     }
@@ -67,18 +67,18 @@ bool weir_sim_heap_push(struct heap *heap, struct event event)
 }
 
 /* Four children each: half as deep as with two. */
-struct event weir_sim_heap_pop(struct heap *heap)
+struct sim_event weir_sim_heap_pop(struct sim_event_heap *heap)
 {
-    struct event first = heap->items[0], last = heap->items[--heap->count];
+    struct sim_event first = heap->items[0], last = heap->items[--heap->count];
     size_t at = 0;
     for (;;) {
         size_t child = 4 * at + 1, end = child + 4 < heap->count ? child + 4 : heap->count, least = child;
         if (child >= heap->count)
             break;
         for (size_t i = child + 1; i < end; i++)
-            if (earlier(&heap->items[i], &heap->items[least]))
+            if (event_is_earlier(&heap->items[i], &heap->items[least]))
                 least = i;
-        if (!earlier(&heap->items[least], &last))
+        if (!event_is_earlier(&heap->items[least], &last))
             break;
         heap->items[at] = heap->items[least];
         at = least;

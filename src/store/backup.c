@@ -31,7 +31,7 @@ struct backup {
     uint64_t end, sequence;  /* the first segment, and sequence, that it does not have */
 };
 
-static bool is_name(const char *name)
+static bool is_backup_name(const char *name)
 {
     size_t len = strlen(name);
     return len > 0 && len <= STORE_BACKUP_NAME && name[0] != '.' &&
@@ -47,13 +47,13 @@ static int remove_one(void *arg, const char *name, uint64_t bytes)
     return backup->disk->remove(backup->disk, backup->dir, name);
 }
 
-static int empty(struct backup *backup)
+static int empty_backup_dir(struct backup *backup)
 {
     return backup->disk->list(backup->disk, backup->dir, remove_one, backup);
 }
 
 /* 0: nothing has its name. */
-static int look_for(const struct backup *backup)
+static int find_backup_name(const struct backup *backup)
 {
     int there, error = backup->disk->open_sub(backup->disk, backup->parent, backup->name, false, &there);
     if (!error)
@@ -69,19 +69,19 @@ static int open_dirs(struct backup *backup)
         backup->parent = -1;
         return error;
     }
-    if ((error = look_for(backup)) != 0)
+    if ((error = find_backup_name(backup)) != 0)
         return error;
     error = disk->open_sub(disk, backup->parent, backup->half, true, &backup->dir);
     if (error)
         backup->dir = -1;
-    return error ? error : empty(backup); /* of one that was killed */
+    return error ? error : empty_backup_dir(backup); /* of one that was killed */
 }
 
 /* What could not be finished gives its room back: names there keep images and segments from going. */
 static void close_dirs(struct backup *backup)
 {
     if (backup->dir >= 0 && !backup->named)
-        (void)empty(backup);
+        (void)empty_backup_dir(backup);
     if (backup->dir >= 0)
         backup->disk->close_dir(backup->disk, backup->dir);
     if (backup->parent >= 0)
@@ -90,7 +90,7 @@ static void close_dirs(struct backup *backup)
 
 /* ---- files ---- */
 
-static int copy_bytes(struct disk *disk, int from, int to, unsigned char *piece)
+static int copy_file_bytes(struct disk *disk, int from, int to, unsigned char *piece)
 {
     uint64_t at = 0, done = COPY_PIECE;
     int error = 0;
@@ -115,7 +115,7 @@ static int copy_file(struct backup *backup, const char *name)
     }
     error = disk->open(disk, backup->dir, name, DISK_CREATE, &to);
     if (!error) {
-        error = copy_bytes(disk, from, to, piece);
+        error = copy_file_bytes(disk, from, to, piece);
         (void)disk->close(disk, to);
     }
     (void)disk->close(disk, from);
@@ -123,7 +123,7 @@ static int copy_file(struct backup *backup, const char *name)
     return error;
 }
 
-static int put_file(struct backup *backup, enum file_kind kind, uint64_t number)
+static int backup_file(struct backup *backup, enum file_kind kind, uint64_t number)
 {
     char name[DISK_NAME_MAX];
     weir_file_name(name, kind, number);
@@ -131,23 +131,23 @@ static int put_file(struct backup *backup, enum file_kind kind, uint64_t number)
     return error && error != ENOENT && error != EIO ? copy_file(backup, name) : error;
 }
 
-static int put_files(struct backup *backup)
+static int backup_files(struct backup *backup)
 {
     struct files files;
     int error = weir_files_read(&files, backup->disk, backup->store->dir);
     if (error)
         return error;
-    error = put_file(backup, FILE_IMAGE, backup->image);
+    error = backup_file(backup, FILE_IMAGE, backup->image);
     for (size_t i = 0; i < files.segments.count && !error; i++) {
         uint64_t number = files.segments.entries[i].number;
         if (number >= backup->segment && number < backup->end)
-            error = put_file(backup, FILE_SEGMENT, number);
+            error = backup_file(backup, FILE_SEGMENT, number);
     }
     weir_files_free(&files);
     return error;
 }
 
-static int finish(struct backup *backup)
+static int finish_backup(struct backup *backup)
 {
     struct disk *disk = backup->disk;
     int error = weir_mark_put(disk, backup->dir, backup->store->id, backup->sequence - 1);
@@ -156,7 +156,7 @@ static int finish(struct backup *backup)
     if (error)
         return error;
     error = disk->rename(disk, backup->parent, backup->half, backup->name);
-    backup->named = !error || look_for(backup) != 0; /* a rename that failed may have been done */
+    backup->named = !error || find_backup_name(backup) != 0; /* a rename that failed may have been done */
     if (!error)
         error = disk->sync_dir(disk, backup->parent);
     if (!error)
@@ -167,7 +167,7 @@ static int finish(struct backup *backup)
 /* ---- what is in it ---- */
 
 /* The image just made, or a later one, and the log up to now: closed, and on the disk. */
-static int find_range(struct backup *backup)
+static int find_backup_range(struct backup *backup)
 {
     struct store *store = backup->store;
     (void)pthread_mutex_lock(&store->log.lock);
@@ -184,7 +184,7 @@ static int find_range(struct backup *backup)
     return atomic_load_explicit(&store->sync.synced, memory_order_acquire) < backup->sequence - 1 ? EIO : 0;
 }
 
-static bool make(struct backup *backup, struct weir_error *err)
+static bool make_backup(struct backup *backup, struct weir_error *err)
 {
     int error = open_dirs(backup);
     if (!error && !weir_store_image(backup->store, err)) {
@@ -192,11 +192,11 @@ static bool make(struct backup *backup, struct weir_error *err)
         return false;
     }
     if (!error)
-        error = find_range(backup);
+        error = find_backup_range(backup);
     if (!error)
-        error = put_files(backup);
+        error = backup_files(backup);
     if (!error)
-        error = finish(backup);
+        error = finish_backup(backup);
     close_dirs(backup);
     if (!error)
         return true;
@@ -211,7 +211,7 @@ static bool make(struct backup *backup, struct weir_error *err)
 bool weir_store_backup(struct store *store, const char *name, struct weir_error *err)
 {
     struct backup backup = {.store = store, .disk = store->disk, .name = name, .parent = -1, .dir = -1};
-    if (!is_name(name))
+    if (!is_backup_name(name))
         return weir_error_complain(
             err,
             "a backup's name has 1 to %d letters, digits, '.', '_' and '-', and does not "
@@ -219,7 +219,7 @@ bool weir_store_backup(struct store *store, const char *name, struct weir_error 
             STORE_BACKUP_NAME);
     (void)snprintf(backup.half, sizeof backup.half, ".%s.tmp", name); /* no backup is called so */
     weir_image_pin(store, true);
-    bool good = make(&backup, err);
+    bool good = make_backup(&backup, err);
     weir_image_pin(store, false);
     return good;
 }

@@ -28,7 +28,7 @@
 static void shift_generations(struct store *store)
 {
     (void)pthread_mutex_lock(&store->regions.lock);
-    for (struct kept *kept = store->regions.first; kept; kept = kept->next) {
+    for (struct stored_region *kept = store->regions.first; kept; kept = kept->next) {
         memmove(kept->generations + 1, kept->generations,
                 (STORE_IMAGES_MOST - 1) * sizeof *kept->generations);
         kept->generations[0] = kept->begun;
@@ -36,7 +36,7 @@ static void shift_generations(struct store *store)
     (void)pthread_mutex_unlock(&store->regions.lock);
 }
 
-static void succeed(struct store *store, struct image *image)
+static void image_succeeded(struct store *store, struct image *image)
 {
     struct image_state *state = &store->image;
     int64_t now = weir_now();
@@ -57,7 +57,7 @@ static void succeed(struct store *store, struct image *image)
     weir_store_tell(store, STORE_EVENT_IMAGE, "", (int64_t)image->end.bytes, now - image->begun_ns);
 }
 
-static void fail(struct store *store, struct image *image, int error)
+static void image_failed(struct store *store, struct image *image, int error)
 {
     struct image_state *state = &store->image;
     char name[DISK_NAME_MAX], why[STORE_TEXT_MAX], reason[ERROR_REASON_MAX];
@@ -84,15 +84,15 @@ static void fail(struct store *store, struct image *image, int error)
 static void end_image(struct store *store, struct image *image, int error)
 {
     if (error)
-        fail(store, image, error);
+        image_failed(store, image, error);
     else
-        succeed(store, image);
+        image_succeeded(store, image);
     weir_image_free(store, image);
 }
 
-/* ---- the keeper ---- */
+/* ---- the checkpointer ---- */
 
-static bool is_due(struct store *store)
+static bool is_image_due(struct store *store)
 {
     const struct image_state *state = &store->image;
     const struct store_options *options = &store->options;
@@ -114,7 +114,7 @@ void weir_image_ask(struct store *store)
 {
     (void)pthread_mutex_lock(&store->log.lock);
     store->image.asked = true;
-    (void)pthread_cond_signal(&store->keeper_work);
+    (void)pthread_cond_signal(&store->checkpointer_work);
     (void)pthread_mutex_unlock(&store->log.lock);
 }
 
@@ -122,12 +122,12 @@ void weir_store_free_images(struct store *store)
 {
     (void)pthread_mutex_lock(&store->log.lock);
     store->image.held = false;
-    (void)pthread_cond_broadcast(&store->keeper_work);
+    (void)pthread_cond_broadcast(&store->checkpointer_work);
     (void)pthread_mutex_unlock(&store->log.lock);
 }
 
 /* It is ill: there will be an image when it heals, but who waits for one is not to wait so long. */
-static void refuse(struct store *store, const char *why)
+static void refuse_image(struct store *store, const char *why)
 {
     struct image_state *state = &store->image;
     (void)pthread_mutex_lock(&store->log.lock);
@@ -142,14 +142,14 @@ static void refuse(struct store *store, const char *why)
     state->retry_ns = sat_add(weir_now(), RETRY_FIRST_NS);
 }
 
-static bool begin(struct store *store)
+static bool begin_image(struct store *store)
 {
     uint64_t segment, sequence;
     bool begun = weir_log_rotate(store, &segment, &sequence);
     if (begun)
         store->image.now = weir_image_new(store, segment, sequence, false);
     if (!store->image.now)
-        refuse(store, begun ? "out of memory" : NULL);
+        refuse_image(store, begun ? "out of memory" : NULL);
     return store->image.now != NULL;
 }
 
@@ -157,7 +157,7 @@ bool weir_image_step(struct store *store)
 {
     struct image *image = store->image.now;
     if (!image)
-        return is_due(store) && begin(store);
+        return is_image_due(store) && begin_image(store);
     int error = weir_image_next(store, image);
     if (!error && image->phase != IMAGE_DONE)
         return true;
@@ -183,7 +183,7 @@ void weir_image_refuse(struct store *store)
     bool wanted = store->image.wanted > store->image.done;
     (void)pthread_mutex_unlock(&store->log.lock);
     if (wanted)
-        refuse(store, NULL);
+        refuse_image(store, NULL);
 }
 
 int weir_image_write(struct store *store, uint64_t segment, uint64_t sequence)
@@ -201,7 +201,7 @@ int weir_image_write(struct store *store, uint64_t segment, uint64_t sequence)
 
 /* ---- those who want one ---- */
 
-static bool is_over(struct store *store, uint64_t ticket)
+static bool is_image_over(struct store *store, uint64_t ticket)
 {
     return store->image.done >= ticket || store->stopping;
 }
@@ -209,8 +209,8 @@ static bool is_over(struct store *store, uint64_t ticket)
 /* Under log.lock, but for the steps. */
 static void make_image(struct store *store, uint64_t ticket)
 {
-    (void)pthread_cond_signal(&store->keeper_work);
-    while (!is_over(store, ticket)) {
+    (void)pthread_cond_signal(&store->checkpointer_work);
+    while (!is_image_over(store, ticket)) {
         if (!store->options.manual) {
             (void)pthread_cond_wait(&store->sync.moved, &store->log.lock);
             continue;

@@ -20,7 +20,7 @@
 
 /* ---- buffers ---- */
 
-static struct buffer *buffer_take(struct store *store)
+static struct buffer *take_frame_buffer(struct store *store)
 {
     struct frame_buffers *pool = &store->pool;
     lock_take(&pool->lock);
@@ -29,7 +29,7 @@ static struct buffer *buffer_take(struct store *store)
     return buffer ? buffer : calloc(1, sizeof *buffer);
 }
 
-static void buffer_return(struct store *store, struct buffer *buffer)
+static void return_frame_buffer(struct store *store, struct buffer *buffer)
 {
     struct frame_buffers *pool = &store->pool;
     if (buffer->failed || buffer->size > BUFFER_KEEP)
@@ -54,7 +54,7 @@ void weir_commit_free(struct store *store)
     }
 }
 
-static void empty(struct buffer *frame)
+static void empty_frame(struct buffer *frame)
 {
     frame->start = frame->end = 0;
     weir_log_frame(frame);
@@ -63,26 +63,26 @@ static void empty(struct buffer *frame)
 /* ---- records ---- */
 
 /* One frame in the making: entries from `first` on, captured when the log had been rotated so many times. */
-struct batch {
+struct commit_batch {
     struct buffer *frame;
     uint32_t first;
     uint64_t rotations;
     int64_t records;
 };
 
-static void begin_frame(const struct store *store, struct batch *batch, uint32_t first)
+static void begin_frame(const struct store *store, struct commit_batch *batch, uint32_t first)
 {
     batch->first = first;
     batch->rotations = atomic_load_explicit(&store->log.rotations, memory_order_acquire);
     batch->records = 0;
-    empty(batch->frame);
+    empty_frame(batch->frame);
 }
 
-enum appended { APPENDED, APPEND_FAILED, APPEND_STALE };
+enum append_result { APPENDED, APPEND_FAILED, APPEND_STALE };
 
 /* STALE: an image may have been begun since, which left an entry out because it was as if never used by then;
  * behind it an older state of that entry must not follow. So it has to be captured again. */
-static enum appended append(struct store *store, const struct batch *batch)
+static enum append_result append_frame(struct store *store, const struct commit_batch *batch)
 {
     bool good = false;
     (void)pthread_mutex_lock(&store->log.lock);
@@ -95,26 +95,26 @@ static enum appended append(struct store *store, const struct batch *batch)
     return good ? APPENDED : stale && !batch->frame->failed ? APPEND_STALE : APPEND_FAILED;
 }
 
-static void capture(const struct store *store, const struct dirty_item *item, struct batch *batch)
+static void capture_item(const struct store *store, const struct dirty_item *item, struct commit_batch *batch)
 {
-    if (item->keep->store != store)
+    if (item->persist->store != store)
         return;
     size_t before = buffer_len(batch->frame);
-    item->keep->kind->capture(item->keep, item->slot, item->who, batch->frame);
+    item->persist->kind->capture(item->persist, item->slot, item->hash, batch->frame);
     batch->records += buffer_len(batch->frame) > before;
 }
 
 /* Entries of this store, from the first one on; the others stay. */
 static void append_items(struct store *store, struct dirty *dirty, struct buffer *frame)
 {
-    struct batch batch = {.frame = frame};
+    struct commit_batch batch = {.frame = frame};
     begin_frame(store, &batch, 0);
     for (uint32_t i = 0; i < dirty->count;) {
-        capture(store, &dirty->items[i++], &batch);
+        capture_item(store, &dirty->items[i++], &batch);
         bool last = i == dirty->count, full = log_frame_payload(frame) >= FRAME_CUT || frame->failed;
         if (!full && !(last && batch.records > 0))
             continue;
-        enum appended appended = append(store, &batch);
+        enum append_result appended = append_frame(store, &batch);
         if (appended == APPEND_FAILED)
             return;
         i = appended == APPEND_STALE ? batch.first : i;
@@ -136,21 +136,21 @@ static void flush_store(struct store *store, struct dirty *dirty)
 {
     if (is_broken(store))
         return; /* the image will have it */
-    struct buffer *frame = buffer_take(store);
+    struct buffer *frame = take_frame_buffer(store);
     if (!frame) {
         weir_health_fault(store, "records for the log", ENOMEM);
         return;
     }
     append_items(store, dirty, frame);
-    buffer_return(store, frame);
+    return_frame_buffer(store, frame);
 }
 
-static void release(const struct dirty *dirty)
+static void release_items(const struct dirty *dirty)
 {
     for (uint32_t i = 0; i < dirty->count; i++) {
         const struct dirty_item *item = &dirty->items[i];
-        if (item->keep->kind->released)
-            item->keep->kind->released(item->keep, item->slot, item->who);
+        if (item->persist->kind->released)
+            item->persist->kind->released(item->persist, item->slot, item->hash);
     }
 }
 
@@ -158,14 +158,14 @@ static void release(const struct dirty *dirty)
 void weir_commit_flush(struct dirty *dirty)
 {
     for (uint32_t i = 0; i < dirty->count; i++) {
-        struct store *store = dirty->items[i].keep->store;
+        struct store *store = dirty->items[i].persist->store;
         uint32_t first = 0;
-        while (dirty->items[first].keep->store != store)
+        while (dirty->items[first].persist->store != store)
             first++;
         if (first == i)
             flush_store(store, dirty);
     }
-    release(dirty);
+    release_items(dirty);
     weir_dirty_clear(dirty);
 }
 
@@ -200,26 +200,26 @@ uint64_t weir_store_commit(struct store *store)
     return ticket;
 }
 
-bool weir_store_note(struct store *store, const void *meta, size_t len)
+bool weir_store_catalogue(struct store *store, const void *catalogue, size_t len)
 {
     struct buffer frame = {0};
     void *copy = len <= FRAME_BYTES_MAX ? malloc(len ? len : 1) : NULL;
     weir_log_frame(&frame);
-    buffer_put(&frame, meta, len);
+    buffer_put(&frame, catalogue, len);
     if (!copy || frame.failed) {
         free(copy);
         weir_buffer_free(&frame);
         return false;
     }
     if (len > 0)
-        memcpy(copy, meta, len);
+        memcpy(copy, catalogue, len);
     (void)pthread_mutex_lock(&store->log.lock);
     bool good = !atomic_load_explicit(&store->health.ill, memory_order_relaxed) &&
-                weir_log_append(store, FRAME_META, &frame, 0);
-    void *old = good ? store->log.meta : copy;
+                weir_log_append(store, FRAME_CATALOGUE, &frame, 0);
+    void *old = good ? store->log.catalogue : copy;
     if (good) {
-        store->log.meta = copy;
-        store->log.meta_len = len;
+        store->log.catalogue = copy;
+        store->log.catalogue_len = len;
     }
     (void)pthread_mutex_unlock(&store->log.lock);
     free(old);
@@ -235,7 +235,7 @@ static bool is_gate_open(struct store *store)
     return oldest == 0 || sat_sub(weir_now(), oldest) < SYNC_GATE_NS;
 }
 
-enum store_may weir_store_may(struct store *store, uint64_t ticket)
+enum store_ticket_status weir_store_ticket_status(struct store *store, uint64_t ticket)
 {
     if (ticket <= atomic_load_explicit(&store->sync.synced, memory_order_acquire))
         return STORE_GO;

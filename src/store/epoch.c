@@ -11,7 +11,7 @@ static int64_t elapsed_by_wall(const struct recovered *last, struct store_found 
     int64_t step = sat_sub(weir_boot.wall(), last->wall_ns);
     found->other_boot = true;
     found->wall_step_ns = min64(step, 0);
-    return clamp64(step, 0, EPOCH_MOST_NS);
+    return clamp64(step, 0, STORE_TIME_ELAPSED_MAX_NS);
 }
 
 static int64_t elapsed_since(const struct store *store, int64_t host_now, bool same_boot,
@@ -25,7 +25,7 @@ static int64_t elapsed_since(const struct store *store, int64_t host_now, bool s
     return max64(0, sat_sub(sat_add(host_now, last->offset_ns), last->time_ns));
 }
 
-void weir_epoch_set(struct store *store, struct store_found *found)
+void weir_store_time_set(struct store *store, struct store_found *found)
 {
     const struct recovered *last = &store->recovered;
     int64_t shift = 0, now = weir_now();

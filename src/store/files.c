@@ -9,7 +9,7 @@
 
 #define DIGITS 16
 
-static const struct form {
+static const struct file_form {
     const char *before, *behind;
 } forms[FILE_KINDS] = {
     [FILE_IMAGE] = {"image-", ""}, [FILE_SEGMENT] = {"log-", ""}, [FILE_HALF] = {"image-", ".tmp"}};
@@ -19,7 +19,7 @@ void weir_file_name(char name[DISK_NAME_MAX], enum file_kind kind, uint64_t numb
     (void)snprintf(name, DISK_NAME_MAX, "%s%016" PRIx64 "%s", forms[kind].before, number, forms[kind].behind);
 }
 
-static bool read_digits(const char *text, uint64_t *number)
+static bool read_file_number(const char *text, uint64_t *number)
 {
     *number = 0;
     for (int i = 0; i < DIGITS; i++) {
@@ -34,9 +34,9 @@ static bool read_digits(const char *text, uint64_t *number)
 enum file_kind weir_file_parse(const char *name, uint64_t *number)
 {
     for (int kind = FILE_IMAGE; kind < FILE_KINDS; kind++) {
-        const struct form *form = &forms[kind];
+        const struct file_form *form = &forms[kind];
         size_t before = strlen(form->before);
-        if (strncmp(name, form->before, before) == 0 && read_digits(name + before, number) &&
+        if (strncmp(name, form->before, before) == 0 && read_file_number(name + before, number) &&
             strcmp(name + before + DIGITS, form->behind) == 0)
             return (enum file_kind)kind;
     }
@@ -87,7 +87,7 @@ static int list_add(struct file_list *list, uint64_t number, uint64_t bytes)
     return 0;
 }
 
-static int add(void *arg, const char *name, uint64_t bytes)
+static int add_file(void *arg, const char *name, uint64_t bytes)
 {
     struct files *files = arg;
     uint64_t number;
@@ -118,7 +118,7 @@ static void list_sort(struct file_list *list)
 int weir_files_read(struct files *files, struct disk *disk, int dir)
 {
     *files = (struct files){0};
-    int error = disk->list(disk, dir, add, files);
+    int error = disk->list(disk, dir, add_file, files);
     if (error) {
         weir_files_free(files);
         return error;

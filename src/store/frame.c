@@ -12,7 +12,7 @@
 #endif
 
 _Static_assert(sizeof(struct frame_head) == 56 && sizeof(struct frame_start) == 72 &&
-                   sizeof(struct frame_end) == 24 && sizeof(struct keep_head) == 8,
+                   sizeof(struct frame_end) == 24 && sizeof(struct persist_head) == 8,
                "no gaps: they would be written");
 
 uint64_t weir_frame_salt(const unsigned char store[16], enum frame_kind kind, uint64_t number)
@@ -24,7 +24,7 @@ uint64_t weir_frame_salt(const unsigned char store[16], enum frame_kind kind, ui
     return salt ? salt : 1; /* 0 stands for any */
 }
 
-static uint32_t checksum(const unsigned char *frame, size_t size)
+static uint32_t frame_checksum(const unsigned char *frame, size_t size)
 {
     size_t first = sizeof(uint32_t);
     return weir_crc32c(0, frame + first, size - first);
@@ -38,7 +38,7 @@ void weir_frame_seal(struct frame_head *head, size_t payload)
     head->version = FRAME_VERSION;
     head->bytes = (uint32_t)payload;
     memset(frame + sizeof *head + payload, 0, size - sizeof *head - payload);
-    head->crc = checksum(frame, size);
+    head->crc = frame_checksum(frame, size);
 }
 
 bool weir_frame_is_good(const unsigned char *bytes, size_t len, uint64_t salt)
@@ -48,7 +48,7 @@ bool weir_frame_is_good(const unsigned char *bytes, size_t len, uint64_t salt)
         return false;
     memcpy(&head, bytes, sizeof head);
     return head.magic == FRAME_MAGIC && head.bytes <= FRAME_BYTES_MAX && (salt == 0 || head.salt == salt) &&
-           frame_size(head.bytes) <= len && checksum(bytes, frame_size(head.bytes)) == head.crc;
+           frame_size(head.bytes) <= len && frame_checksum(bytes, frame_size(head.bytes)) == head.crc;
 }
 
 bool weir_frame_records(const unsigned char *payload, size_t len,
@@ -57,7 +57,7 @@ bool weir_frame_records(const unsigned char *payload, size_t len,
                         void *arg)
 {
     for (size_t at = 0; at < len;) {
-        struct keep_head head;
+        struct persist_head head;
         if (len - at < sizeof head)
             return false;
         memcpy(&head, payload + at, sizeof head);

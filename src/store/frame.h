@@ -3,8 +3,8 @@
  * The bytes of log and image: frames, each with a checksum over all of it. One write, one frame, whole or
  * not there. Pure: no disk.
  *
- *   log-NNNNNNNNNNNNNNNN    SEGMENT, then RECORDS, META in the order of their sequence
- *   image-NNNNNNNNNNNNNNNN  IMAGE, META, RECORDS ..., END
+ *   log-NNNNNNNNNNNNNNNN    SEGMENT, then RECORDS, CATALOGUE in the order of their sequence
+ *   image-NNNNNNNNNNNNNNNN  IMAGE, CATALOGUE, RECORDS ..., END
  *
  * All numbers are little-endian; everything is a multiple of 8 bytes. FRAME_VERSION changes when any of it
  * does; tests/unit has frozen bytes.
@@ -16,15 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FRAME_VERSION   1
-#define FRAME_BYTES_MAX (UINT32_C(64) << 20) /* of a payload: META can be large, records are cut earlier */
-#define FRAME_MAGIC     UINT32_C(0x52494557) /* "WEIR" */
+#define FRAME_VERSION 1
+#define FRAME_BYTES_MAX                                                                                      \
+    (UINT32_C(64) << 20)                 /* of a payload: CATALOGUE can be large, records are cut earlier */
+#define FRAME_MAGIC UINT32_C(0x52494557) /* "WEIR" */
 
 enum frame_kind {
     FRAME_SEGMENT = 1, /* first of a log segment: struct frame_start */
     FRAME_IMAGE,       /* first of an image: struct frame_start */
-    FRAME_META,        /* what the owner has noted: opaque */
-    FRAME_RECORDS,     /* keep_head, body; keep_head, body ... */
+    FRAME_CATALOGUE,   /* what the owner has noted: opaque */
+    FRAME_RECORDS,     /* persist_head, body; persist_head, body ... */
     FRAME_END          /* last of an image: struct frame_end */
 };
 

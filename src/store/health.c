@@ -2,7 +2,7 @@
 /*
  * Faults, and how the store becomes well again.
  *
- * Law: what weir_store_may lets go is on the disk as far as the disk has said so. After a fault:
+ * Law: what weir_store_ticket_status lets go is on the disk as far as the disk has said so. After a fault:
  *
  * 1. A file that has failed is neither written nor synced again in this life (log.broken). What was promised
  *    before, up to `synced`, stays where it is: nothing is removed before an image has taken its place.
@@ -67,7 +67,7 @@ void weir_health_fault_locked(struct store *store, const char *what, int error)
         health->told = false;
     }
     atomic_store_explicit(&health->ill, true, memory_order_release);
-    (void)pthread_cond_signal(&store->keeper_work);
+    (void)pthread_cond_signal(&store->checkpointer_work);
 }
 
 void weir_health_fault(struct store *store, const char *what, int error)
@@ -80,7 +80,7 @@ void weir_health_fault(struct store *store, const char *what, int error)
 /* ---- healing ---- */
 
 /* (3): from here on threads append again. */
-static bool begin_segment(struct store *store, uint64_t *segment, uint64_t *sequence)
+static bool begin_healing_segment(struct store *store, uint64_t *segment, uint64_t *sequence)
 {
     struct log *log = &store->log;
     (void)pthread_mutex_lock(&log->lock);
@@ -97,7 +97,7 @@ static bool begin_segment(struct store *store, uint64_t *segment, uint64_t *sequ
 }
 
 /* (4) */
-static bool finish(struct store *store, uint64_t target)
+static bool finish_healing(struct store *store, uint64_t target)
 {
     (void)pthread_mutex_lock(&store->log.lock);
     bool good = !store->log.broken;
@@ -124,7 +124,7 @@ static bool is_image_gone(struct store *store)
 }
 
 /* (1), (5); and room is made. */
-static void clear(struct store *store)
+static void clear_fault(struct store *store)
 {
     struct health *health = &store->health;
     if (health->ballast)
@@ -135,12 +135,12 @@ static void clear(struct store *store)
     health->first_number = 0;
 }
 
-static bool heal(struct store *store)
+static bool try_to_heal(struct store *store)
 {
     uint64_t segment, sequence, target = 0;
-    clear(store);
-    if (!begin_segment(store, &segment, &sequence))
-        return finish(store, 0);
+    clear_fault(store);
+    if (!begin_healing_segment(store, &segment, &sequence))
+        return finish_healing(store, 0);
     int error = weir_image_write(store, segment, sequence);
     if (error)
         weir_health_fault(store, "writing an image", error);
@@ -150,7 +150,7 @@ static bool heal(struct store *store)
         weir_health_fault(store, "syncing the log", error);
     if (!error && (error = weir_mark_make(store)) != 0)
         weir_health_fault(store, "writing the mark", error);
-    return finish(store, target);
+    return finish_healing(store, target);
 }
 
 static void plan_retry(struct store *store)
@@ -173,7 +173,7 @@ bool weir_health_has_place(struct store *store)
 bool weir_health_heal(struct store *store)
 {
     (void)pthread_mutex_lock(&store->sync.step);
-    bool healed = weir_health_has_place(store) && heal(store);
+    bool healed = weir_health_has_place(store) && try_to_heal(store);
     (void)pthread_mutex_unlock(&store->sync.step);
     if (!healed)
         plan_retry(store);
@@ -184,7 +184,7 @@ bool weir_health_heal(struct store *store)
 
 /* ---- telling ---- */
 
-static void tell(struct store *store)
+static void report_health(struct store *store)
 {
     struct health *health = &store->health;
     char text[STORE_TEXT_MAX];
@@ -200,7 +200,7 @@ static void tell(struct store *store)
         store->options.moved(store->options.arg);
 }
 
-static void tell_slow(struct store *store)
+static void report_slow_disk(struct store *store)
 {
     int64_t oldest = atomic_load_explicit(&store->sync.oldest_ns, memory_order_relaxed);
     if (oldest == 0 || store->options.sync == STORE_NEVER || sat_sub(weir_now(), oldest) < SYNC_GATE_NS)
@@ -213,19 +213,19 @@ bool weir_health_step(struct store *store)
 {
     if (weir_store_is_well(store))
         (void)weir_health_has_place(store);
-    tell(store);
+    report_health(store);
     (void)pthread_mutex_lock(&store->log.lock);
     bool ill = atomic_load_explicit(&store->health.ill, memory_order_relaxed);
     int64_t left = sat_sub(store->health.retry_ns, weir_now());
     (void)pthread_mutex_unlock(&store->log.lock);
     if (!ill) {
-        tell_slow(store);
+        report_slow_disk(store);
         return false;
     }
     if (left > 0 && left <= RETRY_MOST_NS) /* more: the clock was set back */
         return true;
     bool healed = weir_health_heal(store);
-    tell(store);
+    report_health(store);
     return !healed;
 }
 

@@ -6,7 +6,7 @@
 
 /* As weir_health_fault, under log.lock. */
 void weir_health_fault_locked(struct store *store, const char *what, int error);
-/* The keeper's: tells who wants to know, and heals if it is time to. true: it is ill. */
+/* The checkpointer's: tells who wants to know, and heals if it is time to. true: it is ill. */
 bool weir_health_step(struct store *store);
 /* false: the directory is not to be found any more, and the store is ill: what is written to it goes on to be
  * written, and nobody would ever read it. */

@@ -17,10 +17,10 @@
  *    - before the image gets its name all that is in the log when the copy ends is synced. A record is
  *      settled, and that is appended, before units are given back: so if the copy has seen these, that
  *      record is in the log, on the disk, and wins over the open one in the image.
- * 3. The note in the image is that of when the copy began, or a later one that is in the log, too.
+ * 3. The catalogue in the image is that of when the copy began, or a later one that is in the log, too.
  *
- * Hence the order: rotate, note, records, tables, sync of the log, END, sync of the image, rename, sync of
- * the directory, witness. Only then older files go. Whatever fails before that leaves all as it was.
+ * Hence the order: rotate, catalogue, records, tables, sync of the log, END, sync of the image, rename, sync
+ * of the directory, witness. Only then older files go. Whatever fails before that leaves all as it was.
  */
 #include "store/image.h"
 
@@ -35,13 +35,13 @@
 
 /* ---- frames ---- */
 
-static uint64_t synced(const struct store *store)
+static uint64_t image_synced(const struct store *store)
 {
     return atomic_load_explicit(&store->sync.synced, memory_order_acquire);
 }
 
 /* What is in image->frame, behind room for its head. */
-static int write_frame(struct store *store, struct image *image, enum frame_kind kind)
+static int image_write_frame(struct store *store, struct image *image, enum frame_kind kind)
 {
     struct buffer *frame = &image->frame;
     size_t payload = log_frame_payload(frame), size = frame_size(payload);
@@ -51,7 +51,7 @@ static int write_frame(struct store *store, struct image *image, enum frame_kind
     *head = (struct frame_head){.kind = (uint16_t)kind,
                                 .salt = image->salt,
                                 .sequence = image->end.frames,
-                                .synced = synced(store),
+                                .synced = image_synced(store),
                                 .time_ns = clamp64(sat_add(weir_now(), store->offset_ns), 0, WEIR_TIME_MAX),
                                 .wall_ns = weir_boot.wall()};
     weir_frame_seal(head, payload);
@@ -73,17 +73,17 @@ static void new_frame(struct image *image)
     weir_log_frame(&image->frame);
 }
 
-static int write_bytes(struct store *store, struct image *image, enum frame_kind kind, const void *bytes,
-                       size_t len)
+static int image_write_bytes(struct store *store, struct image *image, enum frame_kind kind,
+                             const void *bytes, size_t len)
 {
     new_frame(image);
     buffer_put(&image->frame, bytes, len);
-    return write_frame(store, image, kind);
+    return image_write_frame(store, image, kind);
 }
 
 /* ---- its beginning ---- */
 
-static int write_start(struct store *store, struct image *image)
+static int image_write_start(struct store *store, struct image *image)
 {
     struct frame_start start = {.number = image->number,
                                 .sequence = image->sequence,
@@ -91,23 +91,23 @@ static int write_start(struct store *store, struct image *image)
                                 .offset_ns = store->host_offset_ns};
     memcpy(start.store, store->id, sizeof start.store);
     memcpy(start.boot, store->boot, sizeof start.boot);
-    return write_bytes(store, image, FRAME_IMAGE, &start, sizeof start);
+    return image_write_bytes(store, image, FRAME_IMAGE, &start, sizeof start);
 }
 
-static int write_note(struct store *store, struct image *image)
+static int image_write_catalogue(struct store *store, struct image *image)
 {
     new_frame(image);
     (void)pthread_mutex_lock(&store->log.lock);
-    buffer_put(&image->frame, store->log.meta, store->log.meta_len);
+    buffer_put(&image->frame, store->log.catalogue, store->log.catalogue_len);
     (void)pthread_mutex_unlock(&store->log.lock);
-    return log_frame_payload(&image->frame) > 0 ? write_frame(store, image, FRAME_META) : 0;
+    return log_frame_payload(&image->frame) > 0 ? image_write_frame(store, image, FRAME_CATALOGUE) : 0;
 }
 
 /* Limits of before an image are not needed once no older image is kept. */
 static void note_generations(struct store *store)
 {
     (void)pthread_mutex_lock(&store->regions.lock);
-    for (struct kept *kept = store->regions.first; kept; kept = kept->next)
+    for (struct stored_region *kept = store->regions.first; kept; kept = kept->next)
         kept->begun = atom_load(&kept->region->header->generation, memory_order_acquire);
     (void)pthread_mutex_unlock(&store->regions.lock);
 }
@@ -123,8 +123,8 @@ static int open_image(struct store *store, struct image *image)
         image->file = -1;
         return error;
     }
-    if (!(error = write_start(store, image)))
-        error = write_note(store, image);
+    if (!(error = image_write_start(store, image)))
+        error = image_write_catalogue(store, image);
     return error;
 }
 
@@ -151,20 +151,20 @@ struct image *weir_image_new(struct store *store, uint64_t segment, uint64_t seq
 
 /* ---- its middle ---- */
 
-static bool is_turn(const struct image *image, const struct kept *kept)
+static bool is_next_region(const struct image *image, const struct stored_region *kept)
 {
     bool records = kept->region->shape.kind == REGION_RECORDS;
     return records == (image->phase == IMAGE_RECORDS);
 }
 
 /* The one that is being copied, or the next; one that was dropped is gone. */
-static struct kept *next_region(struct store *store, struct image *image)
+static struct stored_region *next_region(struct store *store, struct image *image)
 {
-    for (struct kept *kept = store->regions.first; kept; kept = kept->next) {
-        uint32_t number = kept->keep.number;
+    for (struct stored_region *kept = store->regions.first; kept; kept = kept->next) {
+        uint32_t number = kept->persist.number;
         if (image->copying && number == image->region)
             return kept;
-        if (number > image->region && is_turn(image, kept)) {
+        if (number > image->region && is_next_region(image, kept)) {
             image->region = number;
             image->copying = true;
             image->cursor = 0;
@@ -177,7 +177,7 @@ static struct kept *next_region(struct store *store, struct image *image)
 static void count_records(struct image *image)
 {
     const unsigned char *bytes = (unsigned char *)buffer_bytes(&image->frame) + sizeof(struct frame_head);
-    struct keep_head head;
+    struct persist_head head;
     for (size_t at = 0, len = log_frame_payload(&image->frame); at < len; at += sizeof head + head.bytes) {
         memcpy(&head, bytes + at, sizeof head);
         image->end.records++;
@@ -188,9 +188,10 @@ static int copy_some(struct store *store, struct image *image)
 {
     new_frame(image);
     (void)pthread_mutex_lock(&store->regions.lock);
-    struct kept *kept = next_region(store, image);
+    struct stored_region *kept = next_region(store, image);
     if (kept)
-        image->copying = kept->keep.kind->walk(&kept->keep, &image->cursor, &image->frame, IMAGE_STEP_BYTES);
+        image->copying =
+            kept->persist.kind->walk(&kept->persist, &image->cursor, &image->frame, IMAGE_STEP_BYTES);
     (void)pthread_mutex_unlock(&store->regions.lock);
     if (!kept) {
         image->phase++;
@@ -203,7 +204,7 @@ static int copy_some(struct store *store, struct image *image)
     if (log_frame_payload(&image->frame) == 0)
         return 0;
     count_records(image);
-    return write_frame(store, image, FRAME_RECORDS);
+    return image_write_frame(store, image, FRAME_RECORDS);
 }
 
 /* ---- its end ---- */
@@ -214,19 +215,19 @@ static int sync_log(struct store *store, struct image *image)
     image->phase++;
     if (image->healing) /* tickets become good when all of it is well */
         return weir_sync_files(store, &target);
-    if (synced(store) < target)
+    if (image_synced(store) < target)
         (void)weir_sync_step(store);
-    return synced(store) < target ? EAGAIN : 0;
+    return image_synced(store) < target ? EAGAIN : 0;
 }
 
-static int finish(struct store *store, struct image *image)
+static int image_finish(struct store *store, struct image *image)
 {
     char half[DISK_NAME_MAX], name[DISK_NAME_MAX];
     struct disk *disk = store->disk;
     weir_file_name(half, FILE_HALF, image->number);
     weir_file_name(name, FILE_IMAGE, image->number);
     struct frame_end end = image->end;
-    int error = write_bytes(store, image, FRAME_END, &end, sizeof end);
+    int error = image_write_bytes(store, image, FRAME_END, &end, sizeof end);
     if (!error)
         error = disk->sync(disk, image->file);
     if (!error) {
@@ -254,7 +255,7 @@ int weir_image_next(struct store *store, struct image *image)
     case IMAGE_LOG:
         return sync_log(store, image);
     default:
-        return finish(store, image);
+        return image_finish(store, image);
     }
 }
 

@@ -12,12 +12,12 @@
 #define IMAGE_STEP_BYTES  (UINT64_C(256) << 10) /* of records that are copied at once */
 #define IMAGE_FLUSH_BYTES (UINT64_C(4) << 20)   /* the disk begins to write when there are so many */
 
-enum phase { IMAGE_RECORDS, IMAGE_TABLES, IMAGE_LOG, IMAGE_LAST, IMAGE_DONE };
+enum image_phase { IMAGE_RECORDS, IMAGE_TABLES, IMAGE_LOG, IMAGE_LAST, IMAGE_DONE };
 
 struct image {
     uint64_t number, segment, sequence, salt;
     int file;
-    enum phase phase;
+    enum image_phase phase;
     uint32_t region; /* the one that is copied; 0: before the first */
     bool copying;    /* it is not yet done */
     uint64_t cursor;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The store from inside. Files: log.c (segments), sync.c (what is on the disk), mark.c, commit.c
- * (what threads have listed), health.c (faults), epoch.c (time), work.c (threads) write the log; recover.c,
+ * (what threads have listed), health.c (faults), store_time.c (time), threads.c write the log; recover.c,
  * image.c, backup.c read it, and write images.
  *
- * Threads. Requests append to the log. The syncer syncs it, and writes the mark. The keeper writes images and
+ * Requests append to the log. The syncer syncs it, and writes the mark. The checkpointer writes images and
  * heals. Locks, in this order:
  *   sync.step      around one sync, or one attempt to heal: who holds it may close files of the log
  *   regions.lock   around the list of regions, and a walk through one of them
@@ -15,8 +15,8 @@
  * given up, or lost: nothing that was promised, if an image is there that begins with the later one, or with
  * one after it (health.c). What else it means recovery finds out from what later frames claim (recover.h).
  */
-#ifndef WEIR_STORE_INSIDE_H
-#define WEIR_STORE_INSIDE_H
+#ifndef WEIR_STORE_INTERNAL_H
+#define WEIR_STORE_INTERNAL_H
 
 #include <pthread.h>
 
@@ -31,13 +31,13 @@
 #define STORE_IMAGES_MOST     8
 #define STORE_TEXT_MAX        160
 
-struct kept { /* a region */
-    struct keep keep;
+struct stored_region { /* a region */
+    struct persist persist;
     struct region *region;
     int64_t lead_ns;
     uint64_t begun;                          /* header->generation when the last image was begun */
     uint64_t generations[STORE_IMAGES_MOST]; /* of the region when images were begun, the latest first */
-    struct kept *next;                       /* by number, rising */
+    struct stored_region *next;              /* by number, rising */
 };
 
 struct found_segment {
@@ -92,8 +92,8 @@ struct log {
     uint64_t bytes;             /* appended since start */
     uint32_t flags;             /* of the first segment; 0 when it is begun */
     int64_t appends, records;
-    void *meta; /* the note in force; guarded by the lock */
-    size_t meta_len;
+    void *catalogue; /* the catalogue in force; guarded by the lock */
+    size_t catalogue_len;
 };
 
 struct sync {
@@ -117,7 +117,7 @@ struct sync {
 
 struct regions {
     pthread_mutex_t lock;
-    struct kept *first;
+    struct stored_region *first;
 };
 
 /* Of image.c, which alone changes it, but for `wanted`. */
@@ -136,9 +136,9 @@ struct image_state {
     uint64_t log_before;      /* bytes of log found at open, behind the image: until the first image */
     int64_t images, failures;
     uint32_t pinned;           /* by so many: no file is removed, log.lock */
-    int64_t since_ns;          /* weir_now when the last one was begun, or at open: the keeper's */
-    int64_t retry_ns, wait_ns; /* weir_now; after one that failed: the keeper's */
-    struct image *now;         /* the one that is being written: the keeper's */
+    int64_t since_ns;          /* weir_now when the last one was begun, or at open: the checkpointer's */
+    int64_t retry_ns, wait_ns; /* weir_now; after one that failed: the checkpointer's */
+    struct image *now;         /* the one that is being written: the checkpointer's */
 };
 
 struct health { /* guarded by log.lock */
@@ -151,7 +151,7 @@ struct health { /* guarded by log.lock */
     int code;                            /* errno value of that error; 0: none */
     int64_t since_ns, retry_ns, wait_ns; /* weir_now; of the next attempt; between attempts */
     int64_t faults;
-    bool ballast; /* it is there; the keeper's */
+    bool ballast; /* it is there; the checkpointer's */
 };
 
 #define POOL_MOST 16
@@ -173,8 +173,8 @@ struct store {
     int64_t host_offset_ns; /* the same for the machine's CLOCK_BOOTTIME, whatever the time namespace */
     bool replayed, started, stopping /* log.lock */;
     struct recovered recovered;
-    void *found_meta; /* the note that was found */
-    size_t found_meta_len;
+    void *found_catalogue; /* the catalogue that was found */
+    size_t found_catalogue_len;
 
     struct log log;
     struct sync sync;
@@ -182,14 +182,14 @@ struct store {
     struct image_state image;
     struct health health;
     struct frame_buffers pool;
-    pthread_cond_t keeper_work; /* with log.lock */
-    pthread_t keeper;
-    bool keeper_running;
+    pthread_cond_t checkpointer_work; /* with log.lock */
+    pthread_t checkpointer;
+    bool checkpointer_running;
 };
 
 /* ---- recover.c: reads what is there ---- */
 
-/* Directory and disk are open and locked. Fills in store->id (unless fresh), recovered, found_meta. */
+/* Directory and disk are open and locked. Fills in store->id (unless fresh), recovered, found_catalogue. */
 bool weir_recover_find(struct store *store, struct store_found *found, struct weir_error *err);
 bool weir_recover_replay(struct store *store, struct store_found *found, struct weir_error *err);
 /* Before the first frame is written, which claims that all before it is on the disk: makes that so (a process
@@ -204,13 +204,13 @@ void weir_recover_trim(const struct store *store);
  * In this order, because units are charged before their record is written: an image that is complete before
  * the thread has appended either must not have the record alone. */
 
-/* The keeper's: one step of an image, if one is due or under way; a new one is begun by weir_log_rotate.
- * true: there is more to do at once. */
+/* The checkpointer's: one step of an image, if one is due or under way; a new one is begun by
+ * weir_log_rotate. true: there is more to do at once. */
 bool weir_image_step(struct store *store);
 void weir_image_ask(struct store *store); /* one is due, whatever the log */
 /* A whole one, now, of all that was in memory before segment `segment` was begun, whose first sequence is
  * `sequence`; everything synced when it comes back. Gives up one that is under way. An errno value. Drops
- * nothing: the caller may not have synced the segment. By the keeper, or before there is one. */
+ * nothing: the caller may not have synced the segment. By the checkpointer, or before there is one. */
 int weir_image_write(struct store *store, uint64_t segment, uint64_t sequence);
 void weir_image_end(struct store *store); /* at close: gives up one that is under way */
 /* It is ill: the same, and whoever waits for one is told. */

@@ -15,7 +15,7 @@
 #define REGIONS (sizeof((struct inspect *)0)->regions / sizeof(uint64_t))
 #define OTHERS  1024 /* files that are not of the store; more are not told */
 
-struct reading {
+struct inspection {
     struct inspect *inspect;
     struct inspect_file *file;
     struct recovery recovery;
@@ -41,16 +41,17 @@ static size_t region_place(struct inspect *inspect, uint32_t number)
     return at;
 }
 
-static bool count_record(void *arg, uint32_t region, uint8_t kind, const unsigned char *body, size_t bytes)
+static bool count_inspected_record(void *arg, uint32_t region, uint8_t kind, const unsigned char *body,
+                                   size_t bytes)
 {
-    struct reading *reading = arg;
+    struct inspection *inspection = arg;
     (void)kind, (void)body, (void)bytes;
-    reading->file->records++;
-    if (!reading->file->needed)
+    inspection->file->records++;
+    if (!inspection->file->needed)
         return true;
-    size_t place = region_place(reading->inspect, region);
+    size_t place = region_place(inspection->inspect, region);
     if (place < REGIONS)
-        reading->inspect->regions[place]++;
+        inspection->inspect->regions[place]++;
     return true;
 }
 
@@ -58,26 +59,27 @@ static int count_frame(void *arg, const struct survey *survey, const struct scan
 {
     (void)survey;
     if (scan->head.kind == FRAME_RECORDS)
-        (void)weir_frame_records(scan->payload, scan->head.bytes, count_record, arg);
+        (void)weir_frame_records(scan->payload, scan->head.bytes, count_inspected_record, arg);
     return 0;
 }
 
 /* ---- what is said of a file ---- */
 
 /* What a start does without it. */
-static void say_instead(struct inspect_file *file, const struct reading *reading)
+static void say_instead(struct inspect_file *file, const struct inspection *inspection)
 {
     size_t len = strlen(file->text);
-    uint64_t image = reading->recovery.recovered.from_image;
+    uint64_t image = inspection->recovery.recovered.from_image;
     if (image > 0)
         (void)snprintf(file->text + len, sizeof file->text - len,
                        "; image-%016" PRIx64 " and the log behind that are used", image);
-    else if (reading->inspect->can_start)
+    else if (inspection->inspect->can_start)
         (void)snprintf(file->text + len, sizeof file->text - len,
                        "; the log, which goes back to its beginning, is used");
 }
 
-static void say_image(const struct reading *reading, struct inspect_file *file, const struct survey *survey)
+static void say_image(const struct inspection *inspection, struct inspect_file *file,
+                      const struct survey *survey)
 {
     file->good = survey->whole;
     file->first = file->last = survey->started ? survey->start.sequence : 0;
@@ -88,7 +90,7 @@ static void say_image(const struct reading *reading, struct inspect_file *file, 
     else
         (void)snprintf(file->text, sizeof file->text, "damaged at byte %" PRIu64 ": it cannot be used",
                        survey->bad);
-    say_instead(file, reading);
+    say_instead(file, inspection);
 }
 
 static void say_segment(struct inspect_file *file, const struct survey *survey)
@@ -113,11 +115,12 @@ static void say_segment(struct inspect_file *file, const struct survey *survey)
                        survey->bad, survey->behind);
 }
 
-static void say(const struct reading *reading, struct inspect_file *file, const struct survey *survey)
+static void say_file(const struct inspection *inspection, struct inspect_file *file,
+                     const struct survey *survey)
 {
     char reason[ERROR_REASON_MAX];
     if (survey->kind == FILE_IMAGE)
-        say_image(reading, file, survey);
+        say_image(inspection, file, survey);
     else
         say_segment(file, survey);
     if (!survey->later && !survey->error)
@@ -129,29 +132,29 @@ static void say(const struct reading *reading, struct inspect_file *file, const 
                    weir_error_reason(reason, survey->error));
 }
 
-static void read_one(struct reading *reading, enum file_kind kind, uint64_t number)
+static void inspect_one_file(struct inspection *inspection, enum file_kind kind, uint64_t number)
 {
-    struct inspect_file *file = &reading->inspect->files[reading->inspect->count++];
-    struct recovery *recovery = &reading->recovery;
+    struct inspect_file *file = &inspection->inspect->files[inspection->inspect->count++];
+    struct recovery *recovery = &inspection->recovery;
     struct survey survey = {.kind = kind, .number = number};
     *file = (struct inspect_file){0};
     weir_file_name(file->name, kind, number);
     file->needed = kind == FILE_IMAGE ? number == recovery->recovered.from_image
                                       : number >= recovery->recovered.from_segment;
-    reading->file = file;
-    weir_survey_file(&survey, recovery->disk, reading->dir, kind == FILE_SEGMENT ? recovery->store : NULL,
-                     count_frame, reading);
+    inspection->file = file;
+    weir_survey_file(&survey, recovery->disk, inspection->dir, kind == FILE_SEGMENT ? recovery->store : NULL,
+                     count_frame, inspection);
     file->bytes = survey.bytes;
     file->frames = survey.frames;
     file->time_ns = survey.time_ns;
     file->wall_ns = survey.wall_ns;
     file->bad_offset = survey.bad == UINT64_MAX ? 0 : survey.bad;
-    say(reading, file, &survey);
+    say_file(inspection, file, &survey);
 }
 
 /* ---- files that are neither ---- */
 
-static const char *describe(const char *name, bool mark_damaged, bool *good)
+static const char *describe_other_file(const char *name, bool mark_damaged, bool *good)
 {
     uint64_t number;
     *good = true;
@@ -168,43 +171,43 @@ static const char *describe(const char *name, bool mark_damaged, bool *good)
 
 static int add_other(void *arg, const char *name, uint64_t bytes)
 {
-    struct reading *reading = arg;
-    struct inspect *inspect = reading->inspect;
+    struct inspection *inspection = arg;
+    struct inspect *inspect = inspection->inspect;
     uint64_t number;
     enum file_kind kind = weir_file_parse(name, &number);
     if (kind == FILE_IMAGE || kind == FILE_SEGMENT)
         return 0;
-    const struct files *files = &reading->recovery.files;
+    const struct files *files = &inspection->recovery.files;
     if (inspect->count - files->images.count - files->segments.count >= OTHERS)
         return 0;
     struct inspect_file *file = &inspect->files[inspect->count++];
     *file = (struct inspect_file){.bytes = bytes};
     (void)snprintf(file->name, sizeof file->name, "%s", name);
     (void)snprintf(file->text, sizeof file->text, "%s",
-                   describe(name, reading->recovery.mark.damaged, &file->good));
+                   describe_other_file(name, inspection->recovery.mark.damaged, &file->good));
     return 0;
 }
 
-static bool read_files(struct reading *reading, struct disk *disk, struct weir_error *err)
+static bool read_files(struct inspection *inspection, struct disk *disk, struct weir_error *err)
 {
-    const struct files *files = &reading->recovery.files;
-    struct inspect *inspect = reading->inspect;
+    const struct files *files = &inspection->recovery.files;
+    struct inspect *inspect = inspection->inspect;
     inspect->files = calloc(files->images.count + files->segments.count + OTHERS, sizeof *inspect->files);
     if (!inspect->files) {
         weir_error_set(err, ENOMEM, "out of memory");
         return false;
     }
     for (size_t i = 0; i < files->images.count; i++)
-        read_one(reading, FILE_IMAGE, files->images.entries[i].number);
+        inspect_one_file(inspection, FILE_IMAGE, files->images.entries[i].number);
     for (size_t i = 0; i < files->segments.count; i++)
-        read_one(reading, FILE_SEGMENT, files->segments.entries[i].number);
-    (void)disk->list(disk, reading->dir, add_other, reading);
+        inspect_one_file(inspection, FILE_SEGMENT, files->segments.entries[i].number);
+    (void)disk->list(disk, inspection->dir, add_other, inspection);
     return true;
 }
 
 /* ---- all of it ---- */
 
-static void find_user(struct disk *disk, int dir, struct inspect *inspect)
+static void find_locker(struct disk *disk, int dir, struct inspect *inspect)
 {
     int64_t pid = 0;
     if (disk->watch_dir(disk, dir, &pid) == EAGAIN)
@@ -213,29 +216,30 @@ static void find_user(struct disk *disk, int dir, struct inspect *inspect)
 
 bool weir_inspect(struct disk *disk, const char *path, struct inspect *inspect, struct weir_error *err)
 {
-    struct reading reading = {.inspect = inspect};
+    struct inspection inspection = {.inspect = inspect};
     struct weir_error why = {0};
     *inspect = (struct inspect){0};
     disk = disk ? disk : &weir_disk;
-    int error = disk->open_dir(disk, path, false, &reading.dir);
+    int error = disk->open_dir(disk, path, false, &inspection.dir);
     if (error)
         return weir_error_fault(err, error, "%.120s: cannot open the directory", path);
     enum files_owner owner;
-    if (weir_files_owner(disk, reading.dir, &owner) == 0 && owner != FILES_OURS) {
+    if (weir_files_owner(disk, inspection.dir, &owner) == 0 && owner != FILES_OURS) {
         inspect->is_none = true;
-        disk->close_dir(disk, reading.dir);
+        disk->close_dir(disk, inspection.dir);
         return true;
     }
-    find_user(disk, reading.dir, inspect);
-    inspect->can_start = weir_recovery_find(&reading.recovery, disk, reading.dir, &inspect->found, &why);
+    find_locker(disk, inspection.dir, inspect);
+    inspect->can_start =
+        weir_recovery_find(&inspection.recovery, disk, inspection.dir, &inspect->found, &why);
     if (!inspect->can_start)
         (void)snprintf(inspect->found.text, sizeof inspect->found.text, "%s", why.text);
-    bool good = read_files(&reading, disk, err);
-    inspect->meta = reading.recovery.meta;
-    inspect->meta_len = reading.recovery.meta_len;
-    reading.recovery.meta = NULL;
-    weir_recovery_free(&reading.recovery);
-    disk->close_dir(disk, reading.dir);
+    bool good = read_files(&inspection, disk, err);
+    inspect->catalogue = inspection.recovery.catalogue;
+    inspect->catalogue_len = inspection.recovery.catalogue_len;
+    inspection.recovery.catalogue = NULL;
+    weir_recovery_free(&inspection.recovery);
+    disk->close_dir(disk, inspection.dir);
     if (!good)
         weir_inspect_free(inspect);
     return good;
@@ -244,6 +248,6 @@ bool weir_inspect(struct disk *disk, const char *path, struct inspect *inspect, 
 void weir_inspect_free(struct inspect *inspect)
 {
     free(inspect->files);
-    free(inspect->meta);
+    free(inspect->catalogue);
     *inspect = (struct inspect){0};
 }

@@ -29,8 +29,8 @@ struct inspect {
     uint64_t regions[64];     /* records of the regions with the lowest numbers: see region_numbers */
     uint32_t region_numbers[64];
     size_t region_count;
-    void *meta; /* the last note; or NULL */
-    size_t meta_len;
+    void *catalogue; /* the last catalogue; or NULL */
+    size_t catalogue_len;
 };
 
 bool weir_inspect(struct disk *disk, const char *path, struct inspect *inspect, struct weir_error *err);

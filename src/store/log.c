@@ -17,7 +17,7 @@
 #define ZERO_TAIL   8 /* behind a frame that has used up those ahead, or had none */
 #define ROOM_LEAST  4 /* times a piece has to be free */
 
-static uint64_t appended(const struct store *store)
+static uint64_t log_appended(const struct store *store)
 {
     return atomic_load_explicit(&store->log.appended, memory_order_relaxed);
 }
@@ -39,14 +39,14 @@ static void note_unsynced(struct store *store, int64_t now)
         store->sync.next_oldest_ns = now;
 }
 
-static void fill_in(struct store *store, struct frame_head *head, enum frame_kind kind, int64_t now)
+static void fill_frame_head(struct store *store, struct frame_head *head, enum frame_kind kind, int64_t now)
 {
     struct log *log = &store->log;
     int64_t time = clamp64(sat_add(now, store->offset_ns), 0, WEIR_TIME_MAX);
     log->time_ns = max64(log->time_ns, time);
     *head = (struct frame_head){.kind = (uint16_t)kind,
                                 .salt = log->now.salt,
-                                .sequence = appended(store) + 1,
+                                .sequence = log_appended(store) + 1,
                                 .synced = atomic_load_explicit(&store->sync.synced, memory_order_relaxed),
                                 .time_ns = log->time_ns,
                                 .wall_ns = weir_boot.wall()};
@@ -73,7 +73,7 @@ static int write_sealed(struct store *store, struct buffer *frame, size_t size, 
 }
 
 /* The number is used up whether or not the write fails: the frame may be there all the same. */
-static bool write_frame(struct store *store, enum frame_kind kind, struct buffer *frame)
+static bool log_write_frame(struct store *store, enum frame_kind kind, struct buffer *frame)
 {
     struct log *log = &store->log;
     struct frame_head head;
@@ -83,7 +83,7 @@ static bool write_frame(struct store *store, enum frame_kind kind, struct buffer
         weir_health_fault_locked(store, "a frame of the log", payload > FRAME_BYTES_MAX ? EFBIG : ENOMEM);
         return false;
     }
-    fill_in(store, &head, kind, now);
+    fill_frame_head(store, &head, kind, now);
     memcpy(buffer_bytes(frame), &head, sizeof head);
     weir_frame_seal((struct frame_head *)(void *)buffer_bytes(frame), payload);
     int error = write_sealed(store, frame, size, tail);
@@ -97,7 +97,7 @@ static bool write_frame(struct store *store, enum frame_kind kind, struct buffer
     return !error;
 }
 
-static bool is_full(const struct store *store, size_t more)
+static bool is_segment_full(const struct store *store, size_t more)
 {
     const struct log *log = &store->log;
     uint64_t first = frame_size(sizeof(struct frame_start));
@@ -108,9 +108,10 @@ static bool is_full(const struct store *store, size_t more)
 bool weir_log_append(struct store *store, enum frame_kind kind, struct buffer *frame, int64_t records)
 {
     struct log *log = &store->log;
-    if (log->broken || (is_full(store, frame_size(log_frame_payload(frame))) && !weir_log_begin(store)))
+    if (log->broken ||
+        (is_segment_full(store, frame_size(log_frame_payload(frame))) && !weir_log_begin(store)))
         return false;
-    if (!write_frame(store, kind, frame))
+    if (!log_write_frame(store, kind, frame))
         return false;
     log->appends++;
     log->records += records;
@@ -121,7 +122,7 @@ bool weir_log_append(struct store *store, enum frame_kind kind, struct buffer *f
 
 /* ---- segments ---- */
 
-static int create(struct store *store, struct log_file *segment, uint64_t number)
+static int create_segment(struct store *store, struct log_file *segment, uint64_t number)
 {
     char name[DISK_NAME_MAX];
     *segment = (struct log_file){
@@ -133,10 +134,10 @@ static int create(struct store *store, struct log_file *segment, uint64_t number
     return error;
 }
 
-static bool write_start(struct store *store)
+static bool log_write_start(struct store *store)
 {
     struct frame_start start = {.number = store->log.now.number,
-                                .sequence = appended(store) + 1,
+                                .sequence = log_appended(store) + 1,
                                 .segment = store->log.now.number,
                                 .offset_ns = store->host_offset_ns,
                                 .sync = store->options.sync,
@@ -146,7 +147,7 @@ static bool write_start(struct store *store)
     memcpy(start.boot, store->boot, sizeof start.boot);
     weir_log_frame(&frame);
     buffer_put(&frame, (const char *)&start, sizeof start);
-    bool good = !frame.failed && write_frame(store, FRAME_SEGMENT, &frame);
+    bool good = !frame.failed && log_write_frame(store, FRAME_SEGMENT, &frame);
     store->log.flags = good ? 0 : store->log.flags;
     if (frame.failed && !store->log.broken)
         weir_health_fault_locked(store, "a frame of the log", ENOMEM);
@@ -160,7 +161,7 @@ bool weir_log_begin(struct store *store)
     struct log_file next;
     if (log->broken || log->old_count == LOG_OLD_MOST)
         return false;
-    int error = create(store, &next, ++log->last_number);
+    int error = create_segment(store, &next, ++log->last_number);
     if (error) {
         weir_health_fault_locked(store, "making a segment of the log", error);
         return false;
@@ -170,7 +171,7 @@ bool weir_log_begin(struct store *store)
     log->now = next;
     (void)atomic_fetch_add_explicit(&log->rotations, 1, memory_order_release);
     weir_sync_poke(store); /* the old one, in every mode: all who append want it gone */
-    return write_start(store);
+    return log_write_start(store);
 }
 
 bool weir_log_rotate(struct store *store, uint64_t *segment, uint64_t *sequence)
@@ -182,7 +183,7 @@ bool weir_log_rotate(struct store *store, uint64_t *segment, uint64_t *sequence)
         weir_sync_step(store);
         (void)pthread_mutex_lock(&log->lock);
     }
-    *sequence = appended(store) + 1;
+    *sequence = log_appended(store) + 1;
     bool begun = weir_log_begin(store);
     *segment = log->now.number;
     (void)pthread_mutex_unlock(&log->lock);
@@ -236,7 +237,7 @@ void weir_log_cut(struct store *store, const struct log_file *segment)
         (void)store->disk->truncate(store->disk, segment->file, segment->end);
 }
 
-static void close_one(struct store *store, struct log_file *segment, uint64_t remove_from)
+static void close_segment(struct store *store, struct log_file *segment, uint64_t remove_from)
 {
     char name[DISK_NAME_MAX];
     if (segment->file < 0)
@@ -263,5 +264,5 @@ void weir_log_close_files(struct store *store, uint64_t remove_from)
     log->old_count = 0;
     (void)pthread_mutex_unlock(&log->lock);
     for (uint32_t i = 0; i < count; i++)
-        close_one(store, &files[i], remove_from);
+        close_segment(store, &files[i], remove_from);
 }

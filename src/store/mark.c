@@ -13,17 +13,17 @@
 
 _Static_assert(sizeof(struct mark_slot) == 64, "no gaps: they would be written");
 
-static uint32_t checksum(const struct mark_slot *slot)
+static uint32_t mark_checksum(const struct mark_slot *slot)
 {
     return weir_crc32c(0, (const unsigned char *)slot + sizeof slot->crc, sizeof *slot - sizeof slot->crc);
 }
 
 /* ---- reading ---- */
 
-static bool is_good(const struct mark_slot *slot)
+static bool is_mark_good(const struct mark_slot *slot)
 {
     return slot->magic == MARK_MAGIC && slot->version == MARK_VERSION && slot->clean <= 1 &&
-           slot->crc == checksum(slot);
+           slot->crc == mark_checksum(slot);
 }
 
 int weir_mark_read(struct disk *disk, int dir, struct mark *mark)
@@ -38,7 +38,7 @@ int weir_mark_read(struct disk *disk, int dir, struct mark *mark)
         struct mark_slot slot = {0};
         uint64_t done = 0;
         error = disk->read(disk, file, &slot, sizeof slot, i * MARK_STRIDE, &done);
-        if (error || done != sizeof slot || !is_good(&slot) || (mark->found && slot.counter <= best))
+        if (error || done != sizeof slot || !is_mark_good(&slot) || (mark->found && slot.counter <= best))
             continue;
         best = slot.counter;
         *mark = (struct mark){.found = true, .clean = slot.clean == 1, .synced = slot.synced};
@@ -51,20 +51,20 @@ int weir_mark_read(struct disk *disk, int dir, struct mark *mark)
 
 /* ---- writing ---- */
 
-static int put_slot(struct disk *disk, int file, struct mark_slot slot, const unsigned char *store)
+static int write_mark_slot(struct disk *disk, int file, struct mark_slot slot, const unsigned char *store)
 {
     slot.magic = MARK_MAGIC;
     slot.version = MARK_VERSION;
     memcpy(slot.store, store, sizeof slot.store);
-    slot.crc = checksum(&slot);
+    slot.crc = mark_checksum(&slot);
     int error = disk->write(disk, file, &slot, sizeof slot, slot.counter % 2 * MARK_STRIDE);
     return error ? error : disk->sync(disk, file);
 }
 
-static int write_slot(struct store *store, int file, bool clean, uint64_t synced)
+static int write_next_mark(struct store *store, int file, bool clean, uint64_t synced)
 {
     struct mark_slot slot = {.clean = clean, .counter = ++store->sync.mark_counter, .synced = synced};
-    return put_slot(store->disk, file, slot, store->id);
+    return write_mark_slot(store->disk, file, slot, store->id);
 }
 
 int weir_mark_put(struct disk *disk, int dir, const unsigned char store[16], uint64_t synced)
@@ -72,12 +72,13 @@ int weir_mark_put(struct disk *disk, int dir, const unsigned char store[16], uin
     int file, error = disk->open(disk, dir, MARK_NAME, DISK_CREATE, &file);
     if (error)
         return error;
-    error = put_slot(disk, file, (struct mark_slot){.clean = 1, .counter = 2, .synced = synced}, store);
+    error =
+        write_mark_slot(disk, file, (struct mark_slot){.clean = 1, .counter = 2, .synced = synced}, store);
     (void)disk->close(disk, file);
     return error;
 }
 
-static void note_written(struct store *store, uint64_t synced)
+static void count_written_mark(struct store *store, uint64_t synced)
 {
     (void)pthread_mutex_lock(&store->log.lock);
     store->sync.mark_synced = synced;
@@ -88,9 +89,10 @@ static void note_written(struct store *store, uint64_t synced)
 int weir_mark_write(struct store *store, bool clean)
 {
     uint64_t synced = atomic_load_explicit(&store->sync.synced, memory_order_relaxed);
-    int error = store->sync.mark_file < 0 ? EBADF : write_slot(store, store->sync.mark_file, clean, synced);
+    int error =
+        store->sync.mark_file < 0 ? EBADF : write_next_mark(store, store->sync.mark_file, clean, synced);
     if (!error)
-        note_written(store, synced);
+        count_written_mark(store, synced);
     return error;
 }
 
@@ -121,7 +123,7 @@ int weir_mark_make(struct store *store)
     /* The second slot first, empty: so it has the size that it keeps, and is written in place from now on. */
     error = disk->write(disk, file, &(struct mark_slot){0}, sizeof(struct mark_slot), MARK_STRIDE);
     if (!error)
-        error = write_slot(store, file, false, synced);
+        error = write_next_mark(store, file, false, synced);
     if (!error)
         error = disk->rename(disk, store->dir, MARK_NEW, MARK_NAME);
     if (!error)
@@ -133,7 +135,7 @@ int weir_mark_make(struct store *store)
         return error;
     }
     store->sync.mark_file = file;
-    note_written(store, synced);
+    count_written_mark(store, synced);
     return 0;
 }
 

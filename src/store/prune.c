@@ -16,7 +16,7 @@ void weir_image_pin(struct store *store, bool pin)
 
 /* Can it be started from? Those that this process has written, or started from, are whole; those that it
  * would rather have started from are not. Others are read. */
-static bool is_whole(struct store *store, uint64_t number, struct survey *survey)
+static bool is_image_whole(struct store *store, uint64_t number, struct survey *survey)
 {
     *survey = (struct survey){.kind = FILE_IMAGE, .number = number};
     if (number > store->image.found || number == store->recovered.from_image) {
@@ -34,7 +34,7 @@ static bool find_oldest(struct store *store, const struct file_list *images, str
 {
     uint32_t kept = 0;
     for (size_t i = images->count; i-- > 0;)
-        if (is_whole(store, images->entries[i].number, oldest) && ++kept == store->options.images)
+        if (is_image_whole(store, images->entries[i].number, oldest) && ++kept == store->options.images)
             return true;
     return false;
 }
@@ -58,9 +58,9 @@ static void forget_generations(struct store *store)
 {
     uint32_t last = store->options.images - 1;
     (void)pthread_mutex_lock(&store->regions.lock);
-    for (struct kept *kept = store->regions.first; kept; kept = kept->next)
-        if (kept->keep.kind->imaged && kept->generations[last] > 0)
-            kept->keep.kind->imaged(&kept->keep, kept->generations[last]);
+    for (struct stored_region *kept = store->regions.first; kept; kept = kept->next)
+        if (kept->persist.kind->imaged && kept->generations[last] > 0)
+            kept->persist.kind->imaged(&kept->persist, kept->generations[last]);
     (void)pthread_mutex_unlock(&store->regions.lock);
 }
 

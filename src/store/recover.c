@@ -77,29 +77,29 @@ static void judge_gaps(struct recovery *recovery)
 
 /* ---- image ---- */
 
-static int keep_meta(struct recovery *recovery, const struct scan *scan)
+static int keep_catalogue(struct recovery *recovery, const struct scan *scan)
 {
-    unsigned char *meta = malloc(scan->head.bytes + 1);
-    if (!meta)
+    unsigned char *catalogue = malloc(scan->head.bytes + 1);
+    if (!catalogue)
         return ENOMEM;
-    memcpy(meta, scan->payload, scan->head.bytes);
-    free(recovery->meta);
-    recovery->meta = meta;
-    recovery->meta_len = scan->head.bytes;
+    memcpy(catalogue, scan->payload, scan->head.bytes);
+    free(recovery->catalogue);
+    recovery->catalogue = catalogue;
+    recovery->catalogue_len = scan->head.bytes;
     return 0;
 }
 
 static int image_frame(void *arg, const struct survey *survey, const struct scan *scan)
 {
     (void)survey;
-    return scan->head.kind == FRAME_META ? keep_meta(arg, scan) : 0;
+    return scan->head.kind == FRAME_CATALOGUE ? keep_catalogue(arg, scan) : 0;
 }
 
-static void forget_meta(struct recovery *recovery)
+static void forget_catalogue(struct recovery *recovery)
 {
-    free(recovery->meta);
-    recovery->meta = NULL;
-    recovery->meta_len = 0;
+    free(recovery->catalogue);
+    recovery->catalogue = NULL;
+    recovery->catalogue_len = 0;
 }
 
 /* Of the frame with the latest time: an image may end after the log's last frame. */
@@ -147,7 +147,7 @@ static bool find_image(struct recovery *recovery, struct weir_error *err)
             use_image(recovery, &survey);
             return true;
         }
-        forget_meta(recovery);
+        forget_catalogue(recovery);
         recovery->found->images_damaged++;
         tell(recovery->found, "image-%016" PRIx64 " is damaged", survey.number);
     }
@@ -181,7 +181,7 @@ static bool find_store(struct recovery *recovery, struct weir_error *err)
 }
 
 /* The first frame of a segment, after the gap before it was noted. */
-static void begin_segment(struct recovery *recovery, const struct frame_start *start)
+static void begin_found_segment(struct recovery *recovery, const struct frame_start *start)
 {
     recovery->flags |= start->flags;
     recovery->recovered.starts += (start->flags & FRAME_BEGINS) != 0;
@@ -203,7 +203,7 @@ static int log_frame(void *arg, const struct survey *survey, const struct scan *
     if (head->sequence > recovery->next)
         note_gap(recovery, recovery->next, head->sequence - 1, survey->number);
     if (head->kind == FRAME_SEGMENT)
-        begin_segment(recovery, &survey->start);
+        begin_found_segment(recovery, &survey->start);
     if (head->kind == FRAME_RECORDS && recovery->behind_gap) {
         recovery->holes = true;
         recovery->torn = survey->number;
@@ -216,10 +216,10 @@ static int log_frame(void *arg, const struct survey *survey, const struct scan *
         recovery->first = head->sequence;
     if (head->synced > recovery->synced && head->synced < SURVEY_SEQUENCES)
         recovery->synced = head->synced;
-    if (head->kind != FRAME_META || head->sequence < recovery->meta_sequence)
+    if (head->kind != FRAME_CATALOGUE || head->sequence < recovery->catalogue_sequence)
         return 0;
-    recovery->meta_sequence = head->sequence;
-    return keep_meta(recovery, scan);
+    recovery->catalogue_sequence = head->sequence;
+    return keep_catalogue(recovery, scan);
 }
 
 static void note_segment(struct recovery *recovery, const struct survey *survey)
@@ -234,7 +234,7 @@ static void note_segment(struct recovery *recovery, const struct survey *survey)
     recovered->log_bytes += survey->used;
 }
 
-static bool read_log(struct recovery *recovery, struct weir_error *err)
+static bool read_log_segments(struct recovery *recovery, struct weir_error *err)
 {
     const struct file_list *list = &recovery->files.segments;
     recovery->recovered.segments = calloc(list->count + 1, sizeof *recovery->recovered.segments);
@@ -284,7 +284,7 @@ static bool is_complete(struct recovery *recovery, struct weir_error *err)
 }
 
 /* Of a log that was not closed, without a loss that is known. */
-static bool is_unsure(struct recovery *recovery)
+static bool is_log_unsure(struct recovery *recovery)
 {
     char name[DISK_NAME_MAX];
     if (recovery->segments == 0 || recovery->found->sync != STORE_ALWAYS || !recovery->mark.found)
@@ -298,7 +298,7 @@ static bool is_unsure(struct recovery *recovery)
     return number > 0;
 }
 
-static void conclude(struct recovery *recovery)
+static void conclude_recovery(struct recovery *recovery)
 {
     struct store_found *found = recovery->found;
     struct recovered *recovered = &recovery->recovered;
@@ -320,7 +320,7 @@ static void conclude(struct recovery *recovery)
     if (found->fresh)
         found->unsure = found->unsure || recovery->rubbish;
     else if (!found->clean)
-        found->unsure = found->unsure || is_unsure(recovery);
+        found->unsure = found->unsure || is_log_unsure(recovery);
     recovered->flags = FRAME_BEGINS | (recovery->gaps_seen ? (uint32_t)FRAME_GAPS : 0) |
                        (recovery->holes ? (uint32_t)FRAME_HOLES : 0) |
                        (found->lost ? (uint32_t)FRAME_LOST : 0) |
@@ -353,7 +353,7 @@ static bool has_sequences(const struct recovery *recovery, struct weir_error *er
                                   "mark or log count further than a store does: it is none of weir's");
 }
 
-static bool find(struct recovery *recovery, struct weir_error *err)
+static bool find_store_state(struct recovery *recovery, struct weir_error *err)
 {
     int error = weir_files_read(&recovery->files, recovery->disk, recovery->dir);
     if (error)
@@ -363,7 +363,7 @@ static bool find(struct recovery *recovery, struct weir_error *err)
     if (recovery->mark.damaged)
         tell(recovery->found, "mark is damaged");
     if (!has_numbers(recovery, err) || !find_image(recovery, err) || !find_store(recovery, err) ||
-        !read_log(recovery, err) || !is_complete(recovery, err) || !has_sequences(recovery, err))
+        !read_log_segments(recovery, err) || !is_complete(recovery, err) || !has_sequences(recovery, err))
         return false;
     if (recovery->mark.synced > recovery->synced && recovery->mark.synced < SURVEY_SEQUENCES)
         recovery->synced = recovery->mark.synced;
@@ -374,7 +374,7 @@ static bool find(struct recovery *recovery, struct weir_error *err)
      * those that are drawn from now on: so nothing may be written before weir doctor has put it aside. */
     if (recovery->unread.error)
         return refuse_file(err, &recovery->unread);
-    conclude(recovery);
+    conclude_recovery(recovery);
     return true;
 }
 
@@ -383,7 +383,7 @@ bool weir_recovery_find(struct recovery *recovery, struct disk *disk, int dir, s
 {
     *recovery = (struct recovery){.disk = disk, .dir = dir, .found = found, .next = 1};
     *found = (struct store_found){0};
-    return find(recovery, err);
+    return find_store_state(recovery, err);
 }
 
 void weir_recovery_free(struct recovery *recovery)
@@ -391,7 +391,7 @@ void weir_recovery_free(struct recovery *recovery)
     weir_files_free(&recovery->files);
     free(recovery->recovered.segments);
     recovery->recovered.segments = NULL;
-    forget_meta(recovery);
+    forget_catalogue(recovery);
 }
 
 bool weir_recover_find(struct store *store, struct store_found *found, struct weir_error *err)
@@ -403,9 +403,9 @@ bool weir_recover_find(struct store *store, struct store_found *found, struct we
         recovery.recovered.segments = NULL;
         if (recovery.known && !found->fresh)
             memcpy(store->id, recovery.store, sizeof store->id);
-        store->found_meta = recovery.meta;
-        store->found_meta_len = recovery.meta_len;
-        recovery.meta = NULL;
+        store->found_catalogue = recovery.catalogue;
+        store->found_catalogue_len = recovery.catalogue_len;
+        recovery.catalogue = NULL;
         store->image.number = recovery.recovered.from_image;
         store->image.found = recovery.recovered.image;
         store->image.bytes = recovery.recovered.image_bytes;

@@ -38,9 +38,9 @@ struct recovery {
     unsigned char store[16];
     bool known; /* whose directory it is */
     struct recovered recovered;
-    unsigned char *meta;
-    size_t meta_len;
-    uint64_t meta_sequence;
+    unsigned char *catalogue;
+    size_t catalogue_len;
+    uint64_t catalogue_sequence;
     /* -- while it reads -- */
     struct store_found *found;
     uint64_t next;   /* the sequence that should come */

@@ -45,7 +45,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct repair *repair, con
         repair->tell(repair->arg, text);
 }
 
-static bool complain(struct repair *repair, const char *what, int error)
+static bool repair_complain(struct repair *repair, const char *what, int error)
 {
     return weir_error_fault(repair->err, error, "%.120s", what);
 }
@@ -82,14 +82,14 @@ static bool put_aside(struct repair *repair, const char *name, const char *why)
         error = error == ENOENT ? 0 : error;
     }
     if (error)
-        return complain(repair, name, error);
+        return repair_complain(repair, name, error);
     say(repair, "%s %s: it is %s now", name, why, to);
     return true;
 }
 
 /* ---- files of frames ---- */
 
-static int append(struct repair *repair, const void *bytes, size_t len)
+static int append_to_copy(struct repair *repair, const void *bytes, size_t len)
 {
     int error = repair->disk->write(repair->disk, repair->to, bytes, len, repair->at);
     repair->at += len;
@@ -100,7 +100,7 @@ static int copy_frame(void *arg, const struct survey *survey, const struct scan 
 {
     (void)survey;
     size_t size = frame_size(scan->head.bytes);
-    return append(arg, scan->payload - sizeof scan->head, size);
+    return append_to_copy(arg, scan->payload - sizeof scan->head, size);
 }
 
 static int open_copy(struct repair *repair)
@@ -128,7 +128,7 @@ static bool copy_segment(struct repair *repair, const struct survey *bad, const 
     char aside[DISK_NAME_MAX];
     int error = open_copy(repair);
     if (error)
-        return complain(repair, COPY, error);
+        return repair_complain(repair, COPY, error);
     weir_survey_file(&survey, repair->disk, repair->dir, repair->recovery.store, copy_frame, repair);
     /* What a bad disk does not give is given up; what it does not take is not. */
     error = survey.error == bad->error ? 0 : survey.error;
@@ -136,7 +136,7 @@ static bool copy_segment(struct repair *repair, const struct survey *bad, const 
         error = name_aside(repair, name, aside);
     error = close_copy(repair, error, name);
     if (error)
-        return complain(repair, name, error);
+        return repair_complain(repair, name, error);
     say(repair,
         "%s was damaged at byte %" PRIu64 ": its %" PRIu64 " good frames are in a new file of that name, and "
         "the old one is %s",
@@ -145,7 +145,7 @@ static bool copy_segment(struct repair *repair, const struct survey *bad, const 
 }
 
 /* It says something about whoever reads, and nothing about the file. */
-static bool is_ours(int error)
+static bool is_reader_error(int error)
 {
     return error == ENOMEM || error == EACCES || error == EPERM || error == EMFILE || error == ENFILE;
 }
@@ -157,8 +157,8 @@ static bool repair_file(struct repair *repair, enum file_kind kind, uint64_t num
     weir_file_name(name, kind, number);
     const unsigned char *store = kind == FILE_SEGMENT ? repair->recovery.store : NULL;
     weir_survey_file(&survey, repair->disk, repair->dir, store, NULL, NULL);
-    if (is_ours(survey.error))
-        return complain(repair, name, survey.error);
+    if (is_reader_error(survey.error))
+        return repair_complain(repair, name, survey.error);
     if (survey.later && repair->could_start)
         return true; /* nobody reads it */
     if (survey.later)
@@ -200,7 +200,7 @@ static int write_image_frame(struct repair *repair, struct frame_head *head, con
     }
     memcpy(buffer_bytes(&frame), head, sizeof *head);
     weir_frame_seal((struct frame_head *)(void *)buffer_bytes(&frame), len);
-    int error = append(repair, buffer_bytes(&frame), frame_size(len));
+    int error = append_to_copy(repair, buffer_bytes(&frame), frame_size(len));
     weir_buffer_free(&frame);
     head->sequence++;
     return error;
@@ -222,7 +222,7 @@ static bool write_empty_image(struct repair *repair)
     memcpy(start.store, recovery->store, sizeof start.store);
     int error = open_copy(repair);
     if (error)
-        return complain(repair, COPY, error);
+        return repair_complain(repair, COPY, error);
     error = write_image_frame(repair, &head, &start, sizeof start);
     struct frame_end end = {.frames = 1, .bytes = repair->at};
     head.kind = FRAME_END;
@@ -230,14 +230,14 @@ static bool write_empty_image(struct repair *repair)
         error = write_image_frame(repair, &head, &end, sizeof end);
     error = close_copy(repair, error, name);
     if (error)
-        return complain(repair, name, error);
+        return repair_complain(repair, name, error);
     say(repair, "%s says that what was before the log is lost; what the log has is used", name);
     return true;
 }
 
 /* ---- all of it ---- */
 
-static bool look_again(struct repair *repair)
+static bool survey_again(struct repair *repair)
 {
     weir_recovery_free(&repair->recovery);
     return weir_recovery_find(&repair->recovery, repair->disk, repair->dir, &repair->found, repair->err);
@@ -253,14 +253,14 @@ static bool repair_all(struct repair *repair)
         return repair->could_start; /* there is nothing, or nothing can be read */
     if (!repair_files(repair))
         return false;
-    if (look_again(repair))
+    if (survey_again(repair))
         return true;
     if (repair->has_image)
         return false; /* it could be read a moment ago, and is not to be given up */
     if (repair->recovery.first > 0 && repair->recovery.known)
-        return write_empty_image(repair) && look_again(repair);
+        return write_empty_image(repair) && survey_again(repair);
     if (repair->recovery.mark.found)
-        return put_aside(repair, MARK_NAME, "is all that is left") && look_again(repair);
+        return put_aside(repair, MARK_NAME, "is all that is left") && survey_again(repair);
     return false;
 }
 
@@ -285,14 +285,14 @@ bool weir_inspect_repair(struct disk *disk, const char *path, void (*tell)(void 
     if (error == EAGAIN)
         return weir_error_complain_as(err, EBUSY, "in use: stop the server first");
     if (error)
-        return complain(&repair, path, error);
+        return repair_complain(&repair, path, error);
     bool good = repair_all(&repair);
     if (good)
         error = repair.disk->sync_dir(repair.disk, repair.dir);
     if (good && !error)
         error = repair.disk->witness(repair.disk, repair.dir);
     if (good && error)
-        good = complain(&repair, path, error);
+        good = repair_complain(&repair, path, error);
     weir_recovery_free(&repair.recovery);
     repair.disk->close_dir(repair.disk, repair.dir);
     return good;

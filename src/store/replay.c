@@ -17,10 +17,10 @@
 
 struct replay {
     struct store_found *found;
-    struct kept **regions; /* by number */
+    struct stored_region **regions; /* by number */
     size_t count;
-    struct kept *last; /* that a record was of: the next often is, too */
-    bool failed;       /* there is no room for a record */
+    struct stored_region *last; /* that a record was of: the next often is, too */
+    bool failed;                /* there is no room for a record */
     const struct store *store;
     int64_t bytes, told_ns; /* of whole files; when that was said */
 };
@@ -28,7 +28,7 @@ struct replay {
 #define TELL_NS (2 * WEIR_SEC)
 
 /* Somebody waits for it. */
-static void tell(struct replay *replay, const struct scan *scan)
+static void report_progress(struct replay *replay, const struct scan *scan)
 {
     const struct store_options *options = &replay->store->options;
     int64_t now_ns = weir_now();
@@ -43,27 +43,27 @@ static void tell(struct replay *replay, const struct scan *scan)
 static bool list_regions(struct replay *replay, const struct store *store)
 {
     size_t count = 0;
-    for (struct kept *kept = store->regions.first; kept; kept = kept->next)
+    for (struct stored_region *kept = store->regions.first; kept; kept = kept->next)
         count++;
-    replay->regions = malloc((count + 1) * sizeof(struct kept *));
+    replay->regions = malloc((count + 1) * sizeof(struct stored_region *));
     if (!replay->regions)
         return false;
-    for (struct kept *kept = store->regions.first; kept; kept = kept->next)
+    for (struct stored_region *kept = store->regions.first; kept; kept = kept->next)
         replay->regions[replay->count++] = kept;
     return true;
 }
 
-static struct kept *find_region(struct replay *replay, uint32_t number)
+static struct stored_region *find_region(struct replay *replay, uint32_t number)
 {
     size_t low = 0, high = replay->count;
-    if (replay->last && replay->last->keep.number == number)
+    if (replay->last && replay->last->persist.number == number)
         return replay->last;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        struct kept *kept = replay->regions[middle];
-        if (kept->keep.number == number)
+        struct stored_region *kept = replay->regions[middle];
+        if (kept->persist.number == number)
             return replay->last = kept;
-        if (kept->keep.number < number)
+        if (kept->persist.number < number)
             low = middle + 1;
         else
             high = middle;
@@ -71,12 +71,12 @@ static struct kept *find_region(struct replay *replay, uint32_t number)
     return NULL;
 }
 
-static bool apply(void *arg, uint32_t region, uint8_t kind, const unsigned char *body, size_t bytes)
+static bool apply_record(void *arg, uint32_t region, uint8_t kind, const unsigned char *body, size_t bytes)
 {
     struct replay *replay = arg;
-    struct kept *kept = find_region(replay, region);
+    struct stored_region *kept = find_region(replay, region);
     replay->found->records++;
-    if (!kept || !kept->keep.kind->apply(&kept->keep, kind, body, bytes, &replay->failed))
+    if (!kept || !kept->persist.kind->apply(&kept->persist, kind, body, bytes, &replay->failed))
         replay->found->unknown += !replay->failed;
     return !replay->failed;
 }
@@ -85,10 +85,10 @@ static int apply_frame(void *arg, const struct survey *survey, const struct scan
 {
     struct replay *replay = arg;
     (void)survey;
-    tell(replay, scan);
+    report_progress(replay, scan);
     if (scan->head.kind != FRAME_RECORDS)
         return 0;
-    if (!weir_frame_records(scan->payload, scan->head.bytes, apply, replay))
+    if (!weir_frame_records(scan->payload, scan->head.bytes, apply_record, replay))
         replay->found->unknown += !replay->failed;
     return replay->failed ? ENOMEM : 0;
 }
@@ -210,7 +210,7 @@ static void remove_file(const struct store *store, enum file_kind kind, uint64_t
 }
 
 /* The segments, the last first. Those behind all that have frames were made ready, and never begun. */
-static int settle_log(const struct store *store)
+static int sync_replayed_log(const struct store *store)
 {
     const struct recovered *recovered = &store->recovered;
     bool again = recovered->claimed < recovered->sequence, begun = false;
@@ -232,7 +232,7 @@ bool weir_recover_settle(struct store *store, struct weir_error *err)
     int error = weir_files_read(&files, store->disk, store->dir);
     if (error)
         return weir_error_fault(err, error, "cannot read the directory");
-    error = settle_log(store);
+    error = sync_replayed_log(store);
     for (size_t i = 0; i < files.halves.count; i++)
         remove_file(store, FILE_HALF, files.halves.entries[i].number);
     if (!error)

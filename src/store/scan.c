@@ -37,25 +37,25 @@ void weir_scan_close(struct scan *scan)
 }
 
 /* Where the next byte is in the file. */
-static uint64_t place(const struct scan *scan)
+static uint64_t scan_offset(const struct scan *scan)
 {
     return scan->offset + scan->at;
 }
 
-static bool fail(struct scan *scan, int error)
+static bool scan_fail(struct scan *scan, int error)
 {
     scan->error = error;
     return false;
 }
 
 /* What was looked at goes, the rest to the front: frames stay at multiples of 8. */
-static bool make_room(struct scan *scan, size_t need)
+static bool scan_make_room(struct scan *scan, size_t need)
 {
     size_t rest = scan->end - scan->at;
     if (need > scan->room) {
         unsigned char *bytes = malloc(need);
         if (!bytes)
-            return fail(scan, ENOMEM);
+            return scan_fail(scan, ENOMEM);
         memcpy(bytes, scan->bytes + scan->at, rest);
         free(scan->bytes);
         scan->bytes = bytes;
@@ -70,11 +70,11 @@ static bool make_room(struct scan *scan, size_t need)
 }
 
 /* At least `need` bytes are here, or all that the file has. */
-static bool fill(struct scan *scan, size_t need)
+static bool scan_fill(struct scan *scan, size_t need)
 {
     if (scan->end - scan->at >= need || scan->offset + scan->end >= scan->size)
         return true;
-    if (!make_room(scan, need))
+    if (!scan_make_room(scan, need))
         return false;
     uint64_t more = scan->size - (scan->offset + scan->end), done = 0;
     if (more > scan->room - scan->end)
@@ -82,7 +82,7 @@ static bool fill(struct scan *scan, size_t need)
     int error = scan->disk->read(scan->disk, scan->file, scan->bytes + scan->end, more,
                                  scan->offset + scan->end, &done);
     if (error)
-        return fail(scan, error);
+        return scan_fail(scan, error);
     scan->end += done;
     if (done < more)
         scan->size = scan->offset + scan->end; /* it has become shorter */
@@ -95,14 +95,14 @@ static bool could_be_head(const struct scan *scan, struct frame_head *head)
         return false;
     memcpy(head, scan->bytes + scan->at, HEAD);
     return head->magic == FRAME_MAGIC && (scan->salt == 0 || head->salt == scan->salt) &&
-           head->bytes <= FRAME_BYTES_MAX && frame_size(head->bytes) <= scan->size - place(scan);
+           head->bytes <= FRAME_BYTES_MAX && frame_size(head->bytes) <= scan->size - scan_offset(scan);
 }
 
 /* A frame begins here: all of it is read. */
-static enum scan_step look(struct scan *scan, const struct frame_head *head)
+static enum scan_step scan_check_frame(struct scan *scan, const struct frame_head *head)
 {
     size_t all = frame_size(head->bytes);
-    if (!fill(scan, all))
+    if (!scan_fill(scan, all))
         return SCAN_FAILED;
     if (scan->end - scan->at < all)
         return SCAN_END;
@@ -113,20 +113,20 @@ static enum scan_step look(struct scan *scan, const struct frame_head *head)
                                             : SCAN_END;
 }
 
-static void take(struct scan *scan, const struct frame_head *head)
+static void scan_accept(struct scan *scan, const struct frame_head *head)
 {
     scan->head = *head;
     scan->payload = scan->bytes + scan->at + HEAD;
     scan->salt = head->salt;
-    scan->frame = place(scan);
+    scan->frame = scan_offset(scan);
     scan->skipped = scan->frame - scan->good;
     if (scan->skipped > 0 && scan->bad == NOT_FOUND)
         scan->bad = scan->good;
     scan->at += frame_size(head->bytes);
-    scan->good = place(scan);
+    scan->good = scan_offset(scan);
 }
 
-static enum scan_step finish(struct scan *scan)
+static enum scan_step scan_finish(struct scan *scan)
 {
     scan->rubbish = scan->nonzero > scan->good ? scan->nonzero - scan->good : 0;
     if (scan->rubbish > 0 && scan->bad == NOT_FOUND)
@@ -135,39 +135,39 @@ static enum scan_step finish(struct scan *scan)
 }
 
 /* Past what is no frame, to the next place where one could begin; what is here by now is enough. */
-static void skip(struct scan *scan)
+static void scan_skip(struct scan *scan)
 {
     uint64_t word;
     do {
         memcpy(&word, scan->bytes + scan->at, STEP);
         scan->at += STEP;
         if (word != 0)
-            scan->nonzero = place(scan);
+            scan->nonzero = scan_offset(scan);
     } while (scan->end - scan->at >= HEAD && memcmp(scan->bytes + scan->at + sizeof(uint32_t),
                                                     &(uint32_t){FRAME_MAGIC}, sizeof(uint32_t)) != 0);
 }
 
 /* Nothing more can begin here: whatever is not zero among the last bytes is rubbish. */
-static enum scan_step skip_rest(struct scan *scan)
+static enum scan_step scan_skip_rest(struct scan *scan)
 {
     for (; scan->at < scan->end; scan->at++)
         if (scan->bytes[scan->at] != 0)
-            scan->nonzero = place(scan) + 1;
-    return finish(scan);
+            scan->nonzero = scan_offset(scan) + 1;
+    return scan_finish(scan);
 }
 
 enum scan_step weir_scan_next(struct scan *scan)
 {
     for (;;) {
         struct frame_head head;
-        if (!fill(scan, HEAD))
+        if (!scan_fill(scan, HEAD))
             return SCAN_FAILED;
         if (scan->end - scan->at < HEAD)
-            return skip_rest(scan);
+            return scan_skip_rest(scan);
         if (could_be_head(scan, &head)) {
-            enum scan_step step = look(scan, &head);
+            enum scan_step step = scan_check_frame(scan, &head);
             if (step == SCAN_FRAME)
-                take(scan, &head);
+                scan_accept(scan, &head);
             if (step != SCAN_END)
                 return step;
             uint64_t cost = frame_size(head.bytes);
@@ -175,8 +175,8 @@ enum scan_step weir_scan_next(struct scan *scan)
         }
         if (scan->salt == 0 || scan->effort == 0) {
             scan->nonzero = scan->size; /* nobody looks further */
-            return finish(scan);
+            return scan_finish(scan);
         }
-        skip(scan);
+        scan_skip(scan);
     }
 }

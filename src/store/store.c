@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The life of a store: open, regions, replay, start, close. What it does in between is in other files, see
- * inside.h.
+ * internal.h.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "store/store.h"
@@ -28,7 +28,7 @@
 
 /* ---- open ---- */
 
-static void fill_in(struct store *store, const struct store_options *options)
+static void fill_options(struct store *store, const struct store_options *options)
 {
     struct store_options *own = &store->options;
     *own = *options;
@@ -57,11 +57,11 @@ static void make_locks(struct store *store)
     (void)pthread_mutex_init(&store->regions.lock, NULL);
     (void)pthread_cond_init(&store->sync.work, &monotonic);
     (void)pthread_cond_init(&store->sync.moved, &monotonic);
-    (void)pthread_cond_init(&store->keeper_work, &monotonic);
+    (void)pthread_cond_init(&store->checkpointer_work, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
 }
 
-static struct store *make(const struct store_options *options, struct weir_error *err)
+static struct store *make_store(const struct store_options *options, struct weir_error *err)
 {
     struct store *store = calloc(1, sizeof *store);
     size_t len = strlen(options->path) + 1;
@@ -74,12 +74,12 @@ static struct store *make(const struct store_options *options, struct weir_error
     }
     memcpy(path, options->path, len);
     store->path = path;
-    fill_in(store, options);
+    fill_options(store, options);
     make_locks(store);
     return store;
 }
 
-static void destroy(struct store *store)
+static void destroy_store(struct store *store)
 {
     weir_dirty_forget(store); /* whatever this thread has changed of one that was never started */
     while (store->regions.first)
@@ -89,15 +89,15 @@ static void destroy(struct store *store)
     weir_commit_free(store);
     if (store->dir >= 0)
         store->disk->close_dir(store->disk, store->dir);
-    (void)pthread_cond_destroy(&store->keeper_work);
+    (void)pthread_cond_destroy(&store->checkpointer_work);
     (void)pthread_cond_destroy(&store->sync.moved);
     (void)pthread_cond_destroy(&store->sync.work);
     (void)pthread_mutex_destroy(&store->regions.lock);
     (void)pthread_mutex_destroy(&store->sync.step);
     (void)pthread_mutex_destroy(&store->log.lock);
-    free(store->found_meta);
+    free(store->found_catalogue);
     free(store->recovered.segments);
-    free(store->log.meta);
+    free(store->log.catalogue);
     free(store->path);
     free(store);
 }
@@ -120,7 +120,7 @@ static bool open_dir(struct store *store, struct weir_error *err)
 {
     struct disk *disk = store->disk;
     int64_t pid = 0;
-    char who[48] = "another process";
+    char hash[48] = "another process";
     int error = disk->open_dir(disk, store->path, true, &store->dir);
     if (error) {
         store->dir = -1;
@@ -132,10 +132,10 @@ static bool open_dir(struct store *store, struct weir_error *err)
     if (error != EAGAIN)
         return !error || weir_error_fault(err, error, "%.120s: cannot lock the directory", store->path);
     if (pid > 0)
-        (void)snprintf(who, sizeof who, "process %lld", (long long)pid);
+        (void)snprintf(hash, sizeof hash, "process %lld", (long long)pid);
     char text[256];
     (void)snprintf(text, sizeof text, "%.120s: in use by %s; stop that one, or use another directory",
-                   store->path, who);
+                   store->path, hash);
     weir_error_set(err, EAGAIN, text);
     return false;
 }
@@ -144,24 +144,24 @@ struct store *weir_store_open(const struct store_options *options, struct store_
                               struct weir_error *err)
 {
     *found = (struct store_found){0};
-    struct store *store = make(options, err);
+    struct store *store = make_store(options, err);
     if (!store)
         return NULL;
     struct hash_key lot = weir_hash_key();
     memcpy(store->id, &lot, sizeof store->id);
     if (!open_dir(store, err) || !weir_recover_find(store, found, err)) {
-        destroy(store);
+        destroy_store(store);
         return NULL;
     }
-    weir_epoch_set(store, found);
+    weir_store_time_set(store, found);
     weir_dirty_at_end(weir_commit_flush);
     return store;
 }
 
-const void *weir_store_meta(const struct store *store, size_t *len)
+const void *weir_store_found_catalogue(const struct store *store, size_t *len)
 {
-    *len = store->found_meta ? store->found_meta_len : 0;
-    return store->found_meta;
+    *len = store->found_catalogue ? store->found_catalogue_len : 0;
+    return store->found_catalogue;
 }
 
 int64_t weir_store_offset(const struct store *store)
@@ -172,31 +172,31 @@ int64_t weir_store_offset(const struct store *store)
 /* ---- regions ---- */
 
 bool weir_store_add(struct store *store, uint32_t number, struct region *region, int64_t lead_ns,
-                    const struct keep_kind *kind, void *owner, struct weir_error *err)
+                    const struct persist_ops *kind, void *owner, struct weir_error *err)
 {
-    struct kept *kept = calloc(1, sizeof *kept);
+    struct stored_region *kept = calloc(1, sizeof *kept);
     if (!kept) {
         weir_error_set(err, ENOMEM, "out of memory");
         return false;
     }
     kept->region = region;
     kept->lead_ns = lead_ns;
-    kept->keep.store = store;
-    kept->keep.number = number;
-    kept->keep.kind = kind;
-    kept->keep.owner = owner;
-    kept->keep.overfull = weir_commit_overfull;
-    kept->keep.want_image = weir_image_ask;
+    kept->persist.store = store;
+    kept->persist.number = number;
+    kept->persist.kind = kind;
+    kept->persist.owner = owner;
+    kept->persist.overfull = weir_commit_overfull;
+    kept->persist.want_image = weir_image_ask;
     (void)pthread_mutex_lock(&store->regions.lock);
-    struct kept **place = &store->regions.first;
-    while (*place && (*place)->keep.number < number)
+    struct stored_region **place = &store->regions.first;
+    while (*place && (*place)->persist.number < number)
         place = &(*place)->next;
-    bool taken = *place && (*place)->keep.number == number;
+    bool taken = *place && (*place)->persist.number == number;
     if (!taken) {
         kept->next = *place;
         *place = kept;
         region->offset_ns = sat_add(store->offset_ns, lead_ns);
-        region->keep = &kept->keep;
+        region->persist = &kept->persist;
     }
     (void)pthread_mutex_unlock(&store->regions.lock);
     if (!taken)
@@ -208,13 +208,13 @@ bool weir_store_add(struct store *store, uint32_t number, struct region *region,
 void weir_store_drop(struct store *store, struct region *region)
 {
     (void)pthread_mutex_lock(&store->regions.lock);
-    struct kept **place = &store->regions.first, *kept = NULL;
+    struct stored_region **place = &store->regions.first, *kept = NULL;
     while (*place && (*place)->region != region)
         place = &(*place)->next;
     if (*place) {
         kept = *place;
         *place = kept->next;
-        region->keep = NULL;
+        region->persist = NULL;
     }
     (void)pthread_mutex_unlock(&store->regions.lock);
     free(kept);
@@ -228,14 +228,14 @@ bool weir_store_replay(struct store *store, struct store_found *found, struct we
 
 /* ---- start ---- */
 
-/* The first segment with the note, synced, and the mark: from here on it has not ended well. */
-static bool begin(struct store *store, const void *meta, size_t len, struct weir_error *err)
+/* The first segment with the catalogue, synced, and the mark: from here on it has not ended well. */
+static bool begin_log(struct store *store, const void *catalogue, size_t len, struct weir_error *err)
 {
     uint64_t target = 0;
     (void)pthread_mutex_lock(&store->log.lock);
     bool good = weir_log_begin(store);
     (void)pthread_mutex_unlock(&store->log.lock);
-    if (!good || !weir_store_note(store, meta, len))
+    if (!good || !weir_store_catalogue(store, catalogue, len))
         return weir_error_complain_as(err, store->health.code ? store->health.code : EIO,
                                       "%.120s: cannot begin to write: %s", store->path,
                                       store->health.error[0] ? store->health.error : "out of memory");
@@ -258,11 +258,11 @@ static bool advise(struct weir_error *err)
         return false;
     size_t len = strlen(err->text);
     (void)snprintf(err->text + len, sizeof err->text - len,
-                   "; make room on that disk (move backups/ or aside/ away, for example) and start again");
+                   "; make room on that disk (move backups/ or retired/ away, for example) and start again");
     return false;
 }
 
-bool weir_store_start(struct store *store, const void *meta, size_t len, struct weir_error *err)
+bool weir_store_start(struct store *store, const void *catalogue, size_t len, struct weir_error *err)
 {
     const struct recovered *recovered = &store->recovered;
     /* Numbers that were used are not used again, also those of frames that were lost. */
@@ -275,11 +275,11 @@ bool weir_store_start(struct store *store, const void *meta, size_t len, struct 
     store->log.time_ns = recovered->has_time ? recovered->time_ns : 0;
     store->log.flags = recovered->flags;
     store->image.held = store->options.hold_images;
-    if (!weir_recover_settle(store, err) || !begin(store, meta, len, err))
+    if (!weir_recover_settle(store, err) || !begin_log(store, catalogue, len, err))
         return advise(err);
     weir_recover_trim(store);
     weir_health_ballast(store);
-    store->started = weir_work_start(store);
+    store->started = weir_store_threads_start(store);
     if (!store->started)
         weir_error_set(err, EAGAIN, "no thread can be started; raise the limit of processes (ulimit -u)");
     return store->started;
@@ -329,7 +329,7 @@ static void cover_trouble(struct store *store)
 }
 
 /* The last sync, and the mark that says so. */
-static bool finish(struct store *store, struct weir_error *err)
+static bool finish_log(struct store *store, struct weir_error *err)
 {
     (void)weir_store_commit(store);
     cover_trouble(store);
@@ -350,9 +350,9 @@ static bool finish(struct store *store, struct weir_error *err)
 
 bool weir_store_close(struct store *store, struct weir_error *err)
 {
-    weir_work_stop(store);
+    weir_store_threads_stop(store);
     weir_image_end(store);
-    bool good = !store->started || finish(store, err);
-    destroy(store);
+    bool good = !store->started || finish_log(store, err);
+    destroy_store(store);
     return good;
 }

@@ -4,18 +4,18 @@
  * answered; images say from time to time what all of it is, so that the log before them can go. It knows no
  * limits: what an entry is, and which of two records of it counts, its owner says (region/keep.h).
  *
- * Law. Let an answer be given only after weir_store_may has said STORE_GO for a ticket that was drawn, by
- * weir_store_commit, after the change. Then what was answered is recovered
+ * Law. Let an answer be given only after weir_store_ticket_status has said STORE_GO for a ticket that was
+ * drawn, by weir_store_commit, after the change. Then what was answered is recovered
  *   - in every mode after the process was killed at any instruction;
  *   - STORE_ALWAYS: after a power cut at any time;
  *   - STORE_EVERYSEC: after a power cut, but for at most 1.0 s of answers, the last ones. That second ends
  *     before the cut where the disk had fallen behind: nothing is answered then (STORE_WAIT).
  * And nothing else is recovered than states that were there.
  *
- * The directory: lock, mark, ballast (room for a full disk), log-N, image-N, aside/, backups/. One process
+ * The directory: lock, mark, ballast (room for a full disk), log-N, image-N, retired/, backups/. One process
  * has it (lock). `mark` says how far the log was surely on the disk, and whether the last process ended well.
  *
- * Life:   open (finds out, reads META) -> add regions -> replay -> start -> note, commit, may ... -> close
+ * Life:   open (finds out) -> add regions -> replay -> start -> catalogue, commit, status ... -> close
  *
  * Faults. A write or sync that fails is never tried again on that file: the store is STORE_ILL, tickets wait,
  * a new segment is begun and then a new image written from memory. When both are on the disk all tickets so
@@ -92,21 +92,21 @@ struct store;
  * (in use by another process, no image can be read, written by a later version: it says what to do). */
 struct store *weir_store_open(const struct store_options *options, struct store_found *found,
                               struct weir_error *err);
-/* The owner's last note that was found; NULL: none. */
-const void *weir_store_meta(const struct store *store, size_t *len);
+/* The owner's last catalogue that was found; NULL: none. */
+const void *weir_store_found_catalogue(const struct store *store, size_t *len);
 
 /* Keeps a region from now on, under a number that no other region of this directory ever had. Sets the
- * region's time: lead_ns ahead of store time. Before replay for those that the note names; later for new
- * ones, before anybody uses them and before the note that names them. */
+ * region's time: lead_ns ahead of store time. Before replay for those that the catalogue names; later for new
+ * ones, before anybody uses them and before the catalogue that names them. */
 bool weir_store_add(struct store *store, uint32_t number, struct region *region, int64_t lead_ns,
-                    const struct keep_kind *kind, void *owner, struct weir_error *err);
+                    const struct persist_ops *kind, void *owner, struct weir_error *err);
 /* Keeps it no more; what is on the disk of it will be skipped. No thread has it listed any more. */
 void weir_store_drop(struct store *store, struct region *region);
 
 /* Gives all records to the regions that were added, once. */
 bool weir_store_replay(struct store *store, struct store_found *found, struct weir_error *err);
-/* Begins to write: a new segment with the owner's note. An image follows soon if much was replayed. */
-bool weir_store_start(struct store *store, const void *meta, size_t len, struct weir_error *err);
+/* Begins to write: a new segment with the owner's catalogue. An image follows soon if much was replayed. */
+bool weir_store_start(struct store *store, const void *catalogue, size_t len, struct weir_error *err);
 
 /* Store time: runs on from one process, and boot, to the next; never back. = weir_now + weir_store_offset. */
 int64_t weir_store_offset(const struct store *store);
@@ -118,20 +118,20 @@ int64_t weir_store_offset(const struct store *store);
  * ticket tells. */
 uint64_t weir_store_commit(struct store *store);
 
-enum store_may {
+enum store_ticket_status {
     STORE_GO,   /* answer */
     STORE_WAIT, /* `moved` will be called */
     STORE_SICK  /* the same, but the disk does not take anything: it may be long */
 };
-enum store_may weir_store_may(struct store *store, uint64_t ticket);
+enum store_ticket_status weir_store_ticket_status(struct store *store, uint64_t ticket);
 /* Waits for STORE_GO; false: not within that time. Not for threads that have better things to do. */
 bool weir_store_wait(struct store *store, uint64_t ticket, int64_t timeout_ns);
 /* Not STORE_ILL: something new may be decided. A hint, cheap enough to be asked for every request. */
 bool weir_store_is_well(const struct store *store);
 
-/* The owner's note: what has to be known before records can be read again. Appended before what it is about
- * comes into force; kept for the images. false: the store is ill, and the note was not taken. */
-bool weir_store_note(struct store *store, const void *meta, size_t len);
+/* The owner's catalogue: what has to be known before records can be read again. Appended before what it is
+ * about comes into force; kept for the images. false: the store is ill, and the catalogue was not taken. */
+bool weir_store_catalogue(struct store *store, const void *catalogue, size_t len);
 
 /* options.hold_images: the owner has done to the regions what had to be done after a loss. Until an image has
  * that, the next start is told of the loss again. */

@@ -12,8 +12,8 @@ static enum frame_kind first_kind(const struct survey *survey)
     return survey->kind == FILE_SEGMENT ? FRAME_SEGMENT : FRAME_IMAGE;
 }
 
-static int open_file(struct survey *survey, struct scan *scan, struct disk *disk, int dir,
-                     const unsigned char *store)
+static int survey_open(struct survey *survey, struct scan *scan, struct disk *disk, int dir,
+                       const unsigned char *store)
 {
     char name[DISK_NAME_MAX];
     weir_file_name(name, survey->kind, survey->number);
@@ -28,7 +28,7 @@ static int open_file(struct survey *survey, struct scan *scan, struct disk *disk
 }
 
 /* The first frame says which file this is, so that one with another's name is noticed. */
-static bool read_start(struct survey *survey, const struct scan *scan)
+static bool survey_read_start(struct survey *survey, const struct scan *scan)
 {
     struct frame_start start;
     if (scan->frame != 0 || scan->head.kind != first_kind(survey) || scan->head.bytes != sizeof start)
@@ -56,10 +56,10 @@ static bool makes_sense(struct survey *survey, const struct scan *scan)
         return false;
     switch (head->kind) {
     case FRAME_SEGMENT:
-        return !image && head->sequence > 0 && read_start(survey, scan);
+        return !image && head->sequence > 0 && survey_read_start(survey, scan);
     case FRAME_IMAGE:
-        return image && read_start(survey, scan);
-    case FRAME_META:
+        return image && survey_read_start(survey, scan);
+    case FRAME_CATALOGUE:
     case FRAME_RECORDS:
         return image ? survey->started : head->sequence > 0;
     case FRAME_END:
@@ -69,7 +69,7 @@ static bool makes_sense(struct survey *survey, const struct scan *scan)
     }
 }
 
-static void count(struct survey *survey, const struct scan *scan)
+static void survey_count(struct survey *survey, const struct scan *scan)
 {
     const struct frame_head *head = &scan->head;
     survey->frames++;
@@ -95,8 +95,8 @@ static bool is_end(struct survey *survey, const struct scan *scan)
     return end.frames == survey->frames - 1 && end.bytes == scan->frame && scan->good == scan->size;
 }
 
-static int read_frame(struct survey *survey, const struct scan *scan, survey_frame *each, void *arg,
-                      bool *end)
+static int survey_read_frame(struct survey *survey, const struct scan *scan, survey_frame *each, void *arg,
+                             bool *end)
 {
     if (survey->bad == NONE && scan->bad != NONE)
         survey->bad = scan->bad;
@@ -106,7 +106,7 @@ static int read_frame(struct survey *survey, const struct scan *scan, survey_fra
             survey->bad = scan->frame;
         return 0;
     }
-    count(survey, scan);
+    survey_count(survey, scan);
     *end = is_end(survey, scan);
     return each ? each(arg, survey, scan) : 0;
 }
@@ -117,10 +117,10 @@ void weir_survey_file(struct survey *survey, struct disk *disk, int dir, const u
     struct scan scan;
     enum scan_step step;
     bool end = false;
-    if (open_file(survey, &scan, disk, dir, store))
+    if (survey_open(survey, &scan, disk, dir, store))
         return;
     while ((step = weir_scan_next(&scan)) == SCAN_FRAME && !survey->error)
-        survey->error = read_frame(survey, &scan, each, arg, &end);
+        survey->error = survey_read_frame(survey, &scan, each, arg, &end);
     if (step == SCAN_FAILED && !survey->error)
         survey->error = scan.error;
     survey->later = step == SCAN_LATER;
@@ -136,7 +136,7 @@ void weir_survey_file(struct survey *survey, struct disk *disk, int dir, const u
 void weir_survey_start(struct survey *survey, struct disk *disk, int dir)
 {
     struct scan scan;
-    if (open_file(survey, &scan, disk, dir, NULL))
+    if (survey_open(survey, &scan, disk, dir, NULL))
         return;
     enum scan_step step = weir_scan_next(&scan);
     if (step == SCAN_FRAME)

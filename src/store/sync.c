@@ -12,7 +12,7 @@
 #include "store/log.h"
 #include "store/mark.h"
 
-struct round { /* what one sync has to do */
+struct sync_round { /* what one sync has to do */
     struct log_file files[LOG_OLD_MOST + 1];
     uint32_t count;
     uint64_t target;
@@ -21,10 +21,10 @@ struct round { /* what one sync has to do */
     bool broken; /* the log has failed meanwhile: its last sequence may be one that is not there */
 };
 
-static struct round look(struct store *store)
+static struct sync_round begin_round(struct store *store)
 {
     struct log *log = &store->log;
-    struct round round = {0};
+    struct sync_round round = {0};
     (void)pthread_mutex_lock(&log->lock);
     weir_log_zero(store);
     round.target = atomic_load_explicit(&log->appended, memory_order_relaxed);
@@ -42,7 +42,7 @@ static struct round look(struct store *store)
 }
 
 /* Files that are full are done with. */
-static void close_old(struct store *store, const struct round *round, int64_t ns)
+static void close_old(struct store *store, const struct sync_round *round, int64_t ns)
 {
     struct log *log = &store->log;
     uint32_t gone = round->count - 1;
@@ -64,7 +64,7 @@ static void close_old(struct store *store, const struct round *round, int64_t ns
 
 int weir_sync_files(struct store *store, uint64_t *target)
 {
-    struct round round = look(store);
+    struct sync_round round = begin_round(store);
     int64_t start = weir_monotonic_ns();
     int error = round.broken ? EIO : 0;
     for (uint32_t i = 0; i < round.count && !error; i++)
@@ -130,7 +130,7 @@ void weir_sync_poke(struct store *store)
 }
 
 /* Under log.lock. At most until the monotonic time. */
-static void sleep_until(struct store *store, int64_t until)
+static void sync_sleep_until(struct store *store, int64_t until)
 {
     struct timespec ts = {.tv_sec = until / WEIR_SEC, .tv_nsec = until % WEIR_SEC};
     store->sync.sleeping = true;
@@ -163,20 +163,20 @@ static bool is_unmarked(const struct store *store)
 
 /* Under log.lock: until there is something to be synced, and in EVERYSEC until it is half a second old; or
  * until the mark, which is a second behind, should follow. */
-static void wait_for_work(struct store *store)
+static void sync_wait_for_work(struct store *store)
 {
     bool never = store->options.sync == STORE_NEVER;
     int64_t until = is_unmarked(store) ? weir_monotonic_ns() + MARK_NS : 0;
     store->sync.timed = never;
     while (!store->stopping && !store->sync.poked && (never || !has_unsynced(store)) &&
            (until == 0 || weir_monotonic_ns() < until))
-        sleep_until(store, until);
+        sync_sleep_until(store, until);
     if (store->options.sync != STORE_EVERYSEC)
         return;
     until = weir_monotonic_ns() + begin_in(store);
     store->sync.timed = true;
     while (!store->stopping && !store->sync.poked && weir_monotonic_ns() < until)
-        sleep_until(store, until);
+        sync_sleep_until(store, until);
 }
 
 void *weir_sync_run(void *arg)
@@ -184,7 +184,7 @@ void *weir_sync_run(void *arg)
     struct store *store = arg;
     (void)pthread_mutex_lock(&store->log.lock);
     while (!store->stopping) {
-        wait_for_work(store);
+        sync_wait_for_work(store);
         store->sync.poked = false;
         (void)pthread_mutex_unlock(&store->log.lock);
         (void)weir_sync_step(store);

@@ -14,7 +14,7 @@
 
 /* While it is ill there is nothing to do but to heal: that may be long, and whoever waits for an image is not
  * to wait for it. */
-static bool keep_step(struct store *store)
+static bool checkpointer_step(struct store *store)
 {
     if (weir_health_step(store)) {
         weir_image_refuse(store);
@@ -23,7 +23,7 @@ static bool keep_step(struct store *store)
     return weir_image_step(store);
 }
 
-static void *keeper_run(void *arg)
+static void *checkpointer_main(void *arg)
 {
     struct store *store = arg;
     bool more = false;
@@ -33,37 +33,38 @@ static void *keeper_run(void *arg)
         int64_t until = weir_monotonic_ns() + KEEPER_NS;
         struct timespec ts = {.tv_sec = until / WEIR_SEC, .tv_nsec = until % WEIR_SEC};
         if (!more)
-            (void)pthread_cond_timedwait(&store->keeper_work, &store->log.lock, &ts);
+            (void)pthread_cond_timedwait(&store->checkpointer_work, &store->log.lock, &ts);
         (void)pthread_mutex_unlock(&store->log.lock);
-        more = keep_step(store);
+        more = checkpointer_step(store);
         (void)pthread_mutex_lock(&store->log.lock);
     }
     (void)pthread_mutex_unlock(&store->log.lock);
     return NULL;
 }
 
-bool weir_work_start(struct store *store)
+bool weir_store_threads_start(struct store *store)
 {
     if (store->options.manual)
         return true;
     store->sync.running = weir_thread_start(&store->sync.thread, weir_sync_run, store);
-    store->keeper_running = store->sync.running && weir_thread_start(&store->keeper, keeper_run, store);
-    return store->keeper_running;
+    store->checkpointer_running =
+        store->sync.running && weir_thread_start(&store->checkpointer, checkpointer_main, store);
+    return store->checkpointer_running;
 }
 
-void weir_work_stop(struct store *store)
+void weir_store_threads_stop(struct store *store)
 {
     (void)pthread_mutex_lock(&store->log.lock);
     store->stopping = true;
     (void)pthread_cond_broadcast(&store->sync.work);
     (void)pthread_cond_broadcast(&store->sync.moved);
-    (void)pthread_cond_broadcast(&store->keeper_work);
+    (void)pthread_cond_broadcast(&store->checkpointer_work);
     (void)pthread_mutex_unlock(&store->log.lock);
     if (store->sync.running)
         (void)pthread_join(store->sync.thread, NULL);
-    if (store->keeper_running)
-        (void)pthread_join(store->keeper, NULL);
-    store->sync.running = store->keeper_running = false;
+    if (store->checkpointer_running)
+        (void)pthread_join(store->checkpointer, NULL);
+    store->sync.running = store->checkpointer_running = false;
 }
 
 bool weir_store_work(struct store *store, unsigned what)
@@ -72,7 +73,7 @@ bool weir_store_work(struct store *store, unsigned what)
     if (what & STORE_WORK_SYNC)
         more = weir_sync_step(store);
     if (what & STORE_WORK_IMAGE)
-        more = keep_step(store) || more;
+        more = checkpointer_step(store) || more;
     return more;
 }
 
@@ -80,10 +81,10 @@ bool weir_store_wait(struct store *store, uint64_t ticket, int64_t timeout_ns)
 {
     int64_t until = sat_add(weir_monotonic_ns(), timeout_ns);
     struct timespec ts = {.tv_sec = until / WEIR_SEC, .tv_nsec = until % WEIR_SEC};
-    enum store_may may = weir_store_may(store, ticket);
+    enum store_ticket_status may = weir_store_ticket_status(store, ticket);
     if (may != STORE_GO && store->options.manual) {
         (void)weir_store_work(store, STORE_WORK_SYNC);
-        return weir_store_may(store, ticket) == STORE_GO;
+        return weir_store_ticket_status(store, ticket) == STORE_GO;
     }
     int late = 0;
     while (may != STORE_GO && late == 0) {
@@ -92,7 +93,7 @@ bool weir_store_wait(struct store *store, uint64_t ticket, int64_t timeout_ns)
         if (!moved)
             late = pthread_cond_timedwait(&store->sync.moved, &store->log.lock, &ts);
         (void)pthread_mutex_unlock(&store->log.lock);
-        may = weir_store_may(store, ticket);
+        may = weir_store_ticket_status(store, ticket);
     }
     return may == STORE_GO;
 }

@@ -9,30 +9,30 @@
 #define FLIGHT                                                                                               \
     32 /* lines that are fetched at the same time; processors can have some more than 10 on the way */
 
-static bool reject(struct weir_verdict *verdict)
+static bool reject_batch(struct weir_verdict *verdict)
 {
     *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
     return false;
 }
 
-static size_t take_flight(struct weir_ask *asks, size_t count, int64_t now_ns)
+static size_t take_prefetched(struct weir_ask *asks, size_t count, int64_t now_ns)
 {
     struct key keys[FLIGHT];
     size_t passed = 0;
     for (size_t i = 0; i < count; i++) {
         const struct weir_ask *ask = &asks[i];
-        keys[i].who = 0;
+        keys[i].hash = 0;
         if (weir_table_knows(ask->table, ask->key, ask->len)) {
             keys[i] = table_key(ask->table, ask->key, ask->len);
-            ask->table->kind->prefetch(ask->table, keys[i].who);
+            ask->table->kind->prefetch(ask->table, keys[i].hash);
         }
     }
     for (size_t i = 0; i < count; i++) {
         struct weir_ask *ask = &asks[i];
-        bool allowed = keys[i].who != 0 ? weir_table_take_key(ask->table, &keys[i],
-                                                              region_time(ask->table->region, now_ns), ask->n,
-                                                              &ask->verdict)
-                                        : reject(&ask->verdict);
+        bool allowed = keys[i].hash != 0 ? weir_table_take_key(ask->table, &keys[i],
+                                                               region_time(ask->table->region, now_ns),
+                                                               ask->n, &ask->verdict)
+                                         : reject_batch(&ask->verdict);
         passed += allowed;
     }
     return passed;
@@ -42,7 +42,7 @@ size_t weir_take_each_at(struct weir_ask *asks, size_t count, int64_t now_ns)
 {
     size_t passed = 0;
     for (size_t i = 0; asks && i < count; i += FLIGHT)
-        passed += take_flight(asks + i, count - i < FLIGHT ? count - i : FLIGHT, now_ns);
+        passed += take_prefetched(asks + i, count - i < FLIGHT ? count - i : FLIGHT, now_ns);
     return passed;
 }
 

@@ -83,7 +83,7 @@ bool weir_edition_suits_words(struct edition *edition)
 }
 
 /* Another table kind than it was made for. */
-static bool suits(const struct weir_table *table, struct edition *edition)
+static bool does_edition_suit(const struct weir_table *table, struct edition *edition)
 {
     if (table->kind == &weir_table_words)
         return weir_edition_suits_words(edition);
@@ -96,7 +96,7 @@ static bool suits(const struct weir_table *table, struct edition *edition)
  * before the change, and refill by the new limits: whoever needs the time first reads the clock, and all
  * agree on that.
  */
-static int64_t time_of(struct weir_table *table, uint64_t generation)
+static int64_t limits_time(struct weir_table *table, uint64_t generation)
 {
     atom64 *time = &table->policies->texts[generation & 3].time;
     uint64_t seen = atom_load(time, memory_order_acquire);
@@ -116,8 +116,8 @@ static struct edition *read_edition(struct weir_table *table, uint64_t generatio
     char text[sizeof from->text];
     memcpy(text, from->text, sizeof text);
     text[sizeof text - 1] = '\0';
-    struct edition *edition = weir_edition_new(text, generation, time_of(table, generation), err);
-    if (edition && suits(table, edition))
+    struct edition *edition = weir_edition_new(text, generation, limits_time(table, generation), err);
+    if (edition && does_edition_suit(table, edition))
         return edition;
     if (edition || !err || err->code != ENOMEM)
         weir_error_set(err, EINVAL, "the limits of this table are damaged; remove the file to begin anew");
@@ -138,7 +138,7 @@ bool weir_table_load(struct weir_table *table, struct weir_error *err)
 }
 
 /* Those that are newer than `known`, which nobody else has seen. */
-static void forget(struct edition *latest, const struct edition *known)
+static void free_unseen_editions(struct edition *latest, const struct edition *known)
 {
     while (latest && latest != known) {
         struct edition *older = latest->older;
@@ -149,7 +149,7 @@ static void forget(struct edition *latest, const struct edition *known)
 }
 
 /* The latest, on top of what is known already. */
-static struct edition *follow(struct weir_table *table, struct edition *known, uint64_t generation)
+static struct edition *follow_editions(struct weir_table *table, struct edition *known, uint64_t generation)
 {
     struct edition *before = known;
     if (known->generation + 1 != generation) {
@@ -162,7 +162,7 @@ static struct edition *follow(struct weir_table *table, struct edition *known, u
     if (latest)
         latest->older = before;
     else
-        forget(before, known);
+        free_unseen_editions(before, known);
     return latest;
 }
 
@@ -173,11 +173,12 @@ struct edition *weir_table_refresh(struct weir_table *table)
     struct edition *known = atomic_load_explicit(&table->edition, memory_order_acquire), *latest = known;
     for (;;) {
         uint64_t generation = atom_load(&header->generation, memory_order_seq_cst);
-        latest = known->generation == generation ? known : follow(table, known, generation);
+        latest = known->generation == generation ? known : follow_editions(table, known, generation);
         atom_fence(memory_order_acquire); /* what was read, was read before */
         if (atom_load(&header->generation, memory_order_seq_cst) == generation)
             break;
-        forget(latest, known); /* it has changed again meanwhile: what was read may be a mixture */
+        free_unseen_editions(latest,
+                             known); /* it has changed again meanwhile: what was read may be a mixture */
     }
     if (latest)
         atomic_store_explicit(&table->edition, latest, memory_order_release);
@@ -227,7 +228,7 @@ uint64_t weir_table_open_slots(struct weir_table *table)
 }
 
 /* Converts every state that is not of the latest generation yet. */
-static void convert_all(struct weir_table *table, const struct edition *edition, int64_t now)
+static void convert_all_states(struct weir_table *table, const struct edition *edition, int64_t now)
 {
     if (table->kind == &weir_table_words)
         weir_words_convert_shared(table, edition);
@@ -238,10 +239,10 @@ static void convert_all(struct weir_table *table, const struct edition *edition,
 void weir_table_finish_change(struct weir_table *table, const struct edition *latest, int64_t now)
 {
     if (atom_load(&table->region->header->swept, memory_order_acquire) != latest->generation)
-        convert_all(table, latest, now);
+        convert_all_states(table, latest, now);
 }
 
-static void write_text(struct weir_table *table, const struct edition *edition)
+static void write_limits_text(struct weir_table *table, const struct edition *edition)
 {
     struct policy_text *to = &table->policies->texts[edition->generation & 3];
     memcpy(to->text, edition->text, strlen(edition->text) + 1);
@@ -252,8 +253,8 @@ void weir_table_resume(struct weir_table *table, struct edition *latest)
 {
     struct region_header *header = table->region->header;
     if (latest->older)
-        write_text(table, latest->older);
-    write_text(table, latest);
+        write_limits_text(table, latest->older);
+    write_limits_text(table, latest);
     atom_store(&header->generation, latest->generation, memory_order_relaxed);
     atom_store(&header->swept, latest->generation, memory_order_relaxed);
     atomic_store_explicit(&table->edition, latest, memory_order_release);
@@ -281,8 +282,9 @@ static bool refuse_form(const struct edition *has, const struct edition *wanted,
     return false;
 }
 
-/* Under the change lock. `now` below 0: the clock says when, see time_of. */
-static bool change(struct weir_table *table, int64_t now, const char *limits, struct weir_error *err)
+/* Under the change lock. `now` below 0: the clock says when, see limits_time. */
+static bool change_limits_locked(struct weir_table *table, int64_t now, const char *limits,
+                                 struct weir_error *err)
 {
     struct region_header *header = table->region->header;
     struct edition *latest = table_edition(table);
@@ -293,7 +295,7 @@ static bool change(struct weir_table *table, int64_t now, const char *limits, st
         weir_error_set(err, ENOMEM, "out of memory");
     if (!latest || !whole || !next)
         goto end;
-    if (!same_form(latest->policy, next->policy) || !suits(table, next)) {
+    if (!same_form(latest->policy, next->policy) || !does_edition_suit(table, next)) {
         (void)refuse_form(latest, next, err);
         goto end;
     }
@@ -316,13 +318,13 @@ static bool change(struct weir_table *table, int64_t now, const char *limits, st
     if (latest && table->history)
         weir_history_set_time(table, latest->generation, latest->time);
     if (latest)
-        convert_all(table, latest, now);
+        convert_all_states(table, latest, now);
 end:
     weir_edition_free(next);
     return done;
 }
 
-static bool can_set(const struct weir_table *table, const char *limits, struct weir_error *err)
+static bool check_new_limits(const struct weir_table *table, const char *limits, struct weir_error *err)
 {
     const char *fault = !table                           ? "the table is NULL"
                         : !limits                        ? "limits is NULL"
@@ -335,21 +337,21 @@ static bool can_set(const struct weir_table *table, const char *limits, struct w
 
 bool weir_table_can_set(struct weir_table *table, const char *limits)
 {
-    if (!can_set(table, limits, NULL))
+    if (!check_new_limits(table, limits, NULL))
         return false;
     struct edition *has = table_edition(table), *next = weir_edition_new(limits, 0, 0, NULL);
-    bool can = has && next && same_form(has->policy, next->policy) && suits(table, next);
+    bool can = has && next && same_form(has->policy, next->policy) && does_edition_suit(table, next);
     weir_edition_free(next);
     return can;
 }
 
-static bool set(struct weir_table *table, int64_t now, const char *limits, struct weir_error *err)
+static bool set_limits(struct weir_table *table, int64_t now, const char *limits, struct weir_error *err)
 {
     struct table_owner *owner = weir_table_can_set(table, limits) ? table->owner : NULL;
     if (owner && !owner->begin(owner, table, limits, err))
         return false;
     weir_change_lock(table->region);
-    bool done = change(table, now, limits, err);
+    bool done = change_limits_locked(table, now, limits, err);
     weir_change_unlock(table->region);
     if (owner)
         owner->end(owner, table);
@@ -358,12 +360,13 @@ static bool set(struct weir_table *table, int64_t now, const char *limits, struc
 
 bool weir_table_set_at(struct weir_table *table, int64_t now_ns, const char *limits, struct weir_error *err)
 {
-    return can_set(table, limits, err) && set(table, region_time(table->region, now_ns), limits, err);
+    return check_new_limits(table, limits, err) &&
+           set_limits(table, region_time(table->region, now_ns), limits, err);
 }
 
 bool weir_table_set(struct weir_table *table, const char *limits, struct weir_error *err)
 {
-    return can_set(table, limits, err) && set(table, -1, limits, err);
+    return check_new_limits(table, limits, err) && set_limits(table, -1, limits, err);
 }
 
 size_t weir_table_text(struct weir_table *table, char *text, size_t size)

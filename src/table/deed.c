@@ -44,17 +44,16 @@ static int64_t empty_at(const struct weir_policy *policy, const int64_t *state)
     return latest;
 }
 
-static bool reserve(const struct weir_policy *policy, int64_t *state, struct deed *deed)
+static bool op_reserve(const struct weir_policy *policy, int64_t *state, struct table_op *op)
 {
     struct weir_reservation parts[WEIR_LIMITS_MAX];
     int64_t empty = policy->count > 1 ? empty_at(policy, state) : 0;
-    bool promised =
-        weir_state_reserve(policy, state, deed->now, deed->n, deed->timeout_ns, parts, deed->verdict);
-    if (!deed->reservation)
+    bool promised = weir_state_reserve(policy, state, op->now, op->n, op->timeout_ns, parts, op->verdict);
+    if (!op->reservation)
         return promised;
-    *deed->reservation = promised ? parts[0] : (struct weir_reservation){0};
+    *op->reservation = promised ? parts[0] : (struct weir_reservation){0};
     if (promised && policy->count > 1)
-        deed->reservation->ticket = (uint64_t)empty;
+        op->reservation->ticket = (uint64_t)empty;
     return promised;
 }
 
@@ -72,7 +71,7 @@ static uint64_t ticket_of(const struct limit *limit, const int64_t *state, const
 
 /* A bucket that would have been full at the due time was taken to that time: what it held before is not
  * known, only that it was empty at `empty_ns` or earlier. So much it gets back. */
-static void refill(const struct weir_policy *policy, int64_t *state, int64_t due_ns, int64_t empty_ns)
+static void refill_bucket(const struct weir_policy *policy, int64_t *state, int64_t due_ns, int64_t empty_ns)
 {
     for (size_t i = 0; i < policy->count; i++) {
         const struct limit *limit = &policy->limits[i];
@@ -82,9 +81,9 @@ static void refill(const struct weir_policy *policy, int64_t *state, int64_t due
     }
 }
 
-static bool cancel(const struct weir_policy *policy, int64_t *state, struct deed *deed)
+static bool op_cancel(const struct weir_policy *policy, int64_t *state, struct table_op *op)
 {
-    struct weir_reservation parts[WEIR_LIMITS_MAX], *reservation = deed->reservation;
+    struct weir_reservation parts[WEIR_LIMITS_MAX], *reservation = op->reservation;
     if (!reservation)
         return false;
     bool several = policy->count > 1, latest = reservation->generation == state[STATE_GENERATION];
@@ -93,9 +92,9 @@ static bool cancel(const struct weir_policy *policy, int64_t *state, struct deed
         if (several)
             parts[i].ticket = ticket_of(&policy->limits[i], state, reservation, latest);
     }
-    bool off = weir_state_cancel(policy, state, deed->now, parts);
+    bool off = weir_state_cancel(policy, state, op->now, parts);
     if (off && several && latest)
-        refill(policy, state, reservation->due_ns, (int64_t)reservation->ticket);
+        refill_bucket(policy, state, reservation->due_ns, (int64_t)reservation->ticket);
     if (off)
         reservation->n = 0;
     return off;
@@ -103,28 +102,28 @@ static bool cancel(const struct weir_policy *policy, int64_t *state, struct deed
 
 /* ---- states that travel: see export.h ---- */
 
-static void export_state(const struct weir_policy *policy, const int64_t *state, const struct deed *deed)
+static void op_export(const struct weir_policy *policy, const int64_t *state, const struct table_op *op)
 {
-    struct carried *out = deed->carried;
-    weir_state_explain(policy, state, deed->now, deed->limits, deed->limit_count);
+    struct state_transfer *out = op->transfer;
+    weir_state_explain(policy, state, op->now, op->limits, op->limit_count);
     out->policy = policy;
-    out->idle = weir_state_idle_from(policy, state) <= deed->now;
+    out->idle = weir_state_idle_from(policy, state) <= op->now;
     out->limits = policy->count;
     for (size_t i = 0; i < policy->count; i++)
-        out->spent[i] = deed->limits[i].used;
+        out->spent[i] = op->limits[i].used;
     out->count = policy->words <= out->room ? policy->words : 0;
     if (out->count > 0)
         memcpy(out->words, state, out->count * sizeof *state);
 }
 
 /* A key that was as if never used becomes what came; what another has spent already comes on top. */
-static void import_state(const struct weir_policy *policy, int64_t *state, const struct deed *deed)
+static void op_import(const struct weir_policy *policy, int64_t *state, const struct table_op *op)
 {
-    const struct carried *in = deed->carried;
-    int64_t time = max64(deed->now, state[STATE_PROMISED]);
+    const struct state_transfer *in = op->transfer;
+    int64_t time = max64(op->now, state[STATE_PROMISED]);
     if (in->policy == policy && in->count == policy->words && weir_state_valid(policy, in->words) &&
-        weir_state_idle_from(policy, state) <= deed->now) {
-        if (weir_state_idle_from(policy, in->words) > deed->now)
+        weir_state_idle_from(policy, state) <= op->now) {
+        if (weir_state_idle_from(policy, in->words) > op->now)
             memcpy(state, in->words, in->count * sizeof *state);
         return;
     }
@@ -141,36 +140,36 @@ static void import_state(const struct weir_policy *policy, int64_t *state, const
 
 /* ---- a key that is there ---- */
 
-bool weir_deed_do(const struct weir_policy *policy, int64_t *state, struct deed *deed)
+bool weir_table_op_run(const struct weir_policy *policy, int64_t *state, struct table_op *op)
 {
-    switch (deed->verb) {
+    switch (op->verb) {
     case VERB_TAKE:
-        return weir_state_take(policy, state, deed->now, deed->n, deed->verdict);
+        return weir_state_take(policy, state, op->now, op->n, op->verdict);
     case VERB_PEEK:
-        return weir_state_peek(policy, state, deed->now, deed->n, deed->verdict);
+        return weir_state_peek(policy, state, op->now, op->n, op->verdict);
     case VERB_RESERVE:
-        return reserve(policy, state, deed);
+        return op_reserve(policy, state, op);
     case VERB_CANCEL:
-        return cancel(policy, state, deed);
+        return op_cancel(policy, state, op);
     case VERB_GIVE:
-        weir_state_give(policy, state, deed->now, deed->n);
+        weir_state_give(policy, state, op->now, op->n);
         break;
     case VERB_CHARGE:
-        weir_state_charge(policy, state, deed->now, deed->n);
+        weir_state_charge(policy, state, op->now, op->n);
         break;
     case VERB_RESET:
-        weir_state_reset(policy, state, deed->now);
+        weir_state_reset(policy, state, op->now);
         break;
     case VERB_EXPLAIN:
-        weir_state_explain(policy, state, deed->now, deed->limits, deed->limit_count);
-        deed->limit_count = policy->count;
-        deed->chargeable = weir_state_chargeable(policy, state, deed->now);
+        weir_state_explain(policy, state, op->now, op->limits, op->limit_count);
+        op->limit_count = policy->count;
+        op->chargeable = weir_state_chargeable(policy, state, op->now);
         break;
     case VERB_EXPORT:
-        export_state(policy, state, deed);
+        op_export(policy, state, op);
         break;
     case VERB_IMPORT:
-        import_state(policy, state, deed);
+        op_import(policy, state, op);
         break;
     }
     return true;
@@ -178,7 +177,7 @@ bool weir_deed_do(const struct weir_policy *policy, int64_t *state, struct deed 
 
 /* ---- a key that is not there ---- */
 
-static bool counts_refusals(const struct weir_policy *policy)
+static bool any_limit_counts_refusals(const struct weir_policy *policy)
 {
     for (size_t i = 0; i < policy->count; i++)
         if (policy->limits[i].spec.refused != WEIR_REFUSED_IGNORE)
@@ -186,55 +185,55 @@ static bool counts_refusals(const struct weir_policy *policy)
     return false;
 }
 
-bool weir_deed_may_change(const struct weir_policy *policy, const struct deed *deed, bool answer)
+bool weir_table_op_may_change(const struct weir_policy *policy, const struct table_op *op, bool answer)
 {
-    return !deed_reads(deed) && (answer || !deed_takes(deed) || counts_refusals(policy));
+    return !table_op_reads(op) && (answer || !table_op_takes(op) || any_limit_counts_refusals(policy));
 }
 
 /* Would the promise be made? Asked without making it. */
-static bool would_promise(const struct weir_policy *policy, const int64_t *fresh, const struct deed *deed)
+static bool would_promise(const struct weir_policy *policy, const int64_t *fresh, const struct table_op *op)
 {
     struct weir_verdict verdict;
-    (void)weir_state_peek(policy, fresh, deed->now, deed->n, &verdict);
-    int64_t timeout_ns = deed->timeout_ns < 0 ? policy->timeout_ns : deed->timeout_ns;
+    (void)weir_state_peek(policy, fresh, op->now, op->n, &verdict);
+    int64_t timeout_ns = op->timeout_ns < 0 ? policy->timeout_ns : op->timeout_ns;
     if (verdict.retry_after_ns == WEIR_FOREVER || verdict.retry_after_ns > timeout_ns)
         return false;
-    int64_t due = deed->now + verdict.retry_after_ns;
+    int64_t due = op->now + verdict.retry_after_ns;
     for (size_t i = 0; i < policy->count; i++) {
         const struct limit *limit = &policy->limits[i];
         if (limit->algorithm->open &&
-            limit->algorithm->open(limit, fresh + limit->offset, deed->now, deed->n, due) > deed->now)
+            limit->algorithm->open(limit, fresh + limit->offset, op->now, op->n, due) > op->now)
             return false;
     }
     return true;
 }
 
-/* Does the deed leave the state as it is? Then the state that was made for it can answer. */
-static bool changes_nothing(const struct weir_policy *policy, const int64_t *fresh, const struct deed *deed)
+/* Does the operation leave the state as it is? Then the state that was made for it can answer. */
+static bool changes_nothing(const struct weir_policy *policy, const int64_t *fresh, const struct table_op *op)
 {
-    if (deed_reads(deed) || deed->n < 1)
+    if (table_op_reads(op) || op->n < 1)
         return true;
     if (policy->words == STATE_HEADER) /* nothing but unlimited and blocked */
         return true;
-    if (deed_charges(deed) || counts_refusals(policy))
+    if (table_op_charges(op) || any_limit_counts_refusals(policy))
         return false;
-    if (deed->verb == VERB_TAKE)
-        return !weir_state_peek(policy, fresh, deed->now, deed->n, NULL);
-    return !would_promise(policy, fresh, deed);
+    if (op->verb == VERB_TAKE)
+        return !weir_state_peek(policy, fresh, op->now, op->n, NULL);
+    return !would_promise(policy, fresh, op);
 }
 
-bool weir_deed_absent(const struct weir_policy *policy, int64_t *fresh, bool shared, struct deed *deed,
-                      bool *insert)
+bool weir_table_op_absent(const struct weir_policy *policy, int64_t *fresh, bool shared, struct table_op *op,
+                          bool *insert)
 {
     *insert = false;
-    if (deed->verb == VERB_CANCEL) /* what was promised has been due, or the key would be here */
+    if (op->verb == VERB_CANCEL) /* what was promised has been due, or the key would be here */
         return false;
-    if (deed->verb == VERB_GIVE || deed->verb == VERB_RESET) {
+    if (op->verb == VERB_GIVE || op->verb == VERB_RESET) {
         *insert = shared && policy->words > STATE_HEADER; /* else full is full */
         return true;
     }
-    *insert = !changes_nothing(policy, fresh, deed);
-    return *insert ? false : weir_deed_do(policy, fresh, deed);
+    *insert = !changes_nothing(policy, fresh, op);
+    return *insert ? false : weir_table_op_run(policy, fresh, op);
 }
 
 /*
@@ -242,11 +241,11 @@ bool weir_deed_absent(const struct weir_policy *policy, int64_t *fresh, bool sha
  * there is no time of which it could be said that the same question passes then: WEIR_FOREVER, as the
  * contract of retry_after_ns has it, and the reason tells that it was for want of room.
  */
-bool weir_deed_full(struct deed *deed)
+bool weir_table_op_full(struct table_op *op)
 {
-    if (deed->verdict)
-        *deed->verdict = (struct weir_verdict){.reason = WEIR_FULL, .retry_after_ns = WEIR_FOREVER};
-    if (deed->verb == VERB_RESERVE && deed->reservation)
-        *deed->reservation = (struct weir_reservation){0};
+    if (op->verdict)
+        *op->verdict = (struct weir_verdict){.reason = WEIR_FULL, .retry_after_ns = WEIR_FOREVER};
+    if (op->verb == VERB_RESERVE && op->reservation)
+        *op->reservation = (struct weir_reservation){0};
     return false;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A deed: one verb and all it needs, to be done to the state of one key. So every kind of table has one way
- * in, and a verb is written once.
+ * An operation: one verb and all it needs, to be done to the state of one key. So every kind of table has one
+ * way in, and a verb is written once.
  */
-#ifndef WEIR_TABLE_DEED_H
-#define WEIR_TABLE_DEED_H
+#ifndef WEIR_TABLE_OP_H
+#define WEIR_TABLE_OP_H
 
 #include "core/limit.h"
 #include "core/state.h"
 
-enum verb {
+enum table_verb {
     VERB_TAKE,
     VERB_PEEK,
     VERB_RESERVE,
@@ -23,7 +23,7 @@ enum verb {
 };
 
 /* A state on its way from one table to another. */
-struct carried {
+struct state_transfer {
     int64_t *words; /* EXPORT: `room` of them; IMPORT: `count` */
     size_t room, count;
     const struct weir_policy *policy; /* by which the words count: to be compared, not to be used */
@@ -32,8 +32,8 @@ struct carried {
     bool idle; /* EXPORT: it is as if never used */
 };
 
-struct deed {
-    enum verb verb;
+struct table_op {
+    enum table_verb verb;
     int64_t now; /* region time */
     int64_t n, timeout_ns;
     struct weir_reservation *reservation; /* RESERVE: filled, may be NULL. CANCEL. In region time */
@@ -41,7 +41,7 @@ struct deed {
     struct weir_limit_state *limits;      /* EXPLAIN; EXPORT: all of WEIR_LIMITS_MAX */
     size_t limit_count;                   /* EXPLAIN: in: elements; out: limits */
     int64_t chargeable;                   /* EXPLAIN: out: see weir_state_chargeable */
-    struct carried *carried;              /* EXPORT: filled; IMPORT */
+    struct state_transfer *transfer;      /* EXPORT: filled; IMPORT */
     bool changed; /* out: the state is another one now; set where that is found out under a lock */
 };
 
@@ -51,48 +51,48 @@ int64_t *weir_state_load(const struct weir_policy *policy, const int64_t *state,
 int64_t *weir_state_fetch(const struct weir_policy *policy, const int64_t *state, int64_t *copy, int64_t now);
 
 /* Does it to a state in the form of the core; gives the answer (EXPLAIN, GIVE, CHARGE, RESET: true). */
-bool weir_deed_do(const struct weir_policy *policy, int64_t *state, struct deed *deed);
+bool weir_table_op_run(const struct weir_policy *policy, int64_t *state, struct table_op *op);
 
 /* The same for a key that is not in the table, whose state `fresh` is, which is `shared` if it is what keys
  * without room have left: what can be answered without putting it there is, and then *insert is false. */
-bool weir_deed_absent(const struct weir_policy *policy, int64_t *fresh, bool shared, struct deed *deed,
-                      bool *insert);
+bool weir_table_op_absent(const struct weir_policy *policy, int64_t *fresh, bool shared, struct table_op *op,
+                          bool *insert);
 
 /* Could it have changed a state of the policy that it was done to, with this answer? */
-bool weir_deed_may_change(const struct weir_policy *policy, const struct deed *deed, bool answer);
+bool weir_table_op_may_change(const struct weir_policy *policy, const struct table_op *op, bool answer);
 
-/* Could it make the state less spent? Such deeds draw a lowering number. */
-static inline bool deed_lowers(const struct deed *deed)
+/* Could it make the state less spent? Such operations draw a lowering number. */
+static inline bool table_op_lowers(const struct table_op *op)
 {
-    return deed->verb == VERB_GIVE || deed->verb == VERB_CANCEL || deed->verb == VERB_RESET;
+    return op->verb == VERB_GIVE || op->verb == VERB_CANCEL || op->verb == VERB_RESET;
 }
 
 /* Does it ask for units that are then the caller's? */
-static inline bool deed_takes(const struct deed *deed)
+static inline bool table_op_takes(const struct table_op *op)
 {
-    return deed->verb == VERB_TAKE || deed->verb == VERB_RESERVE;
+    return op->verb == VERB_TAKE || op->verb == VERB_RESERVE;
 }
 
 /* Does it leave the state as it is? */
-static inline bool deed_reads(const struct deed *deed)
+static inline bool table_op_reads(const struct table_op *op)
 {
-    return deed->verb == VERB_PEEK || deed->verb == VERB_EXPLAIN || deed->verb == VERB_EXPORT;
+    return op->verb == VERB_PEEK || op->verb == VERB_EXPLAIN || op->verb == VERB_EXPORT;
 }
 
 /* Does it count what has happened already? That is nobody else's: it needs room of its own. */
-static inline bool deed_charges(const struct deed *deed)
+static inline bool table_op_charges(const struct table_op *op)
 {
-    return deed->verb == VERB_CHARGE || deed->verb == VERB_IMPORT;
+    return op->verb == VERB_CHARGE || op->verb == VERB_IMPORT;
 }
 
 /* It was decided by what keys without room share: a refusal says so. */
-static inline void weir_deed_shared(struct deed *deed, bool answer)
+static inline void weir_table_op_shared(struct table_op *op, bool answer)
 {
-    if (!answer && deed->verdict && deed->verdict->reason == WEIR_LATER)
-        deed->verdict->reason = WEIR_SHARED;
+    if (!answer && op->verdict && op->verdict->reason == WEIR_LATER)
+        op->verdict->reason = WEIR_SHARED;
 }
 
 /* There is no room for the key, and it does not share: refused. */
-bool weir_deed_full(struct deed *deed);
+bool weir_table_op_full(struct table_op *op);
 
 #endif

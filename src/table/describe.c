@@ -41,7 +41,7 @@ struct block_text {
 
 /* ---- writing ---- */
 
-static void put_text(struct buffer *out, uint64_t generation, int64_t time, const char *text)
+static void put_limits_text(struct buffer *out, uint64_t generation, int64_t time, const char *text)
 {
     static const char zero[8];
     struct block_text head = {generation, time, strlen(text)};
@@ -50,18 +50,18 @@ static void put_text(struct buffer *out, uint64_t generation, int64_t time, cons
     buffer_put(out, zero, whole_words(head.len) - head.len);
 }
 
-static void put_texts(struct buffer *out, const struct bygone *bygone)
+static void put_limits_texts(struct buffer *out, const struct past_limits *past)
 {
-    if (!bygone)
+    if (!past)
         return;
-    put_texts(out, bygone->older);
-    put_text(out, bygone->generation, bygone->time, bygone->text);
+    put_limits_texts(out, past->older);
+    put_limits_text(out, past->generation, past->time, past->text);
 }
 
 void weir_table_describe(struct weir_table *table, struct buffer *out)
 {
     const struct region_header *header = table->region->header;
-    const struct history *history = table->history;
+    const struct limits_history *history = table->history;
     struct weir_table_options options;
     weir_table_options_of(table, &options);
     struct block block = {.magic = BLOCK_MAGIC,
@@ -80,25 +80,25 @@ void weir_table_describe(struct weir_table *table, struct buffer *out)
                           .key_low = table->region->key.low,
                           .key_high = table->region->key.high};
     lock_take(&table->region->ready);
-    const struct bygone *latest = history ? history->latest : NULL;
+    const struct past_limits *latest = history ? history->latest : NULL;
     bool announced = latest && history->announced;
     block.generation = atom_load(&header->generation, memory_order_seq_cst);
     block.texts = latest ? history->count + announced : 0;
     buffer_put(out, (const char *)&block, sizeof block);
-    put_texts(out, latest);
+    put_limits_texts(out, latest);
     if (announced)
-        put_text(out, latest->generation + 1, TIME_UNKNOWN, history->announced);
+        put_limits_text(out, latest->generation + 1, TIME_UNKNOWN, history->announced);
     lock_drop(&table->region->ready);
 }
 
 /* ---- reading ---- */
 
-struct reading {
+struct block_reader {
     const unsigned char *at;
     size_t left;
 };
 
-static bool get(struct reading *reading, void *to, size_t len)
+static bool block_read(struct block_reader *reading, void *to, size_t len)
 {
     if (len > reading->left)
         return false;
@@ -108,9 +108,9 @@ static bool get(struct reading *reading, void *to, size_t len)
     return true;
 }
 
-static bool get_text(struct reading *reading, struct block_text *head, char *text)
+static bool block_read_text(struct block_reader *reading, struct block_text *head, char *text)
 {
-    if (!get(reading, head, sizeof *head) || head->len == 0 || head->len >= TABLE_TEXT_MAX ||
+    if (!block_read(reading, head, sizeof *head) || head->len == 0 || head->len >= TABLE_TEXT_MAX ||
         whole_words(head->len) > reading->left || memchr(reading->at, '\0', head->len))
         return false;
     memcpy(text, reading->at, head->len);
@@ -133,7 +133,8 @@ static bool block_makes_sense(const struct block *block)
                 : block->texts >= 1 && block->texts <= HISTORY_MOST + 1);
 }
 
-static struct weir_table *damaged(const struct block *block, struct weir_table *table, struct weir_error *err)
+static struct weir_table *refuse_damaged_block(const struct block *block, struct weir_table *table,
+                                               struct weir_error *err)
 {
     weir_table_free(table);
     if (block->magic == BLOCK_MAGIC && block->version > BLOCK_VERSION)
@@ -144,7 +145,8 @@ static struct weir_table *damaged(const struct block *block, struct weir_table *
 }
 
 /* Words need one segment only, in which most takes find them at once; a wide table keeps its stripes. */
-static struct weir_table *make(const struct block *block, const char *limits, struct weir_error *err)
+static struct weir_table *make_described_table(const struct block *block, const char *limits,
+                                               struct weir_error *err)
 {
     struct hash_key key = {block->key_low, block->key_high};
     bool wide = block->kind == REGION_WIDE;
@@ -156,7 +158,7 @@ static struct weir_table *make(const struct block *block, const char *limits, st
                                          .no_top = (int32_t)block->no_top,
                                          .own_limits = block->kind == REGION_OWN,
                                          .horizon_ns = block->horizon_ns};
-    struct weir_table *table = weir_table_make_kept(limits, &options, &key, block->state_words, err);
+    struct weir_table *table = weir_table_make_stored(limits, &options, &key, block->state_words, err);
     if (!table || !wide || block->capacity == block->keys)
         return table;
     if (weir_table_grow(table, block->capacity, err))
@@ -166,8 +168,8 @@ static struct weir_table *make(const struct block *block, const char *limits, st
 }
 
 /* The limits of the next generation, on top of what is known. */
-static bool add_text(struct weir_table *table, const struct block *block, const struct block_text *head,
-                     const char *text, struct weir_error *err)
+static bool add_limits_text(struct weir_table *table, const struct block *block,
+                            const struct block_text *head, const char *text, struct weir_error *err)
 {
     struct table_recovery *recovery = table->recovery;
     struct edition *edition = weir_edition_new(text, head->generation, head->time, err);
@@ -188,8 +190,8 @@ static bool add_text(struct weir_table *table, const struct block *block, const 
 }
 
 /* The table was made with one of these texts; its own take their place. */
-static bool read_texts(struct weir_table *table, const struct block *block, struct reading *reading,
-                       struct weir_error *err)
+static bool read_limits_texts(struct weir_table *table, const struct block *block,
+                              struct block_reader *reading, struct weir_error *err)
 {
     struct block_text head;
     char text[TABLE_TEXT_MAX];
@@ -199,7 +201,7 @@ static bool read_texts(struct weir_table *table, const struct block *block, stru
     weir_history_clear(table);
     bool good = true;
     for (uint64_t i = 0; good && i < block->texts; i++) {
-        good = get_text(reading, &head, text) && add_text(table, block, &head, text, err);
+        good = block_read_text(reading, &head, text) && add_limits_text(table, block, &head, text, err);
         if (good && head.generation == block->generation)
             latest = recovery->newest;
     }
@@ -216,11 +218,11 @@ static bool read_texts(struct weir_table *table, const struct block *block, stru
 }
 
 /* The text in force, to make it with. */
-static bool find_text(const struct block *block, struct reading reading, char *text)
+static bool find_current_text(const struct block *block, struct block_reader reading, char *text)
 {
     struct block_text head;
     for (uint64_t i = 0; i < block->texts; i++) {
-        if (!get_text(&reading, &head, text))
+        if (!block_read_text(&reading, &head, text))
             return false;
         if (head.generation == block->generation)
             return true;
@@ -228,7 +230,7 @@ static bool find_text(const struct block *block, struct reading reading, char *t
     return false;
 }
 
-static bool is_kind(const struct weir_table *table, const struct block *block)
+static bool is_described_kind(const struct weir_table *table, const struct block *block)
 {
     return table->region->shape.kind == block->kind &&
            (block->kind != REGION_WIDE || table->state_words == block->state_words);
@@ -236,17 +238,17 @@ static bool is_kind(const struct weir_table *table, const struct block *block)
 
 struct weir_table *weir_table_describe_read(const void *bytes, size_t len, struct weir_error *err)
 {
-    struct reading reading = {bytes, len};
+    struct block_reader reading = {bytes, len};
     struct block block = {0};
     char text[TABLE_TEXT_MAX];
     bool own;
     weir_error_clear(err);
-    if (!get(&reading, &block, sizeof block) || !block_makes_sense(&block))
-        return damaged(&block, NULL, err);
+    if (!block_read(&reading, &block, sizeof block) || !block_makes_sense(&block))
+        return refuse_damaged_block(&block, NULL, err);
     own = block.kind == REGION_OWN;
-    if (!own && !find_text(&block, reading, text))
-        return damaged(&block, NULL, err);
-    struct weir_table *table = make(&block, own ? NULL : text, err);
+    if (!own && !find_current_text(&block, reading, text))
+        return refuse_damaged_block(&block, NULL, err);
+    struct weir_table *table = make_described_table(&block, own ? NULL : text, err);
     if (!table)
         return NULL;
     if (!weir_recovery_of(table)) {
@@ -254,8 +256,9 @@ struct weir_table *weir_table_describe_read(const void *bytes, size_t len, struc
         weir_error_set(err, ENOMEM, "out of memory");
         return NULL;
     }
-    if (!is_kind(table, &block) || (!own && !read_texts(table, &block, &reading, err)) || reading.left != 0)
-        return damaged(&block, table, err);
+    if (!is_described_kind(table, &block) || (!own && !read_limits_texts(table, &block, &reading, err)) ||
+        reading.left != 0)
+        return refuse_damaged_block(&block, table, err);
     table->drained_ns = block.drained_ns;
     return table;
 }

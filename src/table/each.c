@@ -11,34 +11,34 @@
 
 /* ---- names ---- */
 
-static bool is_in(void *arg, uint64_t who)
+static bool is_key_in_table(void *arg, uint64_t hash)
 {
     struct weir_table *table = arg;
-    return table->kind->has(table, who);
+    return table->kind->has(table, hash);
 }
 
 /* Names of keys that are gone make room for others. */
 static void compact_names(struct weir_table *table)
 {
-    if (!table->names || !weir_name_log_crowded(table))
+    if (!table->names || !weir_name_log_needs_compaction(table))
         return;
     weir_change_lock(table->region);
-    (void)weir_name_log_compact(table, is_in, table);
+    (void)weir_name_log_compact(table, is_key_in_table, table);
     weir_change_unlock(table->region);
 }
 
 /* ---- listing ---- */
 
-struct listing {
+struct name_listing {
     weir_each_key *each;
     void *arg;
     const struct name_index *names;
 };
 
 /* Adds the name, where one is kept. */
-static bool show(void *arg, const struct weir_key *key)
+static bool list_named_key(void *arg, const struct weir_key *key)
 {
-    const struct listing *listing = arg;
+    const struct name_listing *listing = arg;
     struct weir_key named = *key;
     if (!named.key && listing->names)
         named.key = weir_name_index_find(listing->names, key->id, &named.len);
@@ -51,8 +51,8 @@ bool weir_table_each_at(struct weir_table *table, int64_t now_ns, weir_each_key 
         return false;
     compact_names(table);
     struct name_index *names = table->names ? weir_name_index_read(table) : NULL;
-    struct listing listing = {each, arg, names};
-    bool all = table->kind->each(table, region_time(table->region, now_ns), show, &listing);
+    struct name_listing listing = {each, arg, names};
+    bool all = table->kind->each(table, region_time(table->region, now_ns), list_named_key, &listing);
     weir_name_index_free(names);
     return all;
 }

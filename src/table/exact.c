@@ -11,5 +11,5 @@ bool weir_exact_key_of(const struct weir_table *table, const struct exact_name *
 {
     size_t len = exact_bytes(&table->region->key, &table->exact, name, bytes);
     *key = table_key(table, bytes, len);
-    return key->who == name->who && key->rest == name->rest && key->form == name->form;
+    return key->hash == name->hash && key->rest == name->rest && key->form == name->form;
 }

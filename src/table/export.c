@@ -15,30 +15,30 @@
 /* ---- who is there ---- */
 
 /* Keys of a range of hashes; the bytes of whole keys follow each. */
-struct found {
-    uint64_t who, len;
+struct export_found {
+    uint64_t hash, len;
 };
 
-struct hunt {
+struct export_scan {
     struct weir_table *table;
     uint64_t from, to;
-    struct buffer out; /* struct found, and bytes in whole words */
+    struct buffer out; /* struct export_found, and bytes in whole words */
 };
 
-static void note(struct hunt *hunt, uint64_t who, const void *bytes, uint64_t len)
+static void scan_add_key(struct export_scan *scan, uint64_t hash, const void *bytes, uint64_t len)
 {
     static const char zero[8];
-    struct found found = {who, len};
-    buffer_put(&hunt->out, (const char *)&found, sizeof found);
+    struct export_found found = {hash, len};
+    buffer_put(&scan->out, (const char *)&found, sizeof found);
     if (len > 0) {
-        buffer_put(&hunt->out, bytes, len);
-        buffer_put(&hunt->out, zero, (8 - len % 8) % 8);
+        buffer_put(&scan->out, bytes, len);
+        buffer_put(&scan->out, zero, (8 - len % 8) % 8);
     }
 }
 
-static bool is_wanted(const struct hunt *hunt, uint64_t who)
+static bool is_hash_in_scan(const struct export_scan *scan, uint64_t hash)
 {
-    return who > OVERFLOW_WHO && who >= hunt->from && who <= hunt->to;
+    return hash > OVERFLOW_HASH && hash >= scan->from && hash <= scan->to;
 }
 
 /* Homes follow the order of hashes, and a key lives at most so many places behind its home, around at the
@@ -49,90 +49,91 @@ static uint64_t places_to_see(uint64_t first, uint64_t last, uint64_t reach, uin
     return count < places ? count : places;
 }
 
-static void hunt_lines(struct hunt *hunt, const struct segment *segment)
+static void scan_lines(struct export_scan *scan, const struct segment *segment)
 {
-    uint64_t first = spread(hunt->from, segment->lines), last = spread(hunt->to, segment->lines);
+    uint64_t first = hash_to_index(scan->from, segment->lines),
+             last = hash_to_index(scan->to, segment->lines);
     uint64_t count = places_to_see(first, last, REACH_MAX, segment->lines);
     for (uint64_t i = 0; i < count; i++) {
         const struct slot *slot = region_slot(segment, (first + i) % segment->lines * LINE_SLOTS);
         for (int s = 0; s < LINE_SLOTS; s++, slot++) {
-            uint64_t who = slot_who(slot);
-            if (is_wanted(hunt, who) && slot_kind(slot_word(slot)) != SLOT_TENTATIVE)
-                note(hunt, who, NULL, 0);
+            uint64_t hash = slot_hash(slot);
+            if (is_hash_in_scan(scan, hash) && slot_kind(slot_word(slot)) != SLOT_TENTATIVE)
+                scan_add_key(scan, hash, NULL, 0);
         }
     }
 }
 
 /* A key that went and came in again meanwhile may have been met in both places. */
-static int by_who(const void *one, const void *other)
+static int by_hash(const void *one, const void *other)
 {
-    const struct found *a = one, *b = other;
-    return a->who < b->who ? -1 : a->who > b->who;
+    const struct export_found *a = one, *b = other;
+    return a->hash < b->hash ? -1 : a->hash > b->hash;
 }
 
-static void hunt_slots(struct hunt *hunt)
+static void scan_slots(struct export_scan *scan)
 {
-    struct region *region = hunt->table->region;
+    struct region *region = scan->table->region;
     for (uint64_t s = region_first(region); s < region_segments(region); s++) /* keys move to later ones */
-        hunt_lines(hunt, &region->segments[s]);
-    struct found *found = (struct found *)(void *)buffer_bytes(&hunt->out);
-    size_t count = buffer_len(&hunt->out) / sizeof *found, kept = 0;
-    if (count == 0 || hunt->out.failed)
+        scan_lines(scan, &region->segments[s]);
+    struct export_found *found = (struct export_found *)(void *)buffer_bytes(&scan->out);
+    size_t count = buffer_len(&scan->out) / sizeof *found, kept = 0;
+    if (count == 0 || scan->out.failed)
         return;
-    qsort(found, count, sizeof *found, by_who);
+    qsort(found, count, sizeof *found, by_hash);
     for (size_t i = 0; i < count; i++)
-        if (kept == 0 || found[kept - 1].who != found[i].who)
+        if (kept == 0 || found[kept - 1].hash != found[i].hash)
             found[kept++] = found[i];
-    hunt->out.end = hunt->out.start + kept * sizeof *found;
+    scan->out.end = scan->out.start + kept * sizeof *found;
 }
 
-static void hunt_run(struct hunt *hunt, const struct holding *holding, uint64_t segment, uint64_t first,
-                     uint64_t last)
+static void scan_run(struct export_scan *scan, const struct locked_stripe *locked, uint64_t segment,
+                     uint64_t first, uint64_t last)
 {
-    uint64_t places = wide_places(holding, segment);
+    uint64_t places = wide_places(locked, segment);
     uint64_t count = places_to_see(first, last, WIDE_REACH_MAX, places);
     for (uint64_t i = 0; i < count; i++) {
-        struct wide *slot = wide_place(holding, segment, (first + i) % places).slot;
-        uint64_t who = wide_who(slot), len = hunt->table->key_max > 0 ? slot->contents[0] : 0;
-        if (is_wanted(hunt, who) && len <= hunt->table->key_max)
-            note(hunt, who, slot->contents + 1, len);
+        struct wide_slot *slot = wide_place(locked, segment, (first + i) % places).slot;
+        uint64_t hash = wide_hash(slot), len = scan->table->key_max > 0 ? slot->contents[0] : 0;
+        if (is_hash_in_scan(scan, hash) && len <= scan->table->key_max)
+            scan_add_key(scan, hash, slot->contents + 1, len);
     }
 }
 
 /* Under the lock nobody moves. */
-static bool hunt_stripe(struct hunt *hunt, uint64_t stripe)
+static bool scan_stripe(struct export_scan *scan, uint64_t stripe)
 {
-    struct holding holding;
-    if (!weir_wide_enter(&holding, hunt->table, stripe))
+    struct locked_stripe locked;
+    if (!weir_wide_enter(&locked, scan->table, stripe))
         return false;
-    bool is_first = stripe == table_stripe(hunt->table, hunt->from);
-    bool is_last = stripe == table_stripe(hunt->table, hunt->to);
-    for (uint64_t segment = region_first(hunt->table->region); segment < holding.segments; segment++) {
-        uint64_t places = wide_places(&holding, segment);
-        uint64_t first = is_first ? wide_home(&holding, hunt->from, places) : 0;
-        uint64_t last = is_last ? wide_home(&holding, hunt->to, places) : places - 1;
-        hunt_run(hunt, &holding, segment, first, last);
+    bool is_first = stripe == table_stripe(scan->table, scan->from);
+    bool is_last = stripe == table_stripe(scan->table, scan->to);
+    for (uint64_t segment = region_first(scan->table->region); segment < locked.segments; segment++) {
+        uint64_t places = wide_places(&locked, segment);
+        uint64_t first = is_first ? wide_home(&locked, scan->from, places) : 0;
+        uint64_t last = is_last ? wide_home(&locked, scan->to, places) : places - 1;
+        scan_run(scan, &locked, segment, first, last);
     }
-    weir_wide_leave(&holding);
+    weir_wide_leave(&locked);
     return true;
 }
 
-static bool hunt_range(struct hunt *hunt)
+static bool scan_range(struct export_scan *scan)
 {
-    if (hunt->table->kind != &weir_table_wide) {
-        hunt_slots(hunt);
-        return !hunt->out.failed;
+    if (scan->table->kind != &weir_table_wide) {
+        scan_slots(scan);
+        return !scan->out.failed;
     }
-    uint64_t last = table_stripe(hunt->table, hunt->to);
-    for (uint64_t stripe = table_stripe(hunt->table, hunt->from); stripe <= last; stripe++)
-        if (!hunt_stripe(hunt, stripe))
+    uint64_t last = table_stripe(scan->table, scan->to);
+    for (uint64_t stripe = table_stripe(scan->table, scan->from); stripe <= last; stripe++)
+        if (!scan_stripe(scan, stripe))
             return false;
-    return !hunt->out.failed;
+    return !scan->out.failed;
 }
 
 /* ---- what each has ---- */
 
-struct showing {
+struct export_context {
     struct weir_table *table;
     int64_t now;
     const struct name_index *names;
@@ -141,70 +142,71 @@ struct showing {
     int64_t words[EXPORT_WORDS_MAX];
 };
 
-static void fill_limits(struct export_key *shown, const struct carried *carried,
+static void fill_limits(struct export_key *shown, const struct state_transfer *transfer,
                         const struct weir_limit_state *limits)
 {
-    shown->limits = carried->limits;
-    for (size_t i = 0; i < carried->limits; i++) {
-        shown->spent[i] = max64(carried->spent[i], 0);
+    shown->limits = transfer->limits;
+    for (size_t i = 0; i < transfer->limits; i++) {
+        shown->spent[i] = max64(transfer->spent[i], 0);
         shown->most[i] = sat_add(shown->spent[i], limits[i].left);
         shown->reset_after_ns = max64(shown->reset_after_ns, limits[i].reset_after_ns);
     }
 }
 
-static bool export_own(struct weir_table *table, const void *key, struct deed *deed)
+static bool export_override(struct weir_table *table, const void *key, struct table_op *op)
 {
-    return table->kind->run(table, key, deed);
+    return table->kind->run(table, key, op);
 }
 
 /* `run` finds the state. false: it failed, or is as if never used, and nothing is to be shown. */
-static bool look(struct showing *showing, const void *where, struct export_key *shown,
-                 bool (*run)(struct weir_table *table, const void *where, struct deed *deed))
+static bool export_state(struct export_context *context, const void *where, struct export_key *shown,
+                         bool (*run)(struct weir_table *table, const void *where, struct table_op *op))
 {
-    struct weir_table *table = showing->table;
-    struct carried carried = {.words = showing->words, .room = EXPORT_WORDS_MAX};
+    struct weir_table *table = context->table;
+    struct state_transfer transfer = {.words = context->words, .room = EXPORT_WORDS_MAX};
     struct weir_limit_state limits[WEIR_LIMITS_MAX] = {0};
-    struct deed deed = {.verb = VERB_EXPORT,
-                        .now = showing->now,
-                        .n = 1,
-                        .limits = limits,
-                        .limit_count = WEIR_LIMITS_MAX,
-                        .carried = &carried};
-    if (!run(table, where, &deed) || carried.idle)
+    struct table_op op = {.verb = VERB_EXPORT,
+                          .now = context->now,
+                          .n = 1,
+                          .limits = limits,
+                          .limit_count = WEIR_LIMITS_MAX,
+                          .transfer = &transfer};
+    if (!run(table, where, &op) || transfer.idle)
         return false;
     const struct edition *edition = table_edition(table);
-    shown->words = showing->words;
-    if (edition && carried.policy == edition->policy) /* else by limits of its own */
-        shown->count = carried.count;
-    fill_limits(shown, &carried, limits);
+    shown->words = context->words;
+    if (edition && transfer.policy == edition->policy) /* else by limits of its own */
+        shown->count = transfer.count;
+    fill_limits(shown, &transfer, limits);
     return true;
 }
 
-static bool show(struct showing *showing, const struct key *key)
+static bool export_one_key(struct export_context *context, const struct key *key)
 {
-    struct weir_table *table = showing->table;
-    struct export_key shown = {.who = key->who};
-    if (!look(showing, key, &shown, export_own))
+    struct weir_table *table = context->table;
+    struct export_key shown = {.hash = key->hash};
+    if (!export_state(context, key, &shown, export_override))
         return true;
-    shown.name = table->key_max > 0 ? key->bytes : weir_name_index_find(showing->names, key->who, &shown.len);
+    shown.name =
+        table->key_max > 0 ? key->bytes : weir_name_index_find(context->names, key->hash, &shown.len);
     if (table->key_max > 0)
         shown.len = key->len;
-    return showing->each(showing->arg, &shown);
+    return context->each(context->arg, &shown);
 }
 
-static bool show_all(struct showing *showing, struct hunt *hunt)
+static bool export_found_keys(struct export_context *context, struct export_scan *scan)
 {
-    const char *at = buffer_bytes(&hunt->out), *end = at + buffer_len(&hunt->out);
+    const char *at = buffer_bytes(&scan->out), *end = at + buffer_len(&scan->out);
     while (at < end) {
-        struct found found;
+        struct export_found found;
         memcpy(&found, at, sizeof found);
         at += sizeof found;
-        struct key key = {.bytes = at, .len = found.len, .who = found.who};
+        struct key key = {.bytes = at, .len = found.len, .hash = found.hash};
         unsigned char bytes[EXACT_BYTES];
         at += (found.len + 7) / 8 * 8;
-        if (showing->table->is_exact && !weir_words_name(showing->table, &key, bytes))
+        if (context->table->is_exact && !weir_words_name(context->table, &key, bytes))
             continue; /* it has gone meanwhile */
-        if (!show(showing, &key))
+        if (!export_one_key(context, &key))
             return false;
     }
     return true;
@@ -220,14 +222,14 @@ static uint64_t piece_end(struct weir_table *table, const struct export_range *r
     return range->to - range->from > width ? range->from + width : range->to;
 }
 
-static struct showing *new_showing(struct weir_table *table, int64_t now_ns)
+static struct export_context *new_export_context(struct weir_table *table, int64_t now_ns)
 {
-    struct showing *showing = malloc(sizeof *showing);
-    if (showing) {
-        showing->table = table;
-        showing->now = region_time(table->region, now_ns);
+    struct export_context *context = malloc(sizeof *context);
+    if (context) {
+        context->table = table;
+        context->now = region_time(table->region, now_ns);
     }
-    return showing;
+    return context;
 }
 
 bool weir_table_export(struct weir_table *table, int64_t now_ns, struct export_range *range, size_t most,
@@ -235,28 +237,28 @@ bool weir_table_export(struct weir_table *table, int64_t now_ns, struct export_r
 {
     if (range->from > range->to)
         return false;
-    struct showing *showing = new_showing(table, now_ns);
-    struct hunt hunt = {.table = table, .from = range->from, .to = piece_end(table, range, most)};
-    if (showing) {
-        showing->names = names;
-        showing->each = each;
-        showing->arg = arg;
+    struct export_context *context = new_export_context(table, now_ns);
+    struct export_scan scan = {.table = table, .from = range->from, .to = piece_end(table, range, most)};
+    if (context) {
+        context->names = names;
+        context->each = each;
+        context->arg = arg;
     }
-    bool done = showing && hunt_range(&hunt) && show_all(showing, &hunt);
+    bool done = context && scan_range(&scan) && export_found_keys(context, &scan);
     if (done)
-        range->from = hunt.to + 1; /* 0: that was the last there is */
-    weir_buffer_free(&hunt.out);
-    free(showing);
+        range->from = scan.to + 1; /* 0: that was the last there is */
+    weir_buffer_free(&scan.out);
+    free(context);
     return done;
 }
 
 /* ---- what is shared ---- */
 
 /* Of words there is one for all. */
-static bool run_shared(struct weir_table *table, const void *stripe, struct deed *deed)
+static bool run_on_overflow(struct weir_table *table, const void *stripe, struct table_op *op)
 {
-    return table->kind == &weir_table_wide ? weir_wide_shared(table, *(const uint64_t *)stripe, deed)
-                                           : weir_words_shared(table, deed);
+    return table->kind == &weir_table_wide ? weir_wide_shared(table, *(const uint64_t *)stripe, op)
+                                           : weir_words_shared(table, op);
 }
 
 static void shared_stripes(const struct weir_table *table, const struct export_range *range, uint64_t *first,
@@ -281,49 +283,50 @@ bool weir_table_export_shared(struct weir_table *table, int64_t now_ns, const st
                               export_each_shared *each, void *arg)
 {
     uint64_t stripe, last;
-    struct showing *showing = table->kind != &weir_table_own ? new_showing(table, now_ns) : NULL;
-    bool good = showing != NULL;
+    struct export_context *context =
+        table->kind != &weir_table_own ? new_export_context(table, now_ns) : NULL;
+    bool good = context != NULL;
     shared_stripes(table, range, &stripe, &last);
     for (; good && stripe <= last; stripe++) {
         struct export_shared shared = {.of = hashes_of(table, stripe)};
         shared.of.from = shared.of.from > range->from ? shared.of.from : range->from;
         shared.of.to = shared.of.to < range->to ? shared.of.to : range->to;
-        if (look(showing, &stripe, &shared.key, run_shared))
+        if (export_state(context, &stripe, &shared.key, run_on_overflow))
             good = each(arg, &shared);
     }
-    free(showing);
+    free(context);
     return good;
 }
 
 /* ---- coming in ---- */
 
-static struct carried carry(const struct edition *edition, const struct export_key *key)
+static struct state_transfer make_transfer(const struct edition *edition, const struct export_key *key)
 {
-    struct carried carried = {.words = (int64_t *)(uintptr_t)key->words,
-                              .count = key->count,
-                              .policy = edition->policy,
-                              .limits = key->limits};
-    memcpy(carried.spent, key->spent, key->limits * sizeof *key->spent);
-    return carried;
+    struct state_transfer transfer = {.words = (int64_t *)(uintptr_t)key->words,
+                                      .count = key->count,
+                                      .policy = edition->policy,
+                                      .limits = key->limits};
+    memcpy(transfer.spent, key->spent, key->limits * sizeof *key->spent);
+    return transfer;
 }
 
-static bool charge_all(struct hunt *hunt, int64_t now, const struct export_key *key)
+static bool charge_found_keys(struct export_scan *scan, int64_t now, const struct export_key *key)
 {
-    const struct edition *edition = table_edition(hunt->table);
-    const char *at = buffer_bytes(&hunt->out), *end = at + buffer_len(&hunt->out);
+    const struct edition *edition = table_edition(scan->table);
+    const char *at = buffer_bytes(&scan->out), *end = at + buffer_len(&scan->out);
     while (edition && at < end) {
-        struct found found;
+        struct export_found found;
         memcpy(&found, at, sizeof found);
         at += sizeof found;
-        struct key who = {.bytes = at, .len = found.len, .who = found.who};
+        struct key hash = {.bytes = at, .len = found.len, .hash = found.hash};
         unsigned char bytes[EXACT_BYTES];
         at += (found.len + 7) / 8 * 8;
-        if (hunt->table->is_exact && !weir_words_name(hunt->table, &who, bytes))
+        if (scan->table->is_exact && !weir_words_name(scan->table, &hash, bytes))
             continue;
-        struct carried carried = carry(edition, key);
-        carried.count = 0; /* by its units alone, since they come on top */
-        struct deed deed = {.verb = VERB_IMPORT, .now = now, .n = 1, .carried = &carried};
-        (void)hunt->table->kind->run(hunt->table, &who, &deed); /* one that has gone meanwhile was idle */
+        struct state_transfer transfer = make_transfer(edition, key);
+        transfer.count = 0; /* by its units alone, since they come on top */
+        struct table_op op = {.verb = VERB_IMPORT, .now = now, .n = 1, .transfer = &transfer};
+        (void)scan->table->kind->run(scan->table, &hash, &op); /* one that has gone meanwhile was idle */
     }
     return edition != NULL;
 }
@@ -333,12 +336,14 @@ bool weir_table_expect_shared(struct weir_table *table, int64_t now_ns, const st
     struct export_range range = shared->of;
     bool good = table->kind != &weir_table_own && shared->key.limits <= WEIR_LIMITS_MAX;
     while (good && range.from <= range.to) {
-        struct hunt hunt = {.table = table, .from = range.from, .to = piece_end(table, &range, PIECE_KEYS)};
-        good = hunt_range(&hunt) && charge_all(&hunt, region_time(table->region, now_ns), &shared->key);
-        weir_buffer_free(&hunt.out);
-        if (hunt.to == UINT64_MAX)
+        struct export_scan scan = {
+            .table = table, .from = range.from, .to = piece_end(table, &range, PIECE_KEYS)};
+        good =
+            scan_range(&scan) && charge_found_keys(&scan, region_time(table->region, now_ns), &shared->key);
+        weir_buffer_free(&scan.out);
+        if (scan.to == UINT64_MAX)
             break;
-        range.from = hunt.to + 1;
+        range.from = scan.to + 1;
     }
     return good;
 }
@@ -353,10 +358,10 @@ bool weir_table_import_shared(struct weir_table *table, int64_t now_ns, const st
     bool good = true;
     shared_stripes(table, &shared->of, &stripe, &last);
     for (; good && stripe <= last; stripe++) {
-        struct carried carried = carry(edition, &shared->key);
-        struct deed deed = {
-            .verb = VERB_IMPORT, .now = region_time(table->region, now_ns), .n = 1, .carried = &carried};
-        good = run_shared(table, &stripe, &deed);
+        struct state_transfer transfer = make_transfer(edition, &shared->key);
+        struct table_op op = {
+            .verb = VERB_IMPORT, .now = region_time(table->region, now_ns), .n = 1, .transfer = &transfer};
+        good = run_on_overflow(table, &stripe, &op);
     }
     return good;
 }
@@ -368,13 +373,13 @@ bool weir_table_import(struct weir_table *table, int64_t now_ns, const struct ex
     if (!edition || key->limits > WEIR_LIMITS_MAX || (key->limits != 1 && table->kind == &weir_table_own) ||
         (named ? table->key_max > 0 && key->len > table->key_max : table->key_max > 0))
         return false;
-    struct carried carried = carry(edition, key);
-    struct deed deed = {
-        .verb = VERB_IMPORT, .now = region_time(table->region, now_ns), .n = 1, .carried = &carried};
-    struct key k = {.bytes = named ? key->name : "", .len = named ? key->len : 0, .who = key->who};
+    struct state_transfer transfer = make_transfer(edition, key);
+    struct table_op op = {
+        .verb = VERB_IMPORT, .now = region_time(table->region, now_ns), .n = 1, .transfer = &transfer};
+    struct key k = {.bytes = named ? key->name : "", .len = named ? key->len : 0, .hash = key->hash};
     if (named)
         k = table_key(table, key->name, key->len);
-    return k.who > OVERFLOW_WHO && table->kind->run(table, &k, &deed);
+    return k.hash > OVERFLOW_HASH && table->kind->run(table, &k, &op);
 }
 
 void weir_table_adopt_time(struct weir_table *table, int64_t now_ns, int64_t time)

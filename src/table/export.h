@@ -12,8 +12,8 @@
  * A table is walked by ranges of hashes, so that a walk may stop and go on at any time: whatever comes in,
  * goes or makes the table grow meanwhile, a key that is there all the time is met.
  */
-#ifndef WEIR_TABLE_EXPORT_H
-#define WEIR_TABLE_EXPORT_H
+#ifndef WEIR_TABLE_PERSIST_EXPORT_H
+#define WEIR_TABLE_PERSIST_EXPORT_H
 
 #include "table/table.h"
 
@@ -24,7 +24,7 @@ struct export_range { /* of hashes, both ends included; a key's is never 0 */
 };
 
 struct export_key {
-    uint64_t who;
+    uint64_t hash;
     const void *name; /* or NULL: only the hash is known */
     size_t len;
     const int64_t *words;

@@ -16,13 +16,13 @@ bool weir_history_begin(struct weir_table *table)
     return table->history != NULL;
 }
 
-static void bygone_free(struct bygone *bygone)
+static void past_limits_free(struct past_limits *past)
 {
-    while (bygone) {
-        struct bygone *older = bygone->older;
-        free(bygone->text);
-        free(bygone);
-        bygone = older;
+    while (past) {
+        struct past_limits *older = past->older;
+        free(past->text);
+        free(past);
+        past = older;
     }
 }
 
@@ -30,40 +30,40 @@ void weir_history_free(struct weir_table *table)
 {
     if (!table->history)
         return;
-    bygone_free(table->history->latest);
+    past_limits_free(table->history->latest);
     free(table->history->announced);
     free(table->history);
 }
 
 /* Those of that generation and later, which did not come about. */
-static void take_back(struct history *history, uint64_t generation)
+static void drop_generations(struct limits_history *history, uint64_t generation)
 {
     while (history->latest && history->latest->generation >= generation) {
-        struct bygone *gone = history->latest;
+        struct past_limits *gone = history->latest;
         history->latest = gone->older;
         history->count--;
         gone->older = NULL;
-        bygone_free(gone);
+        past_limits_free(gone);
     }
 }
 
 void weir_history_clear(struct weir_table *table)
 {
-    take_back(table->history, 0);
+    drop_generations(table->history, 0);
 }
 
-static void ask_for_image(const struct weir_table *table)
+static void request_image(const struct weir_table *table)
 {
-    const struct keep *keep = table->region->keep;
-    if (keep && keep->want_image)
-        keep->want_image(keep->store);
+    const struct persist *persist = table->region->persist;
+    if (persist && persist->want_image)
+        persist->want_image(persist->store);
 }
 
 bool weir_history_add(struct weir_table *table, uint64_t generation, const char *text, int64_t time,
                       struct weir_error *err)
 {
-    struct history *history = table->history;
-    struct bygone *next = malloc(sizeof *next);
+    struct limits_history *history = table->history;
+    struct past_limits *next = malloc(sizeof *next);
     char *copy = strdup(text);
     if (!next || !copy) {
         free(next);
@@ -72,16 +72,16 @@ bool weir_history_add(struct weir_table *table, uint64_t generation, const char 
         return false;
     }
     lock_take(&table->region->ready);
-    take_back(history, generation);
+    drop_generations(history, generation);
     size_t count = history->count;
     if (count < HISTORY_MOST) {
-        *next = (struct bygone){generation, time, copy, history->latest};
+        *next = (struct past_limits){generation, time, copy, history->latest};
         history->latest = next;
         history->count++;
     }
     lock_drop(&table->region->ready);
     if (count >= HISTORY_CROWDED)
-        ask_for_image(table);
+        request_image(table);
     if (count < HISTORY_MOST)
         return true;
     free(next);
@@ -95,9 +95,9 @@ bool weir_history_add(struct weir_table *table, uint64_t generation, const char 
 void weir_history_set_time(struct weir_table *table, uint64_t generation, int64_t time)
 {
     lock_take(&table->region->ready);
-    for (struct bygone *bygone = table->history->latest; bygone; bygone = bygone->older)
-        if (bygone->generation == generation)
-            bygone->time = time;
+    for (struct past_limits *past = table->history->latest; past; past = past->older)
+        if (past->generation == generation)
+            past->time = time;
     if (table->history->latest && table->history->latest->generation == generation) {
         free(table->history->announced); /* it has come */
         table->history->announced = NULL;
@@ -135,21 +135,21 @@ bool weir_table_announce(struct weir_table *table, const char *limits, struct we
 /* An image that is begun while a change goes on has states of the generation before. */
 void weir_table_history_forget(struct weir_table *table, uint64_t generation)
 {
-    struct bygone *rest = NULL;
+    struct past_limits *rest = NULL;
     if (!table->history)
         return;
     lock_take(&table->region->ready);
-    struct bygone *bygone = table->history->latest;
+    struct past_limits *past = table->history->latest;
     size_t kept = 1;
-    while (bygone && bygone->generation >= generation) {
-        bygone = bygone->older;
+    while (past && past->generation >= generation) {
+        past = past->older;
         kept++;
     }
-    if (bygone && bygone->older) {
-        rest = bygone->older;
-        bygone->older = NULL;
+    if (past && past->older) {
+        rest = past->older;
+        past->older = NULL;
         table->history->count = kept;
     }
     lock_drop(&table->region->ready);
-    bygone_free(rest);
+    past_limits_free(rest);
 }

@@ -16,15 +16,15 @@
 #define HISTORY_CROWDED 256  /* from then on the store is asked for one */
 #define TIME_UNKNOWN    INT64_C(-1)
 
-struct bygone {
+struct past_limits {
     uint64_t generation;
     int64_t time; /* TIME_UNKNOWN: not yet */
     char *text;
-    struct bygone *older;
+    struct past_limits *older;
 };
 
-struct history {
-    struct bygone *latest;
+struct limits_history {
+    struct past_limits *latest;
     size_t count;
     char *announced; /* or NULL: limits of the next generation, if that comes */
 };

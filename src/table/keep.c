@@ -9,39 +9,39 @@
 #include "table/keep_kinds.h"
 #include "table/make.h"
 
-struct weir_table *weir_table_new_kept(const char *limits, const struct weir_table_options *options,
-                                       const struct hash_key *key, struct weir_error *err)
+struct weir_table *weir_table_new_stored(const char *limits, const struct weir_table_options *options,
+                                         const struct hash_key *key, struct weir_error *err)
 {
     if (options)
-        return weir_table_make_kept(limits, options, key, 0, err);
+        return weir_table_make_stored(limits, options, key, 0, err);
     weir_error_set(err, EINVAL, "options is NULL");
     return NULL;
 }
 
 /* ---- what the store asks ---- */
 
-static bool is_wide(const struct keep *keep)
+static bool is_table_wide(const struct persist *persist)
 {
-    return ((const struct weir_table *)keep->owner)->kind == &weir_table_wide;
+    return ((const struct weir_table *)persist->owner)->kind == &weir_table_wide;
 }
 
-static void capture(const struct keep *keep, void *slot, uint64_t who, struct buffer *out)
+static void table_capture(const struct persist *persist, void *slot, uint64_t hash, struct buffer *out)
 {
-    if (is_wide(keep))
-        weir_wide_capture(keep, slot, who, out);
+    if (is_table_wide(persist))
+        weir_wide_capture(persist, slot, hash, out);
     else
-        weir_words_capture(keep, slot, who, out);
+        weir_words_capture(persist, slot, hash, out);
 }
 
-static bool walk(const struct keep *keep, uint64_t *cursor, struct buffer *out, size_t bytes)
+static bool table_walk(const struct persist *persist, uint64_t *cursor, struct buffer *out, size_t bytes)
 {
-    return is_wide(keep) ? weir_wide_record_walk(keep, cursor, out, bytes)
-                         : weir_words_walk(keep, cursor, out, bytes);
+    return is_table_wide(persist) ? weir_wide_record_walk(persist, cursor, out, bytes)
+                                  : weir_words_walk(persist, cursor, out, bytes);
 }
 
 /* ---- records of keys with limits of their own ---- */
 
-static uint64_t word_at(const unsigned char *body, size_t at)
+static uint64_t body_word_at(const unsigned char *body, size_t at)
 {
     uint64_t word;
     memcpy(&word, body + at, sizeof word);
@@ -49,12 +49,12 @@ static uint64_t word_at(const unsigned char *body, size_t at)
 }
 
 /* Length and bytes, in whole words, from *at on, which becomes where they end. */
-static bool read_bytes(const unsigned char *body, size_t len, size_t *at, size_t most, const void **bytes,
-                       size_t *count)
+static bool body_read_bytes(const unsigned char *body, size_t len, size_t *at, size_t most,
+                            const void **bytes, size_t *count)
 {
-    if (len - *at < 8 || word_at(body, *at) > most)
+    if (len - *at < 8 || body_word_at(body, *at) > most)
         return false;
-    *count = word_at(body, *at);
+    *count = body_word_at(body, *at);
     *at += 8;
     *bytes = body + *at;
     if (whole_words(*count) > len - *at)
@@ -64,8 +64,8 @@ static bool read_bytes(const unsigned char *body, size_t len, size_t *at, size_t
 }
 
 /* What nobody has the memory to look at makes sense, perhaps: *failed. */
-static bool read_own(const struct weir_table *table, unsigned char *body, size_t len, struct own_record *own,
-                     bool *failed)
+static bool read_override_record(const struct weir_table *table, unsigned char *body, size_t len,
+                                 struct override_record *own, bool *failed)
 {
     struct weir_error err = {0};
     char text[OVERRIDE_TEXT_MAX] = "";
@@ -73,13 +73,14 @@ static bool read_own(const struct weir_table *table, unsigned char *body, size_t
     const void *limits;
     if (len < 24 || len % 8 != 0)
         return false;
-    *own = (struct own_record){.key.who = word_at(body, 0), .body = body};
-    if (own->key.who <= OVERFLOW_WHO)
+    *own = (struct override_record){.key.hash = body_word_at(body, 0), .body = body};
+    if (own->key.hash <= OVERFLOW_HASH)
         return false;
-    if (table->key_max > 0 && (!read_bytes(body, len, &at, table->key_max, &own->key.bytes, &own->key.len) ||
-                               table_who(table, own->key.bytes, own->key.len) != own->key.who))
+    if (table->key_max > 0 &&
+        (!body_read_bytes(body, len, &at, table->key_max, &own->key.bytes, &own->key.len) ||
+         table_hash(table, own->key.bytes, own->key.len) != own->key.hash))
         return false;
-    if (!read_bytes(body, len, &at, sizeof text - 1, &limits, &own->text_len) ||
+    if (!body_read_bytes(body, len, &at, sizeof text - 1, &limits, &own->text_len) ||
         memchr(limits, '\0', own->text_len))
         return false;
     memcpy(text, limits, own->text_len);
@@ -95,16 +96,17 @@ static bool read_own(const struct weir_table *table, unsigned char *body, size_t
     return valid;
 }
 
-static bool apply_own(struct weir_table *table, const unsigned char *body, size_t len, bool *failed)
+static bool apply_override_record(struct weir_table *table, const unsigned char *body, size_t len,
+                                  bool *failed)
 {
-    struct own_record own;
+    struct override_record own;
     if (table->kind == &weir_table_own ||
-        !read_own(table, (unsigned char *)(uintptr_t)body, len, &own, failed))
+        !read_override_record(table, (unsigned char *)(uintptr_t)body, len, &own, failed))
         return false;
-    uint64_t number = word_at(body, 8);
+    uint64_t number = body_word_at(body, 8);
     return weir_recovery_edition(table, number) &&
-           (table->kind == &weir_table_wide ? weir_wide_apply_own(table, number, &own, len, failed)
-                                            : weir_words_apply_own(table, number, &own, len, failed));
+           (table->kind == &weir_table_wide ? weir_wide_apply_override(table, number, &own, len, failed)
+                                            : weir_words_apply_override(table, number, &own, len, failed));
 }
 
 /* ---- recovery ---- */
@@ -112,7 +114,7 @@ static bool apply_own(struct weir_table *table, const unsigned char *body, size_
 /* Is that the name of a key? */
 static bool record_names_key(const struct weir_table *table, const struct word_record *record)
 {
-    struct exact_name name = {record->who, record->rest, (uint32_t)record->form};
+    struct exact_name name = {record->hash, record->rest, (uint32_t)record->form};
     unsigned char bytes[EXACT_BYTES];
     struct key key;
     return record->form == name.form && weir_exact_key_of(table, &name, bytes, &key) &&
@@ -127,14 +129,15 @@ static bool apply_word(struct weir_table *table, bool whole, const unsigned char
         return false;
     memcpy(&record, body, len);
     bool good = whole ? table->is_exact && record_names_key(table, &record)
-                      : !table->is_exact || record.who == OVERFLOW_WHO;
+                      : !table->is_exact || record.hash == OVERFLOW_HASH;
     return good && weir_words_apply(table, &record, failed);
 }
 
-static bool apply(const struct keep *keep, uint8_t kind, const unsigned char *body, size_t len, bool *failed)
+static bool table_apply(const struct persist *persist, uint8_t kind, const unsigned char *body, size_t len,
+                        bool *failed)
 {
-    struct weir_table *table = keep->owner;
-    bool wide = is_wide(keep);
+    struct weir_table *table = persist->owner;
+    bool wide = is_table_wide(persist);
     struct word_record record;
     struct gone_record gone;
     if (__builtin_expect(!table->recovery && !weir_recovery_of(table), 0)) {
@@ -156,19 +159,21 @@ static bool apply(const struct keep *keep, uint8_t kind, const unsigned char *bo
         if (wide)
             return weir_wide_apply_gone(table, &gone, failed);
         /* as if it had been full again since time began: it goes at the end */
-        record = (struct word_record){
-            gone.who, gone.number, slot_pack(SLOT_PLAIN, record_generation(gone.number), 0), 0, EXACT_NOBODY};
-        return gone.who != OVERFLOW_WHO && weir_words_apply(table, &record, failed);
-    case TABLE_OWN:
-        return apply_own(table, body, len, failed);
+        record =
+            (struct word_record){gone.hash, gone.number,
+                                 slot_pack(SLOT_PLAIN, record_generation(gone.number), 0), 0, EXACT_NOBODY};
+        return gone.hash != OVERFLOW_HASH && weir_words_apply(table, &record, failed);
+    case TABLE_OVERRIDE:
+        return apply_override_record(table, body, len, failed);
     default:
         return false;
     }
 }
 
-static void imaged(const struct keep *keep, uint64_t generation)
+static void table_imaged(const struct persist *persist, uint64_t generation)
 {
-    weir_table_history_forget(keep->owner, generation);
+    weir_table_history_forget(persist->owner, generation);
 }
 
-const struct keep_kind weir_table_keep = {.capture = capture, .walk = walk, .apply = apply, .imaged = imaged};
+const struct persist_ops weir_table_persist_ops = {
+    .capture = table_capture, .walk = table_walk, .apply = table_apply, .imaged = table_imaged};

@@ -3,15 +3,15 @@
  * A table that a store keeps.
  *
  * Records, by kind; `number` has 48 bits of number and, above them, the low 16 of the generation:
- *   TABLE_WORD   who, number, word                          words of hashed keys, own
- *   TABLE_WHOLE  who, number, word, rest, form              words of whole keys: see exact.h
- *   TABLE_WIDE   who, number, whole key if it is kept (length, bytes in whole words), words of the state
- *   TABLE_OWN    who, number, whole key if it is kept, limits of this key alone (length, bytes in whole
+ *   TABLE_WORD   hash, number, word                          words of hashed keys, own
+ *   TABLE_WHOLE  hash, number, word, rest, form              words of whole keys: see exact.h
+ *   TABLE_WIDE   hash, number, whole key if it is kept (length, bytes in whole words), words of the state
+ *   TABLE_OVERRIDE    hash, number, whole key if it is kept, limits of this key alone (length, bytes in whole
  *                words), words of the state                 a key with limits of its own
- *   TABLE_GONE   who, number                                no key that is called so is there
- *   TABLE_PART   who, number, offset, length of all, bytes  a piece of a TABLE_WIDE that is too long; pieces
+ *   TABLE_GONE   hash, number                                no key that is called so is there
+ *   TABLE_PART   hash, number, offset, length of all, bytes  a piece of a TABLE_WIDE that is too long; pieces
  *                                                           follow each other
- * who OVERFLOW_WHO: what keys without room share, in a table of words a TABLE_WORD; of a wide table behind
+ * hash OVERFLOW_HASH: what keys without room share, in a table of words a TABLE_WORD; of a wide table behind
  * the number the stripe, and no key.
  *
  * All numbers of a table are drawn from its region's counter: those of words by whoever makes a word less
@@ -31,20 +31,20 @@
  * Limits of before a live change are kept as long as there may be records of them: since the last image. A
  * conversion is no record: the next one of the key is of the later generation, which counts.
  */
-#ifndef WEIR_TABLE_KEEP_H
-#define WEIR_TABLE_KEEP_H
+#ifndef WEIR_TABLE_PERSIST_PERSIST_H
+#define WEIR_TABLE_PERSIST_PERSIST_H
 
 #include "region/keep.h"
 #include "table/table.h"
 
-enum { TABLE_WORD = 1, TABLE_WIDE, TABLE_OWN, TABLE_GONE, TABLE_PART, TABLE_WHOLE };
+enum { TABLE_WORD = 1, TABLE_WIDE, TABLE_OVERRIDE, TABLE_GONE, TABLE_PART, TABLE_WHOLE };
 
-extern const struct keep_kind weir_table_keep; /* owner: struct weir_table */
+extern const struct persist_ops weir_table_persist_ops; /* owner: struct weir_table */
 
 /* A table in memory that can be kept: as weir_table_make(NULL, ...), with numbers. `key` NULL: one is drawn.
  */
-struct weir_table *weir_table_new_kept(const char *limits, const struct weir_table_options *options,
-                                       const struct hash_key *key, struct weir_error *err);
+struct weir_table *weir_table_new_stored(const char *limits, const struct weir_table_options *options,
+                                         const struct hash_key *key, struct weir_error *err);
 
 /* All that is needed to make it again, empty: kind, limits of the generations that records may be of, hash
  * key, room, options. A block of bytes of its own, versioned; a multiple of 8. */
@@ -54,11 +54,11 @@ struct weir_table *weir_table_describe_read(const void *bytes, size_t len, struc
 
 /*
  * Before weir_table_set: these limits may come next. From now on weir_table_describe tells them, so that a
- * note can be appended before anybody takes by them: records of a generation that no note tells of make no
- * sense. If the change then does not come about, that is harmless: recovery does not go to a generation that
- * no record is of, and that was not in force when it was described. NULL: nothing comes. Whoever notes once
- * more after the change tells the time from which the limits count; else that is the time of recovery. false:
- * the text is wrong, or out of memory.
+ * note can be appended before anybody takes by them: records of a generation that no catalogue tells of make
+ * no sense. If the change then does not come about, that is harmless: recovery does not go to a generation
+ * that no record is of, and that was not in force when it was described. NULL: nothing comes. Whoever notes
+ * once more after the change tells the time from which the limits count; else that is the time of recovery.
+ * false: the text is wrong, or out of memory.
  */
 bool weir_table_announce(struct weir_table *table, const char *limits, struct weir_error *err);
 uint64_t weir_table_generation(const struct weir_table *table); /* of the limits in force */
@@ -80,7 +80,7 @@ enum table_recover {
 bool weir_table_recovered(struct weir_table *table, enum table_recover how, int64_t now);
 
 /* An image is complete that was begun when the table was at `generation`: limits before those that a state
- * could be of then are not needed any more. (The store calls it by weir_table_keep.imaged.) */
+ * could be of then are not needed any more. (The store calls it by weir_table_persist_ops.imaged.) */
 void weir_table_history_forget(struct weir_table *table, uint64_t generation);
 
 /* ---- numbers of records ---- */

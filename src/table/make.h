@@ -33,9 +33,9 @@ void weir_table_resume(struct weir_table *table, struct edition *latest);
 
 /* As weir_table_make, in memory, to be kept by a store. `key` NULL: one is drawn. A state has at least so
  * many words. */
-struct weir_table *weir_table_make_kept(const char *limits, const struct weir_table_options *options,
-                                        const struct hash_key *key, size_t state_words,
-                                        struct weir_error *err);
+struct weir_table *weir_table_make_stored(const char *limits, const struct weir_table_options *options,
+                                          const struct hash_key *key, size_t state_words,
+                                          struct weir_error *err);
 /* The options with which it could be made again; those of files are 0. */
 void weir_table_options_of(const struct weir_table *table, struct weir_table_options *options);
 
@@ -53,7 +53,7 @@ static inline void table_shape_journals(struct region_shape *shape)
     uint64_t state = shape->slot_size > OVERRIDE_WORDS * sizeof(int64_t) ? shape->slot_size
                                                                          : OVERRIDE_WORDS * sizeof(int64_t);
     shape->journal_size = weir_journal_size(state + 256, 8);
-    shape->lane_size = weir_journal_size(WEIR_ALL_MAX * (state + 64), WEIR_ALL_MAX * 4);
+    shape->transaction_size = weir_journal_size(WEIR_ALL_MAX * (state + 64), WEIR_ALL_MAX * 4);
 }
 
 #endif

@@ -12,7 +12,7 @@
 /* ---- growing ---- */
 
 /* Under the change lock. */
-static bool enlarge(struct weir_table *table, size_t keys, struct weir_error *err)
+static bool add_larger_segment(struct weir_table *table, size_t keys, struct weir_error *err)
 {
     struct region_header *header = table->region->header;
     if (keys < atom_load(&header->capacity, memory_order_relaxed)) {
@@ -33,14 +33,14 @@ bool weir_table_enlarge(struct weir_table *table, size_t keys, struct weir_error
         return false;
     }
     weir_change_lock(table->region);
-    bool done = enlarge(table, keys, err);
+    bool done = add_larger_segment(table, keys, err);
     weir_change_unlock(table->region);
     return done;
 }
 
 /* ---- moving ---- */
 
-struct mover {
+struct rehash {
     struct weir_table *table;
     const struct edition *edition;
     struct segment *segment; /* the first */
@@ -49,86 +49,86 @@ struct mover {
     uint64_t index;        /* which that is */
 };
 
-static void let_go(struct mover *mover)
+static void rehash_unlock(struct rehash *rehash)
 {
-    if (mover->stripe)
-        weir_stripe_unlock(mover->stripe);
-    mover->stripe = NULL;
+    if (rehash->stripe)
+        weir_stripe_unlock(rehash->stripe);
+    rehash->stripe = NULL;
 }
 
 /* Neighbours have neighbouring hashes, so most of the time it is the stripe that is held already. */
-static void hold(struct mover *mover, uint64_t index)
+static void rehash_lock(struct rehash *rehash, uint64_t index)
 {
-    if (mover->stripe && mover->index == index)
+    if (rehash->stripe && rehash->index == index)
         return;
-    let_go(mover);
-    mover->stripe = weir_stripe_lock(mover->table->region, index);
-    mover->index = index;
+    rehash_unlock(rehash);
+    rehash->stripe = weir_stripe_lock(rehash->table->region, index);
+    rehash->index = index;
 }
 
-static bool move_line(struct mover *mover, uint64_t line)
+static bool rehash_line(struct rehash *rehash, uint64_t line)
 {
-    struct slot *slot = region_slot(mover->segment, line * LINE_SLOTS);
+    struct slot *slot = region_slot(rehash->segment, line * LINE_SLOTS);
     for (int i = 0; i < LINE_SLOTS; i++, slot++) {
         bool left = true;
         while (left) {
-            uint64_t who = slot_who(slot);
-            if (who == 0)
+            uint64_t hash = slot_hash(slot);
+            if (hash == 0)
                 break;
-            hold(mover, table_stripe(mover->table, who));
+            rehash_lock(rehash, table_stripe(rehash->table, hash));
             left = false;
-            if (!weir_slots_move(mover->table, mover->edition, slot, mover->index, mover->now, &left))
+            if (!weir_slots_rehash(rehash->table, rehash->edition, slot, rehash->index, rehash->now, &left))
                 return false;
         }
     }
     return true;
 }
 
-static bool move_wide(struct mover *mover, uint64_t line)
+static bool rehash_wide_line(struct rehash *rehash, uint64_t line)
 {
-    struct weir_table *table = mover->table;
+    struct weir_table *table = rehash->table;
     struct region *region = table->region;
-    uint64_t first = region_first(region), run = mover->segment->lines / region->shape.stripes;
-    struct holding holding;
-    if (!weir_wide_enter(&holding, table, line / run))
+    uint64_t first = region_first(region), run = rehash->segment->lines / region->shape.stripes;
+    struct locked_stripe locked;
+    if (!weir_wide_enter(&locked, table, line / run))
         return false;
-    struct place place = wide_place(&holding, first, line % run);
-    bool moved = place.at >= wide_places(&holding, first) || weir_wide_move(&holding, &place, mover->now);
-    weir_wide_leave(&holding);
+    struct wide_ref place = wide_place(&locked, first, line % run);
+    bool moved = place.at >= wide_places(&locked, first) || weir_wide_rehash(&locked, &place, rehash->now);
+    weir_wide_leave(&locked);
     return moved;
 }
 
 /* Under the change lock. */
-static enum moving move(struct weir_table *table, int64_t now, uint64_t lines)
+static enum rehash_status rehash_lines(struct weir_table *table, int64_t now, uint64_t lines)
 {
     struct region *region = table->region;
     uint64_t first = region_first(region);
     bool wide = table->kind == &weir_table_wide;
-    struct mover mover = {
+    struct rehash rehash = {
         .table = table, .edition = table_edition(table), .segment = &region->segments[first], .now = now};
     if (first == region_open(region))
-        return MOVE_DONE;
-    bool moved = mover.edition != NULL;
-    for (; moved && lines > 0 && table->moving < mover.segment->lines; lines--) {
-        moved = wide ? move_wide(&mover, table->moving) : move_line(&mover, table->moving);
+        return REHASH_DONE;
+    bool moved = rehash.edition != NULL;
+    for (; moved && lines > 0 && table->moving < rehash.segment->lines; lines--) {
+        moved = wide ? rehash_wide_line(&rehash, table->moving) : rehash_line(&rehash, table->moving);
         table->moving += moved;
     }
-    let_go(&mover);
+    rehash_unlock(&rehash);
     if (!moved)
-        return MOVE_STUCK;
-    if (table->moving < mover.segment->lines)
-        return MOVE_MORE;
+        return REHASH_STUCK;
+    if (table->moving < rehash.segment->lines)
+        return REHASH_MORE;
     table->moving = 0;
     weir_region_retire(region, !wide || first > 0); /* of a wide table more than keys is in the first one */
-    return first + 1 < region_open(region) ? MOVE_MORE : MOVE_DONE;
+    return first + 1 < region_open(region) ? REHASH_MORE : REHASH_DONE;
 }
 
-enum moving weir_table_move(struct weir_table *table, int64_t now_ns, uint64_t lines)
+enum rehash_status weir_table_rehash(struct weir_table *table, int64_t now_ns, uint64_t lines)
 {
     weir_change_lock(table->region);
     if (table->kind != &weir_table_own)
         weir_override_settle(table);
-    enum moving moving = move(table, region_time(table->region, now_ns), lines);
+    enum rehash_status moving = rehash_lines(table, region_time(table->region, now_ns), lines);
     weir_change_unlock(table->region);
     return moving;
 }

@@ -6,8 +6,8 @@
  * a move. Why no key is ever gone, or there twice, is in slots.h; wide keys move under the lock of their
  * stripe.
  */
-#ifndef WEIR_TABLE_MOVE_H
-#define WEIR_TABLE_MOVE_H
+#ifndef WEIR_TABLE_REHASH_H
+#define WEIR_TABLE_REHASH_H
 
 #include "table/table.h"
 
@@ -15,13 +15,13 @@
  * false: nothing has changed. */
 bool weir_table_enlarge(struct weir_table *table, size_t keys, struct weir_error *err);
 
-enum moving {
-    MOVE_DONE, /* all keys are in open segments */
-    MOVE_MORE, /* to be called again */
-    MOVE_STUCK /* a key finds no room: enlarge it, or try again when keys may be forgotten */
+enum rehash_status {
+    REHASH_DONE, /* all keys are in open segments */
+    REHASH_MORE, /* to be called again */
+    REHASH_STUCK /* a key finds no room: enlarge it, or try again when keys may be forgotten */
 };
 
 /* Moves what is in the next `lines` lines. Others use the table meanwhile. */
-enum moving weir_table_move(struct weir_table *table, int64_t now_ns, uint64_t lines);
+enum rehash_status weir_table_rehash(struct weir_table *table, int64_t now_ns, uint64_t lines);
 
 #endif

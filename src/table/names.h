@@ -28,11 +28,11 @@
 
 /* Starts the part; memory that is zero is an empty log. */
 struct name_log {
-    atom64 turn;     /* halves changed so many times: its lowest bit is the half in use */
-    atom64 lost;     /* names that were not kept */
-    atom64 ends[2];  /* of the records of each half, in words; may lag behind */
-    atom64 packed;   /* where the end was after the last compaction, */
-    atom64 forsaken; /* and what `lost` was then */
+    atom64 turn;        /* halves changed so many times: its lowest bit is the half in use */
+    atom64 lost;        /* names that were not kept */
+    atom64 ends[2];     /* of the records of each half, in words; may lag behind */
+    atom64 packed;      /* where the end was after the last compaction, */
+    atom64 lost_before; /* and what `lost` was then */
     uint64_t reserved[2];
 };
 
@@ -40,11 +40,11 @@ struct name_log {
 uint64_t weir_name_log_size(uint64_t name_bytes);
 
 /* Is it worth a compaction? Three quarters full, and enough has come in since the last one to pay for it. */
-bool weir_name_log_crowded(const struct weir_table *table);
+bool weir_name_log_needs_compaction(const struct weir_table *table);
 /* Keeps the names of the living, once each. Under header->change, which the caller has; others go on
  * appending. `alive` has to find a key as soon as weir_table_name is called for it. false: no log, or no
  * memory. */
-bool weir_name_log_compact(struct weir_table *table, bool (*alive)(void *arg, uint64_t who), void *arg);
+bool weir_name_log_compact(struct weir_table *table, bool (*alive)(void *arg, uint64_t hash), void *arg);
 /* How many names were not kept. */
 uint64_t weir_name_log_lost(const struct weir_table *table);
 
@@ -52,7 +52,7 @@ uint64_t weir_name_log_lost(const struct weir_table *table);
 struct name_index;
 struct name_index *weir_name_index_read(const struct weir_table *table);
 /* The bytes, which last as long as the index; NULL: not known. `index` may be NULL. */
-const void *weir_name_index_find(const struct name_index *index, uint64_t who, size_t *len);
+const void *weir_name_index_find(const struct name_index *index, uint64_t hash, size_t *len);
 void weir_name_index_free(struct name_index *index);
 
 #endif

@@ -12,15 +12,15 @@
 #include "table/make.h"
 #include "table/verbs.h"
 
-#define TOMBSTONE UINT64_C(1) /* who of a place that was used before; no key's */
+#define TOMBSTONE UINT64_C(1) /* hash of a place that was used before; no key's */
 
-struct head {
-    atom64 changing; /* who of the key whose limits are being changed; 0: none */
+struct override_head {
+    atom64 changing; /* hash of the key whose limits are being changed; 0: none */
     atom64 number;   /* the last that was drawn */
     uint64_t reserved[6];
 };
 
-struct own_limits {
+struct override_entry {
     uint64_t number; /* drawn anew at every change, so that what is made ready of it is known by it */
     uint64_t length; /* of the key, if whole keys are kept */
     char text[OVERRIDE_TEXT_MAX];
@@ -37,58 +37,58 @@ struct override_cache {
 
 /* ---- the part ---- */
 
-static uint64_t place_size(size_t key_max)
+static uint64_t override_size(size_t key_max)
 {
-    return sizeof(struct own_limits) + (key_max + 7) / 8 * 8;
+    return sizeof(struct override_entry) + (key_max + 7) / 8 * 8;
 }
 
 /* One place more than there may be keys: a key that changes has two of them for a moment. */
 uint64_t weir_override_part_size(size_t overrides, size_t key_max)
 {
-    return sizeof(struct head) + (overrides + 1) * (sizeof(atom64) + place_size(key_max));
+    return sizeof(struct override_head) + (overrides + 1) * (sizeof(atom64) + override_size(key_max));
 }
 
-static size_t places_of(const struct weir_table *table)
+static size_t override_places(const struct weir_table *table)
 {
     uint64_t size = table->region->shape.parts[PART_OVERRIDES];
-    return size < sizeof(struct head)
+    return size < sizeof(struct override_head)
                ? 0
-               : (size - sizeof(struct head)) / (sizeof(atom64) + place_size(table->key_max));
+               : (size - sizeof(struct override_head)) / (sizeof(atom64) + override_size(table->key_max));
 }
 
-static struct head *head_of(const struct weir_table *table)
+static struct override_head *override_head(const struct weir_table *table)
 {
-    return (struct head *)(void *)table->region->parts[PART_OVERRIDES];
+    return (struct override_head *)(void *)table->region->parts[PART_OVERRIDES];
 }
 
-static atom64 *who_at(const struct weir_table *table, size_t at)
+static atom64 *override_hash_at(const struct weir_table *table, size_t at)
 {
-    return (atom64 *)(head_of(table) + 1) + at;
+    return (atom64 *)(override_head(table) + 1) + at;
 }
 
-static struct own_limits *place_at(const struct weir_table *table, size_t at)
+static struct override_entry *override_at(const struct weir_table *table, size_t at)
 {
-    unsigned char *first = (unsigned char *)who_at(table, places_of(table));
-    return (struct own_limits *)(void *)(first + at * place_size(table->key_max));
+    unsigned char *first = (unsigned char *)override_hash_at(table, override_places(table));
+    return (struct override_entry *)(void *)(first + at * override_size(table->key_max));
 }
 
-static bool is_of(const struct weir_table *table, size_t at, const struct key *key)
+static bool is_override_of(const struct weir_table *table, size_t at, const struct key *key)
 {
-    const struct own_limits *own = place_at(table, at);
+    const struct override_entry *own = override_at(table, at);
     return table->key_max == 0 || (own->length == key->len && key->len <= table->key_max &&
                                    (key->len == 0 || memcmp(own->key, key->bytes, key->len) == 0));
 }
 
 /* Looks for the key, or for any key that is called so if `key` is NULL. Gives the number of places if there
  * is none. */
-static size_t find(const struct weir_table *table, uint64_t who, const struct key *key)
+static size_t find_override(const struct weir_table *table, uint64_t hash, const struct key *key)
 {
-    size_t places = places_of(table), at = spread(who, places);
+    size_t places = override_places(table), at = hash_to_index(hash, places);
     for (size_t i = 0; i < places; i++) {
-        uint64_t is = atom_load(who_at(table, at), memory_order_acquire);
+        uint64_t is = atom_load(override_hash_at(table, at), memory_order_acquire);
         if (is == 0)
             break;
-        if (is == who && (!key || is_of(table, at, key)))
+        if (is == hash && (!key || is_override_of(table, at, key)))
             return at;
         at = at + 1 < places ? at + 1 : 0;
     }
@@ -96,30 +96,30 @@ static size_t find(const struct weir_table *table, uint64_t who, const struct ke
 }
 
 /* Under `change`. */
-static size_t find_room(const struct weir_table *table, uint64_t who)
+static size_t find_override_room(const struct weir_table *table, uint64_t hash)
 {
-    size_t places = places_of(table), at = spread(who, places);
+    size_t places = override_places(table), at = hash_to_index(hash, places);
     for (size_t i = 0; i < places; i++) {
-        if (atom_load(who_at(table, at), memory_order_relaxed) <= TOMBSTONE)
+        if (atom_load(override_hash_at(table, at), memory_order_relaxed) <= TOMBSTONE)
             return at;
         at = at + 1 < places ? at + 1 : 0;
     }
     return places;
 }
 
-bool weir_override_has(struct weir_table *table, uint64_t who)
+bool weir_override_has(struct weir_table *table, uint64_t hash)
 {
-    return find(table, who, NULL) < places_of(table);
+    return find_override(table, hash, NULL) < override_places(table);
 }
 
 /* ---- limits made ready ---- */
 
-static struct override_cache *cache_of(struct weir_table *table)
+static struct override_cache *override_cache_of(struct weir_table *table)
 {
     struct override_cache *cache = atomic_load_explicit(&table->overrides, memory_order_acquire);
     if (cache)
         return cache;
-    struct override_cache *made = calloc(places_of(table), sizeof *made);
+    struct override_cache *made = calloc(override_places(table), sizeof *made);
     if (made && atomic_compare_exchange_strong_explicit(&table->overrides, &cache, made, memory_order_acq_rel,
                                                         memory_order_acquire))
         return made;
@@ -130,13 +130,13 @@ static struct override_cache *cache_of(struct weir_table *table)
 void weir_override_free(struct weir_table *table)
 {
     struct override_cache *cache = atomic_load_explicit(&table->overrides, memory_order_relaxed);
-    for (size_t i = 0; cache && i < places_of(table); i++)
+    for (size_t i = 0; cache && i < override_places(table); i++)
         weir_policy_free(cache[i].policy);
     free(cache);
 }
 
 /* NULL: no memory, or the text is damaged. */
-static struct weir_policy *read_policy(const struct own_limits *own)
+static struct weir_policy *read_override_policy(const struct override_entry *own)
 {
     char text[OVERRIDE_TEXT_MAX];
     memcpy(text, own->text, sizeof text);
@@ -148,16 +148,16 @@ static struct weir_policy *read_policy(const struct own_limits *own)
     return NULL;
 }
 
-static const struct weir_policy *policy_at(struct weir_table *table, size_t at)
+static const struct weir_policy *override_policy_at(struct weir_table *table, size_t at)
 {
-    const struct own_limits *own = place_at(table, at);
-    struct override_cache *ready = cache_of(table);
+    const struct override_entry *own = override_at(table, at);
+    struct override_cache *ready = override_cache_of(table);
     if (!ready)
         return NULL;
     ready += at;
     if (ready->policy && ready->number == own->number)
         return ready->policy;
-    struct weir_policy *policy = read_policy(own);
+    struct weir_policy *policy = read_override_policy(own);
     if (policy) {
         struct weir_policy *old = ready->policy;
         ready->policy = policy; /* in this order, for a child that is forked meanwhile */
@@ -169,47 +169,47 @@ static const struct weir_policy *policy_at(struct weir_table *table, size_t at)
     return policy;
 }
 
-/* ---- deeds ---- */
+/* ---- operations ---- */
 
 bool weir_override_find(struct weir_table *table, const struct key *key, const struct weir_policy **policy,
                         int64_t **state)
 {
-    size_t at = find(table, key->who, key);
-    if (at == places_of(table))
+    size_t at = find_override(table, key->hash, key);
+    if (at == override_places(table))
         return false;
-    *policy = policy_at(table, at);
-    *state = place_at(table, at)->state;
+    *policy = override_policy_at(table, at);
+    *state = override_at(table, at)->state;
     return true;
 }
 
 bool weir_override_run(struct weir_table *table, const struct key *key, struct stripe *stripe,
-                       struct deed *deed, bool *answer)
+                       struct table_op *op, bool *answer)
 {
     const struct weir_policy *policy;
     int64_t *state, copy[OVERRIDE_WORDS];
     if (!weir_override_find(table, key, &policy, &state))
         return false;
     if (!policy) {
-        *answer = weir_deed_full(deed);
+        *answer = weir_table_op_full(op);
         return true;
     }
     size_t bytes = policy->words * sizeof *state;
-    if (table_state(table, policy, state, copy, deed->now) == state)
+    if (table_state(table, policy, state, copy, op->now) == state)
         memcpy(copy, state, bytes);
-    *answer = weir_deed_do(policy, copy, deed);
-    if (deed_reads(deed) || memcmp(copy, state, bytes) == 0)
+    *answer = weir_table_op_run(policy, copy, op);
+    if (table_op_reads(op) || memcmp(copy, state, bytes) == 0)
         return true;
     weir_journal_begin(&stripe->journal);
     (void)weir_journal_save(table->region, &stripe->journal, state, bytes); /* shapes leave room for it */
     memcpy(state, copy, bytes);
     weir_journal_commit(table->region, &stripe->journal);
-    deed->changed = true;
+    op->changed = true;
     return true;
 }
 
 /* ---- changing a key's limits ---- */
 
-struct change {
+struct override_change {
     struct weir_table *table;
     const struct key *key;
     int64_t now;
@@ -222,13 +222,13 @@ struct change {
     struct weir_error *err;
 };
 
-static bool fail(const struct change *change, int32_t code, const char *message)
+static bool override_fail(const struct override_change *change, int32_t code, const char *message)
 {
     weir_error_set(change->err, code, message);
     return false;
 }
 
-static bool read_limits(struct change *change, const char *limits)
+static bool read_override_limits(struct override_change *change, const char *limits)
 {
     char message[sizeof change->err->text];
     if (!limits)
@@ -237,28 +237,29 @@ static bool read_limits(struct change *change, const char *limits)
     if (!change->policy)
         return false;
     if (weir_policy_text(change->policy, change->text, sizeof change->text) >= sizeof change->text)
-        return fail(change, E2BIG, "the limits of a single key have too long a text: at most 511 bytes");
+        return override_fail(change, E2BIG,
+                             "the limits of a single key have too long a text: at most 511 bytes");
     if (change->policy->words <= OVERRIDE_WORDS)
         return true;
     (void)snprintf(message, sizeof message,
                    "the limits of a single key may remember %d numbers, and these need %zu: a smaller "
                    "sliding-log, or a table of its own",
                    OVERRIDE_WORDS, change->policy->words);
-    return fail(change, E2BIG, message);
+    return override_fail(change, E2BIG, message);
 }
 
-static void set_who(const struct change *change, size_t at, uint64_t who)
+static void set_override_hash(const struct override_change *change, size_t at, uint64_t hash)
 {
-    atom64 *place = who_at(change->table, at);
+    atom64 *place = override_hash_at(change->table, at);
     (void)weir_journal_save(change->table->region, change->journal, place, sizeof *place);
-    atom_store(place, who, memory_order_release);
+    atom_store(place, hash, memory_order_release);
 }
 
 /* Puts the key, with the state `after`, into a place that nobody looks at yet. */
-static void fill(const struct change *change, size_t at)
+static void fill_override(const struct override_change *change, size_t at)
 {
-    struct own_limits *own = place_at(change->table, at);
-    own->number = atom_add(&head_of(change->table)->number, 1, memory_order_seq_cst) + 1;
+    struct override_entry *own = override_at(change->table, at);
+    own->number = atom_add(&override_head(change->table)->number, 1, memory_order_seq_cst) + 1;
     /* Words keep no ages: those of a key's own limits never come back. */
     change->after[STATE_GENERATION] =
         max64(change->after[STATE_GENERATION], sat_mul((int64_t)(own->number & UINT32_MAX), STATE_AGE));
@@ -269,33 +270,35 @@ static void fill(const struct change *change, size_t at)
     }
     memcpy(own->text, change->text, sizeof own->text);
     memcpy(own->state, change->after, change->policy->words * sizeof own->state[0]);
-    set_who(change, at, change->key->who);
+    set_override_hash(change, at, change->key->hash);
 }
 
 /* The state that the key has now, and its policy. */
-static const struct weir_policy *take_over(const struct change *change, size_t old, const int64_t **state)
+static const struct weir_policy *take_over_state(const struct override_change *change, size_t old,
+                                                 const int64_t **state)
 {
     struct weir_table *table = change->table;
-    size_t places = places_of(table);
+    size_t places = override_places(table);
     if (old < places) {
-        const struct weir_policy *policy = policy_at(table, old);
+        const struct weir_policy *policy = override_policy_at(table, old);
         if (!policy)
-            (void)fail(change, ENOMEM, "out of memory");
+            (void)override_fail(change, ENOMEM, "out of memory");
         else
-            *state = table_state(table, policy, place_at(table, old)->state, change->before, change->now);
+            *state = table_state(table, policy, override_at(table, old)->state, change->before, change->now);
         return policy;
     }
     *state = change->before;
     if (atom_load(&table->region->header->overrides, memory_order_relaxed) + 1 >= places)
-        (void)fail(change, ENOSPC, "no more keys can have limits of their own: see overrides in the options");
+        (void)override_fail(change, ENOSPC,
+                            "no more keys can have limits of their own: see overrides in the options");
     else if (!table->kind->detach(table, change->key, change->now, change->journal, change->before))
-        (void)fail(change, ENOSPC, "the table is full: there is no room for the key");
+        (void)override_fail(change, ENOSPC, "the table is full: there is no room for the key");
     else
         return change->edition->policy;
     return NULL;
 }
 
-static int64_t when(const struct change *change)
+static int64_t override_time(const struct override_change *change)
 {
     return change->by_clock ? region_time(change->table->region, clock_now()) : change->now;
 }
@@ -303,9 +306,10 @@ static int64_t when(const struct change *change)
 /* The key's state under limits of its own. One that is as if never used is that under them, too, if they come
  * in the place of the table's: it has their whole burst, as if it had been forgotten and had come in again.
  * Limits of its own say nothing of what was spent before them. */
-static void convert(const struct change *change, const struct weir_policy *policy, const int64_t *before)
+static void convert_to_override(const struct override_change *change, const struct weir_policy *policy,
+                                const int64_t *before)
 {
-    int64_t now = when(change), age = before[STATE_GENERATION];
+    int64_t now = override_time(change), age = before[STATE_GENERATION];
     if (policy == change->edition->policy && weir_state_idle_from(policy, before) <= now)
         weir_state_init(change->policy, change->after, now);
     else
@@ -313,124 +317,124 @@ static void convert(const struct change *change, const struct weir_policy *polic
     change->after[STATE_GENERATION] = state_next_age(age); /* no promise made so far can be taken back */
 }
 
-static bool give_own(const struct change *change, size_t old)
+static bool give_override(const struct override_change *change, size_t old)
 {
     struct weir_table *table = change->table;
     const int64_t *before;
-    size_t places = places_of(table), at = find_room(table, change->key->who);
+    size_t places = override_places(table), at = find_override_room(table, change->key->hash);
     if (at == places)
-        return fail(change, ENOSPC,
-                    "no more keys can have limits of their own: see overrides in the options");
-    const struct weir_policy *policy = take_over(change, old, &before);
+        return override_fail(change, ENOSPC,
+                             "no more keys can have limits of their own: see overrides in the options");
+    const struct weir_policy *policy = take_over_state(change, old, &before);
     if (!policy)
         return false;
-    convert(change, policy, before);
-    fill(change, at);
+    convert_to_override(change, policy, before);
+    fill_override(change, at);
     if (old < places)
-        set_who(change, old, TOMBSTONE);
+        set_override_hash(change, old, TOMBSTONE);
     return true;
 }
 
-static bool take_away(const struct change *change, size_t old)
+static bool remove_override(const struct override_change *change, size_t old)
 {
     struct weir_table *table = change->table;
-    const struct weir_policy *policy = policy_at(table, old);
+    const struct weir_policy *policy = override_policy_at(table, old);
     if (!policy)
-        return fail(change, ENOMEM, "out of memory");
-    int64_t now = when(change);
-    const int64_t *state = table_state(table, policy, place_at(table, old)->state, change->before, now);
+        return override_fail(change, ENOMEM, "out of memory");
+    int64_t now = override_time(change);
+    const int64_t *state = table_state(table, policy, override_at(table, old)->state, change->before, now);
     weir_state_change(policy, state, change->edition->policy, change->after, now);
     if (change->after[STATE_PROMISED] <= now) /* that has come */
         change->after[STATE_PROMISED] = 0;
     if (!table->kind->attach(table, change->key, change->journal, change->after))
-        return fail(change, ENOMEM, "out of memory");
-    set_who(change, old, TOMBSTONE);
+        return override_fail(change, ENOMEM, "out of memory");
+    set_override_hash(change, old, TOMBSTONE);
     return true;
 }
 
-static uint64_t count_all(const struct weir_table *table)
+static uint64_t count_overrides(const struct weir_table *table)
 {
     uint64_t count = 0;
-    for (size_t at = 0; at < places_of(table); at++)
-        count += atom_load(who_at(table, at), memory_order_relaxed) > TOMBSTONE;
+    for (size_t at = 0; at < override_places(table); at++)
+        count += atom_load(override_hash_at(table, at), memory_order_relaxed) > TOMBSTONE;
     return count;
 }
 
 void weir_override_settle(struct weir_table *table)
 {
-    struct head *head = head_of(table);
-    uint64_t who = atom_load(&head->changing, memory_order_relaxed);
-    if (who == 0)
+    struct override_head *head = override_head(table);
+    uint64_t hash = atom_load(&head->changing, memory_order_relaxed);
+    if (hash == 0)
         return;
-    weir_stripe_unlock(weir_stripe_lock(table->region, table_stripe(table, who)));
-    atom_store(&table->region->header->overrides, count_all(table), memory_order_relaxed);
+    weir_stripe_unlock(weir_stripe_lock(table->region, table_stripe(table, hash)));
+    atom_store(&table->region->header->overrides, count_overrides(table), memory_order_relaxed);
     atom_store(&head->changing, 0, memory_order_release);
 }
 
 /* Under the lock of the key's stripe; `old` is its place so far, if it has one. */
-static bool change_in_stripe(struct change *change, size_t old)
+static bool change_in_stripe(struct override_change *change, size_t old)
 {
     struct region *region = change->table->region;
     weir_journal_begin(change->journal);
-    if (!(change->policy ? give_own(change, old) : take_away(change, old))) {
+    if (!(change->policy ? give_override(change, old) : remove_override(change, old))) {
         weir_journal_undo(region, change->journal);
         return false;
     }
     weir_journal_commit_held(change->journal);
     if (!change->policy && change->table->kind->let_go)
-        change->table->kind->let_go(change->table, change->key->who, change->after[STATE_PROMISED] != 0);
+        change->table->kind->let_go(change->table, change->key->hash, change->after[STATE_PROMISED] != 0);
     return true;
 }
 
 /* Under `change`, so the limits of the table and its size stay as they are. */
-static bool change_limits(struct change *change)
+static bool change_limits(struct override_change *change)
 {
     struct weir_table *table = change->table;
-    atom64 *changing = &head_of(table)->changing, *count = &table->region->header->overrides;
-    uint64_t who = change->key->who;
-    atom_store(changing, who, memory_order_release);
-    struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, who));
-    size_t old = find(table, who, change->key);
-    bool had = old < places_of(table), has = change->policy != NULL;
+    atom64 *changing = &override_head(table)->changing, *count = &table->region->header->overrides;
+    uint64_t hash = change->key->hash;
+    atom_store(changing, hash, memory_order_release);
+    struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, hash));
+    size_t old = find_override(table, hash, change->key);
+    bool had = old < override_places(table), has = change->policy != NULL;
     change->journal = &stripe->journal;
     bool done = (!had && !has) || change_in_stripe(change, old);
-    void *slot = done && table->region->keep ? table->kind->locate(table, change->key) : NULL;
+    void *slot = done && table->region->persist ? table->kind->locate(table, change->key) : NULL;
     weir_stripe_unlock(stripe);
     if (slot)
-        table_touch(table, slot, who);
+        table_touch(table, slot, hash);
     if (done)
         (void)atom_add(count, (uint64_t)has - (uint64_t)had, memory_order_relaxed);
     atom_store(changing, 0, memory_order_release);
     return done;
 }
 
-static bool make_room(struct change *change)
+static bool make_override_room(struct override_change *change)
 {
     size_t words = change->edition ? change->edition->policy->words : 0;
     if (words < OVERRIDE_WORDS)
         words = OVERRIDE_WORDS;
     change->before = change->edition ? calloc(2 * words, sizeof *change->before) : NULL;
     if (!change->before)
-        return fail(change, ENOMEM, "out of memory");
+        return override_fail(change, ENOMEM, "out of memory");
     change->after = change->before + words;
     return true;
 }
 
-static bool change_under_lock(struct change *change)
+static bool change_under_lock(struct override_change *change)
 {
     weir_change_lock(change->table->region);
     weir_override_settle(change->table);
     change->edition = table_edition(change->table);
     if (change->edition) /* so that no state is of the limits of before while the journal is open */
         weir_table_finish_change(change->table, change->edition, change->now);
-    bool done = make_room(change) && change_limits(change);
+    bool done = make_override_room(change) && change_limits(change);
     weir_change_unlock(change->table->region);
     free(change->before);
     return done;
 }
 
 /* Does the table have such keys at all? */
-static bool check_key(struct weir_table *table, const void *key, size_t len, struct weir_error *err)
+static bool check_override_key(struct weir_table *table, const void *key, size_t len, struct weir_error *err)
 {
     const char *fault = NULL;
     if (!table)
@@ -444,18 +448,18 @@ static bool check_key(struct weir_table *table, const void *key, size_t len, str
     return !fault;
 }
 
-static bool override(struct weir_table *table, int64_t now_ns, bool by_clock, const void *key, size_t len,
-                     const char *limits, struct weir_error *err)
+static bool set_override(struct weir_table *table, int64_t now_ns, bool by_clock, const void *key, size_t len,
+                         const char *limits, struct weir_error *err)
 {
-    if (!check_key(table, key, len, err))
+    if (!check_override_key(table, key, len, err))
         return false;
     struct key k = table_key(table, key, len);
-    struct change change = {.table = table,
-                            .key = &k,
-                            .now = region_time(table->region, now_ns),
-                            .by_clock = by_clock,
-                            .err = err};
-    bool done = read_limits(&change, limits) && change_under_lock(&change);
+    struct override_change change = {.table = table,
+                                     .key = &k,
+                                     .now = region_time(table->region, now_ns),
+                                     .by_clock = by_clock,
+                                     .err = err};
+    bool done = read_override_limits(&change, limits) && change_under_lock(&change);
     weir_policy_free(change.policy);
     if (!done)
         return false;
@@ -468,13 +472,13 @@ static bool override(struct weir_table *table, int64_t now_ns, bool by_clock, co
 bool weir_table_override_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
                             const char *limits, struct weir_error *err)
 {
-    return override(table, now_ns, false, key, len, limits, err);
+    return set_override(table, now_ns, false, key, len, limits, err);
 }
 
 bool weir_table_override(struct weir_table *table, const void *key, size_t len, const char *limits,
                          struct weir_error *err)
 {
-    return override(table, clock_now(), true, key, len, limits, err);
+    return set_override(table, clock_now(), true, key, len, limits, err);
 }
 
 size_t weir_table_override_text(struct weir_table *table, const void *key, size_t len, char *text,
@@ -483,13 +487,13 @@ size_t weir_table_override_text(struct weir_table *table, const void *key, size_
     char found[OVERRIDE_TEXT_MAX] = "";
     if (text && size > 0)
         text[0] = '\0';
-    if (!check_key(table, key, len, NULL))
+    if (!check_override_key(table, key, len, NULL))
         return 0;
     struct key k = table_key(table, key, len);
-    struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, k.who));
-    size_t at = find(table, k.who, &k);
-    if (at < places_of(table))
-        memcpy(found, place_at(table, at)->text, sizeof found - 1);
+    struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, k.hash));
+    size_t at = find_override(table, k.hash, &k);
+    if (at < override_places(table))
+        memcpy(found, override_at(table, at)->text, sizeof found - 1);
     weir_stripe_unlock(stripe);
     return (size_t)snprintf(text, text ? size : 0, "%s", found);
 }
@@ -501,12 +505,12 @@ const char *weir_override_limits(struct weir_table *table, const struct key *key
 {
     if (!weir_override_find(table, key, policy, state))
         return NULL;
-    return place_at(table, find(table, key->who, key))->text;
+    return override_at(table, find_override(table, key->hash, key))->text;
 }
 
 size_t weir_override_room(const struct weir_table *table)
 {
-    size_t places = places_of(table);
+    size_t places = override_places(table);
     return places > 0 ? places - 1 : 0;
 }
 
@@ -514,22 +518,23 @@ bool weir_override_restore(struct weir_table *table, const struct key *key, cons
                            const int64_t *state, size_t words)
 {
     struct region_header *header = table->region->header;
-    atom64 *number = &head_of(table)->number;
-    size_t at = find_room(table, key->who);
-    if (atom_load(&header->overrides, memory_order_relaxed) + 1 >= places_of(table) || at == places_of(table))
+    atom64 *number = &override_head(table)->number;
+    size_t at = find_override_room(table, key->hash);
+    if (atom_load(&header->overrides, memory_order_relaxed) + 1 >= override_places(table) ||
+        at == override_places(table))
         return false;
     /* Ages of promises go on from those that were given out: see fill. */
     uint64_t age = (uint64_t)(state[STATE_GENERATION] / STATE_AGE);
     if (age > atom_load(number, memory_order_relaxed) && age <= UINT32_MAX)
         atom_store(number, age, memory_order_relaxed);
-    struct own_limits *own = place_at(table, at);
+    struct override_entry *own = override_at(table, at);
     own->number = atom_add(number, 1, memory_order_relaxed) + 1;
     own->length = table->key_max > 0 ? key->len : 0;
     if (own->length > 0)
         memcpy(own->key, key->bytes, own->length);
     (void)snprintf(own->text, sizeof own->text, "%s", text);
     memcpy(own->state, state, words * sizeof *state);
-    atom_store(who_at(table, at), key->who, memory_order_release);
+    atom_store(override_hash_at(table, at), key->hash, memory_order_release);
     (void)atom_add(&header->overrides, 1, memory_order_relaxed);
     return true;
 }
@@ -537,30 +542,31 @@ bool weir_override_restore(struct weir_table *table, const struct key *key, cons
 void weir_override_each(struct weir_table *table,
                         void (*each)(void *arg, const struct weir_policy *policy, int64_t *state), void *arg)
 {
-    for (size_t at = 0; at < places_of(table); at++) {
-        if (atom_load(who_at(table, at), memory_order_relaxed) <= TOMBSTONE)
+    for (size_t at = 0; at < override_places(table); at++) {
+        if (atom_load(override_hash_at(table, at), memory_order_relaxed) <= TOMBSTONE)
             continue;
-        const struct weir_policy *policy = policy_at(table, at);
+        const struct weir_policy *policy = override_policy_at(table, at);
         if (policy)
-            each(arg, policy, place_at(table, at)->state);
+            each(arg, policy, override_at(table, at)->state);
     }
 }
 
 /* ---- a file that may be damaged ---- */
 
-static bool check_place(const struct weir_table *table, size_t at)
+static bool check_override_place(const struct weir_table *table, size_t at)
 {
-    const struct own_limits *own = place_at(table, at);
-    struct key key = {
-        .bytes = own->key, .len = own->length, .who = atom_load(who_at(table, at), memory_order_relaxed)};
+    const struct override_entry *own = override_at(table, at);
+    struct key key = {.bytes = own->key,
+                      .len = own->length,
+                      .hash = atom_load(override_hash_at(table, at), memory_order_relaxed)};
     int64_t state[OVERRIDE_WORDS];
-    if (key.who <= TOMBSTONE)
+    if (key.hash <= TOMBSTONE)
         return true;
     if (table->key_max > 0 && key.len > table->key_max)
         return false;
-    if (find(table, key.who, &key) != at) /* it is there twice, or nobody finds it */
+    if (find_override(table, key.hash, &key) != at) /* it is there twice, or nobody finds it */
         return false;
-    struct weir_policy *policy = read_policy(own);
+    struct weir_policy *policy = read_override_policy(own);
     bool valid = policy && weir_state_valid(policy, weir_state_load(policy, own->state, state));
     weir_policy_free(policy);
     return valid;
@@ -568,39 +574,40 @@ static bool check_place(const struct weir_table *table, size_t at)
 
 bool weir_override_check(struct weir_table *table)
 {
-    size_t places = places_of(table);
+    size_t places = override_places(table);
     if (places == 0)
         return false;
     weir_override_settle(table);
     for (size_t at = 0; at < places; at++)
-        if (!check_place(table, at))
+        if (!check_override_place(table, at))
             return false;
-    atom_store(&table->region->header->overrides, count_all(table), memory_order_relaxed);
+    atom_store(&table->region->header->overrides, count_overrides(table), memory_order_relaxed);
     return true;
 }
 
-static bool is_among(uint64_t who, const uint64_t *whos, size_t count)
+static bool is_hash_among(uint64_t hash, const uint64_t *hashes, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (whos[i] == who)
+        if (hashes[i] == hash)
             return true;
     return false;
 }
 
-bool weir_override_only(struct weir_table *table, const uint64_t *whos, size_t count, struct weir_error *err)
+bool weir_override_only(struct weir_table *table, const uint64_t *hashes, size_t count,
+                        struct weir_error *err)
 {
     bool good = true;
-    for (size_t at = 0; good && at < places_of(table); at++) {
-        uint64_t who = atom_load(who_at(table, at), memory_order_acquire);
-        if (who <= TOMBSTONE || is_among(who, whos, count))
+    for (size_t at = 0; good && at < override_places(table); at++) {
+        uint64_t hash = atom_load(override_hash_at(table, at), memory_order_acquire);
+        if (hash <= TOMBSTONE || is_hash_among(hash, hashes, count))
             continue;
-        const struct own_limits *own = place_at(table, at);
-        struct key key = {.bytes = own->key, .len = table->key_max > 0 ? own->length : 0, .who = who};
-        struct change change = {.table = table,
-                                .key = &key,
-                                .now = region_time(table->region, clock_now()),
-                                .by_clock = true,
-                                .err = err};
+        const struct override_entry *own = override_at(table, at);
+        struct key key = {.bytes = own->key, .len = table->key_max > 0 ? own->length : 0, .hash = hash};
+        struct override_change change = {.table = table,
+                                         .key = &key,
+                                         .now = region_time(table->region, clock_now()),
+                                         .by_clock = true,
+                                         .err = err};
         good = change_under_lock(&change);
     }
     return good;

@@ -2,10 +2,10 @@
 /*
  * Keys with limits of their own. They are in a part of the region:
  *
- *   head | who of each place | places: number, key, limits, state
+ *   head | hash of each place | places: number, key, limits, state
  *
  * A key's place is found from its hash on, place by place, up to the first that was never used. What belongs
- * to a key changes only under the lock of its stripe, and `who` of a place is saved in that stripe's journal
+ * to a key changes only under the lock of its stripe, and `hash` of a place is saved in that stripe's journal
  * before it changes: so the key has the limits of before or of after, with the state that goes with them,
  * whenever its holder is killed. Places are given out under `change`; who gets that lock after a death lets
  * the dead one's stripe be recovered first.
@@ -42,10 +42,11 @@ bool weir_override_restore(struct weir_table *table, const struct key *key, cons
 void weir_override_each(struct weir_table *table,
                         void (*each)(void *arg, const struct weir_policy *policy, int64_t *state), void *arg);
 /* Is there one for a key that is called so? */
-bool weir_override_has(struct weir_table *table, uint64_t who);
+bool weir_override_has(struct weir_table *table, uint64_t hash);
 
 /* After recovery: keys with limits of their own that are called none of these have the table's again. */
-bool weir_override_only(struct weir_table *table, const uint64_t *whos, size_t count, struct weir_error *err);
+bool weir_override_only(struct weir_table *table, const uint64_t *hashes, size_t count,
+                        struct weir_error *err);
 
 /* Under header->change, before anything else: somebody may have died while he changed the limits of a key.
  * That is undone, or it was done. */

@@ -34,22 +34,22 @@
 #define MILLION 1000000
 
 /* A limit, made ready. */
-struct terms {
+struct own_rate {
     int64_t count, period_ns, burst;
     int64_t unit_ns;    /* whole nanoseconds that a unit costs; 0: they are reckoned for all n at once */
     int64_t span_ns;    /* c(B) */
     int64_t drained_ns; /* a bucket that was empty when all were is full again then; 0: they never were */
 };
 
-struct question {
-    const struct terms *terms;
+struct own_question {
+    const struct own_rate *terms;
     int64_t now, n;
     bool take;
-    struct weir_verdict *verdict;    /* or NULL */
-    const struct newcomer *newcomer; /* NULL: any key may come in */
+    struct weir_verdict *verdict;      /* or NULL */
+    const struct admission_hook *hook; /* NULL: any key may come in */
 };
 
-static bool reject(struct weir_verdict *verdict)
+static bool reject_own(struct weir_verdict *verdict)
 {
     if (verdict)
         *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
@@ -58,19 +58,19 @@ static bool reject(struct weir_verdict *verdict)
 
 /* ---- limits ---- */
 
-static int64_t cost_of(const struct terms *terms, int64_t n)
+static int64_t own_cost(const struct own_rate *terms, int64_t n)
 {
     return terms->unit_ns > 0 ? sat_mul(n, terms->unit_ns) : mul_div_up(n, terms->period_ns, terms->count);
 }
 
 /* What n units bring back: in pieces, or not, no more than they cost. */
-static int64_t worth_of(const struct terms *terms, int64_t n)
+static int64_t own_worth(const struct own_rate *terms, int64_t n)
 {
     return terms->unit_ns > 0 ? sat_mul(n, terms->unit_ns) : mul_div(n, terms->period_ns, terms->count);
 }
 
 /* The most units that cost no more than that. */
-static int64_t units_for(const struct terms *terms, int64_t span_ns)
+static int64_t own_units_for(const struct own_rate *terms, int64_t span_ns)
 {
     return terms->unit_ns > 0 ? span_ns / terms->unit_ns : mul_div(span_ns, terms->count, terms->period_ns);
 }
@@ -82,17 +82,17 @@ static bool is_nearly_whole(const struct weir_own_limit *limit, int64_t unit_ns)
     return excess * MILLION <= limit->period_ns;
 }
 
-static bool read_terms(const struct weir_table *table, const struct weir_own_limit *limit,
-                       struct terms *terms)
+static bool read_own_rate(const struct weir_table *table, const struct weir_own_limit *limit,
+                          struct own_rate *terms)
 {
     if (!limit || limit->count < 1 || limit->period_ns < 1 || limit->burst < 1)
         return false;
     int64_t unit_ns = div_up(limit->period_ns, limit->count);
-    *terms = (struct terms){.count = limit->count,
-                            .period_ns = limit->period_ns,
-                            .burst = limit->burst,
-                            .unit_ns = is_nearly_whole(limit, unit_ns) ? unit_ns : 0};
-    terms->span_ns = cost_of(terms, limit->burst);
+    *terms = (struct own_rate){.count = limit->count,
+                               .period_ns = limit->period_ns,
+                               .burst = limit->burst,
+                               .unit_ns = is_nearly_whole(limit, unit_ns) ? unit_ns : 0};
+    terms->span_ns = own_cost(terms, limit->burst);
     if (table->drained_ns != 0)
         terms->drained_ns = sat_add(table->drained_ns, terms->span_ns);
     return terms->span_ns <= min64(table->horizon_ns, OWN_TIME_MAX);
@@ -100,14 +100,14 @@ static bool read_terms(const struct weir_table *table, const struct weir_own_lim
 
 /* ---- deciding ---- */
 
-static int64_t clamp_now(int64_t now)
+static int64_t clamp_own_time(int64_t now)
 {
     return clamp64(now, 0, OWN_TIME_MAX);
 }
 
-static void judge(const struct question *q, int64_t full_at, int64_t after, bool allowed)
+static void fill_own_verdict(const struct own_question *q, int64_t full_at, int64_t after, bool allowed)
 {
-    const struct terms *terms = q->terms;
+    const struct own_rate *terms = q->terms;
     int64_t stands = allowed ? after : full_at;
     bool never = q->n > terms->burst;
     if (!q->verdict)
@@ -117,7 +117,7 @@ static void judge(const struct question *q, int64_t full_at, int64_t after, bool
         .reason = allowed ? WEIR_OK
                   : never ? WEIR_NEVER
                           : WEIR_LATER,
-        .remaining = units_for(terms, max64(q->now + terms->span_ns - stands, 0)),
+        .remaining = own_units_for(terms, max64(q->now + terms->span_ns - stands, 0)),
         .retry_after_ns = allowed ? 0
                           : never ? WEIR_FOREVER
                                   : after - terms->span_ns - q->now,
@@ -126,39 +126,39 @@ static void judge(const struct question *q, int64_t full_at, int64_t after, bool
 }
 
 /* What becomes of a key that is full again at *full_at. */
-static bool decide(const struct question *q, int64_t *full_at)
+static bool decide_own(const struct own_question *q, int64_t *full_at)
 {
     int64_t from = max64(max64(*full_at, q->terms->drained_ns), q->now);
-    int64_t after = sat_add(from, cost_of(q->terms, q->n));
+    int64_t after = sat_add(from, own_cost(q->terms, q->n));
     bool allowed = q->n <= q->terms->burst && after - q->terms->span_ns <= q->now;
-    judge(q, from, after, allowed);
+    fill_own_verdict(q, from, after, allowed);
     if (allowed)
         *full_at = after;
     return allowed;
 }
 
-enum outcome { DONE_NO, DONE_YES, GONE };
+enum own_outcome { DONE_NO, DONE_YES, GONE };
 
-struct trace { /* of a take: the word before and after it */
+struct own_trace { /* of a take: the word before and after it */
     uint64_t before, after;
 };
 
 /* As in words.c. Nothing is ever held here, so a word that says so comes from a damaged file. */
-static enum outcome ask_in_place(struct weir_table *table, struct slot *slot, uint64_t who,
-                                 const struct question *q, struct trace *trace)
+static enum own_outcome ask_own_slot(struct weir_table *table, struct slot *slot, uint64_t hash,
+                                     const struct own_question *q, struct own_trace *trace)
 {
     for (;;) {
-        uint64_t owner = slot_who(slot), word = slot_word(slot);
-        if (owner != who || slot_kind(word) == SLOT_TENTATIVE)
+        uint64_t owner = slot_hash(slot), word = slot_word(slot);
+        if (owner != hash || slot_kind(word) == SLOT_TENTATIVE)
             return GONE;
         int64_t full_at = (int64_t)slot_value(word);
-        bool allowed = decide(q, &full_at);
-        *trace = (struct trace){word, slot_pack(SLOT_PLAIN, 0, (uint64_t)full_at)};
+        bool allowed = decide_own(q, &full_at);
+        *trace = (struct own_trace){word, slot_pack(SLOT_PLAIN, 0, (uint64_t)full_at)};
         if (!allowed || !q->take) {
-            if (slot_who(slot) == who && slot_word(slot) == word)
+            if (slot_hash(slot) == hash && slot_word(slot) == word)
                 return allowed ? DONE_YES : DONE_NO;
-        } else if (slot_exchange(slot, who, word, who, trace->after)) {
-            table_touch(table, slot, who);
+        } else if (slot_exchange(slot, hash, word, hash, trace->after)) {
+            table_touch(table, slot, hash);
             return DONE_YES;
         }
     }
@@ -167,7 +167,7 @@ static enum outcome ask_in_place(struct weir_table *table, struct slot *slot, ui
 /* ---- keys that are not there ---- */
 
 /* Of all places of the first segment, the only one of a table that does not grow; beyond it: UINT64_MAX. */
-static uint64_t place_of(const struct weir_table *table, const struct slot *slot)
+static uint64_t own_place_of(const struct weir_table *table, const struct slot *slot)
 {
     const struct segment *first = &table->region->segments[0];
     uint64_t place = (uint64_t)((uintptr_t)slot - (uintptr_t)first->slots) / sizeof *slot;
@@ -183,49 +183,49 @@ bool weir_table_own_look(struct weir_table *table, int64_t now_ns, uint64_t *cur
     int64_t now = region_time(table->region, now_ns);
     for (uint64_t i = 0; edition && i < count && *cursor < all; i++, (*cursor)++) {
         const struct slot *slot = region_slot(first, *cursor);
-        uint64_t who = slot_who(slot), word = slot_word(slot);
-        if (who != 0 && slot_kind(word) != SLOT_TENTATIVE &&
-            !weir_slot_is_idle(table, edition, who, word, now))
+        uint64_t hash = slot_hash(slot), word = slot_word(slot);
+        if (hash != 0 && slot_kind(word) != SLOT_TENTATIVE &&
+            !weir_slot_is_idle(table, edition, hash, word, now))
             seen(arg, *cursor);
     }
     return *cursor < all;
 }
 
-static bool refuse(const struct question *q)
+static bool refuse_own(const struct own_question *q)
 {
-    struct deed deed = {.verb = VERB_TAKE, .verdict = q->verdict};
-    return weir_deed_full(&deed);
+    struct table_op op = {.verb = VERB_TAKE, .verdict = q->verdict};
+    return weir_table_op_full(&op);
 }
 
 /* false: the key is in the table by now. */
-static bool ask_shared(struct weir_table *table, const struct edition *edition, const struct key *key,
-                       const struct question *q, bool *answer)
+static bool ask_own_overflow(struct weir_table *table, const struct edition *edition, const struct key *key,
+                             const struct own_question *q, bool *answer)
 {
     struct region_header *header = table->region->header;
     struct slot *shared = &table->policies->overflow;
-    struct trace trace;
+    struct own_trace trace;
     int64_t full_at = (int64_t)slot_value(slot_word(shared));
     if (table->refuse_when_full) {
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
-        *answer = refuse(q);
+        *answer = refuse_own(q);
         return true;
     }
-    if (!decide(q, &full_at)) { /* changes nothing: needs no lock, and notes nobody */
+    if (!decide_own(q, &full_at)) { /* changes nothing: needs no lock, and notes nobody */
         (void)atom_add(&header->shared, 1, memory_order_relaxed);
         *answer = false;
         return true;
     }
-    if (!weir_takers_make(table)) {
-        *answer = refuse(q);
+    if (!weir_overflow_filter_make(table)) {
+        *answer = refuse_own(q);
         return true;
     }
     struct stripe *stripe = weir_stripe_lock(table->region, 0);
-    weir_slots_forget_takers(table, edition, q->now);
-    weir_takers_add(table, key->who);
-    *answer = ask_in_place(table, shared, OVERFLOW_WHO, q, &trace) == DONE_YES;
+    weir_slots_clear_overflow_filter(table, edition, q->now);
+    weir_overflow_filter_add(table, key->hash);
+    *answer = ask_own_slot(table, shared, OVERFLOW_HASH, q, &trace) == DONE_YES;
     weir_stripe_unlock(stripe);
     if (*answer && weir_slots_came(table, key, q->now)) { /* as in words.c */
-        if (slot_exchange(shared, OVERFLOW_WHO, trace.after, OVERFLOW_WHO, trace.before))
+        if (slot_exchange(shared, OVERFLOW_HASH, trace.after, OVERFLOW_HASH, trace.before))
             words_lower_shared(table);
         return false;
     }
@@ -235,41 +235,41 @@ static bool ask_shared(struct weir_table *table, const struct edition *edition, 
 
 /* What is refused, or only asked, needs no slot. Its time does not begin before the floor. false: the key is
  * in the table by now. */
-static bool ask_absent(struct weir_table *table, const struct edition *edition, const struct key *key,
-                       struct question *q, bool *answer)
+static bool ask_own_absent(struct weir_table *table, const struct edition *edition, const struct key *key,
+                           struct own_question *q, bool *answer)
 {
-    q->now = clamp_now(max64(q->now, region_floor(table->region)));
+    q->now = clamp_own_time(max64(q->now, region_floor(table->region)));
     int64_t full_at = 0;
-    if (weir_takers_have(table, key->who))
+    if (weir_overflow_filter_has(table, key->hash))
         full_at = (int64_t)slot_value(slot_word(&table->policies->overflow));
-    *answer = decide(q, &full_at);
+    *answer = decide_own(q, &full_at);
     if (!*answer || !q->take)
         return true;
-    if (q->newcomer && !q->newcomer->may_come(q->newcomer)) {
-        *answer = refuse(q);
+    if (q->hook && !q->hook->may_admit(q->hook)) {
+        *answer = refuse_own(q);
         return true;
     }
-    struct spot spot = weir_slots_settle(table, &edition, key, q->now);
-    if (q->newcomer && spot.slot)
-        q->newcomer->came(q->newcomer, place_of(table, spot.slot));
-    return !spot.slot && edition && ask_shared(table, edition, key, q, answer);
+    struct slot_ref ref = weir_slots_settle(table, &edition, key, q->now);
+    if (q->hook && ref.slot)
+        q->hook->admitted(q->hook, own_place_of(table, ref.slot));
+    return !ref.slot && edition && ask_own_overflow(table, edition, key, q, answer);
 }
 
-static bool ask(struct weir_table *table, const struct key *key, struct question *q)
+static bool ask_own_key(struct weir_table *table, const struct key *key, struct own_question *q)
 {
     for (;;) {
         bool answer;
         const struct edition *edition = table_edition(table);
         if (!edition) /* a file that says that its limits have changed is damaged: it has none */
-            return refuse(q);
-        struct spot spot = weir_slots_find(table, key->who);
-        if (!spot.slot) {
-            if (ask_absent(table, edition, key, q, &answer))
+            return refuse_own(q);
+        struct slot_ref ref = weir_slots_find(table, key->hash);
+        if (!ref.slot) {
+            if (ask_own_absent(table, edition, key, q, &answer))
                 return answer;
             continue;
         }
-        struct trace trace;
-        enum outcome outcome = ask_in_place(table, spot.slot, key->who, q, &trace);
+        struct own_trace trace;
+        enum own_outcome outcome = ask_own_slot(table, ref.slot, key->hash, q, &trace);
         if (outcome != GONE)
             return outcome == DONE_YES;
     }
@@ -278,44 +278,45 @@ static bool ask(struct weir_table *table, const struct key *key, struct question
 /* ---- giving back ---- */
 
 /* q->n is 0: what would be told to somebody who takes nothing afterwards. */
-static enum outcome give_in_place(struct weir_table *table, struct spot spot, uint64_t who,
-                                  const struct question *q, int64_t back_ns)
+static enum own_outcome give_own_slot(struct weir_table *table, struct slot_ref ref, uint64_t hash,
+                                      const struct own_question *q, int64_t back_ns)
 {
     for (;;) {
-        uint64_t owner = slot_who(spot.slot), word = slot_word(spot.slot);
-        if (owner != who || slot_kind(word) == SLOT_TENTATIVE)
+        uint64_t owner = slot_hash(ref.slot), word = slot_word(ref.slot);
+        if (owner != hash || slot_kind(word) == SLOT_TENTATIVE)
             return GONE;
         int64_t before = (int64_t)slot_value(word);
         int64_t after = min64(before, max64(sat_sub(before, back_ns), q->now)), judged = after;
-        bool allowed = decide(q, &judged);
+        bool allowed = decide_own(q, &judged);
         if (after == before) {
-            if (slot_who(spot.slot) == who && slot_word(spot.slot) == word)
+            if (slot_hash(ref.slot) == hash && slot_word(ref.slot) == word)
                 return allowed ? DONE_YES : DONE_NO;
             continue;
         }
-        if (!slot_exchange(spot.slot, who, word, who, slot_pack(SLOT_PLAIN, 0, (uint64_t)after)))
+        if (!slot_exchange(ref.slot, hash, word, hash, slot_pack(SLOT_PLAIN, 0, (uint64_t)after)))
             continue;
-        region_lower(table->region, spot.segment, spot.line);
-        table_touch(table, spot.slot, who);
+        region_lower(table->region, ref.segment, ref.line);
+        table_touch(table, ref.slot, hash);
         return allowed ? DONE_YES : DONE_NO;
     }
 }
 
 /* A key that is not there owes nothing of its own; what keys without room share is not given back to. */
-static bool give(struct weir_table *table, const struct key *key, struct question *q, int64_t back_ns)
+static bool give_own_key(struct weir_table *table, const struct key *key, struct own_question *q,
+                         int64_t back_ns)
 {
     for (;;) {
         bool answer;
         const struct edition *edition = table_edition(table);
         if (!edition) /* a file that says that its limits have changed is damaged: it has none */
-            return refuse(q);
-        struct spot spot = weir_slots_find(table, key->who);
-        if (!spot.slot) {
-            if (ask_absent(table, edition, key, q, &answer))
+            return refuse_own(q);
+        struct slot_ref ref = weir_slots_find(table, key->hash);
+        if (!ref.slot) {
+            if (ask_own_absent(table, edition, key, q, &answer))
                 return answer;
             continue;
         }
-        enum outcome outcome = give_in_place(table, spot, key->who, q, back_ns);
+        enum own_outcome outcome = give_own_slot(table, ref, key->hash, q, back_ns);
         if (outcome != GONE)
             return outcome == DONE_YES;
     }
@@ -324,26 +325,26 @@ static bool give(struct weir_table *table, const struct key *key, struct questio
 /* ---- the verbs ---- */
 
 static bool ask_own(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
-                    const struct weir_own_limit *limit, struct question *q)
+                    const struct weir_own_limit *limit, struct own_question *q)
 {
-    struct terms terms;
+    struct own_rate terms;
     if (!weir_table_knows(table, key, len) || table->kind != &weir_table_own || q->n < 1 ||
-        !read_terms(table, limit, &terms))
-        return reject(q->verdict);
+        !read_own_rate(table, limit, &terms))
+        return reject_own(q->verdict);
     struct key k = table_key(table, key, len);
     q->terms = &terms;
-    q->now = clamp_now(region_time(table->region, now_ns));
-    bool answer = ask(table, &k, q);
+    q->now = clamp_own_time(region_time(table->region, now_ns));
+    bool answer = ask_own_key(table, &k, q);
     if (q->take)
-        table_tell(table, &k, q->n, answer, q->now);
+        table_sample_call(table, &k, q->n, answer, q->now);
     return answer;
 }
 
 bool weir_table_take_own_as(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
-                            const struct weir_own_limit *limit, int64_t n, const struct newcomer *newcomer,
+                            const struct weir_own_limit *limit, int64_t n, const struct admission_hook *hook,
                             struct weir_verdict *verdict)
 {
-    struct question q = {.n = n, .take = true, .verdict = verdict, .newcomer = newcomer};
+    struct own_question q = {.n = n, .take = true, .verdict = verdict, .hook = hook};
     return ask_own(table, now_ns, key, len, limit, &q);
 }
 
@@ -362,7 +363,7 @@ bool weir_table_take_own(struct weir_table *table, const void *key, size_t len,
 bool weir_table_peek_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
                             const struct weir_own_limit *limit, int64_t n, struct weir_verdict *verdict)
 {
-    struct question q = {.n = n, .verdict = verdict};
+    struct own_question q = {.n = n, .verdict = verdict};
     return ask_own(table, now_ns, key, len, limit, &q);
 }
 
@@ -375,14 +376,14 @@ bool weir_table_peek_own(struct weir_table *table, const void *key, size_t len,
 bool weir_table_give_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
                             const struct weir_own_limit *limit, int64_t n, struct weir_verdict *verdict)
 {
-    struct terms terms;
+    struct own_rate terms;
     if (!weir_table_knows(table, key, len) || table->kind != &weir_table_own || n < 0 ||
-        !read_terms(table, limit, &terms))
-        return reject(verdict);
+        !read_own_rate(table, limit, &terms))
+        return reject_own(verdict);
     struct key k = table_key(table, key, len);
-    struct question q = {
-        .terms = &terms, .now = clamp_now(region_time(table->region, now_ns)), .verdict = verdict};
-    return give(table, &k, &q, worth_of(&terms, n));
+    struct own_question q = {
+        .terms = &terms, .now = clamp_own_time(region_time(table->region, now_ns)), .verdict = verdict};
+    return give_own_key(table, &k, &q, own_worth(&terms, n));
 }
 
 bool weir_table_give_own(struct weir_table *table, const void *key, size_t len,
@@ -393,74 +394,74 @@ bool weir_table_give_own(struct weir_table *table, const void *key, size_t len,
 
 /* ---- the kind ---- */
 
-static void reset(struct weir_table *table, uint64_t who, int64_t now)
+static void reset_own_key(struct weir_table *table, uint64_t hash, int64_t now)
 {
     for (;;) {
-        struct spot spot = weir_slots_find(table, who);
-        if (!spot.slot)
+        struct slot_ref ref = weir_slots_find(table, hash);
+        if (!ref.slot)
             return;
-        uint64_t word = slot_word(spot.slot);
-        uint64_t next = slot_pack(SLOT_PLAIN, 0, (uint64_t)clamp_now(now));
-        if (slot_kind(word) == SLOT_TENTATIVE || !slot_exchange(spot.slot, who, word, who, next))
+        uint64_t word = slot_word(ref.slot);
+        uint64_t next = slot_pack(SLOT_PLAIN, 0, (uint64_t)clamp_own_time(now));
+        if (slot_kind(word) == SLOT_TENTATIVE || !slot_exchange(ref.slot, hash, word, hash, next))
             continue;
-        region_lower(table->region, spot.segment, spot.line);
-        table_touch(table, spot.slot, who);
+        region_lower(table->region, ref.segment, ref.line);
+        table_touch(table, ref.slot, hash);
         return;
     }
 }
 
 /* On its way to another table a key has its debt alone: nanoseconds until it is full. */
-static bool export_debt(struct weir_table *table, uint64_t who, const struct deed *deed)
+static bool export_debt(struct weir_table *table, uint64_t hash, const struct table_op *op)
 {
-    struct spot spot = weir_slots_find(table, who);
-    int64_t now = clamp_now(deed->now), full_at = spot.slot ? (int64_t)slot_value(slot_word(spot.slot)) : 0;
-    struct carried *out = deed->carried;
+    struct slot_ref ref = weir_slots_find(table, hash);
+    int64_t now = clamp_own_time(op->now), full_at = ref.slot ? (int64_t)slot_value(slot_word(ref.slot)) : 0;
+    struct state_transfer *out = op->transfer;
     out->limits = 1;
-    out->spent[0] = deed->limits[0].reset_after_ns = max64(full_at - now, 0);
+    out->spent[0] = op->limits[0].reset_after_ns = max64(full_at - now, 0);
     out->idle = full_at <= now;
-    return spot.slot && slot_who(spot.slot) == who;
+    return ref.slot && slot_hash(ref.slot) == hash;
 }
 
 /* It comes on top of what the key owes here. */
-static bool import_debt(struct weir_table *table, const struct key *key, const struct deed *deed)
+static bool import_debt(struct weir_table *table, const struct key *key, const struct table_op *op)
 {
-    int64_t debt = clamp64(deed->carried->spent[0], 0, table->horizon_ns);
-    int64_t now = clamp_now(max64(deed->now, region_floor(table->region)));
+    int64_t debt = clamp64(op->transfer->spent[0], 0, table->horizon_ns);
+    int64_t now = clamp_own_time(max64(op->now, region_floor(table->region)));
     const struct edition *edition = table_edition(table);
     while (edition) {
-        struct spot spot = weir_slots_settle(table, &edition, key, now);
-        if (!spot.slot)
+        struct slot_ref ref = weir_slots_settle(table, &edition, key, now);
+        if (!ref.slot)
             return false;
-        uint64_t owner = slot_who(spot.slot), word = slot_word(spot.slot);
+        uint64_t owner = slot_hash(ref.slot), word = slot_word(ref.slot);
         int64_t after = sat_add(max64((int64_t)slot_value(word), now), debt);
         uint64_t next = slot_pack(SLOT_PLAIN, 0, (uint64_t)min64(after, (int64_t)SLOT_VALUE_MAX - 1));
-        if (owner != key->who || slot_kind(word) == SLOT_TENTATIVE ||
-            !slot_exchange(spot.slot, owner, word, owner, next))
+        if (owner != key->hash || slot_kind(word) == SLOT_TENTATIVE ||
+            !slot_exchange(ref.slot, owner, word, owner, next))
             continue;
-        table_touch(table, spot.slot, owner);
+        table_touch(table, ref.slot, owner);
         return true;
     }
     return false;
 }
 
 /* The verbs that bring no limit along make no sense here, but for a reset, and keys that travel. */
-static bool run(struct weir_table *table, const struct key *key, struct deed *deed)
+static bool own_run_op(struct weir_table *table, const struct key *key, struct table_op *op)
 {
-    if (deed->verb == VERB_RESET) {
-        reset(table, key->who, deed->now);
+    if (op->verb == VERB_RESET) {
+        reset_own_key(table, key->hash, op->now);
         return true;
     }
-    if (deed->verb == VERB_EXPORT)
-        return export_debt(table, key->who, deed);
-    if (deed->verb == VERB_IMPORT)
-        return import_debt(table, key, deed);
-    if (deed->reservation && deed->verb == VERB_RESERVE)
-        *deed->reservation = (struct weir_reservation){0};
-    return reject(deed->verdict);
+    if (op->verb == VERB_EXPORT)
+        return export_debt(table, key->hash, op);
+    if (op->verb == VERB_IMPORT)
+        return import_debt(table, key, op);
+    if (op->reservation && op->verb == VERB_RESERVE)
+        *op->reservation = (struct weir_reservation){0};
+    return reject_own(op->verdict);
 }
 
 const struct table_kind weir_table_own = {
-    .run = run,
+    .run = own_run_op,
     .has = weir_slots_any,
     .prefetch = weir_words_prefetch,
     .sweep = weir_words_sweep,

@@ -46,18 +46,18 @@ void weir_table_recovery_free(struct weir_table *table)
     for (uint64_t s = 0; s < REGION_SEGMENTS; s++)
         if (recovery->numbers[s])
             weir_memory_unmap(recovery->numbers[s], numbers_size(table, s));
-    for (size_t i = 0; i < recovery->own_count; i++)
-        free(recovery->owns[i].body);
-    free(recovery->owns);
+    for (size_t i = 0; i < recovery->override_count; i++)
+        free(recovery->overrides[i].body);
+    free(recovery->overrides);
     free(recovery->gone);
     free(recovery->pieces);
     free(recovery);
     table->recovery = NULL;
 }
 
-#define ORPHANS_MOST 256 /* changes of limits in a row whose notes are all lost */
+#define ORPHANS_MOST 256 /* changes of limits in a row whose catalogues are all lost */
 
-/* The note was lost, and what was captured under it was not. */
+/* The catalogue was lost, and what was captured under it was not. */
 static void note_orphan(struct table_recovery *recovery, uint16_t generation)
 {
     int16_t ahead = (int16_t)(uint16_t)(generation - (uint16_t)recovery->newest->generation);
@@ -95,23 +95,23 @@ bool weir_recovery_grow(struct weir_table *table)
     return weir_table_grow(table, 2 * capacity, NULL);
 }
 
-bool weir_recovery_own(struct table_recovery *recovery, const struct own_record *own, size_t len,
-                       uint64_t *at)
+bool weir_recovery_override(struct table_recovery *recovery, const struct override_record *own, size_t len,
+                            uint64_t *at)
 {
     if (*at == UINT64_MAX) {
-        if (recovery->own_count == recovery->own_room) {
-            size_t room = recovery->own_room > 0 ? 2 * recovery->own_room : 64;
-            struct own_record *owns = realloc(recovery->owns, room * sizeof *owns);
-            if (!owns)
+        if (recovery->override_count == recovery->override_room) {
+            size_t room = recovery->override_room > 0 ? 2 * recovery->override_room : 64;
+            struct override_record *overrides = realloc(recovery->overrides, room * sizeof *overrides);
+            if (!overrides)
                 return false;
-            recovery->owns = owns;
-            recovery->own_room = room;
+            recovery->overrides = overrides;
+            recovery->override_room = room;
         }
-        recovery->owns[recovery->own_count] = (struct own_record){.slot = NULL};
-        *at = recovery->own_count++;
+        recovery->overrides[recovery->override_count] = (struct override_record){.slot = NULL};
+        *at = recovery->override_count++;
     }
     unsigned char *copy = malloc(len);
-    struct own_record *place = &recovery->owns[*at];
+    struct override_record *place = &recovery->overrides[*at];
     if (!copy)
         return false;
     memcpy(copy, own->body, len);
@@ -127,10 +127,10 @@ bool weir_recovery_own(struct table_recovery *recovery, const struct own_record 
 
 /* ---- keys that are nowhere ---- */
 
-static struct gone_record *gone_find(const struct table_recovery *recovery, uint64_t who)
+static struct gone_record *gone_find(const struct table_recovery *recovery, uint64_t hash)
 {
-    size_t at = (size_t)who & (recovery->gone_size - 1); /* who is a hash */
-    while (recovery->gone[at].number != 0 && recovery->gone[at].who != who)
+    size_t at = (size_t)hash & (recovery->gone_size - 1); /* who is a hash */
+    while (recovery->gone[at].number != 0 && recovery->gone[at].hash != hash)
         at = (at + 1) & (recovery->gone_size - 1);
     return &recovery->gone[at];
 }
@@ -144,7 +144,7 @@ static bool gone_grow(struct table_recovery *recovery)
         return false;
     for (size_t i = 0; i < recovery->gone_size; i++)
         if (recovery->gone[i].number != 0)
-            *gone_find(&next, recovery->gone[i].who) = recovery->gone[i];
+            *gone_find(&next, recovery->gone[i].hash) = recovery->gone[i];
     free(recovery->gone);
     *recovery = next;
     return true;
@@ -154,17 +154,17 @@ bool weir_recovery_gone(struct table_recovery *recovery, const struct gone_recor
 {
     if (2 * recovery->gone_count >= recovery->gone_size && !gone_grow(recovery))
         return false;
-    struct gone_record *place = gone_find(recovery, gone->who);
+    struct gone_record *place = gone_find(recovery, gone->hash);
     recovery->gone_count += place->number == 0;
     if (place->number == 0 || record_counts(gone->number, 0, place->number, 0))
         *place = *gone;
     return true;
 }
 
-bool weir_recovery_is_gone(const struct table_recovery *recovery, uint64_t who, uint64_t number,
+bool weir_recovery_is_gone(const struct table_recovery *recovery, uint64_t hash, uint64_t number,
                            uint64_t spent)
 {
-    uint64_t gone = recovery->gone_count > 0 ? gone_find(recovery, who)->number : 0;
+    uint64_t gone = recovery->gone_count > 0 ? gone_find(recovery, hash)->number : 0;
     return gone != 0 && record_counts(gone, 0, number, spent);
 }
 
@@ -202,7 +202,7 @@ struct drain {
     int64_t now;
 };
 
-static void end_own(void *arg, const struct weir_policy *policy, int64_t *state)
+static void end_override(void *arg, const struct weir_policy *policy, int64_t *state)
 {
     const struct drain *drain = arg;
     if (drain->how == TABLE_FLOOR)
@@ -211,11 +211,11 @@ static void end_own(void *arg, const struct weir_policy *policy, int64_t *state)
         weir_state_reset(policy, state, drain->now);
 }
 
-static bool restore_owns(struct weir_table *table)
+static bool restore_overrides(struct weir_table *table)
 {
     const struct table_recovery *recovery = table->recovery;
-    for (size_t i = 0; i < recovery->own_count; i++) {
-        const struct own_record *own = &recovery->owns[i];
+    for (size_t i = 0; i < recovery->override_count; i++) {
+        const struct override_record *own = &recovery->overrides[i];
         char text[OVERRIDE_TEXT_MAX] = "";
         if (!own->slot)
             continue;
@@ -229,9 +229,9 @@ static bool restore_owns(struct weir_table *table)
 /* The latest limits that were in force are in force again. A time that nobody knows is now: that lies behind
  * everything that was counted by the limits of before. */
 /*
- * Records of limits that no note tells of stay in the log. Were their generation given to other limits, they
- * would count as records of these, and as later ones than those of this generation. So it is passed over: the
- * limits stay as they are, under the number behind it.
+ * Records of limits that no catalogue tells of stay in the log. Were their generation given to other limits,
+ * they would count as records of these, and as later ones than those of this generation. So it is passed
+ * over: the limits stay as they are, under the number behind it.
  */
 static bool pass_orphans(struct weir_table *table, int64_t now)
 {
@@ -272,7 +272,7 @@ static void resume_generation(struct weir_table *table, int64_t now)
 /* What was announced and did not come about is not told any more. */
 static bool settle_history(struct weir_table *table)
 {
-    struct bygone *latest = table->history ? table->history->latest : NULL;
+    struct past_limits *latest = table->history ? table->history->latest : NULL;
     uint64_t generation = table->recovery->generation;
     if (!table->history || (latest && latest->generation == generation && !table->history->announced))
         return true;
@@ -289,16 +289,16 @@ bool weir_table_recovered(struct weir_table *table, enum table_recover how, int6
     bool done = weir_recovery_of(table) != NULL;
     table->recovered = 0;
     if (done && slots)
-        done = weir_words_land(table);
+        done = weir_words_apply_pending(table);
     if (done && table->kind != &weir_table_own) {
         done = settle_history(table) && pass_orphans(table, now);
         resume_generation(table, now);
     }
     if (done) {
         done = slots ? weir_words_recovered(table, how, now) : weir_wide_recovered(table, how, now);
-        done = restore_owns(table) && done;
+        done = restore_overrides(table) && done;
         if (table->kind != &weir_table_own)
-            weir_override_each(table, end_own, &drain);
+            weir_override_each(table, end_override, &drain);
         uint64_t number = table->recovery->highest + 1;
         if (atom_load(&table->region->header->number, memory_order_relaxed) < number)
             atom_store(&table->region->header->number, number, memory_order_relaxed);

@@ -13,16 +13,16 @@
 #include "table/takers.h"
 #include "table/words.h"
 
-struct home {
+struct word_home {
     struct slot *slot;
     uint64_t *number; /* of what is in it */
     atom128 *witness; /* of whole keys; else NULL */
 };
 
-static struct home home_at(const struct segment *segment, uint64_t *numbers, uint64_t at)
+static struct word_home home_at(const struct segment *segment, uint64_t *numbers, uint64_t at)
 {
-    return (struct home){region_slot(segment, at), &numbers[at],
-                         segment->witnesses ? &segment->witnesses[at] : NULL};
+    return (struct word_home){region_slot(segment, at), &numbers[at],
+                              segment->witnesses ? &segment->witnesses[at] : NULL};
 }
 
 static uint64_t line_at(const struct segment *segment, uint64_t home, unsigned distance)
@@ -31,20 +31,20 @@ static uint64_t line_at(const struct segment *segment, uint64_t home, unsigned d
     return line < segment->lines ? line : line % segment->lines;
 }
 
-static unsigned reach_max(const struct segment *segment)
+static unsigned recovered_reach_max(const struct segment *segment)
 {
     return segment->lines > REACH_MAX ? REACH_MAX : (unsigned)segment->lines - 1;
 }
 
-static void put(const struct slot *slot, uint64_t who, uint64_t word)
+static void put_recovered_word(const struct slot *slot, uint64_t hash, uint64_t word)
 {
     struct slot *to = (struct slot *)(uintptr_t)slot;
-    atom_store(&to->both.low, who, memory_order_relaxed);
+    atom_store(&to->both.low, hash, memory_order_relaxed);
     atom_store(&to->both.high, word, memory_order_relaxed);
 }
 
 /* Under a number that is nobody's: all that are drawn are higher. */
-static void put_witness(const struct home *home, uint64_t rest, uint64_t form)
+static void put_witness(const struct word_home *home, uint64_t rest, uint64_t form)
 {
     if (!home->witness)
         return;
@@ -52,12 +52,12 @@ static void put_witness(const struct home *home, uint64_t rest, uint64_t form)
     atom_store(&home->witness->high, form, memory_order_relaxed);
 }
 
-static uint64_t who_of(const struct slot *slot)
+static uint64_t recovered_hash(const struct slot *slot)
 {
     return atom_load(&slot->both.low, memory_order_relaxed);
 }
 
-static uint64_t word_of(const struct slot *slot)
+static uint64_t recovered_word(const struct slot *slot)
 {
     return atom_load(&slot->both.high, memory_order_relaxed);
 }
@@ -66,20 +66,20 @@ static uint64_t word_of(const struct slot *slot)
 
 /* Step by step, from the limits of `generation` on. A key that may have been forgotten when limits changed
  * is: *idle. What is shared stays as if never used then. */
-static uint64_t bring(const struct weir_table *table, const struct edition *edition, uint64_t generation,
-                      uint64_t word, bool *idle)
+static uint64_t bring_word(const struct weir_table *table, const struct edition *edition, uint64_t generation,
+                           uint64_t word, bool *idle)
 {
     const struct edition *before = edition->older;
     if (edition->generation == generation || !before)
         return word;
-    word = bring(table, before, generation, word, idle);
+    word = bring_word(table, before, generation, word, idle);
     if (edition->generation != before->generation + 1) /* the same limits: see pass_orphans */
         return slot_pack(slot_kind(word), (unsigned)edition->generation & 3, slot_value(word));
     if (!idle)
-        return weir_word_convert_shared(table, edition, word);
-    if (slot_value(word) <= weir_word_fresh(table, before, edition->time - TABLE_GRACE_NS))
+        return weir_slot_word_convert_shared(table, edition, word);
+    if (slot_value(word) <= weir_slot_word_fresh(table, before, edition->time - TABLE_GRACE_NS))
         *idle = true;
-    return weir_word_convert(table, edition, word);
+    return weir_slot_word_convert(table, edition, word);
 }
 
 static const struct edition *edition_of(const struct edition *edition, uint64_t number)
@@ -90,27 +90,27 @@ static const struct edition *edition_of(const struct edition *edition, uint64_t 
 }
 
 /* The word as it is under `edition`. `idle` NULL: it is what keys without room share. */
-static uint64_t brought(const struct weir_table *table, const struct edition *edition, uint64_t number,
-                        uint64_t word, bool *idle)
+static uint64_t bring_word_of_number(const struct weir_table *table, const struct edition *edition,
+                                     uint64_t number, uint64_t word, bool *idle)
 {
     if (table->kind == &weir_table_own || (uint16_t)edition->generation == record_generation(number))
         return word;
-    return bring(table, edition, edition_of(edition, number)->generation, word, idle);
+    return bring_word(table, edition, edition_of(edition, number)->generation, word, idle);
 }
 
 /* ---- places ---- */
 
 /* The key's slot in a segment, or the first that is empty. Gives true if it is the key's. */
-static bool search(const struct segment *segment, uint64_t *numbers, uint64_t who, unsigned from, unsigned to,
-                   struct home *free, unsigned *distance)
+static bool search_segment(const struct segment *segment, uint64_t *numbers, uint64_t hash, unsigned from,
+                           unsigned to, struct word_home *free, unsigned *distance)
 {
-    uint64_t home = spread(who, segment->lines);
+    uint64_t home = hash_to_index(hash, segment->lines);
     for (unsigned d = from; d <= to; d++) {
         uint64_t line = line_at(segment, home, d);
         struct slot *slot = region_slot(segment, line * LINE_SLOTS);
         for (uint64_t i = 0; i < LINE_SLOTS; i++, slot++) {
-            uint64_t is = who_of(slot);
-            if (is == who) {
+            uint64_t is = recovered_hash(slot);
+            if (is == hash) {
                 *free = home_at(segment, numbers, line * LINE_SLOTS + i);
                 return true;
             }
@@ -123,43 +123,43 @@ static bool search(const struct segment *segment, uint64_t *numbers, uint64_t wh
     return false;
 }
 
-static void raise_reach(const struct segment *segment, uint64_t who, unsigned distance)
+static void raise_recovered_reach(const struct segment *segment, uint64_t hash, unsigned distance)
 {
-    _Atomic unsigned char *reach = &segment->reach[spread(who, segment->lines)];
+    _Atomic unsigned char *reach = &segment->reach[hash_to_index(hash, segment->lines)];
     if (atomic_load_explicit(reach, memory_order_relaxed) < distance)
         atomic_store_explicit(reach, (unsigned char)distance, memory_order_relaxed);
 }
 
 /* A key that may be forgotten by now goes for one that comes in. */
-static bool clear_idle(struct weir_table *table, const struct segment *segment, uint64_t *numbers,
-                       uint64_t who)
+static bool clear_idle_word(struct weir_table *table, const struct segment *segment, uint64_t *numbers,
+                            uint64_t hash)
 {
     struct table_recovery *recovery = table->recovery;
     int64_t now = region_time(table->region, clock_now());
-    uint64_t home = spread(who, segment->lines);
-    for (unsigned d = 0; d <= reach_max(segment); d++) {
+    uint64_t home = hash_to_index(hash, segment->lines);
+    for (unsigned d = 0; d <= recovered_reach_max(segment); d++) {
         uint64_t first = line_at(segment, home, d) * LINE_SLOTS;
         for (uint64_t at = first; at < first + LINE_SLOTS; at++) {
             struct slot *slot = region_slot(segment, at);
-            uint64_t word = word_of(slot);
+            uint64_t word = recovered_word(slot);
             const struct edition *edition = edition_of(recovery->newest, numbers[at]);
             if (slot_kind(word) != SLOT_PLAIN || edition->generation != recovery->generation ||
-                slot_value(word) > weir_word_fresh(table, edition, now - TABLE_GRACE_NS))
+                slot_value(word) > weir_slot_word_fresh(table, edition, now - TABLE_GRACE_NS))
                 continue;
-            struct gone_record gone = {who_of(slot), numbers[at]};
+            struct gone_record gone = {recovered_hash(slot), numbers[at]};
             if (!weir_recovery_gone(recovery, &gone))
                 return false;
-            put(slot, 0, 0);
+            put_recovered_word(slot, 0, 0);
             return true;
         }
     }
     return false;
 }
 
-enum settling { WAS_THERE, CAME, NO_MEMORY };
+enum word_settling { WAS_THERE, CAME, NO_MEMORY };
 
 /* The key's slot, or one for it. */
-static enum settling settle(struct weir_table *table, uint64_t who, struct home *home)
+static enum word_settling settle_word_key(struct weir_table *table, uint64_t hash, struct word_home *home)
 {
     for (;;) {
         struct region *region = table->region;
@@ -167,22 +167,22 @@ static enum settling settle(struct weir_table *table, uint64_t who, struct home 
         for (uint64_t s = 0; s < count; s++) {
             struct segment *segment = &region->segments[s];
             uint64_t *numbers = weir_recovery_numbers(table, s);
-            unsigned reach =
-                atomic_load_explicit(&segment->reach[spread(who, segment->lines)], memory_order_relaxed);
-            unsigned most = reach_max(segment), distance = 0;
+            unsigned reach = atomic_load_explicit(&segment->reach[hash_to_index(hash, segment->lines)],
+                                                  memory_order_relaxed);
+            unsigned most = recovered_reach_max(segment), distance = 0;
             if (!numbers)
                 return NO_MEMORY;
-            *home = (struct home){NULL, NULL, NULL};
-            if (search(segment, numbers, who, 0, reach < most ? reach : most, home, &distance))
+            *home = (struct word_home){NULL, NULL, NULL};
+            if (search_segment(segment, numbers, hash, 0, reach < most ? reach : most, home, &distance))
                 return WAS_THERE;
             if (s + 1 < count)
                 continue; /* new keys live in the last segment: those before it were full */
             if (!home->slot)
-                (void)search(segment, numbers, who, reach + 1, most, home, &distance);
-            if (!home->slot && clear_idle(table, segment, numbers, who))
-                (void)search(segment, numbers, who, 0, most, home, &distance);
+                (void)search_segment(segment, numbers, hash, reach + 1, most, home, &distance);
+            if (!home->slot && clear_idle_word(table, segment, numbers, hash))
+                (void)search_segment(segment, numbers, hash, 0, most, home, &distance);
             if (home->slot) {
-                raise_reach(segment, who, distance);
+                raise_recovered_reach(segment, hash, distance);
                 return CAME;
             }
         }
@@ -193,39 +193,39 @@ static enum settling settle(struct weir_table *table, uint64_t who, struct home 
 
 /* ---- records ---- */
 
-static uint64_t spent_of(uint64_t word)
+static uint64_t word_spent(uint64_t word)
 {
     return slot_kind(word) == SLOT_HELD ? UINT64_MAX : record_spent(word);
 }
 
 /* A word takes the place of what is there, if it counts. */
-static bool land(struct weir_table *table, const struct word_record *record)
+static bool apply_word_record(struct weir_table *table, const struct word_record *record)
 {
-    struct home home;
-    if (weir_recovery_is_gone(table->recovery, record->who, record->number, record_spent(record->word)))
+    struct word_home home;
+    if (weir_recovery_is_gone(table->recovery, record->hash, record->number, record_spent(record->word)))
         return true;
-    enum settling settling = settle(table, record->who, &home);
+    enum word_settling settling = settle_word_key(table, record->hash, &home);
     if (settling == NO_MEMORY)
         return false;
-    uint64_t there = word_of(home.slot);
+    uint64_t there = recovered_word(home.slot);
     if (settling == WAS_THERE &&
-        !record_counts(record->number, record_spent(record->word), *home.number, spent_of(there)))
+        !record_counts(record->number, record_spent(record->word), *home.number, word_spent(there)))
         return true;
     if (settling == WAS_THERE && slot_kind(there) == SLOT_HELD)
-        table->recovery->owns[slot_value(there)].slot = NULL;
-    put(home.slot, record->who, record->word);
+        table->recovery->overrides[slot_value(there)].slot = NULL;
+    put_recovered_word(home.slot, record->hash, record->word);
     put_witness(&home, record->rest, record->form);
     *home.number = record->number;
     return true;
 }
 
-bool weir_words_land(struct weir_table *table)
+bool weir_words_apply_pending(struct weir_table *table)
 {
     struct table_recovery *recovery = table->recovery;
     bool landed = true;
-    for (size_t i = 0; i < recovery->flying; i++)
-        landed = land(table, &recovery->flight[i]) && landed;
-    recovery->flying = 0;
+    for (size_t i = 0; i < recovery->pending_count; i++)
+        landed = apply_word_record(table, &recovery->pending[i]) && landed;
+    recovery->pending_count = 0;
     return landed;
 }
 
@@ -234,14 +234,14 @@ static void apply_shared(struct weir_table *table, const struct word_record *rec
     struct table_recovery *recovery = table->recovery;
     struct slot *shared = &table->policies->overflow;
     if (recovery->has_shared && !record_counts(record->number, record_spent(record->word),
-                                               recovery->shared_number, record_spent(word_of(shared))))
+                                               recovery->shared_number, record_spent(recovered_word(shared))))
         return;
     recovery->has_shared = true;
     recovery->shared_number = record->number;
-    put(shared, OVERFLOW_WHO, record->word);
+    put_recovered_word(shared, OVERFLOW_HASH, record->word);
 }
 
-static bool is_word(const struct weir_table *table, uint64_t number, uint64_t word)
+static bool is_valid_word(const struct weir_table *table, uint64_t number, uint64_t word)
 {
     enum slot_kind kind = slot_kind(word);
     if (table->kind == &weir_table_own)
@@ -254,52 +254,53 @@ bool weir_words_apply(struct weir_table *table, const struct word_record *record
 {
     struct table_recovery *recovery = table->recovery;
     const struct segment *segment = &table->region->segments[0];
-    if (record->who < OVERFLOW_WHO || !is_word(table, record->number, record->word) ||
+    if (record->hash < OVERFLOW_HASH || !is_valid_word(table, record->number, record->word) ||
         !weir_recovery_edition(table, record->number))
         return false;
     weir_recovery_note_number(recovery, record->number);
-    if (record->who == OVERFLOW_WHO) {
+    if (record->hash == OVERFLOW_HASH) {
         apply_shared(table, record);
         return true;
     }
-    slots_prefetch(segment, record->who);
-    uint64_t line = spread(record->who, segment->lines);
+    slots_prefetch(segment, record->hash);
+    uint64_t line = hash_to_index(record->hash, segment->lines);
     __builtin_prefetch((const void *)(uintptr_t)&segment->reach[line]);
     if (segment->witnesses)
         __builtin_prefetch(&segment->witnesses[line * LINE_SLOTS], 1);
     if (recovery->numbers[0])
         __builtin_prefetch(recovery->numbers[0] + line * LINE_SLOTS, 1);
-    recovery->flight[recovery->flying++] = *record;
-    if (recovery->flying == RECOVERY_FLIGHT && !weir_words_land(table))
+    recovery->pending[recovery->pending_count++] = *record;
+    if (recovery->pending_count == RECOVERY_PENDING && !weir_words_apply_pending(table))
         *failed = true;
     return true;
 }
 
-bool weir_words_apply_own(struct weir_table *table, uint64_t number, struct own_record *own, size_t len,
-                          bool *failed)
+bool weir_words_apply_override(struct weir_table *table, uint64_t number, struct override_record *own,
+                               size_t len, bool *failed)
 {
     struct table_recovery *recovery = table->recovery;
-    struct home home;
+    struct word_home home;
     uint64_t at = UINT64_MAX;
     weir_recovery_note_number(recovery, number);
-    if (weir_recovery_is_gone(recovery, own->key.who, number, UINT64_MAX))
+    if (weir_recovery_is_gone(recovery, own->key.hash, number, UINT64_MAX))
         return true;
-    enum settling settling = weir_words_land(table) ? settle(table, own->key.who, &home) : NO_MEMORY;
+    enum word_settling settling =
+        weir_words_apply_pending(table) ? settle_word_key(table, own->key.hash, &home) : NO_MEMORY;
     if (settling == NO_MEMORY) {
         *failed = true;
         return true;
     }
-    uint64_t there = word_of(home.slot);
-    if (settling == WAS_THERE && !record_counts(number, UINT64_MAX, *home.number, spent_of(there)))
+    uint64_t there = recovered_word(home.slot);
+    if (settling == WAS_THERE && !record_counts(number, UINT64_MAX, *home.number, word_spent(there)))
         return true;
     if (settling == WAS_THERE && slot_kind(there) == SLOT_HELD)
         at = slot_value(there);
     own->slot = home.slot;
-    if (!weir_recovery_own(recovery, own, len, &at)) {
+    if (!weir_recovery_override(recovery, own, len, &at)) {
         *failed = true;
         return true;
     }
-    put(home.slot, own->key.who, slot_pack(SLOT_HELD, 0, at));
+    put_recovered_word(home.slot, own->key.hash, slot_pack(SLOT_HELD, 0, at));
     if (table->is_exact) {
         struct exact_name name = weir_exact_name(table, own->key.bytes, own->key.len);
         put_witness(&home, name.rest, name.form);
@@ -310,69 +311,70 @@ bool weir_words_apply_own(struct weir_table *table, uint64_t number, struct own_
 
 /* ---- the end ---- */
 
-static uint64_t drained(const struct edition *edition, uint64_t word, int64_t now)
+static uint64_t drained_word(const struct edition *edition, uint64_t word, int64_t now)
 {
     int64_t state[SLOT_STATE];
     const struct limit *limit = &edition->policy->limits[0];
-    weir_word_unpack(limit, word, state);
+    weir_slot_word_unpack(limit, word, state);
     weir_recovery_drain(edition->policy, state, now);
-    return weir_word_pack(limit, edition, state);
+    return weir_slot_word_pack(limit, edition, state);
 }
 
 /* A key that may be forgotten goes: it may have been, and have taken from what is shared since, which is what
  * it starts from when it comes in again. */
-static void end_slot(struct weir_table *table, const struct edition *edition, const struct slot *slot,
-                     uint64_t number, enum table_recover how, int64_t now)
+static void end_word_slot(struct weir_table *table, const struct edition *edition, const struct slot *slot,
+                          uint64_t number, enum table_recover how, int64_t now)
 {
-    uint64_t who = who_of(slot), word = word_of(slot);
-    if (who == 0)
+    uint64_t hash = recovered_hash(slot), word = recovered_word(slot);
+    if (hash == 0)
         return;
     if (slot_kind(word) == SLOT_HELD)
-        put(slot, who, slot_pack(SLOT_HELD, (unsigned)edition->generation & 3, 0));
+        put_recovered_word(slot, hash, slot_pack(SLOT_HELD, (unsigned)edition->generation & 3, 0));
     else if (how == TABLE_OPTIMISTIC)
-        put(slot, 0, 0);
+        put_recovered_word(slot, 0, 0);
     else {
         bool idle = false;
-        uint64_t next = brought(table, edition, number, word, &idle);
+        uint64_t next = bring_word_of_number(table, edition, number, word, &idle);
         if (how == TABLE_FLOOR && table->kind != &weir_table_own)
-            next = drained(edition, next, now);
-        else if (idle || weir_slot_is_idle(table, edition, who, next, now))
-            next = who = 0;
-        if (who == 0)
-            put(slot, 0, 0);
+            next = drained_word(edition, next, now);
+        else if (idle || weir_slot_is_idle(table, edition, hash, next, now))
+            next = hash = 0;
+        if (hash == 0)
+            put_recovered_word(slot, 0, 0);
         else if (next != word)
-            put(slot, who, next);
+            put_recovered_word(slot, hash, next);
     }
 }
 
-static void end_segment(struct weir_table *table, const struct edition *edition, uint64_t index,
-                        enum table_recover how, int64_t now)
+static void end_word_segment(struct weir_table *table, const struct edition *edition, uint64_t index,
+                             enum table_recover how, int64_t now)
 {
     struct segment *segment = &table->region->segments[index];
     const uint64_t *numbers = table->recovery->numbers[index];
     for (uint64_t i = 0; numbers && i < segment->lines * LINE_SLOTS; i++) {
         if (segment->witnesses &&
             atom_load(&segment->witnesses[i].high, memory_order_relaxed) == EXACT_NOBODY)
-            put(region_slot(segment, i), 0, 0); /* of one that is gone nobody knows which key it was */
-        end_slot(table, edition, region_slot(segment, i), numbers[i], how, now);
-        table->recovered += who_of(region_slot(segment, i)) != 0;
+            put_recovered_word(region_slot(segment, i), 0,
+                               0); /* of one that is gone nobody knows which key it was */
+        end_word_slot(table, edition, region_slot(segment, i), numbers[i], how, now);
+        table->recovered += recovered_hash(region_slot(segment, i)) != 0;
     }
     for (uint64_t line = 0; segment->numbers && line < segment->lines; line++)
         atom_store(&segment->numbers[line], table->recovery->highest + 1, memory_order_relaxed);
 }
 
 /* What is shared is what new keys start from: see start_word in slots.c. */
-static void end_shared(struct weir_table *table, const struct edition *edition, enum table_recover how,
-                       int64_t now)
+static void end_word_overflow(struct weir_table *table, const struct edition *edition, enum table_recover how,
+                              int64_t now)
 {
     const struct table_recovery *recovery = table->recovery;
     const struct slot *shared = &table->policies->overflow;
     uint64_t word = slot_pack(SLOT_PLAIN, (unsigned)edition->generation & 3, 0);
     if (recovery->has_shared && how != TABLE_OPTIMISTIC)
-        word = brought(table, edition, recovery->shared_number, word_of(shared), NULL);
+        word = bring_word_of_number(table, edition, recovery->shared_number, recovered_word(shared), NULL);
     if (how == TABLE_FLOOR && table->kind != &weir_table_own)
-        word = drained(edition, word, now);
-    put(shared, OVERFLOW_WHO, word);
+        word = drained_word(edition, word, now);
+    put_recovered_word(shared, OVERFLOW_HASH, word);
     atom_store(&table->policies->overflow_number, recovery->highest + 1, memory_order_relaxed);
 }
 
@@ -381,10 +383,10 @@ bool weir_words_recovered(struct weir_table *table, enum table_recover how, int6
     const struct edition *edition = atomic_load_explicit(&table->edition, memory_order_relaxed);
     uint64_t count = atom_load(&table->region->mapped, memory_order_relaxed);
     for (uint64_t s = 0; s < count; s++)
-        end_segment(table, edition, s, how, now);
+        end_word_segment(table, edition, s, how, now);
     atom_store(&table->region->occupied, table->recovered, memory_order_relaxed);
-    end_shared(table, edition, how, now);
-    bool known = weir_takers_fill(table); /* who had taken from what is shared is not on the disk */
+    end_word_overflow(table, edition, how, now);
+    bool known = weir_overflow_filter_fill(table); /* who had taken from what is shared is not on the disk */
     if (table->kind == &weir_table_own && how != TABLE_EXACT)
         table->drained_ns = how == TABLE_FLOOR ? max64(now, 1) : 0;
     return known;

@@ -14,7 +14,7 @@
 #include "os/clock.h"
 #include "os/mapping.h"
 #include "table/history.h"
-#include "table/keep_kinds.h"
+
 #include "table/make.h"
 #include "table/names.h"
 #include "table/override.h"
@@ -78,7 +78,7 @@ static void shape_table(struct region_shape *shape, const struct weir_table_opti
         weir_wide_shape(shape, keys, words, options->key_max);
     }
     table_shape_journals(shape);
-    shape->parts[PART_POLICIES] = sizeof(struct policies);
+    shape->parts[PART_POLICIES] = sizeof(struct table_policies);
     shape->parts[PART_TOP] = options->no_top ? 0 : weir_top_size();
     shape->parts[PART_NAMES] = weir_name_log_size(options->name_bytes);
     shape->parts[PART_OVERRIDES] =
@@ -91,13 +91,13 @@ static void shape_table(struct region_shape *shape, const struct weir_table_opti
     shape->own[OWN_HORIZON] = (uint64_t)(options->horizon_ns ? options->horizon_ns : HORIZON_DEFAULT);
 }
 
-static bool is_boolean(int32_t value)
+static bool is_boolean_option(int32_t value)
 {
     return value == 0 || value == 1;
 }
 
 /* What is ignored today could not get a meaning tomorrow. */
-static bool is_spare(const int64_t *spare, size_t count)
+static bool is_spare_zero(const int64_t *spare, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (spare[i] != 0)
@@ -105,7 +105,8 @@ static bool is_spare(const int64_t *spare, size_t count)
     return true;
 }
 
-static bool check_options(const char *limits, const struct weir_table_options *o, struct weir_error *err)
+static bool check_table_options(const char *limits, const struct weir_table_options *o,
+                                struct weir_error *err)
 {
     char message[sizeof err->text];
     const char *fault = NULL;
@@ -129,7 +130,8 @@ static bool check_options(const char *limits, const struct weir_table_options *o
         fault = "horizon_ns is negative";
     else if (o->mode < 0 || o->mode > 0777)
         fault = "mode is a file mode, such as 0600 or 0660";
-    else if (!is_boolean(o->no_top) || !is_boolean(o->own_limits) || !is_spare(o->spare, 8))
+    else if (!is_boolean_option(o->no_top) || !is_boolean_option(o->own_limits) ||
+             !is_spare_zero(o->spare, 8))
         fault = "no_top and own_limits are 0 or 1, spare is 0: set the options to { 0 } first";
     else if (o->keys > KEYS_MAX) {
         (void)snprintf(message, sizeof message,
@@ -144,7 +146,7 @@ static bool check_options(const char *limits, const struct weir_table_options *o
 
 /* ---- the table in this process ---- */
 
-static const struct table_kind *kind_of(const struct region_shape *shape)
+static const struct table_kind *table_kind_of(const struct region_shape *shape)
 {
     switch (shape->kind) {
     case REGION_WORDS:
@@ -167,8 +169,8 @@ static struct weir_table *table_on(struct region *region, struct weir_error *err
     }
     const struct region_shape *shape = &region->shape;
     table->region = region;
-    table->kind = kind_of(shape);
-    table->policies = (struct policies *)(void *)region->parts[PART_POLICIES];
+    table->kind = table_kind_of(shape);
+    table->policies = (struct table_policies *)(void *)region->parts[PART_POLICIES];
     table->key_max = shape->own[OWN_KEY_MAX];
     table->is_exact = (shape->flags & REGION_WITNESSED) != 0;
     table->exact = exact_of(&region->key);
@@ -195,7 +197,7 @@ void weir_table_free(struct weir_table *table)
     free(table->copies);
     weir_override_free(table);
     weir_table_recovery_free(table);
-    weir_takers_free(table);
+    weir_overflow_filter_free(table);
     weir_history_free(table);
     weir_edition_free(atomic_load_explicit(&table->edition, memory_order_relaxed));
     weir_region_free(table->region);
@@ -203,12 +205,12 @@ void weir_table_free(struct weir_table *table)
 }
 
 /* Fills a region that was just made. */
-static bool begin(struct weir_table *table, struct edition *edition)
+static bool begin_table(struct weir_table *table, struct edition *edition)
 {
-    struct policies *policies = table->policies;
+    struct table_policies *policies = table->policies;
     if (table->kind != &weir_table_own)
         memcpy(policies->texts[0].text, edition->text, strlen(edition->text) + 1);
-    atom_store(&policies->overflow.both.low, OVERFLOW_WHO, memory_order_relaxed);
+    atom_store(&policies->overflow.both.low, OVERFLOW_HASH, memory_order_relaxed);
     atomic_store_explicit(&table->edition, edition, memory_order_release);
     return true;
 }
@@ -219,9 +221,10 @@ static bool shape_makes_sense(const struct region_shape *shape)
     bool slots = shape->slot_size == sizeof(struct slot) && shape->line_slots == LINE_SLOTS;
     struct region_shape journals = *shape;
     table_shape_journals(&journals);
-    if (shape->journal_size != journals.journal_size || shape->lane_size != journals.lane_size)
+    if (shape->journal_size != journals.journal_size || shape->transaction_size != journals.transaction_size)
         return false;
-    if (shape->parts[PART_POLICIES] != sizeof(struct policies) || shape->own[OWN_KEY_MAX] > KEY_BYTES_MAX ||
+    if (shape->parts[PART_POLICIES] != sizeof(struct table_policies) ||
+        shape->own[OWN_KEY_MAX] > KEY_BYTES_MAX ||
         (shape->parts[PART_TOP] != 0 && shape->parts[PART_TOP] != weir_top_size()))
         return false;
     bool exact = (shape->flags & REGION_WITNESSED) != 0;
@@ -251,10 +254,10 @@ static bool refuse_kind(const char *path, const char *why, struct weir_error *er
 static bool shared_makes_sense(const struct weir_table *table)
 {
     const struct slot *shared = &table->policies->overflow;
-    return slot_who(shared) == OVERFLOW_WHO && slot_kind(slot_word(shared)) != SLOT_TENTATIVE;
+    return slot_hash(shared) == OVERFLOW_HASH && slot_kind(slot_word(shared)) != SLOT_TENTATIVE;
 }
 
-static bool is_whole(struct weir_table *table)
+static bool is_table_whole(struct weir_table *table)
 {
     if (!shared_makes_sense(table))
         return false;
@@ -264,8 +267,8 @@ static bool is_whole(struct weir_table *table)
 }
 
 /* Joins a table that was there already. */
-static bool join(struct weir_table *table, const char *path, const char *limits,
-                 const struct weir_table_options *options, bool alone, struct weir_error *err)
+static bool join_table(struct weir_table *table, const char *path, const char *limits,
+                       const struct weir_table_options *options, bool alone, struct weir_error *err)
 {
     static const char damaged[] = "the table is damaged; remove it to begin anew";
     bool own = table->kind == &weir_table_own;
@@ -277,13 +280,13 @@ static bool join(struct weir_table *table, const char *path, const char *limits,
     if (own) {
         struct edition *edition = dummy_edition(err);
         atomic_store_explicit(&table->edition, edition, memory_order_release);
-        return edition && (!alone || is_whole(table) || refuse_kind(path, damaged, err));
+        return edition && (!alone || is_table_whole(table) || refuse_kind(path, damaged, err));
     }
     if (options->key_max != 0 && options->key_max != table->key_max)
         return refuse_kind(path, "this table keeps keys of another length (key_max)", err);
     if (!weir_table_load(table, err))
         return false;
-    if (alone && !is_whole(table))
+    if (alone && !is_table_whole(table))
         return refuse_kind(path, damaged, err);
     return weir_table_set(table, limits, err);
 }
@@ -312,7 +315,7 @@ static struct weir_table *open_table(const char *path, const char *limits,
         weir_edition_free(edition);
     if (!table)
         return NULL;
-    if (made ? begin(table, edition) : join(table, path, limits, options, alone, err)) {
+    if (made ? begin_table(table, edition) : join_table(table, path, limits, options, alone, err)) {
         weir_region_ready(region);
         weir_error_clear(err);
         return table;
@@ -328,7 +331,7 @@ struct weir_table *weir_table_make(const char *path, const char *limits,
         weir_error_set(err, EINVAL, "options is NULL");
         return NULL;
     }
-    return check_options(limits, options, err) ? open_table(path, limits, options, err) : NULL;
+    return check_table_options(limits, options, err) ? open_table(path, limits, options, err) : NULL;
 }
 
 /* ---- tables that a store keeps ---- */
@@ -341,7 +344,7 @@ static struct weir_table *table_kept(struct region *region, struct edition *edit
         weir_edition_free(edition);
         return NULL;
     }
-    (void)begin(table, edition);
+    (void)begin_table(table, edition);
     if (weir_history_begin(table) &&
         (!edition->text || weir_history_add(table, edition->generation, edition->text, 0, err)))
         return table;
@@ -350,12 +353,12 @@ static struct weir_table *table_kept(struct region *region, struct edition *edit
     return NULL;
 }
 
-struct weir_table *weir_table_make_kept(const char *limits, const struct weir_table_options *options,
-                                        const struct hash_key *key, size_t state_words,
-                                        struct weir_error *err)
+struct weir_table *weir_table_make_stored(const char *limits, const struct weir_table_options *options,
+                                          const struct hash_key *key, size_t state_words,
+                                          struct weir_error *err)
 {
     struct region_shape shape;
-    if (!check_options(limits, options, err))
+    if (!check_table_options(limits, options, err))
         return NULL;
     struct edition *edition = options->own_limits ? dummy_edition(err) : weir_edition_new(limits, 0, 0, err);
     if (!edition)
@@ -409,7 +412,7 @@ uint64_t weir_table_lines_for(const struct weir_table *table, uint64_t keys)
 }
 
 /* Under the change lock. */
-static bool grow(struct weir_table *table, size_t keys, struct weir_error *err)
+static bool grow_table(struct weir_table *table, size_t keys, struct weir_error *err)
 {
     struct region_header *header = table->region->header;
     uint64_t has = atom_load(&header->capacity, memory_order_relaxed);
@@ -436,7 +439,7 @@ bool weir_table_grow(struct weir_table *table, size_t keys, struct weir_error *e
     weir_change_lock(table->region);
     if (table->kind != &weir_table_own)
         weir_override_settle(table);
-    bool grown = grow(table, keys, err);
+    bool grown = grow_table(table, keys, err);
     weir_change_unlock(table->region);
     if (owner)
         owner->end(owner, table);

@@ -18,7 +18,7 @@
 #define TABLE_GRACE_NS WEIR_MS
 
 #define TABLE_TEXT_MAX 4096        /* of the limits, with the NUL */
-#define OVERFLOW_WHO   UINT64_C(1) /* who of the state that keys without room share; no key's */
+#define OVERFLOW_HASH  UINT64_C(1) /* hash of the state that keys without room share; no key's */
 
 /* PART_POLICIES: the limits of the last four generations, each in its place, generation % 4, and what the
  * table keeps for itself. */
@@ -26,9 +26,9 @@ struct policy_text {
     atom64 time; /* region time of the change */
     char text[TABLE_TEXT_MAX - sizeof(atom64)];
 };
-struct policies {
+struct table_policies {
     struct policy_text texts[4];
-    _Alignas(64) struct slot overflow; /* words: who is OVERFLOW_WHO */
+    _Alignas(64) struct slot overflow; /* words: its hash is OVERFLOW_HASH */
     atom64 overflow_number;            /* as that of a line, if lines have numbers */
 };
 
@@ -46,20 +46,21 @@ struct edition {
 struct key {
     const void *bytes;
     size_t len;
-    uint64_t who;  /* its identity, */
+    uint64_t hash; /* its identity, */
     uint64_t rest; /* and what tells it from others with the same one, if the table is exact */
     uint32_t form;
 };
 
 struct override_cache;
-struct takers;         /* takers.h */
-struct history;        /* history.h */
-struct table_recovery; /* recover.h */
+struct overflow_filter; /* overflow_filter.h */
+struct limits_history;  /* history.h */
+struct table_recovery;  /* persist/internal.h */
+void weir_table_recovery_free(struct weir_table *table);
 
 struct table_kind {
-    bool (*run)(struct weir_table *table, const struct key *key, struct deed *deed);
-    bool (*has)(struct weir_table *table, uint64_t who); /* is there such a key? */
-    void (*prefetch)(struct weir_table *table, uint64_t who);
+    bool (*run)(struct weir_table *table, const struct key *key, struct table_op *op);
+    bool (*has)(struct weir_table *table, uint64_t hash); /* is there such a key? */
+    void (*prefetch)(struct weir_table *table, uint64_t hash);
     /* Converts and clears slots of `lines` lines from `line` on, of all segments in turn; gives how many it
      * cleared. `clear` false: only converts. */
     size_t (*sweep)(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines, bool clear);
@@ -75,7 +76,7 @@ struct table_kind {
     bool (*attach)(struct weir_table *table, const struct key *key, struct journal *journal,
                    const int64_t *state);
     /* Once the attach is valid; may be NULL. `promised`: a promise of the state is outstanding. */
-    void (*let_go)(struct weir_table *table, uint64_t who, bool promised);
+    void (*let_go)(struct weir_table *table, uint64_t hash, bool promised);
     /* Where the key is, for the list of what is dirty; under the lock of its stripe. NULL: nowhere. */
     void *(*locate)(struct weir_table *table, const struct key *key);
 };
@@ -103,25 +104,25 @@ struct weir_table {
     struct region *region;
     const struct table_kind *kind;
     _Atomic(struct edition *) edition; /* the latest known here */
-    struct policies *policies;
+    struct table_policies *policies;
     size_t key_max; /* whole keys, of up to so many bytes; 0: hashes */
     bool is_exact;  /* words: whole keys, by way of witnesses */
-    struct exact exact;
+    struct exact_hash exact;
     size_t state_words; /* wide: words of a state in a slot */
     int64_t *copies;    /* or NULL: room for two states of each stripe, if they are in a file and large */
     bool refuse_when_full;
-    int64_t horizon_ns;                         /* own */
-    struct top *top;                            /* or NULL: in the region */
-    struct name_log *names;                     /* or NULL: in the region */
-    _Atomic(struct override_cache *) overrides; /* or NULL: limits of single keys, made ready */
-    struct history *history;                    /* or NULL: no store keeps it */
-    struct table_owner *owner;                  /* or NULL */
-    _Atomic(struct takers *) takers;            /* or NULL: nobody has taken from what is shared */
-    struct table_grower *grower;                /* or NULL: nobody gives it more room */
-    atom64 near;                                /* slots in use at which to tell the grower */
+    int64_t horizon_ns;                                /* own */
+    struct top *top;                                   /* or NULL: in the region */
+    struct name_log *names;                            /* or NULL: in the region */
+    _Atomic(struct override_cache *) overrides;        /* or NULL: limits of single keys, made ready */
+    struct limits_history *history;                    /* or NULL: no store keeps it */
+    struct table_owner *owner;                         /* or NULL */
+    _Atomic(struct overflow_filter *) overflow_filter; /* or NULL: nobody has taken from what is shared */
+    struct table_grower *grower;                       /* or NULL: nobody gives it more room */
+    atom64 near;                                       /* slots in use at which to tell the grower */
     _Atomic bool full, wanted;       /* there is no more room to be had; a key has asked for it: growth.c */
     uint64_t late;                   /* a key has waited for room in vain in this round; 0: none: growth.c */
-    uint64_t moving;                 /* line of the first segment that is next: move.c, under `change` */
+    uint64_t moving;                 /* line of the first segment that is next: rehash.c, under `change` */
     struct table_recovery *recovery; /* or NULL: while its records are read from a store */
     uint64_t recovered;              /* keys that were in it when all had been read */
     int64_t drained_ns;              /* own: all buckets were empty then; 0: nobody said so */
@@ -129,9 +130,9 @@ struct weir_table {
 
 /* After a state was changed: see region/keep.h. `slot` is that of the key, also if it has limits of its own.
  */
-static inline void table_touch(struct weir_table *table, void *slot, uint64_t who)
+static inline void table_touch(struct weir_table *table, void *slot, uint64_t hash)
 {
-    keep_touch(table->region->keep, slot, who);
+    mark_dirty(table->region->persist, slot, hash);
 }
 
 /* A state that is in the region, as it can be used. Private memory holds what this code has left there; to a
@@ -199,39 +200,39 @@ bool weir_exact_key_of(const struct weir_table *table, const struct exact_name *
                        struct key *key);
 
 /* 0 means empty and 1 means overflow; nobody is called that. */
-static inline __attribute__((always_inline)) uint64_t table_who(const struct weir_table *table,
-                                                                const void *bytes, size_t len)
+static inline __attribute__((always_inline)) uint64_t table_hash(const struct weir_table *table,
+                                                                 const void *bytes, size_t len)
 {
     if (__builtin_expect(table->is_exact, 0))
-        return weir_exact_name(table, bytes, len).who;
-    uint64_t who = hash_bytes(&table->region->key, bytes, len);
-    return who > OVERFLOW_WHO ? who : who + 2;
+        return weir_exact_name(table, bytes, len).hash;
+    uint64_t hash = hash_bytes(&table->region->key, bytes, len);
+    return hash > OVERFLOW_HASH ? hash : hash + 2;
 }
 
 static inline struct key table_key(const struct weir_table *table, const void *bytes, size_t len)
 {
     if (!table->is_exact)
-        return (struct key){.bytes = bytes, .len = len, .who = table_who(table, bytes, len)};
+        return (struct key){.bytes = bytes, .len = len, .hash = table_hash(table, bytes, len)};
     struct exact_name name = weir_exact_name(table, bytes, len);
-    return (struct key){bytes, len, name.who, name.rest, name.form};
+    return (struct key){bytes, len, name.hash, name.rest, name.form};
 }
 
 /* x * y / 2^64: where in y places the hash x falls. Order is kept, so a larger table keeps neighbours. */
-static inline uint64_t spread(uint64_t x, uint64_t y)
+static inline uint64_t hash_to_index(uint64_t x, uint64_t y)
 {
     return mulhi(x, y);
 }
 
-static inline uint64_t table_stripe(const struct weir_table *table, uint64_t who)
+static inline uint64_t table_stripe(const struct weir_table *table, uint64_t hash)
 {
-    return spread(who, table->region->shape.stripes);
+    return hash_to_index(hash, table->region->shape.stripes);
 }
 
 /* ---- overrides: override.c ---- */
 
-/* Under the stripe's lock: does the deed, if the key has limits of its own. false: it has none. */
+/* Under the stripe's lock: does the operation, if the key has limits of its own. false: it has none. */
 bool weir_override_run(struct weir_table *table, const struct key *key, struct stripe *stripe,
-                       struct deed *deed, bool *answer);
+                       struct table_op *op, bool *answer);
 
 /* ---- what is told of keys: top.c, names.c ---- */
 
@@ -245,8 +246,8 @@ void weir_table_name(struct weir_table *table, const struct key *key); /* a key 
 void weir_top_begin(void);
 extern _Thread_local uint32_t weir_top_countdown __attribute__((visibility("hidden")));
 
-static inline void table_tell(struct weir_table *table, const struct key *key, int64_t n, bool allowed,
-                              int64_t now)
+static inline void table_sample_call(struct weir_table *table, const struct key *key, int64_t n, bool allowed,
+                                     int64_t now)
 {
     if (__builtin_expect(weir_top_countdown-- == 0, 0))
         weir_table_sample(table, key, n, allowed, now);

@@ -8,26 +8,26 @@
  *
  * Tables in files have none: there everybody starts from what is shared.
  */
-#ifndef WEIR_TABLE_TAKERS_H
-#define WEIR_TABLE_TAKERS_H
+#ifndef WEIR_TABLE_OVERFLOW_FILTER_H
+#define WEIR_TABLE_OVERFLOW_FILTER_H
 
 #include "table/table.h"
 
-#ifndef TAKERS_BITS /* the explorer has fewer */
-#define TAKERS_BITS 65536
+#ifndef OVERFLOW_FILTER_BITS /* the explorer has fewer */
+#define OVERFLOW_FILTER_BITS 65536
 #endif
-#define TAKERS_WORDS (TAKERS_BITS / 64)
+#define OVERFLOW_FILTER_WORDS (OVERFLOW_FILTER_BITS / 64)
 
 /* May the key have taken from it? */
-bool weir_takers_have(const struct weir_table *table, uint64_t who);
+bool weir_overflow_filter_has(const struct weir_table *table, uint64_t hash);
 /* Makes the filter, if there is none yet. false: out of memory, so nobody may take. */
-bool weir_takers_make(struct weir_table *table);
+bool weir_overflow_filter_make(struct weir_table *table);
 /* The key is about to take. There is a filter. */
-void weir_takers_add(struct weir_table *table, uint64_t who);
+void weir_overflow_filter_add(struct weir_table *table, uint64_t hash);
 /* What that key's stripe shares is as if never used: after the floor was raised. */
-void weir_takers_clear(struct weir_table *table, uint64_t who);
+void weir_overflow_filter_clear(struct weir_table *table, uint64_t hash);
 /* Nobody knows who has taken: everybody may have. false: out of memory. */
-bool weir_takers_fill(struct weir_table *table);
-void weir_takers_free(struct weir_table *table);
+bool weir_overflow_filter_fill(struct weir_table *table);
+void weir_overflow_filter_free(struct weir_table *table);
 
 #endif

@@ -26,7 +26,7 @@ static uint64_t next_lot(void)
 
 static uint32_t lot_below(uint32_t end)
 {
-    return (uint32_t)spread(next_lot(), end);
+    return (uint32_t)hash_to_index(next_lot(), end);
 }
 
 /* Where calls are few, a sample of all of them costs nothing and tells small numbers right. Each sample
@@ -102,55 +102,55 @@ static void unlock_list(struct top_list *list, uint64_t mine)
 
 /* ---- counting ---- */
 
-static uint64_t get(const atom64 *figure)
+static uint64_t top_get(const atom64 *figure)
 {
     return atom_load(figure, memory_order_relaxed);
 }
 
-static void put(atom64 *figure, uint64_t value)
+static void top_put(atom64 *figure, uint64_t value)
 {
     atom_store(figure, value, memory_order_relaxed);
 }
 
 static unsigned halvings(const struct top_list *list, uint64_t minute)
 {
-    uint64_t halved = get(&list->halved);
+    uint64_t halved = top_get(&list->halved);
     return halved >= minute ? 0 : minute - halved > 63 ? 63 : (unsigned)(minute - halved);
 }
 
 /* Threads read the clock, and come here later: one may still be in the minute before, and must not set it
  * back. A later minute was noted by a clock that stepped back, or by nobody. */
-static void fade(struct top_list *list, uint64_t minute)
+static void top_fade(struct top_list *list, uint64_t minute)
 {
     unsigned times = halvings(list, minute);
-    if (times > 0 || get(&list->halved) > minute + 1)
-        put(&list->halved, minute);
+    if (times > 0 || top_get(&list->halved) > minute + 1)
+        top_put(&list->halved, minute);
     for (size_t i = 0; times > 0 && i < (size_t)TOP_SETS * TOP_WAYS; i++) {
         struct top_set *set = &list->sets[i / TOP_WAYS];
         struct top_detail *detail = &list->details[i / TOP_WAYS][i % TOP_WAYS];
-        uint64_t units = get(&set->units[i % TOP_WAYS]) >> times;
-        put(&set->units[i % TOP_WAYS], units);
-        put(&detail->error, get(&detail->error) >> times);
+        uint64_t units = top_get(&set->units[i % TOP_WAYS]) >> times;
+        top_put(&set->units[i % TOP_WAYS], units);
+        top_put(&detail->error, top_get(&detail->error) >> times);
         if (units == 0)
-            put(&set->who[i % TOP_WAYS], 0);
+            top_put(&set->hash[i % TOP_WAYS], 0);
     }
 }
 
-static size_t set_of(uint64_t who)
+static size_t top_set_of(uint64_t hash)
 {
-    return spread(who, TOP_SETS);
+    return hash_to_index(hash, TOP_SETS);
 }
 
 /* The key's place in its set, or the one of the smallest. */
-static size_t find_way(const struct top_set *set, uint64_t who)
+static size_t find_way(const struct top_set *set, uint64_t hash)
 {
     size_t least = 0;
     uint64_t fewest = UINT64_MAX;
     for (size_t way = 0; way < TOP_WAYS; way++)
-        if (get(&set->who[way]) == who)
+        if (top_get(&set->hash[way]) == hash)
             return way;
     for (size_t way = 0; way < TOP_WAYS; way++) {
-        uint64_t units = get(&set->units[way]);
+        uint64_t units = top_get(&set->units[way]);
         least = units < fewest ? way : least;
         fewest = units < fewest ? units : fewest;
     }
@@ -158,39 +158,39 @@ static size_t find_way(const struct top_set *set, uint64_t who)
 }
 
 /* The place is nobody's until all is written: who is killed in between leaves no name that is another's. */
-static void replace(struct top_set *set, struct top_detail *detail, size_t way, const struct key *key)
+static void top_replace(struct top_set *set, struct top_detail *detail, size_t way, const struct key *key)
 {
     uint64_t name[TOP_NAME_WORDS] = {0};
     size_t most = sizeof name - 1;
     if (key->len > 0)
         memcpy(name, key->bytes, key->len < most ? key->len : most);
-    put(&set->who[way], 0);
+    top_put(&set->hash[way], 0);
     atom_fence(memory_order_release);
-    put(&detail->error, get(&set->units[way]));
-    put(&detail->len, key->len);
+    top_put(&detail->error, top_get(&set->units[way]));
+    top_put(&detail->len, key->len);
     for (size_t i = 0; i < TOP_NAME_WORDS; i++)
-        put(&detail->name[i], name[i]);
-    atom_store(&set->who[way], key->who, memory_order_release);
+        top_put(&detail->name[i], name[i]);
+    atom_store(&set->hash[way], key->hash, memory_order_release);
 }
 
 /* May a key with so many units take the place of one that has `has`? By lot: in u of u + has cases. A sum
  * that overflows comes of damage, which is always replaced. */
 static bool may_replace(uint64_t units, uint64_t has)
 {
-    return spread(next_lot(), units + has) < units;
+    return hash_to_index(next_lot(), units + has) < units;
 }
 
 static void count_units(struct top_list *list, const struct key *key, uint64_t units)
 {
-    struct top_set *set = &list->sets[set_of(key->who)];
-    size_t way = find_way(set, key->who);
-    if (get(&set->who[way]) != key->who) {
-        if (!may_replace(units, get(&set->units[way])))
+    struct top_set *set = &list->sets[top_set_of(key->hash)];
+    size_t way = find_way(set, key->hash);
+    if (top_get(&set->hash[way]) != key->hash) {
+        if (!may_replace(units, top_get(&set->units[way])))
             return;
-        replace(set, &list->details[set_of(key->who)][way], way, key);
+        top_replace(set, &list->details[top_set_of(key->hash)][way], way, key);
     }
-    uint64_t sum = get(&set->units[way]) + units; /* units < 2^63; what is there may be anything */
-    put(&set->units[way], sum < units || sum > INT64_MAX ? INT64_MAX : sum);
+    uint64_t sum = top_get(&set->units[way]) + units; /* units < 2^63; what is there may be anything */
+    top_put(&set->units[way], sum < units || sum > INT64_MAX ? INT64_MAX : sum);
 }
 
 void weir_table_sample(struct weir_table *table, const struct key *key, int64_t n, bool allowed, int64_t now)
@@ -202,7 +202,7 @@ void weir_table_sample(struct weir_table *table, const struct key *key, int64_t 
     uint64_t mine = (uint64_t)now + 1;
     if (!lock_list(list, mine))
         return;
-    fade(list, (uint64_t)now / TOP_HALVING_NS);
+    top_fade(list, (uint64_t)now / TOP_HALVING_NS);
     count_units(list, key, (uint64_t)sat_mul(n, stands_for));
     unlock_list(list, mine);
 }
@@ -212,7 +212,7 @@ void weir_table_sample(struct weir_table *table, const struct key *key, int64_t 
 /* A whole name can be proved to be this key's. */
 static bool is_name_of(const struct weir_table *table, const struct weir_top_key *key)
 {
-    return key->len >= sizeof key->name || table_who(table, key->name, key->len) == key->id;
+    return key->len >= sizeof key->name || table_hash(table, key->name, key->len) == key->id;
 }
 
 /* false: nobody is there, somebody else comes in just now, or it makes no sense. */
@@ -220,17 +220,18 @@ static bool read_place(const struct weir_table *table, const struct top_list *li
                        struct weir_top_key *key)
 {
     const struct top_detail *detail = &list->details[set][way];
-    uint64_t who = atom_load(&list->sets[set].who[way], memory_order_acquire), name[TOP_NAME_WORDS];
-    uint64_t error = get(&detail->error), units = get(&list->sets[set].units[way]), len = get(&detail->len);
-    if (who == 0 || set_of(who) != set)
+    uint64_t hash = atom_load(&list->sets[set].hash[way], memory_order_acquire), name[TOP_NAME_WORDS];
+    uint64_t error = top_get(&detail->error), units = top_get(&list->sets[set].units[way]),
+             len = top_get(&detail->len);
+    if (hash == 0 || top_set_of(hash) != set)
         return false;
     for (size_t i = 0; i < TOP_NAME_WORDS; i++)
-        name[i] = get(&detail->name[i]);
+        name[i] = top_get(&detail->name[i]);
     atom_fence(memory_order_acquire);
-    if (get(&list->sets[set].who[way]) != who || units <= error)
+    if (top_get(&list->sets[set].hash[way]) != hash || units <= error)
         return false;
     uint64_t own = units - error;
-    *key = (struct weir_top_key){.id = who,
+    *key = (struct weir_top_key){.id = hash,
                                  .units = own < INT64_MAX ? (int64_t)own : INT64_MAX,
                                  .len = len < UINT32_MAX ? (uint32_t)len : UINT32_MAX};
     memcpy(key->name, name, sizeof key->name);

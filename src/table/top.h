@@ -30,7 +30,7 @@
 #define TOP_HELD_NS    WEIR_SEC /* the longest that a lock is believed to be held */
 
 struct top_set {
-    atom64 who[TOP_WAYS]; /* 0: nobody */
+    atom64 hash[TOP_WAYS]; /* 0: nobody */
     atom64 units[TOP_WAYS];
 };
 

@@ -9,7 +9,7 @@
 #include "table/wide.h"
 #include "table/words.h"
 
-static bool reject(struct weir_verdict *verdict)
+static bool reject_table_call(struct weir_verdict *verdict)
 {
     if (verdict)
         *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
@@ -21,16 +21,16 @@ bool weir_table_knows(const struct weir_table *table, const void *bytes, size_t 
     return table && (bytes || len == 0) && (table->key_max == 0 || len <= table->key_max);
 }
 
-static struct key key_of(const struct weir_table *table, const void *bytes, size_t len)
+static struct key key_of_bytes(const struct weir_table *table, const void *bytes, size_t len)
 {
     return table_key(table, bytes, len);
 }
 
-bool weir_table_do(struct weir_table *table, const struct key *key, struct deed *deed)
+bool weir_table_do(struct weir_table *table, const struct key *key, struct table_op *op)
 {
-    bool answer = table->kind->run(table, key, deed);
-    if (deed_takes(deed))
-        table_tell(table, key, deed->n, answer, deed->now);
+    bool answer = table->kind->run(table, key, op);
+    if (table_op_takes(op))
+        table_sample_call(table, key, op->n, answer, op->now);
     return answer;
 }
 
@@ -40,20 +40,20 @@ bool weir_table_take_key(struct weir_table *table, const struct key *key, int64_
     if (table->kind == &weir_table_words) {
         enum slot_answer answer = weir_words_take(table, key, now, n, verdict);
         if (__builtin_expect(answer != SLOT_ASK, 1)) {
-            table_tell(table, key, n, answer == SLOT_YES, now);
+            table_sample_call(table, key, n, answer == SLOT_YES, now);
             return answer == SLOT_YES;
         }
     }
-    struct deed deed = {.verb = VERB_TAKE, .now = now, .n = n, .verdict = verdict};
-    return n < 1 ? reject(verdict) : weir_table_do(table, key, &deed);
+    struct table_op op = {.verb = VERB_TAKE, .now = now, .n = n, .verdict = verdict};
+    return n < 1 ? reject_table_call(verdict) : weir_table_do(table, key, &op);
 }
 
 bool weir_table_take_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n,
                         struct weir_verdict *verdict)
 {
     if (__builtin_expect(!weir_table_knows(table, key, len), 0))
-        return reject(verdict);
-    struct key k = key_of(table, key, len);
+        return reject_table_call(verdict);
+    struct key k = key_of_bytes(table, key, len);
     return weir_table_take_key(table, &k, region_time(table->region, now_ns), n, verdict);
 }
 
@@ -62,25 +62,26 @@ static __attribute__((noinline)) bool take_exactly(struct weir_table *table, con
                                                    int64_t n, struct weir_verdict *verdict)
 {
     struct exact_name name = exact_name(&table->region->key, &table->exact, bytes, len);
-    struct key key = {bytes, len, name.who, name.rest, name.form};
+    struct key key = {bytes, len, name.hash, name.rest, name.form};
     const struct segment *front = region_front(table->region);
-    slots_prefetch(front, key.who);
-    __builtin_prefetch(slots_witness(front, region_slot(front, spread(key.who, front->lines) * LINE_SLOTS)));
+    slots_prefetch(front, key.hash);
+    __builtin_prefetch(
+        slots_witness(front, region_slot(front, hash_to_index(key.hash, front->lines) * LINE_SLOTS)));
     return weir_table_take_key(table, &key, max64(clock_now() + table->region->offset_ns, 0), n, verdict);
 }
 
-static __attribute__((noinline)) bool take_slowly(struct weir_table *table, const void *key, size_t len,
-                                                  int64_t n, struct weir_verdict *verdict)
+static __attribute__((noinline)) bool take_key_slowly(struct weir_table *table, const void *key, size_t len,
+                                                      int64_t n, struct weir_verdict *verdict)
 {
     if (table && table->is_exact && (key || len == 0) && len <= table->key_max)
         return take_exactly(table, key, len, n, verdict);
     return weir_table_take_at(table, clock_now(), key, len, n, verdict);
 }
 
-static __attribute__((noinline)) void tell(struct weir_table *table, const void *bytes, size_t len,
-                                           uint64_t who, int64_t n, bool allowed, int64_t now)
+static __attribute__((noinline)) void sample_call(struct weir_table *table, const void *bytes, size_t len,
+                                                  uint64_t hash, int64_t n, bool allowed, int64_t now)
 {
-    weir_table_sample(table, &(struct key){.bytes = bytes, .len = len, .who = who}, n, allowed, now);
+    weir_table_sample(table, &(struct key){.bytes = bytes, .len = len, .hash = hash}, n, allowed, now);
 }
 
 /* What nearly every take is, with as few instructions as can be: while the line of one key is on its way a
@@ -90,15 +91,15 @@ bool weir_table_take(struct weir_table *table, const void *key, size_t len, int6
                      struct weir_verdict *verdict)
 {
     if (__builtin_expect(!table || table->kind != &weir_table_words || table->is_exact || !key, 0))
-        return take_slowly(table, key, len, n, verdict);
-    uint64_t who = table_who(table, key, len);
-    slots_prefetch(region_front(table->region), who);
+        return take_key_slowly(table, key, len, n, verdict);
+    uint64_t hash = table_hash(table, key, len);
+    slots_prefetch(region_front(table->region), hash);
     int64_t now = max64(clock_now() + table->region->offset_ns, 0); /* both are below 2^62 */
-    enum slot_answer answer = words_take(table, &(struct key){.who = who}, false, now, n, verdict);
+    enum slot_answer answer = words_take(table, &(struct key){.hash = hash}, false, now, n, verdict);
     if (__builtin_expect(answer == SLOT_ASK, 0))
-        return take_slowly(table, key, len, n, verdict);
+        return take_key_slowly(table, key, len, n, verdict);
     if (__builtin_expect(weir_top_countdown-- == 0, 0))
-        tell(table, key, len, who, n, answer == SLOT_YES, now);
+        sample_call(table, key, len, hash, n, answer == SLOT_YES, now);
     return answer == SLOT_YES;
 }
 
@@ -106,11 +107,11 @@ bool weir_table_peek_at(struct weir_table *table, int64_t now_ns, const void *ke
                         struct weir_verdict *verdict)
 {
     if (!weir_table_knows(table, key, len) || n < 1)
-        return reject(verdict);
-    struct key k = key_of(table, key, len);
-    struct deed deed = {
+        return reject_table_call(verdict);
+    struct key k = key_of_bytes(table, key, len);
+    struct table_op op = {
         .verb = VERB_PEEK, .now = region_time(table->region, now_ns), .n = n, .verdict = verdict};
-    return weir_table_do(table, &k, &deed);
+    return weir_table_do(table, &k, &op);
 }
 
 bool weir_table_peek(struct weir_table *table, const void *key, size_t len, int64_t n,
@@ -120,7 +121,7 @@ bool weir_table_peek(struct weir_table *table, const void *key, size_t len, int6
 }
 
 /* Callers know the times of weir_now, the region its own. */
-static void shift_reservation(struct weir_reservation *reservation, int64_t by)
+static void shift_reservation_time(struct weir_reservation *reservation, int64_t by)
 {
     reservation->due_ns = sat_add(reservation->due_ns, by);
     if (reservation->before_ns != 0)
@@ -135,17 +136,17 @@ bool weir_table_reserve_at(struct weir_table *table, int64_t now_ns, const void 
     struct weir_reservation *r = reservation ? reservation : &own;
     *r = (struct weir_reservation){0};
     if (!weir_table_knows(table, key, len) || n < 1)
-        return reject(verdict);
-    struct key k = key_of(table, key, len);
-    struct deed deed = {.verb = VERB_RESERVE,
-                        .now = region_time(table->region, now_ns),
-                        .n = n,
-                        .timeout_ns = timeout_ns,
-                        .reservation = r,
-                        .verdict = verdict};
-    bool answer = weir_table_do(table, &k, &deed);
+        return reject_table_call(verdict);
+    struct key k = key_of_bytes(table, key, len);
+    struct table_op op = {.verb = VERB_RESERVE,
+                          .now = region_time(table->region, now_ns),
+                          .n = n,
+                          .timeout_ns = timeout_ns,
+                          .reservation = r,
+                          .verdict = verdict};
+    bool answer = weir_table_do(table, &k, &op);
     if (answer)
-        shift_reservation(r, -table->region->offset_ns);
+        shift_reservation_time(r, -table->region->offset_ns);
     else
         *r = (struct weir_reservation){0};
     return answer;
@@ -161,9 +162,9 @@ static bool cancel_key(struct weir_table *table, int64_t now_ns, const struct ke
                        struct weir_reservation *reservation)
 {
     struct weir_reservation r = *reservation;
-    shift_reservation(&r, table->region->offset_ns);
-    struct deed deed = {.verb = VERB_CANCEL, .now = region_time(table->region, now_ns), .reservation = &r};
-    bool off = weir_table_do(table, key, &deed);
+    shift_reservation_time(&r, table->region->offset_ns);
+    struct table_op op = {.verb = VERB_CANCEL, .now = region_time(table->region, now_ns), .reservation = &r};
+    bool off = weir_table_do(table, key, &op);
     if (off)
         reservation->n = 0;
     return off;
@@ -174,7 +175,7 @@ bool weir_table_cancel_at(struct weir_table *table, int64_t now_ns, const void *
 {
     if (!weir_table_knows(table, key, len) || !reservation)
         return false;
-    struct key k = key_of(table, key, len);
+    struct key k = key_of_bytes(table, key, len);
     return cancel_key(table, now_ns, &k, reservation);
 }
 
@@ -184,19 +185,19 @@ bool weir_table_cancel(struct weir_table *table, const void *key, size_t len,
     return weir_table_cancel_at(table, clock_now(), key, len, reservation);
 }
 
-static bool do_simply(struct weir_table *table, enum verb verb, int64_t now_ns, const void *key, size_t len,
-                      int64_t n)
+static bool do_simple_op(struct weir_table *table, enum table_verb verb, int64_t now_ns, const void *key,
+                         size_t len, int64_t n)
 {
     if (!weir_table_knows(table, key, len) || n < 1)
         return false;
-    struct key k = key_of(table, key, len);
-    struct deed deed = {.verb = verb, .now = region_time(table->region, now_ns), .n = n};
-    return weir_table_do(table, &k, &deed);
+    struct key k = key_of_bytes(table, key, len);
+    struct table_op op = {.verb = verb, .now = region_time(table->region, now_ns), .n = n};
+    return weir_table_do(table, &k, &op);
 }
 
 void weir_table_give_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n)
 {
-    (void)do_simply(table, VERB_GIVE, now_ns, key, len, n);
+    (void)do_simple_op(table, VERB_GIVE, now_ns, key, len, n);
 }
 
 void weir_table_give(struct weir_table *table, const void *key, size_t len, int64_t n)
@@ -206,7 +207,7 @@ void weir_table_give(struct weir_table *table, const void *key, size_t len, int6
 
 bool weir_table_charge_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n)
 {
-    return do_simply(table, VERB_CHARGE, now_ns, key, len, n);
+    return do_simple_op(table, VERB_CHARGE, now_ns, key, len, n);
 }
 
 bool weir_table_charge(struct weir_table *table, const void *key, size_t len, int64_t n)
@@ -216,7 +217,7 @@ bool weir_table_charge(struct weir_table *table, const void *key, size_t len, in
 
 void weir_table_reset_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len)
 {
-    (void)do_simply(table, VERB_RESET, now_ns, key, len, 1);
+    (void)do_simple_op(table, VERB_RESET, now_ns, key, len, 1);
 }
 
 void weir_table_reset(struct weir_table *table, const void *key, size_t len)
@@ -229,13 +230,13 @@ size_t weir_table_explain_at(struct weir_table *table, int64_t now_ns, const voi
 {
     if (!weir_table_knows(table, key, len) || (!limits && count > 0))
         return 0;
-    struct key k = key_of(table, key, len);
-    struct deed deed = {.verb = VERB_EXPLAIN,
-                        .now = region_time(table->region, now_ns),
-                        .n = 1,
-                        .limits = limits,
-                        .limit_count = count};
-    return weir_table_do(table, &k, &deed) ? deed.limit_count : 0;
+    struct key k = key_of_bytes(table, key, len);
+    struct table_op op = {.verb = VERB_EXPLAIN,
+                          .now = region_time(table->region, now_ns),
+                          .n = 1,
+                          .limits = limits,
+                          .limit_count = count};
+    return weir_table_do(table, &k, &op) ? op.limit_count : 0;
 }
 
 size_t weir_table_explain(struct weir_table *table, const void *key, size_t len,
@@ -246,51 +247,52 @@ size_t weir_table_explain(struct weir_table *table, const void *key, size_t len,
 
 /* ---- keys of which only the identity is known ---- */
 
-static bool do_who(struct weir_table *table, enum verb verb, int64_t now_ns, uint64_t who, int64_t n,
-                   struct weir_verdict *verdict)
+static bool do_op_by_hash(struct weir_table *table, enum table_verb verb, int64_t now_ns, uint64_t hash,
+                          int64_t n, struct weir_verdict *verdict)
 {
     if (!table || table->key_max > 0 || n < 1)
-        return reject(verdict);
-    struct key key = {.bytes = "", .who = who};
-    struct deed deed = {.verb = verb, .now = region_time(table->region, now_ns), .n = n, .verdict = verdict};
-    return weir_table_do(table, &key, &deed);
+        return reject_table_call(verdict);
+    struct key key = {.bytes = "", .hash = hash};
+    struct table_op op = {
+        .verb = verb, .now = region_time(table->region, now_ns), .n = n, .verdict = verdict};
+    return weir_table_do(table, &key, &op);
 }
 
-void weir_table_give_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n)
+void weir_table_give_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash, int64_t n)
 {
-    (void)do_who(table, VERB_GIVE, now_ns, who, n, NULL);
+    (void)do_op_by_hash(table, VERB_GIVE, now_ns, hash, n, NULL);
 }
 
-bool weir_table_charge_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n)
+bool weir_table_charge_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash, int64_t n)
 {
-    return do_who(table, VERB_CHARGE, now_ns, who, n, NULL);
+    return do_op_by_hash(table, VERB_CHARGE, now_ns, hash, n, NULL);
 }
 
-bool weir_table_peek_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n,
-                         struct weir_verdict *verdict)
+bool weir_table_peek_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash, int64_t n,
+                             struct weir_verdict *verdict)
 {
-    return do_who(table, VERB_PEEK, now_ns, who, n, verdict);
+    return do_op_by_hash(table, VERB_PEEK, now_ns, hash, n, verdict);
 }
 
-int64_t weir_table_chargeable_who(struct weir_table *table, int64_t now_ns, uint64_t who)
+int64_t weir_table_chargeable_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash)
 {
-    struct key key = {.bytes = "", .who = who};
-    struct deed deed = {.verb = VERB_EXPLAIN, .now = region_time(table->region, now_ns), .n = 1};
+    struct key key = {.bytes = "", .hash = hash};
+    struct table_op op = {.verb = VERB_EXPLAIN, .now = region_time(table->region, now_ns), .n = 1};
     if (table->key_max > 0)
         return 0;
-    return weir_table_do(table, &key, &deed) ? deed.chargeable : 0;
+    return weir_table_do(table, &key, &op) ? op.chargeable : 0;
 }
 
 /* Under the stripe's lock: what keys without room share; NULL: nothing. */
-static void *find_shared(struct weir_table *table, uint64_t stripe)
+static void *find_overflow_slot(struct weir_table *table, uint64_t stripe)
 {
-    struct holding holding;
+    struct locked_stripe locked;
     if (table->kind == &weir_table_words)
         return &table->policies->overflow;
-    if (table->kind != &weir_table_wide || !weir_wide_join(&holding, table, stripe, NULL))
+    if (table->kind != &weir_table_wide || !weir_wide_join(&locked, table, stripe, NULL))
         return NULL;
-    struct wide *slot = wide_place(&holding, 0, wide_places(&holding, 0) + WIDE_OVERFLOW).slot;
-    return wide_who(slot) == OVERFLOW_WHO ? slot : NULL;
+    struct wide_slot *slot = wide_place(&locked, 0, wide_places(&locked, 0) + WIDE_OVERFLOW).slot;
+    return wide_hash(slot) == OVERFLOW_HASH ? slot : NULL;
 }
 
 struct reset_all {
@@ -302,7 +304,7 @@ static bool reset_key(void *arg, const struct weir_key *key)
 {
     struct reset_all *all = arg;
     all->count++;
-    (void)do_who(all->table, VERB_RESET, all->now_ns, key->id, 1, NULL);
+    (void)do_op_by_hash(all->table, VERB_RESET, all->now_ns, key->id, 1, NULL);
     return true;
 }
 
@@ -313,29 +315,29 @@ int64_t weir_table_reset_all(struct weir_table *table, int64_t now_ns)
     return all.count;
 }
 
-void weir_table_list_who(struct weir_table *table, uint64_t who)
+void weir_table_mark_dirty(struct weir_table *table, uint64_t hash)
 {
     struct region *region = table->region;
-    const struct key key = {.bytes = "", .who = who};
-    if (!region->keep || !table->kind->locate)
+    const struct key key = {.bytes = "", .hash = hash};
+    if (!region->persist || !table->kind->locate)
         return;
-    uint64_t index = table_stripe(table, who);
+    uint64_t index = table_stripe(table, hash);
     struct stripe *stripe = weir_stripe_lock(region, index);
     void *slot = table->kind->locate(table, &key);
-    void *shared = slot ? NULL : find_shared(table, index);
+    void *shared = slot ? NULL : find_overflow_slot(table, index);
     weir_stripe_unlock(stripe);
     if (slot || shared)
-        table_touch(table, slot ? slot : shared, slot ? who : OVERFLOW_WHO);
+        table_touch(table, slot ? slot : shared, slot ? hash : OVERFLOW_HASH);
 }
 
-bool weir_table_cancel_who(struct weir_table *table, int64_t now_ns, uint64_t who,
-                           struct weir_reservation *reservation)
+bool weir_table_cancel_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash,
+                               struct weir_reservation *reservation)
 {
-    struct key key = {.bytes = "", .who = who};
+    struct key key = {.bytes = "", .hash = hash};
     return table && table->key_max == 0 && cancel_key(table, now_ns, &key, reservation);
 }
 
 void weir_table_prefetch(struct weir_table *table, const void *key, size_t len)
 {
-    table->kind->prefetch(table, table_who(table, key, len));
+    table->kind->prefetch(table, table_hash(table, key, len));
 }

@@ -10,22 +10,22 @@ bool weir_table_knows(const struct weir_table *table, const void *bytes, size_t 
 /* `now` is region time. */
 bool weir_table_take_key(struct weir_table *table, const struct key *key, int64_t now, int64_t n,
                          struct weir_verdict *verdict);
-bool weir_table_do(struct weir_table *table, const struct key *key, struct deed *deed);
+bool weir_table_do(struct weir_table *table, const struct key *key, struct table_op *op);
 
-/* The verbs for a key of which only the identity is known (table_who): not where whole keys are kept. */
-void weir_table_give_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n);
-bool weir_table_charge_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n);
-bool weir_table_cancel_who(struct weir_table *table, int64_t now_ns, uint64_t who,
-                           struct weir_reservation *reservation);
-bool weir_table_peek_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n,
-                         struct weir_verdict *verdict);
+/* The verbs for a key of which only the identity is known (table_hash): not where whole keys are kept. */
+void weir_table_give_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash, int64_t n);
+bool weir_table_charge_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash, int64_t n);
+bool weir_table_cancel_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash,
+                               struct weir_reservation *reservation);
+bool weir_table_peek_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash, int64_t n,
+                             struct weir_verdict *verdict);
 
 /* Units that may be charged until the key owes as much as its limits let pass at once. */
-int64_t weir_table_chargeable_who(struct weir_table *table, int64_t now_ns, uint64_t who);
+int64_t weir_table_chargeable_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash);
 
 /* As weir_table_take_own_at, by somebody who may not bring in as many keys as he likes. */
 bool weir_table_take_own_as(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
-                            const struct weir_own_limit *limit, int64_t n, const struct newcomer *newcomer,
+                            const struct weir_own_limit *limit, int64_t n, const struct admission_hook *hook,
                             struct weir_verdict *verdict);
 /* Looks at the next `count` places, from *cursor on, and tells which have keys that are in use. false: there
  * are no more. A table whose limits come with the call, and which does not grow. */
@@ -37,7 +37,7 @@ int64_t weir_table_reset_all(struct weir_table *table, int64_t now_ns);
 
 /* Lists the key, or what keys without room share, as if this thread had changed it: somebody else has, whose
  * change may not be in the log yet, and what is answered now depends on it. Nothing, if no store keeps it. */
-void weir_table_list_who(struct weir_table *table, uint64_t who);
+void weir_table_mark_dirty(struct weir_table *table, uint64_t hash);
 
 /* Fetches the memory that a verb for this key will need. */
 void weir_table_prefetch(struct weir_table *table, const void *key, size_t len);

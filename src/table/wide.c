@@ -2,10 +2,10 @@
 /*
  * Tables whose states are wider than a word, or whose keys are kept whole.
  *
- * Law: as core/state.c keeps it for a single state, for each key: its deeds are done one after the other,
- * under the lock of its stripe, to one state. Between a forgotten state and the next one of the same key
- * nothing is gained: see wide_slots.c. Keys that find no room share the stripe's overflow state; a key that
- * gets a slot while that is in use starts from a copy of it, for it may have spent there.
+ * Law: as core/state.c keeps it for a single state, for each key: its operations are done one after the
+ * other, under the lock of its stripe, to one state. Between a forgotten state and the next one of the same
+ * key nothing is gained: see wide_slots.c. Keys that find no room share the stripe's overflow state; a key
+ * that gets a slot while that is in use starts from a copy of it, for it may have spent there.
  */
 #include "table/wide.h"
 
@@ -15,11 +15,11 @@
 
 /* ---- a key that is there ---- */
 
-/* Writes what a deed has changed in the copy of the state back, and nothing else. */
-static bool write_back(struct holding *holding, int64_t *state)
+/* Writes what an operation has changed in the copy of the state back, and nothing else. */
+static bool wide_write_back(struct locked_stripe *locked, int64_t *state)
 {
-    const int64_t *copy = holding->scratch;
-    size_t first = 0, end = holding->edition->policy->words;
+    const int64_t *copy = locked->scratch;
+    size_t first = 0, end = locked->edition->policy->words;
     while (first < end && state[first] == copy[first])
         first++;
     while (end > first && state[end - 1] == copy[end - 1])
@@ -27,332 +27,335 @@ static bool write_back(struct holding *holding, int64_t *state)
     if (end - first == 1) {
         __atomic_store_n(&state[first], copy[first], __ATOMIC_RELAXED);
     } else if (end > first) {
-        weir_journal_begin(holding->journal);
-        weir_wide_save(holding, state + first, (end - first) * sizeof *state);
+        weir_journal_begin(locked->journal);
+        weir_wide_save(locked, state + first, (end - first) * sizeof *state);
         memcpy(state + first, copy + first, (end - first) * sizeof *state);
-        weir_journal_commit(holding->table->region, holding->journal);
+        weir_journal_commit(locked->table->region, locked->journal);
     }
     return end > first;
 }
 
-static bool act_on_copy(struct holding *holding, struct wide *slot, struct deed *deed)
+static bool act_on_copy(struct locked_stripe *locked, struct wide_slot *slot, struct table_op *op)
 {
-    weir_wide_fetch(holding, slot, holding->scratch, deed->now);
-    bool answer = weir_deed_do(holding->edition->policy, holding->scratch, deed);
-    deed->changed = write_back(holding, wide_state(holding->table, slot));
+    weir_wide_fetch(locked, slot, locked->scratch, op->now);
+    bool answer = weir_table_op_run(locked->edition->policy, locked->scratch, op);
+    op->changed = wide_write_back(locked, wide_state(locked->table, slot));
     return answer;
 }
 
 /* A state of some kilobytes, which nobody else can write to, is copied once, into the journal. */
-static bool act_in_place(struct holding *holding, int64_t *state, struct deed *deed)
+static bool act_in_place(struct locked_stripe *locked, int64_t *state, struct table_op *op)
 {
-    const struct weir_policy *policy = holding->edition->policy;
-    weir_journal_begin(holding->journal);
-    weir_wide_save(holding, state, policy->words * sizeof *state);
-    bool answer = weir_deed_do(policy, state, deed);
-    weir_journal_commit(holding->table->region, holding->journal);
-    deed->changed = weir_deed_may_change(policy, deed, answer);
+    const struct weir_policy *policy = locked->edition->policy;
+    weir_journal_begin(locked->journal);
+    weir_wide_save(locked, state, policy->words * sizeof *state);
+    bool answer = weir_table_op_run(policy, state, op);
+    weir_journal_commit(locked->table->region, locked->journal);
+    op->changed = weir_table_op_may_change(policy, op, answer);
     return answer;
 }
 
-static bool act(struct holding *holding, const struct place *place, struct deed *deed)
+static bool wide_act(struct locked_stripe *locked, const struct wide_ref *place, struct table_op *op)
 {
-    const struct weir_table *table = holding->table;
-    if (deed_reads(deed))
-        return weir_deed_do(holding->edition->policy, wide_read(holding, place->slot, deed->now), deed);
-    holding->changed = place->slot;
+    const struct weir_table *table = locked->table;
+    if (table_op_reads(op))
+        return weir_table_op_run(locked->edition->policy, wide_read(locked, place->slot, op->now), op);
+    locked->changed = place->slot;
     return table->state_words > WIDE_SMALL && !table->copies
-               ? act_in_place(holding, wide_state(table, place->slot), deed)
-               : act_on_copy(holding, place->slot, deed);
+               ? act_in_place(locked, wide_state(table, place->slot), op)
+               : act_on_copy(locked, place->slot, op);
 }
 
 /* ---- a key that is not ---- */
 
 /* The stripe's overflow state. false: it is not in use. */
-static bool find_overflow(struct holding *holding, int64_t now, struct place *place)
+static bool find_overflow(struct locked_stripe *locked, int64_t now, struct wide_ref *place)
 {
-    *place = wide_place(holding, 0, wide_places(holding, 0) + WIDE_OVERFLOW);
-    if (wide_who(place->slot) == 0)
+    *place = wide_place(locked, 0, wide_places(locked, 0) + WIDE_OVERFLOW);
+    if (wide_hash(place->slot) == 0)
         return false;
-    if (!weir_wide_droppable(holding, place, now))
+    if (!weir_wide_droppable(locked, place, now))
         return true;
-    weir_wide_forget(holding, place, now);
+    weir_wide_forget(locked, place, now);
     return false;
 }
 
 /* Fills `scratch` with the state from which a new key starts; true: with what is shared, because it may have
  * taken from it. */
-static bool start(struct holding *holding, uint64_t who, int64_t now)
+static bool wide_start_state(struct locked_stripe *locked, uint64_t hash, int64_t now)
 {
-    const struct weir_policy *policy = holding->edition->policy;
-    struct place overflow;
-    bool shared = find_overflow(holding, now, &overflow) && weir_takers_have(holding->table, who);
+    const struct weir_policy *policy = locked->edition->policy;
+    struct wide_ref overflow;
+    bool shared = find_overflow(locked, now, &overflow) && weir_overflow_filter_has(locked->table, hash);
     if (shared)
-        weir_wide_fetch(holding, overflow.slot, holding->scratch, now);
+        weir_wide_fetch(locked, overflow.slot, locked->scratch, now);
     else
-        weir_state_init(policy, holding->scratch, now);
+        weir_state_init(policy, locked->scratch, now);
     return shared;
 }
 
 /* The stripe's overflow state, in use from now on. */
-static void open_overflow(struct holding *holding, int64_t now, struct place *place)
+static void open_overflow(struct locked_stripe *locked, int64_t now, struct wide_ref *place)
 {
-    static const struct key overflow = {.who = OVERFLOW_WHO};
-    if (find_overflow(holding, now, place))
+    static const struct key overflow = {.hash = OVERFLOW_HASH};
+    if (find_overflow(locked, now, place))
         return;
-    weir_state_init(holding->edition->policy, holding->scratch, now);
-    weir_wide_insert(holding, place, &overflow, now);
+    weir_state_init(locked->edition->policy, locked->scratch, now);
+    weir_wide_insert(locked, place, &overflow, now);
 }
 
 /* The same for a key that finds no room. false: out of memory. */
-static bool share(struct holding *holding, int64_t now, struct place *place)
+static bool wide_share_overflow(struct locked_stripe *locked, int64_t now, struct wide_ref *place)
 {
-    if (!weir_takers_make(holding->table))
+    if (!weir_overflow_filter_make(locked->table))
         return false;
-    (void)atom_add(&holding->table->region->header->shared, 1, memory_order_relaxed);
-    open_overflow(holding, now, place);
+    (void)atom_add(&locked->table->region->header->shared, 1, memory_order_relaxed);
+    open_overflow(locked, now, place);
     return true;
 }
 
 /* What is charged is not shared: a single debt would be everybody's. Nor is what is given back. */
-static bool act_without_room(struct holding *holding, const struct key *key, struct deed *deed)
+static bool act_without_room(struct locked_stripe *locked, const struct key *key, struct table_op *op)
 {
-    struct region_header *header = holding->table->region->header;
-    struct place place;
-    if (deed_lowers(deed))
+    struct region_header *header = locked->table->region->header;
+    struct wide_ref place;
+    if (table_op_lowers(op))
         return true;
-    if (holding->table->refuse_when_full || deed_charges(deed)) {
+    if (locked->table->refuse_when_full || table_op_charges(op)) {
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
-        return weir_deed_full(deed);
+        return weir_table_op_full(op);
     }
-    if (!share(holding, deed->now, &place))
-        return weir_deed_full(deed);
-    bool answer = act(holding, &place, deed);
-    if (weir_deed_may_change(holding->edition->policy, deed, answer))
-        weir_takers_add(holding->table, key->who);
-    weir_deed_shared(deed, answer);
+    if (!wide_share_overflow(locked, op->now, &place))
+        return weir_table_op_full(op);
+    bool answer = wide_act(locked, &place, op);
+    if (weir_table_op_may_change(locked->edition->policy, op, answer))
+        weir_overflow_filter_add(locked->table, key->hash);
+    weir_table_op_shared(op, answer);
     return answer;
 }
 
 /* As a take would be answered that finds no room: it is refused, or shares. */
-static bool look_without_room(struct holding *holding, struct deed *deed)
+static bool wide_peek_without_room(struct locked_stripe *locked, struct table_op *op)
 {
-    struct place place;
-    if (holding->table->refuse_when_full)
-        return weir_deed_full(deed);
-    if (!find_overflow(holding, deed->now, &place))
+    struct wide_ref place;
+    if (locked->table->refuse_when_full)
+        return weir_table_op_full(op);
+    if (!find_overflow(locked, op->now, &place))
         return true;
-    bool answer = act(holding, &place, deed);
-    weir_deed_shared(deed, answer);
+    bool answer = wide_act(locked, &place, op);
+    weir_table_op_shared(op, answer);
     return answer;
 }
 
-static bool act_on_new(struct holding *holding, const struct key *key, struct deed *deed, bool *came)
+static bool act_on_new(struct locked_stripe *locked, const struct key *key, struct table_op *op, bool *came)
 {
-    struct place place;
+    struct wide_ref place;
     bool insert = false;
-    bool shared = start(holding, key->who, deed->now);
-    bool answer = weir_deed_absent(holding->edition->policy, holding->scratch, shared, deed, &insert);
+    bool shared = wide_start_state(locked, key->hash, op->now);
+    bool answer = weir_table_op_absent(locked->edition->policy, locked->scratch, shared, op, &insert);
     if (shared && !answer && !insert &&
-        deed_takes(deed)) /* refused by what is shared, as if it had come to it */
-        (void)atom_add(&holding->table->region->header->shared, 1, memory_order_relaxed);
+        table_op_takes(op)) /* refused by what is shared, as if it had come to it */
+        (void)atom_add(&locked->table->region->header->shared, 1, memory_order_relaxed);
     if (shared && !insert)
-        weir_deed_shared(deed, answer);
-    bool would_insert = deed->verb == VERB_PEEK && answer && !table_may_wait(holding->table, 0) &&
-                        holding->edition->policy->words > STATE_HEADER; /* else nobody has to come in */
+        weir_table_op_shared(op, answer);
+    bool would_insert = op->verb == VERB_PEEK && answer && !table_may_wait(locked->table, 0) &&
+                        locked->edition->policy->words > STATE_HEADER; /* else nobody has to come in */
     if (!insert && !would_insert)
         return answer;
-    bool has_room = weir_wide_room(holding, key->who, deed->now, &place);
+    bool has_room = weir_wide_room(locked, key->hash, op->now, &place);
     if (!insert)
-        return has_room || look_without_room(holding, deed);
-    if (!has_room && holding->may_wait) {
-        holding->crowded = true;
+        return has_room || wide_peek_without_room(locked, op);
+    if (!has_room && locked->may_wait) {
+        locked->crowded = true;
         return false;
     }
     if (!has_room)
-        return act_without_room(holding, key, deed);
-    (void)start(holding, key->who, deed->now); /* the look for room may have used the memory */
-    answer = weir_deed_do(holding->edition->policy, holding->scratch, deed);
-    weir_wide_insert(holding, &place, key, deed->now);
-    holding->changed = place.slot;
-    deed->changed = *came = true;
+        return act_without_room(locked, key, op);
+    (void)wide_start_state(locked, key->hash, op->now); /* the look for room may have used the memory */
+    answer = weir_table_op_run(locked->edition->policy, locked->scratch, op);
+    weir_wide_insert(locked, &place, key, op->now);
+    locked->changed = place.slot;
+    op->changed = *came = true;
     return answer;
 }
 
 /* ---- the kind ---- */
 
-static bool act_on_key(struct holding *holding, const struct key *key, struct deed *deed, bool *came)
+static bool act_on_key(struct locked_stripe *locked, const struct key *key, struct table_op *op, bool *came)
 {
-    struct place place;
+    struct wide_ref place;
     bool answer;
-    if (!weir_wide_find(holding, key, &place))
-        return act_on_new(holding, key, deed, came);
+    if (!weir_wide_find(locked, key, &place))
+        return act_on_new(locked, key, op, came);
     if ((place.slot->flags & WIDE_OVERRIDDEN) &&
-        weir_override_run(holding->table, key, holding->stripe, deed, &answer)) {
-        holding->changed = place.slot;
+        weir_override_run(locked->table, key, locked->stripe, op, &answer)) {
+        locked->changed = place.slot;
         return answer;
     }
-    weir_wide_convert(holding, &place);
-    return act(holding, &place, deed);
+    weir_wide_convert(locked, &place);
+    return wide_act(locked, &place, op);
 }
 
 /* Not before the floor. A key that is there may be a new one with nothing in its log, which then knows of no
  * time: it would let pass again what passed, and was forgotten, at the time of an old reading. */
-static bool act_under_lock(struct holding *holding, const struct key *key, struct deed *deed, bool *came)
+static bool act_under_lock(struct locked_stripe *locked, const struct key *key, struct table_op *op,
+                           bool *came)
 {
-    int64_t asked = deed->now;
-    deed->now = max64(asked, region_floor(holding->table->region));
-    bool answer = act_on_key(holding, key, deed, came);
-    deed->now = asked;
+    int64_t asked = op->now;
+    op->now = max64(asked, region_floor(locked->table->region));
+    bool answer = act_on_key(locked, key, op, came);
+    op->now = asked;
     return answer;
 }
 
-static bool run(struct weir_table *table, const struct key *key, struct deed *deed)
+static bool wide_run_op(struct weir_table *table, const struct key *key, struct table_op *op)
 {
-    struct holding holding;
+    struct locked_stripe locked;
     bool came = false, answer, waited = true;
-    uint64_t who;
+    uint64_t hash;
     unsigned tries = 0;
     do {
-        if (!weir_wide_enter(&holding, table, table_stripe(table, key->who)))
-            return weir_deed_full(deed);
-        holding.may_wait = waited && table_may_wait(table, tries);
-        answer = act_under_lock(&holding, key, deed, &came);
-        who = holding.changed ? wide_who(holding.changed) : 0; /* the key's, or OVERFLOW_WHO */
-        weir_wide_leave(&holding);
-        waited = holding.crowded && table_wait(table, &tries);
-    } while (holding.crowded);
-    if (deed->changed && who != 0)
-        table_touch(table, holding.changed, who);
+        if (!weir_wide_enter(&locked, table, table_stripe(table, key->hash)))
+            return weir_table_op_full(op);
+        locked.may_wait = waited && table_may_wait(table, tries);
+        answer = act_under_lock(&locked, key, op, &came);
+        hash = locked.changed ? wide_hash(locked.changed) : 0; /* the key's, or OVERFLOW_HASH */
+        weir_wide_leave(&locked);
+        waited = locked.crowded && table_wait(table, &tries);
+    } while (locked.crowded);
+    if (op->changed && hash != 0)
+        table_touch(table, locked.changed, hash);
     if (came && table->names)
         weir_table_name(table, key);
     return answer;
 }
 
-bool weir_wide_shared(struct weir_table *table, uint64_t stripe, struct deed *deed)
+bool weir_wide_shared(struct weir_table *table, uint64_t stripe, struct table_op *op)
 {
-    struct holding holding;
-    struct place place;
-    if (!weir_wide_enter(&holding, table, stripe))
+    struct locked_stripe locked;
+    struct wide_ref place;
+    if (!weir_wide_enter(&locked, table, stripe))
         return false;
-    deed->now = max64(deed->now, region_floor(table->region));
-    if (!deed_reads(deed)) {
-        open_overflow(&holding, deed->now, &place);
-        if (!weir_takers_fill(table)) { /* not before: an idle one is forgotten, and its takers with it */
-            weir_wide_leave(&holding);
+    op->now = max64(op->now, region_floor(table->region));
+    if (!table_op_reads(op)) {
+        open_overflow(&locked, op->now, &place);
+        if (!weir_overflow_filter_fill(
+                table)) { /* not before: an idle one is forgotten, and its takers with it */
+            weir_wide_leave(&locked);
             return false;
         }
-    } else if (!find_overflow(&holding, deed->now, &place)) {
-        deed->carried->idle = true;
-        weir_wide_leave(&holding);
+    } else if (!find_overflow(&locked, op->now, &place)) {
+        op->transfer->idle = true;
+        weir_wide_leave(&locked);
         return true;
     }
-    bool answer = act(&holding, &place, deed);
-    weir_wide_leave(&holding);
-    if (deed->changed)
-        table_touch(table, place.slot, OVERFLOW_WHO);
+    bool answer = wide_act(&locked, &place, op);
+    weir_wide_leave(&locked);
+    if (op->changed)
+        table_touch(table, place.slot, OVERFLOW_HASH);
     return answer;
 }
 
-bool weir_wide_settle(struct holding *holding, const struct key *key, int64_t now, struct place *place)
+bool weir_wide_settle(struct locked_stripe *locked, const struct key *key, int64_t now,
+                      struct wide_ref *place)
 {
-    struct region_header *header = holding->table->region->header;
-    if (weir_wide_find(holding, key, place)) {
-        weir_wide_convert(holding, place);
+    struct region_header *header = locked->table->region->header;
+    if (weir_wide_find(locked, key, place)) {
+        weir_wide_convert(locked, place);
         return true;
     }
-    now = max64(now, region_floor(holding->table->region));
-    if (weir_wide_room(holding, key->who, now, place)) {
-        (void)start(holding, key->who, now);
-        weir_wide_insert(holding, place, key, now);
-        weir_table_name(holding->table, key);
-    } else if (holding->table->refuse_when_full) {
+    now = max64(now, region_floor(locked->table->region));
+    if (weir_wide_room(locked, key->hash, now, place)) {
+        (void)wide_start_state(locked, key->hash, now);
+        weir_wide_insert(locked, place, key, now);
+        weir_table_name(locked->table, key);
+    } else if (locked->table->refuse_when_full) {
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
         return false;
     } else
-        return share(holding, now, place);
+        return wide_share_overflow(locked, now, place);
     return true;
 }
 
-static bool has(struct weir_table *table, uint64_t who)
+static bool wide_has_key(struct weir_table *table, uint64_t hash)
 {
-    struct holding holding;
-    if (!weir_wide_enter(&holding, table, table_stripe(table, who)))
+    struct locked_stripe locked;
+    if (!weir_wide_enter(&locked, table, table_stripe(table, hash)))
         return true; /* not known: what is there must not be taken for gone */
-    bool found = weir_wide_has(&holding, who);
-    weir_wide_leave(&holding);
+    bool found = weir_wide_has(&locked, hash);
+    weir_wide_leave(&locked);
     return found;
 }
 
-static void prefetch(struct weir_table *table, uint64_t who)
+static void wide_prefetch(struct weir_table *table, uint64_t hash)
 {
-    struct holding where;
+    struct locked_stripe where;
     where.table = table;
     where.stripes_log2 = (unsigned)__builtin_ctzll(table->region->shape.stripes);
-    where.index = table_stripe(table, who);
+    where.index = table_stripe(table, hash);
     uint64_t front = (uint64_t)(region_front(table->region) - table->region->segments);
     const char *slot =
-        (const char *)wide_place(&where, front, wide_home(&where, who, wide_places(&where, front))).slot;
+        (const char *)wide_place(&where, front, wide_home(&where, hash, wide_places(&where, front))).slot;
     __builtin_prefetch(slot, 1);
     __builtin_prefetch(slot + 64, 1);
 }
 
-static bool detach(struct weir_table *table, const struct key *key, int64_t now, struct journal *journal,
-                   int64_t *state)
+static bool wide_detach(struct weir_table *table, const struct key *key, int64_t now, struct journal *journal,
+                        int64_t *state)
 {
-    struct holding holding;
-    struct place place;
-    if (!weir_wide_join(&holding, table, table_stripe(table, key->who), journal))
+    struct locked_stripe locked;
+    struct wide_ref place;
+    if (!weir_wide_join(&locked, table, table_stripe(table, key->hash), journal))
         return false;
     now = max64(now, region_floor(table->region));
-    if (!weir_wide_find(&holding, key, &place)) {
-        if (!weir_wide_room(&holding, key->who, now, &place))
+    if (!weir_wide_find(&locked, key, &place)) {
+        if (!weir_wide_room(&locked, key->hash, now, &place))
             return false;
-        start(&holding, key->who, now);
-        weir_wide_insert(&holding, &place, key, now);
+        wide_start_state(&locked, key->hash, now);
+        weir_wide_insert(&locked, &place, key, now);
     }
-    weir_wide_convert(&holding, &place);
-    weir_wide_fetch(&holding, place.slot, state, now);
-    weir_wide_save(&holding, place.slot, sizeof *place.slot);
+    weir_wide_convert(&locked, &place);
+    weir_wide_fetch(&locked, place.slot, state, now);
+    weir_wide_save(&locked, place.slot, sizeof *place.slot);
     place.slot->flags |= WIDE_OVERRIDDEN;
     return true;
 }
 
-static bool attach(struct weir_table *table, const struct key *key, struct journal *journal,
-                   const int64_t *state)
+static bool wide_attach(struct weir_table *table, const struct key *key, struct journal *journal,
+                        const int64_t *state)
 {
-    struct holding holding;
-    struct place place;
-    if (!weir_wide_join(&holding, table, table_stripe(table, key->who), journal) ||
-        !weir_wide_find(&holding, key, &place))
+    struct locked_stripe locked;
+    struct wide_ref place;
+    if (!weir_wide_join(&locked, table, table_stripe(table, key->hash), journal) ||
+        !weir_wide_find(&locked, key, &place))
         return false;
     int64_t *words = wide_state(table, place.slot);
-    size_t bytes = holding.edition->policy->words * sizeof *words;
-    weir_wide_save(&holding, place.slot, sizeof *place.slot);
-    weir_wide_save(&holding, words, bytes);
+    size_t bytes = locked.edition->policy->words * sizeof *words;
+    weir_wide_save(&locked, place.slot, sizeof *place.slot);
+    weir_wide_save(&locked, words, bytes);
     memcpy(words, state, bytes);
-    place.slot->generation = (uint32_t)holding.edition->generation;
+    place.slot->generation = (uint32_t)locked.edition->generation;
     place.slot->flags &= ~(uint32_t)WIDE_OVERRIDDEN;
     return true;
 }
 
-static void *locate(struct weir_table *table, const struct key *key)
+static void *wide_locate(struct weir_table *table, const struct key *key)
 {
-    struct holding holding;
-    struct place place;
-    bool found = weir_wide_join(&holding, table, table_stripe(table, key->who), NULL) &&
-                 weir_wide_find(&holding, key, &place);
+    struct locked_stripe locked;
+    struct wide_ref place;
+    bool found = weir_wide_join(&locked, table, table_stripe(table, key->hash), NULL) &&
+                 weir_wide_find(&locked, key, &place);
     return found ? place.slot : NULL;
 }
 
 const struct table_kind weir_table_wide = {
-    .run = run,
-    .has = has,
-    .prefetch = prefetch,
+    .run = wide_run_op,
+    .has = wide_has_key,
+    .prefetch = wide_prefetch,
     .sweep = weir_wide_sweep,
     .each = weir_wide_each,
     .count = weir_wide_count,
-    .detach = detach,
-    .attach = attach,
-    .locate = locate,
+    .detach = wide_detach,
+    .attach = wide_attach,
+    .locate = wide_locate,
 };

@@ -21,7 +21,7 @@ static uint64_t run_for(size_t keys, uint64_t stripes)
 /* Slots of about whole cache lines become that. */
 static uint64_t slot_size_for(size_t words, size_t key_max)
 {
-    uint64_t size = sizeof(struct wide) + 8 * ((uint64_t)words + wide_key_words(key_max));
+    uint64_t size = sizeof(struct wide_slot) + 8 * ((uint64_t)words + wide_key_words(key_max));
     uint64_t whole = (size + 63) / 64 * 64;
     return (whole - size) * 4 <= size ? whole : size;
 }
@@ -49,5 +49,6 @@ bool weir_wide_shape_fits(const struct region_shape *shape, uint64_t words)
     return shape->kind == REGION_WIDE && shape->line_slots == 1 && stripes > 0 && stripes <= STRIPES_MAX &&
            (stripes & (stripes - 1)) == 0 && shape->lines % stripes == 0 &&
            shape->lines / stripes > WIDE_SPARE && shape->slot_size % 8 == 0 && words >= STATE_HEADER &&
-           shape->slot_size >= sizeof(struct wide) && words <= (shape->slot_size - sizeof(struct wide)) / 8;
+           shape->slot_size >= sizeof(struct wide_slot) &&
+           words <= (shape->slot_size - sizeof(struct wide_slot)) / 8;
 }

@@ -20,13 +20,13 @@ enum { SLOT_STATE = STATE_HEADER + 1 }; /* words of the core's form */
 bool weir_words_suit(struct weir_policy *policy);
 
 /* The value of a key that comes in at `now`. */
-uint64_t weir_word_fresh(const struct weir_table *table, const struct edition *edition, int64_t now);
+uint64_t weir_slot_word_fresh(const struct weir_table *table, const struct edition *edition, int64_t now);
 /* The word as it is under `edition`: the same, if it is of that generation already. */
-uint64_t weir_word_convert(const struct weir_table *table, const struct edition *edition, uint64_t word);
+uint64_t weir_slot_word_convert(const struct weir_table *table, const struct edition *edition, uint64_t word);
 /* The same for what keys without room share. If it was as if never used when the limits changed, it still is:
  * converted as a key's own, it would hold back every new key by what the old burst had less. */
-uint64_t weir_word_convert_shared(const struct weir_table *table, const struct edition *edition,
-                                  uint64_t word);
+uint64_t weir_slot_word_convert_shared(const struct weir_table *table, const struct edition *edition,
+                                       uint64_t word);
 
 /* A take that needs no lock and no new key, as nearly all are. SLOT_ASK: it is not that. */
 enum slot_answer { SLOT_NO, SLOT_YES, SLOT_ASK };
@@ -34,7 +34,7 @@ enum slot_answer weir_words_take(struct weir_table *table, const struct key *key
                                  struct weir_verdict *verdict);
 
 /* Of every table with slots of 16 bytes. */
-void weir_words_prefetch(struct weir_table *table, uint64_t who);
+void weir_words_prefetch(struct weir_table *table, uint64_t hash);
 size_t weir_words_sweep(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines, bool clear);
 bool weir_words_each(struct weir_table *table, int64_t now, weir_each_key *each, void *arg);
 uint64_t weir_words_count(struct weir_table *table, int64_t now, uint64_t line, uint64_t lines);
@@ -46,10 +46,10 @@ static inline void words_lower_shared(struct weir_table *table)
         region_raise(table->region, &table->policies->overflow_number);
 }
 /* Does an EXPORT or IMPORT to what keys without room share. false: it is damaged, or there is no memory. */
-bool weir_words_shared(struct weir_table *table, struct deed *deed);
+bool weir_words_shared(struct weir_table *table, struct table_op *op);
 /* A word that nobody holds any more is let go, as one that may have promised something; under the lock of its
  * stripe, that of what is shared: 0. */
-void weir_words_let_go(struct weir_table *table, struct slot *slot, uint64_t who);
+void weir_words_let_go(struct weir_table *table, struct slot *slot, uint64_t hash);
 
 /* Of an exact table: the whole key that is called key->who, in `bytes`, which has room for EXACT_BYTES.
  * false: there is none any more. */
@@ -64,8 +64,8 @@ uint64_t weir_words_line(const struct weir_table *table, uint64_t line);
 /* Brings what keys without room share to the latest generation. */
 void weir_words_convert_shared(struct weir_table *table, const struct edition *edition);
 
-void weir_word_unpack(const struct limit *limit, uint64_t word, int64_t *state);
-uint64_t weir_word_pack(const struct limit *limit, const struct edition *edition, const int64_t *state);
+void weir_slot_word_unpack(const struct limit *limit, uint64_t word, int64_t *state);
+uint64_t weir_slot_word_pack(const struct limit *limit, const struct edition *edition, const int64_t *state);
 
 /* What the core says of a token bucket that is full at the tick `value`; `after` is that of the same with n
  * units taken. */
@@ -79,10 +79,10 @@ static inline __attribute__((always_inline)) enum slot_answer words_take(struct 
                                                                          int64_t now, int64_t n,
                                                                          struct weir_verdict *verdict)
 {
-    uint64_t who = key->who;
+    uint64_t hash = key->hash;
     const struct segment *segment = region_front(table->region);
-    struct slot *slot = slots_near_home(segment, who);
-    if (__builtin_expect(!slot && !(slot = weir_slots_far(segment, who)), 0))
+    struct slot *slot = slots_near_home(segment, hash);
+    if (__builtin_expect(!slot && !(slot = weir_slots_far(segment, hash)), 0))
         return SLOT_ASK;
     uint64_t word = slot_word(slot);
     if (exact && __builtin_expect(!slots_is_key(segment, slot, key), 0))
@@ -101,10 +101,10 @@ static inline __attribute__((always_inline)) enum slot_answer words_take(struct 
     if (verdict)
         weir_words_judge(limit, now, tick, value, after, allowed, verdict);
     if (!allowed) /* by a word that is still the key's, and of this generation */
-        return slot_who(slot) == who && slot_word(slot) == word ? SLOT_NO : SLOT_ASK;
-    if (!slot_exchange(slot, who, word, who, generation << SLOT_VALUE_BITS | after))
+        return slot_hash(slot) == hash && slot_word(slot) == word ? SLOT_NO : SLOT_ASK;
+    if (!slot_exchange(slot, hash, word, hash, generation << SLOT_VALUE_BITS | after))
         return SLOT_ASK;
-    table_touch(table, slot, who);
+    table_touch(table, slot, hash);
     return SLOT_YES;
 }
 

@@ -92,7 +92,7 @@ class Fleet(BenchTest):
         self.check_machine(document)
         self.assertEqual((document["bench"], document["unit"]), ("fleet", "ns"))
         names = [name + more for more in ("", ", verdict")
-                 for name in ("plain limiter", "pot of a fleet", "member of local:")]
+                 for name in ("plain limiter", "lease balance", "member of local:")]
         self.assertEqual([(row["name"], row["threads"]) for row in document["operations"]],
                          [(name, threads) for name in names for threads in (1, 2, 64)])
         best = {(row["name"], row["threads"]): row["best"] for row in document["operations"]}
@@ -102,12 +102,12 @@ class Fleet(BenchTest):
                 plain = "plain limiter" + (", verdict" if row["name"].endswith("verdict") else "")
                 self.assertAlmostEqual(row["to_plain"], row["best"] / best[plain, row["threads"]], delta=0.1)
         self.assertEqual([(goal["name"], goal["at_most"]) for goal in document["goals"]],
-                         [("pot of a fleet", 1.5), ("member of local:", 1.5)])
+                         [("lease balance", 1.5), ("member of local:", 1.5)])
 
     def test_text(self):
         text = self.output("bench", "fleet", "--time", "1ms")
         self.assertIn("ns a take, best of 9; threads:", text)
-        self.assertRegex(text, r"pot of a fleet +[\d.]+x .*1 thread: at most 1.5x, (reached|missed)\n")
+        self.assertRegex(text, r"lease balance +[\d.]+x .*1 thread: at most 1.5x, (reached|missed)\n")
 
 
 class Limiter(BenchTest):

@@ -62,7 +62,7 @@ struct note { /* of an act */
 static struct plan plan;
 static struct note notes[THREADS][ACTS];
 static struct slot *listed[THREADS];
-static struct keep keeps[THREADS];
+static struct persist keeps[THREADS];
 
 /* ---- in the place of the store ---- */
 
@@ -70,29 +70,29 @@ _Thread_local struct dirty *weir_dirty;
 _Thread_local uint32_t weir_dirty_holds;
 _Atomic uint64_t weir_dirty_misses;
 
-void weir_dirty_note(struct keep *keep, void *slot, uint64_t who)
+void weir_dirty_note(struct persist *persist, void *slot, uint64_t hash)
 {
-    (void)keep;
-    if (who == KEY) /* else it is what keys without room share */
+    (void)persist;
+    if (hash == KEY) /* else it is what keys without room share */
         listed[explore_thread()] = slot;
 }
 
-bool weir_own_limits_put(const struct keep *keep, struct weir_table *table, const struct key *key,
-                         struct buffer *out)
+bool weir_override_put_record(const struct persist *persist, struct weir_table *table, const struct key *key,
+                              struct buffer *out)
 {
-    (void)keep, (void)table, (void)key, (void)out;
+    (void)persist, (void)table, (void)key, (void)out;
     return false;
 }
 
 static struct note *capturing[THREADS];
 
 /* As it is read again: full since time began. */
-void weir_gone_put(const struct keep *keep, uint64_t who, uint64_t number, struct buffer *out)
+void weir_gone_put(const struct persist *persist, uint64_t hash, uint64_t number, struct buffer *out)
 {
-    struct note *note = capturing[keep - keeps];
+    struct note *note = capturing[persist - keeps];
     (void)out;
     note->record = (struct word_record){
-        .who = who, .number = number, .word = slot_pack(SLOT_PLAIN, record_generation(number), 0)};
+        .hash = hash, .number = number, .word = slot_pack(SLOT_PLAIN, record_generation(number), 0)};
     note->captured = true;
 }
 
@@ -110,7 +110,7 @@ static void capture(int thread, struct slot *slot, struct note *note)
     capturing[thread] = note;
     weir_words_capture(&keeps[thread], slot, KEY, &out);
     if (out.end > 0) {
-        struct keep_head head;
+        struct persist_head head;
         memcpy(&head, out.bytes, sizeof head);
         memcpy(&note->record, out.bytes + sizeof head, head.bytes);
         note->captured = true;
@@ -146,22 +146,22 @@ static void setup(void)
     memset(notes, 0, sizeof notes);
     for (int i = 0; i < THREADS; i++) {
         listed[i] = NULL;
-        keeps[i] = (struct keep){.number = 1, .owner = &small.tables[i]};
-        small.regions[i].keep = &keeps[i];
+        keeps[i] = (struct persist){.number = 1, .owner = &small.tables[i]};
+        small.regions[i].persist = &keeps[i];
     }
 }
 
 static struct key key_of(const struct act *a)
 {
     return (struct key){
-        .who = KEY, .rest = a->twin ? TWIN_REST : REST, .form = a->twin ? TWIN_FORM : EXACT_BYTES};
+        .hash = KEY, .rest = a->twin ? TWIN_REST : REST, .form = a->twin ? TWIN_FORM : EXACT_BYTES};
 }
 
-static bool run_deed(struct weir_table *table, enum verb verb, const struct act *a)
+static bool run_op(struct weir_table *table, enum table_verb verb, const struct act *a)
 {
     struct key key = key_of(a);
-    struct deed deed = {.verb = verb, .now = NOW + a->later_ns, .n = a->n};
-    return table->kind->run(table, &key, &deed);
+    struct table_op op = {.verb = verb, .now = NOW + a->later_ns, .n = a->n};
+    return table->kind->run(table, &key, &op);
 }
 
 static void act(int thread, const struct act *a, struct note *note)
@@ -171,13 +171,13 @@ static void act(int thread, const struct act *a, struct note *note)
     listed[thread] = NULL;
     switch (a->verb) {
     case TAKE:
-        note->yes = run_deed(table, VERB_TAKE, a);
+        note->yes = run_op(table, VERB_TAKE, a);
         break;
     case FAST:
         note->yes = weir_words_take(table, &key, NOW + a->later_ns, a->n, NULL) == SLOT_YES;
         break;
     case GIVE:
-        note->yes = run_deed(table, VERB_GIVE, a);
+        note->yes = run_op(table, VERB_GIVE, a);
         break;
     case SWEEP:
         (void)weir_words_sweep(table, NOW + a->later_ns, 0, SMALL_LINES, true);
@@ -217,7 +217,7 @@ static uint64_t latest_value(const struct word_record *record)
     struct weir_table *table = &small.tables[0];
     uint64_t word = record->word;
     for (uint64_t g = record_generation(record->number) + 1; g <= generation; g++)
-        word = weir_word_convert(table, &small.editions[g], word);
+        word = weir_slot_word_convert(table, &small.editions[g], word);
     return slot_value(word);
 }
 
@@ -317,7 +317,7 @@ static bool run(const struct plan *p, bool breaks)
 #define TWIN(VERB, N)   ((struct act){.verb = (VERB), .n = (N), .twin = true})
 #define OLD_WORD(VALUE)                                                                                      \
     ((struct word_record){                                                                                   \
-        .who = KEY, .number = 5, .word = (uint64_t)(VALUE), .rest = REST, .form = EXACT_BYTES})
+        .hash = KEY, .number = 5, .word = (uint64_t)(VALUE), .rest = REST, .form = EXACT_BYTES})
 
 TEST(a_give_and_a_take_are_not_lost)
 {

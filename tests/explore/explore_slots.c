@@ -26,11 +26,12 @@ enum { THREADS = SMALL_PROCESSES, ACTS = 4, EVENTS = 32 };
 /* NOBODY is an empty slot. The home of all is the first line. FULL stands for any number of debtors, which
  * never go. TWIN is another key with the identity of KEY, if the table keeps whole keys. */
 enum name { NOBODY, KEY, OTHER, TWIN, FULL, KEYS };
-static const uint64_t whos[KEYS] = {0, UINT64_C(1) << 60, UINT64_C(2) << 60, UINT64_C(1) << 60, SMALL_STAYS};
+static const uint64_t hashes[KEYS] = {0, UINT64_C(1) << 60, UINT64_C(2) << 60, UINT64_C(1) << 60,
+                                      SMALL_STAYS};
 
 static struct key key_of(enum name name)
 {
-    return (struct key){.who = whos[name], .rest = 100 + name, .form = 5};
+    return (struct key){.hash = hashes[name], .rest = 100 + name, .form = 5};
 }
 
 enum act_verb {
@@ -112,23 +113,23 @@ static void setup(void)
     for (int s = 0; s < SMALL_SEGMENTS; s++)
         for (uint64_t i = 0; i < lines * LINE_SLOTS; i++) {
             const struct entry *e = &plan.slots[s][i];
-            small_table_put(slot_at(s, i), whos[e->key], e->kind, NOW + e->later_ns, e->spent);
+            small_table_put(slot_at(s, i), hashes[e->key], e->kind, NOW + e->later_ns, e->spent);
             small.witnesses[s][i] = (atom128){{key_of(e->key).rest}, {key_of(e->key).form}};
         }
     if (plan.whole)
         small_table_exact();
     if (plan.moves)
         small_table_unite();
-    small.overridden = plan.overridden ? whos[KEY] : 0;
+    small.overridden = plan.overridden ? hashes[KEY] : 0;
     memset(answers, 0, sizeof answers);
 }
 
-static bool run_deed(struct weir_table *table, enum verb verb, const struct act *a, struct answer *answer)
+static bool run_op(struct weir_table *table, enum table_verb verb, const struct act *a, struct answer *answer)
 {
     struct key key = key_of(a->key);
-    struct deed deed = {.verb = verb, .now = NOW + a->later_ns, .n = a->n};
-    bool yes = table->kind->run(table, &key, &deed);
-    answer->time = deed.now;
+    struct table_op op = {.verb = verb, .now = NOW + a->later_ns, .n = a->n};
+    bool yes = table->kind->run(table, &key, &op);
+    answer->time = op.now;
     return yes;
 }
 
@@ -137,15 +138,15 @@ static bool take_fast(struct weir_table *table, const struct act *a, struct answ
     struct key key = key_of(a->key);
     answer->time = NOW + a->later_ns;
     enum slot_answer fast = weir_words_take(table, &key, answer->time, a->n, NULL);
-    return fast == SLOT_ASK ? run_deed(table, VERB_TAKE, a, answer) : fast == SLOT_YES;
+    return fast == SLOT_ASK ? run_op(table, VERB_TAKE, a, answer) : fast == SLOT_YES;
 }
 
 static bool insert_and_take(struct weir_table *table, const struct act *a, struct answer *answer)
 {
     struct key key = key_of(a->key);
     const struct edition *edition = table_edition(table);
-    struct spot spot = weir_slots_settle(table, &edition, &key, NOW + a->later_ns);
-    if (!spot.slot || a->verb == SETTLE)
+    struct slot_ref ref = weir_slots_settle(table, &edition, &key, NOW + a->later_ns);
+    if (!ref.slot || a->verb == SETTLE)
         return false;
     return take_fast(table, a, answer);
 }
@@ -153,43 +154,43 @@ static bool insert_and_take(struct weir_table *table, const struct act *a, struc
 static void claim_and_die(const struct act *a)
 {
     uint64_t number = atom_add(&small.header.number, 1, memory_order_seq_cst) + 1;
-    (void)slot_exchange(slot_at(0, 1), 0, 0, whos[a->key], slot_pack(SLOT_TENTATIVE, 0, number));
+    (void)slot_exchange(slot_at(0, 1), 0, 0, hashes[a->key], slot_pack(SLOT_TENTATIVE, 0, number));
 }
 
-/* As all.c does it: held, decided, charged, let go. */
+/* As take_all.c does it: held, decided, charged, let go. */
 static bool take_held(struct weir_table *table, const struct act *a, struct answer *answer)
 {
     struct key key = key_of(a->key);
     struct stripe *stripe = weir_stripe_lock(table->region, 0);
     const struct edition *edition;
     struct slot *slot;
-    uint64_t who, word;
+    uint64_t hash, word;
     int64_t state[SLOT_STATE];
     answer->time = NOW + a->later_ns;
     do {
         edition = table_edition(table);
         slot = weir_slots_settle(table, &edition, &key, answer->time).slot;
         EXPLORE_CHECK(slot != NULL);
-        who = slot_who(slot);
+        hash = slot_hash(slot);
         word = slot_word(slot);
-    } while (who != key.who || slot_kind(word) == SLOT_TENTATIVE || !table_is_latest(table, edition) ||
-             !weir_journal_hold(table->region, NULL, slot, who, word));
+    } while (hash != key.hash || slot_kind(word) == SLOT_TENTATIVE || !table_is_latest(table, edition) ||
+             !weir_journal_hold(table->region, NULL, slot, hash, word));
     EXPLORE_CHECK(slot_kind(word) != SLOT_HELD);
-    weir_word_unpack(limit_at(edition->generation), weir_word_convert(table, edition, word), state);
+    weir_slot_word_unpack(limit_at(edition->generation), weir_slot_word_convert(table, edition, word), state);
     bool yes = weir_state_take(edition->policy, state, answer->time, a->n, NULL);
-    word = slot_with_kind(weir_word_pack(limit_at(edition->generation), edition, state), SLOT_HELD);
+    word = slot_with_kind(weir_slot_word_pack(limit_at(edition->generation), edition, state), SLOT_HELD);
     atom_store(&slot->both.high, word, memory_order_seq_cst);
-    EXPLORE_CHECK(slot_exchange(slot, who, word, who, slot_with_kind(word, SLOT_PLAIN)));
+    EXPLORE_CHECK(slot_exchange(slot, hash, word, hash, slot_with_kind(word, SLOT_PLAIN)));
     weir_stripe_unlock(stripe);
     return yes;
 }
 
 static bool import_shared(struct weir_table *table, const struct act *a, struct answer *answer)
 {
-    struct carried carried = {.limits = 1, .spent = {a->n}};
-    struct deed deed = {.verb = VERB_IMPORT, .now = NOW + a->later_ns, .n = 1, .carried = &carried};
-    answer->time = deed.now;
-    return weir_words_shared(table, &deed);
+    struct state_transfer transfer = {.limits = 1, .spent = {a->n}};
+    struct table_op op = {.verb = VERB_IMPORT, .now = NOW + a->later_ns, .n = 1, .transfer = &transfer};
+    answer->time = op.now;
+    return weir_words_shared(table, &op);
 }
 
 static bool act(const struct act *a, struct answer *answer)
@@ -197,7 +198,7 @@ static bool act(const struct act *a, struct answer *answer)
     struct weir_table *table = small_table();
     switch (a->verb) {
     case TAKE:
-        return run_deed(table, VERB_TAKE, a, answer);
+        return run_op(table, VERB_TAKE, a, answer);
     case FAST:
         return take_fast(table, a, answer);
     case INSERT:
@@ -207,7 +208,7 @@ static bool act(const struct act *a, struct answer *answer)
         claim_and_die(a);
         break;
     case GIVE:
-        return run_deed(table, VERB_GIVE, a, answer);
+        return run_op(table, VERB_GIVE, a, answer);
     case HOLD:
         return take_held(table, a, answer);
     case SWEEP:
@@ -226,7 +227,7 @@ static bool act(const struct act *a, struct answer *answer)
         small_table_move(NOW + a->later_ns);
         break;
     case REMOVE:
-        (void)weir_slots_seek(table, whos[a->key], &answer->done);
+        (void)weir_slots_seek(table, hashes[a->key], &answer->done);
         answer->done = true;
         break;
     case IMPORT:
@@ -314,7 +315,7 @@ static struct slot *check_entries(enum name key)
     for (int s = 0; s < SMALL_SEGMENTS; s++)
         for (uint64_t i = 0; i < (plan.lines ? plan.lines : 1) * LINE_SLOTS; i++) {
             struct slot *slot = slot_at(s, i);
-            if ((s > 0 && plan.segments < 2) || slot_who(slot) != whos[key])
+            if ((s > 0 && plan.segments < 2) || slot_hash(slot) != hashes[key])
                 continue;
             uint64_t word = slot_word(slot);
             uint64_t generation = atom_load(&small.header.generation, memory_order_relaxed);
@@ -374,7 +375,7 @@ static bool ends_alike(const struct course *c, const struct slot *slot)
     const struct limit *limit = limit_at(c->generation);
     if (!slot) /* as if never used */
         return level(limit, c->state[STATE_HEADER]) == limit->full;
-    weir_word_unpack(limit, slot_word(slot), state);
+    weir_slot_word_unpack(limit, slot_word(slot), state);
     return level(limit, state[STATE_HEADER]) == level(limit, c->state[STATE_HEADER]);
 }
 
@@ -401,7 +402,7 @@ static void begin_course(struct course *c)
         if (e->key == KEY)
             value = ticks_at(&limit_at(0)->ticks, NOW + e->later_ns) + e->spent * limit_at(0)->ticks.unit;
     }
-    weir_word_unpack(limit_at(0), slot_pack(SLOT_PLAIN, 0, (uint64_t)value), c->state);
+    weir_slot_word_unpack(limit_at(0), slot_pack(SLOT_PLAIN, 0, (uint64_t)value), c->state);
 }
 
 /* Whole keys: is the witness of every entry that of a key which is called so, and has it paid for no other?
@@ -417,7 +418,7 @@ static void check_witness(enum name key, const struct slot *slot)
     EXPLORE_CHECK(rest == key_of(is).rest && (atom_load(&witness->high, memory_order_relaxed) & 63) == 5);
     for (size_t i = list_events(is, events); i-- > 0;)
         units += events[i].units;
-    weir_word_unpack(limit, slot_word(slot), state);
+    weir_slot_word_unpack(limit, slot_word(slot), state);
     EXPLORE_CHECK(plan.forgets ||
                   level(limit, state[STATE_HEADER]) == limit->full - units * limit->ticks.unit);
 }

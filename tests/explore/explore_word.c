@@ -16,7 +16,7 @@ enum { THREADS = 3, ACTS = 3, NOW = 1000000000 };
 
 /* ASK is a take that wants a verdict, BY_CLOCK one by the clock, at NOW; CANCEL hands back the last
  * reservation of its thread. TURN gives the clock its n-th anchor, FOLLOW makes the word follow that. */
-enum verb {
+enum table_verb {
     NOTHING,
     TAKE,
     ASK,
@@ -34,7 +34,7 @@ enum verb {
 };
 
 struct act {
-    enum verb verb;
+    enum table_verb verb;
     int64_t n;
     int64_t later_ns; /* than NOW, on the clock of this thread */
 };
@@ -108,7 +108,7 @@ static void begin_state(int64_t *state)
 
 static void name_atoms(void)
 {
-    const struct word *word = &limiter.word;
+    const struct state_word *word = &limiter.word;
     const struct {
         const atom64 *atom;
         const char *name;
@@ -313,7 +313,7 @@ static bool explains(const struct course *c)
 
 /* ---- what has to hold in the end ---- */
 
-static int64_t count_now(enum verb verb)
+static int64_t count_now(enum table_verb verb)
 {
     int64_t units = 0;
     for (int thread = 0; thread < THREADS; thread++)

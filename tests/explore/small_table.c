@@ -79,12 +79,12 @@ void small_table_exact(void)
 
 void small_table_unite(void)
 {
-    static uint64_t takers[TAKERS_WORDS];
-    memset(takers, 0, sizeof takers);
+    static uint64_t overflow_filter[OVERFLOW_FILTER_WORDS];
+    memset(overflow_filter, 0, sizeof overflow_filter);
     small.regions[0].file = -1;
     for (int i = 0; i < SMALL_PROCESSES; i++) {
         small.tables[i].region = &small.regions[0];
-        small.tables[i].takers = (struct takers *)(void *)takers;
+        small.tables[i].overflow_filter = (struct overflow_filter *)(void *)overflow_filter;
     }
 }
 
@@ -103,11 +103,11 @@ void small_table_move(int64_t now)
     struct region *region = table->region;
     for (uint64_t i = 0; i < region->segments[0].lines * LINE_SLOTS; i++) {
         struct slot *slot = region_slot(&region->segments[0], i);
-        if (slot_who(slot) == 0 || slot_who(slot) == SMALL_STAYS)
+        if (slot_hash(slot) == 0 || slot_hash(slot) == SMALL_STAYS)
             continue;
         struct stripe *stripe = weir_stripe_lock(region, 0);
         bool left = false;
-        EXPLORE_CHECK(weir_slots_move(table, table_edition(table), slot, 0, now, &left) && !left);
+        EXPLORE_CHECK(weir_slots_rehash(table, table_edition(table), slot, 0, now, &left) && !left);
         weir_stripe_unlock(stripe);
     }
     atom_store(&region->first, 1, memory_order_release);
@@ -131,30 +131,30 @@ void weir_stripe_unlock(struct stripe *stripe)
     explore_unlock(stripe);
 }
 
-bool weir_journal_hold(struct region *region, struct journal *journal, struct slot *slot, uint64_t who,
+bool weir_journal_hold(struct region *region, struct journal *journal, struct slot *slot, uint64_t hash,
                        uint64_t word)
 {
     (void)region;
     (void)journal;
-    return slot_exchange(slot, who, word, who, slot_with_kind(word, SLOT_HELD));
+    return slot_exchange(slot, hash, word, hash, slot_with_kind(word, SLOT_HELD));
 }
 
 /* ---- the rest of the table ---- */
 
 const struct table_kind weir_table_own, weir_table_wide;
 
-bool weir_override_has(struct weir_table *table, uint64_t who)
+bool weir_override_has(struct weir_table *table, uint64_t hash)
 {
     (void)table;
-    return small.overridden != 0 && who == small.overridden;
+    return small.overridden != 0 && hash == small.overridden;
 }
 
 bool weir_override_run(struct weir_table *table, const struct key *key, struct stripe *stripe,
-                       struct deed *deed, bool *answer)
+                       struct table_op *op, bool *answer)
 {
     (void)stripe;
-    (void)deed;
-    if (!weir_override_has(table, key->who))
+    (void)op;
+    if (!weir_override_has(table, key->hash))
         return false;
     *answer = small.own_taken++ == 0;
     return true;
@@ -238,14 +238,14 @@ void small_table_clear(uint64_t segments, uint64_t lines, bool numbered)
     small.header.segments = (atom64){1};
     for (int i = 0; i < SMALL_PROCESSES; i++)
         make_process(i, lines, numbered);
-    small_table_put(&small.policies.overflow, OVERFLOW_WHO, SLOT_PLAIN, 0, 0);
+    small_table_put(&small.policies.overflow, OVERFLOW_HASH, SLOT_PLAIN, 0, 0);
     name_slots(segments, lines);
     name_rest();
 }
 
-void small_table_put(struct slot *slot, uint64_t who, enum slot_kind kind, int64_t time, int64_t spent)
+void small_table_put(struct slot *slot, uint64_t hash, enum slot_kind kind, int64_t time, int64_t spent)
 {
     const struct ticks *ticks = &small.editions[0].bucket->ticks;
     uint64_t value = (uint64_t)(ticks_at(ticks, time) + spent * ticks->unit);
-    *slot = (struct slot){{{who}, {who ? slot_pack(kind, 0, value) : 0}}};
+    *slot = (struct slot){{{hash}, {hash ? slot_pack(kind, 0, value) : 0}}};
 }

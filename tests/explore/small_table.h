@@ -21,7 +21,7 @@ enum { SMALL_PROCESSES = 3, SMALL_SEGMENTS = 2, SMALL_LINES = 2, SMALL_EDITIONS 
 
 struct small_table {
     struct region_header header;
-    struct policies policies;
+    struct table_policies policies;
     _Alignas(64) struct slot slots[SMALL_SEGMENTS][SMALL_LINES * LINE_SLOTS];
     _Alignas(64) atom128 witnesses[SMALL_SEGMENTS][SMALL_LINES * LINE_SLOTS];
     _Atomic unsigned char reach[SMALL_SEGMENTS][SMALL_LINES];
@@ -44,7 +44,7 @@ void small_table_free(void);
  * for setup. `segments` may be used in all. */
 void small_table_clear(uint64_t segments, uint64_t lines, bool numbered);
 /* A key that took `spent` units at `time`, when it was fresh. */
-void small_table_put(struct slot *slot, uint64_t who, enum slot_kind kind, int64_t time, int64_t spent);
+void small_table_put(struct slot *slot, uint64_t hash, enum slot_kind kind, int64_t time, int64_t spent);
 
 /* The process of the running thread. */
 struct weir_table *small_table(void);
@@ -57,7 +57,8 @@ void small_table_grow(void);
 void small_table_exact(void);
 /* All threads are of one process; for setup. */
 void small_table_unite(void);
-/* A segment more that takes in the keys of the first: as weir_table_enlarge does it, and weir_table_move. */
+/* A segment more that takes in the keys of the first: as weir_table_enlarge does it, and weir_table_rehash.
+ */
 void small_table_enlarge(void);
 void small_table_move(int64_t now);
 

@@ -120,11 +120,13 @@ static uint64_t epoch_of(struct weir_limiter *member)
     return weir_fleet_stat(member, &stat) ? stat.epoch : 0;
 }
 
-/* What the pot says: it only grows, so a take between two equal readings was under that end. */
+/* What the balance says: it only grows, so a take between two equal readings was under that end. */
 static int64_t end_of(const struct taker *taker)
 {
-    struct pot *pot = weir_limiter_pot(taker->member);
-    return pot && taker->settings->wait_ms == 0 ? (int64_t)atom_load(&pot->until, memory_order_acquire) : 0;
+    struct lease_balance *balance = weir_limiter_balance(taker->member);
+    return balance && taker->settings->wait_ms == 0
+               ? (int64_t)atom_load(&balance->until, memory_order_acquire)
+               : 0;
 }
 
 static void write_down(struct taker *taker)

@@ -166,7 +166,7 @@ static struct {
     struct coordinator *coordinator;
     const char *name;
     struct lease_terms terms;
-    struct place *places[1000];
+    struct pool_handle *places[1000];
     size_t count;
 } others;
 
@@ -174,24 +174,24 @@ static void meet_others(size_t count)
 {
     const struct coordinator_ops *ops = others.coordinator->ops;
     struct lease_order look = {.op = LEASE_LOOK};
-    struct place *before[sizeof others.places / sizeof *others.places];
+    struct pool_handle *before[sizeof others.places / sizeof *others.places];
     size_t left = others.count;
     memcpy(before, others.places, sizeof before);
     others.count = 0;
     while (others.count < count && others.count < sizeof others.places / sizeof *others.places) {
         char name[FLEET_NAME_MAX + 1];
         (void)snprintf(name, sizeof name, "%.240s-%zu", others.name, others.count);
-        struct place *place = ops->enter(others.coordinator, name, &others.terms, NULL, NULL);
-        if (!place)
+        struct pool_handle *handle = ops->enter(others.coordinator, name, &others.terms, NULL, NULL);
+        if (!handle)
             break;
-        others.places[others.count++] = place;
-        ops->order(place, &look);
+        others.places[others.count++] = handle;
+        ops->order(handle, &look);
     }
     while (left > 0)
         ops->leave(before[--left]);
 }
 
-static void obey(struct coordinator *coordinator, struct place *place, const char *name)
+static void obey(struct coordinator *coordinator, struct pool_handle *handle, const char *name)
 {
     char line[512], word[16], limit[256], key[256];
     int64_t n;
@@ -201,7 +201,7 @@ static void obey(struct coordinator *coordinator, struct place *place, const cha
         line[strcspn(line, "\n")] = '\0';
         limit[0] = '\0';
         if (read_order(line, &order))
-            coordinator->ops->order(place, &order);
+            coordinator->ops->order(handle, &order);
         else if (sscanf(line, "others %zu", &count) == 1)
             meet_others(count);
         else if (sscanf(line, "decide %255s %" SCNd64 " %255[^\n]", key, &n, limit) == 3)
@@ -228,19 +228,19 @@ int main(int argc, char **argv)
     const struct coordinator_ops *ops = read ? weir_coordinator_kind(&url, &err) : NULL;
     struct coordinator_options how = {options.answer_ns, options.connect_ns, options.session_ns};
     struct coordinator *coordinator = ops ? ops->open(&url, &how, &sink, &err) : NULL;
-    struct place *place = coordinator ? ops->enter(coordinator, argv[2], &terms, NULL, &err) : NULL;
-    if (place) {
+    struct pool_handle *handle = coordinator ? ops->enter(coordinator, argv[2], &terms, NULL, &err) : NULL;
+    if (handle) {
         say_line("ready", "");
         others.coordinator = coordinator;
         others.name = argv[2];
         others.terms = terms;
-        obey(coordinator, place, argv[2]);
+        obey(coordinator, handle, argv[2]);
         meet_others(0);
-        ops->leave(place);
+        ops->leave(handle);
     } else {
         fprintf(stderr, "%s\n", err.text);
     }
     if (coordinator)
         ops->close(coordinator);
-    return place ? 0 : 1;
+    return handle ? 0 : 1;
 }

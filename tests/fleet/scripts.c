@@ -327,7 +327,7 @@ static int32_t draw_op(void)
 static void draw_order(struct world *world, struct lease_order *order)
 {
     static uint64_t id;
-    const struct pool *pool = &world->shadow.pool;
+    const struct lease_pool *pool = &world->shadow.pool;
     int64_t count = pool->epoch ? weir_ticket_count(&pool->terms) : 10;
     *order = (struct lease_order){.id = ++id, .op = draw_op(), .epoch = pool->epoch};
     if (one_in(8))

@@ -75,7 +75,7 @@ static us full_origin(const struct lease_terms *terms, int64_t now)
 }
 
 /* When the next ticket of a bucket dies, from now on. */
-static us ends_of(const struct pool *pool, int64_t now)
+static us ends_of(const struct lease_pool *pool, int64_t now)
 {
     return (us)pool->used * step_of(&pool->terms) + life_of(&pool->terms) -
            ((us)now - (us)(pool->began_ns / 1000));
@@ -165,7 +165,7 @@ static bool believe(struct shadow *shadow, const struct lease_terms *next, const
                     const struct said *said)
 {
     const struct host *host = asked->host;
-    const struct pool *pool = &shadow->pool;
+    const struct lease_pool *pool = &shadow->pool;
     us wait = fmaxl(alive_yet(shadow, asked->true_us), (us)asked->span_ns / 1000);
     if (!shadow->sound) {
         bool calm = is_vouched(shadow, host) || (shadow->state == SHADOW_NONE && is_settled(asked, next));
@@ -202,7 +202,7 @@ static bool compare(const struct lease_reply *got, const struct lease_reply *wan
 static bool order_quota(struct shadow *shadow, const struct lease_terms *next, const struct asked *asked,
                         const struct said *said)
 {
-    struct pool *pool = &shadow->pool;
+    struct lease_pool *pool = &shadow->pool;
     struct lease_order order = asked->order;
     struct lease_reply want;
     if (order.op == LEASE_TURN && order.epoch == pool->epoch) {
@@ -236,7 +236,7 @@ static int64_t count_of(const struct lease_terms *terms)
 static bool number_anew(struct shadow *shadow, const struct lease_terms *next, const struct asked *asked,
                         const struct said *said, bool *failed)
 {
-    struct pool *pool = &shadow->pool;
+    struct lease_pool *pool = &shadow->pool;
     const struct lease_terms *now = &pool->terms;
     us ends = ends_of(pool, asked->now_us), full = full_origin(next, asked->now_us);
     us error = error_of((us)asked->now_us - (us)(pool->began_ns / 1000));
@@ -259,10 +259,10 @@ static bool number_anew(struct shadow *shadow, const struct lease_terms *next, c
 }
 
 /* What the core would do at that time: `first` and `chunks`; when to ask again. */
-static void core_takes(const struct pool *pool, const struct asked *asked, int64_t now_ns, int64_t *first,
-                       struct lease_reply *want)
+static void core_takes(const struct lease_pool *pool, const struct asked *asked, int64_t now_ns,
+                       int64_t *first, struct lease_reply *want)
 {
-    struct pool copy = *pool;
+    struct lease_pool copy = *pool;
     copy.next = copy.terms;
     weir_pool_apply(&copy, &asked->order, now_ns, want);
     *first = min64(copy.used - want->chunks, count_of(&copy.terms));
@@ -272,7 +272,7 @@ static void core_takes(const struct pool *pool, const struct asked *asked, int64
 /* It has to lie between what the core would do a little earlier and a little later. */
 static bool take_bucket(struct shadow *shadow, const struct asked *asked, const struct said *said)
 {
-    struct pool *pool = &shadow->pool;
+    struct lease_pool *pool = &shadow->pool;
     us elapsed = fmaxl((us)asked->now_us - (us)said->began, (us)pool->used * step_of(&pool->terms));
     int64_t now = asked->now_us * 1000, off = (int64_t)(error_of(elapsed) * 1000), first, last;
     struct lease_reply early, late;
@@ -295,7 +295,7 @@ static bool take_bucket(struct shadow *shadow, const struct asked *asked, const 
 static bool order_bucket(struct shadow *shadow, const struct lease_terms *next, const struct asked *asked,
                          const struct said *said)
 {
-    struct pool *pool = &shadow->pool;
+    struct lease_pool *pool = &shadow->pool;
     int32_t op = asked->order.op;
     bool named = op == LEASE_TURN || op == LEASE_RETURN, failed = false;
     bool moved = named && asked->order.epoch != pool->epoch;
@@ -418,7 +418,7 @@ bool model_quota(struct shadow *shadow, int32_t op, const struct lease_terms *te
 
 bool model_shown(const struct shadow *shadow, const struct quota_answer *answer, int64_t now_us)
 {
-    const struct pool *pool = &shadow->pool;
+    const struct lease_pool *pool = &shadow->pool;
     bool sound = shadow->sound && shadow->state == SHADOW_THERE, quota = pool->terms.kind == LEASE_QUOTA;
     int64_t left = shadow->empty ? 0 : weir_ticket_left(&pool->terms, pool->used, pool->returned);
     if (!sound)

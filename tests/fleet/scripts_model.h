@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the scripts of redis_script.h have to make of a pool. A quota is the core's pool (core/pool.h), number
- * by number; a bucket is, too, except that the script counts in doubles and whole microseconds: what it has
- * chosen has to be what the core chooses at that microsecond or one beside it. Around it is what only Redis
- * has: doubt, marks of what was deleted, expiry.
+ * What the scripts of fleet/redis/script.h have to make of a pool. A quota is the core's pool (core/pool.h),
+ * number by number; a bucket is, too, except that the script counts in doubles and whole microseconds: what
+ * it has chosen has to be what the core chooses at that microsecond or one beside it. Around it is what only
+ * Redis has: doubt, marks of what was deleted, expiry.
  *
  * A difference is printed.
  */
@@ -31,7 +31,7 @@ struct shadow {
     bool kept, fresh; /* never expires; the last order began an epoch */
     bool certain;     /* nothing was forgotten that numbers of epochs were given to */
     struct lease_terms next;
-    struct pool pool; /* epoch 0: none */
+    struct lease_pool pool; /* epoch 0: none */
     int64_t run, replication, vouched, vouched_replication;
     int64_t last_us, wait_us;
     int64_t expires_us; /* true time; INT64_MAX: never */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A script of redis_script.h in a frame that gives it another server to see: TIME, INFO and what is left of a
- * key's life come with the question, behind the script's own words, and what it says of expiry comes with the
- * answer and does not happen. The script's own text is not touched.
+ * A script of fleet/redis/script.h in a frame that gives it another server to see: TIME, INFO and what is
+ * left of a key's life come with the question, behind the script's own words, and what it says of expiry
+ * comes with the answer and does not happen. The script's own text is not touched.
  *
  *     ARGV[12] ... seconds, microseconds, INFO server, stats, replication, PTTL
  *     answer: {what the script says, ms until the key goes: "" nothing said, "-1" never}

@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define WORDS_MAX 24
-#define KEEP      (1 << 20)
+#define HUMANIZE_MAX 24
+#define KEEP         (1 << 20)
 
 static int connection = -1;
 static struct buffer in, out;
@@ -38,8 +38,8 @@ void talk_end(void)
 
 void talk_say(const char *const *words, size_t count)
 {
-    struct slice slices[WORDS_MAX];
-    for (size_t i = 0; i < count && i < WORDS_MAX; i++)
+    struct slice slices[HUMANIZE_MAX];
+    for (size_t i = 0; i < count && i < HUMANIZE_MAX; i++)
         slices[i] = (struct slice){words[i], strlen(words[i])};
     weir_resp_ask(&out, slices, count);
 }

@@ -122,7 +122,7 @@ static bool no_shift(int64_t *shift_ns)
     return true;
 }
 
-static void complain(void *arg, const char *file, struct place place, const char *message)
+static void complain(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     fprintf(stderr, "%s:%d:%d: %s\n", file, place.line, place.column, message);
@@ -184,18 +184,18 @@ static void reset_ledger(struct service *service)
         weir_ledger_end(&service->ledger);
         MUST(weir_ledger_init(&service->ledger, 16 * KEYS, 16 * KEYS, NULL));
     }
-    weir_steps_stat(service->steps, &stat);
+    weir_smyte_stat(service->smyte, &stat);
     if (stat.used > 0) {
-        weir_steps_free(service->steps);
-        MUST((service->steps = weir_steps_new(16 * KEYS, NULL)) != NULL);
+        weir_smyte_free(service->smyte);
+        MUST((service->smyte = weir_smyte_new(16 * KEYS, NULL)) != NULL);
     }
 }
 
 static void clean_service(struct service *service)
 {
     const struct snapshot *snapshot = atomic_load(&service->snapshot);
-    for (size_t i = 0; i < snapshot->tally_count && !kept.spoiled; i++)
-        reset_table(snapshot->tallies[i]->table);
+    for (size_t i = 0; i < snapshot->ptable_count && !kept.spoiled; i++)
+        reset_table(snapshot->ptables[i]->table);
     reset_table(service->client_keys->table);
     reset_ledger(service);
     service->upkeep.next_end_ns = service->upkeep.measured_ns = 0;
@@ -236,7 +236,7 @@ static struct sums sums_of(const struct world *world)
     }
     const struct policy *law = weir_snapshot_policy(atomic_load(&world->service->snapshot),
                                                     (struct slice){WATCHED_POLICY, strlen(WATCHED_POLICY)});
-    struct counts counts = {0};
+    struct policy_counts counts = {0};
     if (law)
         weir_counters_sum(law->counters, &counts);
     sums.watched = counts.allowed;
@@ -273,7 +273,7 @@ static bool is_word(struct slice word, const char *text)
 
 enum kind { LOOKS, DECIDES, MAY_DECIDE };
 
-static enum kind kind_of(const struct request *request)
+static enum kind kind_of(const struct resp_request *request)
 {
     static const char *const names[] = {"weir.take",  "weir.acquire",  "weir.reserve",  "rl.reduce",
                                         "rl.preduce", "rl.sessionize", "rl.psessionize"};
@@ -289,7 +289,7 @@ static enum kind kind_of(const struct request *request)
 
 /* Pairs of one of WEIR.TAKE, ACQUIRE, RESERVE, GIVE that was not an error. */
 struct words {
-    const struct request *request;
+    const struct resp_request *request;
     size_t at;
 };
 
@@ -353,7 +353,7 @@ static void watch_return(struct world *world, int64_t n)
 }
 
 /* What the pairs of a question take from it, or give back to it. */
-static int64_t watched_units(const struct request *request)
+static int64_t watched_units(const struct resp_request *request)
 {
     struct words words = {request, 1};
     struct slice policy, key;
@@ -366,7 +366,7 @@ static int64_t watched_units(const struct request *request)
 }
 
 /* Orders after which the law is another one. */
-static bool changes_law(const struct request *request)
+static bool changes_law(const struct resp_request *request)
 {
     const struct slice *args = request->args;
     if (request->count < 3)
@@ -394,8 +394,8 @@ static int64_t number_of(const struct resp_value *reply, const char *name)
 
 /* After a reply that was no error, or none. A repeated id is told the first answer, but takes nothing: so
  * what the policy has counted tells whether units were taken. */
-static void watch_request(struct world *world, const struct session *session, const struct request *request,
-                          const struct resp_value *reply, bool taken)
+static void watch_request(struct world *world, const struct session *session,
+                          const struct resp_request *request, const struct resp_value *reply, bool taken)
 {
     struct slice name = request->args[0];
     if (changes_law(request) || (!reply && (is_word(name, "weir.reserve") || is_word(name, "weir.commit") ||
@@ -454,7 +454,8 @@ static void resume(struct world *world, size_t client)
 
 /* ---- requests ------------------------------------------------------------------------------------- */
 
-static void check_counters(const struct request *request, const struct sums *before, const struct sums *after)
+static void check_counters(const struct resp_request *request, const struct sums *before,
+                           const struct sums *after)
 {
     int64_t decided = after->allowed + after->refused - before->allowed - before->refused;
     int64_t errors = after->errors - before->errors;
@@ -466,7 +467,7 @@ static void check_counters(const struct request *request, const struct sums *bef
 }
 
 /* Of an answer that is no error. */
-static void check_rights(const struct session *session, const struct request *request)
+static void check_rights(const struct session *session, const struct resp_request *request)
 {
     struct words words = {request, 1};
     struct slice policy, key;
@@ -482,19 +483,19 @@ static void check_rights(const struct session *session, const struct request *re
         MUST(slice_is(policy, "api") && key.len > 0 && key.bytes[0] == 'a');
 }
 
-static bool is_change(const struct request *request)
+static bool is_change(const struct resp_request *request)
 {
     return request->count > 2 && !is_word(request->args[1], "show") && !is_word(request->args[1], "list") &&
            (is_word(request->args[0], "weir.policy") || is_word(request->args[0], "weir.override"));
 }
 
-static bool is_login(const struct request *request)
+static bool is_login(const struct resp_request *request)
 {
     return is_word(request->args[0], "auth") || is_word(request->args[0], "hello");
 }
 
 /* What has to be undone. */
-static void note_traces(const struct request *request)
+static void note_traces(const struct resp_request *request)
 {
     struct words words = {request, 1};
     struct slice policy, key, name = request->args[0];
@@ -508,21 +509,21 @@ static void note_traces(const struct request *request)
         touch(request->args[1]);
 }
 
-static enum run_state run(struct world *world, struct session *session, const struct request *request)
+static enum run_state run(struct world *world, struct session *session, const struct resp_request *request)
 {
     enum run_state state;
     MUST(weir_service_run(world->worker, session, request, 1, &world->out, &state) == 1);
-    MUST((state == RUN_CHORE) == (session->chore != NULL));
-    if (state == RUN_CHORE) {
-        weir_chore_do(session->chore);
-        weir_chore_finish(&world->service->workers[0], session, &world->out, &state);
+    MUST((state == RUN_JOB) == (session->job != NULL));
+    if (state == RUN_JOB) {
+        weir_job_do(session->job);
+        weir_job_finish(&world->service->workers[0], session, &world->out, &state);
     }
     MUST((state == RUN_WAITS) == session->waits);
     MUST(!world->out.failed);
     return state;
 }
 
-static void ask(struct world *world, size_t client, const struct request *request)
+static void ask(struct world *world, size_t client, const struct resp_request *request)
 {
     struct session *session = &world->clients[client];
     if (is_change(request) && ++world->changes > CHANGES_MAX)
@@ -568,7 +569,7 @@ static size_t step(struct world *world, char *bytes, size_t len)
     static const struct resp_limits limits = {.args = WORDS, .bulk = 1 << 16, .all = 1 << 20};
     struct slice args[WORDS];
     struct resp_reader reader = {0};
-    struct resp_got_request got;
+    struct resp_request_info got;
     size_t client = bytes[0] == '@';
     if (client == len)
         return len;
@@ -577,7 +578,7 @@ static size_t step(struct world *world, char *bytes, size_t len)
         for (size_t i = 1; i < got.words; i++)
             if (slice_is(args[i], "last"))
                 args[i] = (struct slice){world->last, strlen(world->last)};
-        ask(world, client, &(struct request){args, got.words});
+        ask(world, client, &(struct resp_request){args, got.words});
         return client + got.used;
     case RESP_NOTHING:
         return client + got.used;

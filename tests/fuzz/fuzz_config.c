@@ -9,8 +9,8 @@
 
 #include "base/buffer.h"
 #include "base/text.h"
-#include "service/config.h"
 #include "must.h"
+#include "service/config.h"
 #include "service/users.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -19,7 +19,7 @@ struct listener {
     int complaints, lines;
 };
 
-static void check_complaint(void *arg, const char *file, struct place place, const char *message)
+static void check_complaint(void *arg, const char *file, struct config_place place, const char *message)
 {
     struct listener *listener = arg;
     uint32_t code = 0;

@@ -74,10 +74,11 @@ static void no_more(struct store *store)
     abort(); /* no list is full here */
 }
 
-static void keep_with(struct keep *keep, struct region *region, const struct keep_kind *kind, void *owner)
+static void keep_with(struct persist *persist, struct region *region, const struct persist_ops *kind,
+                      void *owner)
 {
-    *keep = (struct keep){.number = 7, .kind = kind, .owner = owner, .overfull = no_more};
-    region->keep = keep;
+    *persist = (struct persist){.number = 7, .kind = kind, .owner = owner, .overfull = no_more};
+    region->persist = persist;
     region->offset_ns = 0;
 }
 
@@ -92,28 +93,29 @@ static void take_some(struct weir_table *table)
     }
 }
 
-static void walk(const struct keep *keep, struct buffer *out)
+static void walk(const struct persist *persist, struct buffer *out)
 {
     uint64_t cursor = 0;
-    while (keep->kind->walk(keep, &cursor, out, 4096)) {
+    while (persist->kind->walk(persist, &cursor, out, 4096)) {
     }
     MUST(!out->failed);
 }
 
 static void prepare_table(int which)
 {
-    struct keep keep;
-    struct weir_table *table = weir_table_new_kept(tables[which].limits, &tables[which].options, NULL, NULL);
+    struct persist persist;
+    struct weir_table *table =
+        weir_table_new_stored(tables[which].limits, &tables[which].options, NULL, NULL);
     MUST(table);
-    keep_with(&keep, table->region, &weir_table_keep, table);
+    keep_with(&persist, table->region, &weir_table_persist_ops, table);
     take_some(table);
     if (tables[which].limits)
         MUST(weir_table_override(table, "a", 1, "5/s burst=7", NULL));
     take_some(table);
     weir_table_describe(table, &good[which].described);
-    walk(&keep, &good[which].records);
+    walk(&persist, &good[which].records);
     weir_dirty_clear(weir_dirty);
-    table->region->keep = NULL;
+    table->region->persist = NULL;
     weir_table_free(table);
 }
 
@@ -126,20 +128,20 @@ static struct records *new_records(void)
 
 static void prepare_records(void)
 {
-    struct keep keep;
+    struct persist persist;
     struct records *records = new_records();
-    keep_with(&keep, weir_records_region(records), &weir_records_keep, records);
+    keep_with(&persist, weir_records_region(records), &weir_records_persist_ops, records);
     for (uint64_t i = 0; i < KEYS; i++) {
         struct record_id id = weir_record_id(records, "test", &i, sizeof i);
-        struct visit visit;
+        struct record_visit visit;
         weir_records_enter(records, &id, NOW, &visit);
         visit.record->expires_ns = NOW + WEIR_SEC;
         weir_records_leave(records, &visit);
     }
     weir_records_describe(records, &good[TABLES].described);
-    walk(&keep, &good[TABLES].records);
+    walk(&persist, &good[TABLES].records);
     weir_dirty_clear(weir_dirty);
-    weir_records_region(records)->keep = NULL;
+    weir_records_region(records)->persist = NULL;
     weir_records_free(records);
 }
 
@@ -202,7 +204,7 @@ static unsigned char *spoil(struct input *input, const struct buffer *from, size
 static uint8_t next_record(struct input *input, const struct buffer *from, uint64_t *body, size_t *len)
 {
     uint8_t kind = next_byte(input), words = next_byte(input);
-    struct keep_head head;
+    struct persist_head head;
     size_t at = from->start;
     if ((kind & 0x80) == 0) {
         *len = (size_t)(words % WORDS) * 8;
@@ -225,7 +227,7 @@ static uint8_t next_record(struct input *input, const struct buffer *from, uint6
     return head.kind;
 }
 
-static bool apply_all(struct input *input, const struct keep *keep, const struct buffer *from)
+static bool apply_all(struct input *input, const struct persist *persist, const struct buffer *from)
 {
     bool failed = false;
     while (input->size > 0 && !failed) {
@@ -235,7 +237,7 @@ static bool apply_all(struct input *input, const struct keep *keep, const struct
         uint64_t *exact = malloc(len + 1); /* its end is the end of memory */
         MUST(exact);
         memcpy(exact, body, len);
-        (void)keep->kind->apply(keep, kind, (const unsigned char *)exact, len, &failed);
+        (void)persist->kind->apply(persist, kind, (const unsigned char *)exact, len, &failed);
         free(exact);
     }
     return !failed;
@@ -243,12 +245,12 @@ static bool apply_all(struct input *input, const struct keep *keep, const struct
 
 /* ---- trying it ---- */
 
-static void use_table(struct weir_table *table, const struct keep *keep)
+static void use_table(struct weir_table *table, const struct persist *persist)
 {
     struct buffer again = {0}, all = {0};
     struct weir_error err = {0};
     take_some(table);
-    walk(keep, &all);
+    walk(persist, &all);
     weir_table_describe(table, &again);
     MUST(!again.failed);
     struct weir_table *twin =
@@ -263,7 +265,7 @@ static void use_table(struct weir_table *table, const struct keep *keep)
 
 static void try_table(struct input *input, struct subject *subject, enum table_recover how)
 {
-    struct keep keep;
+    struct persist persist;
     struct weir_error err = {0};
     size_t len;
     unsigned char *bytes = spoil(input, &subject->described, &len);
@@ -272,30 +274,30 @@ static void try_table(struct input *input, struct subject *subject, enum table_r
     MUST(table || err.text[0]);
     if (!table)
         return;
-    keep_with(&keep, table->region, &weir_table_keep, table);
-    if (apply_all(input, &keep, &subject->records) && weir_table_recovered(table, how, NOW))
-        use_table(table, &keep);
+    keep_with(&persist, table->region, &weir_table_persist_ops, table);
+    if (apply_all(input, &persist, &subject->records) && weir_table_recovered(table, how, NOW))
+        use_table(table, &persist);
     if (weir_dirty)
         weir_dirty_clear(weir_dirty);
-    table->region->keep = NULL;
+    table->region->persist = NULL;
     weir_table_free(table);
 }
 
 static void try_records(struct input *input, struct subject *subject)
 {
-    struct keep keep;
+    struct persist persist;
     struct records *records = new_records();
     size_t len;
     unsigned char *bytes = spoil(input, &subject->described, &len);
-    keep_with(&keep, weir_records_region(records), &weir_records_keep, records);
-    if (weir_records_describe_read(records, bytes, len) && apply_all(input, &keep, &subject->records)) {
+    keep_with(&persist, weir_records_region(records), &weir_records_persist_ops, records);
+    if (weir_records_describe_read(records, bytes, len) && apply_all(input, &persist, &subject->records)) {
         struct buffer all = {0};
         weir_records_recovered(records, NOW);
-        walk(&keep, &all);
+        walk(&persist, &all);
         weir_buffer_free(&all);
     }
     free(bytes);
-    weir_records_region(records)->keep = NULL;
+    weir_records_region(records)->persist = NULL;
     weir_records_free(records);
 }
 

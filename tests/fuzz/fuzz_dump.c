@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/crc.h"
-#include "service/dump_text.h"
 #include "must.h"
+#include "service/dump_text.h"
 #include "service/load_parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -18,7 +18,7 @@ static char room[DUMP_LINE_MAX], again[DUMP_LINE_MAX];
 static struct slice words[DUMP_WORDS_MAX], back[DUMP_WORDS_MAX];
 static struct load_line key;
 static struct load_table table;
-static struct definition definition;
+static struct policy_definition definition;
 
 /* Any word, in quotes, is the same word. */
 static void quote_words(int count)

@@ -65,7 +65,7 @@ static struct region_shape shape_of(unsigned which)
                                  .lines = 16,
                                  .stripes = which == 3 ? 1 : 4,
                                  .journal_size = weir_journal_size(128, 4),
-                                 .lane_size = weir_journal_size(128, 4),
+                                 .transaction_size = weir_journal_size(128, 4),
                                  .parts = {200, 100}};
     if (shape.kind == REGION_WIDE) {
         shape.flags = REGION_NUMBERED;

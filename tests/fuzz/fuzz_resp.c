@@ -8,9 +8,9 @@
  */
 #include <stdint.h>
 
+#include "must.h"
 #include "proto/resp_read.h"
 #include "proto/resp_reply.h"
-#include "must.h"
 #include "resp_story.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -22,7 +22,7 @@ static struct resp_limits limits_of(unsigned which)
     return (struct resp_limits){.args = which & 1 ? 3 : 64,
                                 .bulk = which & 2 ? 5 : 1 << 20,
                                 .all = which & 4 ? 40 : 2 << 20,
-                                .stranger = which & 8};
+                                .unauthenticated = which & 8};
 }
 
 /* Pieces of 1 to 15 bytes; 0: of lengths that the bytes themselves say. Longer ones of a long input, as each

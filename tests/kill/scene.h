@@ -121,12 +121,12 @@ static bool is_nobody_twice(struct weir_table *table)
         const struct segment *segment = &table->region->segments[s];
         for (uint64_t i = 0; i < segment->lines * 4 && count < 1024; i++) {
             const struct slot *slot = region_slot(segment, i);
-            if (slot_who(slot) == 0 || slot_kind(slot_word(slot)) == SLOT_TENTATIVE)
+            if (slot_hash(slot) == 0 || slot_kind(slot_word(slot)) == SLOT_TENTATIVE)
                 continue;
             for (size_t j = 0; j < count; j++)
-                if (seen[j] == slot_who(slot))
+                if (seen[j] == slot_hash(slot))
                     return false;
-            seen[count++] = slot_who(slot);
+            seen[count++] = slot_hash(slot);
         }
     }
     return true;
@@ -166,7 +166,7 @@ static bool is_promise_kept(const struct scene *s, struct weir_table *table, con
 static bool is_name_right(void *arg, const struct weir_key *key)
 {
     const struct weir_table *table = arg;
-    return !key->key || table_who(table, key->key, key->len) == key->id;
+    return !key->key || table_hash(table, key->key, key->len) == key->id;
 }
 
 /* Two changes, after which all is as it was: who was passed over by the one before is known by no limits. */

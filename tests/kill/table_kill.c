@@ -399,12 +399,12 @@ static void check_slots(struct weir_table *table, int64_t now)
         const struct segment *segment = &table->region->segments[s];
         for (uint64_t i = 0; i < segment->lines * 4; i++) {
             const struct slot *slot = region_slot(segment, i);
-            if (slot_who(slot) == 0)
+            if (slot_hash(slot) == 0)
                 continue;
             CHECK(slot_kind(slot_word(slot)) != SLOT_TENTATIVE);
             for (size_t j = 0; j < count; j++)
-                CHECK(seen[j] != slot_who(slot));
-            seen[count++ & ((1 << 12) - 1)] = slot_who(slot);
+                CHECK(seen[j] != slot_hash(slot));
+            seen[count++ & ((1 << 12) - 1)] = slot_hash(slot);
         }
     }
     free(seen);

@@ -443,9 +443,9 @@ static bool is_charging(void *arg)
 {
     const struct scene *s = arg;
     const struct weir_table *table = s->tables[0];
-    uint64_t who = table_who(table, names[BUSY], strlen(names[BUSY]));
+    uint64_t hash = table_hash(table, names[BUSY], strlen(names[BUSY]));
     uint64_t size = weir_stripe_size(table->region->header->shape.journal_size);
-    const unsigned char *at = table->region->stripes + table_stripe(table, who) * size;
+    const unsigned char *at = table->region->stripes + table_stripe(table, hash) * size;
     const struct stripe *stripe = (const void *)at;
     return atomic_load(&stripe->journal.state) == JOURNAL_OPEN && atomic_load(&stripe->journal.used) > 0;
 }

@@ -48,7 +48,7 @@ static uint64_t stripe_of(const struct scene *s, int64_t number)
 {
     char name[16];
     size_t len = key_name(name, number);
-    return table_stripe(s->table, table_who(s->table, name, len));
+    return table_stripe(s->table, table_hash(s->table, name, len));
 }
 
 static void take_as_holder(void *arg)

@@ -123,7 +123,7 @@ static bool allows(const struct world *world, struct beside *beside, int64_t n)
     return weir_state_peek(beside->policy, beside->state, now_ns(world), n, NULL);
 }
 
-/* ---- deeds ---- */
+/* ---- operations ---- */
 
 static void take(struct world *world)
 {
@@ -213,10 +213,10 @@ static void set_other(struct world *world)
         }
     }
     world->has_older = true;
-    world->older_until_ns = fresh ? 0 : policy_older_ends(policy);
+    world->older_until_ns = fresh ? 0 : policy_previous_ends(policy);
     for (int i = 0; i < KEYS && !fresh; i++) /* nobody may be forgotten too early */
         CHECK(weir_state_idle_from(world->older[i].policy, world->older[i].state) <=
-              max64(policy_older_ends(policy), now_ns(world)));
+              max64(policy_previous_ends(policy), now_ns(world)));
     world->older_shape = world->shape;
     world->shape = shape;
     world->text = text;

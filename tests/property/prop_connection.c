@@ -129,8 +129,8 @@ static void ask_twin(struct story *story, struct kit *twin)
     memcpy(bytes, buffer_bytes(&story->bytes), len);
     while (at < len) {
         struct resp_reader reader = {0};
-        struct resp_got_request got;
-        enum resp_got what = weir_resp_read(&reader, &limits, bytes + at, len - at, words, &got);
+        struct resp_request_info got;
+        enum resp_status what = weir_resp_read(&reader, &limits, bytes + at, len - at, words, &got);
         if (!CHECK(what == RESP_REQUEST || what == RESP_NOTHING))
             break;
         at += got.used;
@@ -439,7 +439,7 @@ TEST(one_client_can_close_another)
     struct client one = client_new();
     client_say(&one, "CLIENT ID\r\n");
     client_hears(&one, ":1\r\n");
-    struct client two = client_new(); /* in another lane */
+    struct client two = client_new(); /* in another I/O thread */
     client_say(&two, "CLIENT KILL ID 7\r\nCLIENT KILL ID 2\r\nCLIENT KILL ID 1\r\n");
     client_hears(&two, ":0\r\n:0\r\n:1\r\n");
     client_hears_the_end(&one);

@@ -54,7 +54,7 @@ static void image(struct story *story)
     kept_commit(&story->kept);
     story->from = story->kept.count;
     kept_image(&story->kept);
-    story->kept.keep.kind->imaged(&story->kept.keep, generation);
+    story->kept.persist.kind->imaged(&story->kept.persist, generation);
     kept_note(&story->kept, story->table);
 }
 
@@ -260,7 +260,7 @@ static bool finish(struct story *story)
     if (roll(story, 0, 3) > 0)
         kept_shuffle(&story->kept, &story->rng);
     struct weir_table *copy = kept_recover(&story->kept, 0, &story->rng, TABLE_EXACT, story->now);
-    story->table->region->keep = NULL;
+    story->table->region->persist = NULL;
     bool same = copy && alike(story, copy);
     weir_table_free(copy);
     return same;
@@ -286,7 +286,7 @@ static void make_twins(struct story *story)
     struct exact_name name = weir_exact_name(table, NAME(story, 1));
     name.rest++;
     story->names[2].len = exact_bytes(&table->region->key, &table->exact, &name, story->names[2].bytes);
-    CHECK(table_who(table, NAME(story, 2)) == name.who);
+    CHECK(table_hash(table, NAME(story, 2)) == name.hash);
 }
 
 static bool tell(uint64_t number, const struct kept_limits *limits, bool whole, bool crowded)

@@ -239,7 +239,7 @@ TEST(what_was_written_is_read_however_it_is_cut)
 static struct resp_limits draw_limits(struct rng *rng)
 {
     struct resp_limits limits = roomy;
-    limits.stranger = rng_between(rng, 0, 1);
+    limits.unauthenticated = rng_between(rng, 0, 1);
     if (rng_between(rng, 0, 2) == 0)
         limits.args = (size_t)rng_between(rng, 0, 6);
     if (rng_between(rng, 0, 2) == 0)

@@ -13,7 +13,7 @@
 #define ROUNDS 200
 #define CALLS  300
 
-static const struct step_limit limits[LIMITS] = {
+static const struct smyte_limit limits[LIMITS] = {
     {1, 1, 5}, {2, 2, 60}, {10, 3, 7}, {10, 1, 20}, {100, 7, 1},
 };
 
@@ -26,7 +26,7 @@ struct model {
     int64_t first_ms, latest_ms, got; /* for the law */
 };
 
-static int64_t periods_to_fill(const struct step_limit *limit)
+static int64_t periods_to_fill(const struct smyte_limit *limit)
 {
     int64_t periods = 0;
     for (int64_t tokens = 0; tokens < limit->max; tokens += limit->refill)
@@ -34,7 +34,7 @@ static int64_t periods_to_fill(const struct step_limit *limit)
     return periods;
 }
 
-static void model_begin(struct model *model, const struct step_ask *ask, int64_t now_ns)
+static void model_begin(struct model *model, const struct smyte_request *ask, int64_t now_ns)
 {
     int64_t age_ms = (now_ns - model->written_ns) / WEIR_MS;
     if (model->known && age_ms >= periods_to_fill(&ask->limit) * ask->limit.refill_ms)
@@ -44,7 +44,7 @@ static void model_begin(struct model *model, const struct step_ask *ask, int64_t
             .tokens = ask->limit.max, .last_ms = ask->at_ms, .first_ms = ask->at_ms, .latest_ms = ask->at_ms};
 }
 
-static struct step_answer model_do(struct model *kept, const struct step_ask *ask, int64_t now_ns)
+static struct smyte_answer model_do(struct model *kept, const struct smyte_request *ask, int64_t now_ns)
 {
     struct model model = *kept;
     model_begin(&model, ask, now_ns);
@@ -53,12 +53,12 @@ static struct step_answer model_do(struct model *kept, const struct step_ask *as
         for (int64_t i = 0; i < ask->limit.refill && model.tokens < ask->limit.max; i++)
             model.tokens++;
     }
-    struct step_answer answer = {.tokens = model.tokens};
-    if (ask->verb == STEP_SESSIONIZE)
+    struct smyte_answer answer = {.tokens = model.tokens};
+    if (ask->verb == SMYTE_SESSIONIZE)
         answer.session_ms = model.has_session ? model.session_ms : ask->at_ms;
-    if (ask->verb == STEP_GET || ask->take == 0)
+    if (ask->verb == SMYTE_GET || ask->take == 0)
         return answer;
-    if (ask->verb == STEP_SESSIONIZE) {
+    if (ask->verb == SMYTE_SESSIONIZE) {
         if (model.tokens >= ask->take || !model.has_session)
             model.session_ms = ask->at_ms;
         model.has_session = true;
@@ -68,7 +68,7 @@ static struct step_answer model_do(struct model *kept, const struct step_ask *as
         model.tokens--;
         model.got++;
     }
-    if ((ask->strict || ask->verb == STEP_SESSIONIZE) && model.tokens == 0 && ask->at_ms > model.last_ms)
+    if ((ask->strict || ask->verb == SMYTE_SESSIONIZE) && model.tokens == 0 && ask->at_ms > model.last_ms)
         model.last_ms = ask->at_ms;
     if (ask->at_ms > model.latest_ms)
         model.latest_ms = ask->at_ms;
@@ -82,7 +82,7 @@ static struct step_answer model_do(struct model *kept, const struct step_ask *as
 
 struct traffic {
     struct rng rng;
-    struct steps *steps;
+    struct smyte_buckets *buckets;
     struct model models[KEYS][LIMITS];
     int64_t now_ns, caller_ms;
     int64_t back, forgotten, exhausted; /* what has been seen: a test that sees none of it tells nothing */
@@ -98,18 +98,18 @@ static void pass_time(struct traffic *t)
     t->back += t->caller_ms < before;
 }
 
-static struct step_ask draw(struct traffic *t, size_t limit, bool named)
+static struct smyte_request draw(struct traffic *t, size_t limit, bool named)
 {
-    struct step_ask ask = {.verb = (enum step_verb)rng_between(&t->rng, STEP_GET, STEP_SESSIONIZE),
-                           .limit = limits[limit],
-                           .at_ms = named ? t->caller_ms : t->now_ns / WEIR_MS,
-                           .strict = rng_between(&t->rng, 0, 3) == 0};
+    struct smyte_request ask = {.verb = (enum smyte_verb)rng_between(&t->rng, SMYTE_GET, SMYTE_SESSIONIZE),
+                                .limit = limits[limit],
+                                .at_ms = named ? t->caller_ms : t->now_ns / WEIR_MS,
+                                .strict = rng_between(&t->rng, 0, 3) == 0};
     int64_t kind = rng_between(&t->rng, 0, 5);
     ask.take = kind == 0 ? 0 : kind < 4 ? 1 : rng_between(&t->rng, 1, ask.limit.max + 2);
     return ask;
 }
 
-static bool keeps_law(const struct model *model, const struct step_limit *limit)
+static bool keeps_law(const struct model *model, const struct smyte_limit *limit)
 {
     int64_t periods = (model->latest_ms - model->first_ms) / limit->refill_ms;
     return !model->known || model->got <= limit->max + periods * limit->refill;
@@ -122,15 +122,15 @@ static bool one_call(struct traffic *t, bool named)
            limit = (size_t)rng_between(&t->rng, 0, LIMITS - 1);
     struct model *model = &t->models[key][limit];
     char name = (char)('a' + key);
-    struct step_ask ask = draw(t, limit, named);
+    struct smyte_request ask = draw(t, limit, named);
     if (rng_between(&t->rng, 0, 60) == 0) {
         model->known = false;
-        (void)weir_steps_forget(t->steps, &name, 1, &ask.limit, t->now_ns);
+        (void)weir_smyte_forget(t->buckets, &name, 1, &ask.limit, t->now_ns);
         return true;
     }
     bool was_known = model->known;
-    struct step_answer answer = weir_steps_do(t->steps, &name, 1, &ask, t->now_ns);
-    struct step_answer expected = model_do(model, &ask, t->now_ns);
+    struct smyte_answer answer = weir_smyte_do(t->buckets, &name, 1, &ask, t->now_ns);
+    struct smyte_answer expected = model_do(model, &ask, t->now_ns);
     t->forgotten += was_known && model->got <= ask.take && expected.tokens == ask.limit.max;
     t->exhausted += expected.tokens < ask.take;
     return CHECK_EQ(answer.tokens, expected.tokens) && CHECK_EQ(answer.session_ms, expected.session_ms) &&
@@ -142,17 +142,17 @@ static void traffic(uint64_t salt, bool named)
     struct traffic t = {.rng = rng_new(salt)};
     for (int round = 0; round < ROUNDS; round++) {
         memset(t.models, 0, sizeof t.models);
-        t.steps = weir_steps_new(256, NULL);
+        t.buckets = weir_smyte_new(256, NULL);
         t.now_ns = rng_magnitude(&t.rng, INT64_C(1) << 50);
         t.caller_ms = rng_between(&t.rng, 0, 1000);
-        bool agrees = CHECK(t.steps != NULL);
+        bool agrees = CHECK(t.buckets != NULL);
         for (int i = 0; agrees && i < CALLS; i++) {
             pass_time(&t);
             agrees = one_call(&t, named);
             if (rng_between(&t.rng, 0, 20) == 0)
-                weir_steps_sweep(t.steps, 64, t.now_ns);
+                weir_smyte_sweep(t.buckets, 64, t.now_ns);
         }
-        weir_steps_free(t.steps);
+        weir_smyte_free(t.buckets);
         if (!agrees) {
             printf("# round %d\n", round);
             return;

@@ -56,7 +56,7 @@ static bool tell_random(struct world *world, struct table_story *story, struct d
     size_t length = (size_t)dice_between(dice, 10, STORY_OPS);
     bool good = world_begin(world, story);
     while (good && story->count < length) {
-        struct table_op op = story_roll(world, (uint32_t)story->count + 1, dice);
+        struct story_action op = story_roll(world, (uint32_t)story->count + 1, dice);
         story->ops[story->count++] = op;
         good = world_do(world, &op);
     }

@@ -106,13 +106,13 @@ static void roll_warmup(struct weir_spec *spec, struct dice *dice)
 {
     static const int64_t colds[] = {1000000, 1500000, 2000000, 3000000, 10000000, SPEC_FACTOR_MAX};
     static double prices[] = {0.0, 0.5, 3.0, 1e6};
-    static weir_stored_wait *const owns[] = {price_flat, price_rising, price_mad};
+    static weir_stored_wait *const overrides[] = {price_flat, price_rising, price_mad};
     spec->shape = (int32_t)dice_between(dice, 0, 5) % 3;
     spec->cold_ppm = DICE_PICK(dice, colds);
     spec->warmup_ns = dice_chance(dice, 70) ? sat_mul(unit_ns(spec), dice_between(dice, 1, 40))
                                             : dice_magnitude(dice, SPEC_TIME_MAX_NS);
     if (spec->shape == WEIR_SHAPE_OWN) {
-        spec->own = DICE_PICK(dice, owns);
+        spec->own = DICE_PICK(dice, overrides);
         spec->own_arg = &DICE_PICK(dice, prices);
     }
 }

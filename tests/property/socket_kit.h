@@ -35,7 +35,7 @@ struct here_options {
     int threads;                   /* 0: 2 */
 };
 
-static inline void complain(void *arg, const char *file, struct place place, const char *message)
+static inline void complain(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);

@@ -336,8 +336,8 @@ static bool try_way(struct book_key *key, const struct book_key *all, const stru
                     size_t first, size_t rest, size_t least, const struct book_look *looks, unsigned way)
 {
     size_t times = way & WAY_LATE ? found->began_count + 1 : 1;
-    size_t owns = way & WAY_OWN && !found->must.written ? all->count : 1;
-    for (size_t skip = 0; skip < owns; skip++)
+    size_t overrides = way & WAY_OWN && !found->must.written ? all->count : 1;
+    for (size_t skip = 0; skip < overrides; skip++)
         for (size_t i = 0; i < times; i++) {
             int64_t late_ns = i < found->began_count ? found->began_ns[i] : found->now_ns;
             if (!put_together(key, all, found, first, rest, least, way, skip, late_ns))

@@ -170,7 +170,7 @@ static void answer(struct history *history)
     history->faulty |= state.faults > 0;
     for (size_t i = 0; i < history->waiting_count; i++) {
         struct waiting *waiting = &history->waiting[i];
-        if (waiting->thread >= 0 || weir_store_may(history->store, waiting->ticket) != STORE_GO) {
+        if (waiting->thread >= 0 || weir_store_ticket_status(history->store, waiting->ticket) != STORE_GO) {
             history->waiting[left++] = *waiting;
             continue;
         }

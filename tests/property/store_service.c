@@ -127,7 +127,7 @@ static bool end(struct history *history, bool clean)
     struct service *service = scene.kits[0].service;
     for (int i = 0; i < HISTORY_THREADS; i++) {
         if (scene.kits[i].worker->snapshot)
-            weir_worker_end(scene.kits[i].worker);
+            weir_read_end(scene.kits[i].worker);
         kit_leave(&scene.kits[i]);
     }
     bool good = weir_service_close(service, &err);
@@ -157,7 +157,7 @@ static bool set_live(struct history *history)
     return reply[0] == '+';
 }
 
-static void complain(void *arg, const char *file, struct place place, const char *message)
+static void complain(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
@@ -178,9 +178,9 @@ static bool begin(struct history *history)
     for (uint32_t i = 0; i < HISTORY_THREADS; i++)
         kit_join(&scene.kits[i], &service, i);
     for (int i = 0; i < HISTORY_THREADS; i++)
-        scene.kits[i].worker->turn_lasts = true; /* as those of the server do */
+        scene.kits[i].worker->read_section_lasts = true; /* as those of the server do */
     history->store = scene.kits[0].service->store;
-    history->found = scene.kits[0].service->keeping->found;
+    history->found = scene.kits[0].service->persistence->found;
     history->store->options.segment_bytes = 4096; /* so that something happens */
     history->store->options.image_log_bytes = scene.images;
     if (has_live() || set_live(history))
@@ -194,7 +194,7 @@ static void committed(struct history *history)
 {
     struct worker *worker = scene.kits[history->thread].worker;
     if (worker->snapshot)
-        weir_worker_end(worker);
+        weir_read_end(worker);
 }
 
 /* ---- looking ---- */
@@ -303,7 +303,7 @@ static bool is_new(const struct history *history, const struct book_key *key)
     size_t at = (size_t)(key->table - history->tables);
     struct slice name = {names[at], names[at] ? strlen(names[at]) : 0};
     return names[at] && weir_snapshot_policy(atomic_load(&service->snapshot), name)->main->serial >
-                            service->keeping->note.last_serial;
+                            service->persistence->catalogue.last_serial;
 }
 
 static void compare(struct history *history)

@@ -98,7 +98,7 @@ static bool note(struct history *history)
 {
     struct buffer out = {0};
     describe(&out);
-    bool good = weir_store_note(history->store, buffer_bytes(&out), buffer_len(&out));
+    bool good = weir_store_catalogue(history->store, buffer_bytes(&out), buffer_len(&out));
     weir_buffer_free(&out);
     return good;
 }
@@ -111,7 +111,7 @@ static struct weir_table *make_table(const struct history *history, int i)
     if (i == OWN)
         options = (struct weir_table_options){.keys = 16, .no_top = 1, .own_limits = 1};
     struct weir_table *table =
-        weir_table_new_kept(i == OWN ? NULL : history->tables[i].limits[0], &options, &scene.key, &err);
+        weir_table_new_stored(i == OWN ? NULL : history->tables[i].limits[0], &options, &scene.key, &err);
     if (!table)
         abort();
     return table;
@@ -121,7 +121,7 @@ static bool make_tables(struct history *history)
 {
     size_t len;
     struct weir_error err;
-    const unsigned char *at = weir_store_meta(history->store, &len), *end = at + len;
+    const unsigned char *at = weir_store_found_catalogue(history->store, &len), *end = at + len;
     for (int i = 0; i < TABLES; i++) {
         uint64_t bytes = 0;
         if (at && (size_t)(end - at) >= sizeof bytes) {
@@ -167,8 +167,8 @@ static bool recover(struct history *history)
     if (!make_tables(history))
         return false;
     for (int i = 0; i < TABLES; i++)
-        if (!weir_store_add(history->store, (uint32_t)i + 1, scene.tables[i]->region, 0, &weir_table_keep,
-                            scene.tables[i], &err))
+        if (!weir_store_add(history->store, (uint32_t)i + 1, scene.tables[i]->region, 0,
+                            &weir_table_persist_ops, scene.tables[i], &err))
             return false;
     if (!weir_store_replay(history->store, &history->found, &err)) {
         TRACE(history, "replay: %s", err.text);

@@ -11,7 +11,7 @@ struct asking {
     char keys[STORY_ASKS][8];
 };
 
-static void prepare(struct world *world, const struct table_op *op, struct asking *asking)
+static void prepare(struct world *world, const struct story_action *op, struct asking *asking)
 {
     memset(asking, 0, sizeof *asking);
     for (size_t i = 0; i < op->count; i++) {
@@ -25,7 +25,7 @@ static void prepare(struct world *world, const struct table_op *op, struct askin
 
 /* A key that comes in may take the place of another one that is asked, too, and nobody could see between the
  * two whether it did. */
-static bool is_ambiguous(const struct world *world, const struct table_op *op)
+static bool is_ambiguous(const struct world *world, const struct story_action *op)
 {
     bool comes = false, goes = false;
     for (size_t i = 0; i < op->count; i++) {
@@ -33,7 +33,8 @@ static bool is_ambiguous(const struct world *world, const struct table_op *op)
         const struct cell *cell = &site->cells[op->asks[i].key];
         comes = comes || !cell->present;
         goes = goes || world_may_go(cell, world_floor(site, world_time(site, op->at)));
-        for (size_t j = 0; op->kind == DEED_EACH && j < i; j++) /* it may come in as if never used, and go */
+        for (size_t j = 0; op->kind == ACTION_EACH && j < i;
+             j++) /* it may come in as if never used, and go */
             goes = goes || cell == &world->sites[op->asks[j].table].cells[op->asks[j].key];
     }
     return comes && goes;
@@ -41,7 +42,7 @@ static bool is_ambiguous(const struct world *world, const struct table_op *op)
 
 /* ---- each for itself ---- */
 
-bool world_each(struct world *world, const struct table_op *op)
+bool world_each(struct world *world, const struct story_action *op)
 {
     struct asking asking;
     size_t passed = 0;
@@ -74,14 +75,14 @@ struct part {
     struct weir_verdict want;
 };
 
-static void divide(struct world *world, const struct table_op *op, struct part *parts)
+static void divide(struct world *world, const struct story_action *op, struct part *parts)
 {
     for (size_t i = 0; i < op->count; i++) {
         struct part *part = &parts[i];
         struct site *site = &world->sites[op->asks[i].table];
         *part = (struct part){.site = site,
                               .cell = &site->cells[op->asks[i].key],
-                              .now = world_deed_time(site, op->at),
+                              .now = world_action_time(site, op->at),
                               .namesake = i,
                               .valid = op->asks[i].n > 0};
         for (size_t j = i; part->valid && j-- > 0;)
@@ -98,7 +99,7 @@ static bool is_first(const struct part *parts, size_t i)
 }
 
 /* Every key by itself says what it would say. */
-static void ask_alone(const struct table_op *op, struct part *parts)
+static void ask_alone(const struct story_action *op, struct part *parts)
 {
     for (size_t i = 0; i < op->count; i++)
         if (is_first(parts, i)) {
@@ -111,7 +112,7 @@ static void ask_alone(const struct table_op *op, struct part *parts)
 }
 
 /* Words are asked first, without a lock: a no of one of them ends it. */
-static bool is_refused_at_once(const struct table_op *op, struct part *parts)
+static bool is_refused_at_once(const struct story_action *op, struct part *parts)
 {
     bool refused = false;
     for (size_t i = 0; i < op->count; i++) {
@@ -154,7 +155,7 @@ static void bring_in(struct part *part)
 }
 
 /* Keys that are not there come in, whatever becomes of the question, or share. */
-static void join(const struct table_op *op, struct part *parts)
+static void join(const struct story_action *op, struct part *parts)
 {
     for (size_t i = 0; i < op->count; i++) {
         struct part *part = &parts[i];
@@ -180,7 +181,7 @@ static size_t first_of(const struct part *parts, size_t i)
     return parts[i].from ? first : i;
 }
 
-static int64_t units_of(const struct table_op *op, const struct part *parts, size_t first)
+static int64_t units_of(const struct story_action *op, const struct part *parts, size_t first)
 {
     int64_t n = 0;
     for (size_t i = 0; i < op->count; i++)
@@ -189,7 +190,7 @@ static int64_t units_of(const struct table_op *op, const struct part *parts, siz
     return n;
 }
 
-static bool ask_together(const struct table_op *op, struct part *parts)
+static bool ask_together(const struct story_action *op, struct part *parts)
 {
     bool allowed = true;
     for (size_t i = 0; i < op->count; i++) {
@@ -205,7 +206,7 @@ static bool ask_together(const struct table_op *op, struct part *parts)
     return allowed;
 }
 
-static bool take_all(const struct table_op *op, struct part *parts)
+static bool take_all(const struct story_action *op, struct part *parts)
 {
     struct cell_promise none;
     bool good = true;
@@ -225,7 +226,7 @@ static bool take_all(const struct table_op *op, struct part *parts)
     return good;
 }
 
-static bool compare(struct world *world, const struct table_op *op, const struct asking *asking,
+static bool compare(struct world *world, const struct story_action *op, const struct asking *asking,
                     const struct part *parts, bool allowed, bool together)
 {
     for (size_t i = 0; i < op->count; i++) {
@@ -244,7 +245,7 @@ static bool compare(struct world *world, const struct table_op *op, const struct
     return true;
 }
 
-bool world_all(struct world *world, const struct table_op *op)
+bool world_all(struct world *world, const struct story_action *op)
 {
     struct asking asking;
     struct part parts[STORY_ASKS];

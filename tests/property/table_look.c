@@ -41,9 +41,9 @@ static uint64_t read_shared(struct weir_table *table, const struct edition *edit
 {
     uint64_t word = slot_word(&table->policies->overflow), latest = edition->generation & 3;
     const struct edition *own = slot_generation(word) == latest ? edition : edition->older;
-    if (own == edition || slot_value(word) > weir_word_fresh(table, own, edition->time))
-        return weir_word_convert(table, edition, word);
-    return slot_pack(SLOT_PLAIN, (unsigned)latest, weir_word_fresh(table, edition, edition->time));
+    if (own == edition || slot_value(word) > weir_slot_word_fresh(table, own, edition->time))
+        return weir_slot_word_convert(table, edition, word);
+    return slot_pack(SLOT_PLAIN, (unsigned)latest, weir_slot_word_fresh(table, edition, edition->time));
 }
 
 static bool read_word(const struct site *site, const struct key *key, struct cell *cell)
@@ -51,25 +51,25 @@ static bool read_word(const struct site *site, const struct key *key, struct cel
     const struct edition *edition = table_edition(site->table);
     uint64_t word;
     if (key) {
-        struct spot spot = weir_slots_find(site->table, key->who);
-        word = spot.slot ? slot_word(spot.slot) : 0;
-        if (!spot.slot || slot_kind(word) == SLOT_HELD)
-            return spot.slot && read_own(site, key, cell);
-        word = weir_word_convert(site->table, edition, word);
+        struct slot_ref ref = weir_slots_find(site->table, key->hash);
+        word = ref.slot ? slot_word(ref.slot) : 0;
+        if (!ref.slot || slot_kind(word) == SLOT_HELD)
+            return ref.slot && read_own(site, key, cell);
+        word = weir_slot_word_convert(site->table, edition, word);
     } else {
         word = read_shared(site->table, edition);
     }
-    weir_word_unpack(&edition->policy->limits[0], word, cell->words);
+    weir_slot_word_unpack(&edition->policy->limits[0], word, cell->words);
     return !cell->own;
 }
 
-static void read_wide_state(const struct holding *holding, struct wide *slot, struct cell *cell)
+static void read_wide_state(const struct locked_stripe *locked, struct wide_slot *slot, struct cell *cell)
 {
-    const struct edition *next = holding->edition, *own = wide_edition(next, slot->generation);
-    int64_t *state = wide_state(holding->table, slot);
+    const struct edition *next = locked->edition, *own = wide_edition(next, slot->generation);
+    int64_t *state = wide_state(locked->table, slot);
     if (own == next)
         memcpy(cell->words, state, next->policy->words * sizeof *state);
-    else if (wide_who(slot) == OVERFLOW_WHO && weir_state_idle_from(own->policy, state) <= next->time)
+    else if (wide_hash(slot) == OVERFLOW_HASH && weir_state_idle_from(own->policy, state) <= next->time)
         weir_state_init(next->policy, cell->words, next->time);
     else
         weir_state_change(own->policy, state, next->policy, cell->words, next->time);
@@ -77,22 +77,22 @@ static void read_wide_state(const struct holding *holding, struct wide *slot, st
 
 static bool read_wide(const struct site *site, const struct key *key, struct cell *cell)
 {
-    struct holding holding;
-    struct place place;
+    struct locked_stripe locked;
+    struct wide_ref place;
     bool found = true;
-    if (!weir_wide_enter(&holding, site->table, key ? table_stripe(site->table, key->who) : 0))
+    if (!weir_wide_enter(&locked, site->table, key ? table_stripe(site->table, key->hash) : 0))
         return false;
     if (key) {
-        found = weir_wide_find(&holding, key, &place);
+        found = weir_wide_find(&locked, key, &place);
     } else {
-        place = wide_place(&holding, 0, wide_places(&holding, 0) + WIDE_OVERFLOW);
-        found = wide_who(place.slot) != 0;
+        place = wide_place(&locked, 0, wide_places(&locked, 0) + WIDE_OVERFLOW);
+        found = wide_hash(place.slot) != 0;
     }
     if (found && (place.slot->flags & WIDE_OVERRIDDEN))
         found = read_own(site, key, cell);
     else if (found)
-        read_wide_state(&holding, place.slot, cell);
-    weir_wide_leave(&holding);
+        read_wide_state(&locked, place.slot, cell);
+    weir_wide_leave(&locked);
     return found;
 }
 
@@ -102,18 +102,18 @@ bool look_read(const struct site *site, const uint32_t *number, struct cell *cel
     struct key key = {.bytes = bytes};
     if (number) {
         key.len = world_key(site, *number, bytes);
-        key.who = table_who(site->table, bytes, key.len);
+        key.hash = table_hash(site->table, bytes, key.len);
     }
     return (site->words ? read_word : read_wide)(site, number ? &key : NULL, cell);
 }
 
 bool look_is_shared(struct weir_table *table)
 {
-    struct holding holding;
-    if (!weir_wide_enter(&holding, table, 0))
+    struct locked_stripe locked;
+    if (!weir_wide_enter(&locked, table, 0))
         return false;
-    bool shared = wide_who(wide_place(&holding, 0, wide_places(&holding, 0) + WIDE_OVERFLOW).slot) != 0;
-    weir_wide_leave(&holding);
+    bool shared = wide_hash(wide_place(&locked, 0, wide_places(&locked, 0) + WIDE_OVERFLOW).slot) != 0;
+    weir_wide_leave(&locked);
     return shared;
 }
 
@@ -158,7 +158,7 @@ size_t look_for_gone(struct site *site, int64_t now)
         char bytes[8];
         size_t len = world_key(site, i, bytes);
         if (!world_may_go(cell, now) ||
-            site->table->kind->has(site->table, table_who(site->table, bytes, len)))
+            site->table->kind->has(site->table, table_hash(site->table, bytes, len)))
             continue;
         cell->present = false;
         cell->life++;
@@ -178,13 +178,13 @@ static bool look_after_site(struct world *world, struct site *site, int64_t now)
     return look_at(world, site, NULL, site->shared) && look_at_floor(world, site);
 }
 
-bool look_after(struct world *world, const struct table_op *op)
+bool look_after(struct world *world, const struct story_action *op)
 {
-    bool moves = op->kind < DEED_SET && op->kind != DEED_RESET; /* else the words are other ones */
+    bool moves = op->kind < ACTION_SET && op->kind != ACTION_RESET; /* else the words are other ones */
     for (size_t i = 0; i < op->count; i++) {
         struct site *site = &world->sites[op->asks[i].table];
         struct cell *cell = &site->cells[op->asks[i].key];
-        int64_t now = world_deed_time(site, op->at);
+        int64_t now = world_action_time(site, op->at);
         if (!look_after_site(world, site, world_floor(site, now)) ||
             !look_at(world, site, &op->asks[i].key, cell))
             return false;
@@ -214,7 +214,7 @@ static bool show(void *arg, const struct weir_key *shown)
         struct cell *cell = &site->cells[i];
         char bytes[8];
         size_t len = world_key(site, i, bytes);
-        if (table_who(site->table, bytes, len) != shown->id)
+        if (table_hash(site->table, bytes, len) != shown->id)
             continue;
         listing->count++;
         if (!cell->present || world_may_go(cell, listing->now) || shown->overridden != (cell->own != NULL))
@@ -226,7 +226,7 @@ static bool show(void *arg, const struct weir_key *shown)
     return world_fail(listing->world, "a stranger is shown");
 }
 
-bool look_at_list(struct world *world, const struct table_op *op)
+bool look_at_list(struct world *world, const struct story_action *op)
 {
     struct site *site = &world->sites[op->asks[0].table];
     struct listing listing = {world, site, world_time(site, op->at), 0};
@@ -238,8 +238,8 @@ bool look_at_list(struct world *world, const struct table_op *op)
         in_use += site->cells[i].present && !world_may_go(&site->cells[i], listing.now);
     weir_table_stat_at(site->table, op->at, &stat);
     if (listing.count == in_use && stat.keys == (int64_t)in_use &&
-        stat.overrides == (int64_t)site->own_count && stat.changes == (int64_t)site->generation)
+        stat.overrides == (int64_t)site->override_count && stat.changes == (int64_t)site->generation)
         return true;
     return world_fail(world, "%zu shown, %" PRId64 " counted, in use %zu; overrides %" PRId64 " %zu",
-                      listing.count, stat.keys, in_use, stat.overrides, site->own_count);
+                      listing.count, stat.keys, in_use, stat.overrides, site->override_count);
 }

@@ -20,8 +20,8 @@ bool look_read_all(struct world *world, struct site *site);
 /* Marks those that are not there any more, and could go at `now`; gives how many. */
 size_t look_for_gone(struct site *site, int64_t now);
 /* After an operation: the keys that it was about, who had to go for them, and the floor. */
-bool look_after(struct world *world, const struct table_op *op);
+bool look_after(struct world *world, const struct story_action *op);
 /* weir_table_each and weir_table_stat show those that cannot be forgotten. */
-bool look_at_list(struct world *world, const struct table_op *op);
+bool look_at_list(struct world *world, const struct story_action *op);
 
 #endif

@@ -222,36 +222,36 @@ static int64_t roll_timeout(const struct world *world, const struct site *site, 
     return DICE_PICK(dice, timeouts);
 }
 
-static enum deed_kind roll_kind(struct dice *dice)
+static enum action_kind roll_kind(struct dice *dice)
 {
     static const struct {
-        enum deed_kind kind;
+        enum action_kind kind;
         int64_t weight;
-    } ways[] = {{DEED_TAKE, 440},    {DEED_PEEK, 30},    {DEED_RESERVE, 120}, {DEED_CANCEL, 60},
-                {DEED_GIVE, 40},     {DEED_CHARGE, 40},  {DEED_RESET, 10},    {DEED_EXPLAIN, 20},
-                {DEED_EACH, 60},     {DEED_ALL, 90},     {DEED_SET, 12},      {DEED_SET_HALF, 8},
-                {DEED_OVERRIDE, 20}, {DEED_RESTORE, 12}, {DEED_SWEEP, 20},    {DEED_GROW, 3},
-                {DEED_LIST, 15}};
+    } ways[] = {{ACTION_TAKE, 440},    {ACTION_PEEK, 30},    {ACTION_RESERVE, 120}, {ACTION_CANCEL, 60},
+                {ACTION_GIVE, 40},     {ACTION_CHARGE, 40},  {ACTION_RESET, 10},    {ACTION_EXPLAIN, 20},
+                {ACTION_EACH, 60},     {ACTION_ALL, 90},     {ACTION_SET, 12},      {ACTION_SET_HALF, 8},
+                {ACTION_OVERRIDE, 20}, {ACTION_RESTORE, 12}, {ACTION_SWEEP, 20},    {ACTION_GROW, 3},
+                {ACTION_LIST, 15}};
     int64_t way = dice_between(dice, 1, 1000);
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
         if ((way -= ways[i].weight) <= 0)
             return ways[i].kind;
-    return DEED_TAKE;
+    return ACTION_TAKE;
 }
 
-static uint32_t roll_ref(const struct world *world, enum deed_kind kind, struct dice *dice)
+static uint32_t roll_ref(const struct world *world, enum action_kind kind, struct dice *dice)
 {
     int64_t count = (int64_t)world->held_count;
     switch (kind) {
-    case DEED_CANCEL:
+    case ACTION_CANCEL:
         return count == 0 ? 0 : world->held[count - dice_between(dice, 1, min64(count, 8))].id;
-    case DEED_SET:
-    case DEED_SET_HALF:
-    case DEED_OVERRIDE:
+    case ACTION_SET:
+    case ACTION_SET_HALF:
+    case ACTION_OVERRIDE:
         return (uint32_t)dice_between(dice, 0, STORY_TEXTS - 1);
-    case DEED_SWEEP:
+    case ACTION_SWEEP:
         return (uint32_t)(dice_chance(dice, 50) ? 100000 : dice_between(dice, 1, 20));
-    case DEED_GROW:
+    case ACTION_GROW:
         return (uint32_t)dice_between(dice, 1, 8);
     default:
         return 0;
@@ -266,12 +266,12 @@ static uint32_t roll_key(const struct site *site, struct dice *dice)
                                             : dice_between(dice, 0, last));
 }
 
-struct table_op story_roll(const struct world *world, uint32_t id, struct dice *dice)
+struct story_action story_roll(const struct world *world, uint32_t id, struct dice *dice)
 {
-    struct table_op op = {.kind = roll_kind(dice), .id = id, .count = 1};
+    struct story_action op = {.kind = roll_kind(dice), .id = id, .count = 1};
     const struct site *site = NULL;
     op.ref = roll_ref(world, op.kind, dice);
-    if (op.kind == DEED_EACH || op.kind == DEED_ALL)
+    if (op.kind == ACTION_EACH || op.kind == ACTION_ALL)
         op.count = (size_t)dice_between(dice, 1, STORY_ASKS);
     for (size_t i = 0; i < op.count; i++) {
         struct table_ask *ask = &op.asks[i];
@@ -281,12 +281,12 @@ struct table_op story_roll(const struct world *world, uint32_t id, struct dice *
         ask->n = roll_n(world, site, dice);
     }
     op.at = roll_time(world, site, dice);
-    if ((op.kind == DEED_CANCEL || op.kind == DEED_GIVE) && dice_chance(dice, 70)) /* or it is too late */
+    if ((op.kind == ACTION_CANCEL || op.kind == ACTION_GIVE) && dice_chance(dice, 70)) /* or it is too late */
         op.at = world->at;
-    if (op.kind == DEED_CHARGE && !dice_chance(dice, 4)) /* a debt without end teaches little */
+    if (op.kind == ACTION_CHARGE && !dice_chance(dice, 4)) /* a debt without end teaches little */
         op.asks[0].n = dice_between(dice, 1, 10);
-    op.timeout = op.kind == DEED_RESERVE ? roll_timeout(world, site, dice) : 0;
-    for (size_t i = 0; op.kind == DEED_CANCEL && i < world->held_count; i++)
+    op.timeout = op.kind == ACTION_RESERVE ? roll_timeout(world, site, dice) : 0;
+    for (size_t i = 0; op.kind == ACTION_CANCEL && i < world->held_count; i++)
         if (world->held[i].id == op.ref) {
             op.asks[0].table = world->held[i].table;
             op.asks[0].key = world->held[i].key;
@@ -316,14 +316,14 @@ void story_print(const struct table_story *story, FILE *out)
     for (size_t i = 0; i < STORY_TEXTS; i++)
         fprintf(out, "#   own limits %zu: %s\n", i, story->own[i]);
     for (size_t i = 0; i < story->count; i++) {
-        const struct table_op *op = &story->ops[i];
+        const struct story_action *op = &story->ops[i];
         fprintf(out, "#   %" PRId64 ": %s (%u)", op->at, verbs[op->kind], op->id);
         for (size_t a = 0; a < op->count; a++)
             fprintf(out, "%s table %u key %u n %" PRId64, a ? "," : "", op->asks[a].table, op->asks[a].key,
                     op->asks[a].n);
-        if (op->kind == DEED_RESERVE)
+        if (op->kind == ACTION_RESERVE)
             fprintf(out, " within %" PRId64, op->timeout);
-        if (op->kind == DEED_CANCEL || op->kind >= DEED_SET)
+        if (op->kind == ACTION_CANCEL || op->kind >= ACTION_SET)
             fprintf(out, " ref %u", op->ref);
         fprintf(out, "\n");
     }

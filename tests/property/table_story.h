@@ -17,24 +17,24 @@
 #define STORY_ASKS   6
 #define STORY_TEXT   512
 
-enum deed_kind {
-    DEED_TAKE,
-    DEED_PEEK,
-    DEED_RESERVE,
-    DEED_CANCEL,
-    DEED_GIVE,
-    DEED_CHARGE,
-    DEED_RESET,
-    DEED_EXPLAIN,
-    DEED_EACH,     /* several takes at once, each for itself */
-    DEED_ALL,      /* all of them or none */
-    DEED_SET,      /* live change */
-    DEED_SET_HALF, /* one whose caller is killed when it counts, but before keys are converted */
-    DEED_OVERRIDE,
-    DEED_RESTORE, /* the table's own limits again */
-    DEED_SWEEP,
-    DEED_GROW,
-    DEED_LIST
+enum action_kind {
+    ACTION_TAKE,
+    ACTION_PEEK,
+    ACTION_RESERVE,
+    ACTION_CANCEL,
+    ACTION_GIVE,
+    ACTION_CHARGE,
+    ACTION_RESET,
+    ACTION_EXPLAIN,
+    ACTION_EACH,     /* several takes at once, each for itself */
+    ACTION_ALL,      /* all of them or none */
+    ACTION_SET,      /* live change */
+    ACTION_SET_HALF, /* one whose caller is killed when it counts, but before keys are converted */
+    ACTION_OVERRIDE,
+    ACTION_RESTORE, /* the table's own limits again */
+    ACTION_SWEEP,
+    ACTION_GROW,
+    ACTION_LIST
 };
 
 struct table_ask {
@@ -42,8 +42,8 @@ struct table_ask {
     int64_t n;
 };
 
-struct table_op {
-    enum deed_kind kind;
+struct story_action {
+    enum action_kind kind;
     uint32_t id, ref; /* ref: the id of the reserve; the number of the text; how many slots or keys */
     int64_t at, timeout;
     size_t count;
@@ -64,7 +64,7 @@ struct table_story {
     size_t table_count;
     char own[STORY_TEXTS][STORY_TEXT];
     int64_t start;
-    struct table_op ops[STORY_OPS];
+    struct story_action ops[STORY_OPS];
     size_t count;
 };
 
@@ -74,6 +74,6 @@ void story_print(const struct table_story *story, FILE *out);
 
 struct world;
 /* An operation that suits the world as it is. */
-struct table_op story_roll(const struct world *world, uint32_t id, struct dice *dice);
+struct story_action story_roll(const struct world *world, uint32_t id, struct dice *dice);
 
 #endif

@@ -79,14 +79,14 @@ static void set_half(struct weir_table *table, int64_t now, const char *limits)
     atom_store(&header->generation, latest->generation + 1, memory_order_seq_cst);
 }
 
-static bool do_set(struct world *world, const struct table_op *op)
+static bool do_set(struct world *world, const struct story_action *op)
 {
     struct site *site = &world->sites[op->asks[0].table];
     const char *limits = site->plan->texts[op->ref];
     int64_t now = world_time(site, op->at);
     struct weir_error err;
     bool same = strcmp(limits, site->plan->texts[site->text]) == 0;
-    bool half = op->kind == DEED_SET_HALF && !same && !site->half;
+    bool half = op->kind == ACTION_SET_HALF && !same && !site->half;
     if (half)
         set_half(site->table, now, limits);
     else if (!weir_table_set_at(site->table, op->at, limits, &err))
@@ -95,14 +95,14 @@ static bool do_set(struct world *world, const struct table_op *op)
     return same || change_all(world, site, now, op->ref);
 }
 
-static bool do_override(struct world *world, const struct table_op *op)
+static bool do_override(struct world *world, const struct story_action *op)
 {
     struct site *site = &world->sites[op->asks[0].table];
     struct cell *cell = &site->cells[op->asks[0].key];
     int64_t now = world_time(site, op->at), time = world_floor(site, now);
     struct weir_error err;
     struct law_fault fault;
-    bool had = cell->own != NULL, restore = op->kind == DEED_RESTORE, want = true;
+    bool had = cell->own != NULL, restore = op->kind == ACTION_RESTORE, want = true;
     char key[8];
     size_t len = world_key(site, op->asks[0].key, key), most = site->plan->overrides;
     const char *limits = restore ? NULL : world->story->own[op->ref];
@@ -110,7 +110,7 @@ static bool do_override(struct world *world, const struct table_op *op)
     site->half = false; /* what a change has left is finished first */
     if (restore && !had)
         return got || world_fail(world, "no limits of its own to take away: %s", err.text);
-    if (!had && site->own_count >= (most ? most : 64)) {
+    if (!had && site->override_count >= (most ? most : 64)) {
         want = false;
     } else if (!cell->present) {
         want = world_has_room(site, site->words ? now : time);
@@ -129,11 +129,11 @@ static bool do_override(struct world *world, const struct table_op *op)
         return false;
     struct weir_policy *own = restore ? NULL : weir_policy_idle(limits, NULL);
     cell_override(cell, own, site->policy, site->words, now);
-    site->own_count += (size_t)!restore - (size_t)had;
+    site->override_count += (size_t)!restore - (size_t)had;
     return true;
 }
 
-static bool do_sweep(struct world *world, const struct table_op *op)
+static bool do_sweep(struct world *world, const struct story_action *op)
 {
     struct site *site = &world->sites[op->asks[0].table];
     size_t cleared = weir_table_sweep_at(site->table, op->at, op->ref), gone = 0, idle = 0;
@@ -146,7 +146,7 @@ static bool do_sweep(struct world *world, const struct table_op *op)
             site->shared->present = false;
             gone++;
             world_raise_floor(site, now);
-            world_forget_takers(site);
+            world_clear_overflow_filter(site);
         }
     }
     gone += look_for_gone(site, now);
@@ -157,7 +157,7 @@ static bool do_sweep(struct world *world, const struct table_op *op)
     return true;
 }
 
-static bool do_grow(struct world *world, const struct table_op *op)
+static bool do_grow(struct world *world, const struct story_action *op)
 {
     struct site *site = &world->sites[op->asks[0].table];
     struct weir_error err;
@@ -168,16 +168,16 @@ static bool do_grow(struct world *world, const struct table_op *op)
     return weir_table_grow(site->table, site->capacity, &err) || world_fail(world, "%s", err.text);
 }
 
-bool world_whole(struct world *world, const struct table_op *op)
+bool world_whole(struct world *world, const struct story_action *op)
 {
     switch (op->kind) {
-    case DEED_SET:
-    case DEED_SET_HALF:
+    case ACTION_SET:
+    case ACTION_SET_HALF:
         return do_set(world, op);
-    case DEED_OVERRIDE:
-    case DEED_RESTORE:
+    case ACTION_OVERRIDE:
+    case ACTION_RESTORE:
         return do_override(world, op);
-    case DEED_SWEEP:
+    case ACTION_SWEEP:
         return do_sweep(world, op);
     default:
         return do_grow(world, op);

@@ -33,7 +33,7 @@ int64_t world_time(const struct site *site, int64_t at)
     return region_time(site->table->region, at);
 }
 
-int64_t world_deed_time(const struct site *site, int64_t at)
+int64_t world_action_time(const struct site *site, int64_t at)
 {
     int64_t now = world_time(site, at);
     return site->words ? now : world_floor(site, now);
@@ -71,10 +71,10 @@ void world_look_shared(struct site *site, int64_t now)
         return;
     site->shared->present = false;
     world_raise_floor(site, now);
-    world_forget_takers(site);
+    world_clear_overflow_filter(site);
 }
 
-void world_forget_takers(struct site *site)
+void world_clear_overflow_filter(struct site *site)
 {
     for (size_t i = 0; i < site->plan->keys; i++)
         site->cells[i].took = false;
@@ -139,7 +139,7 @@ struct cell *world_share(struct site *site, int64_t now)
     world_look_shared(site, now);
     if (site->words && cell_is_idle(shared, now - TABLE_GRACE_NS)) {
         world_raise_floor(site, now);
-        world_forget_takers(site);
+        world_clear_overflow_filter(site);
     }
     if (shared->present)
         return shared;
@@ -203,17 +203,17 @@ bool world_agrees(struct world *world, const char *verb, const struct cell *cell
 
 /* ---- one operation ---- */
 
-static bool apply(struct world *world, const struct table_op *op)
+static bool apply(struct world *world, const struct story_action *op)
 {
     switch (op->kind) {
-    case DEED_EACH:
+    case ACTION_EACH:
         return world_each(world, op);
-    case DEED_ALL:
+    case ACTION_ALL:
         return world_all(world, op);
-    case DEED_LIST:
+    case ACTION_LIST:
         return look_at_list(world, op);
     default:
-        return op->kind < DEED_EACH ? world_deed(world, op) : world_whole(world, op);
+        return op->kind < ACTION_EACH ? world_action(world, op) : world_whole(world, op);
     }
 }
 
@@ -227,19 +227,19 @@ static void pass_promises(struct world *world, int64_t at)
 }
 
 /* Whom the operation was about says the same afterwards. */
-static bool peek_all(struct world *world, const struct table_op *op)
+static bool peek_all(struct world *world, const struct story_action *op)
 {
-    struct table_op peek = {.kind = DEED_PEEK, .at = op->at, .count = 1};
+    struct story_action peek = {.kind = ACTION_PEEK, .at = op->at, .count = 1};
     for (size_t i = 0; i < op->count; i++) {
         peek.asks[0] = op->asks[i];
         peek.asks[0].n = 1;
-        if (!world_deed(world, &peek))
+        if (!world_action(world, &peek))
             return false;
     }
     return true;
 }
 
-bool world_do(struct world *world, const struct table_op *op)
+bool world_do(struct world *world, const struct story_action *op)
 {
     for (size_t i = 0; i < op->count; i++) {
         remember(&world->sites[op->asks[i].table].cells[op->asks[i].key]);

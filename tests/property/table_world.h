@@ -27,7 +27,7 @@ struct site { /* a table, and what is known of it */
     uint32_t text; /* which of the plan's */
     int64_t floor, changed;
     bool half; /* the last change has not gone through all keys */
-    size_t own_count, capacity, grown;
+    size_t override_count, capacity, grown;
     size_t came; /* keys, in this operation */
     struct cell *cells;
     struct cell *shared; /* what keys without room share; present: in use */
@@ -57,7 +57,7 @@ struct world *world_new(void);
 void world_free(struct world *world);
 
 bool world_begin(struct world *world, const struct table_story *story);
-bool world_do(struct world *world, const struct table_op *op);
+bool world_do(struct world *world, const struct story_action *op);
 bool world_finish(struct world *world);
 void world_end(struct world *world);
 
@@ -69,8 +69,8 @@ bool world_agrees(struct world *world, const char *verb, const struct cell *cell
 
 size_t world_key(const struct site *site, uint32_t key, char *bytes); /* gives the length */
 int64_t world_time(const struct site *site, int64_t at);              /* region time */
-/* The same for deeds: those of wide states are not done before the floor. */
-int64_t world_deed_time(const struct site *site, int64_t at);
+/* The same for operations: those of wide states are not done before the floor. */
+int64_t world_action_time(const struct site *site, int64_t at);
 /* As of when a key that is not there is decided on. */
 int64_t world_floor(const struct site *site, int64_t now);
 /* Somebody was forgotten. */
@@ -83,7 +83,7 @@ bool world_has_room(const struct site *site, int64_t now);
 /* What wide states share is forgotten, if it may be, as soon as somebody looks at it. */
 void world_look_shared(struct site *site, int64_t now);
 /* It is as if never used: who has taken from it does not matter any more. */
-void world_forget_takers(struct site *site);
+void world_clear_overflow_filter(struct site *site);
 /* A refusal by what keys share says so. Gives `yes`. */
 bool world_says_shared(bool yes, struct weir_verdict *verdict);
 /* The cell of a key that is not there becomes what it would start from. */
@@ -104,19 +104,19 @@ void world_admit(struct site *site, struct cell *cell, const struct cell *from, 
 
 /* ---- table_deeds.c ---- */
 
-bool world_deed(struct world *world, const struct table_op *op);
+bool world_action(struct world *world, const struct story_action *op);
 /* What the model says of a key, wherever it is. */
 bool world_peek(struct site *site, uint32_t key, int64_t now, int64_t n, struct weir_verdict *verdict);
 /* One take of several, after the library has made it. */
 bool world_took(struct world *world, const struct table_ask *ask, int64_t at, bool got,
                 const struct weir_verdict *verdict);
 /* The promise of this operation, once models of doubles have taken over what the words say. */
-void world_mark_again(struct world *world, const struct table_op *op);
+void world_mark_again(struct world *world, const struct story_action *op);
 
 /* ---- table_whole.c, table_all.c ---- */
 
-bool world_whole(struct world *world, const struct table_op *op);
-bool world_each(struct world *world, const struct table_op *op);
-bool world_all(struct world *world, const struct table_op *op);
+bool world_whole(struct world *world, const struct story_action *op);
+bool world_each(struct world *world, const struct story_action *op);
+bool world_all(struct world *world, const struct story_action *op);
 
 #endif

@@ -276,7 +276,7 @@ class Server:
         return Client(self.address(unix), version, **login)
 
     def admit(self, password):
-        """A client that has logged in: once more if something kept it from doing so in the time for strangers."""
+        """A client that has logged in: once more if something kept it from doing so in the time for unauthenticated clients."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:

@@ -173,16 +173,16 @@ class Operations(server.ServerTest):
                     self.assertEqual(got, output)
 
     def test_every_field_of_info_is_told_of(self):
-        told = set(re.findall(r"`((?:store|recovered|aside)_?[a-z_]*)`", read("docs/operations.md")))
+        told = set(re.findall(r"`((?:store|recovered|retired)_?[a-z_]*)`", read("docs/operations.md")))
         weir = self.start("--data", self.data)
         with weir.connect() as client:
             info = client.ask("INFO", "persistence")
         self.assertEqual(told, {line.split(":")[0] for line in info.splitlines()
-                                if re.match("(store|recovered|aside)(_|:)", line)})
+                                if re.match("(store|recovered|retired)(_|:)", line)})
 
     def test_every_line_of_the_log_is_one_that_is_written(self):
         source = "".join(path.read_text(encoding="utf-8") for folder in ("service", "server", "cli")
-                         for path in sorted((server.ROOT / "src" / folder).glob("*.c")))
+                         for path in sorted((server.ROOT / "src" / folder).rglob("*.c")))
         events = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", read("docs/operations.md"))) - {"token-bucket"}
         self.assertGreaterEqual(len(events), 9)
         for event in events:

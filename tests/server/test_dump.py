@@ -489,7 +489,7 @@ class Doctor(DumpTest):
             self.assertEqual(after.ask("WEIR.THAW", "multi"), "OK")
             for policy, key in self.KEYS:
                 self.assertEqual(self.explain(after, policy, key), self.explain(before, policy, key), (policy, key))
-            self.assertIn(f"is kept in {data}/aside/multi-*.weir", self.weir("policy", "del", "multi", "-s", again.url()))
+            self.assertIn(f"is kept in {data}/retired/multi-*.weir", self.weir("policy", "del", "multi", "-s", again.url()))
 
     def test_what_is_no_directory(self):
         weir, _ = self.begin("--test-clock")

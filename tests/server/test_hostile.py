@@ -308,7 +308,7 @@ class Strangers(server.ServerTest):
 
     def test_only_so_many_at_once(self):
         """The oldest goes for a new one; a login makes room, and a RESET takes it."""
-        weir = self.start("--max-clients", "160", "--stranger-ms", "600000",  # nobody goes for being slow
+        weir = self.start("--max-clients", "160", "--login-timeout-ms", "600000",  # nobody goes for being slow
                           config="users:\n  - {name: default, password: s3cret, may: all}\n" + POLICIES)
         friend = weir.connect(password="s3cret")
         strangers = []
@@ -343,7 +343,7 @@ class Strangers(server.ServerTest):
                 client.close()
 
     def test_a_reload_that_asks_for_a_password_makes_strangers(self):
-        weir = self.start("--stranger-ms", "200", config=POLICIES)  # looked at as often
+        weir = self.start("--login-timeout-ms", "200", config=POLICIES)  # looked at as often
         clients = [weir.connect() for _ in range(50)]
         try:
             for client in clients:  # where nobody needs to log in nobody is one

@@ -264,7 +264,7 @@ class Crowds(server.ServerTest):
             fifth = weir.connect(user="ops", password="ops-secret")
             with weir.connect() as sixth:
                 self.assertEqual(sixth.rest(), b"-ERR max number of clients reached\r\n")
-            weir.wait_line('turned-away.*why="as many from its address as may be"')
+            weir.wait_line('client-refused.*why="as many from its address as may be"')
             for client in [*clients, fifth]:
                 client.close()
 

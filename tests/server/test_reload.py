@@ -83,7 +83,7 @@ class Reload(server.ServerTest):
             if by_signal:
                 weir.signal(signal.SIGHUP)
                 weir.wait_line("unknown key 'limts'", before)
-                self.assertEqual(client.ask("WEIR.POLICY", "DEL", "none")[:3], "ERR")  # one chore after the other
+                self.assertEqual(client.ask("WEIR.POLICY", "DEL", "none")[:3], "ERR")  # one background job after the other
             else:
                 answer = client.ask("WEIR.RELOAD")
                 self.assertTrue(answer.endswith("; nothing was changed: the configuration of 00:00:00 stays in force"))

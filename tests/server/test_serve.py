@@ -308,7 +308,7 @@ class Passwords(server.ServerTest):
             self.assertTrue(client.ask("PING").startswith("NOAUTH"))
 
     def test_strangers_have_to_log_in_soon(self):
-        weir = self.start("--password-file", self.write("s3cret"), "--stranger-ms", "100")
+        weir = self.start("--password-file", self.write("s3cret"), "--login-timeout-ms", "100")
         with weir.admit("s3cret") as known, weir.connect() as stranger:
             port = stranger.socket.getsockname()[1]
             self.assertEqual(stranger.rest(), b"")

@@ -135,14 +135,14 @@ class Survives(Kept):
             self.assertLessEqual(remaining, 1000000 - count)
             self.assertGreaterEqual(remaining, 1000000 - 50)
 
-    def test_a_policy_that_is_removed_is_set_aside(self):
+    def test_a_policy_that_is_removed_is_retired(self):
         weir = self.serve("--test-clock")
         self.client(weir).ask("WEIR.TAKE", "day", "k", "4")
         weir.configure(CONFIG.replace("  - {name: day, limits: 10/d burst=10}\n", ""))
         client = self.client(weir, version=3)
         self.assertIsInstance(client.ask("WEIR.RELOAD"), str)
         self.assertRegex(client.ask("WEIR.PEEK", "day", "k"), "no policy|unknown policy")
-        kept = os.listdir(os.path.join(self.data, "aside"))
+        kept = os.listdir(os.path.join(self.data, "retired"))
         self.assertEqual(len(kept), 1, kept)
         self.assertRegex(kept[0], r"^day-.*\.weir$")
 

@@ -80,14 +80,14 @@ class Tenants(server.ServerTest):
         weir = self.serve("--data", self.data)
         told = self.info(self.login(weir, "ops", "o"))
         room = {"reservations": told["ledger_capacity"], "request ids": told["requests_capacity"],
-                "RL.* keys": told["steps_capacity"], "CL.THROTTLE keys": 8000}
+                "RL.* keys": told["rl_capacity"], "CL.THROTTLE keys": 8000}
         self.got = dict.fromkeys(room, 0)
         self.look(weir, room, 0)
         for store, places in room.items():
             self.assertGreater(self.got[store], places // 4, store)
         self.look(weir, room, 1000000)
         told = self.info(self.login(weir, "ops", "o"))
-        for name in ("ledger", "requests", "steps", "client_keys"):
+        for name in ("ledger", "requests", "rl", "client_keys"):
             self.assertGreater(told[f"{name}_share_refused"], 0)
             self.assertGreater(told[f"{name}_share_most"], 100)
         self.assertIn("user=greedy", weir.wait_line("event=share-used-up"))

@@ -98,7 +98,7 @@ enum wealth { RICH, POOR };
 
 struct world {
     enum wealth wealth;
-    struct word word;
+    struct state_word word;
     struct lock lock;
     struct weir_policy *policies[2];
     int in_force;

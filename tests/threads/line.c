@@ -20,7 +20,7 @@
 #define PROMISES 6
 
 struct person {
-    const struct waiter *waiter; /* NULL: not in the line */
+    const struct limiter_waiter *waiter; /* NULL: not in the line */
     int64_t told_ns;
     uint32_t epoch; /* of its last promise */
 };
@@ -52,7 +52,7 @@ static void admit(struct scene *s, const char *what, int64_t time, int64_t n, ui
 
 static bool is_due(const struct weir_limiter *limiter)
 {
-    for (const struct waiter *w = limiter->first; w; w = w->next)
+    for (const struct limiter_waiter *w = limiter->first; w; w = w->next)
         if (w->due_ns <= weir_now() || w->refused)
             return true;
     return false;
@@ -70,7 +70,7 @@ static void settle(struct scene *s)
     }
 }
 
-static size_t person_of(const struct scene *s, const struct waiter *waiter)
+static size_t person_of(const struct scene *s, const struct limiter_waiter *waiter)
 {
     for (size_t i = s->crowd->count; i-- > 0;)
         if (s->people[i].waiter == waiter)
@@ -83,7 +83,7 @@ static void look_at_line(struct scene *s, bool *there)
 {
     int64_t before = 0;
     lock_take(&s->limiter->lock);
-    for (const struct waiter *w = s->limiter->first; w; w = w->next) {
+    for (const struct limiter_waiter *w = s->limiter->first; w; w = w->next) {
         size_t i = person_of(s, w);
         if (!CHECK(i != SIZE_MAX))
             break;
@@ -127,7 +127,7 @@ static void add_waiter(struct scene *s, int64_t n)
     size_t i = s->crowd->count;
     crowd_add(s->crowd, n, WEIR_FOREVER);
     lock_take(&s->limiter->lock);
-    const struct waiter *last = s->limiter->last;
+    const struct limiter_waiter *last = s->limiter->last;
     bool waits = last && person_of(s, last) == SIZE_MAX;
     s->people[i] = (struct person){waits ? last : NULL, waits ? last->due_ns : 0, s->in_force};
     lock_drop(&s->limiter->lock);

@@ -42,7 +42,7 @@ static struct scene scene_of(size_t count, int64_t rounds)
     return scene;
 }
 
-static void add_inside(struct scene *scene, struct visit *visit, uint64_t number, int64_t n)
+static void add_inside(struct scene *scene, struct record_visit *visit, uint64_t number, int64_t n)
 {
     if (!visit->record) {
         (void)atomic_fetch_add(&scene->refused, 1);
@@ -69,7 +69,7 @@ static void add_to_some(size_t self, void *arg)
     for (int64_t i = 0; i < scene->rounds; i++) {
         uint64_t number = (uint64_t)rng_between(&rng, 0, IDS - 1);
         struct record_id id = id_of(scene, number);
-        struct visit visit;
+        struct record_visit visit;
         weir_records_enter(scene->records, &id, 1, &visit);
         add_inside(scene, &visit, number, 1);
         weir_records_leave(scene->records, &visit);
@@ -82,7 +82,7 @@ static void check_sums(struct scene *scene)
     CHECK_EQ(scene->refused, 0);
     for (uint64_t i = 0; i < IDS; i++) {
         struct record_id id = id_of(scene, i);
-        struct visit visit;
+        struct record_visit visit;
         weir_records_enter(scene->records, &id, 999, &visit);
         CHECK(visit.found || scene->added[i] == 0);
         CHECK_EQ(scene->made[i], visit.found);
@@ -116,7 +116,7 @@ static void make_and_drop(size_t self, void *arg)
         int64_t now = 1 + i;
         uint64_t number = (uint64_t)self << 32 | (uint64_t)i;
         struct record_id id = id_of(scene, number);
-        struct visit visit;
+        struct record_visit visit;
         weir_records_enter(scene->records, &id, now, &visit);
         if (visit.found || !visit.record) {
             (void)atomic_fetch_add(&scene->refused, 1);
@@ -135,7 +135,7 @@ TEST(places_are_used_again_and_what_stays_is_left_alone)
     struct scene scene = scene_of(4096, 20000);
     for (uint64_t i = 0; i < IDS; i++) { /* these stay */
         struct record_id id = id_of(&scene, UINT64_MAX - i);
-        struct visit visit;
+        struct record_visit visit;
         weir_records_enter(scene.records, &id, 1, &visit);
         *(struct content *)record_bytes(visit.record) = (struct content){(int64_t)i, (int64_t)i};
         visit.record->expires_ns = INT64_MAX;
@@ -145,7 +145,7 @@ TEST(places_are_used_again_and_what_stays_is_left_alone)
     CHECK_EQ(scene.refused, 0);
     for (uint64_t i = 0; i < IDS; i++) {
         struct record_id id = id_of(&scene, UINT64_MAX - i);
-        struct visit visit;
+        struct record_visit visit;
         weir_records_enter(scene.records, &id, INT64_MAX - 1, &visit);
         CHECK(visit.found);
         CHECK_EQ(((struct content *)record_bytes(visit.record))->again, i);

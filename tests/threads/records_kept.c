@@ -27,8 +27,8 @@ static void overfull(struct store *store)
     struct fake_store *fake = (struct fake_store *)(void *)store;
     for (uint32_t i = 0; weir_dirty && i < weir_dirty->count; i++) {
         struct dirty_item *item = &weir_dirty->items[i];
-        fake->keep.kind->capture(&fake->keep, item->slot, item->who, own_log);
-        fake->keep.kind->released(&fake->keep, item->slot, item->who);
+        fake->persist.kind->capture(&fake->persist, item->slot, item->hash, own_log);
+        fake->persist.kind->released(&fake->persist, item->slot, item->hash);
     }
     if (weir_dirty)
         weir_dirty_clear(weir_dirty);
@@ -44,7 +44,7 @@ static void change(struct scene *scene, struct rng *rng)
 {
     uint64_t number = (uint64_t)rng_between(rng, 0, IDS - 1);
     struct record_id id = id_of(scene->records, number);
-    struct visit visit;
+    struct record_visit visit;
     bool from_inside = rng_between(rng, 0, 3) == 0;
     if (from_inside)
         weir_records_flush(scene->records);
@@ -72,15 +72,15 @@ static void work(size_t self, void *arg)
         else
             change(scene, &rng);
         if (rng_between(&rng, 0, 4) == 0)
-            overfull(scene->fake.keep.store);
+            overfull(scene->fake.persist.store);
     }
-    overfull(scene->fake.keep.store);
+    overfull(scene->fake.persist.store);
 }
 
 static int64_t value_of(struct records *records, uint64_t number)
 {
     struct record_id id = id_of(records, number);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(records, &id, 1, &visit);
     int64_t value = visit.record && visit.found ? *(int64_t *)record_bytes(visit.record) : 0;
     visit.looked = true;
@@ -95,7 +95,7 @@ static struct records *records_of(size_t count, struct fake_store *fake)
     if (!records)
         abort();
     fake_keep(fake, records, 0);
-    fake->keep.overfull = overfull;
+    fake->persist.overfull = overfull;
     return records;
 }
 

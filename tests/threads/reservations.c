@@ -176,7 +176,7 @@ static int64_t expected(const struct scene *scene, int policy, int key)
 static void check_keys(const struct scene *scene)
 {
     struct worker *worker = scene->first.worker;
-    weir_worker_begin(worker);
+    weir_read_begin(worker);
     for (int i = 0; i < 2; i++) {
         const struct slice name = {policies[i], strlen(policies[i])};
         struct weir_table *table = weir_snapshot_policy(worker->snapshot, name)->main->table;
@@ -190,7 +190,7 @@ static void check_keys(const struct scene *scene)
                 CHECK_EQ(limits[limit].used, expected(scene, i, key));
         }
     }
-    weir_worker_end(worker);
+    weir_read_end(worker);
 }
 
 /* An id is remembered once, and one whose reservation found no room is not. */

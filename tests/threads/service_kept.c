@@ -32,13 +32,13 @@ static struct slice word(const char *text)
     return (struct slice){text, strlen(text)};
 }
 
-/* A round of a lane: a turn that lasts until what was changed is appended. */
+/* A round of an I/O thread: a read section that lasts until what was changed is appended. */
 static void ask_round(struct scene *scene, size_t self, int64_t asked)
 {
     struct kit *client = &scene->clients[self];
     char line[64];
-    weir_worker_begin(client->worker);
-    client->worker->turn_lasts = true;
+    weir_read_begin(client->worker);
+    client->worker->read_section_lasts = true;
     const char *reply = kit_ask(client, "WEIR.TAKE api one");
     scene->admitted[self] += kit_field(reply, "allowed") == 1;
     scene->errors[self] += reply[0] == '-';
@@ -48,7 +48,7 @@ static void ask_round(struct scene *scene, size_t self, int64_t asked)
     (void)kit_ask(client, "WEIR.TAKE come in:1"); /* may not be there */
     (void)kit_ask(client, "WEIR.RESERVE come one");
     (void)weir_store_commit(scene->kit.service->store);
-    weir_worker_end(client->worker);
+    weir_read_end(client->worker);
 }
 
 static void body(size_t self, void *arg)
@@ -82,7 +82,7 @@ static void change(struct scene *scene, int round)
         CHECK(is_done(weir_store_image(service->store, &err), &err));
     if (round % 4 == 3)
         CHECK(is_done(weir_change_unoverride(service, word("api"), word("own"), &err), &err));
-    CHECK(weir_keep_wait(service));
+    CHECK(weir_persist_wait(service));
 }
 
 static bool open_scene(struct scene *scene, const char *path)

@@ -77,7 +77,7 @@ static void *member(void *arg)
             shelf_raise(&team->shelf, (index + (uint64_t)more) % SHELF);
         uint64_t value = atomic_load(&team->shelf.values[index]);
         /* Others may have raised it since, and not yet appended: whoever answers for that lists it. */
-        keep_touch(team->shelf.region.keep, &team->shelf.values[index], index + 1);
+        mark_dirty(team->shelf.region.persist, &team->shelf.values[index], index + 1);
         uint64_t ticket = weir_store_commit(team->store);
         if (weir_store_wait(team->store, ticket, 20 * WEIR_SEC))
             note_let_go(team, index, value);

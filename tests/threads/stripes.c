@@ -62,9 +62,9 @@ static void poison_all(struct world *w)
         struct stripe *stripe = weir_stripe_lock(w->region, i);
         poison(w, &stripe->journal, w->region->header->shape.journal_size);
         weir_stripe_unlock(stripe);
-        struct lane *lane = weir_lane_lock(w->region, &i, &count);
-        poison(w, weir_lane_journal(lane), w->region->header->shape.lane_size);
-        weir_lane_unlock(w->region, lane, &i, count);
+        struct transaction *transaction = weir_transaction_lock(w->region, &i, &count);
+        poison(w, weir_transaction_journal(transaction), w->region->header->shape.transaction_size);
+        weir_transaction_unlock(w->region, transaction, &i, count);
     }
 }
 
@@ -111,7 +111,7 @@ static struct world world_new(bool shared)
                                  .lines = 16,
                                  .stripes = STRIPES,
                                  .journal_size = weir_journal_size(sizeof(struct account), 1),
-                                 .lane_size = weir_journal_size(3 * sizeof(struct account) + 16, 4),
+                                 .transaction_size = weir_journal_size(3 * sizeof(struct account) + 16, 4),
                                  .parts = {[PART_POLICIES] = STRIPES * sizeof(struct account)}};
     struct weir_error err;
     struct region *region = shared ? open_shared(&shape, &err) : weir_region_new(&shape, &err);
@@ -161,10 +161,10 @@ static void change_one(struct world *w, uint64_t stripe, uint64_t units)
 static uint64_t hold(struct world *w, struct journal *journal, struct slot *slot)
 {
     for (int i = 0; i < 100000; i++) {
-        uint64_t who = slot_who(slot), word = slot_word(slot);
+        uint64_t hash = slot_hash(slot), word = slot_word(slot);
         if (slot_kind(word) == SLOT_HELD)
             break;
-        if (weir_journal_hold(w->region, journal, slot, who, word))
+        if (weir_journal_hold(w->region, journal, slot, hash, word))
             return slot_with_kind(word, SLOT_HELD);
     }
     fault(w);
@@ -191,25 +191,25 @@ static void move(struct world *w, struct journal *journal, const uint32_t *strip
 static void change_three(struct world *w, uint32_t *stripes, uint64_t units, bool valid)
 {
     size_t count = 3;
-    struct lane *lane = weir_lane_lock(w->region, stripes, &count);
-    struct journal *journal = weir_lane_journal(lane);
+    struct transaction *transaction = weir_transaction_lock(w->region, stripes, &count);
+    struct journal *journal = weir_transaction_journal(transaction);
     weir_journal_begin(journal);
     move(w, journal, stripes, units);
     if (valid)
         weir_journal_commit(w->region, journal);
     else
         weir_journal_undo(w->region, journal);
-    weir_lane_unlock(w->region, lane, stripes, count);
+    weir_transaction_unlock(w->region, transaction, stripes, count);
 }
 
 /* As a take that needs no lock; if the slot is held, it waits at the stripe, and then it is not. */
 static void flip(struct world *w, uint64_t stripe)
 {
     struct slot *slot = slot_of(w, stripe);
-    uint64_t who = slot_who(slot), word = slot_word(slot);
+    uint64_t hash = slot_hash(slot), word = slot_word(slot);
     if (slot_kind(word) != SLOT_HELD) {
         bool plain = slot_kind(word) == SLOT_PLAIN;
-        (void)slot_exchange(slot, who, word, who, slot_with_kind(word, plain ? SLOT_PROMISED : SLOT_PLAIN));
+        (void)slot_exchange(slot, hash, word, hash, slot_with_kind(word, plain ? SLOT_PROMISED : SLOT_PLAIN));
         return;
     }
     struct stripe *lock = weir_stripe_lock(w->region, stripe);
@@ -248,7 +248,7 @@ static struct sums count_all(struct world *w)
     struct sums sums = {0};
     for (uint32_t i = 0; i < STRIPES; i++)
         all[i] = STRIPES - 1 - i;
-    struct lane *lane = weir_lane_lock(w->region, all, &count);
+    struct transaction *transaction = weir_transaction_lock(w->region, all, &count);
     for (uint64_t i = 0; i < STRIPES; i++) {
         uint64_t word = slot_word(slot_of(w, i));
         for (int j = 0; j < CELLS; j++)
@@ -257,7 +257,7 @@ static struct sums count_all(struct world *w)
         sums.held += slot_kind(word) == SLOT_HELD;
         sums.changes += w->accounts[i].changes;
     }
-    weir_lane_unlock(w->region, lane, all, count);
+    weir_transaction_unlock(w->region, transaction, all, count);
     return sums;
 }
 
@@ -420,7 +420,7 @@ static void check_stripe(struct scene *s, uint64_t stripe)
     weir_stripe_unlock(lock);
 }
 
-/* Each in its turn finds what the dead one left; or somebody uses its lane for others first. */
+/* Each in its turn finds what the dead one left; or somebody uses its transaction for others first. */
 static void meet(struct scene *s, uint64_t step)
 {
     static const uint64_t stripes[] = {1, 4, 6};
@@ -497,7 +497,8 @@ static void *die_in_the_middle(void *arg)
     struct scene *s = arg;
     uint32_t stripes[] = {6, 1, 4};
     size_t count = 3;
-    struct journal *journal = weir_lane_journal(weir_lane_lock(s->world.region, stripes, &count));
+    struct journal *journal =
+        weir_transaction_journal(weir_transaction_lock(s->world.region, stripes, &count));
     weir_journal_begin(journal);
     move(&s->world, journal, stripes, 7);
     return NULL;
@@ -508,7 +509,8 @@ static void *die_at_the_end(void *arg)
     struct scene *s = arg;
     uint32_t stripes[] = {6, 1, 4};
     size_t count = 3;
-    struct journal *journal = weir_lane_journal(weir_lane_lock(s->world.region, stripes, &count));
+    struct journal *journal =
+        weir_transaction_journal(weir_transaction_lock(s->world.region, stripes, &count));
     weir_journal_begin(journal);
     move(&s->world, journal, stripes, 7);
     atomic_store(&journal->state, JOURNAL_DONE); /* as weir_journal_commit does, before it lets slots go */

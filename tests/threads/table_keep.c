@@ -36,9 +36,9 @@ static void append(struct play *play, struct buffer *out)
 static void commit(struct play *play)
 {
     struct buffer out = {0};
-    const struct keep *keep = &play->kept.keep;
+    const struct persist *persist = &play->kept.persist;
     for (uint32_t i = 0; weir_dirty && i < weir_dirty->count; i++)
-        keep->kind->capture(keep, weir_dirty->items[i].slot, weir_dirty->items[i].who, &out);
+        persist->kind->capture(persist, weir_dirty->items[i].slot, weir_dirty->items[i].hash, &out);
     if (weir_dirty)
         weir_dirty_clear(weir_dirty);
     append(play, &out);
@@ -70,12 +70,12 @@ static void work(struct play *play, struct rng *rng)
 
 static void image(struct play *play)
 {
-    const struct keep *keep = &play->kept.keep;
+    const struct persist *persist = &play->kept.persist;
     uint64_t cursor = 0;
     bool more = true;
     while (more) {
         struct buffer out = {0};
-        more = keep->kind->walk(keep, &cursor, &out, 400);
+        more = persist->kind->walk(persist, &cursor, &out, 400);
         append(play, &out);
     }
 }
@@ -141,7 +141,7 @@ static void play_with(const char *limits, size_t key_max, uint64_t stream)
     (void)weir_table_sweep_at(play.table, now, 1 << 20);
     kept_shuffle(&play.kept, &rng);
     struct weir_table *copy = kept_recover(&play.kept, 0, &rng, TABLE_EXACT, now);
-    play.table->region->keep = NULL;
+    play.table->region->persist = NULL;
     for (uint64_t key = 1; copy && key <= KEYS; key++)
         CHECK_EQ(spent(copy, now, key), spent(play.table, now, key));
     if (copy)

@@ -59,7 +59,7 @@ static void move_all(size_t self, void *arg)
         keys += keys / 4;
         if (!weir_table_enlarge(t->table, keys, NULL))
             abort();
-        while (weir_table_move(t->table, START, 2) == MOVE_MORE)
+        while (weir_table_rehash(t->table, START, 2) == REHASH_MORE)
             team_yield();
     }
     atomic_store(&t->ended, true);

@@ -69,13 +69,13 @@ static inline bool is_wide(const struct weir_table *table)
 TOOL struct copies copies_of(struct weir_table *table, uint64_t key)
 {
     struct copies copies = {0, 0};
-    uint64_t who = table_who(table, &key, sizeof key), segments = region_segments(table->region);
+    uint64_t hash = table_hash(table, &key, sizeof key), segments = region_segments(table->region);
     const struct region_shape *shape = &table->region->header->shape;
     for (uint64_t s = 0; s < segments; s++) {
         const struct segment *segment = &table->region->segments[s];
         for (uint64_t i = 0; i < segment->lines * shape->line_slots; i++) {
             const struct slot *slot = (const void *)(segment->slots + i * shape->slot_size);
-            if (atom_load((const atom64 *)(const void *)slot, memory_order_seq_cst) != who)
+            if (atom_load((const atom64 *)(const void *)slot, memory_order_seq_cst) != hash)
                 continue;
             bool tentative = !is_wide(table) && slot_kind(slot_word(slot)) == SLOT_TENTATIVE;
             copies.live += !tentative;
@@ -90,9 +90,9 @@ struct sight {
     uint64_t word;
 };
 
-static inline bool is_still_there(const struct sight *sight, uint64_t who)
+static inline bool is_still_there(const struct sight *sight, uint64_t hash)
 {
-    return sight->slot && slot_who(sight->slot) == who && slot_word(sight->slot) == sight->word;
+    return sight->slot && slot_hash(sight->slot) == hash && slot_word(sight->slot) == sight->word;
 }
 
 /*
@@ -103,17 +103,17 @@ static inline bool is_still_there(const struct sight *sight, uint64_t who)
 TOOL bool lives_twice(struct weir_table *table, uint64_t key)
 {
     struct sight first = {NULL, 0};
-    uint64_t who = table_who(table, &key, sizeof key), segments = region_segments(table->region);
+    uint64_t hash = table_hash(table, &key, sizeof key), segments = region_segments(table->region);
     for (uint64_t s = 0; s < segments; s++) {
         const struct segment *segment = &table->region->segments[s];
         for (uint64_t i = 0; i < segment->lines * LINE_SLOTS; i++) {
             const struct slot *slot = region_slot(segment, i);
-            if (slot_who(slot) != who)
+            if (slot_hash(slot) != hash)
                 continue;
             struct sight sight = {slot, slot_word(slot)};
-            if (slot_kind(sight.word) == SLOT_TENTATIVE || !is_still_there(&sight, who))
+            if (slot_kind(sight.word) == SLOT_TENTATIVE || !is_still_there(&sight, hash))
                 continue;
-            if (is_still_there(&first, who))
+            if (is_still_there(&first, hash))
                 return true;
             first = sight;
         }

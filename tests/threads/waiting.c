@@ -334,7 +334,7 @@ static void check_line(struct weir_limiter *limiter, int64_t *told, size_t count
 {
     lock_take(&limiter->lock);
     size_t i = count - (size_t)limiter->waiting;
-    for (const struct waiter *w = limiter->first; w; w = w->next, i++) {
+    for (const struct limiter_waiter *w = limiter->first; w; w = w->next, i++) {
         CHECK(w->due_ns <= told[i]);
         CHECK(!w->prev || w->prev->due_ns <= w->due_ns);
         told[i] = w->due_ns;

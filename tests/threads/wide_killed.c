@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process is killed at every instruction of a deed to a wide table (every second, unless WEIR_KILL_STRIDE
- * says otherwise). The others find every key as it was before the deed, or as it is after it, and a table
- * that is whole. What keys without room share may also be there already, and unspent.
+ * A process is killed at every instruction of an operation to a wide table (every second, unless
+ * WEIR_KILL_STRIDE says otherwise). The others find every key as it was before the operation, or as it is
+ * after it, and a table that is whole. What keys without room share may also be there already, and unspent.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,20 +37,20 @@ struct scene {
 static void look_at(struct scene *s, struct view *views)
 {
     struct weir_table *table = s->table;
-    struct holding holding;
-    struct place place;
+    struct locked_stripe locked;
+    struct wide_ref place;
     memset(views, 0, KEYS * sizeof *views);
-    CHECK(weir_wide_enter(&holding, table, 0));
+    CHECK(weir_wide_enter(&locked, table, 0));
     for (size_t i = 0; i < KEYS; i++) {
-        place = wide_place(&holding, 0, wide_places(&holding, 0) + WIDE_OVERFLOW);
+        place = wide_place(&locked, 0, wide_places(&locked, 0) + WIDE_OVERFLOW);
         views[i].is_there =
-            i == OVERFLOW ? wide_who(place.slot) != 0 : weir_wide_find(&holding, &s->keys[i], &place);
+            i == OVERFLOW ? wide_hash(place.slot) != 0 : weir_wide_find(&locked, &s->keys[i], &place);
         if (!views[i].is_there)
             continue;
         views[i].generation = place.slot->generation;
         memcpy(views[i].state, wide_state(table, place.slot), table->state_words * 8);
     }
-    weir_wide_leave(&holding);
+    weir_wide_leave(&locked);
 }
 
 static void setup(void *arg)
@@ -85,8 +85,8 @@ static void check_views(void *arg, uint64_t step, bool whole)
 static void take(void *arg)
 {
     struct scene *s = arg;
-    struct deed deed = {.verb = VERB_TAKE, .now = TIME, .n = s->n};
-    (void)s->table->kind->run(s->table, &s->keys[s->taker], &deed);
+    struct table_op op = {.verb = VERB_TAKE, .now = TIME, .n = s->n};
+    (void)s->table->kind->run(s->table, &s->keys[s->taker], &op);
 }
 
 static void convert(void *arg)
@@ -110,8 +110,8 @@ static void scene_begin(struct scene *s, const char *limits, size_t key_max, siz
         s->keys[i] = key_of(s->table, names[i]);
     for (size_t i = 0; i < 2; i++) {
         size_t key = i == 0 ? BUSY : second;
-        struct deed deed = {.verb = VERB_TAKE, .now = key == IDLE ? WEIR_SEC : TIME, .n = 2};
-        CHECK(s->table->kind->run(s->table, &s->keys[key], &deed));
+        struct table_op op = {.verb = VERB_TAKE, .now = key == IDLE ? WEIR_SEC : TIME, .n = 2};
+        CHECK(s->table->kind->run(s->table, &s->keys[key], &op));
     }
 }
 

@@ -101,17 +101,17 @@ static inline void world_note(struct world *world, struct buffer *note)
     world_put_part(note, &part);
 }
 
-static inline struct slice world_part(const unsigned char *meta, size_t len, int index)
+static inline struct slice world_part(const unsigned char *catalogue, size_t len, int index)
 {
     size_t at = 0;
     for (;; index--) {
         uint64_t bytes;
         if (!CHECK(len - at >= sizeof bytes))
             abort();
-        memcpy(&bytes, meta + at, sizeof bytes);
+        memcpy(&bytes, catalogue + at, sizeof bytes);
         at += sizeof bytes;
         if (index == 0)
-            return (struct slice){(const char *)meta + at, bytes};
+            return (struct slice){(const char *)catalogue + at, bytes};
         at += bytes;
     }
 }
@@ -119,22 +119,22 @@ static inline struct slice world_part(const unsigned char *meta, size_t len, int
 static inline bool world_make(struct world *world)
 {
     size_t len;
-    const unsigned char *meta = weir_store_meta(world->store, &len);
+    const unsigned char *catalogue = weir_store_found_catalogue(world->store, &len);
     struct weir_table_options options = {.keys = 64};
     for (int t = 0; t < WORLD_TABLES; t++) {
-        struct slice part = meta ? world_part(meta, len, t) : (struct slice){NULL, 0};
-        world->tables[t] = meta ? weir_table_describe_read(part.bytes, part.len, &world->err)
-                                : weir_table_new_kept(world_limits[t], &options, NULL, &world->err);
+        struct slice part = catalogue ? world_part(catalogue, len, t) : (struct slice){NULL, 0};
+        world->tables[t] = catalogue ? weir_table_describe_read(part.bytes, part.len, &world->err)
+                                     : weir_table_new_stored(world_limits[t], &options, NULL, &world->err);
         if (!world->tables[t] || !weir_store_add(world->store, (uint32_t)t + 1, world->tables[t]->region, 0,
-                                                 &weir_table_keep, world->tables[t], &world->err))
+                                                 &weir_table_persist_ops, world->tables[t], &world->err))
             return false;
     }
-    struct slice part = meta ? world_part(meta, len, WORLD_TABLES) : (struct slice){NULL, 0};
+    struct slice part = catalogue ? world_part(catalogue, len, WORLD_TABLES) : (struct slice){NULL, 0};
     world->records = weir_records_new(64, sizeof(int64_t), &world->err);
     return world->records &&
-           (!meta || CHECK(weir_records_describe_read(world->records, part.bytes, part.len))) &&
+           (!catalogue || CHECK(weir_records_describe_read(world->records, part.bytes, part.len))) &&
            weir_store_add(world->store, WORLD_TABLES + 1, weir_records_region(world->records), 0,
-                          &weir_records_keep, world->records, &world->err);
+                          &weir_records_persist_ops, world->records, &world->err);
 }
 
 static inline bool world_recover(struct world *world)
@@ -193,7 +193,7 @@ static inline int64_t world_value(struct world *world, size_t entry)
         return verdict.remaining;
     }
     struct record_id id = weir_record_id(world->records, "test", &entry, sizeof entry);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(world->records, &id, weir_now(), &visit);
     int64_t value = visit.record && visit.found ? *(int64_t *)record_bytes(visit.record) : 0;
     visit.looked = true;
@@ -204,7 +204,7 @@ static inline int64_t world_value(struct world *world, size_t entry)
 static inline void world_put_record(struct world *world, size_t entry)
 {
     struct record_id id = weir_record_id(world->records, "test", &entry, sizeof entry);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(world->records, &id, weir_now(), &visit);
     if (visit.record) {
         *(int64_t *)record_bytes(visit.record) = world->round;
@@ -255,7 +255,7 @@ static inline void world_answer(struct world *world)
     for (size_t i = 0; i < WORLD_ENTRIES; i++) {
         struct world_entry *entry = &world->entries[i];
         while (entry->good + 1 < entry->count &&
-               weir_store_may(world->store, entry->states[entry->good + 1].ticket) == STORE_GO)
+               weir_store_ticket_status(world->store, entry->states[entry->good + 1].ticket) == STORE_GO)
             entry->good++;
     }
 }

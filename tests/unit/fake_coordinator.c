@@ -12,11 +12,11 @@ enum { POOLS_MAX = 64, HELD_MAX = 256 };
 
 struct fake_pool {
     char name[FLEET_NAME_MAX + 1];
-    struct pool pool;
+    struct lease_pool pool;
 };
 
-struct place {
-    struct place *next;
+struct pool_handle {
+    struct pool_handle *next;
     struct fake *of;
     struct fake_pool *pool;
     void *owner;
@@ -31,15 +31,15 @@ struct fake {
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    enum pool_way pools_way;
+    enum lease_pool_flags pools_way;
     enum fake_way way;
     bool refuse, block, refuse_names;
     struct fake *opened;
-    struct place *places;
+    struct pool_handle *places;
     struct fake_pool pools[POOLS_MAX];
     size_t pool_count;
     struct {
-        struct place *place;
+        struct pool_handle *handle;
         struct lease_order order;
     } held[HELD_MAX];
     size_t held_count;
@@ -56,7 +56,7 @@ static void drop_lock(void)
     (void)pthread_mutex_unlock(&all.lock);
 }
 
-void fake_begin(enum pool_way way)
+void fake_begin(enum lease_pool_flags way)
 {
     take_lock();
     all.pools_way = way;
@@ -150,59 +150,59 @@ static struct fake_pool *pool_of(const char *name, const struct lease_terms *ter
     return pool;
 }
 
-static struct place *fake_enter(struct coordinator *coordinator, const char *name,
-                                const struct lease_terms *terms, void *owner, struct weir_error *err)
+static struct pool_handle *fake_enter(struct coordinator *coordinator, const char *name,
+                                      const struct lease_terms *terms, void *owner, struct weir_error *err)
 {
-    struct place *place = calloc(1, sizeof *place);
+    struct pool_handle *handle = calloc(1, sizeof *handle);
     take_lock();
-    if (place && all.refuse_names) {
-        free(place);
-        place = NULL;
+    if (handle && all.refuse_names) {
+        free(handle);
+        handle = NULL;
     }
-    if (place) {
-        *place = (struct place){.next = all.places,
-                                .of = (struct fake *)(void *)coordinator,
-                                .pool = pool_of(name, terms),
-                                .owner = owner};
-        all.places = place;
+    if (handle) {
+        *handle = (struct pool_handle){.next = all.places,
+                                       .of = (struct fake *)(void *)coordinator,
+                                       .pool = pool_of(name, terms),
+                                       .owner = owner};
+        all.places = handle;
         all.counts.enters++;
         all.counts.places++;
     }
     drop_lock();
-    if (!place)
+    if (!handle)
         (void)weir_error_complain(err, "the fake coordinator has no room for that name");
-    return place;
+    return handle;
 }
 
-static void fake_leave(struct place *place)
+static void fake_leave(struct pool_handle *handle)
 {
     take_lock();
-    struct place **at = &all.places;
-    while (*at != place)
+    struct pool_handle **at = &all.places;
+    while (*at != handle)
         at = &(*at)->next;
-    *at = place->next;
+    *at = handle->next;
     for (size_t i = 0; i < all.held_count;)
-        if (all.held[i].place == place)
+        if (all.held[i].handle == handle)
             all.held[i] = all.held[--all.held_count];
         else
             i++;
     all.counts.leaves++;
     all.counts.places--;
     drop_lock();
-    free(place);
+    free(handle);
 }
 
 /* Under the lock. */
-static void apply(struct place *place, const struct lease_order *order, struct lease_reply *reply)
+static void apply(struct pool_handle *handle, const struct lease_order *order, struct lease_reply *reply)
 {
-    weir_pool_apply(&place->pool->pool, order, weir_now(), reply);
+    weir_pool_apply(&handle->pool->pool, order, weir_now(), reply);
     if (order->op == LEASE_TAKE && reply->outcome == LEASE_DONE)
         all.counts.granted += reply->units;
     if (order->op == LEASE_RETURN && reply->outcome == LEASE_DONE)
         all.counts.returned += reply->chunks;
 }
 
-static void fake_order(struct place *place, const struct lease_order *order)
+static void fake_order(struct pool_handle *handle, const struct lease_order *order)
 {
     struct lease_reply reply = {.id = order->id, .op = order->op, .left = -1, .age_ns = -1, .ends_ns = -1};
     take_lock();
@@ -210,14 +210,14 @@ static void fake_order(struct place *place, const struct lease_order *order)
     all.counts.orders++;
     all.counts.ops[order->op]++;
     if (way == FAKE_HOLD && all.held_count < HELD_MAX) {
-        all.held[all.held_count].place = place;
+        all.held[all.held_count].handle = handle;
         all.held[all.held_count++].order = *order;
     }
     if (way == FAKE_ANSWER || way == FAKE_TWICE || way == FAKE_LOSE_REPLY)
-        apply(place, order, &reply);
+        apply(handle, order, &reply);
     drop_lock();
     if (way == FAKE_FORBID)
-        place->of->sink.troubled(place->owner, "the fake coordinator does not know you");
+        handle->of->sink.troubled(handle->owner, "the fake coordinator does not know you");
     if (way == FAKE_LOSE_REPLY || way == FAKE_LOSE || way == FAKE_FAIL || way == FAKE_FORBID) {
         struct lease_reply none = {.id = order->id, .op = order->op, .left = -1, .age_ns = -1, .ends_ns = -1};
         reply = none;
@@ -228,9 +228,9 @@ static void fake_order(struct place *place, const struct lease_order *order)
         weir_clock_set(weir_now() + 4 * WEIR_SEC);
     if (way == FAKE_HOLD || way == FAKE_SILENT || way == FAKE_SLOW)
         return;
-    place->of->sink.replied(place->owner, &reply);
+    handle->of->sink.replied(handle->owner, &reply);
     if (way == FAKE_TWICE)
-        place->of->sink.replied(place->owner, &reply);
+        handle->of->sink.replied(handle->owner, &reply);
 }
 
 static const struct coordinator_ops fake_ops = {.scheme = "fake",
@@ -257,10 +257,10 @@ size_t fake_release(void)
     take_lock();
     size_t count = all.held_count;
     for (size_t i = 0; i < count; i++) {
-        struct place *place = all.held[i].place;
+        struct pool_handle *handle = all.held[i].handle;
         struct lease_reply reply;
-        apply(place, &all.held[i].order, &reply);
-        place->of->sink.replied(place->owner, &reply);
+        apply(handle, &all.held[i].order, &reply);
+        handle->of->sink.replied(handle->owner, &reply);
     }
     all.held_count = 0;
     drop_lock();
@@ -286,17 +286,17 @@ void fake_connect(bool up, const char *why)
 void fake_more(void)
 {
     take_lock();
-    for (struct place *place = all.places; place; place = place->next)
-        place->of->sink.more(place->owner);
+    for (struct pool_handle *handle = all.places; handle; handle = handle->next)
+        handle->of->sink.more(handle->owner);
     drop_lock();
 }
 
 void fake_notice(uint64_t epoch)
 {
     take_lock();
-    for (struct place *place = all.places; place; place = place->next) {
-        struct lease_reply seen = {.epoch = epoch, .terms = place->pool->pool.terms, .left = -1};
-        place->of->sink.noticed(place->owner, &seen);
+    for (struct pool_handle *handle = all.places; handle; handle = handle->next) {
+        struct lease_reply seen = {.epoch = epoch, .terms = handle->pool->pool.terms, .left = -1};
+        handle->of->sink.noticed(handle->owner, &seen);
     }
     drop_lock();
 }
@@ -304,8 +304,8 @@ void fake_notice(uint64_t epoch)
 void fake_trouble(const char *why)
 {
     take_lock();
-    for (struct place *place = all.places; place; place = place->next)
-        place->of->sink.troubled(place->owner, why);
+    for (struct pool_handle *handle = all.places; handle; handle = handle->next)
+        handle->of->sink.troubled(handle->owner, why);
     drop_lock();
 }
 
@@ -317,7 +317,7 @@ struct fake_counts fake_counts(void)
     return counts;
 }
 
-bool fake_pool(const char *name, struct pool *pool)
+bool fake_pool(const char *name, struct lease_pool *pool)
 {
     bool found = false;
     take_lock();

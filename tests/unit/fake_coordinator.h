@@ -31,7 +31,7 @@ struct fake_counts {
 };
 
 /* As at the start: no pools, everything is answered. Nobody may be joined. */
-void fake_begin(enum pool_way way);
+void fake_begin(enum lease_pool_flags way);
 void fake_say(enum fake_way way);
 /* From now on `open` fails (with a message that says so); or does so again. */
 void fake_refuse(bool refuse);
@@ -50,6 +50,6 @@ void fake_notice(uint64_t epoch);
 void fake_trouble(const char *why);
 struct fake_counts fake_counts(void);
 /* The pool of that name as it is now; false: there is none. */
-bool fake_pool(const char *name, struct pool *pool);
+bool fake_pool(const char *name, struct lease_pool *pool);
 
 #endif

@@ -49,13 +49,13 @@ struct kept_record {
 };
 
 struct kept {
-    struct keep keep;
+    struct persist persist;
     struct kept_record **records;
     size_t count, room, wanted; /* `wanted`: images that the table has asked for */
     struct buffer described;
 };
 
-KIT void kept_put(struct kept *kept, const struct keep_head *head, const void *body)
+KIT void kept_put(struct kept *kept, const struct persist_head *head, const void *body)
 {
     if (kept->count == kept->room) {
         kept->room = kept->room ? 2 * kept->room : 64;
@@ -73,9 +73,9 @@ KIT void kept_take_in(struct kept *kept, struct buffer *out)
     const char *at = buffer_bytes(out), *end = at + buffer_len(out);
     CHECK(!out->failed);
     while (at < end) {
-        struct keep_head head;
+        struct persist_head head;
         memcpy(&head, at, sizeof head);
-        CHECK_EQ(head.region, kept->keep.number);
+        CHECK_EQ(head.region, kept->persist.number);
         CHECK_EQ(head.bytes % 8, 0);
         kept_put(kept, &head, at + sizeof head);
         at += sizeof head + head.bytes;
@@ -90,7 +90,8 @@ KIT void kept_commit(struct kept *kept)
     if (!weir_dirty)
         return;
     for (uint32_t i = 0; i < weir_dirty->count; i++)
-        kept->keep.kind->capture(&kept->keep, weir_dirty->items[i].slot, weir_dirty->items[i].who, &out);
+        kept->persist.kind->capture(&kept->persist, weir_dirty->items[i].slot, weir_dirty->items[i].hash,
+                                    &out);
     weir_dirty_clear(weir_dirty);
     kept_take_in(kept, &out);
 }
@@ -112,7 +113,7 @@ KIT void kept_image(struct kept *kept)
     bool more = true;
     while (more) {
         struct buffer out = {0};
-        more = kept->keep.kind->walk(&kept->keep, &cursor, &out, 300);
+        more = kept->persist.kind->walk(&kept->persist, &cursor, &out, 300);
         kept_take_in(kept, &out);
     }
 }
@@ -127,13 +128,13 @@ KIT void kept_note(struct kept *kept, struct weir_table *table)
 
 KIT void kept_begin(struct kept *kept, struct weir_table *table)
 {
-    *kept = (struct kept){.keep = {.store = (struct store *)(void *)kept,
-                                   .number = 7,
-                                   .kind = &weir_table_keep,
-                                   .owner = table,
-                                   .overfull = kept_overfull,
-                                   .want_image = kept_want_image}};
-    table->region->keep = &kept->keep;
+    *kept = (struct kept){.persist = {.store = (struct store *)(void *)kept,
+                                      .number = 7,
+                                      .kind = &weir_table_persist_ops,
+                                      .owner = table,
+                                      .overfull = kept_overfull,
+                                      .want_image = kept_want_image}};
+    table->region->persist = &kept->persist;
     kept_note(kept, table);
 }
 
@@ -169,14 +170,14 @@ KIT struct weir_table *kept_recover(struct kept *kept, size_t from, struct rng *
         printf("# %s\n", err.text);
         return NULL;
     }
-    struct keep keep = kept->keep;
+    struct persist persist = kept->persist;
     bool failed = false;
-    keep.owner = table;
+    persist.owner = table;
     for (size_t i = from; i < kept->count; i++) {
         const struct kept_record *record = kept->records[i];
         for (int times = rng && rng_between(rng, 0, 3) == 0 ? 2 : 1; times > 0; times--)
-            CHECK(keep.kind->apply(&keep, record->kind, (const unsigned char *)record->body, record->len,
-                                   &failed));
+            CHECK(persist.kind->apply(&persist, record->kind, (const unsigned char *)record->body,
+                                      record->len, &failed));
     }
     CHECK(!failed);
     CHECK(weir_table_recovered(table, how, now));
@@ -188,7 +189,7 @@ KIT struct weir_table *kept_table(const char *limits, struct weir_table_options 
 {
     struct weir_error err;
     struct hash_key key = {4711, 42};
-    struct weir_table *table = weir_table_new_kept(limits, &options, &key, &err);
+    struct weir_table *table = weir_table_new_stored(limits, &options, &key, &err);
     if (!CHECK(table != NULL)) {
         printf("# %s: %s\n", limits ? limits : "(own)", err.text);
         abort();

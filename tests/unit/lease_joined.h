@@ -18,7 +18,7 @@ static const struct lease_terms flow = {
     .kind = LEASE_BUCKET, .total = 1000, .window_ns = SEC, .burst = 110, .base = 10, .chunk = 10};
 
 /* A node that has joined a pool whose epoch began at `now`. */
-static inline void join(struct kit_node *node, struct pool *pool, const struct lease_options *options,
+static inline void join(struct kit_node *node, struct lease_pool *pool, const struct lease_options *options,
                         int64_t now)
 {
     kit_begin(node, options, 1, now);
@@ -27,8 +27,8 @@ static inline void join(struct kit_node *node, struct pool *pool, const struct l
 }
 
 /* A quota that nodes turn; the node has made its second epoch itself, and so knows when it began. */
-static inline void own_epoch(struct kit_node *node, struct pool *pool, const struct lease_options *options,
-                             int64_t now)
+static inline void own_epoch(struct kit_node *node, struct lease_pool *pool,
+                             const struct lease_options *options, int64_t now)
 {
     weir_pool_begin(pool, POOL_TURNED, &hundred, now - 12 * SEC);
     join(node, pool, options, now - 12 * SEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A node for tests of the lease machine: the machine, a pot that is a list of grants, and orders that wait to
- * be delivered. Time is an argument; nothing is shared.
+ * A node for tests of the lease machine: the machine, a balance that is a list of grants, and orders that
+ * wait to be delivered. Time is an argument; nothing is shared.
  */
 #ifndef WEIR_TESTS_LEASE_KIT_H
 #define WEIR_TESTS_LEASE_KIT_H
@@ -86,7 +86,7 @@ static inline void kit_put(struct kit_node *node, const struct lease_grant *gran
     node->wanted = 0;
     if (CHECK(node->lot_count < KIT_LOTS))
         node->lots[node->lot_count++] = lot;
-    if (node->lease.terms.kind == LEASE_QUOTA) { /* what a pot relies on */
+    if (node->lease.terms.kind == LEASE_QUOTA) { /* what a balance relies on */
         CHECK(grant->until_ns >= node->last_until);
         node->last_until = grant->until_ns;
     }
@@ -121,9 +121,9 @@ static inline void kit_obey(struct kit_node *node, int64_t now)
 static void kit_step(struct kit_node *node, const struct lease_event *event, int64_t now)
 {
     kit_tidy(node, now);
-    struct lease_pot pot = {kit_held(node, now), node->wanted, node->spent, node->at_once};
+    struct lease_balance_view balance = {kit_held(node, now), node->wanted, node->spent, node->at_once};
     node->at_once = 0;
-    weir_lease_step(&node->lease, event, &pot, now, &node->last);
+    weir_lease_step(&node->lease, event, &balance, now, &node->last);
     kit_obey(node, now);
 }
 
@@ -163,7 +163,7 @@ static inline bool kit_pop(struct kit_node *node, struct lease_order *order, int
 }
 
 /* Every order is delivered and answered at once. */
-static inline void kit_settle(struct kit_node *node, struct pool *pool, int64_t now)
+static inline void kit_settle(struct kit_node *node, struct lease_pool *pool, int64_t now)
 {
     struct lease_order order;
     int64_t sent;
@@ -174,8 +174,8 @@ static inline void kit_settle(struct kit_node *node, struct pool *pool, int64_t 
     }
 }
 
-/* As a limiter over a pot: it is spent if it is there, or may be spent ahead; else it is wanted. The rule of
- * the pot is in it: the clock is looked at when it is spent. */
+/* As a limiter over a balance: it is spent if it is there, or may be spent ahead; else it is wanted. The rule
+ * of the balance is in it: the clock is looked at when it is spent. */
 static inline bool kit_take(struct kit_node *node, int64_t now, int64_t n)
 {
     int64_t ready = kit_ready(node, now);

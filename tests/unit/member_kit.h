@@ -38,7 +38,7 @@ static inline struct weir_fleet_stat stat_of(struct weir_limiter *member)
 
 /* The clock stands at T0, nobody is joined, the fake coordinator is new. Who has left before did not wait for
  * a thread that is slow. */
-static inline void begin(enum pool_way way)
+static inline void begin(enum lease_pool_flags way)
 {
     EVENTUALLY(fake_counts().open == 0 && fake_counts().places == 0);
     weir_clock_set(T0);
@@ -71,7 +71,7 @@ static inline void note_answer(void *arg, const struct weir_verdict *said)
     (void)atomic_fetch_add(&answer->calls, 1);
 }
 
-static inline bool has_mail(struct member *member)
+static inline bool has_mail(struct fleet_member *member)
 {
     lock_take(&member->agent->lock);
     bool listed = member->mail.listed;
@@ -83,7 +83,7 @@ static inline bool has_mail(struct member *member)
  * reply that came at once. When it reads the last of these, it is done with those before. */
 static inline void let_run(struct weir_limiter *limiter)
 {
-    struct member *member = weir_member_of(limiter);
+    struct fleet_member *member = weir_member_of(limiter);
     for (int i = 0; i < 3; i++) {
         weir_inbox_post(member, INBOX_HURRY, 0); /* which is nothing to who does not leave */
         EVENTUALLY(!has_mail(member));

@@ -11,7 +11,7 @@
 #include "region/region.h"
 
 struct fake_store {
-    struct keep keep;
+    struct persist persist;
     struct buffer log;
     size_t lists; /* that were appended because they were full, or for weir_records_append */
 };
@@ -21,7 +21,7 @@ static inline void fake_capture(struct buffer *out)
 {
     for (uint32_t i = 0; weir_dirty && i < weir_dirty->count; i++) {
         struct dirty_item *item = &weir_dirty->items[i];
-        item->keep->kind->capture(item->keep, item->slot, item->who, out);
+        item->persist->kind->capture(item->persist, item->slot, item->hash, out);
     }
 }
 
@@ -31,7 +31,7 @@ static inline void fake_append(struct fake_store *fake, struct buffer *out)
     fake_capture(out);
     for (uint32_t i = 0; weir_dirty && i < weir_dirty->count; i++) {
         struct dirty_item *item = &weir_dirty->items[i];
-        item->keep->kind->released(item->keep, item->slot, item->who);
+        item->persist->kind->released(item->persist, item->slot, item->hash);
     }
     if (weir_dirty)
         weir_dirty_clear(weir_dirty);
@@ -46,14 +46,14 @@ static inline void fake_overfull(struct store *store)
 
 static inline void fake_keep(struct fake_store *fake, struct records *records, int64_t offset_ns)
 {
-    fake->keep = (struct keep){.store = (struct store *)(void *)fake,
-                               .number = 7,
-                               .kind = &weir_records_keep,
-                               .owner = records,
-                               .overfull = fake_overfull};
+    fake->persist = (struct persist){.store = (struct store *)(void *)fake,
+                                     .number = 7,
+                                     .kind = &weir_records_persist_ops,
+                                     .owner = records,
+                                     .overfull = fake_overfull};
     struct region *region = weir_records_region(records);
     region->offset_ns = offset_ns;
-    region->keep = &fake->keep;
+    region->persist = &fake->persist;
 }
 
 /* All records that are there, as an image has them. */
@@ -63,7 +63,7 @@ static inline void fake_walk(struct fake_store *fake, size_t bytes, struct buffe
     bool more = true;
     while (more) {
         struct buffer part = {0};
-        more = fake->keep.kind->walk(&fake->keep, &cursor, &part, bytes);
+        more = fake->persist.kind->walk(&fake->persist, &cursor, &part, bytes);
         buffer_put(out, buffer_bytes(&part), buffer_len(&part));
         weir_buffer_free(&part);
     }
@@ -74,7 +74,7 @@ static inline size_t fake_records(struct buffer *log, size_t *starts)
 {
     size_t count = 0, at = 0;
     while (at < buffer_len(log)) {
-        struct keep_head head;
+        struct persist_head head;
         memcpy(&head, buffer_bytes(log) + at, sizeof head);
         if (starts)
             starts[count] = at;
@@ -87,13 +87,13 @@ static inline size_t fake_records(struct buffer *log, size_t *starts)
 /* Gives false if something made no sense; *failed as apply says. */
 static inline bool fake_apply(struct fake_store *fake, struct buffer *log, size_t at, bool *failed)
 {
-    struct keep_head head;
+    struct persist_head head;
     _Alignas(8) unsigned char body[1024];
     memcpy(&head, buffer_bytes(log) + at, sizeof head);
     if (!CHECK(head.bytes <= sizeof body && head.bytes % 8 == 0 && head.region == 7))
         return false;
     memcpy(body, buffer_bytes(log) + at + sizeof head, head.bytes);
-    return fake->keep.kind->apply(&fake->keep, head.kind, body, head.bytes, failed);
+    return fake->persist.kind->apply(&fake->persist, head.kind, body, head.bytes, failed);
 }
 
 /* All of it, in an order drawn by lot; `rng` NULL: in its own. true: all made sense and found room. */

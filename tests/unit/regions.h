@@ -46,7 +46,7 @@ static struct region_shape shape_of(uint32_t kind, uint64_t lines)
                                  .lines = lines,
                                  .stripes = 8,
                                  .journal_size = weir_journal_size(256, 4),
-                                 .lane_size = weir_journal_size(512, 8),
+                                 .transaction_size = weir_journal_size(512, 8),
                                  .parts = {300, 64, 0, 1},
                                  .own = {7, 8}};
     if (kind == REGION_WIDE) {

@@ -13,7 +13,7 @@
 
 /* ---- making ---- */
 
-static void complain(void *arg, const char *file, struct place place, const char *message)
+static void complain(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
@@ -119,15 +119,15 @@ static const char *reply_of(struct kit *kit)
     return buffer_bytes(&kit->out);
 }
 
-static void run(struct kit *kit, const struct request *requests, size_t count)
+static void run(struct kit *kit, const struct resp_request *requests, size_t count)
 {
     size_t done = 0;
     while (done < count) {
         done += weir_service_run(kit->worker, &kit->session, requests + done, count - done, &kit->out,
                                  &kit->state);
-        if (kit->state == RUN_CHORE) {
-            weir_chore_do(kit->session.chore);
-            weir_chore_finish(kit->worker, &kit->session, &kit->out, &kit->state);
+        if (kit->state == RUN_JOB) {
+            weir_job_do(kit->session.job);
+            weir_job_finish(kit->worker, &kit->session, &kit->out, &kit->state);
         }
         if (kit->state != RUN_READY)
             break;
@@ -143,7 +143,7 @@ static void clear(struct kit *kit)
 
 const char *kit_ask_words(struct kit *kit, const struct slice *words, size_t count)
 {
-    struct request request = {words, count};
+    struct resp_request request = {words, count};
     clear(kit);
     run(kit, &request, 1);
     return reply_of(kit);
@@ -159,7 +159,7 @@ static bool read_line(struct line *line, const char *text)
 {
     static const struct resp_limits limits = {.args = LINE_WORDS, .bulk = 1 << 16, .all = 1 << 20};
     struct resp_reader reader = {0};
-    struct resp_got_request got;
+    struct resp_request_info got;
     size_t len = strlen(text);
     line->bytes = malloc(len + 3);
     if (!line->bytes)
@@ -176,12 +176,12 @@ static bool read_line(struct line *line, const char *text)
 const char *kit_ask_lines(struct kit *kit, const char *const *lines, size_t count)
 {
     static struct line read[LINES_MAX]; /* tests of threads ask one line at a time */
-    struct request requests[LINES_MAX];
+    struct resp_request requests[LINES_MAX];
     bool good = count <= LINES_MAX;
     size_t have = 0;
     for (; good && have < count; have++) {
         good = read_line(&read[have], lines[have]);
-        requests[have] = (struct request){read[have].words, read[have].count};
+        requests[have] = (struct resp_request){read[have].words, read[have].count};
     }
     clear(kit);
     if (good)

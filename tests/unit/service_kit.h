@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A service without sockets, to be asked as a client asks a server: words in, raw bytes of the answer out. It
- * has a test clock that stands at 0 until kit_clock moves it, and one worker unless told otherwise. Chores
- * are done at once.
+ * has a test clock that stands at 0 until kit_clock moves it, and one worker unless told otherwise.
+ * Background jobs are done at once.
  *
  *     struct kit kit;
  *     if (!kit_open(&kit, NULL)) return;

@@ -16,35 +16,36 @@ struct shelf {
     _Atomic uint64_t values[SHELF];
 };
 
-static inline void shelf_put(const struct keep *keep, uint64_t index, struct buffer *out)
+static inline void shelf_put(const struct persist *persist, uint64_t index, struct buffer *out)
 {
-    struct shelf *shelf = keep->owner;
+    struct shelf *shelf = persist->owner;
     uint64_t body[2] = {index, atomic_load(&shelf->values[index])};
-    void *room = keep_put(out, keep->number, 1, sizeof body);
+    void *room = persist_put(out, persist->number, 1, sizeof body);
     if (room)
         memcpy(room, body, sizeof body);
 }
 
-static inline void shelf_capture(const struct keep *keep, void *slot, uint64_t who, struct buffer *out)
+static inline void shelf_capture(const struct persist *persist, void *slot, uint64_t hash, struct buffer *out)
 {
     (void)slot;
-    shelf_put(keep, who - 1, out);
+    shelf_put(persist, hash - 1, out);
 }
 
-static inline bool shelf_walk(const struct keep *keep, uint64_t *cursor, struct buffer *out, size_t bytes)
+static inline bool shelf_walk(const struct persist *persist, uint64_t *cursor, struct buffer *out,
+                              size_t bytes)
 {
     size_t before = buffer_len(out);
-    const struct shelf *shelf = keep->owner;
+    const struct shelf *shelf = persist->owner;
     for (; *cursor < SHELF && buffer_len(out) - before < bytes; ++*cursor)
         if (atomic_load(&shelf->values[*cursor]) > 0)
-            shelf_put(keep, *cursor, out);
+            shelf_put(persist, *cursor, out);
     return *cursor < SHELF;
 }
 
-static inline bool shelf_apply(const struct keep *keep, uint8_t kind, const unsigned char *body, size_t len,
-                               bool *failed)
+static inline bool shelf_apply(const struct persist *persist, uint8_t kind, const unsigned char *body,
+                               size_t len, bool *failed)
 {
-    struct shelf *shelf = keep->owner;
+    struct shelf *shelf = persist->owner;
     uint64_t words[2];
     (void)failed;
     if (kind != 1 || len != sizeof words)
@@ -57,13 +58,13 @@ static inline bool shelf_apply(const struct keep *keep, uint8_t kind, const unsi
     return true;
 }
 
-static const struct keep_kind shelf_kind = {
+static const struct persist_ops shelf_kind = {
     .capture = shelf_capture, .walk = shelf_walk, .apply = shelf_apply};
 
 static inline void shelf_raise(struct shelf *shelf, uint64_t index)
 {
     atomic_fetch_add(&shelf->values[index], 1);
-    keep_touch(shelf->region.keep, &shelf->values[index], index + 1);
+    mark_dirty(shelf->region.persist, &shelf->values[index], index + 1);
 }
 
 #endif

@@ -131,7 +131,7 @@ static inline void life_answer(struct life *life)
 {
     size_t left = 0;
     for (size_t i = 0; i < life->waiting_count; i++) {
-        if (weir_store_may(life->store, life->waiting[i].ticket) == STORE_GO)
+        if (weir_store_ticket_status(life->store, life->waiting[i].ticket) == STORE_GO)
             life_let_go(life, &life->waiting[i]);
         else
             life->waiting[left++] = life->waiting[i];

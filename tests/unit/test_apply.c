@@ -10,7 +10,7 @@
 #include "unit/change_kit.h"
 #include "unit/failing_memory.h"
 
-static void complain(void *arg, const char *file, struct place place, const char *message)
+static void complain(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
@@ -42,13 +42,13 @@ TEST(the_same_file_again_changes_nothing)
     CHECK(take(&kit, "api", "k", 4));
     CHECK(take(&kit, "api", "org", 60));
     const struct policy *policy = policy_of(&kit, "api");
-    uint64_t main = policy->main->serial, tried = policy->tried->serial,
-             in = policy->prefixes[0].tally->serial;
+    uint64_t main = policy->main->serial, candidate_table = policy->candidate_table->serial,
+             in = policy->prefixes[0].ptable->serial;
     CHECK(apply(&kit, yaml, &err));
     policy = policy_of(&kit, "api");
-    CHECK(policy->main->serial == main && policy->tried->serial == tried);
-    CHECK_EQ(policy->prefixes[0].tally->serial, in);
-    CHECK(!policy->older);
+    CHECK(policy->main->serial == main && policy->candidate_table->serial == candidate_table);
+    CHECK_EQ(policy->prefixes[0].ptable->serial, in);
+    CHECK(!policy->previous);
     CHECK_EQ(left(&kit, "api", "k"), 6);
     CHECK_EQ(left(&kit, "api", "org"), 40);
     struct weir_table_info info;
@@ -159,7 +159,7 @@ TEST(candidates_come_and_go)
 {
     struct kit kit;
     struct weir_error err;
-    struct counts sum = {0};
+    struct policy_counts sum = {0};
     if (!CHECK(kit_open(&kit, "policies: [{name: api, limits: 10/h, candidate: 2/h}]")))
         return;
     CHECK(take(&kit, "api", "k", 2));
@@ -170,7 +170,7 @@ TEST(candidates_come_and_go)
     CHECK(apply(&kit, "policies: [{name: api, limits: 10/h, candidate: 3/h algo=fixed-window}]", &err));
     CHECK(take(&kit, "api", "k", 1));
     CHECK(apply(&kit, "policies: [{name: api, limits: 10/h}]", &err));
-    CHECK(!policy_of(&kit, "api")->tried && !policy_of(&kit, "api")->candidate);
+    CHECK(!policy_of(&kit, "api")->candidate_table && !policy_of(&kit, "api")->candidate);
     CHECK_EQ(left(&kit, "api", "k"), 5);
     kit_close(&kit);
 }
@@ -348,7 +348,7 @@ static void picture(struct kit *kit, struct buffer *text)
         char line[512], limits[128];
         (void)weir_table_text(policy->main->table, limits, sizeof limits);
         int len = snprintf(line, sizeof line, "%s %s %s %llu %d %zu %zu %d; ", policy->name, policy->limits,
-                           limits, (unsigned long long)policy->main->serial, policy->older != NULL,
+                           limits, (unsigned long long)policy->main->serial, policy->previous != NULL,
                            policy->key_count, policy->prefix_count, policy->mode);
         buffer_put(text, line, (size_t)len);
         (void)weir_table_override_text(policy->main->table, "q", 1, limits, sizeof limits);

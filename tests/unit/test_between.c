@@ -45,22 +45,22 @@ static void die(void)
 
 static void *run(void *what)
 {
-    void (*deed)(void);
-    memcpy(&deed, &what, sizeof deed);
-    deed();
+    void (*op)(void);
+    memcpy(&op, &what, sizeof op);
+    op();
     (void)weir_store_commit(here.service->store);
     return NULL;
 }
 
 /* Once: another thread does that, and it is in the log; nothing that comes later is. */
-static void stop_behind(void (*deed)(void))
+static void stop_behind(void (*op)(void))
 {
     pthread_t thread;
     void *what;
     if (!armed)
         return;
     armed = false;
-    memcpy(&what, &deed, sizeof what);
+    memcpy(&what, &op, sizeof what);
     if (CHECK(pthread_create(&thread, NULL, run, what) == 0))
         (void)pthread_join(thread, NULL);
     sim_stop_after(sim, 0);
@@ -70,21 +70,21 @@ static void stop_behind(void (*deed)(void))
 
 static struct {
     struct weir_table *table;
-    uint64_t who;
+    uint64_t hash;
 } given;
 
 static void list_given(void)
 {
-    weir_table_list_who(given.table, given.who);
+    weir_table_mark_dirty(given.table, given.hash);
 }
 
-void __real_weir_table_give_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n);
-void __wrap_weir_table_give_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n);
-void __wrap_weir_table_give_who(struct weir_table *table, int64_t now_ns, uint64_t who, int64_t n)
+void __real_weir_table_give_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash, int64_t n);
+void __wrap_weir_table_give_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash, int64_t n);
+void __wrap_weir_table_give_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash, int64_t n)
 {
-    __real_weir_table_give_who(table, now_ns, who, n);
+    __real_weir_table_give_by_hash(table, now_ns, hash, n);
     given.table = table;
-    given.who = who;
+    given.hash = hash;
     stop_behind(list_given);
 }
 

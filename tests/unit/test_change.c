@@ -37,7 +37,7 @@ TEST(a_new_policy_decides_at_once)
     CHECK(!take(&kit, "api", "k", 1));
     const struct policy *policy = policy_of(&kit, "api");
     CHECK_STR(policy->limits, "2/m");
-    CHECK(!policy->from_file && !policy->older && policy->mode == MODE_ENFORCE);
+    CHECK(!policy->from_file && !policy->previous && policy->mode == MODE_ENFORCE);
     CHECK_EQ(policy->id_window_ns, 300 * WEIR_SEC);
     kit_close(&kit);
 }
@@ -77,7 +77,7 @@ TEST(the_same_algorithm_keeps_what_was_spent)
     CHECK_EQ(left(&kit, "api", "k"), 3);
     CHECK_EQ(policy_of(&kit, "api")->main->serial, serial);
     CHECK_STR(policy_of(&kit, "api")->labels->text[0], "4/m");
-    CHECK(!policy_of(&kit, "api")->older);
+    CHECK(!policy_of(&kit, "api")->previous);
     kit_close(&kit);
 }
 
@@ -91,12 +91,12 @@ TEST(another_algorithm_must_agree_with_the_old_one_until_that_has_forgotten)
     CHECK(!take(&kit, "api", "k", 1));
     CHECK(take(&kit, "api", "other", 5));  /* one that has spent nothing */
     CHECK(!take(&kit, "api", "other", 1)); /* is still held by both */
-    CHECK(policy_of(&kit, "api")->older != NULL);
-    CHECK_EQ(policy_older_ends(policy_of(&kit, "api")), 60 * WEIR_SEC);
+    CHECK(policy_of(&kit, "api")->previous != NULL);
+    CHECK_EQ(policy_previous_ends(policy_of(&kit, "api")), 60 * WEIR_SEC);
     kit_clock(&kit, 60001);
     CHECK(take(&kit, "api", "k", 100));
     kit_tick(&kit);
-    CHECK(!policy_of(&kit, "api")->older);
+    CHECK(!policy_of(&kit, "api")->previous);
     kit_close(&kit);
 }
 
@@ -112,7 +112,7 @@ TEST(back_to_the_kind_of_before_counts_on)
     CHECK(set(&kit, "12/h"));
     CHECK_EQ(policy_of(&kit, "api")->main->serial, serial);
     CHECK_EQ(left(&kit, "api", "k"), 3);
-    CHECK(policy_of(&kit, "api")->older != NULL);
+    CHECK(policy_of(&kit, "api")->previous != NULL);
     kit_close(&kit);
 }
 
@@ -127,7 +127,7 @@ TEST(fresh_forgets_and_unlimited_waits_for_nothing)
     CHECK(!take(&kit, "api", "k", 1));
     CHECK(set(&kit, "unlimited"));
     CHECK(take(&kit, "api", "k", 1000000));
-    CHECK(!policy_of(&kit, "api")->older);
+    CHECK(!policy_of(&kit, "api")->previous);
     kit_close(&kit);
 }
 
@@ -152,24 +152,25 @@ TEST(a_third_kind_of_limits_has_to_wait)
     kit_close(&kit);
 }
 
-/* Who is in a turn asks the old limits alone: what he takes must be remembered as long as any of it. */
-TEST(older_limits_end_after_the_last_turn_without_the_new_ones)
+/* Who is in a read section asks the old limits alone: what he takes must be remembered as long as any of it.
+ */
+TEST(older_limits_end_after_the_last_read_section_without_the_new_ones)
 {
     struct kit kit;
     struct weir_error err;
     if (!CHECK(kit_open(&kit, NULL)) || !CHECK(set(&kit, "5/m")))
         return;
-    weir_worker_begin(&kit.service->workers[0]);
+    weir_read_begin(&kit.service->workers[0]);
     CHECK(weir_change_policy(kit.service, (struct slice){"api", 3}, "100/s algo=fixed-window", false, &err));
     kit_tick(&kit);
-    CHECK_EQ(policy_older_ends(policy_of(&kit, "api")), WEIR_FOREVER);
+    CHECK_EQ(policy_previous_ends(policy_of(&kit, "api")), WEIR_FOREVER);
     kit_clock(&kit, 30000);
-    weir_worker_end(&kit.service->workers[0]);
+    weir_read_end(&kit.service->workers[0]);
     kit_tick(&kit);
-    CHECK_EQ(policy_older_ends(policy_of(&kit, "api")), 90 * WEIR_SEC);
+    CHECK_EQ(policy_previous_ends(policy_of(&kit, "api")), 90 * WEIR_SEC);
     kit_clock(&kit, 90000);
     kit_tick(&kit);
-    CHECK(!policy_of(&kit, "api")->older);
+    CHECK(!policy_of(&kit, "api")->previous);
     kit_close(&kit);
 }
 
@@ -193,7 +194,7 @@ TEST(a_debt_is_remembered_longer_than_the_limits_say)
         return;
     (void)kit_ask(&kit, "WEIR.CHARGE api k 101");
     CHECK(set(&kit, "10/s algo=fixed-window"));
-    CHECK(policy_older_ends(policy_of(&kit, "api")) >= 100 * WEIR_SEC);
+    CHECK(policy_previous_ends(policy_of(&kit, "api")) >= 100 * WEIR_SEC);
     kit_clock(&kit, 99000);
     CHECK(!take(&kit, "api", "k", 1));
     kit_close(&kit);
@@ -222,7 +223,7 @@ TEST(a_larger_log_gets_a_table_of_its_own)
     CHECK(take(&kit, "api", "k", 5));
     CHECK(set(&kit, "50/m algo=sliding-log"));
     CHECK(!take(&kit, "api", "k", 1));
-    CHECK(policy_of(&kit, "api")->older != NULL);
+    CHECK(policy_of(&kit, "api")->previous != NULL);
     kit_clock(&kit, 60001);
     CHECK(take(&kit, "api", "k", 50));
     kit_close(&kit);
@@ -414,9 +415,9 @@ static void picture(struct kit *kit, char *text, size_t size)
     const struct policy *policy = policy_of(kit, "api");
     char limits[256];
     (void)weir_table_text(policy->main->table, limits, sizeof limits);
-    (void)snprintf(text, size, "%s %s %d %zu %zu %d %d %lld", policy->limits, limits, policy->older != NULL,
-                   policy->key_count, policy->prefix_count, policy->mode, policy->percent,
-                   (long long)left(kit, "api", "k"));
+    (void)snprintf(text, size, "%s %s %d %zu %zu %d %d %lld", policy->limits, limits,
+                   policy->previous != NULL, policy->key_count, policy->prefix_count, policy->mode,
+                   policy->percent, (long long)left(kit, "api", "k"));
 }
 
 static bool change_number(struct kit *kit, int number, struct weir_error *err)

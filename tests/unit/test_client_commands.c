@@ -97,7 +97,7 @@ static uint64_t killed;
 
 static char killed_user[64];
 
-static int64_t kill_clients(void *arg, struct session *asking, const struct kill *kill)
+static int64_t kill_clients(void *arg, struct session *asking, const struct client_kill *kill)
 {
     (void)arg;
     CHECK(asking == &kit.session);

@@ -20,7 +20,7 @@
 static char told[16384];
 static int complaints;
 
-static void tell(void *arg, const char *file, struct place place, const char *message)
+static void tell(void *arg, const char *file, struct config_place place, const char *message)
 {
     size_t len = strlen(told);
     (void)arg;
@@ -242,24 +242,24 @@ TEST(moments_are_read_and_written_in_utc)
         {"2100-03-01T00:00Z", INT64_C(4107542400000)},
         {"9999-12-31T23:59:59.999Z", INT64_C(253402300799999)},
     };
-    char text[MOMENT_MAX];
+    char text[TIMESTAMP_MAX];
     int64_t ms;
     for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) {
-        CHECK(weir_moment_read(moments[i].text, &ms));
+        CHECK(weir_timestamp_read(moments[i].text, &ms));
         CHECK_EQ(ms, moments[i].ms);
-        weir_moment_write(ms, text);
+        weir_timestamp_write(ms, text);
         CHECK(strncmp(text, moments[i].text, 10) == 0);
-        CHECK(weir_moment_read(text, &ms) && ms == moments[i].ms);
+        CHECK(weir_timestamp_read(text, &ms) && ms == moments[i].ms);
     }
-    weir_moment_write(INT64_MAX, text);
+    weir_timestamp_write(INT64_MAX, text);
     CHECK_STR(text, "9999-12-31T23:59:59.999Z");
-    weir_moment_write(-1, text);
+    weir_timestamp_write(-1, text);
     CHECK_STR(text, "1970-01-01T00:00:00.000Z");
     struct rng rng = rng_new(1);
     for (int i = 0; i < 2000; i++) {
         int64_t want = rng_between(&rng, INT64_C(946684800000), INT64_C(253402300799999));
-        weir_moment_write(want, text);
-        if (!CHECK(weir_moment_read(text, &ms)) || !CHECK_EQ(ms, want))
+        weir_timestamp_write(want, text);
+        if (!CHECK(weir_timestamp_read(text, &ms)) || !CHECK_EQ(ms, want))
             return;
     }
     static const char *const wrong[] = {"",
@@ -277,7 +277,7 @@ TEST(moments_are_read_and_written_in_utc)
                                         "2027-01-31 12:00Z",
                                         "2027-01-31T12:00:00.5Z"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        CHECK(!weir_moment_read(wrong[i], &ms));
+        CHECK(!weir_timestamp_read(wrong[i], &ms));
 }
 
 /* ---- small readers ---- */

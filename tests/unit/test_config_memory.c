@@ -12,7 +12,7 @@
 
 static int complaints;
 
-static void count_complaint(void *arg, const char *file, struct place place, const char *message)
+static void count_complaint(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     (void)file;

@@ -11,7 +11,7 @@
 
 static char told[4096];
 
-static void tell(void *arg, const char *file, struct place place, const char *message)
+static void tell(void *arg, const char *file, struct config_place place, const char *message)
 {
     size_t len = strlen(told);
     (void)arg;

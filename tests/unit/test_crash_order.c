@@ -18,11 +18,11 @@ static void keep_all(struct store *store)
     (void)store;
     for (uint32_t i = 0; weir_dirty && i < weir_dirty->count; i++) {
         struct dirty_item *item = &weir_dirty->items[i];
-        struct fake_store *fake = (struct fake_store *)(void *)item->keep->store;
+        struct fake_store *fake = (struct fake_store *)(void *)item->persist->store;
         if (fake == &tables)
             continue;
-        item->keep->kind->capture(item->keep, item->slot, item->who, &fake->log);
-        item->keep->kind->released(item->keep, item->slot, item->who);
+        item->persist->kind->capture(item->persist, item->slot, item->hash, &fake->log);
+        item->persist->kind->released(item->persist, item->slot, item->hash);
     }
     if (weir_dirty)
         weir_dirty_clear(weir_dirty);
@@ -36,10 +36,10 @@ static void begin(void)
     struct snapshot *snapshot = atomic_load(&kit.service->snapshot);
     fake_keep(&reservations, ledger->reservations, 0);
     fake_keep(&requests, ledger->requests, 0);
-    tables.keep = (struct keep){.store = (struct store *)(void *)&tables, .number = 9};
-    reservations.keep.overfull = requests.keep.overfull = tables.keep.overfull = keep_all;
-    for (size_t i = 0; i < snapshot->tally_count; i++)
-        snapshot->tallies[i]->table->region->keep = &tables.keep;
+    tables.persist = (struct persist){.store = (struct store *)(void *)&tables, .number = 9};
+    reservations.persist.overfull = requests.persist.overfull = tables.persist.overfull = keep_all;
+    for (size_t i = 0; i < snapshot->ptable_count; i++)
+        snapshot->ptables[i]->table->region->persist = &tables.persist;
     if (weir_dirty)
         weir_dirty_clear(weir_dirty);
 }
@@ -47,8 +47,8 @@ static void begin(void)
 static void end(void)
 {
     struct snapshot *snapshot = atomic_load(&kit.service->snapshot);
-    for (size_t i = 0; i < snapshot->tally_count; i++)
-        snapshot->tallies[i]->table->region->keep = NULL;
+    for (size_t i = 0; i < snapshot->ptable_count; i++)
+        snapshot->ptables[i]->table->region->persist = NULL;
     keep_all(NULL);
     weir_buffer_free(&reservations.log);
     weir_buffer_free(&requests.log);
@@ -72,7 +72,7 @@ static void reserve(const char *line)
 static int listed(const struct fake_store *fake)
 {
     for (uint32_t i = 0; weir_dirty && i < weir_dirty->count; i++)
-        if (weir_dirty->items[i].keep == &fake->keep)
+        if (weir_dirty->items[i].persist == &fake->persist)
             return (int)i;
     return -1;
 }
@@ -85,7 +85,7 @@ static bool is_settled_in_log(int64_t given_back)
     if (!CHECK(count > 0))
         return false;
     memcpy(&entry,
-           buffer_bytes(&reservations.log) + starts[count - 1] + sizeof(struct keep_head) +
+           buffer_bytes(&reservations.log) + starts[count - 1] + sizeof(struct persist_head) +
                sizeof(struct record_head),
            sizeof entry);
     return entry.settled.question != 0 && entry.settled.given_back == given_back;

@@ -329,7 +329,7 @@ TEST(a_directory_that_is_taken_away_makes_it_ill_until_it_is_back)
     CHECK(take(table_of(data, "api", SLOW), "k", 30) && weir_data_commit(data, PATIENCE_NS));
     (void)snprintf(away, sizeof away, "%s.away", folder_path);
     CHECK_EQ(rename(folder_path, away), 0);
-    while (!stat_of(data).ill) /* its keeper looks several times a second */
+    while (!stat_of(data).ill) /* its checkpointer looks several times a second */
         (void)sched_yield();
     CHECK(strstr(stat_of(data).error, "removed or replaced") != NULL);
     CHECK(!weir_data_commit(data, 0) && !weir_data_image(data, &err));
@@ -438,14 +438,14 @@ TEST(questions_that_make_no_sense_are_errors)
     close_it(data);
 }
 
-/* ---- the note ---- */
+/* ---- the catalogue ---- */
 
 static size_t note_of(unsigned char *bytes, size_t size)
 {
     struct buffer out = {0};
-    weir_data_note_begin(&out, 2, 9);
-    weir_data_note_put(&out, 3, (struct slice){"one", 3}, (struct slice){"description", 11});
-    weir_data_note_put(&out, 9, (struct slice){"eight888", 8}, (struct slice){"", 0});
+    weir_data_catalogue_begin(&out, 2, 9);
+    weir_data_catalogue_put(&out, 3, (struct slice){"one", 3}, (struct slice){"description", 11});
+    weir_data_catalogue_put(&out, 9, (struct slice){"eight888", 8}, (struct slice){"", 0});
     size_t len = buffer_len(&out);
     CHECK(len <= size);
     memcpy(bytes, buffer_bytes(&out), len);
@@ -453,14 +453,14 @@ static size_t note_of(unsigned char *bytes, size_t size)
     return len;
 }
 
-static bool read_all(const unsigned char *bytes, size_t len, struct note_table *tables, size_t most)
+static bool read_all(const unsigned char *bytes, size_t len, struct catalogue_table *tables, size_t most)
 {
-    struct note_reader reader;
+    struct data_catalogue_reader reader;
     size_t count = 0;
-    if (!weir_data_note_read(bytes, len, &reader, &err))
+    if (!weir_data_catalogue_read(bytes, len, &reader, &err))
         return false;
     while (reader.left > 0 && count < most)
-        if (!weir_data_note_next(&reader, &tables[count++], &err))
+        if (!weir_data_catalogue_next(&reader, &tables[count++], &err))
             return false;
     return reader.left == 0;
 }
@@ -468,7 +468,7 @@ static bool read_all(const unsigned char *bytes, size_t len, struct note_table *
 TEST(a_note_is_read_as_it_was_written)
 {
     unsigned char bytes[256];
-    struct note_table tables[2];
+    struct catalogue_table tables[2];
     size_t len = note_of(bytes, sizeof bytes);
     CHECK_EQ(len % 8, 0);
     if (!CHECK(read_all(bytes, len, tables, 2)))
@@ -481,7 +481,7 @@ TEST(a_note_is_read_as_it_was_written)
 TEST(a_note_that_was_cut_or_changed_is_refused_or_read_within_its_bounds)
 {
     unsigned char bytes[256];
-    struct note_table tables[2];
+    struct catalogue_table tables[2];
     size_t len = note_of(bytes, sizeof bytes);
     for (size_t cut = 0; cut < len; cut++) {
         unsigned char *part = malloc(cut ? cut : 1); /* of its own: a sanitizer sees what lies outside */

@@ -93,9 +93,9 @@ TEST(a_wall_clock_that_was_set_back_counts_as_no_time)
 TEST(a_wall_clock_that_is_far_ahead_counts_a_year)
 {
     check_one(&(struct expect){.now_ns = WEIR_SEC,
-                               .wall_ns = 1000 * HOUR + 3 * EPOCH_MOST_NS,
+                               .wall_ns = 1000 * HOUR + 3 * STORE_TIME_ELAPSED_MAX_NS,
                                .boot = 2,
-                               .elapsed_ns = EPOCH_MOST_NS});
+                               .elapsed_ns = STORE_TIME_ELAPSED_MAX_NS});
 }
 
 TEST(tests_can_say_that_no_time_has_passed)

@@ -40,11 +40,11 @@ static int64_t left(struct weir_table *table, int64_t now, const void *key, size
 /* Two keys of 16 bytes with the same identity: the step from a key to its name is undone. */
 static void make_twins(const struct weir_table *table, struct rng *rng, unsigned char twins[2][EXACT_BYTES])
 {
-    struct exact_name name = {.who = rng_next(rng) | 2, .form = EXACT_BYTES};
+    struct exact_name name = {.hash = rng_next(rng) | 2, .form = EXACT_BYTES};
     for (int i = 0; i < 2; i++) {
         name.rest = rng_next(rng);
         CHECK_EQ(exact_bytes(&table->region->key, &table->exact, &name, twins[i]), EXACT_BYTES);
-        CHECK(table_who(table, twins[i], EXACT_BYTES) == name.who);
+        CHECK(table_hash(table, twins[i], EXACT_BYTES) == name.hash);
     }
     CHECK(memcmp(twins[0], twins[1], EXACT_BYTES) != 0);
 }
@@ -62,7 +62,7 @@ TEST(a_name_is_that_of_one_key)
         CHECK_EQ(exact_bytes(&table->region->key, &table->exact, &name, back), len);
         CHECK(memcmp(key, back, len) == 0);
         if (len < EXACT_BYTES) /* the same bytes, and one that is 0 */
-            CHECK(weir_exact_name(table, key, len + 1).who != name.who);
+            CHECK(weir_exact_name(table, key, len + 1).hash != name.hash);
     }
     weir_table_free(table);
 }
@@ -77,7 +77,7 @@ TEST(similar_keys_are_spread)
         for (uint64_t i = 0; i < 1000; i++) {
             uint64_t key[2] = {7, 7};
             key[half] = i;
-            uint64_t place = table_who(table, key, sizeof key) >> 56;
+            uint64_t place = table_hash(table, key, sizeof key) >> 56;
             used += !is_used[place];
             is_used[place] = true;
         }
@@ -90,13 +90,13 @@ TEST(similar_keys_are_spread)
 TEST(keys_whose_identity_is_taken_come_back_as_well)
 {
     struct weir_table *table = make(NULL, (struct weir_table_options){.keys = 10});
-    for (uint64_t who = 0; who < 4; who++) {
+    for (uint64_t hash = 0; hash < 4; hash++) {
         unsigned char key[EXACT_BYTES], back[EXACT_BYTES];
-        struct exact_name raw = {.who = who, .rest = 77, .form = EXACT_BYTES};
+        struct exact_name raw = {.hash = hash, .rest = 77, .form = EXACT_BYTES};
         (void)exact_bytes(&table->region->key, &table->exact, &raw, key);
         struct exact_name name = weir_exact_name(table, key, EXACT_BYTES);
-        CHECK(name.who == (who < 2 ? who + 2 : who) && name.rest == 77);
-        CHECK_EQ(name.form, EXACT_BYTES | (who < 2 ? EXACT_MOVED : 0));
+        CHECK(name.hash == (hash < 2 ? hash + 2 : hash) && name.rest == 77);
+        CHECK_EQ(name.form, EXACT_BYTES | (hash < 2 ? EXACT_MOVED : 0));
         CHECK_EQ(exact_bytes(&table->region->key, &table->exact, &name, back), EXACT_BYTES);
         CHECK(memcmp(key, back, EXACT_BYTES) == 0);
     }
@@ -228,11 +228,11 @@ TEST(keys_are_listed_as_they_came_also_after_they_moved)
     uint64_t sum = fill(table, &distinct);
     check_list(table, sum, distinct);
     CHECK(weir_table_enlarge(table, MANY * 3, NULL));
-    enum moving moving;
+    enum rehash_status moving;
     do
-        moving = weir_table_move(table, START, 64);
-    while (moving == MOVE_MORE);
-    CHECK(moving == MOVE_DONE);
+        moving = weir_table_rehash(table, START, 64);
+    while (moving == REHASH_MORE);
+    CHECK(moving == REHASH_DONE);
     check_list(table, sum, distinct);
     for (int i = 0; i < MANY; i++) {
         size_t len = nth(i, key);

@@ -33,7 +33,7 @@ static int64_t left(struct weir_table *table, int64_t now, const void *key, size
 static void end(struct kept *kept, struct weir_table *table, struct weir_table *copy)
 {
     kept_end(kept);
-    table->region->keep = NULL;
+    table->region->persist = NULL;
     weir_table_free(table);
     weir_table_free(copy);
     weir_clock_set(-1);
@@ -43,7 +43,7 @@ static void end(struct kept *kept, struct weir_table *table, struct weir_table *
 static void make_twins(const struct weir_table *table, unsigned char twins[2][EXACT_BYTES])
 {
     for (uint64_t i = 0; i < 2; i++) {
-        struct exact_name name = {.who = UINT64_C(1) << 60, .rest = 77 + i, .form = EXACT_BYTES};
+        struct exact_name name = {.hash = UINT64_C(1) << 60, .rest = 77 + i, .form = EXACT_BYTES};
         CHECK_EQ(exact_bytes(&table->region->key, &table->exact, &name, twins[i]), EXACT_BYTES);
     }
 }
@@ -70,7 +70,7 @@ TEST(a_table_that_an_earlier_version_has_made_stays_as_it_is)
 {
     struct weir_table_options options = {.keys = 100, .key_max = EXACT_BYTES, .no_top = 1};
     struct weir_error err;
-    struct weir_table *table = weir_table_make_kept(TEN, &options, NULL, STATE_HEADER + 1, &err);
+    struct weir_table *table = weir_table_make_stored(TEN, &options, NULL, STATE_HEADER + 1, &err);
     struct kept kept;
     if (!CHECK(table != NULL))
         return;
@@ -101,19 +101,19 @@ TEST(the_bytes_of_a_record_are_frozen)
     CHECK_EQ(kept.count, 1);
     CHECK_EQ(record->kind, TABLE_WHOLE);
     CHECK_EQ(record->len, RECORD * sizeof(uint64_t));
-    CHECK(record->body[0] == name.who && record->body[3] == name.rest && record->body[4] == 16);
+    CHECK(record->body[0] == name.hash && record->body[3] == name.rest && record->body[4] == 16);
     CHECK_EQ(slot_kind(record->body[2]), SLOT_PLAIN);
-    CHECK(name.who == UINT64_C(0x2313a20957c7a039) && name.rest == UINT64_C(0xd878c0df1d5479f7));
+    CHECK(name.hash == UINT64_C(0x2313a20957c7a039) && name.rest == UINT64_C(0xd878c0df1d5479f7));
     end(&kept, table, NULL);
 }
 
 static bool applies(struct kept *kept, struct weir_table *to, uint8_t kind, const uint64_t *body,
                     size_t words)
 {
-    struct keep keep = kept->keep;
+    struct persist persist = kept->persist;
     bool failed = false;
-    keep.owner = to;
-    bool applied = keep.kind->apply(&keep, kind, (const unsigned char *)body, words * 8, &failed);
+    persist.owner = to;
+    bool applied = persist.kind->apply(&persist, kind, (const unsigned char *)body, words * 8, &failed);
     CHECK(!failed);
     return applied;
 }
@@ -139,7 +139,7 @@ TEST(a_record_of_no_key_makes_no_sense)
         CHECK(!applies(&kept, copy, TABLE_WHOLE, bad, RECORD));
     }
     memcpy(bad, good, sizeof bad);
-    bad[0] = OVERFLOW_WHO;
+    bad[0] = OVERFLOW_HASH;
     CHECK(!applies(&kept, copy, TABLE_WHOLE, bad, RECORD));
     CHECK(!applies(&kept, copy, TABLE_WHOLE, good, RECORD - 1));
     CHECK(!applies(&kept, copy, TABLE_WORD, good, 3)); /* of which key? */
@@ -232,10 +232,10 @@ TEST(keys_that_move_come_back)
         struct weir_table *table = fill(&kept, 2 * MANY);
         CHECK(weir_table_enlarge(table, 4 * MANY, NULL));
         for (uint64_t i = 0; i < steps; i++)
-            (void)weir_table_move(table, START, 400);
+            (void)weir_table_rehash(table, START, 400);
         kept_note(&kept, table);
         kept_commit(&kept);
-        while (steps == 3 && weir_table_move(table, START, 400) == MOVE_MORE) {
+        while (steps == 3 && weir_table_rehash(table, START, 400) == REHASH_MORE) {
         }
         kept_image(&kept);
         struct weir_table *copy = kept_recover(&kept, 0, NULL, TABLE_EXACT, START);
@@ -337,7 +337,7 @@ TEST(a_key_that_is_gone_does_not_come_back)
         CHECK_EQ(left(third, later + WEIR_SEC, "gone", 4), how == TABLE_FLOOR ? 0 : 10);
         weir_table_free(third);
         kept_end(&again);
-        copy->region->keep = NULL;
+        copy->region->persist = NULL;
         end(&kept, table, copy);
     }
 }

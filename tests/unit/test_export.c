@@ -26,7 +26,7 @@ static struct weir_table *make(const char *limits, size_t keys, const struct has
 {
     struct weir_error err;
     struct weir_table_options options = {.keys = keys, .overrides = 16};
-    struct weir_table *table = weir_table_new_kept(limits, &options, key, &err);
+    struct weir_table *table = weir_table_new_stored(limits, &options, key, &err);
     if (!table)
         printf("# %s: %s\n", limits, err.text);
     return table;
@@ -44,7 +44,7 @@ static bool bring(void *arg, const struct export_key *key)
     struct copy *copy = arg;
     copy->count++;
     copy->exact += key->count > 0;
-    copy->last = key->who;
+    copy->last = key->hash;
     if (copy->to)
         copy->full += !weir_table_import(copy->to, copy->now_ns, key);
     return true;
@@ -223,14 +223,14 @@ TEST(hostile_words_do_no_harm)
             return;
         for (int i = 0; i < 3000; i++) {
             int64_t words[64];
-            struct export_key key = {.who = rng_next(&rng), .words = words, .limits = 1};
+            struct export_key key = {.hash = rng_next(&rng), .words = words, .limits = 1};
             key.count = (size_t)rng_between(&rng, 0, 40 - 1);
             for (size_t w = 0; w < 64; w++)
                 words[w] =
                     rng_between(&rng, 0, 2 - 1) ? (int64_t)rng_next(&rng) : rng_between(&rng, 0, 1000 - 1);
             key.spent[0] = (int64_t)(rng_next(&rng) >> rng_between(&rng, 0, 64 - 1) >> 1);
             if (i % 3 == 0)
-                key.who = (uint64_t)rng_between(&rng, 0, 4 - 1);
+                key.hash = (uint64_t)rng_between(&rng, 0, 4 - 1);
             (void)weir_table_import(table, START, &key);
         }
         (void)copy_all(table, NULL, START, 100);
@@ -248,7 +248,7 @@ TEST(a_full_table_refuses_what_comes)
         if (!CHECK(table != NULL))
             return;
         for (uint64_t i = 2; i < 20002; i++) {
-            struct export_key key = {.who = i * UINT64_C(0x9E3779B97F4A7C15), .limits = 1, .spent = {1}};
+            struct export_key key = {.hash = i * UINT64_C(0x9E3779B97F4A7C15), .limits = 1, .spent = {1}};
             full += !weir_table_import(table, START, &key);
         }
         CHECK(full > 10000);
@@ -261,7 +261,7 @@ TEST(a_full_table_refuses_what_comes)
 
 #define MOVERS 3000 /* keys, many more than fit */
 
-struct moving {
+struct rehash_status {
     struct weir_table *to;
     int64_t now;
     bool units;  /* by units alone, as between tables of other times */
@@ -271,7 +271,7 @@ struct moving {
 
 static bool move_key(void *arg, const struct export_key *key)
 {
-    struct moving *moving = arg;
+    struct rehash_status *moving = arg;
     struct export_key coming = *key;
     coming.count = moving->units ? 0 : coming.count;
     moving->keys++;
@@ -280,7 +280,7 @@ static bool move_key(void *arg, const struct export_key *key)
 
 static bool move_shared(void *arg, const struct export_shared *shared)
 {
-    struct moving *moving = arg;
+    struct rehash_status *moving = arg;
     struct export_shared coming = *shared;
     coming.key.count = moving->units ? 0 : coming.key.count;
     moving->shared++;
@@ -299,7 +299,7 @@ static void ask(struct rng *rng, struct weir_table *table, int64_t now, int64_t 
 
 /* A table without room moves, to one of any size where perhaps somebody has spent already: of what a key got
  * before, on both sides, nothing comes back. */
-static bool move_all(struct rng *rng, const char *limits, int64_t burst, struct moving moving)
+static bool move_all(struct rng *rng, const char *limits, int64_t burst, struct rehash_status moving)
 {
     static int64_t allowed[MOVERS];
     bool used = rng_between(rng, 0, 1), good = true;
@@ -345,7 +345,7 @@ TEST(a_table_without_room_moves_and_mints_nothing)
     struct rng rng = rng_new(16);
     for (size_t i = 0; i < 4 * sizeof cases / sizeof *cases; i++) {
         size_t at = i % (sizeof cases / sizeof *cases);
-        struct moving moving = {.now = START, .units = rng_between(&rng, 0, 1)};
+        struct rehash_status moving = {.now = START, .units = rng_between(&rng, 0, 1)};
         if (!move_all(&rng, cases[at].limits, cases[at].burst, moving))
             printf("# story %zu: %s\n", i, cases[at].limits);
     }
@@ -367,7 +367,7 @@ TEST(what_is_shared_is_taken_over_exactly)
             key++;
         struct copy copy = copy_all(from, to, START, 1000);
         CHECK_EQ(copy.full, 0);
-        struct moving moving = {.to = to, .now = START, .behind = true};
+        struct rehash_status moving = {.to = to, .now = START, .behind = true};
         CHECK(weir_table_export_shared(from, START, &whole, move_shared, &moving));
         CHECK(moving.shared > 0);
         for (int64_t other = 0; other < key + 50; other++)
@@ -430,13 +430,13 @@ TEST(of_a_range_only_its_keys_are_charged)
             (void)weir_table_take_at(from, START, &key, sizeof key, 3, NULL);
         for (int64_t key = 0; key < 200; key++)
             CHECK(weir_table_take_at(to, START, &key, sizeof key, 1, NULL));
-        struct moving moving = {.to = to, .now = START};
+        struct rehash_status moving = {.to = to, .now = START};
         CHECK(weir_table_export_shared(from, START, &half, is_within, &half));
         CHECK(weir_table_export_shared(from, START, &half, move_shared, &moving));
         for (int64_t key = 0; key < 200; key++) {
             struct weir_verdict verdict;
             (void)weir_table_peek_at(to, START, &key, sizeof key, 1, &verdict);
-            bool within = table_who(to, &key, sizeof key) <= half.to;
+            bool within = table_hash(to, &key, sizeof key) <= half.to;
             CHECK(within ? verdict.remaining <= 6 : verdict.remaining == 9);
         }
         weir_table_free(from);

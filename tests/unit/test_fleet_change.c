@@ -15,7 +15,7 @@
     "    limits: [" LIMIT " algo=quota]\n"                                                                   \
     "    fleet: {coordinator: \"local:\", base: " BASE "}\n"
 
-static void tell(void *arg, const char *file, struct place place, const char *message)
+static void tell(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);

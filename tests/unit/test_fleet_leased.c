@@ -19,7 +19,7 @@
 /* ---- members by hand ---- */
 
 struct fake {
-    struct pot pot;
+    struct lease_balance balance;
     struct weir_limiter *limiter;
     char name[FLEET_NAME_MAX + 1];
     struct weir_fleet_stat stat;
@@ -33,42 +33,42 @@ static _Atomic int joined, left, wants;
 static _Atomic bool fails;
 static member_moved *moved;
 
-static void want(struct pot *pot, int64_t n)
+static void want(struct lease_balance *balance, int64_t n)
 {
     (void)n;
     atomic_fetch_add(&wants, 1);
-    weir_pot_heard(pot);
+    weir_balance_rearm(balance);
 }
 
-static void explain(struct pot *pot, int64_t now, int64_t n, struct weir_verdict *verdict)
+static void explain(struct lease_balance *balance, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
-    const struct fake *fake = pot->owner;
+    const struct fake *fake = balance->owner;
     (void)now;
     (void)n;
     verdict->reason = fake->stat.lost ? WEIR_LOST : WEIR_LATER;
     verdict->retry_after_ns = fake->stat.exhausted || fake->stat.lost ? WEIR_SEC : WEIR_MS;
 }
 
-static bool acquire(struct pot *pot, int64_t now, int64_t n, int64_t timeout_ns, struct weir_stop *stop,
-                    struct weir_verdict *verdict)
+static bool acquire(struct lease_balance *balance, int64_t now, int64_t n, int64_t timeout_ns,
+                    struct weir_stop *stop, struct weir_verdict *verdict)
 {
-    (void)pot, (void)now, (void)n, (void)timeout_ns, (void)stop, (void)verdict;
+    (void)balance, (void)now, (void)n, (void)timeout_ns, (void)stop, (void)verdict;
     return false;
 }
 
-static void leave(struct pot *pot)
+static void leave(struct lease_balance *balance)
 {
-    struct fake *fake = pot->owner;
+    struct fake *fake = balance->owner;
     fake->there = false;
     atomic_fetch_add(&left, 1);
 }
 
-static void cancel(struct pot *pot)
+static void cancel(struct lease_balance *balance)
 {
-    (void)pot;
+    (void)balance;
 }
 
-static const struct pot_ops by_hand = {want, explain, acquire, leave, cancel};
+static const struct balance_ops by_hand = {want, explain, acquire, leave, cancel};
 
 struct weir_limiter *__wrap_weir_member_join(const char *url, const char *name, const char *spec,
                                              const struct weir_fleet_options *options, bool patient,
@@ -86,10 +86,10 @@ struct weir_limiter *__wrap_weir_member_join(const char *url, const char *name, 
     if (!patient || fails)
         return NULL;
     memset(fake, 0, sizeof *fake);
-    weir_pot_init(&fake->pot, &by_hand, fake);
+    weir_balance_init(&fake->balance, &by_hand, fake);
     (void)snprintf(fake->name, sizeof fake->name, "%s", name);
     fake->stat = (struct weir_fleet_stat){.total = 1000, .epoch = 7, .connected = 1, .left = 500};
-    fake->limiter = weir_pot_limiter(&fake->pot, spec, err);
+    fake->limiter = weir_balance_limiter(&fake->balance, spec, err);
     fake->there = fake->limiter != NULL;
     atomic_fetch_add(&joined, fake->there);
     return fake->limiter;
@@ -97,7 +97,7 @@ struct weir_limiter *__wrap_weir_member_join(const char *url, const char *name, 
 
 static struct fake *fake_of(const struct weir_limiter *limiter)
 {
-    return weir_limiter_pot(limiter)->owner;
+    return weir_limiter_balance(limiter)->owner;
 }
 
 void __wrap_weir_member_watch(struct weir_limiter *limiter, member_moved *told, void *arg)
@@ -115,7 +115,7 @@ bool __wrap_weir_fleet_stat(struct weir_limiter *limiter, struct weir_fleet_stat
 {
     struct fake *fake = fake_of(limiter);
     *stat = fake->stat;
-    stat->held = weir_pot_held(&fake->pot);
+    stat->held = weir_balance_held(&fake->balance);
     if (fake->stat_next > 0)
         fake->stat.epoch = fake->stat_next;
     return true;
@@ -131,7 +131,7 @@ bool __wrap_weir_fleet_stat(struct weir_limiter *limiter, struct weir_fleet_stat
     "  - name: local\n"                                                                                      \
     "    limits: [5/m]\n"
 
-/* The porter joins in its own time. */
+/* The fleet joiner joins in its own time. */
 static struct fake *wait_for(int count)
 {
     int64_t until_ns = weir_monotonic_ns() + PATIENCE;
@@ -165,13 +165,13 @@ static struct fake *open_fleet(struct kit *kit, const char *yaml)
 /* A window of a minute with so many units. */
 static void fill(struct fake *fake, int64_t units)
 {
-    (void)weir_pot_turn(&fake->pot, (START_MS + 60000) * WEIR_MS);
-    weir_pot_put(&fake->pot, units);
+    (void)weir_balance_set_deadline(&fake->balance, (START_MS + 60000) * WEIR_MS);
+    weir_balance_put(&fake->balance, units);
 }
 
 #define COUNT(KIT, FIELD) kit_field(kit_ask((KIT), "WEIR.POLICY SHOW egress"), FIELD)
 
-TEST(takes_of_all_keys_come_out_of_one_pot)
+TEST(takes_of_all_keys_come_out_of_one_balance)
 {
     struct kit kit;
     struct fake *fake = open_fleet(&kit, FLEET(""));
@@ -184,7 +184,7 @@ TEST(takes_of_all_keys_come_out_of_one_pot)
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK egress c"), "remaining"), 40);
     CHECK_STR(kit_ask(&kit, "WEIR.GIVE egress a 10"), "+OK\r\n");
     CHECK_STR(kit_ask(&kit, "WEIR.CHARGE egress a 45"), "+OK\r\n");
-    CHECK_EQ(weir_pot_held(&fake->pot), 5);
+    CHECK_EQ(weir_balance_held(&fake->balance), 5);
     CHECK(strstr(kit_ask(&kit, "WEIR.RESET egress a"), "weir quota set") != NULL);
     CHECK(strstr(kit_ask(&kit, "WEIR.POLICY SET egress 5/s"), "weir quota set") != NULL);
     kit_close(&kit);
@@ -211,7 +211,7 @@ TEST(who_finds_it_empty_waits_for_the_coordinator)
     CHECK_EQ(atomic_load(&kit.worker->waiting), 0);
     CHECK_EQ(COUNT(&kit, "allowed"), 1);
     CHECK_EQ(COUNT(&kit, "refused"), 0);
-    CHECK_EQ(weir_pot_held(&fake->pot), 7);
+    CHECK_EQ(weir_balance_held(&fake->balance), 7);
     kit_close(&kit);
 }
 
@@ -326,14 +326,14 @@ TEST(several_pairs_are_all_or_none)
         return;
     fill(fake, 100);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE egress a 10 AND local a 4"), "allowed"), 1);
-    CHECK_EQ(weir_pot_held(&fake->pot), 90);
+    CHECK_EQ(weir_balance_held(&fake->balance), 90);
     const char *answer = kit_ask(&kit, "WEIR.TAKE local a 4 AND egress a 10");
     CHECK_EQ(kit_field(answer, "allowed"), 0);
     CHECK_STR(kit_text(answer, "limit"), "local/5/m");
-    CHECK_EQ(weir_pot_held(&fake->pot), 90);
+    CHECK_EQ(weir_balance_held(&fake->balance), 90);
     answer = kit_ask(&kit, "WEIR.TAKE egress a 10 AND local b 1");
     CHECK_STR(kit_text(answer, "limit"), "local/5/m");
-    CHECK_EQ(weir_pot_held(&fake->pot), 80);
+    CHECK_EQ(weir_balance_held(&fake->balance), 80);
     fake->stat.exhausted = 1;
     answer = kit_ask(&kit, "WEIR.TAKE egress a 81 AND local b 1");
     CHECK_STR(kit_text(answer, "limit"), "egress/1k/m algo=quota");
@@ -341,9 +341,9 @@ TEST(several_pairs_are_all_or_none)
     fake->stat.exhausted = 0;
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE egress a 81 AND local b 1"), "");
     CHECK_EQ(kit.state, RUN_WAITS);
-    weir_pot_put(&fake->pot, 1);
+    weir_balance_put(&fake->balance, 1);
     CHECK_EQ(kit_field(kit_resume(&kit), "allowed"), 1);
-    CHECK_EQ(weir_pot_held(&fake->pot), 0);
+    CHECK_EQ(weir_balance_held(&fake->balance), 0);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK local b"), "remaining"), 3);
     kit_close(&kit);
 }
@@ -358,7 +358,7 @@ TEST(an_id_that_waited_decides_once)
     fill(fake, 10);
     CHECK_EQ(kit_field(kit_resume(&kit), "remaining"), 5);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE egress a 5 ID x"), "remaining"), 5);
-    CHECK_EQ(weir_pot_held(&fake->pot), 5);
+    CHECK_EQ(weir_balance_held(&fake->balance), 5);
     CHECK(strstr(kit_ask(&kit, "WEIR.TAKE egress b 5 ID x"), "another question") != NULL);
     kit_close(&kit);
 }
@@ -381,14 +381,14 @@ TEST(what_was_reserved_comes_back_within_its_window_only)
     (void)snprintf(first, sizeof first, "%s", kit_text(kit_ask(&kit, "WEIR.RESERVE egress a 40"), "id"));
     (void)snprintf(second, sizeof second, "%s",
                    kit_text(kit_ask(&kit, "WEIR.RESERVE egress a 20 AND local a 2"), "id"));
-    CHECK_EQ(weir_pot_held(&fake->pot), 40);
+    CHECK_EQ(weir_balance_held(&fake->balance), 40);
     CHECK_EQ(kit_field(settle(&kit, "WEIR.COMMIT", first, " 10"), "given_back"), 30);
-    CHECK_EQ(weir_pot_held(&fake->pot), 70);
-    (void)weir_pot_turn(&fake->pot, (START_MS + 120000) * WEIR_MS);
-    weir_pot_put(&fake->pot, 50);
+    CHECK_EQ(weir_balance_held(&fake->balance), 70);
+    (void)weir_balance_set_deadline(&fake->balance, (START_MS + 120000) * WEIR_MS);
+    weir_balance_put(&fake->balance, 50);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE egress a 25"), "remaining"), 25);
     (void)settle(&kit, "WEIR.CANCEL", second, "");
-    CHECK_EQ(weir_pot_held(&fake->pot), 25);
+    CHECK_EQ(weir_balance_held(&fake->balance), 25);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK local a"), "remaining"), 5);
     kit_close(&kit);
 }
@@ -458,22 +458,22 @@ TEST(what_was_leased_is_leased_on_with_its_own_end)
     CHECK_EQ(kit_field(answer, "total"), 1000);
     CHECK_STR(kit_ask(&kit, "WEIR.RETURN egress 7 1"), ":1\r\n");
     CHECK_STR(kit_ask(&kit, "WEIR.RETURN egress 8 1"), ":0\r\n");
-    CHECK_EQ(weir_pot_held(&fake->pot), 50);
+    CHECK_EQ(weir_balance_held(&fake->balance), 50);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.LEASE egress 9"), "units"), 40); /* whole chunks */
     CHECK_STR(kit_ask(&kit, "WEIR.LEASE egress 1"), "");                    /* more is on its way */
     CHECK_EQ(kit.state, RUN_WAITS);
-    weir_pot_put(&fake->pot, 20);
+    weir_balance_put(&fake->balance, 20);
     CHECK_EQ(kit_field(kit_resume(&kit), "units"), 20);
     fake->stat.exhausted = 1; /* who asks too early would ask all the time */
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.LEASE egress 1"), "retry_after_ms"), 1000);
-    (void)weir_pot_turn(&fake->pot, (START_MS + 120000) * WEIR_MS);
+    (void)weir_balance_set_deadline(&fake->balance, (START_MS + 120000) * WEIR_MS);
     CHECK_STR(kit_ask(&kit, "WEIR.RETURN egress 7 1"), ":1\r\n"); /* accepted, and dead with its window */
-    CHECK_EQ(weir_pot_held(&fake->pot), 0);
+    CHECK_EQ(weir_balance_held(&fake->balance), 0);
     kit_close(&kit);
 }
 
-/* The pot is filled between a look at the epoch and the take: units of the new one, told as those of the old,
- * would be lifted by what comes back of that. */
+/* The balance is filled between a look at the epoch and the take: units of the new one, told as those of the
+ * old, would be lifted by what comes back of that. */
 TEST(units_are_never_told_as_those_of_an_earlier_epoch)
 {
     struct kit kit;
@@ -485,7 +485,7 @@ TEST(units_are_never_told_as_those_of_an_earlier_epoch)
     fake->stat_next = 8;
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.LEASE egress 1"), "epoch"), 8);
     CHECK_STR(kit_ask(&kit, "WEIR.RETURN egress 7 1"), ":0\r\n");
-    CHECK_EQ(weir_pot_held(&fake->pot), 0);
+    CHECK_EQ(weir_balance_held(&fake->balance), 0);
     kit_close(&kit);
 }
 
@@ -499,7 +499,7 @@ TEST(nothing_is_taken_that_cannot_be_told)
     fill(fake, 90);
     fake->stat.epoch = 0;
     CHECK(strncmp(kit_ask(&kit, "WEIR.LEASE egress 2"), "-TRYAGAIN ", 10) == 0);
-    CHECK_EQ(weir_pot_held(&fake->pot), 90);
+    CHECK_EQ(weir_balance_held(&fake->balance), 90);
     kit_close(&kit);
 }
 
@@ -551,9 +551,9 @@ TEST(what_is_there_is_leased_on_though_more_may_be_spent_ahead)
     if (!fake)
         return;
     fill(fake, 50);
-    weir_pot_set_floor(&fake->pot, -50);
+    weir_balance_set_floor(&fake->balance, -50);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.LEASE egress 3"), "units"), 40);
-    CHECK_EQ(weir_pot_held(&fake->pot), 10);
+    CHECK_EQ(weir_balance_held(&fake->balance), 10);
     kit_close(&kit);
 }
 

@@ -51,7 +51,7 @@ TEST(limits_of_before_go_when_nobody_sees_them)
     kit_close(&kit);
 }
 
-TEST(who_is_in_a_turn_keeps_what_he_may_use)
+TEST(who_is_in_a_read_section_keeps_what_he_may_use)
 {
     struct kit kit;
     struct service_options options = {.workers = 2, .test_clock = true};
@@ -59,14 +59,14 @@ TEST(who_is_in_a_turn_keeps_what_he_may_use)
         return;
     struct worker *slow = &kit.service->workers[1];
     set_rate(&kit, "word", 100, "");
-    weir_worker_begin(slow);
+    weir_read_begin(slow);
     const struct edition *used = atomic_load(&table_of(&kit, "word")->edition);
     for (int i = 1; i < 10; i++)
         set_rate(&kit, "word", 100 + i, "");
     kit_tick(&kit);
     CHECK_EQ(editions(&kit, "word"), 10);
     CHECK_STR(used->text, "100/h burst=50");
-    weir_worker_end(slow);
+    weir_read_end(slow);
     kit_tick(&kit);
     CHECK_EQ(editions(&kit, "word"), 2);
     kit_close(&kit);

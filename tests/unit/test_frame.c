@@ -9,7 +9,7 @@
 static size_t make(unsigned char *bytes, size_t payload)
 {
     struct frame_head *head = (struct frame_head *)(void *)bytes;
-    *head = (struct frame_head){.kind = FRAME_META, .salt = SALT, .sequence = 7, .time_ns = 5};
+    *head = (struct frame_head){.kind = FRAME_CATALOGUE, .salt = SALT, .sequence = 7, .time_ns = 5};
     memset(bytes + sizeof *head, 'x', frame_size(payload) - sizeof *head);
     weir_frame_seal(head, payload);
     return frame_size(payload);
@@ -113,7 +113,7 @@ static bool see(void *arg, uint32_t region, uint8_t kind, const unsigned char *b
 
 static void put(struct buffer *out, uint32_t region, uint8_t kind, size_t bytes)
 {
-    void *body = keep_put(out, region, kind, bytes);
+    void *body = persist_put(out, region, kind, bytes);
     if (CHECK(body != NULL))
         memset(body, 1, bytes);
 }
@@ -135,7 +135,7 @@ TEST(records_are_read_in_order_and_nothing_senseless_is)
     seen = (struct seen){.stop_at = 1};
     CHECK(!weir_frame_records(bytes, len, see, &seen));
     CHECK_EQ(seen.count, 1);
-    buffer_bytes(&out)[offsetof(struct keep_head, kind)] = 0;
+    buffer_bytes(&out)[offsetof(struct persist_head, kind)] = 0;
     CHECK(!weir_frame_records(bytes, len, see, &seen));
     weir_buffer_free(&out);
 }

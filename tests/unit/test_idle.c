@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What tables ask of states: policies whose keys have been idle for ever, when a state may be forgotten,
- * words that come from a damaged file, what is told of a key, and deeds. WEIR_IDLE_WORDS says how many
+ * words that come from a damaged file, what is told of a key, and operations. WEIR_IDLE_WORDS says how many
  * damaged states are tried. That forgetting changes nothing is in property/prop_idle.c.
  */
 #include "check.h"
@@ -576,7 +576,7 @@ TEST(a_long_text_is_cut)
     close_it(&s);
 }
 
-/* ---- deeds ---- */
+/* ---- operations ---- */
 
 TEST(every_verb_is_done)
 {
@@ -584,36 +584,36 @@ TEST(every_verb_is_done)
     struct weir_verdict v = {0};
     struct weir_reservation r = {.n = 9};
     struct weir_limit_state limits[1];
-    struct deed deed = {.n = 10, .verdict = &v, .reservation = &r, .limits = limits, .limit_count = 1};
-    CHECK(weir_deed_do(s.policy, s.state, &deed));
+    struct table_op op = {.n = 10, .verdict = &v, .reservation = &r, .limits = limits, .limit_count = 1};
+    CHECK(weir_table_op_run(s.policy, s.state, &op));
     CHECK_EQ(v.remaining, 0);
-    deed.verb = VERB_PEEK;
-    deed.n = 1;
-    CHECK(!weir_deed_do(s.policy, s.state, &deed));
+    op.verb = VERB_PEEK;
+    op.n = 1;
+    CHECK(!weir_table_op_run(s.policy, s.state, &op));
     CHECK_EQ(v.retry_after_ns, 100 * WEIR_MS);
-    deed.verb = VERB_RESERVE;
-    CHECK(!weir_deed_do(s.policy, s.state, &deed));
+    op.verb = VERB_RESERVE;
+    CHECK(!weir_table_op_run(s.policy, s.state, &op));
     CHECK_EQ(r.n, 0); /* no promise, no reservation */
-    deed.timeout_ns = WEIR_SEC;
-    CHECK(weir_deed_do(s.policy, s.state, &deed));
+    op.timeout_ns = WEIR_SEC;
+    CHECK(weir_table_op_run(s.policy, s.state, &op));
     CHECK_EQ(r.due_ns, 100 * WEIR_MS);
-    deed.verb = VERB_CANCEL;
-    CHECK(weir_deed_do(s.policy, s.state, &deed));
+    op.verb = VERB_CANCEL;
+    CHECK(weir_table_op_run(s.policy, s.state, &op));
     CHECK_EQ(r.n, 0);
-    CHECK(!weir_deed_do(s.policy, s.state, &deed));
-    deed.verb = VERB_GIVE;
-    deed.n = 4;
-    CHECK(weir_deed_do(s.policy, s.state, &deed));
+    CHECK(!weir_table_op_run(s.policy, s.state, &op));
+    op.verb = VERB_GIVE;
+    op.n = 4;
+    CHECK(weir_table_op_run(s.policy, s.state, &op));
     CHECK_EQ(remaining(&s, 0), 4);
-    deed.verb = VERB_CHARGE;
-    CHECK(weir_deed_do(s.policy, s.state, &deed));
+    op.verb = VERB_CHARGE;
+    CHECK(weir_table_op_run(s.policy, s.state, &op));
     CHECK_EQ(remaining(&s, 0), 0);
-    deed.verb = VERB_RESET;
-    CHECK(weir_deed_do(s.policy, s.state, &deed));
+    op.verb = VERB_RESET;
+    CHECK(weir_table_op_run(s.policy, s.state, &op));
     CHECK_EQ(remaining(&s, 0), 10);
-    deed.verb = VERB_EXPLAIN;
-    CHECK(weir_deed_do(s.policy, s.state, &deed));
-    CHECK_EQ(deed.limit_count, 1);
+    op.verb = VERB_EXPLAIN;
+    CHECK(weir_table_op_run(s.policy, s.state, &op));
+    CHECK_EQ(op.limit_count, 1);
     CHECK_EQ(limits[0].left, 10);
     close_it(&s);
 }
@@ -622,24 +622,24 @@ TEST(one_reservation_stands_for_several_limits)
 {
     struct subject s = open_at("2/s algo=sliding-log, 5/s algo=fixed-window, 5/s", 0);
     struct weir_reservation r;
-    struct deed deed = {.verb = VERB_TAKE, .n = 2};
-    CHECK(weir_deed_do(s.policy, s.state, &deed));
-    deed = (struct deed){.verb = VERB_RESERVE, .n = 1, .timeout_ns = WEIR_FOREVER};
-    CHECK(weir_deed_do(s.policy, s.state, &deed)); /* nobody wants to hand it back */
+    struct table_op op = {.verb = VERB_TAKE, .n = 2};
+    CHECK(weir_table_op_run(s.policy, s.state, &op));
+    op = (struct table_op){.verb = VERB_RESERVE, .n = 1, .timeout_ns = WEIR_FOREVER};
+    CHECK(weir_table_op_run(s.policy, s.state, &op)); /* nobody wants to hand it back */
     weir_state_reset(s.policy, s.state, 0);
     CHECK(weir_state_take(s.policy, s.state, 0, 2, NULL));
-    deed.reservation = &r;
-    CHECK(weir_deed_do(s.policy, s.state, &deed));
+    op.reservation = &r;
+    CHECK(weir_table_op_run(s.policy, s.state, &op));
     CHECK_EQ(r.due_ns, WEIR_SEC);
-    deed.verb = VERB_CANCEL;
-    CHECK(weir_deed_do(s.policy, s.state, &deed));
+    op.verb = VERB_CANCEL;
+    CHECK(weir_table_op_run(s.policy, s.state, &op));
     CHECK_EQ(r.n, 0);
     CHECK(weir_state_valid(s.policy, s.state));
     CHECK(!weir_state_take(s.policy, s.state, WEIR_SEC - 1, 1, NULL));
     CHECK(weir_state_take(s.policy, s.state, WEIR_SEC, 2, NULL)); /* what the log had pushed out is gone */
     CHECK(!weir_state_take(s.policy, s.state, WEIR_SEC, 1, NULL));
-    deed.reservation = NULL;
-    CHECK(!weir_deed_do(s.policy, s.state, &deed));
+    op.reservation = NULL;
+    CHECK(!weir_table_op_run(s.policy, s.state, &op));
     close_it(&s);
 }
 
@@ -648,24 +648,24 @@ TEST(a_cancel_of_several_limits_undoes_the_latest_promise_only)
 {
     struct subject s = open_at("1/s, 1/s burst=5", 0);
     struct weir_reservation r[2];
-    struct deed deed = {.verb = VERB_RESERVE, .n = 1, .timeout_ns = WEIR_FOREVER};
+    struct table_op op = {.verb = VERB_RESERVE, .n = 1, .timeout_ns = WEIR_FOREVER};
     int64_t first[2], second[2];
     CHECK(weir_state_take(s.policy, s.state, 0, 1, NULL));
     for (int i = 0; i < 2; i++) {
         first[i] = s.state[STATE_HEADER];
         second[i] = s.state[STATE_HEADER + 1];
-        deed.reservation = &r[i];
-        CHECK(weir_deed_do(s.policy, s.state, &deed));
+        op.reservation = &r[i];
+        CHECK(weir_table_op_run(s.policy, s.state, &op));
     }
     int64_t last = s.state[STATE_HEADER];
-    deed.verb = VERB_CANCEL;
+    op.verb = VERB_CANCEL;
     struct weir_reservation earlier = r[0];
-    deed.reservation = &earlier; /* another waits behind it */
-    CHECK(weir_deed_do(s.policy, s.state, &deed));
+    op.reservation = &earlier; /* another waits behind it */
+    CHECK(weir_table_op_run(s.policy, s.state, &op));
     CHECK_EQ(s.state[STATE_HEADER], last);
     for (int i = 1; i >= 0; i--) {
-        deed.reservation = &r[i];
-        CHECK(weir_deed_do(s.policy, s.state, &deed));
+        op.reservation = &r[i];
+        CHECK(weir_table_op_run(s.policy, s.state, &op));
         CHECK_EQ(s.state[STATE_HEADER], first[i]);
         CHECK_EQ(s.state[STATE_HEADER + 1], second[i]);
     }
@@ -675,32 +675,32 @@ TEST(a_cancel_of_several_limits_undoes_the_latest_promise_only)
 }
 
 /* Does it to a key that is not there; gives whether it has to be put there. The fresh state stays fresh. */
-static bool needs_insert(const char *limits, struct deed deed, bool *answer)
+static bool needs_insert(const char *limits, struct table_op op, bool *answer)
 {
     struct subject s = open_at(limits, 7), before = s;
     bool insert = true;
-    deed.now = 7;
-    *answer = weir_deed_absent(s.policy, s.state, false, &deed, &insert);
+    op.now = 7;
+    *answer = weir_table_op_absent(s.policy, s.state, false, &op, &insert);
     CHECK(memcmp(s.state, before.state, sizeof s.state) == 0);
     close_it(&s);
     return insert;
 }
 
-static void check_absent(const char *limits, enum verb verb, int64_t n, int64_t timeout_ns, bool insert,
+static void check_absent(const char *limits, enum table_verb verb, int64_t n, int64_t timeout_ns, bool insert,
                          bool answer)
 {
     struct weir_verdict v;
     struct weir_reservation r;
     struct weir_limit_state explained[2];
     bool got;
-    struct deed deed = {.verb = verb,
-                        .n = n,
-                        .timeout_ns = timeout_ns,
-                        .verdict = &v,
-                        .reservation = &r,
-                        .limits = explained,
-                        .limit_count = 2};
-    bool same = CHECK_EQ(needs_insert(limits, deed, &got), insert);
+    struct table_op op = {.verb = verb,
+                          .n = n,
+                          .timeout_ns = timeout_ns,
+                          .verdict = &v,
+                          .reservation = &r,
+                          .limits = explained,
+                          .limit_count = 2};
+    bool same = CHECK_EQ(needs_insert(limits, op, &got), insert);
     if (!insert)
         same = CHECK_EQ(got, answer) && same;
     if (!same)
@@ -740,15 +740,15 @@ TEST(a_refusal_without_a_place_says_why)
 {
     struct weir_verdict v;
     bool answer;
-    struct deed deed = {.verb = VERB_RESERVE, .n = 3, .timeout_ns = 300 * WEIR_MS, .verdict = &v};
-    CHECK(!needs_insert("5/s algo=hybrid pool=1s", deed, &answer));
+    struct table_op op = {.verb = VERB_RESERVE, .n = 3, .timeout_ns = 300 * WEIR_MS, .verdict = &v};
+    CHECK(!needs_insert("5/s algo=hybrid pool=1s", op, &answer));
     CHECK_EQ(v.reason, WEIR_LATER);
     CHECK_EQ(v.retry_after_ns, 100 * WEIR_MS);
-    deed.n = 0;
-    CHECK(!needs_insert("5/s", deed, &answer));
+    op.n = 0;
+    CHECK(!needs_insert("5/s", op, &answer));
     CHECK_EQ(v.reason, WEIR_INVALID);
-    deed = (struct deed){.verb = VERB_TAKE, .n = 6, .verdict = &v};
-    CHECK(!needs_insert("5/s", deed, &answer));
+    op = (struct table_op){.verb = VERB_TAKE, .n = 6, .verdict = &v};
+    CHECK(!needs_insert("5/s", op, &answer));
     CHECK_EQ(v.reason, WEIR_NEVER);
 }
 
@@ -756,12 +756,12 @@ TEST(a_full_table_does_not_know_when_it_has_room)
 {
     struct weir_verdict v = {.allowed = 1};
     struct weir_reservation r = {.n = 3};
-    struct deed deed = {.verb = VERB_RESERVE, .n = 3, .verdict = &v, .reservation = &r};
-    CHECK(!weir_deed_full(&deed));
+    struct table_op op = {.verb = VERB_RESERVE, .n = 3, .verdict = &v, .reservation = &r};
+    CHECK(!weir_table_op_full(&op));
     CHECK_EQ(v.allowed, 0);
     CHECK_EQ(v.reason, WEIR_FULL);
     CHECK_EQ(v.retry_after_ns, WEIR_FOREVER);
     CHECK_EQ(r.n, 0);
-    deed = (struct deed){.verb = VERB_CHARGE, .n = 3};
-    CHECK(!weir_deed_full(&deed));
+    op = (struct table_op){.verb = VERB_CHARGE, .n = 3};
+    CHECK(!weir_table_op_full(&op));
 }

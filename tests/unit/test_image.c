@@ -230,15 +230,15 @@ TEST(an_owner_can_ask_for_one_and_the_store_stays_well)
     if (!CHECK(life_begin(&life)))
         return;
     life_story(&life, 5);
-    const struct keep *keep = life.shelf.region.keep;
+    const struct persist *persist = life.shelf.region.persist;
     for (int i = 0; i < 3; i++) {
         for (int more = 0; more < 3; more++)
-            keep->want_image(keep->store); /* once is enough */
+            persist->want_image(persist->store); /* once is enough */
         uint64_t ticket = life_raise(&life, 1);
         CHECK(weir_store_is_well(life.store));
         work(&life);
         (void)weir_store_work(life.store, STORE_WORK_SYNC);
-        CHECK_EQ(weir_store_may(life.store, ticket), STORE_GO);
+        CHECK_EQ(weir_store_ticket_status(life.store, ticket), STORE_GO);
         CHECK_EQ(state_of(&life).images, i + 1);
     }
     CHECK_EQ(state_of(&life).faults, 0);
@@ -346,22 +346,22 @@ TEST(who_waits_for_an_image_of_an_ill_store_is_told)
 static char order[16];
 static uint64_t told_generation;
 
-static bool noted_walk(const struct keep *keep, uint64_t *cursor, struct buffer *out, size_t bytes)
+static bool noted_walk(const struct persist *persist, uint64_t *cursor, struct buffer *out, size_t bytes)
 {
     size_t len = strlen(order);
     (void)cursor, (void)out, (void)bytes;
     if (len + 1 < sizeof order)
-        order[len] = (char)('0' + keep->number);
+        order[len] = (char)('0' + persist->number);
     return false;
 }
 
-static void noted_imaged(const struct keep *keep, uint64_t generation)
+static void noted_imaged(const struct persist *persist, uint64_t generation)
 {
-    (void)keep;
+    (void)persist;
     told_generation = generation;
 }
 
-static const struct keep_kind noted_kind = {
+static const struct persist_ops noted_kind = {
     .capture = shelf_capture, .walk = noted_walk, .apply = shelf_apply, .imaged = noted_imaged};
 
 static void add_shelf(struct life *life, struct shelf *shelf, uint32_t number, uint32_t kind)
@@ -386,7 +386,7 @@ TEST(records_are_copied_first_and_regions_may_come_and_go)
     life_time(&life, 16 * 60 * WEIR_SEC);
     (void)life_raise(&life, 0);
     while (weir_store_work(life.store, STORE_WORK_IMAGE)) {
-        if (strcmp(order, "82") != 0 || !gone.region.keep)
+        if (strcmp(order, "82") != 0 || !gone.region.persist)
             continue;
         weir_store_drop(life.store, &gone.region);
         add_shelf(&life, &late, 9, REGION_WORDS);

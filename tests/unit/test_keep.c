@@ -13,7 +13,7 @@
 static char slots[3 * DIRTY_MOST][16];
 
 struct appended {
-    struct keep keep;
+    struct persist persist;
     uint32_t times, count;
     bool refuses; /* takes nothing */
 };
@@ -30,14 +30,15 @@ static void overfull(struct store *store)
 
 static void begin(struct appended *appended)
 {
-    *appended = (struct appended){.keep = {.store = (struct store *)(void *)appended, .overfull = overfull}};
+    *appended =
+        (struct appended){.persist = {.store = (struct store *)(void *)appended, .overfull = overfull}};
     if (weir_dirty)
         weir_dirty_clear(weir_dirty);
 }
 
 TEST(a_region_that_is_not_kept_lists_nothing)
 {
-    keep_touch(NULL, slots[0], 5);
+    mark_dirty(NULL, slots[0], 5);
     CHECK(weir_dirty == NULL);
 }
 
@@ -47,17 +48,17 @@ TEST(an_entry_is_listed_once)
     begin(&store);
     for (int round = 0; round < 3; round++)
         for (int i = 0; i < 100; i++)
-            keep_touch(&store.keep, slots[i], 5);
+            mark_dirty(&store.persist, slots[i], 5);
     CHECK_EQ(weir_dirty->count, 100);
     CHECK_EQ(weir_dirty->touched, 300);
     for (uint32_t i = 0; i < 100; i++) {
-        CHECK(weir_dirty->items[i].slot == slots[i] && weir_dirty->items[i].keep == &store.keep);
-        CHECK_EQ(weir_dirty->items[i].who, 5);
+        CHECK(weir_dirty->items[i].slot == slots[i] && weir_dirty->items[i].persist == &store.persist);
+        CHECK_EQ(weir_dirty->items[i].hash, 5);
     }
     weir_dirty_clear(weir_dirty);
     CHECK_EQ(weir_dirty->count, 0);
-    keep_touch(&store.keep, slots[7], 5);
-    keep_touch(&store.keep, slots[7], 5);
+    mark_dirty(&store.persist, slots[7], 5);
+    mark_dirty(&store.persist, slots[7], 5);
     CHECK_EQ(weir_dirty->count, 1);
 }
 
@@ -65,13 +66,13 @@ TEST(who_comes_to_a_slot_that_is_listed_is_listed_as_well)
 {
     struct appended store;
     begin(&store);
-    keep_touch(&store.keep, slots[0], 5);
-    keep_touch(&store.keep, slots[0], 6);
-    keep_touch(&store.keep, slots[1], 5);
-    keep_touch(&store.keep, slots[0], 5);
-    keep_touch(&store.keep, slots[0], 6);
+    mark_dirty(&store.persist, slots[0], 5);
+    mark_dirty(&store.persist, slots[0], 6);
+    mark_dirty(&store.persist, slots[1], 5);
+    mark_dirty(&store.persist, slots[0], 5);
+    mark_dirty(&store.persist, slots[0], 6);
     CHECK_EQ(weir_dirty->count, 3);
-    CHECK_EQ(weir_dirty->items[1].who, 6);
+    CHECK_EQ(weir_dirty->items[1].hash, 6);
 }
 
 TEST(a_full_list_is_appended)
@@ -80,11 +81,11 @@ TEST(a_full_list_is_appended)
     uint64_t misses = atomic_load(&weir_dirty_misses);
     begin(&store);
     for (int i = 0; i < DIRTY_MOST; i++)
-        keep_touch(&store.keep, slots[i], 5);
-    keep_touch(&store.keep, slots[17], 5);
+        mark_dirty(&store.persist, slots[i], 5);
+    mark_dirty(&store.persist, slots[17], 5);
     CHECK_EQ(store.times, 0);
     CHECK_EQ(weir_dirty->count, DIRTY_MOST);
-    keep_touch(&store.keep, slots[DIRTY_MOST], 5);
+    mark_dirty(&store.persist, slots[DIRTY_MOST], 5);
     CHECK_EQ(store.times, 1);
     CHECK_EQ(store.count, DIRTY_MOST);
     CHECK_EQ(weir_dirty->count, 1);
@@ -97,15 +98,15 @@ TEST(while_locks_are_held_nothing_is_appended)
     struct appended store;
     uint64_t misses = atomic_load(&weir_dirty_misses);
     begin(&store);
-    keep_hold();
-    keep_hold();
+    persist_hold();
+    persist_hold();
     for (int i = 0; i < DIRTY_MOST + DIRTY_SPARE; i++)
-        keep_touch(&store.keep, slots[i], 5);
-    keep_release();
+        mark_dirty(&store.persist, slots[i], 5);
+    persist_release();
     CHECK_EQ(store.times, 0);
     CHECK_EQ(atomic_load(&weir_dirty_misses), misses);
     CHECK_EQ(weir_dirty->count, DIRTY_MOST + DIRTY_SPARE);
-    keep_release();
+    persist_release();
     CHECK_EQ(store.times, 1);
     CHECK_EQ(store.count, DIRTY_MOST + DIRTY_SPARE);
     CHECK_EQ(weir_dirty->count, 0);
@@ -116,15 +117,15 @@ TEST(what_cannot_be_listed_is_missed)
     struct appended store;
     begin(&store);
     uint64_t misses = atomic_load(&weir_dirty_misses);
-    keep_hold();
+    persist_hold();
     for (int i = 0; i <= DIRTY_MOST + DIRTY_SPARE; i++)
-        keep_touch(&store.keep, slots[i], 5);
+        mark_dirty(&store.persist, slots[i], 5);
     CHECK_EQ(atomic_load(&weir_dirty_misses), misses + 1);
-    keep_release();
+    persist_release();
     begin(&store);
     store.refuses = true;
     for (int i = 0; i <= DIRTY_MOST; i++)
-        keep_touch(&store.keep, slots[i], 5);
+        mark_dirty(&store.persist, slots[i], 5);
     CHECK_EQ(store.times, 1);
     CHECK_EQ(atomic_load(&weir_dirty_misses), misses + 2);
     CHECK_EQ(weir_dirty->count, DIRTY_MOST);
@@ -135,13 +136,13 @@ TEST(turns_come_round)
 {
     struct appended store;
     begin(&store);
-    keep_touch(&store.keep, slots[0], 5);
+    mark_dirty(&store.persist, slots[0], 5);
     weir_dirty->turn = UINT32_MAX;
     weir_dirty->index[0].turn = UINT32_MAX;
     weir_dirty_clear(weir_dirty);
     CHECK(weir_dirty->turn != 0);
     for (int i = 0; i < 200; i++)
-        keep_touch(&store.keep, slots[i], 5);
+        mark_dirty(&store.persist, slots[i], 5);
     CHECK_EQ(weir_dirty->count, 200);
     weir_dirty_clear(weir_dirty);
 }
@@ -152,17 +153,17 @@ TEST(what_is_listed_of_one_store_can_be_forgotten)
     begin(&other);
     begin(&store);
     for (int i = 0; i < DIRTY_MOST; i++)
-        keep_touch(i % 3 ? &store.keep : &other.keep, slots[i], 5);
-    weir_dirty_forget(store.keep.store);
+        mark_dirty(i % 3 ? &store.persist : &other.persist, slots[i], 5);
+    weir_dirty_forget(store.persist.store);
     CHECK_EQ(weir_dirty->count, (DIRTY_MOST + 2) / 3);
     for (uint32_t i = 0; i < weir_dirty->count; i++)
-        CHECK(weir_dirty->items[i].keep == &other.keep && weir_dirty->items[i].slot == slots[3 * i]);
-    keep_touch(&other.keep, slots[3], 5); /* it is listed */
+        CHECK(weir_dirty->items[i].persist == &other.persist && weir_dirty->items[i].slot == slots[3 * i]);
+    mark_dirty(&other.persist, slots[3], 5); /* it is listed */
     CHECK_EQ(weir_dirty->count, (DIRTY_MOST + 2) / 3);
-    keep_touch(&store.keep, slots[1], 5); /* it is not */
+    mark_dirty(&store.persist, slots[1], 5); /* it is not */
     CHECK_EQ(weir_dirty->count, (DIRTY_MOST + 2) / 3 + 1);
-    weir_dirty_forget(store.keep.store);
-    weir_dirty_forget(other.keep.store);
+    weir_dirty_forget(store.persist.store);
+    weir_dirty_forget(other.persist.store);
     CHECK_EQ(weir_dirty->count, 0);
 }
 
@@ -181,7 +182,7 @@ static void *touch_some(void *arg)
 {
     (void)arg;
     for (int i = 0; i < 9; i++)
-        keep_touch(&shared.keep, slots[i], 5);
+        mark_dirty(&shared.persist, slots[i], 5);
     return weir_dirty;
 }
 
@@ -202,11 +203,11 @@ TEST(a_child_has_listed_nothing)
 {
     int status = 0;
     begin(&shared);
-    keep_touch(&shared.keep, slots[0], 5);
+    mark_dirty(&shared.persist, slots[0], 5);
     pid_t child = fork();
     if (child == 0) {
         bool empty = weir_dirty && weir_dirty->count == 0;
-        keep_touch(&shared.keep, slots[0], 5);
+        mark_dirty(&shared.persist, slots[0], 5);
         _exit(empty && weir_dirty->count == 1 ? 0 : 1);
     }
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);

@@ -14,14 +14,14 @@ static struct weir_table *recover(struct kept *kept, int64_t now, size_t unknown
     bool failed = false;
     if (!CHECK(table))
         abort();
-    kept->keep.owner = table;
+    kept->persist.owner = table;
     for (size_t i = 0; i < kept->count; i++)
-        unknown -= !weir_table_keep.apply(&kept->keep, kept->records[i]->kind,
-                                          (const unsigned char *)kept->records[i]->body,
-                                          kept->records[i]->len, &failed);
+        unknown -= !weir_table_persist_ops.apply(&kept->persist, kept->records[i]->kind,
+                                                 (const unsigned char *)kept->records[i]->body,
+                                                 kept->records[i]->len, &failed);
     CHECK_EQ(unknown, 0);
     CHECK(!failed && weir_table_recovered(table, TABLE_EXACT, now));
-    table->region->keep = &kept->keep;
+    table->region->persist = &kept->persist;
     kept_note(kept, table);
     return table;
 }
@@ -56,7 +56,7 @@ static void check_limits(const struct kept_limits *limits, size_t key_max)
     if (!CHECK(same_verdict(&is, &lost)))
         printf("# %s: left %" PRId64 ", not %" PRId64 "\n", limits->limits, is.remaining, lost.remaining);
     weir_table_free(copy);
-    table->region->keep = NULL;
+    table->region->persist = NULL;
     weir_table_free(table);
     kept_end(&kept);
 }

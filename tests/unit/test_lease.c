@@ -63,7 +63,7 @@ TEST(options_that_cannot_be_meant_are_refused)
 TEST(who_wants_nothing_takes_nothing)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNED, &hundred, 0);
     join(&node, &pool, NULL, SEC);
     CHECK_EQ(node.lease.epoch, 1);
@@ -88,7 +88,7 @@ TEST(nothing_is_asked_before_it_is_connected)
 TEST(who_joins_uses_the_age_with_a_guard)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     weir_pool_begin(&pool, POOL_TURNED, &hundred, now);
     join(&node, &pool, NULL, now + 2 * SEC);
@@ -104,7 +104,7 @@ TEST(who_joins_uses_the_age_with_a_guard)
 TEST(who_trusts_no_age_waits_for_the_next_epoch)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.no_age = true};
     int64_t now = 50 * SEC;
     weir_pool_begin(&pool, POOL_TURNED, &hundred, now);
@@ -129,7 +129,7 @@ TEST(who_trusts_no_age_waits_for_the_next_epoch)
 TEST(a_leap_ahead_of_the_coordinators_clock_ends_no_window)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 7200 * SEC;
     own_epoch(&node, &pool, NULL, now);
     pool.began_ns -= 3600 * SEC;
@@ -145,7 +145,7 @@ TEST(a_leap_ahead_of_the_coordinators_clock_ends_no_window)
 TEST(an_age_that_is_too_young_is_not_believed)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     weir_pool_begin(&pool, POOL_TURNED, &hundred, now);
     join(&node, &pool, NULL, now);
@@ -160,7 +160,7 @@ TEST(an_age_that_is_too_young_is_not_believed)
 TEST(who_knows_only_an_end_that_is_near_asks_for_the_age_when_it_is_over)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_reply reply;
     int64_t now = 100 * SEC, began = now + 9990 * MS, at = now + 9995 * MS;
     own_epoch(&node, &pool, NULL, now);
@@ -180,7 +180,7 @@ TEST(who_knows_only_an_end_that_is_near_asks_for_the_age_when_it_is_over)
 TEST(an_end_within_a_round_trip_counts_as_over)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_reply reply;
     int64_t now = 100 * SEC, sent = now + 9 * SEC, at = sent + 800 * MS;
     own_epoch(&node, &pool, NULL, now);
@@ -197,7 +197,7 @@ TEST(an_end_within_a_round_trip_counts_as_over)
 TEST(an_age_that_does_not_help_is_not_asked_for_again)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     weir_pool_begin(&pool, POOL_TURNED, &hundred, now - 9950 * MS);
     join(&node, &pool, NULL, now);
@@ -215,7 +215,7 @@ TEST(for_the_last_of_a_window_its_age_is_not_asked_for)
 {
     for (int64_t late = 250; late <= 1250; late += 1000) {
         struct kit_node node;
-        struct pool pool;
+        struct lease_pool pool;
         int64_t now = 100 * SEC, at = now + 10 * SEC - late * MS;
         own_epoch(&node, &pool, NULL, now);
         node.lease.before_ns -= late * MS;
@@ -228,7 +228,7 @@ TEST(for_the_last_of_a_window_its_age_is_not_asked_for)
 TEST(the_next_chunk_is_asked_for_when_a_fifth_is_left)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     CHECK_EQ(node.low, 3);
@@ -243,7 +243,7 @@ TEST(the_next_chunk_is_asked_for_when_a_fifth_is_left)
 TEST(a_large_take_takes_several_chunks)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     CHECK(!kit_take(&node, now, 35));
@@ -253,7 +253,7 @@ TEST(a_large_take_takes_several_chunks)
 TEST(no_more_orders_at_once_than_said)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.most_chunks = 2};
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, &options, now);
@@ -265,7 +265,7 @@ TEST(no_more_orders_at_once_than_said)
 TEST(a_slow_answer_is_not_counted_on)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     CHECK(!kit_take(&node, now, 15));
@@ -280,7 +280,7 @@ TEST(a_slow_answer_is_not_counted_on)
 TEST(no_more_is_held_than_said)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.most_held = 12, .prefetch_percent = 100};
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, &options, now);
@@ -293,7 +293,7 @@ TEST(no_more_is_held_than_said)
 TEST(prefetch_is_earlier_when_much_is_spent)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     node.lease.rate = 1000;
@@ -310,7 +310,7 @@ TEST(prefetch_is_earlier_when_much_is_spent)
 TEST(exhausted_is_told_once_and_nothing_is_asked_until_the_epoch_turns)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     pool.used = 10;
@@ -336,7 +336,7 @@ TEST(exhausted_is_told_once_and_nothing_is_asked_until_the_epoch_turns)
 TEST(what_was_not_answered_was_spent_by_nobody)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_order order;
     struct lease_reply reply;
     int64_t now = 100 * SEC, sent;
@@ -355,7 +355,7 @@ TEST(what_was_not_answered_was_spent_by_nobody)
 TEST(replies_that_come_twice_or_uncalled_for_grant_nothing)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_order order;
     struct lease_reply reply;
     int64_t now = 100 * SEC, sent;
@@ -378,7 +378,7 @@ TEST(replies_that_come_twice_or_uncalled_for_grant_nothing)
 TEST(unknown_is_spent_and_failed_is_not)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     for (int i = 0; i < 2; i++) {
@@ -397,7 +397,7 @@ TEST(unknown_is_spent_and_failed_is_not)
 TEST(a_coordinator_cannot_grant_more_than_was_asked_for)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     CHECK(!kit_take(&node, now, 15));
@@ -418,7 +418,7 @@ TEST(a_coordinator_cannot_grant_more_than_was_asked_for)
 TEST(units_end_a_window_after_the_order_that_made_their_epoch)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     CHECK_EQ(node.lots[0].until_ns, now + 10 * SEC);
@@ -431,7 +431,7 @@ TEST(units_end_a_window_after_the_order_that_made_their_epoch)
 TEST(units_end_a_window_after_the_last_write_of_an_earlier_epoch)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.no_age = true};
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, &options, now);
@@ -449,7 +449,7 @@ TEST(units_end_a_window_after_the_last_write_of_an_earlier_epoch)
 TEST(units_of_an_epoch_that_is_over_are_void_at_once)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     struct lease_reply seen = {.epoch = 3, .terms = hundred};
@@ -461,7 +461,7 @@ TEST(units_of_an_epoch_that_is_over_are_void_at_once)
 TEST(a_late_answer_of_an_older_epoch_grants_nothing_but_tells_when)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.no_age = true};
     struct lease_order order;
     struct lease_reply reply;
@@ -482,7 +482,7 @@ TEST(a_late_answer_of_an_older_epoch_grants_nothing_but_tells_when)
 TEST(a_read_never_tells_when_an_epoch_began)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.no_age = true};
     struct lease_order order;
     int64_t now = 100 * SEC, sent;
@@ -503,7 +503,7 @@ TEST(a_read_never_tells_when_an_epoch_began)
 TEST(an_answer_without_a_write_never_tells_when_an_epoch_began)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.no_age = true};
     struct lease_order order;
     int64_t now = 100 * SEC, sent;
@@ -528,7 +528,7 @@ TEST(an_answer_without_a_write_never_tells_when_an_epoch_began)
 TEST(a_turn_that_is_heard_of_before_its_reply_still_tells_when)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_order order;
     struct lease_reply reply;
     int64_t now = 100 * SEC, sent, turn;
@@ -550,7 +550,7 @@ TEST(a_turn_that_is_heard_of_before_its_reply_still_tells_when)
 TEST(a_turn_that_was_lost_to_another_tells_nothing)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.no_age = true};
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, &options, now);
@@ -569,7 +569,7 @@ TEST(a_turn_that_was_lost_to_another_tells_nothing)
 TEST(shortly_before_the_turn_a_write_renews_what_is_known)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.no_age = true};
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, &options, now);
@@ -591,7 +591,7 @@ TEST(shortly_before_the_turn_a_write_renews_what_is_known)
 TEST(nobody_turns_before_the_window_has_passed_by_the_slowest_clock)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     (void)kit_take(&node, now + WAIT - 1, 1);
@@ -621,7 +621,7 @@ TEST(turns_lie_behind_the_window_whatever_the_jitter)
 TEST(nobody_turns_what_nobody_wants)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     for (int64_t t = now; t < now + 100 * SEC; t += SEC) {
@@ -634,7 +634,7 @@ TEST(nobody_turns_what_nobody_wants)
 TEST(one_turn_at_a_time)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     int64_t turn = node.lease.turn_at_ns;
@@ -652,7 +652,7 @@ TEST(a_pool_that_lay_idle_for_long_is_turned_at_once)
     static const int64_t ages[] = {10 * SEC, 69 * SEC, 70 * SEC, 7000 * SEC};
     for (int i = 0; i < 4; i++) {
         struct kit_node node;
-        struct pool pool;
+        struct lease_pool pool;
         int64_t now = 10000 * SEC;
         weir_pool_begin(&pool, POOL_TURNED, &hundred, now - ages[i]);
         join(&node, &pool, NULL, now);
@@ -667,7 +667,7 @@ TEST(a_pool_that_lay_idle_for_long_is_turned_at_once)
 TEST(what_is_above_twice_the_base_goes_back)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     node.patient = true;
@@ -688,7 +688,7 @@ TEST(what_is_above_twice_the_base_goes_back)
 TEST(twice_the_base_stays)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     node.patient = true;
@@ -699,10 +699,10 @@ TEST(twice_the_base_stays)
     CHECK_EQ(node.withdrawn, 0);
 }
 
-TEST(what_left_the_pot_in_another_epoch_is_not_returned)
+TEST(what_left_the_balance_in_another_epoch_is_not_returned)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     node.lease.withdraw_epoch = 1;
@@ -717,7 +717,7 @@ TEST(what_left_the_pot_in_another_epoch_is_not_returned)
 TEST(who_leaves_returns_what_is_whole)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     CHECK(!kit_take(&node, now, 25));
@@ -736,7 +736,7 @@ TEST(who_leaves_returns_what_is_whole)
 TEST(who_leaves_does_not_wait_for_ever)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     kit_event(&node, LEASE_LEAVE, now);
@@ -753,7 +753,7 @@ TEST(who_leaves_does_not_wait_for_ever)
 TEST(what_comes_after_leaving_goes_back)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     CHECK(!kit_take(&node, now, 35));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The edges of the lease machine's rules: what an answer, a notice or the pot must not be able to do. Each is
- * here because a machine without that edge passed all other tests.
+ * The edges of the lease machine's rules: what an answer, a notice or the balance must not be able to do.
+ * Each is here because a machine without that edge passed all other tests.
  */
 #include "lease_joined.h"
 
@@ -29,7 +29,7 @@ static struct lease_reply answer(const struct lease_order *order, uint64_t epoch
 TEST(a_read_of_an_older_epoch_is_no_new_beginning)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     kit_event(&node, LEASE_UP, now + 30 * SEC);
@@ -44,7 +44,7 @@ TEST(a_read_of_an_older_epoch_is_no_new_beginning)
 TEST(an_older_epoch_that_answers_late_prolongs_nothing)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     CHECK(!kit_take(&node, now + 5 * SEC, 15));
@@ -60,7 +60,7 @@ TEST(an_answer_of_another_server_is_before_nothing)
 {
     for (int other = 0; other < 2; other++) {
         struct kit_node node;
-        struct pool pool;
+        struct lease_pool pool;
         int64_t now = 100 * SEC;
         own_epoch(&node, &pool, NULL, now);
         CHECK(!kit_take(&node, now + 5 * SEC, 15));
@@ -78,7 +78,7 @@ TEST(an_answer_of_another_server_is_before_nothing)
 TEST(a_take_that_was_only_read_tells_nothing_of_when)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     int64_t answered = node.lease.answered_ns;
@@ -94,7 +94,7 @@ TEST(a_take_that_was_only_read_tells_nothing_of_when)
 TEST(a_notice_of_an_older_epoch_changes_nothing)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     notice(&node, 1, &hundred, now + SEC);
@@ -106,7 +106,7 @@ TEST(a_notice_of_an_older_epoch_changes_nothing)
 TEST(no_order_has_the_number_of_another)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     uint64_t last = 0;
     own_epoch(&node, &pool, NULL, now);
@@ -127,7 +127,7 @@ TEST(no_order_has_the_number_of_another)
 TEST(terms_hold_for_an_epoch)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_terms other = hundred;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
@@ -159,7 +159,7 @@ TEST(terms_that_cannot_be_are_not_known_yet)
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct kit_node node;
-        struct pool pool;
+        struct lease_pool pool;
         int64_t now = 100 * SEC;
         own_epoch(&node, &pool, NULL, now);
         notice(&node, 3, &wrong[i], now + SEC);
@@ -174,7 +174,7 @@ TEST(terms_that_cannot_be_are_not_known_yet)
 TEST(a_grant_that_comes_at_its_end_is_dropped)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC, sent = now + 9 * SEC;
     own_epoch(&node, &pool, NULL, now);
     CHECK(!kit_take(&node, sent, 15));
@@ -185,11 +185,12 @@ TEST(a_grant_that_comes_at_its_end_is_dropped)
     CHECK_EQ(node.lease.dropped, 10);
 }
 
-/* Each answer of a coordinator with a clock gives a slightly later end: what is in the pot keeps its own. */
+/* Each answer of a coordinator with a clock gives a slightly later end: what is in the balance keeps its own.
+ */
 TEST(the_end_of_what_is_held_stays)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNS, &hundred, 0);
     join(&node, &pool, NULL, 0);
     CHECK(!kit_take(&node, 0, 1));
@@ -208,10 +209,10 @@ TEST(the_end_of_what_is_held_stays)
 }
 
 /* The next window is shorter, and ends before the one that a taker may have read. */
-TEST(the_end_of_a_pot_never_falls)
+TEST(the_end_of_a_balance_never_falls)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_terms shorter = hundred;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
@@ -229,7 +230,7 @@ TEST(the_end_of_a_pot_never_falls)
 TEST(after_a_longer_window_nothing_is_taken_in_vain)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_terms shorter = hundred;
     struct lease_order order;
     int64_t now = 100 * SEC, sent;
@@ -244,7 +245,7 @@ TEST(after_a_longer_window_nothing_is_taken_in_vain)
 TEST(an_age_that_is_not_known_is_none)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     weir_pool_begin(&pool, POOL_TURNED, &hundred, now);
     join(&node, &pool, NULL, now);
@@ -262,7 +263,7 @@ TEST(a_time_of_sending_that_cannot_be_is_not_believed)
     static const int64_t said[] = {0, INT64_MAX};
     for (int i = 0; i < 2; i++) {
         struct kit_node node;
-        struct pool pool;
+        struct lease_pool pool;
         struct lease_reply reply;
         own_epoch(&node, &pool, NULL, 100 * SEC);
         int64_t turn = node.lease.turn_at_ns;
@@ -281,7 +282,7 @@ TEST(nobody_s_lot_is_to_turn_before_the_slowest_clock_has_passed)
     int64_t now = 100 * SEC, first = INT64_MAX, last = 0;
     for (uint64_t seed = 1; seed <= 1000; seed++) {
         struct kit_node node;
-        struct pool pool;
+        struct lease_pool pool;
         weir_pool_begin(&pool, POOL_TURNED, &hundred, now);
         kit_begin(&node, NULL, seed, now);
         kit_event(&node, LEASE_UP, now);
@@ -297,7 +298,7 @@ TEST(nobody_s_lot_is_to_turn_before_the_slowest_clock_has_passed)
 TEST(exhausted_is_told_once_an_epoch)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     for (int i = 0; i < 3; i++) {
@@ -315,10 +316,10 @@ TEST(exhausted_is_told_once_an_epoch)
 
 /* ---- giving back ---- */
 
-TEST(no_more_is_returned_than_was_asked_of_the_pot)
+TEST(no_more_is_returned_than_was_asked_of_the_balance)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     node.lease.withdraw_epoch = 2;
@@ -330,24 +331,24 @@ TEST(no_more_is_returned_than_was_asked_of_the_pot)
 TEST(a_part_of_a_chunk_is_never_returned)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_actions act;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     CHECK(!kit_take(&node, now, 15));
     struct lease_order order = only_order(&node, LEASE_TAKE);
-    struct lease_pot pot = {.held = 27};
-    weir_lease_step(&node.lease, &(struct lease_event){.kind = LEASE_LEAVE}, &pot, now, &act);
+    struct lease_balance_view balance = {.held = 27};
+    weir_lease_step(&node.lease, &(struct lease_event){.kind = LEASE_LEAVE}, &balance, now, &act);
     CHECK_EQ(act.withdraw, 2);
     struct lease_event last = {.kind = LEASE_REPLIED, .reply = answer(&order, 2, 9), .sent_ns = now};
-    weir_lease_step(&node.lease, &last, &pot, now, &act); /* what comes late: the rest of the total */
+    weir_lease_step(&node.lease, &last, &balance, now, &act); /* what comes late: the rest of the total */
     CHECK_EQ(act.order_count, 0);
 }
 
 TEST(who_leaves_asks_for_nothing_more)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     kit_event(&node, LEASE_LEAVE, now);
@@ -359,7 +360,7 @@ TEST(who_leaves_asks_for_nothing_more)
 /* ---- without the coordinator ---- */
 
 /* Connected again, but nothing was answered yet. */
-static void share_all(struct kit_node *node, struct pool *pool, int64_t now)
+static void share_all(struct kit_node *node, struct lease_pool *pool, int64_t now)
 {
     struct lease_options options = {.on_loss = LEASE_LOSS_SHARE, .nodes = 1};
     own_epoch(node, pool, &options, now - 20 * SEC);
@@ -374,7 +375,7 @@ static void share_all(struct kit_node *node, struct pool *pool, int64_t now)
 TEST(a_share_is_never_returned)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     share_all(&node, &pool, now);
     for (int i = 0; i < 10; i++)
@@ -389,7 +390,7 @@ TEST(a_share_is_never_returned)
 TEST(a_share_is_not_begun_anew_by_an_answer)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.on_loss = LEASE_LOSS_SHARE, .nodes = 4, .no_age = true};
     int64_t now = 100 * SEC, passed = 0;
     own_epoch(&node, &pool, &options, now);
@@ -414,7 +415,7 @@ TEST(a_share_is_not_begun_anew_by_an_answer)
 TEST(a_total_that_is_spent_is_not_shared_in_its_window)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.on_loss = LEASE_LOSS_SHARE, .nodes = 4, .no_age = true};
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, &options, now);
@@ -434,7 +435,7 @@ TEST(a_total_that_is_spent_is_not_shared_in_its_window)
 TEST(optimistic_units_never_pass_when_the_total_is_spent)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.optimistic = 7};
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, &options, now);
@@ -454,7 +455,7 @@ TEST(optimistic_units_never_pass_when_the_total_is_spent)
 TEST(dead_numbers_of_an_idle_bucket_stay_dead)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNED, &flow, 0);
     join(&node, &pool, NULL, 50 * SEC);
     for (int64_t t = 50 * SEC; t < 60 * SEC; t += 100 * MS) {
@@ -464,8 +465,8 @@ TEST(dead_numbers_of_an_idle_bucket_stay_dead)
     CHECK_EQ(pool.epoch, 1);
 }
 
-/* A pot's deadline only grows. Ends are told in whole milliseconds, so those of one and the same end differ
- * by a little, one way and the other: all of these units have to find room in one pot. */
+/* A balance's deadline only grows. Ends are told in whole milliseconds, so those of one and the same end
+ * differ by a little, one way and the other: all of these units have to find room in one balance. */
 TEST(units_of_a_bucket_that_end_at_about_the_same_time_share_an_end)
 {
     struct kit_node node;

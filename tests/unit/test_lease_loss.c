@@ -11,7 +11,7 @@
 TEST(a_grant_with_an_end_is_held_for_less)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_reply reply;
     weir_pool_begin(&pool, POOL_TURNS, &hundred, 0);
     kit_begin(&node, NULL, 1, 1000 * SEC); /* clocks are not compared */
@@ -30,7 +30,7 @@ TEST(a_grant_with_an_end_is_held_for_less)
 TEST(a_coordinator_with_a_clock_is_never_told_to_turn)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNS, &hundred, 0);
     join(&node, &pool, NULL, 0);
     for (int64_t t = 0; t < 100 * SEC; t += 100 * MS) {
@@ -46,7 +46,7 @@ TEST(a_coordinator_with_a_clock_is_never_told_to_turn)
 TEST(exhausted_with_a_time_is_asked_again_then)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNS, &hundred, 0);
     pool.used = 10;
     join(&node, &pool, NULL, 4 * SEC);
@@ -66,7 +66,7 @@ TEST(exhausted_with_a_time_is_asked_again_then)
 TEST(a_ticket_waits_for_its_start_and_dies)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNS, &flow, 0);
     (void)join(&node, &pool, NULL, SEC);
     CHECK(!kit_take(&node, SEC, 1));
@@ -91,7 +91,7 @@ TEST(a_ticket_waits_for_its_start_and_dies)
 TEST(who_waits_for_a_start_does_not_hoard)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNS, &flow, 0);
     join(&node, &pool, NULL, 0);
     for (int i = 0; i < 30; i++) { /* all that has started is spent */
@@ -112,7 +112,7 @@ TEST(who_waits_for_a_start_does_not_hoard)
 TEST(dead_numbers_are_numbered_anew_once)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNED, &flow, 0);
     join(&node, &pool, NULL, 50 * SEC);
     CHECK(!kit_take(&node, 50 * SEC, 1));
@@ -130,7 +130,7 @@ TEST(dead_numbers_are_numbered_anew_once)
 TEST(back_off_doubles_up_to_a_second)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC, longest = 0;
     own_epoch(&node, &pool, NULL, now);
     int64_t orders = 0;
@@ -154,7 +154,7 @@ TEST(back_off_doubles_up_to_a_second)
 TEST(lost_and_restored_are_told)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     node.told = 0;
@@ -176,7 +176,7 @@ TEST(lost_and_restored_are_told)
 TEST(a_share_is_for_a_window_and_only_when_all_else_is_over)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.on_loss = LEASE_LOSS_SHARE, .nodes = 4};
     int64_t now = 100 * SEC, passed[3] = {0};
     own_epoch(&node, &pool, &options, now);
@@ -202,7 +202,7 @@ TEST(a_share_is_for_a_window_and_only_when_all_else_is_over)
 TEST(a_node_that_is_told_so_is_lost_before_it_was_ever_there)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.on_loss = LEASE_LOSS_SHARE, .nodes = 4, .asked = hundred};
     int64_t now = 100 * SEC;
     kit_begin(&node, &options, 1, now);
@@ -224,7 +224,7 @@ TEST(a_node_that_is_told_so_is_lost_before_it_was_ever_there)
 TEST(who_never_reached_it_shares_what_he_was_told)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.on_loss = LEASE_LOSS_SHARE, .nodes = 4, .asked = hundred};
     int64_t now = 100 * SEC, passed[3] = {0};
     kit_begin(&node, &options, 1, now);
@@ -250,7 +250,7 @@ TEST(who_never_reached_it_shares_what_he_was_told)
 TEST(who_refuses_when_lost_shares_nothing)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     kit_event(&node, LEASE_DOWN, now);
@@ -263,7 +263,7 @@ TEST(who_refuses_when_lost_shares_nothing)
 TEST(a_coordinator_that_begins_again_is_believed_after_a_window)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     weir_pool_begin(&pool, POOL_TURNED, &hundred, now + SEC); /* epoch 1 */
@@ -282,7 +282,7 @@ TEST(a_coordinator_that_begins_again_is_believed_after_a_window)
 TEST(optimistic_units_pass_only_while_an_answer_is_awaited)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_options options = {.optimistic = 7};
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, &options, now);
@@ -347,14 +347,14 @@ TEST(anything_may_be_answered)
         CHECK(weir_lease_options_complete(&options, &why));
         weir_lease_begin(&lease, &options, rng_next(&rng), now);
         for (int i = 0; i < 60; i++) {
-            struct lease_pot pot = {rng_magnitude(&rng, INT64_MAX) - rng_between(&rng, 0, 9),
-                                    rng_magnitude(&rng, INT64_MAX), rng_magnitude(&rng, INT64_MAX),
-                                    rng_magnitude(&rng, INT64_MAX)};
+            struct lease_balance_view balance = {
+                rng_magnitude(&rng, INT64_MAX) - rng_between(&rng, 0, 9), rng_magnitude(&rng, INT64_MAX),
+                rng_magnitude(&rng, INT64_MAX), rng_magnitude(&rng, INT64_MAX)};
             struct lease_event event = any_event(&rng, &lease);
             struct lease_actions act;
             now = rng_between(&rng, 0, 20) ? sat_add(now, rng_magnitude(&rng, 3 * SEC))
                                            : rng_magnitude(&rng, INT64_MAX);
-            weir_lease_step(&lease, &event, &pot, now, &act);
+            weir_lease_step(&lease, &event, &balance, now, &act);
             CHECK(act.order_count <= LEASE_ORDERS_MAX && lease.in_flight <= LEASE_FLIGHT_MAX);
             for (size_t g = 0; g < act.grant_count; g++)
                 CHECK(act.grants[g].units >= 0 && act.grants[g].until_ns > now);

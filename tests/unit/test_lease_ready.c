@@ -7,7 +7,7 @@
 #include "lease_joined.h"
 
 /* Wakes it whenever it wants that, until `to`; every order is answered at once. Gives the units it took. */
-static int64_t idle(struct kit_node *node, struct pool *pool, int64_t from, int64_t to)
+static int64_t idle(struct kit_node *node, struct lease_pool *pool, int64_t from, int64_t to)
 {
     int64_t before = node->granted;
     for (int64_t t = from; t <= to; t = max64(node->last.wake_ns, t + 1)) {
@@ -18,7 +18,7 @@ static int64_t idle(struct kit_node *node, struct pool *pool, int64_t from, int6
 }
 
 /* A quota or a bucket that ends its windows itself, which the node has joined, and once asked for n. */
-static void visit(struct kit_node *node, struct pool *pool, const struct lease_terms *terms,
+static void visit(struct kit_node *node, struct lease_pool *pool, const struct lease_terms *terms,
                   const struct lease_options *options, int64_t now, int64_t n)
 {
     weir_pool_begin(pool, POOL_TURNS, terms, now);
@@ -30,7 +30,7 @@ static void visit(struct kit_node *node, struct pool *pool, const struct lease_t
 TEST(who_was_refused_finds_as_much_when_he_comes_again)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     CHECK(!kit_take(&node, now, 18));
@@ -44,7 +44,7 @@ TEST(who_was_refused_finds_as_much_when_he_comes_again)
 TEST(who_was_refused_long_ago_is_forgotten)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, &(struct lease_options){.ready_ns = SEC}, now);
     (void)kit_take(&node, now, 18);
@@ -58,7 +58,7 @@ TEST(who_was_refused_long_ago_is_forgotten)
 TEST(not_more_is_kept_ready_than_twice_the_base_or_a_part_of_all)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_terms large = hundred;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
@@ -74,7 +74,7 @@ TEST(not_more_is_kept_ready_than_twice_the_base_or_a_part_of_all)
 TEST(where_all_is_gone_nothing_is_kept_ready)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     (void)kit_take(&node, now, 18);
@@ -91,7 +91,7 @@ TEST(where_all_is_gone_nothing_is_kept_ready)
 TEST(where_a_base_for_each_node_is_much_of_all_nothing_is_kept_ready)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     for (int64_t nodes = 2; nodes <= 3; nodes++) { /* 20 or 30 of 110 */
         visit(&node, &pool, &flow, &(struct lease_options){.nodes = nodes}, now, 18);
@@ -102,7 +102,7 @@ TEST(where_a_base_for_each_node_is_much_of_all_nothing_is_kept_ready)
 TEST(who_was_there_lately_finds_units_in_the_next_window)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     visit(&node, &pool, &hundred, NULL, now, 1);
     (void)kit_take(&node, now + 9 * SEC, 8);
@@ -114,7 +114,7 @@ TEST(who_was_there_lately_finds_units_in_the_next_window)
 TEST(a_window_is_begun_by_who_was_there_lately_but_later_than_by_who_was_there_in_the_last_one)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC, turn, last;
     own_epoch(&node, &pool, &(struct lease_options){.ready_ns = 30 * SEC}, now);
     (void)kit_take(&node, now + 9 * SEC, 8);
@@ -141,7 +141,7 @@ TEST(who_spends_finds_units_in_the_next_window)
     for (int64_t rate = 0; rate <= 1000;
          rate += 1000) { /* a second, as far as it knows: now and then, or all the time */
         struct kit_node node;
-        struct pool pool;
+        struct lease_pool pool;
         int64_t now = 100 * SEC, turn;
         own_epoch(&node, &pool, NULL, now);
         turn = node.lease.turn_at_ns;
@@ -161,7 +161,7 @@ TEST(who_spends_finds_units_in_the_next_window)
 TEST(who_does_not_come_again_is_forgotten)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     visit(&node, &pool, &hundred, &(struct lease_options){.ready_ns = 3 * SEC}, now, 1);
     (void)kit_take(&node, now + 5 * SEC, 8);
@@ -176,8 +176,8 @@ TEST(units_that_die_are_replaced_while_somebody_may_come)
     int64_t now = 100 * SEC, life = weir_ticket_life(&flow);
     for (int way = POOL_TURNED; way <= POOL_TURNS; way++) {
         struct kit_node node;
-        struct pool pool;
-        weir_pool_begin(&pool, (enum pool_way)way, &flow, now);
+        struct lease_pool pool;
+        weir_pool_begin(&pool, (enum lease_pool_flags)way, &flow, now);
         join(&node, &pool, NULL, now);
         (void)kit_take(&node, now, 5);
         kit_settle(&node, &pool, now);
@@ -194,7 +194,7 @@ TEST(units_that_die_are_replaced_while_somebody_may_come)
 TEST(where_a_bucket_is_empty_nothing_is_replaced)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC, life = weir_ticket_life(&flow);
     visit(&node, &pool, &flow, NULL, now, 5);
     pool.used += 25; /* others; after two lives and a half there are some again */
@@ -210,7 +210,7 @@ TEST(where_a_bucket_is_empty_nothing_is_replaced)
 TEST(who_waits_is_not_kept_anything_for)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     node.patient = true;
@@ -221,7 +221,7 @@ TEST(who_waits_is_not_kept_anything_for)
 /* ---- who has come in the middle of a window ---- */
 
 /* Wakes it whenever it wants that, until `to`; somebody waits for n all the time. */
-static void want(struct kit_node *node, struct pool *pool, int64_t from, int64_t to, int64_t n)
+static void want(struct kit_node *node, struct lease_pool *pool, int64_t from, int64_t to, int64_t n)
 {
     for (int64_t t = from; t <= to; t = max64(node->last.wake_ns, t + 1)) {
         node->wanted = n;
@@ -231,7 +231,7 @@ static void want(struct kit_node *node, struct pool *pool, int64_t from, int64_t
 }
 
 /* A pool whose epoch began at `now`; the node has come four seconds later and found nothing left. */
-static void come_late(struct kit_node *node, struct pool *pool, int64_t now)
+static void come_late(struct kit_node *node, struct lease_pool *pool, int64_t now)
 {
     weir_pool_begin(pool, POOL_TURNED, &hundred, now);
     join(node, pool, NULL, now + 4 * SEC);
@@ -246,7 +246,7 @@ static void come_late(struct kit_node *node, struct pool *pool, int64_t now)
 TEST(who_has_come_in_the_middle_of_a_window_is_there_when_the_next_one_begins)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_reply reply;
     int64_t now = 100 * SEC, turn = now + WAIT + 50 * MS;
     come_late(&node, &pool, now);
@@ -263,7 +263,7 @@ TEST(who_has_come_in_the_middle_of_a_window_is_there_when_the_next_one_begins)
 TEST(who_has_come_in_the_middle_asks_again_while_nobody_has_begun_the_next_window)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_reply reply;
     int64_t now = 100 * SEC, turn = now + 11 * SEC;
     come_late(&node, &pool, now);
@@ -279,7 +279,7 @@ TEST(who_has_come_in_the_middle_asks_again_while_nobody_has_begun_the_next_windo
 TEST(who_has_come_in_the_middle_of_a_window_turns_it_a_window_after_he_saw_it)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     come_late(&node, &pool, now);
     uint64_t before = node.lease.next_id;
@@ -294,7 +294,7 @@ TEST(who_has_come_in_the_middle_of_a_window_turns_it_a_window_after_he_saw_it)
 TEST(who_saw_the_window_begin_is_not_helped_by_its_age)
 {
     struct kit_node node;
-    struct pool pool;
+    struct lease_pool pool;
     int64_t now = 100 * SEC;
     own_epoch(&node, &pool, NULL, now);
     pool.used = 10;

@@ -32,7 +32,7 @@ struct world {
     int64_t now;             /* real */
     int64_t wall, wall_most; /* the coordinator's clock is wrong by `wall` */
     bool faults, changes;
-    struct pool pool, behind; /* what is read may be of a server that is behind */
+    struct lease_pool pool, behind; /* what is read may be of a server that is behind */
     struct lease_options options;
     int nodes;
     struct member member[NODES_MAX];
@@ -114,7 +114,7 @@ static void arrive_order(struct world *w, const struct message *order)
     uint64_t epoch = w->pool.epoch;
     struct message reply = *order;
     int64_t now = w->pool.way == POOL_TURNED && w->pool.terms.kind == LEASE_QUOTA ? w->now + w->wall : w->now;
-    struct pool copy = w->behind;
+    struct lease_pool copy = w->behind;
     bool old = w->faults && order->order.op == LEASE_LOOK && w->pool.way == POOL_TURNED;
     weir_pool_apply(old ? &copy : &w->pool, &order->order, now, &reply.reply);
     reply.kind = REPLY;
@@ -267,7 +267,8 @@ static void tick(struct world *w)
         use(w, i);
 }
 
-static void world_begin(struct world *w, enum pool_way way, const struct lease_terms *terms, uint64_t stream)
+static void world_begin(struct world *w, enum lease_pool_flags way, const struct lease_terms *terms,
+                        uint64_t stream)
 {
     w->rng = rng_new(stream);
     w->now = WEIR_SEC;
@@ -306,7 +307,7 @@ static struct lease_terms random_terms(struct rng *rng, int32_t kind)
 }
 
 /* `steps` in worlds of 2000 each. */
-static void run_worlds(enum pool_way way, int32_t kind, bool faults, int64_t steps, uint64_t stream)
+static void run_worlds(enum lease_pool_flags way, int32_t kind, bool faults, int64_t steps, uint64_t stream)
 {
     static struct world w;
     int64_t spent = 0, offered = 0, worlds = steps / 2000;

@@ -112,7 +112,7 @@ TEST(an_entry_is_kept_until_its_end)
 {
     struct ledger ledger = ledger_of(10);
     struct record_id id = weir_ledger_reservation(&ledger, 1);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(ledger.reservations, &id, 1, &visit);
     *visit_reservation(&visit) = (struct ledger_reservation){.number = 1, .pairs = 1};
     visit_reservation(&visit)->settled.remaining = 42; /* the last number of it */
@@ -132,7 +132,7 @@ TEST(an_entry_is_kept_until_its_end)
 TEST(ids_and_reservations_take_no_room_from_each_other)
 {
     struct ledger ledger = ledger_of(1);
-    struct visit visit;
+    struct record_visit visit;
     struct records_stat stat;
     for (uint64_t i = 1; i <= 40; i++) {
         struct record_id id = weir_ledger_request(&ledger, "api", 3, &i, sizeof i);

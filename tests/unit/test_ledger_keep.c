@@ -29,7 +29,7 @@ static struct record_id id_of(const struct records *records, uint64_t number)
 static int64_t put(struct records *records, uint64_t number, int64_t value, int64_t now, int64_t expires)
 {
     struct record_id id = id_of(records, number);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(records, &id, now, &visit);
     int64_t before = -1;
     if (visit.record) {
@@ -46,7 +46,7 @@ static int64_t put(struct records *records, uint64_t number, int64_t value, int6
 static int64_t value_of(struct records *records, uint64_t number, int64_t now, int64_t *expires)
 {
     struct record_id id = id_of(records, number);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(records, &id, now, &visit);
     int64_t value = visit.record && visit.found ? *(int64_t *)record_bytes(visit.record) : 0;
     if (visit.record && visit.found)
@@ -165,10 +165,11 @@ TEST(what_comes_after_a_record_was_taken_back_counts_whoever_appends_first)
     weir_dirty_clear(weir_dirty);
     CHECK_EQ(put(stage.records, 1, 2, 1, 500), 0);
     append(&stage);
-    weir_records_keep.capture(gone.keep, gone.slot, gone.who, &stage.fake.log);
+    weir_records_persist_ops.capture(gone.persist, gone.slot, gone.hash, &stage.fake.log);
     CHECK_EQ(fake_records(&stage.fake.log, NULL), 3);
-    weir_records_keep.released(gone.keep, gone.slot, gone.who);
-    weir_records_keep.capture(gone.keep, gone.slot, gone.who, &early); /* it is nobody's any more */
+    weir_records_persist_ops.released(gone.persist, gone.slot, gone.hash);
+    weir_records_persist_ops.capture(gone.persist, gone.slot, gone.hash,
+                                     &early); /* it is nobody's any more */
     CHECK_EQ(buffer_len(&early), 0);
     struct records *twin = twin_of(stage.records, 100, &other, OFFSET);
     CHECK(fake_replay(&other, &stage.fake.log, NULL));
@@ -199,7 +200,7 @@ TEST(when_no_grave_is_left_an_image_is_asked_for_and_then_there_are_some_again)
         CHECK_EQ(put(stage.records, 1, 0, 1, 0), 1);
     }
     CHECK_EQ(weir_dirty_misses, misses + 1);
-    weir_records_keep.capture(first.keep, first.slot, first.who, &stage.fake.log);
+    weir_records_persist_ops.capture(first.persist, first.slot, first.hash, &stage.fake.log);
     CHECK_EQ(buffer_len(&stage.fake.log), 0); /* it is another's by now */
     append(&stage);
     CHECK_EQ(fake_records(&stage.fake.log, NULL), 1000);
@@ -276,7 +277,7 @@ TEST(a_record_can_be_appended_by_who_is_inside_of_it)
     weir_records_flush(stage.records);
     CHECK_EQ(fake_records(&stage.fake.log, NULL), 1);
     struct record_id id = id_of(stage.records, 1);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(stage.records, &id, 1, &visit);
     *(int64_t *)record_bytes(visit.record) = 2;
     weir_records_append(stage.records, &visit); /* would wait for itself */
@@ -391,7 +392,7 @@ static bool apply_bytes(struct fake_store *fake, uint8_t kind, struct record_hea
 {
     _Alignas(8) unsigned char body[sizeof head + 64] = {0};
     memcpy(body, &head, sizeof head);
-    return weir_records_keep.apply(&fake->keep, kind, body, sizeof head + bytes, failed);
+    return weir_records_persist_ops.apply(&fake->persist, kind, body, sizeof head + bytes, failed);
 }
 
 TEST(bytes_that_make_no_sense_are_told_and_change_nothing)
@@ -406,8 +407,10 @@ TEST(bytes_that_make_no_sense_are_told_and_change_nothing)
     CHECK(!apply_bytes(fake, RECORD_KEPT, good, BYTES - 8, &failed));
     CHECK(!apply_bytes(fake, RECORD_KEPT, good, BYTES + 8, &failed));
     CHECK(!apply_bytes(fake, RECORD_GONE, gone, BYTES, &failed));
-    CHECK(!weir_records_keep.apply(&fake->keep, RECORD_GONE, (const unsigned char *)&gone, 24, &failed));
-    CHECK(!weir_records_keep.apply(&fake->keep, RECORD_GONE, (const unsigned char *)&gone, 0, &failed));
+    CHECK(!weir_records_persist_ops.apply(&fake->persist, RECORD_GONE, (const unsigned char *)&gone, 24,
+                                          &failed));
+    CHECK(!weir_records_persist_ops.apply(&fake->persist, RECORD_GONE, (const unsigned char *)&gone, 0,
+                                          &failed));
     head = good, head.id = (struct record_id){{0, 0}};
     CHECK(!apply_bytes(fake, RECORD_KEPT, head, BYTES, &failed));
     head = good, head.number = 0;
@@ -468,7 +471,7 @@ static struct ledger ledger_of(void)
 static void reserve(struct ledger *ledger, const struct ledger_reservation *entry, int64_t expires)
 {
     struct record_id id = weir_ledger_reservation(ledger, entry->number);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(ledger->reservations, &id, 1, &visit);
     *visit_reservation(&visit) = *entry;
     visit.record->expires_ns = expires;
@@ -493,7 +496,7 @@ TEST(a_promise_keeps_its_time_on_another_clock)
     CHECK(fake_replay(&other, &fake.log, NULL));
     weir_records_recovered(next.reservations, 1);
     struct record_id id = weir_ledger_reservation(&next, 9);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(next.reservations, &id, 1, &visit);
     if (CHECK(visit.found)) {
         CHECK_EQ(visit.record->expires_ns, 460);
@@ -520,7 +523,8 @@ TEST(reservations_that_would_lead_astray_are_not_taken_from_a_disk)
     } body = {.head = {{{1, 1}}, 1, INT64_MAX}, .entry = {.pairs = 2, .also = 1}};
     bool failed = false;
     fake_keep(&fake, ledger.reservations, 0);
-#define TRY weir_records_keep.apply(&fake.keep, RECORD_KEPT, (unsigned char *)&body, sizeof body, &failed)
+#define TRY                                                                                                  \
+    weir_records_persist_ops.apply(&fake.persist, RECORD_KEPT, (unsigned char *)&body, sizeof body, &failed)
     body.entry.pairs = 0;
     CHECK(!TRY);
     body.entry.pairs = LEDGER_PAIRS + 1;
@@ -560,7 +564,7 @@ TEST(after_a_loss_what_is_open_cannot_be_settled_and_that_is_listed)
     fake_append(&fake, &fake.log);
     CHECK_EQ(fake_records(&fake.log, NULL), 1);
     struct record_id id = weir_ledger_reservation(&ledger, 1);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(ledger.reservations, &id, 4, &visit);
     CHECK(visit.found && visit_reservation(&visit)->settled.question == LEDGER_DISTRUSTED);
     weir_records_leave(ledger.reservations, &visit);
@@ -596,8 +600,8 @@ static void append_list(struct story *story, size_t list)
 {
     for (size_t i = 0; i < story->counts[list]; i++) {
         struct dirty_item *item = &story->listed[list][i];
-        weir_records_keep.capture(item->keep, item->slot, item->who, &story->stage.fake.log);
-        weir_records_keep.released(item->keep, item->slot, item->who);
+        weir_records_persist_ops.capture(item->persist, item->slot, item->hash, &story->stage.fake.log);
+        weir_records_persist_ops.released(item->persist, item->slot, item->hash);
     }
     story->counts[list] = 0;
 }

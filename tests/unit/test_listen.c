@@ -33,7 +33,7 @@ static int option(int fd, int level, int name)
 
 TEST(any_port_of_loopback)
 {
-    struct listener listener;
+    struct listen_socket listener;
     struct weir_error err;
     if (!CHECK_EQ(weir_listen_tcp("127.0.0.1:0", &listener, 1, &err), 1))
         return;
@@ -48,7 +48,7 @@ TEST(any_port_of_loopback)
 
 TEST(connections_do_not_block_delay_or_leak)
 {
-    struct listener listener;
+    struct listen_socket listener;
     struct weir_error err;
     char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
     bool busy = true;
@@ -75,7 +75,7 @@ TEST(connections_do_not_block_delay_or_leak)
 
 TEST(all_addresses_share_one_port_and_are_not_loopback)
 {
-    struct listener listeners[4];
+    struct listen_socket listeners[4];
     struct weir_error err;
     size_t count = weir_listen_tcp(":0", listeners, 4, &err);
     CHECK(count >= 1);
@@ -91,7 +91,7 @@ TEST(all_addresses_share_one_port_and_are_not_loopback)
 
 TEST(version_six)
 {
-    struct listener listener;
+    struct listen_socket listener;
     struct weir_error err;
     if (weir_listen_tcp("[::1]:0", &listener, 1, &err) != 1) {
         check_skip("this machine has no IPv6");
@@ -118,7 +118,7 @@ TEST(what_is_wrong_says_what_to_write)
         {"192.0.2.1:0", "no address of this machine"},
         {"no.such.host.invalid:9049", "cannot listen"},
     };
-    struct listener listener;
+    struct listen_socket listener;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct weir_error err = {0};
         size_t count = weir_listen_tcp(wrong[i].address, &listener, 1, &err);
@@ -138,7 +138,7 @@ TEST(what_is_wrong_says_what_to_write)
 
 TEST(a_port_in_use)
 {
-    struct listener first, second;
+    struct listen_socket first, second;
     struct weir_error err;
     char address[64];
     CHECK_EQ(weir_listen_tcp("127.0.0.1:0", &first, 1, &err), 1);
@@ -155,7 +155,7 @@ TEST(a_port_in_use)
 
 TEST(nobody_can_connect_before_it_starts)
 {
-    struct listener listener;
+    struct listen_socket listener;
     struct weir_error err;
     if (!CHECK_EQ(weir_listen_tcp("127.0.0.1:0", &listener, 1, &err), 1))
         return;
@@ -181,7 +181,7 @@ TEST(a_unix_socket_comes_and_goes)
 {
     char folder[] = "/tmp/weir-listen-XXXXXX", path[64];
     char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
-    struct listener listener, second;
+    struct listen_socket listener, second;
     struct weir_error err;
     struct stat file;
     bool busy;
@@ -214,7 +214,7 @@ TEST(a_unix_socket_comes_and_goes)
 TEST(the_file_of_somebody_else_stays)
 {
     char folder[] = "/tmp/weir-listen-XXXXXX", path[64];
-    struct listener first, second;
+    struct listen_socket first, second;
     struct weir_error err;
     struct stat file;
     if (!CHECK(mkdtemp(folder)))
@@ -249,7 +249,7 @@ TEST(the_file_of_somebody_else_stays)
 
 TEST(a_listening_socket_is_taken_over)
 {
-    struct listener first, taken;
+    struct listen_socket first, taken;
     struct weir_error err;
     CHECK_EQ(weir_listen_tcp("127.0.0.1:0", &first, 1, &err), 1);
     CHECK(weir_listen_start(&first, &err));
@@ -286,7 +286,7 @@ static void is_told(int fd, const char *want)
 
 TEST(clients_are_told_that_it_is_loading)
 {
-    struct door door = {.spare = -1};
+    struct acceptor door = {.spare = -1};
     struct loading loading;
     struct weir_error err;
     char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
@@ -305,5 +305,5 @@ TEST(clients_are_told_that_it_is_loading)
     CHECK(fd >= 0);
     close(fd);
     close(client);
-    weir_door_close(&door);
+    weir_acceptor_close(&door);
 }

@@ -39,7 +39,7 @@ static const char *tell(struct listeners *listeners)
     struct weir_event event = {.kind = WEIR_EVENT_SUCCESS, .n = 1, .name = ""};
     memset(heard, 0, sizeof heard);
     heard_count = 0;
-    weir_listeners_tell(listeners, &event);
+    weir_listeners_notify(listeners, &event);
     return heard;
 }
 
@@ -110,7 +110,7 @@ TEST(no_function_is_no_listener)
 }
 
 /* What a listener does when it is told; all of it once. */
-struct deed {
+struct table_op {
     char letter;
     struct listeners *listeners;
     void *add, *remove; /* letters of hear */
@@ -120,26 +120,26 @@ struct deed {
 
 static void act(void *arg, const struct weir_event *event)
 {
-    struct deed *deed = arg;
-    hear(&deed->letter, event);
-    if (deed->add)
-        CHECK(weir_listeners_add(deed->listeners, hear, deed->add));
-    if (deed->remove)
-        CHECK(weir_listeners_remove(deed->listeners, hear, deed->remove));
-    if (deed->remove_itself)
-        CHECK(weir_listeners_remove(deed->listeners, act, deed));
-    if (deed->end)
-        weir_listeners_end(deed->listeners);
-    deed->add = deed->remove = NULL;
-    if (deed->events-- > 0)
-        weir_listeners_tell(deed->listeners, event);
+    struct table_op *op = arg;
+    hear(&op->letter, event);
+    if (op->add)
+        CHECK(weir_listeners_add(op->listeners, hear, op->add));
+    if (op->remove)
+        CHECK(weir_listeners_remove(op->listeners, hear, op->remove));
+    if (op->remove_itself)
+        CHECK(weir_listeners_remove(op->listeners, act, op));
+    if (op->end)
+        weir_listeners_end(op->listeners);
+    op->add = op->remove = NULL;
+    if (op->events-- > 0)
+        weir_listeners_notify(op->listeners, event);
 }
 
 TEST(who_is_added_meanwhile_hears_the_next_event)
 {
     struct listeners listeners = {0};
-    struct deed deed = {.letter = 'x', .listeners = &listeners, .add = b};
-    CHECK(weir_listeners_add(&listeners, act, &deed));
+    struct table_op op = {.letter = 'x', .listeners = &listeners, .add = b};
+    CHECK(weir_listeners_add(&listeners, act, &op));
     CHECK(weir_listeners_add(&listeners, hear, a));
     CHECK_STR(tell(&listeners), "xa");
     CHECK_STR(tell(&listeners), "xab");
@@ -149,9 +149,9 @@ TEST(who_is_added_meanwhile_hears_the_next_event)
 TEST(who_is_removed_meanwhile_hears_no_more)
 {
     struct listeners listeners = {0};
-    struct deed deed = {.letter = 'x', .listeners = &listeners, .remove = b};
+    struct table_op op = {.letter = 'x', .listeners = &listeners, .remove = b};
     CHECK(weir_listeners_add(&listeners, hear, a));
-    CHECK(weir_listeners_add(&listeners, act, &deed));
+    CHECK(weir_listeners_add(&listeners, act, &op));
     CHECK(weir_listeners_add(&listeners, hear, b));
     CHECK(weir_listeners_add(&listeners, hear, c));
     CHECK_STR(tell(&listeners), "axc");
@@ -162,11 +162,11 @@ TEST(who_is_removed_meanwhile_hears_no_more)
 TEST(a_listener_may_remove_itself)
 {
     struct listeners listeners = {0};
-    struct deed deed = {.letter = 'x', .listeners = &listeners, .remove_itself = true};
-    CHECK(weir_listeners_add(&listeners, act, &deed));
+    struct table_op op = {.letter = 'x', .listeners = &listeners, .remove_itself = true};
+    CHECK(weir_listeners_add(&listeners, act, &op));
     CHECK_STR(tell(&listeners), "x");
     CHECK(!listeners_any(&listeners));
-    CHECK(weir_listeners_add(&listeners, act, &deed));
+    CHECK(weir_listeners_add(&listeners, act, &op));
     CHECK(weir_listeners_add(&listeners, hear, a));
     CHECK_STR(tell(&listeners), "xa");
     CHECK_STR(tell(&listeners), "a");
@@ -176,8 +176,8 @@ TEST(a_listener_may_remove_itself)
 TEST(events_caused_by_a_listener_are_told_in_turn)
 {
     struct listeners listeners = {0};
-    struct deed deed = {.letter = 'x', .listeners = &listeners, .events = 3};
-    CHECK(weir_listeners_add(&listeners, act, &deed));
+    struct table_op op = {.letter = 'x', .listeners = &listeners, .events = 3};
+    CHECK(weir_listeners_add(&listeners, act, &op));
     CHECK(weir_listeners_add(&listeners, hear, a));
     CHECK_STR(tell(&listeners), "xxxxaaaa");
     weir_listeners_end(&listeners);
@@ -188,8 +188,8 @@ TEST(a_list_that_is_being_told_outlives_its_owner)
     struct listeners *listeners = calloc(1, sizeof *listeners);
     if (!CHECK(listeners != NULL))
         return;
-    struct deed deed = {.letter = 'x', .listeners = listeners, .end = true};
-    CHECK(weir_listeners_add(listeners, act, &deed));
+    struct table_op op = {.letter = 'x', .listeners = listeners, .end = true};
+    CHECK(weir_listeners_add(listeners, act, &op));
     CHECK(weir_listeners_add(listeners, hear, a));
     CHECK_STR(tell(listeners), "xa");
     CHECK_STR(tell(listeners), "");
@@ -261,7 +261,7 @@ static void *join_in(void *arg)
                                                                              party);
             listens = !listens;
         } else {
-            weir_listeners_tell(party->listeners, &event);
+            weir_listeners_notify(party->listeners, &event);
             atomic_fetch_add(&told_by_all, 1);
             party->told += listens;
         }

@@ -349,7 +349,7 @@ TEST(a_freeze_waits_for_requests_that_have_begun)
         return;
     struct freezing freezing = {.service = kit.service};
     uint64_t epoch = atomic_load(&kit.service->epoch);
-    weir_worker_begin(kit.worker);
+    weir_read_begin(kit.worker);
     CHECK_EQ(pthread_create(&thread, NULL, freeze, &freezing), 0);
     while (atomic_load(&kit.service->epoch) == epoch)
         sched_yield();
@@ -358,7 +358,7 @@ TEST(a_freeze_waits_for_requests_that_have_begun)
     CHECK(atomic_load(&pauses) >= 20);
     CHECK(atomic_load(&yields) < 1000);
     CHECK_EQ(atomic_load(&freezing.done), 0);
-    weir_worker_end(kit.worker);
+    weir_read_end(kit.worker);
     (void)pthread_join(thread, NULL);
     CHECK_EQ(atomic_load(&freezing.done), 1);
     kit_close(&kit);

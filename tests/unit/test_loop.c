@@ -14,7 +14,7 @@ struct notes {
     int fd;
     int count, stop_at;
     unsigned seen[8];
-    char order[16];
+    char callback[16];
 };
 
 static void note(struct notes *notes, unsigned what)
@@ -28,7 +28,7 @@ static void note(struct notes *notes, unsigned what)
 /* ---- orders ---- */
 
 struct numbered {
-    struct order order;
+    struct loop_callback callback;
     struct notes *notes;
     unsigned number;
 };
@@ -42,10 +42,10 @@ static void run_numbered(void *arg)
 TEST(orders_are_run_in_their_order_also_those_from_before)
 {
     struct notes notes = {.loop = weir_loop_new(), .stop_at = 3};
-    struct numbered orders[3];
+    struct numbered callbacks[3];
     for (unsigned i = 0; i < 3; i++) {
-        orders[i] = (struct numbered){{.run = run_numbered, .arg = &orders[i]}, &notes, i};
-        weir_loop_post(notes.loop, &orders[i].order);
+        callbacks[i] = (struct numbered){{.run = run_numbered, .arg = &callbacks[i]}, &notes, i};
+        weir_loop_post(notes.loop, &callbacks[i].callback);
     }
     weir_loop_run(notes.loop);
     CHECK_EQ(notes.count, 3);
@@ -72,20 +72,20 @@ static struct numbered numbered(struct notes *notes, unsigned number)
 
 /* Three of one user and one of another: they take turns, a timer is not kept waiting, and what changes
  * something comes first. All of it is done before the loop stops. */
-TEST(orders_of_a_user_take_turns_with_all_else)
+TEST(callbacks_of_a_user_take_turns_with_all_else)
 {
     struct notes notes = {.loop = weir_loop_new(), .stop_at = 6};
     static const uint64_t whose[] = {7, 7, 7, 8};
-    struct numbered orders[5];
+    struct numbered callbacks[5];
     notes.timer = weir_timer_new(notes.loop, run_tick, &notes);
     for (unsigned i = 0; i < 5; i++) {
-        orders[i] = numbered(&notes, i);
-        orders[i].order.arg = &orders[i];
+        callbacks[i] = numbered(&notes, i);
+        callbacks[i].callback.arg = &callbacks[i];
         if (i < 4)
-            weir_loop_post_in_turn(notes.loop, &orders[i].order, whose[i]);
+            weir_loop_post_in_turn(notes.loop, &callbacks[i].callback, whose[i]);
     }
-    orders[4].order.run = run_and_set_timer; /* due in the next round */
-    weir_loop_post_ahead(notes.loop, &orders[4].order);
+    callbacks[4].callback.run = run_and_set_timer; /* due in the next round */
+    weir_loop_post_ahead(notes.loop, &callbacks[4].callback);
     weir_loop_run(notes.loop);
     CHECK_EQ(notes.count, 6);
     unsigned at[100];
@@ -103,19 +103,19 @@ static void run_stop(void *arg)
     weir_loop_stop(numbered->notes->loop);
 }
 
-TEST(orders_in_turn_are_done_before_the_loop_stops)
+TEST(callbacks_in_turn_are_done_before_the_loop_stops)
 {
     struct notes notes = {.loop = weir_loop_new(), .stop_at = 100};
-    struct numbered orders[4];
+    struct numbered callbacks[4];
     for (unsigned i = 0; i < 4; i++) {
-        orders[i] = numbered(&notes, i);
-        orders[i].order.arg = &orders[i];
+        callbacks[i] = numbered(&notes, i);
+        callbacks[i].callback.arg = &callbacks[i];
         if (i == 3)
-            orders[i].order.run = run_stop;
+            callbacks[i].callback.run = run_stop;
         if (i < 3)
-            weir_loop_post_in_turn(notes.loop, &orders[i].order, 1);
+            weir_loop_post_in_turn(notes.loop, &callbacks[i].callback, 1);
     }
-    weir_loop_post_ahead(notes.loop, &orders[3].order);
+    weir_loop_post_ahead(notes.loop, &callbacks[3].callback);
     weir_loop_run(notes.loop);
     CHECK_EQ(notes.count, 3);
     weir_loop_free(notes.loop);
@@ -124,18 +124,18 @@ TEST(orders_in_turn_are_done_before_the_loop_stops)
 static void write_end(void *arg)
 {
     struct notes *notes = arg;
-    size_t len = strlen(notes->order);
-    if (len > 0 && notes->order[len - 1] != 'e' && len < sizeof notes->order - 1)
-        notes->order[len] = 'e';
+    size_t len = strlen(notes->callback);
+    if (len > 0 && notes->callback[len - 1] != 'e' && len < sizeof notes->callback - 1)
+        notes->callback[len] = 'e';
 }
 
 static void write_order(void *arg)
 {
     struct numbered *numbered = arg;
     struct notes *notes = numbered->notes;
-    notes->order[strlen(notes->order)] = (char)('0' + numbered->number);
+    notes->callback[strlen(notes->callback)] = (char)('0' + numbered->number);
     if (numbered->number == 1) /* its own thread posts: this is for the next round */
-        weir_loop_post(notes->loop, &numbered[1].order);
+        weir_loop_post(notes->loop, &numbered[1].callback);
     else if (numbered->number == 2)
         weir_loop_stop(notes->loop);
 }
@@ -144,14 +144,14 @@ static void write_order(void *arg)
 TEST(each_round_has_its_end)
 {
     struct notes notes = {.loop = weir_loop_new()};
-    struct numbered orders[3];
+    struct numbered callbacks[3];
     CHECK(weir_loop_at_end(notes.loop, write_end, &notes));
     for (unsigned i = 0; i < 3; i++)
-        orders[i] = (struct numbered){{.run = write_order, .arg = &orders[i]}, &notes, i};
-    weir_loop_post(notes.loop, &orders[0].order);
-    weir_loop_post(notes.loop, &orders[1].order);
+        callbacks[i] = (struct numbered){{.run = write_order, .arg = &callbacks[i]}, &notes, i};
+    weir_loop_post(notes.loop, &callbacks[0].callback);
+    weir_loop_post(notes.loop, &callbacks[1].callback);
     weir_loop_run(notes.loop);
-    CHECK_STR(notes.order, "01e2e");
+    CHECK_STR(notes.callback, "01e2e");
     weir_loop_free(notes.loop);
 }
 
@@ -159,10 +159,10 @@ TEST(orders_that_go_ahead_do_not_wait_for_the_others)
 {
     static const unsigned expected[] = {3, 4, 0, 1, 2};
     struct notes notes = {.loop = weir_loop_new(), .stop_at = 5};
-    struct numbered orders[5];
+    struct numbered callbacks[5];
     for (unsigned i = 0; i < 5; i++) {
-        orders[i] = (struct numbered){{.run = run_numbered, .arg = &orders[i]}, &notes, i};
-        (i < 3 ? weir_loop_post : weir_loop_post_ahead)(notes.loop, &orders[i].order);
+        callbacks[i] = (struct numbered){{.run = run_numbered, .arg = &callbacks[i]}, &notes, i};
+        (i < 3 ? weir_loop_post : weir_loop_post_ahead)(notes.loop, &callbacks[i].callback);
     }
     weir_loop_run(notes.loop);
     CHECK_EQ(notes.count, 5);
@@ -179,7 +179,7 @@ static void run_caller(void *arg)
 {
     struct caller *caller = arg;
     note(caller->own.notes, caller->own.number);
-    weir_loop_post_ahead(caller->own.notes->loop, &caller->calls->order);
+    weir_loop_post_ahead(caller->own.notes->loop, &caller->calls->callback);
 }
 
 /* Also while others are being run: none of those that have not begun goes before it, none is lost. */
@@ -187,12 +187,12 @@ TEST(an_order_can_go_ahead_of_those_that_are_on_their_way)
 {
     static const unsigned expected[] = {0, 9, 1, 2};
     struct notes notes = {.loop = weir_loop_new(), .stop_at = 4};
-    struct numbered orders[3], ahead = {{.run = run_numbered, .arg = &ahead}, &notes, 9};
+    struct numbered callbacks[3], ahead = {{.run = run_numbered, .arg = &ahead}, &notes, 9};
     struct caller caller = {{{.run = run_caller, .arg = &caller}, &notes, 0}, &ahead};
-    weir_loop_post(notes.loop, &caller.own.order);
+    weir_loop_post(notes.loop, &caller.own.callback);
     for (unsigned i = 1; i < 3; i++) {
-        orders[i] = (struct numbered){{.run = run_numbered, .arg = &orders[i]}, &notes, i};
-        weir_loop_post(notes.loop, &orders[i].order);
+        callbacks[i] = (struct numbered){{.run = run_numbered, .arg = &callbacks[i]}, &notes, i};
+        weir_loop_post(notes.loop, &callbacks[i].callback);
     }
     weir_loop_run(notes.loop);
     CHECK_EQ(notes.count, 4);
@@ -206,14 +206,14 @@ static void run_twice(void *arg)
     struct numbered *numbered = arg;
     note(numbered->notes, numbered->number);
     if (numbered->notes->count < 2)
-        weir_loop_post(numbered->notes->loop, &numbered->order);
+        weir_loop_post(numbered->notes->loop, &numbered->callback);
 }
 
 TEST(an_order_may_post_itself_again)
 {
     struct notes notes = {.loop = weir_loop_new(), .stop_at = 2};
-    struct numbered order = {{.run = run_twice, .arg = &order}, &notes, 7};
-    weir_loop_post(notes.loop, &order.order);
+    struct numbered callback = {{.run = run_twice, .arg = &callback}, &notes, 7};
+    weir_loop_post(notes.loop, &callback.callback);
     weir_loop_run(notes.loop);
     CHECK_EQ(notes.count, 2);
     weir_loop_free(notes.loop);
@@ -222,8 +222,8 @@ TEST(an_order_may_post_itself_again)
 TEST(a_stop_lets_orders_from_before_be_done)
 {
     struct notes notes = {.loop = weir_loop_new()};
-    struct numbered order = {{.run = run_numbered, .arg = &order}, &notes, 7};
-    weir_loop_post(notes.loop, &order.order);
+    struct numbered callback = {{.run = run_numbered, .arg = &callback}, &notes, 7};
+    weir_loop_post(notes.loop, &callback.callback);
     weir_loop_stop(notes.loop);
     weir_loop_run(notes.loop);
     CHECK_EQ(notes.count, 1);
@@ -235,14 +235,14 @@ TEST(a_stop_lets_orders_from_before_be_done)
 
 struct poster {
     struct loop *loop;
-    struct numbered orders[POSTS];
+    struct numbered callbacks[POSTS];
 };
 
 static void *post_all(void *arg)
 {
     struct poster *poster = arg;
     for (int i = 0; i < POSTS; i++)
-        weir_loop_post(poster->loop, &poster->orders[i].order);
+        weir_loop_post(poster->loop, &poster->callbacks[i].callback);
     return NULL;
 }
 
@@ -254,7 +254,7 @@ TEST(orders_of_several_threads_are_all_run)
     for (int i = 0; i < POSTERS; i++) {
         posters[i].loop = notes.loop;
         for (int j = 0; j < POSTS; j++) {
-            struct numbered *numbered = &posters[i].orders[j];
+            struct numbered *numbered = &posters[i].callbacks[j];
             *numbered = (struct numbered){{.run = run_numbered, .arg = numbered}, &notes, 0};
         }
         CHECK_EQ(pthread_create(&threads[i], NULL, post_all, &posters[i]), 0);

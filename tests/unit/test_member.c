@@ -99,7 +99,7 @@ TEST(what_is_not_spent_goes_back_in_whole_chunks)
     weir_limiter_free(member);
     EVENTUALLY(fake_counts().closes == 1);
     struct fake_counts counts = fake_counts();
-    struct pool pool;
+    struct lease_pool pool;
     CHECK(fake_pool("egress", &pool));
     CHECK(weir_ticket_left(&pool.terms, pool.used, pool.returned) >= 100 - 35 - 10);
     CHECK_EQ(counts.returned, pool.returned);
@@ -540,7 +540,7 @@ static void note_move(void *arg)
     (void)atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-TEST(who_watches_hears_that_the_pot_got_something)
+TEST(who_watches_hears_that_the_balance_got_something)
 {
     begin(POOL_TURNS);
     atomic_int moves = 0;

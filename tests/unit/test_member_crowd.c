@@ -35,7 +35,7 @@ static void wait_a_little(void)
 
 static struct coordinator here;
 static struct sink sink;
-struct place {
+struct pool_handle {
     void *owner;
 };
 
@@ -52,22 +52,22 @@ static void close_here(struct coordinator *coordinator)
     (void)coordinator;
 }
 
-static struct place *enter(struct coordinator *coordinator, const char *name, const struct lease_terms *terms,
-                           void *owner, struct weir_error *err)
+static struct pool_handle *enter(struct coordinator *coordinator, const char *name,
+                                 const struct lease_terms *terms, void *owner, struct weir_error *err)
 {
-    struct place *place = malloc(sizeof *place);
+    struct pool_handle *handle = malloc(sizeof *handle);
     (void)coordinator, (void)name, (void)terms, (void)err;
-    if (place)
-        place->owner = owner;
-    return place;
+    if (handle)
+        handle->owner = owner;
+    return handle;
 }
 
-static void leave(struct place *place)
+static void leave(struct pool_handle *handle)
 {
-    free(place);
+    free(handle);
 }
 
-static void order(struct place *place, const struct lease_order *order)
+static void order(struct pool_handle *handle, const struct lease_order *order)
 {
     struct lease_reply reply = {.id = order->id,
                                 .op = order->op,
@@ -78,7 +78,7 @@ static void order(struct place *place, const struct lease_order *order)
                                 .retry_ns = 3600 * WEIR_SEC,
                                 .age_ns = 0,
                                 .ends_ns = 3600 * WEIR_SEC};
-    sink.replied(place->owner, &reply);
+    sink.replied(handle->owner, &reply);
 }
 
 static const struct coordinator_ops ops = {.scheme = "crowd",

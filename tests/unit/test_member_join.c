@@ -148,7 +148,7 @@ TEST(a_loss_has_a_reason_also_while_the_first_attempt_lasts)
     EVENTUALLY(fake_counts().closes == 1);
 }
 
-/* Time may pass between a step and the setting of its alarm: what is due by then is due at once. */
+/* Time may pass between a step and the setting of its timer: what is due by then is due at once. */
 TEST(a_loss_is_noticed_also_if_it_is_due_before_its_alarm_is_set)
 {
     struct answer answer = {0};

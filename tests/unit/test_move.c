@@ -72,10 +72,10 @@ static uint64_t reach_of(const struct segment *segment)
 static uint64_t keys_in(const struct weir_table *table, const struct segment *segment)
 {
     const struct region_shape *shape = &table->region->header->shape;
-    uint64_t keys = 0, who;
+    uint64_t keys = 0, hash;
     for (uint64_t i = 0; i < segment->lines * shape->line_slots; i++) {
-        memcpy(&who, segment->slots + i * shape->slot_size, sizeof who);
-        keys += who > OVERFLOW_WHO;
+        memcpy(&hash, segment->slots + i * shape->slot_size, sizeof hash);
+        keys += hash > OVERFLOW_HASH;
     }
     return keys;
 }
@@ -93,17 +93,17 @@ TEST(keys_keep_what_they_have_while_they_move)
         CHECK(reach_of(&table->region->segments[0]) > 0);
         CHECK(weir_table_enlarge(table, KEYS * 3 / 2, NULL));
         CHECK_EQ(weir_table_open_slots(table) >= KEYS * 3 / 2, 1);
-        enum moving moving;
+        enum rehash_status moving;
         uint64_t calls = 0, latest = KEYS;
         do {
-            moving = weir_table_move(table, START, 16);
+            moving = weir_table_rehash(table, START, 16);
             CHECK(take(table, calls, 1)); /* of a key that has moved, or has not */
             weir_table_give_at(table, START, &calls, sizeof calls, 1);
             CHECK(take(table, latest, spent_by(latest))); /* one that comes in meanwhile */
-            latest += moving == MOVE_MORE;
+            latest += moving == REHASH_MORE;
             calls++;
-        } while (moving == MOVE_MORE);
-        CHECK_EQ(moving, MOVE_DONE);
+        } while (moving == REHASH_MORE);
+        CHECK_EQ(moving, REHASH_DONE);
         CHECK(calls > 10);
         CHECK_EQ(region_first(table->region), 1);
         struct segment *old = &table->region->segments[0];
@@ -113,7 +113,7 @@ TEST(keys_keep_what_they_have_while_they_move)
         uint64_t now = atom_load(&table->region->bytes, memory_order_relaxed);
         CHECK_EQ(now - bytes, table->region->segments[1].bytes - (wide ? 0 : old->bytes));
         check_all(table, latest, 20);
-        CHECK_EQ(weir_table_move(table, START, 16), MOVE_DONE);
+        CHECK_EQ(weir_table_rehash(table, START, 16), REHASH_DONE);
         weir_table_free(table);
     }
 }
@@ -129,7 +129,7 @@ TEST(a_table_grows_more_often_than_seven_times)
             for (uint64_t key = keys; key < keys * 3 / 2; key++)
                 CHECK(take(table, key, spent_by(key)));
             keys = keys * 3 / 2;
-            while (weir_table_move(table, START, 1000) == MOVE_MORE) {
+            while (weir_table_rehash(table, START, 1000) == REHASH_MORE) {
             }
         }
         CHECK_EQ(region_first(table->region), 12);
@@ -151,12 +151,12 @@ TEST(keys_of_several_closed_segments_move)
         struct weir_table *table = make(kinds[i], 1000);
         fill(table, 1000);
         CHECK(weir_table_enlarge(table, 1500, NULL));
-        CHECK_EQ(weir_table_move(table, START, 20), MOVE_MORE);
+        CHECK_EQ(weir_table_rehash(table, START, 20), REHASH_MORE);
         CHECK(weir_table_enlarge(table, 3000, NULL));
-        enum moving moving;
-        while ((moving = weir_table_move(table, START, 20)) == MOVE_MORE) {
+        enum rehash_status moving;
+        while ((moving = weir_table_rehash(table, START, 20)) == REHASH_MORE) {
         }
-        CHECK_EQ(moving, MOVE_DONE);
+        CHECK_EQ(moving, REHASH_DONE);
         CHECK_EQ(region_first(table->region), 2);
         check_all(table, 1000, 20);
         weir_table_free(table);
@@ -172,7 +172,7 @@ TEST(a_key_with_limits_of_its_own_keeps_them)
         CHECK(weir_table_override_at(table, START, &vip, sizeof vip, "100/h burst=100", NULL));
         int64_t before = left(table, vip);
         CHECK(weir_table_enlarge(table, 200, NULL));
-        while (weir_table_move(table, START, 1) == MOVE_MORE)
+        while (weir_table_rehash(table, START, 1) == REHASH_MORE)
             CHECK_EQ(left(table, vip), before);
         CHECK_EQ(left(table, vip), before);
         CHECK(take(table, vip, 1));
@@ -189,9 +189,9 @@ TEST(limits_change_between_two_steps)
         struct weir_table *table = make(kinds[i], 1000);
         fill(table, 1000);
         CHECK(weir_table_enlarge(table, 1500, NULL));
-        CHECK_EQ(weir_table_move(table, START, 30), MOVE_MORE);
+        CHECK_EQ(weir_table_rehash(table, START, 30), REHASH_MORE);
         CHECK(weir_table_set_at(table, START, i == 0 ? "30/h burst=20" : "30/h burst=20, 1000/d", NULL));
-        while (weir_table_move(table, START, 30) == MOVE_MORE) {
+        while (weir_table_rehash(table, START, 30) == REHASH_MORE) {
         }
         check_all(table, 1000, 20);
         weir_table_free(table);
@@ -206,7 +206,7 @@ TEST(idle_keys_do_not_move)
         fill(table, 1000);
         CHECK(weir_table_enlarge(table, 1500, NULL));
         int64_t later = START + 25 * INT64_C(3600) * WEIR_SEC;
-        while (weir_table_move(table, later, 100) == MOVE_MORE) {
+        while (weir_table_rehash(table, later, 100) == REHASH_MORE) {
         }
         CHECK_EQ(atom_load(&table->region->occupied, memory_order_relaxed), 0);
         weir_table_free(table);
@@ -223,18 +223,18 @@ TEST(a_key_that_finds_no_room_stays)
         uint64_t key = 200;
         while (atom_load(&table->region->header->shared, memory_order_relaxed) == 0)
             (void)take(table, key++, 1);
-        enum moving moving;
-        while ((moving = weir_table_move(table, START, 10)) == MOVE_MORE) {
+        enum rehash_status moving;
+        while ((moving = weir_table_rehash(table, START, 10)) == REHASH_MORE) {
         }
-        CHECK_EQ(moving, MOVE_STUCK);
+        CHECK_EQ(moving, REHASH_STUCK);
         struct segment *old = &table->region->segments[0];
         for (uint64_t s = 0; i == 0 && s < old->lines * LINE_SLOTS; s++) /* nobody holds it */
             CHECK(slot_kind(slot_word(region_slot(old, s))) != SLOT_HELD);
         check_all(table, 200, 20);
         CHECK(weir_table_enlarge(table, 1000, NULL));
-        while ((moving = weir_table_move(table, START, 10)) == MOVE_MORE) {
+        while ((moving = weir_table_rehash(table, START, 10)) == REHASH_MORE) {
         }
-        CHECK_EQ(moving, MOVE_DONE);
+        CHECK_EQ(moving, REHASH_DONE);
         check_all(table, 200, 20);
         weir_table_free(table);
     }
@@ -265,7 +265,7 @@ TEST(all_keys_are_listed_counted_and_swept)
         uint64_t count = 0;
         fill(table, 1000);
         CHECK(weir_table_enlarge(table, 1500, NULL));
-        while (weir_table_move(table, START, 100) == MOVE_MORE) {
+        while (weir_table_rehash(table, START, 100) == REHASH_MORE) {
         }
         CHECK(weir_table_each_at(table, START, count_key, &count));
         CHECK_EQ(count, 1000);

@@ -20,9 +20,9 @@
 #include "table/override.h"
 #include "unit/service_kit.h"
 
-#define PIECES_MAX  20000 /* no story needs so many */
-#define WORDS_MAX   32
-#define OUTPUT_MOST (8 << 20)
+#define PIECES_MAX   20000 /* no story needs so many */
+#define HUMANIZE_MAX 32
+#define OUTPUT_MOST  (8 << 20)
 
 /* ---- memory that runs out ------------------------------------------------------------------------- */
 
@@ -138,7 +138,7 @@ static void check_policy(const struct policy *policy)
         CHECK_STR(text, key->limits);
     }
     for (size_t i = 0; i < policy->prefix_count; i++) {
-        (void)weir_table_text(policy->prefixes[i].tally->table, text, sizeof text);
+        (void)weir_table_text(policy->prefixes[i].ptable->table, text, sizeof text);
         CHECK_STR(text, policy->prefixes[i].limits);
     }
 }
@@ -162,22 +162,22 @@ static void check_service(void)
 
 static struct {
     char line[512];
-    struct slice words[WORDS_MAX];
-    struct request request;
+    struct slice words[HUMANIZE_MAX];
+    struct resp_request request;
     bool may_fail; /* with all memory, too */
 } asked;
 
 static bool read_words(const char *line)
 {
-    static const struct resp_limits limits = {.args = WORDS_MAX, .bulk = 512, .all = 1024};
+    static const struct resp_limits limits = {.args = HUMANIZE_MAX, .bulk = 512, .all = 1024};
     struct resp_reader reader = {0};
-    struct resp_got_request got;
+    struct resp_request_info got;
     int len = snprintf(asked.line, sizeof asked.line, "%s\r\n", line);
     if (!CHECK(len > 0 && (size_t)len < sizeof asked.line))
         return false;
     if (!CHECK_EQ(weir_resp_read(&reader, &limits, asked.line, (size_t)len, asked.words, &got), RESP_REQUEST))
         return false;
-    asked.request = (struct request){asked.words, got.words};
+    asked.request = (struct resp_request){asked.words, got.words};
     return true;
 }
 
@@ -193,9 +193,9 @@ static void ask(void)
     weir_buffer_free(&kit.out);
     kit.out.most = OUTPUT_MOST;
     (void)weir_service_run(kit.worker, &kit.session, &asked.request, 1, &kit.out, &kit.state);
-    if (kit.state == RUN_CHORE) {
-        weir_chore_do(kit.session.chore);
-        weir_chore_finish(kit.worker, &kit.session, &kit.out, &kit.state);
+    if (kit.state == RUN_JOB) {
+        weir_job_do(kit.session.job);
+        weir_job_finish(kit.worker, &kit.session, &kit.out, &kit.state);
     }
     weir_session_end(&kit.session, kit.worker);
 }
@@ -477,13 +477,15 @@ TEST(upkeep_does_without)
     }
     kit_clock(&kit, 60001);
     CHECK(for_every_piece(tick, look_at_tick) > 10);
-    kit_tick(&kit);             /* a piece may have been missing for one thing, and the others were done */
-    kit_clock(&kit, 2 * 60001); /* older limits end some time after the last turn that did without them */
+    kit_tick(&kit); /* a piece may have been missing for one thing, and the others were done */
+    kit_clock(
+        &kit,
+        2 * 60001); /* previous limits end some time after the last read section that did without them */
     kit_tick(&kit);
     CHECK_EQ(policy_named("api")->key_count, 1);
     CHECK_EQ(policy_named("api")->prefix_count, 1);
     CHECK_EQ(policy_named("api")->mode, MODE_ENFORCE);
-    CHECK(policy_named("slow")->older == NULL);
+    CHECK(policy_named("slow")->previous == NULL);
     end();
 }
 
@@ -497,7 +499,7 @@ static struct {
     struct weir_error err;
 } start;
 
-static void complain(void *arg, const char *file, struct place place, const char *message)
+static void complain(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     (void)file;

@@ -24,7 +24,7 @@ struct scene {
     struct weir_policy *policy;
     const struct limit *limit;
     struct clock_anchor anchor;
-    struct word word;
+    struct state_word word;
     int64_t told; /* by the clock, at the_count */
 };
 
@@ -71,7 +71,7 @@ static bool scene_begin(struct scene *s, struct rng *rng)
     return CHECK(clock_tell(&a_clock, the_count, &s->told));
 }
 
-static int64_t index_left(const struct word *word)
+static int64_t index_left(const struct state_word *word)
 {
     return (int64_t)(atom_load(&word->index, memory_order_relaxed) -
                      atom_load(&word->bias, memory_order_relaxed));

@@ -2,29 +2,29 @@
 #include "check.h"
 #include "service/policy.h"
 
-TEST(a_tally_goes_with_its_last_owner)
+TEST(a_policy_table_goes_with_its_last_owner)
 {
     struct weir_error err;
-    struct tally *tally = weir_tally_new("10/s", 100, WEIR_FULL_SHARE, false, 0, &err);
-    struct tally *other = weir_tally_new("10/s", 0, WEIR_FULL_SHARE, false, 0, &err);
-    if (!CHECK(tally && other))
+    struct policy_table *ptable = weir_policy_table_new("10/s", 100, WEIR_FULL_SHARE, false, 0, &err);
+    struct policy_table *other = weir_policy_table_new("10/s", 0, WEIR_FULL_SHARE, false, 0, &err);
+    if (!CHECK(ptable && other))
         return;
-    CHECK(tally->serial != other->serial);
-    CHECK(tally->bytes > 0);
-    CHECK(weir_tally_ref(tally) == tally);
-    weir_tally_free(tally);
-    CHECK(weir_table_take_at(tally->table, 0, "k", 1, 10, NULL));
-    CHECK(!weir_table_take_at(tally->table, 0, "k", 1, 1, NULL));
-    weir_tally_free(tally);
-    weir_tally_free(other);
-    weir_tally_free(NULL);
-    CHECK(weir_tally_ref(NULL) == NULL);
+    CHECK(ptable->serial != other->serial);
+    CHECK(ptable->bytes > 0);
+    CHECK(weir_policy_table_ref(ptable) == ptable);
+    weir_policy_table_free(ptable);
+    CHECK(weir_table_take_at(ptable->table, 0, "k", 1, 10, NULL));
+    CHECK(!weir_table_take_at(ptable->table, 0, "k", 1, 1, NULL));
+    weir_policy_table_free(ptable);
+    weir_policy_table_free(other);
+    weir_policy_table_free(NULL);
+    CHECK(weir_policy_table_ref(NULL) == NULL);
 }
 
-TEST(a_tally_says_why_it_cannot_be)
+TEST(a_policy_table_says_why_it_cannot_be)
 {
     struct weir_error err;
-    CHECK(weir_tally_new("10/x", 0, WEIR_FULL_SHARE, false, 0, &err) == NULL);
+    CHECK(weir_policy_table_new("10/x", 0, WEIR_FULL_SHARE, false, 0, &err) == NULL);
     CHECK(err.code != 0 && strstr(err.text, "'x' is not a period"));
 }
 
@@ -32,19 +32,20 @@ TEST(limits_that_come_with_the_call)
 {
     struct weir_error err;
     struct weir_own_limit limit = {1, WEIR_SEC, 2};
-    struct tally *tally = weir_tally_new(NULL, 100, WEIR_FULL_SHARE, true, 10 * WEIR_SEC, &err);
-    if (!CHECK(tally))
+    struct policy_table *ptable =
+        weir_policy_table_new(NULL, 100, WEIR_FULL_SHARE, true, 10 * WEIR_SEC, &err);
+    if (!CHECK(ptable))
         return;
-    CHECK(weir_table_take_own_at(tally->table, 0, "k", 1, &limit, 2, NULL));
-    CHECK(!weir_table_take_own_at(tally->table, 0, "k", 1, &limit, 1, NULL));
+    CHECK(weir_table_take_own_at(ptable->table, 0, "k", 1, &limit, 2, NULL));
+    CHECK(!weir_table_take_own_at(ptable->table, 0, "k", 1, &limit, 1, NULL));
     limit.burst = 11;
-    CHECK(!weir_table_take_own_at(tally->table, 0, "l", 1, &limit, 1, NULL)); /* beyond the horizon */
-    weir_tally_free(tally);
+    CHECK(!weir_table_take_own_at(ptable->table, 0, "l", 1, &limit, 1, NULL)); /* beyond the horizon */
+    weir_policy_table_free(ptable);
 }
 
 TEST(a_label_is_the_name_or_the_text)
 {
-    struct labels *labels = weir_labels_new("100/s burst=20 timeout=3s, 10k/h name=hour timeout=2s");
+    struct limit_labels *labels = weir_labels_new("100/s burst=20 timeout=3s, 10k/h name=hour timeout=2s");
     if (!CHECK(labels))
         return;
     CHECK_EQ(labels->count, 2);
@@ -69,7 +70,7 @@ static struct policy *make_policy(void)
     struct policy *policy = weir_policy_make("api", 2);
     if (!policy)
         return NULL;
-    policy->main = weir_tally_new("10/s", 100, WEIR_FULL_SHARE, false, 0, NULL);
+    policy->main = weir_policy_table_new("10/s", 100, WEIR_FULL_SHARE, false, 0, NULL);
     policy->labels = weir_labels_new("10/s");
     policy->limits = text("10/s");
     policy->prefixes = calloc(1, sizeof *policy->prefixes);
@@ -77,7 +78,7 @@ static struct policy *make_policy(void)
     policy->prefixes[0] = (struct prefix_override){
         .prefix = text("int:"),
         .len = 4,
-        .tally = weir_tally_new("20/s", 100, WEIR_FULL_SHARE, false, 0, NULL),
+        .ptable = weir_policy_table_new("20/s", 100, WEIR_FULL_SHARE, false, 0, NULL),
         .labels = weir_labels_new("20/s"),
         .limits = text("20/s"),
     };
@@ -95,7 +96,7 @@ TEST(a_copy_shares_what_counts_and_owns_the_rest)
         return;
     CHECK(copy->main == policy->main);
     CHECK(copy->counters == policy->counters);
-    CHECK(copy->prefixes[0].tally == policy->prefixes[0].tally);
+    CHECK(copy->prefixes[0].ptable == policy->prefixes[0].ptable);
     CHECK(copy->labels != policy->labels);
     CHECK(copy->limits != policy->limits);
     weir_policy_drop(policy);
@@ -114,8 +115,8 @@ TEST(a_copy_shares_what_counts_and_owns_the_rest)
 
 TEST(counters_are_the_sum_of_all_workers)
 {
-    struct counters *counters = weir_counters_new(3);
-    struct counts sum;
+    struct policy_counters *counters = weir_counters_new(3);
+    struct policy_counts sum;
     if (!CHECK(counters))
         return;
     CHECK_EQ((uintptr_t)counters % 64, 0);

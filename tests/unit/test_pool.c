@@ -14,7 +14,8 @@ static const struct lease_terms hundred = {
 static const struct lease_terms flow = {
     .kind = LEASE_BUCKET, .total = 1000, .window_ns = WEIR_SEC, .burst = 110, .base = 10, .chunk = 10};
 
-static struct lease_reply apply(struct pool *pool, int32_t op, uint64_t epoch, int64_t chunks, int64_t now)
+static struct lease_reply apply(struct lease_pool *pool, int32_t op, uint64_t epoch, int64_t chunks,
+                                int64_t now)
 {
     static uint64_t id;
     struct lease_order order = {.id = ++id, .op = op, .epoch = epoch, .chunks = chunks, .chunk = 10};
@@ -30,7 +31,7 @@ static struct lease_reply apply(struct pool *pool, int32_t op, uint64_t epoch, i
 
 TEST(a_quota_gives_out_its_total_and_no_more)
 {
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNED, &hundred, 5 * WEIR_SEC);
     CHECK_EQ(pool.epoch, 1);
     struct lease_reply reply = apply(&pool, LEASE_TAKE, 0, 3, 5 * WEIR_SEC + 7);
@@ -52,7 +53,7 @@ TEST(a_quota_gives_out_its_total_and_no_more)
 
 TEST(one_of_those_who_turn_wins)
 {
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNED, &hundred, 0);
     CHECK_EQ(apply(&pool, LEASE_TAKE, 0, 100, 0).units, 100);
     struct lease_reply reply = apply(&pool, LEASE_TURN, 1, 0, WEIR_SEC);
@@ -68,7 +69,7 @@ TEST(one_of_those_who_turn_wins)
 
 TEST(what_comes_back_can_be_taken_again_in_its_own_epoch)
 {
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNED, &hundred, 0);
     CHECK_EQ(apply(&pool, LEASE_RETURN, 1, 3, 0).chunks, 0); /* nothing is out */
     (void)apply(&pool, LEASE_TAKE, 0, 10, 0);
@@ -85,7 +86,7 @@ TEST(what_comes_back_can_be_taken_again_in_its_own_epoch)
 
 TEST(other_terms_hold_from_the_next_epoch_on)
 {
-    struct pool pool;
+    struct lease_pool pool;
     struct lease_terms more = hundred;
     more.total = 500;
     weir_pool_begin(&pool, POOL_TURNED, &hundred, 0);
@@ -100,7 +101,7 @@ TEST(a_chunk_that_cannot_be_is_not_taken_over)
 {
     static const int64_t chunks[] = {INT64_MIN, -1, 0, 1, 100, 101, INT64_MAX};
     for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
-        struct pool pool;
+        struct lease_pool pool;
         struct lease_reply reply;
         weir_pool_begin(&pool, POOL_TURNED, &hundred, 0);
         struct lease_order order = {.op = LEASE_TURN, .epoch = 1, .chunk = chunks[i]};
@@ -112,7 +113,7 @@ TEST(a_chunk_that_cannot_be_is_not_taken_over)
 
 TEST(a_clock_that_stepped_back_tells_no_age)
 {
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNED, &hundred, WEIR_SEC);
     CHECK_EQ(apply(&pool, LEASE_PROBE, 0, 0, WEIR_SEC - 1).age_ns, -1);
 }
@@ -121,7 +122,7 @@ TEST(a_clock_that_stepped_back_tells_no_age)
 
 TEST(a_pool_with_a_clock_says_how_long_grants_hold)
 {
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNS, &hundred, 0);
     struct lease_reply reply = apply(&pool, LEASE_TAKE, 0, 10, 300 * MS);
     CHECK_EQ(reply.ends_ns, 700 * MS);
@@ -137,7 +138,7 @@ TEST(a_pool_with_a_clock_says_how_long_grants_hold)
 
 TEST(a_window_begins_when_somebody_asks)
 {
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNS, &hundred, 0);
     (void)apply(&pool, LEASE_TAKE, 0, 1, 0);
     struct lease_reply reply = apply(&pool, LEASE_TAKE, 0, 1, 1700 * MS);
@@ -153,12 +154,12 @@ TEST(a_bucket_never_gives_more_than_burst_and_rate)
     struct rng rng = rng_new(1);
     for (int way = POOL_TURNED; way <= POOL_TURNS; way++)
         for (int story = 0; story < 300; story++) {
-            struct pool pool;
+            struct lease_pool pool;
             struct lease_terms terms = flow;
             terms.total = rng_between(&rng, 10, 5000);
             terms.burst = rng_between(&rng, 20, 400);
             terms.chunk = terms.base = rng_between(&rng, 1, terms.burst / 2);
-            weir_pool_begin(&pool, (enum pool_way)way, &terms, WEIR_SEC);
+            weir_pool_begin(&pool, (enum lease_pool_flags)way, &terms, WEIR_SEC);
             weir_i128 full = (weir_i128)terms.burst * WEIR_SEC, level = full;
             int64_t now = WEIR_SEC, at = now;
             for (int i = 0; i < 200; i++) {
@@ -179,7 +180,7 @@ TEST(a_bucket_never_gives_more_than_burst_and_rate)
 
 TEST(a_bucket_is_not_numbered_anew_while_tickets_live)
 {
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNED, &flow, WEIR_SEC);
     struct lease_reply reply = apply(&pool, LEASE_TAKE, 0, 3, WEIR_SEC);
     CHECK_EQ(reply.units, 30);
@@ -201,7 +202,7 @@ TEST(a_bucket_is_not_numbered_anew_while_tickets_live)
 /* Its next ticket would start in an hour. All that was issued is dead when the new ones begin. */
 TEST(a_bucket_whose_clock_was_set_back_is_numbered_anew)
 {
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNED, &flow, 3600 * WEIR_SEC);
     CHECK(apply(&pool, LEASE_TAKE, 0, 1, 3600 * WEIR_SEC).units > 0);
     struct lease_reply reply = apply(&pool, LEASE_TAKE, 0, 1, WEIR_SEC);
@@ -214,7 +215,7 @@ TEST(a_bucket_whose_clock_was_set_back_is_numbered_anew)
 
 TEST(a_bucket_with_a_clock_passes_over_what_has_died)
 {
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNS, &flow, WEIR_SEC);
     (void)apply(&pool, LEASE_TAKE, 0, 1, WEIR_SEC);
     struct lease_reply reply = apply(&pool, LEASE_TAKE, 0, 100, 500 * WEIR_SEC);
@@ -226,7 +227,7 @@ TEST(a_bucket_with_a_clock_passes_over_what_has_died)
 
 TEST(a_ticket_may_be_had_before_its_time_but_not_by_far)
 {
-    struct pool pool;
+    struct lease_pool pool;
     weir_pool_begin(&pool, POOL_TURNS, &flow, WEIR_SEC);
     (void)apply(&pool, LEASE_TAKE, 0, 100, WEIR_SEC);
     struct lease_reply reply = apply(&pool, LEASE_TAKE, 0, 100, WEIR_SEC);
@@ -243,10 +244,10 @@ TEST(a_ticket_may_be_had_before_its_time_but_not_by_far)
 TEST(other_terms_of_a_bucket_begin_when_its_tickets_have_died)
 {
     for (int way = POOL_TURNED; way <= POOL_TURNS; way++) {
-        struct pool pool;
+        struct lease_pool pool;
         struct lease_terms more = flow;
         more.total = 2000;
-        weir_pool_begin(&pool, (enum pool_way)way, &flow, WEIR_SEC);
+        weir_pool_begin(&pool, (enum lease_pool_flags)way, &flow, WEIR_SEC);
         struct lease_reply reply = apply(&pool, LEASE_TAKE, 0, 100, WEIR_SEC);
         int64_t starts, ends;
         (void)weir_ticket_span(&flow, pool.used, WEIR_SEC - pool.began_ns, &starts, &ends);
@@ -268,10 +269,10 @@ TEST(any_orders_at_any_time)
 {
     struct rng rng = rng_new(2);
     for (int story = 0; story < 2000; story++) {
-        struct pool pool;
+        struct lease_pool pool;
         int64_t granted = 0, returned = 0;
         uint64_t epoch = 1;
-        weir_pool_begin(&pool, (enum pool_way)rng_between(&rng, 0, 1), story % 2 ? &hundred : &flow,
+        weir_pool_begin(&pool, (enum lease_pool_flags)rng_between(&rng, 0, 1), story % 2 ? &hundred : &flow,
                         rng_magnitude(&rng, INT64_MAX));
         for (int i = 0; i < 100; i++) {
             struct lease_order order = {.op = (int32_t)rng_between(&rng, -1, 6),

@@ -53,7 +53,7 @@ static struct record_id id_of(const struct records *records, uint64_t number)
 static int visit_once(struct records *records, uint64_t number, int64_t now, int64_t expires)
 {
     struct record_id id = id_of(records, number);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(records, &id, now, &visit);
     int got = visit.record ? visit.found : -1;
     if (got >= 0) {
@@ -102,7 +102,7 @@ TEST(a_record_without_a_time_is_given_back)
     CHECK_EQ(stat_of(records).used, 1);
 
     struct record_id id = id_of(records, 1);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(records, &id, 6, &visit);
     CHECK(visit.found);
     visit.record->expires_ns = 0;

@@ -524,7 +524,7 @@ TEST(a_directory_in_use_is_read_and_not_repaired)
     CHECK_EQ(inspect.region_count, 1);
     CHECK_EQ(inspect.region_numbers[0], SHELF_REGION);
     CHECK_EQ(inspect.regions[0], SHELF + 70);
-    CHECK(inspect.meta && inspect.meta_len == 4 && memcmp(inspect.meta, "note", 4) == 0);
+    CHECK(inspect.catalogue && inspect.catalogue_len == 4 && memcmp(inspect.catalogue, "note", 4) == 0);
     weir_inspect_free(&inspect);
     CHECK(!weir_inspect_repair(life.options.disk, "data", NULL, NULL, &life.err));
     CHECK(strstr(life.err.text, "in use"));

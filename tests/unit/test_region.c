@@ -57,8 +57,8 @@ static void check_places(struct region *region, const struct region_shape *shape
     }
     CHECK(region->stripes >= end);
     end = region->stripes + shape->stripes * weir_stripe_size(shape->journal_size);
-    CHECK(region->lanes >= end);
-    end = region->lanes + REGION_LANES * weir_lane_size(shape->lane_size);
+    CHECK(region->transactions >= end);
+    end = region->transactions + REGION_TRANSACTIONS * weir_transaction_size(shape->transaction_size);
     CHECK(segment->slots >= end && (uintptr_t)segment->slots % 64 == 0);
     end = segment->slots + shape->lines * shape->slot_size * shape->line_slots;
     CHECK((uintptr_t)segment->reach >= (uintptr_t)end);
@@ -170,7 +170,7 @@ TEST(shapes_without_sense_have_no_size)
     BAD(stripes = 3);
     BAD(stripes = UINT64_C(1) << 63);
     BAD(journal_size = UINT64_MAX);
-    BAD(lane_size = UINT64_MAX);
+    BAD(transaction_size = UINT64_MAX);
     BAD(parts[7] = UINT64_MAX);
     BAD(parts[7] = UINT64_C(1) << 47);
     good = shape_of(REGION_RECORDS, 64);
@@ -517,7 +517,7 @@ TEST(offsets_reach_what_decisions_change_and_nothing_else)
                           region->parts[0],          region->parts[3],
                           region->segments[0].slots, region->segments[0].slots + 4095};
     const void *bad[] = {start,           &region->header->shape,    &region->header->segments,
-                         region->stripes, &region->header->change,   region->lanes,
+                         region->stripes, &region->header->change,   region->transactions,
                          start + size,    &region->header->wall_lead};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         CHECK(weir_region_at(region, weir_region_offset(region, good[i]), 1) == good[i]);

@@ -637,11 +637,11 @@ TEST(keys_under_a_prefix_get_back_what_they_took_there)
 }
 
 /* As the table has it. */
-static int64_t used_in(const struct tally *tally, const char *key)
+static int64_t used_in(const struct policy_table *ptable, const char *key)
 {
     struct weir_limit_state limits[WEIR_LIMITS_MAX];
     size_t count =
-        weir_table_explain_at(tally->table, clock_ms * WEIR_MS, key, strlen(key), limits, WEIR_LIMITS_MAX);
+        weir_table_explain_at(ptable->table, clock_ms * WEIR_MS, key, strlen(key), limits, WEIR_LIMITS_MAX);
     return count > 0 ? limits[0].used : -1;
 }
 
@@ -653,21 +653,21 @@ static const struct policy *policy_of(const char *name)
 TEST(a_candidate_counts_what_was_used_in_the_end)
 {
     begin();
-    const struct tally *tried = policy_of("tried")->tried;
+    const struct policy_table *candidate_table = policy_of("tried")->candidate_table;
     say("WEIR.RESERVE tried k 50");
-    CHECK_EQ(used_in(tried, "k"), 50);
+    CHECK_EQ(used_in(candidate_table, "k"), 50);
     say("WEIR.COMMIT %s 20", keep_id());
-    CHECK_EQ(used_in(tried, "k"), 20);
+    CHECK_EQ(used_in(candidate_table, "k"), 20);
     say("WEIR.RESERVE tokens j 1 AND tried k 10");
     say("WEIR.COMMIT %s 1 15", keep_id());
-    CHECK_EQ(used_in(tried, "k"), 35);
+    CHECK_EQ(used_in(candidate_table, "k"), 35);
     say("WEIR.RESERVE tried k 30"); /* the candidate has 25 */
     CHECK_EQ(number("allowed"), 1);
     say("WEIR.CANCEL %s", keep_id());
-    CHECK_EQ(used_in(tried, "k"), 35);
+    CHECK_EQ(used_in(candidate_table, "k"), 35);
     say("WEIR.RESERVE tried k 20");
     say("WEIR.CANCEL %s", keep_id());
-    CHECK_EQ(used_in(tried, "k"), 35);
+    CHECK_EQ(used_in(candidate_table, "k"), 35);
     CHECK_EQ(remaining("tried", "k"), 65);
     end();
 }
@@ -677,15 +677,15 @@ TEST(limits_of_before_a_change_get_back_what_they_counted)
     begin();
     say("WEIR.TAKE tokens k 100");
     say("WEIR.POLICY SET tokens \"500/h algo=fixed-window\"");
-    const struct tally *older = policy_of("tokens")->older;
-    if (!CHECK(older != NULL))
+    const struct policy_table *previous = policy_of("tokens")->previous;
+    if (!CHECK(previous != NULL))
         return;
     say("WEIR.RESERVE tokens k 400");
     CHECK_EQ(number("allowed"), 1);
-    CHECK_EQ(used_in(older, "k"), 500);
+    CHECK_EQ(used_in(previous, "k"), 500);
     say("WEIR.COMMIT %s 250", keep_id());
     CHECK_EQ(number("given_back"), 150);
-    CHECK_EQ(used_in(older, "k"), 350);
+    CHECK_EQ(used_in(previous, "k"), 350);
     CHECK_EQ(used_in(policy_of("tokens")->main, "k"), 250);
     end();
 }

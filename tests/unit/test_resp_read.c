@@ -7,7 +7,7 @@
 #include "resp_story.h"
 
 static const struct resp_limits wide = {.args = 1024, .bulk = 1 << 20, .all = 2 << 20};
-static const struct resp_limits narrow = {.args = 10, .bulk = 16384, .all = 100000, .stranger = true};
+static const struct resp_limits narrow = {.args = 10, .bulk = 16384, .all = 100000, .unauthenticated = true};
 
 /* All at once, and byte by byte: the careful functions must know what the quick ones know. */
 static void check_bytes(const struct resp_limits *limits, const char *bytes, size_t len, const char *want)
@@ -41,7 +41,7 @@ TEST(a_word_may_hold_any_byte)
 {
     static const char bytes[] = "*1\r\n$5\r\na\0\r\n\xFF\r\n";
     struct resp_reader reader = {0};
-    struct resp_got_request got;
+    struct resp_request_info got;
     struct slice args[1024];
     char copy[sizeof bytes];
     memcpy(copy, bytes, sizeof bytes);
@@ -245,7 +245,7 @@ TEST(what_was_seen_of_a_line_is_forgotten_with_it)
     size_t start = sizeof first, len = start + large.bulk + sizeof last - 1;
     char *bytes = malloc(len);
     struct resp_reader reader = {0};
-    struct resp_got_request got;
+    struct resp_request_info got;
     struct slice args[2];
     if (!CHECK(bytes != NULL))
         return;
@@ -274,7 +274,7 @@ TEST(the_reader_is_as_new_after_each_answer)
                                   "*1\r\n$x\r\n",      "\"\n"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct resp_reader reader = {0};
-        struct resp_got_request got;
+        struct resp_request_info got;
         struct slice args[1024];
         char bytes[32];
         size_t len = strlen(texts[i]);

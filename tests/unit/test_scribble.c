@@ -53,7 +53,7 @@ struct round {
     unsigned char *first;              /* how it was */
     uint64_t bytes;
     struct region_shape shape;
-    uint64_t stripes, lanes; /* offsets */
+    uint64_t stripes, transactions; /* offsets */
     int64_t now;
     _Atomic bool over;
 };
@@ -72,7 +72,8 @@ static bool is_mutex(const struct round *r, uint64_t offset, uint64_t bytes)
 {
     return is_in(offset, bytes, offsetof(struct region_header, change), 1, sizeof(pthread_mutex_t)) ||
            is_in(offset, bytes, r->stripes, r->shape.stripes, weir_stripe_size(r->shape.journal_size)) ||
-           is_in(offset, bytes, r->lanes, REGION_LANES, weir_lane_size(r->shape.lane_size));
+           is_in(offset, bytes, r->transactions, REGION_TRANSACTIONS,
+                 weir_transaction_size(r->shape.transaction_size));
 }
 
 static uint64_t junk(struct rng *rng, uint64_t now)
@@ -105,7 +106,7 @@ static uint64_t place(const struct round *r, struct rng *rng)
     case 0:
         return (uint64_t)rng_between(rng, 0, sizeof(struct region_header) - 8);
     case 1:
-        return policies + (uint64_t)rng_between(rng, 0, sizeof(struct policies) - 8);
+        return policies + (uint64_t)rng_between(rng, 0, sizeof(struct table_policies) - 8);
     case 2:
         return (uint64_t)rng_between(rng, (int64_t)r->stripes, (int64_t)slots - 8);
     case 3:
@@ -317,7 +318,7 @@ static bool begin(struct round *r)
     r->bytes = atom_load(&region->bytes, memory_order_relaxed);
     r->shape = region->header->shape;
     r->stripes = (uint64_t)(region->stripes - r->file);
-    r->lanes = (uint64_t)(region->lanes - r->file);
+    r->transactions = (uint64_t)(region->transactions - r->file);
     r->now = weir_now();
     for (int64_t i = 0; i < 200; i++)
         r->kind->limits ? ask(r, r->table) : ask_own(r, r->table);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The end of a server while threads of fleets and of the store still have something to tell it. The program
- * is linked with --wrap of weir_lane_wish, weir_parking_moved and weir_lane_end.
+ * is linked with --wrap of weir_io_thread_post, weir_disk_wait_moved and weir_io_thread_end.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -15,53 +15,53 @@ static struct teller {
     pthread_t thread;
     void (*tell)(void *arg);
     void *arg;
-    _Atomic int wishes; /* so many times it came to a lane */
+    _Atomic int tasks; /* so many times it came to an I/O thread */
     _Atomic bool stops;
     bool joined;
 } teller;
-static _Atomic bool ended; /* the lanes are gone, or about to */
-static _Atomic int late;   /* wishes to lanes that were gone */
+static _Atomic bool ended; /* the I/O threads are gone, or about to */
+static _Atomic int late;   /* wishes to I/O threads that were gone */
 
-void __real_weir_lane_end(struct lane *lane);
-void __wrap_weir_lane_end(struct lane *lane);
-void __wrap_weir_lane_wish(struct lane *lane, unsigned wishes);
+void __real_weir_io_thread_end(struct io_thread *io_thread);
+void __wrap_weir_io_thread_end(struct io_thread *io_thread);
+void __wrap_weir_io_thread_post(struct io_thread *io_thread, unsigned tasks);
 
-void __wrap_weir_parking_moved(struct lane *lane);
+void __wrap_weir_disk_wait_moved(struct io_thread *io_thread);
 
 /* Takes its time, and touches nothing: what it would find there may be gone. */
-static void come_to_lane(void)
+static void come_to_io_thread(void)
 {
-    atomic_fetch_add(&teller.wishes, 1);
+    atomic_fetch_add(&teller.tasks, 1);
     for (int i = 0; i < 1000 && !atomic_load(&ended); i++)
         (void)sched_yield();
     atomic_fetch_add(&late, atomic_load(&ended));
 }
 
-void __wrap_weir_lane_wish(struct lane *lane, unsigned wishes)
+void __wrap_weir_io_thread_post(struct io_thread *io_thread, unsigned tasks)
 {
-    (void)lane;
-    (void)wishes;
-    come_to_lane();
+    (void)io_thread;
+    (void)tasks;
+    come_to_io_thread();
 }
 
-void __wrap_weir_parking_moved(struct lane *lane)
+void __wrap_weir_disk_wait_moved(struct io_thread *io_thread)
 {
-    (void)lane;
-    come_to_lane();
+    (void)io_thread;
+    come_to_io_thread();
 }
 
-void __wrap_weir_lane_end(struct lane *lane)
+void __wrap_weir_io_thread_end(struct io_thread *io_thread)
 {
     atomic_store(&ended, true);
     atomic_store(&teller.stops, true);
     if (!teller.joined)
         CHECK_EQ(pthread_join(teller.thread, NULL), 0);
     teller.joined = true;
-    __real_weir_lane_end(lane);
+    __real_weir_io_thread_end(io_thread);
 }
 
 /* A lock that is taken again as soon as it is dropped nobody else gets: so others come first. It tells once
- * more after the end: that is late for sure, if it still comes to a lane. */
+ * more after the end: that is late for sure, if it still comes to an I/O thread. */
 static void *tell_on(void *arg)
 {
     bool stops;
@@ -74,7 +74,7 @@ static void *tell_on(void *arg)
     return arg;
 }
 
-static void complain(void *arg, const char *file, struct place place, const char *message)
+static void complain(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
@@ -104,7 +104,7 @@ static void end_amid(struct server *server, struct config *config, void (*tell)(
     teller.tell = tell;
     teller.arg = arg;
     if (CHECK_EQ(pthread_create(&teller.thread, NULL, tell_on, NULL), 0))
-        while (atomic_load(&teller.wishes) == 0)
+        while (atomic_load(&teller.tasks) == 0)
             (void)sched_yield();
     weir_server_free(server);
     CHECK(teller.joined);

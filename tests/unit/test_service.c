@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From words to answers: who may ask, what is said to those who may not, batches, chores, sessions.
+ * From words to answers: who may ask, what is said to those who may not, batches, background jobs, sessions.
  */
 #include "check.h"
 #include "unit/service_kit.h"
@@ -291,24 +291,24 @@ TEST(replies_can_be_switched_off)
     kit_close(&kit);
 }
 
-TEST(a_chore_is_done_by_another_thread_and_answered_later)
+TEST(a_job_is_done_by_another_thread_and_answered_later)
 {
     struct kit kit;
     char name[] = "api";
     struct slice words[] = {{"WEIR.POLICY", 11}, {"SET", 3}, {name, 3}, {"7/s", 3}};
-    struct request request = {words, 4};
+    struct resp_request request = {words, 4};
     enum run_state state;
     if (!CHECK(kit_open(&kit, NULL)))
         return;
     CHECK_EQ(weir_service_run(kit.worker, &kit.session, &request, 1, &kit.out, &state), 1);
-    CHECK_EQ(state, RUN_CHORE);
+    CHECK_EQ(state, RUN_JOB);
     CHECK_EQ(buffer_len(&kit.out), 0);
     words[1] = (struct slice){"xxx", 3}; /* the words were copied, */
     memcpy(name, "xxx", 3);              /* and their bytes */
-    weir_chore_do(kit.session.chore);
-    weir_chore_finish(kit.worker, &kit.session, &kit.out, &state);
+    weir_job_do(kit.session.job);
+    weir_job_finish(kit.worker, &kit.session, &kit.out, &state);
     CHECK_EQ(state, RUN_READY);
-    CHECK(kit.session.chore == NULL);
+    CHECK(kit.session.job == NULL);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api a"), "remaining"), 7);
     CHECK(begins(kit_ask(&kit, "WEIR.POLICY SET api 7/x"), "-ERR"));
     CHECK_EQ(kit.service->workers[kit.service->options.workers].errors, 1);

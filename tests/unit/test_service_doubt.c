@@ -38,16 +38,16 @@ static int64_t left(struct kit *kit, const char *line)
     return kit_field(kit_ask(kit, line), "remaining");
 }
 
-/* As the server does at the end of a turn, before answers go out. */
+/* As the server does at the end of a read section, before answers go out. */
 static bool answered(struct kit *kit)
 {
     uint64_t ticket = weir_store_commit(kit->service->store);
-    return weir_store_may(kit->service->store, ticket) == STORE_GO;
+    return weir_store_ticket_status(kit->service->store, ticket) == STORE_GO;
 }
 
 #define BASE "memory: 8MiB\ndata: data\n"
 
-TEST(who_is_set_aside_in_vain_stays)
+TEST(who_is_retired_in_vain_stays)
 {
     int stayed = 0;
     for (uint64_t n = 0; n < 160; n++) {
@@ -63,7 +63,7 @@ TEST(who_is_set_aside_in_vain_stays)
         sim_cut(sim, NULL);
         if (!CHECK(start(&kit, BASE "policies: [{name: other, limits: 1/s}]\n")))
             return;
-        weir_aside_count(kit.service, &files, &bytes);
+        weir_retired_count(kit.service, &files, &bytes);
         CHECK(!gone || files >= 1);
         stayed += !gone;
         leave(&kit);
@@ -75,7 +75,7 @@ TEST(who_is_set_aside_in_vain_stays)
 static int64_t set_aside(const struct kit *kit)
 {
     int64_t files, bytes;
-    weir_aside_count(kit->service, &files, &bytes);
+    weir_retired_count(kit->service, &files, &bytes);
     return files;
 }
 
@@ -89,7 +89,7 @@ static void check_stays(uint64_t seed, enum disk_call call, uint64_t n)
     CHECK_EQ(left(&kit, "WEIR.TAKE api a 4"), 6);
     CHECK(answered(&kit));
     sim_fail(sim, call, n, EIO, false);
-    CHECK(strstr(kit_ask(&kit, "WEIR.POLICY DEL api"), "cannot be set aside"));
+    CHECK(strstr(kit_ask(&kit, "WEIR.POLICY DEL api"), "cannot be retired"));
     CHECK_EQ(left(&kit, "WEIR.PEEK api a"), 6);
     if (!CHECK(set_aside(&kit) == 0))
         printf("# %s fails on a disk with seed %" PRIu64 "\n", disk_call_names[call], seed);
@@ -99,7 +99,7 @@ static void check_stays(uint64_t seed, enum disk_call call, uint64_t n)
     sim_free(sim);
 }
 
-TEST(who_cannot_be_set_aside_stays)
+TEST(who_cannot_be_retired_stays)
 {
     for (uint64_t i = 0; i < 8; i++) {
         check_stays(check.seed + i, DISK_CALL_RENAME, 1);

@@ -21,9 +21,9 @@
 /* ---- a service that comes and goes ---- */
 
 static struct faulty faulty;
-static struct config *config, *earlier; /* that one has a policy which then is gone, and set aside */
+static struct config *config, *earlier; /* that one has a policy which then is gone, and retired */
 
-static void complain(void *arg, const char *file, struct place place, const char *message)
+static void complain(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
@@ -121,7 +121,7 @@ static bool is_told(struct kit *kit)
 {
     uint64_t ticket = weir_store_commit(kit->service->store);
     (void)weir_store_work(kit->service->store, STORE_WORK_SYNC | STORE_WORK_IMAGE);
-    return weir_store_may(kit->service->store, ticket) == STORE_GO;
+    return weir_store_ticket_status(kit->service->store, ticket) == STORE_GO;
 }
 
 static bool is_allowed(const char *reply, int key)
@@ -166,7 +166,7 @@ static bool prepare(void)
     take_all(&kit);
     const char *id = kit_text(kit_ask(&kit, "WEIR.RESERVE api reserved 50"), "id");
     (void)snprintf(account.reservation, sizeof account.reservation, "%s", id);
-    CHECK(weir_keep_wait(kit.service));
+    CHECK(weir_persist_wait(kit.service));
     for (int key = 0; key < KEYS; key++)
         CHECK_EQ(account.surely[key], 2 * units[key]);
     die(&kit);
@@ -224,7 +224,7 @@ static void check_next(void)
     check_account(&kit);
     CHECK(is_ok(&kit, "WEIR.POLICY SET last 10/h"));
     struct weir_error err = {0};
-    CHECK(weir_keep_wait(kit.service));
+    CHECK(weir_persist_wait(kit.service));
     kit_leave(&kit);
     CHECK(weir_service_close(kit.service, &err));
     weir_service_free(kit.service);

@@ -44,7 +44,7 @@ TEST(a_policy_that_was_lost_with_all_its_keys_begins_empty_as_well)
             return;
         CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE api a 10"), "remaining"), 0);
         uint64_t ticket = weir_store_commit(kit.service->store);
-        bool answered = weir_store_may(kit.service->store, ticket) == STORE_GO;
+        bool answered = weir_store_ticket_status(kit.service->store, ticket) == STORE_GO;
         cut(&kit, sim);
         if (!CHECK(start(&kit, sim)))
             return;

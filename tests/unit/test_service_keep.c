@@ -31,17 +31,17 @@ static bool start(struct kit *kit, const char *yaml)
     return kit_open_with(kit, yaml, &options);
 }
 
-/* As the server does at the end of a turn, before answers go out. */
+/* As the server does at the end of a read section, before answers go out. */
 static bool answered(struct kit *kit)
 {
     uint64_t ticket = weir_store_commit(kit->service->store);
-    return weir_store_may(kit->service->store, ticket) == STORE_GO;
+    return weir_store_ticket_status(kit->service->store, ticket) == STORE_GO;
 }
 
 static void stop(struct kit *kit)
 {
     struct weir_error err = {0};
-    CHECK(weir_keep_wait(kit->service));
+    CHECK(weir_persist_wait(kit->service));
     kit_leave(kit);
     CHECK(weir_service_close(kit->service, &err));
     CHECK_STR(err.text, "");
@@ -266,15 +266,15 @@ TEST(the_file_stands_above_what_was_and_keys_keep_what_they_spent)
     sim_free(sim);
 }
 
-static int64_t set_aside(const struct kit *kit)
+static int64_t retired_files(const struct kit *kit)
 {
     int64_t files, bytes;
-    weir_aside_count(kit->service, &files, &bytes);
+    weir_retired_count(kit->service, &files, &bytes);
     CHECK(files == 0 || bytes > 100);
     return files;
 }
 
-TEST(a_policy_that_is_gone_is_set_aside)
+TEST(a_policy_that_is_gone_is_retired)
 {
     struct kit kit;
     sim = sim_new(check.seed);
@@ -285,18 +285,18 @@ TEST(a_policy_that_is_gone_is_set_aside)
     if (!CHECK(start(&kit, NONE))) /* the file says that there are none */
         return;
     CHECK(strstr(kit_ask(&kit, "WEIR.PEEK api a"), "no policy 'api'"));
-    CHECK_EQ(set_aside(&kit), 1);
+    CHECK_EQ(retired_files(&kit), 1);
     CHECK(is_ok(&kit, "WEIR.POLICY SET b/c 10/h"));
     CHECK_EQ(left(&kit, "WEIR.TAKE b/c a 4"), 6);
     CHECK(is_ok(&kit, "WEIR.POLICY DEL b/c"));
     CHECK(is_ok(&kit, "WEIR.POLICY SET b/c 10/h"));
     CHECK(is_ok(&kit, "WEIR.POLICY DEL b/c")); /* in the same second */
-    CHECK_EQ(set_aside(&kit), 3);
+    CHECK_EQ(retired_files(&kit), 3);
     CHECK(is_ok(&kit, "WEIR.POLICY SET d 10/h"));
     CHECK(is_ok(&kit, "WEIR.POLICY DEL d FORGET"));
-    CHECK_EQ(set_aside(&kit), 3);
+    CHECK_EQ(retired_files(&kit), 3);
     CHECK(strstr(kit_ask(&kit, "WEIR.POLICY DEL d FORGOT"), "-ERR syntax error"));
-    CHECK(strstr(kit_ask(&kit, "INFO persistence"), "\r\naside_files:3\r\n"));
+    CHECK(strstr(kit_ask(&kit, "INFO persistence"), "\r\nretired_files:3\r\n"));
     stop(&kit);
     sim_free(sim);
 }
@@ -324,7 +324,7 @@ static void ask_meanwhile(void)
 }
 
 /* What would be taken then is not in the file, and would be there again if that is loaded. */
-TEST(nobody_takes_from_a_policy_that_is_being_set_aside)
+TEST(nobody_takes_from_a_policy_that_is_being_retired)
 {
     struct kit kit;
     sim = sim_new(check.seed);
@@ -337,14 +337,14 @@ TEST(nobody_takes_from_a_policy_that_is_being_set_aside)
     CHECK(answered(&kit));
     ask_meanwhile();
     sim_fail(sim, DISK_CALL_RENAME, 1, EIO, false);
-    CHECK(strstr(kit_ask(&kit, "WEIR.POLICY DEL api"), "cannot be set aside"));
+    CHECK(strstr(kit_ask(&kit, "WEIR.POLICY DEL api"), "cannot be retired"));
     CHECK(meanwhile.answer && strncmp(meanwhile.answer, "-TRYAGAIN ", 10) == 0);
     CHECK_EQ(left(&kit, "WEIR.TAKE api a 1"), 5); /* it has thawed */
     CHECK(answered(&kit));
     ask_meanwhile();
     CHECK(is_ok(&kit, "WEIR.POLICY DEL api"));
     CHECK(meanwhile.answer && strncmp(meanwhile.answer, "-TRYAGAIN ", 10) == 0);
-    CHECK_EQ(set_aside(&kit), 1);
+    CHECK_EQ(retired_files(&kit), 1);
     CHECK(strstr(kit_ask(&meanwhile.kit, "WEIR.TAKE api a 1"), "no policy 'api'"));
     free(meanwhile.answer);
     kit_leave(&meanwhile.kit);
@@ -458,7 +458,7 @@ TEST(nothing_is_decided_while_the_disk_takes_nothing)
     die(&kit);
     if (!CHECK(start(&kit, NONE)))
         return;
-    CHECK_EQ(set_aside(&kit), 1); /* api was the file's */
+    CHECK_EQ(retired_files(&kit), 1); /* api was the file's */
     stop(&kit);
     sim_free(sim);
 }
@@ -534,7 +534,7 @@ struct act {
     int64_t before, after;
 };
 
-static const struct act deeds[] = {
+static const struct act ops[] = {
     {"WEIR.POLICY SET api 20/h", "WEIR.PEEK api fresh", "remaining", 10, 20},
     {"WEIR.POLICY SET api 20/h algo=sliding-log", "WEIR.PEEK api fresh", "remaining", 10, 10},
     {"WEIR.OVERRIDE SET api fresh 100/h", "WEIR.PEEK api fresh", "remaining", 10, 100},
@@ -558,21 +558,21 @@ static bool prepare(struct kit *kit)
 }
 
 /* The machine stops at the n-th call. false: there was none. */
-static bool try_stop(const struct act *deed, uint64_t n)
+static bool try_stop(const struct act *op, uint64_t n)
 {
     struct kit kit;
     if (!prepare(&kit))
         return false;
     sim_stop_after(sim, n);
-    bool done = strcmp(kit_ask(&kit, deed->line), "+OK\r\n") == 0; /* not: it will be recorded later */
+    bool done = strcmp(kit_ask(&kit, op->line), "+OK\r\n") == 0; /* not: it will be recorded later */
     bool stopped = sim_is_stopped(sim);
     die(&kit);
     if (!CHECK(start(&kit, NONE)))
         return false;
-    int64_t is = kit_field(kit_ask(&kit, deed->ask), deed->field);
-    if (!CHECK(is == deed->after || (!done && is == deed->before)))
-        printf("# stopped at call %" PRIu64 " of %s, answered %d: %" PRId64 "\n", n, deed->line, done, is);
-    CHECK(left(&kit, "WEIR.PEEK api o") == 26 || deed->after == INT64_MIN || strstr(deed->line, " o"));
+    int64_t is = kit_field(kit_ask(&kit, op->ask), op->field);
+    if (!CHECK(is == op->after || (!done && is == op->before)))
+        printf("# stopped at call %" PRIu64 " of %s, answered %d: %" PRId64 "\n", n, op->line, done, is);
+    CHECK(left(&kit, "WEIR.PEEK api o") == 26 || op->after == INT64_MIN || strstr(op->line, " o"));
     stop(&kit);
     sim_free(sim);
     return stopped;
@@ -580,34 +580,33 @@ static bool try_stop(const struct act *deed, uint64_t n)
 
 TEST(a_change_is_there_or_not_whenever_the_machine_stops)
 {
-    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; i++)
-        for (uint64_t n = 0; n < 200 && try_stop(&deeds[i], n); n++) {
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        for (uint64_t n = 0; n < 200 && try_stop(&ops[i], n); n++) {
         }
 }
 
 /* A call fails, once: what is answered is true, and what comes later works. */
-static bool try_fault(const struct act *deed, uint64_t n)
+static bool try_fault(const struct act *op, uint64_t n)
 {
     struct kit kit;
     if (!prepare(&kit))
         return false;
     uint64_t faults = sim_faults(sim);
     sim_fail(sim, DISK_CALL_ANY, n, ENOSPC, false);
-    bool done = kit_ask(&kit, deed->line)[0] == '+';
+    bool done = kit_ask(&kit, op->line)[0] == '+';
     bool failed = sim_faults(sim) > faults;
     sim_no_faults(sim);
     CHECK(heal(&kit));
-    int64_t is = kit_field(kit_ask(&kit, deed->ask), deed->field);
-    CHECK(!done || is >= deed->after); /* time went on meanwhile */
+    int64_t is = kit_field(kit_ask(&kit, op->ask), op->field);
+    CHECK(!done || is >= op->after); /* time went on meanwhile */
     CHECK(is_ok(&kit, "WEIR.POLICY SET last 10/h"));
     die(&kit);
     if (!CHECK(start(&kit, NONE)))
         return false;
     CHECK_EQ(left(&kit, "WEIR.PEEK last a"), 10);
-    int64_t later = kit_field(kit_ask(&kit, deed->ask), deed->field);
+    int64_t later = kit_field(kit_ask(&kit, op->ask), op->field);
     if (!CHECK(later == is))
-        printf("# fault at call %" PRIu64 " of %s: %" PRId64 ", then %" PRId64 "\n", n, deed->line, is,
-               later);
+        printf("# fault at call %" PRIu64 " of %s: %" PRId64 ", then %" PRId64 "\n", n, op->line, is, later);
     stop(&kit);
     sim_free(sim);
     return failed;
@@ -615,8 +614,8 @@ static bool try_fault(const struct act *deed, uint64_t n)
 
 TEST(a_fault_of_the_disk_is_told_or_mended)
 {
-    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; i++)
-        for (uint64_t n = 1; n < 200 && try_fault(&deeds[i], n); n++) {
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        for (uint64_t n = 1; n < 200 && try_fault(&ops[i], n); n++) {
         }
 }
 
@@ -639,7 +638,7 @@ static void take_some(struct kit *kit, struct known *known, struct rng *rng)
     int n = (int)rng_between(rng, 1, 5);
     (void)snprintf(line, sizeof line, "WEIR.TAKE p%d k%d %d", p, k, n);
     bool allowed = kit_field(kit_ask(kit, line), "allowed") == 1;
-    bool told = weir_keep_wait(kit->service);
+    bool told = weir_persist_wait(kit->service);
     if (allowed)
         *(told ? &known->spent[p][k] : &known->perhaps[p][k]) += n;
 }
@@ -729,21 +728,22 @@ TEST(what_was_answered_survives_power_cuts)
         cut_story(seed);
 }
 
-/* ---- the note ---- */
+/* ---- the catalogue ---- */
 
-/* Reads a note into a service that has a store of its own; whatever comes of it. */
-static bool read_note(struct service *service, const unsigned char *bytes, size_t len)
+/* Reads a catalogue into a service that has a store of its own; whatever comes of it. */
+static bool read_catalogue(struct service *service, const unsigned char *bytes, size_t len)
 {
     struct weir_error err = {0};
-    struct note note;
+    struct catalogue catalogue;
     struct snapshot *snapshot = calloc(1, sizeof *snapshot);
-    bool good = weir_note_read(bytes, len, &note, &err) && weir_note_policies(service, &note, snapshot, &err);
+    bool good = weir_catalogue_read(bytes, len, &catalogue, &err) &&
+                weir_catalogue_policies(service, &catalogue, snapshot, &err);
     CHECK(good || err.text[0] != '\0');
     weir_snapshot_free(snapshot);
     return good;
 }
 
-TEST(a_note_may_say_anything)
+TEST(a_catalogue_may_say_anything)
 {
     struct kit kit, other;
     struct buffer out = {0};
@@ -752,7 +752,7 @@ TEST(a_note_may_say_anything)
     if (!CHECK(start(&kit, NONE)))
         return;
     fill(&kit);
-    CHECK(weir_note_write(kit.service, atomic_load(&kit.service->snapshot), &out));
+    CHECK(weir_catalogue_write(kit.service, atomic_load(&kit.service->snapshot), &out));
     size_t len = buffer_len(&out);
     unsigned char *bytes = malloc(len);
     memcpy(bytes, buffer_bytes(&out), len);
@@ -762,18 +762,18 @@ TEST(a_note_may_say_anything)
     sim = sim_new(check.seed);
     if (!CHECK(start(&other, NONE)))
         return;
-    CHECK(read_note(other.service, bytes, len));
+    CHECK(read_catalogue(other.service, bytes, len));
     for (size_t cut = 0; cut < len; cut += 1 + cut / 16) {
         unsigned char *copy = malloc(cut + 1); /* its end is the end of memory */
         memcpy(copy, bytes, cut);
-        CHECK(!read_note(other.service, copy, cut));
+        CHECK(!read_catalogue(other.service, copy, cut));
         free(copy);
     }
     for (int i = 0; i < 300; i++) {
         size_t at = (size_t)rng_between(&rng, 0, (int64_t)len - 1);
         unsigned char was = bytes[at];
         bytes[at] = (unsigned char)(i % 3 == 0 ? 0xFF : rng_between(&rng, 0, 255));
-        (void)read_note(other.service, bytes, len);
+        (void)read_catalogue(other.service, bytes, len);
         bytes[at] = was;
     }
     free(bytes);

@@ -23,7 +23,7 @@ static const char yaml[] = "memory: 16MiB\n"
                            "      - {key: \"int:*\", limits: [30/s], reason: because}\n"
                            "  - {name: org, limits: [10/s burst=1]}\n";
 
-static void complain(void *arg, const char *file, struct place place, const char *message)
+static void complain(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
@@ -80,7 +80,7 @@ static int64_t left_of(struct service *service, const char *line)
     struct kit kit = {.service = service, .worker = &service->workers[0]};
     weir_session_begin(&kit.session, service, "127.0.0.1:50000", "127.0.0.1:9049", weir_now());
     int64_t left = kit_field(kit_ask(&kit, line), "remaining");
-    CHECK(weir_keep_wait(service));
+    CHECK(weir_persist_wait(service));
     kit_leave(&kit);
     return left;
 }

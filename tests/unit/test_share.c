@@ -12,7 +12,7 @@
 
 /* A store of which the test knows everything: whose entry is in which place, 0: none. */
 struct store {
-    struct share *share;
+    struct fair_share *share;
     uint32_t owner[ROOM + ROOM / 4];
     int64_t used;
 };
@@ -32,7 +32,7 @@ static void free_store(struct store *store)
     free(store);
 }
 
-/* As the chore thread does: several ticks are a round. */
+/* As the job thread does: several ticks are a round. */
 static void tick(struct store *store)
 {
     uint64_t *cursor = weir_share_cursor(store->share), count = weir_share_look(store->share);
@@ -173,7 +173,7 @@ TEST(shares_survive_a_start)
     ticks(store, 8);
     CHECK_EQ(weir_share_part(store->share, two), 0);
     between(weir_share_part(store->share, one), SHARE_PARTS * 98 / 100, SHARE_PARTS);
-    struct share *next = weir_share_new(PLACES, ROOM);
+    struct fair_share *next = weir_share_new(PLACES, ROOM);
     CHECK(weir_share_inherit(next, one, weir_share_part(store->share, one)));
     weir_share_free(store->share);
     store->share = next;
@@ -191,7 +191,7 @@ TEST(shares_survive_a_start)
 /* Numbers move while a note is written, which may then tell of too many: that is no reason not to start. */
 TEST(too_many_heirs_are_left_out)
 {
-    struct share *share = weir_share_new(PLACES, ROOM);
+    struct fair_share *share = weir_share_new(PLACES, ROOM);
     for (uint32_t owner = 1; owner <= SHARE_HEIRS + 2; owner++)
         CHECK(weir_share_inherit(share, owner, SHARE_PARTS / SHARE_HEIRS));
     weir_share_free(share);
@@ -208,7 +208,7 @@ TEST(only_what_moves_far_is_noted)
     CHECK(!weir_share_moved(store->share, 16) && weir_share_moved(store->share, INT64_MAX));
     CHECK(put(store, &rng, one));
     CHECK(weir_share_moved(store->share, 16));
-    weir_share_noted(store->share);
+    weir_share_recorded(store->share);
     CHECK(!weir_share_moved(store->share, 16) && !weir_share_moved(store->share, INT64_MAX));
     drop_all(store, one);
     ticks(store, 8);

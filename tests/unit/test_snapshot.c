@@ -65,24 +65,24 @@ TEST(put_replaces_and_removes)
     weir_snapshot_free(snapshot);
 }
 
-TEST(tallies_are_found_by_serial)
+TEST(policy_tables_are_found_by_serial)
 {
     struct snapshot *snapshot = empty();
     struct policy *policy = weir_policy_make("a", 1);
     if (!CHECK(snapshot && policy))
         return;
-    policy->older = weir_tally_new("1/s", 10, WEIR_FULL_SHARE, false, 0, NULL);
-    policy->main = weir_tally_new("2/s", 10, WEIR_FULL_SHARE, false, 0, NULL);
-    policy->tried = weir_tally_new("3/s", 10, WEIR_FULL_SHARE, false, 0, NULL);
-    uint64_t last = policy->tried->serial;
+    policy->previous = weir_policy_table_new("1/s", 10, WEIR_FULL_SHARE, false, 0, NULL);
+    policy->main = weir_policy_table_new("2/s", 10, WEIR_FULL_SHARE, false, 0, NULL);
+    policy->candidate_table = weir_policy_table_new("3/s", 10, WEIR_FULL_SHARE, false, 0, NULL);
+    uint64_t last = policy->candidate_table->serial;
     CHECK(weir_snapshot_put(snapshot, "a", policy));
     CHECK(weir_snapshot_seal(snapshot));
-    CHECK_EQ(snapshot->tally_count, 3);
-    CHECK(weir_snapshot_tally(snapshot, policy->main->serial) == policy->main);
-    CHECK(weir_snapshot_tally(snapshot, policy->older->serial) == policy->older);
-    CHECK(weir_snapshot_tally(snapshot, last) == policy->tried);
-    CHECK(weir_snapshot_tally(snapshot, last + 1) == NULL);
-    CHECK(weir_snapshot_tally(snapshot, 0) == NULL);
+    CHECK_EQ(snapshot->ptable_count, 3);
+    CHECK(weir_snapshot_policy_table(snapshot, policy->main->serial) == policy->main);
+    CHECK(weir_snapshot_policy_table(snapshot, policy->previous->serial) == policy->previous);
+    CHECK(weir_snapshot_policy_table(snapshot, last) == policy->candidate_table);
+    CHECK(weir_snapshot_policy_table(snapshot, last + 1) == NULL);
+    CHECK(weir_snapshot_policy_table(snapshot, 0) == NULL);
     weir_snapshot_free(snapshot);
 }
 
@@ -118,7 +118,7 @@ static void publish(struct kit *kit)
     weir_snapshot_publish(kit->service, next);
 }
 
-TEST(a_snapshot_stays_while_a_turn_can_see_it)
+TEST(a_snapshot_stays_while_a_read_section_can_see_it)
 {
     struct kit kit;
     struct service_options options = {.workers = 2, .test_clock = true};
@@ -127,21 +127,21 @@ TEST(a_snapshot_stays_while_a_turn_can_see_it)
     struct worker *first = &kit.service->workers[0], *second = &kit.service->workers[1];
     weir_snapshot_collect(kit.service);
     CHECK_EQ(retired(&kit), 0);
-    weir_worker_begin(first);
+    weir_read_begin(first);
     const struct snapshot *seen = first->snapshot;
     publish(&kit);
     publish(&kit);
-    CHECK_EQ(retired(&kit), 2); /* the second one, too: it was published after the turn began */
+    CHECK_EQ(retired(&kit), 2); /* the second one, too: it was published after the read section began */
     CHECK(first->snapshot == seen);
     CHECK(weir_snapshot_policy(seen, slice("api")) != NULL);
-    weir_worker_begin(second);
+    weir_read_begin(second);
     CHECK(second->snapshot != seen);
-    weir_worker_end(first);
+    weir_read_end(first);
     weir_snapshot_collect(kit.service);
     CHECK_EQ(retired(&kit), 0);
     publish(&kit);
     CHECK_EQ(retired(&kit), 1);
-    weir_worker_end(second);
+    weir_read_end(second);
     publish(&kit);
     CHECK_EQ(retired(&kit), 0);
     kit_close(&kit);

@@ -64,7 +64,7 @@ static void live(struct world *world, bool memory, bool ill)
         if (i == 6) {
             world_note(world, &note);
             if (!note.failed)
-                (void)weir_store_note(world->store, buffer_bytes(&note), buffer_len(&note));
+                (void)weir_store_catalogue(world->store, buffer_bytes(&note), buffer_len(&note));
             weir_buffer_free(&note);
         }
         if (i == 9)

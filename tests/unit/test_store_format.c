@@ -156,8 +156,8 @@ static void check_read(struct life *life, bool with_image)
     CHECK_EQ(life->shelf.values[5], 2);
     CHECK_EQ(life->found.clean, with_image);
     size_t len;
-    const void *meta = weir_store_meta(life->store, &len);
-    CHECK(len == 6 && memcmp(meta, "a note", 6) == 0);
+    const void *catalogue = weir_store_found_catalogue(life->store, &len);
+    CHECK(len == 6 && memcmp(catalogue, "a note", 6) == 0);
 }
 
 TEST(log_and_image_of_before_are_read)

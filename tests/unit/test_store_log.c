@@ -12,15 +12,16 @@ TEST(always_waits_for_the_sync_and_not_longer)
         return;
     CHECK(life.found.fresh);
     uint64_t before = weir_store_commit(life.store);
-    CHECK_EQ(weir_store_may(life.store, before), STORE_GO); /* nothing was changed since the start */
+    CHECK_EQ(weir_store_ticket_status(life.store, before),
+             STORE_GO); /* nothing was changed since the start */
     uint64_t ticket = life_raise(&life, 3);
     CHECK_EQ(ticket, before + 1);
-    CHECK_EQ(weir_store_may(life.store, ticket), STORE_WAIT);
+    CHECK_EQ(weir_store_ticket_status(life.store, ticket), STORE_WAIT);
     CHECK_EQ(weir_store_commit(life.store), ticket); /* for what is in the log by now */
     int moved = life.moved;
     CHECK(!weir_store_work(life.store, STORE_WORK_SYNC));
     CHECK_EQ(life.moved, moved + 1);
-    CHECK_EQ(weir_store_may(life.store, ticket), STORE_GO);
+    CHECK_EQ(weir_store_ticket_status(life.store, ticket), STORE_GO);
     life_answer(&life);
     life_end(&life, true);
     CHECK(life_begin(&life));
@@ -36,24 +37,25 @@ TEST(everysec_goes_until_the_oldest_is_nearly_a_second_old)
     if (!CHECK(life_begin(&life)))
         return;
     uint64_t first = life_raise(&life, 0);
-    CHECK_EQ(weir_store_may(life.store, first), STORE_GO);
+    CHECK_EQ(weir_store_ticket_status(life.store, first), STORE_GO);
     life_time(&life, WEIR_SEC / 2);
-    CHECK_EQ(weir_store_may(life.store, life_raise(&life, 1)), STORE_GO);
+    CHECK_EQ(weir_store_ticket_status(life.store, life_raise(&life, 1)), STORE_GO);
     life_time(&life, WEIR_SEC / 2 - WEIR_SEC / 10);
     uint64_t late = life_raise(&life, 2);
-    CHECK_EQ(weir_store_may(life.store, late), STORE_WAIT);
-    CHECK_EQ(weir_store_may(life.store, first), STORE_WAIT); /* nobody who was not answered by then */
+    CHECK_EQ(weir_store_ticket_status(life.store, late), STORE_WAIT);
+    CHECK_EQ(weir_store_ticket_status(life.store, first),
+             STORE_WAIT); /* nobody who was not answered by then */
     struct store_state state;
     weir_store_state(life.store, &state);
     CHECK_EQ(state.unsynced_ns, 9 * WEIR_SEC / 10);
     (void)weir_store_work(life.store, STORE_WORK_IMAGE);
     CHECK_EQ(life.slows, 1);
     (void)weir_store_work(life.store, STORE_WORK_SYNC);
-    CHECK_EQ(weir_store_may(life.store, late), STORE_GO);
+    CHECK_EQ(weir_store_ticket_status(life.store, late), STORE_GO);
     weir_store_state(life.store, &state);
     CHECK_EQ(state.unsynced_ns, 0);
     CHECK(!state.slow);
-    CHECK_EQ(weir_store_may(life.store, life_raise(&life, 3)), STORE_GO);
+    CHECK_EQ(weir_store_ticket_status(life.store, life_raise(&life, 3)), STORE_GO);
     life_free(&life);
 }
 
@@ -64,7 +66,7 @@ TEST(never_goes_at_once_and_a_kill_loses_nothing)
     if (!CHECK(life_begin(&life)))
         return;
     for (uint64_t i = 0; i < 300; i++) {
-        CHECK_EQ(weir_store_may(life.store, life_raise(&life, i % SHELF)), STORE_GO);
+        CHECK_EQ(weir_store_ticket_status(life.store, life_raise(&life, i % SHELF)), STORE_GO);
         life_time(&life, WEIR_SEC);
     }
     life_answer(&life);
@@ -81,10 +83,10 @@ static struct {
     int captures;
 } interrupted;
 
-static void capture_and_rotate(const struct keep *keep, void *slot, uint64_t who, struct buffer *out)
+static void capture_and_rotate(const struct persist *persist, void *slot, uint64_t hash, struct buffer *out)
 {
     uint64_t segment, sequence;
-    shelf_capture(keep, slot, who, out);
+    shelf_capture(persist, slot, hash, out);
     if (interrupted.captures++ == 0)
         CHECK(weir_log_rotate(interrupted.store, &segment, &sequence));
 }
@@ -92,23 +94,23 @@ static void capture_and_rotate(const struct keep *keep, void *slot, uint64_t who
 TEST(behind_an_image_that_was_begun_meanwhile_entries_are_captured_anew)
 {
     struct life life;
-    struct keep_kind kind = shelf_kind;
+    struct persist_ops kind = shelf_kind;
     life_init(&life, check.seed, STORE_NEVER);
     if (!CHECK(life_begin(&life)))
         return;
     interrupted.store = life.store;
     interrupted.captures = 0;
     kind.capture = capture_and_rotate;
-    life.shelf.region.keep->kind = &kind;
+    life.shelf.region.persist->kind = &kind;
     (void)life_raise(&life, 3);
     CHECK_EQ(interrupted.captures, 2);
-    life.shelf.region.keep->kind = &shelf_kind;
+    life.shelf.region.persist->kind = &shelf_kind;
     life_free(&life);
 }
 
-static void capture_and_miss(const struct keep *keep, void *slot, uint64_t who, struct buffer *out)
+static void capture_and_miss(const struct persist *persist, void *slot, uint64_t hash, struct buffer *out)
 {
-    (void)keep, (void)slot, (void)who, (void)out;
+    (void)persist, (void)slot, (void)hash, (void)out;
     weir_dirty_miss();
 }
 
@@ -116,15 +118,15 @@ static void capture_and_miss(const struct keep *keep, void *slot, uint64_t who, 
 TEST(who_finds_out_while_he_captures_that_something_is_missed_does_not_answer)
 {
     struct life life;
-    struct keep_kind kind = shelf_kind;
+    struct persist_ops kind = shelf_kind;
     life_init(&life, check.seed, STORE_NEVER);
     if (!CHECK(life_begin(&life)))
         return;
     kind.capture = capture_and_miss;
-    life.shelf.region.keep->kind = &kind;
+    life.shelf.region.persist->kind = &kind;
     uint64_t ticket = life_raise(&life, 3);
-    CHECK_EQ(weir_store_may(life.store, ticket), STORE_SICK);
-    life.shelf.region.keep->kind = &shelf_kind;
+    CHECK_EQ(weir_store_ticket_status(life.store, ticket), STORE_SICK);
+    life.shelf.region.persist->kind = &shelf_kind;
     CHECK(life_heal(&life));
     life_end(&life, false);
     CHECK(life_begin(&life));
@@ -153,7 +155,7 @@ TEST(a_store_that_could_not_be_started_leaves_nothing_listed)
     life.store = NULL;
     CHECK_EQ(weir_dirty->count, SHELF / 2); /* what the other store has to append */
     for (uint32_t i = 0; i < weir_dirty->count; i++)
-        CHECK(weir_dirty->items[i].keep == other.shelf.region.keep);
+        CHECK(weir_dirty->items[i].persist == other.shelf.region.persist);
     life_free(&life);
     life_free(&other);
 }
@@ -248,18 +250,18 @@ TEST(a_failed_sync_is_not_tried_again_and_an_image_heals)
     uint64_t lost = life_raise(&life, 1);
     sim_fail(life.sim, DISK_CALL_SYNC, 1, EIO, false);
     (void)weir_store_work(life.store, STORE_WORK_SYNC);
-    CHECK_EQ(weir_store_may(life.store, lost), STORE_SICK);
+    CHECK_EQ(weir_store_ticket_status(life.store, lost), STORE_SICK);
     CHECK(!weir_store_is_well(life.store));
     uint64_t syncs = sim_calls(life.sim, DISK_CALL_SYNC);
     (void)weir_store_work(life.store, STORE_WORK_SYNC);
     CHECK_EQ(sim_calls(life.sim, DISK_CALL_SYNC), syncs);
-    CHECK(!weir_store_note(life.store, "other", 5));
+    CHECK(!weir_store_catalogue(life.store, "other", 5));
     uint64_t later = life_raise(&life, 2);
     CHECK(later > lost);
-    CHECK_EQ(weir_store_may(life.store, later), STORE_SICK);
+    CHECK_EQ(weir_store_ticket_status(life.store, later), STORE_SICK);
     CHECK(life_heal(&life));
-    CHECK_EQ(weir_store_may(life.store, lost), STORE_GO);
-    CHECK_EQ(weir_store_may(life.store, later), STORE_GO);
+    CHECK_EQ(weir_store_ticket_status(life.store, lost), STORE_GO);
+    CHECK_EQ(weir_store_ticket_status(life.store, later), STORE_GO);
     CHECK_EQ(life.ills, 1);
     CHECK_EQ(life.wells, 1);
     life_end(&life, true);
@@ -276,7 +278,7 @@ TEST(a_start_on_a_full_disk_says_what_to_do)
     life_init(&life, check.seed, STORE_EVERYSEC);
     if (!CHECK(life_begin(&life)))
         return;
-    CHECK_EQ(weir_store_may(life.store, life_raise(&life, 1)), STORE_GO);
+    CHECK_EQ(weir_store_ticket_status(life.store, life_raise(&life, 1)), STORE_GO);
     life_end(&life, false);
     sim_capacity(life.sim, sim_used(life.sim));
     CHECK(!life_begin(&life));
@@ -304,7 +306,7 @@ TEST(a_full_disk_is_left_by_itself)
     sim_read_only(life.sim, true);
     for (int i = 0; i < 50; i++) {
         (void)weir_store_work(life.store, STORE_WORK_IMAGE | STORE_WORK_SYNC);
-        CHECK_EQ(weir_store_may(life.store, ticket), STORE_SICK);
+        CHECK_EQ(weir_store_ticket_status(life.store, ticket), STORE_SICK);
         ticket = life_raise(&life, 1);
         life_time(&life, WEIR_SEC);
     }
@@ -313,7 +315,7 @@ TEST(a_full_disk_is_left_by_itself)
     sim_read_only(life.sim, false);
     sim_capacity(life.sim, UINT64_MAX);
     CHECK(life_heal(&life));
-    CHECK_EQ(weir_store_may(life.store, ticket), STORE_GO);
+    CHECK_EQ(weir_store_ticket_status(life.store, ticket), STORE_GO);
     CHECK_EQ(life.ills, 1);
     CHECK(sim_used(life.sim) < 64 * 1024);
     CHECK(weir_store_close(life.store, NULL));
@@ -344,7 +346,7 @@ TEST(attempts_to_heal_leave_no_files)
     uint64_t ticket = life_raise(&life, 0);
     for (int i = 0; i < 100; i++) {
         (void)weir_store_work(life.store, STORE_WORK_IMAGE);
-        CHECK_EQ(weir_store_may(life.store, ticket), STORE_SICK);
+        CHECK_EQ(weir_store_ticket_status(life.store, ticket), STORE_SICK);
         life_time(&life, 5 * WEIR_SEC);
         ticket = life_raise(&life, 0);
         if (i == 2)
@@ -396,9 +398,9 @@ TEST(what_could_not_be_listed_makes_it_ill)
     atomic_fetch_add(&life.shelf.values[9], 1); /* as weir_dirty_note without memory */
     weir_dirty_miss();
     uint64_t ticket = weir_store_commit(life.store);
-    CHECK_EQ(weir_store_may(life.store, ticket), STORE_SICK);
+    CHECK_EQ(weir_store_ticket_status(life.store, ticket), STORE_SICK);
     CHECK(life_heal(&life));
-    CHECK_EQ(weir_store_may(life.store, ticket), STORE_GO);
+    CHECK_EQ(weir_store_ticket_status(life.store, ticket), STORE_GO);
     life_end(&life, false);
     CHECK(life_begin(&life));
     CHECK_EQ(life.shelf.values[9], 1);

@@ -194,14 +194,14 @@ TEST(an_image_has_the_last_note)
     life_init(&life, check.seed, STORE_ALWAYS);
     if (!CHECK(life_begin(&life)))
         return;
-    CHECK(weir_store_note(life.store, "another", 7));
+    CHECK(weir_store_catalogue(life.store, "another", 7));
     CHECK(weir_store_image(life.store, NULL));
     sim_stop_after(life.sim, 0);
     life_end(&life, false);
     life.store = weir_store_open(&life.options, &life.found, &life.err);
     if (CHECK(life.store)) {
-        const char *meta = weir_store_meta(life.store, &len);
-        CHECK(meta && len == 7 && memcmp(meta, "another", 7) == 0);
+        const char *catalogue = weir_store_found_catalogue(life.store, &len);
+        CHECK(catalogue && len == 7 && memcmp(catalogue, "another", 7) == 0);
     }
     life_free(&life);
 }

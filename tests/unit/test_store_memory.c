@@ -17,9 +17,9 @@ static void live(struct life *life)
         if (i == 20)
             (void)weir_store_image(life->store, NULL);
         if (i == 30)
-            (void)weir_store_note(life->store, "another note", 12);
+            (void)weir_store_catalogue(life->store, "another note", 12);
         for (size_t k = 0; k < life->waiting_count; k++)
-            if (weir_store_may(life->store, life->waiting[k].ticket) == STORE_GO)
+            if (weir_store_ticket_status(life->store, life->waiting[k].ticket) == STORE_GO)
                 life->waiting[k].time_ns = life->now_ns;
     }
 }

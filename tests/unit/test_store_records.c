@@ -17,11 +17,11 @@ static struct records *begin_records(struct life *life)
     memset(&life->shelf, 0, sizeof life->shelf);
     life->shelf.region.header = &life->shelf.header;
     life->store = weir_store_open(&life->options, &life->found, &life->err);
-    const void *found = weir_store_meta(life->store, &len);
+    const void *found = weir_store_found_catalogue(life->store, &len);
     if (found)
         CHECK(weir_records_describe_read(records, found, len));
-    CHECK(weir_store_add(life->store, RECORDS, weir_records_region(records), 0, &weir_records_keep, records,
-                         NULL));
+    CHECK(weir_store_add(life->store, RECORDS, weir_records_region(records), 0, &weir_records_persist_ops,
+                         records, NULL));
     CHECK(weir_store_add(life->store, SHELF_REGION, &life->shelf.region, 0, &shelf_kind, &life->shelf, NULL));
     CHECK(weir_store_replay(life->store, &life->found, NULL));
     weir_records_recovered(records, life->now_ns);
@@ -35,7 +35,7 @@ static struct records *begin_records(struct life *life)
 static bool put_record(struct life *life, struct records *records, int64_t expires_ns)
 {
     struct record_id id = weir_record_id(records, "test", "one", 3);
-    struct visit visit;
+    struct record_visit visit;
     weir_records_enter(records, &id, life->now_ns, &visit);
     bool found = visit.found;
     visit.record->expires_ns = expires_ns;
@@ -49,10 +49,10 @@ static struct {
     int captures;
 } interrupted;
 
-static void capture_and_rotate(const struct keep *keep, void *slot, uint64_t who, struct buffer *out)
+static void capture_and_rotate(const struct persist *persist, void *slot, uint64_t hash, struct buffer *out)
 {
     uint64_t segment, sequence;
-    shelf_capture(keep, slot, who, out);
+    shelf_capture(persist, slot, hash, out);
     if (interrupted.captures++ == 0)
         CHECK(weir_log_rotate(interrupted.store, &segment, &sequence));
 }
@@ -80,7 +80,7 @@ TEST(graves_are_free_again_when_they_are_in_the_log_or_an_image_will_tell)
 TEST(a_record_that_was_taken_back_stays_away_whatever_comes_between_capture_and_append)
 {
     struct life life;
-    struct keep_kind kind = shelf_kind;
+    struct persist_ops kind = shelf_kind;
     life_init(&life, check.seed, STORE_NEVER);
     struct records *records = begin_records(&life);
     CHECK(!put_record(&life, records, life.now_ns + 3600 * WEIR_SEC));
@@ -88,12 +88,12 @@ TEST(a_record_that_was_taken_back_stays_away_whatever_comes_between_capture_and_
     interrupted.store = life.store;
     interrupted.captures = 0;
     kind.capture = capture_and_rotate;
-    life.shelf.region.keep->kind = &kind;
+    life.shelf.region.persist->kind = &kind;
     CHECK(put_record(&life, records, 0));
     shelf_raise(&life.shelf, 0); /* captured behind it, and then the log is rotated */
-    CHECK_EQ(weir_store_may(life.store, weir_store_commit(life.store)), STORE_GO);
+    CHECK_EQ(weir_store_ticket_status(life.store, weir_store_commit(life.store)), STORE_GO);
     CHECK_EQ(interrupted.captures, 2);
-    life.shelf.region.keep->kind = &shelf_kind;
+    life.shelf.region.persist->kind = &shelf_kind;
     life_end(&life, false);
     weir_records_free(records);
     records = begin_records(&life);

@@ -14,7 +14,7 @@
 
 #define STRIPES 8
 #define CELLS   64
-#define WHO     UINT64_C(0x1234567890abcdef)
+#define HASH    UINT64_C(0x1234567890abcdef)
 
 struct ground {
     struct region *region;
@@ -31,7 +31,7 @@ static struct ground ground_new(void)
                                  .lines = 16,
                                  .stripes = STRIPES,
                                  .journal_size = weir_journal_size(256, 8),
-                                 .lane_size = weir_journal_size(1024, 16),
+                                 .transaction_size = weir_journal_size(1024, 16),
                                  .parts = {[PART_POLICIES] = CELLS * sizeof(uint64_t)}};
     struct weir_error err;
     struct region *region = weir_region_new(&shape, &err);
@@ -53,9 +53,9 @@ static struct stripe *stripe_of(const struct ground *g, uint64_t index)
     return (struct stripe *)(void *)(g->region->stripes + index * size);
 }
 
-static void slot_set(struct slot *slot, uint64_t who, uint64_t word)
+static void slot_set(struct slot *slot, uint64_t hash, uint64_t word)
 {
-    atom_store(&slot->both.low, who, memory_order_relaxed);
+    atom_store(&slot->both.low, hash, memory_order_relaxed);
     atom_store(&slot->both.high, word, memory_order_relaxed);
 }
 
@@ -130,14 +130,14 @@ static void check_free(struct ground *g)
     for (uint32_t i = 0; i < STRIPES; i++) {
         struct stripe *stripe = weir_stripe_lock(g->region, i);
         CHECK_EQ(state_of(&stripe->journal), JOURNAL_IDLE);
-        CHECK_EQ(atomic_load(&stripe->lane), 0);
+        CHECK_EQ(atomic_load(&stripe->transaction), 0);
         weir_stripe_unlock(stripe);
         all[i] = i;
     }
-    struct lane *lane = weir_lane_lock(g->region, all, &count);
+    struct transaction *transaction = weir_transaction_lock(g->region, all, &count);
     CHECK_EQ(count, STRIPES);
-    CHECK_EQ(state_of(weir_lane_journal(lane)), JOURNAL_IDLE);
-    weir_lane_unlock(g->region, lane, all, count);
+    CHECK_EQ(state_of(weir_transaction_journal(transaction)), JOURNAL_IDLE);
+    weir_transaction_unlock(g->region, transaction, all, count);
     weir_stripes_lock_all(g->region);
     weir_stripes_unlock_all(g->region);
 }
@@ -207,17 +207,17 @@ TEST(a_journal_takes_what_its_size_says_and_refuses_more)
     while (saved < 1000 && weir_journal_save(g.region, &stripe->journal, bytes, 24))
         saved++;
     CHECK(saved >= 8 && saved < 16);
-    slot_set(g.slot, WHO, slot_pack(SLOT_PLAIN, 0, 5));
-    CHECK(!weir_journal_hold(g.region, &stripe->journal, g.slot, WHO, slot_pack(SLOT_PLAIN, 0, 5)));
+    slot_set(g.slot, HASH, slot_pack(SLOT_PLAIN, 0, 5));
+    CHECK(!weir_journal_hold(g.region, &stripe->journal, g.slot, HASH, slot_pack(SLOT_PLAIN, 0, 5)));
     CHECK_EQ(slot_word(g.slot), slot_pack(SLOT_PLAIN, 0, 5));
     CHECK(!weir_journal_save(g.region, &stripe->journal, bytes, SIZE_MAX));
     weir_journal_undo(g.region, &stripe->journal);
-    struct stripe *next = (struct stripe *)(void *)g.region->lanes; /* nothing was written behind it */
+    struct stripe *next = (struct stripe *)(void *)g.region->transactions; /* nothing was written behind it */
     CHECK_EQ(pthread_mutex_trylock(&next->mutex), 0);
     CHECK_EQ(pthread_mutex_unlock(&next->mutex), 0);
     weir_stripe_unlock(stripe);
     CHECK_EQ(weir_stripe_size(UINT64_MAX), UINT64_MAX);
-    CHECK_EQ(weir_lane_size(UINT64_MAX - 8), UINT64_MAX);
+    CHECK_EQ(weir_transaction_size(UINT64_MAX - 8), UINT64_MAX);
     CHECK_EQ(weir_stripe_size(1000) % 64, 0);
     CHECK(weir_stripe_size(1000) >= 1000 + sizeof(struct stripe));
     ground_free(&g);
@@ -230,20 +230,20 @@ TEST(a_held_slot_becomes_plain_with_what_was_stored)
     struct ground g = ground_new();
     struct stripe *stripe = weir_stripe_lock(g.region, 0);
     uint64_t word = slot_pack(SLOT_PROMISED, 2, 500);
-    slot_set(g.slot, WHO, word);
+    slot_set(g.slot, HASH, word);
     weir_journal_begin(&stripe->journal);
-    CHECK(weir_journal_hold(g.region, &stripe->journal, g.slot, WHO, word));
+    CHECK(weir_journal_hold(g.region, &stripe->journal, g.slot, HASH, word));
     CHECK_EQ(slot_word(g.slot), slot_pack(SLOT_HELD, 2, 500));
-    CHECK(!weir_journal_hold(g.region, &stripe->journal, g.slot, WHO, slot_word(g.slot)));
+    CHECK(!weir_journal_hold(g.region, &stripe->journal, g.slot, HASH, slot_word(g.slot)));
     atom_store(&g.slot->both.high, slot_pack(SLOT_HELD, 2, 600), memory_order_relaxed);
     weir_journal_commit(g.region, &stripe->journal);
-    CHECK_EQ(slot_who(g.slot), WHO);
+    CHECK_EQ(slot_hash(g.slot), HASH);
     CHECK_EQ(slot_word(g.slot), slot_pack(SLOT_PLAIN, 2, 600));
     CHECK_EQ(state_of(&stripe->journal), JOURNAL_IDLE);
 
     word = slot_pack(SLOT_PLAIN, 2, 600);
     weir_journal_begin(&stripe->journal);
-    CHECK(weir_journal_hold(g.region, &stripe->journal, g.slot, WHO, word));
+    CHECK(weir_journal_hold(g.region, &stripe->journal, g.slot, HASH, word));
     weir_journal_commit_held(&stripe->journal);
     CHECK_EQ(slot_word(g.slot), slot_pack(SLOT_HELD, 2, 600));
     weir_stripe_unlock(stripe);
@@ -255,13 +255,13 @@ TEST(undo_gives_a_held_slot_its_word_back)
     struct ground g = ground_new();
     struct stripe *stripe = weir_stripe_lock(g.region, 0);
     uint64_t word = slot_pack(SLOT_PROMISED, 3, 500);
-    slot_set(g.slot, WHO, word);
+    slot_set(g.slot, HASH, word);
     weir_journal_begin(&stripe->journal);
-    CHECK(weir_journal_hold(g.region, &stripe->journal, g.slot, WHO, word));
+    CHECK(weir_journal_hold(g.region, &stripe->journal, g.slot, HASH, word));
     atom_store(&g.slot->both.high, slot_pack(SLOT_HELD, 3, 600), memory_order_relaxed);
     weir_journal_undo(g.region, &stripe->journal);
     CHECK_EQ(slot_word(g.slot), word);
-    CHECK_EQ(slot_who(g.slot), WHO);
+    CHECK_EQ(slot_hash(g.slot), HASH);
     weir_stripe_unlock(stripe);
     ground_free(&g);
 }
@@ -271,13 +271,13 @@ TEST(a_slot_that_has_changed_is_not_held)
     struct ground g = ground_new();
     struct stripe *stripe = weir_stripe_lock(g.region, 0);
     uint64_t word = slot_pack(SLOT_PLAIN, 1, 500), tentative = slot_pack(SLOT_TENTATIVE, 1, 9);
-    slot_set(g.slot, WHO, word);
+    slot_set(g.slot, HASH, word);
     weir_journal_begin(&stripe->journal);
-    CHECK(!weir_journal_hold(g.region, &stripe->journal, g.slot, WHO, word + 1));
-    CHECK(!weir_journal_hold(g.region, &stripe->journal, g.slot, WHO + 1, word));
+    CHECK(!weir_journal_hold(g.region, &stripe->journal, g.slot, HASH, word + 1));
+    CHECK(!weir_journal_hold(g.region, &stripe->journal, g.slot, HASH + 1, word));
     CHECK_EQ(atomic_load(&stripe->journal.used), 0); /* and leaves nothing that could be undone */
-    slot_set(g.slot, WHO, tentative);
-    CHECK(!weir_journal_hold(g.region, &stripe->journal, g.slot, WHO, tentative));
+    slot_set(g.slot, HASH, tentative);
+    CHECK(!weir_journal_hold(g.region, &stripe->journal, g.slot, HASH, tentative));
     CHECK_EQ(slot_word(g.slot), tentative);
     weir_journal_undo(g.region, &stripe->journal);
     weir_stripe_unlock(stripe);
@@ -289,9 +289,9 @@ TEST(a_slot_that_has_changed_is_not_held)
 static void die_open(struct ground *g)
 {
     struct stripe *stripe = weir_stripe_lock(g->region, 2);
-    slot_set(g->slot, WHO, slot_pack(SLOT_PLAIN, 1, 500));
+    slot_set(g->slot, HASH, slot_pack(SLOT_PLAIN, 1, 500));
     weir_journal_begin(&stripe->journal);
-    CHECK(weir_journal_hold(g->region, &stripe->journal, g->slot, WHO, slot_word(g->slot)));
+    CHECK(weir_journal_hold(g->region, &stripe->journal, g->slot, HASH, slot_word(g->slot)));
     atom_store(&g->slot->both.high, slot_pack(SLOT_HELD, 1, 600), memory_order_relaxed);
     CHECK(weir_journal_save(g->region, &stripe->journal, g->cells, 32));
     memset(g->cells, 0xff, 32);
@@ -317,19 +317,19 @@ TEST(a_slot_that_others_have_since_is_left_alone)
     if (are_deaths_unknown())
         return;
     static const struct {
-        uint64_t who, word;
-    } others[] = {{WHO, (uint64_t)SLOT_PLAIN << 62 | 700},
-                  {WHO, (uint64_t)SLOT_PROMISED << 62 | 700},
-                  {WHO, (uint64_t)SLOT_TENTATIVE << 62 | 3},
-                  {WHO + 1, (uint64_t)SLOT_HELD << 62 | 700},
+        uint64_t hash, word;
+    } others[] = {{HASH, (uint64_t)SLOT_PLAIN << 62 | 700},
+                  {HASH, (uint64_t)SLOT_PROMISED << 62 | 700},
+                  {HASH, (uint64_t)SLOT_TENTATIVE << 62 | 3},
+                  {HASH + 1, (uint64_t)SLOT_HELD << 62 | 700},
                   {0, 0}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         struct ground g = ground_new();
         dead(&g, die_open);
-        slot_set(g.slot, others[i].who, others[i].word);
+        slot_set(g.slot, others[i].hash, others[i].word);
         weir_stripe_unlock(weir_stripe_lock(g.region, 2));
         CHECK_EQ(slot_word(g.slot), others[i].word);
-        CHECK_EQ(slot_who(g.slot), others[i].who);
+        CHECK_EQ(slot_hash(g.slot), others[i].hash);
         CHECK(are_cells_whole(&g));
         ground_free(&g);
     }
@@ -340,10 +340,10 @@ static void die_done(struct ground *g)
 {
     die_open(g);
     struct stripe *stripe = stripe_of(g, 2);
-    slot_set(g->slot + 1, WHO + 1, slot_pack(SLOT_PLAIN, 0, 1));
-    CHECK(weir_journal_hold(g->region, &stripe->journal, g->slot + 1, WHO + 1, slot_word(g->slot + 1)));
+    slot_set(g->slot + 1, HASH + 1, slot_pack(SLOT_PLAIN, 0, 1));
+    CHECK(weir_journal_hold(g->region, &stripe->journal, g->slot + 1, HASH + 1, slot_word(g->slot + 1)));
     atomic_store(&stripe->journal.state, JOURNAL_DONE);
-    slot_set(g->slot + 1, WHO + 1, slot_pack(SLOT_PLAIN, 0, 2));
+    slot_set(g->slot + 1, HASH + 1, slot_pack(SLOT_PLAIN, 0, 2));
 }
 
 TEST(what_a_dead_holder_had_made_valid_is_finished)
@@ -379,25 +379,25 @@ TEST(a_journal_in_no_state_is_idle)
     ground_free(&g);
 }
 
-/* ---- a dead holder of a lane ---- */
+/* ---- a dead holder of a transaction ---- */
 
 /* Holds stripes 1, 4 and 6; something of it all is changed. */
-static void die_in_lane(struct ground *g)
+static void die_in_transaction(struct ground *g)
 {
     uint32_t stripes[] = {6, 1, 4, 1, 6};
     size_t count = 5;
-    struct lane *lane = weir_lane_lock(g->region, stripes, &count);
-    struct journal *journal = weir_lane_journal(lane);
+    struct transaction *transaction = weir_transaction_lock(g->region, stripes, &count);
+    struct journal *journal = weir_transaction_journal(transaction);
     CHECK_EQ(count, 3);
     CHECK(stripes[0] == 1 && stripes[1] == 4 && stripes[2] == 6);
-    slot_set(g->slot, WHO, slot_pack(SLOT_PLAIN, 1, 500));
+    slot_set(g->slot, HASH, slot_pack(SLOT_PLAIN, 1, 500));
     weir_journal_begin(journal);
     CHECK(weir_journal_save(g->region, journal, g->cells, 32));
     memset(g->cells, 0xff, 32);
-    CHECK(weir_journal_hold(g->region, journal, g->slot, WHO, slot_word(g->slot)));
+    CHECK(weir_journal_hold(g->region, journal, g->slot, HASH, slot_word(g->slot)));
 }
 
-static void check_lane_undone(struct ground *g)
+static void check_transaction_undone(struct ground *g)
 {
     CHECK(are_cells_whole(g));
     CHECK_EQ(slot_word(g->slot), slot_pack(SLOT_PLAIN, 1, 500));
@@ -410,11 +410,11 @@ TEST(any_stripe_of_a_dead_lane_recovers_all_of_it)
     static const uint32_t ways[] = {1, 4, 6};
     for (size_t i = 0; i < 3; i++) {
         struct ground g = ground_new();
-        dead(&g, die_in_lane);
+        dead(&g, die_in_transaction);
         weir_stripe_unlock(weir_stripe_lock(g.region, 0)); /* none of it */
         CHECK_EQ(g.cells[0], -1);
         weir_stripe_unlock(weir_stripe_lock(g.region, ways[i]));
-        check_lane_undone(&g);
+        check_transaction_undone(&g);
         ground_free(&g);
     }
 }
@@ -426,47 +426,47 @@ TEST(another_lane_recovers_a_dead_lane_that_it_meets)
     struct ground g = ground_new();
     uint32_t stripes[] = {0, 2, 4, 6};
     size_t count = 4;
-    for (int i = 0; i < 3 * REGION_LANES; i++) {
-        dead(&g, die_in_lane);
-        struct lane *lane = weir_lane_lock(g.region, stripes, &count);
+    for (int i = 0; i < 3 * REGION_TRANSACTIONS; i++) {
+        dead(&g, die_in_transaction);
+        struct transaction *transaction = weir_transaction_lock(g.region, stripes, &count);
         CHECK(are_cells_whole(&g));
         CHECK_EQ(count, 4);
-        weir_lane_unlock(g.region, lane, stripes, count);
-        check_lane_undone(&g);
+        weir_transaction_unlock(g.region, transaction, stripes, count);
+        check_transaction_undone(&g);
     }
     ground_free(&g);
 }
 
-/* Whichever lane the dead one had: it is among these. None of them has a stripe of his. */
+/* Whichever transaction the dead one had: it is among these. None of them has a stripe of his. */
 TEST(a_dead_lane_is_recovered_before_it_is_used)
 {
     if (are_deaths_unknown())
         return;
     struct ground g = ground_new();
-    uint32_t stripes[REGION_LANES] = {0, 2, 3, 5};
-    struct lane *lanes[REGION_LANES];
+    uint32_t stripes[REGION_TRANSACTIONS] = {0, 2, 3, 5};
+    struct transaction *transactions[REGION_TRANSACTIONS];
     size_t one = 1;
-    dead(&g, die_in_lane);
-    for (int i = 0; i < REGION_LANES; i++) {
-        lanes[i] = weir_lane_lock(g.region, &stripes[i], &one);
-        weir_journal_begin(weir_lane_journal(lanes[i]));
-        weir_journal_commit(g.region, weir_lane_journal(lanes[i]));
+    dead(&g, die_in_transaction);
+    for (int i = 0; i < REGION_TRANSACTIONS; i++) {
+        transactions[i] = weir_transaction_lock(g.region, &stripes[i], &one);
+        weir_journal_begin(weir_transaction_journal(transactions[i]));
+        weir_journal_commit(g.region, weir_transaction_journal(transactions[i]));
     }
-    check_lane_undone(&g);
-    for (int i = 0; i < REGION_LANES; i++)
-        weir_lane_unlock(g.region, lanes[i], &stripes[i], one);
+    check_transaction_undone(&g);
+    for (int i = 0; i < REGION_TRANSACTIONS; i++)
+        weir_transaction_unlock(g.region, transactions[i], &stripes[i], one);
     ground_free(&g);
 }
 
-static void die_after_lane(struct ground *g)
+static void die_after_transaction(struct ground *g)
 {
     uint32_t stripes[] = {1, 4};
     size_t count = 2;
-    struct lane *lane = weir_lane_lock(g->region, stripes, &count);
-    struct journal *journal = weir_lane_journal(lane);
-    slot_set(g->slot, WHO, slot_pack(SLOT_PLAIN, 1, 500));
+    struct transaction *transaction = weir_transaction_lock(g->region, stripes, &count);
+    struct journal *journal = weir_transaction_journal(transaction);
+    slot_set(g->slot, HASH, slot_pack(SLOT_PLAIN, 1, 500));
     weir_journal_begin(journal);
-    CHECK(weir_journal_hold(g->region, journal, g->slot, WHO, slot_word(g->slot)));
+    CHECK(weir_journal_hold(g->region, journal, g->slot, HASH, slot_word(g->slot)));
     atom_store(&g->slot->both.high, slot_pack(SLOT_HELD, 1, 600), memory_order_relaxed);
     g->cells[0] = 5;
     atomic_store(&journal->state, JOURNAL_DONE);
@@ -477,7 +477,7 @@ TEST(a_dead_lane_that_was_valid_is_finished)
     if (are_deaths_unknown())
         return;
     struct ground g = ground_new();
-    dead(&g, die_after_lane);
+    dead(&g, die_after_transaction);
     weir_stripe_unlock(weir_stripe_lock(g.region, 4));
     CHECK_EQ(slot_word(g.slot), slot_pack(SLOT_PLAIN, 1, 600));
     CHECK_EQ(g.cells[0], 5);
@@ -489,14 +489,14 @@ static void die_in_recovery(struct ground *g)
 {
     uint32_t stripes[] = {3, 5};
     size_t count = 2;
-    struct lane *lane = weir_lane_lock(g->region, stripes, &count);
-    struct journal *journal = weir_lane_journal(lane);
+    struct transaction *transaction = weir_transaction_lock(g->region, stripes, &count);
+    struct journal *journal = weir_transaction_journal(transaction);
     weir_journal_begin(journal);
     CHECK(weir_journal_save(g->region, journal, g->cells, 8));
     g->cells[0] = 8;
     weir_journal_commit(g->region, journal);
     struct stripe *stripe = stripe_of(g, 3);
-    atomic_store(&stripe->lane, 0);
+    atomic_store(&stripe->transaction, 0);
     weir_stripe_unlock(stripe);
 }
 
@@ -514,7 +514,7 @@ TEST(a_recovery_that_died_is_done_again)
     ground_free(&g);
 }
 
-/* A stripe whose own journal is open is met by a lane first. */
+/* A stripe whose own journal is open is met by a transaction first. */
 TEST(a_lane_undoes_the_journal_of_a_stripe)
 {
     if (are_deaths_unknown())
@@ -523,33 +523,34 @@ TEST(a_lane_undoes_the_journal_of_a_stripe)
     uint32_t stripes[] = {1, 2};
     size_t count = 2;
     dead(&g, die_open);
-    struct lane *lane = weir_lane_lock(g.region, stripes, &count);
+    struct transaction *transaction = weir_transaction_lock(g.region, stripes, &count);
     CHECK(are_cells_whole(&g));
-    weir_lane_unlock(g.region, lane, stripes, count);
+    weir_transaction_unlock(g.region, transaction, stripes, count);
     ground_free(&g);
 }
 
-/* Marks of a dead holder outlive the recovery of his lane. Neither they nor those of the living are mistaken.
+/* Marks of a dead holder outlive the recovery of his transaction. Neither they nor those of the living are
+ * mistaken.
  */
 TEST(a_lane_is_used_again_while_stripes_still_have_its_mark)
 {
     if (are_deaths_unknown())
         return;
     struct ground g = ground_new();
-    dead(&g, die_in_lane);
+    dead(&g, die_in_transaction);
     weir_stripe_unlock(weir_stripe_lock(g.region, 1));
-    check_lane_undone(&g);
-    CHECK(atomic_load(&stripe_of(&g, 4)->lane) != 0);
-    for (int i = 0; i < REGION_LANES; i++) {
+    check_transaction_undone(&g);
+    CHECK(atomic_load(&stripe_of(&g, 4)->transaction) != 0);
+    for (int i = 0; i < REGION_TRANSACTIONS; i++) {
         uint32_t few[] = {0, 2}, more[] = {0, 4, 6};
         size_t few_count = 2, more_count = 3;
-        struct lane *lane = weir_lane_lock(g.region, few, &few_count);
-        weir_lane_unlock(g.region, lane, few, few_count);
-        lane = weir_lane_lock(g.region, more, &more_count);
-        weir_journal_begin(weir_lane_journal(lane));
-        CHECK(weir_journal_save(g.region, weir_lane_journal(lane), g.cells, 8));
-        weir_journal_commit(g.region, weir_lane_journal(lane));
-        weir_lane_unlock(g.region, lane, more, more_count);
+        struct transaction *transaction = weir_transaction_lock(g.region, few, &few_count);
+        weir_transaction_unlock(g.region, transaction, few, few_count);
+        transaction = weir_transaction_lock(g.region, more, &more_count);
+        weir_journal_begin(weir_transaction_journal(transaction));
+        CHECK(weir_journal_save(g.region, weir_transaction_journal(transaction), g.cells, 8));
+        weir_journal_commit(g.region, weir_transaction_journal(transaction));
+        weir_transaction_unlock(g.region, transaction, more, more_count);
     }
     ground_free(&g);
 }
@@ -559,11 +560,11 @@ TEST(an_open_lane_is_undone_when_it_is_unlocked)
     struct ground g = ground_new();
     uint32_t stripes[] = {7, 0};
     size_t count = 2;
-    struct lane *lane = weir_lane_lock(g.region, stripes, &count);
-    weir_journal_begin(weir_lane_journal(lane));
-    CHECK(weir_journal_save(g.region, weir_lane_journal(lane), g.cells, 8));
+    struct transaction *transaction = weir_transaction_lock(g.region, stripes, &count);
+    weir_journal_begin(weir_transaction_journal(transaction));
+    CHECK(weir_journal_save(g.region, weir_transaction_journal(transaction), g.cells, 8));
     g.cells[0] = 8;
-    weir_lane_unlock(g.region, lane, stripes, count);
+    weir_transaction_unlock(g.region, transaction, stripes, count);
     CHECK(are_cells_whole(&g));
     ground_free(&g);
 }
@@ -590,7 +591,7 @@ TEST(the_lock_of_changes_survives_its_holder)
 
 struct guest {
     struct ground *ground;
-    bool wants_lane;
+    bool wants_transaction;
     atomic_int entered;
 };
 
@@ -599,10 +600,10 @@ static void *enter(void *arg)
     struct guest *guest = arg;
     uint32_t stripes[] = {3, 5};
     size_t count = 2;
-    if (guest->wants_lane) {
-        struct lane *lane = weir_lane_lock(guest->ground->region, stripes, &count);
+    if (guest->wants_transaction) {
+        struct transaction *transaction = weir_transaction_lock(guest->ground->region, stripes, &count);
         atomic_store(&guest->entered, 1);
-        weir_lane_unlock(guest->ground->region, lane, stripes, count);
+        weir_transaction_unlock(guest->ground->region, transaction, stripes, count);
     } else {
         struct stripe *stripe = weir_stripe_lock(guest->ground->region, 3);
         atomic_store(&guest->entered, 1);
@@ -615,7 +616,7 @@ TEST(who_has_all_stripes_has_each)
 {
     struct ground g = ground_new();
     for (int i = 0; i < 20; i++) {
-        struct guest guest = {.ground = &g, .wants_lane = i % 2};
+        struct guest guest = {.ground = &g, .wants_transaction = i % 2};
         pthread_t thread;
         weir_stripes_lock_all(g.region);
         CHECK_EQ(pthread_create(&thread, NULL, enter, &guest), 0);
@@ -635,8 +636,8 @@ TEST(who_takes_all_stripes_recovers_what_the_dead_left)
     if (are_deaths_unknown())
         return;
     struct ground g = ground_new();
-    for (int i = 0; i < 3 * REGION_LANES; i++) {
-        dead(&g, i % 2 ? die_in_lane : die_open);
+    for (int i = 0; i < 3 * REGION_TRANSACTIONS; i++) {
+        dead(&g, i % 2 ? die_in_transaction : die_open);
         weir_stripes_lock_all(g.region);
         CHECK(are_cells_whole(&g));
         CHECK_EQ(slot_word(g.slot), slot_pack(SLOT_PLAIN, 1, 500));
@@ -650,9 +651,9 @@ static void die_everywhere(struct ground *g)
     die_open(g);
     uint32_t stripes[] = {5, 6};
     size_t count = 2;
-    struct lane *lane = weir_lane_lock(g->region, stripes, &count);
-    weir_journal_begin(weir_lane_journal(lane));
-    CHECK(weir_journal_save(g->region, weir_lane_journal(lane), &g->cells[9], 8));
+    struct transaction *transaction = weir_transaction_lock(g->region, stripes, &count);
+    weir_journal_begin(weir_transaction_journal(transaction));
+    CHECK(weir_journal_save(g->region, weir_transaction_journal(transaction), &g->cells[9], 8));
     g->cells[9] = 0;
     weir_change_lock(g->region);
 }
@@ -665,7 +666,7 @@ TEST(renewing_frees_and_recovers_everything)
     weir_stripes_renew(g.region);
     CHECK(are_cells_whole(&g));
     for (uint64_t i = 0; i < STRIPES; i++)
-        CHECK_EQ(atomic_load(&stripe_of(&g, i)->lane), 0);
+        CHECK_EQ(atomic_load(&stripe_of(&g, i)->transaction), 0);
     CHECK_EQ(slot_word(g.slot), slot_pack(SLOT_PLAIN, 1, 500));
     weir_change_lock(g.region);
     weir_change_unlock(g.region);
@@ -677,22 +678,22 @@ TEST(renewing_frees_and_recovers_everything)
 TEST(a_mark_that_no_lane_set_goes_away)
 {
     struct ground g = ground_new();
-    static const uint32_t marks[] = {1, REGION_LANES, REGION_LANES + 1, UINT32_MAX};
+    static const uint32_t marks[] = {1, REGION_TRANSACTIONS, REGION_TRANSACTIONS + 1, UINT32_MAX};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         uint32_t stripes[] = {2, 3};
         size_t count = 2;
         struct stripe *stripe = weir_stripe_lock(g.region, 3);
-        atomic_store(&stripe->lane, marks[i]);
+        atomic_store(&stripe->transaction, marks[i]);
         weir_stripe_unlock(stripe);
         weir_stripe_unlock(weir_stripe_lock(g.region, 3));
-        CHECK_EQ(atomic_load(&stripe->lane), 0);
-        atomic_store(&stripe->lane, marks[i]);
-        struct lane *lane = weir_lane_lock(g.region, stripes, &count);
-        weir_lane_unlock(g.region, lane, stripes, count);
-        atomic_store(&stripe->lane, marks[i]);
+        CHECK_EQ(atomic_load(&stripe->transaction), 0);
+        atomic_store(&stripe->transaction, marks[i]);
+        struct transaction *transaction = weir_transaction_lock(g.region, stripes, &count);
+        weir_transaction_unlock(g.region, transaction, stripes, count);
+        atomic_store(&stripe->transaction, marks[i]);
         weir_stripes_lock_all(g.region);
         weir_stripes_unlock_all(g.region);
-        CHECK_EQ(atomic_load(&stripe->lane), 0);
+        CHECK_EQ(atomic_load(&stripe->transaction), 0);
     }
     ground_free(&g);
 }
@@ -760,12 +761,12 @@ TEST(a_damaged_journal_harms_nothing_but_what_may_be_saved)
     weir_stripe_unlock(guarded);
     uint32_t stripes[] = {1};
     size_t count = 1;
-    struct lane *lane = weir_lane_lock(g.region, stripes, &count);
+    struct transaction *transaction = weir_transaction_lock(g.region, stripes, &count);
     for (int64_t i = 0; i < check_env("WEIR_SCRIBBLES", 20000); i++) {
-        scribble(&rng, &g, weir_lane_journal(lane), shape->lane_size);
-        weir_journal_recover(g.region, weir_lane_journal(lane));
+        scribble(&rng, &g, weir_transaction_journal(transaction), shape->transaction_size);
+        weir_journal_recover(g.region, weir_transaction_journal(transaction));
     }
-    weir_lane_unlock(g.region, lane, stripes, count);
+    weir_transaction_unlock(g.region, transaction, stripes, count);
     ground_free(&g);
 }
 
@@ -775,7 +776,7 @@ TEST(a_held_slot_between_two_slots_is_none)
     struct ground g = ground_new();
     struct stripe *stripe = weir_stripe_lock(g.region, 4);
     uint64_t *words = entries_of(&stripe->journal), held = slot_pack(SLOT_HELD, 0, 5);
-    g.cells[1] = words[0] = WHO;
+    g.cells[1] = words[0] = HASH;
     g.cells[2] = held;
     words[1] = slot_pack(SLOT_PLAIN, 0, 4);
     words[2] = weir_region_offset(g.region, &g.cells[1]);
@@ -783,7 +784,7 @@ TEST(a_held_slot_between_two_slots_is_none)
     atomic_store(&stripe->journal.used, 32);
     atomic_store(&stripe->journal.state, JOURNAL_OPEN);
     weir_journal_recover(g.region, &stripe->journal);
-    CHECK_EQ(g.cells[1], WHO);
+    CHECK_EQ(g.cells[1], HASH);
     CHECK_EQ(g.cells[2], held);
     weir_stripe_unlock(stripe);
     ground_free(&g);

@@ -75,9 +75,9 @@ TEST(a_copy_in_a_child_is_kept_by_nobody)
     (void)take(table, START, 1, 1);
     pid_t child = fork();
     if (child == 0)
-        _exit(table->region->keep == NULL && take(table, START, 2, 1) && weir_dirty->count == 0 ? 0 : 1);
+        _exit(table->region->persist == NULL && take(table, START, 2, 1) && weir_dirty->count == 0 ? 0 : 1);
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    CHECK(table->region->keep == &kept.keep);
+    CHECK(table->region->persist == &kept.persist);
     CHECK_EQ(weir_dirty->count, 1);
     end(&kept, table, NULL);
 }
@@ -197,8 +197,8 @@ TEST(the_bytes_of_records_are_frozen)
     static const char word[] = "0807060504030201"
                                "0c00000000000100"
                                "0094357700000000";
-    struct word {
-        uint64_t who, number, word;
+    struct state_word {
+        uint64_t hash, number, word;
     } record = {UINT64_C(0x0102030405060708), record_number(12, 1), UINT64_C(2000000000)};
     char text[49] = "";
     for (size_t i = 0; i < sizeof record; i++)
@@ -206,7 +206,7 @@ TEST(the_bytes_of_records_are_frozen)
     CHECK_STR(text, word);
     CHECK_EQ(TABLE_WORD, 1);
     CHECK_EQ(TABLE_WIDE, 2);
-    CHECK_EQ(TABLE_OWN, 3);
+    CHECK_EQ(TABLE_OVERRIDE, 3);
     CHECK_EQ(TABLE_GONE, 4);
     CHECK_EQ(TABLE_PART, 5);
 }
@@ -253,15 +253,15 @@ static void apply_spoilt(struct kept *kept, struct rng *rng)
 {
     struct weir_table *copy =
         weir_table_describe_read(buffer_bytes(&kept->described), buffer_len(&kept->described), NULL);
-    struct keep keep = kept->keep;
-    keep.owner = copy;
+    struct persist persist = kept->persist;
+    persist.owner = copy;
     for (size_t i = 0; i < kept->count; i++) {
         struct kept_record *record = malloc(sizeof *record + kept->records[i]->len);
         bool failed = false;
         memcpy(record, kept->records[i], sizeof *record + kept->records[i]->len);
         spoil(rng, record);
-        (void)keep.kind->apply(&keep, record->kind, (const unsigned char *)record->body, record->len,
-                               &failed);
+        (void)persist.kind->apply(&persist, record->kind, (const unsigned char *)record->body, record->len,
+                                  &failed);
         free(record);
     }
     (void)weir_table_recovered(copy, TABLE_EXACT, START);
@@ -309,10 +309,10 @@ TEST(a_record_of_limits_that_nobody_knows_makes_no_sense)
     kept_commit(&kept);
     struct weir_table *copy =
         weir_table_describe_read(buffer_bytes(&kept.described), buffer_len(&kept.described), NULL);
-    struct keep keep = kept.keep;
-    keep.owner = copy;
-    CHECK(!keep.kind->apply(&keep, kept.records[0]->kind, (unsigned char *)kept.records[0]->body,
-                            kept.records[0]->len, &failed));
+    struct persist persist = kept.persist;
+    persist.owner = copy;
+    CHECK(!persist.kind->apply(&persist, kept.records[0]->kind, (unsigned char *)kept.records[0]->body,
+                               kept.records[0]->len, &failed));
     CHECK(!failed);
     end(&kept, table, copy);
 }
@@ -380,9 +380,9 @@ TEST(limits_that_no_record_is_of_are_forgotten)
         CHECK(weir_table_set_at(table, START, i % 2 ? TEN : "20/s burst=20", NULL));
     kept_note(&kept, table);
     CHECK(buffer_len(&kept.described) > before + 50 * 24);
-    kept.keep.kind->imaged(&kept.keep, 50);
+    kept.persist.kind->imaged(&kept.persist, 50);
     kept_note(&kept, table);
-    CHECK(buffer_len(&kept.described) < before + 100); /* those of 49, too: see keep.h */
+    CHECK(buffer_len(&kept.described) < before + 100); /* those of 49, too: see persist.h */
     struct weir_table *copy = kept_recover(&kept, 0, NULL, TABLE_EXACT, START);
     CHECK_EQ(weir_table_generation(copy), 50);
     CHECK(weir_table_set_at(copy, START, "30/s burst=20", NULL));
@@ -405,7 +405,7 @@ TEST(too_many_changes_wait_for_an_image)
     CHECK_EQ(err.code, EAGAIN);
     CHECK_EQ(kept.wanted, 4096 - 255);
     CHECK_EQ(weir_dirty_misses, misses); /* nothing is wrong with the store */
-    kept.keep.kind->imaged(&kept.keep, weir_table_generation(table));
+    kept.persist.kind->imaged(&kept.persist, weir_table_generation(table));
     CHECK(weir_table_set_at(table, START, "30/s burst=20", &err));
     end(&kept, table, NULL);
 }
@@ -430,12 +430,12 @@ TEST(a_state_that_is_too_long_for_a_record_comes_in_pieces)
     weir_table_free(copy);
     kept.records[kept.count - 1]->body[2] += 8; /* a piece that does not follow: the record is none */
     copy = weir_table_describe_read(buffer_bytes(&kept.described), buffer_len(&kept.described), NULL);
-    struct keep keep = kept.keep;
+    struct persist persist = kept.persist;
     bool failed = false;
-    keep.owner = copy;
+    persist.owner = copy;
     for (size_t i = 0; i < kept.count; i++)
-        CHECK_EQ(keep.kind->apply(&keep, kept.records[i]->kind, (unsigned char *)kept.records[i]->body,
-                                  kept.records[i]->len, &failed),
+        CHECK_EQ(persist.kind->apply(&persist, kept.records[i]->kind, (unsigned char *)kept.records[i]->body,
+                                     kept.records[i]->len, &failed),
                  i + 1 < kept.count || first == 0);
     CHECK(weir_table_recovered(copy, TABLE_EXACT, START + 60));
     CHECK_EQ(left(copy, START + 60, 1), 4000);

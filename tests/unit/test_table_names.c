@@ -53,13 +53,13 @@ static size_t places[KEYS * 4]; /* of keys, by their hash: 1 + which */
 
 static struct key key_of(const void *bytes, size_t len)
 {
-    return (struct key){.bytes = bytes, .len = len, .who = table_who(&table, bytes, len)};
+    return (struct key){.bytes = bytes, .len = len, .hash = table_hash(&table, bytes, len)};
 }
 
-static size_t *place_of(uint64_t who)
+static size_t *place_of(uint64_t hash)
 {
-    size_t at = spread(who, (uint64_t)KEYS * 4);
-    while (places[at] != 0 && keys[places[at] - 1].who != who)
+    size_t at = hash_to_index(hash, (uint64_t)KEYS * 4);
+    while (places[at] != 0 && keys[places[at] - 1].hash != hash)
         at = (at + 1) % ((size_t)KEYS * 4);
     return &places[at];
 }
@@ -71,7 +71,7 @@ static void begin(uint64_t bytes)
         (void)snprintf(names[i], sizeof names[i], "%zu-of-many-names-%zu", i, i % 7 ? i : i * 1000);
         keys[i] = key_of(names[i], strlen(names[i]));
         atomic_store(&living[i], true);
-        *place_of(keys[i].who) = i + 1;
+        *place_of(keys[i].hash) = i + 1;
     }
     region.shape.parts[PART_NAMES] = weir_name_log_size(bytes);
     table.names =
@@ -85,10 +85,10 @@ static void end(void)
     table.names = NULL;
 }
 
-static bool is_living(void *arg, uint64_t who)
+static bool is_living(void *arg, uint64_t hash)
 {
     (void)arg;
-    size_t place = *place_of(who);
+    size_t place = *place_of(hash);
     return place != 0 && atomic_load(&living[place - 1]);
 }
 
@@ -96,7 +96,7 @@ static bool is_living(void *arg, uint64_t who)
 static int known(const struct name_index *index, const struct key *key)
 {
     size_t len = 0;
-    const void *bytes = weir_name_index_find(index, key->who, &len);
+    const void *bytes = weir_name_index_find(index, key->hash, &len);
     if (!bytes)
         return 0;
     CHECK_EQ(len, key->len);
@@ -170,17 +170,17 @@ TEST(without_a_log_nothing_is_known)
     begin(1);
     CHECK_EQ(region.shape.parts[PART_NAMES], NAME_LOG_LEAST);
     struct name_index *index = weir_name_index_read(&table); /* empty */
-    CHECK(index && !weir_name_index_find(index, keys[0].who, &len));
+    CHECK(index && !weir_name_index_find(index, keys[0].hash, &len));
     weir_name_index_free(index);
     region.shape.parts[PART_NAMES] = NAME_LOG_LEAST - 64; /* no log that anybody made */
     weir_table_name(&table, &keys[0]);
     CHECK(!weir_name_index_read(&table));
-    CHECK(!weir_name_log_crowded(&table) && !weir_name_log_compact(&table, is_living, NULL));
+    CHECK(!weir_name_log_needs_compaction(&table) && !weir_name_log_compact(&table, is_living, NULL));
     region.shape.parts[PART_NAMES] = NAME_LOG_LEAST;
     end();
     weir_table_name(&table, &keys[0]);
-    CHECK(!weir_name_index_read(&table) && !weir_name_index_find(NULL, keys[0].who, &len));
-    CHECK(!weir_name_log_crowded(&table) && !weir_name_log_compact(&table, is_living, NULL));
+    CHECK(!weir_name_index_read(&table) && !weir_name_index_find(NULL, keys[0].hash, &len));
+    CHECK(!weir_name_log_needs_compaction(&table) && !weir_name_log_compact(&table, is_living, NULL));
     CHECK_EQ(weir_name_log_lost(&table), 0);
     weir_name_index_free(NULL);
 }
@@ -211,7 +211,7 @@ TEST(in_a_crowded_log_few_are_logged_again)
 {
     begin(256 << 10);
     size_t count = 0;
-    while (!weir_name_log_crowded(&table) && count < KEYS)
+    while (!weir_name_log_needs_compaction(&table) && count < KEYS)
         weir_table_name(&table, &keys[count++]);
     uint64_t used = used_words();
     CHECK(count > 1000 && count < KEYS);
@@ -226,7 +226,7 @@ TEST(a_crowded_log_keeps_the_names_of_the_living)
 {
     begin(64 << 10);
     size_t count = 0;
-    while (!weir_name_log_crowded(&table) && count < KEYS)
+    while (!weir_name_log_needs_compaction(&table) && count < KEYS)
         weir_table_name(&table, &keys[count++]);
     CHECK(count > 100 && count < KEYS);
     CHECK(used_words() > words_of_half() / 4 * 3 && used_words() < words_of_half() / 4 * 3 + 10);
@@ -237,7 +237,7 @@ TEST(a_crowded_log_keeps_the_names_of_the_living)
     uint64_t used = used_words();
     CHECK(weir_name_log_compact(&table, is_living, NULL));
     CHECK(used_words() < used / 3);
-    CHECK(!weir_name_log_crowded(&table));
+    CHECK(!weir_name_log_needs_compaction(&table));
     CHECK_EQ(known_of(0, KEYS), (count + 3) / 4);
     struct name_index *index = weir_name_index_read(&table);
     for (size_t i = 0; i < count; i++)
@@ -261,12 +261,12 @@ TEST(a_log_full_of_the_living_loses_names_and_says_so)
     size_t kept = known_of(0, KEYS), lost = weir_name_log_lost(&table);
     CHECK(kept > 0 && lost > 0);
     CHECK_EQ(kept + lost, KEYS);
-    CHECK(weir_name_log_crowded(&table));
+    CHECK(weir_name_log_needs_compaction(&table));
     CHECK(weir_name_log_compact(&table, is_living, NULL));
     CHECK_EQ(known_of(0, KEYS), kept);
-    CHECK(!weir_name_log_crowded(&table)); /* a second one would gain nothing */
+    CHECK(!weir_name_log_needs_compaction(&table)); /* a second one would gain nothing */
     append_keys(KEYS / 2, KEYS);
-    CHECK(weir_name_log_crowded(&table)); /* now it may */
+    CHECK(weir_name_log_needs_compaction(&table)); /* now it may */
     end();
 }
 
@@ -294,10 +294,10 @@ struct returning {
     size_t asked;
 };
 
-static bool goes_and_returns(void *arg, uint64_t who)
+static bool goes_and_returns(void *arg, uint64_t hash)
 {
     struct returning *returning = arg;
-    if (who != keys[1].who)
+    if (hash != keys[1].hash)
         return true;
     if (returning->asked++ > 0)
         return true;
@@ -385,7 +385,7 @@ TEST(in_damaged_memory_no_name_is_false)
             append_keys(0, (size_t)rng_magnitude(&rng, KEYS - 1));
             damage(&rng);
             (void)known_of(0, KEYS);
-            (void)weir_name_log_crowded(&table);
+            (void)weir_name_log_needs_compaction(&table);
             append_keys(KEYS / 2, KEYS / 2 + (size_t)rng_magnitude(&rng, KEYS / 2 - 1));
             CHECK(weir_name_log_compact(&table, is_living, NULL));
             (void)known_of(0, KEYS);
@@ -604,10 +604,10 @@ TEST(an_appender_that_slept_through_a_compaction_appends_again)
     end();
 }
 
-static bool dies_at_last(void *arg, uint64_t who)
+static bool dies_at_last(void *arg, uint64_t hash)
 {
     size_t *left = arg;
-    (void)who;
+    (void)hash;
     if ((*left)-- == 0)
         (void)raise(SIGKILL);
     return true;

@@ -28,7 +28,7 @@ struct seen {
 
 static struct seen counts_of(const struct kit *kit, const char *name)
 {
-    struct counts sum;
+    struct policy_counts sum;
     struct snapshot *snapshot = atomic_load(&kit->service->snapshot);
     struct policy *policy = weir_snapshot_policy(snapshot, (struct slice){name, strlen(name)});
     weir_counters_sum(policy->counters, &sum);
@@ -490,7 +490,7 @@ TEST(a_share_of_the_keys_is_enforced_and_stays_the_same)
         return;
     struct snapshot *snapshot = atomic_load(&kit.service->snapshot);
     struct policy *policy = snapshot->policies[0];
-    weir_worker_begin(kit.worker);
+    weir_read_begin(kit.worker);
     for (int i = 0; i < 2000; i++) {
         (void)snprintf(line, sizeof line, "user:%d", i);
         struct slice key = {line, strlen(line)};
@@ -505,7 +505,7 @@ TEST(a_share_of_the_keys_is_enforced_and_stays_the_same)
         elsewhere += quarter && weir_policy_mode(kit.worker, policy, key) == MODE_ENFORCE;
         memcpy(policy->name, "five", 5);
     }
-    weir_worker_end(kit.worker);
+    weir_read_end(kit.worker);
     CHECK(at_five > 60 && at_five < 140);
     CHECK(at_quarter > 420 && at_quarter < 580);
     CHECK_EQ(lost, 0);
@@ -657,7 +657,7 @@ TEST(who_waits_outlives_the_policy)
     kit_close(&kit);
 }
 
-/* Who waited for the older limits alone would go at a time at which the new ones have not counted him. */
+/* Who waited for the previous limits alone would go at a time at which the new ones have not counted him. */
 TEST(nobody_waits_for_the_older_limits_alone)
 {
     struct kit kit;

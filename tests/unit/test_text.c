@@ -64,25 +64,25 @@ TEST(numbers_and_times_as_people_read_them)
         {0, 0, "0 ns"},
         {999, 0, "999 ns"},
         {1500, 0, "1.5 us"},
-        {1500, WORDS_UTF8, "1.5 \xc2\xb5s"},
+        {1500, HUMANIZE_UTF8, "1.5 \xc2\xb5s"},
         {333333333, 0, "333.3 ms"},
-        {333333333, WORDS_UP, "333.4 ms"},
+        {333333333, HUMANIZE_UP, "333.4 ms"},
         {INT64_C(999960000), 0, "1 s"},
         {90 * WEIR_SEC, 0, "90 s"},
         {330 * WEIR_SEC, 0, "5 min 30 s"},
         {5400 * WEIR_SEC, 0, "1 h 30 min"},
-        {5401 * WEIR_SEC, WORDS_UP, "1 h 31 min"},
+        {5401 * WEIR_SEC, HUMANIZE_UP, "1 h 31 min"},
         {172800 * WEIR_SEC, 0, "2 d"},
     };
-    char text[WORDS_MAX];
+    char text[HUMANIZE_MAX];
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        CHECK_STR(weir_words_duration(times[i].time_ns, times[i].how, text), times[i].text);
-    CHECK(strlen(weir_words_duration(INT64_MAX, WORDS_UP, text)) < WORDS_MAX);
-    CHECK_STR(weir_words_number(1234567, text), "1 234 567");
-    CHECK_STR(weir_words_number(-123456, text), "-123 456");
-    CHECK_STR(weir_words_number(INT64_MIN, text), "-9 223 372 036 854 775 808");
-    CHECK_STR(weir_words_decimal(2.5, text), "2.5");
-    CHECK_STR(weir_words_decimal(12345.6, text), "12 346");
+        CHECK_STR(weir_humanize_duration(times[i].time_ns, times[i].how, text), times[i].text);
+    CHECK(strlen(weir_humanize_duration(INT64_MAX, HUMANIZE_UP, text)) < HUMANIZE_MAX);
+    CHECK_STR(weir_humanize_number(1234567, text), "1 234 567");
+    CHECK_STR(weir_humanize_number(-123456, text), "-123 456");
+    CHECK_STR(weir_humanize_number(INT64_MIN, text), "-9 223 372 036 854 775 808");
+    CHECK_STR(weir_humanize_decimal(2.5, text), "2.5");
+    CHECK_STR(weir_humanize_decimal(12345.6, text), "12 346");
 }
 
 TEST(utf8_is_read_strictly)

@@ -42,7 +42,7 @@ static const int64_t now = 630 * WEIR_SEC; /* half past a minute */
 
 static struct key key_of(const void *bytes, size_t len)
 {
-    return (struct key){.bytes = bytes, .len = len, .who = table_who(&table, bytes, len)};
+    return (struct key){.bytes = bytes, .len = len, .hash = table_hash(&table, bytes, len)};
 }
 
 /* An empty list, shared with children. */
@@ -74,7 +74,7 @@ static int64_t units_of(const struct key *key, enum weir_top by, int64_t time)
     struct weir_top_key found[PLACES];
     size_t count = top_at(by, time, found);
     for (size_t i = 0; i < count; i++)
-        if (found[i].id == key->who)
+        if (found[i].id == key->hash)
             return found[i].units;
     return 0;
 }
@@ -103,7 +103,7 @@ static void check_near(int64_t got, int64_t want)
 
 static void *call_once(void *arg)
 {
-    table_tell(&table, arg, 1, true, now);
+    table_sample_call(&table, arg, 1, true, now);
     return NULL;
 }
 
@@ -127,7 +127,7 @@ TEST(traffic_in_step_with_the_sample_is_counted_right)
     enum { ROUNDS = 20000 };
     begin();
     for (size_t i = 0; i < (size_t)ROUNDS * TOP_SAMPLE; i++)
-        table_tell(&table, &keys[i % TOP_SAMPLE], 1, i % 2, now);
+        table_sample_call(&table, &keys[i % TOP_SAMPLE], 1, i % 2, now);
     for (size_t i = 0; i < TOP_SAMPLE; i++) {
         check_near(units_of(&keys[i], WEIR_TOP_TAKEN, now), i % 2 ? ROUNDS : 0);
         check_near(units_of(&keys[i], WEIR_TOP_REFUSED, now), i % 2 ? 0 : ROUNDS);
@@ -141,13 +141,13 @@ static void *call_at_all_speeds(void *arg)
     int64_t at = *(int64_t *)arg;
     weir_top_begin();
     for (int i = 0; i < 500; i++, at += WEIR_MS)
-        table_tell(&table, &keys[1], 1, true, at);
+        table_sample_call(&table, &keys[1], 1, true, at);
     for (int i = 0; i < 1000000; i++, at += 100)
-        table_tell(&table, &keys[2 + i % 2], 1, true, at);
+        table_sample_call(&table, &keys[2 + i % 2], 1, true, at);
     for (int i = 0; i < 20000; i++, at += WEIR_MS)
-        table_tell(&table, &keys[4], 1, true, at);
+        table_sample_call(&table, &keys[4], 1, true, at);
     for (int i = 0; i < 100; i++, at += WEIR_MS)
-        table_tell(&table, &keys[5], 1, true, at);
+        table_sample_call(&table, &keys[5], 1, true, at);
     *(int64_t *)arg = at;
     return NULL;
 }
@@ -180,7 +180,7 @@ TEST(without_a_list_nothing_is_counted_or_told)
     CHECK_EQ(weir_table_top(NULL, WEIR_TOP_TAKEN, found, 2), 0);
     end();
     for (size_t i = 0; i < (size_t)10 * TOP_SAMPLE; i++)
-        table_tell(&table, &keys[1], 1, true, now);
+        table_sample_call(&table, &keys[1], 1, true, now);
     CHECK(weir_top_countdown < 2 * TOP_SAMPLE);
     CHECK_EQ(weir_top_read(&table, WEIR_TOP_TAKEN, now, found, 2), 0);
 }
@@ -216,13 +216,13 @@ TEST(the_first_ten_of_skewed_traffic_are_found_in_order)
     for (size_t i = 0; i < CALLS; i++) {
         size_t key = draw_zipf(&rng);
         calls_of[key]++;
-        table_tell(&table, &keys[key], 1, true, now);
+        table_sample_call(&table, &keys[key], 1, true, now);
     }
     CHECK_EQ(weir_top_read(&table, WEIR_TOP_TAKEN, now, found, FIRST), FIRST);
     int64_t before = INT64_MAX;
     for (size_t i = 0; i < FIRST; i++) {
         size_t key = strtoull(found[i].name + strlen("user-"), NULL, 10);
-        if (!CHECK(key < KEYS && keys[key].who == found[i].id))
+        if (!CHECK(key < KEYS && keys[key].hash == found[i].id))
             break;
         check_near(found[i].units, calls_of[key]);
         CHECK(calls_of[i] < calls_of[key] + noise(calls_of[key])); /* the i-th of all is not much larger */
@@ -230,7 +230,7 @@ TEST(the_first_ten_of_skewed_traffic_are_found_in_order)
         before = found[i].units;
     }
     for (size_t i = 0; i < 3; i++)
-        CHECK(found[i].id == keys[i].who);
+        CHECK(found[i].id == keys[i].hash);
     end();
 }
 
@@ -246,7 +246,7 @@ TEST(keys_that_come_once_neither_push_out_a_large_one_nor_look_large)
     }
     size_t count = top_at(WEIR_TOP_TAKEN, now, found);
     CHECK(count > PLACES / 2);
-    CHECK(found[0].id == keys[3].who);
+    CHECK(found[0].id == keys[3].hash);
     CHECK(found[0].units <= (KEYS / 50 + 1) * TOP_SAMPLE);
     CHECK(found[0].units > KEYS / 50 * TOP_SAMPLE * 3 / 4); /* it had to find its place first */
     for (size_t i = 1; i < count; i++)
@@ -267,15 +267,15 @@ TEST(a_flood_of_keys_that_come_once_does_not_hide_a_steady_one)
         int64_t at = now + second * WEIR_SEC;
         for (int i = 0; i < CALLS; i++) {
             for (int j = 0; j < FLOOD; j++) {
-                struct key key = {.bytes = once, .len = strlen(once), .who = rng_next(&rng)};
-                table_tell(&table, &key, 1, false, at);
+                struct key key = {.bytes = once, .len = strlen(once), .hash = rng_next(&rng)};
+                table_sample_call(&table, &key, 1, false, at);
             }
             if (second >= 10) /* the others were first */
-                table_tell(&table, &keys[3], 1, false, at);
+                table_sample_call(&table, &keys[3], 1, false, at);
         }
         struct weir_top_key found[SHOWN];
         size_t count = weir_top_read(&table, WEIR_TOP_REFUSED, at, found, SHOWN), place = 0;
-        while (place < count && found[place].id != keys[3].who)
+        while (place < count && found[place].id != keys[3].hash)
             place++;
         if (second < BEFORE)
             continue;
@@ -355,7 +355,7 @@ TEST(what_was_inherited_fades_too)
     size_t places = 0, last = 0;
     begin();
     for (size_t i = 0; places <= TOP_WAYS; i++) {
-        if (spread(keys[i].who, TOP_SETS) != 0)
+        if (hash_to_index(keys[i].hash, TOP_SETS) != 0)
             continue;
         do /* the last one draws lots for a place */
             weir_table_sample(&table, &keys[i], 4, true, now);
@@ -434,7 +434,7 @@ static size_t check_told(int64_t time)
     size_t count = top_at(WEIR_TOP_TAKEN, time, found);
     for (size_t i = 0; i < count; i++) {
         size_t key = strtoull(found[i].name, NULL, 10);
-        if (CHECK(key < LONG_KEYS && found[i].id == long_keys[key].who))
+        if (CHECK(key < LONG_KEYS && found[i].id == long_keys[key].hash))
             CHECK(memcmp(found[i].name, long_names[key], 127) == 0);
         CHECK_EQ(found[i].len, 15 * 9);
         CHECK(found[i].units > 0);
@@ -458,7 +458,7 @@ static void *call_often(void *arg)
     struct rng rng = rng_new(caller->stream);
     for (int64_t i = 0; i < caller->calls; i++) {
         size_t key = (size_t)rng_between(&rng, 0, LONG_KEYS - 1);
-        table_tell(&table, &long_keys[i % 4 ? key : 0], 1, true, now);
+        table_sample_call(&table, &long_keys[i % 4 ? key : 0], 1, true, now);
     }
     atomic_fetch_sub(caller->running, 1);
     return NULL;
@@ -543,7 +543,7 @@ TEST(a_name_of_another_key_is_not_told)
     begin();
     weir_table_sample(&table, &keys[1], 1, true, now);
     struct top_list *list = &table.top->lists[WEIR_TOP_TAKEN];
-    size_t set = spread(keys[1].who, TOP_SETS);
+    size_t set = hash_to_index(keys[1].hash, TOP_SETS);
     CHECK_EQ(units_of(&keys[1], WEIR_TOP_TAKEN, now), TOP_SAMPLE);
     atom_add(&list->details[set][0].name[0], 1, memory_order_relaxed);
     CHECK_EQ(units_of(&keys[1], WEIR_TOP_TAKEN, now), 0);
@@ -556,11 +556,11 @@ TEST(a_key_with_two_places_is_told_once)
     begin();
     weir_table_sample(&table, &keys[1], 1, true, now);
     struct top_list *list = &table.top->lists[WEIR_TOP_TAKEN];
-    size_t set = spread(keys[1].who, TOP_SETS);
+    size_t set = hash_to_index(keys[1].hash, TOP_SETS);
     for (size_t way = 1; way <= 2; way++) { /* as two writers would leave it */
         list->details[set][way] = list->details[set][0];
         atom_store(&list->sets[set].units[way], 3 - way + TOP_SAMPLE, memory_order_relaxed);
-        atom_store(&list->sets[set].who[way], keys[1].who, memory_order_relaxed);
+        atom_store(&list->sets[set].hash[way], keys[1].hash, memory_order_relaxed);
     }
     CHECK_EQ(top_at(WEIR_TOP_TAKEN, now, found), 1);
     CHECK_EQ(found[0].units, 2 + TOP_SAMPLE);
@@ -581,7 +581,7 @@ static void damage(struct rng *rng)
         if (x % 4 == 0)
             words[i] = rng_next(rng);
         else if (x % 4 == 1)
-            words[i] = keys[x / 4 % KEYS].who;
+            words[i] = keys[x / 4 % KEYS].hash;
         else if (x % 4 == 2)
             words[i] = (uint64_t)rng_magnitude(rng, INT64_MAX);
     }
@@ -608,7 +608,7 @@ TEST(any_content_is_harmless_and_heals)
         weir_table_sample(&table, &keys[1], 1, true, 100 * WEIR_SEC);
         weir_table_sample(&table, &keys[1], 1, true, 100 * TOP_HALVING_NS);
         CHECK_EQ(top_at(WEIR_TOP_TAKEN, 100 * TOP_HALVING_NS, found), 1);
-        CHECK(found[0].id == keys[1].who);
+        CHECK(found[0].id == keys[1].hash);
         CHECK_EQ(found[0].units, TOP_SAMPLE);
     }
     end();

@@ -13,7 +13,7 @@ static struct slice word(const char *text)
     return (struct slice){text, strlen(text)};
 }
 
-static void tell(void *arg, const char *file, struct place place, const char *message)
+static void tell(void *arg, const char *file, struct config_place place, const char *message)
 {
     (void)arg;
     printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);

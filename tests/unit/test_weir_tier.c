@@ -45,7 +45,7 @@ static void serve_one(struct fake *fake, int fd)
     const struct resp_limits limits = {.args = 16, .bulk = 1024, .all = 4096};
     struct slice args[16];
     struct resp_reader reader = {0};
-    struct resp_got_request got;
+    struct resp_request_info got;
     char bytes[4096];
     size_t len = 0;
     struct pollfd event = {.fd = fd, .events = POLLIN};
@@ -158,12 +158,12 @@ static const struct sink sink = {.replied = on_replied, .moved = on_moved, .trou
 /* Until so many have been told. */
 static bool wait_for(const int *count, int wanted)
 {
-    int64_t end = weir_wire_now() + PATIENCE;
+    int64_t end = weir_resp_client_now() + PATIENCE;
     for (bool good = false;;) {
         (void)pthread_mutex_lock(&told.lock);
         good = *count >= wanted;
         (void)pthread_mutex_unlock(&told.lock);
-        if (good || weir_wire_now() > end)
+        if (good || weir_resp_client_now() > end)
             return good;
         (void)poll(NULL, 0, 1);
     }
@@ -194,12 +194,12 @@ static struct coordinator *open_to(const int *ports, size_t count, struct weir_e
 }
 
 /* Orders, and gives the reply. */
-static struct lease_reply ask(struct place *place, int32_t op, int64_t chunks)
+static struct lease_reply ask(struct pool_handle *handle, int32_t op, int64_t chunks)
 {
     const struct lease_order order = {
         .id = (uint64_t)told_replies() + 1, .op = op, .epoch = 12, .chunks = chunks};
     int before = told_replies();
-    ops->order(place, &order);
+    ops->order(handle, &order);
     CHECK(wait_for(&told.replies, before + 1));
     CHECK_EQ(told.reply.id, order.id);
     CHECK_EQ(told.reply.op, op);
@@ -208,12 +208,12 @@ static struct lease_reply ask(struct place *place, int32_t op, int64_t chunks)
 
 /* On a busy machine an order that has little time may not even leave, or its answer come too late: then once
  * more. */
-static void take_until(struct place *place, int32_t wanted)
+static void take_until(struct pool_handle *handle, int32_t wanted)
 {
     int32_t outcome;
     int tries = 0;
     do
-        outcome = ask(place, LEASE_TAKE, 2).outcome;
+        outcome = ask(handle, LEASE_TAKE, 2).outcome;
     while (outcome != wanted && ++tries < 20);
     CHECK_EQ(outcome, wanted);
 }
@@ -228,21 +228,21 @@ TEST(orders_go_out_and_replies_come_back)
     struct coordinator *coordinator = open_to(&fake.port, 1, &err);
     if (!CHECK(coordinator != NULL))
         return;
-    struct place *place = ops->enter(coordinator, "egress", NULL, NULL, &err);
+    struct pool_handle *handle = ops->enter(coordinator, "egress", NULL, NULL, &err);
     CHECK(wait_for(&told.ups, 1));
-    struct lease_reply reply = ask(place, LEASE_TAKE, 2);
+    struct lease_reply reply = ask(handle, LEASE_TAKE, 2);
     CHECK_EQ(reply.outcome, LEASE_DONE);
     CHECK_EQ(reply.units, 2000);
     CHECK_EQ(reply.ends_ns, 41 * WEIR_SEC);
     CHECK_STR(fake.asked, "WEIR.LEASE egress 2");
     fake.says = ":2\r\n";
-    CHECK_EQ(ask(place, LEASE_RETURN, 2).outcome, LEASE_DONE);
+    CHECK_EQ(ask(handle, LEASE_RETURN, 2).outcome, LEASE_DONE);
     CHECK_STR(fake.asked, "WEIR.RETURN egress 12 2");
     fake.says = LOOK;
-    CHECK_EQ(ask(place, LEASE_PROBE, 0).outcome, LEASE_DONE);
+    CHECK_EQ(ask(handle, LEASE_PROBE, 0).outcome, LEASE_DONE);
     CHECK_STR(fake.asked, "WEIR.LEASE egress 0");
-    CHECK_EQ(ask(place, LEASE_TURN, 0).outcome, LEASE_FAILED); /* never sent */
-    ops->leave(place);
+    CHECK_EQ(ask(handle, LEASE_TURN, 0).outcome, LEASE_FAILED); /* never sent */
+    ops->leave(handle);
     ops->close(coordinator);
     CHECK_EQ(told.downs, 0);
     fake_stop(&fake);
@@ -256,18 +256,18 @@ TEST(a_name_that_the_server_does_not_know_fails_and_says_so_once_and_when_it_is_
     struct coordinator *coordinator = open_to(&fake.port, 1, &err);
     if (!CHECK(coordinator != NULL))
         return;
-    struct place *place = ops->enter(coordinator, "egress", NULL, NULL, &err);
-    struct lease_reply reply = ask(place, LEASE_TAKE, 2);
+    struct pool_handle *handle = ops->enter(coordinator, "egress", NULL, NULL, &err);
+    struct lease_reply reply = ask(handle, LEASE_TAKE, 2);
     CHECK_EQ(reply.outcome, LEASE_FAILED);
     CHECK(reply.retry_ns > 0);
     CHECK_STR(told.trouble, "ERR no policy 'egress'");
     fake.says = LEASE;
-    CHECK_EQ(ask(place, LEASE_TAKE, 2).outcome, LEASE_DONE);
+    CHECK_EQ(ask(handle, LEASE_TAKE, 2).outcome, LEASE_DONE);
     CHECK_STR(told.trouble, "");
     CHECK_EQ(told.troubles, 2);
-    CHECK_EQ(ask(place, LEASE_TAKE, 2).outcome, LEASE_DONE);
+    CHECK_EQ(ask(handle, LEASE_TAKE, 2).outcome, LEASE_DONE);
     CHECK_EQ(told.troubles, 2);
-    ops->leave(place);
+    ops->leave(handle);
     ops->close(coordinator);
     fake_stop(&fake);
 }
@@ -280,19 +280,19 @@ TEST(that_nothing_may_be_handed_back_is_told_until_it_may)
     struct coordinator *coordinator = open_to(&fake.port, 1, &err);
     if (!CHECK(coordinator != NULL))
         return;
-    struct place *place = ops->enter(coordinator, "egress", NULL, NULL, &err);
-    CHECK_EQ(ask(place, LEASE_RETURN, 2).outcome, LEASE_DONE);
+    struct pool_handle *handle = ops->enter(coordinator, "egress", NULL, NULL, &err);
+    CHECK_EQ(ask(handle, LEASE_RETURN, 2).outcome, LEASE_DONE);
     CHECK_STR(told.trouble, "chunks do not go back: NOPERM no adjust");
     fake.says = LEASE;
-    CHECK_EQ(ask(place, LEASE_TAKE, 2).outcome, LEASE_DONE);
+    CHECK_EQ(ask(handle, LEASE_TAKE, 2).outcome, LEASE_DONE);
     CHECK_STR(told.trouble, "chunks do not go back: NOPERM no adjust"); /* it is no better for that */
     int troubles = told.troubles;
-    CHECK_EQ(ask(place, LEASE_TAKE, 2).outcome, LEASE_DONE);
+    CHECK_EQ(ask(handle, LEASE_TAKE, 2).outcome, LEASE_DONE);
     CHECK_EQ(told.troubles, troubles);
     fake.says = ":1\r\n";
-    CHECK_EQ(ask(place, LEASE_RETURN, 2).outcome, LEASE_DONE);
+    CHECK_EQ(ask(handle, LEASE_RETURN, 2).outcome, LEASE_DONE);
     CHECK_STR(told.trouble, "");
-    ops->leave(place);
+    ops->leave(handle);
     ops->close(coordinator);
     fake_stop(&fake);
 }
@@ -307,18 +307,18 @@ TEST(silence_and_hanging_up_leave_it_open_and_the_line_comes_back)
     answer_ns = PATIENCE;
     if (!CHECK(coordinator != NULL))
         return;
-    struct place *place = ops->enter(coordinator, "egress", NULL, NULL, &err);
-    take_until(place, LEASE_UNKNOWN); /* silent for answer_ns */
+    struct pool_handle *handle = ops->enter(coordinator, "egress", NULL, NULL, &err);
+    take_until(handle, LEASE_UNKNOWN); /* silent for answer_ns */
     CHECK(wait_for(&told.downs, 1));
     CHECK(wait_for(&told.ups, 2));
     fake.says = "";
-    take_until(place, LEASE_UNKNOWN);
+    take_until(handle, LEASE_UNKNOWN);
     CHECK(wait_for(&told.downs, 2));
     CHECK(wait_for(&told.ups, 3));
     CHECK_EQ(told.troubles, 0); /* that it is away is no trouble of one name */
     fake.says = LEASE;
-    take_until(place, LEASE_DONE);
-    ops->leave(place);
+    take_until(handle, LEASE_DONE);
+    ops->leave(handle);
     ops->close(coordinator);
     fake_stop(&fake);
 }
@@ -332,15 +332,15 @@ TEST(what_never_left_has_failed_for_sure_and_a_server_that_comes_back_is_found)
     struct coordinator *coordinator = open_to(&port, 1, &err);
     if (!CHECK(coordinator != NULL))
         return;
-    struct place *place = ops->enter(coordinator, "egress", NULL, NULL, &err);
+    struct pool_handle *handle = ops->enter(coordinator, "egress", NULL, NULL, &err);
     fake_stop(&fake);
     CHECK(wait_for(&told.downs, 1));
-    CHECK_EQ(ask(place, LEASE_TAKE, 2).outcome, LEASE_FAILED);
+    CHECK_EQ(ask(handle, LEASE_TAKE, 2).outcome, LEASE_FAILED);
     CHECK(told.why[0] != '\0' && told.troubles == 0);
     fake_start(&fake, port, LEASE);
     CHECK(wait_for(&told.ups, 2));
-    CHECK_EQ(ask(place, LEASE_TAKE, 2).outcome, LEASE_DONE);
-    ops->leave(place);
+    CHECK_EQ(ask(handle, LEASE_TAKE, 2).outcome, LEASE_DONE);
+    ops->leave(handle);
     ops->close(coordinator);
     fake_stop(&fake);
 }
@@ -353,10 +353,10 @@ TEST(who_has_left_is_told_nothing)
     struct coordinator *coordinator = open_to(&fake.port, 1, &err);
     if (!CHECK(coordinator != NULL))
         return;
-    struct place *place = ops->enter(coordinator, "egress", NULL, NULL, &err);
+    struct pool_handle *handle = ops->enter(coordinator, "egress", NULL, NULL, &err);
     const struct lease_order order = {.id = 5, .op = LEASE_TAKE, .chunks = 1};
-    ops->order(place, &order);
-    ops->leave(place);
+    ops->order(handle, &order);
+    ops->leave(handle);
     ops->close(coordinator); /* answers what is on the way */
     CHECK_EQ(told.replies, 0);
     fake_stop(&fake);
@@ -369,10 +369,10 @@ TEST(nobody_there_is_said_within_its_time)
     fake_start(&fake, 0, LEASE);
     int port = fake.port;
     fake_stop(&fake);
-    int64_t before = weir_wire_now();
+    int64_t before = weir_resp_client_now();
     CHECK(open_to(&port, 1, &err) == NULL);
     CHECK(strncmp(err.text, "cannot reach weir://test: 127.0.0.1:", 36) == 0);
-    CHECK(weir_wire_now() - before < PATIENCE / 2);
+    CHECK(weir_resp_client_now() - before < PATIENCE / 2);
 }
 
 /* `gone`, the first or the second, is away. */
@@ -391,11 +391,11 @@ static void check_two(int gone)
     for (; names < 64 && (done == 0 || failed == 0); names++) { /* which of them, the ports decide */
         char name[16];
         (void)snprintf(name, sizeof name, "pool%d", names);
-        struct place *place = ops->enter(coordinator, name, NULL, NULL, &err);
-        int32_t outcome = ask(place, LEASE_TAKE, 2).outcome;
+        struct pool_handle *handle = ops->enter(coordinator, name, NULL, NULL, &err);
+        int32_t outcome = ask(handle, LEASE_TAKE, 2).outcome;
         done += outcome == LEASE_DONE;
         failed += outcome == LEASE_FAILED;
-        ops->leave(place);
+        ops->leave(handle);
     }
     CHECK_EQ(done + failed, names);
     CHECK(done > 0 && failed > 0);
@@ -455,8 +455,8 @@ TEST(a_server_keeps_its_names_however_it_is_spelt)
         for (int n = 0; n < 200; n++) {
             char name[16], one[64], same[64];
             (void)snprintf(name, sizeof name, "pool%d", n);
-            weir_tier_spell(weir_tier_host(&url, name), one, sizeof one);
-            weir_tier_spell(weir_tier_host(&other, name), same, sizeof same);
+            weir_tier_normalize_host(weir_tier_host(&url, name), one, sizeof one);
+            weir_tier_normalize_host(weir_tier_host(&other, name), same, sizeof same);
             if (!CHECK_STR(one, same))
                 break;
         }

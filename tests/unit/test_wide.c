@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Wide tables against the pure core: every key has a twin, a state of its own outside of the table, to which
- * the same deeds are done. Answers, verdicts and words have to be the same; a key that is gone must have been
- * one that may be forgotten.
+ * the same operations are done. Answers, verdicts and words have to be the same; a key that is gone must have
+ * been one that may be forgotten.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct twins {
     int64_t *states; /* of each key, and of the overflow */
     struct promise *promises;
     bool overflows;            /* the shared state is in use */
-    int64_t now, latest, pace; /* the longest time between two deeds, most of the time */
+    int64_t now, latest, pace; /* the longest time between two operations, most of the time */
     struct rng rng;
     long came, came_spent, shared, refused, promised;
 };
@@ -72,7 +72,7 @@ static bool start(struct twins *twins, const struct key *key, int64_t *state, in
 {
     int64_t *overflow = state_of(twins, twins->count);
     twins->overflows = twins->overflows && !is_idle(twins, overflow, now);
-    bool inherits = twins->overflows && weir_takers_have(twins->table, key->who);
+    bool inherits = twins->overflows && weir_overflow_filter_has(twins->table, key->hash);
     if (inherits)
         memcpy(state, overflow, state_bytes(twins));
     else
@@ -82,12 +82,12 @@ static bool start(struct twins *twins, const struct key *key, int64_t *state, in
 
 static bool has_room(struct twins *twins, const struct key *key, int64_t now)
 {
-    struct holding holding;
-    struct place place;
-    if (!CHECK(weir_wide_enter(&holding, twins->table, table_stripe(twins->table, key->who))))
+    struct locked_stripe locked;
+    struct wide_ref place;
+    if (!CHECK(weir_wide_enter(&locked, twins->table, table_stripe(twins->table, key->hash))))
         return false;
-    bool room = weir_wide_room(&holding, key->who, now, &place);
-    weir_wide_leave(&holding);
+    bool room = weir_wide_room(&locked, key->hash, now, &place);
+    weir_wide_leave(&locked);
     return room;
 }
 
@@ -97,22 +97,22 @@ static bool same_promise(const struct weir_reservation *a, const struct weir_res
            a->before_ns == b->before_ns && a->generation == b->generation && a->ticket == b->ticket;
 }
 
-static void compare(const struct twins *twins, const struct deed *deed, bool answer, const struct deed *twin,
-                    bool twin_answer, size_t key)
+static void compare(const struct twins *twins, const struct table_op *op, bool answer,
+                    const struct table_op *twin, bool twin_answer, size_t key)
 {
-    bool same = answer == twin_answer && memcmp(deed->verdict, twin->verdict, sizeof *deed->verdict) == 0;
-    if (deed->verb == VERB_RESERVE && answer)
-        same = same && same_promise(deed->reservation, twin->reservation);
-    if (deed->verb == VERB_EXPLAIN)
-        same = same && deed->limit_count == twin->limit_count &&
-               memcmp(deed->limits, twin->limits, sizeof *deed->limits * deed->limit_count) == 0;
+    bool same = answer == twin_answer && memcmp(op->verdict, twin->verdict, sizeof *op->verdict) == 0;
+    if (op->verb == VERB_RESERVE && answer)
+        same = same && same_promise(op->reservation, twin->reservation);
+    if (op->verb == VERB_EXPLAIN)
+        same = same && op->limit_count == twin->limit_count &&
+               memcmp(op->limits, twin->limits, sizeof *op->limits * op->limit_count) == 0;
     if (!CHECK(same))
-        printf("#   %s: key %zu, verb %d of %" PRId64 " at %" PRId64 "\n", twins->limits, key,
-               (int)deed->verb, deed->n, deed->now);
+        printf("#   %s: key %zu, verb %d of %" PRId64 " at %" PRId64 "\n", twins->limits, key, (int)op->verb,
+               op->n, op->now);
 }
 
-/* The deed to the key and to its twin. */
-static void twins_do(struct twins *twins, size_t i, struct deed *deed)
+/* The operation to the key and to its twin. */
+static void twins_do(struct twins *twins, size_t i, struct table_op *op)
 {
     struct region_header *header = twins->table->region->header;
     struct weir_verdict verdicts[2] = {{0}, {0}};
@@ -120,32 +120,32 @@ static void twins_do(struct twins *twins, size_t i, struct deed *deed)
     char name[32];
     (void)snprintf(name, sizeof name, "key-%zu", i);
     struct key key = key_of(twins->table, name);
-    struct place before = place_of(twins->table, &key);
+    struct wide_ref before = place_of(twins->table, &key);
     uint64_t shared = counter(&header->shared), refused = counter(&header->refused);
     int64_t floor = (int64_t)counter(&header->floor), *own = state_of(twins, i);
     int64_t *state = calloc(twins->words, sizeof *state);
 
-    deed->reservation = &twins->promises[i].table;
-    deed->verdict = &verdicts[0];
-    deed->limits = limits[0];
-    deed->limit_count = WEIR_LIMITS_MAX;
-    struct deed twin = *deed;
+    op->reservation = &twins->promises[i].table;
+    op->verdict = &verdicts[0];
+    op->limits = limits[0];
+    op->limit_count = WEIR_LIMITS_MAX;
+    struct table_op twin = *op;
     twin.reservation = &twins->promises[i].twin;
     twin.verdict = &verdicts[1];
     twin.limits = limits[1];
 
-    twin.now = max64(deed->now, floor);
+    twin.now = max64(op->now, floor);
     bool was_spent = false, shares = false;
     if (!before.slot) {
         CHECK(is_idle(twins, own, twins->latest)); /* nothing else is ever forgotten */
         was_spent = start(twins, &key, state, twin.now);
         weir_state_init(policy_of(twins->table), own, 0);
-        shares = deed->verb == VERB_PEEK && twins->overflows && !has_room(twins, &key, twin.now) &&
-                 weir_state_peek(policy_of(twins->table), state, twin.now, deed->n, NULL);
+        shares = op->verb == VERB_PEEK && twins->overflows && !has_room(twins, &key, twin.now) &&
+                 weir_state_peek(policy_of(twins->table), state, twin.now, op->n, NULL);
     }
-    bool answer = twins->table->kind->run(twins->table, &key, deed);
-    struct place after = place_of(twins->table, &key);
-    twins->promised += deed->verb == VERB_RESERVE && answer && deed->reservation->wait_ns > 0;
+    bool answer = twins->table->kind->run(twins->table, &key, op);
+    struct wide_ref after = place_of(twins->table, &key);
+    twins->promised += op->verb == VERB_RESERVE && answer && op->reservation->wait_ns > 0;
 
     if (counter(&header->refused) > refused) {
         CHECK(!answer && !after.slot && verdicts[0].reason == WEIR_FULL);
@@ -168,10 +168,10 @@ static void twins_do(struct twins *twins, size_t i, struct deed *deed)
         verdicts[0].reason = WEIR_LATER;
     }
     bool none = !before.slot && !after.slot && subject == state;
-    if (none && deed->verb == VERB_CANCEL)
+    if (none && op->verb == VERB_CANCEL)
         CHECK(!answer);
     else
-        compare(twins, deed, answer, &twin, weir_deed_do(policy_of(twins->table), subject, &twin), i);
+        compare(twins, op, answer, &twin, weir_table_op_run(policy_of(twins->table), subject, &twin), i);
     if (!before.slot && after.slot) {
         memcpy(own, state, state_bytes(twins));
         twins->came++;
@@ -206,15 +206,15 @@ static int64_t next_time(struct twins *twins)
 
 static void twins_step(struct twins *twins)
 {
-    static const enum verb verbs[] = {VERB_TAKE,   VERB_TAKE,    VERB_TAKE,    VERB_TAKE,
-                                      VERB_PEEK,   VERB_RESERVE, VERB_GIVE,    VERB_CHARGE,
-                                      VERB_CANCEL, VERB_RESET,   VERB_EXPLAIN, VERB_RESERVE};
+    static const enum table_verb verbs[] = {VERB_TAKE,   VERB_TAKE,    VERB_TAKE,    VERB_TAKE,
+                                            VERB_PEEK,   VERB_RESERVE, VERB_GIVE,    VERB_CHARGE,
+                                            VERB_CANCEL, VERB_RESET,   VERB_EXPLAIN, VERB_RESERVE};
     size_t key = (size_t)rng_between(&twins->rng, 0, (int64_t)twins->count - 1);
-    struct deed deed = {.verb = verbs[rng_between(&twins->rng, 0, COUNT(verbs) - 1)],
-                        .now = next_time(twins)};
-    deed.n = rng_between(&twins->rng, 0, 9) == 0 ? rng_between(&twins->rng, 0, 30) : 1;
-    deed.timeout_ns = rng_between(&twins->rng, -1, 1) * rng_between(&twins->rng, 0, WEIR_SEC);
-    twins_do(twins, key, &deed);
+    struct table_op op = {.verb = verbs[rng_between(&twins->rng, 0, COUNT(verbs) - 1)],
+                          .now = next_time(twins)};
+    op.n = rng_between(&twins->rng, 0, 9) == 0 ? rng_between(&twins->rng, 0, 30) : 1;
+    op.timeout_ns = rng_between(&twins->rng, -1, 1) * rng_between(&twins->rng, 0, WEIR_SEC);
+    twins_do(twins, key, &op);
     if (rng_between(&twins->rng, 0, 99) == 0) {
         uint64_t lines = lines_of(twins->table);
         uint64_t line = (uint64_t)rng_between(&twins->rng, 0, (int64_t)lines);
@@ -327,8 +327,8 @@ TEST(a_table_that_does_not_share_refuses_keys_without_room)
     twins.table->refuse_when_full = true;
     for (int step = 0; step < 30000; step++) {
         size_t key = (size_t)rng_between(&twins.rng, 0, 39);
-        struct deed deed = {.verb = step % 8 ? VERB_TAKE : VERB_CHARGE, .now = next_time(&twins), .n = 2};
-        twins_do(&twins, key, &deed);
+        struct table_op op = {.verb = step % 8 ? VERB_TAKE : VERB_CHARGE, .now = next_time(&twins), .n = 2};
+        twins_do(&twins, key, &op);
     }
     CHECK(is_tight(twins.table));
     CHECK(twins.refused > 500 && twins.came > 12);

@@ -13,15 +13,15 @@
 
 static bool take(struct weir_table *table, const struct key *key, int64_t now, int64_t n)
 {
-    struct deed deed = {.verb = VERB_TAKE, .now = now, .n = n};
-    return table->kind->run(table, key, &deed);
+    struct table_op op = {.verb = VERB_TAKE, .now = now, .n = n};
+    return table->kind->run(table, key, &op);
 }
 
 static int64_t remaining(struct weir_table *table, const struct key *key, int64_t now)
 {
     struct weir_verdict verdict;
-    struct deed deed = {.verb = VERB_PEEK, .now = now, .n = 1, .verdict = &verdict};
-    (void)table->kind->run(table, key, &deed);
+    struct table_op op = {.verb = VERB_PEEK, .now = now, .n = 1, .verdict = &verdict};
+    (void)table->kind->run(table, key, &op);
     return verdict.remaining;
 }
 
@@ -36,7 +36,7 @@ TEST(a_peek_says_full_where_a_take_would)
     for (int i = 0; i < 20; i++) {
         (void)snprintf(name, sizeof name, "%d", i);
         struct key key = key_of(table, name);
-        struct deed peek = {.verb = VERB_PEEK, .now = WEIR_SEC, .n = 1, .verdict = &verdict};
+        struct table_op peek = {.verb = VERB_PEEK, .now = WEIR_SEC, .n = 1, .verdict = &verdict};
         bool foreseen = table->kind->run(table, &key, &peek);
         CHECK_EQ(verdict.reason, foreseen ? WEIR_OK : WEIR_FULL);
         CHECK_EQ(take(table, &key, WEIR_SEC, 1), foreseen);
@@ -127,7 +127,7 @@ TEST(an_old_reading_of_the_clock_gains_nothing_from_a_forgotten_key)
 
 static void detach(struct weir_table *table, const struct key *key, int64_t now, int64_t *state, bool commit)
 {
-    struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, key->who));
+    struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, key->hash));
     weir_journal_begin(&stripe->journal);
     CHECK(table->kind->detach(table, key, now, &stripe->journal, state));
     if (commit)
@@ -139,7 +139,7 @@ static void detach(struct weir_table *table, const struct key *key, int64_t now,
 
 static void attach(struct weir_table *table, const struct key *key, const int64_t *state)
 {
-    struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, key->who));
+    struct stripe *stripe = weir_stripe_lock(table->region, table_stripe(table, key->hash));
     weir_journal_begin(&stripe->journal);
     CHECK(table->kind->attach(table, key, &stripe->journal, state));
     weir_journal_commit(table->region, &stripe->journal);
@@ -154,7 +154,7 @@ TEST(a_key_with_limits_of_its_own_is_decided_elsewhere_and_stays)
     int64_t state[WIDE_SMALL];
     CHECK(take(table, &key, now, 4));
     detach(table, &key, now, state, true);
-    overridden_who = key.who;
+    overridden_hash = key.hash;
     CHECK_EQ(remaining(table, &key, now), 77);
     CHECK(!take(table, &key, later, 1));
     CHECK_EQ(sweep_all(table, later), 0);
@@ -162,7 +162,7 @@ TEST(a_key_with_limits_of_its_own_is_decided_elsewhere_and_stays)
     CHECK(weir_state_take(policy_of(table), state, now, 5, NULL));
     attach(table, &key, state);
     CHECK_EQ(remaining(table, &key, now), 1);
-    overridden_who = 0;
+    overridden_hash = 0;
     CHECK_EQ(sweep_all(table, later), 1);
     table_free(table);
 }
@@ -191,7 +191,7 @@ TEST(a_state_is_taken_out_and_put_back_under_the_latest_limits)
     struct key key = key_of(table, "key");
     int64_t state[WIDE_SMALL], expected[WIDE_SMALL];
     CHECK(take(table, &key, WEIR_SEC, 4));
-    struct wide *slot = place_of(table, &key).slot;
+    struct wide_slot *slot = place_of(table, &key).slot;
     const struct weir_policy *first = policy_of(table);
     table_change(table, "30/s, 40/m", 2 * WEIR_SEC);
     weir_state_change(first, wide_state(table, slot), policy_of(table), expected, 2 * WEIR_SEC);
@@ -229,11 +229,11 @@ static bool see(void *arg, const struct weir_key *key)
         memcpy(name, key->key, key->len);
         CHECK(check_number(name, &number) && number < COUNT(seen->counts));
         seen->counts[number]++;
-        CHECK_EQ(key->id, table_who(seen->table, name, key->len));
+        CHECK_EQ(key->id, table_hash(seen->table, name, key->len));
     } else {
-        CHECK(!key->key && key->len == 0 && key->id > OVERFLOW_WHO);
+        CHECK(!key->key && key->len == 0 && key->id > OVERFLOW_HASH);
     }
-    CHECK_EQ(key->overridden, key->id == overridden_who);
+    CHECK_EQ(key->overridden, key->id == overridden_hash);
     return seen->calls != seen->stop_after;
 }
 
@@ -253,7 +253,7 @@ TEST(a_listing_shows_every_busy_key_once)
         struct key last = key_of(table, "399");
         int64_t state[WIDE_SMALL];
         detach(table, &last, 100 * WEIR_SEC, state, true);
-        overridden_who = last.who;
+        overridden_hash = last.hash;
         CHECK(table->kind->each(table, 100 * WEIR_SEC, see, &seen));
         CHECK_EQ(seen.calls, 200);
         CHECK_EQ(keys_in(table, 100 * WEIR_SEC), 200);
@@ -267,16 +267,17 @@ TEST(a_listing_shows_every_busy_key_once)
         seen = (struct seen){.table = table};
         CHECK(table->kind->each(table, 1000 * WEIR_SEC, see, &seen));
         CHECK(seen.calls == 1 && seen.remaining == 77);
-        overridden_who = 0;
+        overridden_hash = 0;
         table_free(table);
     }
 }
 
 /* ---- damage ---- */
 
-static struct wide *hurt(struct weir_table *table, const struct key *key, struct wide *copy, size_t bytes)
+static struct wide_slot *hurt(struct weir_table *table, const struct key *key, struct wide_slot *copy,
+                              size_t bytes)
 {
-    struct wide *slot = place_of(table, key).slot;
+    struct wide_slot *slot = place_of(table, key).slot;
     memcpy(copy, slot, bytes);
     return slot;
 }
@@ -286,10 +287,10 @@ TEST(damage_is_found)
     struct weir_table *table = table_new("10/s, 5/s algo=sliding-log", NULL, 8, 8);
     struct key key = key_of(table, "key");
     uint64_t size = table->region->header->shape.slot_size;
-    struct wide *copy = malloc(size);
+    struct wide_slot *copy = malloc(size);
     CHECK(take(table, &key, WEIR_SEC, 2));
     CHECK(weir_wide_check(table));
-    struct wide *slot = hurt(table, &key, copy, size);
+    struct wide_slot *slot = hurt(table, &key, copy, size);
     unsigned char *bytes = (unsigned char *)slot;
     for (size_t i = 0; i < 16 + 8 + 3; i++) { /* who, generation, flags, length, key */
         bytes[i] ^= 0x41;
@@ -314,7 +315,7 @@ TEST(a_key_out_of_reach_and_a_foreign_overflow_are_found)
 {
     struct weir_table *table = table_new("10/s, 5/m", NULL, 8, 0);
     for (uint64_t i = 0; i < 5; i++) {
-        struct key key = {.who = 2 + i}; /* all have the same home */
+        struct key key = {.hash = 2 + i}; /* all have the same home */
         CHECK(take(table, &key, WEIR_SEC, 1));
     }
     CHECK_EQ(table->region->segments[0].reach[0], 4);
@@ -344,7 +345,7 @@ TEST(as_many_keys_fit_as_the_shape_was_made_for)
         CHECK(keys[i] < 100 || shape->lines <= keys[i] * 3 / 2);
         CHECK_EQ(shape->slot_size % 64, 48); /* 2 limits */
         for (size_t k = 0; k < keys[i]; k++) {
-            struct key key = {.who = rng_next(&rng) | 2};
+            struct key key = {.hash = rng_next(&rng) | 2};
             CHECK(take(table, &key, WEIR_SEC, 1));
         }
         CHECK_EQ(counter(&table->region->header->shared), 0);
@@ -378,8 +379,8 @@ static void *work(void *arg)
     struct crew *crew = arg;
     struct rng rng = rng_new(crew->stream);
     for (int i = 0; i < 30000; i++) {
-        struct key key = {.who = (uint64_t)rng_between(&rng, 0, 15) * UINT64_C(0x0F00000000000000) + 5};
-        crew->taken[key.who >> 56 & 15] += take(crew->table, &key, WEIR_SEC, 1);
+        struct key key = {.hash = (uint64_t)rng_between(&rng, 0, 15) * UINT64_C(0x0F00000000000000) + 5};
+        crew->taken[key.hash >> 56 & 15] += take(crew->table, &key, WEIR_SEC, 1);
         if (i % 1000 == 0)
             (void)sweep_all(crew->table, 2 * WEIR_SEC);
         if (i % 1000 == 500)

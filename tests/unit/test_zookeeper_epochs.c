@@ -31,8 +31,8 @@ static void pass(int64_t ms)
 
 /* ---- a member ---- */
 
-struct member {
-    struct place *place;
+struct fleet_member {
+    struct pool_handle *handle;
     uint64_t asked;           /* orders so far */
     struct lease_reply reply; /* the last */
     struct lease_reply seen;  /* likewise */
@@ -42,7 +42,7 @@ struct member {
 
 static void replied(void *owner, const struct lease_reply *reply)
 {
-    struct member *member = owner;
+    struct fleet_member *member = owner;
     member->reply = *reply;
     if (reply->epoch > member->epoch)
         member->epoch = reply->epoch;
@@ -50,7 +50,7 @@ static void replied(void *owner, const struct lease_reply *reply)
 
 static void noticed(void *owner, const struct lease_reply *seen)
 {
-    struct member *member = owner;
+    struct fleet_member *member = owner;
     member->seen = *seen;
     member->notices++;
     if (seen->epoch > member->epoch)
@@ -77,27 +77,27 @@ static struct coordinator *begin(void)
     return weir_coordinator_zookeeper.open(&url, &options, &sink, &err);
 }
 
-static void enter(struct coordinator *zoo, struct member *member, const struct lease_terms *terms)
+static void enter(struct coordinator *zoo, struct fleet_member *member, const struct lease_terms *terms)
 {
-    *member = (struct member){.place = NULL};
-    member->place = weir_coordinator_zookeeper.enter(zoo, "egress", terms, member, NULL);
-    CHECK(member->place != NULL);
+    *member = (struct fleet_member){.handle = NULL};
+    member->handle = weir_coordinator_zookeeper.enter(zoo, "egress", terms, member, NULL);
+    CHECK(member->handle != NULL);
 }
 
-static void end(struct coordinator *zoo, struct member *members, int count)
+static void end(struct coordinator *zoo, struct fleet_member *members, int count)
 {
     for (int i = 0; i < count; i++)
-        weir_coordinator_zookeeper.leave(members[i].place);
+        weir_coordinator_zookeeper.leave(members[i].handle);
     weir_coordinator_zookeeper.close(zoo);
 }
 
-static void send(struct member *member, int32_t op, uint64_t epoch)
+static void send(struct fleet_member *member, int32_t op, uint64_t epoch)
 {
     struct lease_order asked = {.id = ++member->asked, .op = op, .epoch = epoch, .chunks = 1, .chunk = 10};
-    weir_coordinator_zookeeper.order(member->place, &asked);
+    weir_coordinator_zookeeper.order(member->handle, &asked);
 }
 
-static const struct lease_reply *ask(struct member *member, int32_t op, uint64_t epoch)
+static const struct lease_reply *ask(struct fleet_member *member, int32_t op, uint64_t epoch)
 {
     send(member, op, epoch);
     fake_zclient_run();
@@ -160,7 +160,7 @@ static void disturb(int64_t n)
     turns.now = epoch_there();
 }
 
-static void ask_something(struct member *member)
+static void ask_something(struct fleet_member *member)
 {
     static const int32_t ops[] = {LEASE_TURN, LEASE_TURN, LEASE_TAKE, LEASE_PROBE, LEASE_RETURN, LEASE_LOOK};
     int32_t op = ops[rng_between(&turns.rng, 0, 5)];
@@ -176,7 +176,7 @@ TEST(a_turn_ends_the_epoch_it_was_given_for_and_no_other)
     int64_t ended = 0, others = 0;
     for (uint64_t seed = 1; seed <= 120; seed++) {
         long faults = check.faults;
-        struct member members[3];
+        struct fleet_member members[3];
         memset(&turns, 0, sizeof turns);
         turns.rng = rng_new(seed);
         turns.quiet = rng_between(&turns.rng, 5, 200);
@@ -218,7 +218,7 @@ static void delete_pool(const char *mark)
 
 TEST(who_holds_units_of_a_pool_that_is_deleted_is_told)
 {
-    struct member member;
+    struct fleet_member member;
     fake_zclient_begin();
     struct coordinator *zoo = begin();
     enter(zoo, &member, &hundred);
@@ -236,7 +236,7 @@ TEST(who_holds_units_of_a_pool_that_is_deleted_is_told)
 
 TEST(who_makes_a_deleted_pool_anew_waits_for_those_who_knew_it)
 {
-    struct member member;
+    struct fleet_member member;
     struct lease_terms brief = hundred;
     brief.window_ns = WEIR_SEC;
     fake_zclient_begin();
@@ -259,7 +259,7 @@ TEST(who_makes_a_deleted_pool_anew_waits_for_those_who_knew_it)
 /* Versions go on, so that no order can take the new one for the old one. */
 TEST(a_pool_made_anew_has_another_version)
 {
-    struct member member;
+    struct fleet_member member;
     struct znode_stat before, after;
     fake_zclient_begin();
     struct coordinator *zoo = begin();
@@ -276,7 +276,7 @@ TEST(a_pool_made_anew_has_another_version)
 
 static void check_mended(const char *broken, const char *text, const char *total)
 {
-    struct member member;
+    struct fleet_member member;
     struct lease_terms brief = hundred;
     brief.window_ns = WEIR_SEC;
     fake_zclient_begin();
@@ -307,7 +307,7 @@ TEST(a_mended_pool_waits_for_the_window_it_had)
 
 TEST(the_window_that_is_waited_for_follows_the_total)
 {
-    struct member member;
+    struct fleet_member member;
     struct lease_terms brief = hundred;
     brief.window_ns = WEIR_SEC;
     fake_zclient_begin();
@@ -334,7 +334,7 @@ TEST(the_window_that_is_waited_for_follows_the_total)
 /* ---- what is restored ---- */
 
 /* The old copy has an epoch before the one that is known. Without a restart, all goes on with it. */
-static void check_goes_on(struct member *member, uint64_t lost)
+static void check_goes_on(struct fleet_member *member, uint64_t lost)
 {
     for (int i = 0; i < 3; i++)
         (void)ask(member, LEASE_TAKE, 0);
@@ -350,7 +350,7 @@ static void check_goes_on(struct member *member, uint64_t lost)
 
 TEST(data_restored_from_an_old_copy_is_believed_when_a_write_proves_it)
 {
-    struct member member;
+    struct fleet_member member;
     fake_zclient_begin();
     struct coordinator *zoo = begin();
     enter(zoo, &member, &hundred);
@@ -369,7 +369,7 @@ TEST(data_restored_from_an_old_copy_is_believed_when_a_write_proves_it)
 /* What is known of the epoch that is lost, and later, says nothing of the age of the one that is back. */
 TEST(an_epoch_that_was_restored_is_as_old_as_it_is)
 {
-    struct member member;
+    struct fleet_member member;
     fake_zclient_begin();
     struct coordinator *zoo = begin();
     enter(zoo, &member, &hundred);
@@ -393,7 +393,7 @@ TEST(an_epoch_that_was_restored_is_as_old_as_it_is)
 
 TEST(data_that_is_wiped_is_made_anew)
 {
-    struct member member;
+    struct fleet_member member;
     fake_zclient_begin();
     fake_zclient_copy();
     struct coordinator *zoo = begin();
@@ -411,7 +411,7 @@ TEST(data_that_is_wiped_is_made_anew)
 /* A server that is behind reads as an old copy does; the versions it tells are over. */
 TEST(a_server_that_is_behind_is_not_taken_for_an_old_copy)
 {
-    struct member member;
+    struct fleet_member member;
     fake_zclient_begin();
     struct coordinator *zoo = begin();
     enter(zoo, &member, &hundred);
@@ -432,7 +432,7 @@ TEST(a_server_that_is_behind_is_not_taken_for_an_old_copy)
 
 TEST(what_is_known_without_a_write_does_not_count_as_one)
 {
-    struct member member;
+    struct fleet_member member;
     struct znode_stat before, after;
     fake_zclient_begin();
     struct coordinator *zoo = begin();
@@ -451,7 +451,7 @@ TEST(what_is_known_without_a_write_does_not_count_as_one)
 /* Tickets that have died are asked for along with those that live, and only these are told. */
 TEST(tickets_that_have_died_are_passed_over)
 {
-    struct member member;
+    struct fleet_member member;
     struct lease_terms slow = {.kind = LEASE_BUCKET,
                                .total = 1000,
                                .window_ns = 100 * WEIR_SEC,
@@ -473,7 +473,7 @@ TEST(tickets_that_have_died_are_passed_over)
 TEST(many_who_want_more_than_a_bucket_has_get_all_of_it)
 {
     enum { CROWD = 8, STEP_MS = 10, LAST_MS = 100000 };
-    struct member members[CROWD];
+    struct fleet_member members[CROWD];
     int64_t again_ms[CROWD] = {0}, units = 0;
     struct lease_terms slow = {.kind = LEASE_BUCKET,
                                .total = 1000,

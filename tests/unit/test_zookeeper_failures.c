@@ -36,8 +36,8 @@ static struct {
     uint64_t ended[EPOCHS_MAX]; /* epochs, by those */
 } all;
 
-struct member {
-    struct place *place;
+struct fleet_member {
+    struct pool_handle *handle;
     uint64_t epoch; /* the latest it has heard of */
 };
 
@@ -80,7 +80,7 @@ static void note_turn(uint64_t epoch)
 
 static void replied(void *owner, const struct lease_reply *reply)
 {
-    struct member *member = owner;
+    struct fleet_member *member = owner;
     if (!CHECK(reply->id > 0 && reply->id <= all.count))
         return;
     CHECK_EQ(reply->op, all.orders[reply->id].op);
@@ -100,7 +100,7 @@ static void replied(void *owner, const struct lease_reply *reply)
 
 static void noticed(void *owner, const struct lease_reply *seen)
 {
-    struct member *member = owner;
+    struct fleet_member *member = owner;
     if (seen->epoch > member->epoch)
         member->epoch = seen->epoch;
 }
@@ -117,37 +117,37 @@ static void moved(void *agent, bool up, const char *why)
 
 /* ---- a story ---- */
 
-static void order(struct member *member, int32_t op, int64_t chunks)
+static void order(struct fleet_member *member, int32_t op, int64_t chunks)
 {
-    if (!member->place || !CHECK(all.count + 1 < ORDERS_MAX))
+    if (!member->handle || !CHECK(all.count + 1 < ORDERS_MAX))
         return;
     struct lease_order asked = {
         .id = ++all.count, .op = op, .epoch = member->epoch, .chunks = chunks, .chunk = 10};
     all.orders[asked.id] = asked;
-    weir_coordinator_zookeeper.order(member->place, &asked);
+    weir_coordinator_zookeeper.order(member->handle, &asked);
 }
 
 /* What is lost is tried again by the machine; here, a little of that. */
-static void live(struct member *a, struct member *b)
+static void live(struct fleet_member *a, struct fleet_member *b)
 {
     static const struct {
         int32_t op;
         int64_t chunks_a, chunks_b; /* below 0: it does nothing */
-    } deeds[] = {{LEASE_LOOK, 0, 0},    {LEASE_TAKE, 3, 2},  {LEASE_PROBE, 0, -1}, {LEASE_RETURN, 1, -1},
-                 {LEASE_TAKE, 2, 7},    {LEASE_TURN, 0, 0},  {LEASE_TAKE, 4, 4},   {LEASE_RETURN, -1, 2},
-                 {LEASE_PROBE, -1, 0},  {LEASE_TAKE, 32, 3}, {LEASE_LOOK, 0, -1},  {LEASE_TURN, -1, 0},
-                 {LEASE_RETURN, 1, -1}, {LEASE_TAKE, 1, 1}};
-    for (size_t i = 0; i < sizeof deeds / sizeof *deeds; i++) {
-        if (deeds[i].chunks_a >= 0)
-            order(a, deeds[i].op, deeds[i].chunks_a);
-        if (deeds[i].chunks_b >= 0)
-            order(b, deeds[i].op, deeds[i].chunks_b);
+    } ops[] = {{LEASE_LOOK, 0, 0},    {LEASE_TAKE, 3, 2},  {LEASE_PROBE, 0, -1}, {LEASE_RETURN, 1, -1},
+               {LEASE_TAKE, 2, 7},    {LEASE_TURN, 0, 0},  {LEASE_TAKE, 4, 4},   {LEASE_RETURN, -1, 2},
+               {LEASE_PROBE, -1, 0},  {LEASE_TAKE, 32, 3}, {LEASE_LOOK, 0, -1},  {LEASE_TURN, -1, 0},
+               {LEASE_RETURN, 1, -1}, {LEASE_TAKE, 1, 1}};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        if (ops[i].chunks_a >= 0)
+            order(a, ops[i].op, ops[i].chunks_a);
+        if (ops[i].chunks_b >= 0)
+            order(b, ops[i].op, ops[i].chunks_b);
         fake_zclient_run();
     }
 }
 
 /* An operator, and whoever writes what he should not. */
-static void meddle(struct member *a, struct member *b)
+static void meddle(struct fleet_member *a, struct fleet_member *b)
 {
     fake_zclient_write(POOL "/total", "200");
     fake_zclient_run();
@@ -183,12 +183,12 @@ static struct coordinator *begin(void)
 
 static void story(const struct lease_terms *terms)
 {
-    struct member members[MEMBERS] = {0};
+    struct fleet_member members[MEMBERS] = {0};
     struct coordinator *zoo = begin();
     for (int i = 0; zoo && i < MEMBERS; i++) {
         struct weir_error err = {0};
-        members[i].place = weir_coordinator_zookeeper.enter(zoo, "egress", terms, &members[i], &err);
-        CHECK(members[i].place || err.text[0] != '\0');
+        members[i].handle = weir_coordinator_zookeeper.enter(zoo, "egress", terms, &members[i], &err);
+        CHECK(members[i].handle || err.text[0] != '\0');
     }
     if (zoo) {
         live(&members[0], &members[1]);
@@ -200,8 +200,8 @@ static void story(const struct lease_terms *terms)
     order(&members[0], LEASE_TAKE, 1); /* on the way when it leaves */
     order(&members[1], LEASE_RETURN, 1);
     for (int i = 0; i < MEMBERS; i++)
-        if (members[i].place)
-            weir_coordinator_zookeeper.leave(members[i].place);
+        if (members[i].handle)
+            weir_coordinator_zookeeper.leave(members[i].handle);
     if (zoo)
         weir_coordinator_zookeeper.close(zoo);
 }
@@ -272,7 +272,7 @@ TEST(whichever_piece_of_memory_is_missing_nothing_is_over)
 
 /* ---- who may only read ---- */
 
-static void order_and_run(struct member *member, int32_t op)
+static void order_and_run(struct fleet_member *member, int32_t op)
 {
     order(member, op, 1);
     fake_zclient_run();
@@ -282,10 +282,10 @@ static void order_and_run(struct member *member, int32_t op)
 static void story_of_rights(void)
 {
     static const int32_t ops[] = {LEASE_PROBE, LEASE_LOOK, LEASE_TAKE, LEASE_TURN, LEASE_PROBE, LEASE_LOOK};
-    struct member member = {0};
+    struct fleet_member member = {0};
     fake_zclient_deny(false);
     struct coordinator *zoo = begin();
-    member.place = zoo ? weir_coordinator_zookeeper.enter(zoo, "egress", &hundred, &member, NULL) : NULL;
+    member.handle = zoo ? weir_coordinator_zookeeper.enter(zoo, "egress", &hundred, &member, NULL) : NULL;
     order_and_run(&member, LEASE_LOOK);
     fake_zclient_deny(true);
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
@@ -302,8 +302,8 @@ static void story_of_rights(void)
     for (uint64_t id = 1; id <= all.count; id++)
         CHECK_EQ(all.answers[id], 1);
     order(&member, LEASE_PROBE, 0); /* on the way when it leaves */
-    if (member.place)
-        weir_coordinator_zookeeper.leave(member.place);
+    if (member.handle)
+        weir_coordinator_zookeeper.leave(member.handle);
     if (zoo)
         weir_coordinator_zookeeper.close(zoo);
 }
@@ -352,10 +352,10 @@ static void another_sets(const char *path, int times)
 /* One member that has looked, and then gives this order while `happens`. */
 static void order_while(void (*happens)(int64_t n), int32_t op, int64_t chunks)
 {
-    struct member member = {0};
+    struct fleet_member member = {0};
     fake_zclient_begin();
     struct coordinator *zoo = begin();
-    member.place = weir_coordinator_zookeeper.enter(zoo, "egress", &hundred, &member, NULL);
+    member.handle = weir_coordinator_zookeeper.enter(zoo, "egress", &hundred, &member, NULL);
     order(&member, LEASE_LOOK, 0);
     fake_zclient_run();
     CHECK(member.epoch != 0);
@@ -363,7 +363,7 @@ static void order_while(void (*happens)(int64_t n), int32_t op, int64_t chunks)
     order(&member, op, chunks);
     fake_zclient_run();
     CHECK_EQ(all.answers[all.count], 1);
-    weir_coordinator_zookeeper.leave(member.place);
+    weir_coordinator_zookeeper.leave(member.handle);
     weir_coordinator_zookeeper.close(zoo);
 }
 
@@ -415,7 +415,7 @@ TEST(a_return_that_crosses_a_turn_is_not_accepted)
 TEST(a_connection_that_is_lost_with_many_pools_costs_no_stack)
 {
     enum { POOLS = 20000 };
-    struct member *members = calloc(POOLS, sizeof *members);
+    struct fleet_member *members = calloc(POOLS, sizeof *members);
     fake_zclient_begin();
     struct coordinator *zoo = begin();
     if (!CHECK(zoo && members))
@@ -423,14 +423,14 @@ TEST(a_connection_that_is_lost_with_many_pools_costs_no_stack)
     for (int i = 0; i < POOLS; i++) {
         char name[24];
         (void)snprintf(name, sizeof name, "user-%d", i);
-        members[i].place = weir_coordinator_zookeeper.enter(zoo, name, &hundred, &members[i], NULL);
-        if (!CHECK(members[i].place))
+        members[i].handle = weir_coordinator_zookeeper.enter(zoo, name, &hundred, &members[i], NULL);
+        if (!CHECK(members[i].handle))
             return;
     }
     fake_zclient_lose(); /* and is back: all of them are to be read */
     fake_zclient_cut();
     for (int i = 0; i < POOLS; i++)
-        weir_coordinator_zookeeper.leave(members[i].place);
+        weir_coordinator_zookeeper.leave(members[i].handle);
     weir_coordinator_zookeeper.close(zoo);
     free(members);
 }
@@ -439,28 +439,28 @@ TEST(a_connection_that_is_lost_with_many_pools_costs_no_stack)
 
 TEST(who_leaves_watches_nothing_and_takes_no_watch_from_another)
 {
-    struct member stays = {0}, leaves = {0}, never = {0};
+    struct fleet_member stays = {0}, leaves = {0}, never = {0};
     fake_zclient_begin();
     struct coordinator *zoo = begin();
-    leaves.place = weir_coordinator_zookeeper.enter(zoo, "egress", &hundred, &leaves, NULL);
+    leaves.handle = weir_coordinator_zookeeper.enter(zoo, "egress", &hundred, &leaves, NULL);
     order(&leaves, LEASE_LOOK, 0);
     fake_zclient_run();
     CHECK_EQ(fake_zclient_watches(), 4);
-    stays.place = weir_coordinator_zookeeper.enter(zoo, "egress", &hundred, &stays, NULL);
+    stays.handle = weir_coordinator_zookeeper.enter(zoo, "egress", &hundred, &stays, NULL);
     order(&stays, LEASE_LOOK, 0);
     fake_zclient_run();
-    weir_coordinator_zookeeper.leave(leaves.place);
+    weir_coordinator_zookeeper.leave(leaves.handle);
     CHECK_EQ(fake_zclient_watches(), 4);
     uint64_t epoch = stays.epoch;
     another_turns();
     fake_zclient_run();
     CHECK(stays.epoch > epoch); /* it was told */
     order(&stays, LEASE_LOOK, 0);
-    weir_coordinator_zookeeper.leave(stays.place); /* while it is read */
+    weir_coordinator_zookeeper.leave(stays.handle); /* while it is read */
     fake_zclient_run();
     CHECK_EQ(fake_zclient_watches(), 0);
-    never.place = weir_coordinator_zookeeper.enter(zoo, "egress", &hundred, &never, NULL);
-    weir_coordinator_zookeeper.leave(never.place);
+    never.handle = weir_coordinator_zookeeper.enter(zoo, "egress", &hundred, &never, NULL);
+    weir_coordinator_zookeeper.leave(never.handle);
     CHECK_EQ(fake_zclient_watches(), 0);
     weir_coordinator_zookeeper.close(zoo);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools in ZooKeeper as text and Stats: zookeeper_nodes.h, zookeeper_stat.h. */
+/* Pools in ZooKeeper as text and Stats: zookeeper/znodes.h, zookeeper/stat.h. */
 #include "base/sat.h"
 #include "check.h"
 #include "core/pool.h"

@@ -93,7 +93,7 @@ void table_free(struct weir_table *table)
         weir_policy_free(edition->policy);
         free(edition);
     }
-    weir_takers_free(table);
+    weir_overflow_filter_free(table);
     weir_region_free(table->region);
     free(table->copies);
     free(table);
@@ -144,19 +144,19 @@ size_t sweep_all(struct weir_table *table, int64_t now)
 
 struct key key_of(const struct weir_table *table, const char *name)
 {
-    return (struct key){.bytes = name, .len = strlen(name), .who = table_who(table, name, strlen(name))};
+    return (struct key){.bytes = name, .len = strlen(name), .hash = table_hash(table, name, strlen(name))};
 }
 
-struct place place_of(struct weir_table *table, const struct key *key)
+struct wide_ref place_of(struct weir_table *table, const struct key *key)
 {
-    struct holding holding;
-    struct place place;
-    bool entered = weir_wide_enter(&holding, table, table_stripe(table, key->who));
+    struct locked_stripe locked;
+    struct wide_ref place;
+    bool entered = weir_wide_enter(&locked, table, table_stripe(table, key->hash));
     assert(entered);
     (void)entered;
-    if (!weir_wide_find(&holding, key, &place))
+    if (!weir_wide_find(&locked, key, &place))
         place.slot = NULL;
-    weir_wide_leave(&holding);
+    weir_wide_leave(&locked);
     return place;
 }
 
@@ -168,32 +168,32 @@ void weir_table_name(struct weir_table *table, const struct key *key)
     names_told++;
 }
 
-uint64_t overridden_who;
+uint64_t overridden_hash;
 bool weir_override_run(struct weir_table *table, const struct key *key, struct stripe *stripe,
-                       struct deed *deed, bool *answer)
+                       struct table_op *op, bool *answer)
 {
     (void)table;
-    if (!stripe || key->who != overridden_who)
+    if (!stripe || key->hash != overridden_hash)
         return false;
-    if (deed->verdict)
-        *deed->verdict = (struct weir_verdict){.reason = WEIR_NEVER, .remaining = 77};
+    if (op->verdict)
+        *op->verdict = (struct weir_verdict){.reason = WEIR_NEVER, .remaining = 77};
     *answer = false;
     return true;
 }
 
-static bool is_tight_in(const struct holding *holding, uint64_t segment)
+static bool is_tight_in(const struct locked_stripe *locked, uint64_t segment)
 {
-    uint64_t places = wide_places(holding, segment);
+    uint64_t places = wide_places(locked, segment);
     uint64_t *far = calloc(places, sizeof *far);
     bool tight = true;
     for (uint64_t at = 0; at < places; at++) {
-        uint64_t who = wide_who(wide_place(holding, segment, at).slot);
-        uint64_t home = wide_home(holding, who, places), distance = wide_distance(home, at, places);
-        if (who != 0 && distance > far[home])
+        uint64_t hash = wide_hash(wide_place(locked, segment, at).slot);
+        uint64_t home = wide_home(locked, hash, places), distance = wide_distance(home, at, places);
+        if (hash != 0 && distance > far[home])
             far[home] = distance;
     }
     for (uint64_t home = 0; home < places; home++)
-        tight = tight && wide_reach(holding, segment, home) == far[home];
+        tight = tight && wide_reach(locked, segment, home) == far[home];
     free(far);
     return tight;
 }
@@ -202,12 +202,12 @@ bool is_tight(struct weir_table *table)
 {
     bool tight = weir_wide_check(table);
     for (uint64_t stripe = 0; stripe < table->region->header->shape.stripes; stripe++) {
-        struct holding holding;
-        if (!weir_wide_enter(&holding, table, stripe))
+        struct locked_stripe locked;
+        if (!weir_wide_enter(&locked, table, stripe))
             return false;
-        for (uint64_t segment = 0; segment < holding.segments; segment++)
-            tight = tight && is_tight_in(&holding, segment);
-        weir_wide_leave(&holding);
+        for (uint64_t segment = 0; segment < locked.segments; segment++)
+            tight = tight && is_tight_in(&locked, segment);
+        weir_wide_leave(&locked);
     }
     return tight;
 }

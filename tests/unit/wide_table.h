@@ -25,14 +25,14 @@ size_t sweep_all(struct weir_table *table, int64_t now);
 
 struct key key_of(const struct weir_table *table, const char *name);
 /* Where the key lives; slot NULL: nowhere. */
-struct place place_of(struct weir_table *table, const struct key *key);
+struct wide_ref place_of(struct weir_table *table, const struct key *key);
 
 /* Is every key within its home's reach, and no reach farther than needed? */
 bool is_tight(struct weir_table *table);
 
 extern int names_told;
 /* One key, at most, has limits of its own here: they let nothing pass, and 77 units remain. */
-extern uint64_t overridden_who;
+extern uint64_t overridden_hash;
 
 static inline uint64_t counter(const atom64 *counter)
 {

@@ -9,7 +9,7 @@
 #define NOW (1000 * WEIR_SEC)
 
 struct story {
-    struct pool pool;
+    struct lease_pool pool;
     struct kit_node nodes[2];
     int64_t passed;
 };

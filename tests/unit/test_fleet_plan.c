@@ -6,34 +6,34 @@
 #include "fleet/arithmetic.h"
 #include "weir.h"
 
-static struct plan_ask quota(int64_t total, int64_t window_ns, int64_t chunk, int64_t nodes)
+static struct fleet_plan_input quota(int64_t total, int64_t window_ns, int64_t chunk, int64_t nodes)
 {
-    return (struct plan_ask){
+    return (struct fleet_plan_input){
         .terms = {.kind = LEASE_QUOTA, .total = total, .window_ns = window_ns, .base = chunk, .chunk = chunk},
         .nodes = nodes,
         .scheme = "zookeeper"};
 }
 
-static struct plan_ask bucket(int64_t rate, int64_t burst, int64_t chunk, int64_t nodes)
+static struct fleet_plan_input bucket(int64_t rate, int64_t burst, int64_t chunk, int64_t nodes)
 {
-    struct plan_ask ask = quota(rate, WEIR_SEC, chunk, nodes);
+    struct fleet_plan_input ask = quota(rate, WEIR_SEC, chunk, nodes);
     ask.terms.kind = LEASE_BUCKET;
     ask.terms.burst = burst;
     return ask;
 }
 
-static struct plan made;
-static const struct plan *make(struct plan_ask ask)
+static struct fleet_plan made;
+static const struct fleet_plan *make(struct fleet_plan_input ask)
 {
-    weir_plan_make(&made, &ask);
+    weir_fleet_plan_make(&made, &ask);
     return &made;
 }
 
 TEST(five_hundred_nodes)
 {
-    struct plan_ask ask = quota(50000000, 60 * WEIR_SEC, 1000, 500);
+    struct fleet_plan_input ask = quota(50000000, 60 * WEIR_SEC, 1000, 500);
     ask.share = true;
-    const struct plan *plan = make(ask);
+    const struct fleet_plan *plan = make(ask);
     CHECK(plan->works);
     CHECK_STR(plan->cost,
               "chunk 1 000, at most 1 % unspent in chunks, 50 000 coordinator writes a minute (833/s)");
@@ -45,7 +45,7 @@ TEST(five_hundred_nodes)
 
 TEST(refusing_is_never_over)
 {
-    const struct plan *plan = make(quota(50000000, 60 * WEIR_SEC, 1000, 500));
+    const struct fleet_plan *plan = make(quota(50000000, 60 * WEIR_SEC, 1000, 500));
     CHECK_STR(plan->lost,
               "coordinator lost: what nodes hold is spent, then all is refused; never above the limit");
     CHECK_EQ(plan->over, 0);
@@ -54,11 +54,11 @@ TEST(refusing_is_never_over)
 
 TEST(optimistic_and_trusting_fleets_are_told_what_it_costs)
 {
-    struct plan_ask ask = quota(1000000, 90 * WEIR_SEC, 100, 20);
+    struct fleet_plan_input ask = quota(1000000, 90 * WEIR_SEC, 100, 20);
     ask.optimistic = 50;
     ask.trust = true;
     ask.scheme = "redis";
-    const struct plan *plan = make(ask);
+    const struct fleet_plan *plan = make(ask);
     CHECK_EQ(plan->over, 1000);
     CHECK_STR(plan->lost, "coordinator lost: what nodes hold is spent, then all is refused; never above the "
                           "limit; optimistic: each node may pass 50 every 90 s unasked, at worst 1 000 above "
@@ -78,7 +78,7 @@ TEST(numbers_have_words)
 TEST(less_than_one_for_each_is_refused)
 {
     CHECK(make(quota(500, 60 * WEIR_SEC, 1, 500))->works);
-    const struct plan *plan = make(quota(499, 60 * WEIR_SEC, 1, 500));
+    const struct fleet_plan *plan = make(quota(499, 60 * WEIR_SEC, 1, 500));
     CHECK(!plan->works);
     CHECK_STR(plan->why,
               "499 a minute for 500 nodes is less than one for each: chunks cannot share that out; "
@@ -89,7 +89,7 @@ TEST(less_than_one_for_each_is_refused)
 TEST(more_writes_than_the_coordinator_can_do_are_refused)
 {
     CHECK(make(quota(1000, WEIR_SEC, 1, 10))->works);
-    const struct plan *plan = make(quota(50000000, WEIR_SEC, 1000, 500));
+    const struct fleet_plan *plan = make(quota(50000000, WEIR_SEC, 1000, 500));
     CHECK(!plan->works);
     CHECK_STR(plan->why, "50 000/s are more writes than the coordinator is good for, 1 000/s: let the nodes "
                          "lease from a few weir servers (weir://), which then are the nodes; writes=N says "
@@ -98,7 +98,7 @@ TEST(more_writes_than_the_coordinator_can_do_are_refused)
     CHECK_STR(plan->why, "50 000/s are more writes than the coordinator is good for, 1 000/s: base=50000 "
                          "would do, with at most 5 % unspent; or let the nodes lease from a few weir "
                          "servers (weir://), which then are the nodes; writes=N says what yours is good for");
-    struct plan_ask ask = quota(50000000, WEIR_SEC, 1000, 500);
+    struct fleet_plan_input ask = quota(50000000, WEIR_SEC, 1000, 500);
     ask.writes = 50000;
     CHECK(make(ask)->works);
     ask.writes = 49999;
@@ -117,8 +117,8 @@ TEST(the_alternative_works)
 {
     for (int64_t total = 1000; total <= INT64_C(1000000000); total *= 10)
         for (int64_t nodes = 1; nodes <= 1000; nodes *= 10) {
-            struct plan_ask ask = quota(total, WEIR_SEC, 1, nodes);
-            const struct plan *plan = make(ask);
+            struct fleet_plan_input ask = quota(total, WEIR_SEC, 1, nodes);
+            const struct fleet_plan *plan = make(ask);
             const char *base = strstr(plan->why, "base=");
             if (plan->works || !base)
                 continue;
@@ -131,7 +131,7 @@ TEST(the_alternative_works)
 
 TEST(a_window_below_ten_round_trips_is_refused)
 {
-    struct plan_ask ask = quota(1000, 100 * WEIR_MS, 100, 2);
+    struct fleet_plan_input ask = quota(1000, 100 * WEIR_MS, 100, 2);
     CHECK(make(ask)->works);
     ask.terms.window_ns--;
     CHECK(!make(ask)->works);
@@ -147,7 +147,7 @@ TEST(a_window_below_ten_round_trips_is_refused)
 
 TEST(a_bucket_needs_two_chunks)
 {
-    const struct plan *plan = make(bucket(10000, 20000, 1000, 10));
+    const struct fleet_plan *plan = make(bucket(10000, 20000, 1000, 10));
     CHECK(plan->works);
     CHECK_STR(plan->cost,
               "chunk 1 000, at most 50 % of the burst held in chunks, 10 coordinator writes a second");
@@ -161,7 +161,7 @@ TEST(a_bucket_needs_two_chunks)
 
 TEST(a_bucket_is_told_of_no_chunk_that_it_cannot_hold)
 {
-    const struct plan *plan = make(bucket(10000000, 100000, 1, 10));
+    const struct fleet_plan *plan = make(bucket(10000000, 100000, 1, 10));
     CHECK_STR(plan->why, "10 000 000/s are more writes than the coordinator is good for, 1 000/s: base=10000 "
                          "would do, with at most 100 % of the burst held; or let the nodes lease from a few "
                          "weir servers (weir://), which then are the nodes; writes=N says what yours is good "
@@ -177,7 +177,7 @@ TEST(a_bucket_is_told_of_no_chunk_that_it_cannot_hold)
 TEST(a_burst_without_a_chunk_for_each_node_is_refused)
 {
     CHECK(make(bucket(100, 500, 1, 500))->works);
-    const struct plan *plan = make(bucket(100, 499, 1, 500));
+    const struct fleet_plan *plan = make(bucket(100, 499, 1, 500));
     CHECK(!plan->works);
     CHECK_STR(plan->why,
               "a burst of 499 is less than a chunk of 1 for each of 500 nodes, so there would always "
@@ -193,7 +193,7 @@ TEST(a_burst_without_a_chunk_for_each_node_is_refused)
 /* Then a unit costs what a decision of the coordinator would. */
 TEST(chunks_of_one_unit_are_noted_where_they_are_many)
 {
-    struct plan_ask ask = bucket(10000, 20000, 1, 500);
+    struct fleet_plan_input ask = bucket(10000, 20000, 1, 500);
     ask.scheme = "redis";
     CHECK_STR(make(ask)->cost,
               "chunk 1, at most 2.5 % of the burst held in chunks, 10 000 coordinator writes a "
@@ -215,9 +215,9 @@ TEST(the_base_of_the_note_works)
 {
     for (int64_t burst = 2; burst < 100000; burst = burst * 3 / 2 + 1)
         for (int64_t nodes = 1; nodes <= 1000; nodes *= 10) {
-            struct plan_ask ask = bucket(10000, burst, 1, nodes);
+            struct fleet_plan_input ask = bucket(10000, burst, 1, nodes);
             ask.scheme = "redis";
-            const struct plan *plan = make(ask);
+            const struct fleet_plan *plan = make(ask);
             const char *base = strstr(plan->cost, "base=");
             if (!plan->works || !base)
                 continue;
@@ -232,7 +232,7 @@ TEST(no_number_breaks_it)
     static const char *const schemes[] = {"zookeeper", "redis", "weir", "local", ""};
     size_t count = sizeof numbers / sizeof numbers[0];
     for (size_t i = 0; i < count * count * count * 5 * 2; i++) {
-        struct plan_ask ask =
+        struct fleet_plan_input ask =
             quota(numbers[i % count], numbers[i / count % count] ? numbers[i / count % count] : 1,
                   numbers[i / count / count % count], numbers[(i + 3) % count]);
         ask.scheme = schemes[i % 5];
@@ -240,7 +240,7 @@ TEST(no_number_breaks_it)
         ask.terms.burst = numbers[(i + 1) % count];
         ask.optimistic = numbers[(i + 2) % count];
         ask.share = i % 3 == 0;
-        const struct plan *plan = make(ask);
+        const struct fleet_plan *plan = make(ask);
         CHECK(plan->works == !plan->why[0]);
         CHECK(strlen(plan->why) < PLAN_TEXT_MAX - 1 && strlen(plan->lost) < PLAN_TEXT_MAX - 1 &&
               strlen(plan->cost) < PLAN_TEXT_MAX - 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pot (src/limiter/pot.h) under every interleaving and every weak behaviour of takers, one who gives back,
- * and the one who fills it. src/limiter/pot.c is compiled here with the explorer's atoms and locks and with a
- * clock whose hand is an atom, too: it moves when the plan says so.
+ * A balance (src/limiter/balance.h) under every interleaving and every weak behaviour of takers, one who
+ * gives back, and the one who fills it. src/limiter/balance.c is compiled here with the explorer's atoms and
+ * locks and with a clock whose hand is an atom, too: it moves when the plan says so.
  *
  * After every execution the units are followed through the order in which they were exchanged. Each that
  * passed was put in under a deadline. The look that let it pass was before that deadline; so was its
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 static int64_t look(void);
-#define POT_LOOK look
+#define BALANCE_CLOCK look
 
 #include "check.h"
 #include "explore/explore.h"
@@ -19,7 +19,7 @@ static int64_t look(void);
 
 enum { THREADS = 3, ACTS = 5, WRITES = 32 };
 
-enum verb {
+enum table_verb {
     NOTHING,
     TAKE,     /* at most one in a thread */
     TIMED,    /* the same with a time that is told */
@@ -34,7 +34,7 @@ enum verb {
 };
 
 struct act {
-    enum verb verb;
+    enum table_verb verb;
     int64_t n;
 };
 
@@ -58,7 +58,7 @@ struct found {
 };
 
 static struct plan plan;
-static struct pot pot;
+static struct lease_balance balance;
 static atom64 hand;
 static struct found found[THREADS];
 
@@ -76,43 +76,43 @@ static int64_t look(void)
 static void tick(int64_t now)
 {
     (void)atom_swap(&hand, (uint64_t)now, memory_order_relaxed);
-    (void)atom_add(&pot.units, 0, memory_order_acq_rel);
+    (void)atom_add(&balance.units, 0, memory_order_acq_rel);
 }
 
-static void want(struct pot *p, int64_t n)
+static void want(struct lease_balance *p, int64_t n)
 {
     (void)p, (void)n;
     found[explore_thread()].wants++;
 }
 
-static const struct pot_ops ops = {.want = want};
+static const struct balance_ops ops = {.want = want};
 
 static void setup(void)
 {
     memset(found, 0, sizeof found);
-    memset(&pot, 0, sizeof pot);
-    pot.ops = &ops;
-    pot.full = plan.units;
+    memset(&balance, 0, sizeof balance);
+    balance.ops = &ops;
+    balance.full = plan.units;
     const struct {
         atom64 *atom;
         int64_t value;
         const char *name;
-    } atoms[] = {{&pot.units, plan.units, "units"},  {&pot.until, plan.until, "until"},
-                 {&pot.floor, plan.floor, "floor"},  {&pot.low, plan.low, "low"},
-                 {&pot.wanted, plan.told, "wanted"}, {&pot.refused, 0, "refused"},
-                 {&pot.put, plan.units, "put"},      {&pot.withdrawn, 0, "withdrawn"},
-                 {&pot.dropped, 0, "dropped"},       {&hand, 0, "hand"}};
+    } atoms[] = {{&balance.units, plan.units, "units"},  {&balance.until, plan.until, "until"},
+                 {&balance.floor, plan.floor, "floor"},  {&balance.low, plan.low, "low"},
+                 {&balance.wanted, plan.told, "wanted"}, {&balance.refused, 0, "refused"},
+                 {&balance.put, plan.units, "put"},      {&balance.withdrawn, 0, "withdrawn"},
+                 {&balance.dropped, 0, "dropped"},       {&hand, 0, "hand"}};
     for (size_t i = 0; i < sizeof atoms / sizeof atoms[0]; i++) {
         atom_store(atoms[i].atom, (uint64_t)atoms[i].value, memory_order_relaxed);
         explore_name(atoms[i].atom, atoms[i].name);
     }
-    explore_name(&pot.lock, "lock");
+    explore_name(&balance.lock, "lock");
 }
 
 static void take(struct found *f, const struct act *a)
 {
     f->look = 0;
-    f->passed = weir_pot_take(&pot, 0, a->n, a->verb == TIMED);
+    f->passed = weir_balance_take(&balance, 0, a->n, a->verb == TIMED);
     f->taken = f->passed ? a->n : 0;
 }
 
@@ -126,32 +126,32 @@ static void act(const struct act *a)
         break;
     case GIVE:
         if (f->passed)
-            weir_pot_give(&pot, 0, a->n);
+            weir_balance_give(&balance, 0, a->n);
         break;
     case CHARGE:
-        weir_pot_charge(&pot, a->n);
+        weir_balance_charge(&balance, a->n);
         f->charged += a->n;
         break;
     case DRAIN:
-        f->drained += weir_pot_drain(&pot, 0);
+        f->drained += weir_balance_drain(&balance, 0);
         break;
     case TICK:
         tick(a->n);
         break;
     case TURN:
-        (void)weir_pot_turn(&pot, a->n);
+        (void)weir_balance_set_deadline(&balance, a->n);
         break;
     case PUT:
-        weir_pot_put(&pot, a->n);
+        weir_balance_put(&balance, a->n);
         break;
     case WITHDRAW:
-        f->withdrawn += a->n * weir_pot_withdraw(&pot, a->n, 1);
+        f->withdrawn += a->n * weir_balance_withdraw(&balance, a->n, 1);
         break;
     case HEAR:
-        weir_pot_heard(&pot);
+        weir_balance_rearm(&balance);
         f->heard = true;
-        f->held = weir_pot_held(&pot);
-        f->refused = weir_pot_refused(&pot);
+        f->held = weir_balance_held(&balance);
+        f->refused = weir_balance_refused(&balance);
         break;
     case NOTHING:
         break;
@@ -177,7 +177,7 @@ struct course {
 };
 
 /* The next act of this kind, in the thread that fills. */
-static const struct act *next_act(struct course *c, int thread, enum verb verb, int64_t *until)
+static const struct act *next_act(struct course *c, int thread, enum table_verb verb, int64_t *until)
 {
     while (c->acts < ACTS) {
         const struct act *a = &plan.acts[thread][c->acts++];
@@ -220,7 +220,7 @@ static void follow_filler(struct course *c, int thread, int64_t by)
 
 static bool takes(int thread)
 {
-    enum verb verb = plan.acts[thread][0].verb;
+    enum table_verb verb = plan.acts[thread][0].verb;
     return verb == TAKE || verb == TIMED;
 }
 
@@ -249,8 +249,8 @@ static void check_account(const struct course *c)
     int64_t spent = -c->all_given;
     for (int thread = 0; thread < THREADS; thread++)
         spent += found[thread].taken + found[thread].drained + found[thread].charged;
-    EXPLORE_CHECK(weir_pot_spent(&pot) == spent);
-    EXPLORE_CHECK(weir_pot_held(&pot) <= pot.full);
+    EXPLORE_CHECK(weir_balance_spent(&balance) == spent);
+    EXPLORE_CHECK(weir_balance_held(&balance) <= balance.full);
 }
 
 /* Whoever was not told to ask because he was not heard yet is found by who hears. */
@@ -274,7 +274,7 @@ static void check_heard(void)
 static void finish(void)
 {
     struct explore_write writes[WRITES];
-    size_t count = explore_writes(&pot.units, writes, WRITES);
+    size_t count = explore_writes(&balance.units, writes, WRITES);
     struct course c = {.until = plan.until, .units = plan.units, .put = plan.units};
     EXPLORE_CHECK(count < WRITES);
     for (size_t i = 0; i < count; i++) {
@@ -310,7 +310,8 @@ TEST(takers_share_the_last_unit)
     HOLDS(.units = 1, .spurious = 1, .acts = {{{TAKE, 1}}, {{TAKE, 1}}});
 }
 
-/* The heart of it: the deadline passes, the pot is turned and filled, and all the while units are taken. */
+/* The heart of it: the deadline passes, the balance is turned and filled, and all the while units are taken.
+ */
 TEST(no_unit_is_spent_under_a_later_deadline_than_its_own)
 {
     HOLDS(.units = 1, .acts = {{{TICK, 10}, {TURN, 20}, {PUT, 1}}, {{TAKE, 1}}, {{TAKE, 1}}});
@@ -319,7 +320,7 @@ TEST(no_unit_is_spent_under_a_later_deadline_than_its_own)
     HOLDS(.units = 1, .acts = {{{TICK, 10}, {TURN, 20}, {PUT, 1}, {TICK, 20}}, {{TAKE, 1}}, {{TAKE, 1}}});
 }
 
-TEST(a_pot_that_is_turned_before_its_time_drops_what_is_left)
+TEST(a_balance_that_is_turned_before_its_time_drops_what_is_left)
 {
     HOLDS(.units = 1, .acts = {{{TURN, 20}, {PUT, 1}, {TICK, 10}}, {{TAKE, 1}}, {{TAKE, 1}}});
     HOLDS(.units = 1, .acts = {{{TURN, 20}, {PUT, 1}, {TURN, 30}, {PUT, 1}}, {{TAKE, 1}}});
@@ -360,9 +361,9 @@ TEST(a_want_is_told_or_found_by_who_hears)
 
 /* ---- why it is sequentially consistent ---- */
 
-/* (No less order than acquire and release lets units outlive their deadline: who turns the pot reads what the
- * last taker has left, and nobody reads a deadline before it is written. It is the order of the steps that
- * counts there; tests/mutants/fleet.txt turns them round.) */
+/* (No less order than acquire and release lets units outlive their deadline: who turns the balance reads what
+ * the last taker has left, and nobody reads a deadline before it is written. It is the order of the steps
+ * that counts there; tests/mutants/fleet.txt turns them round.) */
 TEST(without_one_order_of_all_a_want_is_lost)
 {
     BREAKS(.units = 2, .low = 2, .told = true, .weaken = EXPLORE_NO_SEQ_CST_ACCESS,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pot, and a limiter that has one: every verb, every bound, and the account of units. Threads are in
- * tests/threads/pots.c, and all interleavings of the exchanges in tests/explore/explore_pot.c.
+ * A balance, and a limiter that has one: every verb, every bound, and the account of units. Threads are in
+ * tests/threads/balances.c, and all interleavings of the exchanges in tests/explore/explore_balance.c.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <sys/wait.h>
@@ -13,9 +13,9 @@
 #define START (1000 * WEIR_SEC)
 #define UNTIL (START + WEIR_SEC)
 
-/* A pot that remembers what was asked of whoever fills it. */
+/* A balance that remembers what was asked of whoever fills it. */
 struct fake {
-    struct pot pot;
+    struct lease_balance balance;
     int wants, explains, acquires, frees;
     int64_t wanted, explained, timeout_ns;
     bool acquired;
@@ -23,29 +23,29 @@ struct fake {
     int64_t waiting; /* that stat said during an acquire */
 };
 
-static struct fake *fake_of(struct pot *pot)
+static struct fake *fake_of(struct lease_balance *balance)
 {
-    return pot->owner;
+    return balance->owner;
 }
 
-static void fake_want(struct pot *pot, int64_t n)
+static void fake_want(struct lease_balance *balance, int64_t n)
 {
-    fake_of(pot)->wants++;
-    fake_of(pot)->wanted = n;
+    fake_of(balance)->wants++;
+    fake_of(balance)->wanted = n;
 }
 
-static void fake_explain(struct pot *pot, int64_t now, int64_t n, struct weir_verdict *verdict)
+static void fake_explain(struct lease_balance *balance, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
     (void)now;
-    fake_of(pot)->explains++;
-    fake_of(pot)->explained = n;
+    fake_of(balance)->explains++;
+    fake_of(balance)->explained = n;
     verdict->retry_after_ns = 7 * WEIR_MS;
 }
 
-static bool fake_acquire(struct pot *pot, int64_t now, int64_t n, int64_t timeout_ns, struct weir_stop *stop,
-                         struct weir_verdict *verdict)
+static bool fake_acquire(struct lease_balance *balance, int64_t now, int64_t n, int64_t timeout_ns,
+                         struct weir_stop *stop, struct weir_verdict *verdict)
 {
-    struct fake *f = fake_of(pot);
+    struct fake *f = fake_of(balance);
     struct weir_stat stat;
     (void)now, (void)n, (void)stop;
     f->acquires++;
@@ -56,12 +56,12 @@ static bool fake_acquire(struct pot *pot, int64_t now, int64_t n, int64_t timeou
     return f->acquired;
 }
 
-static void fake_free(struct pot *pot)
+static void fake_free(struct lease_balance *balance)
 {
-    fake_of(pot)->frees++;
+    fake_of(balance)->frees++;
 }
 
-static const struct pot_ops fake_ops = {
+static const struct balance_ops fake_ops = {
     .want = fake_want, .explain = fake_explain, .acquire = fake_acquire, .free = fake_free};
 
 /* A limiter at START with `units` until UNTIL. */
@@ -70,10 +70,10 @@ static struct weir_limiter *fake_open(struct fake *f, int64_t units)
     struct weir_error err;
     memset(f, 0, sizeof *f);
     weir_clock_set(START);
-    weir_pot_init(&f->pot, &fake_ops, f);
-    (void)weir_pot_turn(&f->pot, UNTIL);
-    weir_pot_put(&f->pot, units);
-    f->limiter = weir_pot_limiter(&f->pot, "100/s timeout=3s", &err);
+    weir_balance_init(&f->balance, &fake_ops, f);
+    (void)weir_balance_set_deadline(&f->balance, UNTIL);
+    weir_balance_put(&f->balance, units);
+    f->limiter = weir_balance_limiter(&f->balance, "100/s timeout=3s", &err);
     if (!CHECK(f->limiter != NULL))
         printf("# %s\n", err.text);
     return f->limiter;
@@ -86,17 +86,17 @@ static void fake_close(struct fake *f)
     weir_clock_set(-1);
 }
 
-static int64_t put_of(const struct pot *pot)
+static int64_t put_of(const struct lease_balance *balance)
 {
-    return pot_figure(&pot->put);
+    return balance_load(&balance->put);
 }
 
 /* The account of the header. */
-static void check_account(const struct pot *pot, int64_t spent)
+static void check_account(const struct lease_balance *balance, int64_t spent)
 {
-    CHECK_EQ(weir_pot_spent(pot), spent);
-    CHECK_EQ(put_of(pot),
-             weir_pot_spent(pot) + weir_pot_held(pot) + pot_figure(&pot->withdrawn) + weir_pot_dropped(pot));
+    CHECK_EQ(weir_balance_spent(balance), spent);
+    CHECK_EQ(put_of(balance), weir_balance_spent(balance) + weir_balance_held(balance) +
+                                  balance_load(&balance->withdrawn) + weir_balance_dropped(balance));
 }
 
 /* ---- taking ---- */
@@ -111,8 +111,8 @@ TEST(what_was_put_in_passes_and_no_more)
     CHECK(weir_limiter_take(l, 1, NULL));
     CHECK(!weir_limiter_take(l, 1, NULL));
     CHECK(!weir_limiter_take(l, INT64_MAX, NULL));
-    CHECK_EQ(weir_pot_held(&f.pot), 0);
-    check_account(&f.pot, 10);
+    CHECK_EQ(weir_balance_held(&f.balance), 0);
+    check_account(&f.balance, 10);
     fake_close(&f);
 }
 
@@ -135,13 +135,13 @@ TEST(nonsense_is_refused_and_changes_nothing)
         CHECK_EQ(v.reason, WEIR_INVALID);
         weir_limiter_give(l, bad[i]);
         weir_limiter_charge(l, bad[i]);
-        weir_pot_put(&f.pot, bad[i]);
-        CHECK_EQ(weir_pot_withdraw(&f.pot, bad[i], 1), 0);
-        CHECK_EQ(weir_pot_withdraw(&f.pot, 1, bad[i]), 0);
+        weir_balance_put(&f.balance, bad[i]);
+        CHECK_EQ(weir_balance_withdraw(&f.balance, bad[i], 1), 0);
+        CHECK_EQ(weir_balance_withdraw(&f.balance, 1, bad[i]), 0);
     }
-    CHECK_EQ(weir_pot_held(&f.pot), 10);
+    CHECK_EQ(weir_balance_held(&f.balance), 10);
     CHECK_EQ(f.wants, 0);
-    CHECK(weir_limiter_pot(NULL) == NULL);
+    CHECK(weir_limiter_balance(NULL) == NULL);
     fake_close(&f);
 }
 
@@ -149,7 +149,7 @@ TEST(a_text_that_is_no_limit_is_refused)
 {
     struct fake f = {0};
     struct weir_error err;
-    CHECK(!weir_pot_limiter(&f.pot, "ten a day", &err));
+    CHECK(!weir_balance_limiter(&f.balance, "ten a day", &err));
     CHECK(err.text[0] != '\0');
     CHECK_EQ(f.frees, 0);
 }
@@ -160,29 +160,30 @@ TEST(nothing_passes_at_or_after_the_deadline)
     struct weir_limiter *l = fake_open(&f, 10);
     CHECK(weir_limiter_take_at(l, UNTIL - 1, 1, NULL));
     CHECK(!weir_limiter_take_at(l, UNTIL, 1, NULL));
-    CHECK_EQ(weir_pot_held(&f.pot), 9); /* a time that is told needs no look afterwards: nothing is lost */
+    CHECK_EQ(weir_balance_held(&f.balance),
+             9); /* a time that is told needs no look afterwards: nothing is lost */
     weir_clock_set(UNTIL - 1);
     CHECK(weir_limiter_take(l, 1, NULL));
     weir_clock_set(UNTIL);
     CHECK(!weir_limiter_peek(l, 1, NULL));
     CHECK(!weir_limiter_take(l, 1, NULL));
-    CHECK_EQ(weir_pot_held(&f.pot), 7);
+    CHECK_EQ(weir_balance_held(&f.balance), 7);
     CHECK_EQ(weir_limiter_drain(l), 0);
     weir_limiter_give(l, 1);
-    CHECK_EQ(weir_pot_held(&f.pot), 7);
-    CHECK_EQ(weir_pot_dropped(&f.pot), 1);
-    check_account(&f.pot, 2);
+    CHECK_EQ(weir_balance_held(&f.balance), 7);
+    CHECK_EQ(weir_balance_dropped(&f.balance), 1);
+    check_account(&f.balance, 2);
     fake_close(&f);
 }
 
-TEST(a_pot_that_was_never_turned_gives_nothing)
+TEST(a_balance_that_was_never_turned_gives_nothing)
 {
     struct fake f = {0};
-    weir_pot_init(&f.pot, &fake_ops, &f);
-    weir_pot_put(&f.pot, 5);
-    CHECK(!weir_pot_take(&f.pot, 0, 1, true));
-    CHECK(!weir_pot_take(&f.pot, 0, 1, false));
-    check_account(&f.pot, 0);
+    weir_balance_init(&f.balance, &fake_ops, &f);
+    weir_balance_put(&f.balance, 5);
+    CHECK(!weir_balance_take(&f.balance, 0, 1, true));
+    CHECK(!weir_balance_take(&f.balance, 0, 1, false));
+    check_account(&f.balance, 0);
 }
 
 TEST(verdicts_say_what_would_pass_and_refusals_are_explained)
@@ -212,14 +213,14 @@ TEST(a_lease_is_told_its_end_and_never_goes_below_zero)
     struct fake f;
     int64_t until;
     (void)fake_open(&f, 10);
-    weir_pot_set_floor(&f.pot, -100);
-    CHECK(weir_pot_lease(&f.pot, START, 7, &until));
+    weir_balance_set_floor(&f.balance, -100);
+    CHECK(weir_balance_lease(&f.balance, START, 7, &until));
     CHECK_EQ(until, UNTIL);
-    CHECK(!weir_pot_lease(&f.pot, START, 4, &until));
-    CHECK_EQ(weir_pot_refused(&f.pot), 4);
-    CHECK(!weir_pot_lease(&f.pot, UNTIL, 1, &until));
-    CHECK_EQ(weir_pot_held(&f.pot), 3);
-    check_account(&f.pot, 7);
+    CHECK(!weir_balance_lease(&f.balance, START, 4, &until));
+    CHECK_EQ(weir_balance_refused(&f.balance), 4);
+    CHECK(!weir_balance_lease(&f.balance, UNTIL, 1, &until));
+    CHECK_EQ(weir_balance_held(&f.balance), 3);
+    check_account(&f.balance, 7);
     fake_close(&f);
 }
 
@@ -230,18 +231,18 @@ TEST(what_is_given_back_is_never_more_than_was_taken)
     struct fake f;
     struct weir_limiter *l = fake_open(&f, 10);
     weir_limiter_give(l, 5);
-    CHECK_EQ(weir_pot_held(&f.pot), 10);
+    CHECK_EQ(weir_balance_held(&f.balance), 10);
     CHECK(weir_limiter_take(l, 8, NULL));
     weir_limiter_give(l, 3);
-    CHECK_EQ(weir_pot_held(&f.pot), 5);
-    check_account(&f.pot, 5);
+    CHECK_EQ(weir_balance_held(&f.balance), 5);
+    check_account(&f.balance, 5);
     weir_limiter_give(l, INT64_MAX);
-    CHECK_EQ(weir_pot_held(&f.pot), 10);
+    CHECK_EQ(weir_balance_held(&f.balance), 10);
     CHECK(weir_limiter_take(l, 4, NULL));
-    CHECK_EQ(weir_pot_withdraw(&f.pot, 5, 9), 1);
+    CHECK_EQ(weir_balance_withdraw(&f.balance, 5, 9), 1);
     weir_limiter_give(l, 100); /* 5 have left, and are not here to be taken again */
-    CHECK_EQ(weir_pot_held(&f.pot), 5);
-    check_account(&f.pot, 0);
+    CHECK_EQ(weir_balance_held(&f.balance), 5);
+    check_account(&f.balance, 0);
     fake_close(&f);
 }
 
@@ -251,15 +252,15 @@ TEST(what_was_taken_in_one_window_is_not_given_to_the_next_one)
     struct weir_reservation r;
     struct weir_limiter *l = fake_open(&f, 10);
     CHECK(weir_limiter_reserve(l, 6, 0, &r, NULL));
-    CHECK_EQ(weir_pot_turn(&f.pot, UNTIL + WEIR_SEC), 4);
+    CHECK_EQ(weir_balance_set_deadline(&f.balance, UNTIL + WEIR_SEC), 4);
     weir_limiter_give(l, 6); /* nothing was put in under this deadline */
-    CHECK_EQ(weir_pot_held(&f.pot), 0);
-    weir_pot_put(&f.pot, 8);
+    CHECK_EQ(weir_balance_held(&f.balance), 0);
+    weir_balance_put(&f.balance, 8);
     CHECK(weir_limiter_take(l, 8, NULL));
     CHECK(!weir_limiter_cancel(l, &r));
-    CHECK_EQ(weir_pot_held(&f.pot), 0);
+    CHECK_EQ(weir_balance_held(&f.balance), 0);
     CHECK_EQ(r.n, 6);
-    check_account(&f.pot, 14);
+    check_account(&f.balance, 14);
     fake_close(&f);
 }
 
@@ -268,19 +269,19 @@ TEST(a_charge_makes_a_debt_that_stays_until_it_is_repaid)
     struct fake f;
     struct weir_limiter *l = fake_open(&f, 10);
     weir_limiter_charge(l, 14);
-    CHECK_EQ(weir_pot_held(&f.pot), -4);
+    CHECK_EQ(weir_balance_held(&f.balance), -4);
     CHECK(!weir_limiter_take(l, 1, NULL));
     CHECK_EQ(weir_limiter_drain(l), 0);
-    CHECK_EQ(weir_pot_turn(&f.pot, UNTIL + WEIR_SEC), 0);
-    CHECK_EQ(weir_pot_held(&f.pot), -4);
-    CHECK_EQ(weir_pot_withdraw(&f.pot, 1, 5), 0);
-    weir_pot_put(&f.pot, 6);
+    CHECK_EQ(weir_balance_set_deadline(&f.balance, UNTIL + WEIR_SEC), 0);
+    CHECK_EQ(weir_balance_held(&f.balance), -4);
+    CHECK_EQ(weir_balance_withdraw(&f.balance, 1, 5), 0);
+    weir_balance_put(&f.balance, 6);
     CHECK(weir_limiter_take(l, 2, NULL));
     CHECK(!weir_limiter_take(l, 1, NULL));
-    check_account(&f.pot, 16);
+    check_account(&f.balance, 16);
     weir_limiter_charge(l, INT64_MAX);
     weir_limiter_charge(l, INT64_MAX);
-    CHECK(weir_pot_held(&f.pot) < -INT64_MAX / 8);
+    CHECK(weir_balance_held(&f.balance) < -INT64_MAX / 8);
     CHECK(!weir_limiter_take(l, 1, NULL));
     fake_close(&f);
 }
@@ -289,20 +290,20 @@ TEST(a_debt_is_repaid_and_nothing_else_is_put_in)
 {
     struct fake f;
     struct weir_limiter *l = fake_open(&f, 10);
-    CHECK_EQ(weir_pot_repay(&f.pot, 5), 0);
+    CHECK_EQ(weir_balance_repay(&f.balance, 5), 0);
     weir_limiter_charge(l, 18);
-    CHECK_EQ(weir_pot_held(&f.pot), -8);
-    CHECK_EQ(weir_pot_repay(&f.pot, 0), 0);
-    CHECK_EQ(weir_pot_repay(&f.pot, -1), 0);
-    CHECK_EQ(weir_pot_repay(&f.pot, 5), 5);
-    check_account(&f.pot, 18);
-    CHECK_EQ(weir_pot_repay(&f.pot, INT64_MAX), 3);
-    CHECK_EQ(weir_pot_held(&f.pot), 0);
-    check_account(&f.pot, 18);
-    CHECK_EQ(weir_pot_repay(&f.pot, 5), 0);
+    CHECK_EQ(weir_balance_held(&f.balance), -8);
+    CHECK_EQ(weir_balance_repay(&f.balance, 0), 0);
+    CHECK_EQ(weir_balance_repay(&f.balance, -1), 0);
+    CHECK_EQ(weir_balance_repay(&f.balance, 5), 5);
+    check_account(&f.balance, 18);
+    CHECK_EQ(weir_balance_repay(&f.balance, INT64_MAX), 3);
+    CHECK_EQ(weir_balance_held(&f.balance), 0);
+    check_account(&f.balance, 18);
+    CHECK_EQ(weir_balance_repay(&f.balance, 5), 0);
     CHECK(!weir_limiter_take(l, 1, NULL));
     weir_limiter_give(l, 18); /* what has paid the debt may have died meanwhile */
-    CHECK_EQ(weir_pot_held(&f.pot), 10);
+    CHECK_EQ(weir_balance_held(&f.balance), 10);
     fake_close(&f);
 }
 
@@ -310,11 +311,11 @@ TEST(a_drain_takes_all_and_asks_for_nothing)
 {
     struct fake f;
     struct weir_limiter *l = fake_open(&f, 10);
-    weir_pot_set_low(&f.pot, 5);
+    weir_balance_set_low(&f.balance, 5);
     CHECK_EQ(weir_limiter_drain(l), 10);
     CHECK_EQ(weir_limiter_drain(l), 0);
     CHECK_EQ(f.wants, 0);
-    check_account(&f.pot, 10);
+    check_account(&f.balance, 10);
     fake_close(&f);
 }
 
@@ -325,15 +326,15 @@ TEST(a_turn_drops_what_is_left_and_the_account_stays_right)
     struct fake f;
     struct weir_limiter *l = fake_open(&f, 10);
     CHECK(weir_limiter_take(l, 3, NULL));
-    CHECK_EQ(weir_pot_turn(&f.pot, UNTIL + WEIR_SEC), 7);
+    CHECK_EQ(weir_balance_set_deadline(&f.balance, UNTIL + WEIR_SEC), 7);
     CHECK(!weir_limiter_take(l, 1, NULL));
-    weir_pot_put(&f.pot, 5);
-    CHECK_EQ(weir_pot_withdraw(&f.pot, 2, 1), 1);
-    CHECK_EQ(weir_pot_withdraw(&f.pot, 2, 9), 1);
-    CHECK_EQ(weir_pot_withdraw(&f.pot, 2, 9), 0);
-    CHECK_EQ(weir_pot_held(&f.pot), 1);
+    weir_balance_put(&f.balance, 5);
+    CHECK_EQ(weir_balance_withdraw(&f.balance, 2, 1), 1);
+    CHECK_EQ(weir_balance_withdraw(&f.balance, 2, 9), 1);
+    CHECK_EQ(weir_balance_withdraw(&f.balance, 2, 9), 0);
+    CHECK_EQ(weir_balance_held(&f.balance), 1);
     CHECK(weir_limiter_take(l, 1, NULL));
-    check_account(&f.pot, 4);
+    check_account(&f.balance, 4);
     fake_close(&f);
 }
 
@@ -341,15 +342,15 @@ TEST(a_deadline_never_comes_nearer)
 {
     struct fake f;
     struct weir_limiter *l = fake_open(&f, 10);
-    CHECK_EQ(weir_pot_turn(&f.pot, UNTIL - 1), 10);
-    weir_pot_put(&f.pot, 4);
-    CHECK_EQ(weir_pot_held(&f.pot), 0);
-    CHECK_EQ(weir_pot_dropped(&f.pot), 14);
+    CHECK_EQ(weir_balance_set_deadline(&f.balance, UNTIL - 1), 10);
+    weir_balance_put(&f.balance, 4);
+    CHECK_EQ(weir_balance_held(&f.balance), 0);
+    CHECK_EQ(weir_balance_dropped(&f.balance), 14);
     CHECK(!weir_limiter_take(l, 1, NULL));
-    CHECK_EQ(weir_pot_turn(&f.pot, UNTIL), 0);
-    weir_pot_put(&f.pot, 4);
+    CHECK_EQ(weir_balance_set_deadline(&f.balance, UNTIL), 0);
+    weir_balance_put(&f.balance, 4);
     CHECK(weir_limiter_take(l, 4, NULL));
-    check_account(&f.pot, 4);
+    check_account(&f.balance, 4);
     fake_close(&f);
 }
 
@@ -357,39 +358,39 @@ TEST(what_does_not_fit_is_dropped)
 {
     struct fake f;
     (void)fake_open(&f, 10);
-    weir_pot_put(&f.pot, INT64_MAX - 10);
-    CHECK(weir_pot_held(&f.pot) > 0);
-    CHECK(weir_pot_held(&f.pot) <= INT64_MAX / 4);
-    check_account(&f.pot, 0);
+    weir_balance_put(&f.balance, INT64_MAX - 10);
+    CHECK(weir_balance_held(&f.balance) > 0);
+    CHECK(weir_balance_held(&f.balance) <= INT64_MAX / 4);
+    check_account(&f.balance, 0);
     fake_close(&f);
 }
 
-TEST(an_optimistic_pot_goes_down_to_its_floor_before_the_deadline)
+TEST(an_optimistic_balance_goes_down_to_its_floor_before_the_deadline)
 {
     struct fake f;
     struct weir_verdict v;
     struct weir_limiter *l = fake_open(&f, 2);
-    weir_pot_set_floor(&f.pot, -5);
+    weir_balance_set_floor(&f.balance, -5);
     CHECK(weir_limiter_peek(l, 7, &v));
     CHECK_EQ(v.remaining, 7);
     CHECK(weir_limiter_take(l, 4, &v));
     CHECK_EQ(v.remaining, 3);
-    CHECK_EQ(weir_pot_held(&f.pot), -2);
+    CHECK_EQ(weir_balance_held(&f.balance), -2);
     CHECK(!weir_limiter_take(l, 4, NULL));
     CHECK(weir_limiter_take_at(l, START, 3, NULL));
     CHECK(!weir_limiter_take(l, 1, NULL));
-    check_account(&f.pot, 7);
-    weir_pot_put(&f.pot, 8);
-    CHECK_EQ(weir_pot_held(&f.pot), 3);
-    check_account(&f.pot, 7);
-    weir_pot_set_floor(&f.pot, 5); /* above 0 there is none */
+    check_account(&f.balance, 7);
+    weir_balance_put(&f.balance, 8);
+    CHECK_EQ(weir_balance_held(&f.balance), 3);
+    check_account(&f.balance, 7);
+    weir_balance_set_floor(&f.balance, 5); /* above 0 there is none */
     CHECK(weir_limiter_take(l, 3, NULL));
-    weir_pot_set_floor(&f.pot, -5);
+    weir_balance_set_floor(&f.balance, -5);
     weir_clock_set(UNTIL);
     CHECK(!weir_limiter_take(l, 1, NULL));
     CHECK(!weir_limiter_take_at(l, UNTIL, 1, NULL));
-    CHECK_EQ(weir_pot_held(&f.pot), 0); /* no debt for what was not spent */
-    check_account(&f.pot, 10);
+    CHECK_EQ(weir_balance_held(&f.balance), 0); /* no debt for what was not spent */
+    check_account(&f.balance, 10);
     fake_close(&f);
 }
 
@@ -399,7 +400,7 @@ TEST(more_is_asked_for_once_until_that_was_heard)
 {
     struct fake f;
     struct weir_limiter *l = fake_open(&f, 10);
-    weir_pot_set_low(&f.pot, 5);
+    weir_balance_set_low(&f.balance, 5);
     CHECK(weir_limiter_take(l, 5, NULL));
     CHECK_EQ(f.wants, 0);
     CHECK(weir_limiter_take(l, 1, NULL));
@@ -408,17 +409,17 @@ TEST(more_is_asked_for_once_until_that_was_heard)
     CHECK(weir_limiter_take(l, 1, NULL));
     CHECK(!weir_limiter_take(l, 7, NULL));
     CHECK_EQ(f.wants, 1);
-    weir_pot_heard(&f.pot);
+    weir_balance_rearm(&f.balance);
     CHECK_EQ(f.wants, 1);
-    CHECK_EQ(weir_pot_refused(&f.pot), 7);
-    CHECK_EQ(weir_pot_refused(&f.pot), 0);
+    CHECK_EQ(weir_balance_refused(&f.balance), 7);
+    CHECK_EQ(weir_balance_refused(&f.balance), 0);
     CHECK(weir_limiter_take_at(l, START, 1, NULL));
     CHECK_EQ(f.wants, 2);
-    weir_pot_heard(&f.pot);
+    weir_balance_rearm(&f.balance);
     CHECK(!weir_limiter_take(l, 9, NULL));
     CHECK_EQ(f.wants, 3);
     CHECK_EQ(f.wanted, 9);
-    weir_pot_heard(&f.pot);
+    weir_balance_rearm(&f.balance);
     weir_limiter_charge(l, 1);
     CHECK_EQ(f.wants, 4);
     fake_close(&f);
@@ -430,7 +431,7 @@ TEST(refused_units_saturate)
     struct weir_limiter *l = fake_open(&f, 10);
     CHECK(!weir_limiter_take(l, INT64_MAX, NULL));
     CHECK(!weir_limiter_take(l, INT64_MAX, NULL));
-    CHECK_EQ(weir_pot_refused(&f.pot), INT64_MAX);
+    CHECK_EQ(weir_balance_refused(&f.balance), INT64_MAX);
     fake_close(&f);
 }
 
@@ -442,17 +443,17 @@ TEST(every_refusal_asks_for_more)
     struct weir_limiter *l = fake_open(&f, 1);
     CHECK(!weir_limiter_peek(l, 2, NULL));
     CHECK_EQ(f.wants, 1);
-    weir_pot_heard(&f.pot);
+    weir_balance_rearm(&f.balance);
     CHECK(!weir_limiter_take_at(l, UNTIL, 1, NULL));
     CHECK_EQ(f.wants, 2);
-    weir_pot_heard(&f.pot);
-    CHECK(!weir_pot_lease(&f.pot, START, 2, &until));
+    weir_balance_rearm(&f.balance);
+    CHECK(!weir_balance_lease(&f.balance, START, 2, &until));
     CHECK_EQ(f.wants, 3);
-    weir_pot_heard(&f.pot);
+    weir_balance_rearm(&f.balance);
     weir_clock_set(UNTIL);
     CHECK(!weir_limiter_take(l, 1, NULL)); /* late */
     CHECK_EQ(f.wants, 4);
-    weir_pot_heard(&f.pot);
+    weir_balance_rearm(&f.balance);
     CHECK(!weir_limiter_take(l, 1, NULL)); /* none there */
     CHECK_EQ(f.wants, 5);
     fake_close(&f);
@@ -510,7 +511,7 @@ TEST(an_acquire_of_units_that_have_died_has_nothing)
     weir_clock_set(UNTIL);
     CHECK(!weir_limiter_acquire(l, 1, 0, NULL));
     CHECK(!weir_limiter_reserve(l, 1, 0, NULL, NULL));
-    CHECK_EQ(weir_pot_dropped(&f.pot), 2);
+    CHECK_EQ(weir_balance_dropped(&f.balance), 2);
     CHECK(weir_limiter_acquire_at(l, START, 1, 0, NULL, NULL));
     fake_close(&f);
 }
@@ -534,10 +535,10 @@ TEST(a_call_runs_under_it_and_may_drain_it)
     int ran = 0;
     struct weir_call call = {.run = run_nothing, .arg = &ran, .n = 2, .drain_on = drain_always};
     CHECK(weir_limiter_call(l, &call, NULL));
-    CHECK_EQ(weir_pot_held(&f.pot), 0);
+    CHECK_EQ(weir_balance_held(&f.balance), 0);
     CHECK(!weir_limiter_call(l, &call, NULL));
     CHECK_EQ(ran, 1);
-    check_account(&f.pot, 10);
+    check_account(&f.balance, 10);
     fake_close(&f);
 }
 
@@ -554,11 +555,11 @@ TEST(a_reservation_is_a_take_that_can_be_handed_back_once)
     CHECK(v.allowed && r.n == 6 && r.wait_ns == 0 && r.due_ns == START);
     CHECK(weir_limiter_cancel(l, &r));
     CHECK(!weir_limiter_cancel(l, &r));
-    CHECK_EQ(weir_pot_held(&f.pot), 10);
+    CHECK_EQ(weir_balance_held(&f.balance), 10);
     CHECK(weir_limiter_reserve_at(l, START, 6, 0, &r, NULL));
     weir_clock_set(UNTIL);
     CHECK(!weir_limiter_cancel(l, &r));
-    check_account(&f.pot, 6);
+    check_account(&f.balance, 6);
     fake_close(&f);
 }
 
@@ -580,7 +581,7 @@ TEST(what_belongs_to_the_fleet_is_refused_with_what_to_use)
     CHECK(weir_limiter_take(l, 9, NULL));
     weir_limiter_reset(l);
     CHECK_EQ(weir_limiter_restart(l), 0);
-    CHECK_EQ(weir_pot_held(&f.pot), 1);
+    CHECK_EQ(weir_balance_held(&f.balance), 1);
     fake_close(&f);
 }
 
@@ -623,7 +624,7 @@ TEST(it_says_its_text_and_ends_with_the_last_reference)
     struct fake f;
     char text[64];
     struct weir_limiter *l = fake_open(&f, 3);
-    CHECK(weir_limiter_pot(l) == &f.pot);
+    CHECK(weir_limiter_balance(l) == &f.balance);
     (void)weir_limiter_text(l, text, sizeof text);
     CHECK_STR(text, "100/s timeout=3s");
     CHECK(weir_limiter_ref(l) == l);
@@ -631,7 +632,7 @@ TEST(it_says_its_text_and_ends_with_the_last_reference)
     CHECK_EQ(f.frees, 0);
     fake_close(&f);
     struct weir_limiter *plain = weir_limiter_new("5/s", NULL);
-    CHECK(weir_limiter_pot(plain) == NULL);
+    CHECK(weir_limiter_balance(plain) == NULL);
     weir_limiter_free(plain);
 }
 
@@ -647,7 +648,7 @@ static int child_tries(struct fake *f, struct weir_limiter *l, struct weir_reser
     weir_limiter_give(l, 1);
     weir_limiter_charge(l, 1);
     wrong |= weir_limiter_cancel(l, r) || weir_limiter_drain(l) != 0 ? 16 : 0;
-    wrong |= weir_limiter_pot(l) ? 32 : 0;
+    wrong |= weir_limiter_balance(l) ? 32 : 0;
     weir_limiter_free(l);
     wrong |= f->frees || f->wants || f->acquires ? 64 : 0;
     return wrong;
@@ -681,7 +682,7 @@ TEST(every_story_keeps_the_account)
     struct weir_limiter *l = fake_open(&f, 0);
     int64_t now = START, until = UNTIL, put = 0, net = 0, debt = 0; /* of this deadline */
     for (int i = 0; i < 200000; i++) {
-        int64_t n = 1 + rng_between(&rng, 0, 19), before = weir_pot_held(&f.pot);
+        int64_t n = 1 + rng_between(&rng, 0, 19), before = weir_balance_held(&f.balance);
         switch (rng_between(&rng, 0, 8)) {
         case 0:
             now += rng_between(&rng, 0, 299) * WEIR_MS;
@@ -689,21 +690,21 @@ TEST(every_story_keeps_the_account)
             break;
         case 1:
             until = max64(until, now + rng_between(&rng, 0, 1999) * WEIR_MS);
-            CHECK_EQ(weir_pot_turn(&f.pot, until), max64(before, 0));
+            CHECK_EQ(weir_balance_set_deadline(&f.balance, until), max64(before, 0));
             put = net = 0;
             debt = max64(-before, 0);
             break;
         case 2:
-            weir_pot_put(&f.pot, n);
+            weir_balance_put(&f.balance, n);
             put += n;
             break;
         case 3:
-            put -= n * weir_pot_withdraw(&f.pot, n, 2);
+            put -= n * weir_balance_withdraw(&f.balance, n, 2);
             break;
         case 4:
             weir_limiter_give(l, n);
-            net -= weir_pot_held(&f.pot) - before;
-            CHECK(now < until || weir_pot_held(&f.pot) == before);
+            net -= weir_balance_held(&f.balance) - before;
+            CHECK(now < until || weir_balance_held(&f.balance) == before);
             break;
         case 5:
             if (rng_between(&rng, 0, 9) == 0) {
@@ -718,13 +719,14 @@ TEST(every_story_keeps_the_account)
                 CHECK(now < until && before >= n && net + debt <= put);
             } else {
                 CHECK(now >= until || before < n);
-                net += before - weir_pot_held(&f.pot); /* late: gone */
+                net += before - weir_balance_held(&f.balance); /* late: gone */
             }
             break;
         }
-        CHECK_EQ(weir_pot_held(&f.pot), put - net - debt);
-        CHECK_EQ(put_of(&f.pot), weir_pot_spent(&f.pot) + weir_pot_held(&f.pot) +
-                                     pot_figure(&f.pot.withdrawn) + weir_pot_dropped(&f.pot));
+        CHECK_EQ(weir_balance_held(&f.balance), put - net - debt);
+        CHECK_EQ(put_of(&f.balance), weir_balance_spent(&f.balance) + weir_balance_held(&f.balance) +
+                                         balance_load(&f.balance.withdrawn) +
+                                         weir_balance_dropped(&f.balance));
     }
     fake_close(&f);
 }

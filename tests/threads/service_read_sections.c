@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workers in their turns, each with a client of its own, while another thread changes what is in force. What
- * a worker sees in a turn is whole and stays until the turn has ended: a sanitizer would notice memory that
- * was freed before.
+ * Workers in their read sections, each with a client of its own, while another thread changes what is in
+ * force. What a worker sees in a read section is whole and stays until the read section has ended: a
+ * sanitizer would notice memory that was freed before.
  */
 #include <stdatomic.h>
 
@@ -97,7 +97,7 @@ static void check_one_key(const char *limits)
 {
     static struct crew crew;
     char yaml[128];
-    struct counts counts;
+    struct policy_counts counts;
     (void)snprintf(yaml, sizeof yaml, "policies:\n  - {name: api, limits: [%s]}\n", limits);
     if (!open_crew(&crew, yaml))
         return;
@@ -190,7 +190,7 @@ static bool change_something(struct service *service, int what, struct weir_erro
     }
 }
 
-TEST(what_a_turn_sees_stays_until_its_end)
+TEST(what_a_read_section_sees_stays_until_its_end)
 {
     static struct crew crew;
     struct weir_error err;

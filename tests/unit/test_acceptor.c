@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The door while many are asked to leave. The program is linked with --wrap of weir_connection_offer.
+ * The acceptor while many are asked to leave. The program is linked with --wrap of weir_connection_offer.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -17,15 +17,17 @@
 static struct loop *loop;
 static int offered, rounds;
 
-enum entry __wrap_weir_connection_offer(struct lane *lane, int fd, const char *address, const char *local);
+enum admission __wrap_weir_connection_offer(struct io_thread *io_thread, int fd, const char *address,
+                                            const char *local);
 
-enum entry __wrap_weir_connection_offer(struct lane *lane, int fd, const char *address, const char *local)
+enum admission __wrap_weir_connection_offer(struct io_thread *io_thread, int fd, const char *address,
+                                            const char *local)
 {
-    (void)lane, (void)address, (void)local;
+    (void)io_thread, (void)address, (void)local;
     offered++;
     close(fd);
     weir_loop_stop(loop);
-    return ENTRY_FREE;
+    return ADMISSION_FREE;
 }
 
 static void stop(void *arg)
@@ -40,9 +42,9 @@ static void count_round(void *arg)
     rounds++;
 }
 
-static void stay(struct guest *guest)
+static void stay(struct client_entry *client_entry)
 {
-    (void)guest;
+    (void)client_entry;
 }
 
 static int knock(int port)
@@ -66,36 +68,39 @@ static int run_for(struct timer *timer, int64_t ms)
 TEST(who_knocks_while_many_are_to_leave_keeps_nobody_busy_and_is_let_in_then)
 {
     static struct service service;
-    static struct guest guests[STRANGERS + LEAVING];
+    static struct client_entry client_entries[STRANGERS + LEAVING];
     struct weir_error err = {0};
     char resp[] = "127.0.0.1:0";
     struct config config = {.resp = resp};
-    struct crowd_limits limits = {.most = STRANGERS};
-    struct lane lane = {0};
-    struct door door = {.service = &service, .lanes = &lane, .lane_count = 1, .spare = -1};
+    struct client_count_limits limits = {.most = STRANGERS};
+    struct io_thread io_thread = {0};
+    struct acceptor acceptor = {
+        .service = &service, .io_threads = &io_thread, .io_thread_count = 1, .spare = -1};
     loop = weir_loop_new();
-    service.crowd = weir_crowd_new();
+    service.client_counts = weir_client_counts_new();
     for (size_t i = 0; i < STRANGERS + LEAVING; i++)
-        CHECK_EQ(weir_crowd_enter(service.crowd, &limits, &guests[i], "unix", ENTER_STRANGER, stay),
-                 ENTRY_FREE);
-    CHECK_EQ(weir_crowd_count(service.crowd).dropped, LEAVING);
-    CHECK(weir_door_open(&door, &config, NULL, 0, &err) && weir_door_watch(&door, loop, &err));
+        CHECK_EQ(weir_client_counts_enter(service.client_counts, &limits, &client_entries[i], "unix",
+                                          CLIENT_UNAUTHENTICATED, stay),
+                 ADMISSION_FREE);
+    CHECK_EQ(weir_client_counts_read(service.client_counts).dropped, LEAVING);
+    CHECK(weir_acceptor_open(&acceptor, &config, NULL, 0, &err) &&
+          weir_acceptor_watch(&acceptor, loop, &err));
     CHECK(weir_loop_at_end(loop, count_round, NULL));
     struct timer *timer = weir_timer_new(loop, stop, NULL);
-    int client = knock(door.listeners[0].port);
+    int client = knock(acceptor.listeners[0].port);
 
     int busy = run_for(timer, 100);
     CHECK_EQ(offered, 0);
     if (!CHECK(busy < 100)) /* it looks every few milliseconds */
         printf("# %d rounds\n", busy);
     for (size_t i = 0; i < STRANGERS + LEAVING; i++)
-        weir_crowd_leave(service.crowd, &guests[i]);
+        weir_client_counts_leave(service.client_counts, &client_entries[i]);
     (void)run_for(timer, 20000);
     CHECK_EQ(offered, 1);
 
     close(client);
-    weir_door_close(&door);
+    weir_acceptor_close(&acceptor);
     weir_timer_free(timer);
     weir_loop_free(loop);
-    weir_crowd_free(service.crowd);
+    weir_client_counts_free(service.client_counts);
 }

@@ -9,7 +9,7 @@
 #include "property/table_look.h"
 #include "property/table_world.h"
 
-/* ---- deeds that may bring a key in ---- */
+/* ---- operations that may bring a key in ---- */
 
 static bool refuse_for_room(struct weir_verdict *verdict)
 {
@@ -34,7 +34,7 @@ bool world_peek(struct site *site, uint32_t key, int64_t now, int64_t n, struct 
 }
 
 struct question {
-    enum deed_kind kind; /* TAKE, RESERVE, CHARGE */
+    enum action_kind kind; /* TAKE, RESERVE, CHARGE */
     int64_t now, n, timeout;
 };
 
@@ -51,10 +51,10 @@ static void put_question(struct cell *cell, uint64_t generation, const struct qu
 {
     answer->from = cell;
     answer->yes = true;
-    if (q->kind == DEED_CHARGE)
+    if (q->kind == ACTION_CHARGE)
         cell_charge(cell, answer->time, q->n);
     else
-        answer->yes = cell_reserve(cell, answer->time, q->n, q->kind == DEED_TAKE ? 0 : q->timeout,
+        answer->yes = cell_reserve(cell, answer->time, q->n, q->kind == ACTION_TAKE ? 0 : q->timeout,
                                    generation, &answer->promise, &answer->verdict);
 }
 
@@ -69,13 +69,13 @@ static bool counts_refusals(const struct weir_policy *policy)
 /* A take that is refused at once leaves no note; who promises something has been noted before. */
 static void share(struct site *site, struct cell *cell, const struct question *q, struct answer *answer)
 {
-    bool counts = counts_refusals(site->policy), tries = !site->words || counts || q->kind == DEED_RESERVE;
+    bool counts = counts_refusals(site->policy), tries = !site->words || counts || q->kind == ACTION_RESERVE;
     struct weir_verdict verdict;
     if (!tries && !cell_peek(site->shared, answer->time, q->n, &verdict)) {
         put_question(site->shared, site->generation, q, answer);
     } else {
         put_question(world_share(site, answer->time), site->generation, q, answer);
-        cell->took = cell->took || answer->yes || counts || (site->words && q->kind == DEED_RESERVE);
+        cell->took = cell->took || answer->yes || counts || (site->words && q->kind == ACTION_RESERVE);
     }
     (void)world_says_shared(answer->yes, &answer->verdict);
 }
@@ -92,7 +92,7 @@ static void ask_absent(struct site *site, struct cell *cell, const struct questi
     }
     if (world_has_room(site, answer->time)) {
         world_insert(site, cell, answer->time);
-    } else if (site->plan->refuse || q->kind == DEED_CHARGE) {
+    } else if (site->plan->refuse || q->kind == ACTION_CHARGE) {
         answer->yes = refuse_for_room(&answer->verdict);
     } else {
         share(site, cell, q, answer);
@@ -114,7 +114,7 @@ static bool ask(struct world *world, struct site *site, uint32_t key, const stru
         ask_absent(site, cell, q, answer);
     if (!answer->from->word && !cell_adopt(answer->from))
         return world_fail(world, "the words of the core are not the model's");
-    if (!answer->yes || q->kind == DEED_CHARGE)
+    if (!answer->yes || q->kind == ACTION_CHARGE)
         return true;
     int64_t due = answer->time + answer->verdict.wait_ns;
     if (answer->from != cell)
@@ -129,7 +129,7 @@ bool world_took(struct world *world, const struct table_ask *of, int64_t at, boo
                 const struct weir_verdict *verdict)
 {
     struct site *site = &world->sites[of->table];
-    struct question q = {DEED_TAKE, world_deed_time(site, at), of->n, 0};
+    struct question q = {ACTION_TAKE, world_action_time(site, at), of->n, 0};
     struct answer answer;
     if (!ask(world, site, of->key, &q, &answer))
         return false;
@@ -138,7 +138,7 @@ bool world_took(struct world *world, const struct table_ask *of, int64_t at, boo
     return !verdict || world_agrees(world, "take", answer.from, answer.time, verdict, &answer.verdict);
 }
 
-static bool do_take(struct world *world, const struct table_op *op)
+static bool do_take(struct world *world, const struct story_action *op)
 {
     struct site *site = &world->sites[op->asks[0].table];
     char key[8];
@@ -149,13 +149,13 @@ static bool do_take(struct world *world, const struct table_op *op)
     return world_took(world, &op->asks[0], op->at, allowed, silent ? NULL : &got);
 }
 
-static bool do_reserve(struct world *world, const struct table_op *op)
+static bool do_reserve(struct world *world, const struct story_action *op)
 {
     uint32_t key_number = op->asks[0].key;
     struct site *site = &world->sites[op->asks[0].table];
     struct cell *cell = &site->cells[key_number];
     struct world_held *held = &world->held[world->held_count];
-    struct question q = {DEED_RESERVE, world_deed_time(site, op->at), op->asks[0].n, op->timeout};
+    struct question q = {ACTION_RESERVE, world_action_time(site, op->at), op->asks[0].n, op->timeout};
     struct answer answer;
     struct weir_verdict got;
     char key[8];
@@ -187,7 +187,7 @@ static bool do_reserve(struct world *world, const struct table_op *op)
     return true;
 }
 
-void world_mark_again(struct world *world, const struct table_op *op)
+void world_mark_again(struct world *world, const struct story_action *op)
 {
     if (world->held_count == 0 || world->held[world->held_count - 1].id != op->id)
         return;
@@ -200,10 +200,10 @@ void world_mark_again(struct world *world, const struct table_op *op)
             held->promise.parts[i].mark = cell->model.limits[i].u.warmup.next;
 }
 
-static bool do_charge(struct world *world, const struct table_op *op)
+static bool do_charge(struct world *world, const struct story_action *op)
 {
     struct site *site = &world->sites[op->asks[0].table];
-    struct question q = {DEED_CHARGE, world_deed_time(site, op->at), op->asks[0].n, 0};
+    struct question q = {ACTION_CHARGE, world_action_time(site, op->at), op->asks[0].n, 0};
     struct answer answer;
     char key[8];
     size_t len = world_key(site, op->asks[0].key, key);
@@ -227,11 +227,11 @@ static bool comes_for_more(struct site *site, struct cell *cell, int64_t *now)
     return true;
 }
 
-static bool do_give(struct world *world, const struct table_op *op)
+static bool do_give(struct world *world, const struct story_action *op)
 {
     struct site *site = &world->sites[op->asks[0].table];
     struct cell *cell = &site->cells[op->asks[0].key];
-    int64_t now = world_deed_time(site, op->at), n = op->asks[0].n;
+    int64_t now = world_action_time(site, op->at), n = op->asks[0].n;
     char key[8];
     size_t len = world_key(site, op->asks[0].key, key);
     weir_table_give_at(site->table, op->at, key, len, n);
@@ -245,11 +245,11 @@ static bool do_give(struct world *world, const struct table_op *op)
     return true;
 }
 
-static bool do_reset(struct world *world, const struct table_op *op)
+static bool do_reset(struct world *world, const struct story_action *op)
 {
     struct site *site = &world->sites[op->asks[0].table];
     struct cell *cell = &site->cells[op->asks[0].key];
-    int64_t now = world_deed_time(site, op->at);
+    int64_t now = world_action_time(site, op->at);
     struct law_fault fault;
     char key[8];
     size_t len = world_key(site, op->asks[0].key, key);
@@ -263,13 +263,13 @@ static bool do_reset(struct world *world, const struct table_op *op)
     return true;
 }
 
-/* ---- deeds that never do ---- */
+/* ---- operations that never do ---- */
 
-static bool do_peek(struct world *world, const struct table_op *op)
+static bool do_peek(struct world *world, const struct story_action *op)
 {
     struct site *site = &world->sites[op->asks[0].table];
     struct weir_verdict got, want;
-    int64_t now = world_deed_time(site, op->at);
+    int64_t now = world_action_time(site, op->at);
     char key[8];
     size_t len = world_key(site, op->asks[0].key, key);
     bool allowed = weir_table_peek_at(site->table, op->at, key, len, op->asks[0].n, &got);
@@ -282,12 +282,12 @@ static bool do_peek(struct world *world, const struct table_op *op)
     return world_agrees(world, "peek", cell, time, &got, &want);
 }
 
-static bool do_explain(struct world *world, const struct table_op *op)
+static bool do_explain(struct world *world, const struct story_action *op)
 {
     struct site *site = &world->sites[op->asks[0].table];
     struct cell *cell = &site->cells[op->asks[0].key];
     struct weir_limit_state limits[WEIR_LIMITS_MAX];
-    int64_t now = world_deed_time(site, op->at);
+    int64_t now = world_action_time(site, op->at);
     char key[8];
     size_t len = world_key(site, op->asks[0].key, key);
     size_t count = weir_table_explain_at(site->table, op->at, key, len, limits, WEIR_LIMITS_MAX);
@@ -314,7 +314,7 @@ static bool is_foul(const struct site *site, const struct world_held *held, cons
     return site->words && old && cell->own && !held->promise.word;
 }
 
-static bool do_cancel(struct world *world, const struct table_op *op)
+static bool do_cancel(struct world *world, const struct story_action *op)
 {
     for (size_t i = 0; i < world->held_count; i++) {
         struct world_held *held = &world->held[i];
@@ -322,7 +322,7 @@ static bool do_cancel(struct world *world, const struct table_op *op)
             continue;
         struct site *site = &world->sites[held->table];
         struct cell *cell = &site->cells[held->key];
-        int64_t now = world_deed_time(site, op->at);
+        int64_t now = world_action_time(site, op->at);
         char key[8];
         size_t len = world_key(site, held->key, key);
         if (is_foul(site, held, cell, now))
@@ -343,7 +343,7 @@ static bool do_cancel(struct world *world, const struct table_op *op)
 /* ---- all of them ---- */
 
 /* What makes no sense is refused, and nothing changes. */
-static bool do_invalid(struct world *world, const struct table_op *op)
+static bool do_invalid(struct world *world, const struct story_action *op)
 {
     struct site *site = &world->sites[op->asks[0].table];
     struct weir_verdict v = {.reason = -1};
@@ -352,28 +352,28 @@ static bool do_invalid(struct world *world, const struct table_op *op)
     size_t len = world_key(site, op->asks[0].key, key);
     int64_t n = op->asks[0].n;
     bool got = false, told = true;
-    if (op->kind == DEED_TAKE)
+    if (op->kind == ACTION_TAKE)
         got = weir_table_take_at(site->table, op->at, key, len, n, &v);
-    else if (op->kind == DEED_PEEK)
+    else if (op->kind == ACTION_PEEK)
         got = weir_table_peek_at(site->table, op->at, key, len, n, &v);
-    else if (op->kind == DEED_RESERVE)
+    else if (op->kind == ACTION_RESERVE)
         got = weir_table_reserve_at(site->table, op->at, key, len, n, op->timeout, &r, &v);
     else
         told = false;
-    if (op->kind == DEED_GIVE)
+    if (op->kind == ACTION_GIVE)
         weir_table_give_at(site->table, op->at, key, len, n);
-    if (op->kind == DEED_CHARGE)
+    if (op->kind == ACTION_CHARGE)
         got = weir_table_charge_at(site->table, op->at, key, len, n);
     return (!got && (!told || (v.reason == WEIR_INVALID && v.retry_after_ns == WEIR_FOREVER))) ||
            world_fail(world, "n is %" PRId64 ", but the answer is %d, reason %d", n, got, v.reason);
 }
 
-bool world_deed(struct world *world, const struct table_op *op)
+bool world_action(struct world *world, const struct story_action *op)
 {
-    static bool (*const deeds[])(struct world *, const struct table_op *) = {
-        [DEED_TAKE] = do_take,     [DEED_PEEK] = do_peek,      [DEED_RESERVE] = do_reserve,
-        [DEED_CANCEL] = do_cancel, [DEED_GIVE] = do_give,      [DEED_CHARGE] = do_charge,
-        [DEED_RESET] = do_reset,   [DEED_EXPLAIN] = do_explain};
-    bool counts = op->kind != DEED_CANCEL && op->kind != DEED_RESET && op->kind != DEED_EXPLAIN;
-    return counts && op->asks[0].n < 1 ? do_invalid(world, op) : deeds[op->kind](world, op);
+    static bool (*const actions[])(struct world *, const struct story_action *) = {
+        [ACTION_TAKE] = do_take,     [ACTION_PEEK] = do_peek,      [ACTION_RESERVE] = do_reserve,
+        [ACTION_CANCEL] = do_cancel, [ACTION_GIVE] = do_give,      [ACTION_CHARGE] = do_charge,
+        [ACTION_RESET] = do_reset,   [ACTION_EXPLAIN] = do_explain};
+    bool counts = op->kind != ACTION_CANCEL && op->kind != ACTION_RESET && op->kind != ACTION_EXPLAIN;
+    return counts && op->asks[0].n < 1 ? do_invalid(world, op) : actions[op->kind](world, op);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers that wait for a store: a server whose lane has a store that moves when the test says so. Whatever
- * comes in whatever order, a client is never told of a change that is not safe, is told all in order, and is
- * told of what has changed nothing at once.
+ * Answers that wait for a store: a server whose I/O thread has a store that moves when the test says so.
+ * Whatever comes in whatever order, a client is never told of a change that is not safe, is told all in
+ * order, and is told of what has changed nothing at once.
  */
 #define _GNU_SOURCE
 
@@ -30,8 +30,8 @@ static struct {
     bool sick;
     int64_t changes[CLIENTS + 1];         /* of each session, */
     int64_t at[TICKETS_MAX][CLIENTS + 1]; /* and as they were when a ticket was drawn */
-    struct lane *lane;
-    struct dirty listed; /* by the lane's thread */
+    struct io_thread *io_thread;
+    struct dirty listed; /* by the I/O thread's thread */
 } fake = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static void fake_begin(void)
@@ -42,23 +42,25 @@ static void fake_begin(void)
     fake.listed.touched = 0;
 }
 
-bool __real_weir_parking_begin(struct lane *lane, struct store *store);
-bool __wrap_weir_parking_begin(struct lane *lane, struct store *store);
+bool __real_weir_disk_wait_begin(struct io_thread *io_thread, struct store *store);
+bool __wrap_weir_disk_wait_begin(struct io_thread *io_thread, struct store *store);
 uint64_t __wrap_weir_store_commit(struct store *store);
-enum store_may __wrap_weir_store_may(struct store *store, uint64_t ticket);
-size_t __real_weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
-                               size_t count, struct buffer *out, enum run_state *state);
-size_t __wrap_weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
-                               size_t count, struct buffer *out, enum run_state *state);
+enum store_ticket_status __wrap_weir_store_ticket_status(struct store *store, uint64_t ticket);
+size_t __real_weir_service_run(struct worker *worker, struct session *session,
+                               const struct resp_request *requests, size_t count, struct buffer *out,
+                               enum run_state *state);
+size_t __wrap_weir_service_run(struct worker *worker, struct session *session,
+                               const struct resp_request *requests, size_t count, struct buffer *out,
+                               enum run_state *state);
 
 bool __real_weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
 bool __wrap_weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
 
-bool __wrap_weir_parking_begin(struct lane *lane, struct store *store)
+bool __wrap_weir_disk_wait_begin(struct io_thread *io_thread, struct store *store)
 {
     (void)store;
-    fake.lane = lane;
-    return __real_weir_parking_begin(lane, (struct store *)(void *)&fake);
+    fake.io_thread = io_thread;
+    return __real_weir_disk_wait_begin(io_thread, (struct store *)(void *)&fake);
 }
 
 uint64_t __wrap_weir_store_commit(struct store *store)
@@ -72,23 +74,24 @@ uint64_t __wrap_weir_store_commit(struct store *store)
     return ticket;
 }
 
-enum store_may __wrap_weir_store_may(struct store *store, uint64_t ticket)
+enum store_ticket_status __wrap_weir_store_ticket_status(struct store *store, uint64_t ticket)
 {
     (void)store;
     pthread_mutex_lock(&fake.mutex);
-    enum store_may may = ticket <= fake.synced ? STORE_GO : fake.sick ? STORE_SICK : STORE_WAIT;
+    enum store_ticket_status may = ticket <= fake.synced ? STORE_GO : fake.sick ? STORE_SICK : STORE_WAIT;
     pthread_mutex_unlock(&fake.mutex);
     return may;
 }
 
 /* What is allowed is a change, and so is a promise: as a table that is kept lists it. */
-size_t __wrap_weir_service_run(struct worker *worker, struct session *session, const struct request *requests,
-                               size_t count, struct buffer *out, enum run_state *state)
+size_t __wrap_weir_service_run(struct worker *worker, struct session *session,
+                               const struct resp_request *requests, size_t count, struct buffer *out,
+                               enum run_state *state)
 {
     int64_t before = worker->allowed;
     size_t done = __real_weir_service_run(worker, session, requests, count, out, state);
     int64_t changes = worker->allowed - before + (*state == RUN_WAITS);
-    if (!worker->turn_lasts) /* the twin's */
+    if (!worker->read_section_lasts) /* the twin's */
         return done;
     weir_dirty = &fake.listed;
     fake.listed.touched += (uint64_t)changes;
@@ -120,7 +123,7 @@ static void fake_sync(uint64_t up_to)
     pthread_mutex_lock(&fake.mutex);
     fake.synced = up_to > fake.synced ? up_to : fake.synced;
     pthread_mutex_unlock(&fake.mutex);
-    weir_parking_moved(fake.lane);
+    weir_disk_wait_moved(fake.io_thread);
 }
 
 static void fake_sync_all(void)
@@ -136,7 +139,7 @@ static int64_t safe_changes(size_t session)
     return changes;
 }
 
-/* Something that the lane does soon; false: it does not. */
+/* Something that the I/O thread does soon; false: it does not. */
 static bool comes_true(bool (*is)(uint64_t arg), uint64_t arg)
 {
     for (int i = 0; !is(arg); i++) {
@@ -159,12 +162,12 @@ static void wait_for_commit(uint64_t after)
 
 static bool turn_has_ended(uint64_t worker)
 {
-    return weir_server_service(here.server)->workers[worker].turn % 2 == 0;
+    return weir_server_service(here.server)->workers[worker].read_epoch % 2 == 0;
 }
 
 static bool is_expecting(uint64_t arg)
 {
-    return arg == 0 && fake.lane->parking.expects;
+    return arg == 0 && fake.io_thread->disk_wait.expects;
 }
 
 static bool parked_server(int64_t stuck_ms)
@@ -368,7 +371,7 @@ TEST(who_wants_no_answers_is_logged_all_the_same)
     server_end();
 }
 
-TEST(who_leaves_while_he_is_parked_is_forgotten)
+TEST(who_leaves_while_he_waits_for_the_disk_is_forgotten)
 {
     if (!parked_server(0))
         return;
@@ -396,7 +399,7 @@ TEST(a_promise_waits_for_its_time_and_for_the_store)
     wait_for_commit(0);
     hears_nothing(&client);
     weir_clock_set(WEIR_SEC);
-    weir_lane_wish(fake.lane, WISH_LOOK); /* it is due: but nothing before it has been said */
+    weir_io_thread_post(fake.io_thread, IO_TASK_LOOK); /* it is due: but nothing before it has been said */
     wait_for_commit(1);
     hears_nothing(&client);
     fake_sync(1); /* what it has changed first is not all */
@@ -409,7 +412,7 @@ TEST(a_promise_waits_for_its_time_and_for_the_store)
     server_end();
 }
 
-TEST(who_is_parked_is_patient_unless_the_disk_is_sick)
+TEST(who_waits_for_the_disk_is_patient_unless_the_disk_is_sick)
 {
     if (!parked_server(60))
         return;
@@ -456,7 +459,7 @@ TEST(a_server_that_ends_waits_for_the_store)
 }
 
 /* Else it would go on when something else happens, which may be long. */
-TEST(a_lane_that_waits_for_the_store_wants_to_be_told)
+TEST(an_io_thread_that_waits_for_the_store_wants_to_be_told)
 {
     if (!parked_server(0))
         return;
@@ -470,7 +473,7 @@ TEST(a_lane_that_waits_for_the_store_wants_to_be_told)
 }
 
 /* Else nothing that it could have seen would ever be freed. */
-TEST(a_lane_that_sleeps_has_ended_its_turn)
+TEST(an_io_thread_that_sleeps_has_ended_its_read_section)
 {
     if (!parked_server(0))
         return;

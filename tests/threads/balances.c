@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads take from one pot and give back, while another one turns and fills it and moves the clock. An
+ * Threads take from one balance and give back, while another one turns and fills it and moves the clock. An
  * account is kept outside: what each thread took under which deadline. No deadline lets pass more than was
  * put in under it, nothing passes after it, and in the end not a unit is missing.
  */
@@ -16,7 +16,7 @@ enum { TAKERS = 3, THREADS = TAKERS + 1, EPOCHS_MAX = 20000 };
 #define WINDOW WEIR_MS
 
 static int64_t epochs; /* how many */
-static struct pot pot;
+static struct lease_balance balance;
 static struct weir_limiter *limiter;
 static atomic_int wants, began;
 static atomic_bool ended;
@@ -25,23 +25,23 @@ static atomic_bool ended;
 static int64_t took[TAKERS][EPOCHS_MAX];
 static int64_t put[EPOCHS_MAX], all_took[TAKERS], all_gave[TAKERS], withdrawn;
 
-static void want(struct pot *p, int64_t n)
+static void want(struct lease_balance *p, int64_t n)
 {
     (void)p, (void)n;
     atomic_fetch_add(&wants, 1);
 }
 
-static void explain(struct pot *p, int64_t now, int64_t n, struct weir_verdict *verdict)
+static void explain(struct lease_balance *p, int64_t now, int64_t n, struct weir_verdict *verdict)
 {
     (void)p, (void)now, (void)n, (void)verdict;
 }
 
-static void let_go(struct pot *p)
+static void let_go(struct lease_balance *p)
 {
     (void)p;
 }
 
-static const struct pot_ops ops = {.want = want, .explain = explain, .free = let_go};
+static const struct balance_ops ops = {.want = want, .explain = explain, .free = let_go};
 
 static int64_t epoch_of(int64_t time)
 {
@@ -66,18 +66,18 @@ static void take_some(size_t self, struct rng *rng)
         took[self][epoch] += n;
 }
 
-/* A lease is told its deadline; the units may have a later one, if the pot was turned meanwhile. */
+/* A lease is told its deadline; the units may have a later one, if the balance was turned meanwhile. */
 static void lease_some(size_t self, struct rng *rng)
 {
     int64_t n = rng_between(rng, 1, 5), until, before = weir_now();
-    if (!weir_pot_lease(&pot, before, n, &until))
+    if (!weir_balance_lease(&balance, before, n, &until))
         return;
     if (until <= before || (until - START) % WINDOW != 0)
         abort();
     all_took[self] += n;
-    if (rng_between(rng, 0, 3) == 0 && weir_pot_give_under(&pot, before, n, until))
+    if (rng_between(rng, 0, 3) == 0 && weir_balance_give_under(&balance, before, n, until))
         all_gave[self] += n;
-    else if (pot_figure(&pot.until) == until)
+    else if (balance_load(&balance.until) == until)
         took[self][epoch_of(until) - 1] += n;
 }
 
@@ -90,25 +90,25 @@ static void take_on(size_t self, struct rng *rng)
             lease_some(self, rng);
 }
 
-/* Some epochs end before the pot is turned, some are turned before they end. */
+/* Some epochs end before the balance is turned, some are turned before they end. */
 static void fill_on(struct rng *rng)
 {
     for (int64_t epoch = 0; epoch < epochs; epoch++) {
         bool early = rng_between(rng, 0, 1);
         if (!early)
             weir_clock_set(START + epoch * WINDOW);
-        (void)weir_pot_turn(&pot, START + (epoch + 1) * WINDOW);
+        (void)weir_balance_set_deadline(&balance, START + (epoch + 1) * WINDOW);
         if (early)
             weir_clock_set(START + epoch * WINDOW);
         for (int i = 0; i < 4; i++) {
             int64_t n = rng_between(rng, 1, 40);
             put[epoch] += n;
-            weir_pot_put(&pot, n);
-            weir_pot_heard(&pot);
+            weir_balance_put(&balance, n);
+            weir_balance_rearm(&balance);
             if (rng_between(rng, 0, 7) == 0)
                 team_yield();
         }
-        int64_t back = 10 * weir_pot_withdraw(&pot, 10, 1);
+        int64_t back = 10 * weir_balance_withdraw(&balance, 10, 1);
         withdrawn += back;
         put[epoch] -= back;
     }
@@ -131,12 +131,12 @@ static void body(size_t self, void *arg)
 TEST(no_deadline_lets_pass_more_than_was_put_in_under_it)
 {
     uint64_t stream = 1;
-    team_watch("a pot");
+    team_watch("a balance");
     epochs = team_scaled(EPOCHS_MAX);
     weir_clock_set(START);
-    weir_pot_init(&pot, &ops, NULL);
-    weir_pot_set_low(&pot, 5);
-    limiter = weir_pot_limiter(&pot, "100/s", NULL);
+    weir_balance_init(&balance, &ops, NULL);
+    weir_balance_set_low(&balance, 5);
+    limiter = weir_balance_limiter(&balance, "100/s", NULL);
     if (!CHECK(limiter != NULL))
         return;
     team_run(THREADS, body, &stream);
@@ -154,9 +154,10 @@ TEST(no_deadline_lets_pass_more_than_was_put_in_under_it)
     printf("# %" PRId64 " units in %" PRId64 " epochs, %" PRId64 " of known epochs, %d wants\n", all, epochs,
            counted, atomic_load(&wants));
     CHECK(counted > 0 && atomic_load(&wants) > 0);
-    CHECK_EQ(weir_pot_spent(&pot), all);
-    CHECK_EQ(pot_figure(&pot.put), all + weir_pot_held(&pot) + withdrawn + weir_pot_dropped(&pot));
-    CHECK_EQ(pot_figure(&pot.withdrawn), withdrawn);
+    CHECK_EQ(weir_balance_spent(&balance), all);
+    CHECK_EQ(balance_load(&balance.put),
+             all + weir_balance_held(&balance) + withdrawn + weir_balance_dropped(&balance));
+    CHECK_EQ(balance_load(&balance.withdrawn), withdrawn);
     weir_limiter_free(limiter);
     weir_clock_set(-1);
     team_watch_done();

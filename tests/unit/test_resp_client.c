@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The wire against a server that this program plays itself, a byte at a time if it likes.
+ * The client against a server that this program plays itself, a byte at a time if it likes.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -101,7 +101,7 @@ static struct told {
     int answers, opened, closed, pushed;
     bool asked;
     char text[16][64]; /* of the answers, in the order of their coming: "name=text" */
-    char why[WIRE_WHY_MAX];
+    char why[RESP_CLIENT_WHY_MAX];
 } told = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static void told_clear(void)
@@ -160,38 +160,39 @@ static void wait_for(const int *number, int least)
     pthread_mutex_unlock(&told.lock);
 }
 
-static struct wire *start(const char *user, const char *password, int64_t database)
+static struct resp_client *start(const char *user, const char *password, int64_t database)
 {
-    struct wire_options options = {.user = user,
-                                   .password = password,
-                                   .database = database,
-                                   .connect_ns = LONG,
-                                   .opened = opened,
-                                   .closed = closed,
-                                   .pushed = pushed};
+    struct resp_client_options options = {.user = user,
+                                          .password = password,
+                                          .database = database,
+                                          .connect_ns = LONG,
+                                          .opened = opened,
+                                          .closed = closed,
+                                          .pushed = pushed};
     struct weir_error err;
     told_clear();
-    struct wire *wire = weir_wire_start(&options, &err);
-    CHECK(wire);
-    return wire;
+    struct resp_client *resp_client = weir_resp_client_start(&options, &err);
+    CHECK(resp_client);
+    return resp_client;
 }
 
-static void ask(struct wire *wire, const struct fake *fake, const char *name, int64_t patience_ns)
+static void ask(struct resp_client *resp_client, const struct fake *fake, const char *name,
+                int64_t patience_ns)
 {
     struct slice word = {name, strlen(name)};
-    weir_wire_ask(wire, &fake->host, &word, 1, weir_wire_now() + patience_ns, answered,
-                  (void *)(uintptr_t)name);
+    weir_resp_client_request(resp_client, &fake->host, &word, 1, weir_resp_client_now() + patience_ns,
+                             answered, (void *)(uintptr_t)name);
 }
 
 /* ---- tests ------------------------------------------------------------------------------------ */
 
-static struct wire *to_hang_up;
+static struct resp_client *to_hang_up;
 static const struct fleet_host *whom;
 
 /* Whoever is answered may say that this line is of no use any more. */
 static void hang_up(void *arg, const struct resp_value *value, bool asked, const char *why)
 {
-    weir_wire_hang_up(to_hang_up, whom, "enough");
+    weir_resp_client_close_host(to_hang_up, whom, "enough");
     answered(arg, value, asked, why);
 }
 
@@ -200,15 +201,15 @@ TEST(a_line_that_is_hung_up_ends_when_all_is_answered)
     static char name[] = "a";
     struct slice word = {name, 1};
     struct fake fake = fake_new();
-    struct wire *wire = to_hang_up = start(NULL, NULL, 0);
+    struct resp_client *resp_client = to_hang_up = start(NULL, NULL, 0);
     whom = &fake.host;
-    weir_wire_ask(wire, &fake.host, &word, 1, weir_wire_now() + LONG, hang_up, name);
-    ask(wire, &fake, "b", LONG);
+    weir_resp_client_request(resp_client, &fake.host, &word, 1, weir_resp_client_now() + LONG, hang_up, name);
+    ask(resp_client, &fake, "b", LONG);
     fake_greet(&fake);
     CHECK(fake_hears(&fake, "b\r\n"));
     fake_say(&fake, "+one\r\n");
     wait_for(&told.answers, 1);
-    ask(wire, &fake, "c", LONG); /* nothing more is asked on it */
+    ask(resp_client, &fake, "c", LONG); /* nothing more is asked on it */
     fake_say(&fake, "+two\r\n");
     CHECK(fake_sees_the_end(&fake));
     wait_for(&told.answers, 3);
@@ -217,23 +218,23 @@ TEST(a_line_that_is_hung_up_ends_when_all_is_answered)
     CHECK(!told.asked && strstr(told.why, "enough"));
     wait_for(&told.closed, 1);
     close(fake.client);
-    ask(wire, &fake, "d", LONG);
+    ask(resp_client, &fake, "d", LONG);
     fake_greet(&fake);
     CHECK(fake_hears(&fake, "d\r\n"));
     fake_say(&fake, "+four\r\n");
     wait_for(&told.answers, 4);
     CHECK_STR(told.text[3], "d=four");
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     fake_free(&fake);
 }
 
 TEST(answers_come_in_the_order_of_the_questions)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start(NULL, NULL, 0);
-    ask(wire, &fake, "a", LONG);
-    ask(wire, &fake, "b", LONG);
-    ask(wire, &fake, "c", LONG);
+    struct resp_client *resp_client = start(NULL, NULL, 0);
+    ask(resp_client, &fake, "a", LONG);
+    ask(resp_client, &fake, "b", LONG);
+    ask(resp_client, &fake, "c", LONG);
     fake_greet(&fake);
     CHECK(fake_hears(&fake, "c\r\n"));
     fake_say(&fake, "+one\r\n$3\r\ntw");
@@ -245,16 +246,16 @@ TEST(answers_come_in_the_order_of_the_questions)
     CHECK_STR(told.text[2], "c=ERR three");
     CHECK_EQ(told.opened, 1);
     CHECK(told.asked);
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     fake_free(&fake);
 }
 
 TEST(what_is_not_the_protocol_closes_the_line)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start(NULL, NULL, 0);
-    ask(wire, &fake, "a", LONG);
-    ask(wire, &fake, "b", LONG);
+    struct resp_client *resp_client = start(NULL, NULL, 0);
+    ask(resp_client, &fake, "a", LONG);
+    ask(resp_client, &fake, "b", LONG);
     fake_greet(&fake);
     CHECK(fake_hears(&fake, "b\r\n"));
     fake_say(&fake, "HTTP/1.1 400 Bad Request\r\n\r\n");
@@ -264,32 +265,32 @@ TEST(what_is_not_the_protocol_closes_the_line)
     CHECK(told.asked);
     CHECK(strstr(told.why, "does not speak the Redis protocol"));
     CHECK(fake_sees_the_end(&fake));
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     fake_free(&fake);
 }
 
 TEST(an_answer_that_nobody_asked_for_closes_the_line)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start(NULL, NULL, 0);
-    ask(wire, &fake, "a", LONG);
+    struct resp_client *resp_client = start(NULL, NULL, 0);
+    ask(resp_client, &fake, "a", LONG);
     fake_greet(&fake);
     CHECK(fake_hears(&fake, "a\r\n"));
     fake_say(&fake, "+one\r\n+two\r\n");
     wait_for(&told.closed, 1);
     CHECK_STR(told.text[0], "a=one");
     CHECK_EQ(told.answers, 1);
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     fake_free(&fake);
 }
 
 /* What is not answered in time. On a busy machine it may be too late to ask it at all: then with more time.
  * Gives how many answers there were until then. */
-static int ask_in_vain(struct wire *wire, const struct fake *fake, int64_t patience_ns)
+static int ask_in_vain(struct resp_client *resp_client, const struct fake *fake, int64_t patience_ns)
 {
     int answers = 1;
     do {
-        ask(wire, fake, "b", patience_ns);
+        ask(resp_client, fake, "b", patience_ns);
         wait_for(&told.answers, ++answers);
         CHECK_STR(told.text[(answers - 1) % 16], "b=NULL");
         patience_ns *= 2;
@@ -301,22 +302,22 @@ static int ask_in_vain(struct wire *wire, const struct fake *fake, int64_t patie
 TEST(a_late_answer_is_none_and_the_line_is_made_anew)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start(NULL, NULL, 0);
-    ask(wire, &fake, "a", LONG);
+    struct resp_client *resp_client = start(NULL, NULL, 0);
+    ask(resp_client, &fake, "a", LONG);
     fake_greet(&fake);
     CHECK(fake_hears(&fake, "a\r\n"));
     fake_say(&fake, "+one\r\n");
     wait_for(&told.answers, 1);
-    int asked = ask_in_vain(wire, &fake, 30 * WEIR_MS);
+    int asked = ask_in_vain(resp_client, &fake, 30 * WEIR_MS);
     wait_for(&told.closed, 1);
-    ask(wire, &fake, "c", LONG);
+    ask(resp_client, &fake, "c", LONG);
     close(fake.client);
     fake_greet(&fake);
     CHECK(fake_hears(&fake, "c\r\n"));
     fake_say(&fake, "+three\r\n");
     wait_for(&told.answers, asked + 1);
     CHECK_STR(told.text[asked % 16], "c=three");
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     fake_free(&fake);
 }
 
@@ -324,50 +325,50 @@ TEST(a_question_to_nobody_was_certainly_not_asked)
 {
     struct fake fake = fake_new();
     close(fake.listener);
-    struct wire *wire = start(NULL, NULL, 0);
+    struct resp_client *resp_client = start(NULL, NULL, 0);
     told.asked = true;
-    ask(wire, &fake, "a", LONG);
+    ask(resp_client, &fake, "a", LONG);
     wait_for(&told.answers, 1);
     CHECK_STR(told.text[0], "a=NULL");
     CHECK(!told.asked);
     CHECK(strstr(told.why, "refused"));
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
 }
 
 TEST(a_server_that_never_greets_is_given_up_in_time)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start(NULL, NULL, 0);
-    ask(wire, &fake, "a", 30 * WEIR_MS);
+    struct resp_client *resp_client = start(NULL, NULL, 0);
+    ask(resp_client, &fake, "a", 30 * WEIR_MS);
     wait_for(&told.answers, 1);
     CHECK_STR(told.text[0], "a=NULL");
     CHECK(!told.asked);
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     fake_free(&fake);
 }
 
 TEST(a_name_may_take_its_time)
 {
     struct fake fake = {.host = {.name = "no-such-host.invalid", .port = 1}};
-    struct wire *wire = start(NULL, NULL, 0);
-    ask(wire, &fake, "a", 200 * WEIR_MS);
+    struct resp_client *resp_client = start(NULL, NULL, 0);
+    ask(resp_client, &fake, "a", 200 * WEIR_MS);
     wait_for(&told.answers, 1);
     CHECK_STR(told.text[0], "a=NULL");
     CHECK(!told.asked);
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
 }
 
 TEST(a_login_comes_first)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start("me", "secret", 0);
-    ask(wire, &fake, "a", LONG);
+    struct resp_client *resp_client = start("me", "secret", 0);
+    ask(resp_client, &fake, "a", LONG);
     fake_accept(&fake);
     CHECK(fake_hears(&fake, "AUTH\r\n$2\r\nme\r\n$6\r\nsecret\r\n"));
     CHECK_EQ(told.opened, 0);
     fake_say(&fake, "%0\r\n");
     CHECK(fake_hears(&fake, "a\r\n"));
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     CHECK_EQ(told.answers, 1);
     CHECK(told.asked);
     fake_free(&fake);
@@ -376,8 +377,8 @@ TEST(a_login_comes_first)
 TEST(a_refused_login_is_told)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start("me", "wrong", 0);
-    ask(wire, &fake, "a", LONG);
+    struct resp_client *resp_client = start("me", "wrong", 0);
+    ask(resp_client, &fake, "a", LONG);
     fake_accept(&fake);
     CHECK(fake_hears(&fake, "wrong\r\n"));
     fake_say(&fake, "-WRONGPASS invalid username-password pair\r\n");
@@ -385,15 +386,15 @@ TEST(a_refused_login_is_told)
     CHECK(!told.asked);
     CHECK(strstr(told.why, "WRONGPASS"));
     CHECK(!strstr(told.why, "wrong\r"));
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     fake_free(&fake);
 }
 
 TEST(old_servers_know_no_hello)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start(NULL, "secret", 3);
-    ask(wire, &fake, "a", LONG);
+    struct resp_client *resp_client = start(NULL, "secret", 3);
+    ask(resp_client, &fake, "a", LONG);
     fake_accept(&fake);
     CHECK(fake_hears(&fake, "secret\r\n"));
     fake_say(&fake, "-ERR unknown command `HELLO`\r\n");
@@ -405,46 +406,46 @@ TEST(old_servers_know_no_hello)
     fake_say(&fake, "+one\r\n");
     wait_for(&told.answers, 1);
     CHECK_STR(told.text[0], "a=one");
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     fake_free(&fake);
 }
 
 TEST(pushes_are_no_answers)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start(NULL, NULL, 0);
-    ask(wire, &fake, "a", LONG);
+    struct resp_client *resp_client = start(NULL, NULL, 0);
+    ask(resp_client, &fake, "a", LONG);
     fake_greet(&fake);
     CHECK(fake_hears(&fake, "a\r\n"));
     fake_say(&fake, ">2\r\n+message\r\n+hello\r\n+one\r\n");
     wait_for(&told.answers, 1);
     CHECK_EQ(told.pushed, 1);
     CHECK_STR(told.text[0], "a=one");
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     fake_free(&fake);
 }
 
 TEST(several_requests_in_one_piece_have_one_answer)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start(NULL, NULL, 0);
+    struct resp_client *resp_client = start(NULL, NULL, 0);
     static const char bytes[] = "*1\r\n$6\r\nASKING\r\n*1\r\n$1\r\na\r\n";
-    weir_wire_send(wire, &fake.host, bytes, sizeof bytes - 1, 2, weir_wire_now() + LONG, answered,
-                   (void *)(uintptr_t) "a");
+    weir_resp_client_send(resp_client, &fake.host, bytes, sizeof bytes - 1, 2, weir_resp_client_now() + LONG,
+                          answered, (void *)(uintptr_t) "a");
     fake_greet(&fake);
     CHECK(fake_hears(&fake, bytes));
     fake_say(&fake, "+OK\r\n+one\r\n");
     wait_for(&told.answers, 1);
     CHECK_STR(told.text[0], "a=one");
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     fake_free(&fake);
 }
 
 TEST(an_answer_of_many_megabytes_is_not_read)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start(NULL, NULL, 0);
-    ask(wire, &fake, "a", LONG);
+    struct resp_client *resp_client = start(NULL, NULL, 0);
+    ask(resp_client, &fake, "a", LONG);
     fake_greet(&fake);
     CHECK(fake_hears(&fake, "a\r\n"));
     fake_say(&fake, "$500000000\r\n");
@@ -456,19 +457,19 @@ TEST(an_answer_of_many_megabytes_is_not_read)
     wait_for(&told.closed, 1);
     CHECK_STR(told.text[0], "a=NULL");
     CHECK(strstr(told.why, "too long"));
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     fake_free(&fake);
 }
 
 TEST(what_is_on_the_way_is_answered_when_the_wire_stops)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start(NULL, NULL, 0);
-    ask(wire, &fake, "a", LONG);
+    struct resp_client *resp_client = start(NULL, NULL, 0);
+    ask(resp_client, &fake, "a", LONG);
     fake_greet(&fake);
     CHECK(fake_hears(&fake, "a\r\n"));
-    ask(wire, &fake, "b", LONG);
-    weir_wire_stop(wire);
+    ask(resp_client, &fake, "b", LONG);
+    weir_resp_client_stop(resp_client);
     CHECK_EQ(told.answers, 2);
     fake_free(&fake);
 }
@@ -485,17 +486,17 @@ static void *play(void *arg)
 TEST(who_waits_gets_the_whole_tree)
 {
     struct fake fake = fake_new();
-    struct wire *wire = start(NULL, NULL, 0);
+    struct resp_client *resp_client = start(NULL, NULL, 0);
     struct weir_error err;
     struct buffer bytes;
     bool asked = false;
     pthread_t thread;
     pthread_create(&thread, NULL, play, &fake);
     struct slice word = {"a", 1};
-    struct resp_value *value =
-        weir_wire_wait(wire, &fake.host, &word, 1, weir_wire_now() + LONG, &bytes, &asked, &err);
+    struct resp_value *value = weir_resp_client_wait(resp_client, &fake.host, &word, 1,
+                                                     weir_resp_client_now() + LONG, &bytes, &asked, &err);
     pthread_join(thread, NULL);
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     if (CHECK(value) && CHECK_EQ(value->count, 3)) {
         CHECK(slice_is(value->elements[0].text, "one"));
         CHECK_EQ(value->elements[1].elements[0].integer, 7);

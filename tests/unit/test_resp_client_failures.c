@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The wire while the system fails it: each call, and each piece of memory, the n-th time or for ever. What
- * must hold whatever fails: every question is answered once and in time; by its own answer or by none; and
+ * The client while the system fails it: each call, and each piece of memory, the n-th time or for ever. What
+ * must hold whatever fails: every request is answered once and in time; by its own answer or by none; and
  * one of which it is said that nobody was asked was never seen by the server. Nothing stays open.
  */
 #define _GNU_SOURCE
@@ -23,7 +23,7 @@
 #include "unit/failing_memory.h"
 
 #define QUESTIONS   6
-#define PATIENCE_NS (60 * WEIR_MS)  /* of a question */
+#define PATIENCE_NS (60 * WEIR_MS)  /* of a request */
 #define TOO_LATE_NS (20 * WEIR_SEC) /* whoever is not answered then waits for ever */
 #define SOON_NS     (3 * WEIR_SEC)
 #define ANSWERS     UINT64_C(0x3F) /* all of them, as bits */
@@ -93,17 +93,17 @@ static struct {
     pthread_t thread;
     atomic_bool stop;
     bool eager;            /* answers before it is asked */
-    _Atomic uint64_t seen; /* questions, as bits */
+    _Atomic uint64_t seen; /* requests, as bits */
 } server;
 
 static void wait_for_fault(void)
 {
-    int64_t end = weir_wire_now() + SOON_NS;
-    while (atomic_load(&failed) == 0 && weir_wire_now() < end)
+    int64_t end = weir_resp_client_now() + SOON_NS;
+    while (atomic_load(&failed) == 0 && weir_resp_client_now() < end)
         (void)sched_yield();
 }
 
-/* Requests as the wire writes them: *n, then $len and a word, n times; what is after the last whole one
+/* Requests as the client writes them: *n, then $len and a word, n times; what is after the last whole one
  * stays. */
 static size_t serve_bytes(int fd, char *bytes, size_t len)
 {
@@ -126,7 +126,7 @@ static size_t serve_bytes(int fd, char *bytes, size_t len)
         (void)snprintf(reply, sizeof reply, word[0] == 'q' ? "+%s\r\n" : "%%1\r\n+proto\r\n:3\r\n", word);
         (void)!send(fd, reply, strlen(reply), MSG_NOSIGNAL);
         if (server.eager && word[0] != 'q') {
-            wait_for_fault(); /* the line is open, and the question waits to be sent */
+            wait_for_fault(); /* the line is open, and the request waits to be sent */
             (void)!send(fd, "+q0\r\n", 5, MSG_NOSIGNAL);
         }
     }
@@ -149,7 +149,7 @@ static void serve_client(int fd)
     (void)close(fd);
 }
 
-/* One after the other: the wire has one line to a host. */
+/* One after the other: the client has one line to a host. */
 static void *serve(void *arg)
 {
     spared = true;
@@ -188,7 +188,7 @@ static void server_end(void)
 /* ---- a story ---------------------------------------------------------------------------------- */
 
 static struct {
-    _Atomic uint64_t answered, good, not_asked; /* questions, as bits */
+    _Atomic uint64_t answered, good, not_asked; /* requests, as bits */
     _Atomic int twice, wrong;
 } told;
 
@@ -207,18 +207,18 @@ static void answered(void *arg, const struct resp_value *value, bool asked, cons
         atomic_fetch_add(&told.twice, 1);
 }
 
-static void ask(struct wire *wire, unsigned number)
+static void ask(struct resp_client *resp_client, unsigned number)
 {
     char name[3] = {'q', (char)('0' + number), '\0'};
     struct slice word = {name, 2};
-    weir_wire_ask(wire, &server.host, &word, 1, weir_wire_now() + patience_ns, answered,
-                  (void *)(uintptr_t)number);
+    weir_resp_client_request(resp_client, &server.host, &word, 1, weir_resp_client_now() + patience_ns,
+                             answered, (void *)(uintptr_t)number);
 }
 
 static void wait_for(uint64_t bits)
 {
-    int64_t end = weir_wire_now() + TOO_LATE_NS;
-    while ((atomic_load(&told.answered) & bits) != bits && weir_wire_now() < end)
+    int64_t end = weir_resp_client_now() + TOO_LATE_NS;
+    while ((atomic_load(&told.answered) & bits) != bits && weir_resp_client_now() < end)
         (void)sched_yield();
     CHECK_EQ(atomic_load(&told.answered) & bits, bits);
 }
@@ -226,21 +226,21 @@ static void wait_for(uint64_t bits)
 /* true: all was answered as it should be. */
 static bool story(void)
 {
-    struct wire_options options = {.connect_ns = patience_ns, .pause_most_ns = 10 * WEIR_MS};
+    struct resp_client_options options = {.connect_ns = patience_ns, .pause_most_ns = 10 * WEIR_MS};
     struct weir_error err = {0};
     memset(&told, 0, sizeof told);
     atomic_store(&server.seen, 0);
-    struct wire *wire = weir_wire_start(&options, &err);
-    if (!wire) {
+    struct resp_client *resp_client = weir_resp_client_start(&options, &err);
+    if (!resp_client) {
         CHECK(err.text[0] != '\0');
         return false;
     }
     for (unsigned i = 0; i < QUESTIONS; i++) {
-        ask(wire, i);
+        ask(resp_client, i);
         if (i % 2)
             wait_for((UINT64_C(2) << i) - 1);
     }
-    weir_wire_stop(wire);
+    weir_resp_client_stop(resp_client);
     return atomic_load(&told.good) == ANSWERS;
 }
 
@@ -293,7 +293,7 @@ TEST(a_story_without_a_failure_is_answered)
     patience_ns = PATIENCE_NS;
 }
 
-/* A bell that was not heard costs the longest sleep of the wire, so that is tried seldom. */
+/* A wakeup that was not heard costs the longest sleep of the client, so that is tried seldom. */
 static int64_t most_times(enum call call, int error)
 {
     return call != RING ? 12 : error == ENOMEM ? 1 : 0;

@@ -19,8 +19,8 @@
 
 TEST(hashes_are_of_methods_that_are_not_outdated)
 {
-    CHECK(weir_slow_is_hash(RIGHT));
-    CHECK(weir_slow_is_hash(
+    CHECK(weir_password_is_hash(RIGHT));
+    CHECK(weir_password_is_hash(
         "$6$rounds=10000$weirsalt$"
         "8ZKVcXSzd7kbsf0OwVXvGmyfYJ1Be6D7TkJnkCqvJv6.a5v3hJvL0VbKz4u6mF3iDLb4Gk3wgpUpVx2nqEFgL/"));
     static const char *const wrong[] = {"",
@@ -30,7 +30,7 @@ TEST(hashes_are_of_methods_that_are_not_outdated)
                                         "$9$a$b",
                                         "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        if (!CHECK(!weir_slow_is_hash(wrong[i])))
+        if (!CHECK(!weir_password_is_hash(wrong[i])))
             printf("# %s\n", wrong[i]);
 }
 
@@ -89,53 +89,54 @@ TEST(what_was_right_is_remembered_until_it_changes)
 {
     if (!kit_begin(USERS))
         return;
-    struct slow *slow = kit.service->slow;
+    struct password_check *password_check = kit.service->password_check;
     struct login login = login_of(&kit, "app", "right horse"), wrong = login_of(&kit, "app", "wrong");
-    CHECK_EQ(weir_slow_known(slow, &login), 0);
+    CHECK_EQ(weir_password_check_known(password_check, &login), 0);
     CHECK_STR(say("AUTH app wrong"), WRONG);
     CHECK_STR(say("AUTH app \"right horse\""), "+OK\r\n");
-    CHECK_EQ(weir_slow_known(slow, &login), login.generations[0]);
-    CHECK_EQ(weir_slow_known(slow, &wrong), 0);
+    CHECK_EQ(weir_password_check_known(password_check, &login), login.generations[0]);
+    CHECK_EQ(weir_password_check_known(password_check, &wrong), 0);
     struct login other = login_of(&kit, "nobody", "right horse");
-    CHECK_EQ(weir_slow_known(slow, &other), 0);
+    CHECK_EQ(weir_password_check_known(password_check, &other), 0);
     login.generations[0]++; /* a reload has changed the user */
-    CHECK_EQ(weir_slow_known(slow, &login), 0);
+    CHECK_EQ(weir_password_check_known(password_check, &login), 0);
     kit_end();
 }
 
 /* As many as wait, and a few of each source: who has many connections does not keep others waiting. */
 TEST(few_of_a_source_wait)
 {
-    struct login logins[SLOW_WAITING + 1];
+    struct login logins[PASSWORD_CHECKS_MAX + 1];
     if (!kit_begin(USERS))
         return;
-    struct slow *slow = kit.service->slow;
+    struct password_check *password_check = kit.service->password_check;
     size_t waiting = 0;
-    for (; waiting < SLOW_WAITING; waiting++) {
+    for (; waiting < PASSWORD_CHECKS_MAX; waiting++) {
         logins[waiting] = login_of(&kit, "app", "x");
         logins[waiting].attempt.word = waiting + 1;
-        if (!weir_login_wait(slow, &logins[waiting], "one"))
+        if (!weir_login_wait(password_check, &logins[waiting], "one"))
             break;
     }
-    CHECK_EQ(waiting, SLOW_PER_SOURCE);
-    for (; waiting < SLOW_WAITING; waiting++) {
+    CHECK_EQ(waiting, PASSWORD_CHECKS_PER_SOURCE);
+    for (; waiting < PASSWORD_CHECKS_MAX; waiting++) {
         char source[16];
         (void)snprintf(source, sizeof source, "s-%zu", waiting);
         logins[waiting] = login_of(&kit, "app", "x");
         logins[waiting].attempt.word = waiting + 1;
-        CHECK(weir_login_wait(slow, &logins[waiting], source));
+        CHECK(weir_login_wait(password_check, &logins[waiting], source));
     }
-    logins[SLOW_WAITING] = login_of(&kit, "app", "x");
-    CHECK(!weir_login_wait(slow, &logins[SLOW_WAITING], "last"));
-    logins[SLOW_WAITING].attempt.word = 1; /* the same as another one */
-    CHECK(weir_login_wait(slow, &logins[SLOW_WAITING], "last"));
-    weir_login_end(slow, &logins[SLOW_WAITING]);
-    logins[SLOW_WAITING].attempt.word = 0;
-    CHECK(!weir_login_wait(slow, &logins[SLOW_WAITING], "last")); /* it had no place to give back */
+    logins[PASSWORD_CHECKS_MAX] = login_of(&kit, "app", "x");
+    CHECK(!weir_login_wait(password_check, &logins[PASSWORD_CHECKS_MAX], "last"));
+    logins[PASSWORD_CHECKS_MAX].attempt.word = 1; /* the same as another one */
+    CHECK(weir_login_wait(password_check, &logins[PASSWORD_CHECKS_MAX], "last"));
+    weir_login_end(password_check, &logins[PASSWORD_CHECKS_MAX]);
+    logins[PASSWORD_CHECKS_MAX].attempt.word = 0;
+    CHECK(!weir_login_wait(password_check, &logins[PASSWORD_CHECKS_MAX],
+                           "last")); /* it had no place to give back */
     CHECK_STR(say("AUTH app \"right horse\""),
               "-UNAVAILABLE too many logins are being checked at this moment; try again\r\n");
-    for (size_t i = 0; i < SLOW_WAITING; i++)
-        weir_login_end(slow, &logins[i]);
+    for (size_t i = 0; i < PASSWORD_CHECKS_MAX; i++)
+        weir_login_end(password_check, &logins[i]);
     CHECK_STR(say("AUTH app \"right horse\""), "+OK\r\n");
     kit_end();
 }
@@ -155,15 +156,15 @@ static bool apply(const char *yaml)
 static void begin_login(const char *name, const char *password)
 {
     const struct slice words[] = {{"AUTH", 4}, {name, strlen(name)}, {password, strlen(password)}};
-    const struct request request = {words, 3};
+    const struct resp_request request = {words, 3};
     weir_buffer_drop(&kit.out, buffer_len(&kit.out), 1 << 20);
     CHECK_EQ(weir_service_run(kit.worker, &kit.session, &request, 1, &kit.out, &kit.state), 1);
-    CHECK_EQ(kit.state, RUN_CHORE);
+    CHECK_EQ(kit.state, RUN_JOB);
 }
 
 static bool end_login(const char *reply)
 {
-    weir_chore_finish(kit.worker, &kit.session, &kit.out, &kit.state);
+    weir_job_finish(kit.worker, &kit.session, &kit.out, &kit.state);
     return buffer_len(&kit.out) == strlen(reply) && memcmp(buffer_bytes(&kit.out), reply, strlen(reply)) == 0;
 }
 
@@ -179,10 +180,10 @@ TEST(a_reload_during_a_login_makes_no_password_wrong)
         if (!kit_begin(before[i]))
             return;
         begin_login("app", "right horse");
-        weir_chore_do(kit.session.chore);
+        weir_job_do(kit.session.job);
         CHECK(apply("users: [{name: app, password_crypt: \"" RIGHT "\", may: [take]}]"));
         CHECK(end_login(CHANGED));
-        CHECK_EQ(weir_failures_count(kit.service->failures), 0);
+        CHECK_EQ(weir_login_failures_count(kit.service->login_failures), 0);
         CHECK_STR(say("AUTH app \"right horse\""), "+OK\r\n");
         kit_end();
     }
@@ -193,7 +194,7 @@ TEST(a_reload_during_a_login_keeps_a_password_that_stays_right)
     if (!kit_begin(USERS))
         return;
     begin_login("app", "right horse");
-    weir_chore_do(kit.session.chore);
+    weir_job_do(kit.session.job);
     CHECK(apply("users: [{name: app, password_crypt: \"" RIGHT "\", may: [take]}]"));
     CHECK(end_login("+OK\r\n"));
     kit_end();
@@ -205,7 +206,7 @@ TEST(a_password_that_was_not_checked_is_not_wrong)
         return;
     begin_login("app", "right horse"); /* there was no memory to check it */
     CHECK(end_login(UNCHECKED));
-    CHECK_EQ(weir_failures_count(kit.service->failures), 0);
+    CHECK_EQ(weir_login_failures_count(kit.service->login_failures), 0);
     CHECK_STR(say("AUTH app \"right horse\""), "+OK\r\n");
     kit_end();
 }
@@ -223,10 +224,10 @@ TEST(who_waits_with_the_same_password_is_not_checked_again)
         second = first;
         second.count = 1;
         (void)snprintf(second.hashes[0], sizeof second.hashes[0], "%s", others[i]);
-        weir_login_check(kit.service->slow, &first);
+        weir_login_check(kit.service->password_check, &first);
         CHECK(first.checked);
         CHECK_EQ(first.right, i == 0 ? first.generations[0] : 0);
-        weir_login_check(kit.service->slow, &second);
+        weir_login_check(kit.service->password_check, &second);
         CHECK(second.checked);
         CHECK_EQ(second.right, first.right);
     }
@@ -254,8 +255,8 @@ TEST(nothing_is_checked_after_the_end)
     if (!kit_begin(USERS))
         return;
     struct login login = login_of(&kit, "app", "right horse");
-    weir_slow_stop(kit.service->slow);
-    weir_login_check(kit.service->slow, &login);
+    weir_password_check_stop(kit.service->password_check);
+    weir_login_check(kit.service->password_check, &login);
     CHECK(!login.checked);
     CHECK_EQ(login.right, 0);
     kit_end();
@@ -271,7 +272,7 @@ TEST(a_wrong_password_costs_the_same_whoever_it_is_of)
         struct login login = login_of(&kit, names[i], "right horse");
         CHECK_EQ(login.count, 1);
         CHECK_STR(login.hashes[0], RIGHT);
-        weir_login_check(kit.service->slow, &login);
+        weir_login_check(kit.service->password_check, &login);
         CHECK_EQ(login.right, 0);
     }
     kit_end();

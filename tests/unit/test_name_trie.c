@@ -11,17 +11,17 @@
 enum { THINGS = 600, MANY = 200000 };
 
 struct thing {
-    struct entry entry;
+    struct name_node entry;
     char text[24];
     bool in, good;
 };
 
-static bool is_good(struct entry *entry)
+static bool is_good(struct name_node *entry)
 {
     return ((struct thing *)(void *)entry)->good;
 }
 
-static bool is_any(struct entry *entry)
+static bool is_any(struct name_node *entry)
 {
     (void)entry;
     return true;
@@ -32,24 +32,24 @@ TEST(what_was_added_is_found_and_what_was_removed_is_not)
 {
     static struct thing things[THINGS];
     struct rng rng = rng_new(1);
-    struct roll roll = {.key = {rng_next(&rng), rng_next(&rng)}};
+    struct name_trie trie = {.key = {rng_next(&rng), rng_next(&rng)}};
     for (int i = 0; i < THINGS; i++)
         (void)snprintf(things[i].text, sizeof things[i].text, "n%d", i / 3);
     for (int round = 0; round < 20000; round++) {
         struct thing *thing = &things[rng_between(&rng, 0, THINGS - 1)];
         if (thing->in) {
-            weir_roll_remove(&roll, &thing->entry);
+            weir_name_trie_remove(&trie, &thing->entry);
         } else {
             thing->entry.text = thing->text;
             thing->good = rng_between(&rng, 0, 1);
-            weir_roll_add(&roll, &thing->entry);
+            weir_name_trie_add(&trie, &thing->entry);
         }
         thing->in = !thing->in;
         size_t first = (size_t)rng_between(&rng, 0, THINGS / 3 - 1) * 3;
         bool there = false;
         for (size_t i = first; i < first + 3; i++)
             there = there || (things[i].in && things[i].good);
-        struct entry *found = weir_roll_find(&roll, things[first].text, is_good);
+        struct name_node *found = weir_name_trie_find(&trie, things[first].text, is_good);
         if (!CHECK_EQ(found != NULL, there))
             return;
         if (found)
@@ -57,11 +57,11 @@ TEST(what_was_added_is_found_and_what_was_removed_is_not)
     }
     for (int i = 0; i < THINGS; i++)
         if (things[i].in)
-            weir_roll_remove(&roll, &things[i].entry);
-    CHECK(roll.root == NULL);
+            weir_name_trie_remove(&trie, &things[i].entry);
+    CHECK(trie.root == NULL);
 }
 
-static int depth_of(const struct entry *entry)
+static int depth_of(const struct name_node *entry)
 {
     int most = 0;
     for (int i = 0; entry && i < 4; i++) {
@@ -74,19 +74,19 @@ static int depth_of(const struct entry *entry)
 TEST(many_names_stand_few_steps_from_the_root)
 {
     struct thing *things = calloc(MANY, sizeof *things);
-    struct roll roll = {.key = {1, 2}};
+    struct name_trie trie = {.key = {1, 2}};
     if (!CHECK(things != NULL))
         return;
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(things[i].text, sizeof things[i].text, "user:%d", i);
         things[i].entry.text = things[i].text;
-        weir_roll_add(&roll, &things[i].entry);
+        weir_name_trie_add(&trie, &things[i].entry);
     }
-    CHECK(depth_of(roll.root) < 30);
+    CHECK(depth_of(trie.root) < 30);
     for (int i = 0; i < MANY; i += 997)
-        CHECK(weir_roll_find(&roll, things[i].text, is_any) == &things[i].entry);
+        CHECK(weir_name_trie_find(&trie, things[i].text, is_any) == &things[i].entry);
     for (int i = 0; i < MANY; i++)
-        weir_roll_remove(&roll, &things[i].entry);
-    CHECK(roll.root == NULL);
+        weir_name_trie_remove(&trie, &things[i].entry);
+    CHECK(trie.root == NULL);
     free(things);
 }
