@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "limiter/pot.h"
+#include "limiter/balance.h"
 #include "weir-fleet.h"
 
 #define THREADS_MAX 64

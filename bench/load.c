@@ -13,7 +13,7 @@
 
 #include "base/sat.h"
 #include "bench/bench.h"
-#include "proto/resp_reply.h"
+#include "resp/reply.h"
 #include "weir.h"
 
 #define KEY_DIGITS 12

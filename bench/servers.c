@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
-#include "proto/resp_reply.h"
+#include "resp/reply.h"
 
 #define READY_S  60.0 /* until a server answers; it may have much to read */
 #define STEP_S   0.002

@@ -29,7 +29,7 @@ weir_fleet_test(unit-redis unit/test_redis.c)
 # weir_patient_join(NAME): who joins has had his first units, also where the machine is busy for longer than a join waits
 # for them elsewhere.
 function(weir_patient_join name)
-    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src/fleet/reach.c)
+    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src/fleet/member_reach.c)
     target_compile_definitions(${name} PRIVATE "FIRST_NS=INT64_C(20000000000)")
 endfunction()
 
@@ -54,7 +54,7 @@ set_target_properties(fleet-wall PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY 
 add_executable(fleet-place fleet/place.c)
 weir_test_settings(fleet-place)
 target_link_libraries(fleet-place PRIVATE weir_fleet)
-add_executable(fleet-exact ./fleet/exact.c fleet/talk.c)
+add_executable(fleet-exact fleet/exact.c fleet/talk.c)
 weir_test_settings(fleet-exact)
 target_link_libraries(fleet-exact PRIVATE weir_fleet)
 add_executable(fleet-scripts fleet/scripts.c fleet/scripts_law.c fleet/scripts_model.c fleet/talk.c)

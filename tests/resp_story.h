@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "proto/resp_read.h"
+#include "resp/read.h"
 
 struct story {
     const struct resp_limits *limits;

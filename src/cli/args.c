@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/near.h"
+#include "cli/suggest.h"
 #include "cli/term.h"
-#include "core/spec.h"
 #include "service/decide.h"
 #include "sim/arrivals.h"
+#include "spec/spec.h"
 
 /* A word of the user's inside a message. */
 static void args_put_quoted(const char *text, size_t len)

@@ -7,9 +7,9 @@
 #include "base/sat.h"
 #include "cli/cli.h"
 #include "cli/term.h"
+#include "config/config.h"
+#include "config/timestamp.h"
 #include "os/boot.h"
-#include "service/config.h"
-#include "service/moment.h"
 
 bool ask_add(struct ask *ask, const char *word)
 {

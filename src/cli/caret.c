@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "cli/term.h"
-#include "core/spec.h"
+#include "spec/spec.h"
 
 #define MESSAGE_MIN 24 /* columns; with less room the message stands on a line of its own */
 

@@ -11,7 +11,7 @@
 #ifndef WEIR_CLI_CLIENT_H
 #define WEIR_CLI_CLIENT_H
 
-#include "proto/resp_reply.h"
+#include "resp/reply.h"
 #include "weir.h"
 
 #define CLIENT_URL        "redis://127.0.0.1:9049"

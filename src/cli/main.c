@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/near.h"
+#include "cli/suggest.h"
 #include "cli/term.h"
 #include "weir.h"
 

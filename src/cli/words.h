@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The words of base/words.h, with the letters that the reader's terminal can show.
+ * The words of base/humanize.h, with the letters that the reader's terminal can show.
  */
 #ifndef WEIR_CLI_WORDS_H
 #define WEIR_CLI_WORDS_H
 
-#include "base/words.h"
+#include "base/humanize.h"
 #include "cli/term.h"
 
 static inline const char *words_number(int64_t number, char *text)

@@ -12,8 +12,8 @@
 #ifndef WEIR_CORE_LIMIT_H
 #define WEIR_CORE_LIMIT_H
 
-#include "core/spec.h"
-#include "core/ticks.h"
+#include "base/ticks.h"
+#include "spec/spec.h"
 
 struct limit {
     const struct algorithm *algorithm;

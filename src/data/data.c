@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "data/inside.h"
+#include "data/internal.h"
 
 /* ---- open and close ---- */
 

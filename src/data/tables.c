@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "data/inside.h"
+#include "data/internal.h"
 
 #define KEYS_USUAL 100000
 

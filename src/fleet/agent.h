@@ -19,11 +19,11 @@
 
 #include <pthread.h>
 
-#include "fleet/alarm.h"
+#include "fleet/claims.h"
+#include "fleet/grant_store.h"
 #include "fleet/member.h"
-#include "fleet/roll.h"
-#include "fleet/stock.h"
-#include "fleet/wait.h"
+#include "fleet/name_trie.h"
+#include "fleet/wake_timer.h"
 #include "os/lock.h"
 
 #define MEMBER_REPLIES  (2 * LEASE_FLIGHT_MAX) /* that wait to be read; more cannot be on the way */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A coordinator: where pools are kept. One file (or a few) for each kind; each brings its own threads and
- * sockets, takes orders (core/lease.h) and answers them later, from any thread, into the sink it was opened
+ * sockets, takes orders (lease/lease.h) and answers them later, from any thread, into the sink it was opened
  * with.
  *
  * Law: each order gets exactly one reply, LEASE_UNKNOWN at the latest when its handle is left, the connection
@@ -12,8 +12,8 @@
 #ifndef WEIR_FLEET_COORDINATOR_H
 #define WEIR_FLEET_COORDINATOR_H
 
-#include "core/ticket.h"
 #include "fleet/url.h"
+#include "lease/ticket.h"
 #include "weir.h"
 
 #define FLEET_NAME_MAX                                                                                       \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * local: and local:group, the coordinator inside of the process: core/pool.h on the process's own clock. All
+ * local: and local:group, the coordinator inside of the process: lease/pool.h on the process's own clock. All
  * members of the process with one group and name share a pool. It outlives its members until nothing of it
  * can be spent any more: who leaves and joins again does not find it full.
  */
@@ -14,9 +14,9 @@
 
 #include "base/error.h"
 #include "base/sat.h"
-#include "core/pool.h"
 #include "fleet/coordinator.h"
-#include "fleet/roll.h"
+#include "fleet/name_trie.h"
+#include "lease/pool.h"
 #include "os/lock.h"
 
 #define TEXT_MAX (sizeof((struct fleet_url *)0)->path + 1 + FLEET_NAME_MAX)
@@ -26,16 +26,16 @@ enum { SWEPT_AT_ONCE = 4 }; /* of those that are left, for each who joins */
 struct local_pool {
     struct name_node entry; /* by its text */
     struct lease_pool pool;
-    struct pool_handle *handles;
+    struct local_handle *handles;
     struct local_pool *next; /* left: in the queue */
     bool left;               /* its last handle was; perhaps there are new ones */
     char text[TEXT_MAX];     /* group/name: no name has a slash */
 };
 
-struct pool_handle {
+struct local_handle {
     struct coordinator *coordinator;
     struct local_pool *of;
-    struct pool_handle *next;
+    struct local_handle *next;
     void *owner;
 };
 
@@ -180,7 +180,7 @@ static void local_close(struct coordinator *coordinator)
 static struct pool_handle *local_enter(struct coordinator *coordinator, const char *name,
                                        const struct lease_terms *terms, void *owner, struct weir_error *err)
 {
-    struct pool_handle *handle = calloc(1, sizeof *handle);
+    struct local_handle *handle = calloc(1, sizeof *handle);
     char text[TEXT_MAX];
     (void)snprintf(text, sizeof text, "%s/%s", local_of(coordinator)->group, name);
     lock_take(&all_lock);
@@ -188,23 +188,24 @@ static struct pool_handle *local_enter(struct coordinator *coordinator, const ch
     sweep_local_pools(now);
     struct local_pool *pool = handle ? find_local_pool(text, terms, now) : NULL;
     if (pool) {
-        *handle = (struct pool_handle){
+        *handle = (struct local_handle){
             .coordinator = coordinator, .of = pool, .next = pool->handles, .owner = owner};
         pool->handles = handle;
     }
     lock_drop(&all_lock);
     if (pool)
-        return handle;
+        return (struct pool_handle *)handle;
     free(handle);
     weir_error_set(err, ENOMEM, "out of memory");
     return NULL;
 }
 
-static void local_leave(struct pool_handle *handle)
+static void local_leave(struct pool_handle *opaque)
 {
+    struct local_handle *handle = (struct local_handle *)opaque;
     struct local_pool *pool = handle->of;
     lock_take(&all_lock);
-    struct pool_handle **at = &pool->handles;
+    struct local_handle **at = &pool->handles;
     while (*at != handle)
         at = &(*at)->next;
     *at = handle->next;
@@ -214,15 +215,16 @@ static void local_leave(struct pool_handle *handle)
     free(handle);
 }
 
-static void notify_more(const struct pool_handle *handle)
+static void notify_more(const struct local_handle *handle)
 {
-    for (struct pool_handle *other = handle->of->handles; other; other = other->next)
+    for (struct local_handle *other = handle->of->handles; other; other = other->next)
         if (other != handle)
             local_of(other->coordinator)->sink.more(other->owner);
 }
 
-static void local_order(struct pool_handle *handle, const struct lease_order *order)
+static void local_order(struct pool_handle *opaque, const struct lease_order *order)
 {
+    struct local_handle *handle = (struct local_handle *)opaque;
     struct lease_reply reply;
     lock_take(&all_lock);
     weir_pool_apply(&handle->of->pool, order, weir_now(), &reply);

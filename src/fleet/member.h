@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Members and agents: how the lease machine (core/lease.h), a balance (limiter/balance.h) and a coordinator
+ * Members and agents: how the lease machine (lease/lease.h), a balance (limiter/balance.h) and a coordinator
  * come together.
  *
  *   agent    one for each coordinator (by URL) of a process: a thread, an inbox, the coordinator; counted
@@ -17,7 +17,7 @@
 #define WEIR_FLEET_MEMBER_H
 
 #include "fleet/coordinator.h"
-#include "limiter/pot.h"
+#include "limiter/balance.h"
 #include "weir-fleet.h"
 
 /* Reads `?name=value&...` of a URL over `options`, and checks all of it. */

@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "base/sat.h"
 #include "base/text.h"
-#include "core/spec.h"
-#include "core/spec_value.h"
 #include "fleet/member.h"
 #include "fleet/options.h"
+#include "spec/spec.h"
+#include "spec/value.h"
 
 static const char *const losses[] = {"refuse", "share", NULL};
 static const char *const unreached[] = {"fail", "lost", NULL};

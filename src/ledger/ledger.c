@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 #include "base/sat.h"
-#include "ledger/keep.h"
+#include "ledger/persist.h"
 
 /* It is kept for those who missed the answer: they lose nothing but that. */
 static bool is_settled_reservation(const struct record *record)

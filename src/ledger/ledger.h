@@ -21,7 +21,7 @@
 #define LEDGER_PAIRS 5 /* of one reservation */
 
 struct ledger_pair {
-    uint64_t ptable; /* whose keys: see service/policy.h */
+    uint64_t ptable; /* whose keys: see service/policies/policy.h */
     uint64_t hash;   /* the key's identity there */
     int64_t n;
 };

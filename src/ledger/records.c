@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "ledger/keep.h"
+#include "ledger/persist.h"
 #include "ledger/places.h"
 
 #define SCARCE     8   /* free places of a group: then it is worth to look for expired ones */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/sat.h"
-#include "ledger/keep.h"
+#include "ledger/persist.h"
 #include "ledger/places.h"
 
 #define NUMBER_MAX (UINT64_MAX >> 2) /* nobody draws so many */

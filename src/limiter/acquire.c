@@ -7,8 +7,8 @@
  * asking, so due times are first come, first served. The lock makes a promise and its place in the list one
  * step, for a live change in between would miss it.
  */
+#include "limiter/balance_limiter.h"
 #include "limiter/limiter.h"
-#include "limiter/pot_limiter.h"
 #include "os/clock.h"
 #include "os/wait.h"
 

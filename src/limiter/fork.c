@@ -7,8 +7,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 
+#include "limiter/balance_limiter.h"
 #include "limiter/limiter.h"
-#include "limiter/pot_limiter.h"
 
 static struct lock all_lock;
 static struct weir_limiter *all;

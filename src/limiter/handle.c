@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "limiter/balance_limiter.h"
 #include "limiter/limiter.h"
-#include "limiter/pot_limiter.h"
 #include "os/clock.h"
 
 /* Only its thread touches it. */

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "limiter/balance_limiter.h"
 #include "limiter/limiter.h"
-#include "limiter/pot_limiter.h"
 #include "os/clock.h"
 
 /* ---- begin ---- */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/explain.h"
-#include "limiter/pot_limiter.h"
+#include "limiter/balance_limiter.h"
 #include "os/clock.h"
 
 static bool reject_take(struct weir_verdict *verdict)

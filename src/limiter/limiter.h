@@ -5,7 +5,7 @@
  * The state of a limit that one word can hold lives in `word` and needs no lock. Any other state (two words
  * or more, several limits) lives in `state`, in the form of the core, under `lock`; then the word is held for
  * good, which sends every question here. A live change may go from one to the other. A limiter of a fleet has
- * a balance instead (limiter/balance.h), for good; its verbs are in limiter/pot_limiter.h.
+ * a balance instead (limiter/balance.h), for good; its verbs are in limiter/balance_limiter.h.
  *
  * Who waits has a promise: acquire reserves, and sleeps until it is due. Waiters stand in a list in the order
  * of their promises, so that a live change can make them earlier, and a stop or the end of the limiter can

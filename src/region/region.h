@@ -9,8 +9,9 @@
  * Parts are memory for the table's own use, of any size. Stripes and transactions are locks with journals
  * (stripe.h). A segment is an array of lines; a line is `line_slots` slots and has a byte of reach and, if
  * the region is numbered, a lowering number. Growth adds segments. Those of a file stay. In memory of the
- * process the older ones may be closed, then emptied, and retired (table/move.h): their memory goes back, and
- * their addresses stay mapped and read as empty slots, so that a thread with an old pointer finds nothing.
+ * process the older ones may be closed, then emptied, and retired (table/rehash.h): their memory goes back,
+ * and their addresses stay mapped and read as empty slots, so that a thread with an old pointer finds
+ * nothing.
  *
  * The header is frozen: it begins with the shape, from which everything about the layout follows, and a
  * checksum over it. A region knows nothing of limits.

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "core/spec.h"
 #include "registry/registry.h"
+#include "spec/spec.h"
 
 struct named_configuration {
     struct name_entry named;

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "limiter/listeners.h"
 #include "os/lock.h"
-#include "registry/names.h"
+#include "registry/name_table.h"
 #include "registry/tags.h"
 #include "weir.h"
 

@@ -5,7 +5,7 @@
 #ifndef WEIR_SERVER_ACCEPT_H
 #define WEIR_SERVER_ACCEPT_H
 
-#include "server/lane.h"
+#include "server/io_thread.h"
 #include "server/listen.h"
 
 struct acceptor {

@@ -5,7 +5,7 @@
 #ifndef WEIR_SERVER_BATCH_H
 #define WEIR_SERVER_BATCH_H
 
-#include "proto/resp_read.h"
+#include "resp/read.h"
 
 #define BATCH                32
 #define BATCH_WORDS          1024 /* a batch ends when its requests have so many words */

@@ -9,7 +9,7 @@
 #define WEIR_SERVER_CONNECTION_H
 
 #include "server/batch.h"
-#include "server/lane.h"
+#include "server/io_thread.h"
 
 #define SLICE            1024
 #define SLICE_NS         WEIR_MS      /* a slice ends then, too: some requests take much longer than others */

@@ -17,8 +17,8 @@
 #include "server/connection.h"
 #include "server/loading.h"
 #include "server/notify.h"
-#include "service/growth.h"
 #include "service/log.h"
+#include "service/policies/growth.h"
 
 #define THREADS_DEFAULT 16 /* at most: a processor each, but not all of a large machine */
 #define TICK_MS         20

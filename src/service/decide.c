@@ -10,7 +10,7 @@
 
 #include "base/hash.h"
 #include "base/sat.h"
-#include "service/leased.h"
+#include "service/leases/leased.h"
 #include "service/run.h"
 #include "table/verbs.h"
 

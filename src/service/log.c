@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "config/timestamp.h"
 #include "os/boot.h"
 #include "os/clock.h"
-#include "service/moment.h"
 #include "weir.h"
 
 #define LINE_MAX_BYTES  4000 /* a line goes out by one write; pipes keep that much in one piece */

@@ -5,8 +5,8 @@
 
 #include "base/hash.h"
 #include "base/sat.h"
-#include "ledger/keep.h"
-#include "service/freeze.h"
+#include "ledger/persist.h"
+#include "service/policies/freeze.h"
 #include "service/run.h"
 #include "table/verbs.h"
 

@@ -10,8 +10,8 @@
 
 #include "base/text.h"
 #include "os/clock.h"
-#include "service/hold.h"
-#include "service/keep.h"
+#include "service/leases/fleet_wait.h"
+#include "service/persist/persist.h"
 #include "table/verbs.h"
 
 #define FLIGHT     32 /* requests that are looked ahead at */

@@ -5,9 +5,9 @@
 #ifndef WEIR_SERVICE_RUN_H
 #define WEIR_SERVICE_RUN_H
 
-#include "base/newcomer.h"
+#include "base/admission_hook.h"
 #include "base/sat.h"
-#include "service/command.h"
+#include "service/commands/command.h"
 
 /* Counters that one thread writes and others read. Units can be as many as a client says. */
 static inline void count_up(_Atomic int64_t *count, int64_t by)

@@ -11,15 +11,15 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/sat.h"
-#include "ledger/keep.h"
+#include "config/hash_key.h"
+#include "ledger/persist.h"
 #include "os/boot.h"
-#include "service/command.h"
-#include "service/growth.h"
-#include "service/hash_key.h"
-#include "service/keep.h"
-#include "service/load.h"
+#include "service/commands/command.h"
 #include "service/log.h"
-#include "service/reload.h"
+#include "service/persist/persist.h"
+#include "service/policies/growth.h"
+#include "service/policies/reload.h"
+#include "service/transfer/load.h"
 
 #define LEDGER_SHARE   16 /* one part in so many of the memory: for requests, and as much for reservations */
 #define SMYTE_SHARE    16

@@ -13,16 +13,16 @@
 
 #include <pthread.h>
 
+#include "auth/client_counts.h"
+#include "auth/fair_share.h"
+#include "auth/login_failures.h"
+#include "auth/password_check.h"
 #include "base/sat.h"
 #include "ledger/ledger.h"
-#include "ledger/steps.h"
-#include "proto/resp_read.h"
-#include "proto/resp_write.h"
-#include "service/crowd.h"
-#include "service/failures.h"
-#include "service/share.h"
-#include "service/slow.h"
-#include "service/snapshot.h"
+#include "ledger/smyte.h"
+#include "resp/read.h"
+#include "resp/write.h"
+#include "service/policies/snapshot.h"
 #include "store/store.h"
 #include "table/table.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/hold.h"
+#include "service/leases/fleet_wait.h"
 
 void weir_session_begin(struct session *session, struct service *service, const char *address,
                         const char *local, int64_t now_ns)

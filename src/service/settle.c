@@ -20,9 +20,9 @@
 #include <string.h>
 
 #include "base/sat.h"
-#include "ledger/keep.h"
-#include "service/freeze.h"
-#include "service/leased.h"
+#include "ledger/persist.h"
+#include "service/leases/leased.h"
+#include "service/policies/freeze.h"
 #include "table/verbs.h"
 
 struct settle_request {

@@ -9,7 +9,7 @@
 
 #include "base/sat.h"
 #include "base/text.h"
-#include "core/spec_value.h"
+#include "spec/value.h"
 
 /* A piece of the line. */
 struct arrivals_part {

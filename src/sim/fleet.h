@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A whole fleet in virtual time: nodes that run the real lease machine (core/lease.h), a coordinator, a
+ * A whole fleet in virtual time: nodes that run the real lease machine (lease/lease.h), a coordinator, a
  * network between them that loses, delays, repeats and reorders, and faults. One seed gives one history, bit
  * for bit.
  *
@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-#include "core/pool.h"
+#include "lease/pool.h"
 
 enum sim_coordinator { SIM_ZOOKEEPER, SIM_REDIS, SIM_WEIR };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The coordinator: a pool (core/pool.h) and what makes each kind its own.
+ * The coordinator: a pool (lease/pool.h) and what makes each kind its own.
  *
  *   zookeeper  writes have one order and are never lost; reads may be old; its wall clock is its leader's, so
  *              ages are told only while one leader lasts; watches

@@ -4,7 +4,7 @@
  * found it, some nodes go over from one to the other, and neither knows what the other one does. It ends when
  * one becomes a replica of the other: all that it knew is thrown away, and who asked it has to ask the other.
  *
- * What the scripts of a real one compare (fleet/redis_script.h) is compared here: an order says which epoch
+ * What the scripts of a real one compare (fleet/redis/script.h) is compared here: an order says which epoch
  * its sender has seen, and how many tickets of it. A master that knows less begins anew.
  */
 #include "sim/fleet_world.h"

@@ -2,7 +2,7 @@
 #ifndef WEIR_STORE_COMMIT_H
 #define WEIR_STORE_COMMIT_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* A thread's list is full, or the thread ends. */
 void weir_commit_overfull(struct store *store);

@@ -5,7 +5,7 @@
 
 #include "base/crc.h"
 #include "base/hash.h"
-#include "region/keep.h"
+#include "region/persist.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "files of a store are little-endian, and so must the machine be"

@@ -2,7 +2,7 @@
 #ifndef WEIR_STORE_HEALTH_H
 #define WEIR_STORE_HEALTH_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* As weir_health_fault, under log.lock. */
 void weir_health_fault_locked(struct store *store, const char *what, int error);

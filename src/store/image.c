@@ -6,7 +6,7 @@
  * 1. Every change is in the image or in that log. What was changed before the segment began is in memory when
  *    the copy begins, and the copy comes to every entry that is there all the time. What was changed later is
  *    listed, and appended to that segment or behind it. Which of two records of an entry counts their numbers
- *    say, wherever they are (region/keep.h).
+ *    say, wherever they are (region/persist.h).
  * 2. The copy may have seen changes whose threads have not appended them when it ends, and a cut may come
  *    before they do. Alone that does no harm: nobody was answered, and each state was there. But entries
  *    belong together: a record of the ledger that is there without the charge it was written for, or that is

@@ -7,7 +7,7 @@
 #define WEIR_STORE_IMAGE_H
 
 #include "store/frame.h"
-#include "store/inside.h"
+#include "store/internal.h"
 
 #define IMAGE_STEP_BYTES  (UINT64_C(256) << 10) /* of records that are copied at once */
 #define IMAGE_FLUSH_BYTES (UINT64_C(4) << 20)   /* the disk begins to write when there are so many */

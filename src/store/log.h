@@ -13,7 +13,7 @@
 #ifndef WEIR_STORE_LOG_H
 #define WEIR_STORE_LOG_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 /* A frame that is to be appended: its head, not filled in, then its payload, in the buffer's bytes. */
 void weir_log_frame(struct buffer *frame); /* an empty one */

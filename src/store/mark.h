@@ -7,7 +7,7 @@
 #ifndef WEIR_STORE_MARK_H
 #define WEIR_STORE_MARK_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 #define MARK_NAME    "mark"
 #define MARK_MAGIC   UINT32_C(0x4b52414d) /* "MARK" */

@@ -25,7 +25,7 @@
 #define WEIR_STORE_RECOVER_H
 
 #include "store/files.h"
-#include "store/inside.h"
+#include "store/internal.h"
 #include "store/survey.h"
 
 #define RECOVERY_GAPS 32 /* that are told apart */

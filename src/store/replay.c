@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/sat.h"
 #include "store/files.h"
-#include "store/inside.h"
+#include "store/internal.h"
 #include "store/scan.h"
 #include "store/survey.h"
 

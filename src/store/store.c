@@ -15,13 +15,13 @@
 #include "base/error.h"
 #include "os/clock.h"
 #include "store/commit.h"
-#include "store/epoch.h"
 #include "store/files.h"
 #include "store/health.h"
 #include "store/log.h"
 #include "store/mark.h"
+#include "store/store_time.h"
 #include "store/sync.h"
-#include "store/work.h"
+#include "store/threads.h"
 
 #define COVER_ATTEMPTS 2 /* to write an image at the end */
 #define SEGMENT_LEAST  4096

@@ -2,7 +2,7 @@
 /*
  * The store: regions that survive. Regions live in memory; a log says what has changed, before it is
  * answered; images say from time to time what all of it is, so that the log before them can go. It knows no
- * limits: what an entry is, and which of two records of it counts, its owner says (region/keep.h).
+ * limits: what an entry is, and which of two records of it counts, its owner says (region/persist.h).
  *
  * Law. Let an answer be given only after weir_store_ticket_status has said STORE_GO for a ticket that was
  * drawn, by weir_store_commit, after the change. Then what was answered is recovered
@@ -26,7 +26,7 @@
 #define WEIR_STORE_STORE_H
 
 #include "os/disk.h"
-#include "region/keep.h"
+#include "region/persist.h"
 #include "region/region.h"
 #include "weir.h"
 

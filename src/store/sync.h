@@ -5,7 +5,7 @@
 #ifndef WEIR_STORE_SYNC_H
 #define WEIR_STORE_SYNC_H
 
-#include "store/inside.h"
+#include "store/internal.h"
 
 #define SYNC_BEGIN_NS (WEIR_SEC / 2)      /* STORE_EVERYSEC: after the first append that is not synced */
 #define SYNC_GATE_NS  (9 * WEIR_SEC / 10) /* then nothing more is answered; 0.1 s for who has just asked */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "table/keep.h"
 #include "table/make.h"
 
 bool weir_history_begin(struct weir_table *table)

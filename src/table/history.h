@@ -39,4 +39,19 @@ bool weir_history_add(struct weir_table *table, uint64_t generation, const char 
 void weir_history_clear(struct weir_table *table); /* empty again */
 void weir_history_set_time(struct weir_table *table, uint64_t generation, int64_t time);
 
+/*
+ * Before weir_table_set: these limits may come next. From now on weir_table_describe tells them, so that a
+ * note can be appended before anybody takes by them: records of a generation that no catalogue tells of make
+ * no sense. If the change then does not come about, that is harmless: recovery does not go to a generation
+ * that no record is of, and that was not in force when it was described. NULL: nothing comes. Whoever notes
+ * once more after the change tells the time from which the limits count; else that is the time of recovery.
+ * false: the text is wrong, or out of memory.
+ */
+bool weir_table_announce(struct weir_table *table, const char *limits, struct weir_error *err);
+uint64_t weir_table_generation(const struct weir_table *table); /* of the limits in force */
+
+/* An image is complete that was begun when the table was at `generation`: limits before those that a state
+ * could be of then are not needed any more. (The store calls it by weir_table_persist_ops.imaged.) */
+void weir_table_history_forget(struct weir_table *table, uint64_t generation);
+
 #endif

@@ -26,8 +26,8 @@
  * names limits as he likes cannot fill the table for ever.
  */
 #include "os/clock.h"
+#include "table/overflow_filter.h"
 #include "table/slots.h"
-#include "table/takers.h"
 #include "table/verbs.h"
 #include "table/words.h"
 

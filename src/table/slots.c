@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "table/overflow_filter.h"
 #include "table/override.h"
-#include "table/takers.h"
 #include "table/words.h"
 
 /* ---- windows ---- */

@@ -14,12 +14,11 @@
 #include "os/clock.h"
 #include "os/mapping.h"
 #include "table/history.h"
-
 #include "table/make.h"
 #include "table/names.h"
+#include "table/overflow_filter.h"
 #include "table/override.h"
 #include "table/slots.h"
-#include "table/takers.h"
 #include "table/top.h"
 #include "table/wide.h"
 #include "table/words.h"

@@ -9,10 +9,10 @@
 #ifndef WEIR_TABLE_TABLE_H
 #define WEIR_TABLE_TABLE_H
 
-#include "region/keep.h"
+#include "region/persist.h"
 #include "region/stripe.h"
-#include "table/deed.h"
 #include "table/exact.h"
+#include "table/op.h"
 
 /* A slot is dropped only when its key has been as if never used for so long: see slots.c. */
 #define TABLE_GRACE_NS WEIR_MS
@@ -128,7 +128,8 @@ struct weir_table {
     int64_t drained_ns;              /* own: all buckets were empty then; 0: nobody said so */
 };
 
-/* After a state was changed: see region/keep.h. `slot` is that of the key, also if it has limits of its own.
+/* After a state was changed: see region/persist.h. `slot` is that of the key, also if it has limits of its
+ * own.
  */
 static inline void table_touch(struct weir_table *table, void *slot, uint64_t hash)
 {

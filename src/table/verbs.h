@@ -2,7 +2,7 @@
 #ifndef WEIR_TABLE_VERBS_H
 #define WEIR_TABLE_VERBS_H
 
-#include "base/newcomer.h"
+#include "base/admission_hook.h"
 #include "table/table.h"
 
 /* Is there a table, and is the key one that it can have? */

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "table/takers.h"
+#include "table/overflow_filter.h"
 
 /* ---- a key that is there ---- */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/idle.h"
-#include "table/takers.h"
+#include "table/overflow_filter.h"
 
 /* ---- the lock ---- */
 

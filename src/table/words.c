@@ -8,9 +8,9 @@
 
 #include "core/index.h"
 #include "table/make.h"
+#include "table/overflow_filter.h"
 #include "table/override.h"
 #include "table/slots.h"
-#include "table/takers.h"
 
 #define YEAR_NS   (INT64_C(31557600) * WEIR_SEC)
 #define RANGE_MIN (18 * YEAR_NS)

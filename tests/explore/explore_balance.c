@@ -15,7 +15,7 @@ static int64_t look(void);
 
 #include "check.h"
 #include "explore/explore.h"
-#include "limiter/pot.c"
+#include "limiter/balance.c"
 
 enum { THREADS = 3, ACTS = 5, WRITES = 32 };
 

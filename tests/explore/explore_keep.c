@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers and words: table/keep_words.c captures records of words without a lock, beside those who change
- * them. Every order of steps, every weak behaviour of two or three threads.
+ * Numbers and words: table/persist/capture_words.c captures records of words without a lock, beside those who
+ * change them. Every order of steps, every weak behaviour of two or three threads.
  *
  * Each thread changes a key and captures it afterwards, where it was listed, as a thread does before it
  * answers; or only captures it, as an image does. After every execution, of the records that there are:
@@ -13,7 +13,7 @@
 #include "check.h"
 #include "explore/explore.h"
 #include "explore/small_table.h"
-#include "table/keep_kinds.h"
+#include "table/persist/internal.h"
 
 #define NOW    (10 * WEIR_SEC)
 #define LIMITS "1/s burst=8"

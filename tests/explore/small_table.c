@@ -6,8 +6,8 @@
 #include "core/idle.h"
 #include "explore/explore.h"
 #include "table/make.h"
+#include "table/overflow_filter.h"
 #include "table/override.h"
-#include "table/takers.h"
 
 struct small_table small;
 

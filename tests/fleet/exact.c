@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fleet/redis_exact.h"
+#include "fleet/redis/exact.h"
 #include "fleet/talk.h"
 #include "rng.h"
 #include "weir-fleet.h"

@@ -42,7 +42,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "limiter/pot.h"
+#include "limiter/balance.h"
 #include "rng.h"
 #include "weir-fleet.h"
 

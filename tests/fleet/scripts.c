@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "base/sat.h"
-#include "fleet/redis_reply.h"
+#include "fleet/redis/reply.h"
 #include "fleet/scripts_law.h"
 #include "fleet/scripts_model.h"
 #include "fleet/scripts_shim.h"

@@ -9,7 +9,7 @@
 #ifndef WEIR_TESTS_SCRIPTS_LAW_H
 #define WEIR_TESTS_SCRIPTS_LAW_H
 
-#include "core/lease.h"
+#include "lease/lease.h"
 
 #define BOOK_ENTRIES 64 /* the last ones */
 

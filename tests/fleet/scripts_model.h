@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the scripts of fleet/redis/script.h have to make of a pool. A quota is the core's pool (core/pool.h),
+ * What the scripts of fleet/redis/script.h have to make of a pool. A quota is the core's pool (lease/pool.h),
  * number by number; a bucket is, too, except that the script counts in doubles and whole microseconds: what
  * it has chosen has to be what the core chooses at that microsecond or one beside it. Around it is what only
  * Redis has: doubt, marks of what was deleted, expiry.
@@ -10,8 +10,8 @@
 #ifndef WEIR_TESTS_SCRIPTS_MODEL_H
 #define WEIR_TESTS_SCRIPTS_MODEL_H
 
-#include "core/pool.h"
 #include "fleet/coordinator.h"
+#include "lease/pool.h"
 
 /* A server, as it tells in INFO and TIME. */
 struct host {

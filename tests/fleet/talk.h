@@ -6,8 +6,8 @@
 #ifndef WEIR_TESTS_TALK_H
 #define WEIR_TESTS_TALK_H
 
-#include "fleet/redis_script.h"
-#include "proto/resp_reply.h"
+#include "fleet/redis/script.h"
+#include "resp/reply.h"
 
 #define TALK_SHA_MAX 48
 

@@ -18,8 +18,8 @@
 #include "base/text.h"
 #include "must.h"
 #include "os/boot.h"
-#include "proto/resp_reply.h"
 #include "region/region.h"
+#include "resp/reply.h"
 #include "service/run.h"
 #include "table/table.h"
 

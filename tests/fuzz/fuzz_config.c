@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auth/users.h"
 #include "base/buffer.h"
 #include "base/text.h"
+#include "config/config.h"
 #include "must.h"
-#include "service/config.h"
-#include "service/users.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,11 +15,11 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "ledger/keep.h"
+#include "ledger/persist.h"
 #include "must.h"
 #include "os/clock.h"
 #include "region/region.h"
-#include "table/keep.h"
+#include "table/persist/persist.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,8 +9,8 @@
 
 #include "base/crc.h"
 #include "must.h"
-#include "service/dump_text.h"
-#include "service/load_parts.h"
+#include "service/transfer/dump_text.h"
+#include "service/transfer/load_parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

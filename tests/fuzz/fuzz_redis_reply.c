@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "fleet/redis_exact.h"
-#include "fleet/redis_reply.h"
-#include "fleet/redis_slot.h"
+#include "fleet/redis/exact.h"
+#include "fleet/redis/reply.h"
+#include "fleet/redis/slot.h"
 #include "must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "must.h"
-#include "proto/resp_read.h"
-#include "proto/resp_reply.h"
+#include "resp/read.h"
+#include "resp/reply.h"
 #include "resp_story.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

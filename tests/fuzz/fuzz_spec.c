@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "core/spec.h"
 #include "must.h"
+#include "spec/spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

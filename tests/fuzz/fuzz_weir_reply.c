@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "fleet/weir_reply.h"
+#include "fleet/weir/reply.h"
 #include "must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -14,7 +14,7 @@
 #include "check.h"
 #include "core/idle.h"
 #include "core/limit.h"
-#include "service/change.h"
+#include "service/policies/change.h"
 #include "unit/service_kit.h"
 
 #define KEYS   4

@@ -7,8 +7,8 @@
  *      point, at random points, after every byte.
  */
 #include "check.h"
-#include "proto/resp_read.h"
-#include "proto/resp_reply.h"
+#include "resp/read.h"
+#include "resp/reply.h"
 #include "resp_story.h"
 
 static const struct resp_limits roomy = {.args = 64, .bulk = 4096, .all = 1 << 20};

@@ -10,7 +10,7 @@
 #include "base/sat.h"
 #include "base/text.h"
 #include "check.h"
-#include "core/spec.h"
+#include "spec/spec.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 

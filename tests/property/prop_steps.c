@@ -6,7 +6,7 @@
  * time that was ever named.
  */
 #include "check.h"
-#include "ledger/steps.h"
+#include "ledger/smyte.h"
 
 #define KEYS   3
 #define LIMITS 5

@@ -10,7 +10,7 @@
 
 #include "os/boot.h"
 #include "os/clock.h"
-#include "region/keep.h"
+#include "region/persist.h"
 
 #define WALL_START  (INT64_C(1700000000) * WEIR_SEC)
 #define LIVES       5

@@ -12,9 +12,9 @@
 #include "core/idle.h"
 #include "os/clock.h"
 #include "property/store_history.h"
-#include "service/keep.h"
-#include "store/inside.h"
-#include "table/keep.h"
+#include "service/persist/persist.h"
+#include "store/internal.h"
+#include "table/persist/persist.h"
 #include "unit/service_kit.h"
 
 enum { API, WINDOW, LIVE, CELL, TABLES };

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "check.h"
-#include "limiter/pot.h"
+#include "limiter/balance.h"
 #include "threads/team.h"
 
 enum { TAKERS = 3, THREADS = TAKERS + 1, EPOCHS_MAX = 20000 };

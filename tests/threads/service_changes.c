@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "check.h"
-#include "service/change.h"
+#include "service/policies/change.h"
 #include "threads/team.h"
 #include "unit/service_kit.h"
 

@@ -11,8 +11,8 @@
 
 #include "check.h"
 #include "os/disk.h"
-#include "service/change.h"
-#include "service/keep.h"
+#include "service/persist/persist.h"
+#include "service/policies/change.h"
 #include "threads/team.h"
 #include "unit/service_kit.h"
 
@@ -105,7 +105,7 @@ static void remove_all(const char *path)
 {
     char sub[300];
     int dir;
-    static const char *const folders[] = {"/aside", "/backups", ""};
+    static const char *const folders[] = {"/retired", "/backups", ""};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         (void)snprintf(sub, sizeof sub, "%s%s", path, folders[i]);
         if (weir_disk.open_dir(&weir_disk, sub, false, &dir) != 0)
@@ -149,7 +149,7 @@ TEST(what_was_admitted_is_spent_in_the_next_life_whatever_came_and_went)
         int64_t left = kit_field(kit_ask(&scene->kit, "WEIR.PEEK api one"), "remaining");
         CHECK(left >= 0 && admitted + left <= UNITS);
         CHECK(strstr(kit_ask(&scene->kit, "INFO persistence"), "\r\nrecovered:clean\r\n"));
-        CHECK(strstr(kit_ask(&scene->kit, "INFO persistence"), "\r\naside_files:4\r\n"));
+        CHECK(strstr(kit_ask(&scene->kit, "INFO persistence"), "\r\nretired_files:4\r\n"));
         kit_close(&scene->kit);
     }
     remove_all(path);

@@ -4,7 +4,7 @@
  * is exactly what there is. Time stands still.
  */
 #define _DEFAULT_SOURCE
-#include "table/move.h"
+#include "table/rehash.h"
 #include "threads/table_tools.h"
 
 #define KEYS    UINT64_C(600)

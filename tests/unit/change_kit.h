@@ -6,7 +6,7 @@
 #define WEIR_TESTS_CHANGE_KIT_H
 
 #include "check.h"
-#include "service/change.h"
+#include "service/policies/change.h"
 #include "unit/service_kit.h"
 
 CHECK_FUNCTION struct slice word(const char *text)

@@ -9,7 +9,7 @@
 #include <stdarg.h>
 
 #include "check.h"
-#include "proto/resp_reply.h"
+#include "resp/reply.h"
 #include "unit/service_kit.h"
 
 static struct kit kit;

@@ -9,10 +9,10 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "ledger/keep.h"
+#include "ledger/persist.h"
 #include "os/clock.h"
 #include "store/store.h"
-#include "table/keep.h"
+#include "table/persist/persist.h"
 
 #define WORLD_TABLES  2
 #define WORLD_KEYS    3 /* of each table; the last one gets limits of its own */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A coordinator for tests, fake://NAME: pools (core/pool.h) on weir_now behind faults that the test says. One
- * for the process. Needs -Wl,--wrap=weir_coordinator_kind.
+ * A coordinator for tests, fake://NAME: pools (lease/pool.h) on weir_now behind faults that the test says.
+ * One for the process. Needs -Wl,--wrap=weir_coordinator_kind.
  */
 #ifndef WEIR_TESTS_FAKE_COORDINATOR_H
 #define WEIR_TESTS_FAKE_COORDINATOR_H
 
-#include "core/pool.h"
 #include "fleet/coordinator.h"
+#include "lease/pool.h"
 
 enum fake_way {
     FAKE_ANSWER,     /* applied and answered at once */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ZooKeeper for tests, in the place of fleet/zookeeper_client.h: nodes in memory, one server, no threads.
+ * A ZooKeeper for tests, in the place of fleet/zookeeper/client.h: nodes in memory, one server, no threads.
  * Requests are applied when they are sent and answered, in their order, by fake_zclient_run. Linked in front
  * of the library, it is the client of every ensemble that is opened.
  */
 #ifndef WEIR_TESTS_FAKE_ZCLIENT_H
 #define WEIR_TESTS_FAKE_ZCLIENT_H
 
-#include "fleet/zookeeper_client.h"
+#include "fleet/zookeeper/client.h"
 
 enum fake_trouble {
     TROUBLE_NONE,

@@ -8,7 +8,7 @@
 
 #include "check.h"
 #include "os/clock.h"
-#include "table/keep.h"
+#include "table/persist/persist.h"
 
 #define KIT __attribute__((unused)) static
 

@@ -7,8 +7,8 @@
 #define WEIR_TESTS_LEASE_KIT_H
 
 #include "check.h"
-#include "core/lease.h"
-#include "core/pool.h"
+#include "lease/lease.h"
+#include "lease/pool.h"
 #include "weir.h"
 
 enum { KIT_LOTS = 256, KIT_ORDERS = 64 };

@@ -7,7 +7,7 @@
 #define WEIR_TESTS_UNIT_RECORDS_KIT_H
 
 #include "check.h"
-#include "ledger/keep.h"
+#include "ledger/persist.h"
 #include "region/region.h"
 
 struct fake_store {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/change.h"
+#include "service/policies/change.h"
 
 #define LINE_WORDS 64
 #define LINES_MAX  256

@@ -13,7 +13,7 @@
 #ifndef WEIR_TESTS_SERVICE_KIT_H
 #define WEIR_TESTS_SERVICE_KIT_H
 
-#include "service/command.h"
+#include "service/commands/command.h"
 
 struct kit {
     struct service *service;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "limiter/pot.h"
+#include "limiter/balance.h"
 
 #define START (1000 * WEIR_SEC)
 #define UNTIL (START + WEIR_SEC)

@@ -7,7 +7,7 @@
 
 #include "check.h"
 #include "disk_sim.h"
-#include "service/keep.h"
+#include "service/persist/persist.h"
 #include "table/verbs.h"
 #include "unit/service_kit.h"
 

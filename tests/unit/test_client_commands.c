@@ -4,7 +4,7 @@
  */
 #include "unit/command_kit.h"
 
-#include "service/client.h"
+#include "service/commands/client.h"
 
 TEST(a_client_has_a_name_if_it_likes)
 {

@@ -2,9 +2,9 @@
 /*
  * Who is let in, and who has to go for another one.
  */
+#include "auth/client_counts.h"
 #include "check.h"
 #include "rng.h"
-#include "service/crowd.h"
 
 static struct client_entry *left; /* the last that was asked to leave */
 static int leaves;

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "service/config_read.h"
-#include "service/moment.h"
+#include "config/reader.h"
+#include "config/timestamp.h"
 #include "store/store.h"
-#include "table/keep.h"
+#include "table/persist/persist.h"
 
 /* ---- complaints, as they are printed ---- */
 

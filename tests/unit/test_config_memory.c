@@ -5,9 +5,9 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include "auth/users.h"
 #include "base/buffer.h"
 #include "check.h"
-#include "service/users.h"
 #include "unit/failing_memory.h"
 
 static int complaints;

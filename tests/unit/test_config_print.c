@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "service/config_read.h"
+#include "config/reader.h"
 
 static char told[4096];
 

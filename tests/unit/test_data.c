@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "check.h"
-#include "data/note.h"
+#include "data/catalogue.h"
 
 #define SLOW        "5/d burst=100" /* no test takes so long that it would refill */
 #define PATIENCE_NS (30 * WEIR_SEC) /* with a disk that has other work */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/boot.h"
-#include "store/epoch.h"
+#include "store/store_time.h"
 #include "store_kit.h"
 
 #define HOUR (3600 * WEIR_SEC)

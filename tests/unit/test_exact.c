@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "table/export.h"
-#include "table/move.h"
+#include "table/persist/export.h"
+#include "table/rehash.h"
 #include "table/words.h"
 
 #define START (INT64_C(1000) * WEIR_SEC)

@@ -5,7 +5,7 @@
  */
 #include "table/exact.h"
 #include "table/make.h"
-#include "table/move.h"
+#include "table/rehash.h"
 #include "table/words.h"
 #include "unit/keep_kit.h"
 

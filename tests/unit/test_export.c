@@ -3,8 +3,8 @@
 #include "check.h"
 
 #include "core/limit.h"
-#include "table/export.h"
-#include "table/keep.h"
+#include "table/persist/export.h"
+#include "table/persist/persist.h"
 
 #define START (INT64_C(1000) * WEIR_SEC)
 

@@ -10,7 +10,7 @@
 
 #include "check.h"
 #include "os/futex.h"
-#include "service/reload.h"
+#include "service/policies/reload.h"
 #include "unit/service_kit.h"
 
 #define START_MS 1000

@@ -4,8 +4,8 @@
  */
 #include "base/sat.h"
 #include "check.h"
-#include "fleet/alarm.h"
-#include "fleet/stock.h"
+#include "fleet/grant_store.h"
+#include "fleet/wake_timer.h"
 
 static int64_t below(struct rng *rng, int64_t bound)
 {

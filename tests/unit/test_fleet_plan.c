@@ -3,7 +3,7 @@
  * What a fleet costs, and what is refused before it is tried.
  */
 #include "check.h"
-#include "fleet/arithmetic.h"
+#include "fleet/plan.h"
 #include "weir.h"
 
 static struct fleet_plan_input quota(int64_t total, int64_t window_ns, int64_t chunk, int64_t nodes)

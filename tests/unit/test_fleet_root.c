@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "service/config_read.h"
+#include "config/reader.h"
 #include "unit/service_kit.h"
 
 #define QUOTA                                                                                                \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "check.h"
-#include "region/keep.h"
+#include "region/persist.h"
 #include "store/frame.h"
 
 #define PAYLOAD 52 /* no multiple of 8: 4 bytes of padding follow */

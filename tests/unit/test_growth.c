@@ -4,8 +4,8 @@
  * could have had a place.
  */
 #include "check.h"
-#include "service/change.h"
-#include "service/growth.h"
+#include "service/policies/change.h"
+#include "service/policies/growth.h"
 #include "unit/service_kit.h"
 
 static const struct policy *policy_of(struct kit *kit, const char *name)

@@ -7,7 +7,7 @@
 #include "check.h"
 #include "core/explain.h"
 #include "core/idle.h"
-#include "table/deed.h"
+#include "table/op.h"
 
 #define WORDS 256
 

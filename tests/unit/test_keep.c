@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "region/keep.h"
+#include "region/persist.h"
 
 static char slots[3 * DIRTY_MOST][16];
 

@@ -10,11 +10,11 @@
 
 #include "base/crc.h"
 #include "os/clock.h"
-#include "service/dump.h"
-#include "service/dump_clients.h"
-#include "service/dump_text.h"
-#include "service/freeze.h"
-#include "service/load.h"
+#include "service/policies/freeze.h"
+#include "service/transfer/dump.h"
+#include "service/transfer/dump_clients.h"
+#include "service/transfer/dump_text.h"
+#include "service/transfer/load.h"
 
 static struct slice slice_of(const char *text)
 {

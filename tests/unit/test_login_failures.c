@@ -2,9 +2,9 @@
 /*
  * Failed logins: who is blocked, for how long, and who never is.
  */
+#include "auth/login_failures.h"
 #include "check.h"
 #include "rng.h"
-#include "service/failures.h"
 #include "weir.h"
 
 #define TRY_NS (60 * WEIR_SEC / LOGIN_FAILURES_RATE)

@@ -4,7 +4,7 @@
  * what to write instead.
  */
 #include "check.h"
-#include "core/spec.h"
+#include "spec/spec.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 

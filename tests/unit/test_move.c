@@ -6,7 +6,7 @@
 #include "check.h"
 #include "region/layout.h"
 #include "table/make.h"
-#include "table/move.h"
+#include "table/rehash.h"
 #include "table/slots.h"
 #include "table/verbs.h"
 

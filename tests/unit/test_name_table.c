@@ -3,7 +3,7 @@
  * The table of names under the registry. The program is linked with --wrap=calloc, so that memory can be
  * missing.
  */
-#include "registry/names.h"
+#include "registry/name_table.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "fleet/roll.h"
+#include "fleet/name_trie.h"
 
 enum { THINGS = 600, MANY = 200000 };
 

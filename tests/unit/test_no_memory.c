@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "proto/resp_reply.h"
+#include "resp/reply.h"
 #include "server/server.h"
-#include "service/change.h"
+#include "service/policies/change.h"
 #include "table/override.h"
 #include "unit/service_kit.h"
 

@@ -3,7 +3,8 @@
  * Passwords as slow hashes of crypt(3): who is right, who waits, and what is remembered. The hashes here are
  * of the lowest cost.
  */
-#include "service/slow.h"
+#include "auth/password_check.h"
+#include "config/password_hash.h"
 #include "unit/command_kit.h"
 
 #define RIGHT      "$y$j75$W7aMW7aMW7aMW7aMW7aMW/$JlkNF/9o1Fs4GqxgVzV.Dw.vG4vUHG1tVp1Z6RAHhG1" /* right horse */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "check.h"
-#include "service/policy.h"
+#include "service/policies/policy.h"
 
 TEST(a_policy_table_goes_with_its_last_owner)
 {

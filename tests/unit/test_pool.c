@@ -4,7 +4,7 @@
  */
 #include "base/sat.h"
 #include "check.h"
-#include "core/pool.h"
+#include "lease/pool.h"
 #include "weir.h"
 
 #define MS WEIR_MS

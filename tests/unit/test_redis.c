@@ -3,9 +3,9 @@
  * What is pure of the Redis coordinator: slots, and reading whatever a server answers.
  */
 #include "check.h"
-#include "fleet/redis_exact.h"
-#include "fleet/redis_reply.h"
-#include "fleet/redis_slot.h"
+#include "fleet/redis/exact.h"
+#include "fleet/redis/reply.h"
+#include "fleet/redis/slot.h"
 
 static unsigned slot(const char *key)
 {

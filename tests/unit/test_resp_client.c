@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "fleet/wire.h"
+#include "fleet/resp_client/client.h"
 
 #define PATIENCE_MS 20000
 #define LONG        (20 * WEIR_SEC)

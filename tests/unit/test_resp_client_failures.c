@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "fleet/wire.h"
+#include "fleet/resp_client/client.h"
 #include "unit/failing_memory.h"
 
 #define QUESTIONS   6

@@ -3,7 +3,7 @@
  * Requests of the Redis protocol: arrays, lines, what asks for nothing, and each error by its text.
  */
 #include "check.h"
-#include "proto/resp_read.h"
+#include "resp/read.h"
 #include "resp_story.h"
 
 static const struct resp_limits wide = {.args = 1024, .bulk = 1 << 20, .all = 2 << 20};

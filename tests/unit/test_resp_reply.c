@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "check.h"
-#include "proto/resp_reply.h"
+#include "resp/reply.h"
 
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);

@@ -6,8 +6,8 @@
 #include <math.h>
 
 #include "check.h"
-#include "proto/resp_reply.h"
-#include "proto/resp_write.h"
+#include "resp/reply.h"
+#include "resp/write.h"
 
 static struct buffer out;
 

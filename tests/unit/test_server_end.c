@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "server/lane.h"
+#include "server/io_thread.h"
 #include "server/server.h"
 
 static struct teller {

@@ -6,8 +6,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 #include "disk_sim.h"
-#include "service/aside.h"
-#include "service/keep.h"
+#include "service/persist/persist.h"
+#include "service/policies/retired.h"
 #include "unit/service_kit.h"
 
 /* Many tables are made here, and hardly used: pages of 2 MiB would cost most of the time. */

@@ -13,7 +13,7 @@
 #include "failing_map.h"
 #include "failure_sites.h"
 #include "folder.h"
-#include "service/keep.h"
+#include "service/persist/persist.h"
 #include "unit/service_kit.h"
 
 #define CALLS_MOST 5000 /* no story has so many */

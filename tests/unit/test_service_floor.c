@@ -4,7 +4,7 @@
  */
 #include "check.h"
 #include "disk_sim.h"
-#include "service/keep.h"
+#include "service/persist/persist.h"
 #include "unit/service_kit.h"
 
 #define YAML                                                                                                 \

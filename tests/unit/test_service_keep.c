@@ -6,8 +6,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 #include "disk_sim.h"
-#include "service/aside.h"
-#include "service/keep.h"
+#include "service/persist/persist.h"
+#include "service/policies/retired.h"
 #include "unit/service_kit.h"
 
 #define HOUR (3600 * INT64_C(1000)) /* ms */

@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "os/disk.h"
-#include "service/keep.h"
+#include "service/persist/persist.h"
 #include "unit/failing_memory.h"
 #include "unit/service_kit.h"
 

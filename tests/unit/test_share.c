@@ -4,9 +4,9 @@
  */
 #include <stdlib.h>
 
+#include "auth/fair_share.h"
 #include "check.h"
 #include "rng.h"
-#include "service/share.h"
 
 #define ROOM 10000
 

@@ -3,7 +3,7 @@
  * Smyte's buckets: the vectors that are arithmetic (docs/compatible.md), and what becomes of keys.
  */
 #include "check.h"
-#include "ledger/steps.h"
+#include "ledger/smyte.h"
 
 #define START (INT64_C(1000) * WEIR_SEC)
 

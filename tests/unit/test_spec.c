@@ -4,7 +4,7 @@
  * are. test_messages.c has what is said about texts that mean nothing, prop_spec.c random limits.
  */
 #include "check.h"
-#include "core/spec.h"
+#include "spec/spec.h"
 #include "weir.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])

@@ -3,7 +3,7 @@
  * What a store must not believe: that what it reads is on the disk, that what it cannot read is not there,
  * and that a log without gaps tells everything.
  */
-#include "store/inside.h"
+#include "store/internal.h"
 #include "unit/store_kit.h"
 
 /* ---- a sync that failed ---- */

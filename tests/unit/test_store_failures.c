@@ -17,8 +17,8 @@
 #include "failure_kit.h"
 #include "failure_sites.h"
 #include "folder.h"
-#include "store/inside.h"
 #include "store/inspect.h"
+#include "store/internal.h"
 
 #define CALLS_MOST 5000 /* no story has so many */
 

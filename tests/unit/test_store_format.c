@@ -5,7 +5,7 @@
  * reading these, and adds the new bytes beside them.
  */
 #include "os/boot.h"
-#include "store/inside.h"
+#include "store/internal.h"
 #include "store_kit.h"
 
 #define LOG_1   "data/log-0000000000000001"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "store/inside.h"
+#include "store/internal.h"
 #include "store_kit.h"
 
 /* ---- tickets ---- */

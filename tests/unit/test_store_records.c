@@ -2,8 +2,8 @@
 /*
  * Records of the ledger in a store: what was taken back before its time stays away.
  */
-#include "ledger/keep.h"
-#include "store/inside.h"
+#include "ledger/persist.h"
+#include "store/internal.h"
 #include "unit/store_kit.h"
 
 #define RECORDS 8 /* their region */

@@ -3,8 +3,8 @@
  * Text in bounded memory, UTF-8, words that are nearly the same, and the line that an error becomes.
  */
 #include "base/error.h"
+#include "base/humanize.h"
 #include "base/text.h"
-#include "base/words.h"
 #include "check.h"
 
 TEST(a_builder_counts_what_does_not_fit)

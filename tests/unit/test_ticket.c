@@ -4,7 +4,7 @@
  */
 #include "base/sat.h"
 #include "check.h"
-#include "core/ticket.h"
+#include "lease/ticket.h"
 #include "weir.h"
 
 static struct lease_terms quota(int64_t total, int64_t chunk)

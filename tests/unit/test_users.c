@@ -2,9 +2,9 @@
 /*
  * Who may log in, and who may do what with which keys and policies.
  */
+#include "auth/fair_share.h"
+#include "auth/users.h"
 #include "check.h"
-#include "service/share.h"
-#include "service/users.h"
 
 static uint64_t generation; /* of the last login */
 

@@ -3,7 +3,7 @@
  * What weir servers are asked, and what their answers mean: never a unit that they did not grant.
  */
 #include "check.h"
-#include "fleet/weir_reply.h"
+#include "fleet/weir/reply.h"
 #include "weir.h"
 
 static struct lease_order order_of(int32_t op, int64_t chunks)

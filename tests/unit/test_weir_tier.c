@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "fleet/weir_quota.h"
-#include "proto/resp_read.h"
+#include "fleet/weir/quota.h"
+#include "resp/read.h"
 
 #define LEASE                                                                                                \
     "%12\r\n$4\r\nkind\r\n$5\r\nquota\r\n$5\r\nepoch\r\n:12\r\n$5\r\nunits\r\n:2000\r\n$6\r\nchunks\r\n:"    \

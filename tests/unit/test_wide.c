@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "core/idle.h"
-#include "table/takers.h"
+#include "table/overflow_filter.h"
 #include "unit/wide_table.h"
 
 struct promise {

@@ -2,8 +2,8 @@
 /* Pools in ZooKeeper as text and Stats: zookeeper/znodes.h, zookeeper/stat.h. */
 #include "base/sat.h"
 #include "check.h"
-#include "core/pool.h"
-#include "fleet/zookeeper_stat.h"
+#include "fleet/zookeeper/stat.h"
+#include "lease/pool.h"
 
 #define MS INT64_C(1000000)
 
@@ -208,7 +208,7 @@ TEST(the_age_is_of_one_leader_or_not_known)
     CHECK_EQ(weir_znode_age(&stat), -1);
 }
 
-/* Sets of `usable` get what a pool (core/pool.h) gives. */
+/* Sets of `usable` get what a pool (lease/pool.h) gives. */
 TEST(tickets_of_a_quota_are_those_of_the_model)
 {
     struct znode_epoch epoch = {.terms = hundred};

@@ -3,7 +3,7 @@
 #include "unit/wide_table.h"
 
 #include "table/make.h"
-#include "table/takers.h"
+#include "table/overflow_filter.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * weir check: is a configuration right, how much does it hold, and what would it change on a server that
+ * runs.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/commands/check_differences.h"
+#include "cli/commands/check_fleet.h"
+#include "cli/commands/check_serve.h"
+#include "cli/json.h"
+#include "cli/term.h"
+#include "cli/words.h"
+#include "config/config.h"
+#include "config/timestamp.h"
+#include "os/boot.h"
+
+static const char help[] =
+    "usage: weir check FILE [-s URL] [--json]\n"
+    "Is this configuration right, and what would it change?\n"
+    "\n"
+    "Every mistake is told with its line and column, and what weir serve would refuse, too.\n"
+    "If a server answers, its policies are compared with those of the file. Notes tell what\n"
+    "may hurt although it is right. Of policies with fleet: it prints what they cost their\n"
+    "coordinator and what passes at worst, and refuses what cannot work. Nothing is changed.\n"
+    "\n"
+    "  -s, --server URL   redis://[user:password@]host:port or unix:///path\n"
+    "                     (default redis://127.0.0.1:9049; WEIR_URL in the environment)\n"
+    "      --json         one JSON document on standard output\n"
+    "  -h, --help\n"
+    "\n"
+    "The exit status is 0 if the file is right, else 2; also 2 if a server that was\n"
+    "named by -s does not answer.\n"
+    "\n"
+    "Examples\n"
+    "  weir check weir.yaml && weir reload\n"
+    "  weir check --json weir.yaml | jq .changes\n";
+
+#define KEY_BYTES 24 /* of a key with one limit */
+#define TEXT_SIZE 1024
+
+struct check_run {
+    const char *file;
+    struct config *config;
+    struct cli_client *client;     /* NULL: no server was asked */
+    const struct resp_value *list; /* its policies; NULL: it did not say */
+    struct cli_client *other;      /* the same server: a question of its own does not end the list */
+    struct weir_error err;         /* why not */
+    bool json, told_mistake;
+    int width; /* of the longest name */
+    struct json document;
+};
+
+/* ---- mistakes ---- */
+
+static void check_print_mistake(void *arg, const char *file, struct config_place place, const char *message)
+{
+    struct check_run *check = arg;
+    check->told_mistake = true;
+    if (check->json) {
+        json_open(&check->document, NULL, '{', JSON_FLAT);
+        json_number(&check->document, "line", place.line);
+        json_number(&check->document, "column", place.column);
+        json_text(&check->document, "message", message);
+        json_close(&check->document, '}');
+    } else if (place.line > 0) {
+        fprintf(stderr, "%s:%d:%d: %s\n", file, place.line, place.column, message);
+    } else {
+        fprintf(stderr, "%s: %s\n", file, message);
+    }
+}
+
+/* ---- what it holds ---- */
+
+static size_t count_config_overrides(const struct config *config)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < config->policy_count; i++)
+        count += config->policies[i].override_count;
+    return count;
+}
+
+/* A sixteenth of the memory is for request ids, one for reservations, one for RL.*, an eighth for limits that
+ * clients bring. */
+static int64_t keys_held(const struct config *config)
+{
+    return config->memory / 16 * 11 / KEY_BYTES;
+}
+
+/* To two digits: about 7.7 million, about 240 000. */
+static const char *words_about(int64_t number, char text[static HUMANIZE_MAX])
+{
+    char digits[HUMANIZE_MAX];
+    int64_t power = 1;
+    while (number / power >= 100)
+        power *= 10;
+    number = (number + power / 2) / power * power;
+    if (number >= 1000000000)
+        (void)snprintf(text, HUMANIZE_MAX, "%.48s billion", words_decimal((double)number / 1e9, digits));
+    else if (number >= 1000000)
+        (void)snprintf(text, HUMANIZE_MAX, "%.48s million", words_decimal((double)number / 1e6, digits));
+    else
+        (void)words_number(number, text);
+    return text;
+}
+
+static const char *words_memory(int64_t bytes, char text[static HUMANIZE_MAX])
+{
+    char digits[HUMANIZE_MAX];
+    bool giga = bytes % (INT64_C(1) << 30) == 0;
+    (void)snprintf(text, HUMANIZE_MAX, "%.48s %s",
+                   words_decimal((double)bytes / (double)(INT64_C(1) << (giga ? 30 : 20)), digits),
+                   giga ? "GiB" : "MiB");
+    return text;
+}
+
+static void print_count(size_t count, const char *one, const char *many)
+{
+    char text[HUMANIZE_MAX];
+    printf("%s %s", words_number((int64_t)count, text), count == 1 ? one : many);
+}
+
+static void print_summary(const struct check_run *check)
+{
+    const struct config *config = check->config;
+    char memory[HUMANIZE_MAX], keys[HUMANIZE_MAX];
+    printf("%s: ", check->file);
+    print_count(config->policy_count, "policy", "policies");
+    fputs(", ", stdout);
+    print_count(count_config_overrides(config), "override", "overrides");
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (config->policies[i].candidate)
+            printf(", candidate %s for %s", config->policies[i].candidate, config->policies[i].name);
+    if (config->user_count > 0) {
+        fputs(", ", stdout);
+        print_count(config->user_count, "user", "users");
+    }
+    printf("; %s hold about %s keys of one limit each\n", words_memory(config->memory, memory),
+           words_about(keys_held(config), keys));
+}
+
+/* Overrides whose time is over do nothing; a file may keep them, but somebody should know. */
+static void print_ended(const struct check_run *check)
+{
+    int64_t now_ms = weir_boot.wall() / WEIR_MS;
+    for (size_t i = 0; i < check->config->policy_count; i++) {
+        const struct config_policy *policy = &check->config->policies[i];
+        for (size_t j = 0; j < policy->override_count; j++) {
+            const struct config_override *override = &policy->overrides[j];
+            char moment[TIMESTAMP_MAX];
+            if (override->until_ms == 0 || override->until_ms > now_ms)
+                continue;
+            weir_timestamp_write(override->until_ms, moment);
+            printf("note: line %d: the override of ", override->place.line);
+            term_put(stdout, override->key, override->len);
+            printf("%s in %s has ended, %.16sZ\n", override->prefix ? "*" : "", policy->name, moment);
+        }
+    }
+}
+
+/* ---- what it would change ---- */
+
+static struct slice policy_text(const struct resp_value *policy, const char *name)
+{
+    const struct resp_value *value = weir_resp_get(policy, name);
+    return value && (value->type == RESP_BULK || value->type == RESP_SIMPLE) ? value->text
+                                                                             : (struct slice){"", 0};
+}
+
+static bool same_text(struct slice slice, const char *text)
+{
+    return slice_is(slice, text ? text : "");
+}
+
+static int64_t percent_of(const struct resp_value *policy)
+{
+    const struct resp_value *value = weir_resp_get(policy, "percent");
+    return value && value->type == RESP_INTEGER ? value->integer : CONFIG_PERCENT_ALL;
+}
+
+static bool is_partly(const struct config_policy *policy)
+{
+    return policy->mode == MODE_ENFORCE && policy->percent < CONFIG_PERCENT_ALL;
+}
+
+#define SHOW(slice) (int)((slice).len < 400 ? (slice).len : 400), (slice).bytes
+
+static void check_compare_candidate(const struct config_policy *policy, struct slice was, struct text *text)
+{
+    if (same_text(was, policy->candidate))
+        return;
+    if (was.len == 0)
+        check_add(text, "candidate %.400s is new", policy->candidate);
+    else if (!policy->candidate)
+        check_add(text, "candidate %.*s ends", SHOW(was));
+    else
+        check_add(text, "candidate %.400s instead of %.*s", policy->candidate, SHOW(was));
+}
+
+static void check_compare_mode(const struct config_policy *policy, const struct resp_value *has,
+                               struct text *text)
+{
+    struct slice was = policy_text(has, "mode");
+    int64_t percent = percent_of(has);
+    bool same = same_text(was, weir_mode_name(policy->mode)) || was.len == 0;
+    if (same && (policy->mode != MODE_ENFORCE || percent == policy->percent))
+        return;
+    char before[32];
+    (void)snprintf(before, sizeof before, "%.*s", (int)(was.len < 16 ? was.len : 16), was.bytes);
+    if (slice_is(was, "enforce") && percent < CONFIG_PERCENT_ALL)
+        (void)snprintf(before, sizeof before, "enforce %d%%", (int)percent);
+    if (same || (is_partly(policy) && slice_is(was, "enforce")))
+        check_add(text, "enforced for %d %% of keys (was %d %%)", policy->percent, (int)percent);
+    else if (is_partly(policy))
+        check_add(text, "enforced for %d %% of keys (was %s)", policy->percent, before);
+    else
+        check_add(text, "mode %s (was %s)", weir_mode_name(policy->mode), before);
+}
+
+/* Did it come from the file, whatever a command has changed since? */
+static bool is_filed(const struct resp_value *policy)
+{
+    return slice_is(policy_text(policy, "from"), "file") || policy_text(policy, "file_limits").len > 0;
+}
+
+/* What its table would have, which is what a server shows: a root's bucket has less than is written. */
+static const char *limits_there(const struct config_policy *policy)
+{
+    return policy->fleet && policy->fleet->lowered ? policy->fleet->lowered : policy->limits;
+}
+
+/* Says in `line` what is different; false: nothing. */
+static bool check_compare_policy(struct check_run *check, const struct config_policy *policy,
+                                 const struct resp_value *has, char *line, size_t size)
+{
+    struct text text, rest;
+    char others[2 * TEXT_SIZE];
+    struct slice was = policy_text(has, "limits");
+    const char *limits = limits_there(policy);
+    bool stays = same_text(was, limits);
+    weir_text_init(&text, line, size);
+    weir_text_init(&rest, others, sizeof others);
+    check_compare_candidate(policy, policy_text(has, "candidate"), &rest);
+    check_compare_mode(policy, has, &rest);
+    if (check->other)
+        check_differences(check->other, policy, &rest);
+    if (!is_filed(has))
+        check_add(&rest, "was set by command, now by the file");
+    if (stays && rest.len == 0)
+        return false;
+    if (stays)
+        check_add(&text, "%.400s stays", policy->limits);
+    else
+        check_add(&text, "%.400s instead of %.*s%s", limits, SHOW(was),
+                  limits != policy->limits ? ", the burst less hold" : "");
+    if (rest.len > 0)
+        weir_text_put(&text, "; ", 2);
+    weir_text_put(&text, others, strlen(others));
+    return true;
+}
+
+static void describe_new_policy(const struct config_policy *policy, char *line, size_t size)
+{
+    if (is_partly(policy))
+        (void)snprintf(line, size, "new, enforced for %d %% of keys", policy->percent);
+    else
+        (void)snprintf(line, size, "new, %s", weir_mode_name(policy->mode));
+}
+
+static const struct resp_value *find_on_server(const struct resp_value *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (slice_is(policy_text(&list->elements[i], "name"), name))
+            return &list->elements[i];
+    return NULL;
+}
+
+static bool is_in_file(const struct config *config, struct slice name)
+{
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (slice_is(name, config->policies[i].name))
+            return true;
+    return false;
+}
+
+/* Shows one change; the first one under a heading. */
+static void check_print_change(struct check_run *check, size_t *count, struct slice name, const char *kind,
+                               const char *line)
+{
+    char copy[CONFIG_NAME_MAX + 1];
+    (void)snprintf(copy, sizeof copy, "%.*s", (int)(name.len < CONFIG_NAME_MAX ? name.len : CONFIG_NAME_MAX),
+                   name.bytes);
+    (*count)++;
+    if (check->json) {
+        json_open(&check->document, NULL, '{', JSON_FLAT);
+        json_text(&check->document, "policy", copy);
+        json_text(&check->document, "change", kind);
+        json_text(&check->document, "text", line);
+        json_close(&check->document, '}');
+        return;
+    }
+    if (*count == 1)
+        printf("changes against %s\n", client_shown(check->client));
+    fputs("  ", stdout);
+    term_put(stdout, copy, strlen(copy));
+    printf("%*s ", (int)strlen(copy) < check->width ? check->width - (int)strlen(copy) : 0, "");
+    term_put(stdout, line, strlen(line));
+    fputc('\n', stdout);
+}
+
+/* Of all names, so that what is said about them stands in one column; at least 8. */
+static int widest_policy_name(const struct check_run *check)
+{
+    size_t width = 8;
+    for (size_t i = 0; i < check->config->policy_count; i++)
+        width =
+            strlen(check->config->policies[i].name) > width ? strlen(check->config->policies[i].name) : width;
+    for (size_t i = 0; i < check->list->count; i++) {
+        size_t len = policy_text(&check->list->elements[i], "name").len;
+        width = len > width && len <= CONFIG_NAME_MAX ? len : width;
+    }
+    return (int)width;
+}
+
+/* Is it one that the user may not see? Then nobody here knows whether the server has it. */
+static bool is_hidden(const struct check_run *check, const char *name)
+{
+    const struct slice words[] = {{"WEIR.POLICY", 11}, {"SHOW", 4}, {name, strlen(name)}};
+    struct weir_error err;
+    const struct resp_value *value = check->other ? client_ask(check->other, words, 3, &err) : NULL;
+    return value && value->type == RESP_ERROR && value->text.len > 7 &&
+           memcmp(value->text.bytes, "NOPERM ", 7) == 0;
+}
+
+/* Behind the changes: those of the file that could not be compared. */
+static void show_hidden(struct check_run *check)
+{
+    size_t count = 0;
+    if (check->json)
+        json_open(&check->document, "not_visible", '[', JSON_FLAT);
+    for (size_t i = 0; i < check->config->policy_count; i++) {
+        const char *name = check->config->policies[i].name;
+        if (find_on_server(check->list, name) || !is_hidden(check, name))
+            continue;
+        if (check->json)
+            json_text(&check->document, NULL, name);
+        else
+            printf("%s%s", count == 0 ? "not compared, because this user may not see them: " : ", ", name);
+        count++;
+    }
+    if (check->json)
+        json_close(&check->document, ']');
+    else if (count > 0)
+        fputc('\n', stdout);
+}
+
+static void check_print_changes(struct check_run *check)
+{
+    const struct config *config = check->config;
+    char line[4 * TEXT_SIZE];
+    size_t count = 0;
+    check->width = widest_policy_name(check);
+    for (size_t i = 0; i < config->policy_count; i++) {
+        const struct config_policy *policy = &config->policies[i];
+        const struct resp_value *has = find_on_server(check->list, policy->name);
+        struct slice name = {policy->name, strlen(policy->name)};
+        if (!has && is_hidden(check, policy->name))
+            continue;
+        if (!has)
+            describe_new_policy(policy, line, sizeof line);
+        if (!has || check_compare_policy(check, policy, has, line, sizeof line))
+            check_print_change(check, &count, name, has ? "changed" : "new", line);
+    }
+    for (size_t i = 0; i < check->list->count; i++) {
+        const struct resp_value *has = &check->list->elements[i];
+        struct slice name = policy_text(has, "name");
+        if (!is_in_file(config, name) && is_filed(has))
+            check_print_change(check, &count, name, "removed", "removed");
+    }
+    if (count == 0 && !check->json)
+        printf("no changes against %s\n", client_shown(check->client));
+}
+
+/* ---- what is right, but should be known ---- */
+
+static void check_print_note(void *arg, const char *text)
+{
+    struct check_run *check = arg;
+    if (check->json) {
+        json_text(&check->document, NULL, text);
+        return;
+    }
+    fputs("note: ", stdout);
+    term_put(stdout, text, strlen(text));
+    fputc('\n', stdout);
+}
+
+/* As a reload would say it: it would take everything away. */
+static void note_empty_file(struct check_run *check)
+{
+    size_t filed = 0;
+    for (size_t i = 0; check->list && i < check->list->count; i++)
+        filed += is_filed(&check->list->elements[i]);
+    if (filed > 0 && check->config->policy_count == 0 && !check->config->no_policies)
+        check_print_mistake(check, check->file, (struct config_place){0, 0}, CONFIG_EMPTY);
+}
+
+/* Who logged in and is not `default` is one of its users: a reload would refuse to open the server. */
+static void note_user_change(struct check_run *check)
+{
+    static const struct slice words[] = {{"CLIENT", 6}, {"INFO", 4}};
+    struct weir_error err;
+    char line[1024];
+    if (check->config->user_count > 0 || !check->other)
+        return;
+    const struct resp_value *info = client_ask(check->other, words, 2, &err);
+    if (!info || (info->type != RESP_BULK && info->type != RESP_VERBATIM) || info->text.len >= sizeof line)
+        return;
+    (void)snprintf(line, sizeof line, "%.*s", (int)info->text.len, info->text.bytes);
+    const char *user = strstr(line, " user=");
+    if (user && strncmp(user, " user=default ", 14) != 0)
+        check_print_mistake(check, check->file, (struct config_place){0, 0}, CONFIG_NO_USERS);
+}
+
+/* ---- the command ---- */
+
+static void check_against_server(struct check_run *check, const char *url)
+{
+    static const struct slice words[] = {{"WEIR.POLICY", 11}, {"LIST", 4}};
+    check->client = client_open(url, &check->err);
+    const struct resp_value *value = check->client ? client_ask(check->client, words, 2, &check->err) : NULL;
+    if (value && value->type == RESP_ARRAY) {
+        check->list = value;
+        check->other = client_open(url, NULL);
+    } else if (value)
+        (void)snprintf(check->err.text, sizeof check->err.text, "%s: %.*s", client_shown(check->client),
+                       value->type == RESP_ERROR ? (int)(value->text.len < 160 ? value->text.len : 160) : 0,
+                       value->type == RESP_ERROR ? value->text.bytes : "");
+}
+
+static void print_candidates(const struct config *config, struct json *json)
+{
+    json_open(json, "candidates", '[', JSON_LINES);
+    for (size_t i = 0; i < config->policy_count; i++) {
+        if (!config->policies[i].candidate)
+            continue;
+        json_open(json, NULL, '{', JSON_FLAT);
+        json_text(json, "policy", config->policies[i].name);
+        json_text(json, "limits", config->policies[i].candidate);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void check_print_json(struct check_run *check)
+{
+    struct json *json = &check->document;
+    json_number(json, "policies", (int64_t)check->config->policy_count);
+    json_number(json, "overrides", (int64_t)count_config_overrides(check->config));
+    print_candidates(check->config, json);
+    json_number(json, "users", (int64_t)check->config->user_count);
+    json_number(json, "memory", check->config->memory);
+    json_number(json, "keys", keys_held(check->config));
+    if (check->list) {
+        json_text(json, "server", client_shown(check->client));
+        json_open(json, "changes", '[', JSON_LINES);
+        check_print_changes(check);
+        json_close(json, ']');
+        show_hidden(check);
+    }
+    check_fleet_json(check->config, json);
+    json_open(json, "notes", '[', JSON_LINES);
+    check_notes(check->config, check->other, check_print_note, check);
+    json_close(json, ']');
+}
+
+static void check_print_text(struct check_run *check)
+{
+    print_summary(check);
+    print_ended(check);
+    if (check->list) {
+        check_print_changes(check);
+        show_hidden(check);
+    } else
+        printf("not compared with a server: %s\n", check->err.text);
+    check_fleet_print(check->config);
+    check_notes(check->config, check->other, check_print_note, check);
+}
+
+static int run_check(struct check_run *check, const char *url)
+{
+    struct json *json = &check->document;
+    if (check->json) {
+        json_open(json, NULL, '{', JSON_LINES);
+        json_text(json, "file", check->file);
+        json_open(json, "mistakes", '[', JSON_LINES);
+    }
+    check->config = weir_config_read(check->file, check_print_mistake, check);
+    bool good = check->config && check_fleet(check->config, check_print_mistake, check) &&
+                check_serve(check->config, check_print_mistake, check);
+    if (good) {
+        check_against_server(check, url);
+        note_empty_file(check);
+        note_user_change(check);
+    }
+    good = good && !check->told_mistake;
+    if (check->json)
+        json_close(json, ']');
+    if (good && check->json)
+        check_print_json(check);
+    else if (good && (check->list || !url))
+        check_print_text(check);
+    else if (good)
+        print_summary(check);
+    if (check->json)
+        json_close(json, '}');
+    if (good && url && !check->list) {
+        fputs("weir check: ", stderr);
+        term_put(stderr, check->err.text, strlen(check->err.text));
+        fputc('\n', stderr);
+    }
+    return good && (check->list || !url) ? EXIT_OK : EXIT_ERROR;
+}
+
+int cmd_check(int argc, char **argv)
+{
+    bool wants_help = false;
+    const char *url = NULL;
+    struct check_run check = {.document = {.file = stdout}};
+    const struct args_option options[] = {
+        {"server", 's', NULL, &url}, {"json", 0, &check.json, NULL}, {"help", 'h', &wants_help, NULL}};
+    int count = args_read(argc, argv, options, sizeof options / sizeof options[0]);
+    if (count < 0)
+        return EXIT_ERROR;
+    if (wants_help) {
+        fputs(help, stdout);
+        return EXIT_OK;
+    }
+    if (count != 1) {
+        fputs(count == 0 ? "weir check: which file? For example: weir check weir.yaml\n"
+                         : "weir check: one file at a time, as in: weir check weir.yaml\n",
+              stderr);
+        return EXIT_ERROR;
+    }
+    check.file = argv[1];
+    int status = run_check(&check, url);
+    client_close(check.other);
+    client_close(check.client);
+    weir_config_free(check.config);
+    return status;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/commands/check_differences.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/timestamp.h"
+#include "os/boot.h"
+#include "spec/spec.h"
+
+#define PART_SIZE 1024
+#define SHOWN     8 /* overrides of a policy; the others are counted */
+
+void check_add(struct text *text, const char *format, ...)
+{
+    char part[PART_SIZE];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(part, sizeof part, format, args);
+    va_end(args);
+    if (text->len > 0)
+        weir_text_put(text, "; ", 2);
+    weir_text_put(text, part, len < (int)sizeof part ? (size_t)len : sizeof part - 1);
+}
+
+static const struct resp_value *check_ask_server(struct cli_client *client, const char *command,
+                                                 const char *what, const char *policy)
+{
+    struct weir_error err;
+    const struct slice words[] = {{command, strlen(command)}, {what, strlen(what)}, {policy, strlen(policy)}};
+    return client_ask(client, words, 3, &err);
+}
+
+static struct slice check_field_text(const struct resp_value *map, const char *name)
+{
+    const struct resp_value *value = weir_resp_get(map, name);
+    return value && (value->type == RESP_BULK || value->type == RESP_SIMPLE) ? value->text
+                                                                             : (struct slice){"", 0};
+}
+
+static int64_t check_field_number(const struct resp_value *map, const char *name)
+{
+    const struct resp_value *value = weir_resp_get(map, name);
+    return value && value->type == RESP_INTEGER ? value->integer : -1;
+}
+
+/* A time of the file against one there; "" if it did not tell. */
+static void compare_time(const char *name, int64_t wanted_ms, int64_t was_ms, struct text *text)
+{
+    char wanted[64], was[64];
+    if (was_ms < 0 || wanted_ms == was_ms)
+        return;
+    (void)weir_spec_format_period(wanted_ms * WEIR_MS, wanted, sizeof wanted);
+    (void)weir_spec_format_period(was_ms * WEIR_MS, was, sizeof was);
+    check_add(text, "%s %s (was %s)", name, wanted, was);
+}
+
+static void compare_rules(const struct config_policy *policy, const struct resp_value *has, struct text *text)
+{
+    const char *wanted = policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt";
+    struct slice was = check_field_text(has, "overrun");
+    int64_t capacity = check_field_number(has, "capacity");
+    compare_time("reserve ttl", config_ttl_ms(policy), check_field_number(has, "reserve_ttl_ms"), text);
+    if (was.len > 0 && !slice_is(was, wanted))
+        check_add(text, "overrun %s (was %.*s)", wanted, (int)(was.len < 16 ? was.len : 16), was.bytes);
+    wanted = weir_recover_name(policy->recover);
+    was = check_field_text(has, "recover");
+    if (was.len > 0 && !slice_is(was, wanted))
+        check_add(text, "recover %s (was %.*s)", wanted, (int)(was.len < 16 ? was.len : 16), was.bytes);
+    compare_time("ids", (policy->ids_ns > 0 ? policy->ids_ns : DEFAULT_IDS_NS) / WEIR_MS,
+                 check_field_number(has, "id_window_ms"), text);
+    if (capacity >= 0 && policy->keys > capacity)
+        check_add(text, "room for %" PRId64 " keys (has %" PRId64 ")", policy->keys, capacity);
+}
+
+static void compare_on_full(struct cli_client *client, const struct config_policy *policy, struct text *text)
+{
+    const char *wanted = policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share";
+    const struct resp_value *has = check_ask_server(client, "WEIR.POLICY", "SHOW", policy->name);
+    struct slice was =
+        has && has->type == RESP_MAP ? check_field_text(has, "on_full") : (struct slice){"", 0};
+    if (was.len > 0 && !slice_is(was, wanted))
+        check_add(text, "on_full %s (was %.*s)", wanted, (int)(was.len < 16 ? was.len : 16), was.bytes);
+    if (has && has->type == RESP_MAP)
+        compare_rules(policy, has, text);
+}
+
+/* ---- overrides ---- */
+
+/* Limits and their end: what an override is. */
+struct override_terms {
+    char text[600];
+};
+
+static struct override_terms terms_of(struct slice limits, int64_t until_ms)
+{
+    struct override_terms terms;
+    char moment[TIMESTAMP_MAX] = "";
+    if (until_ms > 0)
+        weir_timestamp_write(until_ms, moment);
+    (void)snprintf(terms.text, sizeof terms.text, "%.*s%s%.16s%s", (int)(limits.len < 400 ? limits.len : 400),
+                   limits.bytes, until_ms > 0 ? " until " : "", moment, until_ms > 0 ? "Z" : "");
+    return terms;
+}
+
+static struct override_terms terms_on_server(const struct resp_value *override)
+{
+    const struct resp_value *until = weir_resp_get(override, "until_ms");
+    return terms_of(check_field_text(override, "limits"),
+                    until && until->type == RESP_INTEGER ? until->integer : 0);
+}
+
+/* A prefix has its '*' there, and none here. */
+static bool is_same_override_key(const struct config_override *override, struct slice there)
+{
+    size_t len = override->len + override->prefix;
+    return there.len == len &&
+           (override->len == 0 || memcmp(there.bytes, override->key, override->len) == 0) &&
+           (!override->prefix || there.bytes[len - 1] == '*');
+}
+
+static const struct resp_value *find_override_on_server(const struct resp_value *list,
+                                                        const struct config_override *override)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (is_same_override_key(override, check_field_text(&list->elements[i], "key")))
+            return &list->elements[i];
+    return NULL;
+}
+
+static bool has_override_ended(const struct config_override *override)
+{
+    return override->until_ms != 0 && override->until_ms <= weir_boot.wall() / WEIR_MS;
+}
+
+static bool is_override_in_file(const struct config_policy *policy, struct slice key)
+{
+    for (size_t i = 0; i < policy->override_count; i++)
+        if (is_same_override_key(&policy->overrides[i], key) && !has_override_ended(&policy->overrides[i]))
+            return true;
+    return false;
+}
+
+/* What is in the file: new, or other than there. */
+static bool check_compare_override(const struct config_override *override, const struct resp_value *there,
+                                   struct text *text)
+{
+    struct override_terms wanted =
+        terms_of((struct slice){override->limits, strlen(override->limits)}, override->until_ms);
+    int shown = (int)(override->len < 80 ? override->len : 80);
+    const char *star = override->prefix ? "*" : "";
+    if (!there) {
+        check_add(text, "override of %.*s%s is new: %s", shown, override->key, star, wanted.text);
+        return true;
+    }
+    struct override_terms was = terms_on_server(there);
+    if (strcmp(was.text, wanted.text) == 0)
+        return false;
+    check_add(text, "override of %.*s%s: %.400s instead of %.400s", shown, override->key, star, wanted.text,
+              was.text);
+    return true;
+}
+
+static void check_compare_overrides(const struct config_policy *policy, const struct resp_value *list,
+                                    struct text *text)
+{
+    struct text unseen;
+    size_t count = 0;
+    weir_text_init(&unseen, NULL, 0);
+    for (size_t i = 0; i < policy->override_count; i++)
+        if (!has_override_ended(&policy->overrides[i]))
+            count += check_compare_override(&policy->overrides[i],
+                                            find_override_on_server(list, &policy->overrides[i]),
+                                            count < SHOWN ? text : &unseen);
+    for (size_t i = 0; i < list->count; i++) {
+        struct slice key = check_field_text(&list->elements[i], "key");
+        if (key.len == 0 || !slice_is(check_field_text(&list->elements[i], "from"), "file") ||
+            is_override_in_file(policy, key))
+            continue; /* those that were set by command stay */
+        check_add(count++ < SHOWN ? text : &unseen, "override of %.*s ends",
+                  (int)(key.len < 80 ? key.len : 80), key.bytes);
+    }
+    if (count > SHOWN)
+        check_add(text, "%zu more overrides change", count - SHOWN);
+}
+
+void check_differences(struct cli_client *client, const struct config_policy *policy, struct text *text)
+{
+    compare_on_full(client, policy, text);
+    const struct resp_value *list = check_ask_server(client, "WEIR.OVERRIDE", "LIST", policy->name);
+    if (list && list->type == RESP_ARRAY)
+        check_compare_overrides(policy, list, text);
+}

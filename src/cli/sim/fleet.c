@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * weir sim fleet: many nodes that share one limit, with faults, in virtual time.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "cli/sim/fleet.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/suggest.h"
+#include "cli/term.h"
+#include "fleet/member.h"
+
+#define COMMAND "sim fleet"
+
+static const char help[] =
+    "usage: weir sim fleet [OPTION]...\n"
+    "Many nodes share one limit, and everything breaks: nodes that run what real ones run,\n"
+    "a coordinator, a network and faults, in virtual time. Nothing is slept.\n"
+    "\n"
+    "      --nodes N           nodes that share it (4)\n"
+    "      --users U           limits, one for each user (1)\n"
+    "      --windows W         windows of each user (200; with many users 10)\n"
+    "      --limit LIMIT       what is shared: a quota or a bucket ('100k/m algo=quota')\n"
+    "      --base N            units of a chunk, roughly (total / (100 * nodes))\n"
+    "      --coordinator WHICH zookeeper, redis or weir (zookeeper)\n"
+    "      --tiers N           2: nodes ask weir servers, which ask the coordinator (1)\n"
+    "      --faults LIST       all, none, or some of: loss, delay, duplicate, reorder, crash,\n"
+    "                          pause, partition, expiry, clocks, failover, operator, leave\n"
+    "                          (all). Beside these split, two masters of a Redis: all,split\n"
+    "      --failover HOW      what a Redis that takes over may do: floor or trust (floor)\n"
+    "      --on-loss WHAT      refuse, or share (refuse)\n"
+    "      --optimistic N      units a node may let pass while it asks (none)\n"
+    "      --load X            units asked for, as a multiple of the total (1.5)\n"
+    "      --sparse X          share of the users that ask in a window (1)\n"
+    "      --seed S            another history (1)\n"
+    "      --json              one JSON document on standard output\n"
+    "  -h, --help              this text\n"
+    "\n"
+    "Exit status: 0, 1 if anything was over its limit, 2 if something cannot be read.\n"
+    "\n"
+    "Examples\n"
+    "  weir sim fleet --nodes 50\n"
+    "  weir sim fleet --limit '10k/s burst=20k' --coordinator redis --seed 7\n"
+    "  weir sim fleet --nodes 100 --tiers 2 --faults crash,partition,pause\n"
+    "  weir sim fleet --nodes 10000 --users 1M --sparse 0.001\n";
+
+struct sim_fleet_options {
+    bool json, help;
+    const char *nodes, *users, *windows, *limit, *base, *coordinator, *tiers, *faults, *failover, *on_loss;
+    const char *optimistic, *load, *sparse, *seed;
+};
+
+/* ---- reading ---- */
+
+static bool unknown_fleet_word(const char *option, const char *word, size_t len,
+                               const struct suggestion *suggestion)
+{
+    fprintf(stderr, "weir " COMMAND ": --%s does not know '", option);
+    term_put(stderr, word, len);
+    if (suggest_found(suggestion))
+        fprintf(stderr, "'; did you mean %s?\n", suggest_found(suggestion));
+    else
+        fputs("'; weir sim fleet --help lists them\n", stderr);
+    return false;
+}
+
+/* The number of `word` among names[0], names[1], ... */
+static bool read_fleet_word(const char *option, const char *word, const char *(*name)(int), int32_t *number)
+{
+    struct suggestion suggestion;
+    suggest_init(&suggestion, word, strlen(word));
+    for (*number = 0; name(*number); ++*number) {
+        if (strcmp(name(*number), word) == 0)
+            return true;
+        suggest_try(&suggestion, name(*number));
+    }
+    return unknown_fleet_word(option, word, strlen(word), &suggestion);
+}
+
+static bool read_fault(const char *word, size_t len, uint32_t *faults)
+{
+    struct suggestion suggestion;
+    suggest_init(&suggestion, word, len);
+    if (len == strlen("all") && memcmp(word, "all", len) == 0) {
+        *faults |= SIM_ALL;
+        return true;
+    }
+    for (int bit = 0; weir_sim_fault_name(bit); bit++) {
+        const char *name = weir_sim_fault_name(bit);
+        if (strlen(name) == len && memcmp(name, word, len) == 0) {
+            *faults |= 1U << bit;
+            return true;
+        }
+        suggest_try(&suggestion, name);
+    }
+    return unknown_fleet_word("faults", word, len, &suggestion);
+}
+
+static bool read_faults(const char *list, uint32_t *faults)
+{
+    *faults = 0;
+    if (strcmp(list, "none") == 0)
+        return true;
+    while (*list) {
+        size_t len = strcspn(list, ",");
+        if (!read_fault(list, len, faults))
+            return false;
+        list += len + (list[len] == ',');
+    }
+    return true;
+}
+
+static bool read_sim_decimal(const char *option, const char *text, double *number)
+{
+    char *end;
+    errno = 0;
+    *number = strtod(text, &end);
+    if (end != text && *end == '\0' && errno == 0 && *number == *number)
+        return true;
+    fprintf(stderr, "weir " COMMAND ": --%s takes a number such as 1.5, not '", option);
+    term_put(stderr, text, strlen(text));
+    fputs("'\n", stderr);
+    return false;
+}
+
+static bool read_seed(const char *text, uint64_t *seed)
+{
+    char *end;
+    errno = 0;
+    *seed = strtoull(text, &end, 0);
+    if (end != text && *end == '\0' && errno == 0 && text[0] != '-')
+        return true;
+    fputs("weir " COMMAND ": --seed takes a whole number such as 7, not '", stderr);
+    term_put(stderr, text, strlen(text));
+    fputs("'\n", stderr);
+    return false;
+}
+
+static const char *loss_name(int number)
+{
+    return number == LEASE_LOSS_REFUSE ? "refuse" : number == LEASE_LOSS_SHARE ? "share" : NULL;
+}
+
+static const char *failover_name(int number)
+{
+    return number == 0 ? "floor" : number == 1 ? "trust" : NULL;
+}
+
+static bool read_fleet_limit(const char *text, struct sim_fleet *sim)
+{
+    struct weir_fleet_options options = {
+        .size = sizeof options, .base = sim->terms.base, .nodes = sim->nodes};
+    struct weir_error err;
+    int64_t base = sim->terms.base;
+    if (!weir_fleet_terms(text, &options, &sim->terms, &err)) {
+        fputs("weir " COMMAND ": ", stderr);
+        term_lines(stderr, err.text, strlen(err.text));
+        return false;
+    }
+    sim->terms.base = base; /* each user's own, unless it was said */
+    sim->terms.chunk = 0;
+    return true;
+}
+
+static bool read_fleet_counts(const struct sim_fleet_options *options, struct sim_fleet *sim)
+{
+    int64_t tiers = sim->tiers;
+    if ((options->nodes && !args_count(COMMAND, "nodes", options->nodes, &sim->nodes)) ||
+        (options->users && !args_count(COMMAND, "users", options->users, &sim->users)))
+        return false;
+    sim->windows = sim->users > 1 ? 10 : 200;
+    bool good = (!options->windows || args_count(COMMAND, "windows", options->windows, &sim->windows)) &&
+                (!options->base || args_count(COMMAND, "base", options->base, &sim->terms.base)) &&
+                (!options->tiers || args_count(COMMAND, "tiers", options->tiers, &tiers)) &&
+                (!options->optimistic ||
+                 args_count(COMMAND, "optimistic", options->optimistic, &sim->options.optimistic));
+    sim->tiers = tiers > 1000 ? 1000 : (int32_t)tiers;
+    return good;
+}
+
+/* What would be passed over in silence. */
+static const char *without_effect(const struct sim_fleet *sim)
+{
+    if (sim->coordinator == SIM_REDIS)
+        return NULL;
+    return sim->faults & SIM_SPLIT ? "--faults split, two masters, needs --coordinator redis"
+           : sim->trust            ? "--failover trust needs --coordinator redis"
+                                   : NULL;
+}
+
+static bool read_fleet_options(const struct sim_fleet_options *options, const char *limit,
+                               struct sim_fleet *sim)
+{
+    int32_t trust = 0;
+    char why[200];
+    if (!read_fleet_counts(options, sim) ||
+        (options->coordinator && !read_fleet_word("coordinator", options->coordinator,
+                                                  weir_sim_coordinator_name, &sim->coordinator)) ||
+        (options->faults && !read_faults(options->faults, &sim->faults)) ||
+        (options->failover && !read_fleet_word("failover", options->failover, failover_name, &trust)) ||
+        (options->on_loss &&
+         !read_fleet_word("on-loss", options->on_loss, loss_name, &sim->options.on_loss)) ||
+        (options->load && !read_sim_decimal("load", options->load, &sim->load)) ||
+        (options->sparse && !read_sim_decimal("sparse", options->sparse, &sim->sparse)) ||
+        (options->seed && !read_seed(options->seed, &sim->seed)) || !read_fleet_limit(limit, sim))
+        return false;
+    sim->trust = trust != 0;
+    const char *idle = without_effect(sim);
+    if (!idle && weir_sim_fleet_check(sim, why, sizeof why))
+        return true;
+    fprintf(stderr, "weir " COMMAND ": %s\n", idle ? idle : why);
+    return false;
+}
+
+/* ---- running ---- */
+
+static double seconds_since_boot(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void show_progress(void *arg, int64_t done, int64_t all)
+{
+    double *shown = arg, now = seconds_since_boot();
+    if (now - *shown < 0.2)
+        return;
+    *shown = now;
+    fprintf(stderr, "\r%d %% ", (int)(100 * (double)done / (double)all));
+}
+
+/* Everything that was said, and the seed that was not. */
+static void write_repeat(char *text, size_t size, int count, char *const *words, const struct sim_fleet *sim,
+                         bool seeded)
+{
+    size_t at = (size_t)snprintf(text, size, "weir sim fleet");
+    for (int i = 0; i < count && at < size; i++) {
+        bool plain =
+            strspn(words[i], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=,./") ==
+            strlen(words[i]);
+        at += (size_t)snprintf(text + at, size - at, plain ? " %s" : " '%s'", words[i]);
+    }
+    if (!seeded && at < size)
+        (void)snprintf(text + at, size - at, " --seed %" PRIu64, sim->seed);
+}
+
+static int simulate_fleet(const struct sim_fleet *sim, const char *limit, const char *repeat, bool json)
+{
+    struct sim_fleet_result *result = malloc(sizeof *result);
+    bool person = isatty(STDERR_FILENO) && !json;
+    double began = seconds_since_boot(), shown = began;
+    if (!result || !weir_sim_fleet_run(sim, person ? show_progress : NULL, &shown, result)) {
+        fputs("weir " COMMAND ": out of memory; simulate fewer nodes\n", stderr);
+        free(result);
+        return EXIT_ERROR;
+    }
+    if (person)
+        fputs("\r      \r", stderr);
+    if (json)
+        sim_fleet_json(sim, result, limit, repeat);
+    else
+        sim_fleet_print(sim, result, limit, repeat, seconds_since_boot() - began);
+    int status = result->over > 0 ? EXIT_REFUSED : EXIT_OK;
+    free(result);
+    return status;
+}
+
+int sim_fleet(int argc, char **argv)
+{
+    struct sim_fleet_options options = {0};
+    const struct args_option table[] = {
+        {"nodes", 0, NULL, &options.nodes},
+        {"users", 0, NULL, &options.users},
+        {"windows", 0, NULL, &options.windows},
+        {"limit", 0, NULL, &options.limit},
+        {"base", 0, NULL, &options.base},
+        {"coordinator", 0, NULL, &options.coordinator},
+        {"tiers", 0, NULL, &options.tiers},
+        {"faults", 0, NULL, &options.faults},
+        {"failover", 0, NULL, &options.failover},
+        {"on-loss", 0, NULL, &options.on_loss},
+        {"optimistic", 0, NULL, &options.optimistic},
+        {"load", 0, NULL, &options.load},
+        {"sparse", 0, NULL, &options.sparse},
+        {"seed", 0, NULL, &options.seed},
+        {"json", 0, &options.json, NULL},
+        {"help", 'h', &options.help, NULL},
+    };
+    struct sim_fleet sim = {.seed = 1, .nodes = 4, .users = 1, .tiers = 1, .load = 1.5, .sparse = 1};
+    char repeat[1024], *words[64];
+    int said = argc - 1 < 64 ? argc - 1 : 64;
+    static char name[] = COMMAND;
+    sim.faults = SIM_ALL;
+    argv[0] = name;
+    memcpy(words, argv + 1, (size_t)said * sizeof *words);
+    int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
+    if (count < 0)
+        return EXIT_ERROR;
+    if (options.help) {
+        fputs(help, stdout);
+        return EXIT_OK;
+    }
+    if (count > 0) {
+        fputs("weir " COMMAND ": the limit stands behind --limit, as in --limit '100k/m algo=quota'\n",
+              stderr);
+        return EXIT_ERROR;
+    }
+    const char *limit = options.limit ? options.limit : "100k/m algo=quota";
+    if (!read_fleet_options(&options, limit, &sim))
+        return EXIT_ERROR;
+    write_repeat(repeat, sizeof repeat, said, words, &sim, options.seed != NULL);
+    return simulate_fleet(&sim, limit, repeat, options.json);
+}

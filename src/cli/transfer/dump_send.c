@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/hash.h"
+#include "cli/ask.h"
+#include "cli/transfer/dump.h"
+#include "service/transfer/dump_text.h"
+
+#define PAGE_LINES 500
+#define PAGE_BYTES 28000 /* that a server takes in one request of this kind, and some less */
+#define MORE_WORDS 8
+
+struct dump_sender {
+    const char *command;
+    struct cli_client *client;
+    bool no_elapsed;
+    struct buffer definition; /* lines of the policy at hand, each with a line break */
+    struct buffer overrides;
+    char policy[64], id[33];
+    bool begun, made;
+    int64_t page, keys, full;
+    struct buffer lines; /* of the next page */
+    size_t ends[PAGE_LINES], count;
+    char room[DUMP_LINE_MAX];
+    struct slice words[DUMP_WORDS_MAX];
+};
+
+struct dump_sender *dump_sender_new(const char *command, struct cli_client *client, bool no_elapsed)
+{
+    struct dump_sender *sender = calloc(1, sizeof *sender);
+    if (!sender) {
+        fprintf(stderr, "weir %s: out of memory\n", command);
+        return NULL;
+    }
+    sender->command = command;
+    sender->client = client;
+    sender->no_elapsed = no_elapsed;
+    return sender;
+}
+
+void dump_sender_free(struct dump_sender *sender)
+{
+    if (!sender)
+        return;
+    weir_buffer_free(&sender->definition);
+    weir_buffer_free(&sender->overrides);
+    weir_buffer_free(&sender->lines);
+    free(sender);
+}
+
+bool dump_sender_made(const struct dump_sender *sender)
+{
+    return sender->made;
+}
+
+int64_t dump_sender_keys(const struct dump_sender *sender)
+{
+    return sender->keys;
+}
+
+int64_t dump_sender_full(const struct dump_sender *sender)
+{
+    return sender->full;
+}
+
+static bool dump_send_complain(const struct dump_sender *sender, const char *text)
+{
+    fprintf(stderr, "weir %s: %s\n", sender->command, text);
+    return false;
+}
+
+static void empty_buffer(struct buffer *buffer)
+{
+    weir_buffer_drop(buffer, buffer_len(buffer), PAGE_BYTES);
+}
+
+/* ---- pages of keys ---- */
+
+bool dump_sender_flush(struct dump_sender *sender)
+{
+    struct slice words[PAGE_LINES + MORE_WORDS];
+    char page[24];
+    if (sender->count == 0)
+        return true;
+    (void)snprintf(page, sizeof page, "%" PRId64, sender->page + 1);
+    const char *first[] = {"WEIR.LOAD", "KEYS", sender->policy, sender->id, page};
+    size_t count = 0;
+    for (; count < 5; count++)
+        words[count] = (struct slice){first[count], strlen(first[count])};
+    const char *bytes = buffer_bytes(&sender->lines);
+    for (size_t i = 0, at = 0; i < sender->count; at = sender->ends[i++])
+        words[count++] = (struct slice){bytes + at, sender->ends[i] - at};
+    const struct resp_value *value = dump_tell(sender->command, sender->client, words, count);
+    if (!value)
+        return false;
+    sender->page++;
+    sender->keys += ask_number(value, "keys");
+    sender->full += ask_number(value, "full");
+    sender->count = 0;
+    empty_buffer(&sender->lines);
+    return true;
+}
+
+/* Without what is said to people. */
+static struct slice without_remark(struct slice line)
+{
+    for (size_t i = line.len; i-- > 1;) {
+        if (line.bytes[i] == '"')
+            break;
+        if (line.bytes[i] == '#' && line.bytes[i - 1] == ' ' &&
+            (i + 1 == line.len || line.bytes[i + 1] == ' '))
+            return (struct slice){line.bytes, i - 1};
+    }
+    return line;
+}
+
+static bool add_dump_key(struct dump_sender *sender, struct slice line)
+{
+    line = without_remark(line);
+    if ((sender->count == PAGE_LINES || buffer_len(&sender->lines) + line.len > PAGE_BYTES) &&
+        !dump_sender_flush(sender))
+        return false;
+    buffer_put(&sender->lines, line.bytes, line.len);
+    if (sender->lines.failed)
+        return dump_send_complain(sender, "out of memory");
+    sender->ends[sender->count++] = buffer_len(&sender->lines);
+    return true;
+}
+
+/* ---- policies ---- */
+
+bool dump_sender_finish(struct dump_sender *sender)
+{
+    if (!sender->begun)
+        return true;
+    const char *words[] = {"WEIR.LOAD", "END", sender->policy, sender->id, NULL};
+    if (!dump_sender_flush(sender) || !dump_say(sender->command, sender->client, words))
+        return false;
+    sender->begun = false;
+    sender->page = 0;
+    return true;
+}
+
+static void draw_load_id(struct dump_sender *sender)
+{
+    struct hash_key lot = weir_hash_key();
+    (void)snprintf(sender->id, sizeof sender->id, "%016" PRIx64 "%016" PRIx64, lot.low, lot.high);
+}
+
+static bool begin_policy(struct dump_sender *sender, struct slice line)
+{
+    if (!dump_sender_finish(sender))
+        return false;
+    empty_buffer(&sender->definition);
+    empty_buffer(&sender->overrides);
+    if (weir_dump_split(line, sender->room, sender->words) != 2 ||
+        sender->words[1].len >= sizeof sender->policy)
+        return dump_send_complain(sender, "the name of a policy makes no sense");
+    (void)snprintf(sender->policy, sizeof sender->policy, "%.*s", (int)sender->words[1].len,
+                   sender->words[1].bytes);
+    draw_load_id(sender);
+    return true;
+}
+
+/* Keys of RL.* or CL.THROTTLE follow. */
+static bool send_clients(struct dump_sender *sender, struct slice line)
+{
+    struct slice words[5] = {{"WEIR.LOAD", 9}, {"CLIENTS", 7}};
+    size_t count = 2;
+    if (!dump_sender_finish(sender))
+        return false;
+    draw_load_id(sender);
+    (void)snprintf(sender->policy, sizeof sender->policy, "*");
+    words[count++] = (struct slice){sender->id, strlen(sender->id)};
+    if (sender->no_elapsed)
+        words[count++] = (struct slice){"NOELAPSED", 9};
+    words[count++] = line;
+    sender->begun = dump_tell(sender->command, sender->client, words, count) != NULL;
+    return sender->begun;
+}
+
+static bool append_dump_line(struct dump_sender *sender, struct buffer *buffer, struct slice line)
+{
+    buffer_put(buffer, line.bytes, line.len);
+    buffer_put(buffer, "\n", 1);
+    return !buffer->failed || dump_send_complain(sender, "out of memory");
+}
+
+/* "WEIR.OVERRIDE SET policy key limits [FOR time] [REASON text]" */
+static bool send_override(struct dump_sender *sender, struct slice line)
+{
+    char time_left[32];
+    int64_t until_ms = 0;
+    struct slice *words = sender->words;
+    if (weir_dump_split(line, sender->room, words) != 5)
+        return dump_send_complain(sender, "a line of an override makes no sense");
+    for (size_t i = 0; i < words[3].len && i < 18; i++)
+        until_ms = until_ms * 10 + (words[3].bytes[i] - '0');
+    int64_t left = until_ms / 1000 - (int64_t)time(NULL);
+    if (until_ms > 0 && left <= 0)
+        return true;
+    struct slice ask[9] = {
+        {"WEIR.OVERRIDE", 13}, {"SET", 3}, {sender->policy, strlen(sender->policy)}, words[1], words[2]};
+    size_t count = 5;
+    if (until_ms > 0) {
+        int len = snprintf(time_left, sizeof time_left, "%" PRId64 "s", left);
+        ask[count++] = (struct slice){"FOR", 3};
+        ask[count++] = (struct slice){time_left, (size_t)len};
+    }
+    if (words[4].len > 0) {
+        ask[count++] = (struct slice){"REASON", 6};
+        ask[count++] = words[4];
+    }
+    return dump_tell(sender->command, sender->client, ask, count) != NULL;
+}
+
+static bool each_line(struct dump_sender *sender, struct buffer *buffer,
+                      bool (*act)(struct dump_sender *sender, struct slice line))
+{
+    const char *at = buffer_bytes(buffer), *end = at + buffer_len(buffer), *stop;
+    for (; at < end && (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1)
+        if (!act(sender, (struct slice){at, (size_t)(stop - at)}))
+            return false;
+    return true;
+}
+
+/* The server makes the policy, if it has none of that name; then it gets its overrides, too. */
+static bool begin_load(struct dump_sender *sender)
+{
+    struct slice words[PAGE_LINES];
+    const char *first[] = {"WEIR.LOAD", "BEGIN", sender->policy, sender->id};
+    size_t count = 0;
+    for (; count < 4; count++)
+        words[count] = (struct slice){first[count], strlen(first[count])};
+    if (sender->no_elapsed)
+        words[count++] = (struct slice){"NOELAPSED", 9};
+    const char *at = buffer_bytes(&sender->definition), *end = at + buffer_len(&sender->definition), *stop;
+    for (; at < end && count < PAGE_LINES && (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1)
+        words[count++] = (struct slice){at, (size_t)(stop - at)};
+    const struct resp_value *value = dump_tell(sender->command, sender->client, words, count);
+    if (!value)
+        return false;
+    sender->made = ask_truth(value, "made");
+    sender->begun = true;
+    return !sender->made || each_line(sender, &sender->overrides, send_override);
+}
+
+static bool send_table(struct dump_sender *sender, struct slice line)
+{
+    if (!sender->policy[0])
+        return dump_send_complain(sender, "a table stands before its policy");
+    if (!sender->begun && !begin_load(sender))
+        return false;
+    if (!dump_sender_flush(sender))
+        return false;
+    struct slice words[] = {{"WEIR.LOAD", 9},
+                            {"TABLE", 5},
+                            {sender->policy, strlen(sender->policy)},
+                            {sender->id, strlen(sender->id)},
+                            line};
+    return dump_tell(sender->command, sender->client, words, 5) != NULL;
+}
+
+/* ---- any line ---- */
+
+static bool is_sender_line(struct slice line, const char *kind)
+{
+    size_t len = strlen(kind);
+    return line.len > len && memcmp(line.bytes, kind, len) == 0 && line.bytes[len] == ' ';
+}
+
+bool dump_send(void *arg, struct slice line)
+{
+    struct dump_sender *sender = arg;
+    static const char *const keys[] = {"key", "spent", "shared", "shared-spent", "cell", "rl"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (is_sender_line(line, keys[i]))
+            return sender->begun ? add_dump_key(sender, line)
+                                 : dump_send_complain(sender, "a key stands before its table");
+    if (is_sender_line(line, "clients"))
+        return send_clients(sender, line);
+    if (is_sender_line(line, "policy") && !begin_policy(sender, line))
+        return false;
+    if (is_sender_line(line, "policy") || is_sender_line(line, "limits") || is_sender_line(line, "settings"))
+        return append_dump_line(sender, &sender->definition, line);
+    if (is_sender_line(line, "override"))
+        return append_dump_line(sender, &sender->overrides, line);
+    return !is_sender_line(line, "table") || send_table(sender, line);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * weir.yaml: the file and its first level.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/reader.h"
+
+/* ---- the first level ---- */
+
+static void replace_text(char **text, char *next)
+{
+    if (!next)
+        return;
+    free(*text);
+    *text = next;
+}
+
+/* host:port, [::1]:port, :port. */
+static bool is_address(const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+    if (!colon || digits == 0 || digits > 5 || colon[1 + digits] || strtol(colon + 1, NULL, 10) > 65535)
+        return false;
+    if (text[0] == '[')
+        return colon > text + 2 && colon[-1] == ']';
+    return memchr(text, ':', (size_t)(colon - text)) == NULL;
+}
+
+static void read_resp(struct config_reader *reading, const struct yaml_node *node,
+                      const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    if (!weir_reading_is_text(reading, node, field))
+        return;
+    if (!is_address(node->text) && strcmp(node->text, "none") != 0)
+        weir_reading_unfit(reading, node, field);
+    else
+        replace_text(&config->resp, weir_reading_copy(reading, node->text, node->len));
+}
+
+static void read_unix(struct config_reader *reading, const struct yaml_node *node,
+                      const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    if (!weir_reading_is_text(reading, node, field))
+        return;
+    if (node->len > 107)
+        weir_reading_wrong(reading, node->place, "unix has a path of %zu bytes; a socket has at most 107",
+                           node->len);
+    else if (strcmp(node->text, "none") != 0)
+        replace_text(&config->unix_path, weir_reading_copy(reading, node->text, node->len));
+}
+
+static void read_listen(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, void *into)
+{
+    static const struct config_field fields[] = {
+        {"resp", "127.0.0.1:9049, [::1]:9049, :9049 for all addresses, or none", read_resp},
+        {"unix", "a path such as /run/weir/weir.sock, or none", read_unix},
+        {"http", "listen: {resp: 127.0.0.1:9049} is", weir_reading_later},
+    };
+    (void)field;
+    (void)weir_reading_map(reading, node, "listen", fields, sizeof fields / sizeof fields[0], into);
+}
+
+static void read_data(struct config_reader *reading, const struct yaml_node *node,
+                      const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    if (!weir_reading_is_text(reading, node, field))
+        return;
+    if (node->len > CONFIG_DATA_MAX)
+        weir_reading_wrong(reading, node->place, "data has a path of %zu bytes; at most %d", node->len,
+                           CONFIG_DATA_MAX);
+    else
+        replace_text(&config->data, weir_reading_copy(reading, node->text, node->len));
+}
+
+static void read_hash_key_file(struct config_reader *reading, const struct yaml_node *node,
+                               const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    if (weir_reading_is_text(reading, node, field))
+        replace_text(&config->hash_key_file, weir_reading_beside(reading, node));
+}
+
+static void read_fsync(struct config_reader *reading, const struct yaml_node *node,
+                       const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    if (!weir_reading_is_text(reading, node, field))
+        return;
+    config->fsync = weir_fsync_read(node->text);
+    if (config->fsync == 0)
+        weir_reading_unfit(reading, node, field);
+}
+
+static void read_memory(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    (void)weir_reading_count(reading, node, field, INT64_C(8) << 20, INT64_C(1) << 50, &config->memory);
+}
+
+static void read_threads(struct config_reader *reading, const struct yaml_node *node,
+                         const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    int64_t threads;
+    if (weir_reading_count(reading, node, field, 1, 64, &threads))
+        config->threads = (int)threads;
+}
+
+static void read_max_clients(struct config_reader *reading, const struct yaml_node *node,
+                             const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    (void)weir_reading_count(reading, node, field, 1, 1000000, &config->max_clients);
+}
+
+static void read_per_address(struct config_reader *reading, const struct yaml_node *node,
+                             const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    (void)weir_reading_count(reading, node, field, 1, 1000000, &config->per_address);
+}
+
+static void read_per_user(struct config_reader *reading, const struct yaml_node *node,
+                          const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    (void)weir_reading_count(reading, node, field, 1, 1000000, &config->per_user);
+}
+
+static void read_idle(struct config_reader *reading, const struct yaml_node *node,
+                      const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    int64_t idle_ns;
+    if (node->kind == NODE_TEXT && strcmp(node->text, "never") == 0)
+        config->idle_ms = 0;
+    else if (weir_reading_time(reading, node, field, WEIR_SEC, 366 * 86400 * WEIR_SEC, &idle_ns))
+        config->idle_ms = idle_ns / WEIR_MS;
+}
+
+static void read_clients_section(struct config_reader *reading, const struct yaml_node *node,
+                                 const struct config_field *field, void *into)
+{
+    static const struct config_field fields[] = {
+        {"max", "a number of clients from 1 to 1M, such as 10000", read_max_clients},
+        {"per_address", "a number of clients from 1 to 1M; leave it out for any number", read_per_address},
+        {"per_user", "a number of clients from 1 to 1M, such as 500", read_per_user},
+        {"idle", "a time from 1s to 366d, such as 5m, or never", read_idle},
+    };
+    (void)field;
+    (void)weir_reading_map(reading, node, "clients", fields, sizeof fields / sizeof fields[0], into);
+}
+
+static void read_client_keys(struct config_reader *reading, const struct yaml_node *node,
+                             const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    (void)weir_reading_count(reading, node, field, 1, INT64_C(1) << 40, &config->client_keys);
+}
+
+static void read_horizon(struct config_reader *reading, const struct yaml_node *node,
+                         const struct config_field *field, void *into)
+{
+    struct config *config = into;
+    (void)weir_reading_time(reading, node, field, WEIR_SEC, 3660 * 86400 * WEIR_SEC, &config->horizon_ns);
+}
+
+static void read_client_limits(struct config_reader *reading, const struct yaml_node *node,
+                               const struct config_field *field, void *into)
+{
+    static const struct config_field fields[] = {
+        {"keys", "a number of keys, such as 100k", read_client_keys},
+        {"horizon", "a time from 1s to 3660d, such as 31d", read_horizon},
+    };
+    (void)field;
+    (void)weir_reading_map(reading, node, "client_limits", fields, sizeof fields / sizeof fields[0], into);
+}
+
+static void read_log_word(struct config_reader *reading, const struct yaml_node *node,
+                          const struct config_field *field, void *into)
+{
+    static const char *const formats[] = {"logfmt", "json", NULL};
+    static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
+    struct config *config = into;
+    bool format = strcmp(field->name, "format") == 0;
+    if (weir_reading_word(reading, node, field, format ? formats : levels) >= 0)
+        replace_text(format ? &config->log_format : &config->log_level,
+                     weir_reading_copy(reading, node->text, node->len));
+}
+
+static void read_log_section(struct config_reader *reading, const struct yaml_node *node,
+                             const struct config_field *field, void *into)
+{
+    static const struct config_field fields[] = {
+        {"format", "logfmt or json", read_log_word},
+        {"level", "debug, info, warn or error", read_log_word},
+    };
+    (void)field;
+    (void)weir_reading_map(reading, node, "log", fields, sizeof fields / sizeof fields[0], into);
+}
+
+static void read_config_file(struct config_reader *reading, const struct yaml_node *node)
+{
+    static const struct config_field fields[] = {
+        {"policies", "a list: - {name: api, limits: 100/s}", weir_reading_policies},
+        {"listen", "listen: {resp: 127.0.0.1:9049}", read_listen},
+        {"data", "a directory such as /var/lib/weir, or none", read_data},
+        {"hash_key_file", "a file with 32 hex digits that nobody else can read", read_hash_key_file},
+        {"fsync", "always, everysec or never", read_fsync},
+        {"memory", "a size of at least 8MiB, in MiB or GiB, such as 1GiB", read_memory},
+        {"threads", "a number from 1 to 64", read_threads},
+        {"clients", "clients: {max: 10000}", read_clients_section},
+        {"client_limits", "client_limits: {keys: 100k}", read_client_limits},
+        {"log", "log: {format: logfmt}", read_log_section},
+        {"users", "a list: - {name: app, password_file: app.password, may: [take]}", weir_reading_users},
+        {"fleet", "each server counts for itself", weir_reading_later},
+    };
+    bool empty = node->kind == NODE_TEXT && node->plain && node->len == 0;
+    if (!empty)
+        (void)weir_reading_map(reading, node, "the file", fields, sizeof fields / sizeof fields[0],
+                               reading->config);
+}
+
+/* ---- the file ---- */
+
+struct config *weir_config_new(void)
+{
+    struct config *config = calloc(1, sizeof *config);
+    if (!config)
+        return NULL;
+    config->memory = CONFIG_MEMORY;
+    config->data = strdup("none");
+    config->log_format = strdup("logfmt");
+    config->log_level = strdup("info");
+    if (config->data && config->log_format && config->log_level)
+        return config;
+    weir_config_free(config);
+    return NULL;
+}
+
+void weir_config_free(struct config *config)
+{
+    if (!config)
+        return;
+    for (size_t i = 0; i < config->policy_count; i++)
+        weir_config_policy_free(&config->policies[i]);
+    for (size_t i = 0; i < config->user_count; i++)
+        weir_config_user_free(&config->users[i]);
+    free(config->policies);
+    free(config->users);
+    free(config->path);
+    free(config->resp);
+    free(config->unix_path);
+    free(config->data);
+    free(config->hash_key_file);
+    free(config->log_format);
+    free(config->log_level);
+    free(config);
+}
+
+struct config *weir_config_parse(const char *path, const char *text, size_t len, config_complain *complain,
+                                 void *arg)
+{
+    struct config_complaint kept[CONFIG_COMPLAINTS_MAX];
+    struct config_reader reading = {
+        .file = path, .kept = kept, .complain = complain, .arg = arg, .config = weir_config_new()};
+    struct yaml_node *node = NULL;
+    if (!reading.config || !(reading.config->path = strdup(path)))
+        weir_reading_no_memory(&reading);
+    else if (len > CONFIG_FILE_MAX)
+        weir_reading_wrong(&reading, (struct config_place){0, 0}, "is too large: at most 4 MiB");
+    else
+        node = weir_node_read(&reading, text, len);
+    if (node)
+        read_config_file(&reading, node);
+    weir_node_free(node);
+    weir_reading_tell(&reading);
+    if (reading.complaints == 0)
+        return reading.config;
+    weir_config_free(reading.config);
+    return NULL;
+}
+
+/* Up to one byte more than a file may have. NULL: errno says why. */
+static char *read_config_bytes(const char *path, size_t *len)
+{
+    char *bytes = malloc(CONFIG_FILE_MAX + 1);
+    FILE *file = bytes ? fopen(path, "rbe") : NULL;
+    if (file) {
+        *len = fread(bytes, 1, CONFIG_FILE_MAX + 1, file);
+        int fault = ferror(file) ? errno : 0;
+        (void)fclose(file);
+        if (fault == 0)
+            return bytes;
+        errno = fault;
+    }
+    free(bytes);
+    return NULL;
+}
+
+const char *weir_config_shown(const char *path)
+{
+    size_t len = strlen(path), most = 60;
+    return len <= most ? path : path + len - most;
+}
+
+struct config *weir_config_read(const char *path, config_complain *complain, void *arg)
+{
+    size_t len = 0;
+    char *bytes = read_config_bytes(path, &len);
+    if (!bytes) {
+        struct config_reader reading = {.file = path, .complain = complain, .arg = arg};
+        weir_reading_wrong(&reading, (struct config_place){0, 0}, "cannot be read: %s", strerror(errno));
+        return NULL;
+    }
+    struct config *config = weir_config_parse(path, bytes, len, complain, arg);
+    weir_secret_wipe(bytes, len);
+    free(bytes);
+    return config;
+}

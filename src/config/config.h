@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What weir.yaml says, as plain data: read, checked and complete, but nothing of it in force yet. Strings
+ * belong to the configuration. Everything that is 0 or NULL was not said.
+ */
+#ifndef WEIR_CONFIG_CONFIG_H
+#define WEIR_CONFIG_CONFIG_H
+
+#include "base/secret.h"
+#include "lease/lease.h"
+#include "weir-fleet.h"
+#include "weir.h"
+
+#define CONFIG_NAME_MAX     63 /* bytes of a policy's or user's name: letters, digits, and -_.:/ */
+#define CONFIG_POLICIES_MAX 1024
+#define CONFIG_PREFIXES_MAX 64 /* overrides of a policy that end in '*' */
+#define CONFIG_PERCENT_ALL  100
+#define CONFIG_PASSWORD_MAX 512 /* bytes */
+#define CONFIG_CRYPT_MAX    127 /* bytes of a hash of crypt(3) */
+#define CONFIG_PASSWORDS    2   /* of a user: while a new one replaces the old one, both count */
+#define CONFIG_TTL_MAX_MS   INT64_C(86400000) /* of a reservation: 24 hours, in the file and in a request */
+
+struct config_place { /* in a file, from 1; 0: nowhere, as of what was set by command */
+    int line, column;
+};
+
+enum policy_mode { MODE_ENFORCE, MODE_SHADOW, MODE_DISABLED };
+enum overrun_rule { OVERRUN_DEBT, OVERRUN_REFUSE };
+
+struct config_override {
+    char *key; /* any bytes */
+    size_t len;
+    bool prefix;      /* it ended in '*': `key` is what stands before it */
+    char *limits;     /* canonical text */
+    char *reason;     /* or NULL */
+    int64_t until_ms; /* wall clock, milliseconds since 1970; 0: no end */
+    struct config_place place;
+};
+
+/* One limit for many servers: where its units come from. */
+struct config_fleet {
+    char *url;           /* of the coordinator, as it stands in the file: perhaps with a password */
+    char *shown;         /* without one: for everything that people see */
+    bool local;          /* it is this server: a root */
+    bool secret;         /* the URL has a user or password */
+    bool each;           /* a pool for every key; else all keys share one */
+    int64_t pools;       /* EACH: most that are in use at a time; 0: CONFIG_POOLS */
+    int64_t wait_ns;     /* a take waits so long for the coordinator; -1: CONFIG_WAIT_NS */
+    int64_t hold_ns;     /* a root's bucket: how long what it leases may be spent; 0: 100 ms, or what fits */
+    int64_t child_chunk; /* units of a chunk for those who lease from this server; 0: see read_fleet.c */
+    struct weir_fleet_options options; /* those of the URL, too */
+    struct lease_terms terms;          /* complete */
+    char *lowered; /* a root's bucket: the limit that its table has, so that leases fit under it; or NULL */
+    struct config_place place;
+};
+
+struct config_policy {
+    char *name;
+    char *limits;    /* canonical text */
+    char *candidate; /* the same, or NULL */
+    enum policy_mode mode;
+    int percent; /* of the keys for which it is enforced: 1 to 100; MODE_ENFORCE only */
+    enum weir_when_full on_full;
+    int64_t keys;               /* room from the start; 0: it grows by itself */
+    int64_t reserve_ttl_ms;     /* 0: DEFAULT_TTL_MS, or reserve_ttl_max_ms if that is less */
+    int64_t reserve_ttl_max_ms; /* 0: CONFIG_TTL_MAX_MS */
+    enum overrun_rule overrun;  /* what happens if more is committed than was reserved */
+    int64_t ids_ns;             /* how long a request id is remembered; 0: DEFAULT_IDS_NS */
+    int recover; /* enum table_recover: what counts after a stop that may have lost something */
+    struct config_override *overrides;
+    size_t override_count;
+    struct config_fleet *fleet; /* or NULL: this server counts for itself */
+    struct config_place place;
+};
+
+/* Classes of commands. Everybody may say hello, log in and leave. */
+enum user_right {
+    MAY_LOOK = 1,   /* peek, explain, top, list, INFO: nothing changes */
+    MAY_TAKE = 2,   /* take, acquire, reserve, commit, cancel, lease; RL.*, CL.THROTTLE, THROTTLE */
+    MAY_ADJUST = 4, /* give, charge, reset, DEL, return: what a key has spent */
+    MAY_ADMIN = 8,  /* policies, overrides, modes, reload, clients, clock */
+    MAY_ALL = 15
+};
+
+/* A password is kept as its SHA-256, which is good for random ones, or as a slow hash of crypt(3). */
+struct password {
+    struct digest digest;             /* of the password, or of `crypt` */
+    char crypt[CONFIG_CRYPT_MAX + 1]; /* "": none */
+};
+
+struct config_user {
+    char *name;
+    bool has_password; /* false: none is needed (only `default`) */
+    struct password passwords[CONFIG_PASSWORDS];
+    size_t password_count; /* 0 although it has one: what is wrong with it was reported */
+    unsigned may;          /* enum user_right, or-ed */
+    char **prefixes;       /* of the keys; none: all keys */
+    size_t prefix_count;
+    char **policies; /* names; none: all */
+    size_t policy_count;
+    char *open_file; /* a password_file that others can read, or NULL */
+    struct config_place place;
+};
+
+struct config {
+    char *path; /* NULL: no file */
+    char *resp; /* host:port; NULL: the default; "none": not at all */
+    char *unix_path;
+    char *data;          /* a directory; "none": everything is in memory */
+    char *hash_key_file; /* NULL: every table draws the key of its hash */
+    int fsync;           /* enum store_sync; 0: STORE_EVERYSEC */
+    int64_t memory;      /* bytes for all keys */
+    int threads;         /* 0: one for each processor */
+    int64_t client_keys; /* room for keys whose limits come with the call (RL.*, CL.THROTTLE); 0: a share */
+    int64_t horizon_ns;  /* longest time such a key may need to be full again; 0: 31 days */
+    int64_t max_clients; /* 0: 10000 */
+    int64_t per_address; /* of them from one address; 0: any number */
+    int64_t per_user;    /* of them as one user who is no admin; 0: half if there are several such users */
+    int64_t idle_ms;     /* clients that say nothing for so long are closed; 0: never */
+    char *log_format;    /* "logfmt" or "json" */
+    char *log_level;     /* "debug", "info", "warn" or "error" */
+    struct config_user *users;
+    size_t user_count;
+    struct config_policy *policies;
+    size_t policy_count;
+    bool no_policies; /* it says policies: [], so none are meant */
+};
+
+/* What a reload, and weir check, say of a file that would remove all policies without saying so. */
+#define CONFIG_EMPTY                                                                                         \
+    "it names no policies, and all that came from the file would go; if that is meant, write policies: []"
+
+/* What they say of a file without users, where the server that runs has some. */
+#define CONFIG_NO_USERS                                                                                      \
+    "users: is missing, and everybody who can connect could do everything; to open the server to everyone, " \
+    "restart it"
+
+#define CONFIG_RESP     "127.0.0.1:9049"
+#define CONFIG_MEMORY   (INT64_C(256) << 20)
+#define CONFIG_CLIENTS  10000
+#define CONFIG_DATA_MAX 400 /* bytes of the directory's path */
+#define DEFAULT_TTL_MS  INT64_C(60000)
+
+/* Of reservations: the longest TTL, and the one that counts if a request says none. */
+static inline int64_t config_ttl_max_ms(const struct config_policy *policy)
+{
+    return policy->reserve_ttl_max_ms > 0 ? policy->reserve_ttl_max_ms : CONFIG_TTL_MAX_MS;
+}
+
+static inline int64_t config_ttl_ms(const struct config_policy *policy)
+{
+    int64_t most_ms = config_ttl_max_ms(policy);
+    int64_t ttl_ms = policy->reserve_ttl_ms > 0 ? policy->reserve_ttl_ms : DEFAULT_TTL_MS;
+    return ttl_ms < most_ms ? ttl_ms : most_ms;
+}
+
+#define DEFAULT_IDS_NS (300 * WEIR_SEC)
+#define CONFIG_POOLS   INT64_C(10000)
+#define CONFIG_WAIT_NS (50 * WEIR_MS)
+#define CONFIG_HOLD_NS (100 * WEIR_MS)
+
+/* To be printed as "%s:%d:%d: %s\n" of file, line, column and message, or "%s: %s\n" if there is no line. A
+ * mistake inside of limits has two lines, the second one with a caret that then stands under the place:
+ *     weir.yaml:9:20: 100/s brust=200
+ *                           ^ unknown option 'brust'; did you mean burst? */
+typedef void config_complain(void *arg, const char *file, struct config_place place, const char *message);
+
+/* Reads a file, or text that stands for one. NULL: at least one complaint was made; as many mistakes as can
+ * be told apart are told, at most 20. weir_config_new is what stands without a file. */
+struct config *weir_config_new(void);
+/* The path as messages of limited size show it: the end of a long one. */
+const char *weir_config_shown(const char *path);
+struct config *weir_config_read(const char *path, config_complain *complain, void *arg);
+struct config *weir_config_parse(const char *path, const char *text, size_t len, config_complain *complain,
+                                 void *arg);
+void weir_config_free(struct config *config);
+
+/* Writes it as YAML that weir_config_parse reads back as the same; passwords as sha256 digests never: as
+ * "(hidden)" comments. false: out of memory. */
+struct buffer;
+bool weir_config_print(const struct config *config, struct buffer *out);
+
+/* Small readers that commands share. false: `why` says what to write. */
+bool weir_config_name(const char *text, size_t len, char *why, size_t size);
+bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int *percent, char *why,
+                      size_t size);
+const char *weir_mode_name(enum policy_mode mode);
+/* always, everysec, never; exact, floor, optimistic. 0 and -1: there is no such word. */
+int weir_fsync_read(const char *text);
+const char *weir_fsync_name(int fsync);
+int weir_recover_read(const char *text);
+const char *weir_recover_name(int recover);
+/* 30m, 2h, 1h30m; more than 0. */
+bool weir_config_time(const char *text, size_t len, int64_t *time_ns, char *why, size_t size);
+
+#endif

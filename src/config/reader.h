@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inside of the configuration: a file becomes a tree of texts, lists and maps that know where they stand
+ * (yaml.c), and readers walk over it, each for its part (config.c, read_policy.c, read_users.c). A
+ * reader that finds a mistake complains and goes on, so that one run tells all of them. Of one thread.
+ */
+#ifndef WEIR_CONFIG_READER_H
+#define WEIR_CONFIG_READER_H
+
+#include "base/buffer.h"
+#include "config/config.h"
+
+#define CONFIG_FILE_MAX       ((size_t)4 << 20) /* bytes of a file */
+#define CONFIG_DEPTH_MAX      8
+#define CONFIG_TEXT_MAX       65536  /* bytes of a text in it */
+#define CONFIG_NODES_MAX      500000 /* texts, lists and maps: some 60 MB */
+#define CONFIG_COMPLAINTS_MAX 20
+#define CONFIG_KEY_MAX        4096 /* bytes of a key, as KEY_MAX says */
+#define CONFIG_OVERRIDES_MAX  65536
+#define CONFIG_USERS_MAX      1024
+#define CONFIG_RIGHTS_MAX     256 /* prefixes of a user, policies of a user */
+
+/* What stands for a 0 in struct config. */
+#define CONFIG_CLIENTS_DEFAULT INT64_C(10000)
+#define CONFIG_HORIZON_DEFAULT (31 * 24 * 3600 * WEIR_SEC)
+
+enum yaml_node_kind { NODE_TEXT, NODE_LIST, NODE_MAP };
+
+struct yaml_node {
+    enum yaml_node_kind kind;
+    bool plain; /* a text without quotes */
+    bool exact; /* it stands in the file as it is, on one line: columns inside can be counted */
+    struct config_place place;
+    char *text; /* with a NUL behind it, and perhaps others inside */
+    size_t len;
+    char *key; /* in a map: its name there */
+    size_t key_len;
+    struct config_place key_place;
+    struct yaml_node *first, *last, *next;
+};
+
+#define CONFIG_COMPLAINT_SIZE 1024
+struct config_complaint {
+    struct config_place place;
+    char message[CONFIG_COMPLAINT_SIZE];
+};
+
+struct config_reader {
+    const char *file; /* as it is called in complaints */
+    struct config_complaint
+        *kept; /* CONFIG_COMPLAINTS_MAX of them, to be told in the order of lines; NULL: at once */
+    config_complain *complain;
+    void *arg;
+    struct config *config;
+    int complaints;
+    bool out_of_memory;
+};
+
+/* ---- yaml.c ---- */
+
+/* NULL: a complaint was made. An empty file is an empty map. */
+struct yaml_node *weir_node_read(struct config_reader *reading, const char *text, size_t len);
+void weir_node_free(struct yaml_node *node); /* texts are overwritten: a password may be among them */
+
+/* ---- values.c: what readers share ---- */
+
+__attribute__((format(printf, 3, 4))) void
+weir_reading_wrong(struct config_reader *reading, struct config_place place, const char *format, ...);
+void weir_reading_no_memory(struct config_reader *reading);
+void weir_reading_tell(struct config_reader *reading); /* what was kept */
+
+/* A name of a map and who reads what stands behind it. `write` is the end of the complaint if that is wrong:
+ * "write 127.0.0.1:9049". */
+struct config_field {
+    const char *name, *write;
+    void (*read)(struct config_reader *reading, const struct yaml_node *node,
+                 const struct config_field *field, void *into);
+};
+
+/* Reads a map by its fields; `whose` is for complaints: "policy 'api'". false: it is no map. */
+bool weir_reading_map(struct config_reader *reading, const struct yaml_node *node, const char *whose,
+                      const struct config_field *fields, size_t count, void *into);
+const struct yaml_node *weir_node_find(const struct yaml_node *map, const char *name); /* NULL: none */
+size_t weir_node_count(const struct yaml_node *node);                                  /* of a list or map */
+
+/* Is it a text that can be meant? Not empty, no NUL, no boolean; else complains. */
+bool weir_reading_is_text(struct config_reader *reading, const struct yaml_node *node,
+                          const struct config_field *field);
+/* A copy of the text, or NULL after a complaint. */
+char *weir_reading_text(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field);
+/* Is it a list, not an empty one, of at most `most`? Else complains. */
+bool weir_reading_is_list(struct config_reader *reading, const struct yaml_node *node,
+                          const struct config_field *field, size_t most);
+/* "threads cannot be '0'; write a number from 1 to 64". */
+void weir_reading_unfit(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field);
+/* 5, 10k, 256MiB. */
+bool weir_reading_count(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, int64_t least, int64_t most, int64_t *number);
+bool weir_reading_time(struct config_reader *reading, const struct yaml_node *node,
+                       const struct config_field *field, int64_t least_ns, int64_t most_ns, int64_t *time_ns);
+/* The number of the word in `words`, which end with NULL; -1 after a complaint. */
+int weir_reading_word(struct config_reader *reading, const struct yaml_node *node,
+                      const struct config_field *field, const char *const *words);
+/* What a file says that comes with a later version. */
+void weir_reading_later(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, void *into);
+/* A name for a policy or user, or NULL. */
+char *weir_reading_name(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field);
+char *weir_reading_copy(struct config_reader *reading, const char *bytes, size_t len);
+/* A path: beside the file that names it, unless it is a whole one. NULL: out of memory. */
+char *weir_reading_beside(struct config_reader *reading, const struct yaml_node *node);
+/* `count` elements of zeros; NULL: out of memory, complained. */
+void *weir_reading_array(struct config_reader *reading, size_t count, size_t size);
+/* Bytes in a complaint: printable and not too long. */
+#define READING_SHOWN 68
+const char *weir_reading_show(const char *bytes, size_t len, char text[static READING_SHOWN]);
+
+/* ---- the parts ---- */
+
+void weir_reading_policies(struct config_reader *reading, const struct yaml_node *node,
+                           const struct config_field *field, void *into);
+void weir_reading_users(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, void *into);
+/* `fleet:` of a policy; and, when all of it was read, what goes together. */
+void weir_reading_fleet(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, void *into);
+void weir_reading_fleet_check(struct config_reader *reading, const struct yaml_node *node,
+                              struct config_policy *policy);
+/* No two policies, the last of which was just read, may have pools of one name. */
+void weir_reading_fleet_twin(struct config_reader *reading, const struct config *config,
+                             const struct config_policy *last);
+/* Its lines in a configuration that is printed. */
+void weir_fleet_print(const struct config_fleet *fleet, struct buffer *out);
+/* A time in its shortest words. */
+void weir_print_time(struct buffer *out, const char *front, int64_t time_ns, const char *behind);
+void weir_config_fleet_free(struct config_fleet *fleet);
+void weir_config_policy_free(struct config_policy *policy);
+void weir_config_user_free(struct config_user *user);
+
+#endif

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the readers of weir.yaml share: complaints, maps by their fields, and values.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "config/reader.h"
+#include "spec/value.h"
+
+/* ---- complaints ---- */
+
+void weir_reading_wrong(struct config_reader *reading, struct config_place place, const char *format, ...)
+{
+    char message[CONFIG_COMPLAINT_SIZE];
+    if (reading->complaints++ >= CONFIG_COMPLAINTS_MAX)
+        return;
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    message[weir_text_cut(message, strlen(message), sizeof message - 1)] = '\0';
+    if (!reading->kept) {
+        reading->complain(reading->arg, reading->file, place, message);
+        return;
+    }
+    struct config_complaint *complaint = &reading->kept[reading->complaints - 1];
+    complaint->place = place;
+    memcpy(complaint->message, message, sizeof message);
+}
+
+static bool stands_before(struct config_place one, struct config_place other)
+{
+    return one.line != other.line ? one.line < other.line : one.column < other.column;
+}
+
+/* By insertion, since there are few: those of one place stay as they came. */
+void weir_reading_tell(struct config_reader *reading)
+{
+    const struct config_complaint *sorted[CONFIG_COMPLAINTS_MAX];
+    int count = reading->complaints < CONFIG_COMPLAINTS_MAX ? reading->complaints : CONFIG_COMPLAINTS_MAX;
+    for (int i = 0; i < count; i++) {
+        int at = i;
+        for (; at > 0 && stands_before(reading->kept[i].place, sorted[at - 1]->place); at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = &reading->kept[i];
+    }
+    for (int i = 0; i < count; i++)
+        reading->complain(reading->arg, reading->file, sorted[i]->place, sorted[i]->message);
+}
+
+void weir_reading_no_memory(struct config_reader *reading)
+{
+    if (!reading->out_of_memory)
+        weir_reading_wrong(reading, (struct config_place){0, 0}, "out of memory");
+    reading->out_of_memory = true;
+}
+
+const char *weir_reading_show(const char *bytes, size_t len, char text[static READING_SHOWN])
+{
+    struct text shown;
+    size_t most = READING_SHOWN - 4, step;
+    uint32_t code;
+    weir_text_init(&shown, text, READING_SHOWN);
+    for (size_t i = 0; i < len; i += step ? step : 1) {
+        step = weir_utf8_read(bytes + i, len - i, &code);
+        bool good = step > 0 && weir_utf8_printable(code);
+        if (shown.len + (good ? step : 1) > most) {
+            weir_text_put(&shown, "...", 3);
+            break;
+        }
+        weir_text_put(&shown, good ? bytes + i : "?", good ? step : 1);
+    }
+    return text;
+}
+
+/* Of the names of fields, the one that was probably meant; or NULL. */
+static const char *near_field(const char *word, size_t len, const struct config_field *fields, size_t count)
+{
+    const char *found = NULL;
+    size_t least = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        size_t distance = weir_text_distance(word, len, fields[i].name);
+        if (distance < least && distance <= 2 && 2 * distance <= strlen(fields[i].name)) {
+            least = distance;
+            found = fields[i].name;
+        }
+    }
+    return found;
+}
+
+/* ---- memory ---- */
+
+char *weir_reading_beside(struct config_reader *reading, const struct yaml_node *node)
+{
+    const char *slash = strrchr(reading->file, '/');
+    size_t folder = slash && node->text[0] != '/' ? (size_t)(slash - reading->file) + 1 : 0;
+    char *path = weir_reading_array(reading, folder + node->len + 1, 1);
+    if (path) {
+        memcpy(path, reading->file, folder);
+        memcpy(path + folder, node->text, node->len);
+    }
+    return path;
+}
+
+char *weir_reading_copy(struct config_reader *reading, const char *bytes, size_t len)
+{
+    char *copy = malloc(len + 1);
+    if (!copy) {
+        weir_reading_no_memory(reading);
+        return NULL;
+    }
+    if (len > 0)
+        memcpy(copy, bytes, len);
+    copy[len] = '\0';
+    return copy;
+}
+
+void *weir_reading_array(struct config_reader *reading, size_t count, size_t size)
+{
+    void *array = calloc(count, size);
+    if (!array)
+        weir_reading_no_memory(reading);
+    return array;
+}
+
+/* ---- maps ---- */
+
+static bool is_node_named(const struct yaml_node *node, const char *name)
+{
+    return node->key_len == strlen(name) && memcmp(node->key, name, node->key_len) == 0;
+}
+
+const struct yaml_node *weir_node_find(const struct yaml_node *map, const char *name)
+{
+    for (const struct yaml_node *node = map->kind == NODE_MAP ? map->first : NULL; node; node = node->next)
+        if (is_node_named(node, name))
+            return node;
+    return NULL;
+}
+
+size_t weir_node_count(const struct yaml_node *node)
+{
+    size_t count = 0;
+    for (const struct yaml_node *child = node->first; child; child = child->next)
+        count++;
+    return count;
+}
+
+/* What people write because it is so elsewhere; NULL: nothing known. */
+static const char *advice(const struct yaml_node *node)
+{
+    static const char *const known[][2] = {
+        {"burst", "it stands in the limit: limits: 100/s burst=200"},
+        {"rate", "write limits: 100/s"},
+        {"period", "it stands in the limit: limits: 100/s"},
+        {"algo", "it stands in the limit: limits: 5/m algo=sliding-log"},
+        {"algorithm", "it stands in the limit: limits: 5/m algo=sliding-log"},
+        {"shadow", "write mode: shadow"},
+        {"disabled", "write mode: disabled"},
+        {"enabled", "write mode: enforce, or mode: disabled"},
+        {"enforce", "write mode: enforce, or mode: enforce 25%"},
+        {"percent", "write mode: enforce 25%"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (is_node_named(node, known[i][0]))
+            return known[i][1];
+    return NULL;
+}
+
+static void complain_unknown(struct config_reader *reading, const struct yaml_node *node, const char *whose,
+                             const struct config_field *fields, size_t count)
+{
+    char shown[READING_SHOWN];
+    const char *near = near_field(node->key, node->key_len, fields, count);
+    struct weir_spec specs[WEIR_LIMITS_MAX];
+    bool about_limits = strncmp(whose, "policy", 6) == 0 || strcmp(whose, "a policy") == 0 ||
+                        strcmp(whose, "an override") == 0;
+    weir_reading_show(node->key, node->key_len, shown);
+    if (about_limits && advice(node))
+        weir_reading_wrong(reading, node->key_place, "unknown key '%s' in %s; %s", shown, whose,
+                           advice(node));
+    else if (near)
+        weir_reading_wrong(reading, node->key_place, "unknown key '%s' in %s; did you mean %s?", shown, whose,
+                           near);
+    else if (node->len == 0 && node->kind == NODE_TEXT &&
+             weir_spec_parse(node->key, specs, WEIR_LIMITS_MAX, NULL) > 0)
+        weir_reading_wrong(reading, node->key_place,
+                           "in braces several limits stand in brackets: limits: [100/s, %s]", shown);
+    else
+        weir_reading_wrong(reading, node->key_place, "unknown key '%s' in %s", shown, whose);
+}
+
+/* Stands a name twice in a map? Looks no further than the first of that name, which is near the front. */
+static bool is_first(struct config_reader *reading, const struct yaml_node *map, const struct yaml_node *node,
+                     const char *whose)
+{
+    const struct yaml_node *first = weir_node_find(map, node->key);
+    if (first == node)
+        return true;
+    weir_reading_wrong(reading, node->key_place, "%s stands twice in %s, first in line %d", node->key, whose,
+                       first->key_place.line);
+    return false;
+}
+
+bool weir_reading_map(struct config_reader *reading, const struct yaml_node *node, const char *whose,
+                      const struct config_field *fields, size_t count, void *into)
+{
+    if (node->kind != NODE_MAP) {
+        weir_reading_wrong(reading, node->place, "%s is written as names and values, such as %s: ...", whose,
+                           fields[0].name);
+        return false;
+    }
+    for (const struct yaml_node *child = node->first; child; child = child->next) {
+        const struct config_field *field = NULL;
+        for (size_t i = 0; i < count && !field; i++)
+            if (is_node_named(child, fields[i].name))
+                field = &fields[i];
+        if (!field)
+            complain_unknown(reading, child, whose, fields, count);
+        else if (is_first(reading, node, child, whose))
+            field->read(reading, child, field, into);
+        if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
+            break;
+    }
+    return true;
+}
+
+/* ---- values ---- */
+
+static bool is_yaml_boolean(const struct yaml_node *node)
+{
+    static const char *const words[] = {"true", "false", "on", "off", "yes", "no"};
+    for (size_t i = 0; node->plain && i < sizeof words / sizeof words[0]; i++)
+        if (weir_text_same(node->text, node->len, words[i]))
+            return true;
+    return false;
+}
+
+static bool is_nothing(const struct yaml_node *node)
+{
+    return node->len == 0 || (node->plain && (weir_text_same(node->text, node->len, "~") ||
+                                              weir_text_same(node->text, node->len, "null")));
+}
+
+bool weir_reading_is_text(struct config_reader *reading, const struct yaml_node *node,
+                          const struct config_field *field)
+{
+    const char *fault = NULL;
+    char message[160];
+    if (node->kind != NODE_TEXT)
+        fault =
+            node->kind == NODE_LIST ? "takes one value, not a list" : "takes one value, not names and values";
+    else if (is_nothing(node))
+        fault = "has no value";
+    else if (memchr(node->text, '\0', node->len))
+        fault = "has a NUL character inside";
+    if (!fault && is_yaml_boolean(node)) {
+        (void)snprintf(message, sizeof message, "is '%.8s', which many YAML tools take for true or false",
+                       node->text);
+        fault = message;
+    }
+    if (fault)
+        weir_reading_wrong(reading, node->place, "%s %s; write %s", field->name, fault, field->write);
+    return !fault;
+}
+
+char *weir_reading_text(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field)
+{
+    return weir_reading_is_text(reading, node, field) ? weir_reading_copy(reading, node->text, node->len)
+                                                      : NULL;
+}
+
+bool weir_reading_is_list(struct config_reader *reading, const struct yaml_node *node,
+                          const struct config_field *field, size_t most)
+{
+    if (node->kind != NODE_LIST)
+        weir_reading_wrong(reading, node->place, "%s takes a list; write %s", field->name, field->write);
+    else if (!node->first)
+        weir_reading_wrong(reading, node->place, "%s is an empty list; leave it out, or write %s",
+                           field->name, field->write);
+    else if (weir_node_count(node) > most)
+        weir_reading_wrong(reading, node->place, "%s has %zu entries; at most %zu", field->name,
+                           weir_node_count(node), most);
+    else
+        return true;
+    return false;
+}
+
+static bool read_scaled_count(const struct yaml_node *node, int64_t *number)
+{
+    struct spec_fault fault;
+    struct spec_reader reader = {.at = node->text, .end = node->text + node->len, .fault = &fault};
+    struct quantity quantity;
+    if (!weir_spec_is_digit(&reader) || !weir_spec_read_count(&reader, &quantity) ||
+        reader.at != reader.end || quantity.under != 1 || quantity.over > SPEC_COUNT_MAX)
+        return false;
+    *number = (int64_t)quantity.over;
+    return true;
+}
+
+void weir_reading_unfit(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field)
+{
+    char shown[READING_SHOWN];
+    weir_reading_wrong(reading, node->place, "%s cannot be '%s'; write %s", field->name,
+                       weir_reading_show(node->text, node->len, shown), field->write);
+}
+
+bool weir_reading_count(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, int64_t least, int64_t most, int64_t *number)
+{
+    int64_t value;
+    if (!weir_reading_is_text(reading, node, field))
+        return false;
+    if (!read_scaled_count(node, &value) || value < least || value > most) {
+        weir_reading_unfit(reading, node, field);
+        return false;
+    }
+    *number = value;
+    return true;
+}
+
+bool weir_reading_time(struct config_reader *reading, const struct yaml_node *node,
+                       const struct config_field *field, int64_t least_ns, int64_t most_ns, int64_t *time_ns)
+{
+    char why[256];
+    int64_t value;
+    if (!weir_reading_is_text(reading, node, field))
+        return false;
+    if (!weir_config_time(node->text, node->len, &value, why, sizeof why)) {
+        weir_reading_wrong(reading, node->place, "%s: %s", field->name, why);
+        return false;
+    }
+    if (value < least_ns || value > most_ns) {
+        weir_reading_unfit(reading, node, field);
+        return false;
+    }
+    *time_ns = value;
+    return true;
+}
+
+int weir_reading_word(struct config_reader *reading, const struct yaml_node *node,
+                      const struct config_field *field, const char *const *words)
+{
+    if (!weir_reading_is_text(reading, node, field))
+        return -1;
+    for (int i = 0; words[i]; i++)
+        if (strlen(words[i]) == node->len && memcmp(words[i], node->text, node->len) == 0)
+            return i;
+    weir_reading_unfit(reading, node, field);
+    return -1;
+}
+
+void weir_reading_later(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field, void *into)
+{
+    (void)into;
+    weir_reading_wrong(reading, node->key_place, "%s is not in this version of weir; %s", field->name,
+                       field->write);
+}
+
+char *weir_reading_name(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_field *field)
+{
+    char why[160];
+    if (!weir_reading_is_text(reading, node, field))
+        return NULL;
+    if (weir_config_name(node->text, node->len, why, sizeof why))
+        return weir_reading_copy(reading, node->text, node->len);
+    weir_reading_wrong(reading, node->place, "%s", why);
+    return NULL;
+}
+
+/* ---- small readers that commands share ---- */
+
+static bool is_config_name_byte(char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
+           (byte != '\0' && strchr("-_.:/", byte));
+}
+
+bool weir_config_name(const char *text, size_t len, char *why, size_t size)
+{
+    char shown[READING_SHOWN];
+    size_t good = 0;
+    while (good < len && is_config_name_byte(text[good]))
+        good++;
+    if (len == 0)
+        (void)snprintf(why, size, "a name has at least one letter");
+    else if (good < len)
+        (void)snprintf(why, size, "a name has letters, digits and -_.:/ only, not '%s'",
+                       weir_reading_show(text, len, shown));
+    else if (len > CONFIG_NAME_MAX)
+        (void)snprintf(why, size, "a name has at most %d letters, not %zu", CONFIG_NAME_MAX, len);
+    else
+        return true;
+    return false;
+}
+
+/* " 25%", " 25 %"; the whole of what stands behind "enforce". */
+static bool parse_percent(const char *text, size_t len, int *percent)
+{
+    size_t at = 0;
+    int value = 0;
+    while (at < len && text[at] == ' ')
+        at++;
+    if (at == 0)
+        return false;
+    for (size_t first = at; at < len && at - first < 3 && text[at] >= '0' && text[at] <= '9'; at++)
+        value = value * 10 + (text[at] - '0');
+    while (at < len && text[at] == ' ')
+        at++;
+    *percent = value;
+    return at + 1 == len && text[at] == '%' && value >= 1 && value <= CONFIG_PERCENT_ALL;
+}
+
+const char *weir_mode_name(enum policy_mode mode)
+{
+    static const char *const names[] = {"enforce", "shadow", "disabled"};
+    return names[mode];
+}
+
+/* The number of a word, 0 and up; -1: none of them. */
+static int find_word(const char *text, const char *const *words, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(text, words[i]) == 0)
+            return i;
+    return -1;
+}
+
+static const char *const fsyncs[] = {"always", "everysec", "never"}; /* enum store_sync, which begins at 1 */
+static const char *const recovers[] = {"exact", "floor", "optimistic"};
+
+int weir_fsync_read(const char *text)
+{
+    return find_word(text, fsyncs, 3) + 1;
+}
+
+const char *weir_fsync_name(int fsync)
+{
+    return fsyncs[fsync >= 1 && fsync <= 3 ? fsync - 1 : 1];
+}
+
+int weir_recover_read(const char *text)
+{
+    return find_word(text, recovers, 3);
+}
+
+const char *weir_recover_name(int recover)
+{
+    return recovers[recover >= 0 && recover < 3 ? recover : 0];
+}
+
+bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int *percent, char *why,
+                      size_t size)
+{
+    const char *enforce = weir_mode_name(MODE_ENFORCE);
+    size_t enforce_len = strlen(enforce);
+    char shown[READING_SHOWN];
+    int share = CONFIG_PERCENT_ALL;
+    if (weir_text_same(text, len, weir_mode_name(MODE_SHADOW)))
+        *mode = MODE_SHADOW;
+    else if (weir_text_same(text, len, weir_mode_name(MODE_DISABLED)))
+        *mode = MODE_DISABLED;
+    else if (weir_text_same(text, len, enforce) ||
+             (len > enforce_len && weir_text_same(text, enforce_len, enforce) &&
+              parse_percent(text + enforce_len, len - enforce_len, &share)))
+        *mode = MODE_ENFORCE;
+    else {
+        (void)snprintf(why, size,
+                       "mode cannot be '%s'; write enforce, shadow, disabled, or enforce 25%% (1 to 100)",
+                       weir_reading_show(text, len, shown));
+        return false;
+    }
+    *percent = share;
+    return true;
+}
+
+bool weir_config_time(const char *text, size_t len, int64_t *time_ns, char *why, size_t size)
+{
+    char copy[64];
+    struct spec_fault fault = {.text = "a time is written 30s, 5m, 2h or 1h30m"};
+    if (len < sizeof copy && !memchr(text, '\0', len)) {
+        memcpy(copy, text, len);
+        copy[len] = '\0';
+        if (weir_spec_read_period(copy, time_ns, &fault)) {
+            if (*time_ns > 0)
+                return true;
+            (void)snprintf(fault.text, sizeof fault.text, "a time of 0 makes no sense here; write 30m or 2h");
+        }
+    }
+    (void)snprintf(why, size, "%s", fault.text);
+    return false;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "fleet/resp_client/connection.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/sat.h"
+#include "base/secret.h"
+
+#define READ_SIZE      16384
+#define BUFFER_KEPT    65536
+#define PAUSE_LEAST_NS (10 * WEIR_MS)
+
+void weir_resp_connection_init(struct resp_connection *connection, struct resp_connection_owner *owner,
+                               const struct fleet_host *host)
+{
+    *connection = (struct resp_connection){.owner = owner, .host = *host, .fd = -1};
+    client_requests_init(&connection->expected);
+    client_requests_init(&connection->waiting);
+    connection->in.most = RESP_CLIENT_IN_MAX;
+}
+
+bool weir_resp_connection_is_idle(const struct resp_connection *connection)
+{
+    return connection->expected.count + connection->waiting.count == 0;
+}
+
+/* ---- the end of a connection ------------------------------------------------------------------ */
+
+static void fail_requests(struct resp_connection *connection, struct client_request_list *list,
+                          const char *why)
+{
+    struct client_request_list all = *list;
+    if (!all.first)
+        all.end = &all.first;
+    client_requests_init(list);
+    for (struct client_request *request; (request = client_requests_take(&all));)
+        connection->owner->answered(connection->owner, request, NULL,
+                                    list == &connection->expected && request->start < connection->written,
+                                    why);
+}
+
+static void close_resp_connection(struct resp_connection *connection)
+{
+    if (connection->fd >= 0)
+        (void)close(connection->fd);
+    connection->fd = -1;
+    connection->address = NULL;
+    connection->ends = NULL;
+    weir_lookup_drop(connection->lookup);
+    connection->lookup = NULL;
+    if (connection->out.bytes)
+        weir_secret_wipe(connection->out.bytes, connection->out.size); /* it may have the password */
+    weir_buffer_free(&connection->out);
+    weir_buffer_free(&connection->in);
+    connection->state = CONNECTION_IDLE;
+}
+
+static uint64_t draw_connection_random(uint64_t *random)
+{
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    return *random;
+}
+
+void weir_resp_connection_fail(struct resp_connection *connection, int64_t now, const char *reason)
+{
+    char why[RESP_CLIENT_WHY_MAX];
+    bool six = strchr(connection->host.name, ':') != NULL;
+    (void)snprintf(why, sizeof why, "%s%.84s%s:%d: %.64s", six ? "[" : "", connection->host.name,
+                   six ? "]" : "", connection->host.port, reason);
+    close_resp_connection(connection);
+    int64_t pause = max64(connection->pause_ns, PAUSE_LEAST_NS);
+    connection->retry_ns =
+        now + pause / 2 + (int64_t)(draw_connection_random(&connection->owner->random) % (uint64_t)pause);
+    connection->pause_ns = min64(2 * pause, connection->owner->pause_most_ns);
+    struct client_request_list waiting = connection->waiting;
+    if (!waiting.first)
+        waiting.end = &waiting.first;
+    client_requests_init(&connection->waiting);
+    fail_requests(connection, &connection->expected, why);
+    fail_requests(connection, &waiting, why);
+    connection->owner->closed(connection->owner, &connection->host, why);
+}
+
+void weir_resp_connection_fault(struct resp_connection *connection, int64_t now, int error)
+{
+    char reason[ERROR_REASON_MAX];
+    weir_resp_connection_fail(connection, now, weir_error_reason(reason, error));
+}
+
+void weir_resp_connection_free(struct resp_connection *connection)
+{
+    close_resp_connection(connection);
+    fail_requests(connection, &connection->expected, "the connection is being closed");
+    fail_requests(connection, &connection->waiting, "the connection is being closed");
+}
+
+/* ---- what goes out ---------------------------------------------------------------------------- */
+
+void weir_resp_connection_request(struct resp_connection *connection, struct client_request *request,
+                                  int64_t now)
+{
+    connection->used_ns = now;
+    client_requests_add(&connection->waiting, request);
+}
+
+static void append_output(struct resp_connection *connection, const char *bytes, size_t len)
+{
+    buffer_put(&connection->out, bytes, len);
+    connection->put += len;
+}
+
+/* As much of what waits as there is room for. */
+static void append_waiting_requests(struct resp_connection *connection)
+{
+    struct client_request *request;
+    while ((request = connection->waiting.first) &&
+           (buffer_len(&connection->out) == 0 ||
+            buffer_len(&connection->out) + request->len <= RESP_CLIENT_OUT_MAX)) {
+        (void)client_requests_take(&connection->waiting);
+        request->start = connection->put;
+        append_output(connection, request->bytes, request->len);
+        client_requests_add(&connection->expected, request);
+    }
+}
+
+static void flush_connection(struct resp_connection *connection, int64_t now)
+{
+    if (connection->state == CONNECTION_OPEN && !connection->ends)
+        append_waiting_requests(connection);
+    if (connection->out.failed) {
+        weir_resp_connection_fault(connection, now, ENOMEM);
+        return;
+    }
+    while (connection->state >= CONNECTION_HANDSHAKE && buffer_len(&connection->out) > 0) {
+        ssize_t sent =
+            send(connection->fd, buffer_bytes(&connection->out), buffer_len(&connection->out), MSG_NOSIGNAL);
+        if (sent >= 0) {
+            connection->written += (uint64_t)sent;
+            weir_buffer_drop(&connection->out, (size_t)sent, BUFFER_KEPT);
+        } else if (errno == EAGAIN) {
+            return;
+        } else if (errno != EINTR) {
+            weir_resp_connection_fault(connection, now, errno);
+        }
+    }
+}
+
+/* ---- what comes in ---------------------------------------------------------------------------- */
+
+static void answer_first_request(struct resp_connection *connection, int64_t now,
+                                 const struct resp_value *value)
+{
+    if (value->type == RESP_PUSH) {
+        connection->owner->pushed(connection->owner, &connection->host, value);
+    } else if (connection->state == CONNECTION_HANDSHAKE) {
+        weir_resp_connection_handshake_reply(connection, now, value);
+    } else if (!connection->expected.first || connection->expected.first->start >= connection->written) {
+        weir_resp_connection_fail(connection, now, "it answers what nobody has asked");
+    } else if (--connection->expected.first->answers == 0) {
+        connection->owner->answered(connection->owner, client_requests_take(&connection->expected), value,
+                                    true, "");
+    }
+}
+
+static void read_replies(struct resp_connection *connection, int64_t now)
+{
+    while (connection->fd >= 0 && buffer_len(&connection->in) > 0) {
+        struct resp_value *value;
+        size_t used;
+        enum resp_parsed parsed =
+            weir_resp_parse(buffer_bytes(&connection->in), buffer_len(&connection->in), &value, &used);
+        if (parsed == RESP_INCOMPLETE)
+            return;
+        if (parsed != RESP_PARSED) {
+            weir_resp_connection_fail(connection, now,
+                                      parsed == RESP_BROKEN ? "it does not speak the Redis protocol"
+                                                            : "out of memory");
+            return;
+        }
+        struct buffer bytes =
+            connection->in; /* `fail` may free the connection's own while the tree points into it */
+        connection->in = (struct buffer){.most = RESP_CLIENT_IN_MAX};
+        answer_first_request(connection, now, value);
+        weir_resp_value_free(value);
+        weir_buffer_free(&connection->in);
+        connection->in = bytes;
+        if (connection->fd < 0)
+            weir_buffer_free(&connection->in);
+        else
+            weir_buffer_drop(&connection->in, used, BUFFER_KEPT);
+    }
+}
+
+static void receive_replies(struct resp_connection *connection, int64_t now)
+{
+    char *room = weir_buffer_room(&connection->in, READ_SIZE);
+    if (!room) {
+        weir_resp_connection_fail(connection, now, "its answer is too long");
+        return;
+    }
+    ssize_t got = recv(connection->fd, room, READ_SIZE, 0);
+    if (got > 0) {
+        buffer_wrote(&connection->in, (size_t)got);
+        read_replies(connection, now);
+    } else if (got == 0) {
+        weir_resp_connection_fail(connection, now, "it closed the connection");
+    } else if (errno != EAGAIN && errno != EINTR) {
+        weir_resp_connection_fault(connection, now, errno);
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------- */
+
+/* What waits and was not put into `out` yet may be given up without harm. */
+static int64_t drop_late_requests(struct resp_connection *connection, int64_t now)
+{
+    int64_t next = INT64_MAX;
+    struct client_request_list all = connection->waiting;
+    if (!all.first)
+        all.end = &all.first;
+    client_requests_init(&connection->waiting);
+    for (struct client_request *request; (request = client_requests_take(&all));) {
+        if (request->deadline_ns <= now) {
+            connection->owner->answered(connection->owner, request, NULL, false,
+                                        "it could not be asked in time");
+        } else {
+            next = min64(next, request->deadline_ns);
+            client_requests_add(&connection->waiting, request);
+        }
+    }
+    return next;
+}
+
+static int64_t earliest_deadline(const struct client_request_list *list)
+{
+    int64_t at = INT64_MAX;
+    for (const struct client_request *request = list->first; request; request = request->next)
+        at = min64(at, request->deadline_ns);
+    return at;
+}
+
+int64_t weir_resp_connection_step(struct resp_connection *connection, int64_t now)
+{
+    if (earliest_deadline(&connection->expected) <= now)
+        weir_resp_connection_fail(connection, now, "it does not answer");
+    if (connection->ends && !connection->expected.first)
+        weir_resp_connection_fail(connection, now, connection->ends);
+    int64_t next = drop_late_requests(connection, now);
+    if (connection->state == CONNECTION_IDLE && connection->waiting.first && now >= connection->retry_ns)
+        weir_resp_connection_begin(connection, now);
+    if (connection->state == CONNECTION_RESOLVING)
+        weir_resp_connection_resolved(connection, now);
+    if (connection->state != CONNECTION_IDLE && connection->state != CONNECTION_OPEN &&
+        now >= connection->until_ns)
+        weir_resp_connection_fail(connection, now, "it cannot be reached in time");
+    flush_connection(connection, now);
+    if (connection->state == CONNECTION_IDLE)
+        return connection->waiting.first ? min64(next, connection->retry_ns) : next;
+    if (connection->state != CONNECTION_OPEN)
+        return min64(next, connection->until_ns);
+    return min64(next, earliest_deadline(&connection->expected));
+}
+
+short weir_resp_connection_events(const struct resp_connection *connection)
+{
+    if (connection->state == CONNECTION_CONNECTING)
+        return POLLOUT;
+    if (connection->state < CONNECTION_HANDSHAKE)
+        return 0;
+    return (short)(POLLIN | (connection->out.end > connection->out.start ? POLLOUT : 0));
+}
+
+void weir_resp_connection_ready(struct resp_connection *connection, int64_t now)
+{
+    if (connection->state == CONNECTION_CONNECTING)
+        weir_resp_connection_connected(connection, now);
+    else if (connection->state >= CONNECTION_HANDSHAKE)
+        receive_replies(connection, now);
+}

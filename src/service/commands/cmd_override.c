@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * WEIR.OVERRIDE: other limits for one key, or for all keys that begin alike. SET and DEL are done by the
+ * job thread.
+ */
+#include <string.h>
+
+#include "base/sat.h"
+#include "config/timestamp.h"
+#include "service/commands/client.h"
+#include "service/policies/change.h"
+
+#define REASON_MAX 256 /* bytes */
+
+/* ---- looking ---------------------------------------------------------------------------------- */
+
+static bool may_see_key(const struct call *call, const char *key, size_t len)
+{
+    return weir_user_may_key(call->user, (struct slice){key, len});
+}
+
+/* The rest of an entry, behind its key. */
+static void answer_rest(struct reply *reply, const char *limits, int64_t until_ms, const char *reason,
+                        bool from_file)
+{
+    weir_reply_text(reply, "limits");
+    weir_reply_text(reply, limits);
+    weir_reply_text(reply, "until_ms");
+    if (until_ms > 0)
+        weir_reply_integer(reply, until_ms);
+    else
+        weir_reply_null(reply);
+    weir_reply_text(reply, "reason");
+    if (reason)
+        weir_reply_text(reply, reason);
+    else
+        weir_reply_null(reply);
+    weir_reply_text(reply, "from");
+    weir_reply_text(reply, from_file ? "file" : "command");
+}
+
+static void answer_key(struct call *call, const struct key_override *override)
+{
+    weir_reply_map(&call->reply, 5);
+    weir_reply_text(&call->reply, "key");
+    weir_reply_bulk(&call->reply, override->key, override->len);
+    answer_rest(&call->reply, override->limits, override->until_ms, override->reason, override->from_file);
+}
+
+/* A prefix is shown with the '*' that it was set with. */
+static void answer_prefix(struct call *call, const struct prefix_override *override)
+{
+    char text[KEY_MAX + 1];
+    size_t len = override->len < KEY_MAX ? override->len : KEY_MAX;
+    memcpy(text, override->prefix, len);
+    text[len] = '*';
+    weir_reply_map(&call->reply, 5);
+    weir_reply_text(&call->reply, "key");
+    weir_reply_bulk(&call->reply, text, len + 1);
+    answer_rest(&call->reply, override->limits, override->until_ms, override->reason, override->from_file);
+}
+
+static void run_override_list(struct call *call)
+{
+    const struct policy *policy = weir_call_policy(call, 2);
+    if (!policy)
+        return;
+    size_t count = 0;
+    for (size_t i = 0; i < policy->key_count; i++)
+        count += may_see_key(call, policy->keys[i].key, policy->keys[i].len);
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        count += may_see_key(call, policy->prefixes[i].prefix, policy->prefixes[i].len);
+    weir_reply_array(&call->reply, count);
+    for (size_t i = 0; i < policy->key_count; i++)
+        if (may_see_key(call, policy->keys[i].key, policy->keys[i].len))
+            answer_key(call, &policy->keys[i]);
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        if (may_see_key(call, policy->prefixes[i].prefix, policy->prefixes[i].len))
+            answer_prefix(call, &policy->prefixes[i]);
+}
+
+/* ---- changing: by the job thread ------------------------------------------------------------ */
+
+struct override_words {
+    size_t limits_end; /* they are the words before this one */
+    int64_t for_ns;
+    struct slice reason;
+};
+
+static bool read_override_reason(struct call *call, size_t at, struct slice *reason)
+{
+    if (at >= call->count || call->args[at].len > REASON_MAX ||
+        memchr(call->args[at].bytes, '\0', call->args[at].len)) {
+        weir_call_error(call, "ERR REASON takes one text of at most %d bytes, in quotes if it has spaces",
+                        REASON_MAX);
+        return false;
+    }
+    *reason = call->args[at];
+    return true;
+}
+
+static bool is_option(const struct call *call, size_t at)
+{
+    return weir_call_word(call, at, "FOR") || weir_call_word(call, at, "REASON");
+}
+
+static bool read_override_words(struct call *call, struct override_words *words)
+{
+    size_t at = 4;
+    while (at < call->count && !is_option(call, at))
+        at++;
+    words->limits_end = at;
+    if (at == 4) { /* the first of them can be no option */
+        weir_call_syntax(call, at);
+        return false;
+    }
+    for (; at < call->count; at += 2) {
+        if (weir_call_word(call, at, "FOR")) {
+            if (!weir_call_time(call, at + 1, &words->for_ns))
+                return false;
+        } else if (weir_call_word(call, at, "REASON")) {
+            if (!read_override_reason(call, at + 1, &words->reason))
+                return false;
+        } else {
+            weir_call_syntax(call, at);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* WEIR.OVERRIDE SET policy key limits ... [FOR time] [REASON text] */
+static void run_override_set(struct call *call)
+{
+    struct weir_error err = {0};
+    struct override_words words = {.reason = {"", 0}};
+    char limits[LIMITS_TEXT_MAX], name[72], key[72], reason[72], until[TIMESTAMP_MAX] = "never";
+    if (!read_override_words(call, &words) ||
+        !weir_call_limits(call, 4, words.limits_end, limits, sizeof limits))
+        return;
+    if (weir_change_override(call->worker->service, call->args[2], call->args[3], limits, words.for_ns,
+                             words.reason, &err)) {
+        const struct service *service = call->worker->service;
+        if (words.for_ns > 0)
+            weir_timestamp_write(service_wall_ms(service, sat_add(weir_now(), words.for_ns)), until);
+        LOG_CHANGE(call, "override-set", LOG_TEXT("policy", weir_shown(call->args[2], name)),
+                   LOG_TEXT("key", weir_shown(call->args[3], key)), LOG_TEXT("limits", limits),
+                   LOG_TEXT("ends", until), LOG_TEXT("reason", weir_shown(words.reason, reason)));
+        weir_reply_simple(&call->reply, "OK");
+    } else {
+        weir_call_fail(call, &err);
+    }
+}
+
+static void run_override_del(struct call *call)
+{
+    struct weir_error err = {0};
+    char name[72], key[72];
+    if (weir_change_unoverride(call->worker->service, call->args[2], call->args[3], &err)) {
+        LOG_CHANGE(call, "override-removed", LOG_TEXT("policy", weir_shown(call->args[2], name)),
+                   LOG_TEXT("key", weir_shown(call->args[3], key)));
+        weir_reply_simple(&call->reply, "OK");
+    } else {
+        weir_call_fail(call, &err);
+    }
+}
+
+/* ---- table ------------------------------------------------------------------------------------ */
+
+static const struct arg set_docs[] = {{.name = "policy"},
+                                      {.name = "key", .type = ARG_KEY},
+                                      {.name = "limits", .flags = ARG_MULTIPLE},
+                                      {.name = "time", .token = "FOR", .flags = ARG_OPTIONAL},
+                                      {.name = "text", .token = "REASON", .flags = ARG_OPTIONAL},
+                                      {0}};
+static const struct arg del_docs[] = {{.name = "policy"}, {.name = "key", .type = ARG_KEY}, {0}};
+static const struct arg list_docs[] = {{.name = "policy"}, {0}};
+
+static const struct command override_parts[] = {
+    {.name = "set",
+     .summary = "Other limits for a key, or for all keys that begin so: prefix*",
+     .group = "weir",
+     .arity = -5,
+     .may = MAY_ADMIN,
+     .flags = CMD_JOB | CMD_WRITE,
+     .policy_at = 2,
+     .key_at = 3,
+     .run = run_override_set,
+     .docs = set_docs,
+     .example = "WEIR.OVERRIDE SET api user:42 1000/s FOR 2h REASON launch"},
+    {.name = "del",
+     .summary = "Gives a key, or prefix*, the limits of its policy again",
+     .group = "weir",
+     .arity = 4,
+     .may = MAY_ADMIN,
+     .flags = CMD_JOB | CMD_WRITE,
+     .policy_at = 2,
+     .key_at = 3,
+     .run = run_override_del,
+     .docs = del_docs,
+     .example = "WEIR.OVERRIDE DEL api user:42"},
+    {.name = "list",
+     .summary = "The overrides of a policy, with their end and reason",
+     .group = "weir",
+     .arity = 3,
+     .may = MAY_LOOK,
+     .policy_at = 2,
+     .run = run_override_list,
+     .docs = list_docs,
+     .example = "WEIR.OVERRIDE LIST api"},
+    {.name = "help",
+     .summary = "Lists the subcommands",
+     .group = "weir",
+     .arity = 2,
+     .run = weir_command_help,
+     .example = "WEIR.OVERRIDE HELP"},
+    {0}};
+
+const struct command weir_commands_override[] = {
+    {.name = "weir.override",
+     .summary = "Other limits for some keys, perhaps with an end and a reason",
+     .group = "weir",
+     .arity = -2,
+     .commands = override_parts},
+    {0}};

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The commands that ask for units, or tell about them: WEIR.TAKE, PEEK, GIVE, CHARGE, RESET, ACQUIRE.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sat.h"
+#include "service/leases/fleet_wait.h"
+#include "service/persist/persist.h"
+#include "service/policies/freeze.h"
+#include "service/request_id.h"
+#include "service/run.h"
+#include "table/verbs.h"
+
+/* ---- take ---- */
+
+/* Reads [ID request-id] at the end of a command. false: an error was answered. */
+static bool read_take_request_id(struct call *call, size_t at, struct slice *id)
+{
+    *id = (struct slice){0};
+    if (at == call->count)
+        return true;
+    if (!weir_call_word(call, at, "id") || at + 2 != call->count) {
+        weir_call_syntax(call, weir_call_word(call, at, "id") && at + 2 < call->count ? at + 2 : at);
+        return false;
+    }
+    *id = call->args[at + 1];
+    if (id->len > 0 && id->len <= KEY_MAX)
+        return true;
+    weir_call_error(call, "ERR a request id has 1 to %d bytes", KEY_MAX);
+    return false;
+}
+
+/* Decides; true: it waits for a fleet instead, and is to be run again. */
+static bool take_or_wait(struct call *call, struct pair *pairs, size_t count, struct answer *answer)
+{
+    do
+        weir_decide_take(call->worker, pairs, count, answer);
+    while (answer->waits_for_fleet && !weir_call_wait_for_fleet(call, answer->hold_ns, pairs, count));
+    return answer->waits_for_fleet;
+}
+
+static void take_once(struct call *call, struct pair *pairs, size_t count, struct slice id)
+{
+    struct answer answer;
+    struct request_visit visit;
+    uint64_t fingerprint = weir_request_fingerprint(call, pairs, count, 0, 0);
+    switch (weir_request_begin(call, pairs, count, id, fingerprint, 0, &visit)) {
+    case REQUEST_NEW: {
+        if (take_or_wait(call, pairs, count, &answer)) {
+            weir_request_end(call, &visit, NULL);
+            return;
+        }
+        struct ledger_verdict verdict = weir_verdict_of(&answer);
+        weir_request_end(call, &visit, &verdict);
+        break;
+    }
+    case REQUEST_AGAIN:
+        weir_verdict_answer(call->worker, &visit.verdict, pairs, count, &answer);
+        count_up(answer.allowed ? &call->worker->allowed : &call->worker->refused, 1);
+        break;
+    case REQUEST_NO_ROOM:
+        weir_request_refuse(call->worker, pairs, count, &answer);
+        break;
+    case REQUEST_OTHER:
+        return;
+    }
+    weir_call_answer(call, &answer, 0);
+}
+
+static void run_take(struct call *call)
+{
+    struct pair pairs[PAIRS_MAX];
+    struct slice id;
+    struct answer answer;
+    size_t at = 1, count = weir_call_pairs(call, &at, pairs, PAIRS_MAX, false);
+    if (count == 0 || !read_take_request_id(call, at, &id))
+        return;
+    if (__builtin_expect(call->store_ill, 0)) {
+        if (weir_call_unrecorded(call, pairs, count, &answer))
+            weir_call_answer(call, &answer, 0);
+        return;
+    }
+    if (id.bytes) {
+        take_once(call, pairs, count, id);
+        return;
+    }
+    if (!take_or_wait(call, pairs, count, &answer))
+        weir_call_answer(call, &answer, 0);
+}
+
+/* ---- one pair ---- */
+
+/* "policy key [n]" and nothing else. */
+static bool read_only_pair(struct call *call, struct pair *pair)
+{
+    size_t at = 1;
+    if (weir_call_pairs(call, &at, pair, 1, false) == 0)
+        return false;
+    if (at != call->count)
+        weir_call_syntax(call, at);
+    return at == call->count;
+}
+
+static void run_peek(struct call *call)
+{
+    struct pair pair;
+    struct answer answer;
+    if (!read_only_pair(call, &pair))
+        return;
+    weir_decide_peek(call->worker, &pair, &answer);
+    weir_call_answer(call, &answer, 0);
+}
+
+static void run_reset_key(struct call *call)
+{
+    struct pair pair = {.policy = weir_call_policy(call, 1), .n = 1};
+    if (!pair.policy || !weir_call_key(call, 2))
+        return;
+    pair.key = call->args[2];
+    if (pair.policy->leases) {
+        weir_call_error(call,
+                        "ERR policy '%s' shares its units with other servers, and none of them resets what "
+                        "all have spent; weir quota set gives its pool another total from the next window on",
+                        pair.policy->name);
+        return;
+    }
+    if (pair.policy->pools)
+        weir_pair_map(&pair);
+    if (call_frozen(call, pair.policy, pair.key))
+        return;
+    weir_decide_reset(call->worker, &pair);
+    weir_reply_simple(&call->reply, "OK");
+}
+
+/* ---- give and charge ---- */
+
+typedef bool adjust(struct worker *worker, const struct pair *pair);
+
+static bool give_pair(struct worker *worker, const struct pair *pair)
+{
+    weir_decide_give(worker, pair);
+    return true;
+}
+
+static void answer_adjusted(struct call *call, const struct pair *pair, bool done)
+{
+    if (done)
+        weir_reply_simple(&call->reply, "OK");
+    else
+        weir_call_error(call, "UNAVAILABLE no room for this key in policy '%s': nothing was charged%s",
+                        pair->policy->name,
+                        pair->policy->leases ? ", or its pool is not there yet: try again" : "");
+}
+
+static void adjust_once(struct call *call, const struct pair *pair, struct slice id, adjust *how)
+{
+    struct request_visit visit;
+    uint64_t fingerprint = weir_request_fingerprint(call, pair, 1, 0, 0);
+    if (how == give_pair)
+        weir_request_flush(call);
+    switch (weir_request_begin(call, pair, 1, id, fingerprint, 0, &visit)) {
+    case REQUEST_NEW: {
+        struct ledger_verdict verdict = {.allowed = true};
+        if (how == give_pair)
+            weir_request_foresee(call, &visit, &verdict);
+        verdict.allowed = how(call->worker, pair);
+        weir_request_end(call, &visit, &verdict);
+        answer_adjusted(call, pair, verdict.allowed);
+        break;
+    }
+    case REQUEST_AGAIN:
+        answer_adjusted(call, pair, visit.verdict.allowed);
+        break;
+    case REQUEST_NO_ROOM:
+        weir_call_error(call,
+                        "UNAVAILABLE no room for another request id: nothing was done; try again later");
+        break;
+    case REQUEST_OTHER:
+        break;
+    }
+}
+
+static void adjust_key(struct call *call, adjust *how)
+{
+    struct pair pair;
+    struct slice id;
+    size_t at = 1;
+    if (weir_call_pairs(call, &at, &pair, 1, true) == 0 || !read_take_request_id(call, at, &id))
+        return;
+    if (id.bytes)
+        adjust_once(call, &pair, id, how);
+    else
+        answer_adjusted(call, &pair, how(call->worker, &pair));
+}
+
+static void run_give(struct call *call)
+{
+    adjust_key(call, give_pair);
+}
+
+static void run_charge(struct call *call)
+{
+    adjust_key(call, weir_decide_charge);
+}
+
+/* ---- acquire ---- */
+
+static void answer_acquired(struct call *call, const struct answer *answer, int64_t waited_ns)
+{
+    weir_call_answer(call, answer, 1);
+    weir_reply_text(&call->reply, "waited_ms");
+    weir_reply_integer(&call->reply, weir_ms_up(waited_ns));
+}
+
+static void give_up_wait(const struct worker *worker, struct session *session)
+{
+    weir_persist_let_go(worker, session->wait.ptable);
+    weir_policy_drop(session->wait.policy);
+    weir_policy_table_free(session->wait.ptable);
+    free(session->wait.label);
+    memset(&session->wait, 0, sizeof session->wait);
+    session->waits = false;
+    session->due_ns = 0;
+}
+
+/* NULL, also if there is no memory: then the answer has no label, which is better than none at all. */
+static char *keep_label(const struct call *call, const struct answer *answer)
+{
+    char *label = answer->label == call->worker->label ? malloc(LABEL_MAX) : NULL;
+    return label ? memcpy(label, answer->label, LABEL_MAX) : NULL;
+}
+
+/* The units are promised: keeps what is needed to answer, or to hand them back. */
+static void begin_wait(struct call *call, const struct pair *pair, const struct answer *answer,
+                       const struct weir_reservation *reservation)
+{
+    struct session *session = call->session;
+    const struct limit_labels *labels;
+    struct policy_table *ptable = weir_policy_find_table(pair->policy, pair->key, &labels);
+    weir_policy_ref(pair->policy);
+    session->wait.policy = pair->policy;
+    session->wait.ptable = weir_policy_table_ref(ptable);
+    session->wait.hash = table_hash(ptable->table, pair->key.bytes, pair->key.len);
+    session->wait.reservation = *reservation;
+    session->wait.asked_ns = call->worker->now_ns;
+    session->wait.labels = labels;
+    session->wait.label = keep_label(call, answer);
+    session->wait.verdict = (struct weir_verdict){.allowed = 1,
+                                                  .remaining = answer->remaining,
+                                                  .reset_after_ns = answer->reset_after_ns,
+                                                  .limit = answer->limit};
+    session->waits = true;
+    session->due_ns = sat_add(call->worker->now_ns, answer->wait_ns);
+    count_up(&call->worker->waiting, 1);
+    call->state = RUN_WAITS;
+}
+
+void weir_acquire_answer(struct worker *worker, struct session *session, struct buffer *out)
+{
+    const struct weir_verdict *verdict = &session->wait.verdict;
+    const struct limit_labels *labels = session->wait.labels;
+    bool known = verdict->limit >= 0 && labels && (size_t)verdict->limit < labels->count;
+    struct call call = {.worker = worker, .session = session, .reply = {out, session->version}};
+    struct answer answer = {.allowed = true,
+                            .remaining = verdict->remaining,
+                            .reset_after_ns = verdict->reset_after_ns,
+                            .limit = verdict->limit,
+                            .label = session->wait.label ? session->wait.label
+                                     : known             ? labels->text[verdict->limit]
+                                                         : ""};
+    answer_acquired(&call, &answer, worker->now_ns - session->wait.asked_ns);
+    count_up(&worker->waiting, -1);
+    give_up_wait(worker, session);
+}
+
+void weir_acquire_cancel(struct worker *worker, struct session *session)
+{
+    bool began = read_section_begin(
+        worker); /* whoever uses a table does it in a read section: see weir_snapshot_collect */
+    struct weir_table *table = session->wait.ptable->table;
+    (void)weir_table_cancel_by_hash(table, worker->now_ns, session->wait.hash, &session->wait.reservation);
+    count_up(&worker->waiting, -1);
+    give_up_wait(worker, session);
+    read_section_end(worker, began);
+}
+
+/* [TIMEOUT ms]; without it that of the limits, else as long as it takes. */
+static bool read_timeout(struct call *call, size_t at, const struct pair *pair, int64_t *timeout_ns)
+{
+    const struct limit_labels *labels;
+    int64_t timeout_ms;
+    (void)weir_policy_find_table(pair->policy, pair->key, &labels);
+    *timeout_ns = labels && labels->timeout_ns >= 0 ? labels->timeout_ns : WEIR_FOREVER;
+    if (at == call->count)
+        return true;
+    if (!weir_call_word(call, at, "timeout") || at + 2 != call->count) {
+        weir_call_syntax(call, weir_call_word(call, at, "timeout") && at + 2 < call->count ? at + 2 : at);
+        return false;
+    }
+    if (!weir_call_ms(call, at + 1, "TIMEOUT", 0, &timeout_ms))
+        return false;
+    *timeout_ns = sat_mul(timeout_ms, WEIR_MS);
+    return true;
+}
+
+static void run_acquire(struct call *call)
+{
+    struct pair pair;
+    struct answer answer;
+    struct weir_reservation reservation;
+    int64_t timeout_ns;
+    size_t at = 1;
+    if (weir_call_pairs(call, &at, &pair, 1, false) == 0 || !read_timeout(call, at, &pair, &timeout_ns))
+        return;
+    int64_t waited_ns = call->worker->now_ns - weir_call_asked(call);
+    if (__builtin_expect(call->store_ill, 0)) {
+        if (weir_call_unrecorded(call, &pair, 1, &answer))
+            answer_acquired(call, &answer, waited_ns);
+        return;
+    }
+    if (timeout_ns != WEIR_FOREVER)
+        timeout_ns = max64(timeout_ns - waited_ns, 0);
+    do
+        weir_decide_reserve(call->worker, &pair, timeout_ns, &reservation, &answer);
+    while (answer.waits_for_fleet && !weir_call_wait_for_fleet(call, answer.hold_ns, &pair, 1));
+    if (answer.waits_for_fleet)
+        return;
+    if (answer.allowed && answer.wait_ns > 0)
+        begin_wait(call, &pair, &answer, &reservation);
+    else
+        answer_acquired(call, &answer, waited_ns);
+}
+
+/* ---- the table ---- */
+
+static const struct arg take_more[] = {
+    {.name = "policy", .type = ARG_STRING},
+    {.name = "key", .type = ARG_KEY},
+    {.name = "n", .type = ARG_INTEGER, .flags = ARG_OPTIONAL},
+    {0},
+};
+static const struct arg take_docs[] = {
+    {.name = "policy", .type = ARG_STRING},
+    {.name = "key", .type = ARG_KEY},
+    {.name = "n", .type = ARG_INTEGER, .flags = ARG_OPTIONAL},
+    {.name = "and",
+     .type = ARG_BLOCK,
+     .token = "AND",
+     .flags = ARG_OPTIONAL | ARG_MULTIPLE,
+     .parts = take_more},
+    {.name = "request-id", .type = ARG_STRING, .token = "ID", .flags = ARG_OPTIONAL},
+    {0},
+};
+static const struct arg acquire_docs[] = {
+    {.name = "policy", .type = ARG_STRING},
+    {.name = "key", .type = ARG_KEY},
+    {.name = "n", .type = ARG_INTEGER, .flags = ARG_OPTIONAL},
+    {.name = "ms", .type = ARG_INTEGER, .token = "TIMEOUT", .flags = ARG_OPTIONAL},
+    {0},
+};
+static const struct arg peek_docs[] = {
+    {.name = "policy", .type = ARG_STRING},
+    {.name = "key", .type = ARG_KEY},
+    {.name = "n", .type = ARG_INTEGER, .flags = ARG_OPTIONAL},
+    {0},
+};
+static const struct arg adjust_docs[] = {
+    {.name = "policy", .type = ARG_STRING},
+    {.name = "key", .type = ARG_KEY},
+    {.name = "n", .type = ARG_INTEGER},
+    {.name = "request-id", .type = ARG_STRING, .token = "ID", .flags = ARG_OPTIONAL},
+    {0},
+};
+static const struct arg reset_docs[] = {
+    {.name = "policy", .type = ARG_STRING},
+    {.name = "key", .type = ARG_KEY},
+    {0},
+};
+
+const struct command weir_commands_take[] = {
+    {.name = "weir.take",
+     .summary = "Takes n units of a key's limits now, or nothing; with AND of several keys all or nothing",
+     .group = "weir",
+     .arity = -3,
+     .may = MAY_TAKE,
+     .flags = CMD_WRITE | CMD_WITHOUT_STORE,
+     .policy_at = 1,
+     .key_at = 2,
+     .run = run_take,
+     .docs = take_docs,
+     .example = "WEIR.TAKE api user:42"},
+    {.name = "weir.acquire",
+     .summary = "Takes n units, and answers when they are due, first come, first served",
+     .group = "weir",
+     .arity = -3,
+     .may = MAY_TAKE,
+     .flags = CMD_WRITE | CMD_BLOCKING | CMD_WITHOUT_STORE,
+     .policy_at = 1,
+     .key_at = 2,
+     .run = run_acquire,
+     .docs = acquire_docs,
+     .example = "WEIR.ACQUIRE api user:42 1 TIMEOUT 250"},
+    {.name = "weir.peek",
+     .summary = "Tells what WEIR.TAKE would answer, and takes nothing",
+     .group = "weir",
+     .arity = -3,
+     .may = MAY_LOOK,
+     .policy_at = 1,
+     .key_at = 2,
+     .run = run_peek,
+     .docs = peek_docs,
+     .example = "WEIR.PEEK api user:42"},
+    {.name = "weir.give",
+     .summary = "Hands n unused units back; never more than refilling has not made up for already",
+     .group = "weir",
+     .arity = -4,
+     .may = MAY_ADJUST,
+     .flags = CMD_WRITE,
+     .policy_at = 1,
+     .key_at = 2,
+     .run = run_give,
+     .docs = adjust_docs,
+     .example = "WEIR.GIVE api user:42 1"},
+    {.name = "weir.charge",
+     .summary = "Counts n units that were used already, even into debt",
+     .group = "weir",
+     .arity = -4,
+     .may = MAY_ADJUST,
+     .flags = CMD_WRITE,
+     .policy_at = 1,
+     .key_at = 2,
+     .run = run_charge,
+     .docs = adjust_docs,
+     .example = "WEIR.CHARGE api user:42 5"},
+    {.name = "weir.reset",
+     .summary = "Makes a key as if never used",
+     .group = "weir",
+     .arity = 3,
+     .may = MAY_ADJUST,
+     .flags = CMD_WRITE,
+     .policy_at = 1,
+     .key_at = 2,
+     .run = run_reset_key,
+     .docs = reset_docs,
+     .example = "WEIR.RESET api user:42"},
+    {0},
+};

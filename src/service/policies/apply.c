@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A configuration comes into force: the policies that the file names get what it says, those that it named
+ * before and does not name any more go, those that were set by command stay. What the file says stands above
+ * what a command has changed since, but for what has an end of its own: a mode for half an hour, and limits
+ * of keys that the file does not name.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sat.h"
+#include "service/log.h"
+#include "service/policies/change.h"
+#include "service/policies/edit.h"
+#include "service/policies/growth.h"
+#include "table/persist/persist.h"
+
+#define FLEET_KEYS 64 /* room of a table that counts one key, or none: those of a fleet */
+
+struct config_apply {
+    struct edit edit;
+    const struct config *config;
+    int64_t wall_ms;
+    int64_t promised;    /* bytes of room that tables in use are to get once all is in force */
+    struct policy **was; /* of each policy of the file: as it was, or NULL; a reference each */
+};
+
+/* Says where in the file the trouble is. */
+static bool set_error_place(struct config_apply *apply, struct config_place place)
+{
+    struct weir_error *err = apply->edit.err;
+    char text[sizeof err->text];
+    if (!err || !apply->config->path || place.line == 0)
+        return false;
+    memcpy(text, err->text, sizeof text);
+    (void)snprintf(err->text, sizeof err->text, "%s:%d:%d: %.160s", weir_config_shown(apply->config->path),
+                   place.line, place.column, text);
+    return false;
+}
+
+/* ---- overrides ---- */
+
+static bool is_past(const struct config_apply *apply, const struct config_override *override)
+{
+    return override->until_ms != 0 && override->until_ms <= apply->wall_ms;
+}
+
+static bool names_override(const struct config_apply *apply, const struct config_policy *from,
+                           struct slice key, bool prefix)
+{
+    for (size_t i = 0; i < from->override_count; i++) {
+        const struct config_override *override = &from->overrides[i];
+        if (override->prefix == prefix && override->len == key.len && !is_past(apply, override) &&
+            (key.len == 0 || memcmp(override->key, key.bytes, key.len) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* Those of the file that it does not name any more. */
+static bool remove_overrides(struct config_apply *apply, struct policy *policy,
+                             const struct config_policy *from)
+{
+    bool good = true;
+    for (size_t i = policy->key_count; good && i-- > 0;) {
+        struct slice key = {policy->keys[i].key, policy->keys[i].len};
+        if (policy->keys[i].from_file && !names_override(apply, from, key, false))
+            good = weir_edit_override(&apply->edit, policy, &(struct edit_override){.key = key});
+    }
+    for (size_t i = policy->prefix_count; good && i-- > 0;) {
+        struct slice key = {policy->prefixes[i].prefix, policy->prefixes[i].len};
+        if (policy->prefixes[i].from_file && !names_override(apply, from, key, true))
+            good =
+                weir_edit_override(&apply->edit, policy, &(struct edit_override){.key = key, .prefix = true});
+    }
+    return good;
+}
+
+static bool apply_override(struct config_apply *apply, struct policy *policy,
+                           const struct config_override *from)
+{
+    char text[SPEC_TEXT_MAX];
+    if (is_past(apply, from)) {
+        weir_log(LOG_INFO_LEVEL, "override-past", LOG_TEXT("policy", policy->name),
+                 LOG_TEXT("key", from->key), LOG_NUMBER("line", from->place.line));
+        return true;
+    }
+    struct edit_override to = {.key = {from->key, from->len},
+                               .prefix = from->prefix,
+                               .text = text,
+                               .reason = {from->reason, from->reason ? strlen(from->reason) : 0},
+                               .until_ms = from->until_ms,
+                               .from_file = true};
+    return (weir_edit_read(&apply->edit, from->limits, text) &&
+            weir_edit_override(&apply->edit, policy, &to)) ||
+           set_error_place(apply, from->place);
+}
+
+static bool apply_overrides(struct config_apply *apply, struct policy *policy,
+                            const struct config_policy *from)
+{
+    if (!remove_overrides(apply, policy, from))
+        return false;
+    for (size_t i = 0; i < from->override_count; i++)
+        if (!apply_override(apply, policy, &from->overrides[i]))
+            return false;
+    return true;
+}
+
+/* ---- policies ---- */
+
+/* A mode that has an end keeps it. */
+static void apply_mode(const struct config_apply *apply, struct policy *policy,
+                       const struct config_policy *from)
+{
+    int percent = from->percent > 0 ? from->percent : CONFIG_PERCENT_ALL;
+    if (policy->mode_until_ms > apply->wall_ms) {
+        policy->mode_after = from->mode;
+        policy->percent_after = percent;
+        return;
+    }
+    policy->mode = from->mode;
+    policy->percent = percent;
+    policy->mode_until_ms = 0;
+}
+
+/* Room that the file asks for and the table does not have yet: it gets that when all is in force, because a
+ * change that fails must not have changed anything. Here it is only seen to that there is enough. */
+static bool check_keys_fit(struct config_apply *apply, struct policy *policy,
+                           const struct config_policy *from)
+{
+    char text[200];
+    const struct service *service = apply->edit.service;
+    int64_t used = atomic_load_explicit(&service->memory_used, memory_order_relaxed);
+    int64_t left = max64(service->memory - used - apply->promised, 0);
+    int64_t cost = weir_growth_cost(policy->main, from->keys);
+    policy->keys_asked = from->keys;
+    if (cost > left) {
+        (void)snprintf(text, sizeof text,
+                       "keys: %" PRId64 " needs %" PRId64 " MiB, but only %" PRId64
+                       " MiB of memory: is free; raise memory: or lower keys:",
+                       from->keys, (cost >> 20) + 1, left >> 20);
+        return weir_edit_fail(&apply->edit, ENOMEM, text);
+    }
+    apply->promised += cost;
+    return true;
+}
+
+/* What its table has. */
+static const char *limits_of(const struct config_policy *from)
+{
+    return from->fleet && from->fleet->lowered ? from->fleet->lowered : from->limits;
+}
+
+/* A table that is never asked needs no room. */
+static int64_t keys_of(const struct config_apply *apply, const struct config_policy *from, const char *text)
+{
+    if (from->fleet && (!from->fleet->local || !from->fleet->each))
+        return FLEET_KEYS;
+    return from->keys > 0 ? from->keys
+                          : weir_growth_first(apply->edit.service, text, apply->config->policy_count);
+}
+
+static bool apply_limits(struct config_apply *apply, struct policy *policy, const struct config_policy *from)
+{
+    char text[SPEC_TEXT_MAX], candidate[SPEC_TEXT_MAX];
+    struct edit *edit = &apply->edit;
+    if (!weir_edit_read(edit, limits_of(from), text) ||
+        (from->candidate && !weir_edit_read(edit, from->candidate, candidate)))
+        return false;
+    struct edit_limits to = {text, keys_of(apply, from, text), false,
+                             policy->main && policy->on_full != from->on_full};
+    policy->on_full = from->on_full;
+    return weir_edit_limits(edit, policy, &to) && check_keys_fit(apply, policy, from) &&
+           weir_edit_candidate(edit, policy, from->candidate ? candidate : NULL, to.keys);
+}
+
+static const char *mode_text(enum policy_mode mode, int percent, char text[static 24])
+{
+    (void)snprintf(text, 24, "%s", weir_mode_name(mode));
+    if (percent > 0 && percent < CONFIG_PERCENT_ALL)
+        (void)snprintf(text, 24, "enforce %d%%", percent);
+    return text;
+}
+
+/* What a command had set ends here, if it was something else. A mode with an end stays. */
+static void log_from_file(const struct policy *policy, const struct config_policy *from)
+{
+    char was[24], is[24];
+    mode_text(policy->mode, policy->percent, was);
+    mode_text(from->mode, from->percent, is);
+    bool other_mode = policy->mode_until_ms == 0 && strcmp(was, is) != 0;
+    if (strcmp(policy->limits, limits_of(from)) != 0)
+        weir_log_change(LOG_INFO_LEVEL, "policy-from-file", LOG_TEXT("policy", policy->name),
+                        LOG_TEXT("was", policy->limits), LOG_TEXT("is", limits_of(from)));
+    if (other_mode)
+        weir_log_change(LOG_INFO_LEVEL, "mode-from-file", LOG_TEXT("policy", policy->name),
+                        LOG_TEXT("was", was), LOG_TEXT("is", is));
+}
+
+static void log_floor(const struct config_policy *from)
+{
+    char means[FLOOR_TEXT_MAX];
+    weir_limits_floor(from->limits, means);
+    weir_log(LOG_INFO_LEVEL, "recover-floor", LOG_TEXT("policy", from->name), LOG_TEXT("means", means));
+}
+
+/* Where its units come from; what has changed is left, and joined anew. */
+static bool apply_fleet(struct config_apply *apply, struct policy *policy, const struct config_policy *from)
+{
+    struct service *service = apply->edit.service;
+    struct fleet_pools *has = policy->pools;
+    policy->pools = NULL;
+    policy->leases = policy->fleet_in_catalogue = false;
+    bool good = true;
+    if (from->fleet && !from->fleet->local && service->options.test_clock)
+        good = weir_edit_fail(&apply->edit, EINVAL,
+                              "--test-clock has a time of its own, which other servers do not have: there "
+                              "a fleet's coordinator can be local: alone");
+    else if (from->fleet)
+        good = (policy->pools =
+                    weir_pools_of(service, has, from, region_time(policy->main->table->region, weir_now()),
+                                  apply->edit.err)) != NULL;
+    policy->leases = policy->pools && !policy->pools->local;
+    if (good && from->fleet && from->fleet->local && !has && !service->store && !service->options.no_store)
+        weir_log(LOG_WARN_LEVEL, "fleet-root-in-memory", LOG_TEXT("policy", from->name),
+                 LOG_TEXT("means", "after a start it leases all of its total once more"),
+                 LOG_TEXT("do", "give it a directory: --data"));
+    weir_pools_drop(has);
+    return good;
+}
+
+static bool apply_policy(struct config_apply *apply, const struct config_policy *from)
+{
+    struct edit *edit = &apply->edit;
+    const struct policy *has =
+        weir_snapshot_policy(edit->now, (struct slice){from->name, strlen(from->name)});
+    struct policy *policy =
+        has ? weir_edit_copy(edit, has) : weir_policy_make(from->name, edit->service->options.workers + 1);
+    if (!policy)
+        return weir_edit_out_of_memory(edit);
+    policy->from_file = true;
+    policy->file_mode = from->mode;
+    policy->file_percent = from->percent > 0 ? from->percent : CONFIG_PERCENT_ALL;
+    policy->touched = false;
+    policy->ttl_ms = config_ttl_ms(from);
+    policy->ttl_max_ms = config_ttl_max_ms(from);
+    policy->overrun = from->overrun;
+    policy->recover = from->recover;
+    policy->id_window_ns = from->ids_ns > 0 ? from->ids_ns : DEFAULT_IDS_NS;
+    apply_mode(apply, policy, from);
+    const char *limits = limits_of(from);
+    bool good = weir_edit_text(edit, &policy->file_limits, limits, strlen(limits)) &&
+                ((apply_limits(apply, policy, from) && apply_fleet(apply, policy, from)) ||
+                 set_error_place(apply, from->place)) &&
+                apply_overrides(apply, policy, from);
+    return weir_edit_put(edit, policy, good);
+}
+
+static bool is_policy_in_config(const struct config *config, const char *name)
+{
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (strcmp(config->policies[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* A file that was cut off, or is empty, must not take everything away. */
+static bool takes_all_away(const struct config_apply *apply)
+{
+    size_t filed = 0;
+    for (size_t i = 0; i < apply->edit.now->policy_count; i++)
+        filed += apply->edit.now->policies[i]->from_file;
+    return filed > 0 && apply->config->policy_count == 0 && !apply->config->no_policies;
+}
+
+static bool fail_missing(struct config_apply *apply, const char *what)
+{
+    char text[240];
+    (void)snprintf(text, sizeof text, "%.100s: %s", apply->config->path ? apply->config->path : "the file",
+                   what);
+    return weir_edit_fail(&apply->edit, EINVAL, text);
+}
+
+static bool apply_policies(struct config_apply *apply)
+{
+    const struct snapshot *now = apply->edit.now;
+    bool no_file = !apply->config->path; /* a start without one: nobody says that what a store has is to go */
+    if (!no_file && takes_all_away(apply))
+        return fail_missing(apply, CONFIG_EMPTY);
+    for (size_t i = 0; i < now->policy_count; i++) {
+        const struct policy *policy = now->policies[i];
+        bool goes = no_file ? policy->fleet_in_catalogue : policy->from_file;
+        if (!goes || is_policy_in_config(apply->config, policy->name))
+            continue;
+        if (no_file) /* its coordinator is not noted, and alone it must not decide */
+            weir_log(LOG_WARN_LEVEL, "fleet-policy-left-out", LOG_TEXT("policy", policy->name),
+                     LOG_TEXT("do", "start with the file that has its coordinator"));
+        if (!weir_snapshot_put(apply->edit.next, policy->name, NULL))
+            return weir_edit_out_of_memory(&apply->edit);
+    }
+    for (size_t i = 0; i < apply->config->policy_count; i++)
+        if (!apply_policy(apply, &apply->config->policies[i]))
+            return false;
+    if (apply->edit.next->policy_count <= CONFIG_POLICIES_MAX)
+        return true;
+    return weir_edit_fail(&apply->edit, ENOSPC,
+                          "more than 1024 policies, with those that were set by command: delete some "
+                          "(WEIR.POLICY DEL)");
+}
+
+/* ---- users ---- */
+
+static bool fail_exposed(struct config_apply *apply, const char *where)
+{
+    char text[240];
+    snprintf(text, sizeof text,
+             "%s can be reached from elsewhere and there is no password; give --password-file FILE, or "
+             "--no-password if something in front of weir asks for one",
+             where);
+    return weir_edit_fail(&apply->edit, EPERM, text);
+}
+
+static void warn_of_files(const struct config *config)
+{
+    for (size_t i = 0; i < config->user_count; i++)
+        if (config->users[i].open_file)
+            weir_log(LOG_WARN_LEVEL, "password-file-open", LOG_TEXT("user", config->users[i].name),
+                     LOG_TEXT("file", config->users[i].open_file),
+                     LOG_TEXT("means", "every user of this machine can read the password"),
+                     LOG_TEXT("do", "chmod 640 it, or 600"));
+}
+
+static bool names_default(const struct config *config)
+{
+    for (size_t i = 0; i < config->user_count; i++)
+        if (strcmp(config->users[i].name, "default") == 0)
+            return true;
+    return false;
+}
+
+/* What the command line says of the password stands above the file. But where the file has users, only they
+ * may do something: what strangers may, the file has to say. */
+static bool apply_users(struct config_apply *apply)
+{
+    const struct service_options *options = &apply->edit.service->options;
+    if (options->no_password && apply->config->user_count > 0 && !names_default(apply->config))
+        return weir_edit_fail(&apply->edit, EPERM,
+                              "--no-password lets every client in as `default`, which users: does not name; "
+                              "leave out --no-password, or add what they may: {name: default, may: [look]}");
+    struct users *users = weir_users_new(apply->config);
+    if (!users)
+        return weir_edit_out_of_memory(&apply->edit);
+    if (options->no_password)
+        users->list[0].has_password = false;
+    if (options->password) {
+        users->list[0].has_password = true;
+        users->list[0].passwords[0] = (struct password){.digest = *options->password};
+        users->list[0].password_count = 1;
+        weir_users_find_crypt(users);
+    }
+    weir_users_number(users, apply->edit.now->users, &apply->edit.service->generation);
+    bool open = !users->list[0].has_password && !options->no_password;
+    weir_users_free((struct users *)(uintptr_t)apply->edit.next->users);
+    apply->edit.next->users = users;
+    return !open || !options->exposed || fail_exposed(apply, options->exposed);
+}
+
+/* May somebody do less than everything, by what the file in force says? */
+static bool has_users(const struct users *users, const struct service_options *options)
+{
+    const struct user *first = users ? &users->list[0] : NULL;
+    return first && (users->count > 1 || (first->has_password && !options->password) ||
+                     !weir_user_is_admin(first) || first->may != MAY_ALL);
+}
+
+/* A file that lost its users must not open the server. With a password of the command line it does not. */
+static bool keeps_users(struct config_apply *apply)
+{
+    const struct service_options *options = &apply->edit.service->options;
+    return apply->config->user_count > 0 || options->password ||
+           !has_users(apply->edit.now->users, options) || fail_missing(apply, CONFIG_NO_USERS);
+}
+
+/* ---- all of it ---- */
+
+/* Those of before may be freed as soon as the change is over. */
+static bool remember_policies(struct config_apply *apply)
+{
+    const struct config *config = apply->config;
+    apply->was = calloc(config->policy_count + 1, sizeof(struct policy *));
+    if (!apply->was)
+        return weir_edit_out_of_memory(&apply->edit);
+    for (size_t i = 0; i < config->policy_count; i++) {
+        const char *name = config->policies[i].name;
+        const struct policy *was = weir_snapshot_policy(apply->edit.now, (struct slice){name, strlen(name)});
+        apply->was[i] = (struct policy *)(uintptr_t)was;
+        if (was)
+            weir_policy_ref(apply->was[i]);
+    }
+    return true;
+}
+
+/* What has come into force is told afterwards: a file that is refused has changed nothing. */
+static void tell_changes(struct config_apply *apply, bool good)
+{
+    pthread_mutex_lock(&apply->edit.service->change); /* where policies are freed */
+    for (size_t i = 0; apply->was && i < apply->config->policy_count; i++) {
+        struct policy *was = apply->was[i];
+        const struct config_policy *from = &apply->config->policies[i];
+        if (good && was && (was->touched || !was->from_file))
+            log_from_file(was, from);
+        if (good && apply->edit.service->store && from->recover == TABLE_FLOOR &&
+            (!was || was->recover != TABLE_FLOOR))
+            log_floor(from);
+        if (was)
+            weir_policy_drop(was);
+    }
+    pthread_mutex_unlock(&apply->edit.service->change);
+    free(apply->was);
+}
+
+bool weir_service_apply(struct service *service, const struct config *config, struct weir_error *err)
+{
+    struct config_apply apply = {.config = config};
+    if (!weir_edit_begin(&apply.edit, service, err))
+        return false;
+    apply.wall_ms = service_wall_ms(service, apply.edit.now_ns);
+    apply.edit.next->loaded_ms = apply.wall_ms;
+    bool good = weir_edit_end(&apply.edit, remember_policies(&apply) && apply_users(&apply) &&
+                                               keeps_users(&apply) && apply_policies(&apply));
+    tell_changes(&apply, good);
+    if (good)
+        warn_of_files(config);
+    if (good && service->users_changed)
+        service->users_changed(service->server);
+    return good;
+}

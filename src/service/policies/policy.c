@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/policies/policy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sat.h"
+#include "core/explain.h"
+#include "store/store.h"
+#include "table/persist/persist.h"
+
+#define POLICY_TABLE_KEYS 4096 /* room of a policy table that was told nothing: it grows */
+
+/* ---- policy tables ---- */
+
+static _Atomic uint64_t last_serial = POLICY_TABLE_FIRST - 1;
+
+uint64_t weir_policy_table_last(void)
+{
+    return atomic_load_explicit(&last_serial, memory_order_relaxed);
+}
+
+void weir_policy_table_begin_above(uint64_t serial)
+{
+    uint64_t last = weir_policy_table_last();
+    while (last < serial && !atomic_compare_exchange_weak_explicit(
+                                &last_serial, &last, serial, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+struct policy_table *weir_policy_table_of(struct weir_table *table, uint64_t serial, struct weir_error *err)
+{
+    struct policy_table *ptable = table ? calloc(1, sizeof *ptable) : NULL;
+    if (!ptable) {
+        if (table)
+            weir_error_set(err, ENOMEM, "out of memory");
+        weir_table_free(table);
+        return NULL;
+    }
+    struct weir_table_info info;
+    weir_table_stat(table, &info);
+    ptable->table = table;
+    ptable->bytes = info.bytes;
+    ptable->serial =
+        serial > 0 ? serial : atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
+    atomic_init(&ptable->refs, 1);
+    return ptable;
+}
+
+static struct weir_table_options options_of(int64_t keys, enum weir_when_full on_full, bool client_limits,
+                                            int64_t horizon_ns)
+{
+    return (struct weir_table_options){
+        .keys = keys > 0 ? (size_t)keys : POLICY_TABLE_KEYS,
+        .overrides = client_limits ? 0 : POLICY_TABLE_OVERRIDES,
+        .when_full = (int32_t)on_full,
+        .own_limits = client_limits,
+        .horizon_ns = horizon_ns,
+    };
+}
+
+struct policy_table *weir_policy_table_new(const char *limits, int64_t keys, enum weir_when_full on_full,
+                                           bool client_limits, int64_t horizon_ns, struct weir_error *err)
+{
+    struct weir_table_options options = options_of(keys, on_full, client_limits, horizon_ns);
+    return weir_policy_table_of(weir_table_make(NULL, client_limits ? NULL : limits, &options, err), 0, err);
+}
+
+struct policy_table *weir_policy_table_new_kept(const char *limits, int64_t keys, enum weir_when_full on_full,
+                                                bool client_limits, int64_t horizon_ns,
+                                                struct weir_error *err)
+{
+    struct weir_table_options options = options_of(keys, on_full, client_limits, horizon_ns);
+    return weir_policy_table_of(weir_table_new_stored(client_limits ? NULL : limits, &options, NULL, err), 0,
+                                err);
+}
+
+struct policy_table *weir_policy_table_ref(struct policy_table *ptable)
+{
+    if (ptable)
+        atomic_fetch_add_explicit(&ptable->refs, 1, memory_order_relaxed);
+    return ptable;
+}
+
+void weir_policy_table_free(struct policy_table *ptable)
+{
+    if (!ptable || atomic_fetch_sub_explicit(&ptable->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    struct region *region = ptable->table->region;
+    if (region->persist) {
+        struct store *store = region->persist->store;
+        if (weir_dirty && weir_dirty->count > 0)
+            (void)weir_store_commit(store);
+        weir_store_drop(store, region);
+    }
+    weir_table_free(ptable->table);
+    free(ptable);
+}
+
+/* ---- labels ---- */
+
+static void add_label(struct limit_labels *labels, const struct weir_spec *spec)
+{
+    struct limit limit;
+    struct spec_fault fault;
+    if (weir_limit_init(&limit, spec, &fault))
+        labels->whole[labels->count] = max64(weir_limit_capacity(&limit), 1);
+    char *text = labels->text[labels->count++];
+    if (spec->name[0])
+        memcpy(text, spec->name, sizeof spec->name);
+    else
+        (void)weir_spec_format(spec, 1, text, LABEL_MAX);
+    if (spec->timeout_ns > 0 && (labels->timeout_ns < 0 || spec->timeout_ns < labels->timeout_ns))
+        labels->timeout_ns = spec->timeout_ns;
+}
+
+struct limit_labels *weir_labels_new(const char *limits)
+{
+    struct weir_spec specs[WEIR_LIMITS_MAX];
+    size_t count = weir_spec_parse(limits, specs, WEIR_LIMITS_MAX, NULL);
+    struct limit_labels *labels = count > 0 ? calloc(1, sizeof *labels) : NULL;
+    if (!labels)
+        return NULL;
+    labels->timeout_ns = -1;
+    for (size_t i = 0; i < count; i++)
+        add_label(labels, &specs[i]);
+    return labels;
+}
+
+static const struct limit_labels *copy_labels(const struct limit_labels *labels)
+{
+    struct limit_labels *copy = malloc(sizeof *copy);
+    if (copy)
+        *copy = *labels;
+    return copy;
+}
+
+static void free_labels(const struct limit_labels *labels)
+{
+    free((void *)(uintptr_t)labels);
+}
+
+/* ---- counters ---- */
+
+struct policy_counters *weir_counters_new(uint32_t workers)
+{
+    size_t size = sizeof(struct policy_counters) + workers * sizeof(struct policy_counts);
+    struct policy_counters *counters = aligned_alloc(_Alignof(struct policy_counters), size);
+    if (!counters)
+        return NULL;
+    memset(counters, 0, size);
+    counters->workers = workers;
+    atomic_init(&counters->refs, 1);
+    return counters;
+}
+
+void weir_counters_free(struct policy_counters *counters)
+{
+    if (counters && atomic_fetch_sub_explicit(&counters->refs, 1, memory_order_acq_rel) == 1)
+        free(counters);
+}
+
+static void add_count(_Atomic int64_t *sum, const _Atomic int64_t *count)
+{
+    int64_t more = atomic_load_explicit(count, memory_order_relaxed);
+    atomic_store_explicit(sum, sat_add(atomic_load_explicit(sum, memory_order_relaxed), more),
+                          memory_order_relaxed);
+}
+
+void weir_counters_sum(const struct policy_counters *counters, struct policy_counts *sum)
+{
+    *sum = (struct policy_counts){0};
+    for (uint32_t i = 0; i < counters->workers; i++) {
+        const struct policy_counts *counts = &counters->counts[i];
+        add_count(&sum->allowed, &counts->allowed);
+        add_count(&sum->refused, &counts->refused);
+        add_count(&sum->shadow_refused, &counts->shadow_refused);
+        add_count(&sum->candidate_refused, &counts->candidate_refused);
+        add_count(&sum->errors, &counts->errors);
+        add_count(&sum->units, &counts->units);
+    }
+}
+
+/* ---- policies ---- */
+
+/* `len` bytes and a NUL; NULL stays NULL. false: out of memory. */
+static bool copy_sized_bytes(char **copy, const char *bytes, size_t len)
+{
+    *copy = NULL;
+    if (!bytes)
+        return true;
+    *copy = malloc(len + 1);
+    if (!*copy)
+        return false;
+    memcpy(*copy, bytes, len);
+    (*copy)[len] = '\0';
+    return true;
+}
+
+static bool copy_policy_text(char **copy, const char *text)
+{
+    return copy_sized_bytes(copy, text, text ? strlen(text) : 0);
+}
+
+static bool copy_prefix(struct prefix_override *copy, const struct prefix_override *prefix)
+{
+    *copy = *prefix;
+    copy->ptable = weir_policy_table_ref(prefix->ptable);
+    copy->labels = prefix->labels ? copy_labels(prefix->labels) : NULL;
+    bool done = copy_sized_bytes(&copy->prefix, prefix->prefix, prefix->len);
+    done = copy_policy_text(&copy->limits, prefix->limits) && done;
+    done = copy_policy_text(&copy->reason, prefix->reason) && done;
+    return done && (copy->labels || !prefix->labels);
+}
+
+static bool copy_key(struct key_override *copy, const struct key_override *key)
+{
+    *copy = *key;
+    bool done = copy_sized_bytes(&copy->key, key->key, key->len);
+    done = copy_policy_text(&copy->limits, key->limits) && done;
+    return copy_policy_text(&copy->reason, key->reason) && done;
+}
+
+/* Counts what it has copied, so that a copy that failed can be freed. */
+static bool copy_overrides(struct policy *copy, const struct policy *policy)
+{
+    bool done = true;
+    if (policy->prefix_count > 0) {
+        copy->prefixes = calloc(policy->prefix_count, sizeof *copy->prefixes);
+        done = copy->prefixes != NULL;
+    }
+    for (size_t i = 0; done && i < policy->prefix_count; i++)
+        done = copy_prefix(&copy->prefixes[copy->prefix_count++], &policy->prefixes[i]);
+    if (done && policy->key_count > 0) {
+        copy->keys = calloc(policy->key_count, sizeof *copy->keys);
+        done = copy->keys != NULL;
+    }
+    for (size_t i = 0; done && i < policy->key_count; i++)
+        done = copy_key(&copy->keys[copy->key_count++], &policy->keys[i]);
+    return done;
+}
+
+static void forget_pointers(struct policy *policy)
+{
+    policy->limits = policy->candidate = policy->file_limits = NULL;
+    policy->labels = NULL;
+    policy->prefixes = NULL;
+    policy->keys = NULL;
+    policy->prefix_count = policy->key_count = 0;
+}
+
+struct policy *weir_policy_copy(const struct policy *policy)
+{
+    struct policy *copy = malloc(sizeof *copy);
+    if (!copy)
+        return NULL;
+    memcpy(copy, policy, offsetof(struct policy, refs)); /* which others change meanwhile; it is the last */
+    atomic_init(&copy->refs, 1);
+    forget_pointers(copy);
+    (void)weir_policy_table_ref(copy->main);
+    (void)weir_policy_table_ref(copy->candidate_table);
+    (void)weir_policy_table_ref(copy->previous);
+    (void)weir_pools_ref(copy->pools);
+    if (copy->counters)
+        atomic_fetch_add_explicit(&copy->counters->refs, 1, memory_order_relaxed);
+    copy->labels = policy->labels ? copy_labels(policy->labels) : NULL;
+    bool done = copy->labels || !policy->labels;
+    done = copy_policy_text(&copy->limits, policy->limits) && done;
+    done = copy_policy_text(&copy->candidate, policy->candidate) && done;
+    done = copy_policy_text(&copy->file_limits, policy->file_limits) && done;
+    if (!copy_overrides(copy, policy) || !done) {
+        weir_policy_drop(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+struct policy *weir_policy_make(const char *name, uint32_t workers)
+{
+    struct policy *policy = calloc(1, sizeof *policy);
+    struct policy_counters *counters = weir_counters_new(workers);
+    size_t len = strlen(name);
+    if (!policy || !counters || len > CONFIG_NAME_MAX) {
+        weir_counters_free(counters);
+        free(policy);
+        return NULL;
+    }
+    memcpy(policy->name, name, len + 1);
+    policy->percent = policy->percent_after = policy->file_percent = CONFIG_PERCENT_ALL;
+    policy->ttl_ms = DEFAULT_TTL_MS;
+    policy->ttl_max_ms = CONFIG_TTL_MAX_MS;
+    policy->id_window_ns = DEFAULT_IDS_NS;
+    policy->counters = counters;
+    atomic_init(&policy->refs, 1);
+    return policy;
+}
+
+void weir_policy_ref(struct policy *policy)
+{
+    atomic_fetch_add_explicit(&policy->refs, 1, memory_order_relaxed);
+}
+
+static void free_overrides(struct policy *policy)
+{
+    for (size_t i = 0; i < policy->prefix_count; i++) {
+        struct prefix_override *prefix = &policy->prefixes[i];
+        weir_policy_table_free(prefix->ptable);
+        free_labels(prefix->labels);
+        free(prefix->prefix);
+        free(prefix->limits);
+        free(prefix->reason);
+    }
+    for (size_t i = 0; i < policy->key_count; i++) {
+        free(policy->keys[i].key);
+        free(policy->keys[i].limits);
+        free(policy->keys[i].reason);
+    }
+    free(policy->prefixes);
+    free(policy->keys);
+}
+
+void weir_policy_drop(struct policy *policy)
+{
+    if (!policy || atomic_fetch_sub_explicit(&policy->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    free_overrides(policy);
+    weir_policy_table_free(policy->main);
+    weir_policy_table_free(policy->candidate_table);
+    weir_policy_table_free(policy->previous);
+    weir_pools_drop(policy->pools);
+    weir_counters_free(policy->counters);
+    free_labels(policy->labels);
+    free(policy->limits);
+    free(policy->candidate);
+    free(policy->file_limits);
+    free(policy);
+}

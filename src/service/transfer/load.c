@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+#include "service/transfer/load.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "core/explain.h"
+#include "core/idle.h"
+#include "service/transfer/load_parts.h"
+#include "table/persist/export.h"
+
+/* ---- loads that are open ---- */
+
+struct loads {
+    struct load open[LOADS_MAX];
+    uint64_t begun;
+};
+
+static bool fail_load(struct weir_error *err, int code, const char *text)
+{
+    weir_error_set(err, code, text);
+    return false;
+}
+
+static void clear_table(struct load *load)
+{
+    weir_policy_free(load->source);
+    weir_policy_free(load->target);
+    weir_policy_table_free(load->ptable);
+    for (struct load_shared *shared = load->shared, *next; shared; shared = next) {
+        next = shared->next;
+        free(shared);
+    }
+    load->shared = NULL;
+    load->source = load->target = NULL;
+    load->ptable = NULL;
+}
+
+static void clear_load(struct load *load)
+{
+    clear_table(load);
+    *load = (struct load){0};
+}
+
+void weir_loads_free(struct service *service)
+{
+    for (size_t i = 0; service->loads && i < LOADS_MAX; i++)
+        clear_load(&service->loads->open[i]);
+    free(service->loads);
+    service->loads = NULL;
+}
+
+static struct load *find_load(struct service *service, const struct load_name *name, struct weir_error *err)
+{
+    for (size_t i = 0; service->loads && i < LOADS_MAX; i++) {
+        struct load *load = &service->loads->open[i];
+        if (load->id[0] && slice_is(name->id, load->id) && slice_is(name->policy, load->policy))
+            return load;
+    }
+    (void)fail_load(err, ENOENT, "no such load is going on: it has ended, or the server was started since");
+    return NULL;
+}
+
+/* A free place, or that of the oldest. NULL: out of memory. */
+static struct load *new_load(struct service *service)
+{
+    struct load *oldest = NULL;
+    if (!service->loads && !(service->loads = calloc(1, sizeof *service->loads)))
+        return NULL;
+    for (size_t i = 0; i < LOADS_MAX; i++) {
+        struct load *load = &service->loads->open[i];
+        if (!oldest || load->number < oldest->number)
+            oldest = load;
+    }
+    clear_load(oldest);
+    oldest->number = ++service->loads->begun;
+    return oldest;
+}
+
+static bool is_id(struct slice id, struct weir_error *err)
+{
+    return (id.len > 0 && id.len < LOAD_ID_MAX && !memchr(id.bytes, 0, id.len)) ||
+           fail_load(err, EINVAL, "the id of a load has 1 to 63 bytes");
+}
+
+/* That of this name, or a new one, with nothing in it yet; NULL: out of memory. */
+static struct load *begin_anew(struct service *service, const struct load_name *name, struct weir_error *err)
+{
+    struct load *load = find_load(service, name, NULL);
+    if (!load && !(load = new_load(service))) {
+        (void)fail_load(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    uint64_t number = load->number;
+    clear_load(load);
+    load->number = number;
+    return load;
+}
+
+bool weir_load_clients(struct service *service, struct slice id, bool no_elapsed, struct slice line,
+                       struct weir_error *err)
+{
+    int64_t elapsed_ms;
+    struct load_name name = {{LOAD_CLIENTS, strlen(LOAD_CLIENTS)}, id};
+    enum clients_kind kind =
+        is_id(id, err) ? weir_clients_begin(service, line, &elapsed_ms, err) : CLIENTS_NONE;
+    struct load *load = kind != CLIENTS_NONE ? begin_anew(service, &name, err) : NULL;
+    if (!load)
+        return false;
+    memcpy(load->id, id.bytes, id.len);
+    memcpy(load->policy, LOAD_CLIENTS, sizeof LOAD_CLIENTS);
+    load->clients = kind;
+    load->elapsed_ms = no_elapsed ? 0 : elapsed_ms;
+    return true;
+}
+
+bool weir_load_begin(struct service *service, const struct load_begin *begin, bool *made,
+                     struct weir_error *err)
+{
+    struct policy_definition definition;
+    if (!is_id(begin->id, err) || !weir_definition_read(&definition, begin->lines, begin->count, err))
+        return false;
+    if (!slice_is(begin->policy, definition.name))
+        return fail_load(err, EINVAL, "the lines are of another policy");
+    struct load *load = begin_anew(service, &(struct load_name){begin->policy, begin->id}, err);
+    if (!load || !weir_definition_apply(service, &definition, made, err))
+        return false;
+    memcpy(load->id, begin->id.bytes, begin->id.len);
+    memcpy(load->policy, definition.name, sizeof load->policy);
+    load->made = *made;
+    load->no_elapsed = begin->no_elapsed;
+    return true;
+}
+
+/* All keys of the table have come. */
+static bool end_table(struct load *load, struct weir_error *err)
+{
+    int64_t now_ns = weir_now();
+    while (load->shared) {
+        struct load_shared *held = load->shared;
+        if (!weir_table_import_shared(load->ptable->table, now_ns, &held->shared))
+            return fail_load(err, ENOMEM, "out of memory");
+        load->shared = held->next;
+        free(held);
+    }
+    clear_table(load);
+    return true;
+}
+
+bool weir_load_end(struct service *service, const struct load_name *name, struct load_count *total,
+                   struct weir_error *err)
+{
+    struct load *load = find_load(service, name, err);
+    if (!load || !end_table(load, err))
+        return false;
+    *total = load->total;
+    if (load->made && !weir_definition_open(service, load->policy, err))
+        return false;
+    clear_load(load);
+    return true;
+}
+
+/* ---- tables ---- */
+
+/* Region time of the dump - weir_now. */
+static int64_t lead_of(const struct service *service, const struct load *load, const struct load_table *table)
+{
+    int64_t now_ns = weir_now();
+    int64_t elapsed_ms = sat_sub(service_wall_ms(service, now_ns), table->wall_ms);
+    int64_t elapsed_ns = load->no_elapsed ? 0 : clamp64(elapsed_ms, 0, LOAD_ELAPSED_MS) * WEIR_MS;
+    return sat_sub(sat_add(table->time, elapsed_ns), now_ns);
+}
+
+static void say_again(struct load *load, const struct load_table *table)
+{
+    size_t at = 0;
+    while (at < load->said_count && load->said[at].serial != load->ptable->serial)
+        at++;
+    if (at < load->said_count && load->said[at].time == table->time)
+        load->lead_ns = load->said[at].lead_ns;
+    else if (at <= CONFIG_PREFIXES_MAX) {
+        load->said[at].serial = load->ptable->serial;
+        load->said[at].time = table->time;
+        load->said[at].lead_ns = load->lead_ns;
+        load->said_count = at < load->said_count ? load->said_count : at + 1;
+    }
+}
+
+static bool make_ready(struct load *load, const struct load_table *table, struct weir_error *err)
+{
+    char text[SPEC_TEXT_MAX];
+    struct weir_table *ours = load->ptable->table;
+    (void)weir_table_text(ours, text, sizeof text);
+    load->source = weir_policy_idle(table->limits, err);
+    load->target = load->source ? weir_policy_idle(text, err) : NULL;
+    load->same = strcmp(text, table->limits) == 0;
+    load->exact = load->same && !load->foreign && ours->region->offset_ns == load->lead_ns &&
+                  (ours->kind == &weir_table_wide) == table->wide;
+    return load->target != NULL;
+}
+
+bool weir_load_table(struct service *service, const struct load_name *name, struct slice line,
+                     struct weir_error *err)
+{
+    struct load *load = find_load(service, name, err);
+    struct load_table table;
+    if (!load || !weir_load_table_read(&table, line, err) || !end_table(load, err))
+        return false;
+    load->lead_ns = lead_of(service, load, &table);
+    load->ptable = weir_load_adopt(service, load, &table, &load->foreign, err);
+    if (!load->ptable)
+        return false;
+    say_again(load, &table);
+    if (make_ready(load, &table, err))
+        return true;
+    clear_table(load);
+    return false;
+}
+
+/* ---- keys ---- */
+
+/* What a state has spent of each limit that counts here. */
+static void reckon_spent(const struct load *load, const int64_t *words, struct export_key *key)
+{
+    struct weir_limit_state limits[WEIR_LIMITS_MAX];
+    int64_t changed[EXPORT_WORDS_MAX], now = sat_add(weir_now(), load->lead_ns);
+    const struct weir_policy *policy = load->source;
+    now = clamp64(now, 0, WEIR_TIME_MAX);
+    if (!load->same && load->target->words <= EXPORT_WORDS_MAX) {
+        weir_state_change(load->source, words, load->target, changed, now);
+        policy = load->target;
+        words = changed;
+    }
+    weir_state_explain(policy, words, now, limits, WEIR_LIMITS_MAX);
+    key->limits = policy->count;
+    for (size_t i = 0; i < policy->count; i++)
+        key->spent[i] = max64(limits[i].used, 0);
+}
+
+/* false: it makes no sense. */
+static bool read_load_key(const struct load *load, const struct load_line *line, struct export_key *key)
+{
+    *key = (struct export_key){.hash = line->hash, .name = line->name, .len = line->len};
+    if (line->spent) {
+        if (line->count > WEIR_LIMITS_MAX)
+            return false;
+        key->limits = line->count;
+        for (size_t i = 0; i < line->count; i++)
+            key->spent[i] = line->numbers[i];
+        return true;
+    }
+    if (line->count != load->source->words || !weir_state_valid(load->source, line->numbers))
+        return false;
+    reckon_spent(load, line->numbers, key);
+    key->words = line->numbers;
+    key->count = load->exact ? line->count : 0;
+    return true;
+}
+
+/* Keys that are here are charged at once; the rest waits for the end of the table (export.h). By other hashes
+ * nobody knows which keys share it: then all do. */
+static bool bring_shared(struct load *load, int64_t now_ns, const struct load_line *line,
+                         const struct export_key *key, struct weir_error *err)
+{
+    struct load_shared *held = malloc(sizeof *held + key->count * sizeof *held->words);
+    if (!held)
+        return fail_load(err, ENOMEM, "out of memory");
+    *held = (struct load_shared){load->shared, {{line->hash, line->to}, *key}};
+    if (load->foreign)
+        held->shared.of = (struct export_range){0, UINT64_MAX};
+    if (key->count > 0)
+        memcpy(held->words, key->words, key->count * sizeof *held->words);
+    held->shared.key.words = held->words;
+    load->shared = held;
+    return weir_table_expect_shared(load->ptable->table, now_ns, &held->shared) ||
+           fail_load(err, ENOMEM, "out of memory");
+}
+
+/* `bring` false: only looks. */
+static bool do_lines(struct service *service, struct load *load, const struct slice *lines, size_t count,
+                     bool bring, struct load_count *done, struct weir_error *err)
+{
+    static const char strangers[] =
+        "keys are known by hashes, and here by other ones than in the dump: load it where nobody has used "
+        "this policy, have both tables made with one hash_key_file, or forget what was spent here "
+        "(WEIR.POLICY SET name limits FRESH)";
+    struct load_line *line = malloc(sizeof *line);
+    int64_t now_ns = weir_now();
+    (void)service;
+    bool good = line || fail_load(err, ENOMEM, "out of memory");
+    for (size_t i = 0; good && i < count; i++) {
+        struct export_key key;
+        if (!weir_load_line_read(line, lines[i], err) || line->nothing) {
+            good = line->nothing;
+        } else if (load->foreign && !line->name && !line->shared) {
+            good = fail_load(err, EEXIST, strangers);
+        } else if (!read_load_key(load, line, &key)) {
+            good =
+                fail_load(err, EINVAL, "the words of a key are no state of its limits: the dump was altered");
+        } else if (bring && line->shared) {
+            good = bring_shared(load, now_ns, line, &key, err);
+        } else if (bring) {
+            bool came = weir_table_import(load->ptable->table, now_ns, &key);
+            done->keys += came;
+            done->full += !came;
+        }
+    }
+    free(line);
+    return good;
+}
+
+static bool do_clients(struct service *service, struct load *load, const struct slice *lines, size_t count,
+                       bool bring, struct load_count *done, struct weir_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool came;
+        if (!weir_clients_line(service, load->clients, load->elapsed_ms, lines[i], bring, &came, err))
+            return false;
+        done->keys += bring && came;
+        done->full += bring && !came;
+    }
+    return true;
+}
+
+bool weir_load_keys(struct service *service, const struct load_name *name, int64_t page,
+                    const struct slice *lines, size_t count, struct load_count *done, struct weir_error *err)
+{
+    struct load *load = find_load(service, name, err);
+    *done = (struct load_count){0};
+    if (!load)
+        return false;
+    if (!load->ptable && load->clients == CLIENTS_NONE)
+        return fail_load(err, EINVAL, "WEIR.LOAD TABLE comes before its keys");
+    if (page == load->page && page > 0) { /* the answer was lost on its way */
+        *done = load->last;
+        return true;
+    }
+    if (page != load->page + 1)
+        return fail_load(err, EINVAL, "pages come in their order: 1, 2, 3 ...");
+    bool (*act)(struct service *, struct load *, const struct slice *, size_t, bool, struct load_count *,
+                struct weir_error *) = load->clients != CLIENTS_NONE ? do_clients : do_lines;
+    if (!act(service, load, lines, count, false, done, err) ||
+        !act(service, load, lines, count, true, done, err))
+        return false;
+    load->page = page;
+    load->last = *done;
+    load->total.keys += done->keys;
+    load->total.full += done->full;
+    return true;
+}

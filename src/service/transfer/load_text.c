@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/sat.h"
+#include "core/idle.h"
+#include "service/commands/command.h"
+#include "service/transfer/load_parts.h"
+#include "table/persist/persist.h"
+
+/* A line in words: too much for the stack of a thread. */
+struct dump_line_split {
+    char room[DUMP_LINE_MAX];
+    struct slice words[DUMP_WORDS_MAX];
+};
+
+static bool fail_load_line(struct weir_error *err, const char *text)
+{
+    weir_error_set(err, EINVAL, text);
+    return false;
+}
+
+/* With a NUL behind it; false: too long, or it has one inside. */
+static bool copy_word(struct slice word, char *text, size_t size)
+{
+    if (word.len >= size || memchr(word.bytes, '\0', word.len))
+        return false;
+    memcpy(text, word.bytes, word.len);
+    text[word.len] = '\0';
+    return true;
+}
+
+/* ---- the policy ---- */
+
+/* What stands behind "name=", if it is that. */
+static bool is_setting(struct slice word, const char *name, struct slice *value)
+{
+    size_t len = strlen(name);
+    if (word.len <= len || memcmp(word.bytes, name, len) != 0 || word.bytes[len] != '=')
+        return false;
+    *value = (struct slice){word.bytes + len + 1, word.len - len - 1};
+    return true;
+}
+
+static bool parse_bounded_number(struct slice value, int64_t least, int64_t most, int64_t *number)
+{
+    return weir_read_integer(value, number) && *number >= least && *number <= most;
+}
+
+static bool parse_mode_name(struct slice value, enum policy_mode *mode)
+{
+    char why[200], text[32];
+    int percent;
+    return copy_word(value, text, sizeof text) &&
+           weir_config_mode(text, strlen(text), mode, &percent, why, sizeof why);
+}
+
+static bool read_setting(struct policy_definition *definition, struct slice word)
+{
+    struct slice value;
+    int64_t percent;
+    if (is_setting(word, "mode", &value))
+        return parse_mode_name(value, &definition->mode);
+    if (is_setting(word, "percent", &value)) {
+        if (!parse_bounded_number(value, 1, CONFIG_PERCENT_ALL, &percent))
+            return false;
+        definition->percent = (int)percent;
+        return true;
+    }
+    if (is_setting(word, "on_full", &value)) {
+        definition->on_full = slice_is(value, "refuse") ? WEIR_FULL_REFUSE : WEIR_FULL_SHARE;
+        return slice_is(value, "refuse") || slice_is(value, "share");
+    }
+    if (is_setting(word, "overrun", &value)) {
+        definition->overrun = slice_is(value, "refuse") ? OVERRUN_REFUSE : OVERRUN_DEBT;
+        return slice_is(value, "refuse") || slice_is(value, "debt");
+    }
+    if (is_setting(word, "fleet", &value)) {
+        definition->fleet = slice_is(value, "1");
+        return definition->fleet;
+    }
+    if (is_setting(word, "ttl_ms", &value))
+        return parse_bounded_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_ms);
+    if (is_setting(word, "ttl_max_ms", &value))
+        return parse_bounded_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_max_ms);
+    if (is_setting(word, "ids_ns", &value))
+        return parse_bounded_number(value, 1, INT64_MAX, &definition->ids_ns);
+    if (is_setting(word, "recover", &value)) {
+        char rule[16];
+        return copy_word(value, rule, sizeof rule) &&
+               (definition->recover = weir_recover_read(rule)) >= TABLE_EXACT;
+    }
+    return false;
+}
+
+static bool read_definition_line(struct policy_definition *definition, const struct slice *words, int count)
+{
+    char why[200];
+    if (count == 0 || slice_is(words[0], "override"))
+        return true;
+    if (slice_is(words[0], "policy"))
+        return count == 2 && weir_config_name(words[1].bytes, words[1].len, why, sizeof why) &&
+               copy_word(words[1], definition->name, sizeof definition->name);
+    if (slice_is(words[0], "limits"))
+        return count == 2 && copy_word(words[1], definition->limits, sizeof definition->limits);
+    bool good = slice_is(words[0], "settings");
+    for (int i = 1; good && i < count; i++)
+        good = read_setting(definition, words[i]);
+    return good;
+}
+
+static bool read_definition(struct policy_definition *definition, const struct slice *lines, size_t count,
+                            struct dump_line_split *split, struct weir_error *err)
+{
+    *definition = (struct policy_definition){.percent = CONFIG_PERCENT_ALL,
+                                             .ttl_ms = DEFAULT_TTL_MS,
+                                             .ttl_max_ms = CONFIG_TTL_MAX_MS,
+                                             .ids_ns = DEFAULT_IDS_NS};
+    for (size_t i = 0; i < count; i++) {
+        int found = weir_dump_split(lines[i], split->room, split->words);
+        if (found < 0 || !read_definition_line(definition, split->words, found))
+            return fail_load_line(err, "a line that says what the policy is makes no sense: is this a dump?");
+    }
+    definition->ttl_ms = min64(definition->ttl_ms, definition->ttl_max_ms);
+    if (!definition->name[0] || !definition->limits[0])
+        return fail_load_line(err, "the lines 'policy' and 'limits' are missing: is this a dump?");
+    return true;
+}
+
+bool weir_definition_read(struct policy_definition *definition, const struct slice *lines, size_t count,
+                          struct weir_error *err)
+{
+    struct dump_line_split *split = malloc(sizeof *split);
+    bool good =
+        split ? read_definition(definition, lines, count, split, err) : fail_load_line(err, "out of memory");
+    free(split);
+    return good;
+}
+
+/* ---- tables ---- */
+
+static bool read_table(struct load_table *table, const struct slice *words)
+{
+    *table = (struct load_table){0};
+    bool good = slice_is(words[0], "table") && words[1].len <= sizeof table->prefix &&
+                (slice_is(words[2], "words") || slice_is(words[2], "wide")) &&
+                weir_dump_read_key(words[3], &table->key) &&
+                parse_bounded_number(words[4], 0, WEIR_TIME_MAX, &table->time) &&
+                parse_bounded_number(words[5], 0, INT64_MAX, &table->wall_ms) &&
+                parse_bounded_number(words[6], 1, INT64_C(1) << 40, &table->capacity) &&
+                copy_word(words[7], table->limits, sizeof table->limits);
+    struct weir_policy *policy = good ? weir_policy_idle(table->limits, NULL) : NULL;
+    weir_policy_free(policy);
+    if (!policy)
+        return false;
+    table->wide = slice_is(words[2], "wide");
+    table->prefix_len = words[1].len;
+    memcpy(table->prefix, words[1].bytes, words[1].len);
+    return true;
+}
+
+bool weir_load_table_read(struct load_table *table, struct slice line, struct weir_error *err)
+{
+    struct dump_line_split *split = malloc(sizeof *split);
+    if (!split)
+        return fail_load_line(err, "out of memory");
+    bool good = weir_dump_split(line, split->room, split->words) == 8 && read_table(table, split->words);
+    free(split);
+    return good || fail_load_line(err, "the line of a table makes no sense: is this a dump?");
+}
+
+/* ---- keys ---- */
+
+bool weir_load_line_read(struct load_line *line, struct slice text, struct weir_error *err)
+{
+    static const char no_sense[] = "the line of a key makes no sense: is this a dump?";
+    int count = weir_dump_split(text, line->room, line->words);
+    line->nothing = count == 0;
+    if (count < 2)
+        return fail_load_line(err, no_sense);
+    bool shared_spent = slice_is(line->words[0], "shared-spent");
+    line->shared = shared_spent || slice_is(line->words[0], "shared");
+    line->spent = shared_spent || slice_is(line->words[0], "spent");
+    if (!line->spent && !line->shared && !slice_is(line->words[0], "key"))
+        return fail_load_line(err, no_sense);
+    line->name = NULL;
+    line->len = 0;
+    line->hash = 0;
+    const struct slice *name = &line->words[1];
+    size_t first = line->shared ? 3 : 2;
+    if (line->shared) {
+        if (count < 3 || !weir_dump_read_hash(*name, &line->hash) ||
+            !weir_dump_read_hash(line->words[2], &line->to) || line->hash > line->to)
+            return fail_load_line(err, no_sense);
+    } else if (name->bytes >= line->room &&
+               name->bytes <= line->room + sizeof line->room) { /* it was quoted */
+        line->name = name->bytes;
+        line->len = name->len;
+        if (line->len > KEY_MAX)
+            return fail_load_line(err, no_sense);
+    } else if (!weir_dump_read_hash(*name, &line->hash)) {
+        return fail_load_line(err, no_sense);
+    }
+    line->count = (size_t)count - first;
+    for (size_t i = 0; i < line->count; i++)
+        if (!weir_read_integer(line->words[first + i], &line->numbers[i]) ||
+            (line->spent && line->numbers[i] < 0))
+            return fail_load_line(err, no_sense);
+    return true;
+}
