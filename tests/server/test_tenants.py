@@ -149,7 +149,7 @@ def figures():
     weir = server.Server(config=CONFIG.format(memory="256MiB", keys="1398101"))
     greedy = weir.connect(version=3, user="greedy", password="a")
     other = weir.connect(version=3, user="other", password="b")
-    tries = {"reservations": 80000, "request ids": 300000, "RL.* keys": 400000, "CL.THROTTLE keys": 1600000}
+    tries = {"reservations": 80000, "request ids": 300000, "RL.* keys": 400000, "CL.THROTTLE keys": 2600000}
     for store, count in tries.items():
         got, next_got = make(greedy, store, "a", count), make(other, store, "b", 1000)
         print(f"{store}: of {count} tries {got} were made; then the other user: {next_got} of 1000", flush=True)
