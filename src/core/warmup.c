@@ -22,7 +22,8 @@
  * idle time may save one unit, no more (Guava's faster saving would exceed the rate in the long run).
  * own: as the function says.
  *
- * Two words: the tick of the next start, and the saved units as a double; costs round up.
+ * Two words: the tick of the next start, and the saved units as a double; costs round up, and what is given
+ * back rounds down.
  */
 #include <string.h>
 
@@ -170,16 +171,23 @@ static bool warmup_cancel(const struct limit *limit, int64_t *state, const struc
     return true;
 }
 
+/* The least that `n` units can have cost. Exact, rounded down: a double may round in favour of the caller. */
+static weir_i128 warmup_least_cost(const struct limit *limit, int64_t n)
+{
+    weir_i128 cost = (weir_i128)n * limit->ticks.unit, cold = limit->spec.cold_ppm;
+    if (limit->spec.shape != WEIR_SHAPE_BELOW)
+        return cost;
+    return cost / cold * 1000000 + cost % cold * 1000000 / cold; /* in two parts: the product may not fit */
+}
+
 /* Given units count at the lowest price there is; the caller's own function has none. */
 static void warmup_give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    double cheapest =
-        limit->u.warmup.edge < limit->u.warmup.unit ? limit->u.warmup.edge : limit->u.warmup.unit;
     int64_t v = ticks_at(&limit->ticks, now);
     if (limit->spec.shape == WEIR_SHAPE_OWN || state[NEXT] <= v || state[NEXT] == INT64_MAX)
         return;
-    double back = (double)n * cheapest;
-    state[NEXT] = back < (double)(state[NEXT] - v) ? state[NEXT] - (int64_t)back : v;
+    weir_i128 back = warmup_least_cost(limit, n);
+    state[NEXT] = back < state[NEXT] - v ? state[NEXT] - (int64_t)back : v;
 }
 
 static void warmup_charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * warmup by Guava's formulas in long double. The library computes in double, so the two may differ: by one
- * tick for the rounding up of a cost, and by a few units in the last place of a double. Within this
+ * warmup by Guava's formulas in long double. The library computes prices in double, so the two may differ: by
+ * one tick for the rounding up of a cost, and by a few units in the last place of a double. Within this
  * tolerance the model takes over what the state says, so that nothing adds up.
  */
 #include "model/model.h"
@@ -146,15 +146,16 @@ static bool cancel(struct model *model, const struct model_promise *promise, int
 
 static void give(struct model *model, int64_t now, int64_t n)
 {
-    struct shape s = shape_of(model->limit);
-    weir_i128 tick = model_tick(model->limit, now);
-    if (model->limit->spec.shape == WEIR_SHAPE_OWN || model->u.warmup.next <= tick ||
+    const struct limit *limit = model->limit;
+    weir_i128 tick = model_tick(limit, now);
+    if (limit->spec.shape == WEIR_SHAPE_OWN || model->u.warmup.next <= tick ||
         model->u.warmup.next == INT64_MAX)
         return;
-    long double back = (long double)n * (s.edge < s.unit ? s.edge : s.unit);
-    model->u.warmup.cost = back;
-    long double owed = (long double)(model->u.warmup.next - tick);
-    model->u.warmup.next = back < owed ? model->u.warmup.next - (int64_t)back : (int64_t)tick;
+    weir_i128 units = model_min((weir_i128)n * limit->ticks.unit, (weir_i128)1 << 100); /* above all debts */
+    bool cheap = limit->spec.shape == WEIR_SHAPE_BELOW;
+    weir_i128 back = cheap ? units * 1000000 / limit->spec.cold_ppm : units;
+    model->u.warmup.cost = 0; /* whole numbers: exact */
+    model->u.warmup.next = (int64_t)model_max(model->u.warmup.next - back, tick);
 }
 
 static void charge(struct model *model, int64_t now, int64_t n)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "check.h"
 #include "weir.h"
 
@@ -233,6 +234,49 @@ TEST(a_debt_of_units_stays_so_many_units)
     change(&s, "1/s algo=hybrid", 0);
     CHECK_EQ(retry_after(&s, 0), 1001 * WEIR_SEC);
     close_it(&s);
+}
+
+/* The law of shape=above: admitted - n_last - given back <= R * (t + 1 ns) / W. A double made the second
+ * promise a fifth of a nanosecond too early. */
+TEST(a_give_to_a_warmup_keeps_the_law)
+{
+    const weir_i128 count = 261, period = 3817870025;
+    const int64_t t = 258091651425310626;
+    struct subject s = open_at("261/3817870025ns algo=warmup warmup=91573173220473492ns cold=2", 84);
+    struct weir_reservation r;
+    struct weir_verdict v;
+    CHECK(weir_state_reserve(s.policy, s.state, 63418570036182068, 7303556932, 0, &r, NULL));
+    CHECK(weir_state_reserve(s.policy, s.state, 233672509625793414, 834679505, 0, &r, NULL));
+    CHECK(weir_state_take(s.policy, s.state, t, 7303556973, NULL));
+    weir_state_give(s.policy, s.state, t, 2237493089);
+    CHECK(weir_state_reserve(s.policy, s.state, t, 1, 144115188075855766, &r, &v));
+    CHECK((7303556973 - 2237493089) * period <= (v.wait_ns + 1) * count);
+    close_it(&s);
+}
+
+/* Units given back are worth no more than the lowest price there is: W/R above, W/R/cold below. */
+TEST(a_give_to_a_warmup_gives_back_no_more_than_the_lowest_price)
+{
+    static const struct {
+        const char *limits;
+        int64_t cold;
+    } cases[] = {
+        {"261/3817870025ns algo=warmup warmup=10s cold=2", 1},
+        {"261/3817870025ns algo=warmup warmup=10s cold=3 shape=below", 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int64_t n = 69000000000; n < 69000000200; n++) {
+            struct subject s = open_at(cases[i].limits, 0);
+            CHECK(weir_state_take(s.policy, s.state, 0, 70000000000, NULL));
+            int64_t owed = retry_after(&s, 0);
+            weir_state_give(s.policy, s.state, 0, n);
+            weir_i128 back = owed - retry_after(&s, 0);
+            weir_i128 worth = (weir_i128)n * 3817870025, ns = (weir_i128)261 * cases[i].cold;
+            CHECK((back - 1) * ns <= worth); /* both waits are rounded up to a nanosecond */
+            CHECK((back + 1) * ns >= worth);
+            close_it(&s);
+        }
+    }
 }
 
 /* take 5, charge 5, give 5: the charge is gone, what was taken is not. */
