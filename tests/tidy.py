@@ -218,6 +218,34 @@ def check_layers(layers, sources, findings):
                          for name in sorted(below - used[folder])]
 
 
+def check_map(root, sources, names, findings):
+    """ARCHITECTURE.md names files that exist, and what they hold: `word` in `file`; in pictures the functions."""
+    file = root / "ARCHITECTURE.md"
+    for number, line in enumerate(file.read_text().splitlines() if file.is_file() else (), 1):
+        def say(message, number=number):
+            findings.append(f"ARCHITECTURE.md:{number}: {message}")
+
+        picture = re.match(r" {4}([\w/]+\.[ch]) +(\w+(?: → \w+)*)", line)
+        for path in [picture.group(1)] if picture else re.findall(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`", line):
+            if not (root / path).exists() and not (root / "src" / path).exists():
+                say(f"there is no {path}")
+        for name in picture.group(2).split(" → ") if picture else ():
+            homes = names.statics.get(name, {}) | names.functions.get(name, {})
+            if pathlib.PurePath("src", picture.group(1)) not in homes:
+                say(f"{picture.group(1)} defines no {name}; it is in {', '.join(map(str, homes)) or 'no file of src/'}")
+        for name, path in re.findall(r"`(\w+)` (?:in|of) `(?:src/)?([\w/]+\.[ch])`", line):
+            if not re.search(rf"\b{name}\b", sources.get(pathlib.PurePath("src", path), name)):
+                say(f"there is no {name} in {path}")
+
+
+def check_citations(root, text, say):
+    """An invariant that a comment cites is on the page that it names."""
+    for match in re.finditer(r"(docs/internals/[\w-]+\.md), (\d+b?)\b", text):
+        page = root / match.group(1)
+        if not page.is_file() or not re.search(rf"^[*][*]{match.group(2)}\. ", page.read_text(), re.M):
+            say(csource.line_of(text, match.start()), f"{match.group(1)} has no invariant {match.group(2)}")
+
+
 class Names:
     """Which files of src/ define a tag, a static function, a function; and what headers declare."""
 
@@ -262,8 +290,8 @@ class Names:
         return found
 
 
-def check_names(sources, exceptions, findings):
-    for rule, breaches in Names(sources).breaches().items():
+def check_names(names, exceptions, findings):
+    for rule, breaches in names.breaches().items():
         excepted = set(exceptions.get(rule, "").split())
         findings += [f"{place}: {finding}" for name, place, finding in breaches if name not in excepted]
         findings += [f"tests/tidy.py:1: {name} is no exception to the rule '{rule}' any more; take it from the list"
@@ -355,6 +383,7 @@ def check_tree(root, exceptions):
         if path.suffix not in (".c", ".h"):
             continue
         check_calls(path, text, say)
+        check_citations(root, text, say)
         for match in re.finditer(r"^[ ]*#[ ]*include[ ]*([<\"])([^>\"]+)[>\"]", text, re.M):
             quoted, name = match.group(1) == '"', match.group(2)
             foreign = check_include(path, csource.line_of(text, match.start()), name, quoted, layers, say)
@@ -366,7 +395,9 @@ def check_tree(root, exceptions):
     check_cycles(graph, findings)
     sources = read_sources(root)
     check_layers(layers, sources, findings)
-    check_names(sources, exceptions, findings)
+    names = Names(sources)
+    check_names(names, exceptions, findings)
+    check_map(root, sources, names, findings)
     check_version(root, findings)
     return findings
 
@@ -382,6 +413,7 @@ CLEAN = {
                        "| `src/core/deep` | more | core |\n| `src/server` | loop | libc |\n| `src/cli` | it | all |\n",
     "include/weir.h": SPDX + "#define WEIR_VERSION_MAJOR 1\n#define WEIR_VERSION_MINOR 2\n"
                              '#define WEIR_VERSION_PATCH 3\n#define WEIR_VERSION "1.2.3"\n',
+    "docs/internals/store.md": "**38. Of two records** the later one counts.\n",
     "src/base/text.h": SPDX + "#include <string.h>\n",
     "src/core/limit.c": SPDX + '#include "base/text.h"\n#include "weir.h"\n'
                                'static const char *a = "http://x // strcpy(1)";\n/* time(NULL) */\n',
@@ -403,6 +435,14 @@ BREAKS = [  # file, text that is added to it, part of the finding
      "src/gone, which does not exist"),
     ("ARCHITECTURE.md", CLEAN["ARCHITECTURE.md"].replace("| limits | base |", "| limits | base, os |"),
      "core may include os, which is not in a row above it"),
+    ("ARCHITECTURE.md", CLEAN["ARCHITECTURE.md"] + "\n    core/deep/well.c weir_well → weir_hole  digs\n",
+     "ARCHITECTURE.md:10: core/deep/well.c defines no weir_hole; it is in no file of src/"),
+    ("ARCHITECTURE.md", CLEAN["ARCHITECTURE.md"] + "\nSee `src/core/limit.c`, `core/gone.c` and `WEIR.X`.\n",
+     "ARCHITECTURE.md:10: there is no core/gone.c"),
+    ("ARCHITECTURE.md", CLEAN["ARCHITECTURE.md"] + "\n`weir_well` in `core/deep/well.c`, `hole` in `src/os/clock.c`\n",
+     "ARCHITECTURE.md:10: there is no hole in os/clock.c"),
+    ("src/core/bad.c", SPDX + "/* docs/internals/store.md, 38 and docs/internals/store.md, 3 */\n",
+     "bad.c:2: docs/internals/store.md has no invariant 3"),
     ("src/core/bad.h", SPDX + "struct pair {\n    int a;\n};\n", None),
     ("src/os/bad.c", SPDX + "struct pair {\n    int b;\n};\n", "the tag pair is defined in src/core/bad.h, too"),
     ("src/core/bad.c", SPDX + "enum kind { A };\nstruct box {\n    enum kind { B } kind;\n};\n", ""),

@@ -19,7 +19,7 @@ README = read("README.md")
 MAN = read("man/libweir.3")
 NAMES, _, SAID_TO_REDIS = read("docs/coming-from.md").partition("\n## With a server\n")
 DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/vectors/README.md"]
-DOCUMENTS += sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md"))
+DOCUMENTS += sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))
 EXAMPLES = sorted(path for path in ROOT.glob("examples/*.c*"))
 LINES_MAX = 80  # of an example
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of words, without a lock: the number of the line is read first, then who and word, and that again,
- * so that the word is his. Why that is enough is in ARCHITECTURE.md, 38. The two bits of the word tell its
- * generation if the table was at the same one all the time.
+ * Records of words, without a lock: the number of the line is read first, then hash and word, and both again,
+ * so that the word is that key's. Why that is enough is in docs/internals/store.md, 38. The two bits of the
+ * word tell its generation if the table was at the same one all the time.
  */
 #include "os/clock.h"
 #include "table/persist/internal.h"

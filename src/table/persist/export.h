@@ -47,14 +47,14 @@ bool weir_table_export(struct weir_table *table, int64_t now_ns, struct export_r
 bool weir_table_import(struct weir_table *table, int64_t now_ns, const struct export_key *key);
 
 /*
- * What keys that found no room share (ARCHITECTURE.md, 16): such a key has spent there, and nobody knows
- * which one. So it travels, too, in two steps. Before keys come in, those that are here already are charged,
- * each as if it had been the one. Behind them what is shared here gets it: before that, they would begin from
- * it.
+ * What keys that found no room share (docs/internals/tables.md, 16): one of them has spent there, and it is
+ * not known which one. So it moves, too, in two steps. Before keys come in, those that are here already are
+ * charged, each as if it had been the one. After them what is shared here is charged: before that, they would
+ * start from it.
  */
 struct export_shared {
     struct export_range of; /* the hashes, of those asked for, whose keys share it */
-    struct export_key key;  /* without who and name */
+    struct export_key key;  /* without hash and name */
 };
 typedef bool export_each_shared(void *arg, const struct export_shared *shared); /* false: stop */
 
