@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
+#include "cli/program.h"
 #include "resp/reply.h"
 
 #define READY_S  60.0 /* until a server answers; it may have much to read */
@@ -179,12 +181,13 @@ static bool prepare_measured(struct measured_server *server, const char *name)
 
 bool measured_start_weir(struct measured_server *server, const char *const *extra)
 {
-    char resp[32];
+    char resp[32], path[PATH_MAX];
     if (!prepare_measured(server, "weir"))
         return false;
     snprintf(resp, sizeof resp, "127.0.0.1:%d", server->port);
-    const char *args[ARGS_MAX] = {"/proc/self/exe", "serve",     "--resp", resp,          "--unix",
-                                  server->socket,   "--threads", "1",      "--log-level", "warn"};
+    const char *weir = program_beside("weir", path, sizeof path);
+    const char *args[ARGS_MAX] = {weir,           "serve",     "--resp", resp,          "--unix",
+                                  server->socket, "--threads", "1",      "--log-level", "warn"};
     for (size_t i = 10; extra && *extra && i < ARGS_MAX - 1; i++)
         args[i] = *extra++;
     return start_measured(server, args);

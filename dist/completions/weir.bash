@@ -103,7 +103,7 @@ _weir()
             [ "${word#-}" = "$word" ] && mapfile -t COMPREPLY < <(compgen -d -- "$word") && return
             words="--repair --json --help"
             ;;
-        bench) words="core limiter server store table wait --time --keys --json --help" ;;
+        bench) words="core fleet limiter server store table wait --time --keys --json --help" ;;
         help) words=$commands ;;
         esac
     fi

@@ -2,15 +2,12 @@
 /*
  * weir: the command. Finds the subcommand, and sees to it that nothing written is lost unnoticed.
  */
-#define _POSIX_C_SOURCE 200809L
-
-#include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/standard_files.h"
 #include "cli/suggest.h"
 #include "cli/term.h"
 #include "weir.h"
@@ -163,31 +160,10 @@ static int run_subcommand(int argc, char **argv)
     return command ? command->run_subcommand(argc - 1, argv + 1) : unknown_command(word);
 }
 
-/* A file opened later must not become standard output because that was closed. Each of the three is opened
- * in the direction nobody uses, so that using it is still an error. */
-static void hold_standard_files(void)
-{
-    for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
-            return;
-}
-
-/* What is lost on its way out is an error, too. */
-static bool flush_output(void)
-{
-    bool lost = ferror(stdout) != 0;
-    errno = 0;
-    if (fclose(stdout) == 0 && !lost)
-        return true;
-    fprintf(stderr, "weir: cannot write to standard output%s%s\n", errno ? ": " : "",
-            errno ? strerror(errno) : "");
-    return false;
-}
-
 int main(int argc, char **argv)
 {
-    hold_standard_files();
+    standard_files_hold();
     term_init();
     int status = run_subcommand(argc, argv);
-    return flush_output() ? status : EXIT_ERROR;
+    return standard_files_flush("weir") ? status : EXIT_ERROR;
 }

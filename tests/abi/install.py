@@ -39,6 +39,7 @@ int main()
     std::cout << "again in " << verdict.retry_after_ns / WEIR_MS << " ms\\n";
 }
 """
+BENCH = ("bin/weir-bench", "share/man/man1/weir-bench.1")
 CPP_PRINTS = "2 left\n1 left\n0 left\nagain in 100 ms\n"
 CPP_FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror")
 PROJECT = f"""
@@ -130,6 +131,8 @@ def check_files(prefix, whole):
                  "share/bash-completion/completions/weir", "share/weir/weir.yaml", "lib/systemd/system/weir.socket",
                  "lib/systemd/system/weir.service"):
         expect((prefix / name).exists() == whole, f"{name} was {'not ' if whole else ''}installed")
+    for name in BENCH:
+        expect(not (prefix / name).exists(), f"{name} was installed with the server")
     if whole:
         unit = (prefix / "lib/systemd/system/weir.service").read_text()
         expect(f"ExecStart={prefix}/bin/weir serve " in unit, "weir.service starts another weir")
@@ -217,6 +220,13 @@ def check_install(here, build, whole):
         check_fleet(here / "fleet", prefix, libraries)
 
 
+def check_bench(prefix, build):
+    """weir-bench comes alone, and only for who asks."""
+    run("cmake", "--install", build, "--prefix", prefix, "--component", "bench")
+    installed = sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file())
+    expect(installed == list(BENCH), f"the component bench is {installed}")
+
+
 def check_subdirectory(here):
     """A project that has weir among its own folders: the same targets, and nothing but the library."""
     here.mkdir()
@@ -237,6 +247,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         here = pathlib.Path(folder)
         check_install(here / "whole", os.environ["WEIR_BUILD"], whole=True)
+        check_bench(here / "bench", os.environ["WEIR_BUILD"])
         build_library_only(here / "build")
         check_install(here / "library", here / "build", whole=False)
         check_subdirectory(here / "parent")

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""weir bench: what is in the reports. How fast anything was is nobody's business here."""
+"""weir bench and weir-bench: what is in the reports. How fast anything was is nobody's business here."""
 
 import contextlib
 import json
 import os
+import pathlib
 import platform
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -84,6 +86,62 @@ class Words(command.CommandTest):
         self.assertEqual(listed, ["core", "fleet", "limiter", "server", "store", "table", "wait"])
         page = (command.ROOT / "man" / "weir-bench.1").read_text()
         self.assertEqual(re.findall(r"^\.It Cm ([a-z]+)$", page, re.M), listed)
+
+
+class Program(command.CommandTest):
+    """weir-bench is a program of its own: weir bench finds it beside itself, then in $PATH."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.weir = shutil.copy(command.WEIR, self.folder / "weir")
+
+    def put(self, folder, text, mode=0o755):
+        program = self.folder / folder / "weir-bench"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(mode)
+
+    def bench(self, path="/usr/bin:/bin"):
+        done = subprocess.run([self.weir, "bench", "core", "--json"], capture_output=True, text=True,
+                              env=command.environment(PATH=path))
+        return done.returncode, done.stdout, done.stderr
+
+    def test_it_is_told_how_to_get_what_is_missing(self):
+        self.assertEqual(self.bench(), (2, "", "weir bench: weir-bench is neither beside this command nor in $PATH; in the "
+                         "sources of weir, script/bench builds and runs it, and cmake --install build/release "
+                         "--component bench installs it\n"))
+
+    def test_what_cannot_run(self):
+        self.put("bin", "true", mode=0o644)
+        self.assertEqual(self.bench(f"{self.folder}/bin"), (2, "", "weir bench: cannot run weir-bench: Permission denied\n"))
+
+    def test_beside_comes_before_the_path(self):
+        self.put("bin", 'echo path "$@"; exit 3')
+        path = f"{self.folder}/bin:/usr/bin:/bin"
+        self.assertEqual(self.bench(path), (3, "path core --json\n", ""))
+        self.put(".", 'echo beside "$@"')
+        self.assertEqual(self.bench(path), (0, "beside core --json\n", ""))
+
+    def test_it_runs_without_weir(self):
+        """And starts the weir beside it, not another one."""
+        bench = self.folder / "weir-bench"
+        shutil.copy(pathlib.Path(command.WEIR).parent / "weir-bench", bench)
+        done = subprocess.run([bench, "--help"], capture_output=True, text=True, env=command.environment())
+        self.assertEqual((done.returncode, done.stdout), (0, self.output("bench", "--help")))
+        pathlib.Path(self.weir).write_text("#!/bin/sh\necho the one beside >&2\n")
+        done = subprocess.run([bench, "server", "--time", "1ms"], capture_output=True, text=True,
+                              env=command.environment())
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("weir bench: weir does not answer; it said:\n    the one beside\n", done.stderr)
+
+    def test_full_disk(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([command.WEIR, "bench", "--help"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                  env=command.environment())
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "weir bench: cannot write to standard output: No space left on device\n"))
 
 
 class Fleet(BenchTest):
