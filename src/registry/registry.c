@@ -3,14 +3,226 @@
  * The registry: limiters by name. Whoever asks gets a reference, so a limiter that is removed or replaced
  * lives on for those who have it.
  */
-#include "registry/registry.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "limiter/limiter.h"
+#include "registry/registry.h"
+#include "spec/spec.h"
+
+/* ---- all registries of the process ----
+ *
+ * A child that is forked while another thread is inside a registry would find its lock taken for ever, and
+ * the table half changed. So who forks takes all locks first; parent and child then drop them.
+ */
+
+static struct lock registries_lock;
+static struct weir_registry *registries;
+
+static void lock_registries(void)
+{
+    lock_take(&registries_lock);
+    for (struct weir_registry *registry = registries; registry; registry = registry->next) {
+        lock_take(&registry->lock);
+        lock_take(&registry->listeners.lock);
+    }
+}
+
+static void unlock_registries(void)
+{
+    for (struct weir_registry *registry = registries; registry; registry = registry->next) {
+        lock_drop(&registry->listeners.lock);
+        lock_drop(&registry->lock);
+    }
+    lock_drop(&registries_lock);
+}
+
+static void watch_registry_forks(void)
+{
+    (void)pthread_atfork(lock_registries, unlock_registries, unlock_registries);
+}
+
+static void list_registry(struct weir_registry *registry)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, watch_registry_forks);
+    lock_take(&registries_lock);
+    registry->next = registries;
+    registry->link = &registries;
+    if (registries)
+        registries->link = &registry->next;
+    registries = registry;
+    lock_drop(&registries_lock);
+}
+
+static void unlist_registry(struct weir_registry *registry)
+{
+    lock_take(&registries_lock);
+    *registry->link = registry->next;
+    if (registry->next)
+        registry->next->link = registry->link;
+    lock_drop(&registries_lock);
+}
+
+/* ---- configurations: limits under a name, for limiters that are yet to be made ---- */
+
+#define CONFIGURATION_DEFAULT "default" /* there from the beginning to the end */
+
+struct named_configuration {
+    struct name_entry named;
+    size_t count;
+    struct weir_spec specs[]; /* and the name behind them */
+};
+
+static bool check_specs(const struct weir_spec *specs, size_t count, struct weir_error *err)
+{
+    struct weir_policy *policy = weir_policy_from(specs, count, err);
+    weir_policy_free(policy);
+    return policy != NULL;
+}
+
+static struct named_configuration *configuration_new(const char *name, uint64_t hash,
+                                                     const struct weir_spec *specs, size_t count,
+                                                     struct weir_error *err)
+{
+    struct named_configuration *made = malloc(sizeof *made + count * sizeof *specs + strlen(name) + 1);
+    if (!made) {
+        weir_error_set(err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    char *own_name = (char *)&made->specs[count];
+    memcpy(own_name, name, strlen(name) + 1);
+    memcpy(made->specs, specs, count * sizeof *specs);
+    made->named = (struct name_entry){.hash = hash, .name = own_name};
+    made->count = count;
+    return made;
+}
+
+/* Gives what is to be freed: the one it replaces, or itself if there is no room. */
+static struct name_entry *put_configuration(struct weir_registry *registry, struct named_configuration *made)
+{
+    lock_take(&registry->lock);
+    struct name_table *names = &registry->configurations;
+    struct name_entry *old = weir_name_table_find(names, made->named.hash, made->named.name);
+    bool fits = old || names->count < registry->most;
+    if (old)
+        weir_name_table_remove(names, old);
+    if (fits)
+        weir_name_table_add(names, &made->named);
+    lock_drop(&registry->lock);
+    return fits ? old : &made->named;
+}
+
+/* As weir_registry_configure_from, for "default", too. */
+static bool define_configuration(struct weir_registry *registry, const char *name,
+                                 const struct weir_spec *specs, size_t count, struct weir_error *err)
+{
+    uint64_t hash;
+    if (!weir_registry_hash(registry, name, &hash, err) || !check_specs(specs, count, err))
+        return false;
+    struct named_configuration *made = configuration_new(name, hash, specs, count, err);
+    if (!made)
+        return false;
+    struct name_entry *rest = put_configuration(registry, made);
+    bool fits = rest != &made->named;
+    free(rest);
+    if (!fits)
+        weir_error_set(err, ENOSPC, "the registry is full of configurations; remove some");
+    return fits;
+}
+
+bool weir_registry_configure_from(struct weir_registry *registry, const char *name,
+                                  const struct weir_spec *specs, size_t count, struct weir_error *err)
+{
+    if (name && strcmp(name, CONFIGURATION_DEFAULT) == 0) {
+        weir_error_set(err, EINVAL,
+                       "'default' is the configuration given to weir_registry_new; choose another name");
+        return false;
+    }
+    return define_configuration(registry, name, specs, count, err);
+}
+
+bool weir_registry_configure(struct weir_registry *registry, const char *name, const char *limits,
+                             struct weir_error *err)
+{
+    struct weir_spec specs[WEIR_LIMITS_MAX];
+    size_t count = weir_spec_parse(limits, specs, WEIR_LIMITS_MAX, err);
+    return count > 0 && weir_registry_configure_from(registry, name, specs, count, err);
+}
+
+bool weir_registry_unconfigure(struct weir_registry *registry, const char *name)
+{
+    uint64_t hash;
+    if (!weir_registry_hash(registry, name, &hash, NULL) || strcmp(name, CONFIGURATION_DEFAULT) == 0)
+        return false;
+    lock_take(&registry->lock);
+    struct name_entry *named = weir_name_table_find(&registry->configurations, hash, name);
+    if (named)
+        weir_name_table_remove(&registry->configurations, named);
+    lock_drop(&registry->lock);
+    free(named);
+    return named != NULL;
+}
+
+static bool copy_configuration(struct weir_registry *registry, const char *name,
+                               struct registry_limits *limits)
+{
+    uint64_t hash;
+    if (!weir_registry_hash(registry, name, &hash, NULL))
+        return false;
+    lock_take(&registry->lock);
+    struct named_configuration *found =
+        (struct named_configuration *)weir_name_table_find(&registry->configurations, hash, name);
+    if (found) {
+        limits->count = found->count;
+        memcpy(limits->specs, found->specs, found->count * sizeof found->specs[0]);
+    }
+    lock_drop(&registry->lock);
+    return found != NULL;
+}
+
+size_t weir_registry_configuration(struct weir_registry *registry, const char *name, char *text, size_t size)
+{
+    struct registry_limits limits;
+    if (copy_configuration(registry, name ? name : CONFIGURATION_DEFAULT, &limits))
+        return weir_spec_format(limits.specs, limits.count, text, size);
+    if (text && size > 0)
+        text[0] = '\0';
+    return 0;
+}
+
+/* From the name of a configuration (NULL: the default) or from text. */
+static bool resolve_limits(struct weir_registry *registry, const char *config, struct registry_limits *limits,
+                           struct weir_error *err)
+{
+    if (copy_configuration(registry, config ? config : CONFIGURATION_DEFAULT, limits))
+        return true;
+    struct spec_fault fault;
+    int32_t column;
+    limits->count = weir_spec_read(config, limits->specs, WEIR_LIMITS_MAX, &column, &fault);
+    if (limits->count == 0) {
+        char message[sizeof fault.text + 64];
+        (void)snprintf(message, sizeof message, "no configuration has this name, and as limits: %s",
+                       fault.text);
+        weir_error_at(err, EINVAL, config, strlen(config), column, message);
+    }
+    return limits->count > 0;
+}
+
+static void end_configurations(struct weir_registry *registry)
+{
+    struct name_table *names = &registry->configurations;
+    for (struct name_entry *named = weir_name_table_next(names, NULL), *next; named; named = next) {
+        next = weir_name_table_next(names, named);
+        free(named);
+    }
+    weir_name_table_end(names);
+}
 
 _Static_assert(WEIR_REGISTRY_NAME_MAX == 255, "the message below says so");
 
@@ -114,8 +326,8 @@ struct weir_registry *weir_registry_new(const char *default_limits, struct weir_
     registry->most = WEIR_REGISTRY_MAX;
     weir_name_table_init(&registry->members);
     weir_name_table_init(&registry->configurations);
-    weir_registry_fork_join(registry);
-    if (weir_registry_put_configuration(registry, CONFIGURATION_DEFAULT, specs, count, err))
+    list_registry(registry);
+    if (define_configuration(registry, CONFIGURATION_DEFAULT, specs, count, err))
         return registry;
     weir_registry_free(registry);
     return NULL;
@@ -125,14 +337,14 @@ void weir_registry_free(struct weir_registry *registry)
 {
     if (!registry)
         return;
-    weir_registry_fork_leave(registry);
+    unlist_registry(registry);
     const struct name_table *members = &registry->members;
     for (struct name_entry *named = weir_name_table_next(members, NULL), *next; named; named = next) {
         next = weir_name_table_next(members, named);
         entry_drop((struct registry_entry *)named);
     }
     weir_name_table_end(&registry->members);
-    weir_registry_end_configurations(registry);
+    end_configurations(registry);
     weir_tags_end(&registry->tags);
     weir_listeners_end(&registry->listeners);
     free(registry);
@@ -201,7 +413,7 @@ struct weir_limiter *weir_registry_limiter(struct weir_registry *registry, const
         weir_error_clear(err);
         return limiter;
     }
-    if (!weir_registry_resolve(registry, config, &limits, err))
+    if (!resolve_limits(registry, config, &limits, err))
         return NULL;
     struct registry_entry *made = entry_new(name, hash, &limits, err);
     return made ? add_limiter(registry, made, err) : NULL;
@@ -245,8 +457,7 @@ bool weir_registry_replace(struct weir_registry *registry, const char *name, con
 {
     uint64_t hash;
     struct registry_limits limits;
-    if (!weir_registry_hash(registry, name, &hash, err) ||
-        !weir_registry_resolve(registry, config, &limits, err))
+    if (!weir_registry_hash(registry, name, &hash, err) || !resolve_limits(registry, config, &limits, err))
         return false;
     struct registry_entry *made = entry_new(name, hash, &limits, err);
     if (!made)

@@ -37,7 +37,7 @@ struct weir_registry {
     struct tags tags; /* of the registry itself */
     size_t most;      /* members, and configurations: WEIR_REGISTRY_MAX, less in tests */
     struct listeners listeners;
-    struct weir_registry *next, **link; /* fork.c: of all registries */
+    struct weir_registry *next, **link; /* of all registries */
 };
 
 /* 1 to `most` bytes: gives how many, else 0. */
@@ -48,21 +48,5 @@ bool weir_registry_hash(const struct weir_registry *registry, const char *name, 
 /* Under the lock. */
 struct registry_entry *weir_registry_entry(const struct weir_registry *registry, uint64_t hash,
                                            const char *name);
-
-/* configuration.c */
-
-#define CONFIGURATION_DEFAULT "default" /* there from the beginning to the end */
-/* As weir_registry_configure_from, for "default", too. */
-bool weir_registry_put_configuration(struct weir_registry *registry, const char *name,
-                                     const struct weir_spec *specs, size_t count, struct weir_error *err);
-/* From the name of a configuration (NULL: the default) or from text. */
-bool weir_registry_resolve(struct weir_registry *registry, const char *config, struct registry_limits *limits,
-                           struct weir_error *err);
-void weir_registry_end_configurations(struct weir_registry *registry);
-
-/* fork.c: all registries of the process, so that a forked child finds their locks free and their tables
- * whole. */
-void weir_registry_fork_join(struct weir_registry *registry);
-void weir_registry_fork_leave(struct weir_registry *registry);
 
 #endif

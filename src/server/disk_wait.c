@@ -8,6 +8,7 @@
  * exchange of the same word: whichever comes second sees all that the other did before.
  */
 #include "server/disk_wait.h"
+#include "store/commit.h"
 
 #include "server/connection.h"
 

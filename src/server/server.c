@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 
 #include "server/server.h"
+#include "store/commit.h"
+#include "store/threads.h"
 
 #include <errno.h>
 #include <sched.h>

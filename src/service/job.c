@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "service/persist/persist.h"
 #include "service/run.h"
+#include "store/commit.h"
 
 #define JOB_BYTES 32768 /* of its words: no such command needs more, and many may wait for their turn */
 

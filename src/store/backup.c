@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/backup.h"
+#include "store/checkpoint.h"
 #include "store/files.h"
-#include "store/image.h"
+#include "store/log.h"
 #include "store/mark.h"
 #include "store/survey.h"
 #include "store/sync.h"

@@ -23,6 +23,8 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include "store/health.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -16,4 +16,9 @@ bool weir_health_heal(struct store *store);
 /* A file that can be given up when the disk is full. */
 void weir_health_ballast(struct store *store);
 
+/* Something failed that tickets depend on: none becomes good until an image is written. Without log.lock. */
+void weir_health_fault(struct store *store, const char *what, int error);
+void weir_store_tell(struct store *store, enum store_event_kind kind, const char *text, int64_t bytes,
+                     int64_t ns);
+
 #endif

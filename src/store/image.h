@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Writing images, step by step, beside everybody else: image.c says why image and log together are right;
- * checkpoint.c when it is done; prune.c what goes then.
+ * checkpoint.c when it is done, and what goes then.
  */
 #ifndef WEIR_STORE_IMAGE_H
 #define WEIR_STORE_IMAGE_H
@@ -35,11 +35,5 @@ struct image *weir_image_new(struct store *store, uint64_t segment, uint64_t seq
 /* A step, until it is IMAGE_DONE; an errno value. */
 int weir_image_next(struct store *store, struct image *image);
 void weir_image_free(struct store *store, struct image *image);
-
-/* Removes images beyond those that are kept, and segments that none of these needs. Errors do no harm: it is
- * tried again behind the next image. Not while one is being written. */
-void weir_image_prune(struct store *store);
-/* So long nothing is removed: of all that are pinned. */
-void weir_image_pin(struct store *store, bool pin);
 
 #endif

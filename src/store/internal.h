@@ -2,7 +2,7 @@
 /*
  * The store from inside. Files: log.c (segments), sync.c (what is on the disk), mark.c, commit.c
  * (what threads have listed), health.c (faults), store_time.c (time), threads.c write the log; recover.c,
- * image.c, backup.c read it, and write images.
+ * image.c, checkpoint.c, backup.c read it, and write images.
  *
  * Requests append to the log. The syncer syncs it, and writes the mark. The checkpointer writes images and
  * heals. Locks, in this order:
@@ -186,59 +186,5 @@ struct store {
     pthread_t checkpointer;
     bool checkpointer_running;
 };
-
-/* ---- recover.c: reads what is there ---- */
-
-/* Directory and disk are open and locked. Fills in store->id (unless fresh), recovered, found_catalogue. */
-bool weir_recover_find(struct store *store, struct store_found *found, struct weir_error *err);
-bool weir_recover_replay(struct store *store, struct store_found *found, struct weir_error *err);
-/* Before the first frame is written, which claims that all before it is on the disk: makes that so (a process
- * that was killed may not have), and removes what such a process leaves: images that were not finished,
- * segments that were not begun. */
-bool weir_recover_settle(struct store *store, struct weir_error *err);
-/* After it: zeros behind the last frames of earlier processes go. Not before, since the log would seem to be
- * short. If that fails they are read once more. */
-void weir_recover_trim(const struct store *store);
-
-/* ---- image.c: regions, first those of records (REGION_RECORDS), then the others ----
- * In this order, because units are charged before their record is written: an image that is complete before
- * the thread has appended either must not have the record alone. */
-
-/* The checkpointer's: one step of an image, if one is due or under way; a new one is begun by
- * weir_log_rotate. true: there is more to do at once. */
-bool weir_image_step(struct store *store);
-void weir_image_ask(struct store *store); /* one is due, whatever the log */
-/* A whole one, now, of all that was in memory before segment `segment` was begun, whose first sequence is
- * `sequence`; everything synced when it comes back. Gives up one that is under way. An errno value. Drops
- * nothing: the caller may not have synced the segment. By the checkpointer, or before there is one. */
-int weir_image_write(struct store *store, uint64_t segment, uint64_t sequence);
-void weir_image_end(struct store *store); /* at close: gives up one that is under way */
-/* It is ill: the same, and whoever waits for one is told. */
-void weir_image_refuse(struct store *store);
-
-/* ---- log.c ---- */
-
-/* A new segment, from now on; its number and first sequence. What was changed before this call and is in no
- * frame yet will be in that segment, or behind it. false: the store is ill, or too many segments wait for a
- * sync that does not come. */
-bool weir_log_rotate(struct store *store, uint64_t *segment, uint64_t *sequence);
-
-/* ---- mark.c ---- */
-
-struct mark {
-    bool found;   /* a slot could be read */
-    bool damaged; /* there is a file, and no slot can be read */
-    bool clean;   /* the process ended well: nothing came behind `synced` */
-    uint64_t synced;
-    unsigned char store[16];
-};
-int weir_mark_read(struct disk *disk, int dir, struct mark *mark); /* an errno value; no file: not found */
-
-/* ---- health.c ---- */
-
-/* Something failed that tickets depend on: none becomes good until an image is written. Without log.lock. */
-void weir_health_fault(struct store *store, const char *what, int error);
-void weir_store_tell(struct store *store, enum store_event_kind kind, const char *text, int64_t bytes,
-                     int64_t ns);
 
 #endif

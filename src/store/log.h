@@ -51,4 +51,9 @@ void weir_log_cut(struct store *store, const struct log_file *segment);
  */
 void weir_log_close_files(struct store *store, uint64_t remove_from);
 
+/* A new segment, from now on; its number and first sequence. What was changed before this call and is in no
+ * frame yet will be in that segment, or behind it. false: the store is ill, or too many segments wait for a
+ * sync that does not come. */
+bool weir_log_rotate(struct store *store, uint64_t *segment, uint64_t *sequence);
+
 #endif

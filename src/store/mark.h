@@ -34,4 +34,13 @@ void weir_mark_close(struct store *store);
 /* A new file in another directory, for a log that ends well with that sequence; synced. An errno value. */
 int weir_mark_put(struct disk *disk, int dir, const unsigned char store[16], uint64_t synced);
 
+struct mark {
+    bool found;   /* a slot could be read */
+    bool damaged; /* there is a file, and no slot can be read */
+    bool clean;   /* the process ended well: nothing came behind `synced` */
+    uint64_t synced;
+    unsigned char store[16];
+};
+int weir_mark_read(struct disk *disk, int dir, struct mark *mark); /* an errno value; no file: not found */
+
 #endif

@@ -26,6 +26,7 @@
 
 #include "store/files.h"
 #include "store/internal.h"
+#include "store/mark.h"
 #include "store/survey.h"
 
 #define RECOVERY_GAPS 32 /* that are told apart */
@@ -69,5 +70,16 @@ struct recovery {
 bool weir_recovery_find(struct recovery *recovery, struct disk *disk, int dir, struct store_found *found,
                         struct weir_error *err);
 void weir_recovery_free(struct recovery *recovery);
+
+/* Directory and disk are open and locked. Fills in store->id (unless fresh), recovered, found_catalogue. */
+bool weir_recover_find(struct store *store, struct store_found *found, struct weir_error *err);
+bool weir_recover_replay(struct store *store, struct store_found *found, struct weir_error *err);
+/* Before the first frame is written, which claims that all before it is on the disk: makes that so (a process
+ * that was killed may not have), and removes what such a process leaves: images that were not finished,
+ * segments that were not begun. */
+bool weir_recover_settle(struct store *store, struct weir_error *err);
+/* After it: zeros behind the last frames of earlier processes go. Not before, since the log would seem to be
+ * short. If that fails they are read once more. */
+void weir_recover_trim(const struct store *store);
 
 #endif

@@ -5,6 +5,8 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include "store/store.h"
+#include "store/checkpoint.h"
+#include "store/recover.h"
 
 #include <errno.h>
 #include <stdio.h>

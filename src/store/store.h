@@ -5,7 +5,7 @@
  * limits: what an entry is, and which of two records of it counts, its owner says (region/persist.h).
  *
  * Law. Let an answer be given only after weir_store_ticket_status has said STORE_GO for a ticket that was
- * drawn, by weir_store_commit, after the change. Then what was answered is recovered
+ * drawn, by weir_store_commit, after the change (commit.h). Then what was answered is recovered
  *   - in every mode after the process was killed at any instruction;
  *   - STORE_ALWAYS: after a power cut at any time;
  *   - STORE_EVERYSEC: after a power cut, but for at most 1.0 s of answers, the last ones. That second ends
@@ -111,36 +111,7 @@ bool weir_store_start(struct store *store, const void *catalogue, size_t len, st
 /* Store time: runs on from one process, and boot, to the next; never back. = weir_now + weir_store_offset. */
 int64_t weir_store_offset(const struct store *store);
 
-/* ---- while it runs; by any thread ---- */
-
-/* Appends what this thread has listed; gives a ticket for it and for everything that is in the log by now.
- * Listed nothing: a ticket for what is in the log by now. Never waits for a sync. Whatever goes wrong, the
- * ticket tells. */
-uint64_t weir_store_commit(struct store *store);
-
-enum store_ticket_status {
-    STORE_GO,   /* answer */
-    STORE_WAIT, /* `moved` will be called */
-    STORE_SICK  /* the same, but the disk does not take anything: it may be long */
-};
-enum store_ticket_status weir_store_ticket_status(struct store *store, uint64_t ticket);
-/* Waits for STORE_GO; false: not within that time. Not for threads that have better things to do. */
-bool weir_store_wait(struct store *store, uint64_t ticket, int64_t timeout_ns);
-/* Not STORE_ILL: something new may be decided. A hint, cheap enough to be asked for every request. */
-bool weir_store_is_well(const struct store *store);
-
-/* The owner's catalogue: what has to be known before records can be read again. Appended before what it is
- * about comes into force; kept for the images. false: the store is ill, and the catalogue was not taken. */
-bool weir_store_catalogue(struct store *store, const void *catalogue, size_t len);
-
-/* options.hold_images: the owner has done to the regions what had to be done after a loss. Until an image has
- * that, the next start is told of the loss again. */
-void weir_store_free_images(struct store *store);
-/* An image, now; waits until it is there. false: it failed, see err. */
-bool weir_store_image(struct store *store, struct weir_error *err);
-/* A consistent copy that is a directory by itself, `backups/NAME` (a plain file name): image and log. */
-#define STORE_BACKUP_NAME 48
-bool weir_store_backup(struct store *store, const char *name, struct weir_error *err);
+/* While it runs, by any thread: commit.h, threads.h, checkpoint.h, backup.h. */
 
 struct store_state {
     bool ill, slow;
@@ -161,10 +132,5 @@ void weir_store_state(struct store *store, struct store_state *state);
 /* Everything is on the disk and marked so; false: it was not. Frees it in any case. Regions stay. No other
  * thread has anything listed of it any more. */
 bool weir_store_close(struct store *store, struct weir_error *err);
-
-/* options.manual: does what the threads would do next: at most one sync, or one step of an image. true: there
- * is more to do. */
-enum store_work { STORE_WORK_SYNC = 1, STORE_WORK_IMAGE = 2 };
-bool weir_store_work(struct store *store, unsigned what);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #define _POSIX_C_SOURCE 200809L
 #include "store/threads.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
 
 #include <time.h>
 

@@ -21,11 +21,14 @@
 
 #include "base/crc.h"
 #include "disk_sim.h"
+#include "must.h"
 #include "os/boot.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
 #include "store/files.h"
 #include "store/frame.h"
 #include "store/inspect.h"
-#include "must.h"
+#include "store/threads.h"
 #include "unit/shelf.h"
 
 #define FILES_MAX 16

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 
 #include "property/socket_kit.h"
+#include "store/commit.h"
 #include "unit/service_kit.h"
 
 #define CLIENTS     6

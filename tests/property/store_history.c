@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "property/store_history.h"
+#include "store/commit.h"
+#include "store/threads.h"
 
 #include <errno.h>
 #include <inttypes.h>

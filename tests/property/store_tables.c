@@ -10,6 +10,7 @@
 #include "core/idle.h"
 #include "os/clock.h"
 #include "property/store_history.h"
+#include "store/commit.h"
 #include "table/persist/persist.h"
 
 enum { PLAIN, WIDE, LIVE, OWN, TABLES };

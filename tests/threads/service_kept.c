@@ -13,6 +13,8 @@
 #include "os/disk.h"
 #include "service/persist/persist.h"
 #include "service/policies/change.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
 #include "threads/team.h"
 #include "unit/service_kit.h"
 

@@ -11,6 +11,9 @@
 
 #include "disk_faulty.h"
 #include "os/thread.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
+#include "store/threads.h"
 #include "unit/store_kit.h"
 
 #define THREADS 4

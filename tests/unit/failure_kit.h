@@ -11,7 +11,9 @@
 #include "check.h"
 #include "ledger/persist.h"
 #include "os/clock.h"
+#include "store/commit.h"
 #include "store/store.h"
+#include "store/threads.h"
 #include "table/persist/persist.h"
 
 #define WORLD_TABLES  2

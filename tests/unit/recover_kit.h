@@ -7,7 +7,7 @@
 #define WEIR_TESTS_UNIT_RECOVER_KIT_H
 
 #include "store/files.h"
-#include "store/inspect.h"
+#include "store/threads.h"
 #include "store_kit.h"
 
 #define KIT_FILES 64

@@ -5,8 +5,6 @@
 #ifndef WEIR_TESTS_UNIT_SHELF_H
 #define WEIR_TESTS_UNIT_SHELF_H
 
-#include "store/store.h"
-
 #define SHELF        64 /* numbers */
 #define SHELF_REGION 7
 

@@ -10,7 +10,9 @@
 #include "check.h"
 #include "disk_sim.h"
 #include "shelf.h"
+#include "store/commit.h"
 #include "store/store.h"
+#include "store/threads.h"
 
 #define SHELF_WAITING 4096
 

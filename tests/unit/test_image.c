@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "recover_kit.h"
-#include "store/image.h"
+#include "store/backup.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
+#include "store/threads.h"
 
 /* Steps until there is nothing more to do. */
 static void work(struct life *life)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "recover_kit.h"
+#include "store/checkpoint.h"
+#include "store/inspect.h"
+#include "store/threads.h"
 
 #include "base/crc.h"
 #include "store/frame.h"
-#include "store/mark.h"
 
 /* ---- names ---- */
 

@@ -8,6 +8,8 @@
 #include "disk_sim.h"
 #include "service/persist/persist.h"
 #include "service/policies/retired.h"
+#include "store/commit.h"
+#include "store/threads.h"
 #include "unit/service_kit.h"
 
 /* Many tables are made here, and hardly used: pages of 2 MiB would cost most of the time. */

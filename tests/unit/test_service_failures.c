@@ -14,6 +14,9 @@
 #include "failure_sites.h"
 #include "folder.h"
 #include "service/persist/persist.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
+#include "store/threads.h"
 #include "unit/service_kit.h"
 
 #define CALLS_MOST 5000 /* no story has so many */

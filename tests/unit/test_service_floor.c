@@ -5,6 +5,7 @@
 #include "check.h"
 #include "disk_sim.h"
 #include "service/persist/persist.h"
+#include "store/commit.h"
 #include "unit/service_kit.h"
 
 #define YAML                                                                                                 \

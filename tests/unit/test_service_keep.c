@@ -8,6 +8,8 @@
 #include "disk_sim.h"
 #include "service/persist/persist.h"
 #include "service/policies/retired.h"
+#include "store/commit.h"
+#include "store/threads.h"
 #include "unit/service_kit.h"
 
 #define HOUR (3600 * INT64_C(1000)) /* ms */

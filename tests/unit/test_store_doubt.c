@@ -3,7 +3,9 @@
  * What a store must not believe: that what it reads is on the disk, that what it cannot read is not there,
  * and that a log without gaps tells everything.
  */
-#include "store/internal.h"
+#include "store/commit.h"
+#include "store/log.h"
+#include "store/threads.h"
 #include "unit/store_kit.h"
 
 /* ---- a sync that failed ---- */

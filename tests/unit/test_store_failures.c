@@ -17,8 +17,11 @@
 #include "failure_kit.h"
 #include "failure_sites.h"
 #include "folder.h"
+#include "store/backup.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
+#include "store/health.h"
 #include "store/inspect.h"
-#include "store/internal.h"
 
 #define CALLS_MOST 5000 /* no story has so many */
 

@@ -5,6 +5,8 @@
  * reading these, and adds the new bytes beside them.
  */
 #include "os/boot.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
 #include "store/internal.h"
 #include "store_kit.h"
 

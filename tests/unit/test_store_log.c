@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#include "store/checkpoint.h"
+#include "store/commit.h"
 #include "store/internal.h"
+#include "store/log.h"
+#include "store/threads.h"
 #include "store_kit.h"
 
 /* ---- tickets ---- */

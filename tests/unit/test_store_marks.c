@@ -3,6 +3,9 @@
  * What a store says about itself to the next process: whether it ended well, how far it was, what time it
  * was; and that what it would need for that is not removed.
  */
+#include "store/checkpoint.h"
+#include "store/commit.h"
+#include "store/threads.h"
 #include "store_kit.h"
 
 static void work(struct life *life)

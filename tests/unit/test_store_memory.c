@@ -6,6 +6,9 @@
 #define _GNU_SOURCE
 #include "failing_memory.h"
 #include "folder.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
+#include "store/threads.h"
 #include "store_kit.h"
 
 /* Changes, commits, syncs, images; what may be answered is counted. */

@@ -3,7 +3,9 @@
  * Records of the ledger in a store: what was taken back before its time stays away.
  */
 #include "ledger/persist.h"
+#include "store/commit.h"
 #include "store/internal.h"
+#include "store/log.h"
 #include "unit/store_kit.h"
 
 #define RECORDS 8 /* their region */

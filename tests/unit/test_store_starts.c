@@ -3,6 +3,7 @@
  * Many starts with little between them, as a supervisor makes them: neither files nor bytes nor what a start
  * has to read grow with their number.
  */
+#include "store/threads.h"
 #include "unit/recover_kit.h"
 
 #define SEGMENT (UINT64_C(64) << 10)
@@ -162,7 +163,7 @@ TEST(what_is_not_zero_stays_and_so_does_a_first_segment)
     CHECK_EQ(bytes_of(&life, first), len + 104); /* words of 8 bytes are looked at */
     (void)life_raise(&life, 1);
     (void)weir_store_work(life.store, STORE_WORK_SYNC);
-    life_end(&life, false); /* without an image */
+    life_end(&life, false);                                                   /* without an image */
     CHECK(sim_put(life.sim, first, torn + sizeof torn / 2, sizeof torn / 2)); /* zeros */
     for (int i = 0; i < 2; i++) {
         CHECK(life_begin(&life));

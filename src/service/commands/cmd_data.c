@@ -14,6 +14,8 @@
 #include "service/persist/persist.h"
 #include "service/policies/freeze.h"
 #include "service/transfer/dump_text.h"
+#include "store/backup.h"
+#include "store/checkpoint.h"
 #include "table/verbs.h"
 
 void weir_data_answer(struct call *call, bool done, const struct weir_error *err)

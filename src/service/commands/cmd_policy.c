@@ -12,6 +12,7 @@
 #include "service/commands/client.h"
 #include "service/leases/lease_text.h"
 #include "service/policies/change.h"
+#include "store/commit.h"
 
 #define REPORT_MOST 65536 /* bytes of what a reload complains about */
 #define FIRST_MOST  600   /* of its first line in an answer, so that the rest is not cut off */

@@ -8,6 +8,9 @@
 #include "service/persist/persist.h"
 #include "service/policies/freeze.h"
 #include "service/policies/retired.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
+#include "store/threads.h"
 #include "table/persist/persist.h"
 
 #define SHARE_FAR 16 /* a user holds more, or less, by this part of a store: that is noted soon */

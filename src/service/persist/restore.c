@@ -14,6 +14,8 @@
 #include "service/log.h"
 #include "service/persist/persist.h"
 #include "service/policies/growth.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
 #include "table/override.h"
 #include "table/persist/persist.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/policies/policy.h"
+#include "store/commit.h"
 
 #include <errno.h>
 #include <stdlib.h>
