@@ -41,7 +41,7 @@ struct table_walk {
 bool table_walk_make(struct table_walk *walk, enum table_order order, uint64_t keys);
 void table_walk_free(struct table_walk *walk);
 
-/* ---- the baseline: table_bare.c ---- */
+/* ---- the baseline: bare.c ---- */
 
 /* An array of words in the kind of memory that tables have. */
 struct table_bare {
@@ -93,7 +93,7 @@ struct table_memory {
     double fill_ns;              /* processor time a key, while they were put in, 32 at a time */
 };
 
-/* ---- latencies: table_tail.c ---- */
+/* ---- latencies: tail.c ---- */
 
 enum table_beside { BESIDE_NOTHING, BESIDE_TAKES, BESIDE_SWEEP, BESIDE_CHANGE, TABLE_BESIDES };
 extern const char *const table_beside_names[TABLE_BESIDES];
@@ -115,7 +115,7 @@ struct table_changes {
 bool table_tails_measure(struct weir_table *table, const struct table_walk *walk, double seconds,
                          struct table_tail tails[static TABLE_BESIDES], struct table_changes *changes);
 
-/* ---- the report: table_print.c ---- */
+/* ---- the report: print.c ---- */
 
 #define TABLE_LIMITS       "1G/30d"
 #define TABLE_LIMITS_OTHER "2G/30d" /* a live change leads there, and back */

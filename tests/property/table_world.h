@@ -102,7 +102,7 @@ void world_log_begin(struct site *site, struct cell *cell, int64_t now);
 void world_admit(struct site *site, struct cell *cell, const struct cell *from, int64_t now, int64_t due,
                  int64_t n);
 
-/* ---- table_deeds.c ---- */
+/* ---- table_actions.c ---- */
 
 bool world_action(struct world *world, const struct story_action *op);
 /* What the model says of a key, wherever it is. */

@@ -468,7 +468,7 @@ class Clients(server.ServerTest):
             for client in [operator, *clients]:
                 client.close()
 
-    def test_chores_while_their_client_leaves(self):
+    def test_jobs_while_their_client_leaves(self):
         weir = self.start()
         for number in range(30):
             with weir.connect() as client:

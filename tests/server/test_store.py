@@ -161,7 +161,7 @@ class Order(Kept):
             self.assertEqual(take["allowed"], number // 7 < 10)
             self.assertEqual((echo, refusal["allowed"], ping), (str(number), False, "PONG"))
 
-    def test_chores_stay_between_what_stands_around_them(self):
+    def test_jobs_stay_between_what_stands_around_them(self):
         weir = self.serve("--fsync", "always")
         answers = self.client(weir, version=3).pipeline(
             ("WEIR.TAKE", "day", "k"), ("WEIR.POLICY", "SET", "new", "3/d burst=3"), ("WEIR.TAKE", "new", "k"),

@@ -49,6 +49,7 @@ class Lists(unittest.TestCase):
         (self.root / "src" / name).write_text(text)
         MODULE.source.cache_clear()
         MODULE.homes.cache_clear()
+        MODULE.test_names.cache_clear()
 
     def parse(self, lines):
         path = self.root / "list.txt"
@@ -127,6 +128,17 @@ class Lists(unittest.TestCase):
         self.assertEqual(out.getvalue(), "1 places followed\nlist.txt: 1 mutants\n")
         self.assertIn("in    src/b.c far\n", path.read_text())
         self.assertIn("in    src/a.c other\n", path.read_text())
+
+    def test_a_test_that_was_renamed(self):
+        (self.root / "tests").mkdir()
+        (self.root / "tests" / "t.c").write_text("TEST(a_claim_that_holds)\n{\n}\n")
+        (self.root / "tests" / "t.py").write_text("class Claims(unittest.TestCase):\n    def test_one(self):\n")
+        for test, lost in (("unit-x a_claim", None), ("A=1 unit-x holds claims", "claims"), ("x -n 3", None),
+                           ("x t.py Claims.test_one", None), ("x t.py Claims.test_two", "test_two")):
+            path = self.root / "list.txt"
+            path.write_text(HEAD.replace("unit-x", test) + "in    src/a.c due\n-     a - 1\n+     a\n")
+            faults = MODULE.parse_suite(path)[1]
+            self.assertEqual(faults, [f"list.txt:1: a-name: no test is called {lost}"] if lost else [])
 
     def test_blocks_that_say_too_little_or_too_much(self):
         self.assertIn("no 'in' line", self.fault(""))

@@ -403,7 +403,7 @@ static void check_transaction_undone(struct ground *g)
     CHECK_EQ(slot_word(g->slot), slot_pack(SLOT_PLAIN, 1, 500));
 }
 
-TEST(any_stripe_of_a_dead_lane_recovers_all_of_it)
+TEST(any_stripe_of_a_dead_transaction_recovers_all_of_it)
 {
     if (are_deaths_unknown())
         return;
@@ -419,7 +419,7 @@ TEST(any_stripe_of_a_dead_lane_recovers_all_of_it)
     }
 }
 
-TEST(another_lane_recovers_a_dead_lane_that_it_meets)
+TEST(another_transaction_recovers_a_dead_transaction_that_it_meets)
 {
     if (are_deaths_unknown())
         return;
@@ -438,7 +438,7 @@ TEST(another_lane_recovers_a_dead_lane_that_it_meets)
 }
 
 /* Whichever transaction the dead one had: it is among these. None of them has a stripe of his. */
-TEST(a_dead_lane_is_recovered_before_it_is_used)
+TEST(a_dead_transaction_is_recovered_before_it_is_used)
 {
     if (are_deaths_unknown())
         return;
@@ -472,7 +472,7 @@ static void die_after_transaction(struct ground *g)
     atomic_store(&journal->state, JOURNAL_DONE);
 }
 
-TEST(a_dead_lane_that_was_valid_is_finished)
+TEST(a_dead_transaction_that_was_valid_is_finished)
 {
     if (are_deaths_unknown())
         return;
@@ -515,7 +515,7 @@ TEST(a_recovery_that_died_is_done_again)
 }
 
 /* A stripe whose own journal is open is met by a transaction first. */
-TEST(a_lane_undoes_the_journal_of_a_stripe)
+TEST(a_transaction_undoes_the_journal_of_a_stripe)
 {
     if (are_deaths_unknown())
         return;
@@ -532,7 +532,7 @@ TEST(a_lane_undoes_the_journal_of_a_stripe)
 /* Marks of a dead holder outlive the recovery of his transaction. Neither they nor those of the living are
  * mistaken.
  */
-TEST(a_lane_is_used_again_while_stripes_still_have_its_mark)
+TEST(a_transaction_is_used_again_while_stripes_still_have_its_mark)
 {
     if (are_deaths_unknown())
         return;
@@ -555,7 +555,7 @@ TEST(a_lane_is_used_again_while_stripes_still_have_its_mark)
     ground_free(&g);
 }
 
-TEST(an_open_lane_is_undone_when_it_is_unlocked)
+TEST(an_open_transaction_is_undone_when_it_is_unlocked)
 {
     struct ground g = ground_new();
     uint32_t stripes[] = {7, 0};
@@ -675,7 +675,7 @@ TEST(renewing_frees_and_recovers_everything)
 
 /* ---- damage ---- */
 
-TEST(a_mark_that_no_lane_set_goes_away)
+TEST(a_mark_that_no_transaction_set_goes_away)
 {
     struct ground g = ground_new();
     static const uint32_t marks[] = {1, REGION_TRANSACTIONS, REGION_TRANSACTIONS + 1, UINT32_MAX};
