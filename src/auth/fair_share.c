@@ -27,7 +27,7 @@ struct fair_share {
     _Atomic int64_t refused, claims;
     _Atomic uint32_t last; /* owner that was refused */
     /* Of each place: who made the entry in it, 0: it is not known; and in the upper bits the mark of the
-     * round in which that was, 0: in an earlier one. */
+     * round that has counted it, 0: an earlier one. */
     _Atomic uint16_t *owners;
     _Atomic uint32_t mark; /* of this round: 1, 2, 3, 1, ... */
     /* Of each owner, and in [0] of all: entries as of the end of the last round, in the high half, and those
@@ -109,6 +109,19 @@ void weir_share_claim(struct fair_share *share, uint64_t place, uint32_t owner)
     atomic_fetch_add_explicit(&share->claims, 1, memory_order_relaxed);
 }
 
+/* What this round has counted already, because it was seen alive or made, counts once. */
+bool weir_share_wake(struct fair_share *share, uint64_t place, uint32_t owner)
+{
+    uint32_t mark = atomic_load_explicit(&share->mark, memory_order_relaxed);
+    if (place < share->places &&
+        atomic_load_explicit(&share->owners[place], memory_order_relaxed) >> MARK_SHIFT == mark)
+        return true;
+    if (!weir_share_allows(share, owner))
+        return false;
+    weir_share_claim(share, place, owner);
+    return true;
+}
+
 /* ---- looking ---- */
 
 uint64_t *weir_share_cursor(struct fair_share *share)
@@ -137,28 +150,34 @@ static uint32_t heir_of(const struct fair_share *share, uint64_t place)
     return 0;
 }
 
-/* Who made the entry. One of this round counts as made since the last one; the mark of an earlier round is
- * cleared, before its turn comes again. */
-static bool is_of_this_round(struct fair_share *share, uint64_t place, uint32_t *owner)
+/* Gives the entry that mark, unless it has that of this round already: then it counts as made since the last
+ * one, and so does one that is made just now. So no mark of an earlier round is there when its turn comes
+ * again. *owner: who made the entry. */
+static bool mark_entry(struct fair_share *share, uint64_t place, uint32_t mark, uint32_t *owner)
 {
     *owner = 0;
     if (place >= share->places)
-        return false;
-    uint16_t word = atomic_load_explicit(&share->owners[place], memory_order_relaxed);
-    uint32_t mark = (uint32_t)word >> MARK_SHIFT;
-    *owner = word & (SHARE_OWNERS - 1);
-    if (mark == atomic_load_explicit(&share->mark, memory_order_relaxed))
         return true;
-    if (mark != 0)
-        (void)atomic_compare_exchange_strong_explicit(&share->owners[place], &word, (uint16_t)*owner,
-                                                      memory_order_relaxed, memory_order_relaxed);
-    return false;
+    uint16_t word = atomic_load_explicit(&share->owners[place], memory_order_relaxed);
+    *owner = word & (SHARE_OWNERS - 1);
+    uint16_t marked = (uint16_t)(*owner | mark << MARK_SHIFT);
+    if ((uint32_t)word >> MARK_SHIFT == atomic_load_explicit(&share->mark, memory_order_relaxed))
+        return false;
+    return word == marked ||
+           atomic_compare_exchange_strong_explicit(&share->owners[place], &word, marked, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+void weir_share_pass(struct fair_share *share, uint64_t place)
+{
+    uint32_t owner;
+    (void)mark_entry(share, place, 0, &owner);
 }
 
 void weir_share_see(struct fair_share *share, uint64_t place)
 {
-    uint32_t owner;
-    if (is_of_this_round(share, place, &owner))
+    uint32_t owner, mark = atomic_load_explicit(&share->mark, memory_order_relaxed);
+    if (!mark_entry(share, place, mark, &owner))
         return;
     if (owner == 0)
         owner = heir_of(share, place);

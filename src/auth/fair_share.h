@@ -8,9 +8,10 @@
  * them has stays free for the others. Where there is one user alone it may have all of it.
  *
  * For each place of a store it is known who made the entry in it. The job thread goes through all places, a
- * part of them in each tick, and counts the entries that live; what was made since a round began is marked,
- * and comes on top. So an entry that ends is not counted any longer after a second or two, nobody has to tell
- * when it does, and no number is too low.
+ * part of them in each tick, and counts the entries that live; what was made since a round began comes on
+ * top, and what is counted is marked. So an entry that ends is not counted any longer after a second or two,
+ * nobody has to tell when it does, and no number is too low. An entry that has ended and is still in its
+ * place may live again (a key of CL.THROTTLE): that is as if it were made then.
  *
  * Users are told apart by a number from a hash of their names, which is the same after a start with the same
  * users (weir_users_new sees to it that no two have the same). The catalogue of a store has
@@ -41,12 +42,16 @@ bool weir_share_allows(struct fair_share *share, uint32_t owner);
 /* After it was made, at that place. */
 void weir_share_claim(struct fair_share *share, uint64_t place, uint32_t owner);
 
+/* An entry at that place that had ended is about to live again: may it? false counts as refused. */
+bool weir_share_wake(struct fair_share *share, uint64_t place, uint32_t owner);
+
 /* By the job thread: weir_share_see for each living entry, and weir_share_round at the end of a round
- * through the store. The cursor is for whoever goes through it, weir_share_look tells how many places to look
- * at in a tick; 0: nobody has made anything. */
+ * through the store; weir_share_pass for each that has ended and may wake. The cursor is for whoever goes
+ * through it, weir_share_look tells how many places to look at in a tick; 0: nobody has made anything. */
 uint64_t *weir_share_cursor(struct fair_share *share);
 uint64_t weir_share_look(const struct fair_share *share);
 void weir_share_see(struct fair_share *share, uint64_t place);
+void weir_share_pass(struct fair_share *share, uint64_t place);
 void weir_share_round(struct fair_share *share);
 
 struct share_stat {

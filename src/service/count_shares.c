@@ -26,9 +26,12 @@ static void see_reservation(void *arg, struct record *record)
         see_record(arg, record);
 }
 
-static void see_key(void *arg, uint64_t place)
+static void see_key(void *arg, uint64_t place, bool in_use)
 {
-    weir_share_see(arg, place);
+    if (in_use)
+        weir_share_see(arg, place);
+    else
+        weir_share_pass(arg, place);
 }
 
 static void scan_records(struct fair_share *share, struct records *records, int64_t now_ns, bool all,

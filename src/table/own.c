@@ -184,9 +184,8 @@ bool weir_table_own_look(struct weir_table *table, int64_t now_ns, uint64_t *cur
     for (uint64_t i = 0; edition && i < count && *cursor < all; i++, (*cursor)++) {
         const struct slot *slot = region_slot(first, *cursor);
         uint64_t hash = slot_hash(slot), word = slot_word(slot);
-        if (hash != 0 && slot_kind(word) != SLOT_TENTATIVE &&
-            !weir_slot_is_idle(table, edition, hash, word, now))
-            seen(arg, *cursor);
+        if (hash != 0 && slot_kind(word) != SLOT_TENTATIVE)
+            seen(arg, *cursor, !weir_slot_is_idle(table, edition, hash, word, now));
     }
     return *cursor < all;
 }
@@ -255,6 +254,15 @@ static bool ask_own_absent(struct weir_table *table, const struct edition *editi
     return !ref.slot && edition && ask_own_overflow(table, edition, key, q, answer);
 }
 
+/* A key that could have been forgotten may come in as if it had been: it is asked before it takes. */
+static bool may_wake(struct weir_table *table, const struct edition *edition, const struct slot *slot,
+                     const struct key *key, const struct own_question *q)
+{
+    if (!q->hook || !q->take || !weir_slot_is_idle(table, edition, key->hash, slot_word(slot), q->now))
+        return true;
+    return q->hook->may_wake(q->hook, own_place_of(table, slot));
+}
+
 static bool ask_own_key(struct weir_table *table, const struct key *key, struct own_question *q)
 {
     for (;;) {
@@ -268,6 +276,8 @@ static bool ask_own_key(struct weir_table *table, const struct key *key, struct 
                 return answer;
             continue;
         }
+        if (!may_wake(table, edition, ref.slot, key, q))
+            return refuse_own(q);
         struct own_trace trace;
         enum own_outcome outcome = ask_own_slot(table, ref.slot, key->hash, q, &trace);
         if (outcome != GONE)

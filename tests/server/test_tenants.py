@@ -113,6 +113,24 @@ class Tenants(server.ServerTest):
             self.assertEqual(sum(greedy.read()["charged"] for name in ids if name), 200, f"round {i}")
             self.await_zero(ops, "ledger_share_most")
 
+    def test_keys_that_sleep_are_no_reserve(self):
+        """Keys whose limit is over soon do not count any more, but stay in the table until others need the place."""
+        weir = self.serve("--test-clock")
+        ops, greedy, other = (self.login(weir, *user) for user in (("ops", "o"), ("greedy", "a"), ("other", "b")))
+        names = [f"a:{i}" for i in range(12000)]
+
+        def throttle(some, period):
+            greedy.raw(b"".join(server.encode("CL.THROTTLE", name, "0", "1", period) for name in some))
+            return sum(greedy.read()[0] == 0 for _ in some)
+
+        for at in range(0, len(names), 3000):
+            self.assertEqual(throttle(names[at:at + 3000], "1"), 3000)
+            ops.ask("WEIR.CLOCK", "ADVANCE", "2000")
+            self.await_zero(ops, "client_keys_share_most")
+        woken = sum(throttle(names[at:at + 1000], MONTH) for at in range(0, len(names), 1000))
+        self.assertTrue(3000 < woken < 8000 * 2 // 3, woken)
+        self.assertEqual(make(other, "CL.THROTTLE keys", "b", self.FEW), self.FEW)
+
     def test_refusals_are_forgotten_soon(self):
         """Ids of requests that were refused are not kept for minutes: they would be everybody's that were tried."""
         weir = self.serve("--test-clock")

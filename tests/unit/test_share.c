@@ -94,6 +94,46 @@ TEST(what_is_made_during_a_round_counts_once)
     free_store(store);
 }
 
+/* A round in which the first `living` entries live, and the others have ended. */
+static void go_round(struct fair_share *share, int64_t living)
+{
+    for (int64_t place = 0; place < ROOM; place++)
+        place < living ? weir_share_see(share, (uint64_t)place) : weir_share_pass(share, (uint64_t)place);
+    weir_share_round(share);
+}
+
+static int64_t wake(struct fair_share *share, int64_t entries)
+{
+    int64_t woken = 0;
+    for (int64_t place = 0; place < entries; place++)
+        woken += weir_share_wake(share, (uint64_t)place, 1);
+    return woken;
+}
+
+/* Entries end, stay where they are, and are used again in a later round, also in one with the mark of theirs:
+ * that is as if they were made then. Who wakes them often, or in a round that has seen them, counts once. */
+TEST(what_wakes_counts_as_made)
+{
+    for (int rounds = 2; rounds <= 7; rounds++) {
+        struct fair_share *share = weir_share_new(PLACES, ROOM);
+        struct share_stat stat;
+        for (uint64_t place = 0; place < ROOM; place++)
+            weir_share_claim(share, place, 1);
+        for (int i = 0; i < rounds; i++)
+            go_round(share, 0);
+        CHECK_EQ(wake(share, ROOM), ROOM / 2 + 1);
+        CHECK_EQ(wake(share, ROOM / 2 + 1), ROOM / 2 + 1);
+        go_round(share, ROOM / 2 + 1);
+        for (uint64_t place = 0; place <= ROOM / 2; place++)
+            weir_share_see(share, place);
+        CHECK_EQ(wake(share, ROOM / 2 + 1), ROOM / 2 + 1);
+        weir_share_stat(share, &stat);
+        CHECK_EQ(stat.most, ROOM / 2 + 1);
+        CHECK(!weir_share_wake(share, ROOM / 2 + 1, 1) && weir_share_wake(share, ROOM - 1, 2));
+        weir_share_free(share);
+    }
+}
+
 /* As many as it gets, also by trying again and again. */
 static int64_t grab(struct store *store, struct rng *rng, uint32_t owner)
 {

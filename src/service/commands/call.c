@@ -232,9 +232,16 @@ static void claim_share(const struct admission_hook *hook, uint64_t place)
         weir_share_claim(share, place, owner);
 }
 
+static bool share_lets_wake(const struct admission_hook *hook, uint64_t place)
+{
+    uint32_t owner;
+    struct fair_share *share = share_of(hook, &owner);
+    return !share || weir_share_wake(share, place, owner);
+}
+
 struct call_admission_hook weir_call_admission_hook(const struct call *call, enum share_store store)
 {
-    return (struct call_admission_hook){{share_allows, claim_share}, call, store};
+    return (struct call_admission_hook){{share_allows, claim_share, share_lets_wake}, call, store};
 }
 
 /* ---- answers ---- */
