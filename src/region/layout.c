@@ -179,6 +179,8 @@ const char *weir_header_fault(const struct region_header *header)
         return "was made on a machine of the other byte order; remove it to begin anew";
     if (header->version > REGION_VERSION && header->byte_order == LAYOUT_BYTE_ORDER)
         return "was made by a later weir; update this one, or remove the file to begin anew";
+    if (header->version == 1 && header->byte_order == LAYOUT_BYTE_ORDER)
+        return "was made by an earlier weir; remove it to begin anew";
     if (header->version != REGION_VERSION || header->byte_order != LAYOUT_BYTE_ORDER ||
         header->checksum != weir_header_checksum(header))
         return "is damaged (its checksum is wrong), or was made by a program of another kind (32 bits, "

@@ -40,7 +40,7 @@
 #include "weir.h"
 
 #define REGION_MAGIC        "weir\r\n\032\n"
-#define REGION_VERSION      1
+#define REGION_VERSION      2  /* since then lists of heavy hitters have 127 bytes of a key */
 #define REGION_SEGMENTS     64 /* in memory of the process */
 #define REGION_SPANS        8  /* in a file */
 #define REGION_TRANSACTIONS 4

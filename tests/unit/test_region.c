@@ -350,8 +350,10 @@ TEST(files_that_are_no_region_are_refused_with_the_reason)
     const char *path = fresh_path("spoilt");
     SPOIL(magic, char, 'W', true);
     CHECK(refused(path, EINVAL, "is no table of weir; name another file"));
-    SPOIL(version, uint32_t, 2, true);
+    SPOIL(version, uint32_t, REGION_VERSION + 1, true);
     CHECK(refused(path, EINVAL, "was made by a later weir"));
+    SPOIL(version, uint32_t, 1, true);
+    CHECK(refused(path, EINVAL, "was made by an earlier weir; remove it to begin anew"));
     SPOIL(version, uint32_t, 0, true);
     CHECK(refused(path, EINVAL, "is damaged"));
     SPOIL(byte_order, uint32_t, 0x04030201, true);

@@ -130,6 +130,7 @@ static void remove_failed(const struct retired_file *retired, const char *name)
     (void)retired->disk->remove(retired->disk, retired->dir, UNFINISHED);
     if (name[0])
         (void)retired->disk->remove(retired->disk, retired->dir, name);
+    (void)retired->disk->sync_dir(retired->disk, retired->dir); /* or a power cut brings it back */
 }
 
 bool weir_retired_write(struct service *service, const struct policy *policy, struct weir_error *err)
