@@ -93,6 +93,7 @@ struct growth {
     bool woken;
     _Atomic bool runs;
     uint64_t rounds, grown; /* through all tables; and growths, so far */
+    int64_t wait_ns;        /* at the most, for room; set before the thread starts */
     pthread_t thread;
     _Atomic uint64_t read_epoch; /* as a worker's */
 };

@@ -386,7 +386,7 @@ static struct timespec deadline_after(int64_t wait_ns)
 static bool wait_for_growth(struct table_grower *grower, struct weir_table *table)
 {
     struct growth *growth = (struct growth *)(void *)grower;
-    struct timespec until = deadline_after(WAIT_NS);
+    struct timespec until = deadline_after(growth->wait_ns);
     if (atomic_load_explicit(&table->full, memory_order_seq_cst))
         return false;
     atomic_store_explicit(&table->wanted, true, memory_order_relaxed);
@@ -440,6 +440,7 @@ bool weir_growth_init(struct growth *growth)
 {
     pthread_condattr_t attr;
     growth->grower = (struct table_grower){near_mark, wait_for_growth};
+    growth->wait_ns = WAIT_NS;
     if (pthread_condattr_init(&attr) != 0)
         return false;
     bool good = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
