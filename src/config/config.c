@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/reader.h"
+#include "base/text.h"
+#include "config/read_policy.h"
+#include "config/read_users.h"
+#include "spec/value.h"
 
 /* ---- the first level ---- */
 
@@ -329,4 +332,127 @@ struct config *weir_config_read(const char *path, config_complain *complain, voi
     weir_secret_wipe(bytes, len);
     free(bytes);
     return config;
+}
+
+/* ---- small readers that commands share ---- */
+
+static bool is_config_name_byte(char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
+           (byte != '\0' && strchr("-_.:/", byte));
+}
+
+bool weir_config_name(const char *text, size_t len, char *why, size_t size)
+{
+    char shown[READING_SHOWN];
+    size_t good = 0;
+    while (good < len && is_config_name_byte(text[good]))
+        good++;
+    if (len == 0)
+        (void)snprintf(why, size, "a name has at least one letter");
+    else if (good < len)
+        (void)snprintf(why, size, "a name has letters, digits and -_.:/ only, not '%s'",
+                       weir_reading_show(text, len, shown));
+    else if (len > CONFIG_NAME_MAX)
+        (void)snprintf(why, size, "a name has at most %d letters, not %zu", CONFIG_NAME_MAX, len);
+    else
+        return true;
+    return false;
+}
+
+/* " 25%", " 25 %"; the whole of what stands behind "enforce". */
+static bool parse_percent(const char *text, size_t len, int *percent)
+{
+    size_t at = 0;
+    int value = 0;
+    while (at < len && text[at] == ' ')
+        at++;
+    if (at == 0)
+        return false;
+    for (size_t first = at; at < len && at - first < 3 && text[at] >= '0' && text[at] <= '9'; at++)
+        value = value * 10 + (text[at] - '0');
+    while (at < len && text[at] == ' ')
+        at++;
+    *percent = value;
+    return at + 1 == len && text[at] == '%' && value >= 1 && value <= CONFIG_PERCENT_ALL;
+}
+
+const char *weir_mode_name(enum policy_mode mode)
+{
+    static const char *const names[] = {"enforce", "shadow", "disabled"};
+    return names[mode];
+}
+
+/* The number of a word, 0 and up; -1: none of them. */
+static int find_word(const char *text, const char *const *words, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(text, words[i]) == 0)
+            return i;
+    return -1;
+}
+
+static const char *const fsyncs[] = {"always", "everysec", "never"}; /* enum store_sync, which begins at 1 */
+static const char *const recovers[] = {"exact", "floor", "optimistic"};
+
+int weir_fsync_read(const char *text)
+{
+    return find_word(text, fsyncs, 3) + 1;
+}
+
+const char *weir_fsync_name(int fsync)
+{
+    return fsyncs[fsync >= 1 && fsync <= 3 ? fsync - 1 : 1];
+}
+
+int weir_recover_read(const char *text)
+{
+    return find_word(text, recovers, 3);
+}
+
+const char *weir_recover_name(int recover)
+{
+    return recovers[recover >= 0 && recover < 3 ? recover : 0];
+}
+
+bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int *percent, char *why,
+                      size_t size)
+{
+    const char *enforce = weir_mode_name(MODE_ENFORCE);
+    size_t enforce_len = strlen(enforce);
+    char shown[READING_SHOWN];
+    int share = CONFIG_PERCENT_ALL;
+    if (weir_text_same(text, len, weir_mode_name(MODE_SHADOW)))
+        *mode = MODE_SHADOW;
+    else if (weir_text_same(text, len, weir_mode_name(MODE_DISABLED)))
+        *mode = MODE_DISABLED;
+    else if (weir_text_same(text, len, enforce) ||
+             (len > enforce_len && weir_text_same(text, enforce_len, enforce) &&
+              parse_percent(text + enforce_len, len - enforce_len, &share)))
+        *mode = MODE_ENFORCE;
+    else {
+        (void)snprintf(why, size,
+                       "mode cannot be '%s'; write enforce, shadow, disabled, or enforce 25%% (1 to 100)",
+                       weir_reading_show(text, len, shown));
+        return false;
+    }
+    *percent = share;
+    return true;
+}
+
+bool weir_config_time(const char *text, size_t len, int64_t *time_ns, char *why, size_t size)
+{
+    char copy[64];
+    struct spec_fault fault = {.text = "a time is written 30s, 5m, 2h or 1h30m"};
+    if (len < sizeof copy && !memchr(text, '\0', len)) {
+        memcpy(copy, text, len);
+        copy[len] = '\0';
+        if (weir_spec_read_period(copy, time_ns, &fault)) {
+            if (*time_ns > 0)
+                return true;
+            (void)snprintf(fault.text, sizeof fault.text, "a time of 0 makes no sense here; write 30m or 2h");
+        }
+    }
+    (void)snprintf(why, size, "%s", fault.text);
+    return false;
 }

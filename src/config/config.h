@@ -175,11 +175,6 @@ struct config *weir_config_parse(const char *path, const char *text, size_t len,
                                  void *arg);
 void weir_config_free(struct config *config);
 
-/* Writes it as YAML that weir_config_parse reads back as the same; passwords as sha256 digests never: as
- * "(hidden)" comments. false: out of memory. */
-struct buffer;
-bool weir_config_print(const struct config *config, struct buffer *out);
-
 /* Small readers that commands share. false: `why` says what to write. */
 bool weir_config_name(const char *text, size_t len, char *why, size_t size);
 bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int *percent, char *why,

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "config/reader.h"
+#include "config/print.h"
+#include "config/read_fleet.h"
 #include "config/timestamp.h"
 #include "spec/spec.h"
 

@@ -11,7 +11,8 @@
 #include <string.h>
 
 #include "base/sat.h"
-#include "config/reader.h"
+#include "config/print.h"
+#include "config/read_fleet.h"
 #include "fleet/member.h"
 #include "fleet/options.h"
 #include "lease/ticket.h"

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "config/reader.h"
+#include "config/read_fleet.h"
+#include "config/read_policy.h"
 #include "config/timestamp.h"
 #include "core/idle.h"
 #include "spec/spec.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "config/password_hash.h"
-#include "config/reader.h"
+#include "config/read_users.h"
 
 /* ---- passwords ---- */
 

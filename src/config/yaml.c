@@ -9,7 +9,8 @@
 #include <yaml.h>
 
 #include "base/text.h"
-#include "config/reader.h"
+#include "config/values.h"
+#include "config/yaml.h"
 
 struct yaml_reader {
     yaml_parser_t parser;

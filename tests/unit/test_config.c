@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "config/reader.h"
 #include "config/timestamp.h"
+#include "config/values.h"
 #include "store/store.h"
 #include "table/persist/persist.h"
 

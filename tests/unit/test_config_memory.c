@@ -8,6 +8,7 @@
 #include "auth/users.h"
 #include "base/buffer.h"
 #include "check.h"
+#include "config/print.h"
 #include "unit/failing_memory.h"
 
 static int complaints;

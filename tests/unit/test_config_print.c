@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "config/reader.h"
+#include "config/print.h"
 
 static char told[4096];
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "config/reader.h"
 #include "unit/service_kit.h"
 
 #define ROOT(LIMIT, BASE)                                                                                    \

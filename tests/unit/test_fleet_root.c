@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "config/reader.h"
+#include "config/print.h"
 #include "unit/service_kit.h"
 
 #define QUOTA                                                                                                \

@@ -9,7 +9,7 @@
 #include "cli/args.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
-#include "cli/transfer/dump.h"
+#include "cli/transfer/dump_read.h"
 
 static const char help[] =
     "usage: weir backup [NAME]\n"

@@ -17,7 +17,6 @@
 #include "cli/json.h"
 #include "cli/term.h"
 #include "cli/words.h"
-#include "config/config.h"
 #include "config/timestamp.h"
 #include "os/boot.h"
 

@@ -13,7 +13,7 @@
 #include "base/humanize.h"
 #include "cli/args.h"
 #include "cli/cli.h"
-#include "cli/transfer/dump.h"
+#include "cli/transfer/dump_read.h"
 #include "service/transfer/dump_text.h"
 
 static const char help[] =

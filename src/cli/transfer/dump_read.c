@@ -8,7 +8,7 @@
 #include "cli/ask.h"
 #include "cli/hints.h"
 #include "cli/term.h"
-#include "cli/transfer/dump.h"
+#include "cli/transfer/dump_read.h"
 #include "service/transfer/dump_text.h"
 
 #define SAY_MAX 16

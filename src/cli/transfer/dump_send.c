@@ -8,7 +8,8 @@
 
 #include "base/hash.h"
 #include "cli/ask.h"
-#include "cli/transfer/dump.h"
+#include "cli/transfer/dump_read.h"
+#include "cli/transfer/dump_send.h"
 #include "service/transfer/dump_text.h"
 
 #define PAGE_LINES 500

@@ -3,16 +3,335 @@
  * weir load: brings what weir dump has written to a server, or moves keys from one server to another.
  */
 #define _POSIX_C_SOURCE 200809L
+
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/crc.h"
 #include "base/humanize.h"
 #include "cli/args.h"
+#include "cli/ask.h"
 #include "cli/cli.h"
-#include "cli/transfer/load.h"
+#include "cli/transfer/dump_read.h"
+#include "cli/transfer/dump_send.h"
+#include "os/clock.h"
+#include "service/transfer/dump_text.h"
+
+struct load_options {
+    struct ask_options common;
+    bool dry_run, no_elapsed;
+    const char *from, *hashes, *as;
+    struct dump_part part;
+};
+
+struct load_done {
+    int64_t keys, full;
+    int64_t paused_ns; /* while keys were refused */
+};
+
+/*
+ * A shard moves from A to B while both serve:
+ *
+ *   1. B makes the policy, or freezes these keys of it, and gets the hash key of A's tables
+ *   2. A freezes the keys: from now on they are refused by both
+ *   3. all of them are read from A and brought to B
+ *   4. B decides on them; A goes on to send those there who ask
+ *
+ * Whatever fails, the keys are decided in one place at most. If the connection to B is lost while B is told
+ * to begin, nobody knows whether it has: then A goes on to refuse.
+ */
+
+struct key_move {
+    const struct load_options *options;
+    struct cli_client *from, *to;
+    struct dump_sender *sender;
+    bool from_frozen, to_frozen;
+    bool begins; /* B may decide on the keys by now */
+    int64_t began_ns;
+};
+
+static const char *move_target_address(const struct key_move *move)
+{
+    return move->options->as ? move->options->as : client_shown(move->to);
+}
+
+/* Each process draws a name when it starts; "": it does not tell us. */
+static void ask_run_id(struct cli_client *client, char *text, size_t size)
+{
+    static const struct slice words[] = {{"INFO", 4}, {"server", 6}};
+    struct weir_error err;
+    const struct resp_value *info = client_ask(client, words, 2, &err);
+    struct slice id = info ? ask_info(info->text, "run_id") : (struct slice){"", 0};
+    (void)snprintf(text, size, "%.*s", (int)(id.len < size ? id.len : 0), id.bytes);
+}
+
+/* Whatever their addresses look like: what a key has spent would count twice. */
+static bool are_two_servers(struct key_move *move)
+{
+    char from[64], to[64];
+    ask_run_id(move->from, from, sizeof from);
+    ask_run_id(move->to, to, sizeof to);
+    if (!from[0] || strcmp(from, to) != 0)
+        return true;
+    fprintf(stderr, "weir load: %s is the same server as %s: -s says where the keys are to go\n",
+            client_shown(move->from), client_shown(move->to));
+    return false;
+}
+
+/* 1. */
+static bool prepare_move(struct key_move *move)
+{
+    const struct dump_part *part = &move->options->part;
+    if (!dump_read_policy("load", move->from, part, true, dump_send, move->sender))
+        return false;
+    if (dump_sender_made(move->sender))
+        return true;
+    move->to_frozen = dump_freeze("load", move->to, part, client_shown(move->from));
+    return move->to_frozen;
+}
+
+/* 2 and 3. The lines that say what the policy is were said before. */
+static bool send_keys(void *arg, struct slice line)
+{
+    struct key_move *move = arg;
+    bool known =
+        line.len > 6 && (memcmp(line.bytes, "table ", 6) == 0 || memcmp(line.bytes, "key ", 4) == 0 ||
+                         memcmp(line.bytes, "spent ", 6) == 0 || memcmp(line.bytes, "shared", 6) == 0);
+    return !known || dump_send(move->sender, line);
+}
+
+static bool carry_keys(struct key_move *move)
+{
+    const struct dump_part *part = &move->options->part;
+    move->began_ns = clock_now();
+    move->from_frozen = dump_freeze("load", move->from, part, move_target_address(move));
+    return move->from_frozen && dump_read_policy("load", move->from, part, false, send_keys, move) &&
+           dump_sender_flush(move->sender);
+}
+
+/* 4. */
+static bool thaw_target(struct key_move *move)
+{
+    move->begins = true;
+    if (!dump_sender_finish(move->sender) ||
+        (move->to_frozen && !dump_freeze("load", move->to, &move->options->part, NULL)))
+        return false;
+    move->to_frozen = false;
+    return true;
+}
+
+static void undo_move(struct key_move *move)
+{
+    const char *policy = move->options->part.policy;
+    bool made = dump_sender_made(move->sender);
+    if (move->begins) {
+        fprintf(stderr,
+                "weir load: all keys are on %s, and it is not known whether it decides on them: WEIR.THAW %s "
+                "there makes it do so. %s goes on to refuse them\n",
+                client_shown(move->to), policy, client_shown(move->from));
+        return;
+    }
+    if (move->from_frozen && dump_freeze("load", move->from, &move->options->part, NULL))
+        fprintf(stderr, "weir load: %s decides on these keys again, as before\n", client_shown(move->from));
+    else if (move->from_frozen)
+        fprintf(stderr,
+                "weir load: %s still refuses these keys: WEIR.THAW %s there, unless they are to stay "
+                "on %s\n",
+                client_shown(move->from), policy, client_shown(move->to));
+    if (made)
+        fprintf(stderr,
+                "weir load: policy '%s' of %s is half loaded and refuses all: weir policy del %s "
+                "there, then try again\n",
+                policy, client_shown(move->to), policy);
+    else if (move->to_frozen && dump_freeze("load", move->to, &move->options->part, NULL))
+        fprintf(stderr,
+                "weir load: %" PRId64 " keys had come to %s, where what they have spent counts as "
+                "well\n",
+                dump_sender_keys(move->sender), client_shown(move->to));
+}
+
+static bool run_move(struct key_move *move, struct load_done *done)
+{
+    client_patience(move->from, -1);
+    client_patience(move->to, -1);
+    if (!are_two_servers(move))
+        return false;
+    bool good = prepare_move(move) && carry_keys(move) && thaw_target(move);
+    done->paused_ns = clock_now() - move->began_ns;
+    done->keys = dump_sender_keys(move->sender);
+    done->full = dump_sender_full(move->sender);
+    if (!good)
+        undo_move(move);
+    return good;
+}
+
+static bool load_move(const struct load_options *options, struct load_done *done)
+{
+    struct key_move move = {.options = options};
+    move.from = client_start("load", options->from);
+    move.to = move.from ? client_start("load", options->common.server) : NULL;
+    /* Nothing but milliseconds pass, and the clocks of two machines may differ by more. */
+    move.sender = move.to ? dump_sender_new("load", move.to, true) : NULL;
+    bool good = move.sender && run_move(&move, done);
+    dump_sender_free(move.sender);
+    client_close(move.to);
+    client_close(move.from);
+    return good;
+}
+
+struct dump_file {
+    FILE *file;
+    char *text;
+    size_t size;
+    int64_t number;
+};
+
+/* The next line, without its end. false: there is none, or no whole one. */
+static bool next_dump_line(struct dump_file *lines, struct slice *line)
+{
+    ssize_t len = getline(&lines->text, &lines->size, lines->file);
+    if (len <= 0 || lines->text[len - 1] != '\n')
+        return false;
+    lines->number++;
+    *line = (struct slice){lines->text, (size_t)len - 1};
+    return true;
+}
+
+static bool load_complain(const struct dump_file *lines, const char *text)
+{
+    fprintf(stderr, "weir load: line %" PRId64 ": %s; nothing was changed\n", lines->number, text);
+    return false;
+}
+
+/* Is it a line of a dump? Gives whether it is a key's. */
+static bool check_dump_line(const struct dump_file *lines, struct slice line, char *room, struct slice *words,
+                            bool *key)
+{
+    static const char *const kinds[] = {"server", "time",   "policy",       "limits",  "settings", "override",
+                                        "table",  "shared", "shared-spent", "clients", "key",      "spent",
+                                        "cell",   "rl"};
+    int count = weir_dump_split(line, room, words);
+    *key = false;
+    if (count == 0)
+        return true;
+    for (size_t i = 0; count > 0 && i < sizeof kinds / sizeof kinds[0]; i++)
+        if (slice_is(words[0], kinds[i])) {
+            *key = i >= 10;
+            return true;
+        }
+    return load_complain(lines, "this is no line of a dump");
+}
+
+static bool check_dump_head(struct dump_file *lines, struct slice line)
+{
+    if (slice_is(line, "weir-dump " DUMP_VERSION))
+        return true;
+    return load_complain(lines, line.len > 10 && memcmp(line.bytes, "weir-dump ", 10) == 0
+                                    ? "this dump is of a later version of weir; load it with that"
+                                    : "this is no dump: it begins with 'weir-dump 1'");
+}
+
+/* The end must fit what stands before it, and be the last line. */
+static bool check_dump_end(struct dump_file *lines, struct slice line, uint64_t keys, uint32_t crc)
+{
+    uint64_t said_keys;
+    uint32_t said_crc;
+    struct slice more;
+    if (!weir_dump_read_end(line, &said_keys, &said_crc))
+        return load_complain(lines, "the end makes no sense");
+    if (said_keys != keys || said_crc != crc)
+        return load_complain(lines, "the checksum is not that of what stands before it: it was altered");
+    return !next_dump_line(lines, &more) || load_complain(lines, "something stands behind the end");
+}
+
+static bool check_dump_lines(struct dump_file *lines, uint64_t *keys, char *room, struct slice *words)
+{
+    struct slice line;
+    uint32_t crc = 0;
+    while (next_dump_line(lines, &line)) {
+        bool key = false;
+        if (line.len > 4 && memcmp(line.bytes, "end ", 4) == 0)
+            return check_dump_end(lines, line, *keys, crc);
+        if (lines->number == 1 ? !check_dump_head(lines, line)
+                               : !check_dump_line(lines, line, room, words, &key))
+            return false;
+        *keys += key;
+        crc = weir_crc32c(crc, line.bytes, line.len);
+        crc = weir_crc32c(crc, "\n", 1);
+    }
+    lines->number++;
+    return load_complain(lines,
+                         lines->number == 1 ? "there is nothing" : "the end is missing: it was cut off");
+}
+
+static bool check_dump_file(FILE *file, uint64_t *keys)
+{
+    struct dump_file lines = {.file = file};
+    char *room = malloc(DUMP_LINE_MAX);
+    struct slice *words = calloc(DUMP_WORDS_MAX, sizeof *words);
+    bool good = room && words && check_dump_lines(&lines, keys, room, words);
+    free(lines.text);
+    free(room);
+    free(words);
+    return good;
+}
+
+static bool send_dump_file(struct dump_sender *sender, FILE *file, bool person)
+{
+    struct dump_file lines = {.file = file};
+    struct slice line;
+    bool good = true;
+    int64_t shown = 0;
+    while (good && next_dump_line(&lines, &line)) {
+        if (line.len > 4 && memcmp(line.bytes, "end ", 4) == 0)
+            break;
+        good = dump_send(sender, line);
+        if (person && dump_sender_keys(sender) >= shown + 10000) {
+            shown = dump_sender_keys(sender);
+            fprintf(stderr, "\r%" PRId64 " keys", shown);
+        }
+    }
+    free(lines.text);
+    if (person && shown > 0)
+        fputc('\r', stderr);
+    return good && dump_sender_finish(sender);
+}
+
+/* A file that can be read twice: first all of it is looked at. false: said why. */
+static bool load_file(const struct load_options *options, FILE *file, struct load_done *done)
+{
+    uint64_t keys = 0;
+    rewind(file);
+    if (!check_dump_file(file, &keys))
+        return false;
+    if (options->dry_run) {
+        done->keys = (int64_t)keys;
+        return true;
+    }
+    rewind(file);
+    struct cli_client *client = client_start("load", options->common.server);
+    if (!client)
+        return false;
+    client_patience(client, -1);
+    struct dump_sender *sender = dump_sender_new("load", client, options->no_elapsed);
+    bool good = sender && send_dump_file(sender, file, isatty(STDERR_FILENO) && !options->common.json);
+    if (sender) {
+        done->keys = dump_sender_keys(sender);
+        done->full = dump_sender_full(sender);
+    }
+    if (sender && !good && done->keys > 0)
+        fprintf(stderr,
+                "weir load: %" PRId64 " keys had been loaded; if all is loaded again, what those have spent "
+                "counts twice\n",
+                done->keys);
+    dump_sender_free(sender);
+    client_close(client);
+    return good;
+}
 
 static const char help[] =
     "usage: weir load [FILE] | weir load --from URL --policy NAME [--hash FROM-TO]\n"

@@ -14,7 +14,6 @@
 #include <stdatomic.h>
 
 #include "base/buffer.h"
-#include "config/config.h"
 #include "service/leases/pools.h"
 
 #define LABEL_MAX          128

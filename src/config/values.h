@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Inside of the configuration: a file becomes a tree of texts, lists and maps that know where they stand
- * (yaml.c), and readers walk over it, each for its part (config.c, read_policy.c, read_users.c). A
- * reader that finds a mistake complains and goes on, so that one run tells all of them. Of one thread.
+ * (yaml.c), and readers walk over it, each for its part (config.c, read_policy.c, read_fleet.c, read_users.c).
+ * A reader that finds a mistake complains and goes on, so that one run tells all of them. Of one thread.
  */
-#ifndef WEIR_CONFIG_READER_H
-#define WEIR_CONFIG_READER_H
+#ifndef WEIR_CONFIG_VALUES_H
+#define WEIR_CONFIG_VALUES_H
 
 #include "base/buffer.h"
-#include "config/config.h"
+#include "config/yaml.h"
 
 #define CONFIG_FILE_MAX       ((size_t)4 << 20) /* bytes of a file */
 #define CONFIG_DEPTH_MAX      8
@@ -23,21 +23,6 @@
 /* What stands for a 0 in struct config. */
 #define CONFIG_CLIENTS_DEFAULT INT64_C(10000)
 #define CONFIG_HORIZON_DEFAULT (31 * 24 * 3600 * WEIR_SEC)
-
-enum yaml_node_kind { NODE_TEXT, NODE_LIST, NODE_MAP };
-
-struct yaml_node {
-    enum yaml_node_kind kind;
-    bool plain; /* a text without quotes */
-    bool exact; /* it stands in the file as it is, on one line: columns inside can be counted */
-    struct config_place place;
-    char *text; /* with a NUL behind it, and perhaps others inside */
-    size_t len;
-    char *key; /* in a map: its name there */
-    size_t key_len;
-    struct config_place key_place;
-    struct yaml_node *first, *last, *next;
-};
 
 #define CONFIG_COMPLAINT_SIZE 1024
 struct config_complaint {
@@ -55,14 +40,6 @@ struct config_reader {
     int complaints;
     bool out_of_memory;
 };
-
-/* ---- yaml.c ---- */
-
-/* NULL: a complaint was made. An empty file is an empty map. */
-struct yaml_node *weir_node_read(struct config_reader *reading, const char *text, size_t len);
-void weir_node_free(struct yaml_node *node); /* texts are overwritten: a password may be among them */
-
-/* ---- values.c: what readers share ---- */
 
 __attribute__((format(printf, 3, 4))) void
 weir_reading_wrong(struct config_reader *reading, struct config_place place, const char *format, ...);
@@ -117,27 +94,5 @@ void *weir_reading_array(struct config_reader *reading, size_t count, size_t siz
 /* Bytes in a complaint: printable and not too long. */
 #define READING_SHOWN 68
 const char *weir_reading_show(const char *bytes, size_t len, char text[static READING_SHOWN]);
-
-/* ---- the parts ---- */
-
-void weir_reading_policies(struct config_reader *reading, const struct yaml_node *node,
-                           const struct config_field *field, void *into);
-void weir_reading_users(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field, void *into);
-/* `fleet:` of a policy; and, when all of it was read, what goes together. */
-void weir_reading_fleet(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field, void *into);
-void weir_reading_fleet_check(struct config_reader *reading, const struct yaml_node *node,
-                              struct config_policy *policy);
-/* No two policies, the last of which was just read, may have pools of one name. */
-void weir_reading_fleet_twin(struct config_reader *reading, const struct config *config,
-                             const struct config_policy *last);
-/* Its lines in a configuration that is printed. */
-void weir_fleet_print(const struct config_fleet *fleet, struct buffer *out);
-/* A time in its shortest words. */
-void weir_print_time(struct buffer *out, const char *front, int64_t time_ns, const char *behind);
-void weir_config_fleet_free(struct config_fleet *fleet);
-void weir_config_policy_free(struct config_policy *policy);
-void weir_config_user_free(struct config_user *user);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What weir dump and weir load share: the lines of a dump as a server tells them, and as one is told them.
+ * What weir dump and weir load share: the lines of a dump as a server tells them.
  * What is wrong is said on standard error, as "weir COMMAND: ...".
  */
-#ifndef WEIR_CLI_TRANSFER_DUMP_H
-#define WEIR_CLI_TRANSFER_DUMP_H
+#ifndef WEIR_CLI_TRANSFER_DUMP_READ_H
+#define WEIR_CLI_TRANSFER_DUMP_READ_H
 
 #include "cli/client.h"
 
@@ -41,20 +41,5 @@ bool dump_read_clients(const char *command, struct cli_client *client, dump_line
 
 /* Names of all policies, each a line. */
 bool dump_read_names(const char *command, struct cli_client *client, dump_line *each, void *arg);
-
-/* ---- to a server: dump_send.c ---- */
-
-struct dump_sender;
-/* `no_elapsed`: no time has passed since the dump. */
-struct dump_sender *dump_sender_new(const char *command, struct cli_client *client, bool no_elapsed);
-void dump_sender_free(struct dump_sender *sender);
-/* Any line of a dump. */
-bool dump_send(void *sender, struct slice line);
-/* Sends what is left; and ends the policy that is being loaded. */
-bool dump_sender_flush(struct dump_sender *sender);
-bool dump_sender_finish(struct dump_sender *sender);
-bool dump_sender_made(const struct dump_sender *sender); /* the policy was not there */
-int64_t dump_sender_keys(const struct dump_sender *sender);
-int64_t dump_sender_full(const struct dump_sender *sender); /* for which there was no room */
 
 #endif
