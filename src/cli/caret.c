@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "cli/term.h"
-#include "spec/spec.h"
+#include "phrasebook/phrasebook.h"
 
 #define MESSAGE_MIN 24 /* columns; with less room the message stands on a line of its own */
 
@@ -50,7 +50,7 @@ size_t caret_read_limits(const char *text, struct weir_spec *specs, size_t capac
 {
     struct spec_fault fault;
     int32_t column = 0;
-    size_t count = weir_spec_read(text, specs, capacity, &column, &fault);
+    size_t count = weir_phrasebook_read(text, specs, capacity, &column, &fault);
     if (count == 0)
         caret_print(text, column, fault.text);
     return count;

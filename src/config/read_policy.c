@@ -11,6 +11,7 @@
 #include "config/read_policy.h"
 #include "config/timestamp.h"
 #include "core/idle.h"
+#include "phrasebook/phrasebook.h"
 #include "spec/spec.h"
 #include "table/override.h"
 
@@ -98,7 +99,7 @@ static bool read_one_limit(struct config_reader *reading, const struct yaml_node
     int32_t column = 0;
     if (!weir_reading_is_text(reading, node, field))
         return false;
-    if (weir_spec_read(node->text, specs, WEIR_LIMITS_MAX, &column, &fault) == 0) {
+    if (weir_phrasebook_read(node->text, specs, WEIR_LIMITS_MAX, &column, &fault) == 0) {
         complain_at(reading, node, column, fault.text);
         return false;
     }

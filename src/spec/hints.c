@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What to write instead: words that people know from other systems, and "did you mean" for slips of the
- * finger. Nothing here decides what a text means; it only finds the sentence for a text that means nothing.
+ * What to write instead: "did you mean" for slips of the finger. Nothing here decides what a text means; it
+ * only finds the sentence for a text that means nothing. Words of other systems are in src/phrasebook.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,133 +11,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
-/* ---- words from elsewhere --------------------------------------------------------------------- */
-
-#define IS_BURST  "is called burst here: burst=$20$"
-#define IS_COUNT  "is the count of the rate: $50$/s"
-#define IS_PERIOD "is the period of the rate: 100/$60s$"
-#define IS_RATE   "is written as a rate, first and without a name: $100$/s"
-#define IS_UNITS  "is not needed: units have no name in a limit, such as 100/s"
-#define IS_N      "is the n of each take, not part of a limit"
-#define IS_CALL   "is a call, not part of a limit; here it is "
-#define IS_CYCLE  "stands only in front of EngineBlock's whole text: cyclerate=12000,1.1"
-#define IS_FLIGHT "is not yet supported: weir limits rates, such as $50$/s"
-#define IS_END    "is written unlimited if all may pass, blocked if nothing may"
-
-static const struct spec_hint hints[] = {
-    {"capacity", IS_BURST},
-    {"max", IS_BURST},
-    {"depth", IS_BURST},
-    {"bucket_size", IS_BURST},
-    {"burst_size", IS_BURST},
-    {"permitCapacity", IS_BURST},
-    {"maxPermits", IS_BURST},
-    {"allow_burst", IS_BURST},
-    {"max_burst", "counts one less than burst: redis-cell's 15 is burst=16 here"},
-    {"maxBurstSeconds", "is burst here, in units: 2 seconds of 5/s are burst=10"},
-    {"initialPermits", "is called initial here: initial=$0$"},
-    {"initialTokens", "is called initial here: initial=$0$"},
-    {"timeoutDuration", "is called timeout here: timeout=$5s$"},
-    {"max_wait", "is called timeout here: timeout=$5s$"},
-    {"within", "is called timeout here: timeout=$5s$"},
-    {"coldFactor", "is called cold here: algo=warmup warmup=4s cold=$3$"},
-    {"warmupPeriod", "is called warmup here: algo=warmup warmup=$4s$"},
-    {"burstRatio", "is called ratio here: algo=hybrid ratio=$1.1$"},
-    {"limitForPeriod", IS_COUNT},
-    {"limit", IS_COUNT},
-    {"count", IS_COUNT},
-    {"requests_per_unit", "is the count of the rate: $5$/m algo=fixed-window"},
-    {"limitRefreshPeriod", IS_PERIOD},
-    {"period", IS_PERIOD},
-    {"window", IS_PERIOD},
-    {"refill_time", IS_PERIOD},
-    {"unit", "is the period of the rate: 5/m algo=fixed-window"},
-    {"rate", IS_RATE},
-    {"qps", IS_RATE},
-    {"rps", IS_RATE},
-    {"tps", IS_RATE},
-    {"rpm", "is written as a rate, first and without a name: $100$/m"},
-    {"permitsPerSecond", IS_RATE},
-    {"stableRate", IS_RATE},
-    {"permits", IS_UNITS},
-    {"tokens", IS_UNITS},
-    {"cells", IS_UNITS},
-    {"requests", IS_UNITS},
-    {"request", IS_UNITS},
-    {"reqs", IS_UNITS},
-    {"req", IS_UNITS},
-    {"r", IS_UNITS},
-    {"calls", IS_UNITS},
-    {"ops", IS_UNITS},
-    {"cost", IS_N},
-    {"hits", IS_N},
-    {"weight", IS_N},
-    {"quantity", IS_N},
-    {"nodelay", "is nginx's: burst=20 nodelay is burst=21 here, without it algo=leaky-bucket queue=20"},
-    {"refillGreedy", "(10, 1 s) is the rate here, and capacity is burst: 10/s burst=100"},
-    {"refillIntervally", "(10, 1 s) is 10/s algo=step here, and capacity is burst"},
-    {"refill", "is the rate here: Smyte's 10 5 REFILL 3 is 3/5s burst=10 algo=step"},
-    {"drain", "is written refused=drain here, with algo=step"},
-    {"cyclerate", IS_CYCLE},
-    {"targetrate", IS_CYCLE},
-    {"striderate", IS_CYCLE},
-    {"phaserate", IS_CYCLE},
-    {"in-flight", IS_FLIGHT},
-    {"max_in_flight", IS_FLIGHT},
-    {"concurrent", IS_FLIGHT},
-    {"concurrency", IS_FLIGHT},
-    {"tz", "belongs to calendar periods, which are not yet supported"},
-    {"timezone", "belongs to calendar periods, which are not yet supported"},
-    {"anchor", "belongs to calendar periods, which are not yet supported"},
-    {"none", IS_END},
-    {"off", IS_END},
-    {"disabled", IS_END},
-    {"inf", IS_END},
-    {"infinite", IS_END},
-    {"infinity", IS_END},
-    {"nolimit", IS_END},
-    {"deny", IS_END},
-    {"pause", IS_END},
-    {"and", "is written as a comma: 100/s, 10k/h"},
-    {"RateLimiter.create", "(5) is 5/s algo=smooth here; for most uses plain 5/s"},
-    {"create", "(5) is 5/s algo=smooth here; for most uses plain 5/s"},
-    {"NewLimiter", "(10, 100) is 10/s burst=100 here"},
-    {"rate.NewLimiter", "(10, 100) is 10/s burst=100 here"},
-    {"Quota::per_second", "(50).allow_burst(10) is 50/s burst=10 here"},
-    {"CL.THROTTLE", "key 15 30 60 is the limit 30/m burst=16 here"},
-    {"RL.REDUCE", "key 10 5 REFILL 3 is 3/5s burst=10 algo=step here; to drain as it does add refused=drain"},
-    {"tryAcquire", IS_CALL "take"},
-    {"acquire", IS_CALL "acquire"},
-    {"acquirePermission", IS_CALL "acquire"},
-    {"reservePermission", IS_CALL "reserve"},
-    {"drainPermissions", IS_CALL "drain"},
-    {"setRate", IS_CALL "a change of the limit"},
-    {"changeLimitForPeriod", IS_CALL "a change of the limit"},
-    {"changeTimeoutDuration", IS_CALL "a change of timeout="},
-    {"getAvailablePermissions", IS_CALL "peek"},
-    {"tryConsume", IS_CALL "take"},
-    {"addTokens", IS_CALL "give"},
-    {"allow", IS_CALL "take"},
-    {"wait", IS_CALL "acquire"},
-    {"reserve", IS_CALL "reserve"},
-    {"cancel", IS_CALL "cancel"},
-    {"check", IS_CALL "take"},
-    {"until_ready", IS_CALL "acquire"},
-};
-
-/* Systems and shapes that people name instead of an algorithm. */
-static const struct spec_hint algo_hints[] = {
-    {"bucket4j", "token-bucket"},     {"resilience4j", "token-bucket"},
-    {"governor", "token-bucket"},     {"redis-cell", "token-bucket"},
-    {"refillGreedy", "token-bucket"}, {"envoy", "fixed-window"},
-    {"counter", "fixed-window"},      {"kong", "sliding-window"},
-    {"rolling", "sliding-window"},    {"rolling-window", "sliding-window"},
-    {"nginx", "leaky-bucket"},        {"queue", "leaky-bucket"},
-    {"fifo", "leaky-bucket"},         {"bursty", "smooth"},
-    {"SmoothBursty", "smooth"},       {"SmoothWarmingUp", "warmup"},
-    {"refillIntervally", "step"},     {"nosqlbench", "hybrid"},
-    {"cyclerate", "hybrid"},
-};
+/* ---- units of time ----------------------------------------------------------------------------- */
 
 static const struct spec_hint unit_hints[] = {
     {"nanosecond", "ns"},  {"nanoseconds", "ns"},  {"nanos", "ns"},  {"nsec", "ns"},
@@ -147,24 +21,12 @@ static const struct spec_hint unit_hints[] = {
     {"yearly", "365d"},    {"y", "365d"},          {"yr", "365d"},   {"mo", "30d"},
 };
 
-static const struct spec_hint *find_hint(const struct spec_hint *list, size_t count, const char *word,
-                                         size_t len)
-{
-    for (size_t i = 0; i < count; i++)
-        if (weir_text_alike(word, len, list[i].word))
-            return &list[i];
-    return NULL;
-}
-
-const struct spec_hint *weir_spec_hint(const char *word, size_t len)
-{
-    return find_hint(hints, COUNT_OF(hints), word, len);
-}
-
 const char *weir_spec_hint_unit(const char *word, size_t len)
 {
-    const struct spec_hint *hint = find_hint(unit_hints, COUNT_OF(unit_hints), word, len);
-    return hint ? hint->say : NULL;
+    for (size_t i = 0; i < COUNT_OF(unit_hints); i++)
+        if (weir_text_alike(word, len, unit_hints[i].word))
+            return unit_hints[i].say;
+    return NULL;
 }
 
 /* ---- did you mean ----------------------------------------------------------------------------- */
@@ -226,68 +88,34 @@ static const char *guess_algo(const char *word, size_t len)
     return guess.best;
 }
 
-/* Short words are near to too many others. */
-static const struct spec_hint *guess_hint(const char *word, size_t len)
-{
-    struct guess guess = guess_new(word, len);
-    const struct spec_hint *best = NULL;
-    for (size_t i = 0; len >= 5 && i < COUNT_OF(hints); i++)
-        if (guess_try(&guess, hints[i].word))
-            best = &hints[i];
-    return best;
-}
-
 /* ---- sentences -------------------------------------------------------------------------------- */
 
-static bool is_value(const char *text)
+bool weir_spec_unknown(struct spec_fault *fault, enum spec_unknown unknown, bool guessed, struct slice word,
+                       struct slice value)
 {
-    return *text >= '0' && *text <= '9' && text[strspn(text, "0123456789.kKMGiBnumshdw")] == '\0';
+    fault->unknown = unknown;
+    fault->guessed = guessed;
+    fault->word = word;
+    fault->value = value;
+    return false;
 }
 
-/* What the hint says, after `lead`, with the value of the text in place of the sample. */
-static bool fault_hint(struct spec_fault *fault, const char *lead, const struct spec_hint *hint,
-                       struct spec_shown value)
+bool weir_spec_fault_option(struct spec_fault *fault, struct slice word, struct slice value)
 {
-    const char *from = hint->say, *sample = strchr(from, '$'),
-               *rest = sample ? strchr(sample + 1, '$') : NULL;
-    if (!rest)
-        return weir_spec_fault(fault, FIELD_NONE, "%s'%s' %s", lead, hint->word, from);
-    int len = (int)(rest - sample - 1);
-    if (!is_value(value.text))
-        (void)snprintf(value.text, sizeof value.text, "%.*s", len, sample + 1);
-    return weir_spec_fault(fault, FIELD_NONE, "%s'%s' %.*s%s%s", lead, hint->word, (int)(sample - from), from,
-                           value.text, rest + 1);
-}
-
-bool weir_spec_fault_hint(struct spec_fault *fault, const struct spec_hint *hint, struct spec_shown value)
-{
-    return fault_hint(fault, "", hint, value);
-}
-
-bool weir_spec_fault_option(struct spec_fault *fault, const char *word, size_t len, struct spec_shown value)
-{
-    const struct spec_hint *hint = weir_spec_hint(word, len);
-    if (hint)
-        return fault_hint(fault, "", hint, value);
-
-    struct spec_shown shown = weir_spec_show(word, len);
-    int32_t algo = weir_spec_find_algo(word, len);
-    if (algo != SPEC_ALGO_NONE)
-        return weir_spec_fault(fault, FIELD_NONE, "%s is an algorithm; write algo=%s", shown.text,
-                               shown.text);
-    const char *near = guess_option(word, len);
-    if (near)
-        return weir_spec_fault(fault, FIELD_NONE, "unknown option '%s'; did you mean %s?", shown.text, near);
-    char lead[sizeof shown.text + 24];
-    hint = guess_hint(word, len);
-    (void)snprintf(lead, sizeof lead, "unknown option '%s'; ", shown.text);
-    if (hint)
-        return fault_hint(fault, lead, hint, value);
-    return weir_spec_fault(
-        fault, FIELD_NONE,
-        "unknown option '%s'; the options are burst, initial, algo, ratio, pool, fill, warmup, "
-        "cold, shape, queue, age, refused, strict, timeout and name",
-        shown.text);
+    struct spec_shown shown = weir_spec_show(word.bytes, word.len);
+    bool is_algo = weir_spec_find_algo(word.bytes, word.len) != SPEC_ALGO_NONE;
+    const char *near = guess_option(word.bytes, word.len);
+    if (is_algo)
+        (void)weir_spec_fault(fault, FIELD_NONE, "%s is an algorithm; write algo=%s", shown.text, shown.text);
+    else if (near)
+        (void)weir_spec_fault(fault, FIELD_NONE, "unknown option '%s'; did you mean %s?", shown.text, near);
+    else
+        (void)weir_spec_fault(
+            fault, FIELD_NONE,
+            "unknown option '%s'; the options are burst, initial, algo, ratio, pool, fill, warmup, "
+            "cold, shape, queue, age, refused, strict, timeout and name",
+            shown.text);
+    return weir_spec_unknown(fault, UNKNOWN_OPTION, is_algo || near, word, value);
 }
 
 bool weir_spec_fault_algo(struct spec_fault *fault, const char *word, size_t len)
@@ -295,16 +123,17 @@ bool weir_spec_fault_algo(struct spec_fault *fault, const char *word, size_t len
     struct spec_shown shown = weir_spec_show(word, len);
     if (weir_text_same(word, len, "unlimited") || weir_text_same(word, len, "blocked"))
         return weir_spec_fault(fault, FIELD_ALGO, "%s stands alone, without a rate", shown.text);
-    const struct spec_hint *hint = find_hint(algo_hints, COUNT_OF(algo_hints), word, len);
-    const char *near = hint ? hint->say : guess_algo(word, len);
+    const char *near = guess_algo(word, len);
     if (near)
-        return weir_spec_fault(fault, FIELD_ALGO, "unknown algorithm '%s'; did you mean %s?", shown.text,
-                               near);
-    return weir_spec_fault(
-        fault, FIELD_ALGO,
-        "unknown algorithm '%s'; use token-bucket, sliding-log, sliding-window, fixed-window, quota, "
-        "interval, smooth, warmup, hybrid, leaky-bucket or step",
-        shown.text);
+        (void)weir_spec_fault(fault, FIELD_ALGO, "unknown algorithm '%s'; did you mean %s?", shown.text,
+                              near);
+    else
+        (void)weir_spec_fault(
+            fault, FIELD_ALGO,
+            "unknown algorithm '%s'; use token-bucket, sliding-log, sliding-window, fixed-window, quota, "
+            "interval, smooth, warmup, hybrid, leaky-bucket or step",
+            shown.text);
+    return weir_spec_unknown(fault, UNKNOWN_ALGO, near, (struct slice){word, len}, (struct slice){0});
 }
 
 /* A short form in the wrong case, or a long word with a slip. */
@@ -339,31 +168,34 @@ bool weir_spec_fault_unit(struct spec_fault *fault, const char *word, size_t len
                            shown.text);
 }
 
-bool weir_spec_fault_start(struct spec_fault *fault, const char *word, size_t len, struct spec_shown value)
+/* true: there is a sentence for this word. */
+static bool fault_known_start(struct spec_fault *fault, const char *word, size_t len)
 {
-    const struct spec_hint *hint = weir_spec_hint(word, len);
-    if (hint)
-        return fault_hint(fault, "", hint, value);
-    if (len > 1 && strchr("+-.", word[0]) && word[1] >= '0' && word[1] <= '9')
-        return weir_spec_fault(fault, FIELD_NONE, "a count begins with a digit and has no sign: 100 or 0.5");
-    if (len > 0 && strchr("\"'`", word[0]))
-        return weir_spec_fault(fault, FIELD_NONE, "a limit has no quotes: 100/s burst=20");
-    struct spec_shown shown = weir_spec_show(word, len);
     struct guess guess = guess_new(word, len);
     (void)guess_try(&guess, "unlimited");
     (void)guess_try(&guess, "blocked");
-    if (guess.best)
-        return weir_spec_fault(fault, FIELD_NONE, "'%s' is no limit; did you mean %s?", shown.text,
-                               guess.best);
-    if (weir_spec_find_option(word, len) != FIELD_NONE || weir_spec_find_algo(word, len) != SPEC_ALGO_NONE)
-        return weir_spec_fault(fault, FIELD_NONE,
-                               "the rate comes first, options follow it after a space: 100/s burst=20");
-    char lead[sizeof shown.text + 24];
-    hint = guess_hint(word, len);
-    (void)snprintf(lead, sizeof lead, "'%s' is no limit; ", shown.text);
-    if (hint)
-        return fault_hint(fault, lead, hint, value);
-    return weir_spec_fault(
-        fault, FIELD_NONE,
-        "a limit begins with a rate, such as 100/s or 5 per minute, or is unlimited or blocked");
+    if (len > 1 && strchr("+-.", word[0]) && word[1] >= '0' && word[1] <= '9')
+        (void)weir_spec_fault(fault, FIELD_NONE, "a count begins with a digit and has no sign: 100 or 0.5");
+    else if (len > 0 && strchr("\"'`", word[0]))
+        (void)weir_spec_fault(fault, FIELD_NONE, "a limit has no quotes: 100/s burst=20");
+    else if (guess.best)
+        (void)weir_spec_fault(fault, FIELD_NONE, "'%s' is no limit; did you mean %s?",
+                              weir_spec_show(word, len).text, guess.best);
+    else if (weir_spec_find_option(word, len) != FIELD_NONE ||
+             weir_spec_find_algo(word, len) != SPEC_ALGO_NONE)
+        (void)weir_spec_fault(fault, FIELD_NONE,
+                              "the rate comes first, options follow it after a space: 100/s burst=20");
+    else
+        return false;
+    return true;
+}
+
+bool weir_spec_fault_start(struct spec_fault *fault, struct slice word, struct slice value)
+{
+    bool known = fault_known_start(fault, word.bytes, word.len);
+    if (!known)
+        (void)weir_spec_fault(
+            fault, FIELD_NONE,
+            "a limit begins with a rate, such as 100/s or 5 per minute, or is unlimited or blocked");
+    return weir_spec_unknown(fault, UNKNOWN_START, known, word, value);
 }

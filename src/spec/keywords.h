@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The words of the language of limits: the tables that parse, complete and format share, and the sentences
- * about them. spec_hints.c has those for words that are none.
+ * about them. hints.c has those for words that are none.
  */
 #ifndef WEIR_SPEC_KEYWORDS_H
 #define WEIR_SPEC_KEYWORDS_H
@@ -72,25 +72,23 @@ bool weir_spec_fault_foreign_choice(struct spec_fault *fault, enum spec_field fi
                                     bool chosen, const struct spec_choice *choice);
 bool weir_spec_fault_choice(struct spec_fault *fault, enum spec_field field, const char *word, size_t len);
 
-/* ---- spec_hints.c ----------------------------------------------------------------------------- */
+/* ---- hints.c ---------------------------------------------------------------------------------- */
 
-/* A word of another system: "'capacity' is called burst here". What stands between two $ gives way to the
- * number in the user's text. */
+/* A word that has no place in the language, and what is said about it. */
 struct spec_hint {
     const char *word, *say;
 };
 
-/* NULL if the word is not known. */
-const struct spec_hint *weir_spec_hint(const char *word, size_t len);
-bool weir_spec_fault_hint(struct spec_fault *fault, const struct spec_hint *hint, struct spec_shown value);
 /* The unit of time that is meant by a word that is none, such as millis; NULL if none is. */
 const char *weir_spec_hint_unit(const char *word, size_t len);
 
-/* `value` is what follows the word, if anything does. */
-bool weir_spec_fault_option(struct spec_fault *fault, const char *word, size_t len, struct spec_shown value);
+/* Adds to a fault which word of the text is not known. `value` is what stands beside it, if anything does. */
+bool weir_spec_unknown(struct spec_fault *fault, enum spec_unknown unknown, bool guessed, struct slice word,
+                       struct slice value);
+bool weir_spec_fault_option(struct spec_fault *fault, struct slice word, struct slice value);
 bool weir_spec_fault_algo(struct spec_fault *fault, const char *word, size_t len);
 bool weir_spec_fault_unit(struct spec_fault *fault, const char *word, size_t len);
 /* A limit that begins with neither a number nor a word it may begin with. */
-bool weir_spec_fault_start(struct spec_fault *fault, const char *word, size_t len, struct spec_shown value);
+bool weir_spec_fault_start(struct spec_fault *fault, struct slice word, struct slice value);
 
 #endif

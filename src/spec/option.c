@@ -127,8 +127,8 @@ static bool wrong_option(struct spec_reader *reader, const struct spec_limit *li
     weir_spec_skip_space(&next);
     bool spaced = weir_spec_skip(&next, '=');
     weir_spec_skip_space(&next);
-    struct spec_shown name = weir_spec_show(word, len),
-                      value = weir_spec_show(next.at, weir_spec_token_len(&next));
+    struct slice after = {next.at, weir_spec_token_len(&next)};
+    struct spec_shown name = weir_spec_show(word, len), value = weir_spec_show(after.bytes, after.len);
 
     reader->wrong = word;
     enum spec_field field = weir_spec_find_option(word, len);
@@ -148,7 +148,7 @@ static bool wrong_option(struct spec_reader *reader, const struct spec_limit *li
         weir_spec_find_algo(word, len) == SPEC_ALGO_NONE)
         return weir_spec_wrong(reader, word, "a name has no spaces; write name=%s-%s", limit->spec.name,
                                name.text);
-    return weir_spec_fault_option(reader->fault, word, len, value);
+    return weir_spec_fault_option(reader->fault, (struct slice){word, len}, after);
 }
 
 static bool wrong_no_value(struct spec_reader *reader, enum spec_field field, const char *at)
@@ -177,8 +177,8 @@ bool weir_spec_read_option(struct spec_reader *reader, struct spec_limit *limit)
     }
     if (field == FIELD_NONE) {
         reader->wrong = name;
-        return weir_spec_fault_option(reader->fault, name, len,
-                                      weir_spec_show(equals + 1, (size_t)(end - equals - 1)));
+        return weir_spec_fault_option(reader->fault, (struct slice){name, len},
+                                      (struct slice){equals + 1, (size_t)(end - equals - 1)});
     }
     if (equals + 1 == end)
         return wrong_no_value(reader, field, end);

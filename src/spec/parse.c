@@ -36,9 +36,10 @@ bool weir_spec_finish(struct spec_reader *reader, struct spec_limit *limit)
     if (limit->calendar)
         return fault_calendar_rate(reader, limit);
     if (limit->later) {
-        reader->wrong = limit->later;
-        return weir_spec_fault_option(reader->fault, limit->later, strcspn(limit->later, "="),
-                                      (struct spec_shown){""});
+        bool is_zone = weir_text_lower(*limit->later) == 't';
+        return weir_spec_wrong(reader, limit->later,
+                               "'%s' belongs to calendar periods, which are not yet supported",
+                               is_zone ? "tz" : "anchor");
     }
     if (weir_spec_complete_written(&limit->spec, &limit->written, reader->fault))
         return true;
@@ -59,8 +60,8 @@ static bool wrong_start(struct spec_reader *reader)
         word++;
     size_t value = word < len ? word + 1 : word;
     reader->wrong = reader->at;
-    return weir_spec_fault_start(reader->fault, reader->at, word,
-                                 weir_spec_show(reader->at + value, len - value));
+    return weir_spec_fault_start(reader->fault, (struct slice){reader->at, word},
+                                 (struct slice){reader->at + value, len - value});
 }
 
 static bool read_parts(struct spec_reader *reader, struct spec_limit *limit)
@@ -83,14 +84,15 @@ static bool read_parts(struct spec_reader *reader, struct spec_limit *limit)
     return weir_spec_finish(reader, limit);
 }
 
-/* `before` is where the limit before this one begins: in burst=1,000 the mistake begins there. */
+/* `before` is where the limit before this one begins. */
 static bool read_limit_spec(struct spec_reader *reader, struct spec_limit *limit, const char *before)
 {
     const char *start = reader->at;
     if (read_parts(reader, limit))
         return true;
-    if (!weir_spec_find_phrase(reader, start) && before)
-        (void)weir_spec_find_phrase(reader, before);
+    reader->fault->limit = start;
+    reader->fault->before = before;
+    reader->fault->wrong = reader->wrong;
     return false;
 }
 

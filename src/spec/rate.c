@@ -53,15 +53,14 @@ static bool wrong_after_count(struct spec_reader *reader, const char *count, con
     if (len == 1 && *word == 'B')
         return weir_spec_wrong(reader, word, "B stands only behind a multiple, as in 2MiB; write %s/s",
                                shown.text);
-    const struct spec_hint *hint = weir_spec_hint(word, len);
-    reader->wrong = word;
-    if (hint)
-        return weir_spec_fault_hint(reader->fault, hint, shown);
     if (weir_spec_is_letter(reader))
-        return weir_spec_wrong(
-            reader, word, "'%s' is no multiple; use k M G Ki Mi Gi, such as 12k, 3M or 2MiB, and then /s",
-            weir_spec_show(word, len).text);
-    return weir_spec_wrong(reader, word, "after the count comes / and a period: %s/s", shown.text);
+        (void)weir_spec_wrong(reader, word,
+                              "'%s' is no multiple; use k M G Ki Mi Gi, such as 12k, 3M or 2MiB, and then /s",
+                              weir_spec_show(word, len).text);
+    else
+        (void)weir_spec_wrong(reader, word, "after the count comes / and a period: %s/s", shown.text);
+    return weir_spec_unknown(reader->fault, UNKNOWN_MULTIPLE, true, (struct slice){word, len},
+                             (struct slice){count, (size_t)(after - count)});
 }
 
 static bool read_rate_period(struct spec_reader *reader, struct spec_limit *limit, int64_t *period_ns)

@@ -26,10 +26,6 @@ bool weir_spec_read_option(struct spec_reader *reader, struct spec_limit *limit)
 bool weir_spec_set_rate(struct spec_reader *reader, struct spec_limit *limit, struct quantity count,
                         int64_t period_ns);
 
-/* After a mistake in the limit that begins at `start`: has a better sentence if the text is a phrase that
- * people know from elsewhere, such as 5 requests per hour. */
-bool weir_spec_find_phrase(struct spec_reader *reader, const char *start);
-
 /* Completes and checks what has been read. */
 bool weir_spec_finish(struct spec_reader *reader, struct spec_limit *limit);
 

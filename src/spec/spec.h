@@ -9,6 +9,7 @@
 #ifndef WEIR_SPEC_SPEC_H
 #define WEIR_SPEC_SPEC_H
 
+#include "base/buffer.h"
 #include "weir.h"
 
 #define SPEC_TEXT_MAX      4096                              /* bytes of a list of limits */
@@ -42,11 +43,21 @@ enum spec_field {
     FIELD_LAST
 };
 
+/* What a word of the text, which the language does not know, was taken for. */
+enum spec_unknown { UNKNOWN_NOTHING, UNKNOWN_OPTION, UNKNOWN_ALGO, UNKNOWN_MULTIPLE, UNKNOWN_START };
+
 /* What is wrong, as a sentence that says what to write; no position inside. */
 struct spec_fault {
     enum spec_field field;
     bool foreign; /* the algorithm has no such option: its name is wrong, not its value */
     char text[200];
+
+    /* For those who know more words (src/phrasebook): parts of the text that was read. */
+    enum spec_unknown unknown;
+    bool guessed;               /* the sentence names a word that may be meant */
+    struct slice word, value;   /* the unknown one, and the number or the word beside it */
+    const char *limit, *before; /* where the limit that is wrong begins, and the one before it; NULL: none */
+    const char *wrong;          /* where the mistake is */
 };
 
 /* Fills in defaults and checks every value; on failure the spec stays as it was. Completing twice changes

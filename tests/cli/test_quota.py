@@ -66,6 +66,7 @@ class Words(command.CommandTest):
                             (["100/m", "--nodes", "0"], "--nodes takes"),
                             (["100/1ms"], "a window of 1 ms is too short"), (["100/m, 5/s"], "one limit"),
                             (["100/m algo=sliding-log"], "no such limit"), (["100/m brust=5"], "did you mean burst"),
+                            (["100 requests per minute"], "units have no name; write 100/m\n"),
                             (["1/s burst=1"], "two chunks of 1; write a burst of at least 2\n"),
                             (["5/m algo=sliding-log"], "or 5/m burst=10 for a bucket\n"),
                             (["100/m initial=5"], "what a fleet shares begins full: initial= has no place; write "

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "must.h"
+#include "phrasebook/phrasebook.h"
 #include "spec/spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -75,6 +76,8 @@ static void check_limits(const char *text)
     MUST(weir_spec_parse(text, one, 1, NULL) == (count == 1));
     check_policy(text, specs, count);
     if (count == 0) {
+        check_refusal(text, &err);
+        weir_phrasebook_explain(text, &err);
         check_refusal(text, &err);
         return;
     }

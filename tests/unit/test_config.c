@@ -366,6 +366,9 @@ TEST(a_mistake_in_a_limit_has_its_column_in_the_file)
         "    limits: '5/m, 100/s brust=200'\n",
         "w.yaml:3:25: 5/m, 100/s brust=200\n"
         "                        ^ unknown option 'brust'; did you mean burst?\n");
+    BAD("policies: [{name: api, limits: 5 requests per hour}]\n",
+        "w.yaml:1:34: 5 requests per hour\n"
+        "               ^ units have no name; write 5/h\n");
     BAD("policies: [{name: api, limits: 100/s, candidate: \"100\"}]\n",
         "w.yaml:1:54: 100\n"
         "                ^ per what? write 100/s, 100/m, 100/h or 100/d\n");

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What is said, and where, about a text that is no limit: every kind of mistake has a sentence that tells
- * what to write instead.
+ * what to write instead. The library knows its own language; the command and the server have a phrasebook,
+ * too.
  */
 #include "check.h"
+#include "phrasebook/phrasebook.h"
 #include "spec/spec.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
@@ -226,7 +228,8 @@ TEST(messages_say_where_and_what_to_write)
         struct weir_spec specs[WEIR_LIMITS_MAX];
         struct spec_fault fault;
         int32_t column = -1;
-        bool right = CHECK_EQ(weir_spec_read(refused[i].text, specs, WEIR_LIMITS_MAX, &column, &fault), 0);
+        bool right =
+            CHECK_EQ(weir_phrasebook_read(refused[i].text, specs, WEIR_LIMITS_MAX, &column, &fault), 0);
         right = CHECK_STR(fault.text, refused[i].message) && right;
         right = CHECK_EQ(column, refused[i].column) && right;
         if (!right)
@@ -311,8 +314,63 @@ TEST(words_from_elsewhere_are_known)
         struct weir_spec spec;
         struct weir_error err;
         CHECK_EQ(weir_spec_parse(pointers[i].text, &spec, 1, &err), 0);
+        weir_phrasebook_explain(pointers[i].text, &err);
         if (!CHECK(strstr(err.text, pointers[i].part) != NULL))
             printf("#   %s\n#   has no \"%s\"\n", err.text, pointers[i].part);
+    }
+}
+
+/* A function that refused the limits for another reason has said it. */
+TEST(the_phrasebook_leaves_other_messages_alone)
+{
+    struct weir_spec spec;
+    struct weir_error err, kept;
+    CHECK_EQ(weir_spec_parse("5/m, 5 requests per hour", &spec, 1, &err), 0);
+    CHECK(strstr(err.text, "at most 1 limit may stand here") != NULL);
+    kept = err;
+    weir_phrasebook_explain("5/m, 5 requests per hour", &err);
+    CHECK_STR(err.text, kept.text);
+    CHECK_EQ(err.column, kept.column);
+    weir_phrasebook_explain("5/m", &err); /* a right text, for which there was no memory */
+    CHECK_STR(err.text, kept.text);
+    weir_phrasebook_explain(NULL, &err);
+    weir_phrasebook_explain("capacity=5", NULL);
+    CHECK_STR(err.text, kept.text);
+}
+
+/* ---- what the library says alone -------------------------------------------------------------- */
+
+static const struct {
+    const char *text;
+    int column;
+    const char *message;
+} plain[] = {
+    {"10/s capacity=500", 6,
+     "unknown option 'capacity'; the options are burst, initial, algo, ratio, pool, fill, warmup, cold, "
+     "shape, queue, age, refused, strict, timeout and name"},
+    {"RateLimiter.create(5)", 1,
+     "a limit begins with a rate, such as 100/s or 5 per minute, or is unlimited or blocked"},
+    {"100 qps", 5, "'qps' is no multiple; use k M G Ki Mi Gi, such as 12k, 3M or 2MiB, and then /s"},
+    {"5 requests per hour", 3,
+     "'requests' is no multiple; use k M G Ki Mi Gi, such as 12k, 3M or 2MiB, and then /s"},
+    {"100/s algo=nginx", 12,
+     "unknown algorithm 'nginx'; use token-bucket, sliding-log, sliding-window, fixed-window, quota, "
+     "interval, smooth, warmup, hybrid, leaky-bucket or step"},
+    {"100/s brust=5", 7, "unknown option 'brust'; did you mean burst?"},
+    {"5/d tz=UTC", 5, "'tz' belongs to calendar periods, which are not yet supported"},
+};
+
+TEST(the_library_knows_its_own_language_alone)
+{
+    for (size_t i = 0; i < COUNT_OF(plain); i++) {
+        struct weir_spec specs[WEIR_LIMITS_MAX];
+        struct spec_fault fault;
+        int32_t column = -1;
+        bool right = CHECK_EQ(weir_spec_read(plain[i].text, specs, WEIR_LIMITS_MAX, &column, &fault), 0);
+        right = CHECK_STR(fault.text, plain[i].message) && right;
+        right = CHECK_EQ(column, plain[i].column) && right;
+        if (!right)
+            printf("#   from \"%s\"\n", plain[i].text);
     }
 }
 
@@ -405,7 +463,8 @@ TEST(phrases_are_answered_with_the_limit_to_write)
         struct weir_error err;
         int32_t column = -1;
         snprintf(message, sizeof message, "%s%s", phrases[i].lead, phrases[i].limit);
-        bool right = CHECK_EQ(weir_spec_read(phrases[i].text, specs, WEIR_LIMITS_MAX, &column, &fault), 0);
+        bool right =
+            CHECK_EQ(weir_phrasebook_read(phrases[i].text, specs, WEIR_LIMITS_MAX, &column, &fault), 0);
         right = CHECK_STR(fault.text, message) && right;
         right = CHECK_EQ(column, phrases[i].column) && right;
         bool is_option = phrases[i].limit[0] == 'b';
@@ -431,6 +490,7 @@ TEST(a_phrase_does_not_hide_an_earlier_mistake)
         struct weir_spec specs[2];
         struct weir_error err;
         CHECK_EQ(weir_spec_parse(texts[i].text, specs, 2, &err), 0);
+        weir_phrasebook_explain(texts[i].text, &err);
         if (!CHECK(strstr(err.text, texts[i].part) != NULL))
             printf("#   %s\n", err.text);
     }
@@ -454,12 +514,12 @@ TEST(long_phrases_have_short_answers)
     at += put_many(at, "max 5 requests per minute burst=20 name=", 1);
     at += put_many(at, "\xC3\xBC", 30);
     at += put_many(at, " timeout=5s", 5);
-    CHECK_EQ(weir_spec_read(text, &spec, 1, &column, &fault), 0);
+    CHECK_EQ(weir_phrasebook_read(text, &spec, 1, &column, &fault), 0);
     CHECK(strstr(fault.text, "write 5/m burst=20 name=") == fault.text);
     CHECK(strstr(fault.text, "...; for never more than 5 in any minute") != NULL);
 
     at += put_many(at, " timeout=5s", 20); /* nobody wrote that: it gets the plain answer */
-    CHECK_EQ(weir_spec_read(text, &spec, 1, &column, &fault), 0);
+    CHECK_EQ(weir_phrasebook_read(text, &spec, 1, &column, &fault), 0);
     CHECK(strstr(fault.text, "write 5/m") == NULL);
     CHECK(fault.text[0] != '\0');
 }

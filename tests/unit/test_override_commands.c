@@ -92,6 +92,8 @@ TEST(what_is_wrong_is_told)
     CHECK(begins(say("WEIR.OVERRIDE SET api k 5/s REASON %0300d", 0), "-ERR REASON takes one text"));
     CHECK(begins(say("WEIR.OVERRIDE SET api k 5/s brust=1"), "-ERR "));
     CHECK(strstr(error_text(), "did you mean burst?") != NULL);
+    CHECK(begins(say("WEIR.OVERRIDE SET api k 5/s capacity=9"), "-ERR "));
+    CHECK(strstr(error_text(), "'capacity' is called burst here: burst=9") != NULL);
     CHECK(begins(say("WEIR.OVERRIDE SET ap k 5/s"), "-ERR no policy 'ap'"));
     CHECK(begins(say("WEIR.OVERRIDE LIST ap"), "-ERR no policy 'ap'; did you mean 'api'?"));
     say("WEIR.OVERRIDE LIST api");

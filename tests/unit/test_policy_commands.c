@@ -54,6 +54,8 @@ TEST(wrong_limits_and_names_are_refused_and_change_nothing)
         return;
     CHECK_STR(say("WEIR.POLICY SET api 5/s brust=10"),
               "-ERR 5/s brust=10: column 5: unknown option 'brust'; did you mean burst?\r\n");
+    CHECK_STR(say("WEIR.POLICY SET api 5 requests per hour"),
+              "-ERR 5 requests per hour: column 3: units have no name; write 5/h\r\n");
     CHECK(begins(say("WEIR.POLICY SET api \"5/s\\x00x\""), "-ERR limits are text"));
     CHECK(begins(say("WEIR.POLICY SET \"a b\" 5/s"), "-ERR "));
     CHECK(begins(say("WEIR.POLICY SET * 5/s"), "-ERR "));

@@ -4,6 +4,7 @@
  * are. test_messages.c has what is said about texts that mean nothing, prop_spec.c random limits.
  */
 #include "check.h"
+#include "phrasebook/phrasebook.h"
 #include "spec/spec.h"
 #include "weir.h"
 
@@ -207,6 +208,7 @@ TEST(a_mistake_at_the_end_is_found_at_the_end)
         char text[256];
         snprintf(text, sizeof text, "%s foo=1", accepted[i].text);
         CHECK_EQ(weir_spec_parse(text, specs, WEIR_LIMITS_MAX, &err), 0);
+        weir_phrasebook_explain(text, &err);
         bool is_engineblock = strstr(accepted[i].canonical, "hybrid") && !strstr(accepted[i].text, "algo");
         if (!is_engineblock && !CHECK(strstr(err.text, "unknown option 'foo'") != NULL))
             printf("#   %s\n", err.text);

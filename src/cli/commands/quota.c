@@ -20,6 +20,7 @@
 #include "cli/term.h"
 #include "cli/words.h"
 #include "fleet/member.h"
+#include "phrasebook/phrasebook.h"
 
 #define QUOTA_TEXT_MAX 512 /* bytes of a limit's text */
 
@@ -259,6 +260,7 @@ static bool read_quota_terms(const struct quota_job *job, struct lease_terms *te
         return true;
     if (err.column > 0) /* shown as it was typed */
         (void)weir_fleet_terms(job->limit, &job->fleet, terms, &err);
+    weir_phrasebook_explain(job->limit, &err);
     (void)quota_fail(err.text);
     return false;
 }

@@ -16,6 +16,7 @@
 #include "base/sat.h"
 #include "core/explain.h"
 #include "core/idle.h"
+#include "phrasebook/phrasebook.h"
 #include "service/log.h"
 #include "service/policies/edit.h"
 #include "service/policies/growth.h"
@@ -25,8 +26,10 @@
 bool weir_edit_read(struct edit *edit, const char *limits, char text[static SPEC_TEXT_MAX])
 {
     struct weir_policy *policy = weir_policy_idle(limits, edit->err);
-    if (!policy)
+    if (!policy) {
+        weir_phrasebook_explain(limits, edit->err);
         return false;
+    }
     size_t len = weir_policy_text(policy, text, SPEC_TEXT_MAX);
     weir_policy_free(policy);
     return (len > 0 && len < SPEC_TEXT_MAX) ||

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/idle.h"
+#include "phrasebook/phrasebook.h"
 #include "service/policies/edit.h"
 #include "service/policies/growth.h"
 #include "table/make.h"
@@ -66,8 +67,10 @@ static bool steps_for_key(struct edit *edit, const struct policy *policy, struct
 static bool check_key_limits(struct edit *edit, const char *text)
 {
     struct weir_policy *policy = weir_policy_idle(text, edit->err);
-    if (!policy)
+    if (!policy) {
+        weir_phrasebook_explain(text, edit->err);
         return false;
+    }
     char message[sizeof edit->err->text];
     size_t words = policy->words;
     weir_policy_free(policy);

@@ -12,8 +12,8 @@
  * be missing. ? at the end of an item means that it may be missing, ^ in front of it marks the place of the
  * mistake.
  */
-#ifndef WEIR_SPEC_FORM_H
-#define WEIR_SPEC_FORM_H
+#ifndef WEIR_PHRASEBOOK_FORM_H
+#define WEIR_PHRASEBOOK_FORM_H
 
 #include "spec/value.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "spec/form.h"
+#include "phrasebook/form.h"
 
 #include <string.h>
 

@@ -4,21 +4,22 @@
  * SECONDS). They are asked only after the text was refused, so they decide nothing; they only know a better
  * sentence, with the numbers that stand in the text.
  */
+#include "phrasebook/phrase.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "spec/form.h"
+#include "phrasebook/form.h"
 #include "spec/keywords.h"
-#include "spec/read.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
 #define PHRASE_MAX 160 /* bytes; nobody writes longer ones, and those who attack wait in vain */
 
 /*
- * spec_form.h explains the forms. In the sentence $1 is the first part of the text that the form names, $1+
+ * form.h explains the forms. In the sentence $1 is the first part of the text that the form names, $1+
  * one more than that number, $1~ that period in words, $0 the mistake, $* the options behind. No form may fit
  * the beginning of a limit that is right.
  */
@@ -226,7 +227,7 @@ static bool is_too_late(const struct form_match *match, const char *wrong)
     return false;
 }
 
-bool weir_spec_find_phrase(struct spec_reader *reader, const char *start)
+bool weir_phrasebook_find_phrase(struct spec_reader *reader, const char *start)
 {
     struct spec_reader limit = {.at = start, .end = reader->end};
     struct form_match match;
