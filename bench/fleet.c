@@ -17,6 +17,7 @@
 
 #include "cli/cli.h"
 #include "limiter/balance.h"
+#include "limiter/life.h"
 #include "weir-fleet.h"
 
 #define THREADS_MAX 64

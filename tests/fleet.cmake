@@ -29,7 +29,7 @@ weir_fleet_test(unit-redis unit/test_redis.c)
 # weir_patient_join(NAME): who joins has had his first units, also where the machine is busy for longer than a join waits
 # for them elsewhere.
 function(weir_patient_join name)
-    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src/fleet/member_reach.c)
+    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src/fleet/member.c)
     target_compile_definitions(${name} PRIVATE "FIRST_NS=INT64_C(20000000000)")
 endfunction()
 

@@ -54,17 +54,29 @@ EXCEPTIONS = {
     "static": """""",
     "folder": """""",
     "header": """
-        src/cli/cli.h src/lease/internal.h src/core/limit.h src/spec/spec.h src/spec/read.h
-        src/spec/keywords.h src/fleet/agent.h src/fleet/member.h src/fleet/redis/redis.h
-        src/fleet/weir/quota.h src/fleet/resp_client/client.h src/fleet/resp_client/connection.h
-        src/fleet/zookeeper/client.h src/fleet/zookeeper/pool.h src/fleet/zookeeper/session.h
-        src/ledger/persist.h src/limiter/limiter.h src/limiter/balance.h src/os/clock.h
-        src/region/layout.h src/region/region.h src/region/stripe.h src/service/policies/change.h
-        src/service/commands/client.h src/service/commands/command.h src/service/policies/edit.h
-        src/service/persist/persist.h src/service/transfer/load_parts.h src/service/persist/catalogue.h
-        src/service/leases/pools.h src/service/run.h src/service/service.h src/sim/fleet_world.h
-        src/table/persist/persist.h src/table/persist/internal.h src/table/make.h src/table/table.h
-        src/table/verbs.h src/table/wide.h
+        src/cli/cli.h
+        src/fleet/zookeeper/pool.h
+        src/lease/internal.h
+        src/service/commands/client.h
+        src/service/commands/command.h
+        src/service/leases/pools.h
+        src/service/persist/catalogue.h
+        src/service/persist/persist.h
+        src/service/policies/change.h
+        src/service/policies/edit.h
+        src/service/run.h
+        src/service/service.h
+        src/service/transfer/load_parts.h
+        src/sim/fleet_world.h
+        src/spec/keywords.h
+        src/spec/read.h
+        src/spec/spec.h
+        src/table/make.h
+        src/table/persist/internal.h
+        src/table/persist/persist.h
+        src/table/table.h
+        src/table/verbs.h
+        src/table/wide.h
     """,
 }
 

@@ -15,7 +15,7 @@
  * Callers fill: a take does it with the time since the last fill, a refusal leaves all as it was. The
  * fraction of a token that a short fill moves is carried over, so short fills lose nothing.
  */
-#include "core/limit.h"
+#include "core/hybrid.h"
 
 enum { ACTIVE, WAITING, LAST, CARRY, HISTORY, WORDS };
 #define IDLE INT64_C(-1) /* LAST of pools that were configured but not started */

@@ -80,12 +80,6 @@ struct algorithm {
 extern const struct algorithm weir_token_bucket, weir_leaky_bucket, weir_smooth, weir_warmup, weir_hybrid,
     weir_window, weir_sliding_log, weir_step, weir_unlimited, weir_blocked;
 
-/* hybrid alone: EngineBlock's restart, how far behind the callers are, and that with all that was
- * discarded before. */
-int64_t weir_hybrid_restart(const struct limit *limit, int64_t *state, int64_t now);
-int64_t weir_hybrid_behind(const struct limit *limit, const int64_t *state, int64_t now);
-int64_t weir_hybrid_behind_total(const struct limit *limit, const int64_t *state, int64_t now);
-
 /* Completes, checks and compiles `spec`. */
 bool weir_limit_init(struct limit *limit, const struct weir_spec *spec, struct spec_fault *fault);
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/explain.h"
+#include "core/hybrid.h"
 #include "core/limit.h"
 
 #define for_each_limit(limit, policy)                                                                        \

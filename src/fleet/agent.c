@@ -7,6 +7,7 @@
 #include "fleet/agent.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,175 @@
 #include "base/hash.h"
 #include "base/sat.h"
 #include "base/secret.h"
+#include "fleet/member_steps.h"
+#include "limiter/limiter.h"
 #include "os/thread.h"
 #include "os/wait.h"
+
+/*
+ * What others leave for an agent's thread, without waiting for it and without memory: each member has room
+ * for what can be on the way to it.
+ */
+
+/* The thread looks around. */
+static void agent_wake(struct fleet_agent *agent)
+{
+    (void)atomic_fetch_add_explicit(&agent->wakeup, 1, memory_order_release);
+    weir_wait_wake(&agent->wakeup);
+}
+
+/* Under agent->lock. */
+static void enlist_member(struct fleet_member *member)
+{
+    struct fleet_agent *agent = member->agent;
+    if (member->mail.listed || member->mail.closed)
+        return;
+    member->mail.listed = true;
+    member->mail.next = NULL;
+    member->mail.at = agent->inbox_end;
+    *agent->inbox_end = member;
+    agent->inbox_end = &member->mail.next;
+}
+
+static void delist_member(struct fleet_member *member)
+{
+    struct fleet_member *next = member->mail.next, **at = member->mail.at;
+    *at = next;
+    if (next)
+        next->mail.at = at;
+    else
+        member->agent->inbox_end = at;
+}
+
+void weir_inbox_post(struct fleet_member *member, enum inbox_note note, int64_t n)
+{
+    struct fleet_agent *agent = member->agent;
+    lock_take(&agent->lock);
+    switch (note) {
+    case INBOX_MISSED:
+        member->mail.missed_n = max64(member->mail.missed_n, n);
+        __attribute__((fallthrough));
+    case INBOX_WANT:
+        member->mail.want = true;
+        member->mail.want_n = max64(member->mail.want_n, n);
+        break;
+    case INBOX_LEAVE:
+        member->mail.leave = true;
+        break;
+    case INBOX_HURRY:
+        member->mail.hurry = true;
+        break;
+    case INBOX_AWAY:
+        member->mail.away = true;
+        break;
+    case INBOX_JOIN:
+        agent->try_now = true;
+        break;
+    }
+    enlist_member(member);
+    lock_drop(&agent->lock);
+    agent_wake(agent);
+}
+
+/* The next member that has mail, which is moved to *mail (replies in order); NULL: none. */
+static struct fleet_member *inbox_next(struct fleet_agent *agent, struct mail *mail)
+{
+    lock_take(&agent->lock);
+    struct fleet_member *member = agent->inbox;
+    if (member) {
+        delist_member(member);
+        *mail = member->mail;
+        member->mail.listed = member->mail.want = member->mail.more = member->mail.noticed = false;
+        member->mail.leave = member->mail.hurry = member->mail.away = false;
+        member->mail.want_n = member->mail.missed_n = 0;
+        member->mail.reply_count = 0;
+    }
+    lock_drop(&agent->lock);
+    return member;
+}
+
+/* The member gets nothing any more. */
+static void inbox_close(struct fleet_member *member)
+{
+    struct fleet_agent *agent = member->agent;
+    lock_take(&agent->lock);
+    member->mail.closed = true;
+    if (member->mail.listed)
+        delist_member(member);
+    member->mail.listed = false;
+    lock_drop(&agent->lock);
+}
+
+void weir_inbox_publish(struct fleet_agent *agent)
+{
+    (void)atomic_fetch_add_explicit(&agent->news, 1, memory_order_release);
+    weir_wait_wake(&agent->news);
+}
+
+/* ---- the sink: called by threads of coordinators ---- */
+
+/* More replies than orders can be on the way are no replies. */
+static void inbox_replied(void *owner, const struct lease_reply *reply)
+{
+    struct fleet_member *member = owner;
+    lock_take(&member->agent->lock);
+    if (member->mail.reply_count < MEMBER_REPLIES)
+        member->mail.replies[member->mail.reply_count++] = *reply;
+    enlist_member(member);
+    lock_drop(&member->agent->lock);
+    agent_wake(member->agent);
+}
+
+static void inbox_noticed(void *owner, const struct lease_reply *seen)
+{
+    struct fleet_member *member = owner;
+    lock_take(&member->agent->lock);
+    if (!member->mail.noticed || seen->epoch >= member->mail.seen.epoch)
+        member->mail.seen = *seen;
+    member->mail.noticed = true;
+    enlist_member(member);
+    lock_drop(&member->agent->lock);
+    agent_wake(member->agent);
+}
+
+static void inbox_more(void *owner)
+{
+    struct fleet_member *member = owner;
+    lock_take(&member->agent->lock);
+    member->mail.more = true;
+    enlist_member(member);
+    lock_drop(&member->agent->lock);
+    agent_wake(member->agent);
+}
+
+static void inbox_troubled(void *owner, const char *why)
+{
+    struct fleet_member *member = owner;
+    lock_take(&member->agent->lock);
+    (void)snprintf(member->trouble, sizeof member->trouble, "%s", why ? why : "");
+    lock_drop(&member->agent->lock);
+}
+
+static void inbox_connection_changed(void *owner, bool up, const char *why)
+{
+    struct fleet_agent *agent = owner;
+    lock_take(&agent->lock);
+    agent->told_once = true;
+    agent->up = up;
+    agent->down = agent->down || !up;
+    (void)snprintf(agent->why, sizeof agent->why, "%s",
+                   up            ? ""
+                   : why && *why ? why
+                                 : "the connection is lost");
+    lock_drop(&agent->lock);
+    agent_wake(agent);
+}
+
+const struct sink weir_inbox_sink = {.replied = inbox_replied,
+                                     .noticed = inbox_noticed,
+                                     .more = inbox_more,
+                                     .moved = inbox_connection_changed,
+                                     .troubled = inbox_troubled};
 
 #define MAIL_AT_ONCE   64
 #define BACKOFF_MIN_NS (100 * WEIR_MS)
@@ -37,7 +205,7 @@ static void *open_agent_coordinator(void *arg)
     agent->error = err;
     agent->opened = true;
     lock_drop(&agent->lock);
-    weir_agent_wake(agent);
+    agent_wake(agent);
     return NULL;
 }
 
@@ -149,7 +317,7 @@ static void end_member(struct fleet_agent *agent, struct fleet_member *member)
     if (member->next_mine)
         member->next_mine->at_mine = member->at_mine;
     weir_wake_timer_set(&agent->timers, &member->timer, WEIR_FOREVER);
-    weir_inbox_close(member);
+    inbox_close(member);
     if (weir_agents_leave(member)) {
         agent->last = member;
         weir_agent_unref(agent); /* of the list; the thread still holds it */
@@ -168,7 +336,7 @@ static bool read_agent_mail(struct fleet_agent *agent)
     struct mail mail;
     struct fleet_member *member;
     for (int i = 0; i < MAIL_AT_ONCE; i++) {
-        if (agent->last || !(member = weir_inbox_next(agent, &mail)))
+        if (agent->last || !(member = inbox_next(agent, &mail)))
             return false;
         adopt_member(agent, member);
         weir_member_read(member, &mail);
@@ -243,9 +411,9 @@ static void *run_agent_thread(void *arg)
     return NULL;
 }
 
-struct fleet_agent *weir_agent_new(const char *url_text, const struct fleet_url *url,
-                                   const struct coordinator_ops *ops,
-                                   const struct coordinator_options *options, struct weir_error *err)
+static struct fleet_agent *agent_new(const char *url_text, const struct fleet_url *url,
+                                     const struct coordinator_ops *ops,
+                                     const struct coordinator_options *options, struct weir_error *err)
 {
     struct fleet_agent *agent = calloc(1, sizeof *agent);
     char *text = agent ? strdup(url_text) : NULL;
@@ -277,12 +445,13 @@ void weir_agent_unref(struct fleet_agent *agent)
     free(agent);
 }
 
-void weir_agent_end(struct fleet_agent *agent)
+/* of one that never had a member */
+static void agent_end(struct fleet_agent *agent)
 {
     lock_take(&agent->lock);
     agent->over = true;
     lock_drop(&agent->lock);
-    weir_agent_wake(agent);
+    agent_wake(agent);
     (void)pthread_join(agent->thread, NULL);
     weir_agent_unref(agent);
 }
@@ -290,4 +459,201 @@ void weir_agent_end(struct fleet_agent *agent)
 bool weir_agent_is_me(const struct fleet_agent *agent)
 {
     return pthread_equal(agent->thread, pthread_self());
+}
+
+/*
+ * All agents of the process. A forked child has none: their threads are the parent's.
+ */
+
+enum { STEPS_AT_ONCE = 256, NAMES_AT_ONCE = 32 }; /* under the lock */
+
+struct lock weir_agents_lock;
+static struct fleet_agent *all;
+static struct member_link everybody = {&everybody, &everybody, NULL};
+static uint64_t forks; /* how often this process is somebody's child */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* ---- forks ---- */
+
+static void agents_before_fork(void)
+{
+    lock_take(&weir_agents_lock);
+}
+
+static void agents_after_fork_in_parent(void)
+{
+    lock_drop(&weir_agents_lock);
+}
+
+static void agents_after_fork_in_child(void)
+{
+    all = NULL;
+    everybody = (struct member_link){&everybody, &everybody, NULL};
+    forks++;
+    lock_drop(&weir_agents_lock);
+}
+
+static void register_agents_fork_handlers(void)
+{
+    (void)pthread_atfork(agents_before_fork, agents_after_fork_in_parent, agents_after_fork_in_child);
+}
+
+/* ---- the list, under the lock ---- */
+
+static struct fleet_agent *find_agent(const char *url_text)
+{
+    for (struct fleet_agent *agent = all; agent; agent = agent->next)
+        if (strcmp(agent->url_text, url_text) == 0)
+            return agent;
+    return NULL;
+}
+
+/* One more holds the limiter, unless nobody does: then it is about to go. */
+static bool hold_limiter(struct weir_limiter *limiter)
+{
+    uint64_t holders = atom_load(&limiter->holders, memory_order_relaxed);
+    while (holders > 0)
+        if (atom_cas(&limiter->holders, &holders, holders + 1, memory_order_acq_rel))
+            return true;
+    return false;
+}
+
+static struct fleet_member *member_of_entry(struct name_node *entry)
+{
+    return (struct fleet_member *)(void *)((char *)entry - offsetof(struct fleet_member, entry));
+}
+
+/* Of a name there may be some who are about to leave, and one that is not. */
+static bool can_hold_member(struct name_node *entry)
+{
+    const struct fleet_member *member = member_of_entry(entry);
+    return !member->released && hold_limiter(member->limiter);
+}
+
+static void link_member(struct member_link *one, struct member_link *behind)
+{
+    one->prev = behind;
+    one->next = behind->next;
+    one->next->prev = behind->next = one;
+}
+
+static void unlink_member(struct member_link *one)
+{
+    one->next->prev = one->prev;
+    one->prev->next = one->next;
+}
+
+/* ---- in and out ---- */
+
+static void enter_agent_locked(struct fleet_agent *agent, struct fleet_member *member,
+                               struct fleet_member **found)
+{
+    struct name_node *same = weir_name_trie_find(&agent->trie, member->name, can_hold_member);
+    *found = same ? member_of_entry(same) : NULL;
+    if (same)
+        return;
+    member->agent = agent;
+    (void)atom_add(&agent->holders, 1, memory_order_relaxed);
+    member->entry.text = member->name;
+    weir_name_trie_add(&agent->trie, &member->entry);
+    member->ring.member = member;
+    link_member(&member->ring, &everybody);
+}
+
+bool weir_agents_enter(struct fleet_member *member, const char *url_text, const struct fleet_url *url,
+                       const struct coordinator_ops *ops, struct fleet_member **found, struct weir_error *err)
+{
+    struct coordinator_options options = {.answer_ns = member->options.answer_ns,
+                                          .connect_ns = member->options.connect_ns,
+                                          .session_ns = member->options.session_ns};
+    struct fleet_agent *spare = NULL;
+    (void)pthread_once(&once, register_agents_fork_handlers);
+    for (bool entered = false; !entered;) {
+        lock_take(&weir_agents_lock);
+        struct fleet_agent *agent = find_agent(url_text);
+        if (!agent && spare) {
+            agent = spare;
+            agent->next = all;
+            all = agent;
+            spare = NULL;
+        }
+        entered = agent != NULL;
+        if (entered)
+            enter_agent_locked(agent, member, found);
+        lock_drop(&weir_agents_lock);
+        if (!entered && !(spare = agent_new(url_text, url, ops, &options, err)))
+            return false;
+    }
+    if (spare) /* somebody else was faster */
+        agent_end(spare);
+    return true;
+}
+
+void weir_agents_release(struct fleet_member *member)
+{
+    lock_take(&weir_agents_lock);
+    member->released = true;
+    lock_drop(&weir_agents_lock);
+}
+
+bool weir_agents_leave(struct fleet_member *member)
+{
+    struct fleet_agent *agent = member->agent;
+    lock_take(&weir_agents_lock);
+    weir_name_trie_remove(&agent->trie, &member->entry);
+    unlink_member(&member->ring);
+    bool last = !agent->trie.root;
+    if (last) {
+        struct fleet_agent **place = &all;
+        while (*place != agent)
+            place = &(*place)->next;
+        *place = agent->next;
+    }
+    lock_drop(&weir_agents_lock);
+    return last;
+}
+
+/* ---- walking along all of them ---- */
+
+typedef char name_text[FLEET_NAME_MAX + 1];
+
+/* Some steps further, under the lock: the names of those whom it passes and who are such. */
+static size_t walk_members(struct member_link *walker, bool (*is_one)(const struct fleet_member *member),
+                           name_text *texts)
+{
+    size_t count = 0;
+    for (int i = 0; i < STEPS_AT_ONCE && count < NAMES_AT_ONCE && walker->next != &everybody; i++) {
+        struct member_link *passed = walker->next;
+        unlink_member(walker);
+        link_member(walker, passed);
+        if (passed->member && is_one(passed->member))
+            memcpy(texts[count++], passed->member->name, sizeof texts[0]);
+    }
+    return count;
+}
+
+/* New ones come in behind it, so it comes to an end. A child that is forked in `each` is done. */
+size_t weir_agents_names(bool (*is_one)(const struct fleet_member *member),
+                         void (*each)(void *arg, const char *name), void *arg)
+{
+    struct member_link walker = {0};
+    name_text texts[NAMES_AT_ONCE];
+    size_t told = 0;
+    bool more;
+    lock_take(&weir_agents_lock);
+    uint64_t born = forks;
+    link_member(&walker, &everybody);
+    do {
+        size_t count = walk_members(&walker, is_one, texts);
+        more = walker.next != &everybody;
+        if (!more)
+            unlink_member(&walker);
+        lock_drop(&weir_agents_lock);
+        told += count;
+        for (size_t i = 0; each && i < count; i++)
+            each(arg, texts[i]);
+        lock_take(&weir_agents_lock);
+    } while (more && born == forks);
+    lock_drop(&weir_agents_lock);
+    return told;
 }

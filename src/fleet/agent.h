@@ -95,7 +95,7 @@ struct fleet_member {
     uint32_t told;             /* events that nobody has heard of yet */
     bool mine, up, going, moved;
     int64_t missed_n;               /* of the mail that is being read, until a step is told */
-    int64_t gather_n, gather_by_ns; /* for a take that was refused; see member_effects.c */
+    int64_t gather_n, gather_by_ns; /* for a take that was refused; see member_steps.c */
     bool wants_first; /* somebody has asked before anything was known of the pool: that is not forgotten */
     int64_t leave_by_ns;
 
@@ -156,7 +156,7 @@ struct fleet_agent {
 
 extern struct lock weir_agents_lock;
 
-/* ---- agents.c: all of the process ---- */
+/* ---- all agents of the process ---- */
 
 /* Puts the member into the agent for this URL, making one if there is none. *found: one of that name is
  * there, and one more holds its limiter now: `member` is not needed. false: `err`. */
@@ -172,67 +172,17 @@ bool weir_agents_leave(struct fleet_member *member);
 size_t weir_agents_names(bool (*is_one)(const struct fleet_member *member),
                          void (*each)(void *arg, const char *name), void *arg);
 
-/* ---- agent.c: the thread ---- */
+/* ---- one of them ---- */
 
-struct fleet_agent *weir_agent_new(const char *url_text, const struct fleet_url *url,
-                                   const struct coordinator_ops *ops,
-                                   const struct coordinator_options *options, struct weir_error *err);
-void weir_agent_end(struct fleet_agent *agent);   /* of one that never had a member */
-void weir_agent_unref(struct fleet_agent *agent); /* one holder less */
-/* The thread looks around. */
-void weir_agent_wake(struct fleet_agent *agent);
+void weir_agent_unref(struct fleet_agent *agent);       /* one holder less */
 bool weir_agent_is_me(const struct fleet_agent *agent); /* called by its thread? */
 
-/* ---- inbox.c ---- */
+/* ---- the inbox ---- */
 
 extern const struct sink weir_inbox_sink; /* without its agent */
 enum inbox_note { INBOX_WANT, INBOX_MISSED, INBOX_LEAVE, INBOX_HURRY, INBOX_JOIN, INBOX_AWAY };
 void weir_inbox_post(struct fleet_member *member, enum inbox_note note, int64_t n);
-/* The next member that has mail, which is moved to *mail (replies in order); NULL: none. */
-struct fleet_member *weir_inbox_next(struct fleet_agent *agent, struct mail *mail);
-/* The member gets nothing any more. */
-void weir_inbox_close(struct fleet_member *member);
 /* The agent has news for who waits for it to be reached. */
 void weir_inbox_publish(struct fleet_agent *agent);
-
-/* ---- member_steps.c: a member, by the agent's thread ---- */
-
-void weir_member_read(struct fleet_member *member, const struct mail *mail);
-void weir_member_wake(struct fleet_member *member);
-void weir_member_connection(struct fleet_member *member, bool up, bool down);
-/* The coordinator is there: enters. */
-void weir_member_enter(struct fleet_member *member);
-/* Has it been told to leave, and is that done? Then it is, and nothing of it is left at the coordinator. */
-bool weir_member_is_gone(struct fleet_member *member, bool hurry);
-
-/* ---- member_effects.c: what follows from its steps, likewise ---- */
-
-/* After each event. `pressed`: somebody was refused. */
-void weir_member_after_step(struct fleet_member *member, bool pressed);
-/* To those who wait, then into the balance. true: somebody got something. */
-bool weir_member_distribute(struct fleet_member *member, int64_t now, bool pressed);
-/* A take of n was refused. */
-void weir_member_gather(struct fleet_member *member, int64_t n);
-/* Whoever joins waits for this: FIRST_... */
-void weir_member_note_first(struct fleet_member *member, uint32_t first);
-bool weir_member_is_awaited(struct fleet_member *member);
-
-/* ---- member_reach.c ---- */
-
-/* Waits until the coordinator is reached, and has given its first units or said why not. false: `err`. */
-bool weir_member_reach(struct fleet_member *member, int64_t connect_ns, struct weir_error *err);
-/* After that has failed: it counts as lost from now on, until it is reached. true also if it was reached
- * meanwhile; false: it was, and has refused: `err`. */
-bool weir_member_begin_lost(struct fleet_member *member, struct weir_error *err);
-
-/* ---- member.c ---- */
-
-struct fleet_member *
-weir_member_of(const struct weir_limiter *limiter);  /* NULL: it is none, or of another process */
-void weir_member_unref(struct fleet_member *member); /* one holder less */
-/* false, and the verdict says no for sure: no answer within the timeout can be another. */
-bool weir_member_may_succeed(struct fleet_member *member, int64_t now, int64_t n, int64_t timeout_ns,
-                             struct weir_verdict *verdict);
-void weir_member_explain(struct fleet_member *member, int64_t now, int64_t n, struct weir_verdict *verdict);
 
 #endif

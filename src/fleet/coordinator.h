@@ -98,4 +98,8 @@ const struct coordinator_ops *weir_coordinator_kind(const struct fleet_url *url,
 /* Is this a name that every coordinator can keep? `err` says what is wrong. */
 bool weir_fleet_name_check(const char *name, struct weir_error *err);
 
+/* Opens the coordinator of a URL, asks, closes it. */
+bool weir_quota_ask(const char *url, const struct quota_ask *ask, struct quota_answer *answer,
+                    struct weir_error *err);
+
 #endif

@@ -17,16 +17,8 @@
 #define WEIR_FLEET_MEMBER_H
 
 #include "fleet/coordinator.h"
-#include "limiter/balance.h"
+#include "limiter/balance_limiter.h"
 #include "weir-fleet.h"
-
-/* Reads `?name=value&...` of a URL over `options`, and checks all of it. */
-bool weir_fleet_options_read(struct weir_fleet_options *options, const struct fleet_url *url,
-                             struct weir_error *err);
-
-/* Terms of a spec: one limit, algo=quota or token-bucket. */
-bool weir_fleet_terms(const char *spec, const struct weir_fleet_options *options, struct lease_terms *terms,
-                      struct weir_error *err);
 
 /* Joins as weir_fleet_join_with. `patient`: also if the coordinator cannot be reached now: it is lost then,
  * and joined when it comes (the server's way). */
@@ -42,10 +34,18 @@ void weir_member_watch(struct weir_limiter *limiter, member_moved *moved, void *
 /* Why the coordinator is lost, as it said; "" if it is not. */
 void weir_member_trouble(struct weir_limiter *limiter, char *text, size_t size);
 
-/* ---- for `weir quota` ---- */
+/* ---- for agent.c, claims.c and fleet.c ---- */
 
-/* Opens the coordinator of a URL, asks, closes it. */
-bool weir_quota_ask(const char *url, const struct quota_ask *ask, struct quota_answer *answer,
-                    struct weir_error *err);
+struct fleet_member;
+/* It could not be reached: it counts as lost from now on, until it is. true also if it was reached meanwhile;
+ * false: it was, and has refused: `err`. */
+bool weir_member_begin_lost(struct fleet_member *member, struct weir_error *err);
+struct fleet_member *
+weir_member_of(const struct weir_limiter *limiter);  /* NULL: it is none, or of another process */
+void weir_member_unref(struct fleet_member *member); /* one holder less */
+/* false, and the verdict says no for sure: no answer within the timeout can be another. */
+bool weir_member_may_succeed(struct fleet_member *member, int64_t now, int64_t n, int64_t timeout_ns,
+                             struct weir_verdict *verdict);
+void weir_member_explain(struct fleet_member *member, int64_t now, int64_t n, struct weir_verdict *verdict);
 
 #endif

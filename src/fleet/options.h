@@ -8,6 +8,9 @@
 
 #include "weir-fleet.h"
 
+struct fleet_url;
+struct lease_terms;
+
 enum option_kind { OPTION_COUNT, OPTION_SMALL, OPTION_TIME, OPTION_WORD };
 
 struct fleet_option {
@@ -25,5 +28,13 @@ const struct fleet_option *weir_option_at(size_t index);
 const struct fleet_option *weir_option_find(const char *name, size_t len);
 int64_t weir_option_get(const struct weir_fleet_options *options, const struct fleet_option *option);
 void weir_option_set(struct weir_fleet_options *options, const struct fleet_option *option, int64_t value);
+
+/* Reads `?name=value&...` of a URL over `options`, and checks all of it. */
+bool weir_fleet_options_read(struct weir_fleet_options *options, const struct fleet_url *url,
+                             struct weir_error *err);
+
+/* Terms of a spec: one limit, algo=quota or token-bucket. */
+bool weir_fleet_terms(const char *spec, const struct weir_fleet_options *options, struct lease_terms *terms,
+                      struct weir_error *err);
 
 #endif

@@ -2,11 +2,11 @@
 /*
  * What the files of the lease machine share; the law is in lease.h.
  *
- *   lease.c        options, the step, when to wake
- *   lease_epoch.c  which epoch it is, until when its units may be spent
- *   lease_reply.c  what the coordinator answers
- *   lease_order.c  what it is asked
- *   lease_loss.c   when it does not answer
+ *   lease.c  options, the step, when to wake
+ *   epoch.c  which epoch it is, until when its units may be spent
+ *   reply.c  what the coordinator answers
+ *   order.c  what it is asked
+ *   loss.c   when it does not answer
  */
 #ifndef WEIR_LEASE_INTERNAL_H
 #define WEIR_LEASE_INTERNAL_H
@@ -49,7 +49,7 @@ bool weir_lease_active(const struct lease_run *run);
 /* Nobody does, but somebody was there lately, and may find units when he comes again. */
 bool weir_lease_keeps_ready(const struct lease_run *run);
 
-/* ---- lease_epoch.c ---- */
+/* ---- epoch.c ---- */
 
 /* All units in the balance are void. */
 void weir_lease_clear(struct lease_run *run);
@@ -65,13 +65,13 @@ int64_t weir_lease_deadline(const struct lease *lease);
 /* Puts units of this epoch into the balance, or drops them if their time has passed. false: dropped. */
 bool weir_lease_grant(struct lease_run *run, int64_t units, int64_t from_ns, int64_t until_ns);
 
-/* ---- lease_reply.c ---- */
+/* ---- reply.c ---- */
 
 void weir_lease_replied(struct lease_run *run, const struct lease_event *event);
 /* An order that nobody will answer any more, taken out of the flight. */
 void weir_lease_doubt(struct lease_run *run, size_t at);
 
-/* ---- lease_order.c ---- */
+/* ---- order.c ---- */
 
 void weir_lease_ask(struct lease_run *run);
 void weir_lease_withdrew(struct lease_run *run, int64_t chunks);
@@ -79,7 +79,7 @@ void weir_lease_withdrew(struct lease_run *run, int64_t chunks);
 void weir_lease_return(struct lease_run *run, int64_t chunks);
 void weir_lease_leave(struct lease_run *run);
 
-/* ---- lease_loss.c ---- */
+/* ---- loss.c ---- */
 
 /* The coordinator has answered; or has not, to something sent then. */
 void weir_lease_answered(struct lease_run *run);

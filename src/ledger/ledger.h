@@ -117,4 +117,9 @@ bool weir_ledger_number(const char *text, size_t len, uint64_t *number);
 /* As far as can be told: was it given by this run? */
 bool weir_ledger_is_ours(const struct ledger *ledger, uint64_t number);
 
+/* After a loss, or where frames behind a hole in the log were applied: whoever has a reservation that is
+ * still open cannot settle it any more. What he would be given back may be in nobody's account. After
+ * weir_store_start, before the first answer; the caller commits what this lists. Gives how many. */
+size_t weir_ledger_distrust(struct ledger *ledger, int64_t now_ns);
+
 #endif

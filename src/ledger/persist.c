@@ -247,3 +247,252 @@ bool weir_records_describe_read(struct records *records, const void *bytes, size
     records->key[1] = text.key[1];
     return true;
 }
+
+/*
+ * Records come back from the disk, in any order; of those with the same id the one with the highest number
+ * counts. While they come in each place has the number of what is in it. An id that has no place, because it
+ * was taken back or had to yield, is remembered with its number, so that nothing older comes in again: an
+ * open reservation whose settlement had to yield would be settled twice.
+ *
+ * Places may fill in another order than they did when the records were made. So here, and only here, a record
+ * is moved to its other group for a newcomer that would find no place.
+ */
+
+#define NUMBER_MAX (UINT64_MAX >> 2) /* nobody draws so many */
+
+struct absent_record { /* number 0: none */
+    struct record_id id;
+    uint64_t number;
+};
+
+struct records_recovery {
+    int64_t now_ns;
+    uint64_t highest;  /* number */
+    uint64_t *numbers; /* of each place */
+    unsigned char *bytes;
+    struct absent_record *absent; /* absent_size of them, by hash; at most half of them are used */
+    uint64_t absent_size, absent_count;
+};
+
+/* ---- ids without a place ---- */
+
+static struct absent_record *absent_find(const struct records_recovery *recovery, const struct record_id *id)
+{
+    uint64_t mask = recovery->absent_size - 1;
+    for (uint64_t i = id->word[0] & mask;; i = (i + 1) & mask) {
+        struct absent_record *absent = &recovery->absent[i];
+        if (absent->number == 0 || memcmp(&absent->id, id, sizeof *id) == 0)
+            return absent;
+    }
+}
+
+static bool absent_grow(struct records_recovery *recovery)
+{
+    struct records_recovery next = *recovery;
+    next.absent_size = recovery->absent_size > 0 ? 2 * recovery->absent_size : 64;
+    next.absent = calloc(next.absent_size, sizeof *next.absent);
+    if (!next.absent)
+        return false;
+    for (uint64_t i = 0; i < recovery->absent_size; i++)
+        if (recovery->absent[i].number != 0)
+            *absent_find(&next, &recovery->absent[i].id) = recovery->absent[i];
+    free(recovery->absent);
+    *recovery = next;
+    return true;
+}
+
+static bool add_absent(struct records_recovery *recovery, const struct record_id *id, uint64_t number)
+{
+    if (2 * recovery->absent_count >= recovery->absent_size && !absent_grow(recovery))
+        return false;
+    struct absent_record *absent = absent_find(recovery, id);
+    recovery->absent_count += absent->number == 0;
+    *absent = (struct absent_record){*id, number};
+    return true;
+}
+
+static uint64_t absent_number(const struct records_recovery *recovery, const struct record_id *id)
+{
+    return recovery->absent_count > 0 ? absent_find(recovery, id)->number : 0;
+}
+
+/* ---- places ---- */
+
+/* To its other group, if that has a free place. */
+static bool move_record(struct records *records, struct record *record)
+{
+    uint64_t groups[2], from = record_place(records, record);
+    groups_of_record(records, &record->id, groups);
+    uint64_t to = from / GROUP == groups[0] ? groups[1] : groups[0];
+    if (to == from / GROUP || group_free_places(records, to) == 0)
+        return false;
+    struct record *moved = group_take(records, to, &record->id);
+    memcpy(moved, record, records->stride);
+    records->recovery->numbers[record_place(records, moved)] = records->recovery->numbers[from];
+    records->recovery->numbers[from] = 0;
+    place_free(records, from);
+    return true;
+}
+
+static bool move_any(struct records *records, const uint64_t *groups)
+{
+    for (uint64_t i = 0; i < 2 * GROUP; i++)
+        if (move_record(records, record_at(records, groups[i / GROUP] * GROUP + i % GROUP)))
+            return true;
+    return false;
+}
+
+/* Of those that may go the one that would expire first. */
+static bool drop_any(struct records *records, const uint64_t *groups)
+{
+    struct record *first = NULL;
+    for (uint64_t i = 0; records->yields && i < 2 * GROUP; i++) {
+        struct record *record = record_at(records, groups[i / GROUP] * GROUP + i % GROUP);
+        if ((!first || record->expires_ns < first->expires_ns) && records->yields(record))
+            first = record;
+    }
+    if (!first)
+        return false;
+    uint64_t place = record_place(records, first);
+    if (!add_absent(records->recovery, &first->id, records->recovery->numbers[place]))
+        return false;
+    place_free(records, place);
+    return true;
+}
+
+static struct record *take_place(struct records *records, const struct record_id *id)
+{
+    uint64_t groups[2];
+    groups_of_record(records, id, groups);
+    unsigned one = group_free_places(records, groups[0]), other = group_free_places(records, groups[1]);
+    if (one == 0 && other == 0) {
+        if (!move_any(records, groups) && !drop_any(records, groups))
+            return NULL;
+        one = group_free_places(records, groups[0]);
+        other = group_free_places(records, groups[1]);
+    }
+    return group_take(records, groups[one >= other ? 0 : 1], id);
+}
+
+/* ---- records ---- */
+
+static struct records_recovery *begin_recovery(struct records *records)
+{
+    struct records_recovery *recovery = records->recovery;
+    if (recovery)
+        return recovery;
+    records->recovery = recovery = calloc(1, sizeof *recovery);
+    if (!recovery)
+        return NULL;
+    recovery->now_ns = weir_now();
+    recovery->numbers = calloc(records->groups * GROUP, sizeof *recovery->numbers);
+    recovery->bytes = malloc(records->stride);
+    if (!recovery->numbers || !recovery->bytes)
+        weir_records_recovery_end(records);
+    return records->recovery;
+}
+
+/* It is not there, and nothing older is. false: out of memory. */
+static bool remove_record(struct records *records, const struct record_head *head, struct record *record)
+{
+    if (!add_absent(records->recovery, &head->id, head->number))
+        return false;
+    if (record) {
+        records->recovery->numbers[record_place(records, record)] = 0;
+        place_free(records, record_place(records, record));
+    }
+    return true;
+}
+
+/* `bytes` is a record in the making, sane. */
+static bool put_recovered_record(struct records *records, const struct record_head *head,
+                                 struct record *record, const struct record *made)
+{
+    if (!record)
+        record = take_place(records, &head->id);
+    if (!record) /* one that may yield does so at once */
+        return records->yields && records->yields(made) &&
+               add_absent(records->recovery, &head->id, head->number);
+    memcpy(record, made, records->stride);
+    records->recovery->numbers[record_place(records, record)] = head->number;
+    return true;
+}
+
+static bool read_record_head(const struct records *records, uint8_t kind, const unsigned char *body,
+                             size_t len, struct record_head *head)
+{
+    size_t bytes = records->stride - sizeof(struct record);
+    if ((kind != RECORD_KEPT && kind != RECORD_GONE) ||
+        len != sizeof *head + (kind == RECORD_KEPT ? bytes : 0))
+        return false;
+    memcpy(head, body, sizeof *head);
+    if ((head->id.word[0] == 0 && head->id.word[1] == 0) || head->number == 0 || head->number > NUMBER_MAX)
+        return false;
+    return kind == RECORD_GONE ? head->expires_ns == 0 : head->expires_ns > 0;
+}
+
+static bool make_record(const struct records *records, const unsigned char *body, size_t len,
+                        const struct record_head *head, struct record *made)
+{
+    if (len == sizeof *head)
+        return true;
+    int64_t offset_ns = records->region->offset_ns;
+    *made = (struct record){head->id, sat_sub(head->expires_ns, offset_ns)};
+    memcpy(made + 1, body + sizeof *head, len - sizeof *head);
+    if (records->sane && !records->sane(made + 1))
+        return false;
+    if (records->shift)
+        records->shift(made + 1, sat_sub(0, offset_ns));
+    return true;
+}
+
+bool weir_records_apply(const struct persist *persist, uint8_t kind, const unsigned char *body, size_t len,
+                        bool *failed)
+{
+    struct records *records = persist->owner;
+    struct record_head head;
+    uint64_t groups[2];
+    if (!read_record_head(records, kind, body, len, &head))
+        return false;
+    struct records_recovery *recovery = begin_recovery(records);
+    if (!recovery) {
+        *failed = true;
+        return true;
+    }
+    struct record *made = (struct record *)(void *)recovery->bytes;
+    if (!make_record(records, body, len, &head, made))
+        return false;
+    if (recovery->highest < head.number)
+        recovery->highest = head.number;
+    groups_of_record(records, &head.id, groups);
+    struct record *record = records_find(records, groups, &head.id);
+    uint64_t known =
+        record ? recovery->numbers[record_place(records, record)] : absent_number(recovery, &head.id);
+    bool gone = kind == RECORD_GONE, expired = !gone && is_expired(made, recovery->now_ns);
+    if (known >= head.number || (expired && !record))
+        return true;
+    if (!(gone || expired ? remove_record(records, &head, record)
+                          : put_recovered_record(records, &head, record, made)))
+        *failed = true;
+    return true;
+}
+
+void weir_records_recovery_end(struct records *records)
+{
+    struct records_recovery *recovery = records->recovery;
+    records->recovery = NULL;
+    if (!recovery)
+        return;
+    free(recovery->numbers);
+    free(recovery->bytes);
+    free(recovery->absent);
+    free(recovery);
+}
+
+void weir_records_recovered(struct records *records, int64_t now_ns)
+{
+    for (uint32_t i = 0; records->recovery && i < records->range_count; i++)
+        records->ranges[i].number = records->recovery->highest;
+    weir_records_recovery_end(records);
+    weir_records_sweep(records, SIZE_MAX, now_ns);
+}

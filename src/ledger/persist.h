@@ -37,7 +37,7 @@ void weir_records_append(struct records *records, const struct record_visit *vis
 typedef bool record_change(void *arg, struct record *record);
 size_t weir_records_change(struct records *records, record_change *change, void *arg);
 
-/* Private to records.c and recover.c: a record was taken back; one comes from the disk; the memory that
+/* Private to records.c and persist.c: a record was taken back; one comes from the disk; the memory that
  * recovery needs goes. */
 void weir_records_add_tombstone(struct records *records, const struct record_id *id, uint64_t number);
 bool weir_records_apply(const struct persist *persist, uint8_t kind, const unsigned char *body, size_t len,
@@ -52,11 +52,5 @@ bool weir_records_describe_read(struct records *records, const void *bytes, size
 void weir_records_recovered(struct records *records, int64_t now_ns); /* after the last record */
 
 struct region *weir_records_region(const struct records *records);
-struct records *weir_smyte_records(const struct smyte_buckets *steps);
-
-/* After a loss, or where frames behind a hole in the log were applied: whoever has a reservation that is
- * still open cannot settle it any more. What he would be given back may be in nobody's account. After
- * weir_store_start, before the first answer; the caller commits what this lists. Gives how many. */
-size_t weir_ledger_distrust(struct ledger *ledger, int64_t now_ns);
 
 #endif

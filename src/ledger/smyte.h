@@ -56,4 +56,6 @@ bool weir_smyte_bring(struct smyte_buckets *buckets, const struct record_id *id,
 void weir_smyte_stat(struct smyte_buckets *buckets, struct records_stat *stat);
 void weir_smyte_sweep(struct smyte_buckets *buckets, size_t count, int64_t now_ns);
 
+struct records *weir_smyte_records(const struct smyte_buckets *steps);
+
 #endif

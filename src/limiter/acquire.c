@@ -8,6 +8,8 @@
  * step, for a live change in between would miss it.
  */
 #include "limiter/balance_limiter.h"
+#include "limiter/change.h"
+#include "limiter/life.h"
 #include "limiter/limiter.h"
 #include "os/clock.h"
 #include "os/wait.h"

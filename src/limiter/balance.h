@@ -85,15 +85,6 @@ struct lease_balance {
 
 void weir_balance_init(struct lease_balance *balance, const struct balance_ops *ops, void *owner);
 
-/* A limiter whose units come out of this balance, and that says `text` (canonical limits) of itself. take,
- * peek, give, charge, drain, acquire, call, stat, listeners, names and references work as with any limiter;
- * reserve is a take or a refusal, and to cancel it is a give under the same deadline; set, reset and handles
- * are refused. In a forked child it refuses everything. NULL: out of memory, or `text` is no limit. */
-struct weir_limiter *weir_balance_limiter(struct lease_balance *balance, const char *text,
-                                          struct weir_error *err);
-/* The balance of a limiter; NULL: it has none, or has lost it in a fork. */
-struct lease_balance *weir_limiter_balance(const struct weir_limiter *limiter);
-
 /* ---- by whoever takes; n is 1 or more, `now` a reading before the call. `timed`: it is the time, do not
  * look again (for callers whose clock is an argument; who reads the clock says false) ---- */
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "limiter/life.h"
 
 /* ---- what is left after a fork ---- */
 

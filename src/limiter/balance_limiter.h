@@ -40,4 +40,7 @@ void weir_limiter_balance_stat(struct weir_limiter *limiter, int64_t now, struct
 /* What is refused to a limiter of a fleet says so. Always false. */
 bool weir_limiter_balance_refuse(struct weir_error *err, const char *what_instead);
 
+/* The balance of a limiter; NULL: it has none, or has lost it in a fork. */
+struct lease_balance *weir_limiter_balance(const struct weir_limiter *limiter);
+
 #endif

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "limiter/change.h"
 #include "limiter/limiter.h"
 #include "os/wait.h"
 

@@ -21,6 +21,8 @@
 
 #include "base/error.h"
 #include "limiter/balance_limiter.h"
+#include "limiter/change.h"
+#include "limiter/life.h"
 #include "limiter/limiter.h"
 #include "os/clock.h"
 

@@ -4,6 +4,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,135 @@
 
 #include "base/error.h"
 #include "limiter/balance_limiter.h"
+#include "limiter/change.h"
+#include "limiter/life.h"
 #include "limiter/limiter.h"
 #include "os/clock.h"
+#include "os/thread.h"
+#include "os/wait.h"
+
+/*
+ * fill=thread: the pools of a hybrid limit are filled by a thread, about a thousand times a second, as in
+ * EngineBlock, and not by every caller. The core fills pools up to the time it is told; so a filler is a
+ * clock that moves once a millisecond, and callers ask as of its time.
+ */
+
+struct filler {
+    atom64 time;
+    _Atomic uint32_t ended;
+    atom64 absent; /* in a forked child */
+    pthread_t thread;
+};
+
+static void *filler_main(void *arg)
+{
+    struct filler *filler = arg;
+    while (atomic_load_explicit(&filler->ended, memory_order_acquire) == 0) {
+        int64_t now = weir_now();
+        atom_store(&filler->time, (uint64_t)now, memory_order_release);
+        weir_wait_until(&filler->ended, 0, now + WEIR_MS, false);
+    }
+    return NULL;
+}
+
+static struct filler *filler_new(void)
+{
+    struct filler *filler = calloc(1, sizeof *filler);
+    if (!filler)
+        return NULL;
+    atom_store(&filler->time, (uint64_t)weir_now(), memory_order_relaxed);
+    if (weir_thread_start(&filler->thread, filler_main, filler))
+        return filler;
+    free(filler);
+    return NULL;
+}
+
+static void filler_free(struct filler *filler)
+{
+    if (!filler)
+        return;
+    if (atom_load(&filler->absent, memory_order_relaxed) == 0) {
+        atomic_store_explicit(&filler->ended, 1, memory_order_release);
+        weir_wait_wake(&filler->ended);
+        pthread_join(filler->thread, NULL);
+    }
+    free(filler);
+}
+
+static void filler_forget(struct filler *filler)
+{
+    if (filler)
+        atom_store(&filler->absent, 1, memory_order_relaxed);
+}
+
+int64_t weir_filler_time(const struct filler *filler, int64_t now)
+{
+    if (atom_load(&filler->absent, memory_order_relaxed) != 0)
+        return now; /* callers fill */
+    return min64(now, (int64_t)atom_load(&filler->time, memory_order_acquire));
+}
+
+/*
+ * fork(2) copies the limiters of a process, but only the thread that called it. All locks are taken before,
+ * so that no state is copied half written; the child finds them free, nobody waiting, and no filler threads.
+ * The units of a balance belong to the parent: the child's copy refuses everything.
+ */
+
+static struct lock all_lock;
+static struct weir_limiter *all;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void lock_limiters_before_fork(void)
+{
+    lock_take(&all_lock);
+    for (struct weir_limiter *limiter = all; limiter; limiter = limiter->next)
+        lock_take(&limiter->lock);
+}
+
+static void unlock_limiters_in_parent(void)
+{
+    for (struct weir_limiter *limiter = all; limiter; limiter = limiter->next)
+        lock_drop(&limiter->lock);
+    lock_drop(&all_lock);
+}
+
+static void reset_limiters_in_child(void)
+{
+    for (struct weir_limiter *limiter = all; limiter; limiter = limiter->next) {
+        limiter->first = limiter->last = NULL;
+        limiter->waiting = 0;
+        filler_forget(limiter->filler);
+        if (limiter->balance)
+            limiter->balance = &weir_balance_orphan;
+        lock_drop(&limiter->listeners.lock); /* it guards one pointer, which is whole */
+    }
+    unlock_limiters_in_parent();
+}
+
+static void register_limiter_forks(void)
+{
+    (void)pthread_atfork(lock_limiters_before_fork, unlock_limiters_in_parent, reset_limiters_in_child);
+}
+
+static void limiters_join(struct weir_limiter *limiter)
+{
+    (void)pthread_once(&once, register_limiter_forks);
+    lock_take(&all_lock);
+    limiter->next = all;
+    if (all)
+        all->prev = limiter;
+    all = limiter;
+    lock_drop(&all_lock);
+}
+
+static void limiters_leave(struct weir_limiter *limiter)
+{
+    lock_take(&all_lock);
+    *(limiter->prev ? &limiter->prev->next : &all) = limiter->next;
+    if (limiter->next)
+        limiter->next->prev = limiter->prev;
+    lock_drop(&all_lock);
+}
 
 /* ---- begin ---- */
 
@@ -42,7 +170,7 @@ static bool limiter_begin(struct weir_limiter *limiter, struct weir_policy *poli
 {
     int64_t word[WORD_STATE] = {0};
     if (wants_filler(policy)) {
-        limiter->filler = weir_filler_new();
+        limiter->filler = filler_new();
         if (!limiter->filler)
             return false;
     }
@@ -66,12 +194,12 @@ static struct weir_limiter *limiter_make(struct weir_policy *policy, struct weir
         return NULL;
     struct weir_limiter *limiter = limiter_alloc();
     if (limiter && limiter_begin(limiter, policy, weir_now())) {
-        weir_fork_join(limiter);
+        limiters_join(limiter);
         return limiter;
     }
     weir_error_set(err, ENOMEM, "out of memory, or no thread to be had");
     if (limiter)
-        weir_filler_free(limiter->filler);
+        filler_free(limiter->filler);
     free(limiter);
     weir_policy_free(policy);
     return NULL;
@@ -102,7 +230,7 @@ struct weir_limiter *weir_balance_limiter(struct lease_balance *balance, const c
     }
     limiter->said = limiter->policy = policy;
     limiter->balance = balance;
-    weir_fork_join(limiter);
+    limiters_join(limiter);
     return limiter;
 }
 
@@ -119,8 +247,8 @@ void weir_limiter_destroy(struct weir_limiter *limiter)
     struct lease_balance *balance = weir_limiter_balance(limiter);
     if (balance)
         balance->ops->free(balance);
-    weir_fork_leave(limiter);
-    weir_filler_free(limiter->filler);
+    limiters_leave(limiter);
+    filler_free(limiter->filler);
     weir_listeners_end(&limiter->listeners);
     if (limiter->policy != limiter->said)
         weir_policy_free(limiter->policy);
@@ -225,12 +353,12 @@ static bool limiter_change(struct weir_limiter *limiter, int64_t now, struct wei
     lock_take(&limiter->lock);
     bool has_filler = limiter->filler;
     lock_drop(&limiter->lock);
-    struct filler *spare = wants_filler(next) && !has_filler ? weir_filler_new() : NULL;
+    struct filler *spare = wants_filler(next) && !has_filler ? filler_new() : NULL;
     lock_take(&limiter->lock);
     bool same = is_same_policy(limiter->said, next);
     bool done = same || change_locked(limiter, now, next, &spare);
     lock_drop(&limiter->lock);
-    weir_filler_free(spare);
+    filler_free(spare);
     if (!done || same)
         weir_policy_free(next);
     if (!done)

@@ -9,6 +9,8 @@
 
 #include "core/explain.h"
 #include "limiter/balance_limiter.h"
+#include "limiter/change.h"
+#include "limiter/life.h"
 #include "os/clock.h"
 
 static bool reject_take(struct weir_verdict *verdict)

@@ -71,11 +71,8 @@ struct weir_limiter {
     atom64 holders;
     char *name;
     struct filler *filler;
-    struct weir_limiter *next, *prev; /* of all limiters: see fork.c */
+    struct weir_limiter *next, *prev; /* of all limiters: see life.c */
 };
-
-/* Called once, before the limiter is shared. false: out of memory. */
-bool weir_limiter_set_name(struct weir_limiter *limiter, const char *name);
 
 /* ---- under the lock ---- */
 
@@ -93,59 +90,12 @@ bool weir_limiter_promise(struct weir_limiter *limiter, int64_t now, int64_t n, 
 bool weir_limiter_recall(struct weir_limiter *limiter, int64_t now, struct weir_reservation *reservation,
                          struct undo *undo);
 
-/* Takes the promise of a waiter back as if it had never been made, and lets those behind it move up. false:
- * that cannot be done, recall it. */
-bool weir_limiter_withdraw(struct weir_limiter *limiter, struct limiter_waiter *waiter, int64_t now);
-
-/* Puts `next` in force (and takes it over), at `now`. Waiters are told, handles lose their shares. false: out
- * of memory. */
-bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now);
-/* The same if only the burst is another one: handles and reservations stay valid. In the same step up to *out
- * units are taken out before, which then is how many; or, below 0, -*out units are given back after. In two
- * steps the limiter would fill up in between. */
-bool weir_limiter_install_burst(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
-                                int64_t *out);
-
-/* Nothing passes until the next weir_limiter_install. false: out of memory. */
-bool weir_limiter_pause(struct weir_limiter *limiter);
-
 /* To be called whenever policy, state or filler are others. */
 void weir_limiter_note_alone(struct weir_limiter *limiter);
-
-/* Would not even one unit pass, ever? Then the limit is a pause, and who waits for ever waits for its end. */
-bool weir_limiter_paused(struct weir_limiter *limiter, int64_t now);
-/* Something may pass again: those who are parked get their promises. */
-void weir_limiter_revive(struct weir_limiter *limiter, int64_t now);
-void weir_limiter_wake(struct weir_limiter *limiter); /* every waiter looks around */
-void weir_limiter_destroy(struct weir_limiter *limiter);
 
 /* ---- parts ---- */
 
 /* A take that the word could not answer, without a word to the listeners. */
 bool weir_limiter_ask(struct weir_limiter *limiter, int64_t now, int64_t n, struct weir_verdict *verdict);
-
-void weir_limiter_notify(struct weir_limiter *limiter, int32_t kind, int32_t reason, int64_t n, int64_t now);
-
-static inline void limiter_notify(struct weir_limiter *limiter, bool allowed, int64_t n, int64_t now,
-                                  const struct weir_verdict *verdict)
-{
-    if (__builtin_expect(listeners_any(&limiter->listeners), 0))
-        weir_limiter_notify(limiter, allowed ? WEIR_EVENT_SUCCESS : WEIR_EVENT_FAILURE,
-                            allowed   ? WEIR_OK
-                            : verdict ? verdict->reason
-                                      : WEIR_LATER,
-                            n, now);
-}
-
-/* fork.c: all limiters of the process, so that a forked child finds their locks free and their lists empty.
- */
-void weir_fork_join(struct weir_limiter *limiter);
-void weir_fork_leave(struct weir_limiter *limiter);
-
-/* filler.c: the thread of algo=hybrid fill=thread. */
-struct filler *weir_filler_new(void);
-void weir_filler_free(struct filler *filler);
-int64_t weir_filler_time(const struct filler *filler, int64_t now);
-void weir_filler_forget(struct filler *filler); /* in a forked child, which has no such thread */
 
 #endif

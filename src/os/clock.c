@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "os/clock_kernel.h"
 #include "os/futex.h"
 
 #if defined(__x86_64__)

@@ -78,9 +78,6 @@ extern _Atomic uint32_t weir_clock_moves;
 /* What clock_now does when the counter alone does not tell. */
 __attribute__((cold)) int64_t weir_clock_ask(void);
 
-/* The kernel's CLOCK_BOOTTIME. */
-int64_t weir_clock_kernel(void);
-
 bool weir_clock_is_set(void);
 
 /* Wakes who sleeps on weir_clock_moves, and makes who is about to look again. */

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "os/clock.h"
+#include "os/clock_kernel.h"
 
 int64_t weir_clock_kernel(void)
 {

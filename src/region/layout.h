@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Where things are in a region, computed from its shape, and whether what a file says of itself can be true.
- * Only region.c, layout.c and fork.c include this.
  */
 #ifndef WEIR_REGION_LAYOUT_H
 #define WEIR_REGION_LAYOUT_H
@@ -44,8 +43,11 @@ struct span weir_span_read(const struct region_header *header, const struct regi
 bool weir_span_fits(const struct region_shape *shape, uint64_t index, const struct span *span,
                     uint64_t before);
 
-/* fork.c: all regions of the process, in the order of their id. */
-void weir_regions_join(struct region *region);
-void weir_regions_leave(struct region *region);
+/* The bytes that a region of that shape takes; UINT64_MAX if more than fits in anything. */
+uint64_t weir_region_size(const struct region_shape *shape);
+/* Bytes of the region by their offset, and back: counters of the header (swept ... overrides), parts,
+ * segments. NULL, UINT64_MAX: none of these, or not mapped here. */
+void *weir_region_at(struct region *region, uint64_t offset, uint64_t bytes);
+uint64_t weir_region_offset(struct region *region, const void *address);
 
 #endif

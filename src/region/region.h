@@ -137,7 +137,7 @@ struct region {
     bool opening, made, created; /* until it is ready: others wait; from nothing; the file itself, too */
     struct lock lock;            /* around mapping */
     struct lock ready; /* around what the table makes ready in this process; not half done in a fork */
-    struct region *next, *previous; /* all regions of the process, by id: see fork.c */
+    struct region *next, *previous; /* all regions of the process, by id: see weir_regions_join */
     char *path;
 };
 
@@ -167,9 +167,6 @@ void weir_region_close(struct region *region);
 void weir_region_retire(struct region *region, bool whole);
 /* Maps what others have added. false: that failed; what is mapped stays. */
 bool weir_region_refresh(struct region *region);
-
-/* The bytes that a region of that shape takes; UINT64_MAX if more than fits in anything. */
-uint64_t weir_region_size(const struct region_shape *shape);
 
 /* Notes region time and wall clock for the next boot, if the last note is a second old. */
 void weir_region_note_time(struct region *region, int64_t region_now);
@@ -253,10 +250,5 @@ static inline void region_lower(struct region *region, const struct segment *seg
     if (__builtin_expect(segment->numbers != NULL, 0))
         region_raise(region, &segment->numbers[line]);
 }
-
-/* Bytes of the region by their offset, and back: counters of the header (swept ... overrides), parts,
- * segments. NULL, UINT64_MAX: none of these, or not mapped here. */
-void *weir_region_at(struct region *region, uint64_t offset, uint64_t bytes);
-uint64_t weir_region_offset(struct region *region, const void *address);
 
 #endif

@@ -19,7 +19,7 @@ enum journal_state { JOURNAL_IDLE, JOURNAL_OPEN, JOURNAL_DONE };
 
 struct journal {
     _Atomic uint32_t state; /* OPEN: to be undone. DONE: valid, held slots are still to be let go */
-    _Atomic uint32_t used;  /* bytes of entries, which follow: see journal.c */
+    _Atomic uint32_t used;  /* bytes of entries, which follow: see stripe.c */
 };
 
 struct stripe {
@@ -81,5 +81,9 @@ void weir_journal_commit_held(struct journal *journal);
 void weir_journal_undo(struct region *region, struct journal *journal);
 /* What a dead process left: undone if it was open, finished if it was valid. Nothing in it is trusted. */
 void weir_journal_recover(struct region *region, struct journal *journal);
+
+/* All regions of the process, in the order of their id. */
+void weir_regions_join(struct region *region);
+void weir_regions_leave(struct region *region);
 
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "limiter/life.h"
 #include "limiter/limiter.h"
 #include "registry/registry.h"
 #include "spec/spec.h"

@@ -15,6 +15,7 @@
 #include "config/timestamp.h"
 #include "os/boot.h"
 #include "os/clock.h"
+#include "os/clock_kernel.h"
 #include "weir.h"
 
 #define LINE_MAX_BYTES  4000 /* a line goes out by one write; pipes keep that much in one piece */

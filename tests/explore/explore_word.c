@@ -10,6 +10,7 @@
  */
 #include "check.h"
 #include "explore/explore.h"
+#include "limiter/change.h"
 #include "limiter/limiter.h"
 
 enum { THREADS = 3, ACTS = 3, NOW = 1000000000 };

@@ -43,6 +43,7 @@
 #include <unistd.h>
 
 #include "limiter/balance.h"
+#include "limiter/balance_limiter.h"
 #include "rng.h"
 #include "weir-fleet.h"
 

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "fleet/member.h"
+#include "fleet/options.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

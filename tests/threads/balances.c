@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "limiter/balance.h"
+#include "limiter/life.h"
 #include "threads/team.h"
 
 enum { TAKERS = 3, THREADS = TAKERS + 1, EPOCHS_MAX = 20000 };

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "region/layout.h"
 #include "region/stripe.h"
 #include "threads/step.h"
 #include "threads/team.h"

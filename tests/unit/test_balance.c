@@ -9,6 +9,8 @@
 
 #include "check.h"
 #include "limiter/balance.h"
+#include "limiter/balance_limiter.h"
+#include "limiter/life.h"
 
 #define START (1000 * WEIR_SEC)
 #define UNTIL (START + WEIR_SEC)

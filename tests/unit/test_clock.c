@@ -13,6 +13,7 @@
 
 #include "check.h"
 #include "os/clock.h"
+#include "os/clock_kernel.h"
 #include "os/futex.h"
 
 /* ---- first, while this process has not yet read the clock ---- */

@@ -9,6 +9,8 @@
 #include <stdio.h>
 
 #include "check.h"
+#include "limiter/balance_limiter.h"
+#include "limiter/life.h"
 #include "os/futex.h"
 #include "service/policies/reload.h"
 #include "unit/service_kit.h"

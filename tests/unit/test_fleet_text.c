@@ -4,6 +4,7 @@
  */
 #include "check.h"
 #include "fleet/member.h"
+#include "fleet/options.h"
 
 static struct weir_error err;
 static struct fleet_url url;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "region/layout.h"
 #include "region/stripe.h"
 
 #define STRIPES 8

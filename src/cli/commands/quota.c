@@ -20,6 +20,7 @@
 #include "cli/term.h"
 #include "cli/words.h"
 #include "fleet/member.h"
+#include "fleet/options.h"
 #include "phrasebook/phrasebook.h"
 
 #define QUOTA_TEXT_MAX 512 /* bytes of a limit's text */

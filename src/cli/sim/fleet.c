@@ -21,6 +21,7 @@
 #include "cli/term.h"
 #include "cli/words.h"
 #include "fleet/member.h"
+#include "fleet/options.h"
 #include "sim/fleet.h"
 #include "weir.h"
 

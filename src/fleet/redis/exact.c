@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/sat.h"
-#include "fleet/redis/redis.h"
+#include "fleet/redis/call.h"
 #include "spec/spec.h"
 
 #define NUMBER_MAX (INT64_C(1) << 53)

@@ -41,4 +41,9 @@ size_t weir_exact_key(const struct exact_shape *shape, const char *key, char nam
 bool weir_exact_read(const struct resp_value *value, const struct exact_shape *shape, int64_t n,
                      struct weir_verdict *verdict);
 
+/* As coordinator_ops.decide. */
+struct coordinator;
+bool weir_redis_decide(struct coordinator *coordinator, const char *key, const struct weir_spec *spec,
+                       int64_t n, struct weir_verdict *verdict, struct weir_error *err);
+
 #endif

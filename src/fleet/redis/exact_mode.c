@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/secret.h"
 #include "fleet/member.h"
+#include "fleet/options.h"
 #include "fleet/redis/exact.h"
 
 struct weir_exact {

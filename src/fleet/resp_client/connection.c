@@ -3,6 +3,8 @@
 #include "fleet/resp_client/connection.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -69,7 +71,9 @@ static uint64_t draw_connection_random(uint64_t *random)
     return *random;
 }
 
-void weir_resp_connection_fail(struct resp_connection *connection, int64_t now, const char *reason)
+/* Closed: everything is answered with NULL, and nothing is tried again before a pause, which grows until a
+ * connection has opened. */
+static void resp_connection_fail(struct resp_connection *connection, int64_t now, const char *reason)
 {
     char why[RESP_CLIENT_WHY_MAX];
     bool six = strchr(connection->host.name, ':') != NULL;
@@ -89,10 +93,11 @@ void weir_resp_connection_fail(struct resp_connection *connection, int64_t now, 
     connection->owner->closed(connection->owner, &connection->host, why);
 }
 
-void weir_resp_connection_fault(struct resp_connection *connection, int64_t now, int error)
+/* an errno value */
+static void resp_connection_fault(struct resp_connection *connection, int64_t now, int error)
 {
     char reason[ERROR_REASON_MAX];
-    weir_resp_connection_fail(connection, now, weir_error_reason(reason, error));
+    resp_connection_fail(connection, now, weir_error_reason(reason, error));
 }
 
 void weir_resp_connection_free(struct resp_connection *connection)
@@ -100,6 +105,148 @@ void weir_resp_connection_free(struct resp_connection *connection)
     close_resp_connection(connection);
     fail_requests(connection, &connection->expected, "the connection is being closed");
     fail_requests(connection, &connection->waiting, "the connection is being closed");
+}
+
+/*
+ * How a connection comes to be open: a name is resolved, its addresses are tried, the server is greeted.
+ */
+
+/* ---- greeting --------------------------------------------------------------------------------- */
+
+static void send_handshake(struct resp_connection *connection, const char *const *words, size_t count)
+{
+    struct slice slices[8];
+    size_t before = buffer_len(&connection->out);
+    for (size_t i = 0; i < count; i++)
+        slices[i] = (struct slice){words[i], strlen(words[i])};
+    weir_resp_ask(&connection->out, slices, count);
+    connection->put += buffer_len(&connection->out) - before;
+}
+
+static void begin_handshake(struct resp_connection *connection, enum handshake_step handshake)
+{
+    const struct resp_connection_owner *owner = connection->owner;
+    const char *user = owner->user[0] ? owner->user : "default";
+    char number[24];
+    connection->handshake = handshake;
+    if (handshake == HANDSHAKE_HELLO) {
+        send_handshake(connection, (const char *[]){"HELLO", "3", "AUTH", user, owner->password},
+                       owner->password[0] ? 5 : 2);
+    } else if (handshake == HANDSHAKE_AUTH) {
+        const char *words[] = {"AUTH", user, owner->password};
+        if (!owner->user[0])
+            words[1] = owner->password; /* servers without users know no other form */
+        send_handshake(connection, words, owner->user[0] ? 3 : 2);
+    } else {
+        (void)snprintf(number, sizeof number, "%lld", (long long)owner->database);
+        send_handshake(connection, (const char *[]){"SELECT", number}, 2);
+    }
+}
+
+static void open_connection(struct resp_connection *connection)
+{
+    if (connection->out.bytes)
+        weir_secret_wipe(connection->out.bytes,
+                         connection->out.size); /* nothing is in it but what was sent */
+    connection->state = CONNECTION_OPEN;
+    connection->pause_ns = 0;
+    connection->owner->opened(connection->owner, &connection->host);
+}
+
+/* CONNECTION_HANDSHAKE */
+static void resp_connection_handshake_reply(struct resp_connection *connection, int64_t now,
+                                            const struct resp_value *value)
+{
+    char reason[80]; /* the longest that is common: of a wrong password, 61 */
+    bool error = value->type == RESP_ERROR;
+    bool old = error && connection->handshake == HANDSHAKE_HELLO && value->text.len >= 4 &&
+               (memcmp(value->text.bytes, "ERR ", 4) == 0 || memcmp(value->text.bytes, "NOPR", 4) == 0);
+    if (error && !old) {
+        (void)snprintf(reason, sizeof reason, "%.*s", (int)min64((int64_t)value->text.len, 64),
+                       value->text.bytes);
+        resp_connection_fail(connection, now, reason);
+    } else if (old && connection->owner->password[0]) {
+        begin_handshake(connection, HANDSHAKE_AUTH);
+    } else if (connection->handshake != HANDSHAKE_SELECT && connection->owner->database != 0) {
+        begin_handshake(connection, HANDSHAKE_SELECT);
+    } else {
+        open_connection(connection);
+    }
+}
+
+/* ---- connecting ------------------------------------------------------------------------------- */
+
+static void connection_established(struct resp_connection *connection)
+{
+    int one = 1;
+    (void)setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    (void)setsockopt(connection->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    connection->state = CONNECTION_HANDSHAKE;
+    begin_handshake(connection, HANDSHAKE_HELLO);
+}
+
+/* Tries connection->address and those behind it. */
+static void connect_next_address(struct resp_connection *connection, int64_t now, int error)
+{
+    for (; connection->address; connection->address = connection->address->ai_next) {
+        const struct addrinfo *address = connection->address;
+        connection->fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (connection->fd < 0) {
+            error = errno;
+            continue;
+        }
+        if (connect(connection->fd, address->ai_addr, address->ai_addrlen) == 0) {
+            connection_established(connection);
+            return;
+        }
+        error = errno;
+        if (error == EINPROGRESS) {
+            connection->state = CONNECTION_CONNECTING;
+            return;
+        }
+        (void)close(connection->fd);
+        connection->fd = -1;
+    }
+    resp_connection_fault(connection, now, error);
+}
+
+/* CONNECTION_CONNECTING: it is, or is not */
+static void resp_connection_connected(struct resp_connection *connection, int64_t now)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+        error = errno;
+    if (error == 0) {
+        connection_established(connection);
+        return;
+    }
+    (void)close(connection->fd);
+    connection->fd = -1;
+    connection->address = connection->address->ai_next;
+    connect_next_address(connection, now, error);
+}
+
+static void resp_connection_begin(struct resp_connection *connection, int64_t now)
+{
+    connection->until_ns = now + connection->owner->connect_ns;
+    connection->put = connection->written = 0;
+    connection->lookup = weir_lookup_begin(&connection->host, connection->owner->wakeup);
+    connection->state = CONNECTION_RESOLVING;
+    if (!connection->lookup)
+        resp_connection_fail(connection, now, "too many names are being looked up");
+}
+
+/* CONNECTION_RESOLVING: perhaps the name is known now */
+static void resp_connection_resolved(struct resp_connection *connection, int64_t now)
+{
+    const char *why;
+    if (!weir_lookup_done(connection->lookup, &connection->address, &why))
+        return;
+    if (connection->address)
+        connect_next_address(connection, now, 0);
+    else
+        resp_connection_fail(connection, now, why);
 }
 
 /* ---- what goes out ---------------------------------------------------------------------------- */
@@ -136,7 +283,7 @@ static void flush_connection(struct resp_connection *connection, int64_t now)
     if (connection->state == CONNECTION_OPEN && !connection->ends)
         append_waiting_requests(connection);
     if (connection->out.failed) {
-        weir_resp_connection_fault(connection, now, ENOMEM);
+        resp_connection_fault(connection, now, ENOMEM);
         return;
     }
     while (connection->state >= CONNECTION_HANDSHAKE && buffer_len(&connection->out) > 0) {
@@ -148,7 +295,7 @@ static void flush_connection(struct resp_connection *connection, int64_t now)
         } else if (errno == EAGAIN) {
             return;
         } else if (errno != EINTR) {
-            weir_resp_connection_fault(connection, now, errno);
+            resp_connection_fault(connection, now, errno);
         }
     }
 }
@@ -161,9 +308,9 @@ static void answer_first_request(struct resp_connection *connection, int64_t now
     if (value->type == RESP_PUSH) {
         connection->owner->pushed(connection->owner, &connection->host, value);
     } else if (connection->state == CONNECTION_HANDSHAKE) {
-        weir_resp_connection_handshake_reply(connection, now, value);
+        resp_connection_handshake_reply(connection, now, value);
     } else if (!connection->expected.first || connection->expected.first->start >= connection->written) {
-        weir_resp_connection_fail(connection, now, "it answers what nobody has asked");
+        resp_connection_fail(connection, now, "it answers what nobody has asked");
     } else if (--connection->expected.first->answers == 0) {
         connection->owner->answered(connection->owner, client_requests_take(&connection->expected), value,
                                     true, "");
@@ -180,9 +327,9 @@ static void read_replies(struct resp_connection *connection, int64_t now)
         if (parsed == RESP_INCOMPLETE)
             return;
         if (parsed != RESP_PARSED) {
-            weir_resp_connection_fail(connection, now,
-                                      parsed == RESP_BROKEN ? "it does not speak the Redis protocol"
-                                                            : "out of memory");
+            resp_connection_fail(connection, now,
+                                 parsed == RESP_BROKEN ? "it does not speak the Redis protocol"
+                                                       : "out of memory");
             return;
         }
         struct buffer bytes =
@@ -203,7 +350,7 @@ static void receive_replies(struct resp_connection *connection, int64_t now)
 {
     char *room = weir_buffer_room(&connection->in, READ_SIZE);
     if (!room) {
-        weir_resp_connection_fail(connection, now, "its answer is too long");
+        resp_connection_fail(connection, now, "its answer is too long");
         return;
     }
     ssize_t got = recv(connection->fd, room, READ_SIZE, 0);
@@ -211,9 +358,9 @@ static void receive_replies(struct resp_connection *connection, int64_t now)
         buffer_wrote(&connection->in, (size_t)got);
         read_replies(connection, now);
     } else if (got == 0) {
-        weir_resp_connection_fail(connection, now, "it closed the connection");
+        resp_connection_fail(connection, now, "it closed the connection");
     } else if (errno != EAGAIN && errno != EINTR) {
-        weir_resp_connection_fault(connection, now, errno);
+        resp_connection_fault(connection, now, errno);
     }
 }
 
@@ -250,17 +397,17 @@ static int64_t earliest_deadline(const struct client_request_list *list)
 int64_t weir_resp_connection_step(struct resp_connection *connection, int64_t now)
 {
     if (earliest_deadline(&connection->expected) <= now)
-        weir_resp_connection_fail(connection, now, "it does not answer");
+        resp_connection_fail(connection, now, "it does not answer");
     if (connection->ends && !connection->expected.first)
-        weir_resp_connection_fail(connection, now, connection->ends);
+        resp_connection_fail(connection, now, connection->ends);
     int64_t next = drop_late_requests(connection, now);
     if (connection->state == CONNECTION_IDLE && connection->waiting.first && now >= connection->retry_ns)
-        weir_resp_connection_begin(connection, now);
+        resp_connection_begin(connection, now);
     if (connection->state == CONNECTION_RESOLVING)
-        weir_resp_connection_resolved(connection, now);
+        resp_connection_resolved(connection, now);
     if (connection->state != CONNECTION_IDLE && connection->state != CONNECTION_OPEN &&
         now >= connection->until_ns)
-        weir_resp_connection_fail(connection, now, "it cannot be reached in time");
+        resp_connection_fail(connection, now, "it cannot be reached in time");
     flush_connection(connection, now);
     if (connection->state == CONNECTION_IDLE)
         return connection->waiting.first ? min64(next, connection->retry_ns) : next;
@@ -281,7 +428,7 @@ short weir_resp_connection_events(const struct resp_connection *connection)
 void weir_resp_connection_ready(struct resp_connection *connection, int64_t now)
 {
     if (connection->state == CONNECTION_CONNECTING)
-        weir_resp_connection_connected(connection, now);
+        resp_connection_connected(connection, now);
     else if (connection->state >= CONNECTION_HANDSHAKE)
         receive_replies(connection, now);
 }

@@ -79,21 +79,6 @@ void weir_resp_connection_ready(struct resp_connection *connection, int64_t now)
 bool weir_resp_connection_is_idle(
     const struct resp_connection *connection); /* nobody waits for anything on it */
 
-/* ---- between connection.c and handshake.c ---- */
-
-/* Closed: everything is answered with NULL, and nothing is tried again before a pause, which grows until a
- * connection has opened. */
-void weir_resp_connection_fail(struct resp_connection *connection, int64_t now, const char *reason);
-void weir_resp_connection_fault(struct resp_connection *connection, int64_t now,
-                                int error); /* an errno value */
-void weir_resp_connection_begin(struct resp_connection *connection, int64_t now);
-void weir_resp_connection_resolved(struct resp_connection *connection,
-                                   int64_t now); /* CONNECTION_RESOLVING: perhaps the name is known now */
-void weir_resp_connection_connected(struct resp_connection *connection,
-                                    int64_t now); /* CONNECTION_CONNECTING: it is, or is not */
-void weir_resp_connection_handshake_reply(struct resp_connection *connection, int64_t now,
-                                          const struct resp_value *value); /* CONNECTION_HANDSHAKE */
-
 static inline void client_requests_init(struct client_request_list *list)
 {
     list->first = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A session with an ensemble of ZooKeepers that is begun anew whenever its connection is lost, with back-off:
- * who is told that it is up has a new one, in which no watch is set. The files behind it know the foreign
- * library (session.h), and no other does; its log goes nowhere.
+ * who is told that it is up has a new one, in which no watch is set. client.c knows the foreign library, and
+ * no other file does; its log goes nowhere.
  *
  * Requests go out at once or not at all, and are answered in the order of their sending, each exactly once,
  * from a thread of the library or from the call that closes. No lock is held then.

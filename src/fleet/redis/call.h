@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Redis as coordinator, inside: who is to be asked (route.c), how a script gets there and back
- * (call.c), what is asked (redis.c, quota.c, exact.c).
+ * Redis as coordinator, inside: who is to be asked, and how a script gets there and back. What is
+ * asked is in redis.c and exact.c.
  *
  * Plain (redis://): one server, or several of which one is the master. Whoever says it is (ROLE), of two the
  * one with more replicas; a replica's word about where its master is leads to servers that the URL does not
@@ -13,8 +13,8 @@
  * Cluster (redis+cluster://): each slot has its server, learnt from CLUSTER SLOTS, MOVED and ASK; one that is
  * not known, or cannot be reached, is asked of any server that is.
  */
-#ifndef WEIR_FLEET_REDIS_REDIS_H
-#define WEIR_FLEET_REDIS_REDIS_H
+#ifndef WEIR_FLEET_REDIS_CALL_H
+#define WEIR_FLEET_REDIS_CALL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -75,7 +75,7 @@ struct redis {
     } find;
 };
 
-/* ---- route.c ---- */
+/* ---- who is to be asked ---- */
 
 void weir_redis_route_begin(struct redis *redis);
 /* What the client tells; `arg` is the redis. */
@@ -84,19 +84,10 @@ void weir_redis_closed(void *arg, const struct fleet_host *host, const char *why
 int64_t weir_redis_tick(void *arg, int64_t now);
 /* The number of the connection to it, under the lock; 0: there is none. */
 uint64_t weir_redis_connection_number(const struct redis *redis, const struct fleet_host *host);
-/* Who is to be asked for a slot. false: nobody is known; `why`. */
-bool weir_redis_route(struct redis *redis, unsigned slot, struct fleet_host *host,
-                      char why[RESP_CLIENT_WHY_MAX]);
-/* A slot is there, as somebody has said. */
-void weir_redis_moved(struct redis *redis, unsigned slot, const struct fleet_host *host);
-/* That one was not the right one to ask: no master, or not to be reached. */
-void weir_redis_doubt(struct redis *redis, unsigned slot, const struct fleet_host *host, const char *why);
-/* The same, of one that says itself that it is a replica; by the client's thread. */
-void weir_redis_demoted(struct redis *redis, unsigned slot, const struct fleet_host *host);
 /* Waits until somebody can be asked. */
 bool weir_redis_reach(struct redis *redis, int64_t deadline_ns, struct weir_error *err);
 
-/* ---- call.c ---- */
+/* ---- there and back ---- */
 
 /* A script on its way. */
 struct redis_call {
@@ -130,12 +121,5 @@ void weir_redis_call_wait(struct redis_call *call);
 
 /* "weir:{NAME}:quota". A script has one key only: while a slot moves, no other can be done. */
 void weir_redis_pool_key(struct redis_call *call, const char *name);
-
-/* ---- quota.c, exact.c ---- */
-
-bool weir_redis_quota(struct coordinator *coordinator, const struct quota_ask *ask,
-                      struct quota_answer *answer, struct weir_error *err);
-bool weir_redis_decide(struct coordinator *coordinator, const char *key, const struct weir_spec *spec,
-                       int64_t n, struct weir_verdict *verdict, struct weir_error *err);
 
 #endif
