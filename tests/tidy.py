@@ -59,14 +59,8 @@ EXCEPTIONS = {
         src/lease/internal.h
         src/service/commands/client.h
         src/service/commands/command.h
-        src/service/leases/pools.h
-        src/service/persist/catalogue.h
-        src/service/persist/persist.h
-        src/service/policies/change.h
-        src/service/policies/edit.h
         src/service/run.h
         src/service/service.h
-        src/service/transfer/load_parts.h
         src/sim/fleet_world.h
         src/spec/keywords.h
         src/spec/read.h

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 
 #include "server/server.h"
+#include "service/policies/apply.h"
 #include "store/commit.h"
 #include "store/threads.h"
 

@@ -2,6 +2,7 @@
 /*
  * What users hold of the stores of a service: the job thread's part of fair_share.h.
  */
+#include "service/count_shares.h"
 #include "ledger/persist.h"
 #include "service/log.h"
 #include "service/service.h"

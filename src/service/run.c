@@ -4,6 +4,7 @@
  * memory asked for that its key will need; then they are run, one after the other, while that arrives.
  */
 #include "service/run.h"
+#include "service/persist/record_change.h"
 #include "store/commit.h"
 
 #include <stdio.h>

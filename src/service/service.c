@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/service.h"
+#include "service/count_shares.h"
+#include "service/leases/fleet_joiner.h"
+#include "service/persist/record_change.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,8 +20,8 @@
 #include "service/commands/command.h"
 #include "service/log.h"
 #include "service/persist/persist.h"
+#include "service/policies/apply.h"
 #include "service/policies/growth.h"
-#include "service/policies/reload.h"
 #include "service/transfer/load.h"
 
 #define LEDGER_SHARE   16 /* one part in so many of the memory: for requests, and as much for reservations */
@@ -279,4 +282,16 @@ void weir_service_free(struct service *service)
     weir_growth_end(&service->growth);
     (void)pthread_mutex_destroy(&service->change);
     free(service);
+}
+
+bool weir_service_close(struct service *service, struct weir_error *err)
+{
+    struct store *store = service->store;
+    weir_error_clear(err);
+    if (!store)
+        return true;
+    weir_persist_last_catalogue(service);
+    bool closed = weir_store_close(store, err);
+    service->store = NULL; /* tables are nobody's but ours again */
+    return closed;
 }

@@ -191,24 +191,6 @@ static inline int64_t service_steady_ms(const struct service *service, int64_t n
  */
 bool weir_service_look_at_wall(struct service *service);
 
-/* Under `change`, in snapshot.c: puts a sealed snapshot in force, the one before is retired; frees those
- * retired ones that nobody can see any more. */
-void weir_snapshot_publish(struct service *service, struct snapshot *next);
-void weir_snapshot_collect(struct service *service);
-
-/* Puts a configuration in force, all of it or nothing; keys keep what they spent. By the job thread. */
-bool weir_service_apply(struct service *service, const struct config *config, struct weir_error *err);
-/* Reads options.config_path and applies it; what is wrong goes to `report`, a line each. If all is well, what
- * counts from the next start on only. */
-bool weir_service_reload(struct service *service, struct buffer *report);
-
-/* Finds out what users hold of what all have in common: fair_share.h. By the job thread. */
-void weir_shares_look(struct service *service, bool all); /* a part of them, or all */
-void weir_shares_warn(struct service *service);           /* once a second: who was refused */
-/* Now and then, by the job thread: tables grow, ends of modes and overrides come, sweeps, retired snapshots
- * go, rates are measured. */
-void weir_service_tick(struct service *service);
-
 /* Has that end, a wall clock time in milliseconds, come in this read section? 0: there is none. */
 static inline bool worker_is_past(const struct worker *worker, int64_t until_ms)
 {
@@ -220,14 +202,6 @@ static inline int64_t worker_end_ns(const struct worker *worker, int64_t until_m
 {
     return until_ms == 0 ? 0 : sat_sub(sat_mul(until_ms, WEIR_MS), service_wall_ns(worker->service, 0));
 }
-
-/* ---- read sections ------------------------------------------------------------------------------------ */
-
-/* A worker's read section: snapshot and time are read once. Nothing in between may wait. */
-void weir_read_begin(struct worker *worker);
-void weir_read_end(struct worker *worker);
-/* In the middle of a read section that lasts: what is in force, and the time, by now. */
-void weir_read_renew(struct worker *worker);
 
 /* ---- sessions --------------------------------------------------------------------------------- */
 

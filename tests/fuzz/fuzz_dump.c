@@ -10,7 +10,7 @@
 #include "base/crc.h"
 #include "must.h"
 #include "service/transfer/dump_text.h"
-#include "service/transfer/load_parts.h"
+#include "service/transfer/load_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

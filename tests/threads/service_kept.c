@@ -11,8 +11,9 @@
 
 #include "check.h"
 #include "os/disk.h"
-#include "service/persist/persist.h"
+#include "service/persist/record_change.h"
 #include "service/policies/change.h"
+#include "service/policies/growth.h"
 #include "store/checkpoint.h"
 #include "store/commit.h"
 #include "threads/team.h"

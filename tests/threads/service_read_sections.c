@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "service/policies/change.h"
+#include "service/policies/growth.h"
 #include "threads/team.h"
 #include "unit/service_kit.h"
 

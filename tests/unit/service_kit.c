@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit/service_kit.h"
+#include "service/policies/growth.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "service/policies/apply.h"
 #include "unit/change_kit.h"
 #include "unit/failing_memory.h"
 

@@ -7,7 +7,6 @@
 
 #include "check.h"
 #include "disk_sim.h"
-#include "service/persist/persist.h"
 #include "store/commit.h"
 #include "table/verbs.h"
 #include "unit/service_kit.h"

@@ -5,6 +5,7 @@
  */
 #include "check.h"
 #include "os/boot.h"
+#include "service/policies/snapshot.h"
 #include "unit/change_kit.h"
 #include "unit/failing_memory.h"
 

@@ -2,6 +2,7 @@
 /*
  * HELLO, AUTH and the small commands of connections. Error texts are those that clients look for.
  */
+#include "service/policies/apply.h"
 #include "unit/command_kit.h"
 
 #define USERS                                                                                                \

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "check.h"
+#include "service/policies/apply.h"
 #include "unit/service_kit.h"
 
 #define ROOT(LIMIT, BASE)                                                                                    \

@@ -12,7 +12,7 @@
 #include "limiter/balance_limiter.h"
 #include "limiter/life.h"
 #include "os/futex.h"
-#include "service/policies/reload.h"
+#include "service/policies/apply.h"
 #include "unit/service_kit.h"
 
 #define START_MS 1000

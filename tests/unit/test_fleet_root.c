@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "config/print.h"
+#include "service/policies/apply.h"
 #include "unit/service_kit.h"
 
 #define QUOTA                                                                                                \

@@ -4,7 +4,6 @@
  * number of changes, and what was spent stays spent.
  */
 #include "check.h"
-#include "service/policies/change.h"
 #include "table/make.h"
 #include "unit/service_kit.h"
 

@@ -16,7 +16,8 @@
 #include "check.h"
 #include "resp/reply.h"
 #include "server/server.h"
-#include "service/policies/change.h"
+#include "service/policies/apply.h"
+#include "service/policies/growth.h"
 #include "table/override.h"
 #include "unit/service_kit.h"
 

@@ -4,7 +4,6 @@
  */
 #include "check.h"
 #include "disk_sim.h"
-#include "service/persist/persist.h"
 #include "store/commit.h"
 #include "unit/service_kit.h"
 

@@ -6,7 +6,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 #include "disk_sim.h"
-#include "service/persist/persist.h"
+#include "service/persist/catalogue.h"
+#include "service/persist/record_change.h"
 #include "service/policies/retired.h"
 #include "store/commit.h"
 #include "store/threads.h"

@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "os/disk.h"
-#include "service/persist/persist.h"
+#include "service/persist/record_change.h"
 #include "unit/failing_memory.h"
 #include "unit/service_kit.h"
 

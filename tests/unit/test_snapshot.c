@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "check.h"
+#include "service/policies/snapshot.h"
 #include "unit/service_kit.h"
 
 static struct slice slice(const char *text)

@@ -3,6 +3,7 @@
  * The commands that ask for units: what they answer, what they charge, what they count.
  */
 #include "check.h"
+#include "service/policies/snapshot.h"
 #include "unit/service_kit.h"
 
 /* Asks, and checks "allowed" and "remaining". */

@@ -11,6 +11,7 @@
 #include "config/timestamp.h"
 #include "service/commands/client.h"
 #include "service/leases/lease_text.h"
+#include "service/policies/apply.h"
 #include "service/policies/change.h"
 #include "store/commit.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/sat.h"
 #include "service/leases/fleet_wait.h"
-#include "service/persist/persist.h"
+#include "service/persist/record_change.h"
 #include "service/policies/freeze.h"
 #include "service/request_id.h"
 #include "service/run.h"

@@ -10,7 +10,7 @@
 
 #include "base/sat.h"
 #include "os/futex.h"
-#include "service/leases/pools.h"
+#include "service/leases/fleet_joiner.h"
 #include "service/log.h"
 #include "service/service.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #define _POSIX_C_SOURCE 200809L
 #include "service/leases/pools.h"
+#include "service/leases/fleet_joiner.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -126,18 +126,8 @@ void weir_pools_want(struct pool_member *member);
 /* Takes all of those out of the list, chained by `next_joining`. */
 struct pool_member *weir_pools_wanted(struct fleet_pools *pools);
 
-/* ---- the fleet joiner: fleet_joiner.c ---- */
-
-struct fleet_joiner;
-struct fleet_joiner *weir_fleet_joiner_new(void); /* or NULL */
-/* Nobody has references any more. Everybody leaves, within some seconds. NULL is fine. */
-void weir_fleet_joiner_free(struct fleet_joiner *fleet_joiner);
-/* New ones, of which the fleet joiner takes care from now on, until it frees them. */
-void weir_fleet_joiner_add(struct fleet_joiner *fleet_joiner, struct fleet_pools *pools);
-/* There is something to do: some are to be joined, or nobody has references to `gone` any more (or NULL). */
-void weir_fleet_joiner_wake(struct fleet_joiner *fleet_joiner, struct fleet_pools *gone);
-
-/* For it: takes those out that nobody has used for long and that are in no list, chained by `next`. */
+/* For the fleet joiner: takes those out that nobody has used for long and that are in no list, chained by
+ * `next`. */
 struct pool_member *weir_pools_idle(struct fleet_pools *pools, int64_t now_ns);
 /* Takes one out of those of which nobody has a reference; NULL: there is none. */
 struct pool_member *weir_pools_pop(struct fleet_pools *pools);

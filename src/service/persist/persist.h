@@ -19,15 +19,13 @@
 #define WEIR_SERVICE_PERSIST_PERSIST_H
 
 #include "service/persist/catalogue.h"
-#include "service/policies/edit.h"
 #include "store/store.h"
 
 /* Of what is no policy table, in the store. */
 enum persist_number { PERSIST_CLIENT_KEYS = 1, PERSIST_REQUESTS, PERSIST_RESERVATIONS, PERSIST_SMYTE };
 
-#define PERSIST_WAIT_NS       (10 * WEIR_SEC) /* for a change to be on the disk, before its answer */
-#define PERSIST_HOW_MAX       512
-#define PERSIST_COMPLAINT_MAX 240
+#define PERSIST_WAIT_NS (10 * WEIR_SEC) /* for a change to be on the disk, before its answer */
+#define PERSIST_HOW_MAX 512
 
 struct persistence {
     struct disk *disk;
@@ -44,8 +42,6 @@ struct persistence {
     int64_t keys, took_ns;     /* of the recovery */
     char how[PERSIST_HOW_MAX]; /* what was found, in plain words */
 };
-
-/* ---- keep.c: the start ---- */
 
 /* If there is to be one. Finds out what is there. */
 bool weir_persist_open(struct service *service, const struct config *config, struct weir_error *err);
@@ -68,23 +64,6 @@ bool weir_persist_restore(struct service *service, const struct config *config, 
  * what told of it may be what was lost: with the rule floor it begins empty, too. */
 bool weir_persist_applied(struct service *service, const struct config *config, struct weir_error *err);
 
-/* ---- record_change.c: changes, and the rest of a life ---- */
-
-/* Before the steps of a change; false: nothing may be changed, and `err` says why. */
-bool weir_persist_before(struct edit *edit);
-/* Before the first `done` steps are taken back: their old limits come again as new ones. */
-void weir_persist_back(struct edit *edit, size_t done);
-/* After the change came into force, or was taken back. */
-void weir_persist_after(struct edit *edit);
-
-/* By the job thread, before an answer to something that changed: false: it may or may not be recorded. */
-bool weir_persist_wait(struct service *service);
-void weir_persist_tick(struct service *service);
-void weir_persist_last_catalogue(struct service *service);
-/* "the disk does not take anything (No space left on device)" */
-void weir_persist_complaint(struct store *store, char text[static PERSIST_COMPLAINT_MAX]);
-/* A waiting session's policy table goes: see above. */
-void weir_persist_let_go(const struct worker *worker, const struct policy_table *ptable);
 /* Something that the catalogue has was changed by other means. Any thread. */
 static inline void persist_owe(struct service *service)
 {

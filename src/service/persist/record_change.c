@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "service/log.h"
 #include "service/persist/persist.h"
+#include "service/persist/record_change.h"
 #include "service/policies/freeze.h"
 #include "service/policies/retired.h"
 #include "store/checkpoint.h"

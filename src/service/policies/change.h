@@ -26,7 +26,5 @@ bool weir_change_unoverride(struct service *service, struct slice policy, struct
                             struct weir_error *err);
 /* What has come to its end; called by the tick. */
 void weir_change_ends(struct service *service);
-/* Tables that are nearly full get more room, within the budget; called by the tick. */
-void weir_change_growth(struct service *service);
 
 #endif

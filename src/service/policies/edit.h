@@ -48,7 +48,7 @@ struct policy *weir_edit_copy(struct edit *edit, const struct policy *policy);
 /* Lists the altered policy, which it takes over in any case, unless it is not `good`. */
 bool weir_edit_put(struct edit *edit, struct policy *policy, bool good);
 
-/* ---- limits: edit_limits.c ---- */
+/* ---- limits ---- */
 
 /* Reads limits as people write them. */
 bool weir_edit_read(struct edit *edit, const char *limits, char text[static SPEC_TEXT_MAX]);
@@ -67,7 +67,7 @@ void weir_limits_floor(const char *limits, char text[static FLOOR_TEXT_MAX]);
 /* NULL: none. */
 bool weir_edit_candidate(struct edit *edit, struct policy *policy, const char *text, int64_t keys);
 
-/* ---- overrides: edit_override.c ---- */
+/* ---- overrides ---- */
 
 struct edit_override {
     struct slice key;

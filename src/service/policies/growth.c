@@ -13,6 +13,8 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include "service/policies/growth.h"
+#include "service/count_shares.h"
+#include "service/persist/record_change.h"
 
 #include <errno.h>
 #include <time.h>
@@ -517,7 +519,8 @@ static int64_t commands_of(const struct service *service)
 }
 
 /* Without a thread for it, as in tests, tables grow here. */
-void weir_change_growth(struct service *service)
+/* Tables that are nearly full get more room, within the budget. */
+static void grow_tables(struct service *service)
 {
     pthread_mutex_lock(&service->change);
     while (!service->growth.runs && tend_all(service, in_force(service))) {
@@ -591,7 +594,7 @@ void weir_service_tick(struct service *service)
     weir_shares_look(service, false);
     weir_snapshot_collect(service);
     pthread_mutex_unlock(&service->change);
-    weir_change_growth(service);
+    grow_tables(service);
     measure_rates(service, now_ns);
     weir_persist_tick(service);
 }

@@ -39,4 +39,8 @@ void weir_growth_stop(struct service *service);
 /* The tables of a snapshot that is about to be published tell the thread when they need room. */
 void weir_growth_serve(struct service *service, const struct snapshot *snapshot);
 
+/* Now and then, by the job thread: tables grow, ends of modes and overrides come, sweeps, retired snapshots
+ * go, rates are measured. */
+void weir_service_tick(struct service *service);
+
 #endif

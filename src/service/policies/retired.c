@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/policies/retired.h"
+#include "service/persist/persist.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +9,6 @@
 #include "base/error.h"
 #include "config/timestamp.h"
 #include "service/log.h"
-#include "service/persist/persist.h"
 #include "service/transfer/dump.h"
 
 #define FOLDER     "retired"

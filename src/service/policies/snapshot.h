@@ -52,4 +52,19 @@ bool weir_snapshot_put(struct snapshot *snapshot, const char *name, struct polic
 bool weir_snapshot_seal(struct snapshot *snapshot);
 void weir_snapshot_free(struct snapshot *snapshot);
 
+struct service;
+/* Under `change`: puts a sealed snapshot in force, the one before is retired; frees those
+ * retired ones that nobody can see any more. */
+void weir_snapshot_publish(struct service *service, struct snapshot *next);
+void weir_snapshot_collect(struct service *service);
+
+/* ---- read sections ---- */
+
+struct worker;
+/* A worker's read section: snapshot and time are read once. Nothing in between may wait. */
+void weir_read_begin(struct worker *worker);
+void weir_read_end(struct worker *worker);
+/* In the middle of a read section that lasts: what is in force, and the time, by now. */
+void weir_read_renew(struct worker *worker);
+
 #endif

@@ -10,7 +10,7 @@
 #include "ledger/persist.h"
 #include "service/commands/command.h"
 #include "service/transfer/dump_text.h"
-#include "service/transfer/load_parts.h"
+#include "service/transfer/load_text.h"
 
 /* ---- writing ---- */
 

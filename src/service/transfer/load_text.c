@@ -7,7 +7,7 @@
 #include "base/sat.h"
 #include "core/idle.h"
 #include "service/commands/command.h"
-#include "service/transfer/load_parts.h"
+#include "service/transfer/load_text.h"
 #include "table/persist/persist.h"
 
 /* A line in words: too much for the stack of a thread. */
