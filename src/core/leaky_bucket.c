@@ -42,7 +42,7 @@ static bool leaky_bucket_cancel(const struct limit *limit, int64_t *state, const
                                 int64_t promised)
 {
     (void)promised;
-    bool last = state[0] == (int64_t)r->ticket;
+    bool last = state[0] == (int64_t)r->ticket && state[0] != INDEX_NEVER;
     if (last)
         state[0] = sat_sub(state[0], sat_mul(r->n, limit->ticks.unit));
     return last;

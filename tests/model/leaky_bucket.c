@@ -70,18 +70,18 @@ static weir_i128 promise(struct model *model, int64_t due_ns, int64_t n)
     return add(model, model_promise_tick(model->limit, due_ns), n);
 }
 
-static bool cancel(struct model *model, const struct model_promise *promise, int64_t promised)
-{
-    (void)promised;
-    if (model->u.queue.last + model->u.queue.backlog != promise->mark)
-        return false;
-    model->u.queue.backlog -= promise->n * unit_of(model);
-    return true;
-}
-
 static bool is_endless(const struct model *model)
 {
     return model->u.queue.last + model->u.queue.backlog == INT64_MAX + unit_of(model);
+}
+
+static bool cancel(struct model *model, const struct model_promise *promise, int64_t promised)
+{
+    (void)promised;
+    if (is_endless(model) || model->u.queue.last + model->u.queue.backlog != promise->mark)
+        return false;
+    model->u.queue.backlog -= promise->n * unit_of(model);
+    return true;
 }
 
 static void give(struct model *model, int64_t now, int64_t n)

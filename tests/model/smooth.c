@@ -70,7 +70,8 @@ static weir_i128 promise(struct model *model, int64_t due_ns, int64_t n)
 static bool cancel(struct model *model, const struct model_promise *promise, int64_t promised)
 {
     (void)promised;
-    if (model->u.smooth.next - model->u.smooth.stored != promise->mark)
+    bool endless = promise->mark == INT64_MAX; /* by how much is not known */
+    if (endless || model->u.smooth.next - model->u.smooth.stored != promise->mark)
         return false;
     model->u.smooth.stored += (weir_i128)promise->n * model->limit->ticks.unit;
     return true;

@@ -236,6 +236,30 @@ TEST(a_debt_of_units_stays_so_many_units)
     close_it(&s);
 }
 
+/* At the end of time: a promise whose cost does not fit any more leaves a debt beyond all time, and it is not
+ * known how far beyond. What was subtracted from that when it was cancelled came back as saved units. */
+TEST(a_cancel_repays_no_debt_beyond_all_time)
+{
+    static const struct {
+        const char *limits;
+        int64_t first;
+    } cases[] = {
+        {"4/2ns burst=62758754327 initial=4109497780 algo=smooth", 4109497781},
+        {"4/2ns algo=leaky-bucket queue=100000000000", 1},
+    };
+    const int64_t t = 4611686018427387901;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct subject s = open_at(cases[i].limits, t);
+        struct weir_reservation r;
+        CHECK(weir_state_take(s.policy, s.state, t, cases[i].first, NULL));
+        CHECK(weir_state_reserve(s.policy, s.state, t, 62758754140, 1, &r, NULL));
+        CHECK(weir_state_cancel(s.policy, s.state, t, &r));
+        CHECK(!weir_state_take(s.policy, s.state, t, 62758754134, NULL));
+        CHECK(!weir_state_take(s.policy, s.state, t, 1, NULL));
+        close_it(&s);
+    }
+}
+
 /* The law of shape=above: admitted - n_last - given back <= R * (t + 1 ns) / W. A double made the second
  * promise a fifth of a nanosecond too early. */
 TEST(a_give_to_a_warmup_keeps_the_law)
