@@ -249,6 +249,16 @@ def check_citations(root, text, say):
             say(csource.line_of(text, match.start()), f"{match.group(1)} has no invariant {match.group(2)}")
 
 
+def check_files_named(text, known, say):
+    """A comment that sends its reader to a file names one that is there."""
+    for comment in TOKEN.finditer(text):
+        if not comment.group().startswith("/"):
+            continue
+        for match in re.finditer(r"(?<![\w/.<-])(?:[\w-]+/)*[\w-]+\.[ch](?![\w.(])", comment.group()):
+            if not any(f"/{path}".endswith(f"/{match.group()}") for path in known):
+                say(csource.line_of(text, comment.start() + match.start()), f"there is no {match.group()}")
+
+
 class Names:
     """Which files of src/ define a tag, a static function, a function; and what headers declare."""
 
@@ -371,8 +381,9 @@ def read_sources(root):
 
 def check_tree(root, exceptions):
     findings, includers, graph = [], {}, {}
-    layers = read_layers(root, findings)
-    for path in list_files(root):
+    layers, files = read_layers(root, findings), list_files(root)
+    known = [*map(str, files), "weir.c"]  # which script/amalgamate writes
+    for path in files:
         try:
             text = (root / path).read_text()
         except UnicodeDecodeError:
@@ -387,6 +398,8 @@ def check_tree(root, exceptions):
             continue
         check_calls(path, text, say)
         check_citations(root, text, say)
+        if path.parts[0] != "tests":
+            check_files_named(text, known, say)
         for match in re.finditer(r"^[ ]*#[ ]*include[ ]*([<\"])([^>\"]+)[>\"]", text, re.M):
             quoted, name = match.group(1) == '"', match.group(2)
             foreign = check_include(path, csource.line_of(text, match.start()), name, quoted, layers, say)
@@ -446,6 +459,8 @@ BREAKS = [  # file, text that is added to it, part of the finding
      "ARCHITECTURE.md:10: there is no hole in os/clock.c"),
     ("src/core/bad.c", SPDX + "/* docs/internals/store.md, 38 and docs/internals/store.md, 3 */\n",
      "bad.c:2: docs/internals/store.md has no invariant 3"),
+    ("src/core/bad.c", SPDX + "/* limit.c, core/limit.c\n * and gone.c */\nint x; /* limit.c */\n",
+     "bad.c:3: there is no gone.c"),
     ("src/core/bad.h", SPDX + "struct pair {\n    int a;\n};\n", None),
     ("src/os/bad.c", SPDX + "struct pair {\n    int b;\n};\n", "the tag pair is defined in src/core/bad.h, too"),
     ("src/core/bad.c", SPDX + "enum kind { A };\nstruct box {\n    enum kind { B } kind;\n};\n", ""),

@@ -123,9 +123,9 @@ static bool ask_and_wait(struct weir_limiter *limiter, int64_t now, int64_t n, i
     bool promised = weir_limiter_promise(limiter, now, n, timeout_ns, &waiter.promise.reservation,
                                          &waiter.promise.undo, verdict);
     waiter.due_ns = promised ? waiter.promise.reservation.due_ns : WEIR_FOREVER;
-    bool parked = !promised && timeout_ns == WEIR_FOREVER && verdict->reason == WEIR_NEVER &&
-                  weir_limiter_paused(limiter, now);
-    if (!parked && (!promised || waiter.due_ns <= now)) {
+    bool waits_for_resume = !promised && timeout_ns == WEIR_FOREVER && verdict->reason == WEIR_NEVER &&
+                            weir_limiter_paused(limiter, now);
+    if (!waits_for_resume && (!promised || waiter.due_ns <= now)) {
         lock_drop(&limiter->lock);
         verdict->wait_ns = 0; /* a filler thread may be behind */
     } else {

@@ -9,7 +9,7 @@
  * In the same way those behind a waiter that gives up move up.
  *
  * All of this happens on a copy, while the word is held; then the word is public again, and only then waiters
- * are woken. A waiter without a promise is parked: it waits for the end of a pause.
+ * are woken. A waiter without a promise waits for the end of a pause.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -20,7 +20,7 @@ bool weir_limiter_install_burst(struct weir_limiter *limiter, struct weir_policy
 bool weir_limiter_pause(struct weir_limiter *limiter);
 /* Would not even one unit pass, ever? Then the limit is a pause, and who waits for ever waits for its end. */
 bool weir_limiter_paused(struct weir_limiter *limiter, int64_t now);
-/* Something may pass again: those who are parked get their promises. */
+/* Something may pass again: the waiters without a promise get theirs. */
 void weir_limiter_revive(struct weir_limiter *limiter, int64_t now);
 void weir_limiter_wake(struct weir_limiter *limiter); /* every waiter looks around */
 

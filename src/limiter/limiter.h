@@ -33,7 +33,7 @@ struct undo {
 /* A thread in acquire; lives on its stack. */
 struct limiter_waiter {
     struct limiter_waiter *next, *prev;
-    int64_t n, due_ns;      /* WEIR_FOREVER: parked, it has no promise */
+    int64_t n, due_ns;      /* WEIR_FOREVER: no promise, it waits for a pause to end */
     bool moved;             /* it has another time, and is to be woken */
     bool refused;           /* a change has made it impossible */
     _Atomic uint32_t *word; /* it sleeps on: `own`, or the word of its weir_stop */

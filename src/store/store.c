@@ -122,7 +122,7 @@ static bool open_dir(struct store *store, struct weir_error *err)
 {
     struct disk *disk = store->disk;
     int64_t pid = 0;
-    char hash[48] = "another process";
+    char holder[48] = "another process";
     int error = disk->open_dir(disk, store->path, true, &store->dir);
     if (error) {
         store->dir = -1;
@@ -134,10 +134,10 @@ static bool open_dir(struct store *store, struct weir_error *err)
     if (error != EAGAIN)
         return !error || weir_error_fault(err, error, "%.120s: cannot lock the directory", store->path);
     if (pid > 0)
-        (void)snprintf(hash, sizeof hash, "process %lld", (long long)pid);
+        (void)snprintf(holder, sizeof holder, "process %lld", (long long)pid);
     char text[256];
     (void)snprintf(text, sizeof text, "%.120s: in use by %s; stop that one, or use another directory",
-                   store->path, hash);
+                   store->path, holder);
     weir_error_set(err, EAGAIN, text);
     return false;
 }

@@ -318,15 +318,15 @@ static bool charge_found_keys(struct export_scan *scan, int64_t now, const struc
         struct export_found found;
         memcpy(&found, at, sizeof found);
         at += sizeof found;
-        struct key hash = {.bytes = at, .len = found.len, .hash = found.hash};
+        struct key there = {.bytes = at, .len = found.len, .hash = found.hash};
         unsigned char bytes[EXACT_BYTES];
         at += (found.len + 7) / 8 * 8;
-        if (scan->table->is_exact && !weir_words_name(scan->table, &hash, bytes))
+        if (scan->table->is_exact && !weir_words_name(scan->table, &there, bytes))
             continue;
         struct state_transfer transfer = make_transfer(edition, key);
         transfer.count = 0; /* by its units alone, since they come on top */
         struct table_op op = {.verb = VERB_IMPORT, .now = now, .n = 1, .transfer = &transfer};
-        (void)scan->table->kind->run(scan->table, &hash, &op); /* one that has gone meanwhile was idle */
+        (void)scan->table->kind->run(scan->table, &there, &op); /* one that has gone meanwhile was idle */
     }
     return edition != NULL;
 }
