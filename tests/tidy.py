@@ -77,6 +77,7 @@ EXCEPTIONS = {
 STATIC_FILES_MAX = 3  # that may have a static function of one name
 FOLDER_MAX = 25  # .c files
 
+MAP_LINES_MAX, GLOSSARY_MAX = 300, 20  # of ARCHITECTURE.md: lines, and words that the industry does not have
 LINES_MAX = 800
 HEADER_LINES_MAX = 1000  # of weir.h, which is the manual as well
 SKIP_FOLDERS = {".git", "build", "__pycache__", "corpus"}
@@ -221,10 +222,22 @@ def check_layers(layers, sources, findings):
                          for name in sorted(below - used[folder])]
 
 
+def read_glossary(root):
+    """The words that the section Words of ARCHITECTURE.md defines: those in italics."""
+    file = root / "ARCHITECTURE.md"
+    words = re.search(r"^## Words\n(.*?)^## ", file.read_text(), re.M | re.S) if file.is_file() else None
+    return set(re.findall(r"[*](\w[\w -]*)[*]", words.group(1))) if words else set()
+
+
 def check_map(root, sources, names, findings):
     """ARCHITECTURE.md names files that exist, and what they hold: `word` in `file`; in pictures the functions."""
     file = root / "ARCHITECTURE.md"
-    for number, line in enumerate(file.read_text().splitlines() if file.is_file() else (), 1):
+    lines = file.read_text().splitlines() if file.is_file() else []
+    if len(lines) > MAP_LINES_MAX:
+        findings.append(f"ARCHITECTURE.md:1: {len(lines)} lines; a map has at most {MAP_LINES_MAX}: see docs/internals")
+    if len(read_glossary(root)) > GLOSSARY_MAX:
+        findings.append(f"ARCHITECTURE.md:1: more than {GLOSSARY_MAX} words of our own")
+    for number, line in enumerate(lines, 1):
         def say(message, number=number):
             findings.append(f"ARCHITECTURE.md:{number}: {message}")
 
@@ -325,9 +338,7 @@ def print_counts(root):
     print(f"{'folder':24} {'.c':>4} {'.h':>4} {'lines':>6} {'asserts':>7}")
     for folder in sorted(folders, key=lambda name: (" " in name, name)):
         print("{:24} {:4} {:4} {:6} {:7}".format(folder, *folders[folder]))
-    words = re.search(r"^## Words\n(.*?)^## ", (root / "ARCHITECTURE.md").read_text(), re.M | re.S)
-    glossary = set(re.findall(r"[*](\w[\w -]*)[*]", words.group(1))) if words else ()
-    print(f"\n{len(glossary)} words in the glossary")
+    print(f"\n{len(read_glossary(root))} words in the glossary")
     print(f"{len(breaches['tag'])} tags of a struct, union or enum that two or more files define")
     print(f"{len(breaches['static'])} names of static functions that more than {STATIC_FILES_MAX} files use")
     print(f"{len(breaches['folder'])} folders with more than {FOLDER_MAX} .c files")
@@ -457,6 +468,9 @@ BREAKS = [  # file, text that is added to it, part of the finding
      "ARCHITECTURE.md:10: there is no core/gone.c"),
     ("ARCHITECTURE.md", CLEAN["ARCHITECTURE.md"] + "\n`weir_well` in `core/deep/well.c`, `hole` in `src/os/clock.c`\n",
      "ARCHITECTURE.md:10: there is no hole in os/clock.c"),
+    ("ARCHITECTURE.md", CLEAN["ARCHITECTURE.md"] + "more\n" * 300, "308 lines; a map has at most 300"),
+    ("ARCHITECTURE.md", CLEAN["ARCHITECTURE.md"] + "\n## Words\n\n" + "".join(f"*w{i}* " for i in range(21)).strip() +
+     "\n\n## Next\n", "more than 20 words of our own"),
     ("src/core/bad.c", SPDX + "/* docs/internals/store.md, 38 and docs/internals/store.md, 3 */\n",
      "bad.c:2: docs/internals/store.md has no invariant 3"),
     ("src/core/bad.c", SPDX + "/* limit.c, core/limit.c\n * and gone.c */\nint x; /* limit.c */\n",
