@@ -79,9 +79,6 @@ struct weir_fleet_options {
     int64_t connect_ns;      /* how long joining may wait for a coordinator that does not refuse: 5 s */
     int64_t answer_ns;       /* an order without an answer for so long is taken for spent: 2 s */
     int64_t session_ns;      /* of ZooKeeper: 10 s */
-    int64_t optimistic;      /* units a node and window that may pass while the coordinator is being asked,
-                                counted, and repaid from what comes: at worst the total is exceeded by
-                                nodes * optimistic. 0: none */
     int64_t leave_ns;        /* how long weir_limiter_free may wait until unspent chunks are back: 1 s */
     int32_t clock;           /* enum weir_fleet_clock */
     int32_t flight;          /* orders to take that may be on the way at once, 1 to 4: 4 */

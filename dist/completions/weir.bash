@@ -42,7 +42,7 @@ _weir()
             words="fleet --arrivals --timeout --until --summary --json --help"
             if [ "${COMP_WORDS[2]}" = fleet ] && [ "$COMP_CWORD" -gt 2 ]; then
                 words="--nodes --users --windows --limit --base --coordinator --tiers --faults --failover --on-loss"
-                words="$words --optimistic --load --sparse --seed --json --help"
+                words="$words --load --sparse --seed --json --help"
             fi
             ;;
         serve)

@@ -108,8 +108,6 @@ void weir_reading_fleet(struct config_reader *reading, const struct yaml_node *n
         {"nodes", "how many servers there are, such as 500", read_fleet_option},
         {"base", "units of a chunk, such as 1000", read_fleet_option},
         {"on_loss", "refuse or share", read_fleet_option},
-        {"optimistic", "units that may pass while the coordinator is being asked, such as 100",
-         read_fleet_option},
         {"wait", "a time from 1ms to 60s, such as 50ms, or 0", read_wait},
         {"keys", "together or each", read_fleet_keys},
         {"pools", "how many keys may have one at a time, such as 10k", read_pools},

@@ -180,7 +180,12 @@ static void complain_unknown(struct config_reader *reading, const struct yaml_no
     bool about_limits = strncmp(whose, "policy", 6) == 0 || strcmp(whose, "a policy") == 0 ||
                         strcmp(whose, "an override") == 0;
     weir_reading_show(node->key, node->key_len, shown);
-    if (about_limits && advice(node))
+    if (strcmp(whose, "fleet") == 0 && is_node_named(node, "optimistic"))
+        weir_reading_wrong(
+            reading, node->key_place,
+            "unknown key 'optimistic' in fleet; a take waits for the coordinator as wait: says, and "
+            "a larger prefetch: or ready: keeps more at hand");
+    else if (about_limits && advice(node))
         weir_reading_wrong(reading, node->key_place, "unknown key '%s' in %s; %s", shown, whose,
                            advice(node));
     else if (near)

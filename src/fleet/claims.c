@@ -307,7 +307,7 @@ static bool is_known(struct fleet_member *member, int64_t now, int64_t n, int64_
     bool first = member->claims.count == 0;
     lock_drop(&member->lock);
     /* Who waits is not one whom the balance has missed: nothing is kept ready for him. */
-    bool there = weir_balance_held(&member->balance) >= n || member->options.optimistic > 0;
+    bool there = weir_balance_held(&member->balance) >= n;
     if (first && there && weir_balance_take(&member->balance, now, n, false)) {
         *verdict =
             (struct weir_verdict){.allowed = 1, .remaining = max64(weir_balance_held(&member->balance), 0)};

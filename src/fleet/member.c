@@ -344,7 +344,6 @@ static bool begin_lease(struct fleet_member *member, struct weir_error *err)
         .answer_ns = said->answer_ns,
         .on_loss = said->on_loss == WEIR_FLEET_SHARE ? LEASE_LOSS_SHARE : LEASE_LOSS_REFUSE,
         .nodes = said->nodes,
-        .optimistic = said->optimistic,
         .asked = member->said,
     };
     if (!weir_lease_options_complete(&options, &why))

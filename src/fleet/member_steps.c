@@ -82,7 +82,6 @@ static void set_marks(struct fleet_member *member)
 {
     const struct lease_actions *last = &member->last;
     weir_balance_set_low(&member->balance, max64(sat_sub(last->low, member->granted.units), 0));
-    weir_balance_set_floor(&member->balance, member->going ? 0 : last->floor);
 }
 
 static bool is_leaving(struct fleet_member *member)

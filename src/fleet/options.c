@@ -43,8 +43,6 @@ static const struct fleet_option options_known[] = {
      "answer is a time from 1ms to 10m: answer=2s", NULL},
     {"session", OPTION_TIME, AT(session_ns), 10 * WEIR_SEC, 100 * WEIR_MS, 3600 * WEIR_SEC,
      "session is a time from 100ms to 1h: session=10s", NULL},
-    {"optimistic", OPTION_COUNT, AT(optimistic), 0, 0, TICKET_TOTAL_MAX,
-     "optimistic is units a node and window: optimistic=100", NULL},
     {"leave", OPTION_TIME, AT(leave_ns), WEIR_SEC, WEIR_MS, 600 * WEIR_SEC,
      "leave is a time from 1ms to 10m: leave=1s", NULL},
     {"clock", OPTION_WORD, AT(clock), 0, 0, WEIR_FLEET_CLOCK_UNUSED, "clock is trusted or unused", clocks},
@@ -176,6 +174,10 @@ static bool refuse_unknown_option(const char *name, size_t len, const struct fle
 {
     const char *meant = NULL;
     size_t least = 4;
+    if (weir_text_alike(name, len, "optimistic"))
+        return weir_error_complain(
+            err, "a coordinator's URL has no option 'optimistic': a member lets pass what it "
+                 "has leased; for more at hand write a larger prefetch= or ready=");
     for (size_t i = 0; i < OPTIONS + WORDS; i++) {
         if (i >= OPTIONS && !url_option_fits(&words_known[i - OPTIONS], url))
             continue;

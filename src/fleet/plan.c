@@ -130,8 +130,7 @@ static void compute_figures(struct fleet_plan *plan, const struct fleet_plan_inp
     plan->writes_second = (double)plan->writes / window_seconds(ask);
     plan->writes_most = most_writes(ask);
     plan->share = ask->share ? terms->total / plan->nodes : 0;
-    int64_t flows = sat_mul(plan->nodes, ask->optimistic);
-    plan->over = sat_add(flows, ask->share ? terms->total : 0);
+    plan->over = ask->share ? terms->total : 0;
 }
 
 /* ---- what it says ---- */
@@ -195,7 +194,6 @@ static void describe_share(struct text *text, const struct fleet_plan *plan,
 
 static void describe_loss(struct fleet_plan *plan, const struct fleet_plan_input *ask)
 {
-    char each[HUMANIZE_MAX], all[HUMANIZE_MAX], window[PLAN_WINDOW_MAX];
     struct text text;
     weir_text_init(&text, plan->lost, sizeof plan->lost);
     if (is_local(ask)) {
@@ -207,11 +205,6 @@ static void describe_loss(struct fleet_plan *plan, const struct fleet_plan_input
         describe_share(&text, plan, ask);
     else
         weir_text_print(&text, "what nodes hold is spent, then all is refused; never above the limit");
-    if (ask->optimistic > 0)
-        weir_text_print(&text, "; optimistic: each node may pass %s %s unasked, at worst %s above the limit",
-                        weir_humanize_number(ask->optimistic, each),
-                        weir_fleet_plan_window(ask->terms.window_ns, window),
-                        weir_humanize_number(sat_mul(plan->nodes, ask->optimistic), all));
     if (ask->trust)
         weir_text_print(&text, "; failover=trust: what a failover loses can pass once more");
 }

@@ -31,7 +31,6 @@ struct fleet_plan_input {
     int64_t writes;           /* a second that it is good for; 0: as above */
     bool share;               /* on_loss: share */
     bool trust;               /* failover=trust */
-    int64_t optimistic;       /* units a node and window */
 };
 
 #define PLAN_TEXT_MAX 400

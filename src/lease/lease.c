@@ -40,10 +40,10 @@ static const char *lease_wrong_option(const struct lease_options *o)
         return "times are 366 days or less";
     if (o->most_chunks < 1 || o->most_chunks > LEASE_FLIGHT_MAX - 4)
         return "1 to 4 orders to take may be on the way at once";
-    if (o->most_held < 0 || o->optimistic < 0 || o->nodes < 0)
-        return "most_held, optimistic and nodes are not below 0";
-    if (o->optimistic > TICKET_TOTAL_MAX || o->most_held > TICKET_TOTAL_MAX || o->nodes > TICKET_COUNT_MAX)
-        return "optimistic, most_held or nodes is too large";
+    if (o->most_held < 0 || o->nodes < 0)
+        return "most_held and nodes are not below 0";
+    if (o->most_held > TICKET_TOTAL_MAX || o->nodes > TICKET_COUNT_MAX)
+        return "most_held or nodes is too large";
     if (o->on_loss != LEASE_LOSS_REFUSE && o->on_loss != LEASE_LOSS_SHARE)
         return "when the coordinator is lost: write on_loss=refuse or on_loss=share";
     if (o->on_loss == LEASE_LOSS_SHARE && o->nodes == 0)
@@ -240,20 +240,11 @@ static int64_t lease_next_wake(const struct lease_run *run)
     return wake;
 }
 
-static int64_t lease_floor(const struct lease_run *run)
-{
-    const struct lease *lease = run->lease;
-    bool awaited = weir_lease_flying(lease, LEASE_TAKE) != 0;
-    bool may = awaited && !lease->exhausted && !lease->lost && !lease->leaving && lease->until_ns > run->now;
-    return may ? -lease->options.optimistic : 0;
-}
-
 static void lease_set_actions(struct lease_run *run)
 {
     const struct lease *lease = run->lease;
     struct lease_actions *out = run->out;
     out->low = lease->leaving ? 0 : weir_lease_low(run);
-    out->floor = lease_floor(run);
     out->wake_ns = lease_next_wake(run);
     out->retry_at_ns = lease_next_hope(run);
     out->exhausted = lease->exhausted && weir_lease_flying(lease, LEASE_TAKE) == 0;

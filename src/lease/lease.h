@@ -74,7 +74,6 @@ struct lease_options {
     int64_t nodes;            /* of the fleet; needed for SHARE, and to let chunks grow above base */
     struct lease_terms asked; /* with which the node has come: of which SHARE gives its part until the
                                  coordinator has told the pool's own. total 0: not known */
-    int64_t optimistic;       /* units a window that may pass while the coordinator is being asked; 0: none */
 };
 
 /* ---- orders and replies ---- */
@@ -171,10 +170,6 @@ struct lease_actions {
     int64_t withdraw; /* take up to so many whole chunks of `chunk` units out of the balance, then WITHDREW */
     int64_t chunk;
     int64_t low;         /* from now on: below this the balance asks for a WAKE */
-    int64_t floor;       /* from now on: how far takes may go below 0: 0, or -optimistic while an answer to a
-                            take is awaited that is likely to be a grant. The debt is repaid by what comes, so it
-                            is never above `optimistic`, and no window is over its total by more (a node). With
-                            it a grant of 0 units may come: it only sets the deadline of the balance */
     int64_t wake_ns;     /* WAKE at this time at the latest; WEIR_FOREVER: when something happens */
     int64_t retry_at_ns; /* when somebody who is refused now may hope; WEIR_FOREVER: not known */
     bool exhausted;      /* nothing more in this window, and nothing on the way */

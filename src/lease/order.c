@@ -170,8 +170,6 @@ static void order_take(struct lease_run *run)
         return;
     if (!weir_lease_active(run))
         lease->idle_at_ns = sat_add(run->now, terms_life(&lease->terms) / READY_OFTEN);
-    if (lease->options.optimistic > 0 && lease->until_ns == 0 && !lease->timed)
-        (void)weir_lease_grant(run, 0, run->now, weir_lease_deadline(lease)); /* nothing, but its deadline */
 }
 
 /* ---- turning ---- */

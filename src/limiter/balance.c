@@ -49,25 +49,12 @@ int64_t weir_balance_refused(struct lease_balance *balance)
 
 /* ---- taking ---- */
 
-/* Not enough is there: perhaps some may be spent ahead. What goes below 0 has to be repaid, also if the take
- * turns out to be late, so there is a look at the clock before the exchange, too. */
-bool weir_balance_take_ahead(struct lease_balance *balance, int64_t *now, int64_t n, bool timed)
+bool weir_balance_take_short(struct lease_balance *balance, int64_t *now, int64_t n, bool timed)
 {
-    int64_t until = (int64_t)atom_load(&balance->until, memory_order_acquire);
-    int64_t floor = balance_load(&balance->floor);
-    uint64_t seen = atom_load(&balance->units, memory_order_relaxed);
     if (!timed)
         *now = BALANCE_CLOCK();
-    if (*now >= until)
-        return weir_balance_missed(balance, n), false;
-    do {
-        if (sat_sub((int64_t)seen, n) < floor)
-            return weir_balance_missed(balance, n), false;
-    } while (!atom_cas(&balance->units, &seen, seen - (uint64_t)n, memory_order_seq_cst));
-    if (!timed && (*now = BALANCE_CLOCK()) >= until)
-        return weir_balance_take_late(balance, n);
-    weir_balance_notify(balance, 0);
-    return true;
+    weir_balance_missed(balance, n);
+    return false;
 }
 
 /* They may be units of another deadline by now, so they do not come back. */
@@ -123,7 +110,7 @@ int64_t weir_balance_room(const struct lease_balance *balance, int64_t now, int6
 {
     int64_t until = (int64_t)atom_load(&balance->until, memory_order_acquire);
     *until_ns = until;
-    return now >= until ? 0 : max64(sat_sub(weir_balance_held(balance), balance_load(&balance->floor)), 0);
+    return now >= until ? 0 : max64(weir_balance_held(balance), 0);
 }
 
 /* ---- giving back ---- */
@@ -257,9 +244,4 @@ int64_t weir_balance_spent(const struct lease_balance *balance)
 void weir_balance_set_low(struct lease_balance *balance, int64_t low)
 {
     atom_store(&balance->low, (uint64_t)low, memory_order_relaxed);
-}
-
-void weir_balance_set_floor(struct lease_balance *balance, int64_t floor)
-{
-    atom_store(&balance->floor, (uint64_t)clamp64(floor, -BALANCE_MAX, 0), memory_order_relaxed);
 }

@@ -16,8 +16,7 @@
  * microsecond that CLOCK_ERROR_NS has for it, and the whole error of a look is CLOCK_ERROR_NS. Whoever sets
  * `until` leaves that much room; rates of clocks that are allowed for (2 * rho of a window) are far more.
  *
- * Units below 0 are a debt: charged, or spent ahead down to `floor` (an optimistic balance), and repaid by
- * what is put in.
+ * Units below 0 are a debt: charged, and repaid by what is put in.
  *
  * The account: put == spent + held + withdrawn + dropped, exactly, while nobody is in a call. `dropped` is
  * what a turn has turned away, and what was taken too late. What is given back is not spent any more.
@@ -69,7 +68,6 @@ struct lease_balance {
     _Alignas(64) atom64 units; /* int64_t */
     /* Read by every take, written by the one who fills it. */
     _Alignas(64) atom64 until; /* ns of weir_now; 0: nothing may be spent */
-    atom64 floor;              /* 0 or below: how far a take may go; 0 while nothing is being asked for */
     atom64 low;                /* `want` below this */
     const struct balance_ops *ops;
     void *owner;
@@ -126,7 +124,6 @@ int64_t weir_balance_dropped(const struct lease_balance *balance);
 int64_t weir_balance_refused(struct lease_balance *balance);
 /* Tells nobody: who sets it above what is held knows that, and a take that finds less than it will. */
 void weir_balance_set_low(struct lease_balance *balance, int64_t low);
-void weir_balance_set_floor(struct lease_balance *balance, int64_t floor);
 /* `want` is to be told again from now on. To be called before weir_balance_held and weir_balance_refused:
  * whoever did not tell because he was not heard yet has done his exchange before, and is seen by them. */
 void weir_balance_rearm(struct lease_balance *balance);
@@ -134,7 +131,7 @@ void weir_balance_rearm(struct lease_balance *balance);
 /* ---- the plain take ---- */
 
 /* What it does when the units alone do not decide. */
-__attribute__((cold)) bool weir_balance_take_ahead(struct lease_balance *balance, int64_t *now, int64_t n,
+__attribute__((cold)) bool weir_balance_take_short(struct lease_balance *balance, int64_t *now, int64_t n,
                                                    bool timed);
 __attribute__((cold)) bool weir_balance_take_late(struct lease_balance *balance, int64_t n);
 __attribute__((cold)) void weir_balance_notify(struct lease_balance *balance, int64_t n);
@@ -155,7 +152,7 @@ static inline __attribute__((always_inline)) bool balance_take(struct lease_bala
         return weir_balance_missed(balance, n), false;
     do {
         if (__builtin_expect((int64_t)seen < n, 0))
-            return weir_balance_take_ahead(balance, now, n, timed);
+            return weir_balance_take_short(balance, now, n, timed);
     } while (!atom_cas(&balance->units, &seen, seen - (uint64_t)n, memory_order_seq_cst));
     if (!timed && __builtin_expect((*now = BALANCE_CLOCK()) >= until, 0))
         return weir_balance_take_late(balance, n);

@@ -7,7 +7,7 @@
  * The judge stands outside and knows real time. Law: of each epoch at most its total is spent, all of it
  * before the next begins; of a bucket, in every interval at most B + R*t, checked by an exact bucket over all
  * spendings in their real order. With faults that have a stated bound (failover that loses writes, two
- * masters, on_loss=share, optimistic) the bound is what is checked.
+ * masters, on_loss=share) the bound is what is checked.
  */
 #ifndef WEIR_SIM_FLEET_H
 #define WEIR_SIM_FLEET_H

@@ -29,7 +29,7 @@ int64_t weir_sim_balance_held(const struct sim_balance *balance, int64_t now)
     for (int32_t i = 0; i < balance->count; i++)
         if (balance->pieces[i].until_ns > now)
             units += balance->pieces[i].units;
-    return units - balance->debt;
+    return units;
 }
 
 bool weir_sim_balance_take(struct sim_balance *balance, int64_t now, int64_t n, struct sim_units *taken,
@@ -61,9 +61,6 @@ bool weir_sim_balance_take(struct sim_balance *balance, int64_t now, int64_t n, 
 
 void weir_sim_balance_put(struct sim_balance *balance, struct sim_units piece, int64_t now)
 {
-    int64_t repaid = min64(balance->debt, piece.units);
-    balance->debt -= repaid;
-    piece.units -= repaid;
     for (int32_t i = 0; i < balance->count; i++) {
         struct sim_units *there = &balance->pieces[i];
         bool same = there->until_ns == piece.until_ns && there->share == piece.share &&

@@ -52,8 +52,7 @@ static double max_double(double a, double b)
 static int64_t stated_bound(const struct sim_world *world)
 {
     const struct sim_judge *judge = &world->judge;
-    return judge->lost_now + judge->shared_now + judge->shared_before +
-           judge->lives * world->options.optimistic;
+    return judge->lost_now + judge->shared_now + judge->shared_before;
 }
 
 static void close_epoch(struct sim_world *world, const struct sim_judged_epoch *epoch)
@@ -95,7 +94,6 @@ void weir_sim_judge_epoch(struct sim_world *world, uint64_t epoch, int64_t total
     judge->shared_now = 0;
     if (world->now_ns > judge->lost_ns + 2 * judge->window_ns) /* all that was granted then is dead */
         judge->lost_now = 0;
-    judge->lives = (int64_t)world->node_count;
     judge->was_over = false;
     judge->window_ns = world->root.pool.terms.window_ns;
 }

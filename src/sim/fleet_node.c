@@ -58,7 +58,6 @@ static void grant(struct sim_world *world, struct sim_node *node, const struct l
                   bool sharing, struct sim_origin origin)
 {
     int64_t now = own_time(world, node);
-    node->until_ns = grant->until_ns;
     if (grant->units <= 0 || grant->until_ns <= grant->from_ns)
         return;
     if (sharing) {
@@ -88,7 +87,6 @@ static void apply_node_actions(struct sim_world *world, struct sim_node *node,
     for (size_t i = 0; i < actions->grant_count; i++)
         grant(world, node, &actions->grants[i], actions->sharing, node->told);
     node->low = actions->low;
-    node->floor = actions->floor;
     node->wake_ns = actions->wake_ns;
     node->retry_at_ns = actions->retry_at_ns;
     node->exhausted = actions->exhausted;
@@ -173,7 +171,6 @@ void weir_sim_node_start(struct sim_world *world, struct sim_node *node)
     node->life = life;
     node->alive = true;
     node->timer_ns = node->wake_ns = node->retry_at_ns = WEIR_FOREVER;
-    world->judge.lives++;
     struct lease_options options = world->options;
     options.nodes = peers;
     weir_lease_begin(&node->lease, &options, random_next(random), own_time(world, node));

@@ -76,29 +76,12 @@ static bool pause_before_look(struct sim_world *world, struct sim_node *node, co
     return true;
 }
 
-/* Units that pass while more is on the way: a debt. */
-static bool borrow(struct sim_world *world, struct sim_node *node, int64_t n)
-{
-    int64_t now = own_time(world, node), ready = weir_sim_balance_ready(&node->balance, now);
-    struct sim_units taken[TAKEN_MAX];
-    int32_t count = 0;
-    if (now >= node->until_ns || ready - node->balance.debt - n < node->floor)
-        return false;
-    if (ready > 0 && !weir_sim_balance_take(&node->balance, now, ready, taken, &count))
-        return false;
-    node->balance.debt += n - ready;
-    node->balance.spent += n - ready;
-    pass_units(world, node, taken, count);
-    weir_sim_judge_spent(world, node, &(struct sim_units){.units = n - ready});
-    return true;
-}
-
 static bool spend(struct sim_world *world, struct sim_node *node, int64_t n)
 {
     struct sim_units taken[TAKEN_MAX];
     int32_t count;
     if (!weir_sim_balance_take(&node->balance, own_time(world, node), n, taken, &count))
-        return node->floor < 0 && borrow(world, node, n);
+        return false;
     if (!pause_before_look(world, node, taken, count))
         pass_units(world, node, taken, count);
     return true;

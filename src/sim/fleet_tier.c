@@ -60,9 +60,7 @@ static bool lend_units(struct sim_world *world, struct sim_node *server, const s
 {
     struct lease_reply *reply = &message->reply;
     int64_t now = own_time(world, server), chunk = chunk_below(world);
-    struct sim_units taken = {0};
-    if (server->balance.debt == 0)
-        taken = take_together(&server->balance, now, sat_mul(order->chunks, chunk));
+    struct sim_units taken = take_together(&server->balance, now, sat_mul(order->chunks, chunk));
     if (taken.units == 0)
         return false;
     reply->units = taken.units;

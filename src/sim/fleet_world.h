@@ -74,7 +74,7 @@ struct sim_event weir_sim_heap_pop(struct sim_event_heap *heap);
 
 /* Where units come from, as the root knows it. */
 struct sim_origin {
-    uint64_t epoch;             /* 0: not from the root: a share, or a debt */
+    uint64_t epoch;             /* 0: not from the root: a share */
     int64_t starts_ns, ends_ns; /* by its monotonic clock; WEIR_FOREVER: as long as the epoch */
     uint32_t master;            /* which root */
     int64_t used;               /* tickets of the epoch that were given out by then */
@@ -104,7 +104,7 @@ struct sim_message {
 struct sim_balance {
     struct sim_units pieces[PIECES_MAX];
     int32_t count;
-    int64_t debt, spent;
+    int64_t spent;
 };
 
 struct sim_flight {
@@ -133,12 +133,11 @@ struct sim_node {
     int32_t parent; /* -1: the root */
     uint32_t life;
     bool alive, up, cut, leaving;
-    bool exhausted;           /* the machine said */
-    int64_t stopped_until_ns; /* real */
-    int64_t out_ns, in_ns;    /* without SIM_REORDER: nothing arrives before what was sent earlier */
-    int64_t timer_ns;         /* real: the earliest timer in the heap; WEIR_FOREVER: none */
-    int64_t wake_ns, low, floor, retry_at_ns; /* as the machine said */
-    int64_t until_ns;                         /* of the last grant: nothing is lent after it */
+    bool exhausted;                    /* the machine said */
+    int64_t stopped_until_ns;          /* real */
+    int64_t out_ns, in_ns;             /* without SIM_REORDER: nothing arrives before what was sent earlier */
+    int64_t timer_ns;                  /* real: the earliest timer in the heap; WEIR_FOREVER: none */
+    int64_t wake_ns, low, retry_at_ns; /* as the machine said */
     struct sim_waiter waiters[WAITERS_MAX];
     int32_t waiter_count;
     int64_t refused;        /* units, since the machine was last asked */
@@ -191,7 +190,6 @@ struct sim_judge {
     int64_t shared_now, shared_before; /* units of shares: in this epoch, in the one before */
     int64_t most_total;                /* of any epoch so far: a node that is cut off may know an old one */
     int64_t lost_now, lost_ns; /* units of writes that failovers have lost; when the last of them was */
-    int64_t lives;             /* nodes begun in this epoch: each may be optimistic once */
     bool was_over;
     /* bucket */
     weir_i128 level, full, credit, lost; /* credit and lost may come on top */

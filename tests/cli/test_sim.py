@@ -426,7 +426,7 @@ class Fleet(command.CommandTest):
         self.assertEqual(document["fingerprint"], again["fingerprint"])
 
     def test_stated_bounds(self):
-        for options in (["--on-loss", "share"], ["--optimistic", "50"], ["--coordinator", "redis", "--failover", "trust"],
+        for options in (["--on-loss", "share"], ["--coordinator", "redis", "--failover", "trust"],
                         ["--coordinator", "redis", "--faults", "split", "--failover", "trust"],
                         ["--limit", "1k/s burst=500"], ["--tiers", "2", "--nodes", "9"], ["--users", "50", "--sparse", "0.1"]):
             with self.subTest(options):

@@ -39,7 +39,7 @@ struct act {
 };
 
 struct plan {
-    int64_t until, units, floor, low;
+    int64_t until, units, low;
     bool told; /* somebody has asked for more, and is not heard yet */
     struct act acts[THREADS][ACTS];
     unsigned weaken;
@@ -97,11 +97,15 @@ static void setup(void)
         atom64 *atom;
         int64_t value;
         const char *name;
-    } atoms[] = {{&balance.units, plan.units, "units"},  {&balance.until, plan.until, "until"},
-                 {&balance.floor, plan.floor, "floor"},  {&balance.low, plan.low, "low"},
-                 {&balance.wanted, plan.told, "wanted"}, {&balance.refused, 0, "refused"},
-                 {&balance.put, plan.units, "put"},      {&balance.withdrawn, 0, "withdrawn"},
-                 {&balance.dropped, 0, "dropped"},       {&hand, 0, "hand"}};
+    } atoms[] = {{&balance.units, plan.units, "units"},
+                 {&balance.until, plan.until, "until"},
+                 {&balance.low, plan.low, "low"},
+                 {&balance.wanted, plan.told, "wanted"},
+                 {&balance.refused, 0, "refused"},
+                 {&balance.put, plan.units, "put"},
+                 {&balance.withdrawn, 0, "withdrawn"},
+                 {&balance.dropped, 0, "dropped"},
+                 {&hand, 0, "hand"}};
     for (size_t i = 0; i < sizeof atoms / sizeof atoms[0]; i++) {
         atom_store(atoms[i].atom, (uint64_t)atoms[i].value, memory_order_relaxed);
         explore_name(atoms[i].atom, atoms[i].name);
@@ -231,7 +235,7 @@ static void follow_taker(struct course *c, int thread, int64_t by, int64_t after
         c->given += by;
         c->all_given += by;
     } else if (takes(thread)) {
-        EXPLORE_CHECK(after >= plan.floor);
+        EXPLORE_CHECK(after >= 0);
         if (!f->passed)
             return;
         EXPLORE_CHECK(-by == f->taken);
@@ -240,7 +244,7 @@ static void follow_taker(struct course *c, int thread, int64_t by, int64_t after
             EXPLORE_CHECK(f->look < c->until);
             EXPLORE_CHECK(c->ticked < c->until);
         }
-        EXPLORE_CHECK(c->passed - c->given <= c->put - plan.floor);
+        EXPLORE_CHECK(c->passed - c->given <= c->put);
     }
 }
 
@@ -348,7 +352,6 @@ TEST(debts_and_drains_lose_nothing)
     HOLDS(.units = 2, .acts = {{{PUT, 1}}, {{CHARGE, 3}}, {{TAKE, 1}}});
     HOLDS(.units = 1, .acts = {{{TURN, 20}, {PUT, 2}}, {{CHARGE, 3}}, {{TAKE, 1}}});
     HOLDS(.units = 2, .acts = {{{TURN, 20}, {PUT, 1}}, {{DRAIN, 0}}, {{TAKE, 1}}});
-    HOLDS(.units = 0, .floor = -2, .acts = {{{PUT, 1}}, {{TAKE, 2}}, {{TAKE, 1}}});
 }
 
 TEST(a_want_is_told_or_found_by_who_hears)

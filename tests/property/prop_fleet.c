@@ -90,14 +90,6 @@ static void shape_share(struct dice *dice, struct sim_fleet *sim)
     sim->terms.burst = 0;
 }
 
-static void shape_optimistic(struct dice *dice, struct sim_fleet *sim)
-{
-    sim->options.optimistic = dice_between(dice, 1, 50);
-    sim->terms.kind = LEASE_QUOTA;
-    sim->terms.burst = 0;
-    sim->tiers = 1;
-}
-
 static void shape_trust(struct dice *dice, struct sim_fleet *sim)
 {
     (void)dice;
@@ -119,8 +111,8 @@ static void shape_split(struct dice *dice, struct sim_fleet *sim)
 }
 
 static const struct scene scenes[] = {
-    {"strict", shape_plain, 60},          {"slow", shape_slow, 10},   {"share", shape_share, 10},
-    {"optimistic", shape_optimistic, 10}, {"trust", shape_trust, 10}, {"split", shape_split, 20},
+    {"strict", shape_plain, 60}, {"slow", shape_slow, 10},   {"share", shape_share, 10},
+    {"trust", shape_trust, 10},  {"split", shape_split, 20},
 };
 
 /* ---- running ---- */
@@ -193,19 +185,14 @@ TEST(a_share_stays_a_share)
     run_scene(&scenes[2]);
 }
 
-TEST(an_optimistic_fleet_is_over_by_no_more_than_it_says)
+TEST(a_redis_that_is_trusted_is_over_by_no_more_than_it_lost)
 {
     run_scene(&scenes[3]);
 }
 
-TEST(a_redis_that_is_trusted_is_over_by_no_more_than_it_lost)
-{
-    run_scene(&scenes[4]);
-}
-
 TEST(with_two_masters_nothing_is_over_a_total_for_each)
 {
-    run_scene(&scenes[5]);
+    run_scene(&scenes[4]);
 }
 
 /* ---- without faults ---- */

@@ -19,7 +19,7 @@ struct kit_node {
     uint32_t told;             /* by all steps */
     struct lease_grant lots[KIT_LOTS];
     size_t lot_count;
-    int64_t debt, wanted, at_once, spent, low, floor;
+    int64_t wanted, at_once, spent, low;
     bool patient;               /* who finds nothing waits, and is not refused */
     int64_t granted, withdrawn; /* units that came in; whole chunks that left */
     int64_t last_until;
@@ -30,7 +30,7 @@ struct kit_node {
 
 static inline int64_t kit_held(const struct kit_node *node, int64_t now)
 {
-    int64_t held = -node->debt;
+    int64_t held = 0;
     for (size_t i = 0; i < node->lot_count; i++)
         if (node->lots[i].until_ns > now)
             held += node->lots[i].units;
@@ -39,7 +39,7 @@ static inline int64_t kit_held(const struct kit_node *node, int64_t now)
 
 static inline int64_t kit_ready(const struct kit_node *node, int64_t now)
 {
-    int64_t ready = -node->debt;
+    int64_t ready = 0;
     for (size_t i = 0; i < node->lot_count; i++)
         if (node->lots[i].until_ns > now && node->lots[i].from_ns <= now)
             ready += node->lots[i].units;
@@ -66,26 +66,20 @@ static inline void kit_remove(struct kit_node *node, int64_t now, int64_t n)
                 (!first || lot->until_ns < first->until_ns))
                 first = lot;
         }
-        if (!first)
-            break;
+        if (!CHECK(first))
+            return;
         int64_t part = n < first->units ? n : first->units;
         first->units -= part;
         n -= part;
     }
-    node->debt += n;
 }
 
-/* Grants repay debts first. */
 static inline void kit_put(struct kit_node *node, const struct lease_grant *grant)
 {
-    struct lease_grant lot = *grant;
-    int64_t repaid = node->debt < lot.units ? node->debt : lot.units;
-    node->debt -= repaid;
-    lot.units -= repaid;
     node->granted += grant->units;
     node->wanted = 0;
     if (CHECK(node->lot_count < KIT_LOTS))
-        node->lots[node->lot_count++] = lot;
+        node->lots[node->lot_count++] = *grant;
     if (node->lease.terms.kind == LEASE_QUOTA) { /* what a balance relies on */
         CHECK(grant->until_ns >= node->last_until);
         node->last_until = grant->until_ns;
@@ -103,7 +97,6 @@ static inline void kit_obey(struct kit_node *node, int64_t now)
     for (size_t i = 0; i < act.grant_count; i++)
         kit_put(node, &act.grants[i]);
     node->low = act.low;
-    node->floor = act.floor;
     for (size_t i = 0; i < act.order_count; i++)
         if (CHECK(node->order_count < KIT_ORDERS)) {
             node->sent[node->order_count] = now;
@@ -174,13 +167,12 @@ static inline void kit_settle(struct kit_node *node, struct lease_pool *pool, in
     }
 }
 
-/* As a limiter over a balance: it is spent if it is there, or may be spent ahead; else it is wanted. The rule
+/* As a limiter over a balance: it is spent if it is there; else it is wanted. The rule
  * of the balance is in it: the clock is looked at when it is spent. */
 static inline bool kit_take(struct kit_node *node, int64_t now, int64_t n)
 {
     int64_t ready = kit_ready(node, now);
-    bool alive = node->last_until > now;
-    bool passes = ready >= n || (node->floor < 0 && alive && ready - n >= node->floor);
+    bool passes = ready >= n;
     if (passes) {
         kit_remove(node, now, n);
         node->spent += n;

@@ -215,7 +215,6 @@ TEST(a_lease_is_told_its_end_and_never_goes_below_zero)
     struct fake f;
     int64_t until;
     (void)fake_open(&f, 10);
-    weir_balance_set_floor(&f.balance, -100);
     CHECK(weir_balance_lease(&f.balance, START, 7, &until));
     CHECK_EQ(until, UNTIL);
     CHECK(!weir_balance_lease(&f.balance, START, 4, &until));
@@ -364,35 +363,6 @@ TEST(what_does_not_fit_is_dropped)
     CHECK(weir_balance_held(&f.balance) > 0);
     CHECK(weir_balance_held(&f.balance) <= INT64_MAX / 4);
     check_account(&f.balance, 0);
-    fake_close(&f);
-}
-
-TEST(an_optimistic_balance_goes_down_to_its_floor_before_the_deadline)
-{
-    struct fake f;
-    struct weir_verdict v;
-    struct weir_limiter *l = fake_open(&f, 2);
-    weir_balance_set_floor(&f.balance, -5);
-    CHECK(weir_limiter_peek(l, 7, &v));
-    CHECK_EQ(v.remaining, 7);
-    CHECK(weir_limiter_take(l, 4, &v));
-    CHECK_EQ(v.remaining, 3);
-    CHECK_EQ(weir_balance_held(&f.balance), -2);
-    CHECK(!weir_limiter_take(l, 4, NULL));
-    CHECK(weir_limiter_take_at(l, START, 3, NULL));
-    CHECK(!weir_limiter_take(l, 1, NULL));
-    check_account(&f.balance, 7);
-    weir_balance_put(&f.balance, 8);
-    CHECK_EQ(weir_balance_held(&f.balance), 3);
-    check_account(&f.balance, 7);
-    weir_balance_set_floor(&f.balance, 5); /* above 0 there is none */
-    CHECK(weir_limiter_take(l, 3, NULL));
-    weir_balance_set_floor(&f.balance, -5);
-    weir_clock_set(UNTIL);
-    CHECK(!weir_limiter_take(l, 1, NULL));
-    CHECK(!weir_limiter_take_at(l, UNTIL, 1, NULL));
-    CHECK_EQ(weir_balance_held(&f.balance), 0); /* no debt for what was not spent */
-    check_account(&f.balance, 10);
     fake_close(&f);
 }
 

@@ -545,20 +545,6 @@ TEST(a_lease_of_one_key_does_not_wait)
     kit_close(&kit);
 }
 
-/* What may be spent ahead of an answer is this server's own: nobody gets a lease of it. */
-TEST(what_is_there_is_leased_on_though_more_may_be_spent_ahead)
-{
-    struct kit kit;
-    struct fake *fake = open_fleet(&kit, FLEET(", child_chunk: 20, optimistic: 50"));
-    if (!fake)
-        return;
-    fill(fake, 50);
-    weir_balance_set_floor(&fake->balance, -50);
-    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.LEASE egress 3"), "units"), 40);
-    CHECK_EQ(weir_balance_held(&fake->balance), 10);
-    kit_close(&kit);
-}
-
 TEST(each_key_joins_and_there_is_a_bound)
 {
     struct kit kit;

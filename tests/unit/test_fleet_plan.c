@@ -52,17 +52,15 @@ TEST(refusing_is_never_over)
     CHECK_EQ(plan->share, 0);
 }
 
-TEST(optimistic_and_trusting_fleets_are_told_what_it_costs)
+TEST(trusting_fleets_are_told_what_it_costs)
 {
     struct fleet_plan_input ask = quota(1000000, 90 * WEIR_SEC, 100, 20);
-    ask.optimistic = 50;
     ask.trust = true;
     ask.scheme = "redis";
     const struct fleet_plan *plan = make(ask);
-    CHECK_EQ(plan->over, 1000);
+    CHECK_EQ(plan->over, 0);
     CHECK_STR(plan->lost, "coordinator lost: what nodes hold is spent, then all is refused; never above the "
-                          "limit; optimistic: each node may pass 50 every 90 s unasked, at worst 1 000 above "
-                          "the limit; failover=trust: what a failover loses can pass once more");
+                          "limit; failover=trust: what a failover loses can pass once more");
 }
 
 TEST(numbers_have_words)
@@ -238,7 +236,6 @@ TEST(no_number_breaks_it)
         ask.scheme = schemes[i % 5];
         ask.terms.kind = (int32_t)(i % 2);
         ask.terms.burst = numbers[(i + 1) % count];
-        ask.optimistic = numbers[(i + 2) % count];
         ask.share = i % 3 == 0;
         const struct fleet_plan *plan = make(ask);
         CHECK(plan->works == !plan->why[0]);

@@ -65,6 +65,8 @@ TEST(mistakes_are_told_at_their_place)
     check_bad("limits: 5/m algo=quota, fleet: {coordinator: \"local:\", base: 6}", ":1:", "base");
     check_bad("limits: 5/m algo=quota, fleet: {coordinator: \"local:\", on_los: share}",
               ":1:77: ", "did you mean on_loss?");
+    check_bad("limits: 5/m algo=quota, fleet: {coordinator: \"local:\", optimistic: 5}",
+              ":1:77: ", "unknown key 'optimistic' in fleet; a take waits for the coordinator as wait: says");
     check_bad("limits: 10k/s burst=20k, fleet: {coordinator: \"local:\", hold: 10s}", ":1:", "too small");
     check_bad("limits: 5/m algo=quota, fleet: [1]", ":1:", "fleet");
     check_bad("limits: 5/m algo=quota, fleet: {coordinator: \"weir://h\", guard: 25h}",

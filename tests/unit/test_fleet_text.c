@@ -231,7 +231,6 @@ TEST(options_have_defaults)
     CHECK_EQ(options.answer_ns, 2 * WEIR_SEC);
     CHECK_EQ(options.session_ns, 10 * WEIR_SEC);
     CHECK_EQ(options.leave_ns, WEIR_SEC);
-    CHECK_EQ(options.optimistic, 0);
     CHECK_EQ(options.clock, WEIR_FLEET_CLOCK_TRUSTED);
     CHECK_EQ(options.guard_ns, 100 * WEIR_MS);
     CHECK_EQ(options.flight, 4);
@@ -242,7 +241,7 @@ TEST(options_have_defaults)
 TEST(options_are_read_from_a_query)
 {
     CHECK(read_options("base=1k&nodes=500&on_loss=share&prefetch=30&above=300&rho=2000&return_every=5s&"
-                       "lost_after=250ms&connect_ns=1s&answer=1s&session=20s&optimistic=7&leave=2s&"
+                       "lost_after=250ms&connect_ns=1s&answer=1s&session=20s&leave=2s&"
                        "clock=unused&guard=250ms&flight=2&most_held=5k&ready=1m&"
                        "failover=trust"));
     CHECK_EQ(options.base, 1000);
@@ -255,7 +254,6 @@ TEST(options_are_read_from_a_query)
     CHECK_EQ(options.lost_after_ns, 250 * WEIR_MS);
     CHECK_EQ(options.connect_ns, WEIR_SEC);
     CHECK_EQ(options.session_ns, 20 * WEIR_SEC);
-    CHECK_EQ(options.optimistic, 7);
     CHECK_EQ(options.leave_ns, 2 * WEIR_SEC);
     CHECK_EQ(options.clock, WEIR_FLEET_CLOCK_UNUSED);
     CHECK_EQ(options.guard_ns, 250 * WEIR_MS);
@@ -289,6 +287,9 @@ TEST(options_that_make_no_sense_say_what_to_write)
                  {"most_held=-1", "most_held=5000"},
                  {"ready=2d", "ready=10s"},
                  {"bsae=5", "did you mean base?"},
+                 {"optimistic=7",
+                  "no option 'optimistic': a member lets pass what it has leased; for more at hand "
+                  "write a larger prefetch= or ready="},
                  {"base", "name=value"},
                  {"=5", "name=value"},
                  {"base=5&base=6", "written twice"},

@@ -42,13 +42,12 @@ TEST(options_that_cannot_be_meant_are_refused)
         {.most_chunks = 5},
         {.most_chunks = -1},
         {.most_held = -1},
-        {.optimistic = -1},
         {.nodes = -1},
         {.on_loss = 2},
         {.on_loss = LEASE_LOSS_SHARE},
         {.answer_ns = INT64_MAX},
         {.guard_ns = INT64_MAX},
-        {.optimistic = INT64_MAX},
+        {.most_held = INT64_MAX},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct lease_options options = wrong[i];

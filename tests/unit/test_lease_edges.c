@@ -432,24 +432,6 @@ TEST(a_total_that_is_spent_is_not_shared_in_its_window)
     CHECK(node.last.sharing);
 }
 
-TEST(optimistic_units_never_pass_when_the_total_is_spent)
-{
-    struct kit_node node;
-    struct lease_pool pool;
-    struct lease_options options = {.optimistic = 7};
-    int64_t now = 100 * SEC;
-    own_epoch(&node, &pool, &options, now);
-    CHECK(!kit_take(&node, now, 35));
-    struct lease_order order = only_order(&node, LEASE_TAKE);
-    CHECK(!kit_take(&node, now, 55));
-    CHECK_EQ(node.order_count, 1); /* two are on the way */
-    CHECK_EQ(node.floor, -7);
-    struct lease_reply reply = answer(&order, 2, 0);
-    reply.exhausted = true;
-    kit_reply(&node, &reply, now, now);
-    CHECK_EQ(node.floor, 0);
-}
-
 /* ---- buckets ---- */
 
 TEST(dead_numbers_of_an_idle_bucket_stay_dead)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The lease machine with coordinators that turn themselves, with buckets, with one that is lost or begins
- * again, in its optimistic mode, and with answers that cannot be meant.
+ * again, when the total is spent, and with answers that cannot be meant.
  */
 #include "base/sat.h"
 #include "lease_joined.h"
@@ -277,33 +277,26 @@ TEST(a_coordinator_that_begins_again_is_believed_after_a_window)
     CHECK(node.spent > 30);
 }
 
-/* ---- optimistic ---- */
+/* ---- the total is spent ---- */
 
-TEST(optimistic_units_pass_only_while_an_answer_is_awaited)
+TEST(a_node_that_was_told_no_more_asks_again_in_the_next_window)
 {
     struct kit_node node;
     struct lease_pool pool;
-    struct lease_options options = {.optimistic = 7};
     int64_t now = 100 * SEC;
-    own_epoch(&node, &pool, &options, now);
-    CHECK_EQ(node.floor, 0);
+    own_epoch(&node, &pool, NULL, now);
     CHECK(kit_take(&node, now, 9)); /* asks for more */
-    CHECK_EQ(node.floor, -7);
-    CHECK(kit_take(&node, now, 8));
-    CHECK(!kit_take(&node, now, 1));
-    CHECK_EQ(kit_held(&node, now), -7);
     pool.used = 10;
     kit_settle(&node, &pool, now);
     CHECK(node.last.exhausted);
-    CHECK_EQ(node.floor, 0);
+    CHECK(kit_take(&node, now, 1));
     CHECK(!kit_take(&node, now, 1));
-    /* And the debt is repaid in the next window. */
     int64_t turn = node.lease.turn_at_ns;
     (void)kit_take(&node, turn, 1);
     kit_settle(&node, &pool, turn);
     CHECK_EQ(pool.epoch, 3);
-    CHECK_EQ(kit_held(&node, turn) + 7, node.lots[0].units + 7);
-    CHECK_EQ(node.debt, 0);
+    CHECK(!node.last.exhausted);
+    CHECK(kit_take(&node, turn, 1));
 }
 
 /* ---- anything ---- */
@@ -339,8 +332,7 @@ TEST(anything_may_be_answered)
 {
     struct rng rng = rng_new(1);
     for (int story = 0; story < 3000; story++) {
-        struct lease_options options = {
-            .on_loss = (int32_t)rng_between(&rng, 0, 1), .nodes = 3, .optimistic = 5};
+        struct lease_options options = {.on_loss = (int32_t)rng_between(&rng, 0, 1), .nodes = 3};
         const char *why;
         struct lease lease;
         int64_t now = rng_magnitude(&rng, WEIR_TIME_MAX);
@@ -362,7 +354,6 @@ TEST(anything_may_be_answered)
                 CHECK(act.orders[o].chunks >= 0 && act.orders[o].id != 0);
             CHECK(act.withdraw >= 0 && (act.withdraw == 0 || act.chunk > 0));
             CHECK(act.wake_ns > now || act.wake_ns == WEIR_FOREVER);
-            CHECK(act.floor == 0 || act.floor == -5);
         }
     }
 }

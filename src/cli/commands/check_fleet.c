@@ -19,8 +19,7 @@ static bool plan_of_config(const struct config_fleet *fleet, struct fleet_plan *
                                          .scheme = fleet->local ? "weir" : url.scheme,
                                          .writes = weir_fleet_plan_writes(url.query),
                                          .share = fleet->options.on_loss == WEIR_FLEET_SHARE,
-                                         .trust = strstr(url.query, "failover=trust") != NULL,
-                                         .optimistic = fleet->options.optimistic};
+                                         .trust = strstr(url.query, "failover=trust") != NULL};
     weir_fleet_plan_make(plan, &ask);
     if (fleet->local)
         (void)snprintf(plan->lost, sizeof plan->lost,

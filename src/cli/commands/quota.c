@@ -274,8 +274,7 @@ static void plan_of_quota(const struct quota_job *job, const struct lease_terms 
                                               .scheme = job->url.scheme,
                                               .writes = weir_fleet_plan_writes(job->url.query),
                                               .share = job->fleet.on_loss == WEIR_FLEET_SHARE,
-                                              .trust = strstr(job->url.query, "failover=trust") != NULL,
-                                              .optimistic = job->fleet.optimistic};
+                                              .trust = strstr(job->url.query, "failover=trust") != NULL};
     weir_fleet_plan_make(plan, &question);
 }
 

@@ -225,7 +225,6 @@ static const char help[] =
     "                          (all). Beside these split, two masters of a Redis: all,split\n"
     "      --failover HOW      what a Redis that takes over may do: floor or trust (floor)\n"
     "      --on-loss WHAT      refuse, or share (refuse)\n"
-    "      --optimistic N      units a node may let pass while it asks (none)\n"
     "      --load X            units asked for, as a multiple of the total (1.5)\n"
     "      --sparse X          share of the users that ask in a window (1)\n"
     "      --seed S            another history (1)\n"
@@ -243,7 +242,7 @@ static const char help[] =
 struct sim_fleet_options {
     bool json, help;
     const char *nodes, *users, *windows, *limit, *base, *coordinator, *tiers, *faults, *failover, *on_loss;
-    const char *optimistic, *load, *sparse, *seed;
+    const char *load, *sparse, *seed;
 };
 
 /* ---- reading ---- */
@@ -367,9 +366,7 @@ static bool read_fleet_counts(const struct sim_fleet_options *options, struct si
     sim->windows = sim->users > 1 ? 10 : 200;
     bool good = (!options->windows || args_count(COMMAND, "windows", options->windows, &sim->windows)) &&
                 (!options->base || args_count(COMMAND, "base", options->base, &sim->terms.base)) &&
-                (!options->tiers || args_count(COMMAND, "tiers", options->tiers, &tiers)) &&
-                (!options->optimistic ||
-                 args_count(COMMAND, "optimistic", options->optimistic, &sim->options.optimistic));
+                (!options->tiers || args_count(COMMAND, "tiers", options->tiers, &tiers));
     sim->tiers = tiers > 1000 ? 1000 : (int32_t)tiers;
     return good;
 }
@@ -466,21 +463,13 @@ int sim_fleet(int argc, char **argv)
 {
     struct sim_fleet_options options = {0};
     const struct args_option table[] = {
-        {"nodes", 0, NULL, &options.nodes},
-        {"users", 0, NULL, &options.users},
-        {"windows", 0, NULL, &options.windows},
-        {"limit", 0, NULL, &options.limit},
-        {"base", 0, NULL, &options.base},
-        {"coordinator", 0, NULL, &options.coordinator},
-        {"tiers", 0, NULL, &options.tiers},
-        {"faults", 0, NULL, &options.faults},
-        {"failover", 0, NULL, &options.failover},
-        {"on-loss", 0, NULL, &options.on_loss},
-        {"optimistic", 0, NULL, &options.optimistic},
-        {"load", 0, NULL, &options.load},
-        {"sparse", 0, NULL, &options.sparse},
-        {"seed", 0, NULL, &options.seed},
-        {"json", 0, &options.json, NULL},
+        {"nodes", 0, NULL, &options.nodes},       {"users", 0, NULL, &options.users},
+        {"windows", 0, NULL, &options.windows},   {"limit", 0, NULL, &options.limit},
+        {"base", 0, NULL, &options.base},         {"coordinator", 0, NULL, &options.coordinator},
+        {"tiers", 0, NULL, &options.tiers},       {"faults", 0, NULL, &options.faults},
+        {"failover", 0, NULL, &options.failover}, {"on-loss", 0, NULL, &options.on_loss},
+        {"load", 0, NULL, &options.load},         {"sparse", 0, NULL, &options.sparse},
+        {"seed", 0, NULL, &options.seed},         {"json", 0, &options.json, NULL},
         {"help", 'h', &options.help, NULL},
     };
     struct sim_fleet sim = {.seed = 1, .nodes = 4, .users = 1, .tiers = 1, .load = 1.5, .sparse = 1};

@@ -163,9 +163,8 @@ static int64_t take_chunks(const struct lease_request *ask, struct lease_balance
 {
     int64_t chunk = ask->pools->child_chunk;
     for (int i = 0; i < TAKES_MAX; i++) {
-        int64_t now_ns = weir_now(),
-                room = weir_balance_room(balance, now_ns, until_ns); /* with what is not there */
-        int64_t chunks = min64(ask->chunks, min64(room, max64(weir_balance_held(balance), 0)) / chunk);
+        int64_t now_ns = weir_now(), room = weir_balance_room(balance, now_ns, until_ns);
+        int64_t chunks = min64(ask->chunks, room / chunk);
         if (chunks == 0)
             break;
         if (weir_balance_lease(balance, now_ns, chunks * chunk, until_ns))
