@@ -65,12 +65,7 @@ EXCEPTIONS = {
         src/spec/keywords.h
         src/spec/read.h
         src/spec/spec.h
-        src/table/make.h
-        src/table/persist/internal.h
-        src/table/persist/persist.h
         src/table/table.h
-        src/table/verbs.h
-        src/table/wide.h
     """,
 }
 

@@ -19,6 +19,7 @@
 #include "store/store.h"
 #include "store/threads.h"
 #include "table/persist/persist.h"
+#include "table/persist/recover.h"
 
 /* Locks, in this order: change, lock, the store's. */
 

@@ -6,6 +6,7 @@
 #include "ledger/persist.h"
 #include "service/log.h"
 #include "service/service.h"
+#include "table/own.h"
 #include "table/verbs.h"
 
 struct share_scan {

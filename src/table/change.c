@@ -16,8 +16,8 @@
 #include "base/error.h"
 #include "core/idle.h"
 #include "os/clock.h"
+#include "table/change.h"
 #include "table/history.h"
-#include "table/make.h"
 #include "table/override.h"
 #include "table/words.h"
 

@@ -3,7 +3,7 @@
  * A look at all keys: listing, clearing, counting.
  */
 #include "os/clock.h"
-#include "table/make.h"
+#include "table/change.h"
 #include "table/names.h"
 #include "table/table.h"
 

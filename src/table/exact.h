@@ -20,6 +20,8 @@
 #ifndef WEIR_TABLE_EXACT_H
 #define WEIR_TABLE_EXACT_H
 
+#include <stdbool.h>
+
 #include "base/hash.h"
 #include "base/sat.h"
 
@@ -90,5 +92,14 @@ static inline size_t exact_bytes(const struct hash_key *key, const struct exact_
     memcpy(bytes + sizeof left, &right, sizeof right);
     return len < EXACT_BYTES ? len : EXACT_BYTES;
 }
+
+struct weir_table;
+struct key;
+/* exact_name, to be called. */
+struct exact_name weir_exact_name(const struct weir_table *table, const void *bytes, size_t len);
+/* The key of that name; its bytes become those in `bytes`, which has room for EXACT_BYTES. false: no key has
+ * that name. */
+bool weir_exact_key_of(const struct weir_table *table, const struct exact_name *name, unsigned char *bytes,
+                       struct key *key);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "table/make.h"
+#include "table/change.h"
 
 bool weir_history_begin(struct weir_table *table)
 {

@@ -55,4 +55,6 @@ struct name_index *weir_name_index_read(const struct weir_table *table);
 const void *weir_name_index_find(const struct name_index *index, uint64_t hash, size_t *len);
 void weir_name_index_free(struct name_index *index);
 
+void weir_table_name(struct weir_table *table, const struct key *key); /* a key came in */
+
 #endif

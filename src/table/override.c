@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "core/idle.h"
 #include "os/clock.h"
-#include "table/make.h"
+#include "table/change.h"
+#include "table/names.h"
 #include "table/verbs.h"
 
 #define TOMBSTONE UINT64_C(1) /* hash of a place that was used before; no key's */

@@ -52,4 +52,8 @@ bool weir_override_only(struct weir_table *table, const uint64_t *hashes, size_t
  * That is undone, or it was done. */
 void weir_override_settle(struct weir_table *table);
 
+/* Under the stripe's lock: does the operation, if the key has limits of its own. false: it has none. */
+bool weir_override_run(struct weir_table *table, const struct key *key, struct stripe *stripe,
+                       struct table_op *op, bool *answer);
+
 #endif

@@ -25,9 +25,11 @@
  * No key can be made to need longer than the table's horizon: limits whose c(B) is more are refused. So who
  * names limits as he likes cannot fill the table for ever.
  */
+#include "table/own.h"
 #include "os/clock.h"
 #include "table/overflow_filter.h"
 #include "table/slots.h"
+#include "table/top.h"
 #include "table/verbs.h"
 #include "table/words.h"
 

@@ -4,10 +4,11 @@
 #include <errno.h>
 
 #include "base/error.h"
-#include "table/make.h"
+#include "table/change.h"
 #include "table/override.h"
 #include "table/slots.h"
 #include "table/wide.h"
+#include "table/wide_slots.h"
 
 /* ---- growing ---- */
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "table/names.h"
 #include "table/overflow_filter.h"
 #include "table/override.h"
 #include "table/words.h"

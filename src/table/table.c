@@ -13,14 +13,15 @@
 #include "core/idle.h"
 #include "os/clock.h"
 #include "os/mapping.h"
+#include "table/change.h"
 #include "table/history.h"
-#include "table/make.h"
 #include "table/names.h"
 #include "table/overflow_filter.h"
 #include "table/override.h"
 #include "table/slots.h"
 #include "table/top.h"
 #include "table/wide.h"
+#include "table/wide_slots.h"
 #include "table/words.h"
 
 #define OVERRIDES_DEFAULT 64

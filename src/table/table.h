@@ -54,7 +54,7 @@ struct key {
 struct override_cache;
 struct overflow_filter; /* overflow_filter.h */
 struct limits_history;  /* history.h */
-struct table_recovery;  /* persist/internal.h */
+struct table_recovery;  /* persist/recover.h */
 void weir_table_recovery_free(struct weir_table *table);
 
 struct table_kind {
@@ -170,18 +170,7 @@ static inline bool table_wait(struct weir_table *table, unsigned *tries)
     return table_may_wait(table, *tries) && ((*tries)++, table->grower->wait(table->grower, table));
 }
 
-/* ---- editions: change.c ---- */
-
-/* The latest, which the region is at; reads it from there if another process has changed it. NULL: that
- * failed, for want of memory: refuse. */
-struct edition *weir_table_refresh(struct weir_table *table);
-
-static inline struct edition *table_edition(struct weir_table *table)
-{
-    struct edition *edition = atomic_load_explicit(&table->edition, memory_order_acquire);
-    uint64_t generation = atom_load(&table->region->header->generation, memory_order_acquire);
-    return __builtin_expect(edition->generation == generation, 1) ? edition : weir_table_refresh(table);
-}
+/* ---- editions: see change.h ---- */
 
 /* To be asked after a word was read: only of the latest edition it is known that the word is of its
  * generation or of the one before, and two bits tell which. A thread that slept since it got its edition may
@@ -192,13 +181,6 @@ static inline bool table_is_latest(const struct weir_table *table, const struct 
 }
 
 /* ---- keys ---- */
-
-/* exact_name, to be called. */
-struct exact_name weir_exact_name(const struct weir_table *table, const void *bytes, size_t len);
-/* The key of that name; its bytes become those in `bytes`, which has room for EXACT_BYTES. false: no key has
- * that name. */
-bool weir_exact_key_of(const struct weir_table *table, const struct exact_name *name, unsigned char *bytes,
-                       struct key *key);
 
 /* 0 means empty and 1 means overflow; nobody is called that. */
 static inline __attribute__((always_inline)) uint64_t table_hash(const struct weir_table *table,
@@ -229,29 +211,16 @@ static inline uint64_t table_stripe(const struct weir_table *table, uint64_t has
     return hash_to_index(hash, table->region->shape.stripes);
 }
 
-/* ---- overrides: override.c ---- */
+/* ---- making one ---- */
 
-/* Under the stripe's lock: does the operation, if the key has limits of its own. false: it has none. */
-bool weir_override_run(struct weir_table *table, const struct key *key, struct stripe *stripe,
-                       struct table_op *op, bool *answer);
-
-/* ---- what is told of keys: top.c, names.c ---- */
-
-void weir_table_sample(struct weir_table *table, const struct key *key, int64_t n, bool allowed, int64_t now);
-void weir_table_name(struct weir_table *table, const struct key *key); /* a key came in */
-
-/* Every so many calls of a busy thread one is sampled: the others pay a decrement. */
-#define TOP_SAMPLE  64
-#define TOP_CALL_NS INT64_C(20000) /* calls that come more slowly are all sampled, in the long run */
-/* This thread is one that lasts: it begins with all of its calls, and finds the step by itself. */
-void weir_top_begin(void);
-extern _Thread_local uint32_t weir_top_countdown __attribute__((visibility("hidden")));
-
-static inline void table_sample_call(struct weir_table *table, const struct key *key, int64_t n, bool allowed,
-                                     int64_t now)
-{
-    if (__builtin_expect(weir_top_countdown-- == 0, 0))
-        weir_table_sample(table, key, n, allowed, now);
-}
+/* As weir_table_make, in memory, to be kept by a store. `key` NULL: one is drawn. A state has at least so
+ * many words. */
+struct weir_table *weir_table_make_stored(const char *limits, const struct weir_table_options *options,
+                                          const struct hash_key *key, size_t state_words,
+                                          struct weir_error *err);
+/* The options with which it could be made again; those of files are 0. */
+void weir_table_options_of(const struct weir_table *table, struct weir_table_options *options);
+/* Lines of a segment for so many keys. */
+uint64_t weir_table_lines_for(const struct weir_table *table, uint64_t keys);
 
 #endif

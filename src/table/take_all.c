@@ -21,8 +21,10 @@
 #include "table/overflow_filter.h"
 #include "table/override.h"
 #include "table/slots.h"
+#include "table/top.h"
 #include "table/verbs.h"
 #include "table/wide.h"
+#include "table/wide_slots.h"
 #include "table/words.h"
 
 /* An ask, and what it is about. */

@@ -63,4 +63,20 @@ static inline uint64_t weir_top_size(void)
 size_t weir_top_read(const struct weir_table *table, enum weir_top by, int64_t now, struct weir_top_key *keys,
                      size_t count);
 
+void weir_table_sample(struct weir_table *table, const struct key *key, int64_t n, bool allowed, int64_t now);
+
+/* Every so many calls of a busy thread one is sampled: the others pay a decrement. */
+#define TOP_SAMPLE  64
+#define TOP_CALL_NS INT64_C(20000) /* calls that come more slowly are all sampled, in the long run */
+/* This thread is one that lasts: it begins with all of its calls, and finds the step by itself. */
+void weir_top_begin(void);
+extern _Thread_local uint32_t weir_top_countdown __attribute__((visibility("hidden")));
+
+static inline void table_sample_call(struct weir_table *table, const struct key *key, int64_t n, bool allowed,
+                                     int64_t now)
+{
+    if (__builtin_expect(weir_top_countdown-- == 0, 0))
+        weir_table_sample(table, key, n, allowed, now);
+}
+
 #endif

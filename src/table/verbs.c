@@ -6,7 +6,9 @@
 #include "table/verbs.h"
 #include "os/clock.h"
 #include "table/slots.h"
+#include "table/top.h"
 #include "table/wide.h"
+#include "table/wide_slots.h"
 #include "table/words.h"
 
 static bool reject_table_call(struct weir_verdict *verdict)

@@ -23,16 +23,6 @@ bool weir_table_peek_by_hash(struct weir_table *table, int64_t now_ns, uint64_t 
 /* Units that may be charged until the key owes as much as its limits let pass at once. */
 int64_t weir_table_chargeable_by_hash(struct weir_table *table, int64_t now_ns, uint64_t hash);
 
-/* As weir_table_take_own_at, by somebody who may not bring in as many keys as he likes. */
-bool weir_table_take_own_as(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
-                            const struct weir_own_limit *limit, int64_t n, const struct admission_hook *hook,
-                            struct weir_verdict *verdict);
-/* Looks at the next `count` places, from *cursor on, and tells which have keys, and whether these are in use
- * or may be forgotten. false: there are no more. A table whose limits come with the call, and which does not
- * grow. */
-typedef void own_seen(void *arg, uint64_t place, bool in_use);
-bool weir_table_own_look(struct weir_table *table, int64_t now_ns, uint64_t *cursor, uint64_t count,
-                         own_seen *seen, void *arg);
 /* Every key is as if never used. Gives how many were not. */
 int64_t weir_table_reset_all(struct weir_table *table, int64_t now_ns);
 

@@ -11,7 +11,10 @@
 
 #include <string.h>
 
+#include "table/names.h"
 #include "table/overflow_filter.h"
+#include "table/override.h"
+#include "table/wide_slots.h"
 
 /* ---- a key that is there ---- */
 

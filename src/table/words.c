@@ -7,7 +7,7 @@
 #include "table/words.h"
 
 #include "core/index.h"
-#include "table/make.h"
+#include "table/change.h"
 #include "table/overflow_filter.h"
 #include "table/override.h"
 #include "table/slots.h"

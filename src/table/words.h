@@ -8,6 +8,7 @@
 #ifndef WEIR_TABLE_WORDS_H
 #define WEIR_TABLE_WORDS_H
 
+#include "table/change.h"
 #include "table/slots.h"
 
 enum { SLOT_STATE = STATE_HEADER + 1 }; /* words of the core's form */

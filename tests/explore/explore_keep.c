@@ -13,7 +13,9 @@
 #include "check.h"
 #include "explore/explore.h"
 #include "explore/small_table.h"
-#include "table/persist/internal.h"
+#include "table/persist/capture_words.h"
+#include "table/persist/recover.h"
+#include "table/persist/records_wide.h"
 
 #define NOW    (10 * WEIR_SEC)
 #define LIMITS "1/s burst=8"

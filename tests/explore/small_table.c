@@ -5,7 +5,8 @@
 
 #include "core/idle.h"
 #include "explore/explore.h"
-#include "table/make.h"
+#include "table/change.h"
+#include "table/names.h"
 #include "table/overflow_filter.h"
 #include "table/override.h"
 

@@ -19,6 +19,7 @@
 #include "must.h"
 #include "os/clock.h"
 #include "region/region.h"
+#include "table/persist/recover.h"
 #include "table/persist/persist.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

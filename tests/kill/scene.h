@@ -14,6 +14,7 @@
 #include "check.h"
 #include "kill/files.h"
 #include "table/wide.h"
+#include "table/wide_slots.h"
 #include "threads/step.h"
 #include "threads/team.h"
 

@@ -25,6 +25,7 @@
 #include "check.h"
 #include "kill/files.h"
 #include "table/wide.h"
+#include "table/wide_slots.h"
 #include "threads/team.h"
 
 #define ROUND      50

@@ -11,6 +11,7 @@
 #include "os/clock.h"
 #include "property/store_history.h"
 #include "store/commit.h"
+#include "table/persist/recover.h"
 #include "table/persist/persist.h"
 
 enum { PLAIN, WIDE, LIVE, OWN, TABLES };

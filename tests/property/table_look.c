@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "core/idle.h"
-#include "table/make.h"
+#include "table/change.h"
 #include "table/override.h"
 #include "table/slots.h"
 #include "table/wide.h"
+#include "table/wide_slots.h"
 #include "table/words.h"
 
 /* ---- how large ---- */

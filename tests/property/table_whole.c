@@ -8,6 +8,7 @@
 #include "core/idle.h"
 #include "property/table_look.h"
 #include "property/table_world.h"
+#include "table/change.h"
 
 /* ---- the table as a whole ---- */
 

@@ -9,6 +9,7 @@
 #include "core/idle.h"
 #include "property/agree.h"
 #include "property/table_look.h"
+#include "table/change.h"
 
 bool world_fail(struct world *world, const char *format, ...)
 {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "table/wide_slots.h"
 #include "threads/step.h"
 #include "threads/team.h"
 #include "unit/wide_table.h"

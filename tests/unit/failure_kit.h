@@ -14,6 +14,7 @@
 #include "store/commit.h"
 #include "store/store.h"
 #include "store/threads.h"
+#include "table/persist/recover.h"
 #include "table/persist/persist.h"
 
 #define WORLD_TABLES  2

@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "os/clock.h"
+#include "table/persist/recover.h"
 #include "table/persist/persist.h"
 
 #define KIT __attribute__((unused)) static

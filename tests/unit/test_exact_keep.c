@@ -4,7 +4,7 @@
  * back of them. prop-keep and prop-store tell stories of them.
  */
 #include "table/exact.h"
-#include "table/make.h"
+#include "table/change.h"
 #include "table/rehash.h"
 #include "table/words.h"
 #include "unit/keep_kit.h"

@@ -4,7 +4,7 @@
  * number of changes, and what was spent stays spent.
  */
 #include "check.h"
-#include "table/make.h"
+#include "table/change.h"
 #include "unit/service_kit.h"
 
 static struct weir_table *table_of(const struct kit *kit, const char *name)

@@ -5,7 +5,7 @@
  */
 #include "check.h"
 #include "region/layout.h"
-#include "table/make.h"
+#include "table/change.h"
 #include "table/rehash.h"
 #include "table/slots.h"
 #include "table/verbs.h"

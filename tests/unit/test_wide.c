@@ -10,6 +10,7 @@
 #include "check.h"
 #include "core/idle.h"
 #include "table/overflow_filter.h"
+#include "table/wide_slots.h"
 #include "unit/wide_table.h"
 
 struct promise {

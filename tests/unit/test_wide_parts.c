@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "core/idle.h"
+#include "table/wide_slots.h"
 #include "unit/wide_table.h"
 
 static bool take(struct weir_table *table, const struct key *key, int64_t now, int64_t n)

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "unit/wide_table.h"
 
-#include "table/make.h"
+#include "table/change.h"
 #include "table/overflow_filter.h"
 
 #include <assert.h>
@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "core/idle.h"
+#include "table/names.h"
+#include "table/wide_slots.h"
 
 static struct weir_policy *policy_new(const char *limits)
 {

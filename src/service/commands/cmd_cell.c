@@ -6,6 +6,7 @@
  */
 #include "base/sat.h"
 #include "service/commands/compatible.h"
+#include "table/own.h"
 #include "table/verbs.h"
 
 #define PERIOD_MAX_S (INT64_MAX / WEIR_SEC)

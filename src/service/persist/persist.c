@@ -21,6 +21,7 @@
 #include "store/commit.h"
 #include "table/override.h"
 #include "table/persist/persist.h"
+#include "table/persist/recover.h"
 
 /* ---- what the store tells ---- */
 

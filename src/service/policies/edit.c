@@ -19,7 +19,7 @@
 #include "service/persist/record_change.h"
 #include "service/policies/edit.h"
 #include "service/policies/growth.h"
-#include "table/make.h"
+#include "table/change.h"
 #include "table/override.h"
 #include "table/persist/export.h"
 

@@ -25,7 +25,7 @@
 #include "service/log.h"
 #include "service/persist/persist.h"
 #include "service/policies/change.h"
-#include "table/make.h"
+#include "table/change.h"
 #include "table/override.h"
 #include "table/rehash.h"
 

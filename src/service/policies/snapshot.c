@@ -19,7 +19,8 @@
 #include "service/persist/persist.h"
 #include "service/policies/growth.h"
 #include "service/service.h"
-#include "table/make.h"
+#include "table/change.h"
+#include "table/top.h"
 
 #define EMPTY UINT32_MAX
 

@@ -4,8 +4,10 @@
  * so that the word is that key's. Why that is enough is in docs/internals/store.md, 38. The two bits of the
  * word tell its generation if the table was at the same one all the time.
  */
+#include "table/persist/capture_words.h"
 #include "os/clock.h"
-#include "table/persist/internal.h"
+#include "table/persist/records_wide.h"
+#include "table/persist/recover.h"
 #include "table/slots.h"
 #include "table/words.h"
 

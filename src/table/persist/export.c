@@ -8,6 +8,7 @@
 #include "table/names.h"
 #include "table/slots.h"
 #include "table/wide.h"
+#include "table/wide_slots.h"
 #include "table/words.h"
 
 #define PIECE_KEYS 1000

@@ -53,21 +53,12 @@ void weir_table_describe(struct weir_table *table, struct buffer *out);
 /* Then come weir_store_add, records, and weir_table_recovered. */
 struct weir_table *weir_table_describe_read(const void *bytes, size_t len, struct weir_error *err);
 
+/* What weir_table_recovered (recover.h) makes of what was read. */
 enum table_recover {
     TABLE_EXACT,     /* what is there counts */
     TABLE_FLOOR,     /* every key, also one not seen before, is empty as of now */
     TABLE_OPTIMISTIC /* every key is as if never used */
 };
-/*
- * After the last record: states become those of the latest limits. `now` is region time. false: out of
- * memory, or more limits of single keys than fit; the table is of no use.
- *
- * What FLOOR and OPTIMISTIC do is in no record: only an image tells it. Whoever answers before there is one
- * is told of the loss again by the next recovery, and does the same once more: for that no image may be begun
- * before this was done (store_options.hold_images), since an image covers what told of the loss. What a table
- * with limits of each call has been drained of is in its description, which has to be noted anew.
- */
-bool weir_table_recovered(struct weir_table *table, enum table_recover how, int64_t now);
 
 /* ---- numbers of records ---- */
 

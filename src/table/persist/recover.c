@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "os/mapping.h"
+#include "table/change.h"
 #include "table/history.h"
-#include "table/make.h"
-#include "table/persist/internal.h"
+#include "table/persist/records_wide.h"
+#include "table/persist/recover.h"
+#include "table/persist/recover_words.h"
 
 struct table_recovery *weir_recovery_of(struct weir_table *table)
 {

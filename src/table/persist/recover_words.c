@@ -5,11 +5,12 @@
  * it was captured; its generation is that of its number. A word of a key with limits of its own is held, and
  * its value tells which of them.
  */
+#include "table/persist/recover_words.h"
 #include "os/clock.h"
+#include "table/change.h"
 #include "table/history.h"
-#include "table/make.h"
 #include "table/overflow_filter.h"
-#include "table/persist/internal.h"
+#include "table/persist/recover.h"
 #include "table/slots.h"
 #include "table/words.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What making a table, changing it and growing it share.
+ * Live change of a table: its limits, made ready, and what making and growing it share with that.
  */
-#ifndef WEIR_TABLE_MAKE_H
-#define WEIR_TABLE_MAKE_H
+#ifndef WEIR_TABLE_CHANGE_H
+#define WEIR_TABLE_CHANGE_H
 
 #include "table/override.h"
 #include "table/table.h"
@@ -31,21 +31,11 @@ bool weir_table_load(struct weir_table *table, struct weir_error *err);
  * has the table for himself. */
 void weir_table_resume(struct weir_table *table, struct edition *latest);
 
-/* As weir_table_make, in memory, to be kept by a store. `key` NULL: one is drawn. A state has at least so
- * many words. */
-struct weir_table *weir_table_make_stored(const char *limits, const struct weir_table_options *options,
-                                          const struct hash_key *key, size_t state_words,
-                                          struct weir_error *err);
-/* The options with which it could be made again; those of files are 0. */
-void weir_table_options_of(const struct weir_table *table, struct weir_table_options *options);
-
 /* Of all segments; and of those of them that are retired, which are the first. */
 uint64_t weir_table_lines(struct weir_table *table);
 uint64_t weir_table_retired(const struct weir_table *table);
 /* The same for slots, without those that are retired or closed. */
 uint64_t weir_table_open_slots(struct weir_table *table);
-/* Lines of a segment for so many keys. */
-uint64_t weir_table_lines_for(const struct weir_table *table, uint64_t keys);
 
 /* Journals hold one state of the table, or of a key with limits of its own, and what is beside it. */
 static inline void table_shape_journals(struct region_shape *shape)
@@ -54,6 +44,17 @@ static inline void table_shape_journals(struct region_shape *shape)
                                                                          : OVERRIDE_WORDS * sizeof(int64_t);
     shape->journal_size = weir_journal_size(state + 256, 8);
     shape->transaction_size = weir_journal_size(WEIR_ALL_MAX * (state + 64), WEIR_ALL_MAX * 4);
+}
+
+/* The latest, which the region is at; reads it from there if another process has changed it. NULL: that
+ * failed, for want of memory: refuse. */
+struct edition *weir_table_refresh(struct weir_table *table);
+
+static inline struct edition *table_edition(struct weir_table *table)
+{
+    struct edition *edition = atomic_load_explicit(&table->edition, memory_order_acquire);
+    uint64_t generation = atom_load(&table->region->header->generation, memory_order_acquire);
+    return __builtin_expect(edition->generation == generation, 1) ? edition : weir_table_refresh(table);
 }
 
 #endif

@@ -1,36 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What persist.c asks of tables of slots and of wide ones: capturing, walking, recovery. `body` of a record
- * is what the disk has behind persist_head.
+ * Recovery: what records become on their way back into a table. `body` of a record is what the disk has
+ * behind persist_head.
  */
-#ifndef WEIR_TABLE_PERSIST_INTERNAL_H
-#define WEIR_TABLE_PERSIST_INTERNAL_H
+#ifndef WEIR_TABLE_PERSIST_RECOVER_H
+#define WEIR_TABLE_PERSIST_RECOVER_H
 
 #include "table/override.h"
 #include "table/persist/persist.h"
-
-/* ---- capturing: as struct persist_ops says ---- */
-
-void weir_words_capture(const struct persist *persist, struct slot *slot, uint64_t hash, struct buffer *out);
-bool weir_words_walk(const struct persist *persist, uint64_t *cursor, struct buffer *out, size_t bytes);
-struct wide_slot;
-void weir_wide_capture(const struct persist *persist, struct wide_slot *slot, uint64_t hash,
-                       struct buffer *out);
-bool weir_wide_record_walk(const struct persist *persist, uint64_t *cursor, struct buffer *out, size_t bytes);
-
-/* Under the stripe's lock: the record of a key with limits of its own. false: it has none. */
-bool weir_override_put_record(const struct persist *persist, struct weir_table *table, const struct key *key,
-                              struct buffer *out);
-
-/* The record of a key that is nowhere; `number` was drawn before that was found out. */
-void weir_gone_put(const struct persist *persist, uint64_t hash, uint64_t number, struct buffer *out);
 
 static inline size_t whole_words(size_t bytes)
 {
     return (bytes + 7) / 8 * 8;
 }
-
-/* ---- recovery ---- */
 
 struct override_record { /* of a key with limits of its own: the last that counts */
     struct key key;      /* its bytes are in `body` */
@@ -94,21 +76,18 @@ bool weir_recovery_is_gone(const struct table_recovery *recovery, uint64_t hash,
                            uint64_t spent);
 void weir_recovery_note_number(struct table_recovery *recovery, uint64_t number);
 
-bool weir_words_apply(struct weir_table *table, const struct word_record *record, bool *failed);
-bool weir_words_apply_override(struct weir_table *table, uint64_t number, struct override_record *own,
-                               size_t len, bool *failed);
-/* Those that are on their way. false: out of memory. */
-bool weir_words_apply_pending(struct weir_table *table);
-bool weir_words_recovered(struct weir_table *table, enum table_recover how, int64_t now);
-
-bool weir_wide_apply(struct weir_table *table, const unsigned char *body, size_t len, bool *failed);
-bool weir_wide_apply_gone(struct weir_table *table, const struct gone_record *gone, bool *failed);
-bool weir_wide_apply_part(struct weir_table *table, const unsigned char *body, size_t len, bool *failed);
-bool weir_wide_apply_override(struct weir_table *table, uint64_t number, struct override_record *own,
-                              size_t len, bool *failed);
-bool weir_wide_recovered(struct weir_table *table, enum table_recover how, int64_t now);
-
 /* Empty as of `now`, or as of the time of its last promise: never less spent than it was. */
 void weir_recovery_drain(const struct weir_policy *policy, int64_t *state, int64_t now);
+
+/*
+ * After the last record: states become those of the latest limits. `now` is region time. false: out of
+ * memory, or more limits of single keys than fit; the table is of no use.
+ *
+ * What FLOOR and OPTIMISTIC do is in no record: only an image tells it. Whoever answers before there is one
+ * is told of the loss again by the next recovery, and does the same once more: for that no image may be begun
+ * before this was done (store_options.hold_images), since an image covers what told of the loss. What a table
+ * with limits of each call has been drained of is in its description, which has to be noted anew.
+ */
+bool weir_table_recovered(struct weir_table *table, enum table_recover how, int64_t now);
 
 #endif
