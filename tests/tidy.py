@@ -57,10 +57,6 @@ EXCEPTIONS = {
         src/cli/cli.h
         src/fleet/zookeeper/pool.h
         src/lease/internal.h
-        src/service/commands/client.h
-        src/service/commands/command.h
-        src/service/run.h
-        src/service/service.h
         src/sim/fleet_world.h
         src/spec/keywords.h
         src/spec/read.h

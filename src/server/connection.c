@@ -14,7 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "service/log.h"
+#include "service/job.h"
+#include "service/run.h"
 
 #define LINGER_READ  65536
 #define TIMER_MAX_MS INT64_C(3600000) /* a longer wait is looked at in between */

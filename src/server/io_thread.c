@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "server/connection.h"
-#include "service/commands/client.h"
+#include "service/commands/cmd_client.h"
 
 #define WATCH_MS 1000 /* how often patience is looked at, at most */
 

@@ -2,9 +2,6 @@
 #define _GNU_SOURCE
 
 #include "server/server.h"
-#include "service/policies/apply.h"
-#include "store/commit.h"
-#include "store/threads.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -21,7 +18,10 @@
 #include "server/loading.h"
 #include "server/notify.h"
 #include "service/log.h"
+#include "service/policies/apply.h"
 #include "service/policies/growth.h"
+#include "store/commit.h"
+#include "store/threads.h"
 
 #define THREADS_DEFAULT 16 /* at most: a processor each, but not all of a large machine */
 #define TICK_MS         20

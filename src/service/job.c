@@ -8,6 +8,7 @@
 
 #include "auth/password_check.h"
 #include "base/hash.h"
+#include "service/job.h"
 #include "service/persist/record_change.h"
 #include "service/run.h"
 #include "store/commit.h"

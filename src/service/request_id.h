@@ -8,7 +8,7 @@
 #ifndef WEIR_SERVICE_REQUEST_ID_H
 #define WEIR_SERVICE_REQUEST_ID_H
 
-#include "service/commands/command.h"
+#include "service/commands/call.h"
 
 /* The pairs "policy key [n] AND policy key [n] ..." from word *at on; *at is then the first word behind them.
  * 0: an error was answered. `n_needed`: n must be there; else it may be left out, and is 1. */

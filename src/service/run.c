@@ -3,18 +3,48 @@
  * From words to answers. A batch is gone through twice: first every request's command is looked up, and the
  * memory asked for that its key will need; then they are run, one after the other, while that arrives.
  */
-#include "service/run.h"
-#include "service/persist/record_change.h"
-#include "store/commit.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "os/clock.h"
+#include "service/commands/cmd_take.h"
+#include "service/job.h"
 #include "service/leases/fleet_wait.h"
 #include "service/persist/persist.h"
+#include "service/persist/record_change.h"
+#include "service/run.h"
+#include "store/commit.h"
 #include "table/verbs.h"
+
+/*
+ * There are no transactions. But clients send MULTI, their commands and EXEC in one go, and look at the
+ * errors afterwards: so nothing of what stands between is run, and EXEC says so. Who sees the error can be
+ * sure that nothing was taken.
+ */
+
+/* Between MULTI, which is refused, and EXEC nothing is run; true: it was answered. */
+static bool transaction_stops(struct call *call)
+{
+    struct session *session = call->session;
+    if (!session->transaction) {
+        session->transaction = weir_call_word(call, 0, "MULTI");
+        return false; /* it is an unknown command, and advised as one */
+    }
+    if (weir_call_word(call, 0, "QUIT"))
+        return false;
+    bool exec = weir_call_word(call, 0, "EXEC"), discard = weir_call_word(call, 0, "DISCARD");
+    session->transaction = !exec && !discard && !weir_call_word(call, 0, "RESET");
+    if (exec)
+        weir_call_error(call, "EXECABORT Transaction discarded because of previous errors.");
+    else if (discard)
+        weir_reply_simple(&call->reply, "OK");
+    else if (session->transaction)
+        weir_call_error(call, "ERR a transaction was refused: nothing is run until EXEC or DISCARD; use a "
+                              "pipeline without MULTI (redis-py: pipeline(transaction=False))");
+    return exec || discard || session->transaction;
+}
 
 #define FLIGHT     32 /* requests that are looked ahead at */
 #define ARGS_SHOWN 128
@@ -224,7 +254,7 @@ static enum run_state run_request(struct worker *worker, struct session *session
         count_up(&worker->calls[plan->number], 1);
     }
     bool stopped = __builtin_expect(session->transaction || !plan->command, 0);
-    if ((stopped && weir_transaction_stops(&call)) || !weir_call_ready(&call))
+    if ((stopped && transaction_stops(&call)) || !weir_call_ready(&call))
         ;
     else if (call.command->flags & CMD_JOB)
         weir_job_begin(&call);

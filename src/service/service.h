@@ -255,33 +255,18 @@ bool weir_session_has_ended(const struct session *session, struct worker *worker
 /* What it waits for is cancelled. Not while a background job is being done. */
 void weir_session_end(struct session *session, struct worker *worker);
 
+/* Who asks: NULL if the client has not logged in and must, or if its login has ended: the user is gone, or
+ * its password or rights are others than at the login. */
+const struct user *weir_session_user(const struct session *session, const struct snapshot *snapshot);
+
+/* CLIENT REPLY: takes back what was answered since `before` bytes were in `out`, if the client wants none. */
+void weir_session_mute(struct session *session, struct buffer *out, size_t before);
+
 enum run_state {
     RUN_READY, /* all were answered */
     RUN_WAITS, /* the last one waits until session->due_ns: weir_service_resume */
     RUN_JOB,   /* the last one is session->job: weir_job_do, then weir_job_finish */
     RUN_CLOSE  /* the connection is to be closed once `out` is written */
 };
-
-/*
- * Runs requests in their order, as one read section, and appends the answers to `out`; stops after one that
- * waits, is a background job, or ends the session. Gives how many were run (the last included).
- */
-size_t weir_service_run(struct worker *worker, struct session *session, const struct resp_request *requests,
-                        size_t count, struct buffer *out, enum run_state *state);
-
-/* After session->due_ns has come, or the clock or a fleet moved: answers if it is due. false: not yet. */
-bool weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
-
-/* Does it change something? Then it should not wait for those that only count: it may be the kill switch. */
-bool weir_job_changes(const struct background_job *job);
-/* A number of the user who asks: the background jobs of one user take turns with those of others. */
-uint64_t weir_job_whose(const struct background_job *job);
-/* Is it the slow check of a password? Such are for a thread of their own: changes must not wait for them. */
-bool weir_job_is_login(const struct background_job *job);
-/* By the job thread, or by that one: does it. Then, in the session's own thread: appends the answer.
- * `worker` NULL: nobody waits for it any more. */
-void weir_job_do(struct background_job *job);
-void weir_job_finish(struct worker *worker, struct session *session, struct buffer *out,
-                     enum run_state *state);
 
 #endif

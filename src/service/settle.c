@@ -23,6 +23,7 @@
 #include "ledger/persist.h"
 #include "service/leases/leased.h"
 #include "service/policies/freeze.h"
+#include "service/run.h"
 #include "table/verbs.h"
 
 struct settle_request {

@@ -23,8 +23,6 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include "store/health.h"
-#include "store/checkpoint.h"
-#include "store/commit.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -33,6 +31,8 @@
 
 #include "base/error.h"
 #include "os/clock.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
 #include "store/files.h"
 #include "store/log.h"
 #include "store/mark.h"

@@ -5,8 +5,6 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include "store/store.h"
-#include "store/checkpoint.h"
-#include "store/recover.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,11 +14,13 @@
 
 #include "base/error.h"
 #include "os/clock.h"
+#include "store/checkpoint.h"
 #include "store/commit.h"
 #include "store/files.h"
 #include "store/health.h"
 #include "store/log.h"
 #include "store/mark.h"
+#include "store/recover.h"
 #include "store/store_time.h"
 #include "store/sync.h"
 #include "store/threads.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #define _POSIX_C_SOURCE 200809L
 #include "store/threads.h"
-#include "store/checkpoint.h"
-#include "store/commit.h"
 
 #include <time.h>
 
 #include "os/clock.h"
 #include "os/futex.h"
 #include "os/thread.h"
+#include "store/checkpoint.h"
+#include "store/commit.h"
 #include "store/health.h"
 #include "store/sync.h"
 

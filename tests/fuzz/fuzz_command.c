@@ -20,6 +20,7 @@
 #include "os/boot.h"
 #include "region/region.h"
 #include "resp/reply.h"
+#include "service/job.h"
 #include "service/policies/growth.h"
 #include "service/run.h"
 #include "table/table.h"

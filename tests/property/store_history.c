@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "property/store_history.h"
-#include "store/commit.h"
-#include "store/threads.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,6 +11,8 @@
 #include "os/boot.h"
 #include "os/clock.h"
 #include "region/persist.h"
+#include "store/commit.h"
+#include "store/threads.h"
 
 #define WALL_START  (INT64_C(1700000000) * WEIR_SEC)
 #define LIVES       5

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit/service_kit.h"
-#include "service/policies/growth.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/job.h"
 #include "service/policies/change.h"
+#include "service/policies/growth.h"
+#include "service/run.h"
 
 #define LINE_WORDS 64
 #define LINES_MAX  256

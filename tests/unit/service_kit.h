@@ -13,7 +13,7 @@
 #ifndef WEIR_TESTS_SERVICE_KIT_H
 #define WEIR_TESTS_SERVICE_KIT_H
 
-#include "service/commands/command.h"
+#include "service/decide.h"
 
 struct kit {
     struct service *service;

@@ -4,6 +4,7 @@
  * have. The vectors over a socket are in tests/server/test_vectors.py.
  */
 #include "check.h"
+#include "service/commands/commands.h"
 #include "unit/service_kit.h"
 
 /* Five integers, written as "0 16 15 -1 2". */

@@ -2,9 +2,10 @@
 /*
  * CLIENT. The program is linked with --wrap=malloc and --wrap=realloc, so that memory can be missing.
  */
+#include "service/commands/glob.h"
 #include "unit/command_kit.h"
 
-#include "service/commands/client.h"
+#include "service/commands/cmd_client.h"
 
 TEST(a_client_has_a_name_if_it_likes)
 {

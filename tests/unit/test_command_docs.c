@@ -2,6 +2,7 @@
 /*
  * COMMAND, checked against the table and against what redis-cli insists on.
  */
+#include "service/commands/commands.h"
 #include "unit/command_kit.h"
 
 static bool is_text(const struct resp_value *value)

@@ -5,6 +5,7 @@
  * from the words of the description, not by asking the code: NOPERM if a class is missing, or if the key or
  * the policy is another's; else anything but NOPERM.
  */
+#include "service/commands/commands.h"
 #include "unit/command_kit.h"
 
 #define OWN_POLICY   "mine"

@@ -16,8 +16,10 @@
 #include "check.h"
 #include "resp/reply.h"
 #include "server/server.h"
+#include "service/job.h"
 #include "service/policies/apply.h"
 #include "service/policies/growth.h"
+#include "service/run.h"
 #include "table/override.h"
 #include "unit/service_kit.h"
 

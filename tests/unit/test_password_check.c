@@ -5,7 +5,9 @@
  */
 #include "auth/password_check.h"
 #include "config/password_hash.h"
+#include "service/job.h"
 #include "service/policies/apply.h"
+#include "service/run.h"
 #include "unit/command_kit.h"
 
 #define RIGHT      "$y$j75$W7aMW7aMW7aMW7aMW7aMW/$JlkNF/9o1Fs4GqxgVzV.Dw.vG4vUHG1tVp1Z6RAHhG1" /* right horse */

@@ -3,6 +3,8 @@
  * From words to answers: who may ask, what is said to those who may not, batches, background jobs, sessions.
  */
 #include "check.h"
+#include "service/job.h"
+#include "service/run.h"
 #include "unit/service_kit.h"
 
 static const char users[] =

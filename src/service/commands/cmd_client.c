@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/commands/client.h"
+#include "service/commands/cmd_client.h"
 
 #define LIST_MOST (4 << 20) /* bytes of CLIENT LIST */
 

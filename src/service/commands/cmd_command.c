@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "service/commands/client.h"
+#include "service/commands/call.h"
+#include "service/commands/glob.h"
 
 #define SINCE "0.1.0"
 
@@ -36,14 +37,6 @@ static void answer_name(struct reply *reply, const struct command *parent, const
         weir_reply_print(reply, "%s|%s", parent->name, command->name);
     else
         weir_reply_text(reply, command->name);
-}
-
-static size_t part_count(const struct command *command)
-{
-    size_t count = 0;
-    for (const struct command *part = command->commands; part && part->name; part++)
-        count++;
-    return count;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------- */
@@ -197,7 +190,7 @@ static void answer_info(struct reply *reply, const struct command *parent, const
     answer_categories(reply, command);
     weir_reply_array(reply, 0);
     answer_key_specs(reply, command);
-    weir_reply_array(reply, part_count(command));
+    weir_reply_array(reply, count_parts(command));
     for (const struct command *part = command->commands; part && part->name; part++)
         answer_info(reply, command, part); /* one level deep */
 }
@@ -329,7 +322,7 @@ static void answer_args(struct reply *reply, const struct arg *args)
 
 static void answer_docs(struct reply *reply, const struct command *command)
 {
-    size_t parts = part_count(command);
+    size_t parts = count_parts(command);
     weir_reply_map(reply, (size_t)3 + (command->docs != NULL) + (parts > 0));
     weir_reply_text(reply, "summary");
     weir_reply_text(reply, command->summary);
@@ -376,26 +369,6 @@ static void run_command_docs(struct call *call)
             continue;
         answer_name(&call->reply, parent, command);
         answer_docs(&call->reply, command);
-    }
-}
-
-/* ---- HELP ------------------------------------------------------------------------------------- */
-
-void weir_command_help(struct call *call)
-{
-    char name[72];
-    size_t number;
-    const struct command *parent = weir_command_find(call->args[0], &number);
-    if (!parent) {
-        weir_call_error(call, "ERR unknown command '%s'", weir_shown(call->args[0], name));
-        return;
-    }
-    weir_reply_array(&call->reply, 1 + part_count(parent));
-    weir_reply_simple(&call->reply, "What can follow, and what it is for:");
-    for (const struct command *part = parent->commands; part && part->name; part++) {
-        char line[192];
-        snprintf(line, sizeof line, "%-12s %s", part->name, part->summary);
-        weir_reply_simple(&call->reply, line);
     }
 }
 

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/commands/client.h"
-#include "service/log.h"
-#include "service/run.h"
+#include "service/commands/cmd_client.h"
+#include "service/job.h"
 
 #define DATABASES 16 /* all of them the same */
 

@@ -5,7 +5,7 @@
 #ifndef WEIR_SERVICE_COMMANDS_CMD_DATA_H
 #define WEIR_SERVICE_COMMANDS_CMD_DATA_H
 
-#include "service/commands/client.h"
+#include "service/commands/call.h"
 #include "table/persist/export.h"
 
 /* OK, or the error. */

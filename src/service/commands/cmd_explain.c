@@ -12,7 +12,6 @@
 #include "base/sat.h"
 #include "base/text.h"
 #include "config/timestamp.h"
-#include "service/commands/client.h"
 #include "service/leases/lease_text.h"
 #include "service/policies/freeze.h"
 

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "service/commands/client.h"
+#include "service/commands/call.h"
+#include "service/commands/glob.h"
+#include "service/commands/info.h"
 
 #define INFO_MOST    (4 << 20) /* bytes */
 #define LONGEST_WORD 65536     /* what a client may send as one word, once it has logged in */

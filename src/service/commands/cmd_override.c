@@ -7,7 +7,7 @@
 
 #include "base/sat.h"
 #include "config/timestamp.h"
-#include "service/commands/client.h"
+#include "service/commands/call.h"
 #include "service/policies/change.h"
 
 #define REASON_MAX 256 /* bytes */

@@ -9,7 +9,8 @@
 
 #include "base/sat.h"
 #include "config/timestamp.h"
-#include "service/commands/client.h"
+#include "service/commands/call.h"
+#include "service/commands/info.h"
 #include "service/leases/lease_text.h"
 #include "service/policies/apply.h"
 #include "service/policies/change.h"
@@ -17,7 +18,6 @@
 
 #define REPORT_MOST 65536 /* bytes of what a reload complains about */
 #define FIRST_MOST  600   /* of its first line in an answer, so that the rest is not cut off */
-#define LOGGED_MAX  6     /* fields of a change in the log */
 
 /* ---- looking ---------------------------------------------------------------------------------- */
 
@@ -185,43 +185,12 @@ static void run_policy_show(struct call *call)
 
 /* ---- changing: by the job thread ------------------------------------------------------------ */
 
-void weir_call_log(const struct call *call, const char *event, const struct log_field *fields, int count)
-{
-    struct log_field all[LOGGED_MAX + 2];
-    int used = 0;
-    for (int i = 0; i < count && used < LOGGED_MAX; i++)
-        if (!fields[i].text || fields[i].text[0] != '\0') /* what was not said is not told */
-            all[used++] = fields[i];
-    all[used++] = LOG_TEXT("user", call->session->user);
-    all[used++] = LOG_TEXT("client", call->session->address);
-    weir_log_change_write(LOG_INFO_LEVEL, event, all, used);
-}
-
 static void answer_change(struct call *call, bool done, const struct weir_error *err)
 {
     if (done)
         weir_reply_simple(&call->reply, "OK");
     else
         weir_call_fail(call, err);
-}
-
-bool weir_call_limits(struct call *call, size_t from, size_t to, char *text, size_t size)
-{
-    size_t len = 0;
-    for (size_t i = from; i < to; i++) {
-        struct slice word = call->args[i];
-        if (memchr(word.bytes, '\0', word.len) || word.len + 2 > size - len) {
-            weir_call_error(call, "ERR limits are text of less than %zu bytes, such as 100/s burst=200",
-                            size);
-            return false;
-        }
-        if (i > from)
-            text[len++] = ' ';
-        memcpy(text + len, word.bytes, word.len);
-        len += word.len;
-    }
-    text[len] = '\0';
-    return true;
 }
 
 /* WEIR.POLICY SET name limits ... [FRESH] */
@@ -280,16 +249,6 @@ static bool read_percent_word(struct call *call, size_t at, int *percent)
     }
     *percent = (int)number;
     return true;
-}
-
-bool weir_call_time(struct call *call, size_t at, int64_t *time_ns)
-{
-    char why[160] = "write a time behind FOR, such as 30m or 2h";
-    if (at < call->count &&
-        weir_config_time(call->args[at].bytes, call->args[at].len, time_ns, why, sizeof why))
-        return true;
-    weir_call_error(call, "ERR %s", why);
-    return false;
 }
 
 static bool read_mode_words(struct call *call, struct mode_words *words)

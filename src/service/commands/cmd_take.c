@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "service/commands/cmd_take.h"
 #include "service/leases/fleet_wait.h"
 #include "service/persist/record_change.h"
 #include "service/policies/freeze.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <ctype.h>
+#include <stdint.h>
 
-#include "service/commands/client.h"
+#include "service/commands/glob.h"
 
 #define PATTERN_MAX 64 /* no name is longer; and a client must not make us search for long */
 

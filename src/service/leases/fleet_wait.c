@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/commands/commands.h"
+#include "service/run.h"
+#include "service/service.h"
+
 #define WAITING_REQUEST_BYTES (128 * 1024) /* of its words; who says more does not wait */
 
 struct waiting_request {

@@ -11,7 +11,7 @@
 #ifndef WEIR_SERVICE_LEASES_FLEET_WAIT_H
 #define WEIR_SERVICE_LEASES_FLEET_WAIT_H
 
-#include "service/run.h"
+#include "service/commands/call.h"
 
 /* Waits, for `for_ns` from when it was first run; call->state is RUN_WAITS. false: it cannot; its pairs are
  * patient no more, and it has to be decided again. */

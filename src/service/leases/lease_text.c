@@ -7,6 +7,7 @@
 
 #include "base/humanize.h"
 #include "base/sat.h"
+#include "service/commands/call.h"
 #include "table/table.h"
 
 /* ---- WEIR.LEASE ---- */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _POSIX_C_SOURCE 200809L
 #include "service/leases/pools.h"
-#include "service/leases/fleet_joiner.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "base/humanize.h"
 #include "base/sat.h"
 #include "fleet/plan.h"
+#include "service/leases/fleet_joiner.h"
 #include "service/service.h"
 
 /* ---- names ---- */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "service/log.h"
 #include "service/persist/persist.h"
 #include "service/persist/record_change.h"
 #include "service/policies/freeze.h"

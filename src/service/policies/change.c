@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _POSIX_C_SOURCE 200809L
 #include "service/policies/change.h"
-#include "store/commit.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "service/log.h"
 #include "service/policies/edit.h"
 #include "service/policies/growth.h"
+#include "store/commit.h"
 
 #define LOGGED_KEY 128 /* bytes of a prefix in the log */
 

@@ -9,7 +9,7 @@
 #ifndef WEIR_SERVICE_POLICIES_FREEZE_H
 #define WEIR_SERVICE_POLICIES_FREEZE_H
 
-#include "service/commands/command.h"
+#include "service/commands/call.h"
 #include "table/persist/export.h"
 
 /* By the key's hash in the policy table that counts it; or NULL. */

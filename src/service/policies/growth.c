@@ -13,8 +13,6 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include "service/policies/growth.h"
-#include "service/count_shares.h"
-#include "service/persist/record_change.h"
 
 #include <errno.h>
 #include <time.h>
@@ -22,8 +20,10 @@
 #include "base/sat.h"
 #include "core/idle.h"
 #include "os/futex.h"
+#include "service/count_shares.h"
 #include "service/log.h"
 #include "service/persist/persist.h"
+#include "service/persist/record_change.h"
 #include "service/policies/change.h"
 #include "table/change.h"
 #include "table/override.h"

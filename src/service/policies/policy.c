@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/policies/policy.h"
-#include "store/commit.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "base/error.h"
 #include "base/sat.h"
 #include "core/explain.h"
+#include "store/commit.h"
 #include "store/store.h"
 #include "table/persist/persist.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/policies/retired.h"
-#include "service/persist/persist.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include "base/error.h"
 #include "config/timestamp.h"
 #include "service/log.h"
+#include "service/persist/persist.h"
 #include "service/transfer/dump.h"
 
 #define FOLDER     "retired"

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/humanize.h"
 #include "ledger/persist.h"
-#include "service/commands/command.h"
+#include "service/commands/call.h"
 #include "service/transfer/dump_text.h"
 #include "service/transfer/load_text.h"
 

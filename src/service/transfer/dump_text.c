@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "base/text.h"
-#include "service/commands/command.h"
+#include "service/commands/call.h"
 
 /* ---- reading ---- */
 

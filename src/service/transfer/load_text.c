@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/sat.h"
 #include "core/idle.h"
-#include "service/commands/command.h"
+#include "service/commands/call.h"
 #include "service/transfer/load_text.h"
 #include "table/persist/persist.h"
 
