@@ -256,7 +256,7 @@ static bool op_reserve(struct run *run, const struct op *op)
                         : run->subject->reserve(run, op->at, op->n, timeout, held->reservations, &got);
     if (allowed && !take)
         undo_keep(run);
-    else if (allowed || (op->n > 0 && counts_refusals(run)))
+    else if (allowed || (op->n > 0 && !run->model.paused && counts_refusals(run))) /* none while paused */
         undo_drop(run);
     bool wanted = model_reserve(&run->model, op->at, op->n, timeout, false, held->promises, &want);
     if (wanted && run->undo.kept && !take) {
