@@ -58,9 +58,6 @@ EXCEPTIONS = {
         src/fleet/zookeeper/pool.h
         src/lease/internal.h
         src/sim/fleet_world.h
-        src/spec/keywords.h
-        src/spec/read.h
-        src/spec/spec.h
         src/table/table.h
     """,
 }

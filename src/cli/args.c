@@ -8,6 +8,7 @@
 #include "cli/term.h"
 #include "service/decide.h"
 #include "sim/arrivals.h"
+#include "spec/read.h"
 #include "spec/spec.h"
 
 /* A word of the user's inside a message. */

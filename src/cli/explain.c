@@ -7,6 +7,7 @@
 
 #include "cli/term.h"
 #include "cli/words.h"
+#include "spec/keywords.h"
 
 #define MINUTE (60 * WEIR_SEC)
 #define HOUR   (60 * MINUTE)

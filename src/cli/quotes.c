@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/term.h"
+#include "spec/read.h"
 #include "spec/spec.h"
 
 #define GAPS_MAX 8 /* between words; with more of them only spaces are tried */

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "config/read_policy.h"
 #include "config/read_users.h"
+#include "spec/read.h"
 #include "spec/value.h"
 
 /* ---- the first level ---- */

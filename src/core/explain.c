@@ -6,6 +6,7 @@
 
 #include "core/idle.h"
 #include "core/state.h"
+#include "spec/keywords.h"
 
 int64_t weir_limit_capacity(const struct limit *limit)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From a spec to a limit. All checks are in spec/complete.c: a completed spec always compiles.
+ * From a spec to a limit. All checks are in spec/spec.c: a completed spec always compiles.
  */
 #include "core/limit.h"
 

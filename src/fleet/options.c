@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "fleet/member.h"
 #include "fleet/options.h"
+#include "spec/read.h"
 #include "spec/spec.h"
 #include "spec/value.h"
 

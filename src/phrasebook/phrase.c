@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "phrasebook/form.h"
 #include "spec/keywords.h"
+#include "spec/read.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "phrasebook/phrase.h"
 #include "phrasebook/words.h"
+#include "spec/read.h"
 
 /* The end of the text without the spaces behind it. */
 static const char *end_of(const char *text)

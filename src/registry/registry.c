@@ -14,6 +14,7 @@
 #include "limiter/life.h"
 #include "limiter/limiter.h"
 #include "registry/registry.h"
+#include "spec/read.h"
 #include "spec/spec.h"
 
 /* ---- all registries of the process ----

@@ -9,6 +9,7 @@
 
 #include "base/sat.h"
 #include "base/text.h"
+#include "spec/read.h"
 #include "spec/value.h"
 
 /* A piece of the line. */

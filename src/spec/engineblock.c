@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "spec/engineblock.h"
 #include "spec/keywords.h"
 #include "spec/read.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The words of the language of limits: the tables that parse, complete and format share, and the sentences
- * about them. hints.c has those for words that are none.
+ * about them.
  */
 #ifndef WEIR_SPEC_KEYWORDS_H
 #define WEIR_SPEC_KEYWORDS_H
@@ -72,7 +72,7 @@ bool weir_spec_fault_foreign_choice(struct spec_fault *fault, enum spec_field fi
                                     bool chosen, const struct spec_choice *choice);
 bool weir_spec_fault_choice(struct spec_fault *fault, enum spec_field field, const char *word, size_t len);
 
-/* ---- hints.c ---------------------------------------------------------------------------------- */
+/* ---- hints ---- */
 
 /* A word that has no place in the language, and what is said about it. */
 struct spec_hint {
@@ -90,5 +90,8 @@ bool weir_spec_fault_algo(struct spec_fault *fault, const char *word, size_t len
 bool weir_spec_fault_unit(struct spec_fault *fault, const char *word, size_t len);
 /* A limit that begins with neither a number nor a word it may begin with. */
 bool weir_spec_fault_start(struct spec_fault *fault, struct slice word, struct slice value);
+
+/* The canonical word of an algorithm: "token-bucket". */
+const char *weir_algo_name(int32_t algo);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One limit on its way from text to spec: what has been read of it, and where each part stands. Shared by
- * the files that read weir's own language and by spec_engineblock.c.
+ * the files that read weir's own language and by engineblock.c.
  */
 #ifndef WEIR_SPEC_READ_H
 #define WEIR_SPEC_READ_H
@@ -19,9 +19,6 @@ struct spec_limit {
     const char *later;              /* the first option of quota */
 };
 
-bool weir_spec_read_rate(struct spec_reader *reader, struct spec_limit *limit);
-bool weir_spec_read_option(struct spec_reader *reader, struct spec_limit *limit);
-
 /* Makes count and period of a rate out of a count that may be decimal: 1.5/s is 3/2s. */
 bool weir_spec_set_rate(struct spec_reader *reader, struct spec_limit *limit, struct quantity count,
                         int64_t period_ns);
@@ -29,12 +26,12 @@ bool weir_spec_set_rate(struct spec_reader *reader, struct spec_limit *limit, st
 /* Completes and checks what has been read. */
 bool weir_spec_finish(struct spec_reader *reader, struct spec_limit *limit);
 
-/*
- * EngineBlock's "rate,ratio[,verb]", split by , : or ; and with or without cyclerate= in front.
- * The first one tells whether the text up to the end of the reader has that shape. `known`: the caller knows
- * that it is meant, so a bare rate is one, too.
- */
-bool weir_spec_is_engineblock(const struct spec_reader *reader);
-bool weir_spec_read_engineblock(struct spec_reader *reader, struct spec_limit *limit, bool known);
+/* As weir_spec_parse, but the message comes without the text and the position in front. `column` counts
+ * characters from 1; 0: no place in particular. */
+size_t weir_spec_read(const char *text, struct weir_spec *specs, size_t capacity, int32_t *column,
+                      struct spec_fault *fault);
+
+/* Reads a single time such as 250ms or 1h30m, up to 100 years; a bare number is refused, except 0. */
+bool weir_spec_read_period(const char *text, int64_t *period_ns, struct spec_fault *fault);
 
 #endif

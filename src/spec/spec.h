@@ -2,7 +2,7 @@
 /*
  * Inside of the language of limits: what its files share with each other, with limit.c and with the command.
  *
- *   parse     text -> spec, with the place of every field
+ *   read      text -> spec, with the place of every field (read.h)
  *   complete  fills in defaults and refuses what makes no sense, naming the field at fault
  *   format    spec -> canonical text
  */
@@ -81,20 +81,9 @@ bool weir_spec_has_namesake(const struct weir_spec *specs, size_t index);
 /* What an option is if nothing is said about it; the fields before it are complete. */
 int64_t weir_spec_default(const struct weir_spec *spec, enum spec_field field);
 
-/* As weir_spec_parse, but the message comes without the text and the position in front. `column` counts
- * characters from 1; 0: no place in particular. */
-size_t weir_spec_read(const char *text, struct weir_spec *specs, size_t capacity, int32_t *column,
-                      struct spec_fault *fault);
-
-/* The canonical word of an algorithm: "token-bucket". */
-const char *weir_algo_name(int32_t algo);
-
 /* Writes a count or a time as the canonical form does: 12k, 1s, 90m, 250ms. As snprintf; a negative value
  * gives "". */
 size_t weir_spec_format_count(int64_t count, char *text, size_t size);
 size_t weir_spec_format_period(int64_t period_ns, char *text, size_t size);
-
-/* Reads a single time such as 250ms or 1h30m, up to 100 years; a bare number is refused, except 0. */
-bool weir_spec_read_period(const char *text, int64_t *period_ns, struct spec_fault *fault);
 
 #endif

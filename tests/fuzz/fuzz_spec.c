@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "must.h"
 #include "phrasebook/phrasebook.h"
+#include "spec/read.h"
 #include "spec/spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -10,6 +10,7 @@
 #include "base/sat.h"
 #include "base/text.h"
 #include "check.h"
+#include "spec/read.h"
 #include "spec/spec.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "property/scenario.h"
+#include "spec/keywords.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,6 +6,7 @@
  */
 #include "check.h"
 #include "phrasebook/phrasebook.h"
+#include "spec/read.h"
 #include "spec/spec.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])

@@ -5,6 +5,8 @@
  */
 #include "check.h"
 #include "phrasebook/phrasebook.h"
+#include "spec/keywords.h"
+#include "spec/read.h"
 #include "spec/spec.h"
 #include "weir.h"
 

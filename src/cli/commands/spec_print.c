@@ -7,6 +7,7 @@
 #include "cli/explain.h"
 #include "cli/term.h"
 #include "cli/words.h"
+#include "spec/keywords.h"
 
 #define VALUE_COLUMN 21
 #define OWNER_COLUMN 40

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "spec/read.h"
 #include "spec/value.h"
 
 static const char *const node_names[ZNODE_COUNT] = {"", "/total", "/base", "/usable", "/refresh", "/returns"};
