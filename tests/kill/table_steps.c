@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "kill/scene.h"
+#include "table/top.h"
 
 /* Samples of calls would come in at another one each time. */
 static void leave_out_samples(void)

@@ -15,6 +15,7 @@
 #include "check.h"
 #include "kill/files.h"
 #include "table/table.h"
+#include "table/top.h"
 #include "threads/step.h"
 #include "threads/team.h"
 
