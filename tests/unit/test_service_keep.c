@@ -535,17 +535,19 @@ struct act {
     const char *ask; /* a field of it tells whether it was done */
     const char *field;
     int64_t before, after;
+    const char *list, *listed; /* what tells of it in a list, and how, exactly if `ask` does; or NULL */
 };
 
 static const struct act ops[] = {
-    {"WEIR.POLICY SET api 20/h", "WEIR.PEEK api fresh", "remaining", 10, 20},
-    {"WEIR.POLICY SET api 20/h algo=sliding-log", "WEIR.PEEK api fresh", "remaining", 10, 10},
-    {"WEIR.OVERRIDE SET api fresh 100/h", "WEIR.PEEK api fresh", "remaining", 10, 100},
-    {"WEIR.OVERRIDE DEL api o", "WEIR.PEEK api o", "remaining", 26, 10},
-    {"WEIR.OVERRIDE SET api a* 50/h", "WEIR.PEEK api a", "remaining", 6, 50},
-    {"WEIR.POLICY SET new 10/h", "WEIR.PEEK new a", "remaining", INT64_MIN, 10},
-    {"WEIR.POLICY DEL api", "WEIR.PEEK api a", "remaining", 6, INT64_MIN},
-    {"WEIR.POLICY MODE api enforce PERCENT 20", "WEIR.POLICY SHOW api", "percent", 100, 20},
+    {"WEIR.POLICY SET api 20/h", "WEIR.PEEK api fresh", "remaining", 10, 20, "WEIR.POLICY SHOW api", "20/h"},
+    {"WEIR.POLICY SET api 20/h algo=sliding-log", "WEIR.PEEK api fresh", "remaining", 10, 10, NULL, NULL},
+    {"WEIR.OVERRIDE SET api fresh 100/h", "WEIR.PEEK api fresh", "remaining", 10, 100,
+     "WEIR.OVERRIDE LIST api", "100/h"},
+    {"WEIR.OVERRIDE DEL api o", "WEIR.PEEK api o", "remaining", 26, 10, NULL, NULL},
+    {"WEIR.OVERRIDE SET api a* 50/h", "WEIR.PEEK api a", "remaining", 6, 50, NULL, NULL},
+    {"WEIR.POLICY SET new 10/h", "WEIR.PEEK new a", "remaining", INT64_MIN, 10, NULL, NULL},
+    {"WEIR.POLICY DEL api", "WEIR.PEEK api a", "remaining", 6, INT64_MIN, NULL, NULL},
+    {"WEIR.POLICY MODE api enforce PERCENT 20", "WEIR.POLICY SHOW api", "percent", 100, 20, NULL, NULL},
 };
 
 static bool prepare(struct kit *kit)
@@ -575,6 +577,8 @@ static bool try_stop(const struct act *op, uint64_t n)
     int64_t is = kit_field(kit_ask(&kit, op->ask), op->field);
     if (!CHECK(is == op->after || (!done && is == op->before)))
         printf("# stopped at call %" PRIu64 " of %s, answered %d: %" PRId64 "\n", n, op->line, done, is);
+    if (op->list) /* the catalogue and the table agree */
+        CHECK((strstr(kit_ask(&kit, op->list), op->listed) != NULL) == (is == op->after));
     CHECK(left(&kit, "WEIR.PEEK api o") == 26 || op->after == INT64_MIN || strstr(op->line, " o"));
     stop(&kit);
     sim_free(sim);
