@@ -450,8 +450,9 @@ static bool apply(struct run *run, const struct op *op)
     return false;
 }
 
-/* Tells the log which limits have seen this time. */
-static void touch(struct run *run)
+/* Tells the log which limits have seen this time. A give settles a promise that has come true, and keeps no
+ * time: see law_give. */
+static void touch(struct run *run, bool gives)
 {
     for (size_t i = 0; i < run->held_count; i++)
         run->held[i].passed = run->held[i].passed || run->now >= run->held[i].promises[0].due;
@@ -461,7 +462,7 @@ static void touch(struct run *run)
             continue; /* its time has not begun */
         size_t from = run->policy->limits[i].offset;
         int64_t promised = run->before[STATE_PROMISED];
-        if (promised <= run->now) /* has come true */
+        if (promised <= run->now && !gives) /* has come true */
             law_touch(&run->law, i, promised);
         size_t to = i + 1 < run->policy->count ? run->policy->limits[i + 1].offset : run->policy->words;
         if (memcmp(run->state + from, run->before + from, (to - from) * sizeof *run->state) != 0)
@@ -475,7 +476,7 @@ bool run_op(struct run *run, const struct op *op)
     memcpy(run->before, run->state, run->size);
     bool good = apply(run, op);
     if (op->kind != OP_CHANGE && op->kind != OP_RESET)
-        touch(run);
+        touch(run, op->kind == OP_GIVE);
     if (!good)
         return false;
     int64_t got = run->subject->behind(run, op->at), want = model_behind(&run->model, op->at);
