@@ -238,7 +238,7 @@ static bool begin_log(struct store *store, const void *catalogue, size_t len, st
     bool good = weir_log_begin(store);
     (void)pthread_mutex_unlock(&store->log.lock);
     if (!good || !weir_store_catalogue(store, catalogue, len))
-        return weir_error_complain_as(err, store->health.code ? store->health.code : EIO,
+        return weir_error_complain_as(err, store->health.code ? store->health.code : ENOMEM,
                                       "%.120s: cannot begin to write: %s", store->path,
                                       store->health.error[0] ? store->health.error : "out of memory");
     (void)pthread_mutex_lock(&store->sync.step);

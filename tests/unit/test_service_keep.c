@@ -472,6 +472,7 @@ TEST(nothing_is_decided_while_the_disk_takes_nothing)
 static void check_settles(struct kit *kit, const char *id)
 {
     char line[96];
+    CHECK(strncmp(id, "0-", 2) == 0); /* as docs/protocol.md says */
     (void)snprintf(line, sizeof line, "WEIR.COMMIT %s 5 1", id);
     const char *reply = kit_ask(kit, line);
     CHECK_EQ(kit_field(reply, "charged"), 0);
