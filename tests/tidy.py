@@ -248,6 +248,10 @@ def check_citations(root, text, say):
         page = root / match.group(1)
         if not page.is_file() or not re.search(rf"^[*][*]{match.group(2)}\. ", page.read_text(), re.M):
             say(csource.line_of(text, match.start()), f"{match.group(1)} has no invariant {match.group(2)}")
+    for match in re.finditer(r"\bINVARIANT\(([1-9]\d*),", text):
+        pages = sorted((root / "docs" / "internals").glob("*.md"))
+        if not any(re.search(rf"^[*][*]{match.group(1)}\. ", page.read_text(), re.M) for page in pages):
+            say(csource.line_of(text, match.start()), f"docs/internals has no invariant {match.group(1)}")
 
 
 def check_files_named(text, known, say):
@@ -312,20 +316,28 @@ def check_names(names, exceptions, findings):
                      for name in sorted(excepted - {name for name, _, _ in breaches})]
 
 
+def without_assertions(text):
+    """The text without the lines of assertions and of what is compiled for them alone."""
+    text = re.sub(r"^#if WEIR_ASSERTIONS\n(?:(?!#if).*\n)*?(?:#else\n((?:.*\n)*?))?#endif.*\n",
+                  lambda match: match.group(1) or "", text, flags=re.M)
+    return re.sub(r"^[ \t]*(?:ASSERT|INVARIANT|ASSERT_ALWAYS)\((?:[^;]|\n)*?\);.*\n", "", text, flags=re.M)
+
+
 def print_counts(root):
     """For a table of before and after."""
     sources = read_sources(root)
     breaches = Names(sources).breaches()
-    folders = collections.defaultdict(lambda: [0, 0, 0, 0])  # .c files, .h files, lines, assertions
+    folders = collections.defaultdict(lambda: [0, 0, 0, 0, 0])  # .c files, .h files, lines, without assertions, those
     for path, text in sources.items():
         for key in (str(path.parent), "src, all of it"):
             counts = folders[key]
             counts[path.suffix == ".h"] += 1
             counts[2] += text.count("\n")
-            counts[3] += len(re.findall(r"(?<!\w)(?:assert|invariant)\w*\s*\(", csource.code_only(text)))
-    print(f"{'folder':24} {'.c':>4} {'.h':>4} {'lines':>6} {'asserts':>7}")
+            counts[3] += without_assertions(text).count("\n")
+            counts[4] += len(re.findall(r"(?<!\w)(?:ASSERT|ASSERT_ALWAYS|INVARIANT)\(", csource.code_only(text)))
+    print(f"{'folder':24} {'.c':>4} {'.h':>4} {'lines':>6} {'without':>7} {'asserts':>7}")
     for folder in sorted(folders, key=lambda name: (" " in name, name)):
-        print("{:24} {:4} {:4} {:6} {:7}".format(folder, *folders[folder]))
+        print("{:24} {:4} {:4} {:6} {:7} {:7}".format(folder, *folders[folder]))
     print(f"\n{len(read_glossary(root))} words in the glossary")
     print(f"{len(breaches['tag'])} tags of a struct, union or enum that two or more files define")
     print(f"{len(breaches['static'])} names of static functions that more than {STATIC_FILES_MAX} files use")
@@ -461,6 +473,7 @@ BREAKS = [  # file, text that is added to it, part of the finding
      "\n\n## Next\n", "more than 20 words of our own"),
     ("src/core/bad.c", SPDX + "/* docs/internals/store.md, 38 and docs/internals/store.md, 3 */\n",
      "bad.c:2: docs/internals/store.md has no invariant 3"),
+    ("src/core/bad.c", SPDX + "void f(void) { INVARIANT(38, 1); INVARIANT(4, 1); }\n", "docs/internals has no invariant 4"),
     ("src/core/bad.c", SPDX + "/* limit.c, core/limit.c\n * and gone.c */\nint x; /* limit.c */\n",
      "bad.c:3: there is no gone.c"),
     ("src/core/bad.h", SPDX + "struct pair {\n    int a;\n};\n", None),
