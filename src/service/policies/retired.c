@@ -66,7 +66,7 @@ static void name_file(const struct service *service, const struct policy *policy
         if (*sign == '/' || (*sign == '.' && sign == shown))
             *sign = '_';
     if (twin > 0)
-        (void)snprintf(more, sizeof more, "-%d", twin + 1);
+        (void)snprintf(more, sizeof more, "-%u", (unsigned)(twin + 1) % 1000);
     (void)snprintf(name, DISK_NAME_MAX, "%s-%s%s" ENDING, shown, time, more);
 }
 
