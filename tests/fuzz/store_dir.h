@@ -29,7 +29,7 @@
 #include "store/frame.h"
 #include "store/inspect.h"
 #include "store/threads.h"
-#include "unit/shelf.h"
+#include "unit/data/shelf.h"
 
 #define FILES_MAX 16
 #define FILE_MAX  65536

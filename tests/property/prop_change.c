@@ -15,7 +15,7 @@
 #include "core/idle.h"
 #include "core/limit.h"
 #include "service/policies/change.h"
-#include "unit/service_kit.h"
+#include "unit/service/service_kit.h"
 
 #define KEYS   4
 #define WORDS  256

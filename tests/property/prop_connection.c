@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 
 #include "property/socket_kit.h"
-#include "unit/service_kit.h"
+#include "unit/service/service_kit.h"
 
 #define STORIES     40
 #define REQUESTS    60

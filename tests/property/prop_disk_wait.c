@@ -8,7 +8,7 @@
 
 #include "property/socket_kit.h"
 #include "store/commit.h"
-#include "unit/service_kit.h"
+#include "unit/service/service_kit.h"
 
 #define CLIENTS     6
 #define STORIES     12

@@ -5,7 +5,7 @@
  * made from the description of the first. Of all records of a key the last that was captured counts, so both
  * answer alike afterwards. WEIR_KEEP_STORIES says how many stories, WEIR_SEED or -s where to begin.
  */
-#include "unit/keep_kit.h"
+#include "unit/table/keep_kit.h"
 
 #define KEYS 8
 

@@ -10,7 +10,7 @@
 #include "base/sat.h"
 #include "check.h"
 #include "property/dice.h"
-#include "unit/service_kit.h"
+#include "unit/service/service_kit.h"
 
 #define STEPS    150
 #define POLICIES 3

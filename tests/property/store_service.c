@@ -15,7 +15,7 @@
 #include "service/persist/persist.h"
 #include "store/internal.h"
 #include "table/persist/persist.h"
-#include "unit/service_kit.h"
+#include "unit/service/service_kit.h"
 
 enum { API, WINDOW, LIVE, CELL, TABLES };
 

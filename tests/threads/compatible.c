@@ -5,7 +5,7 @@
  */
 #include "check.h"
 #include "threads/team.h"
-#include "unit/service_kit.h"
+#include "unit/service/service_kit.h"
 
 #define THREADS 4
 

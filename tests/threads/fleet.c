@@ -5,7 +5,7 @@
  */
 #include <pthread.h>
 
-#include "unit/member_kit.h"
+#include "unit/fleet/member_kit.h"
 
 enum { THREADS = 8, NAMES = 2 };
 #define SPAN_NS (WEIR_SEC / 2)

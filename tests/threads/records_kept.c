@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "threads/team.h"
-#include "unit/records_kit.h"
+#include "unit/ledger/records_kit.h"
 
 #define THREADS 6
 #define IDS     50

@@ -10,7 +10,7 @@
 #include "service/decide.h"
 #include "table/verbs.h"
 #include "threads/team.h"
-#include "unit/service_kit.h"
+#include "unit/service/service_kit.h"
 
 #define THREADS  4
 #define KEYS     3

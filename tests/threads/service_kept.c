@@ -17,7 +17,7 @@
 #include "store/checkpoint.h"
 #include "store/commit.h"
 #include "threads/team.h"
-#include "unit/service_kit.h"
+#include "unit/service/service_kit.h"
 
 #define WORKERS 3
 #define UNITS   500

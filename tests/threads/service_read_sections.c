@@ -10,7 +10,7 @@
 #include "service/policies/change.h"
 #include "service/policies/growth.h"
 #include "threads/team.h"
-#include "unit/service_kit.h"
+#include "unit/service/service_kit.h"
 
 #define WORKERS 4
 

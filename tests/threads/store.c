@@ -14,7 +14,7 @@
 #include "store/checkpoint.h"
 #include "store/commit.h"
 #include "store/threads.h"
-#include "unit/store_kit.h"
+#include "unit/store/store_kit.h"
 
 #define THREADS 4
 #define ROUNDS  200

@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #include "threads/team.h"
-#include "unit/keep_kit.h"
+#include "unit/table/keep_kit.h"
 
 enum { WORKERS = 4, KEYS = 12, RESETS = 4, BURST = 100000 }; /* the last keys are reset and forgotten */
 

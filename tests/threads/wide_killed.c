@@ -11,7 +11,7 @@
 #include "table/wide_slots.h"
 #include "threads/step.h"
 #include "threads/team.h"
-#include "unit/wide_table.h"
+#include "unit/table/wide_table.h"
 
 #define TIME  (100 * WEIR_SEC)
 #define WORDS 128

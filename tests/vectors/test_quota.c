@@ -4,7 +4,7 @@
  * test has the id of its vector; README.md tells which are kept and which are fixed. The original answers
  * with what a node has left and what is `usable`; so do these: held, and left in the pool.
  */
-#include "unit/lease_kit.h"
+#include "unit/lease/lease_kit.h"
 
 #define NOW (1000 * WEIR_SEC)
 
