@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WORD_MAX 31 /* longest word that is compared letter by letter */
+#define WORD_MAX  31 /* longest word that is compared letter by letter */
+#define SLIPS_MAX 2  /* of the finger, in a word that is still recognised */
 
 static size_t min_size(size_t a, size_t b)
 {
@@ -183,4 +184,19 @@ size_t weir_text_distance(const char *bytes, size_t len, const char *word)
         }
     }
     return rows[len % 3][word_len];
+}
+
+struct nearest weir_nearest(const char *word, size_t len)
+{
+    return (struct nearest){.word = word, .len = len, .distance = SLIPS_MAX + 1};
+}
+
+bool weir_nearest_try(struct nearest *nearest, const char *known)
+{
+    size_t distance = weir_text_distance(nearest->word, nearest->len, known);
+    if (distance >= nearest->distance || 2 * distance > min_size(nearest->len, strlen(known)))
+        return false;
+    nearest->found = known;
+    nearest->distance = distance;
+    return true;
 }

@@ -56,4 +56,16 @@ bool weir_text_contains(const char *bytes, size_t len, const char *part, size_t 
  * count as far apart. */
 size_t weir_text_distance(const char *bytes, size_t len, const char *word);
 
+/* "Did you mean": of any number of known words, the one that a mistyped word comes nearest to. At most two
+ * slips, and no more than half of the shorter word: others are not near, and `found` stays NULL. */
+struct nearest {
+    const char *word;
+    size_t len;
+    const char *found;
+    size_t distance;
+};
+struct nearest weir_nearest(const char *word, size_t len);
+/* Returns true if `known` is the nearest so far. */
+bool weir_nearest_try(struct nearest *nearest, const char *known);
+
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/args.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/suggest.h"
 #include "cli/term.h"
 #include "service/decide.h"
 #include "sim/arrivals.h"
@@ -28,14 +28,13 @@ static void print_bad_argument(const char *command, const char *what, const char
 static int unknown_option(const char *command, const char *word, size_t len,
                           const struct args_option *options, size_t count)
 {
-    struct suggestion suggestion;
     size_t dashes = strspn(word, "-");
-    suggest_init(&suggestion, word + dashes, len - dashes);
+    struct nearest near = weir_nearest(word + dashes, len - dashes);
     for (size_t i = 0; i < count; i++)
-        suggest_try(&suggestion, options[i].name);
+        (void)weir_nearest_try(&near, options[i].name);
     print_bad_argument(command, "unknown option", word, len);
-    if (suggest_found(&suggestion))
-        fprintf(stderr, "; did you mean --%s?\n", suggest_found(&suggestion));
+    if (near.found)
+        fprintf(stderr, "; did you mean --%s?\n", near.found);
     else
         fprintf(stderr, "; weir %s --help lists them\n", command);
     return -1;

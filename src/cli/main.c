@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/standard_files.h"
-#include "cli/suggest.h"
 #include "cli/term.h"
 #include "weir.h"
 
@@ -88,15 +88,14 @@ static const struct subcommand *find_command(const char *name)
 
 static int unknown_command(const char *name)
 {
-    struct suggestion suggestion;
-    suggest_init(&suggestion, name, strlen(name));
+    struct nearest near = weir_nearest(name, strlen(name));
     for (size_t i = 0; i < SUBCOMMANDS; i++)
-        suggest_try(&suggestion, subcommands[i].name);
-    suggest_try(&suggestion, "help");
+        (void)weir_nearest_try(&near, subcommands[i].name);
+    (void)weir_nearest_try(&near, "help");
     fputs("weir: unknown command '", stderr);
     term_put(stderr, name, strlen(name));
-    if (suggest_found(&suggestion))
-        fprintf(stderr, "'; did you mean %s?\n", suggest_found(&suggestion));
+    if (near.found)
+        fprintf(stderr, "'; did you mean %s?\n", near.found);
     else
         fputs("'; weir --help lists them\n", stderr);
     return EXIT_ERROR;

@@ -80,16 +80,10 @@ const char *weir_reading_show(const char *bytes, size_t len, char text[static RE
 /* Of the names of fields, the one that was probably meant; or NULL. */
 static const char *near_field(const char *word, size_t len, const struct config_field *fields, size_t count)
 {
-    const char *found = NULL;
-    size_t least = SIZE_MAX;
-    for (size_t i = 0; i < count; i++) {
-        size_t distance = weir_text_distance(word, len, fields[i].name);
-        if (distance < least && distance <= 2 && 2 * distance <= strlen(fields[i].name)) {
-            least = distance;
-            found = fields[i].name;
-        }
-    }
-    return found;
+    struct nearest near = weir_nearest(word, len);
+    for (size_t i = 0; i < count; i++)
+        (void)weir_nearest_try(&near, fields[i].name);
+    return near.found;
 }
 
 /* ---- memory ---- */

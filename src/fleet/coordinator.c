@@ -27,18 +27,13 @@ static const struct coordinator_kind {
 /* The scheme that is meant by one that is none; NULL: nobody knows. */
 static const char *nearest_scheme(const char *scheme)
 {
-    const char *found = NULL;
-    size_t least = 3, len = strlen(scheme);
+    struct nearest near = weir_nearest(scheme, strlen(scheme));
     for (size_t i = 0; i < KINDS; i++) {
         if (strcmp(kinds[i].synonym, scheme) == 0)
             return kinds[i].scheme;
-        size_t distance = weir_text_distance(scheme, len, kinds[i].scheme);
-        if (distance < least && distance < len) {
-            least = distance;
-            found = kinds[i].scheme;
-        }
+        (void)weir_nearest_try(&near, kinds[i].scheme);
     }
-    return found;
+    return near.found;
 }
 
 /* Nobody sends his passwords in clear because he was led from rediss:// to redis://. */

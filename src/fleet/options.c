@@ -173,8 +173,7 @@ static bool url_option_fits(const struct url_option *word, const struct fleet_ur
 static bool refuse_unknown_option(const char *name, size_t len, const struct fleet_url *url,
                                   struct weir_error *err)
 {
-    const char *meant = NULL;
-    size_t least = 4;
+    struct nearest near = weir_nearest(name, len);
     if (weir_text_alike(name, len, "optimistic"))
         return weir_error_complain(
             err, "a coordinator's URL has no option 'optimistic': a member lets pass what it "
@@ -183,16 +182,12 @@ static bool refuse_unknown_option(const char *name, size_t len, const struct fle
         if (i >= OPTIONS && !url_option_fits(&words_known[i - OPTIONS], url))
             continue;
         const char *known = i < OPTIONS ? options_known[i].name : words_known[i - OPTIONS].name;
-        size_t distance = weir_text_distance(name, len, known);
-        if (distance < least && distance < len) {
-            least = distance;
-            meant = known;
-        }
+        (void)weir_nearest_try(&near, known);
     }
     return weir_error_complain(err, "a coordinator's URL has no option '%.*s'%s%s%s",
                                (int)min64((int64_t)len, 40), name,
-                               meant ? "; did you mean " : "; see weir-fleet.h for those there are",
-                               meant ? meant : "", meant ? "?" : "");
+                               near.found ? "; did you mean " : "; see weir-fleet.h for those there are",
+                               near.found ? near.found : "", near.found ? "?" : "");
 }
 
 /* It has not been there before, and is from now on. */

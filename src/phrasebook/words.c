@@ -155,15 +155,11 @@ static const struct hint *find_hint(const struct hint *list, size_t count, struc
 /* The nearest word, after a slip of the finger. Short words are near to too many others. */
 static const struct hint *guess_hint(struct slice word)
 {
+    struct nearest near = weir_nearest(word.bytes, word.len);
     const struct hint *best = NULL;
-    size_t least = (word.len + 1) / 3 + 1;
-    for (size_t i = 0; word.len >= 5 && i < COUNT_OF(hints); i++) {
-        size_t distance = weir_text_distance(word.bytes, word.len, hints[i].word);
-        if (distance < least) {
+    for (size_t i = 0; word.len >= 5 && i < COUNT_OF(hints); i++)
+        if (weir_nearest_try(&near, hints[i].word))
             best = &hints[i];
-            least = distance;
-        }
-    }
     return best;
 }
 

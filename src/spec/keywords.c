@@ -323,61 +323,37 @@ const char *weir_spec_hint_unit(const char *word, size_t len)
 
 /* ---- did you mean ----------------------------------------------------------------------------- */
 
-/* The best of any number of candidates. */
-struct guess {
-    const char *word;
-    size_t len;
-    const char *best; /* NULL: none is near */
-    size_t distance;
-};
-
-static struct guess guess_new(const char *word, size_t len)
-{
-    return (struct guess){.word = word, .len = len, .distance = (len + 1) / 3 + 1};
-}
-
-/* Gives true if the candidate is the best so far. */
-static bool guess_try(struct guess *guess, const char *candidate)
-{
-    size_t distance = weir_text_distance(guess->word, guess->len, candidate);
-    if (distance >= guess->distance)
-        return false;
-    guess->best = candidate;
-    guess->distance = distance;
-    return true;
-}
-
 /* For those who write a part of it, or more than it: bucket, burstsize. */
-static void guess_part(struct guess *guess, const char *candidate)
+static void guess_part(struct nearest *guess, const char *candidate)
 {
     size_t len = strlen(candidate);
-    if (guess->best || guess->len < 3 || len < 4)
+    if (guess->found || guess->len < 3 || len < 4)
         return;
     if (weir_text_contains(candidate, len, guess->word, guess->len) ||
         weir_text_contains(guess->word, guess->len, candidate, len))
-        guess->best = candidate;
+        guess->found = candidate;
 }
 
 static const char *guess_option(const char *word, size_t len)
 {
-    struct guess guess = guess_new(word, len);
+    struct nearest guess = weir_nearest(word, len);
     for (enum spec_field field = FIELD_NONE; field < FIELD_LAST; field++)
         if (weir_spec_option(field))
-            (void)guess_try(&guess, weir_spec_option(field)->name);
+            (void)weir_nearest_try(&guess, weir_spec_option(field)->name);
     for (enum spec_field field = FIELD_NONE; field < FIELD_LAST; field++)
         if (weir_spec_option(field))
             guess_part(&guess, weir_spec_option(field)->name);
-    return guess.best;
+    return guess.found;
 }
 
 static const char *guess_algo(const char *word, size_t len)
 {
-    struct guess guess = guess_new(word, len);
+    struct nearest guess = weir_nearest(word, len);
     for (size_t i = 0; weir_spec_algo_word(i); i++)
-        (void)guess_try(&guess, weir_spec_algo_word(i));
+        (void)weir_nearest_try(&guess, weir_spec_algo_word(i));
     for (size_t i = 0; weir_spec_algo_word(i); i++)
         guess_part(&guess, weir_spec_algo_word(i));
-    return guess.best;
+    return guess.found;
 }
 
 /* ---- sentences -------------------------------------------------------------------------------- */
@@ -440,10 +416,10 @@ static const char *guess_unit(const char *word, size_t len)
     for (size_t i = 0; i < COUNT_OF(short_words); i++)
         if (weir_text_same(word, len, short_words[i]))
             return short_words[i];
-    struct guess guess = guess_new(word, len);
+    struct nearest guess = weir_nearest(word, len);
     for (size_t i = 0; len >= 4 && i < COUNT_OF(long_words); i++)
-        (void)guess_try(&guess, long_words[i]);
-    return guess.best;
+        (void)weir_nearest_try(&guess, long_words[i]);
+    return guess.found;
 }
 
 bool weir_spec_fault_unit(struct spec_fault *fault, const char *word, size_t len)
@@ -463,16 +439,16 @@ bool weir_spec_fault_unit(struct spec_fault *fault, const char *word, size_t len
 /* true: there is a sentence for this word. */
 static bool fault_known_start(struct spec_fault *fault, const char *word, size_t len)
 {
-    struct guess guess = guess_new(word, len);
-    (void)guess_try(&guess, "unlimited");
-    (void)guess_try(&guess, "blocked");
+    struct nearest guess = weir_nearest(word, len);
+    (void)weir_nearest_try(&guess, "unlimited");
+    (void)weir_nearest_try(&guess, "blocked");
     if (len > 1 && strchr("+-.", word[0]) && word[1] >= '0' && word[1] <= '9')
         (void)weir_spec_fault(fault, FIELD_NONE, "a count begins with a digit and has no sign: 100 or 0.5");
     else if (len > 0 && strchr("\"'`", word[0]))
         (void)weir_spec_fault(fault, FIELD_NONE, "a limit has no quotes: 100/s burst=20");
-    else if (guess.best)
+    else if (guess.found)
         (void)weir_spec_fault(fault, FIELD_NONE, "'%s' is no limit; did you mean %s?",
-                              weir_spec_show(word, len).text, guess.best);
+                              weir_spec_show(word, len).text, guess.found);
     else if (weir_spec_find_option(word, len) != FIELD_NONE ||
              weir_spec_find_algo(word, len) != SPEC_ALGO_NONE)
         (void)weir_spec_fault(fault, FIELD_NONE,

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "base/text.h"
 #include "cli/args.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
-#include "cli/suggest.h"
 #include "cli/words.h"
 
 static const char help[] =
@@ -292,13 +292,12 @@ static bool add_words(struct ask *ask, const char *verb, const struct policy_opt
 static int unknown_policy_verb(const char *verb)
 {
     static const char *const verbs[] = {"list", "show", "set", "del", "mode"};
-    struct suggestion suggestion;
-    suggest_init(&suggestion, verb, strlen(verb));
+    struct nearest near = weir_nearest(verb, strlen(verb));
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        suggest_try(&suggestion, verbs[i]);
+        (void)weir_nearest_try(&near, verbs[i]);
     args_complain("policy", "unknown word", verb);
-    if (suggest_found(&suggestion))
-        fprintf(stderr, "; did you mean %s?\n", suggest_found(&suggestion));
+    if (near.found)
+        fprintf(stderr, "; did you mean %s?\n", near.found);
     else
         fputs("; write list, show, set, del or mode\n", stderr);
     return EXIT_ERROR;

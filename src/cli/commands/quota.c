@@ -16,7 +16,6 @@
 #include "cli/cli.h"
 #include "cli/commands/quota_print.h"
 #include "cli/json.h"
-#include "cli/suggest.h"
 #include "cli/term.h"
 #include "cli/words.h"
 #include "fleet/member.h"
@@ -459,13 +458,12 @@ static const struct quota_subcommand *find_quota_subcommand(const char *word)
     for (size_t i = 0; i < VERBS; i++)
         if (strcmp(verbs[i].name, word) == 0)
             return &verbs[i];
-    struct suggestion suggestion;
-    suggest_init(&suggestion, word, strlen(word));
+    struct nearest near = weir_nearest(word, strlen(word));
     for (size_t i = 0; i < VERBS; i++)
-        suggest_try(&suggestion, verbs[i].name);
+        (void)weir_nearest_try(&near, verbs[i].name);
     args_complain("quota", "unknown word", word);
-    if (suggest_found(&suggestion))
-        fprintf(stderr, "; did you mean %s?\n", suggest_found(&suggestion));
+    if (near.found)
+        fprintf(stderr, "; did you mean %s?\n", near.found);
     else
         fputs("; write create, show, list, set, watch or delete\n", stderr);
     return NULL;

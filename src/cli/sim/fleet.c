@@ -13,11 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/args.h"
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/sim/fleet.h"
-#include "cli/suggest.h"
 #include "cli/term.h"
 #include "cli/words.h"
 #include "fleet/member.h"
@@ -247,13 +247,12 @@ struct sim_fleet_options {
 
 /* ---- reading ---- */
 
-static bool unknown_fleet_word(const char *option, const char *word, size_t len,
-                               const struct suggestion *suggestion)
+static bool unknown_fleet_word(const char *option, const char *word, size_t len, const char *near)
 {
     fprintf(stderr, "weir " COMMAND ": --%s does not know '", option);
     term_put(stderr, word, len);
-    if (suggest_found(suggestion))
-        fprintf(stderr, "'; did you mean %s?\n", suggest_found(suggestion));
+    if (near)
+        fprintf(stderr, "'; did you mean %s?\n", near);
     else
         fputs("'; weir sim fleet --help lists them\n", stderr);
     return false;
@@ -262,20 +261,18 @@ static bool unknown_fleet_word(const char *option, const char *word, size_t len,
 /* The number of `word` among names[0], names[1], ... */
 static bool read_fleet_word(const char *option, const char *word, const char *(*name)(int), int32_t *number)
 {
-    struct suggestion suggestion;
-    suggest_init(&suggestion, word, strlen(word));
+    struct nearest near = weir_nearest(word, strlen(word));
     for (*number = 0; name(*number); ++*number) {
         if (strcmp(name(*number), word) == 0)
             return true;
-        suggest_try(&suggestion, name(*number));
+        (void)weir_nearest_try(&near, name(*number));
     }
-    return unknown_fleet_word(option, word, strlen(word), &suggestion);
+    return unknown_fleet_word(option, word, strlen(word), near.found);
 }
 
 static bool read_fault(const char *word, size_t len, uint32_t *faults)
 {
-    struct suggestion suggestion;
-    suggest_init(&suggestion, word, len);
+    struct nearest near = weir_nearest(word, len);
     if (len == strlen("all") && memcmp(word, "all", len) == 0) {
         *faults |= SIM_ALL;
         return true;
@@ -286,9 +283,9 @@ static bool read_fault(const char *word, size_t len, uint32_t *faults)
             *faults |= 1U << bit;
             return true;
         }
-        suggest_try(&suggestion, name);
+        (void)weir_nearest_try(&near, name);
     }
-    return unknown_fleet_word("faults", word, len, &suggestion);
+    return unknown_fleet_word("faults", word, len, near.found);
 }
 
 static bool read_faults(const char *list, uint32_t *faults)

@@ -136,23 +136,14 @@ const struct command *weir_command_at(size_t number)
     return number < weir_command_count() ? known.list[number] : NULL;
 }
 
-/* Two slips at most, and no more than half of the word. */
-static bool is_slip(struct slice word, const char *name, size_t *best)
-{
-    size_t distance = weir_text_distance(word.bytes, word.len, name);
-    if (distance > 2 || 2 * distance > strlen(name) || distance >= *best)
-        return false;
-    *best = distance;
-    return true;
-}
-
 const struct command *weir_command_near(struct slice name)
 {
+    struct nearest nearest = weir_nearest(name.bytes, name.len);
     const struct command *near = NULL;
-    size_t best = SIZE_MAX;
-    for (size_t i = 0; i < weir_command_count() && name.len > 0 && name.len <= 64; i++) {
+    for (size_t i = 0; i < weir_command_count(); i++) {
         const char *full = weir_command_at(i)->name;
-        if (is_slip(name, full, &best) || (strncmp(full, "weir.", 5) == 0 && is_slip(name, full + 5, &best)))
+        if (weir_nearest_try(&nearest, full) ||
+            (strncmp(full, "weir.", 5) == 0 && weir_nearest_try(&nearest, full + 5)))
             near = weir_command_at(i);
     }
     return near;

@@ -96,17 +96,10 @@ struct policy *weir_snapshot_leases(const struct snapshot *snapshot, uint64_t se
 
 const char *weir_snapshot_near(const struct snapshot *snapshot, struct slice name)
 {
-    const char *found = NULL;
-    size_t least = 3; /* more than two letters are no slip */
-    for (size_t i = 0; name.len <= CONFIG_NAME_MAX && i < snapshot->policy_count; i++) {
-        const char *known = snapshot->policies[i]->name;
-        size_t distance = weir_text_distance(name.bytes, name.len, known);
-        if (distance < least && 2 * distance <= strlen(known)) {
-            least = distance;
-            found = known;
-        }
-    }
-    return found;
+    struct nearest near = weir_nearest(name.bytes, name.len);
+    for (size_t i = 0; i < snapshot->policy_count; i++)
+        (void)weir_nearest_try(&near, snapshot->policies[i]->name);
+    return near.found;
 }
 
 /* ---- making ---- */

@@ -159,6 +159,25 @@ TEST(words_are_compared_as_they_are_meant)
     CHECK(weir_text_distance("a word that is longer than all others", 37, "a") >= 37);
 }
 
+static const char *nearest_of(const char *word, const char *a, const char *b)
+{
+    struct nearest near = weir_nearest(word, strlen(word));
+    (void)weir_nearest_try(&near, a);
+    (void)weir_nearest_try(&near, b);
+    return near.found ? near.found : "none";
+}
+
+TEST(the_nearest_word_is_at_most_two_slips_and_half_of_it_away)
+{
+    CHECK_STR(nearest_of("brust", "burst", "base"), "burst");
+    CHECK_STR(nearest_of("limts", "limit", "limits"), "limits");
+    CHECK_STR(nearest_of("shw", "show", "set"), "show");
+    CHECK_STR(nearest_of("foo", "pool", "fill"), "none");      /* half of foo is less than two */
+    CHECK_STR(nearest_of("kitten", "sitting", "sit"), "none"); /* three */
+    CHECK_STR(nearest_of("ab", "cd", "xy"), "none");
+    CHECK_STR(nearest_of("take", "make", "lake"), "make"); /* the first of two that are as near */
+}
+
 /* ---- errors ----------------------------------------------------------------------------------- */
 
 static const char *line_of(const char *text, int32_t column, const char *message)
