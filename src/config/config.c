@@ -274,6 +274,25 @@ void weir_config_free(struct config *config)
     free(config);
 }
 
+const char *weir_complaint_text(const struct config_complaint *complaint, bool caret,
+                                char text[static COMPLAINT_TEXT_MAX])
+{
+    struct text out;
+    weir_text_init(&out, text, COMPLAINT_TEXT_MAX);
+    weir_text_print(&out, "%.4095s", complaint->file);
+    if (complaint->place.line > 0)
+        weir_text_print(&out, ":%d:%d", complaint->place.line, complaint->place.column);
+    weir_text_print(&out, ": ");
+    int front = weir_text_column(text, out.len) - 1;
+    if (complaint->excerpt[0] && caret && complaint->caret >= 0)
+        weir_text_print(&out, "%s\n%*s^ %s", complaint->excerpt, front + complaint->caret, "",
+                        complaint->message);
+    else
+        weir_text_print(&out, "%s%s%s", complaint->excerpt, complaint->excerpt[0] ? ": " : "",
+                        complaint->message);
+    return text;
+}
+
 struct config *weir_config_parse(const char *path, const char *text, size_t len, config_complain *complain,
                                  void *arg)
 {
@@ -325,8 +344,9 @@ struct config *weir_config_read(const char *path, config_complain *complain, voi
     size_t len = 0;
     char *bytes = read_config_bytes(path, &len);
     if (!bytes) {
-        struct config_reader reading = {.file = path, .complain = complain, .arg = arg};
-        weir_reading_wrong(&reading, (struct config_place){0, 0}, "cannot be read: %s", strerror(errno));
+        struct config_complaint complaint = {.file = path};
+        (void)snprintf(complaint.message, sizeof complaint.message, "cannot be read: %s", strerror(errno));
+        complain(arg, &complaint);
         return NULL;
     }
     struct config *config = weir_config_parse(path, bytes, len, complain, arg);

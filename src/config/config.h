@@ -159,11 +159,24 @@ static inline int64_t config_ttl_ms(const struct config_policy *policy)
 #define CONFIG_WAIT_NS (50 * WEIR_MS)
 #define CONFIG_HOLD_NS (100 * WEIR_MS)
 
-/* To be printed as "%s:%d:%d: %s\n" of file, line, column and message, or "%s: %s\n" if there is no line. A
- * mistake inside of limits has two lines, the second one with a caret that then stands under the place:
- *     weir.yaml:9:20: 100/s brust=200
- *                           ^ unknown option 'brust'; did you mean burst? */
-typedef void config_complain(void *arg, const char *file, struct config_place place, const char *message);
+/* A mistake. One inside of limits has an excerpt: the text that it is in, or the part of it around the place.
+ */
+struct config_complaint {
+    const char *file;
+    struct config_place place; /* line 0: of the file as a whole */
+    char excerpt[320];         /* "": none */
+    int caret;                 /* the character of the excerpt where the mistake is, from 0; -1: all of it */
+    char message[640];
+};
+
+/* Writes "weir.yaml:9:20: message", or "weir.yaml: message"; with an excerpt "weir.yaml:9:20: excerpt:
+ * message", or in two lines with a `caret`: weir.yaml:9:20: 100/s brust=200 ^ unknown option 'brust'; did you
+ * mean burst? Returns `text`. */
+#define COMPLAINT_TEXT_MAX 10240
+const char *weir_complaint_text(const struct config_complaint *complaint, bool caret,
+                                char text[static COMPLAINT_TEXT_MAX]);
+
+typedef void config_complain(void *arg, const struct config_complaint *complaint);
 
 /* Reads a file, or text that stands for one. NULL: at least one complaint was made; as many mistakes as can
  * be told apart are told, at most 20. weir_config_new is what stands without a file. */

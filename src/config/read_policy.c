@@ -15,61 +15,8 @@
 #include "spec/spec.h"
 #include "table/override.h"
 
-#define SHOWN_COLUMNS 72 /* of a text above a caret */
-#define TTL_MAX_NS    (CONFIG_TTL_MAX_MS * WEIR_MS)
-#define IDS_MAX_NS    (86400 * WEIR_SEC)
-
-/* ---- a mistake inside of a text ---- */
-
-/* Where character number `count` begins. */
-static size_t character_offset(const char *text, size_t len, size_t count)
-{
-    size_t offset = 0, step;
-    uint32_t code;
-    for (; count > 0 && offset < len; count--) {
-        step = weir_utf8_read(text + offset, len - offset, &code);
-        offset += step ? step : 1;
-    }
-    return offset;
-}
-
-static void put_visible_text(struct text *line, const char *text, size_t len)
-{
-    uint32_t code;
-    for (size_t i = 0, step; i < len; i += step ? step : 1) {
-        step = weir_utf8_read(text + i, len - i, &code);
-        bool good = step > 0 && weir_utf8_printable(code);
-        weir_text_put(line, good ? text + i : text[i] == '\n' ? " " : "?", good ? step : 1);
-    }
-}
-
-/* The text, and in the next line a caret under its character `column`, as they are printed behind
- * "file:line:column: ". A long text is shown in part. */
-static void complain_at(struct config_reader *reading, const struct yaml_node *node, int32_t column,
-                        const char *message)
-{
-    struct config_place place = node->place;
-    size_t at = column > 0 ? (size_t)column - 1 : 0, cut = at < SHOWN_COLUMNS ? 0 : at - SHOWN_COLUMNS / 2;
-    size_t begin = character_offset(node->text, node->len, cut);
-    size_t end = begin + character_offset(node->text + begin, node->len - begin, SHOWN_COLUMNS);
-    char front[32], line[1024];
-    struct text text;
-    if (node->exact)
-        place.column += (int)at + (node->plain ? 0 : 1);
-    weir_text_init(&text, line, sizeof line);
-    weir_text_put(&text, "...", cut > 0 ? 3 : 0);
-    put_visible_text(&text, node->text + begin, end - begin);
-    weir_text_put(&text, "...", end < node->len ? 3 : 0);
-    if (column <= 0) {
-        weir_reading_wrong(reading, place, "%s: %s", line, message);
-        return;
-    }
-    int numbers = snprintf(front, sizeof front, ":%d:%d: ", place.line, place.column);
-    int name = weir_text_column(reading->file, strlen(reading->file)) - 1;
-    int indent = (name < 400 ? name : 400) + numbers + (cut > 0 ? 3 : 0) + (int)(at - cut);
-    weir_text_print(&text, "\n%*s^ %s", indent, "", message);
-    weir_reading_wrong(reading, place, "%s", line);
-}
+#define TTL_MAX_NS (CONFIG_TTL_MAX_MS * WEIR_MS)
+#define IDS_MAX_NS (86400 * WEIR_SEC)
 
 /* The message of an error that may begin with the text and the column. */
 static const char *message_of(const struct weir_error *err, const char *text)
@@ -100,12 +47,12 @@ static bool read_one_limit(struct config_reader *reading, const struct yaml_node
     if (!weir_reading_is_text(reading, node, field))
         return false;
     if (weir_phrasebook_read(node->text, specs, WEIR_LIMITS_MAX, &column, &fault) == 0) {
-        complain_at(reading, node, column, fault.text);
+        weir_reading_wrong_inside(reading, node, column, fault.text);
         return false;
     }
     struct weir_policy *policy = weir_policy_idle(node->text, &err);
     if (!policy) {
-        complain_at(reading, node, err.column, message_of(&err, node->text));
+        weir_reading_wrong_inside(reading, node, err.column, message_of(&err, node->text));
         return false;
     }
     (void)weir_policy_text(policy, canonical, SPEC_TEXT_MAX + 1);

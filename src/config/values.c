@@ -11,25 +11,77 @@
 #include "config/values.h"
 #include "spec/value.h"
 
+#define SHOWN_COLUMNS 72 /* of an excerpt */
+
 /* ---- complaints ---- */
+
+/* The next one, to be filled in; NULL: there are enough. */
+static struct config_complaint *new_complaint(struct config_reader *reading, struct config_place place)
+{
+    if (reading->complaints++ >= CONFIG_COMPLAINTS_MAX)
+        return NULL;
+    struct config_complaint *complaint = &reading->kept[reading->complaints - 1];
+    complaint->file = reading->file;
+    complaint->place = place;
+    complaint->excerpt[0] = '\0';
+    complaint->caret = -1;
+    return complaint;
+}
 
 void weir_reading_wrong(struct config_reader *reading, struct config_place place, const char *format, ...)
 {
-    char message[CONFIG_COMPLAINT_SIZE];
-    if (reading->complaints++ >= CONFIG_COMPLAINTS_MAX)
+    struct config_complaint *complaint = new_complaint(reading, place);
+    if (!complaint)
         return;
+    char *message = complaint->message;
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
+    (void)vsnprintf(message, sizeof complaint->message, format, args);
     va_end(args);
-    message[weir_text_cut(message, strlen(message), sizeof message - 1)] = '\0';
-    if (!reading->kept) {
-        reading->complain(reading->arg, reading->file, place, message);
-        return;
+    message[weir_text_cut(message, strlen(message), sizeof complaint->message - 1)] = '\0';
+}
+
+/* Where character number `count` begins. */
+static size_t character_offset(const char *text, size_t len, size_t count)
+{
+    size_t offset = 0, step;
+    uint32_t code;
+    for (; count > 0 && offset < len; count--) {
+        step = weir_utf8_read(text + offset, len - offset, &code);
+        offset += step ? step : 1;
     }
-    struct config_complaint *complaint = &reading->kept[reading->complaints - 1];
-    complaint->place = place;
-    memcpy(complaint->message, message, sizeof message);
+    return offset;
+}
+
+static void put_visible_text(struct text *line, const char *text, size_t len)
+{
+    uint32_t code;
+    for (size_t i = 0, step; i < len; i += step ? step : 1) {
+        step = weir_utf8_read(text + i, len - i, &code);
+        bool good = step > 0 && weir_utf8_printable(code);
+        weir_text_put(line, good ? text + i : text[i] == '\n' ? " " : "?", good ? step : 1);
+    }
+}
+
+void weir_reading_wrong_inside(struct config_reader *reading, const struct yaml_node *node, int32_t column,
+                               const char *message)
+{
+    size_t at = column > 0 ? (size_t)column - 1 : 0, cut = at < SHOWN_COLUMNS ? 0 : at - SHOWN_COLUMNS / 2;
+    size_t begin = character_offset(node->text, node->len, cut);
+    size_t end = begin + character_offset(node->text + begin, node->len - begin, SHOWN_COLUMNS);
+    struct config_place place = node->place;
+    if (node->exact)
+        place.column += (int)at + (node->plain ? 0 : 1);
+    struct config_complaint *complaint = new_complaint(reading, place);
+    if (!complaint)
+        return;
+    struct text text;
+    weir_text_init(&text, complaint->excerpt, sizeof complaint->excerpt);
+    weir_text_put(&text, "...", cut > 0 ? 3 : 0);
+    put_visible_text(&text, node->text + begin, end - begin);
+    weir_text_put(&text, "...", end < node->len ? 3 : 0);
+    complaint->caret = column > 0 ? (int)(at - cut) + (cut > 0 ? 3 : 0) : -1;
+    (void)snprintf(complaint->message, sizeof complaint->message, "%s", message);
 }
 
 static bool stands_before(struct config_place one, struct config_place other)
@@ -49,7 +101,7 @@ void weir_reading_tell(struct config_reader *reading)
         sorted[at] = &reading->kept[i];
     }
     for (int i = 0; i < count; i++)
-        reading->complain(reading->arg, reading->file, sorted[i]->place, sorted[i]->message);
+        reading->complain(reading->arg, sorted[i]);
 }
 
 void weir_reading_no_memory(struct config_reader *reading)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Inside of the configuration: a file becomes a tree of texts, lists and maps that know where they stand
- * (yaml.c), and readers walk over it, each for its part (config.c, read_policy.c, read_fleet.c, read_users.c).
- * A reader that finds a mistake complains and goes on, so that one run tells all of them. Of one thread.
+ * (yaml.c), and readers walk over it, each for its part (config.c, read_policy.c, read_fleet.c,
+ * read_users.c). A reader that finds a mistake complains and goes on, so that one run tells all of them. Of
+ * one thread.
  */
 #ifndef WEIR_CONFIG_VALUES_H
 #define WEIR_CONFIG_VALUES_H
@@ -24,16 +25,9 @@
 #define CONFIG_CLIENTS_DEFAULT INT64_C(10000)
 #define CONFIG_HORIZON_DEFAULT (31 * 24 * 3600 * WEIR_SEC)
 
-#define CONFIG_COMPLAINT_SIZE 1024
-struct config_complaint {
-    struct config_place place;
-    char message[CONFIG_COMPLAINT_SIZE];
-};
-
 struct config_reader {
-    const char *file; /* as it is called in complaints */
-    struct config_complaint
-        *kept; /* CONFIG_COMPLAINTS_MAX of them, to be told in the order of lines; NULL: at once */
+    const char *file;              /* as it is called in complaints */
+    struct config_complaint *kept; /* CONFIG_COMPLAINTS_MAX of them, to be told in the order of lines */
     config_complain *complain;
     void *arg;
     struct config *config;
@@ -43,6 +37,9 @@ struct config_reader {
 
 __attribute__((format(printf, 3, 4))) void
 weir_reading_wrong(struct config_reader *reading, struct config_place place, const char *format, ...);
+/* The mistake is in the text of `node`, at this character of it, from 1; 0: all of it is wrong. */
+void weir_reading_wrong_inside(struct config_reader *reading, const struct yaml_node *node, int32_t column,
+                               const char *message);
 void weir_reading_no_memory(struct config_reader *reading);
 void weir_reading_tell(struct config_reader *reading); /* what was kept */
 

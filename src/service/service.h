@@ -49,6 +49,8 @@ struct service_options {
     struct disk *disk; /* of the store; NULL: the real one */
     bool store_manual; /* tests call weir_store_work: it has no threads of its own */
     bool no_store;     /* whatever the configuration says: nothing but to see whether it could be in force */
+    /* Where in the file the mistake is, if it cannot be put in force; NULL: the message begins with it. */
+    struct config_place *wrong_at;
 };
 
 /* What counts at the start only, each part as a digest: a reload looks whether it is another one. */

@@ -124,10 +124,11 @@ static bool no_shift(int64_t *shift_ns)
     return true;
 }
 
-static void complain(void *arg, const char *file, struct config_place place, const char *message)
+static void complain(void *arg, const struct config_complaint *complaint)
 {
     (void)arg;
-    fprintf(stderr, "%s:%d:%d: %s\n", file, place.line, place.column, message);
+    char text[COMPLAINT_TEXT_MAX];
+    fprintf(stderr, "%s\n", weir_complaint_text(complaint, true, text));
 }
 
 /* Smaller than a file could make it. */

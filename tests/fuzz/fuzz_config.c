@@ -19,16 +19,18 @@ struct listener {
     int complaints, lines;
 };
 
-static void check_complaint(void *arg, const char *file, struct config_place place, const char *message)
+static void check_complaint(void *arg, const struct config_complaint *complaint)
 {
     struct listener *listener = arg;
     uint32_t code = 0;
-    size_t len = strlen(message);
+    struct config_place place = complaint->place;
+    char message[COMPLAINT_TEXT_MAX];
+    size_t len = strlen(weir_complaint_text(complaint, true, message));
     MUST(++listener->complaints <= 20);
-    MUST(strcmp(file, "fuzz.yaml") == 0);
+    MUST(strcmp(complaint->file, "fuzz.yaml") == 0);
     MUST(place.line >= 0 && place.line <= listener->lines && place.column >= 0);
     MUST((place.line == 0) == (place.column == 0));
-    MUST(len > 0);
+    MUST(complaint->message[0] != '\0');
     for (size_t i = 0, step; i < len; i += step) {
         step = weir_utf8_read(message + i, len - i, &code);
         MUST(step > 0 && (code == '\n' || weir_utf8_printable(code)));

@@ -35,10 +35,11 @@ struct here_options {
     int threads;                   /* 0: 2 */
 };
 
-static inline void complain(void *arg, const char *file, struct config_place place, const char *message)
+static inline void complain(void *arg, const struct config_complaint *complaint)
 {
     (void)arg;
-    printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
+    char text[COMPLAINT_TEXT_MAX];
+    printf("# %s\n", weir_complaint_text(complaint, true, text));
 }
 
 static inline void *serve(void *arg)

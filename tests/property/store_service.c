@@ -157,10 +157,11 @@ static bool set_live(struct history *history)
     return reply[0] == '+';
 }
 
-static void complain(void *arg, const char *file, struct config_place place, const char *message)
+static void complain(void *arg, const struct config_complaint *complaint)
 {
     (void)arg;
-    printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
+    char text[COMPLAINT_TEXT_MAX];
+    printf("# %s\n", weir_complaint_text(complaint, true, text));
 }
 
 static bool begin(struct history *history)

@@ -58,21 +58,30 @@ struct check_run {
 
 /* ---- mistakes ---- */
 
-static void check_print_mistake(void *arg, const char *file, struct config_place place, const char *message)
+static void check_print_mistake(void *arg, const struct config_complaint *complaint)
 {
     struct check_run *check = arg;
+    char text[COMPLAINT_TEXT_MAX];
     check->told_mistake = true;
-    if (check->json) {
-        json_open(&check->document, NULL, '{', JSON_FLAT);
-        json_number(&check->document, "line", place.line);
-        json_number(&check->document, "column", place.column);
-        json_text(&check->document, "message", message);
-        json_close(&check->document, '}');
-    } else if (place.line > 0) {
-        fprintf(stderr, "%s:%d:%d: %s\n", file, place.line, place.column, message);
-    } else {
-        fprintf(stderr, "%s: %s\n", file, message);
+    if (!check->json) {
+        fprintf(stderr, "%s\n", weir_complaint_text(complaint, true, text));
+        return;
     }
+    json_open(&check->document, NULL, '{', JSON_FLAT);
+    json_number(&check->document, "line", complaint->place.line);
+    json_number(&check->document, "column", complaint->place.column);
+    if (complaint->excerpt[0])
+        json_text(&check->document, "excerpt", complaint->excerpt);
+    json_text(&check->document, "message", complaint->message);
+    json_close(&check->document, '}');
+}
+
+/* Of the file as a whole. */
+static void check_print_file_mistake(struct check_run *check, const char *message)
+{
+    struct config_complaint complaint = {.file = check->file};
+    (void)snprintf(complaint.message, sizeof complaint.message, "%s", message);
+    check_print_mistake(check, &complaint);
 }
 
 /* ---- what it holds ---- */
@@ -407,7 +416,7 @@ static void note_empty_file(struct check_run *check)
     for (size_t i = 0; check->list && i < check->list->count; i++)
         filed += is_filed(&check->list->elements[i]);
     if (filed > 0 && check->config->policy_count == 0 && !check->config->no_policies)
-        check_print_mistake(check, check->file, (struct config_place){0, 0}, CONFIG_EMPTY);
+        check_print_file_mistake(check, CONFIG_EMPTY);
 }
 
 /* Who logged in and is not `default` is one of its users: a reload would refuse to open the server. */
@@ -424,7 +433,7 @@ static void note_user_change(struct check_run *check)
     (void)snprintf(line, sizeof line, "%.*s", (int)info->text.len, info->text.bytes);
     const char *user = strstr(line, " user=");
     if (user && strncmp(user, " user=default ", 14) != 0)
-        check_print_mistake(check, check->file, (struct config_place){0, 0}, CONFIG_NO_USERS);
+        check_print_file_mistake(check, CONFIG_NO_USERS);
 }
 
 /* ---- the command ---- */

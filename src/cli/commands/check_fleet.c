@@ -32,12 +32,13 @@ bool check_fleet(const struct config *config, config_complain *complain, void *a
     bool good = true;
     for (size_t i = 0; i < config->policy_count; i++) {
         const struct config_policy *policy = &config->policies[i];
-        char text[PLAN_TEXT_MAX + CONFIG_NAME_MAX + 16];
         struct fleet_plan plan;
         if (!policy->fleet || !plan_of_config(policy->fleet, &plan) || plan.works)
             continue;
-        (void)snprintf(text, sizeof text, "policy '%s': %s", policy->name, plan.why);
-        complain(arg, config->path, policy->fleet->place, text);
+        struct config_complaint complaint = {.file = config->path, .place = policy->fleet->place};
+        (void)snprintf(complaint.message, sizeof complaint.message, "policy '%s': %s", policy->name,
+                       plan.why);
+        complain(arg, &complaint);
         good = false;
     }
     return good;

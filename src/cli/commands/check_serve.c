@@ -14,28 +14,16 @@
 
 /* ---- what weir serve would refuse ---- */
 
-/* "weir.yaml:3:5: message", as the service says it, or the message alone. */
-static void complain_about_line(const char *path, const char *text, config_complain *complain, void *arg)
-{
-    struct config_place place = {0, 0};
-    const char *shown = weir_config_shown(path);
-    size_t len = strlen(shown);
-    int used = 0;
-    if (strncmp(text, shown, len) == 0 &&
-        sscanf(text + len, ":%d:%d: %n", &place.line, &place.column, &used) == 2 && used > 0)
-        text += len + (size_t)used;
-    else
-        place = (struct config_place){0, 0};
-    complain(arg, path, place, text);
-}
-
 bool check_serve(const struct config *config, config_complain *complain, void *arg)
 {
     struct weir_error err = {0};
-    const struct service_options options = {.workers = 1, .no_store = true};
+    struct config_complaint complaint = {.file = config->path};
+    const struct service_options options = {.workers = 1, .no_store = true, .wrong_at = &complaint.place};
     struct service *service = weir_service_new(config, &options, &err);
-    if (!service)
-        complain_about_line(config->path, err.text, complain, arg);
+    if (!service) {
+        (void)snprintf(complaint.message, sizeof complaint.message, "%s", err.text);
+        complain(arg, &complaint);
+    }
     weir_service_free(service);
     return service != NULL;
 }

@@ -296,13 +296,11 @@ static bool reapply_serve_settings(void *arg, struct config *config)
     return apply_serve_settings(arg, config);
 }
 
-static void print_config_error(void *arg, const char *file, struct config_place place, const char *message)
+static void print_config_error(void *arg, const struct config_complaint *complaint)
 {
+    char text[COMPLAINT_TEXT_MAX];
     (void)arg;
-    if (place.line > 0)
-        fprintf(stderr, "%s:%d:%d: %s\n", file, place.line, place.column, message);
-    else
-        fprintf(stderr, "%s: %s\n", file, message);
+    fprintf(stderr, "%s\n", weir_complaint_text(complaint, true, text));
 }
 
 static struct config *read_serve_config(const struct serve_settings *settings)

@@ -29,20 +29,14 @@ struct config_apply {
     struct edit edit;
     const struct config *config;
     int64_t wall_ms;
-    int64_t promised;    /* bytes of room that tables in use are to get once all is in force */
-    struct policy **was; /* of each policy of the file: as it was, or NULL; a reference each */
+    int64_t promised;             /* bytes of room that tables in use are to get once all is in force */
+    struct policy **was;          /* of each policy of the file: as it was, or NULL; a reference each */
+    struct config_place wrong_at; /* in the file */
 };
 
-/* Says where in the file the trouble is. */
 static bool set_error_place(struct config_apply *apply, struct config_place place)
 {
-    struct weir_error *err = apply->edit.err;
-    char text[sizeof err->text];
-    if (!err || !apply->config->path || place.line == 0)
-        return false;
-    memcpy(text, err->text, sizeof text);
-    (void)snprintf(err->text, sizeof err->text, "%s:%d:%d: %.160s", weir_config_shown(apply->config->path),
-                   place.line, place.column, text);
+    apply->wrong_at = place;
     return false;
 }
 
@@ -428,7 +422,8 @@ static void tell_changes(struct config_apply *apply, bool good)
     free(apply->was);
 }
 
-bool weir_service_apply(struct service *service, const struct config *config, struct weir_error *err)
+static bool apply_config(struct service *service, const struct config *config, struct config_place *wrong_at,
+                         struct weir_error *err)
 {
     struct config_apply apply = {.config = config};
     if (!weir_edit_begin(&apply.edit, service, err))
@@ -438,10 +433,26 @@ bool weir_service_apply(struct service *service, const struct config *config, st
     bool good = weir_edit_end(&apply.edit, remember_policies(&apply) && apply_users(&apply) &&
                                                keeps_users(&apply) && apply_policies(&apply));
     tell_changes(&apply, good);
+    *wrong_at = apply.wrong_at;
     if (good)
         warn_of_files(config);
     if (good && service->users_changed)
         service->users_changed(service->server);
+    return good;
+}
+
+bool weir_service_apply(struct service *service, const struct config *config, struct weir_error *err)
+{
+    struct config_place wrong_at;
+    bool good = apply_config(service, config, &wrong_at, err);
+    if (!good && service->options.wrong_at) {
+        *service->options.wrong_at = wrong_at;
+    } else if (!good && err && config->path && wrong_at.line > 0) {
+        char text[sizeof err->text];
+        memcpy(text, err->text, sizeof text);
+        (void)snprintf(err->text, sizeof err->text, "%s:%d:%d: %.160s", weir_config_shown(config->path),
+                       wrong_at.line, wrong_at.column, text);
+    }
     return good;
 }
 
@@ -530,24 +541,37 @@ static void tell_what_needs_a_start(const struct service *service, const struct 
 
 /* ---- reading ---- */
 
-/* A line each: a caret in a second one would stand under nothing here. */
-static void report_complaint(void *arg, const char *file, struct config_place place, const char *message)
+struct reload {
+    struct buffer *report;
+    char error[200]; /* the first mistake, as INFO may show it */
+};
+
+/* INFO shows the place of a mistake in the file, not its text: that may be a password, and more users may see
+ * INFO than the file. */
+static void report_error(struct reload *reload, struct config_place place, const char *file, const char *text)
 {
-    const char *caret = strstr(message, "^ "), *end = caret ? strchr(message, '\n') : NULL;
-    int len = end && end < caret ? (int)(end - message) : (int)strlen(message);
-    const char *rest = end && end < caret ? caret + 2 : "", *colon = *rest ? ": " : "";
+    weir_buffer_print(reload->report, "%s\n", text);
+    if (reload->error[0])
+        return;
     if (place.line > 0)
-        weir_buffer_print(arg, "%s:%d:%d: %.*s%s%s\n", file, place.line, place.column, len, message, colon,
-                          rest);
+        (void)snprintf(reload->error, sizeof reload->error, "%s:%d:%d: not valid; see the log or weir check",
+                       file, place.line, place.column);
     else
-        weir_buffer_print(arg, "%s: %.*s%s%s\n", file, len, message, colon, rest);
+        (void)snprintf(reload->error, sizeof reload->error, "%s", text);
+}
+
+/* A line each: a caret in a second one would stand under nothing here. */
+static void report_complaint(void *arg, const struct config_complaint *complaint)
+{
+    char text[COMPLAINT_TEXT_MAX];
+    report_error(arg, complaint->place, complaint->file, weir_complaint_text(complaint, false, text));
 }
 
 /* With what stands above the file. */
-static struct config *read_again(const struct service *service, struct buffer *report)
+static struct config *read_again(const struct service *service, struct reload *reload)
 {
     const struct service_options *options = &service->options;
-    struct config *config = weir_config_read(options->config_path, report_complaint, report);
+    struct config *config = weir_config_read(options->config_path, report_complaint, reload);
     if (!config || !options->above || options->above(options->above_arg, config))
         return config;
     weir_config_free(config);
@@ -565,37 +589,12 @@ static void say_what_stays(struct service *service, struct buffer *report)
                       (int)(second / 3600), (int)(second / 60 % 60), (int)(second % 60));
 }
 
-/* How much of a complaint about the file INFO may show: its place. What stands there may be a password, and
- * more users may see INFO than the file. */
-static size_t shown_of(const struct service *service, const char *line, size_t len)
-{
-    const char *path = service->options.config_path;
-    size_t at = path ? strlen(path) : 0;
-    if (at == 0 || len <= at || memcmp(line, path, at) != 0 || line[at] != ':')
-        return len;
-    size_t digits = at + 1;
-    while (digits < len && (line[digits] == ':' || (line[digits] >= '0' && line[digits] <= '9')))
-        digits++;
-    return digits > at + 1 ? digits : len;
-}
-
-/* Keeps the first line of the trouble, or "" if there was none. */
-static void remember_reload_error(struct service *service, struct buffer *report, bool good)
+static void remember_reload_error(struct service *service, const struct reload *reload, bool good)
 {
     pthread_mutex_lock(&service->change);
-    size_t len = good || report->failed ? 0 : buffer_len(report);
-    const char *bytes = len > 0 ? buffer_bytes(report) : "";
-    const char *end = len > 0 ? memchr(bytes, '\n', len) : NULL;
-    if (end)
-        len = (size_t)(end - bytes);
-    size_t shown = len > 0 ? shown_of(service, bytes, len) : 0;
-    (void)snprintf(service->reload_error, sizeof service->reload_error, "%.*s%s",
-                   (int)min64((int64_t)shown, 200), bytes,
-                   shown < len ? " not valid; see the log or weir check" : "");
-    if (!good && len == 0)
-        (void)snprintf(service->reload_error, sizeof service->reload_error, "out of memory");
+    (void)snprintf(service->reload_error, sizeof service->reload_error, "%s", good ? "" : reload->error);
     if (!good)
-        say_what_stays(service, report);
+        say_what_stays(service, reload->report);
     pthread_mutex_unlock(&service->change);
 }
 
@@ -625,32 +624,44 @@ static void log_report(struct buffer *report)
     }
 }
 
+/* Reads the file and puts it in force. Returns how many policies it has, or -1. */
+static int64_t reload_config(struct service *service, struct reload *reload)
+{
+    struct weir_error err = {0};
+    struct config_complaint why = {.file = service->options.config_path};
+    struct config *config = read_again(service, reload);
+    int64_t policies = -1;
+    if (config && apply_config(service, config, &why.place, &err)) {
+        policies = (int64_t)config->policy_count;
+        tell_what_needs_a_start(service, config, reload->report);
+    } else if (config) {
+        char text[COMPLAINT_TEXT_MAX];
+        (void)snprintf(why.message, sizeof why.message, "%s", err.text);
+        report_error(reload, why.place, why.file,
+                     why.place.line > 0 ? weir_complaint_text(&why, false, text) : err.text);
+    }
+    weir_config_free(config);
+    return policies;
+}
+
 bool weir_service_reload(struct service *service, struct buffer *report)
 {
-    const char *path = service->options.config_path;
-    struct weir_error err = {0};
-    size_t before = buffer_len(report);
-    bool good = false;
-    size_t policies = 0;
-    if (!path) {
-        weir_buffer_print(report, "there is no file to read: weir serve was started without --config\n");
-    } else {
-        struct config *config = read_again(service, report);
-        good = config && weir_service_apply(service, config, &err);
-        if (config && !good)
-            weir_buffer_print(report, "%s\n", err.text);
-        if (good)
-            tell_what_needs_a_start(service, config, report);
-        policies = config ? config->policy_count : 0;
-        weir_config_free(config);
-    }
-    if (!good && buffer_len(report) == before)
-        weir_buffer_print(report, "out of memory\n");
+    static const struct config_place nowhere = {0, 0};
+    struct reload reload = {.report = report};
+    int64_t policies = -1;
+    if (service->options.config_path)
+        policies = reload_config(service, &reload);
+    else
+        report_error(&reload, nowhere, NULL,
+                     "there is no file to read: weir serve was started without --config");
+    bool good = policies >= 0;
+    if (!good && !reload.error[0])
+        report_error(&reload, nowhere, NULL, "out of memory");
     atomic_fetch_add_explicit(good ? &service->reloads : &service->reload_failures, 1, memory_order_relaxed);
     if (good)
-        log_good(service, policies);
+        log_good(service, (size_t)policies);
     else
         log_report(report);
-    remember_reload_error(service, report, good);
+    remember_reload_error(service, &reload, good);
     return good;
 }

@@ -13,10 +13,11 @@ static struct slice word(const char *text)
     return (struct slice){text, strlen(text)};
 }
 
-static void tell(void *arg, const char *file, struct config_place place, const char *message)
+static void tell(void *arg, const struct config_complaint *complaint)
 {
     (void)arg;
-    printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
+    char text[COMPLAINT_TEXT_MAX];
+    printf("# %s\n", weir_complaint_text(complaint, true, text));
 }
 
 static struct users *users_of(const char *text)

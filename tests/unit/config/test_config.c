@@ -20,16 +20,13 @@
 static char told[16384];
 static int complaints;
 
-static void tell(void *arg, const char *file, struct config_place place, const char *message)
+static void tell(void *arg, const struct config_complaint *complaint)
 {
     size_t len = strlen(told);
     (void)arg;
     complaints++;
-    if (place.line > 0)
-        (void)snprintf(told + len, sizeof told - len, "%s:%d:%d: %s\n", file, place.line, place.column,
-                       message);
-    else
-        (void)snprintf(told + len, sizeof told - len, "%s: %s\n", file, message);
+    char text[COMPLAINT_TEXT_MAX];
+    (void)snprintf(told + len, sizeof told - len, "%s\n", weir_complaint_text(complaint, true, text));
 }
 
 static struct config *parse_bytes(const char *text, size_t len)

@@ -13,13 +13,11 @@
 
 static int complaints;
 
-static void count_complaint(void *arg, const char *file, struct config_place place, const char *message)
+static void count_complaint(void *arg, const struct config_complaint *complaint)
 {
     (void)arg;
-    (void)file;
-    (void)place;
     complaints++;
-    CHECK(message[0] != '\0');
+    CHECK(complaint->message[0] != '\0');
 }
 
 static const char text[] =

@@ -11,10 +11,11 @@
 #include "unit/failing_memory.h"
 #include "unit/service/change_kit.h"
 
-static void complain(void *arg, const char *file, struct config_place place, const char *message)
+static void complain(void *arg, const struct config_complaint *complaint)
 {
     (void)arg;
-    printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
+    char text[COMPLAINT_TEXT_MAX];
+    printf("# %s\n", weir_complaint_text(complaint, true, text));
 }
 
 static bool apply(struct kit *kit, const char *yaml, struct weir_error *err)

@@ -15,10 +15,11 @@
     "    limits: [" LIMIT " algo=quota]\n"                                                                   \
     "    fleet: {coordinator: \"local:\", base: " BASE "}\n"
 
-static void tell(void *arg, const char *file, struct config_place place, const char *message)
+static void tell(void *arg, const struct config_complaint *complaint)
 {
     (void)arg;
-    printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
+    char text[COMPLAINT_TEXT_MAX];
+    printf("# %s\n", weir_complaint_text(complaint, true, text));
 }
 
 static void reload(struct kit *kit, const char *text)

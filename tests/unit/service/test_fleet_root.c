@@ -20,11 +20,12 @@
 
 static char told[4096];
 
-static void tell(void *arg, const char *file, struct config_place place, const char *message)
+static void tell(void *arg, const struct config_complaint *complaint)
 {
     size_t len = strlen(told);
     (void)arg;
-    (void)snprintf(told + len, sizeof told - len, "%s:%d:%d: %s\n", file, place.line, place.column, message);
+    char text[COMPLAINT_TEXT_MAX];
+    (void)snprintf(told + len, sizeof told - len, "%s\n", weir_complaint_text(complaint, true, text));
 }
 
 static struct config *parse(const char *text)

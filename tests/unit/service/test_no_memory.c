@@ -502,12 +502,10 @@ static struct {
     struct weir_error err;
 } start;
 
-static void complain(void *arg, const char *file, struct config_place place, const char *message)
+static void complain(void *arg, const struct config_complaint *complaint)
 {
     (void)arg;
-    (void)file;
-    (void)place;
-    start.complaints += message[0] != '\0';
+    start.complaints += complaint->message[0] != '\0';
 }
 
 static void parse_config(void)

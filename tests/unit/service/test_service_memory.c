@@ -23,10 +23,11 @@ static const char yaml[] = "memory: 16MiB\n"
                            "      - {key: \"int:*\", limits: [30/s], reason: because}\n"
                            "  - {name: org, limits: [10/s burst=1]}\n";
 
-static void complain(void *arg, const char *file, struct config_place place, const char *message)
+static void complain(void *arg, const struct config_complaint *complaint)
 {
     (void)arg;
-    printf("# %s:%d:%d: %s\n", file, place.line, place.column, message);
+    char text[COMPLAINT_TEXT_MAX];
+    printf("# %s\n", weir_complaint_text(complaint, true, text));
 }
 
 TEST(a_service_that_cannot_be_made_says_so)
