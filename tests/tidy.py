@@ -52,6 +52,7 @@ SLEEP_FOLDERS = ("src/os/", "bench/", "tests/late/")  # the last one makes threa
 EXCEPTIONS = {
     "tag": """""",
     "static": """""",
+    "library": """""",
     "folder": """""",
     "header": """
         src/cli/cli.h
@@ -62,6 +63,9 @@ EXCEPTIONS = {
     """,
 }
 
+# The folders of libweir, whose sources script/amalgamate puts into one file: a name is defined in one of them.
+LIBRARY = tuple(f"src/{name}/" for name in ("base", "spec", "lease", "core", "os", "region", "limiter", "table",
+                                            "store", "data", "registry"))
 STATIC_FILES_MAX = 3  # that may have a static function of one name
 FOLDER_MAX = 25  # .c files
 
@@ -264,12 +268,21 @@ def check_files_named(text, known, say):
                 say(csource.line_of(text, comment.start() + match.start()), f"there is no {match.group()}")
 
 
+def variable_name(code):
+    """Of a declaration of file scope, which may define its type and its value."""
+    while re.search(r"\{[^{}]*\}", code):
+        code = re.sub(r"\{[^{}]*\}", "", code)
+    words = re.findall(r"\w+", re.split(r"[=\[;,]", code)[0])
+    return words[-1] if words else ""
+
+
 class Names:
     """Which files of src/ define a tag, a static function, a function; and what headers declare."""
 
     def __init__(self, sources):
         self.tags, self.statics, self.functions = ({}, {}, {})  # name -> {path: line}
         self.declared = []  # (header, line, name)
+        self.library, self.macros, self.words = {}, {}, {}  # of the library's files; words: path -> set
         self.folders = collections.Counter(str(path.parent) for path in sources if path.suffix == ".c")
         for path, text in sources.items():
             for match in csource.TAG.finditer(csource.code_only(text)):
@@ -279,6 +292,23 @@ class Names:
                     self.note(self.statics if item.static else self.functions, item.name, path, text, item.start)
                 elif item.kind == "declaration" and path.suffix == ".h" and not item.static:
                     self.declared.append((path, csource.line_of(text, item.start), item.name))
+            if f"{path}".startswith(LIBRARY):
+                self.note_library(path, text)
+
+    def note_library(self, path, text):
+        """What shares one scope when all sources are one file: functions, variables, macros, constants of enums."""
+        code = csource.code_only(text)
+        for item in csource.outline(text) or ():
+            if item.kind == "function" or item.kind == "macro" and not item.name.startswith("_"):  # _GNU_SOURCE
+                self.note(self.library, item.name, path, text, item.start)
+            elif item.kind == "variable" and not re.match(r"extern\b|_Static_assert|struct \w+;", code[item.start:item.end]):
+                self.note(self.library, variable_name(code[item.start:item.end]), path, text, item.start)
+            if item.kind == "macro" and path.suffix == ".c" and not item.name.startswith("_"):
+                self.note(self.macros, item.name, path, text, item.start)
+        for match in re.finditer(r"\benum\s*\w*\s*\{([^}]*)\}", code):
+            for name in re.findall(r"(?:^|,)\s*(\w+)", match.group(1)):
+                self.note(self.library, name, path, text, match.start())
+        self.words[path] = set(re.findall(r"\w+", csource.COMMENT_OR_STRING.sub(" ", text)))
 
     @staticmethod
     def note(table, name, path, text, offset):
@@ -286,7 +316,7 @@ class Names:
 
     def breaches(self):
         """{rule: [(what an exception names, place, finding)]}"""
-        found = {rule: [] for rule in ("tag", "static", "folder", "header")}
+        found = {rule: [] for rule in ("tag", "static", "library", "folder", "header")}
         for name, places in self.tags.items():
             if len(places) > 1:
                 first, (path, line) = next(iter(places)), list(places.items())[-1]
@@ -296,6 +326,17 @@ class Names:
                 path, line = list(places.items())[-1]
                 found["static"].append((name, f"{path}:{line}", f"{len(places)} files have a static function {name}; "
                                         "say what it does to what"))
+        for name, places in self.library.items():
+            if len(places) > 1:
+                first, (path, line) = next(iter(places)), list(places.items())[-1]
+                found["library"].append((name, f"{path}:{line}", f"{name} is defined in {first}, too: in one file, as "
+                                         "script/amalgamate writes the library, they would be one"))
+        for name, places in self.macros.items():
+            path, line = next(iter(places.items()))
+            other = next((other for other, words in self.words.items() if name in words and other != path), None)
+            if len(self.library[name]) == 1 and other:
+                found["library"].append((name, f"{path}:{line}", f"the macro {name} would change {other} when "
+                                         "script/amalgamate puts both into one file"))
         for folder, count in self.folders.items():
             if count > FOLDER_MAX:
                 found["folder"].append((folder, f"{folder}:1",
@@ -341,6 +382,7 @@ def print_counts(root):
     print(f"\n{len(read_glossary(root))} words in the glossary")
     print(f"{len(breaches['tag'])} tags of a struct, union or enum that two or more files define")
     print(f"{len(breaches['static'])} names of static functions that more than {STATIC_FILES_MAX} files use")
+    print(f"{len(breaches['library'])} names that two files of the library define")
     print(f"{len(breaches['folder'])} folders with more than {FOLDER_MAX} .c files")
     print(f"{len(breaches['header'])} functions that the header of another file declares, "
           f"in {len({name for name, _, _ in breaches['header']})} headers")
@@ -447,7 +489,7 @@ CLEAN = {
     "src/core/deep/well.h": SPDX + "int weir_well(void);\n",
     "src/core/deep/well.c": SPDX + '#include "core/deep/well.h"\n#include "core/limit.h"\nint weir_well(void)\n{\n}\n',
     "src/cli/main.c": SPDX + '#include "core/deep/well.h"\n#include "server/loop.h"\n',
-    "src/os/clock.c": SPDX + "#include <time.h>\nvoid f(void) { clock_gettime(0, 0); }\n",
+    "src/os/clock.c": SPDX + "#include <time.h>\nvoid read_clock(void) { clock_gettime(0, 0); }\n",
     "src/server/loop.c": SPDX + "#include <uv.h>\n",
 }
 BREAKS = [  # file, text that is added to it, part of the finding
@@ -481,10 +523,18 @@ BREAKS = [  # file, text that is added to it, part of the finding
     ("src/core/bad.c", SPDX + "enum kind { A };\nstruct box {\n    enum kind { B } kind;\n};\n", ""),
     ("src/core/bad.c", SPDX + "enum kind { A };\n", None),
     ("src/os/bad.c", SPDX + "struct box {\n    enum kind { B } kind;\n};\n", "the tag kind is defined"),
-    *[(f"src/{name}.c", SPDX + "static int\nrun(void)\n{\n}\n", None) for name in ("base/bad", "os/bad", "cli/bad")],
+    *[(f"src/{name}.c", SPDX + "static int\nrun(void)\n{\n}\n", None) for name in ("base/bad", "server/bad", "cli/bad")],
     ("src/cli/run.c", SPDX, ""),
-    *[(f"src/{name}.c", SPDX + "static int\nrun(void)\n{\n}\n", None) for name in ("base/bad", "os/bad", "cli/bad")],
+    *[(f"src/{name}.c", SPDX + "static int\nrun(void)\n{\n}\n", None) for name in ("base/bad", "server/bad", "cli/bad")],
     ("src/cli/run.c", SPDX + "static void run(int a) { }\n", "4 files have a static function run"),
+    ("src/os/bad.c", SPDX + "static const struct { int a; } pair[] = {{1}};\n", None),
+    ("src/core/bad.c", SPDX + "static int pair(void)\n{\n}\n", "pair is defined in src/core/bad.c, too"),
+    ("src/os/bad.c", SPDX + "enum { FIRST, LAST = 4 };\n", None),
+    ("src/core/bad.c", SPDX + "#define LAST 3\n", "LAST is defined in src/core/bad.c, too"),
+    ("src/os/bad.c", SPDX + "static int depth;\n", None),
+    ("src/cli/bad.c", SPDX + "static int depth;\n#define AREA 1\n", ""),
+    ("src/os/bad.c", SPDX + "#define DEPTH 1 /* AREA */\n", None),
+    ("src/core/bad.c", SPDX + "struct area {\n    int DEPTH;\n};\n", "the macro DEPTH would change src/core/bad.c"),
     *[(f"src/os/f{number}.c", SPDX, None) for number in range(FOLDER_MAX)],
     ("src/os/last.c", SPDX, "src/os:1: 27 .c files; at most 25"),
     ("src/os/bad.h", SPDX + "int weir_far(void);\nint weir_nowhere(void);\n", None),

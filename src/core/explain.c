@@ -142,7 +142,7 @@ static void put_limit_name(const struct limit *limit, char *text, size_t size)
         (void)snprintf(text, size, "%s", weir_algo_name(limit->spec.algo));
 }
 
-static int64_t time_until(int64_t time, int64_t now)
+static int64_t explain_until(int64_t time, int64_t now)
 {
     return time > WEIR_TIME_MAX ? WEIR_FOREVER : time - now;
 }
@@ -153,12 +153,12 @@ static void explain_limit(const struct limit *limit, const int64_t *state, int64
 {
     const int64_t *words = state + limit->offset;
     int64_t time = max64(now, state[STATE_PROMISED]);
-    int64_t next = time_until(limit->algorithm->due(limit, words, time, 1), now);
+    int64_t next = explain_until(limit->algorithm->due(limit, words, time, 1), now);
     *explained = (struct weir_limit_state){
         .used = limit_used(limit, words, now),
         .left = time > now ? 0 : limit->algorithm->remaining(limit, words, now),
         .next_after_ns = next,
-        .reset_after_ns = time_until(limit->algorithm->fresh(limit, words, time), now),
+        .reset_after_ns = explain_until(limit->algorithm->fresh(limit, words, time), now),
         .refuses = next > 0,
     };
     put_limit_name(limit, explained->text, sizeof explained->text);

@@ -17,8 +17,7 @@
  */
 #include "core/hybrid.h"
 
-enum { ACTIVE, WAITING, LAST, CARRY, HISTORY, WORDS };
-#define IDLE INT64_C(-1) /* LAST of pools that were configured but not started */
+#define NOT_STARTED INT64_C(-1) /* AT_FILLED of pools that were configured but not started */
 
 struct hybrid_pools {
     int64_t active, waiting; /* the active pool holds the burst tokens, too, above its size */
@@ -28,21 +27,21 @@ struct hybrid_pools {
 
 static struct hybrid_pools hybrid_load(const int64_t *state)
 {
-    return (struct hybrid_pools){state[ACTIVE], state[WAITING], state[LAST], state[CARRY]};
+    return (struct hybrid_pools){state[AT_ACTIVE], state[AT_WAITING], state[AT_FILLED], state[AT_CARRY]};
 }
 
 static void hybrid_save(int64_t *state, struct hybrid_pools pools)
 {
-    state[ACTIVE] = pools.active;
-    state[WAITING] = pools.waiting;
-    state[LAST] = pools.last;
-    state[CARRY] = pools.carry;
+    state[AT_ACTIVE] = pools.active;
+    state[AT_WAITING] = pools.waiting;
+    state[AT_FILLED] = pools.last;
+    state[AT_CARRY] = pools.carry;
 }
 
 static struct hybrid_pools hybrid_fill(const struct limit *limit, struct hybrid_pools pools, int64_t v)
 {
     int64_t size = limit->u.hybrid.active, over = limit->u.hybrid.over;
-    if (pools.last == IDLE || v <= pools.last)
+    if (pools.last == NOT_STARTED || v <= pools.last)
         return pools;
     int64_t time = v - pools.last;
     int64_t added = min64(time, max64(sat_sub(size, pools.active), 0));
@@ -83,19 +82,19 @@ static int64_t hybrid_behind_ns(const struct limit *limit, struct hybrid_pools p
 static size_t hybrid_words(const struct limit *limit)
 {
     (void)limit;
-    return WORDS;
+    return HYBRID_WORDS;
 }
 
 static void hybrid_start(const struct limit *limit, int64_t *state, int64_t now)
 {
-    state[ACTIVE] = limit->ticks.unit; /* the first op starts at once */
-    state[LAST] = ticks_at(&limit->ticks, now);
+    state[AT_ACTIVE] = limit->ticks.unit; /* the first op starts at once */
+    state[AT_FILLED] = ticks_at(&limit->ticks, now);
 }
 
 static void hybrid_init(const struct limit *limit, int64_t *state, int64_t now)
 {
-    hybrid_save(state, (struct hybrid_pools){.last = IDLE});
-    state[HISTORY] = 0;
+    hybrid_save(state, (struct hybrid_pools){.last = NOT_STARTED});
+    state[AT_HISTORY] = 0;
     if (limit->spec.verb != WEIR_VERB_CONFIGURE)
         hybrid_start(limit, state, now);
 }
@@ -128,7 +127,7 @@ static int64_t hybrid_due(const struct limit *limit, const int64_t *state, int64
 {
     struct hybrid_pools pools = hybrid_load(state);
     int64_t cost = sat_mul(n, limit->ticks.unit);
-    if (cost > limit->u.hybrid.over || pools.last == IDLE)
+    if (cost > limit->u.hybrid.over || pools.last == NOT_STARTED)
         return WEIR_FOREVER;
     int64_t v = ticks_at(&limit->ticks, now);
     if (hybrid_fill(limit, pools, v).active >= cost)
@@ -161,7 +160,7 @@ static bool hybrid_take(const struct limit *limit, int64_t *state, int64_t now, 
 {
     struct hybrid_pools pools = hybrid_fill_at(limit, state, now);
     int64_t cost = sat_mul(n, limit->ticks.unit);
-    if (pools.active < cost || pools.last == IDLE)
+    if (pools.active < cost || pools.last == NOT_STARTED)
         return false;
     pools.active -= cost;
     hybrid_save(state, pools);
@@ -215,16 +214,17 @@ static void hybrid_change(const struct limit *limit, const int64_t *from, const 
 {
     struct hybrid_pools pools = hybrid_fill_at(limit, from, now);
     int64_t active = hybrid_convert(limit, next, pools.active);
-    struct hybrid_pools converted = {.waiting = hybrid_convert(limit, next, pools.waiting), .last = IDLE};
-    if (pools.last != IDLE) /* a clock that stepped back does not fill the same time twice */
+    struct hybrid_pools converted = {.waiting = hybrid_convert(limit, next, pools.waiting),
+                                     .last = NOT_STARTED};
+    if (pools.last != NOT_STARTED) /* a clock that stepped back does not fill the same time twice */
         converted.last = ticks_at(&next->ticks, max64(now, ticks_time(&limit->ticks, pools.last)));
     converted.active = min64(active, 0);
     hybrid_save(to, hybrid_put(next, converted, max64(active, 0)));
-    to[HISTORY] = from[HISTORY];
+    to[AT_HISTORY] = from[AT_HISTORY];
 
     if (next->spec.verb == WEIR_VERB_RESTART)
         (void)weir_hybrid_restart(next, to, now);
-    else if (next->spec.verb != WEIR_VERB_CONFIGURE && converted.last == IDLE)
+    else if (next->spec.verb != WEIR_VERB_CONFIGURE && converted.last == NOT_STARTED)
         hybrid_start(next, to, now);
 }
 
@@ -235,7 +235,7 @@ int64_t weir_hybrid_restart(const struct limit *limit, int64_t *state, int64_t n
     int64_t last = max64(pools.last, ticks_at(&limit->ticks, now));
     hybrid_save(state,
                 (struct hybrid_pools){.active = min64(pools.active, 0), .last = last}); /* a debt stays */
-    state[HISTORY] = sat_add(state[HISTORY], discarded);
+    state[AT_HISTORY] = sat_add(state[AT_HISTORY], discarded);
     return discarded;
 }
 
@@ -246,20 +246,20 @@ int64_t weir_hybrid_behind(const struct limit *limit, const int64_t *state, int6
 
 int64_t weir_hybrid_behind_total(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    return sat_add(state[HISTORY], weir_hybrid_behind(limit, state, now));
+    return sat_add(state[AT_HISTORY], weir_hybrid_behind(limit, state, now));
 }
 
 static int64_t hybrid_remaining(const struct limit *limit, const int64_t *state, int64_t now)
 {
     struct hybrid_pools pools = hybrid_fill_at(limit, state, now);
-    return pools.last == IDLE ? 0 : max64(pools.active, 0) / limit->ticks.unit;
+    return pools.last == NOT_STARTED ? 0 : max64(pools.active, 0) / limit->ticks.unit;
 }
 
 /* The active pool is full again. */
 static int64_t hybrid_fresh(const struct limit *limit, const int64_t *state, int64_t now)
 {
     struct hybrid_pools pools = hybrid_load(state);
-    if (pools.last == IDLE || pools.active >= limit->u.hybrid.active)
+    if (pools.last == NOT_STARTED || pools.active >= limit->u.hybrid.active)
         return now;
     int64_t time = hybrid_time_to(limit, pools, limit->u.hybrid.active);
     return max64(now, ticks_time(&limit->ticks, sat_add(pools.last, time)));

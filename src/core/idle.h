@@ -9,14 +9,6 @@
 
 #include "core/limit.h"
 
-/* Where the algorithms keep what, from limit->offset on. Tables keep states in files: this is a format. */
-enum { AT_INDEX };                                               /* token-bucket, interval, leaky, smooth */
-enum { AT_NEXT, AT_SAVED };                                      /* warmup */
-enum { AT_ACTIVE, AT_WAITING, AT_FILLED, AT_CARRY, AT_HISTORY }; /* hybrid */
-enum { AT_WINDOW, AT_PRESENT, AT_PREVIOUS, AT_EXCESS }; /* windows; the last if refused=count fades */
-enum { AT_HEAD, AT_LENGTH, AT_TIMES };                  /* sliding-log */
-enum { AT_UNITS, AT_STEPPED };                          /* step */
-
 /* As weir_policy_new, for the keys of a table: every state begins as if it had been idle for ever. Refuses
  * what has no meaning there: another initial=, fill=thread, EngineBlock's configure and restart. */
 struct weir_policy *weir_policy_idle(const char *limits, struct weir_error *err);

@@ -35,6 +35,20 @@ struct limit {
     } u;
 };
 
+/* Where the algorithms keep what, from limit->offset on. Tables keep states in files: this is a format. */
+enum { AT_INDEX };                        /* token-bucket, interval, leaky, smooth */
+enum { AT_NEXT, AT_SAVED, WARMUP_WORDS }; /* warmup */
+enum { AT_ACTIVE, AT_WAITING, AT_FILLED, AT_CARRY, AT_HISTORY, HYBRID_WORDS }; /* hybrid */
+enum {
+    AT_WINDOW,
+    AT_PRESENT,
+    AT_PREVIOUS,
+    AT_EXCESS,
+    WINDOW_WORDS
+};                                         /* windows; EXCESS if refused=count fades */
+enum { AT_HEAD, AT_LENGTH, AT_TIMES };     /* sliding-log */
+enum { AT_UNITS, AT_STEPPED, STEP_WORDS }; /* step */
+
 struct algorithm {
     /* 64-bit words of a state. */
     size_t (*words)(const struct limit *limit);

@@ -12,28 +12,26 @@
 
 #include "core/limit.h"
 
-enum { HEAD, LENGTH, TIMES };
-
 /* Entry i, from the oldest. */
 static int64_t *sliding_log_entry(const struct limit *limit, int64_t *state, int64_t i)
 {
-    return &state[TIMES + (state[HEAD] + i) % limit->spec.count];
+    return &state[AT_TIMES + (state[AT_HEAD] + i) % limit->spec.count];
 }
 
 static int64_t sliding_log_time_of(const struct limit *limit, const int64_t *state, int64_t i)
 {
-    return state[TIMES + (state[HEAD] + i) % limit->spec.count];
+    return state[AT_TIMES + (state[AT_HEAD] + i) % limit->spec.count];
 }
 
 static int64_t sliding_log_newest(const struct limit *limit, const int64_t *state)
 {
-    return state[LENGTH] == 0 ? 0 : sliding_log_time_of(limit, state, state[LENGTH] - 1);
+    return state[AT_LENGTH] == 0 ? 0 : sliding_log_time_of(limit, state, state[AT_LENGTH] - 1);
 }
 
 /* How many entries, from the oldest, lie at or before `time`. */
 static int64_t sliding_log_entries_until(const struct limit *limit, const int64_t *state, int64_t time)
 {
-    int64_t low = 0, high = state[LENGTH];
+    int64_t low = 0, high = state[AT_LENGTH];
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         if (sliding_log_time_of(limit, state, middle) <= time)
@@ -47,16 +45,16 @@ static int64_t sliding_log_entries_until(const struct limit *limit, const int64_
 /* Appends one entry; the oldest makes room. */
 static void sliding_log_push(const struct limit *limit, int64_t *state, int64_t time)
 {
-    if (state[LENGTH] == limit->spec.count)
-        state[HEAD] = (state[HEAD] + 1) % limit->spec.count;
+    if (state[AT_LENGTH] == limit->spec.count)
+        state[AT_HEAD] = (state[AT_HEAD] + 1) % limit->spec.count;
     else
-        state[LENGTH]++;
-    *sliding_log_entry(limit, state, state[LENGTH] - 1) = time;
+        state[AT_LENGTH]++;
+    *sliding_log_entry(limit, state, state[AT_LENGTH] - 1) = time;
 }
 
 static size_t sliding_log_words(const struct limit *limit)
 {
-    return TIMES + (size_t)limit->spec.count;
+    return AT_TIMES + (size_t)limit->spec.count;
 }
 
 static void sliding_log_init(const struct limit *limit, int64_t *state, int64_t now)
@@ -67,7 +65,7 @@ static void sliding_log_init(const struct limit *limit, int64_t *state, int64_t 
 
 static int64_t sliding_log_due(const struct limit *limit, const int64_t *state, int64_t now, int64_t n)
 {
-    int64_t leaving = n - (limit->spec.count - state[LENGTH]); /* so many must be W old */
+    int64_t leaving = n - (limit->spec.count - state[AT_LENGTH]); /* so many must be W old */
     if (n > limit->spec.count)
         return WEIR_FOREVER;
     int64_t time = max64(now, sliding_log_newest(limit, state));
@@ -79,7 +77,7 @@ static int64_t sliding_log_due(const struct limit *limit, const int64_t *state, 
 /* The ticket counts the entries that were pushed out although they still matter before `now`. */
 static uint64_t sliding_log_enter(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
-    int64_t pushed_out = max64(n - (limit->spec.count - state[LENGTH]), 0);
+    int64_t pushed_out = max64(n - (limit->spec.count - state[AT_LENGTH]), 0);
     for (int64_t i = 0; i < n; i++)
         sliding_log_push(limit, state, now);
     return (uint64_t)pushed_out;
@@ -100,7 +98,7 @@ static bool sliding_log_cancel(const struct limit *limit, int64_t *state, const 
                                int64_t promised)
 {
     (void)promised;
-    int64_t end = sliding_log_entries_until(limit, state, r->due_ns), length = state[LENGTH];
+    int64_t end = sliding_log_entries_until(limit, state, r->due_ns), length = state[AT_LENGTH];
     int64_t start = max64(end - r->n, sliding_log_entries_until(limit, state, r->due_ns - 1));
     int64_t back = min64((int64_t)r->ticket, end - start);
     int64_t pushed_out_at = r->due_ns - limit->spec.period_ns;
@@ -112,7 +110,7 @@ static bool sliding_log_cancel(const struct limit *limit, int64_t *state, const 
         *sliding_log_entry(limit, state, i) = pushed_out_at;
     for (int64_t i = end; i < length; i++)
         *sliding_log_entry(limit, state, i - (end - start) + back) = sliding_log_time_of(limit, state, i);
-    state[LENGTH] = length - (end - start) + back;
+    state[AT_LENGTH] = length - (end - start) + back;
     return sliding_log_newest(limit, state) < r->due_ns;
 }
 
@@ -120,7 +118,7 @@ static bool sliding_log_cancel(const struct limit *limit, int64_t *state, const 
 static void sliding_log_shift(const struct limit *limit, int64_t *state, int64_t periods)
 {
     int64_t by = sat_mul(periods, limit->spec.period_ns);
-    for (int64_t i = 0; by != 0 && i < state[LENGTH]; i++)
+    for (int64_t i = 0; by != 0 && i < state[AT_LENGTH]; i++)
         *sliding_log_entry(limit, state, i) = sat_add(sliding_log_time_of(limit, state, i), by);
 }
 
@@ -132,7 +130,7 @@ static void sliding_log_charge(const struct limit *limit, int64_t *state, int64_
     int64_t single = n <= count ? n : count + (n - count) % count;
     for (int64_t i = 0; i < single; i++) {
         int64_t time = max64(now, sliding_log_newest(limit, state));
-        if (state[LENGTH] == count)
+        if (state[AT_LENGTH] == count)
             time = max64(time, sat_add(sliding_log_time_of(limit, state, 0), limit->spec.period_ns));
         sliding_log_push(limit, state, time);
     }
@@ -143,7 +141,7 @@ static void sliding_log_charge(const struct limit *limit, int64_t *state, int64_
 static bool sliding_log_is_in_debt(const struct limit *limit, const int64_t *state, int64_t now)
 {
     int64_t time = sliding_log_newest(limit, state);
-    return state[LENGTH] == limit->spec.count && time > now && time < INT64_MAX &&
+    return state[AT_LENGTH] == limit->spec.count && time > now && time < INT64_MAX &&
            time - limit->spec.period_ns <= sliding_log_time_of(limit, state, 0);
 }
 
@@ -157,13 +155,13 @@ static void sliding_log_give(const struct limit *limit, int64_t *state, int64_t 
     int64_t rings = min64(n / count, div_up(ahead, period));
     sliding_log_shift(limit, state, -rings);
     n = min64(n - rings * count, 2 * count); /* once around at the most, and then all of them */
-    for (; n > 0 && state[LENGTH] > 0; n--) {
+    for (; n > 0 && state[AT_LENGTH] > 0; n--) {
         int64_t time = sliding_log_newest(limit, state);
         if (sliding_log_is_in_debt(limit, state, now)) {
-            state[HEAD] = (state[HEAD] + count - 1) % count;
+            state[AT_HEAD] = (state[AT_HEAD] + count - 1) % count;
             *sliding_log_entry(limit, state, 0) = time - period;
         } else if (time < INT64_MAX) { /* else the debt has no end that is known */
-            state[LENGTH]--;
+            state[AT_LENGTH]--;
         }
     }
 }
@@ -173,7 +171,7 @@ static int64_t sliding_log_remaining(const struct limit *limit, const int64_t *s
     if (sliding_log_newest(limit, state) > now)
         return 0;
     int64_t gone = sliding_log_entries_until(limit, state, now - limit->spec.period_ns);
-    return limit->spec.count - (state[LENGTH] - gone);
+    return limit->spec.count - (state[AT_LENGTH] - gone);
 }
 
 static void sliding_log_drain(const struct limit *limit, int64_t *state, int64_t now)
@@ -187,13 +185,13 @@ static void sliding_log_change(const struct limit *limit, const int64_t *from, c
                                int64_t *to, int64_t now)
 {
     sliding_log_init(next, to, now);
-    for (int64_t i = 0; i < from[LENGTH]; i++)
+    for (int64_t i = 0; i < from[AT_LENGTH]; i++)
         sliding_log_charge(next, to, sliding_log_time_of(limit, from, i), 1);
 }
 
 static int64_t sliding_log_fresh(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    if (state[LENGTH] == 0)
+    if (state[AT_LENGTH] == 0)
         return now;
     return max64(now, sat_add(sliding_log_newest(limit, state), limit->spec.period_ns));
 }

@@ -11,15 +11,13 @@
  */
 #include "core/limit.h"
 
-enum { UNITS, LAST, WORDS };
-
 struct bucket {
     int64_t units, last;
 };
 
 static struct bucket step_bucket_at(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    struct bucket bucket = {state[UNITS], state[LAST]};
+    struct bucket bucket = {state[AT_UNITS], state[AT_STEPPED]};
     int64_t steps = max64(now - bucket.last, 0) / limit->spec.period_ns;
     weir_i128 units = (weir_i128)steps * limit->spec.count + bucket.units;
     bucket.units = min64(limit->spec.burst, sat_i128(units));
@@ -29,8 +27,8 @@ static struct bucket step_bucket_at(const struct limit *limit, const int64_t *st
 
 static void step_save(int64_t *state, struct bucket bucket)
 {
-    state[UNITS] = bucket.units;
-    state[LAST] = bucket.last;
+    state[AT_UNITS] = bucket.units;
+    state[AT_STEPPED] = bucket.last;
 }
 
 /* When the bucket holds `units`, or later than all time. */
@@ -45,7 +43,7 @@ static int64_t step_time_of(const struct limit *limit, struct bucket bucket, int
 static size_t step_words(const struct limit *limit)
 {
     (void)limit;
-    return WORDS;
+    return STEP_WORDS;
 }
 
 static void step_init(const struct limit *limit, int64_t *state, int64_t now)
@@ -87,7 +85,7 @@ static bool step_cancel(const struct limit *limit, int64_t *state, const struct 
                         int64_t promised)
 {
     if (promised == r->due_ns)
-        state[UNITS] = min64(limit->spec.burst, sat_add(state[UNITS], r->n));
+        state[AT_UNITS] = min64(limit->spec.burst, sat_add(state[AT_UNITS], r->n));
     return false;
 }
 

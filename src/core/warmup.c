@@ -29,8 +29,6 @@
 
 #include "core/limit.h"
 
-enum { NEXT, SAVED, WORDS };
-
 struct warmup_store {
     int64_t next;
     double saved;
@@ -38,15 +36,15 @@ struct warmup_store {
 
 static struct warmup_store warmup_load(const int64_t *state)
 {
-    struct warmup_store store = {.next = state[NEXT]};
-    memcpy(&store.saved, &state[SAVED], sizeof store.saved);
+    struct warmup_store store = {.next = state[AT_NEXT]};
+    memcpy(&store.saved, &state[AT_SAVED], sizeof store.saved);
     return store;
 }
 
 static void warmup_save(int64_t *state, struct warmup_store store)
 {
-    state[NEXT] = store.next;
-    memcpy(&state[SAVED], &store.saved, sizeof store.saved);
+    state[AT_NEXT] = store.next;
+    memcpy(&state[AT_SAVED], &store.saved, sizeof store.saved);
 }
 
 /* Idle time becomes saved units. */
@@ -92,7 +90,7 @@ static int64_t warmup_round_up(double x)
 static size_t warmup_words(const struct limit *limit)
 {
     (void)limit;
-    return WORDS;
+    return WARMUP_WORDS;
 }
 
 static void warmup_init(const struct limit *limit, int64_t *state, int64_t now)
@@ -109,7 +107,7 @@ static int64_t warmup_due(const struct limit *limit, const int64_t *state, int64
 {
     if (warmup_is_too_dear(limit, n))
         return WEIR_FOREVER;
-    return state[NEXT] <= ticks_at(&limit->ticks, now) ? now : ticks_time(&limit->ticks, state[NEXT]);
+    return state[AT_NEXT] <= ticks_at(&limit->ticks, now) ? now : ticks_time(&limit->ticks, state[AT_NEXT]);
 }
 
 static inline uint64_t warmup_enter_at(const struct limit *limit, int64_t *state, int64_t v, int64_t n)
@@ -147,7 +145,7 @@ static uint64_t warmup_promise(const struct limit *limit, int64_t *state, int64_
 static bool warmup_take(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     int64_t v = ticks_at(&limit->ticks, now);
-    if (state[NEXT] > v || warmup_is_too_dear(limit, n))
+    if (state[AT_NEXT] > v || warmup_is_too_dear(limit, n))
         return false;
     (void)warmup_enter_at(limit, state, v, n);
     return true;
@@ -184,10 +182,10 @@ static weir_i128 warmup_least_cost(const struct limit *limit, int64_t n)
 static void warmup_give(const struct limit *limit, int64_t *state, int64_t now, int64_t n)
 {
     int64_t v = ticks_at(&limit->ticks, now);
-    if (limit->spec.shape == WEIR_SHAPE_OWN || state[NEXT] <= v || state[NEXT] == INT64_MAX)
+    if (limit->spec.shape == WEIR_SHAPE_OWN || state[AT_NEXT] <= v || state[AT_NEXT] == INT64_MAX)
         return;
     weir_i128 back = warmup_least_cost(limit, n);
-    state[NEXT] = back < state[NEXT] - v ? state[NEXT] - (int64_t)back : v;
+    state[AT_NEXT] = back < state[AT_NEXT] - v ? state[AT_NEXT] - (int64_t)back : v;
 }
 
 static void warmup_charge(const struct limit *limit, int64_t *state, int64_t now, int64_t n)

@@ -18,8 +18,6 @@
  */
 #include "core/limit.h"
 
-enum { WINDOW, PRESENT, PREVIOUS, EXCESS, WORDS };
-
 struct window_count {
     int64_t window, present, previous;
     int64_t excess; /* units that were refused in the present window and found no room in it */
@@ -57,22 +55,23 @@ static struct window_count window_count_turn(const struct limit *limit, struct w
 
 static struct window_count window_load(const struct limit *limit, const int64_t *state)
 {
-    return (struct window_count){state[WINDOW], state[PRESENT], state[PREVIOUS],
-                                 window_has_excess(limit) ? state[EXCESS] : 0};
+    return (struct window_count){state[AT_WINDOW], state[AT_PRESENT], state[AT_PREVIOUS],
+                                 window_has_excess(limit) ? state[AT_EXCESS] : 0};
 }
 
 static struct window_count window_count_at(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    return window_count_turn(limit, window_load(limit, state), now / limit->spec.period_ns - state[WINDOW]);
+    return window_count_turn(limit, window_load(limit, state),
+                             now / limit->spec.period_ns - state[AT_WINDOW]);
 }
 
 static void window_save(const struct limit *limit, int64_t *state, struct window_count count)
 {
-    state[WINDOW] = count.window;
-    state[PRESENT] = count.present;
-    state[PREVIOUS] = count.previous;
+    state[AT_WINDOW] = count.window;
+    state[AT_PRESENT] = count.present;
+    state[AT_PREVIOUS] = count.previous;
     if (window_has_excess(limit))
-        state[EXCESS] = count.excess;
+        state[AT_EXCESS] = count.excess;
 }
 
 /* Nanoseconds into the window of `count`; a clock that stepped back stands at its start. */
@@ -101,7 +100,7 @@ static int64_t window_used(struct window_count count)
 
 static size_t window_words(const struct limit *limit)
 {
-    return window_has_excess(limit) ? WORDS : EXCESS;
+    return window_has_excess(limit) ? WINDOW_WORDS : AT_EXCESS;
 }
 
 static void window_init(const struct limit *limit, int64_t *state, int64_t now)
@@ -176,11 +175,11 @@ static bool window_cancel(const struct limit *limit, int64_t *state, const struc
                           int64_t promised)
 {
     (void)promised;
-    int64_t ago = state[WINDOW] - r->due_ns / limit->spec.period_ns;
+    int64_t ago = state[AT_WINDOW] - r->due_ns / limit->spec.period_ns;
     if (ago == 0)
-        state[PRESENT] = max64(state[PRESENT] - r->n, 0);
+        state[AT_PRESENT] = max64(state[AT_PRESENT] - r->n, 0);
     else if (ago == 1)
-        state[PREVIOUS] = max64(state[PREVIOUS] - r->n, 0);
+        state[AT_PREVIOUS] = max64(state[AT_PREVIOUS] - r->n, 0);
     return false;
 }
 

@@ -88,7 +88,7 @@ int64_t weir_filler_time(const struct filler *filler, int64_t now)
 
 static struct lock all_lock;
 static struct weir_limiter *all;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
 
 static void lock_limiters_before_fork(void)
 {
@@ -124,7 +124,7 @@ static void register_limiter_forks(void)
 
 static void limiters_join(struct weir_limiter *limiter)
 {
-    (void)pthread_once(&once, register_limiter_forks);
+    (void)pthread_once(&forks_once, register_limiter_forks);
     lock_take(&all_lock);
     limiter->next = all;
     if (all)

@@ -70,7 +70,7 @@ struct weir_queue {
 /* ---- forked children -------------------------------------------------------------------------- */
 
 static _Atomic uint64_t forks; /* between the first process and this one, since the first queue was made */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t handler_once = PTHREAD_ONCE_INIT;
 
 static void count_fork(void)
 {
@@ -463,7 +463,7 @@ static struct weir_queue *make_queue(struct weir_policy *policy, enum weir_queue
     weir_state_init(policy, queue->state, 0);
     queue->last = &queue->first;
     queue->by = by;
-    (void)pthread_once(&once, register_handler);
+    (void)pthread_once(&handler_once, register_handler);
     queue->forks = atomic_load_explicit(&forks, memory_order_relaxed);
     return queue;
 }

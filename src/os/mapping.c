@@ -15,12 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HUGE_SIZE    (UINT64_C(2) << 20)
-#define MEMORY_FILES 0x01021994L          /* f_type of tmpfs */
-#define PIECE        (UINT64_C(64) << 20) /* of a reservation: a signal throws one piece back, not all */
-#define BYTES_MAX    (UINT64_C(1) << 62)  /* fits in off_t, and so does twice that */
-#define OPEN_TRIES   100
-#define PAUSE_NS     1000000
+#define HUGE_SIZE     (UINT64_C(2) << 20)
+#define MEMORY_FILES  0x01021994L          /* f_type of tmpfs */
+#define RESERVE_PIECE (UINT64_C(64) << 20) /* of a reservation: a signal throws one piece back, not all */
+#define MAPPING_MAX   (UINT64_C(1) << 62)  /* fits in off_t, and so does twice that */
+#define OPEN_TRIES    100
+#define PAUSE_NS      1000000
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22
@@ -137,7 +137,7 @@ static int fetch_pages(unsigned char *memory, uint64_t bytes, bool write)
 
 static int map_pages(int file, uint64_t offset, uint64_t bytes, unsigned char **memory)
 {
-    if (bytes > BYTES_MAX || offset > BYTES_MAX)
+    if (bytes > MAPPING_MAX || offset > MAPPING_MAX)
         return ENOMEM;
     int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
     void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, file, (off_t)offset);
@@ -165,7 +165,7 @@ static int map_aligned(uint64_t bytes, uint64_t alignment, unsigned char **memor
 int weir_memory_map(uint64_t bytes, unsigned char **memory, bool *huge)
 {
     uint64_t page = weir_page_size();
-    if (bytes == 0 || bytes > BYTES_MAX || bytes > weir_memory_left())
+    if (bytes == 0 || bytes > MAPPING_MAX || bytes > weir_memory_left())
         return ENOMEM;
     bytes = (bytes + page - 1) / page * page;
     bool large = bytes >= HUGE_SIZE;
@@ -181,7 +181,7 @@ int weir_memory_map(uint64_t bytes, unsigned char **memory, bool *huge)
 
 int weir_memory_map_lazily(uint64_t bytes, unsigned char **memory)
 {
-    if (bytes == 0 || bytes > BYTES_MAX || bytes > weir_memory_left())
+    if (bytes == 0 || bytes > MAPPING_MAX || bytes > weir_memory_left())
         return ENOMEM;
     return map_pages(-1, 0, bytes, memory);
 }
@@ -349,13 +349,13 @@ static int check_room(int file, uint64_t more, uint64_t end)
 int weir_file_reserve(int file, uint64_t offset, uint64_t bytes)
 {
     uint64_t size = 0, end = offset + bytes;
-    if (offset > BYTES_MAX || bytes > BYTES_MAX)
+    if (offset > MAPPING_MAX || bytes > MAPPING_MAX)
         return EFBIG;
     int fault = weir_file_size(file, &size);
     if (!fault && end > size)
         fault = check_room(file, end - size, end);
     while (!fault && offset < end) {
-        uint64_t piece = end - offset < PIECE ? end - offset : PIECE;
+        uint64_t piece = end - offset < RESERVE_PIECE ? end - offset : RESERVE_PIECE;
         fault = posix_fallocate(file, (off_t)offset, (off_t)piece);
         if (fault == EINTR)
             fault = 0;

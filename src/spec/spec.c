@@ -455,7 +455,7 @@ static const struct {
     const char *word;
     size_t len;
     int64_t length_ns;
-} units[] = {
+} time_units[] = {
     {"ns", 2, 1},
     {"us", 2, 1000},
     {"ms", 2, WEIR_MS},
@@ -466,11 +466,11 @@ static const struct {
     {"w", 1, 604800 * WEIR_SEC},
 };
 
-#define UNITS (sizeof units / sizeof units[0])
+#define TIME_UNITS (sizeof time_units / sizeof time_units[0])
 
 /* The shortest way to write a time with units below a given one: the unit it begins with, and its size. */
 struct shortest {
-    size_t first; /* UNITS: nothing is left to write */
+    size_t first; /* TIME_UNITS: nothing is left to write */
     size_t len, parts;
 };
 
@@ -490,15 +490,16 @@ static bool is_shorter(struct shortest a, struct shortest b)
 /* Whatever came before, what is left to write behind a number of units is the time modulo that unit: so the
  * shortest rest is found once for every unit, from the smallest on. Among equals the fewest parts win, then
  * the larger unit. */
-static void find_shortest(int64_t time_ns, struct shortest rests[UNITS + 1])
+static void find_shortest(int64_t time_ns, struct shortest rests[TIME_UNITS + 1])
 {
-    for (size_t i = 0; i <= UNITS; i++) {
-        int64_t left = i < UNITS ? time_ns % units[i].length_ns : time_ns;
-        rests[i] = (struct shortest){.first = UNITS, .len = left ? SIZE_MAX : 0};
-        for (size_t j = 0; j < i && units[j].length_ns <= left; j++) {
+    for (size_t i = 0; i <= TIME_UNITS; i++) {
+        int64_t left = i < TIME_UNITS ? time_ns % time_units[i].length_ns : time_ns;
+        rests[i] = (struct shortest){.first = TIME_UNITS, .len = left ? SIZE_MAX : 0};
+        for (size_t j = 0; j < i && time_units[j].length_ns <= left; j++) {
             struct shortest rest = rests[j];
-            struct shortest with = {j, count_digits(left / units[j].length_ns) + units[j].len + rest.len,
-                                    rest.parts + 1};
+            struct shortest with = {
+                j, count_digits(left / time_units[j].length_ns) + time_units[j].len + rest.len,
+                rest.parts + 1};
             if (is_shorter(with, rests[i]))
                 rests[i] = with;
         }
@@ -507,19 +508,19 @@ static void find_shortest(int64_t time_ns, struct shortest rests[UNITS + 1])
 
 static void put_spec_time(struct text *text, int64_t time_ns, bool bare_unit)
 {
-    struct shortest rests[UNITS + 1];
+    struct shortest rests[TIME_UNITS + 1];
     if (time_ns == 0)
         weir_text_put(text, "0s", 2);
-    for (size_t i = 0; bare_unit && i < UNITS; i++) {
-        if (time_ns == units[i].length_ns) {
-            weir_text_put(text, units[i].word, units[i].len);
+    for (size_t i = 0; bare_unit && i < TIME_UNITS; i++) {
+        if (time_ns == time_units[i].length_ns) {
+            weir_text_put(text, time_units[i].word, time_units[i].len);
             return;
         }
     }
     find_shortest(time_ns, rests);
-    for (size_t i = rests[UNITS].first; i < UNITS; i = rests[i].first) {
-        weir_text_print(text, "%lld%s", (long long)(time_ns / units[i].length_ns), units[i].word);
-        time_ns %= units[i].length_ns;
+    for (size_t i = rests[TIME_UNITS].first; i < TIME_UNITS; i = rests[i].first) {
+        weir_text_print(text, "%lld%s", (long long)(time_ns / time_units[i].length_ns), time_units[i].word);
+        time_ns %= time_units[i].length_ns;
     }
 }
 

@@ -25,9 +25,9 @@
 #include "store/log.h"
 #include "store/survey.h"
 
-#define STARTS_MOST    8 /* processes since the last image: each leaves segments, however little is in them */
-#define RETRY_FIRST_NS WEIR_SEC
-#define RETRY_MOST_NS  (60 * WEIR_SEC)
+#define STARTS_MOST          8 /* processes since the last image: each leaves segments, however little is in them */
+#define IMAGE_RETRY_FIRST_NS WEIR_SEC
+#define IMAGE_RETRY_MOST_NS  (60 * WEIR_SEC)
 
 /* ---- what others are told of it ---- */
 
@@ -81,7 +81,8 @@ static void image_failed(struct store *store, struct image *image, int error)
     memcpy(state->why, why, sizeof why);
     (void)pthread_cond_broadcast(&store->sync.moved);
     (void)pthread_mutex_unlock(&store->log.lock);
-    state->wait_ns = state->wait_ns == 0 ? RETRY_FIRST_NS : min64(2 * state->wait_ns, RETRY_MOST_NS);
+    state->wait_ns =
+        state->wait_ns == 0 ? IMAGE_RETRY_FIRST_NS : min64(2 * state->wait_ns, IMAGE_RETRY_MOST_NS);
     state->retry_ns = sat_add(weir_now(), state->wait_ns);
     if (error != ECANCELED) /* given up for the end, or for another one: nothing has failed */
         weir_store_tell(store, STORE_EVENT_IMAGE_FAILED, why, (int64_t)image->end.bytes, 0);
@@ -113,7 +114,7 @@ static bool is_image_due(struct store *store)
     bool wanted = state->wanted > state->done;
     due = due && !state->held;
     (void)pthread_mutex_unlock(&store->log.lock);
-    return wanted || (due && (now >= state->retry_ns || state->retry_ns - now > RETRY_MOST_NS));
+    return wanted || (due && (now >= state->retry_ns || state->retry_ns - now > IMAGE_RETRY_MOST_NS));
 }
 
 void weir_image_ask(struct store *store)
@@ -145,7 +146,7 @@ static void refuse_image(struct store *store, const char *why)
                                             : "the disk is behind");
     (void)pthread_cond_broadcast(&store->sync.moved);
     (void)pthread_mutex_unlock(&store->log.lock);
-    state->retry_ns = sat_add(weir_now(), RETRY_FIRST_NS);
+    state->retry_ns = sat_add(weir_now(), IMAGE_RETRY_FIRST_NS);
 }
 
 static bool begin_image(struct store *store)

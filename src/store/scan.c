@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP      8
-#define HEAD      sizeof(struct frame_head)
-#define EFFORT    (UINT64_C(64) << 20) /* and four times the file */
-#define NOT_FOUND UINT64_MAX
+#define SCAN_STEP        8
+#define FRAME_HEAD_BYTES sizeof(struct frame_head)
+#define EFFORT           (UINT64_C(64) << 20) /* and four times the file */
+#define NOT_FOUND        UINT64_MAX
 
 int weir_scan_open(struct scan *scan, struct disk *disk, int dir, const char *name, uint64_t salt)
 {
@@ -20,7 +20,7 @@ int weir_scan_open(struct scan *scan, struct disk *disk, int dir, const char *na
     }
     error = disk->size(disk, scan->file, &scan->size);
     scan->effort = EFFORT + (scan->size < UINT64_MAX / 8 ? 4 * scan->size : 0);
-    scan->room = scan->size < SCAN_PIECE ? (size_t)scan->size + STEP : SCAN_PIECE;
+    scan->room = scan->size < SCAN_PIECE ? (size_t)scan->size + SCAN_STEP : SCAN_PIECE;
     if (!error && !(scan->bytes = malloc(scan->room)))
         error = ENOMEM;
     if (error)
@@ -91,9 +91,9 @@ static bool scan_fill(struct scan *scan, size_t need)
 
 static bool could_be_head(const struct scan *scan, struct frame_head *head)
 {
-    if (scan->end - scan->at < HEAD)
+    if (scan->end - scan->at < FRAME_HEAD_BYTES)
         return false;
-    memcpy(head, scan->bytes + scan->at, HEAD);
+    memcpy(head, scan->bytes + scan->at, FRAME_HEAD_BYTES);
     return head->magic == FRAME_MAGIC && (scan->salt == 0 || head->salt == scan->salt) &&
            head->bytes <= FRAME_BYTES_MAX && frame_size(head->bytes) <= scan->size - scan_offset(scan);
 }
@@ -116,7 +116,7 @@ static enum scan_step scan_check_frame(struct scan *scan, const struct frame_hea
 static void scan_accept(struct scan *scan, const struct frame_head *head)
 {
     scan->head = *head;
-    scan->payload = scan->bytes + scan->at + HEAD;
+    scan->payload = scan->bytes + scan->at + FRAME_HEAD_BYTES;
     scan->salt = head->salt;
     scan->frame = scan_offset(scan);
     scan->skipped = scan->frame - scan->good;
@@ -139,12 +139,13 @@ static void scan_skip(struct scan *scan)
 {
     uint64_t word;
     do {
-        memcpy(&word, scan->bytes + scan->at, STEP);
-        scan->at += STEP;
+        memcpy(&word, scan->bytes + scan->at, SCAN_STEP);
+        scan->at += SCAN_STEP;
         if (word != 0)
             scan->nonzero = scan_offset(scan);
-    } while (scan->end - scan->at >= HEAD && memcmp(scan->bytes + scan->at + sizeof(uint32_t),
-                                                    &(uint32_t){FRAME_MAGIC}, sizeof(uint32_t)) != 0);
+    } while (scan->end - scan->at >= FRAME_HEAD_BYTES &&
+             memcmp(scan->bytes + scan->at + sizeof(uint32_t), &(uint32_t){FRAME_MAGIC}, sizeof(uint32_t)) !=
+                 0);
 }
 
 /* Nothing more can begin here: whatever is not zero among the last bytes is rubbish. */
@@ -160,9 +161,9 @@ enum scan_step weir_scan_next(struct scan *scan)
 {
     for (;;) {
         struct frame_head head;
-        if (!scan_fill(scan, HEAD))
+        if (!scan_fill(scan, FRAME_HEAD_BYTES))
             return SCAN_FAILED;
-        if (scan->end - scan->at < HEAD)
+        if (scan->end - scan->at < FRAME_HEAD_BYTES)
             return scan_skip_rest(scan);
         if (could_be_head(scan, &head)) {
             enum scan_step step = scan_check_frame(scan, &head);

@@ -139,7 +139,7 @@ static bool decide_own(const struct own_question *q, int64_t *full_at)
     return allowed;
 }
 
-enum own_outcome { DONE_NO, DONE_YES, GONE };
+enum own_outcome { OWN_NO, OWN_YES, OWN_GONE };
 
 struct own_trace { /* of a take: the word before and after it */
     uint64_t before, after;
@@ -152,16 +152,16 @@ static enum own_outcome ask_own_slot(struct weir_table *table, struct slot *slot
     for (;;) {
         uint64_t owner = slot_hash(slot), word = slot_word(slot);
         if (owner != hash || slot_kind(word) == SLOT_TENTATIVE)
-            return GONE;
+            return OWN_GONE;
         int64_t full_at = (int64_t)slot_value(word);
         bool allowed = decide_own(q, &full_at);
         *trace = (struct own_trace){word, slot_pack(SLOT_PLAIN, 0, (uint64_t)full_at)};
         if (!allowed || !q->take) {
             if (slot_hash(slot) == hash && slot_word(slot) == word)
-                return allowed ? DONE_YES : DONE_NO;
+                return allowed ? OWN_YES : OWN_NO;
         } else if (slot_exchange(slot, hash, word, hash, trace->after)) {
             table_touch(table, slot, hash);
-            return DONE_YES;
+            return OWN_YES;
         }
     }
 }
@@ -223,7 +223,7 @@ static bool ask_own_overflow(struct weir_table *table, const struct edition *edi
     struct stripe *stripe = weir_stripe_lock(table->region, 0);
     weir_slots_clear_overflow_filter(table, edition, q->now);
     weir_overflow_filter_add(table, key->hash);
-    *answer = ask_own_slot(table, shared, OVERFLOW_HASH, q, &trace) == DONE_YES;
+    *answer = ask_own_slot(table, shared, OVERFLOW_HASH, q, &trace) == OWN_YES;
     weir_stripe_unlock(stripe);
     if (*answer && weir_slots_came(table, key, q->now)) { /* as in words.c */
         if (slot_exchange(shared, OVERFLOW_HASH, trace.after, OVERFLOW_HASH, trace.before))
@@ -282,8 +282,8 @@ static bool ask_own_key(struct weir_table *table, const struct key *key, struct 
             return refuse_own(q);
         struct own_trace trace;
         enum own_outcome outcome = ask_own_slot(table, ref.slot, key->hash, q, &trace);
-        if (outcome != GONE)
-            return outcome == DONE_YES;
+        if (outcome != OWN_GONE)
+            return outcome == OWN_YES;
     }
 }
 
@@ -296,20 +296,20 @@ static enum own_outcome give_own_slot(struct weir_table *table, struct slot_ref 
     for (;;) {
         uint64_t owner = slot_hash(ref.slot), word = slot_word(ref.slot);
         if (owner != hash || slot_kind(word) == SLOT_TENTATIVE)
-            return GONE;
+            return OWN_GONE;
         int64_t before = (int64_t)slot_value(word);
         int64_t after = min64(before, max64(sat_sub(before, back_ns), q->now)), judged = after;
         bool allowed = decide_own(q, &judged);
         if (after == before) {
             if (slot_hash(ref.slot) == hash && slot_word(ref.slot) == word)
-                return allowed ? DONE_YES : DONE_NO;
+                return allowed ? OWN_YES : OWN_NO;
             continue;
         }
         if (!slot_exchange(ref.slot, hash, word, hash, slot_pack(SLOT_PLAIN, 0, (uint64_t)after)))
             continue;
         region_lower(table->region, ref.segment, ref.line);
         table_touch(table, ref.slot, hash);
-        return allowed ? DONE_YES : DONE_NO;
+        return allowed ? OWN_YES : OWN_NO;
     }
 }
 
@@ -329,8 +329,8 @@ static bool give_own_key(struct weir_table *table, const struct key *key, struct
             continue;
         }
         enum own_outcome outcome = give_own_slot(table, ref, key->hash, q, back_ns);
-        if (outcome != GONE)
-            return outcome == DONE_YES;
+        if (outcome != OWN_GONE)
+            return outcome == OWN_YES;
     }
 }
 

@@ -323,14 +323,14 @@ bool weir_wide_rehash(struct locked_stripe *locked, const struct wide_ref *from,
  * near the end of its home's reach: of 10^7 keys the farthest lives about 150 places away.
  */
 
-#define STRIPES_MAX 1024
-#define SHARE_LEAST 196 /* keys of a stripe, if there are several */
-#define KEYS_MAX    (UINT64_C(1) << 48)
+#define WIDE_STRIPES_MAX 1024
+#define SHARE_LEAST      196 /* keys of a stripe, if there are several */
+#define WIDE_KEYS_MAX    (UINT64_C(1) << 48)
 
 /* Slots that a stripe needs for its share of the keys. */
 static uint64_t run_for(size_t keys, uint64_t stripes)
 {
-    uint64_t most = keys < KEYS_MAX ? keys : KEYS_MAX;
+    uint64_t most = keys < WIDE_KEYS_MAX ? keys : WIDE_KEYS_MAX;
     uint64_t share = most / stripes + (most % stripes != 0);
     return share + share * 3 / 7 + 1;
 }
@@ -350,7 +350,7 @@ void weir_wide_shape(struct region_shape *shape, size_t keys, size_t words, size
     shape->line_slots = 1;
     shape->slot_size = slot_size_for(words, key_max);
     shape->stripes = 1;
-    while (shape->stripes < STRIPES_MAX && keys / (2 * shape->stripes) >= SHARE_LEAST)
+    while (shape->stripes < WIDE_STRIPES_MAX && keys / (2 * shape->stripes) >= SHARE_LEAST)
         shape->stripes *= 2;
     shape->lines = shape->stripes * (run_for(keys, shape->stripes) + WIDE_SPARE);
 }
@@ -363,8 +363,8 @@ uint64_t weir_wide_lines(const struct region_shape *shape, size_t keys)
 bool weir_wide_shape_fits(const struct region_shape *shape, uint64_t words)
 {
     uint64_t stripes = shape->stripes;
-    return shape->kind == REGION_WIDE && shape->line_slots == 1 && stripes > 0 && stripes <= STRIPES_MAX &&
-           (stripes & (stripes - 1)) == 0 && shape->lines % stripes == 0 &&
+    return shape->kind == REGION_WIDE && shape->line_slots == 1 && stripes > 0 &&
+           stripes <= WIDE_STRIPES_MAX && (stripes & (stripes - 1)) == 0 && shape->lines % stripes == 0 &&
            shape->lines / stripes > WIDE_SPARE && shape->slot_size % 8 == 0 && words >= STATE_HEADER &&
            shape->slot_size >= sizeof(struct wide_slot) &&
            words <= (shape->slot_size - sizeof(struct wide_slot)) / 8;
@@ -375,15 +375,15 @@ bool weir_wide_shape_fits(const struct region_shape *shape, uint64_t words)
  * listing takes a stripe as a whole, or a key that moves meanwhile would be shown twice.
  */
 
-#define STEP 64 /* slots under one lock */
+#define WIDE_STEP 64 /* slots under one lock */
 
-/* A stretch of at most STEP slots of one stripe, from `line` of the segment on. Gives how many. */
+/* A stretch of at most WIDE_STEP slots of one stripe, from `line` of the segment on. Gives how many. */
 static uint64_t visit_some(struct weir_table *table, uint64_t segment, uint64_t line, uint64_t lines,
                            visit_slot *visit, void *arg, bool *all)
 {
     struct region *region = table->region;
     uint64_t run = region->segments[segment].lines / region->shape.stripes, at = line % run;
-    uint64_t count = lines < STEP ? lines : STEP;
+    uint64_t count = lines < WIDE_STEP ? lines : WIDE_STEP;
     struct locked_stripe locked;
     if (count > run - at)
         count = run - at;

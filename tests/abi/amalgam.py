@@ -161,266 +161,29 @@ def check_cpp(folder):
 
 # ---- the script itself -----------------------------------------------------------------------------
 
-# A library with two sources that use the same names for everything, in every place where a name can stand.
-# Compiled apart and as one file it has to do the same.
-TWIN = r"""/* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE
-FACTOR_LINE
-
-#include <stddef.h>
-#include <string.h>
-#if defined(__linux__)
-#include <unistd.h>
-#endif
-#include "base/shared.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-#define SIZE FACTOR /* it's no code: { ' " due */
-#define AT(member) offsetof(struct store, member)
-#define VIA(field) AT(field)
-#define TEXT(name) #name
-#define TEXTS(...) #__VA_ARGS__
-#define JOIN(a, b) a##b
-#define GET(object, words) ((object)->words)
-#define SUM(...) sum_of(JOIN(shared_, half)(8), __VA_ARGS__)
-#define inner deep.words
-#define call(x) (x)
-#if FACTOR > 3
-#define PICK(store) (store)->due
-#else
-#define PICK(store) ((store)->words - (store)->words + (store)->due)
-#endif
-#ifdef SIZE
-#define LOCAL (SIZE + 1)
-#endif
-
-enum { IDLE = FACTOR, BUSY = IDLE * 2, WORDS };
-enum mode { ON = WORDS, OFF };
-typedef int number;
-typedef number (*step)(number);
-typedef struct __attribute__((aligned(SIZE > 0 ? 16 : 8))) pair {
-    number first, second : 9;
-    struct { number words; } deep;
-    enum inside { INSIDE = FACTOR + 9 } call;
-} couple;
-struct store {
-    number words, due;
-    number room[WORDS];
-    step hook;
-    number (*run)(number words), (*const other)(number);
-    struct pair *(*find)(struct store *store);
-    union { number count; char bytes[sizeof(couple)]; };
-};
-
-static number due(number n);
-static number words(number n) __attribute__((cold, unused, aligned(SIZE > 0 ? 16 : 8)));
-static number half(number n) __attribute__((unused));
-static step (*choose)(int) = NULL;
-static number (*const table[])(number) = {due, words, [2] = due};
-static const char *const names[] = {"due", TEXT(due), TEXTS(due, WORDS), "\"due"};
-static const char quote = '"', marks[] = {'"', IDLE, '"'}, tick = '\'';
-static number count = FACTOR, limit, *last = &limit;
-static size_t (*const measure)(const char *) = strlen;
-static __thread number thread_count;
-static _Alignas(64) unsigned char line[64];
-
-static number due(number n)
-{
-    return n * FACTOR;
-}
-
-static __attribute__((cold)) number cold(number half)
-{
-    return JOIN(shared_, half)(half);
-}
-
-static number words(number n)
-{
-    return n + WORDS;
-}
-
-static number half(number n)
-{
-    return n / 2;
-}
-
-static step pick(int which)
-{
-    return table[which];
-}
-
-static number (*picked(int which))(number)
-{
-    return pick(which);
-}
-
-static number sum_of(number a, number b, number c)
-{
-    return a * 100 + b * 10 + c;
-}
-
-static struct pair *find(struct store *store)
-{
-    static struct pair pair;
-    pair = (struct pair){.first = store->due, .deep = {.words = store->words}, .call = INSIDE};
-    return &pair;
-}
-
-/* One branch opens what both share, as in " { ( ' */
-static number branches(number n)
-{
-#if FACTOR > 3
-    if (n > 3) {
-#else
-    if (n > 2) {
-#endif
-        goto words;
-    }
-    static number shared_half = 1;
-    return n + shared_half++;
-words:
-    return words(n) + call(n);
-}
-
-static number shadows(number due)
-{
-    struct store { number due; } store = {.due = due};
-    enum { WORDS = FACTOR + 30 };
-    number words = store.due + WORDS;
-    {
-        typedef long number;
-        number step = words;
-        return (int)(step + (number)sizeof(struct store));
-    }
-}
-
-struct hidden {
-    number n;
-};
-
-struct SELF_opaque { /* its name is known to shared.h */
-    number n;
-};
-
-number weir_SELF_of(const struct SELF_opaque *opaque)
-{
-    return opaque->n;
-}
-
-number weir_SELF(char *text, size_t size)
-{
-    struct store store = {.words = 1, .due = 2, .hook = due, .run = words, .other = due, .find = find};
-    struct SELF_opaque opaque = {IDLE};
-    struct shared shared = {.call = cold(6)};
-    couple couple = {.first = BUSY, .inner = 7};
-    choose = choose ? choose : NULL;
-    thread_count += (number)strlen(names[0]) + *last + line[0] + quote + marks[1] + tick;
-    store.room[IDLE] = ON;
-    number n = shared_half(due(1) + words(2)) + picked(2)(3) + store.hook(4) + store.run(5) + store.other(6);
-    n += store.find(&store)->deep.words + couple.inner + couple.first + couple.second + store.room[IDLE];
-    n += (number)(AT(due) + VIA(room)) + GET(&store, due) + PICK(&store) + SUM(due(1), words(1)) + LOCAL;
-    n += branches(2) + branches(4) + shadows(8) + count + thread_count + OFF + weir_SELF_of(&opaque);
-    n += (number)sizeof(struct hidden) + store.find(&store)->call + shared.call + (number)measure("text");
-    n += access("/", F_OK);
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && strlen(text) + 20 < size; i++)
-        strcat(strcat(text, names[i]), ",");
-    return n;
-}
-
-#ifdef __cplusplus
-}
-#endif
-"""
-SHARED = """#ifndef SHARED_H
-#define SHARED_H
-#include "weir.h"
-struct base_opaque;
-struct core_opaque;
-int weir_base_of(const struct base_opaque *opaque);
-int weir_core_of(const struct core_opaque *opaque);
-struct shared {
-    int call, words;
-};
-static inline int shared_half(int n)
-{
-    return n / 2;
-}
-#endif
-"""
-PUBLIC = """#ifndef WEIR_H
-#define WEIR_H
-#include <stddef.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
-int weir_base(char *text, size_t size);
-int weir_core(char *text, size_t size);
-int weir_due(void);
-#ifdef __cplusplus
-}
-#endif
-#endif
-"""
-# Its names are those that renaming makes, and those that others know in another meaning.
-NAMESAKE = """#include "weir.h"
-enum { due_x = 1, x = 20, base_twin_words = 300, FACTOR = 4000, y = 600000 };
-static int due(int shared_half, int due_y)
-{
-    return shared_half + due_x + x + base_twin_words + FACTOR + due_y - y;
-}
-int weir_due(void)
-{
-    return due(50000, 700000);
-}
-"""
-CMAKE = """project(weir VERSION 1.2.3)
-set(WEIR_BASE # no second list
-    src/base/twin.c)
-set(WEIR_CORE src/core/twin.c src/core/due.c)
-add_library(weir_objects OBJECT ${WEIR_BASE}
-    ${WEIR_CORE})
-"""
+# A small library: headers that include each other's neighbours, feature macros, headers of the system.
 TREE = {
-    "CMakeLists.txt": CMAKE,
+    "CMakeLists.txt": "project(weir VERSION 1.2.3)\nset(WEIR_BASE # no second list\n    src/base/half.c)\n"
+                      "set(WEIR_CORE src/core/due.c)\n"
+                      "add_library(weir_objects OBJECT ${WEIR_BASE}\n    ${WEIR_CORE})\n",
     "LICENSE": "Do as you like.\n",
-    "include/weir.h": PUBLIC,
-    "src/base/shared.h": SHARED,
-    "src/base/factor.h": "#ifndef FACTOR_H\n#define FACTOR_H\n#define FACTOR 3\n#endif\n",
-    "src/base/twin.c": TWIN.replace("FACTOR_LINE", '#include "base/factor.h"').replace("SELF", "base"),
-    "src/core/twin.c": TWIN.replace("FACTOR_LINE", "#define FACTOR 5").replace("SELF", "core"),
-    "src/core/due.c": NAMESAKE,
+    "include/weir.h": "#ifndef WEIR_H\n#define WEIR_H\nint weir_due(int n);\n#endif\n",
+    "src/base/half.h": "/* SPDX-License-Identifier: MIT */\n#ifndef HALF_H\n#define HALF_H\n#include <stddef.h>\n"
+                       "int weir_half(size_t n);\n#endif\n",
+    "src/base/half.c": '#define _GNU_SOURCE\n#include "base/half.h"\n\nint weir_half(size_t n)\n{\n'
+                       "    return (int)n / 2;\n}\n",
+    "src/core/due.c": '#define _GNU_SOURCE\n#include "weir.h"\n#include "base/half.h"\n#if defined(__linux__)\n'
+                      "#include <unistd.h>\n#endif\nint weir_due(int n)\n{\n    return weir_half((size_t)n);\n}\n",
 }
-NEW_NAMES = ("base_twin_due(", "core_twin_due(", "struct base_twin_pair", "CORE_TWIN_WORDS", "due_due(",
-             "due_y_")
-PROGRAM = """#include <stdio.h>
-#include "weir.h"
-int main(void)
-{
-    char base[99] = "", core[99] = "";
-    int of_base = weir_base(base, sizeof base), of_core = weir_core(core, sizeof core);
-    printf("%d %s %d %s %d\\n", of_base, base, of_core, core, weir_due());
-}
-"""
+SEQUENCE = ("weir.c: libweir 1.2.3", " * Do as you like.", "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif",
+            "#include <stddef.h>", "==== src/base/half.h", "int weir_half(size_t n);", "==== src/base/half.c",
+            "return (int)n / 2", "==== include/weir.h", "int weir_due(int n);", "==== src/core/due.c",
+            "visibility push(default)\n#include <unistd.h>", "return weir_half((size_t)n)")
 REFUSALS = [  # file, what is added in front of it, what is said about it
     ("src/core/due.c", '#include "core/nowhere.h"\n', '"core/nowhere.h" is not in src or include'),
-    ("src/core/due.c", '#ifdef X\n#include "base/shared.h"\n#endif\n', "included only sometimes"),
-    ("src/core/due.c", '#include "base/factor.h"\n#undef FACTOR\n',
-     "the macro FACTOR is known to src/base/factor.h"),
-    ("src/core/due.c", '#define weir_due weir_dew\n#include "weir.h"\n',
-     "weir_due is known to include/weir.h"),
-    ("src/core/due.c", "#define BOTH(x) #x, x\nvoid f(void) { g(BOTH(due_x)); }\n",
-     "due.c: a macro has due_x as an argument"),
-    ("src/core/due.c", "int weir_h(int FACTOR) { return FACTOR; }\n", None),  # due.c has a FACTOR of its own
-    ("src/core/other.h", "int x;\n", "src/core/other.h has no #ifndef"),
-    ("src/core/other.h", '#ifndef O\n#define O\n#include "core/other.h"\n#endif\n', "includes this file"),
-    ("src/core/other.h", "#ifndef O\n#define O\n#define FACTOR 1\n#endif\n",
-     "FACTOR is defined by src/base/factor.h"),
-    ("src/core/other.h", "#ifndef O\n#define O\nstruct y { int FACTOR; };\n#endif\n",
-     "FACTOR is a macro of src/base/factor.h"),
-    ("src/core/other.h", "#ifndef O\n#define O\nstatic inline int shared_half(void) { return 1; }\n#endif\n",
-     "shared_half is defined by src/base/shared.h"),
+    ("src/core/due.c", '#ifdef X\n#include "base/half.h"\n#endif\n', "included only sometimes"),
+    ("src/base/half.h", "int x;\n#ifdef X\n#endif\n", None),
+    ("include/weir.h", "#include <limits.h>\n#if X\n#endif\n#define Y\n", None),
     ("CMakeLists.txt", "add_library(weir_objects OBJECT src/x.c)\n", "src/x.c is no list of sources"),
 ]
 
@@ -431,33 +194,26 @@ def write_tree(root, changes):
         (root / name).write_text(text)
 
 
-def check_twins(script, folder):
-    root = folder / "twins"
-    write_tree(root, {"main.c": PROGRAM})
-    try:
-        text = script.amalgamate(root)
-    except script.Fault as fault:
-        return [f"twins: {fault}"]
+def check_sequence(script, folder):
+    """Every part is there once, in its place."""
+    root = folder / "small"
+    write_tree(root, {})
+    text, at = script.amalgamate(root), 0
+    for part in SEQUENCE:
+        at = text.find(part, at)
+        if at < 0 or text.count(part) != 1:
+            return [f"small library: {part!r} is missing, comes twice or in the wrong place"]
     (root / "weir.c").write_text(text)
-    sources = [root / name for name in TREE if name.endswith(".c")]
-    flags = ("-std=gnu17", f"-I{root / 'src'}", f"-I{root / 'include'}", root / "main.c")
-    faults = [f"twins: there is no {name} in weir.c" for name in NEW_NAMES if name not in text]
-    faults += say("cc", *flags, *sources, "-o", root / "apart")
-    faults += say("cc", *flags, root / "weir.c", "-o", root / "one")
-    if not faults and (got := abi.output(root / "one")) != (want := abi.output(root / "apart")):
-        faults = [f"twins: in one file: {got}apart: {want}"]
-    return faults
+    return say("cc", "-std=c17", *WARNINGS, "-fsyntax-only", root / "weir.c")
 
 
 def check_refusals(script, folder):
     """What cannot be put into one file is refused with a reason."""
     faults = []
-    for number, (name, text, part) in enumerate(REFUSALS):
+    bare = ("src/base/half.h", TREE["src/base/half.h"].replace("HALF_H", "", 1), "half.h has no #ifndef")
+    for number, (name, text, part) in enumerate([*[(n, t + TREE[n], p) for n, t, p in REFUSALS], bare]):
         root = folder / f"refusal-{number}"
-        changes = {name: text + TREE.get(name, "")}
-        if name.endswith("other.h"):
-            changes["src/core/due.c"] = '#include "core/other.h"\n' + NAMESAKE
-        write_tree(root, changes)
+        write_tree(root, {name: text})
         try:
             script.amalgamate(root)
             said = None
@@ -491,7 +247,7 @@ def main():
         alone.mkdir()
         faults = say("cc", "-fPIC", "-c", shutil.copy(folder / "weir.c", alone), "-o", folder / "weir.o")
         running = [] if faults else [pool.submit(check, folder, *more) for check, *more in jobs()]
-        faults += check_twins(script, folder) + check_refusals(script, folder)
+        faults += check_sequence(script, folder) + check_refusals(script, folder)
         for done in running:
             faults += done.result()
         lines = (folder / "weir.c").read_text().count("\n")

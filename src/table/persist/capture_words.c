@@ -17,7 +17,7 @@ static uint64_t line_of(const struct segment *segment, const struct slot *slot)
 }
 
 /* NULL: it is what is shared. */
-static const struct segment *segment_of(const struct weir_table *table, const struct slot *slot)
+static const struct segment *slot_segment(const struct weir_table *table, const struct slot *slot)
 {
     const struct region *region = table->region;
     uint64_t count = atom_load(&region->mapped, memory_order_acquire);
@@ -118,7 +118,7 @@ void weir_words_capture(const struct persist *persist, struct slot *slot, uint64
     struct weir_table *table = persist->owner;
     struct word_record record;
     while (slot) {
-        switch (read_slot_record(table, segment_of(table, slot), slot, hash, &record)) {
+        switch (read_slot_record(table, slot_segment(table, slot), slot, hash, &record)) {
         case SIGHT_NOTHING:
             slot = find_or_put_gone(persist, table, hash, out);
             break;

@@ -22,8 +22,8 @@
  * come in the order of states.
  */
 
-#define STEP  64    /* slots that are walked in one go */
-#define PIECE 32768 /* bytes of a state in a record that is one of several */
+#define VISIT_STEP   64    /* slots that are walked in one go */
+#define RECORD_PIECE 32768 /* bytes of a state in a record that is one of several */
 
 /* ---- one record ---- */
 
@@ -105,7 +105,7 @@ static void put_in_pieces(const struct persist *persist, const unsigned char *he
     size_t all = head_len + state_len;
     for (size_t at = 0; at < all;) {
         size_t from_head = at < head_len ? head_len - at : 0, rest = all - at - from_head;
-        size_t len = rest < PIECE ? rest : PIECE;
+        size_t len = rest < RECORD_PIECE ? rest : RECORD_PIECE;
         unsigned char *body = persist_put(out, persist->number, TABLE_PART, 32 + from_head + len);
         if (!body)
             return;
@@ -225,9 +225,9 @@ bool weir_wide_record_walk(const struct persist *persist, uint64_t *cursor, stru
     while (buffer_len(out) < bytes && !out->failed) {
         if (*cursor >= weir_table_lines(table))
             return false;
-        if (!weir_wide_visit(table, *cursor, STEP, capture_visited_slot, &walk))
+        if (!weir_wide_visit(table, *cursor, VISIT_STEP, capture_visited_slot, &walk))
             out->failed = true;
-        *cursor += STEP;
+        *cursor += VISIT_STEP;
     }
     return !out->failed;
 }
@@ -274,28 +274,28 @@ static bool remember_dropped_key(const struct locked_stripe *locked, const struc
     return number && weir_recovery_gone(locked->table->recovery, &gone);
 }
 
-enum wide_settling { WAS_THERE, CAME, NO_MEMORY };
+enum wide_settling { WIDE_WAS_THERE, WIDE_CAME, WIDE_NO_MEMORY };
 
-/* The key's place, or one for it, under the lock of its stripe. NO_MEMORY: no lock, either. */
+/* The key's place, or one for it, under the lock of its stripe. WIDE_NO_MEMORY: no lock, either. */
 static enum wide_settling settle_wide_key(struct locked_stripe *locked, struct weir_table *table,
                                           const struct key *key, struct wide_ref *place)
 {
     int64_t now = region_time(table->region, clock_now());
     for (;;) {
         if (!weir_wide_enter(locked, table, table_stripe(table, key->hash)))
-            return NO_MEMORY;
+            return WIDE_NO_MEMORY;
         if (weir_wide_find(locked, key, place))
-            return WAS_THERE;
+            return WIDE_WAS_THERE;
         if (find_recovery_room(locked, key->hash, false, now, place) ||
             (find_recovery_room(locked, key->hash, true, now, place) &&
              remember_dropped_key(locked, place))) {
             weir_state_init(locked->edition->policy, locked->scratch, 0);
             weir_wide_insert(locked, place, key, now);
-            return CAME;
+            return WIDE_CAME;
         }
         weir_wide_leave(locked);
         if (!weir_recovery_grow(table))
-            return NO_MEMORY;
+            return WIDE_NO_MEMORY;
     }
 }
 
@@ -305,13 +305,13 @@ static enum wide_settling settle_wide_overflow(struct locked_stripe *locked, str
 {
     static const struct key overflow = {.hash = OVERFLOW_HASH};
     if (!weir_wide_enter(locked, table, stripe))
-        return NO_MEMORY;
+        return WIDE_NO_MEMORY;
     *place = wide_place(locked, 0, wide_places(locked, 0) + WIDE_OVERFLOW);
     if (wide_hash(place->slot) != 0)
-        return WAS_THERE;
+        return WIDE_WAS_THERE;
     weir_state_init(locked->edition->policy, locked->scratch, 0);
     weir_wide_insert(locked, place, &overflow, 0);
-    return CAME;
+    return WIDE_CAME;
 }
 
 /* ---- records ---- */
@@ -387,17 +387,17 @@ bool weir_wide_apply(struct weir_table *table, const unsigned char *body, size_t
     enum wide_settling settling = record.key.hash == OVERFLOW_HASH
                                       ? settle_wide_overflow(&locked, table, record.stripe, &place)
                                       : settle_wide_key(&locked, table, &record.key, &place);
-    uint64_t *number = settling != NO_MEMORY ? wide_record_number(&locked, &place) : NULL;
+    uint64_t *number = settling != WIDE_NO_MEMORY ? wide_record_number(&locked, &place) : NULL;
     if (!number)
         *failed = true;
-    else if (settling == CAME || record_counts(record.number, 1, *number, 0)) {
+    else if (settling == WIDE_CAME || record_counts(record.number, 1, *number, 0)) {
         clear_override(table, place.slot);
         place.slot->generation = (uint32_t)record.edition->generation;
         memcpy(wide_state(table, place.slot), record.state,
                record.edition->policy->words * sizeof *record.state);
         *number = record.number;
     }
-    if (settling != NO_MEMORY)
+    if (settling != WIDE_NO_MEMORY)
         weir_wide_leave(&locked);
     return true;
 }
@@ -412,8 +412,8 @@ bool weir_wide_apply_override(struct weir_table *table, uint64_t drawn, struct o
     if (weir_recovery_is_gone(table->recovery, own->key.hash, drawn, 0))
         return true;
     enum wide_settling settling = settle_wide_key(&locked, table, &own->key, &place);
-    uint64_t *number = settling != NO_MEMORY ? wide_record_number(&locked, &place) : NULL;
-    if (number && (settling == CAME || record_counts(drawn, 1, *number, 0))) {
+    uint64_t *number = settling != WIDE_NO_MEMORY ? wide_record_number(&locked, &place) : NULL;
+    if (number && (settling == WIDE_CAME || record_counts(drawn, 1, *number, 0))) {
         if (place.slot->flags & WIDE_OVERRIDDEN)
             at = (uint64_t)wide_state(table, place.slot)[0];
         own->slot = place.slot;
@@ -426,7 +426,7 @@ bool weir_wide_apply_override(struct weir_table *table, uint64_t drawn, struct o
     }
     if (!number)
         *failed = true;
-    if (settling != NO_MEMORY)
+    if (settling != WIDE_NO_MEMORY)
         weir_wide_leave(&locked);
     return true;
 }
@@ -571,9 +571,9 @@ static bool drain_shared(struct weir_table *table, int64_t now)
     struct wide_ref place;
     for (uint64_t stripe = 0; stripe < table->region->shape.stripes; stripe++) {
         enum wide_settling settling = settle_wide_overflow(&locked, table, stripe, &place);
-        if (settling == NO_MEMORY)
+        if (settling == WIDE_NO_MEMORY)
             return false;
-        if (settling == CAME) {
+        if (settling == WIDE_CAME) {
             int64_t *state = wide_state(table, place.slot);
             weir_state_init(locked.edition->policy, state, now);
             weir_recovery_drain(locked.edition->policy, state, now);
