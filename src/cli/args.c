@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/term.h"
-#include "service/decide.h"
+#include "service/engine/decide.h"
 #include "sim/arrivals.h"
 #include "spec/read.h"
 #include "spec/spec.h"

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "check.h"
-#include "service/decide.h"
+#include "service/engine/decide.h"
 #include "table/verbs.h"
 #include "threads/team.h"
 #include "unit/service/service_kit.h"

@@ -7,7 +7,7 @@
 
 #include "base/admission_hook.h"
 #include "service/commands/commands.h"
-#include "service/decide.h"
+#include "service/engine/decide.h"
 #include "service/log.h"
 
 struct call {

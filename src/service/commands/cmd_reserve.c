@@ -12,9 +12,9 @@
 
 #include "base/sat.h"
 #include "service/leases/fleet_wait.h"
-#include "service/request_id.h"
+#include "service/engine/request_id.h"
 #include "service/run.h"
-#include "service/settle.h"
+#include "service/engine/settle.h"
 #include "table/verbs.h"
 
 #define TIMEOUT_MAX_MS CONFIG_TTL_MAX_MS

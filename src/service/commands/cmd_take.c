@@ -10,7 +10,7 @@
 #include "service/leases/fleet_wait.h"
 #include "service/persist/record_change.h"
 #include "service/policies/freeze.h"
-#include "service/request_id.h"
+#include "service/engine/request_id.h"
 #include "service/run.h"
 #include "table/verbs.h"
 

@@ -5,7 +5,7 @@
 #ifndef WEIR_SERVICE_LEASES_LEASE_TEXT_H
 #define WEIR_SERVICE_LEASES_LEASE_TEXT_H
 
-#include "service/decide.h"
+#include "service/engine/decide.h"
 
 /* What came of WEIR.LEASE. */
 struct lease_result {

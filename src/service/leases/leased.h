@@ -6,7 +6,7 @@
 #ifndef WEIR_SERVICE_LEASES_LEASED_H
 #define WEIR_SERVICE_LEASES_LEASED_H
 
-#include "service/decide.h"
+#include "service/engine/decide.h"
 
 struct leased_answer {
     struct weir_verdict verdict;

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/humanize.h"
 #include "config/timestamp.h"
-#include "service/decide.h"
+#include "service/engine/decide.h"
 #include "service/transfer/dump_text.h"
 #include "table/table.h"
 

@@ -5,7 +5,7 @@
 #ifndef WEIR_SERVICE_TRANSFER_LOAD_TEXT_H
 #define WEIR_SERVICE_TRANSFER_LOAD_TEXT_H
 
-#include "service/decide.h"
+#include "service/engine/decide.h"
 #include "service/transfer/dump_clients.h"
 #include "service/transfer/dump_text.h"
 #include "service/transfer/load.h"

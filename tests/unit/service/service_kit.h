@@ -13,7 +13,7 @@
 #ifndef WEIR_TESTS_SERVICE_KIT_H
 #define WEIR_TESTS_SERVICE_KIT_H
 
-#include "service/decide.h"
+#include "service/engine/decide.h"
 
 struct kit {
     struct service *service;

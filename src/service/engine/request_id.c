@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "service/request_id.h"
+#include "service/engine/request_id.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * change to another kind of limits also to the older one; both must agree. Shadow changes what is answered to
  * a refusal, never what is charged: a take that is let through on paper takes nothing.
  */
-#include "service/decide.h"
+#include "service/engine/decide.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
  * is charged is charged first, then the settlement goes to the log, then units are given back: a kill in
  * between loses units, and mints none.
  */
-#include "service/settle.h"
+#include "service/engine/settle.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * Deciding, without a protocol: policies by name, modes, overrides, candidates and counters around the verbs
  * of a table. All of it within a worker's read section.
  */
-#ifndef WEIR_SERVICE_DECIDE_H
-#define WEIR_SERVICE_DECIDE_H
+#ifndef WEIR_SERVICE_ENGINE_DECIDE_H
+#define WEIR_SERVICE_ENGINE_DECIDE_H
 
 #include "service/service.h"
 

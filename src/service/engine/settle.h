@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef WEIR_SERVICE_SETTLE_H
-#define WEIR_SERVICE_SETTLE_H
+#ifndef WEIR_SERVICE_ENGINE_SETTLE_H
+#define WEIR_SERVICE_ENGINE_SETTLE_H
 
 #include "service/commands/call.h"
 

@@ -5,8 +5,8 @@
  * there, so of any number who ask at the same time one decides, and the others are told what he was told. The
  * record of a reservation is entered behind that of its id, and left before it.
  */
-#ifndef WEIR_SERVICE_REQUEST_ID_H
-#define WEIR_SERVICE_REQUEST_ID_H
+#ifndef WEIR_SERVICE_ENGINE_REQUEST_ID_H
+#define WEIR_SERVICE_ENGINE_REQUEST_ID_H
 
 #include "service/commands/call.h"
 
