@@ -59,7 +59,6 @@ EXCEPTIONS = {
         src/fleet/zookeeper/pool.h
         src/lease/internal.h
         src/sim/fleet_world.h
-        src/table/table.h
     """,
 }
 

@@ -14,6 +14,7 @@
 #include "config/read_users.h"
 #include "spec/read.h"
 #include "spec/value.h"
+#include "table/table.h"
 
 /* ---- the first level ---- */
 
@@ -291,6 +292,14 @@ const char *weir_complaint_text(const struct config_complaint *complaint, bool c
         weir_text_print(&out, "%s%s%s", complaint->excerpt, complaint->excerpt[0] ? ": " : "",
                         complaint->message);
     return text;
+}
+
+int64_t weir_config_keys(const struct config *config)
+{
+    int64_t memory = config->memory > 0 ? config->memory : CONFIG_MEMORY;
+    int64_t others =
+        2 * memory / CONFIG_LEDGER_SHARE + memory / CONFIG_SMYTE_SHARE + memory / CONFIG_CLIENT_SHARE;
+    return (memory - others) / weir_table_key_bytes("1/s", 0);
 }
 
 struct config *weir_config_parse(const char *path, const char *text, size_t len, config_complain *complain,

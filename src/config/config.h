@@ -141,6 +141,13 @@ struct config {
 #define CONFIG_DATA_MAX 400 /* bytes of the directory's path */
 #define DEFAULT_TTL_MS  INT64_C(60000)
 
+/* What is not for the keys of policies: one part of the memory in so many. */
+#define CONFIG_LEDGER_SHARE 16 /* for requests with an id, and as much for reservations */
+#define CONFIG_SMYTE_SHARE  16 /* for RL.* */
+#define CONFIG_CLIENT_SHARE 8  /* for keys whose limits come with the call */
+/* How many keys of a single limit the rest has room for. */
+int64_t weir_config_keys(const struct config *config);
+
 /* Of reservations: the longest TTL, and the one that counts if a request says none. */
 static inline int64_t config_ttl_max_ms(const struct config_policy *policy)
 {

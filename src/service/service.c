@@ -27,10 +27,6 @@
 #include "service/service.h"
 #include "service/transfer/load.h"
 
-#define LEDGER_SHARE   16 /* one part in so many of the memory: for requests, and as much for reservations */
-#define SMYTE_SHARE    16
-#define CLIENT_SHARE   8
-#define CLIENT_BYTES   24 /* of a key whose limits come with the call */
 #define SMYTE_BYTES    (sizeof(struct record) + sizeof(struct smyte_bucket))
 #define LEAST          64    /* entries, keys: however small the budget */
 #define LOGIN_FAILURES 16384 /* pairs of an address and a user that have failed to log in */
@@ -128,14 +124,16 @@ static bool make_memory(struct service *service, const struct config *config, st
     if (!has_machine(memory, err))
         return false;
     int64_t keys = config->client_keys > 0 ? config->client_keys
-                                           : (int64_t)records_for_part(memory, CLIENT_SHARE, CLIENT_BYTES);
+                                           : (int64_t)records_for_part(memory, CONFIG_CLIENT_SHARE,
+                                                                       (size_t)weir_table_key_bytes(NULL, 0));
     (void)weir_service_look_at_wall(service);
     struct persistence none = {0}, *persistence = service->persistence ? service->persistence : &none;
     size_t requests = weir_persist_room(&persistence->requests,
-                                        records_for_part(memory, LEDGER_SHARE, LEDGER_REQUEST_BYTES));
-    size_t reservations = weir_persist_room(&persistence->reservations,
-                                            records_for_part(memory, LEDGER_SHARE, LEDGER_RESERVATION_BYTES));
-    size_t smyte = weir_persist_room(&persistence->smyte, records_for_part(memory, SMYTE_SHARE, SMYTE_BYTES));
+                                        records_for_part(memory, CONFIG_LEDGER_SHARE, LEDGER_REQUEST_BYTES));
+    size_t reservations = weir_persist_room(
+        &persistence->reservations, records_for_part(memory, CONFIG_LEDGER_SHARE, LEDGER_RESERVATION_BYTES));
+    size_t smyte =
+        weir_persist_room(&persistence->smyte, records_for_part(memory, CONFIG_SMYTE_SHARE, SMYTE_BYTES));
     service->memory = memory;
     service->horizon_ns = config->horizon_ns;
     if (!weir_ledger_init(&service->ledger, requests, reservations, err))

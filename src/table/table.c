@@ -13,6 +13,7 @@
 #include "core/idle.h"
 #include "os/clock.h"
 #include "os/mapping.h"
+#include "region/layout.h"
 #include "table/change.h"
 #include "table/history.h"
 #include "table/names.h"
@@ -30,6 +31,7 @@
 #define HORIZON_DEFAULT   (INT64_C(31) * 86400 * WEIR_SEC)
 #define NAME_BYTES_MAX    (UINT64_C(1) << 40)
 #define KEYS_MAX          (UINT64_C(1) << 40)
+#define MANY_KEYS         1000000 /* of the table for which the bytes of a key are told */
 
 /* What a table wants to know again when its file is opened: in shape.own. */
 enum { OWN_KEY_MAX, OWN_STATE_WORDS, OWN_WHEN_FULL, OWN_HORIZON };
@@ -196,7 +198,8 @@ void weir_table_free(struct weir_table *table)
         return;
     free(table->copies);
     weir_override_free(table);
-    weir_table_recovery_free(table);
+    if (table->recovery)
+        table->free_recovery(table);
     weir_overflow_filter_free(table);
     weir_history_free(table);
     weir_edition_free(atomic_load_explicit(&table->edition, memory_order_relaxed));
@@ -404,12 +407,40 @@ struct weir_table *weir_table_open(const char *path, const char *limits, size_t 
     return weir_table_make(path, limits, &(struct weir_table_options){.keys = keys}, err);
 }
 
-/* ---- growth ---- */
+/* ---- memory ---- */
+
+static uint64_t shape_lines_for(const struct region_shape *shape, uint64_t keys)
+{
+    return shape->kind == REGION_WIDE ? weir_wide_lines(shape, keys) : lines_for(keys);
+}
 
 uint64_t weir_table_lines_for(const struct weir_table *table, uint64_t keys)
 {
-    return table->kind == &weir_table_wide ? weir_wide_lines(&table->region->shape, keys) : lines_for(keys);
+    return shape_lines_for(&table->region->shape, keys);
 }
+
+static int64_t shape_key_bytes(const struct region_shape *shape)
+{
+    uint64_t bytes = weir_segment_size(shape, shape_lines_for(shape, MANY_KEYS));
+    return (int64_t)((bytes + MANY_KEYS - 1) / MANY_KEYS);
+}
+
+int64_t weir_table_key_bytes_in(const struct weir_table *table)
+{
+    return shape_key_bytes(&table->region->shape);
+}
+
+int64_t weir_table_key_bytes(const char *limits, size_t key_max)
+{
+    struct edition *edition = limits ? weir_edition_new(limits, 0, 0, NULL) : NULL;
+    struct weir_table_options options = {.keys = MANY_KEYS, .key_max = key_max, .own_limits = !edition};
+    struct region_shape shape;
+    shape_table(&shape, &options, edition, 0);
+    weir_edition_free(edition);
+    return shape_key_bytes(&shape);
+}
+
+/* ---- growth ---- */
 
 /* Under the change lock. */
 static bool grow_table(struct weir_table *table, size_t keys, struct weir_error *err)

@@ -55,7 +55,6 @@ struct override_cache;
 struct overflow_filter; /* overflow_filter.h */
 struct limits_history;  /* history.h */
 struct table_recovery;  /* persist/recover.h */
-void weir_table_recovery_free(struct weir_table *table);
 
 struct table_kind {
     bool (*run)(struct weir_table *table, const struct key *key, struct table_op *op);
@@ -124,8 +123,9 @@ struct weir_table {
     uint64_t late;                   /* a key has waited for room in vain in this round; 0: none: growth.c */
     uint64_t moving;                 /* line of the first segment that is next: rehash.c, under `change` */
     struct table_recovery *recovery; /* or NULL: while its records are read from a store */
-    uint64_t recovered;              /* keys that were in it when all had been read */
-    int64_t drained_ns;              /* own: all buckets were empty then; 0: nobody said so */
+    void (*free_recovery)(struct weir_table *table); /* of `recovery` */
+    uint64_t recovered;                              /* keys that were in it when all had been read */
+    int64_t drained_ns;                              /* own: all buckets were empty then; 0: nobody said so */
 };
 
 /* After a state was changed: see region/persist.h. `slot` is that of the key, also if it has limits of its
@@ -222,5 +222,10 @@ struct weir_table *weir_table_make_stored(const char *limits, const struct weir_
 void weir_table_options_of(const struct weir_table *table, struct weir_table_options *options);
 /* Lines of a segment for so many keys. */
 uint64_t weir_table_lines_for(const struct weir_table *table, uint64_t keys);
+
+/* Bytes that a key takes in a large table of these limits; NULL: they come with each call. Who plans memory
+ * asks here, also for a table that is there already. What is no limit counts as a single one. */
+int64_t weir_table_key_bytes(const char *limits, size_t key_max);
+int64_t weir_table_key_bytes_in(const struct weir_table *table);
 
 #endif

@@ -41,7 +41,6 @@ static const char help[] =
     "  weir check weir.yaml && weir reload\n"
     "  weir check --json weir.yaml | jq .changes\n";
 
-#define KEY_BYTES 24 /* of a key with one limit */
 #define TEXT_SIZE 1024
 
 struct check_run {
@@ -94,13 +93,6 @@ static size_t count_config_overrides(const struct config *config)
     return count;
 }
 
-/* A sixteenth of the memory is for request ids, one for reservations, one for RL.*, an eighth for limits that
- * clients bring. */
-static int64_t keys_held(const struct config *config)
-{
-    return config->memory / 16 * 11 / KEY_BYTES;
-}
-
 /* To two digits: about 7.7 million, about 240 000. */
 static const char *words_about(int64_t number, char text[static HUMANIZE_MAX])
 {
@@ -150,7 +142,7 @@ static void print_summary(const struct check_run *check)
         print_count(config->user_count, "user", "users");
     }
     printf("; %s hold about %s keys of one limit each\n", words_memory(config->memory, memory),
-           words_about(keys_held(config), keys));
+           words_about(weir_config_keys(config), keys));
 }
 
 /* Overrides whose time is over do nothing; a file may keep them, but somebody should know. */
@@ -474,7 +466,7 @@ static void check_print_json(struct check_run *check)
     print_candidates(check->config, json);
     json_number(json, "users", (int64_t)check->config->user_count);
     json_number(json, "memory", check->config->memory);
-    json_number(json, "keys", keys_held(check->config));
+    json_number(json, "keys", weir_config_keys(check->config));
     if (check->list) {
         json_text(json, "server", client_shown(check->client));
         json_open(json, "changes", '[', JSON_LINES);

@@ -26,7 +26,6 @@
 #include "sim/arrivals.h"
 
 #define PASSWORD_MAX    512
-#define BYTES_PER_KEY   24 /* of one limit; see README */
 #define MEMORY_LEAST    (INT64_C(8) << 20)
 #define MAX_CLIENTS_MAX 1000000
 
@@ -386,13 +385,6 @@ static void format_connect_command(const char *listens, char *text, size_t size)
         snprintf(text, size, "redis-cli -p %.*s", (int)(listens + len - colon) - 1, colon + 1);
 }
 
-static int64_t keys_that_fit(const struct config *config)
-{
-    int64_t memory = config->memory > 0 ? config->memory : CONFIG_MEMORY;
-    /* The rest is for request ids, reservations and limits that clients name. */
-    return memory / 16 * 11 / BYTES_PER_KEY;
-}
-
 /* "redis-cli -p 9049 --user app --askpass": as somebody who may take. */
 static void add_login(const struct serve_banner *banner, char *text, size_t size)
 {
@@ -444,7 +436,7 @@ static void print_welcome(const struct serve_banner *banner, const char *listens
             banner->policies == 1 ? "y" : "ies",
             config->path && config->policy_count == banner->policies ? " from " : "",
             config->path && config->policy_count == banner->policies ? config->path : "",
-            words_number((keys_that_fit(config) + 50000) / 100000 * 100000, keys));
+            words_number((weir_config_keys(config) + 50000) / 100000 * 100000, keys));
     if (is_kept(config))
         fprintf(stderr, "what is spent is kept in %s, fsync %s\n", config->data,
                 weir_fsync_name(config->fsync));
@@ -488,7 +480,7 @@ static void print_serve_banner(void *arg, struct server *server)
     weir_log(LOG_INFO_LEVEL, "loaded",
              LOG_TEXT("config", banner->config->path ? banner->config->path : "none"),
              LOG_NUMBER("policies", (int64_t)banner->policies), LOG_NUMBER("memory", banner->config->memory),
-             LOG_NUMBER("keys_that_fit", keys_that_fit(banner->config)));
+             LOG_NUMBER("keys_that_fit", weir_config_keys(banner->config)));
     if (is_kept(banner->config))
         weir_log(LOG_INFO_LEVEL, "data", LOG_TEXT("data", banner->config->data),
                  LOG_TEXT("fsync", weir_fsync_name(banner->config->fsync)));

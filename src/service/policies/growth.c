@@ -40,7 +40,6 @@
 #define MOVE_STEPS         32 /* before another policy table has its turn */
 #define READ_SECTION_TICKS 16
 #define SWEEP_RECORDS      1024
-#define WORD_KEY_BYTES     24
 #define POLL_NS            (100 * WEIR_MS) /* also if nobody wakes it */
 #define WAIT_NS            (50 * WEIR_MS)  /* at the most, for room */
 
@@ -53,28 +52,10 @@ static uint64_t mark_of(uint64_t slots)
 
 /* ---- bytes ---- */
 
-/* Memory of a key, in round numbers: slots are two thirds full. */
-static int64_t key_bytes(const struct policy_table *ptable)
-{
-    const struct region_shape *shape = &ptable->table->region->shape;
-    uint64_t line = shape->slot_size * shape->line_slots + 1 + (shape->flags & REGION_NUMBERED ? 8 : 0);
-    return max64((int64_t)(line * 3 / 2 / shape->line_slots) + 1, WORD_KEY_BYTES);
-}
-
-static int64_t key_bytes_of(const char *limits)
-{
-    struct weir_policy *policy = weir_policy_idle(limits, NULL);
-    int64_t bytes = WORD_KEY_BYTES;
-    if (policy && (policy->count > 1 || policy->words > STATE_HEADER + 1))
-        bytes = (int64_t)(policy->words + 4) * 8 * 3 / 2;
-    weir_policy_free(policy);
-    return bytes;
-}
-
 int64_t weir_growth_first(const struct service *service, const char *limits, size_t policies)
 {
     int64_t bytes = service->memory / 8 / max64((int64_t)policies, 1);
-    return clamp64(bytes / key_bytes_of(limits), GROWTH_KEYS_LEAST, GROWTH_KEYS_MOST);
+    return clamp64(bytes / weir_table_key_bytes(limits, 0), GROWTH_KEYS_LEAST, GROWTH_KEYS_MOST);
 }
 
 static int64_t free_bytes(const struct service *service)
@@ -84,13 +65,13 @@ static int64_t free_bytes(const struct service *service)
 
 int64_t weir_growth_next(const struct service *service, const char *limits)
 {
-    int64_t keys = free_bytes(service) / FIRST_PART / key_bytes_of(limits);
+    int64_t keys = free_bytes(service) / FIRST_PART / weir_table_key_bytes(limits, 0);
     return clamp64(keys, GROWTH_KEYS_LEAST, GROWTH_KEYS_MOST);
 }
 
 int64_t weir_growth_room(const struct service *service, const char *limits, int64_t keys)
 {
-    return clamp64(keys, 0, max64(free_bytes(service) / key_bytes_of(limits), GROWTH_KEYS_LEAST));
+    return clamp64(keys, 0, max64(free_bytes(service) / weir_table_key_bytes(limits, 0), GROWTH_KEYS_LEAST));
 }
 
 int64_t weir_growth_bytes(const struct policy_table *ptable)
@@ -195,7 +176,8 @@ static int64_t enlarged_capacity(const struct growing_table *g, int64_t capacity
 {
     struct weir_table *table = g->ptable->table;
     struct weir_error err;
-    int64_t fits = left / key_bytes(g->ptable), keys = min64(wanted_keys(g->ptable, capacity), fits);
+    int64_t fits = left / weir_table_key_bytes_in(table),
+            keys = min64(wanted_keys(g->ptable, capacity), fits);
     if (keys >= capacity + capacity / GROWTH_LEAST)
         return weir_table_enlarge(table, (size_t)keys, &err) ? keys : 0;
     keys = sat_add(capacity, fits);
@@ -351,7 +333,7 @@ void weir_growth_give(struct service *service, const struct policy *policy, int6
     struct weir_error err = {0};
     if (keys <= capacity)
         return;
-    bool fits = keys * key_bytes(policy->main) <= free_bytes(service);
+    bool fits = keys * weir_table_key_bytes_in(table) <= free_bytes(service);
     if (fits ? weir_table_enlarge(table, (size_t)keys, &err) : weir_table_grow(table, (size_t)keys, &err))
         record_growth(&g, capacity, keys);
     else
@@ -362,7 +344,7 @@ void weir_growth_give(struct service *service, const struct policy *policy, int6
 int64_t weir_growth_cost(const struct policy_table *ptable, int64_t keys)
 {
     int64_t capacity = (int64_t)atom_load(&ptable->table->region->header->capacity, memory_order_relaxed);
-    return keys > capacity ? sat_mul(keys - capacity, key_bytes(ptable)) : 0;
+    return keys > capacity ? sat_mul(keys - capacity, weir_table_key_bytes_in(ptable->table)) : 0;
 }
 
 /* ---- the thread ---- */

@@ -14,30 +14,15 @@
 #include "table/persist/recover.h"
 #include "table/persist/recover_words.h"
 
-struct table_recovery *weir_recovery_of(struct weir_table *table)
-{
-    if (table->recovery)
-        return table->recovery;
-    struct table_recovery *recovery = calloc(1, sizeof *recovery);
-    if (!recovery)
-        return NULL;
-    recovery->newest = atomic_load_explicit(&table->edition, memory_order_relaxed);
-    recovery->generation = weir_table_generation(table);
-    table->recovery = recovery;
-    return recovery;
-}
-
 static uint64_t numbers_size(const struct weir_table *table, uint64_t segment)
 {
     const struct region *region = table->region;
     return region->segments[segment].lines * region->shape.line_slots * sizeof(uint64_t);
 }
 
-void weir_table_recovery_free(struct weir_table *table)
+static void free_table_recovery(struct weir_table *table)
 {
     struct table_recovery *recovery = table->recovery;
-    if (!recovery)
-        return;
     struct edition *latest = atomic_load_explicit(&table->edition, memory_order_relaxed);
     while (recovery->newest && recovery->newest != latest) { /* announced, and never in force */
         struct edition *gone = recovery->newest;
@@ -55,6 +40,20 @@ void weir_table_recovery_free(struct weir_table *table)
     free(recovery->pieces);
     free(recovery);
     table->recovery = NULL;
+}
+
+struct table_recovery *weir_recovery_of(struct weir_table *table)
+{
+    if (table->recovery)
+        return table->recovery;
+    struct table_recovery *recovery = calloc(1, sizeof *recovery);
+    if (!recovery)
+        return NULL;
+    recovery->newest = atomic_load_explicit(&table->edition, memory_order_relaxed);
+    recovery->generation = weir_table_generation(table);
+    table->recovery = recovery;
+    table->free_recovery = free_table_recovery;
+    return recovery;
 }
 
 #define ORPHANS_MOST 256 /* changes of limits in a row whose catalogues are all lost */
@@ -305,6 +304,7 @@ bool weir_table_recovered(struct weir_table *table, enum table_recover how, int6
         if (atom_load(&table->region->header->number, memory_order_relaxed) < number)
             atom_store(&table->region->header->number, number, memory_order_relaxed);
     }
-    weir_table_recovery_free(table);
+    if (table->recovery)
+        free_table_recovery(table);
     return done;
 }

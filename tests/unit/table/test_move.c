@@ -278,3 +278,21 @@ TEST(all_keys_are_listed_counted_and_swept)
         weir_table_free(table);
     }
 }
+
+/* What everybody plans with is what a table takes, with a percent for a table that is not very large. */
+TEST(the_bytes_of_a_key_are_those_of_a_table)
+{
+    static const char *const limits[] = {"10/s", "10/s, 100/m", "10/m algo=sliding-log", NULL};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        for (size_t key_max = 0; key_max <= (limits[i] ? 32 : 0); key_max += 16) {
+            struct weir_table_options options = {
+                .keys = 100000, .key_max = key_max, .overrides = 1, .no_top = 1, .own_limits = !limits[i]};
+            struct weir_table *table = weir_table_make(NULL, limits[i], &options, NULL);
+            int64_t planned = weir_table_key_bytes(limits[i], key_max) * (int64_t)options.keys;
+            CHECK_EQ(weir_table_key_bytes_in(table) * (int64_t)options.keys, planned);
+            CHECK(planned >= (int64_t)table->region->segments[0].bytes * 99 / 100);
+            CHECK(planned <= (int64_t)table->region->segments[0].bytes * 105 / 100);
+            weir_table_free(table);
+        }
+    CHECK_EQ(weir_table_key_bytes("10/s", 0), 24); /* as README says */
+}
