@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "service/job.h"
+#include "service/pending.h"
 #include "service/run.h"
 
 #define LINGER_READ  65536
@@ -101,6 +101,8 @@ static void end_connection_session(struct connection *connection)
 {
     struct io_thread *io_thread = connection->io_thread;
     pthread_mutex_lock(&io_thread->mutex);
+    io_thread->disk_wait.uncommitted |=
+        connection->session.pending != NULL; /* what is given back is a change */
     weir_session_end(&connection->session, io_thread->worker);
     unlink_from_io_thread(connection);
     pthread_mutex_unlock(&io_thread->mutex);
@@ -127,12 +129,7 @@ void weir_connection_close(struct connection *connection, const char *why)
 
 void weir_connection_free(struct connection *connection)
 {
-    struct buffer nothing = {.most = OUTPUT_MOST};
-    enum run_state state;
     bool ended = connection->gone && connection->state != WORKING;
-    if (connection->session.job)
-        weir_job_finish(NULL, &connection->session, &nothing, &state);
-    weir_buffer_free(&nothing);
     close_connection(connection);
     if (!ended)
         end_connection_session(connection);
@@ -228,8 +225,9 @@ static struct buffer *choose_output(struct connection *connection)
 static struct buffer *hold_back_output(struct connection *connection, struct buffer *out)
 {
     size_t len = buffer_len(out);
-    if (weir_disk_wait_changed(connection->io_thread))
+    if (connection->changed)
         weir_disk_wait_add(connection);
+    connection->changed = false;
     if (!waits_for_disk(connection) && buffer_len(&connection->out) == 0)
         return out;
     buffer_put(&connection->out, buffer_bytes(out), len);
@@ -285,34 +283,34 @@ static void wait_until_due(struct connection *connection)
         connection->state = LEAVING;
         return;
     }
-    int64_t left_ns = connection->session.due_ns - weir_now();
+    int64_t left_ns = connection->session.pending->due_ns - weir_now();
     int64_t left_ms = left_ns > 0 ? left_ns / WEIR_MS + (left_ns % WEIR_MS > 0) : 0;
     weir_timer_set(connection->timer, left_ms < TIMER_MAX_MS ? left_ms : TIMER_MAX_MS, 0);
 }
 
-static void follow_run_state(struct connection *connection, enum run_state state)
+static void follow_run(struct connection *connection, const struct run_result *result)
 {
-    if (state == RUN_WAITS)
+    connection->changed |= result->changed;
+    connection->io_thread->disk_wait.uncommitted |= result->changed;
+    if (result->state != RUN_PENDING)
+        connection->state = result->state == RUN_CLOSE ? LEAVING : READING;
+    else if (pending_waits(connection->session.pending))
         wait_until_due(connection);
-    else if (state == RUN_JOB)
-        connection->state = WORKING;
     else
-        connection->state = state == RUN_CLOSE ? LEAVING : READING;
+        connection->state = WORKING;
 }
 
 /* Runs a batch; gives where the bytes end that are done with. */
 static size_t run_batch(struct connection *connection, const struct request_batch *batch, struct buffer *out)
 {
-    enum run_state state = RUN_READY;
-    size_t ran = batch->count;
     if (batch->count > 0) {
-        ran = weir_service_run(connection->io_thread->worker, &connection->session, batch->requests,
-                               batch->count, out, &state);
-        follow_run_state(connection, state);
+        struct run_result result = weir_service_run(connection->io_thread->worker, &connection->session,
+                                                    batch->requests, batch->count, out);
+        follow_run(connection, &result);
         connection->asked_ms = now_ms(connection);
+        if (result.done < batch->count)
+            return result.done > 0 ? batch->ends[result.done - 1] : 0;
     }
-    if (ran < batch->count)
-        return ran > 0 ? batch->ends[ran - 1] : 0;
     if (connection->state != READING || batch->why == BATCH_FULL || batch->why == BATCH_MORE)
         return batch->end;
     connection->state = LEAVING;
@@ -349,7 +347,6 @@ static void on_job_done(void *arg)
 {
     struct connection *connection = arg;
     struct io_thread *io_thread = connection->io_thread;
-    enum run_state state = RUN_READY;
     struct buffer *out = choose_output(connection);
     connection->posted = false;
     if (connection->gone) {
@@ -358,10 +355,10 @@ static void on_job_done(void *arg)
         return;
     }
     pthread_mutex_lock(&io_thread->mutex);
-    weir_job_finish(io_thread->worker, &connection->session, out, &state);
+    struct run_result result = weir_service_resume(io_thread->worker, &connection->session, out);
     pthread_mutex_unlock(&io_thread->mutex);
     count_unauthenticated(connection);
-    follow_run_state(connection, state);
+    follow_run(connection, &result);
     settle_output(connection, out);
 }
 
@@ -370,22 +367,23 @@ static void do_job(void *arg)
 {
     struct connection *connection = arg;
     struct loop *home = connection->io_thread->loop;
-    weir_job_do(connection->session.job);
+    weir_pending_work(connection->io_thread->worker->service, &connection->session);
     connection->callback.run = on_job_done;
     weir_loop_post(home, &connection->callback);
 }
 
 static void post_job(struct connection *connection)
 {
+    const struct pending *pending = connection->session.pending;
     connection->posted = true;
     connection->callback = (struct loop_callback){.run = do_job, .arg = connection};
-    if (weir_job_is_login(connection->session.job) && connection->io_thread->logins)
+    if (pending->cause == PENDING_LOGIN && connection->io_thread->logins)
         weir_loop_post(connection->io_thread->logins, &connection->callback);
-    else if (weir_job_changes(connection->session.job))
+    else if (weir_pending_changes(pending))
         weir_loop_post_ahead(connection->io_thread->jobs, &connection->callback);
     else
         weir_loop_post_in_turn(connection->io_thread->jobs, &connection->callback,
-                               weir_job_whose(connection->session.job));
+                               weir_pending_whose(&connection->session));
 }
 
 static bool buffers_too_much(struct connection *connection)
@@ -552,13 +550,11 @@ void weir_connection_look(struct connection *connection)
     if (connection->state != WAITING)
         return;
     pthread_mutex_lock(&io_thread->mutex);
-    bool due = weir_service_resume(io_thread->worker, &connection->session, out);
+    struct run_result result = weir_service_resume(io_thread->worker, &connection->session, out);
     pthread_mutex_unlock(&io_thread->mutex);
-    if (!due) {
-        wait_until_due(connection);
+    follow_run(connection, &result);
+    if (connection->state == WAITING)
         return;
-    }
-    connection->state = connection->session.closing ? LEAVING : READING;
     connection->asked_ms = now_ms(connection);
     connection->more = buffer_len(&connection->in) > 0;
     settle_output(connection, out);

@@ -49,6 +49,7 @@ struct connection {
     int fd;
     enum connection_state state;
     bool more;            /* `in` has not been looked at since the last request was run */
+    bool changed;         /* what was answered since the last settle_output waits for the disk */
     bool in_again;        /* is in the list io_thread->again */
     bool gone;            /* to be freed by who still needs it: that list, or the end of its background job */
     bool posted;          /* its background job is on its way */

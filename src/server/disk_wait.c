@@ -12,13 +12,6 @@
 
 #include "server/connection.h"
 
-/* Those that could not be listed count, too: the store knows of them, and their tickets wait for an image. */
-static uint64_t changes_so_far(void)
-{
-    uint64_t misses = atomic_load_explicit(&weir_dirty_misses, memory_order_relaxed);
-    return misses + (weir_dirty ? weir_dirty->touched : 0);
-}
-
 /* ---- lists ------------------------------------------------------------------------------------ */
 
 static struct disk_wait_list *wait_list_of(struct connection *connection)
@@ -57,16 +50,6 @@ void weir_disk_wait_leave(struct connection *connection)
 }
 
 /* ---- parking ---------------------------------------------------------------------------------- */
-
-bool weir_disk_wait_changed(struct io_thread *io_thread)
-{
-    struct disk_wait *disk_wait = &io_thread->disk_wait;
-    uint64_t changes = changes_so_far();
-    bool changed = changes != disk_wait->seen || io_thread->worker->repeats;
-    disk_wait->seen = changes;
-    io_thread->worker->repeats = false;
-    return changed;
-}
 
 void weir_disk_wait_add(struct connection *connection)
 {
@@ -120,7 +103,7 @@ static void append_to_log(struct io_thread *io_thread)
 {
     struct disk_wait *disk_wait = &io_thread->disk_wait;
     struct connection *first;
-    disk_wait->logged = changes_so_far();
+    disk_wait->uncommitted = false;
     uint64_t ticket = weir_store_commit(disk_wait->store);
     end_read_section(io_thread);
     while ((first = disk_wait->round.first) != NULL) {
@@ -135,14 +118,14 @@ static void end_round(struct io_thread *io_thread)
 {
     struct disk_wait *disk_wait = &io_thread->disk_wait;
     do {
-        if (disk_wait->round.first || disk_wait->logged != changes_so_far())
+        if (disk_wait->uncommitted)
             append_to_log(io_thread);
         weir_disk_wait_release(io_thread);
         if (disk_wait->waiting.first) {
             (void)atomic_exchange_explicit(&disk_wait->expects, true, memory_order_acq_rel);
             weir_disk_wait_release(io_thread);
         }
-    } while (disk_wait->round.first || disk_wait->logged != changes_so_far());
+    } while (disk_wait->uncommitted);
     end_read_section(io_thread);
 }
 

@@ -35,8 +35,7 @@ struct disk_wait_list {
 struct disk_wait {                        /* of an I/O thread */
     struct store *store;                  /* NULL: nobody waits for the disk, ever */
     struct disk_wait_list round, waiting; /* `waiting`: in the order of their tickets */
-    uint64_t seen;                        /* changes of this thread, as of the last look */
-    uint64_t logged;                      /* and of the last commit */
+    bool uncommitted;                     /* this thread has changed something since its last commit */
     _Atomic bool expects;                 /* to be told when the store has moved */
 };
 
@@ -47,8 +46,6 @@ void weir_disk_wait_moved(struct io_thread *io_thread);
 
 /* ---- by the I/O thread itself ---- */
 
-/* Has anything changed since this was last asked, or was an answer repeated that may not be safe yet? */
-bool weir_disk_wait_changed(struct io_thread *io_thread);
 /* Holds its answers back until what it has changed by now is safe. */
 void weir_disk_wait_add(struct connection *connection);
 /* It is closed: nobody waits for it any more. */

@@ -9,9 +9,7 @@
 
 #include "base/text.h"
 #include "os/clock.h"
-#include "service/commands/cmd_take.h"
-#include "service/job.h"
-#include "service/leases/fleet_wait.h"
+#include "service/pending.h"
 #include "service/persist/persist.h"
 #include "service/persist/record_change.h"
 #include "service/run.h"
@@ -257,15 +255,15 @@ static enum run_state run_request(struct worker *worker, struct session *session
     if ((stopped && transaction_stops(&call)) || !weir_call_ready(&call))
         ;
     else if (call.command->flags & CMD_JOB)
-        weir_job_begin(&call);
+        weir_pending_job(&call);
     else
         call.command->run(&call);
     if (__builtin_expect(was_answered_with_error(&call, out, before), 0))
         weir_call_count_error(&call, plan->command, plan->number);
-    if (__builtin_expect(session->waiting_request != NULL, 0) &&
-        weir_waiting_request_retry(worker, session, out))
+    if (__builtin_expect(session->pending != NULL, 0) && session->pending->cause == PENDING_FLEET &&
+        weir_pending_resume(worker, session, out))
         call.state = RUN_READY;
-    if (call.state == RUN_READY || call.state == RUN_CLOSE)
+    if (call.state != RUN_PENDING)
         weir_session_mute(session, out, before);
     return out->failed || session->closing ? RUN_CLOSE : call.state;
 }
@@ -332,33 +330,43 @@ static size_t run_flight(struct worker *worker, struct session *session, const s
     return done;
 }
 
-size_t weir_service_run(struct worker *worker, struct session *session, const struct resp_request *requests,
-                        size_t count, struct buffer *out, enum run_state *state)
+/* What the worker's thread has changed so far. Changes that could not be listed count, too: the store knows
+ * of them, and their tickets wait for an image. */
+static uint64_t changes_so_far(void)
 {
-    bool began = read_section_renew(worker);
-    size_t done = 0;
-    session->active_ns = worker->now_ns;
-    *state = RUN_READY;
-    while (done < count && *state == RUN_READY) {
-        size_t flight = count - done < FLIGHT ? count - done : FLIGHT;
-        done += run_flight(worker, session, requests + done, flight, out, state);
-    }
-    read_section_end(worker, began);
-    return done;
+    uint64_t misses = atomic_load_explicit(&weir_dirty_misses, memory_order_relaxed);
+    return misses + (weir_dirty ? weir_dirty->touched : 0);
 }
 
-bool weir_service_resume(struct worker *worker, struct session *session, struct buffer *out)
+struct run_result weir_service_run(struct worker *worker, struct session *session,
+                                   const struct resp_request *requests, size_t count, struct buffer *out)
 {
-    if (!session->waits && !session->waiting_request)
-        return false;
-    bool began = read_section_renew(worker), due = worker->now_ns >= session->due_ns;
-    size_t before = buffer_len(out);
-    if (session->waiting_request)
-        due = weir_waiting_request_retry(worker, session, out);
-    else if (due)
-        weir_acquire_answer(worker, session, out);
-    if (due)
-        weir_session_mute(session, out, before);
+    bool began = read_section_renew(worker);
+    struct run_result result = {.state = RUN_READY};
+    uint64_t changes = changes_so_far();
+    session->active_ns = worker->now_ns;
+    while (result.done < count && result.state == RUN_READY) {
+        size_t flight = count - result.done < FLIGHT ? count - result.done : FLIGHT;
+        result.done += run_flight(worker, session, requests + result.done, flight, out, &result.state);
+    }
     read_section_end(worker, began);
-    return due;
+    result.changed = changes_so_far() != changes;
+    return result;
+}
+
+struct run_result weir_service_resume(struct worker *worker, struct session *session, struct buffer *out)
+{
+    struct run_result result = {.state = RUN_PENDING};
+    size_t before = buffer_len(out);
+    if (!session->pending)
+        return result;
+    bool began = read_section_renew(worker);
+    uint64_t changes = changes_so_far();
+    if (weir_pending_resume(worker, session, out)) {
+        weir_session_mute(session, out, before);
+        result.state = out->failed || session->closing ? RUN_CLOSE : RUN_READY;
+    }
+    read_section_end(worker, began);
+    result.changed = changes_so_far() != changes;
+    return result;
 }

@@ -50,13 +50,14 @@ void weir_call_count_error(const struct call *call, const struct command *comman
 
 /*
  * Runs requests in their order, as one read section, and appends the answers to `out`; stops after one that
- * waits, is a background job, or ends the session. Gives how many were run (the last included).
+ * is pending or ends the session.
  */
-size_t weir_service_run(struct worker *worker, struct session *session, const struct resp_request *requests,
-                        size_t count, struct buffer *out, enum run_state *state);
+struct run_result weir_service_run(struct worker *worker, struct session *session,
+                                   const struct resp_request *requests, size_t count, struct buffer *out);
 
-/* After session->due_ns has come, or the clock or a fleet moved: answers if it is due. false: not yet. */
-bool weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
+/* Answers session->pending if it can be by now: it is due, the clock or a fleet has moved, another thread has
+ * done its work. RUN_PENDING: not yet, or for another cause. */
+struct run_result weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
 
 /* call->ill: answers UNAVAILABLE, and nothing was decided. */
 void weir_call_unavailable(struct call *call);

@@ -13,12 +13,11 @@
 #include "config/hash_key.h"
 #include "ledger/persist.h"
 #include "os/boot.h"
-#include "service/commands/cmd_take.h"
 #include "service/commands/commands.h"
 #include "service/count_shares.h"
 #include "service/leases/fleet_joiner.h"
-#include "service/leases/fleet_wait.h"
 #include "service/log.h"
+#include "service/pending.h"
 #include "service/persist/persist.h"
 #include "service/persist/record_change.h"
 #include "service/policies/apply.h"
@@ -310,9 +309,7 @@ void weir_session_begin(struct session *session, struct service *service, const 
 void weir_session_end(struct session *session, struct worker *worker)
 {
     weir_client_counts_leave(worker->service->client_counts, &session->client_entry);
-    if (session->waits)
-        weir_acquire_cancel(worker, session);
-    weir_waiting_request_drop(worker, session);
+    weir_pending_cancel(worker, session);
     free(session->name);
     free(session->lib_name);
     free(session->lib_version);

@@ -82,9 +82,6 @@ struct worker { /* counters are written by the worker alone, read by anybody */
     bool began;                             /* it has had a read section */
     bool read_section_lasts; /* its read section ends by weir_read_end alone, after what it changed is in the
                                 log */
-    /* An answer of this read section repeats one whose record may not be on the disk yet: it must wait for
-     * that as if it had changed something itself. Set by who answers so, cleared by who sends answers. */
-    bool repeats;
 };
 
 /* Of the thread that gives tables more room: growth.c. */
@@ -207,9 +204,7 @@ static inline int64_t worker_end_ns(const struct worker *worker, int64_t until_m
 
 /* ---- sessions --------------------------------------------------------------------------------- */
 
-struct background_job;
-struct waiting_request;
-struct login;
+struct pending;
 
 struct session {
     uint64_t id;
@@ -227,25 +222,9 @@ struct session {
     enum reply_mode { REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, REPLY_OFF } replies;
     const char *last_command; /* static */
     int64_t commands;
-    bool closing;     /* after what it has been answered */
-    bool transaction; /* MULTI was refused: nothing is run until EXEC or DISCARD */
-    /* WEIR.ACQUIRE that waits: */
-    bool waits;
-    int64_t due_ns;
-    struct {
-        struct policy *policy;       /* a reference */
-        struct policy_table *ptable; /* a reference */
-        uint64_t hash;
-        struct weir_reservation reservation;
-        struct weir_verdict verdict;
-        int64_t asked_ns;
-        const struct limit_labels *labels;
-        char *label; /* if it is none of `labels` */
-    } wait;
-    struct waiting_request *waiting_request; /* a request that waits for units of a fleet, until due_ns: see
-                                                fleet_wait.c; or NULL */
-    struct background_job *job;              /* that is being done; the session must not go away meanwhile */
-    const struct login *checked;             /* while its request is run again; else NULL */
+    bool closing;            /* after what it has been answered */
+    bool transaction;        /* MULTI was refused: nothing is run until EXEC or DISCARD */
+    struct pending *pending; /* its request that was read and is not answered yet; or NULL */
 };
 
 void weir_session_begin(struct session *session, struct service *service, const char *address,
@@ -254,7 +233,7 @@ void weir_session_begin(struct session *session, struct service *service, const 
 void weir_session_log_in(struct session *session, const struct user *user, uint64_t generation);
 /* It has logged in, and that counts no more: the connection is to be closed. */
 bool weir_session_has_ended(const struct session *session, struct worker *worker);
-/* What it waits for is cancelled. Not while a background job is being done. */
+/* What it waits for is cancelled. Not while another thread works on its pending request. */
 void weir_session_end(struct session *session, struct worker *worker);
 
 /* Who asks: NULL if the client has not logged in and must, or if its login has ended: the user is gone, or
@@ -265,10 +244,15 @@ const struct user *weir_session_user(const struct session *session, const struct
 void weir_session_mute(struct session *session, struct buffer *out, size_t before);
 
 enum run_state {
-    RUN_READY, /* all were answered */
-    RUN_WAITS, /* the last one waits until session->due_ns: weir_service_resume */
-    RUN_JOB,   /* the last one is session->job: weir_job_do, then weir_job_finish */
-    RUN_CLOSE  /* the connection is to be closed once `out` is written */
+    RUN_READY,   /* all were answered */
+    RUN_PENDING, /* the last one is session->pending: weir_service_resume answers it */
+    RUN_CLOSE    /* the connection is to be closed once `out` is written */
+};
+
+struct run_result {
+    size_t done; /* requests that were run, a pending one included */
+    enum run_state state;
+    bool changed; /* what was answered must not be sent before what this thread has changed is durable */
 };
 
 #endif

@@ -20,7 +20,7 @@
 #include "os/boot.h"
 #include "region/region.h"
 #include "resp/reply.h"
-#include "service/job.h"
+#include "service/pending.h"
 #include "service/policies/growth.h"
 #include "service/run.h"
 #include "table/table.h"
@@ -416,7 +416,7 @@ static void watch_request(struct world *world, const struct session *session,
         watch_event(world, sat_add(weir_now(), number_of(reply, "due_in_ms") * WEIR_MS),
                     watched_units(request));
     else if (taken && is_word(name, "weir.acquire"))
-        watch_event(world, session->waits ? session->due_ns : 0, watched_units(request));
+        watch_event(world, session->pending ? session->pending->due_ns : 0, watched_units(request));
     check_law(world);
 }
 
@@ -432,7 +432,7 @@ static struct resp_value *read_reply(struct world *world, const struct session *
     if (silent)
         MUST(len == 0);
     if (len == 0) {
-        MUST(silent || either || session->waits);
+        MUST(silent || either || session->pending);
         return NULL;
     }
     MUST(weir_resp_parse(buffer_bytes(&world->out), len, &value, &used) == RESP_PARSED);
@@ -445,9 +445,9 @@ static void resume(struct world *world, size_t client)
 {
     struct session *session = &world->clients[client];
     enum reply_mode before = session->replies;
-    if (!session->waits || !weir_service_resume(world->worker, session, &world->out))
+    if (!session->pending || weir_service_resume(world->worker, session, &world->out).state == RUN_PENDING)
         return;
-    MUST(!session->waits);
+    MUST(!session->pending);
     struct resp_value *value = read_reply(world, session, before);
     MUST(!value ||
          (weir_resp_get(value, "allowed")->integer == 1 && weir_resp_get(value, "waited_ms")->integer >= 0));
@@ -514,16 +514,16 @@ static void note_traces(const struct resp_request *request)
 
 static enum run_state run(struct world *world, struct session *session, const struct resp_request *request)
 {
-    enum run_state state;
-    MUST(weir_service_run(world->worker, session, request, 1, &world->out, &state) == 1);
-    MUST((state == RUN_JOB) == (session->job != NULL));
-    if (state == RUN_JOB) {
-        weir_job_do(session->job);
-        weir_job_finish(&world->service->workers[0], session, &world->out, &state);
+    struct run_result result = weir_service_run(world->worker, session, request, 1, &world->out);
+    MUST(result.done == 1);
+    MUST((result.state == RUN_PENDING) == (session->pending != NULL));
+    if (session->pending && !pending_waits(session->pending)) {
+        weir_pending_work(world->service, session);
+        result = weir_service_resume(&world->service->workers[0], session, &world->out);
     }
-    MUST((state == RUN_WAITS) == session->waits);
+    MUST((result.state == RUN_PENDING) == (session->pending != NULL));
     MUST(!world->out.failed);
-    return state;
+    return result.state;
 }
 
 static void ask(struct world *world, size_t client, const struct resp_request *request)
@@ -531,7 +531,7 @@ static void ask(struct world *world, size_t client, const struct resp_request *r
     struct session *session = &world->clients[client];
     if (is_change(request) && ++world->changes > CHANGES_MAX)
         return;
-    if (session->waits) { /* it leaves, and comes back */
+    if (session->pending) { /* it leaves, and comes back */
         weir_session_end(session, world->worker);
         watch_return(world, 0);
         client_begin(world, client);

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 
 #include "property/socket_kit.h"
+#include "service/pending.h"
 #include "store/commit.h"
 #include "unit/service/service_kit.h"
 
@@ -32,7 +33,6 @@ static struct {
     int64_t changes[CLIENTS + 1];         /* of each session, */
     int64_t at[TICKETS_MAX][CLIENTS + 1]; /* and as they were when a ticket was drawn */
     struct io_thread *io_thread;
-    struct dirty listed; /* by the I/O thread's thread */
 } fake = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static void fake_begin(void)
@@ -40,22 +40,22 @@ static void fake_begin(void)
     fake.appended = fake.synced = 0;
     fake.sick = false;
     memset(fake.changes, 0, sizeof fake.changes);
-    fake.listed.touched = 0;
 }
 
 bool __real_weir_disk_wait_begin(struct io_thread *io_thread, struct store *store);
 bool __wrap_weir_disk_wait_begin(struct io_thread *io_thread, struct store *store);
 uint64_t __wrap_weir_store_commit(struct store *store);
 enum store_ticket_status __wrap_weir_store_ticket_status(struct store *store, uint64_t ticket);
-size_t __real_weir_service_run(struct worker *worker, struct session *session,
-                               const struct resp_request *requests, size_t count, struct buffer *out,
-                               enum run_state *state);
-size_t __wrap_weir_service_run(struct worker *worker, struct session *session,
-                               const struct resp_request *requests, size_t count, struct buffer *out,
-                               enum run_state *state);
-
-bool __real_weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
-bool __wrap_weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
+struct run_result __real_weir_service_run(struct worker *worker, struct session *session,
+                                          const struct resp_request *requests, size_t count,
+                                          struct buffer *out);
+struct run_result __wrap_weir_service_run(struct worker *worker, struct session *session,
+                                          const struct resp_request *requests, size_t count,
+                                          struct buffer *out);
+struct run_result __real_weir_service_resume(struct worker *worker, struct session *session,
+                                             struct buffer *out);
+struct run_result __wrap_weir_service_resume(struct worker *worker, struct session *session,
+                                             struct buffer *out);
 
 bool __wrap_weir_disk_wait_begin(struct io_thread *io_thread, struct store *store)
 {
@@ -85,30 +85,31 @@ enum store_ticket_status __wrap_weir_store_ticket_status(struct store *store, ui
 }
 
 /* What is allowed is a change, and so is a promise: as a table that is kept lists it. */
-size_t __wrap_weir_service_run(struct worker *worker, struct session *session,
-                               const struct resp_request *requests, size_t count, struct buffer *out,
-                               enum run_state *state)
+struct run_result __wrap_weir_service_run(struct worker *worker, struct session *session,
+                                          const struct resp_request *requests, size_t count,
+                                          struct buffer *out)
 {
     int64_t before = worker->allowed;
-    size_t done = __real_weir_service_run(worker, session, requests, count, out, state);
-    int64_t changes = worker->allowed - before + (*state == RUN_WAITS);
+    struct run_result result = __real_weir_service_run(worker, session, requests, count, out);
+    int64_t changes = worker->allowed - before + pending_waits(session->pending);
     if (!worker->read_section_lasts) /* the twin's */
-        return done;
-    weir_dirty = &fake.listed;
-    fake.listed.touched += (uint64_t)changes;
+        return result;
+    result.changed = changes > 0;
     pthread_mutex_lock(&fake.mutex);
     if (session->id <= CLIENTS)
         fake.changes[session->id] += changes;
     pthread_mutex_unlock(&fake.mutex);
-    return done;
+    return result;
 }
 
 /* As if to say that it is due were to change something. */
-bool __wrap_weir_service_resume(struct worker *worker, struct session *session, struct buffer *out)
+struct run_result __wrap_weir_service_resume(struct worker *worker, struct session *session,
+                                             struct buffer *out)
 {
-    bool due = __real_weir_service_resume(worker, session, out);
-    fake.listed.touched += due;
-    return due;
+    bool waits = pending_waits(session->pending);
+    struct run_result result = __real_weir_service_resume(worker, session, out);
+    result.changed = waits && result.state == RUN_READY;
+    return result;
 }
 
 static uint64_t fake_appended(void)

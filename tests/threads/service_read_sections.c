@@ -224,7 +224,7 @@ static void acquire_and_leave(size_t self, void *arg)
     struct kit *client = &crew->clients[self];
     for (int64_t i = 0; i < crew->asks; i++) {
         const char *reply = kit_ask(client, "WEIR.ACQUIRE api k");
-        if (client->state == RUN_WAITS) {
+        if (client->state == RUN_PENDING) {
             kit_leave(client);
             kit_join(client, &crew->kit, (uint32_t)self);
             crew->refused[self]++;

@@ -18,12 +18,13 @@ struct call {
     const struct slice *args;      /* words; args[0] is the name, args[1] perhaps the subcommand's */
     size_t count;
     struct reply reply;
-    struct policy *found; /* of the word at policy_at, if it was looked up already; or NULL */
-    uint64_t hash;        /* of the word at key_at there; or 0 */
-    enum run_state state; /* RUN_READY until somebody says something else */
-    bool failed;          /* an error was answered */
-    bool store_ill;       /* the store is ill: nothing can be recorded (CMD_WITHOUT_STORE) */
-    bool last;            /* it has waited long enough for a fleet: see fleet_wait.h */
+    struct policy *found;    /* of the word at policy_at, if it was looked up already; or NULL */
+    uint64_t hash;           /* of the word at key_at there; or 0 */
+    enum run_state state;    /* RUN_READY until somebody says something else */
+    bool failed;             /* an error was answered */
+    bool store_ill;          /* the store is ill: nothing can be recorded (CMD_WITHOUT_STORE) */
+    struct pending *pending; /* it is resumed: see service/pending.h; NULL: it is run for the first time */
+    bool last;               /* it has waited long enough for a fleet */
 };
 
 /* Is the word at `at` this one, whatever its case? false also if there is none. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "service/commands/cmd_client.h"
+#include "service/pending.h"
 
 #define LIST_MOST (4 << 20) /* bytes of CLIENT LIST */
 
@@ -133,7 +134,7 @@ void weir_client_line(const struct session *session, int64_t now_ns, struct buff
                       " cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
                       session->id, session->address, session->local, text_or_empty(session->name).bytes,
                       seconds_between(session->since_ns, now_ns), seconds_between(session->active_ns, now_ns),
-                      session->waits ? "b" : "N", session->commands,
+                      pending_waits(session->pending) ? "b" : "N", session->commands,
                       session->last_command ? session->last_command : "NULL", session->user, session->version,
                       text_or_empty(session->lib_name).bytes, text_or_empty(session->lib_version).bytes);
 }

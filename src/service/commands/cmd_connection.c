@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "service/commands/cmd_client.h"
-#include "service/job.h"
+#include "service/pending.h"
 
 #define DATABASES 16 /* all of them the same */
 
@@ -60,22 +60,23 @@ static bool enter_as_user(struct call *call, const struct user *user, uint64_t g
 }
 
 /* Passwords that are kept as slow hashes are checked by another thread, and then the request is run again. If
- * any user has such a hash, every wrong password takes as long, whoever's it is. RUN_JOB: not known yet. */
+ * any user has such a hash, every wrong password takes as long, whoever's it is. RUN_PENDING: not known yet.
+ */
 static const struct user *check_slowly(struct call *call, const char *source, struct login_attempt attempt,
                                        struct slice name, struct slice password, uint64_t *generation)
 {
     const struct users *users = call->worker->snapshot->users;
     struct password_check *password_check = call->worker->service->password_check;
     struct login login;
-    *generation = call->session->checked ? call->session->checked->right : 0;
-    if (!call->session->checked) {
+    *generation = call->pending ? call->pending->login->right : 0;
+    if (!call->pending) {
         if (!weir_login_init(&login, users, name, password))
             return NULL;
         login.attempt = attempt;
         *generation = weir_password_check_known(password_check, &login);
         if (*generation == 0 && !weir_login_wait(password_check, &login, source)) {
             weir_call_error(call, "UNAVAILABLE too many logins are being checked at this moment; try again");
-        } else if (*generation == 0 && !weir_job_login(call, &login)) {
+        } else if (*generation == 0 && !weir_pending_login(call, &login)) {
             weir_login_end(password_check, &login);
         }
         weir_secret_wipe(&login, sizeof login);
@@ -87,7 +88,7 @@ static const struct user *check_slowly(struct call *call, const char *source, st
 /* What was not checked, or against passwords that are others now, is not known to be wrong. */
 static bool is_login_undecided(struct call *call, struct login_attempt attempt)
 {
-    const struct login *login = call->session->checked;
+    const struct login *login = call->pending ? call->pending->login : NULL;
     if (login && !login->checked)
         weir_call_error(call, "UNAVAILABLE the password could not be checked: out of memory; try again");
     else if (login && login->attempt.word != attempt.word)
@@ -119,7 +120,7 @@ static bool log_in(struct call *call, struct slice name, struct slice password)
         user = check_slowly(call, source, attempt, name, password, &generation);
     if (user)
         return enter_as_user(call, user, generation);
-    if (call->failed || call->state == RUN_JOB || is_login_undecided(call, attempt))
+    if (call->failed || call->state == RUN_PENDING || is_login_undecided(call, attempt))
         return false;
     weir_attempt_failed(login_failures, call->worker->now_ns, attempt);
     return fail_login(call, name);

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 
 #include "base/sat.h"
-#include "service/leases/fleet_wait.h"
 #include "service/leases/lend.h"
+#include "service/pending.h"
 #include "service/policies/freeze.h"
 #include "table/table.h"
 
@@ -107,8 +107,7 @@ static void run_lease(struct call *call)
         return;
     }
     weir_lend(call->worker, &ask, &result);
-    if (may_wait_for_chunks(&ask, &result) &&
-        weir_call_wait_for_fleet(call, ask.pools->wait_ns, &ask.pair, 1))
+    if (may_wait_for_chunks(&ask, &result) && weir_pending_fleet(call, ask.pools->wait_ns, &ask.pair, 1))
         return;
     if (result.epoch == 0) {
         tell_unknown(call, &ask, &result);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/sat.h"
-#include "service/leases/fleet_wait.h"
+#include "service/pending.h"
 #include "service/engine/request_id.h"
 #include "service/run.h"
 #include "service/engine/settle.h"
@@ -158,8 +158,7 @@ static bool decide_or_wait(struct call *call, struct reserve_request *ask, struc
 {
     do
         decide_once(call, ask, promise, answer);
-    while (answer->waits_for_fleet &&
-           !weir_call_wait_for_fleet(call, answer->hold_ns, ask->pairs, ask->count));
+    while (answer->waits_for_fleet && !weir_pending_fleet(call, answer->hold_ns, ask->pairs, ask->count));
     if (!answer->allowed || (answer->charged & 1) == 0 || promise->due_ns <= call->worker->now_ns)
         promise->n = 0; /* nothing to wait for */
     if (answer->ends_ns > 0)

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/sat.h"
-#include "service/commands/cmd_take.h"
-#include "service/leases/fleet_wait.h"
+#include "service/pending.h"
 #include "service/persist/record_change.h"
 #include "service/policies/freeze.h"
 #include "service/engine/request_id.h"
@@ -38,7 +37,7 @@ static bool take_or_wait(struct call *call, struct pair *pairs, size_t count, st
 {
     do
         weir_decide_take(call->worker, pairs, count, answer);
-    while (answer->waits_for_fleet && !weir_call_wait_for_fleet(call, answer->hold_ns, pairs, count));
+    while (answer->waits_for_fleet && !weir_pending_fleet(call, answer->hold_ns, pairs, count));
     return answer->waits_for_fleet;
 }
 
@@ -215,78 +214,6 @@ static void answer_acquired(struct call *call, const struct answer *answer, int6
     weir_reply_integer(&call->reply, weir_ms_up(waited_ns));
 }
 
-static void give_up_wait(const struct worker *worker, struct session *session)
-{
-    weir_persist_let_go(worker, session->wait.ptable);
-    weir_policy_drop(session->wait.policy);
-    weir_policy_table_free(session->wait.ptable);
-    free(session->wait.label);
-    memset(&session->wait, 0, sizeof session->wait);
-    session->waits = false;
-    session->due_ns = 0;
-}
-
-/* NULL, also if there is no memory: then the answer has no label, which is better than none at all. */
-static char *keep_label(const struct call *call, const struct answer *answer)
-{
-    char *label = answer->label == call->worker->label ? malloc(LABEL_MAX) : NULL;
-    return label ? memcpy(label, answer->label, LABEL_MAX) : NULL;
-}
-
-/* The units are promised: keeps what is needed to answer, or to hand them back. */
-static void begin_wait(struct call *call, const struct pair *pair, const struct answer *answer,
-                       const struct weir_reservation *reservation)
-{
-    struct session *session = call->session;
-    const struct limit_labels *labels;
-    struct policy_table *ptable = weir_policy_find_table(pair->policy, pair->key, &labels);
-    weir_policy_ref(pair->policy);
-    session->wait.policy = pair->policy;
-    session->wait.ptable = weir_policy_table_ref(ptable);
-    session->wait.hash = table_hash(ptable->table, pair->key.bytes, pair->key.len);
-    session->wait.reservation = *reservation;
-    session->wait.asked_ns = call->worker->now_ns;
-    session->wait.labels = labels;
-    session->wait.label = keep_label(call, answer);
-    session->wait.verdict = (struct weir_verdict){.allowed = 1,
-                                                  .remaining = answer->remaining,
-                                                  .reset_after_ns = answer->reset_after_ns,
-                                                  .limit = answer->limit};
-    session->waits = true;
-    session->due_ns = sat_add(call->worker->now_ns, answer->wait_ns);
-    count_up(&call->worker->waiting, 1);
-    call->state = RUN_WAITS;
-}
-
-void weir_acquire_answer(struct worker *worker, struct session *session, struct buffer *out)
-{
-    const struct weir_verdict *verdict = &session->wait.verdict;
-    const struct limit_labels *labels = session->wait.labels;
-    bool known = verdict->limit >= 0 && labels && (size_t)verdict->limit < labels->count;
-    struct call call = {.worker = worker, .session = session, .reply = {out, session->version}};
-    struct answer answer = {.allowed = true,
-                            .remaining = verdict->remaining,
-                            .reset_after_ns = verdict->reset_after_ns,
-                            .limit = verdict->limit,
-                            .label = session->wait.label ? session->wait.label
-                                     : known             ? labels->text[verdict->limit]
-                                                         : ""};
-    answer_acquired(&call, &answer, worker->now_ns - session->wait.asked_ns);
-    count_up(&worker->waiting, -1);
-    give_up_wait(worker, session);
-}
-
-void weir_acquire_cancel(struct worker *worker, struct session *session)
-{
-    bool began = read_section_begin(
-        worker); /* whoever uses a table does it in a read section: see weir_snapshot_collect */
-    struct weir_table *table = session->wait.ptable->table;
-    (void)weir_table_cancel_by_hash(table, worker->now_ns, session->wait.hash, &session->wait.reservation);
-    count_up(&worker->waiting, -1);
-    give_up_wait(worker, session);
-    read_section_end(worker, began);
-}
-
 /* [TIMEOUT ms]; without it that of the limits, else as long as it takes. */
 static bool read_timeout(struct call *call, size_t at, const struct pair *pair, int64_t *timeout_ns)
 {
@@ -306,16 +233,49 @@ static bool read_timeout(struct call *call, size_t at, const struct pair *pair, 
     return true;
 }
 
+/* Memory to wait in is needed before units are promised: none are if there is none. */
+static void acquire_promised(struct call *call, const struct pair *pair, int64_t timeout_ns,
+                             int64_t waited_ns)
+{
+    struct answer answer;
+    struct weir_reservation reservation;
+    struct pending *pending = timeout_ns > 0 ? weir_pending_new(call, SIZE_MAX) : NULL;
+    if (timeout_ns > 0 && !pending) {
+        weir_call_error(call, "ERR out of memory: nothing was taken");
+        return;
+    }
+    weir_decide_reserve(call->worker, pair, timeout_ns, &reservation, &answer);
+    if (answer.allowed && answer.wait_ns > 0) {
+        weir_pending_due(call, pending, pair, &answer, &reservation);
+        return;
+    }
+    free(pending);
+    answer_acquired(call, &answer, waited_ns);
+}
+
+static void acquire_leased(struct call *call, struct pair *pair, int64_t timeout_ns, int64_t waited_ns)
+{
+    struct answer answer;
+    struct weir_reservation none;
+    do
+        weir_decide_reserve(call->worker, pair, timeout_ns, &none, &answer);
+    while (answer.waits_for_fleet && !weir_pending_fleet(call, answer.hold_ns, pair, 1));
+    if (!answer.waits_for_fleet)
+        answer_acquired(call, &answer, waited_ns);
+}
+
 static void run_acquire(struct call *call)
 {
     struct pair pair;
     struct answer answer;
-    struct weir_reservation reservation;
-    int64_t timeout_ns;
+    int64_t timeout_ns, waited_ns = call->worker->now_ns - call_asked_ns(call);
     size_t at = 1;
+    if (call->pending && call->pending->cause == PENDING_DUE) {
+        answer_acquired(call, &call->pending->answer, waited_ns);
+        return;
+    }
     if (weir_call_pairs(call, &at, &pair, 1, false) == 0 || !read_timeout(call, at, &pair, &timeout_ns))
         return;
-    int64_t waited_ns = call->worker->now_ns - weir_call_asked(call);
     if (__builtin_expect(call->store_ill, 0)) {
         if (weir_call_unrecorded(call, &pair, 1, &answer))
             answer_acquired(call, &answer, waited_ns);
@@ -323,15 +283,10 @@ static void run_acquire(struct call *call)
     }
     if (timeout_ns != WEIR_FOREVER)
         timeout_ns = max64(timeout_ns - waited_ns, 0);
-    do
-        weir_decide_reserve(call->worker, &pair, timeout_ns, &reservation, &answer);
-    while (answer.waits_for_fleet && !weir_call_wait_for_fleet(call, answer.hold_ns, &pair, 1));
-    if (answer.waits_for_fleet)
-        return;
-    if (answer.allowed && answer.wait_ns > 0)
-        begin_wait(call, &pair, &answer, &reservation);
+    if (pair.policy->leases)
+        acquire_leased(call, &pair, timeout_ns, waited_ns);
     else
-        answer_acquired(call, &answer, waited_ns);
+        acquire_promised(call, &pair, timeout_ns, waited_ns);
 }
 
 /* ---- the table ---- */

@@ -164,13 +164,11 @@ static enum request_seen recall_verdict(struct call *call, const struct pair *pa
     char shown[72];
     visit->verdict = request->verdict;
     visit->request.looked = !same;
-    if (same)
+    if (same) /* the answer waits for what it repeats as if it had changed it */
         list_charges(pairs, count);
     leave_records(call, visit);
-    if (same) {
-        call->worker->repeats = true;
+    if (same)
         return REQUEST_AGAIN;
-    }
     weir_call_error(call,
                     "ERR the id '%s' belongs to another question; every question needs an id of its own",
                     weir_shown(id, shown));

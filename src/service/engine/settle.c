@@ -373,9 +373,8 @@ static void settle_again(struct call *call, const struct settle_request *ask, st
                settled->question != settle_hash(&call->worker->service->ledger, ask, entry)) {
         refuse_settled(call);
     } else {
-        visit->looked = false;
+        visit->looked = false; /* so the answer waits for what it repeats as if it had changed it */
         list_keys(call, entry);
-        call->worker->repeats = true;
         tell_settled(call, ask, settled);
     }
 }

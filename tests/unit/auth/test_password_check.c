@@ -5,7 +5,7 @@
  */
 #include "auth/password_check.h"
 #include "config/password_hash.h"
-#include "service/job.h"
+#include "service/pending.h"
 #include "service/policies/apply.h"
 #include "service/run.h"
 #include "unit/service/command_kit.h"
@@ -162,13 +162,14 @@ static void begin_login(const char *name, const char *password)
     const struct slice words[] = {{"AUTH", 4}, {name, strlen(name)}, {password, strlen(password)}};
     const struct resp_request request = {words, 3};
     weir_buffer_drop(&kit.out, buffer_len(&kit.out), 1 << 20);
-    CHECK_EQ(weir_service_run(kit.worker, &kit.session, &request, 1, &kit.out, &kit.state), 1);
-    CHECK_EQ(kit.state, RUN_JOB);
+    struct run_result result = weir_service_run(kit.worker, &kit.session, &request, 1, &kit.out);
+    CHECK_EQ(result.done, 1);
+    CHECK_EQ(result.state, RUN_PENDING);
 }
 
 static bool end_login(const char *reply)
 {
-    weir_job_finish(kit.worker, &kit.session, &kit.out, &kit.state);
+    (void)weir_service_resume(kit.worker, &kit.session, &kit.out);
     return buffer_len(&kit.out) == strlen(reply) && memcmp(buffer_bytes(&kit.out), reply, strlen(reply)) == 0;
 }
 
@@ -184,7 +185,7 @@ TEST(a_reload_during_a_login_makes_no_password_wrong)
         if (!kit_begin(before[i]))
             return;
         begin_login("app", "right horse");
-        weir_job_do(kit.session.job);
+        weir_pending_work(kit.service, &kit.session);
         CHECK(apply("users: [{name: app, password_crypt: \"" RIGHT "\", may: [take]}]"));
         CHECK(end_login(CHANGED));
         CHECK_EQ(weir_login_failures_count(kit.service->login_failures), 0);
@@ -198,7 +199,7 @@ TEST(a_reload_during_a_login_keeps_a_password_that_stays_right)
     if (!kit_begin(USERS))
         return;
     begin_login("app", "right horse");
-    weir_job_do(kit.session.job);
+    weir_pending_work(kit.service, &kit.session);
     CHECK(apply("users: [{name: app, password_crypt: \"" RIGHT "\", may: [take]}]"));
     CHECK(end_login("+OK\r\n"));
     kit_end();

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/job.h"
+#include "service/pending.h"
 #include "service/policies/change.h"
 #include "service/policies/growth.h"
 #include "service/run.h"
@@ -123,16 +123,31 @@ static const char *reply_of(struct kit *kit)
     return buffer_bytes(&kit->out);
 }
 
+static void resume(struct kit *kit)
+{
+    struct run_result result = weir_service_resume(kit->worker, &kit->session, &kit->out);
+    kit->state = result.state;
+    kit->changed |= result.changed;
+}
+
+void kit_work(struct kit *kit)
+{
+    if (kit->state != RUN_PENDING || pending_waits(kit->session.pending))
+        return;
+    weir_pending_work(kit->service, &kit->session);
+    resume(kit);
+}
+
 static void run(struct kit *kit, const struct resp_request *requests, size_t count)
 {
     size_t done = 0;
     while (done < count) {
-        done += weir_service_run(kit->worker, &kit->session, requests + done, count - done, &kit->out,
-                                 &kit->state);
-        if (kit->state == RUN_JOB) {
-            weir_job_do(kit->session.job);
-            weir_job_finish(kit->worker, &kit->session, &kit->out, &kit->state);
-        }
+        struct run_result result =
+            weir_service_run(kit->worker, &kit->session, requests + done, count - done, &kit->out);
+        done += result.done;
+        kit->state = result.state;
+        kit->changed |= result.changed;
+        kit_work(kit);
         if (kit->state != RUN_READY)
             break;
     }
@@ -143,6 +158,7 @@ static void clear(struct kit *kit)
     weir_buffer_drop(&kit->out, buffer_len(&kit->out), 1 << 20);
     kit->out.failed = false;
     kit->state = RUN_READY;
+    kit->changed = false;
 }
 
 const char *kit_ask_words(struct kit *kit, const struct slice *words, size_t count)
@@ -208,7 +224,7 @@ const char *kit_ask(struct kit *kit, const char *text)
 const char *kit_resume(struct kit *kit)
 {
     clear(kit);
-    kit->state = weir_service_resume(kit->worker, &kit->session, &kit->out) ? RUN_READY : RUN_WAITS;
+    resume(kit);
     return reply_of(kit);
 }
 

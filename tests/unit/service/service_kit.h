@@ -20,7 +20,8 @@ struct kit {
     struct worker *worker; /* the first */
     struct session session;
     struct buffer out;    /* of the last request */
-    enum run_state state; /* after it; RUN_WAITS: kit_resume */
+    enum run_state state; /* after it; RUN_PENDING: kit_resume */
+    bool changed;         /* it has to be durable before its answer is sent */
 };
 
 /* `yaml` is a file's text, or NULL: no policies. Says what is wrong and gives false. With `workers` 0: 1. */
@@ -41,6 +42,8 @@ const char *kit_ask(struct kit *kit, const char *line);
 const char *kit_ask_words(struct kit *kit, const struct slice *words, size_t count);
 /* Any number of lines, as one batch; the answers one behind the other. */
 const char *kit_ask_lines(struct kit *kit, const char *const *lines, size_t count);
+/* Background jobs and logins: does it, and appends the answer. Else nothing. */
+void kit_work(struct kit *kit);
 /* The answer to a request that waited, "" if it still does. */
 const char *kit_resume(struct kit *kit);
 

@@ -138,9 +138,8 @@ TEST(who_settles_lists_what_was_charged_by_another)
     CHECK_EQ(kit_field(settle("WEIR.COMMIT", ""), "charged"), 10);
     CHECK(listed(&tables) == 0 && listed(&reservations) > 0);
     weir_dirty_clear(weir_dirty);
-    kit.worker->repeats = false;
     CHECK_EQ(kit_field(settle("WEIR.COMMIT", ""), "charged"), 10); /* again */
-    CHECK(listed(&tables) == 0 && listed(&reservations) > 0 && kit.worker->repeats);
+    CHECK(listed(&tables) == 0 && listed(&reservations) > 0 && kit.changed);
     end();
 }
 
@@ -152,9 +151,8 @@ TEST(who_repeats_an_answer_lists_what_it_depends_on)
         begin();
         (void)kit_ask(&kit, lines[i]);
         weir_dirty_clear(weir_dirty);
-        kit.worker->repeats = false;
         (void)kit_ask(&kit, lines[i]);
-        CHECK(listed(&tables) == 0 && listed(&requests) > 0 && kit.worker->repeats);
+        CHECK(listed(&tables) == 0 && listed(&requests) > 0 && kit.changed);
         end();
     }
 }
@@ -165,12 +163,11 @@ TEST(errors_and_looks_list_nothing)
     reserve("WEIR.RESERVE tokens k 10 ID r1");
     (void)settle("WEIR.CANCEL", "");
     keep_all(NULL);
-    kit.worker->repeats = false;
     CHECK(strstr(settle("WEIR.COMMIT", "1"), "settled already") != NULL);
     CHECK(strstr(kit_ask(&kit, "WEIR.TAKE tokens k 1 ID r1"), "another question") != NULL);
     (void)kit_ask(&kit, "WEIR.COMMIT 5f3a-1");
     (void)kit_ask(&kit, "WEIR.PEEK tokens k");
-    CHECK(weir_dirty->count == 0 && !kit.worker->repeats);
+    CHECK(weir_dirty->count == 0 && !kit.changed);
     end();
 }
 

@@ -202,11 +202,11 @@ TEST(who_finds_it_empty_waits_for_the_coordinator)
     const char *const lines[] = {"WEIR.TAKE egress a 3", "PING"};
     atomic_store(&wants, 0);
     CHECK_STR(kit_ask_lines(&kit, lines, 2), "");
-    CHECK_EQ(kit.state, RUN_WAITS);
+    CHECK_EQ(kit.state, RUN_PENDING);
     CHECK(atomic_load(&wants) >= 1);
     CHECK_EQ(atomic_load(&kit.worker->waiting), 1);
     CHECK_STR(kit_resume(&kit), "");
-    CHECK_EQ(kit.state, RUN_WAITS);
+    CHECK_EQ(kit.state, RUN_PENDING);
     fill(fake, 10);
     CHECK_EQ(kit_field(kit_resume(&kit), "remaining"), 7);
     CHECK_EQ(kit.state, RUN_READY);
@@ -342,7 +342,7 @@ TEST(several_pairs_are_all_or_none)
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK local b"), "remaining"), 4);
     fake->stat.exhausted = 0;
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE egress a 81 AND local b 1"), "");
-    CHECK_EQ(kit.state, RUN_WAITS);
+    CHECK_EQ(kit.state, RUN_PENDING);
     weir_balance_put(&fake->balance, 1);
     CHECK_EQ(kit_field(kit_resume(&kit), "allowed"), 1);
     CHECK_EQ(weir_balance_held(&fake->balance), 0);
@@ -463,7 +463,7 @@ TEST(what_was_leased_is_leased_on_with_its_own_end)
     CHECK_EQ(weir_balance_held(&fake->balance), 50);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.LEASE egress 9"), "units"), 40); /* whole chunks */
     CHECK_STR(kit_ask(&kit, "WEIR.LEASE egress 1"), "");                    /* more is on its way */
-    CHECK_EQ(kit.state, RUN_WAITS);
+    CHECK_EQ(kit.state, RUN_PENDING);
     weir_balance_put(&fake->balance, 20);
     CHECK_EQ(kit_field(kit_resume(&kit), "units"), 20);
     fake->stat.exhausted = 1; /* who asks too early would ask all the time */

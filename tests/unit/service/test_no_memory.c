@@ -16,7 +16,7 @@
 #include "check.h"
 #include "resp/reply.h"
 #include "server/server.h"
-#include "service/job.h"
+#include "service/pending.h"
 #include "service/policies/apply.h"
 #include "service/policies/growth.h"
 #include "service/run.h"
@@ -195,11 +195,8 @@ static void ask(void)
     come();
     weir_buffer_free(&kit.out);
     kit.out.most = OUTPUT_MOST;
-    (void)weir_service_run(kit.worker, &kit.session, &asked.request, 1, &kit.out, &kit.state);
-    if (kit.state == RUN_JOB) {
-        weir_job_do(kit.session.job);
-        weir_job_finish(kit.worker, &kit.session, &kit.out, &kit.state);
-    }
+    kit.state = weir_service_run(kit.worker, &kit.session, &asked.request, 1, &kit.out).state;
+    kit_work(&kit);
     weir_session_end(&kit.session, kit.worker);
 }
 
@@ -224,7 +221,7 @@ static void look_at_answer(bool went_well)
     if (kit.out.failed) {
         CHECK(!went_well);
         CHECK_EQ(kit.state, RUN_CLOSE);
-    } else if (kit.state != RUN_WAITS) {
+    } else if (kit.state != RUN_PENDING) {
         CHECK_EQ(weir_resp_parse(buffer_bytes(&kit.out), len, &value, &used), RESP_PARSED);
         CHECK_EQ(used, len);
         CHECK(!value || value->type != RESP_ERROR || asked.may_fail || is_excused(value));

@@ -3,7 +3,7 @@
  * From words to answers: who may ask, what is said to those who may not, batches, background jobs, sessions.
  */
 #include "check.h"
-#include "service/job.h"
+#include "service/pending.h"
 #include "service/run.h"
 #include "unit/service/service_kit.h"
 
@@ -299,18 +299,18 @@ TEST(a_job_is_done_by_another_thread_and_answered_later)
     char name[] = "api";
     struct slice words[] = {{"WEIR.POLICY", 11}, {"SET", 3}, {name, 3}, {"7/s", 3}};
     struct resp_request request = {words, 4};
-    enum run_state state;
     if (!CHECK(kit_open(&kit, NULL)))
         return;
-    CHECK_EQ(weir_service_run(kit.worker, &kit.session, &request, 1, &kit.out, &state), 1);
-    CHECK_EQ(state, RUN_JOB);
+    struct run_result result = weir_service_run(kit.worker, &kit.session, &request, 1, &kit.out);
+    CHECK_EQ(result.done, 1);
+    CHECK_EQ(result.state, RUN_PENDING);
+    kit.state = RUN_PENDING;
     CHECK_EQ(buffer_len(&kit.out), 0);
     words[1] = (struct slice){"xxx", 3}; /* the words were copied, */
     memcpy(name, "xxx", 3);              /* and their bytes */
-    weir_job_do(kit.session.job);
-    weir_job_finish(kit.worker, &kit.session, &kit.out, &state);
-    CHECK_EQ(state, RUN_READY);
-    CHECK(kit.session.job == NULL);
+    kit_work(&kit);
+    CHECK_EQ(kit.state, RUN_READY);
+    CHECK(kit.session.pending == NULL);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.PEEK api a"), "remaining"), 7);
     CHECK(begins(kit_ask(&kit, "WEIR.POLICY SET api 7/x"), "-ERR"));
     CHECK_EQ(kit.service->workers[kit.service->options.workers].errors, 1);

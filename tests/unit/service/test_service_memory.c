@@ -132,7 +132,7 @@ TEST(a_start_from_a_store_without_memory_loses_nothing)
 static bool is_sound(const struct kit *kit, const char *reply)
 {
     size_t len = strlen(reply);
-    return kit->state == RUN_CLOSE || kit->state == RUN_WAITS || len == 0 ||
+    return kit->state == RUN_CLOSE || kit->state == RUN_PENDING || len == 0 ||
            (len >= 3 && strcmp(reply + len - 2, "\r\n") == 0);
 }
 
@@ -151,7 +151,7 @@ static void check_line(const char *line)
         allocations_left = -1;
         if (!CHECK(is_sound(&kit, reply)))
             printf("# %s, allocation %d: \"%s\"\n", line, allocation, reply);
-        if (kit.state == RUN_WAITS) {
+        if (kit.state == RUN_PENDING) {
             kit_clock(&kit, 1000);
             CHECK_EQ(kit_field(kit_resume(&kit), "allowed"), 1);
         }

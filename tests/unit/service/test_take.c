@@ -3,6 +3,7 @@
  * The commands that ask for units: what they answer, what they charge, what they count.
  */
 #include "check.h"
+#include "service/pending.h"
 #include "service/policies/snapshot.h"
 #include "unit/service/service_kit.h"
 
@@ -587,8 +588,8 @@ TEST(acquire_answers_when_due)
     CHECK_EQ(kit_field(answer, "allowed"), 1);
     CHECK_EQ(kit_field(answer, "waited_ms"), 0);
     CHECK_STR(kit_ask(&kit, "WEIR.ACQUIRE api a"), "");
-    CHECK_EQ(kit.state, RUN_WAITS);
-    CHECK_EQ(kit.session.due_ns, 100 * WEIR_MS);
+    CHECK_EQ(kit.state, RUN_PENDING);
+    CHECK_EQ(kit.session.pending->due_ns, 100 * WEIR_MS);
     CHECK_EQ(kit.worker->waiting, 1);
     kit_clock(&kit, 99);
     CHECK_STR(kit_resume(&kit), "");
@@ -598,7 +599,7 @@ TEST(acquire_answers_when_due)
     CHECK_EQ(kit_field(answer, "waited_ms"), 100);
     CHECK_STR(kit_text(answer, "limit"), "10/s burst=1");
     CHECK_EQ(kit.worker->waiting, 0);
-    CHECK(!kit.session.waits);
+    CHECK(!kit.session.pending);
     kit_close(&kit);
 }
 
@@ -618,7 +619,7 @@ TEST(acquire_says_no_at_once_if_it_takes_too_long)
     CHECK(begins(kit_ask(&kit, "WEIR.ACQUIRE api a TIMEOUT -1"), "-ERR TIMEOUT must be 0 or more"));
     CHECK(begins(kit_ask(&kit, "WEIR.ACQUIRE api a TIMEOUT"), "-ERR syntax error near 'TIMEOUT'"));
     CHECK_STR(kit_ask(&kit, "WEIR.ACQUIRE slow a TIMEOUT 100"), "");
-    CHECK_EQ(kit.state, RUN_WAITS);
+    CHECK_EQ(kit.state, RUN_PENDING);
     kit_close(&kit);
 }
 
@@ -631,11 +632,11 @@ TEST(a_client_that_leaves_hands_its_place_back)
     kit_join(&other, &kit, 0);
     CHECK_TAKE(&kit, "WEIR.TAKE api a", 1, 0);
     CHECK_STR(kit_ask(&other, "WEIR.ACQUIRE api a"), "");
-    CHECK_EQ(other.session.due_ns, 100 * WEIR_MS);
+    CHECK_EQ(other.session.pending->due_ns, 100 * WEIR_MS);
     kit_leave(&other);
     CHECK_EQ(kit.worker->waiting, 0);
     CHECK_STR(kit_ask(&kit, "WEIR.ACQUIRE api a"), "");
-    CHECK_EQ(kit.session.due_ns, 100 * WEIR_MS); /* not behind the one who left */
+    CHECK_EQ(kit.session.pending->due_ns, 100 * WEIR_MS); /* not behind the one who left */
     kit_close(&kit);
 }
 
@@ -704,11 +705,11 @@ TEST(acquire_waits_if_the_older_limits_agree_by_then)
     CHECK_TAKE(&kit, "WEIR.TAKE api a", 1, 0);
     kit_join(&other, &kit, 0);
     CHECK_STR(kit_ask(&other, "WEIR.ACQUIRE api a"), "");
-    CHECK_EQ(other.session.due_ns, 6000 * WEIR_MS);
+    CHECK_EQ(other.session.pending->due_ns, 6000 * WEIR_MS);
     kit_clock(&kit, 50);
     kit_leave(&other);
     CHECK_STR(kit_ask(&kit, "WEIR.ACQUIRE api a"), "");
-    CHECK_EQ(kit.session.due_ns, 6000 * WEIR_MS); /* not behind the one who left */
+    CHECK_EQ(kit.session.pending->due_ns, 6000 * WEIR_MS); /* not behind the one who left */
     kit_close(&kit);
 }
 
@@ -720,7 +721,7 @@ TEST(waiting_stops_a_batch)
         return;
     kit_policy(&kit, "api", "10/s burst=1");
     CHECK_EQ(kit_field(kit_ask_lines(&kit, lines, 3), "allowed"), 1);
-    CHECK_EQ(kit.state, RUN_WAITS);
+    CHECK_EQ(kit.state, RUN_PENDING);
     CHECK_EQ(kit.session.commands, 2);
     kit_close(&kit);
 }
