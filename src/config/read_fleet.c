@@ -46,10 +46,10 @@ static void read_coordinator(struct config_reader *reading, const struct yaml_no
 {
     struct config_fleet *fleet = into;
     struct weir_error err;
-    struct fleet_url url;
+    struct server_url url;
     if (!weir_reading_is_text(reading, node, field))
         return;
-    if (!weir_fleet_url_read(&url, node->text, &err) || !weir_coordinator_kind(&url, &err)) {
+    if (!weir_url_read(&url, node->text, &err) || !weir_coordinator_kind(&url, &err)) {
         weir_reading_wrong(reading, node->place, "coordinator: %s", err.text);
         return;
     }
@@ -228,11 +228,11 @@ static bool lower_burst(struct config_reader *reading, const struct config_polic
 static bool complete_fleet(struct config_reader *reading, const struct config_policy *policy)
 {
     struct config_fleet *fleet = policy->fleet;
-    struct fleet_url url;
+    struct server_url url;
     struct weir_error err;
     if (fleet->each && fleet->options.leave_ns == 0)
         fleet->options.leave_ns = EACH_LEAVE;
-    bool good = weir_fleet_url_read(&url, fleet->url, &err) &&
+    bool good = weir_url_read(&url, fleet->url, &err) &&
                 weir_fleet_options_read(&fleet->options, &url, &err) &&
                 (!policy->name || weir_fleet_name_check(policy->name, &err)) &&
                 weir_fleet_terms(policy->limits, &fleet->options, &fleet->terms, &err);

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/random.h"
 #include "base/sat.h"
 #include "base/secret.h"
 #include "fleet/member_steps.h"
@@ -209,17 +210,10 @@ static void *open_agent_coordinator(void *arg)
     return NULL;
 }
 
-/* Between half of the back-off and all of it, so that a fleet does not come back in one moment. */
-static int64_t backoff_with_jitter(struct fleet_agent *agent, int64_t ns)
-{
-    agent->random = agent->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return ns / 2 + (int64_t)(agent->random >> 33) % (ns / 2 + 1);
-}
-
 static void note_open_failure(struct fleet_agent *agent, const char *why)
 {
-    agent->backoff_ns = clamp64(agent->backoff_ns * 2, BACKOFF_MIN_NS, BACKOFF_MAX_NS);
-    agent->open_at_ns = sat_add(weir_now(), backoff_with_jitter(agent, agent->backoff_ns));
+    agent->open_at_ns = sat_add(
+        weir_now(), random_backoff(&agent->random, &agent->backoff_ns, BACKOFF_MIN_NS, BACKOFF_MAX_NS));
     lock_take(&agent->lock);
     (void)snprintf(agent->why, sizeof agent->why, "%s", why);
     lock_drop(&agent->lock);
@@ -411,7 +405,7 @@ static void *run_agent_thread(void *arg)
     return NULL;
 }
 
-static struct fleet_agent *agent_new(const char *url_text, const struct fleet_url *url,
+static struct fleet_agent *agent_new(const char *url_text, const struct server_url *url,
                                      const struct coordinator_ops *ops,
                                      const struct coordinator_options *options, struct weir_error *err)
 {
@@ -560,7 +554,7 @@ static void enter_agent_locked(struct fleet_agent *agent, struct fleet_member *m
     link_member(&member->ring, &everybody);
 }
 
-bool weir_agents_enter(struct fleet_member *member, const char *url_text, const struct fleet_url *url,
+bool weir_agents_enter(struct fleet_member *member, const char *url_text, const struct server_url *url,
                        const struct coordinator_ops *ops, struct fleet_member **found, struct weir_error *err)
 {
     struct coordinator_options options = {.answer_ns = member->options.answer_ns,

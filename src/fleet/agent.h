@@ -122,7 +122,7 @@ struct fleet_agent {
     atom64 holders;           /* of this memory: the thread, and the memory of members */
 
     char *url_text; /* as it was given: whoever gives the same shares it */
-    struct fleet_url url;
+    struct server_url url;
     struct coordinator_options options;
     const struct coordinator_ops *ops;
     pthread_t thread;
@@ -160,7 +160,7 @@ extern struct lock weir_agents_lock;
 
 /* Puts the member into the agent for this URL, making one if there is none. *found: one of that name is
  * there, and one more holds its limiter now: `member` is not needed. false: `err`. */
-bool weir_agents_enter(struct fleet_member *member, const char *url_text, const struct fleet_url *url,
+bool weir_agents_enter(struct fleet_member *member, const char *url_text, const struct server_url *url,
                        const struct coordinator_ops *ops, struct fleet_member **found,
                        struct weir_error *err);
 /* Its limiter is being freed: who joins its name does not get it any more. */

@@ -42,7 +42,7 @@ static bool scheme_wants_tls(const char *scheme)
     return strncmp(scheme, "rediss", strlen("rediss")) == 0 || strcmp(scheme, "weirs") == 0;
 }
 
-const struct coordinator_ops *weir_coordinator_kind(const struct fleet_url *url, struct weir_error *err)
+const struct coordinator_ops *weir_coordinator_kind(const struct server_url *url, struct weir_error *err)
 {
     for (size_t i = 0; i < KINDS; i++)
         if (strcmp(kinds[i].scheme, url->scheme) == 0)
@@ -119,7 +119,7 @@ static void ignore_trouble(void *owner, const char *why)
     (void)owner, (void)why;
 }
 
-static bool ask_coordinator(const struct fleet_url *url, const struct quota_ask *ask,
+static bool ask_coordinator(const struct server_url *url, const struct quota_ask *ask,
                             struct quota_answer *answer, struct weir_error *err)
 {
     struct sink sink = {.replied = ignore_reply,
@@ -146,10 +146,10 @@ static bool ask_coordinator(const struct fleet_url *url, const struct quota_ask 
 bool weir_quota_ask(const char *url, const struct quota_ask *ask, struct quota_answer *answer,
                     struct weir_error *err)
 {
-    struct fleet_url read;
+    struct server_url read;
     memset(answer, 0, sizeof *answer);
     weir_error_clear(err);
-    bool done = weir_fleet_url_read(&read, url, err) &&
+    bool done = weir_url_read(&read, url, err) &&
                 (ask->op == QUOTA_LIST || weir_fleet_name_check(ask->name, err)) &&
                 ask_coordinator(&read, ask, answer, err);
     weir_secret_wipe(&read, sizeof read);

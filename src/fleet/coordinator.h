@@ -12,8 +12,8 @@
 #ifndef WEIR_FLEET_COORDINATOR_H
 #define WEIR_FLEET_COORDINATOR_H
 
-#include "fleet/url.h"
 #include "lease/ticket.h"
+#include "resp_client/url.h"
 #include "weir.h"
 
 #define FLEET_NAME_MAX                                                                                       \
@@ -67,7 +67,7 @@ struct quota_answer {
 struct coordinator_ops {
     const char *scheme;
     /* Reaches it, or says why not within options->connect_ns. */
-    struct coordinator *(*open)(const struct fleet_url *url, const struct coordinator_options *options,
+    struct coordinator *(*open)(const struct server_url *url, const struct coordinator_options *options,
                                 const struct sink *sink, struct weir_error *err);
     void (*close)(struct coordinator *coordinator); /* no handle is left; nothing is told after it */
     /* A pool by its name, made with these terms if there is none (an existing one keeps its own). Does not
@@ -93,7 +93,7 @@ extern const struct coordinator_ops weir_coordinator_zookeeper, weir_coordinator
     weir_coordinator_local;
 
 /* The kind for a URL; NULL: `err` names the schemes there are. */
-const struct coordinator_ops *weir_coordinator_kind(const struct fleet_url *url, struct weir_error *err);
+const struct coordinator_ops *weir_coordinator_kind(const struct server_url *url, struct weir_error *err);
 
 /* Is this a name that every coordinator can keep? `err` says what is wrong. */
 bool weir_fleet_name_check(const char *name, struct weir_error *err);

@@ -19,7 +19,7 @@
 #include "lease/pool.h"
 #include "os/lock.h"
 
-#define TEXT_MAX (sizeof((struct fleet_url *)0)->path + 1 + FLEET_NAME_MAX)
+#define TEXT_MAX (sizeof((struct server_url *)0)->path + 1 + FLEET_NAME_MAX)
 
 enum { SWEPT_AT_ONCE = 4 }; /* of those that are left, for each who joins */
 
@@ -148,7 +148,7 @@ static struct local_pool *find_local_pool(const char *text, const struct lease_t
 
 /* ---- the coordinator ---- */
 
-static struct coordinator *local_open(const struct fleet_url *url, const struct coordinator_options *options,
+static struct coordinator *local_open(const struct server_url *url, const struct coordinator_options *options,
                                       const struct sink *sink, struct weir_error *err)
 {
     (void)options;

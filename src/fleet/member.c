@@ -285,7 +285,7 @@ static const struct balance_ops member_balance = {member_want, member_explain, m
 
 struct join_request {
     const char *url_text;
-    struct fleet_url url;
+    struct server_url url;
     const struct coordinator_ops *ops;
     struct weir_fleet_options options;
     struct lease_terms terms;
@@ -314,7 +314,7 @@ static bool read_join_request(struct join_request *request, const char *url, con
 {
     struct weir_spec limit;
     *request = (struct join_request){.url_text = url};
-    if (!weir_fleet_url_read(&request->url, url, err))
+    if (!weir_url_read(&request->url, url, err))
         return false;
     request->ops = weir_coordinator_kind(&request->url, err);
     if (!request->ops || !read_join_options(request, options, err) ||

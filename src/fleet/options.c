@@ -165,12 +165,12 @@ static const struct url_option *find_url_option(const char *name, size_t len)
     return NULL;
 }
 
-static bool url_option_fits(const struct url_option *word, const struct fleet_url *url)
+static bool url_option_fits(const struct url_option *word, const struct server_url *url)
 {
     return strncmp(url->scheme, word->scheme, strlen(word->scheme)) == 0;
 }
 
-static bool refuse_unknown_option(const char *name, size_t len, const struct fleet_url *url,
+static bool refuse_unknown_option(const char *name, size_t len, const struct server_url *url,
                                   struct weir_error *err)
 {
     struct nearest near = weir_nearest(name, len);
@@ -201,7 +201,7 @@ static bool mark_option_seen(uint32_t *seen, size_t index, const char *name, str
 }
 
 static bool read_url_option(struct weir_fleet_options *options, const char *word, size_t len,
-                            const struct fleet_url *url, uint32_t *seen, struct weir_error *err)
+                            const struct server_url *url, uint32_t *seen, struct weir_error *err)
 {
     const char *equals = memchr(word, '=', len);
     if (!equals || equals == word)
@@ -245,7 +245,7 @@ static bool complete_fleet_options(struct weir_fleet_options *options, struct we
     return true;
 }
 
-bool weir_fleet_options_read(struct weir_fleet_options *options, const struct fleet_url *url,
+bool weir_fleet_options_read(struct weir_fleet_options *options, const struct server_url *url,
                              struct weir_error *err)
 {
     uint32_t seen = 0;

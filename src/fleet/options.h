@@ -8,7 +8,7 @@
 
 #include "weir-fleet.h"
 
-struct fleet_url;
+struct server_url;
 struct lease_terms;
 
 enum option_kind { OPTION_COUNT, OPTION_SMALL, OPTION_TIME, OPTION_WORD };
@@ -30,7 +30,7 @@ int64_t weir_option_get(const struct weir_fleet_options *options, const struct f
 void weir_option_set(struct weir_fleet_options *options, const struct fleet_option *option, int64_t value);
 
 /* Reads `?name=value&...` of a URL over `options`, and checks all of it. */
-bool weir_fleet_options_read(struct weir_fleet_options *options, const struct fleet_url *url,
+bool weir_fleet_options_read(struct weir_fleet_options *options, const struct server_url *url,
                              struct weir_error *err);
 
 /* Terms of a spec: one limit, algo=quota or token-bucket. */

@@ -20,9 +20,9 @@ static void plan_epoch_turn(struct lease_run *run)
     int64_t ends = sat_add(lease->seen_ns, span_up(lease, window));
     int64_t jitter = min64(window / 200, 100 * LEASE_MS);
     int64_t lead = clamp64(sat_mul(2, lease->round_ns), window / 100, window / 4);
-    lease->turn_at_ns = sat_add(ends, weir_lease_random(lease, jitter + 1));
+    lease->turn_at_ns = sat_add(ends, random_below(&lease->random, jitter + 1));
     lease->probe_at_ns = ends - lead;
-    lease->idle_turn_ns = sat_add(lease->turn_at_ns, weir_lease_random(lease, window / 8 + 1));
+    lease->idle_turn_ns = sat_add(lease->turn_at_ns, random_below(&lease->random, window / 8 + 1));
     lease->return_at_ns = sat_add(run->now, min64(lease->options.return_every_ns, window / 4));
     if (lease->terms.kind == LEASE_BUCKET) /* has nothing to turn but numbers that have died */
         lease->turn_at_ns = lease->probe_at_ns = lease->idle_turn_ns = WEIR_FOREVER;

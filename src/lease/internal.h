@@ -11,6 +11,7 @@
 #ifndef WEIR_LEASE_INTERNAL_H
 #define WEIR_LEASE_INTERNAL_H
 
+#include "base/random.h"
 #include "base/sat.h"
 #include "lease/lease.h"
 #include "weir.h"
@@ -40,8 +41,6 @@ static inline int64_t span_down(const struct lease *lease, int64_t ns)
 
 /* Orders of this kind that are on the way. */
 size_t weir_lease_flying(const struct lease *lease, int32_t op);
-/* 0..below-1 (0 if below is not above 0). */
-int64_t weir_lease_random(struct lease *lease, int64_t below);
 /* Units below which the next chunk is asked for. */
 int64_t weir_lease_low(const struct lease_run *run);
 /* Somebody wants units, or spends some. */

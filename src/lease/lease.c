@@ -72,16 +72,6 @@ void weir_lease_begin(struct lease *lease, const struct lease_options *options, 
     lease->rate_at_ns = now;
 }
 
-/* SplitMix64. */
-int64_t weir_lease_random(struct lease *lease, int64_t below)
-{
-    uint64_t x = lease->random += UINT64_C(0x9E3779B97F4A7C15);
-    x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
-    x ^= x >> 31;
-    return below > 0 ? (int64_t)(x % (uint64_t)below) : 0;
-}
-
 /* ---- a step ---- */
 
 /* Units a second, as of late: it falls by half with each look that finds nothing spent. */
@@ -133,7 +123,7 @@ static void lease_handle_event(struct lease_run *run, const struct lease_event *
         break;
     case LEASE_MORE: /* not all of them at once */
         if (lease->exhausted)
-            lease->more_ns = sat_add(run->now, weir_lease_random(lease, sat_mul(4, lease->round_ns) + 1));
+            lease->more_ns = sat_add(run->now, random_below(&lease->random, sat_mul(4, lease->round_ns) + 1));
         break;
     case LEASE_UP: /* what was seen before may be over: look again */
         lease->up = true;

@@ -25,12 +25,10 @@ void weir_lease_answered(struct lease_run *run)
     }
 }
 
-/* Doubling, and somewhere in its second half: nodes that were cut off together do not come back together. */
 void weir_lease_unanswered(struct lease_run *run, int64_t sent_ns, int64_t retry_ns)
 {
     struct lease *lease = run->lease;
-    lease->backoff_ns = clamp64(sat_mul(lease->backoff_ns, 2), backoff_least, backoff_most);
-    int64_t wait = lease->backoff_ns / 2 + weir_lease_random(lease, lease->backoff_ns / 2 + 1);
+    int64_t wait = random_backoff(&lease->random, &lease->backoff_ns, backoff_least, backoff_most);
     wait = max64(wait, min64(retry_ns, retry_most));
     lease->retry_at_ns = max64(lease->retry_at_ns, sat_add(run->now, wait));
     lease->look_at_ns = run->now; /* and see whether it is there, even if nobody wants anything */
@@ -51,7 +49,7 @@ void weir_lease_expire(struct lease_run *run)
         return;
     /* By the coordinator's clock the window may last a little longer; and not all of them at once. */
     int64_t window = lease->terms.window_ns, rest = span_up(lease, window) - span_down(lease, window);
-    lease->idle_at_ns = sat_add(run->now, rest + weir_lease_random(lease, window / 100 + 1));
+    lease->idle_at_ns = sat_add(run->now, rest + random_below(&lease->random, window / 100 + 1));
 }
 
 /* Are the units of the common total gone, as far as this node is concerned? */

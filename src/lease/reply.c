@@ -141,7 +141,7 @@ static int64_t spread_retry(struct lease *lease)
     if (lease->terms.kind != LEASE_BUCKET)
         return 0;
     int64_t apart = mul_div(lease->terms.chunk, lease->terms.window_ns, lease->terms.total);
-    return weir_lease_random(lease, min64(sat_mul(16, apart), weir_ticket_ahead(&lease->terms) / 2));
+    return random_below(&lease->random, min64(sat_mul(16, apart), weir_ticket_ahead(&lease->terms) / 2));
 }
 
 static void note_exhausted(struct lease_run *run, const struct lease_reply *reply)
@@ -154,7 +154,7 @@ static void note_exhausted(struct lease_run *run, const struct lease_reply *repl
     if (retry > 0)
         lease->more_ns = sat_add(run->now, sat_add(span_up(lease, retry), spread_retry(lease)));
     else if (lease->timed || bucket) /* it does not say when: ask now and then */
-        lease->more_ns = sat_add(run->now, 10 * LEASE_MS + weir_lease_random(lease, 40 * LEASE_MS));
+        lease->more_ns = sat_add(run->now, 10 * LEASE_MS + random_below(&lease->random, 40 * LEASE_MS));
     if (!reply->stale &&
         reply->units == 0) /* else there is some: without a number, or less than was asked for */
         lease->scarce_ns = max64(run->now, 1);
@@ -202,7 +202,7 @@ static void note_stale(struct lease_run *run)
     if (lease->stale)
         return;
     /* Numbered anew and dead again before anybody had one: not at once a second time. */
-    int64_t wait = lease->asked_once ? 0 : weir_lease_random(lease, 2 * max64(lease->round_ns, LEASE_MS));
+    int64_t wait = lease->asked_once ? 0 : random_below(&lease->random, 2 * max64(lease->round_ns, LEASE_MS));
     lease->stale = true;
     lease->turn_at_ns = sat_add(run->now, wait);
 }

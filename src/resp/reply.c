@@ -222,6 +222,42 @@ void weir_resp_value_free(struct resp_value *value)
     free(value);
 }
 
+static void measure_reply(const struct resp_value *value, size_t *nodes, size_t *bytes)
+{
+    *nodes += value->count;
+    *bytes += value->text.len;
+    for (size_t i = 0; i < value->count; i++)
+        measure_reply(&value->elements[i], nodes, bytes); /* the parser bounds the depth */
+}
+
+static void copy_reply(struct resp_value *to, const struct resp_value *from, struct resp_value **nodes,
+                       char **bytes)
+{
+    *to = *from;
+    if (from->text.len > 0)
+        memcpy(*bytes, from->text.bytes, from->text.len);
+    to->text.bytes = *bytes;
+    *bytes += from->text.len;
+    to->elements = *nodes;
+    *nodes += from->count;
+    for (size_t i = 0; i < from->count; i++)
+        copy_reply(&to->elements[i], &from->elements[i], nodes, bytes);
+}
+
+struct resp_value *weir_resp_value_copy(const struct resp_value *from, struct buffer *bytes)
+{
+    size_t nodes = 1, len = 1;
+    measure_reply(from, &nodes, &len);
+    char *room = weir_buffer_room(bytes, len);
+    struct resp_value *tree = room ? calloc(nodes, sizeof *tree) : NULL;
+    if (!tree)
+        return NULL;
+    struct resp_value *next = tree + 1;
+    copy_reply(tree, from, &next, &room);
+    buffer_wrote(bytes, len);
+    return tree;
+}
+
 static bool is_text_value(const struct resp_value *value)
 {
     return value->type == RESP_BULK || value->type == RESP_SIMPLE || value->type == RESP_VERBATIM;

@@ -44,6 +44,9 @@ enum resp_parsed { RESP_PARSED, RESP_INCOMPLETE, RESP_BROKEN, RESP_NO_MEMORY };
  * gives back. */
 enum resp_parsed weir_resp_parse(const char *bytes, size_t len, struct resp_value **value, size_t *used);
 void weir_resp_value_free(struct resp_value *value);
+/* A copy of the tree, to be freed like it, whose texts lie in `bytes`, which is empty before. NULL: out of
+ * memory. */
+struct resp_value *weir_resp_value_copy(const struct resp_value *from, struct buffer *bytes);
 
 /* The value of a name in a MAP, or in an ARRAY of pairs as version 2 has it; NULL: none. */
 const struct resp_value *weir_resp_get(const struct resp_value *map, const char *name);

@@ -280,7 +280,7 @@ static bool run_user(struct sim_world *world)
     if (!weir_terms_complete(&world->terms, askers, why, sizeof why) ||
         !weir_lease_options_complete(&world->options, &wrong) || !alloc_sim_nodes(world, leaves))
         return false;
-    world->random.state = random_mix(sim->seed * UINT64_C(0xE7037ED1A0B428DB) + (uint64_t)world->user);
+    world->random = random_mix(sim->seed * UINT64_C(0xE7037ED1A0B428DB) + (uint64_t)world->user);
     world->heap.count = 0;
     world->heap.next = 0;
     world->message_free = -1;

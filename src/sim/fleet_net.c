@@ -23,7 +23,7 @@ static bool reachable(const struct sim_world *world, const struct sim_node *node
 /* When a message that leaves now arrives. */
 static int64_t arrival_time(struct sim_world *world, int64_t *order_ns)
 {
-    struct sim_random *random = &world->random;
+    uint64_t *random = &world->random;
     int64_t delay = random_between(random, 100000, 2 * WEIR_MS);
     if (faulty(world, SIM_DELAY) && random_once_in(random, world->delay)) {
         delay = random_magnitude(random, 5 * WEIR_MS, random_once_in(random, 10) ? 20 * WEIR_SEC : WEIR_SEC);

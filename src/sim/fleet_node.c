@@ -151,7 +151,7 @@ void weir_sim_node_tell(struct sim_world *world, struct sim_node *node, int32_t 
 /* A new process that knows nothing, perhaps on a machine that was started again. */
 void weir_sim_node_start(struct sim_world *world, struct sim_node *node)
 {
-    struct sim_random *random = &world->random;
+    uint64_t *random = &world->random;
     int64_t most = (int64_t)world->options.rho_ppm * 1000;
     int32_t parent = node->parent;
     int64_t weight = node->weight, peers = node->peers;

@@ -59,7 +59,7 @@ static void epoch_began(struct sim_world *world, bool floored)
 void weir_sim_root_begin(struct sim_world *world)
 {
     struct sim_root *root = &world->root;
-    struct sim_random *random = &world->random;
+    uint64_t *random = &world->random;
     int64_t most = (int64_t)world->options.rho_ppm * 1000;
     bool wrong = (world->sim->faults & SIM_CLOCKS) != 0;
     memset(root, 0, sizeof *root);
@@ -246,7 +246,7 @@ void weir_sim_root_doubt(struct sim_world *world)
 void weir_sim_root_fail_over(struct sim_world *world)
 {
     struct sim_root *root = &world->root;
-    struct sim_random *random = &world->random;
+    uint64_t *random = &world->random;
     root->down_until_ns =
         min64(world->now_ns + random_magnitude(random, 10 * WEIR_MS, 4 * WEIR_SEC), world->quiet_ns);
     root->term++;
@@ -279,7 +279,7 @@ void weir_sim_root_fail_over(struct sim_world *world)
 void weir_sim_root_operator(struct sim_world *world)
 {
     struct sim_root *root = &world->root;
-    struct sim_random *random = &world->random;
+    uint64_t *random = &world->random;
     struct lease_terms terms = root->pool.next;
     char why[160];
     if (random_once_in(random, 3) && world->terms.kind == LEASE_QUOTA) {

@@ -95,7 +95,7 @@ bool weir_sim_split_apply(struct sim_world *world, struct sim_message *message)
 static void promote_replica(struct sim_world *world, uint32_t id)
 {
     struct sim_root *root = &world->root;
-    struct sim_random *random = &world->random;
+    uint64_t *random = &world->random;
     int64_t most = (int64_t)world->options.rho_ppm * 1000, by = 0;
     root->id = id;
     root->pool = root->old = root->replica;

@@ -18,12 +18,48 @@
 #ifndef WEIR_SIM_FLEET_WORLD_H
 #define WEIR_SIM_FLEET_WORLD_H
 
+#include "base/random.h"
 #include "base/sat.h"
 #include "sim/fleet.h"
-#include "sim/fleet_random.h"
 #include "weir.h"
 
 enum { PIECES_MAX = 48, TAKEN_MAX = 6, WAITERS_MAX = 4, HELD_MAX = 16, FLIGHT_MAX = 16, EPOCHS_MAX = 4 };
+
+/* ---- random numbers ---- */
+
+/* low..high, both included. */
+static inline int64_t random_between(uint64_t *random, int64_t low, int64_t high)
+{
+    return low + random_below(random, high - low + 1);
+}
+
+/* True once in `times`. */
+static inline bool random_once_in(uint64_t *random, int64_t times)
+{
+    return random_below(random, times) == 0;
+}
+
+/* low..high, every order of magnitude as likely as any other; low >= 1. */
+static inline int64_t random_magnitude(uint64_t *random, int64_t low, int64_t high)
+{
+    int bits = 0;
+    while (bits < 62 && low << (bits + 1) > 0 && low << (bits + 1) <= high)
+        bits++;
+    int64_t least = low << random_below(random, bits + 1);
+    int64_t most = least > high / 2 ? high : 2 * least;
+    return random_between(random, least, most);
+}
+
+/* About as the gaps between independent arrivals are: -log2 of a random number, its fraction straight, times
+ * the mean. */
+static inline int64_t random_gap(uint64_t *random, int64_t mean)
+{
+    uint64_t x = random_next(random) | 1;
+    int zeros = __builtin_clzll(x);
+    uint64_t fraction = zeros < 48 ? x << zeros << 1 >> 48 : 0;
+    double log2 = (double)zeros + 1.0 - (double)fraction / 65536.0;
+    return (int64_t)(log2 * 0.667 * (double)mean) + 1;
+}
 
 /* ---- time ---- */
 
@@ -206,7 +242,7 @@ struct sim_master {
 struct sim_world {
     const struct sim_fleet *sim;
     struct sim_fleet_result *result;
-    struct sim_random random;
+    uint64_t random;
     struct lease_terms terms;
     struct lease_options options; /* complete */
     struct sim_event_heap heap;

@@ -214,7 +214,7 @@ static void obey(struct coordinator *coordinator, struct pool_handle *handle, co
 
 int main(int argc, char **argv)
 {
-    struct fleet_url url;
+    struct server_url url;
     struct weir_error err = {.code = 0};
     struct weir_fleet_options options = {.size = sizeof options};
     struct sink sink = {
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: place URL NAME LIMIT\n");
         return 2;
     }
-    bool read = weir_fleet_url_read(&url, argv[1], &err) && weir_fleet_options_read(&options, &url, &err) &&
+    bool read = weir_url_read(&url, argv[1], &err) && weir_fleet_options_read(&options, &url, &err) &&
                 weir_fleet_terms(argv[3], &options, &terms, &err);
     const struct coordinator_ops *ops = read ? weir_coordinator_kind(&url, &err) : NULL;
     struct coordinator_options how = {options.answer_ns, options.connect_ns, options.session_ns};

@@ -43,7 +43,7 @@ static void look_at_verdict(const struct resp_value *value, uint8_t what)
     MUST(!read || (verdict.remaining >= 0 && verdict.remaining <= shape.burst));
 }
 
-static void look_at_range(void *arg, unsigned first, unsigned last, const struct fleet_host *host)
+static void look_at_range(void *arg, unsigned first, unsigned last, const struct server_host *host)
 {
     (void)arg;
     MUST(first <= last && last < REDIS_SLOTS);
@@ -52,7 +52,7 @@ static void look_at_range(void *arg, unsigned first, unsigned last, const struct
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct fleet_host from = {.name = "here", .port = 6379}, to;
+    struct server_host from = {.name = "here", .port = 6379}, to;
     struct quota_answer answer;
     struct resp_value *value = NULL;
     size_t used, replicas;

@@ -6,13 +6,13 @@
 
 #include "cli/words.h"
 #include "fleet/plan.h"
-#include "fleet/url.h"
+#include "resp_client/url.h"
 
 /* A root is asked as a weir server by those who lease from it, and they say what happens without it. */
 static bool plan_of_config(const struct config_fleet *fleet, struct fleet_plan *plan)
 {
-    struct fleet_url url;
-    if (!weir_fleet_url_read(&url, fleet->url, NULL))
+    struct server_url url;
+    if (!weir_url_read(&url, fleet->url, NULL))
         return false;
     const struct fleet_plan_input ask = {.terms = fleet->terms,
                                          .nodes = fleet->options.nodes,

@@ -33,7 +33,7 @@ struct quota_job {
     const struct quota_options *options;
     const char *name; /* or NULL */
     char limit[QUOTA_TEXT_MAX];
-    struct fleet_url url;
+    struct server_url url;
     struct weir_fleet_options fleet; /* of the URL and of the command line */
     int64_t count;
 };
@@ -63,7 +63,7 @@ static int quota_refuse(const char *name, const char *text)
 
 static int quota_say_none(const struct quota_job *job)
 {
-    char text[FLEET_URL_MAX + 120];
+    char text[URL_TEXT_MAX + 120];
     bool tier = strcmp(job->url.scheme, "weir") == 0;
     (void)snprintf(text, sizeof text, ": no such name at %s; %s, list shows them", job->url.shown,
                    tier ? "a policy of that name with fleet: in the weir.yaml of that server makes one"
@@ -511,7 +511,7 @@ static bool read_quota_url(struct quota_job *job, struct quota_options *options)
                    "where is the coordinator? Add -c zookeeper://zk1,zk2,zk3/weir or -c redis://host, or set "
                    "WEIR_COORDINATOR"),
                false;
-    if (!weir_fleet_url_read(&job->url, options->url, &err) || !weir_coordinator_kind(&job->url, &err))
+    if (!weir_url_read(&job->url, options->url, &err) || !weir_coordinator_kind(&job->url, &err))
         return quota_fail(err.text), false;
     if (strcmp(job->url.scheme, "local") == 0)
         return quota_fail("local: is inside of each process: there is nothing to look at from here"), false;

@@ -35,7 +35,7 @@ static bool is_alone(const struct redis *redis)
     return !redis->cluster && redis->url.host_count == 1;
 }
 
-static int host_index(const struct redis *redis, const struct fleet_host *host)
+static int host_index(const struct redis *redis, const struct server_host *host)
 {
     for (size_t i = 0; i < redis->host_count; i++)
         if (redis->hosts[i].host.port == host->port && strcmp(redis->hosts[i].host.name, host->name) == 0)
@@ -51,7 +51,7 @@ static void forget_slots(struct redis *redis, int index)
 }
 
 /* Its index; a new one, if need be in place of one that was learnt and is away. -1: there is no room. */
-static int add_redis_host(struct redis *redis, const struct fleet_host *host)
+static int add_redis_host(struct redis *redis, const struct server_host *host)
 {
     int index = host_index(redis, host);
     if (index >= 0)
@@ -96,7 +96,7 @@ static void publish_redis_state(struct redis *redis)
         redis->sink.moved(redis->sink.agent, up, up ? "" : redis->why);
 }
 
-void weir_redis_opened(void *arg, const struct fleet_host *host)
+void weir_redis_opened(void *arg, const struct server_host *host)
 {
     struct redis *redis = arg;
     (void)pthread_mutex_lock(&redis->lock);
@@ -109,7 +109,7 @@ void weir_redis_opened(void *arg, const struct fleet_host *host)
     (void)pthread_mutex_unlock(&redis->lock);
 }
 
-uint64_t weir_redis_connection_number(const struct redis *redis, const struct fleet_host *host)
+uint64_t weir_redis_connection_number(const struct redis *redis, const struct server_host *host)
 {
     int index = host_index(redis, host);
     return index >= 0 && redis->hosts[index].open ? redis->hosts[index].line : 0;
@@ -152,7 +152,7 @@ static void describe_login_failure(const struct redis *redis, char *why, size_t 
                        redis->url.scheme);
 }
 
-void weir_redis_closed(void *arg, const struct fleet_host *host, const char *why)
+void weir_redis_closed(void *arg, const struct server_host *host, const char *why)
 {
     struct redis *redis = arg;
     (void)pthread_mutex_lock(&redis->lock);
@@ -174,7 +174,7 @@ void weir_redis_closed(void *arg, const struct fleet_host *host, const char *why
 }
 
 /* That one was not the right one to ask: no master, or not to be reached. */
-static void redis_doubt(struct redis *redis, unsigned slot, const struct fleet_host *host, const char *why)
+static void redis_doubt(struct redis *redis, unsigned slot, const struct server_host *host, const char *why)
 {
     (void)pthread_mutex_lock(&redis->lock);
     int index = host_index(redis, host);
@@ -200,7 +200,7 @@ static int64_t next_role_check(struct redis *redis)
 }
 
 /* The same, of one that says itself that it is a replica; by the client's thread. */
-static void redis_demoted(struct redis *redis, unsigned slot, const struct fleet_host *host)
+static void redis_demoted(struct redis *redis, unsigned slot, const struct server_host *host)
 {
     weir_resp_client_close_host(redis->client, host, not_master);
     (void)pthread_mutex_lock(&redis->lock);
@@ -214,7 +214,7 @@ static void redis_demoted(struct redis *redis, unsigned slot, const struct fleet
 }
 
 /* Who is to be asked for a slot. false: nobody is known; `why`. */
-static bool redis_route(struct redis *redis, unsigned slot, struct fleet_host *host,
+static bool redis_route(struct redis *redis, unsigned slot, struct server_host *host,
                         char why[RESP_CLIENT_WHY_MAX])
 {
     (void)pthread_mutex_lock(&redis->lock);
@@ -229,7 +229,7 @@ static bool redis_route(struct redis *redis, unsigned slot, struct fleet_host *h
 }
 
 /* A slot is there, as somebody has said. */
-static void redis_moved(struct redis *redis, unsigned slot, const struct fleet_host *host)
+static void redis_moved(struct redis *redis, unsigned slot, const struct server_host *host)
 {
     (void)pthread_mutex_lock(&redis->lock);
     int index = add_redis_host(redis, host);
@@ -242,7 +242,7 @@ static void redis_moved(struct redis *redis, unsigned slot, const struct fleet_h
 
 struct role_ask {
     struct redis *redis;
-    struct fleet_host host;
+    struct server_host host;
     uint64_t round;
 };
 
@@ -259,7 +259,7 @@ static void take_role_answer(struct redis *redis, const struct role_ask *ask, co
 {
     bool master = false;
     size_t replicas = 0;
-    struct fleet_host of = {0};
+    struct server_host of = {0};
     int index = host_index(redis, &ask->host);
     bool error = value && value->type == RESP_ERROR;
     if (error)
@@ -334,7 +334,7 @@ static void find_master(struct redis *redis, int64_t now)
 
 /* ---- the slots of a cluster ------------------------------------------------------------------- */
 
-static void store_slot_range(void *arg, unsigned first, unsigned last, const struct fleet_host *host)
+static void store_slot_range(void *arg, unsigned first, unsigned last, const struct server_host *host)
 {
     struct redis *redis = arg;
     int index = add_redis_host(redis, host);
@@ -351,7 +351,7 @@ static bool load_slots(struct redis *redis, int64_t deadline_ns, struct weir_err
         bool asked, good = false;
         int64_t now = weir_resp_client_now();
         int64_t share = max64(0, deadline_ns - now) / (int64_t)(redis->url.host_count - i);
-        const struct fleet_host *host = &redis->url.hosts[i];
+        const struct server_host *host = &redis->url.hosts[i];
         struct resp_value *value =
             weir_resp_client_wait(redis->client, host, words, 2, now + share, &bytes, &asked, err);
         if (value && value->type == RESP_ERROR)
@@ -494,7 +494,7 @@ static void send_redis_call(struct redis_call *call);
 /* true: it is on its way again. */
 static bool follow_redirect(struct redis_call *call, const struct resp_value *value)
 {
-    struct fleet_host to;
+    struct server_host to;
     unsigned slot;
     if (call->hops++ >= REDIS_HOPS_MAX)
         return false;

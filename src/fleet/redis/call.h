@@ -22,7 +22,7 @@
 #include "fleet/coordinator.h"
 #include "fleet/redis/script.h"
 #include "fleet/redis/slot.h"
-#include "fleet/resp_client/client.h"
+#include "resp_client/client.h"
 
 #define REDIS_HOSTS_MAX 48 /* of the URL and learnt ones; fewer than RESP_CLIENT_CONNECTIONS_MAX */
 #define REDIS_KEY_MAX   600
@@ -30,7 +30,7 @@
 #define REDIS_HOPS_MAX  6
 
 struct redis_host {
-    struct fleet_host host;
+    struct server_host host;
     bool named;    /* by the URL: stays */
     bool open;     /* there is a connection to it */
     uint64_t line; /* each has a number of its own */
@@ -46,7 +46,7 @@ struct redis_text {
 
 struct redis {
     struct coordinator head;
-    struct fleet_url url;
+    struct server_url url;
     struct coordinator_options options; /* complete */
     struct sink sink;
     bool cluster, trust;
@@ -79,11 +79,11 @@ struct redis {
 
 void weir_redis_route_begin(struct redis *redis);
 /* What the client tells; `arg` is the redis. */
-void weir_redis_opened(void *arg, const struct fleet_host *host);
-void weir_redis_closed(void *arg, const struct fleet_host *host, const char *why);
+void weir_redis_opened(void *arg, const struct server_host *host);
+void weir_redis_closed(void *arg, const struct server_host *host, const char *why);
 int64_t weir_redis_tick(void *arg, int64_t now);
 /* The number of the connection to it, under the lock; 0: there is none. */
-uint64_t weir_redis_connection_number(const struct redis *redis, const struct fleet_host *host);
+uint64_t weir_redis_connection_number(const struct redis *redis, const struct server_host *host);
 /* Waits until somebody can be asked. */
 bool weir_redis_reach(struct redis *redis, int64_t deadline_ns, struct weir_error *err);
 
@@ -107,7 +107,7 @@ struct redis_call {
     /* call.c's own: */
     int hops;
     bool asking, whole; /* ASKING goes before it; the text of the script is sent */
-    struct fleet_host host;
+    struct server_host host;
 };
 
 void weir_redis_call_init(struct redis_call *call, struct redis *redis, enum redis_script script);

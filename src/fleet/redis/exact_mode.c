@@ -23,7 +23,7 @@ struct weir_exact {
 /* Nothing is entered: nobody listens. */
 static const struct sink nobody;
 
-static struct coordinator *open_exact_coordinator(const struct fleet_url *url, struct weir_error *err)
+static struct coordinator *open_exact_coordinator(const struct server_url *url, struct weir_error *err)
 {
     struct weir_fleet_options options = {.size = sizeof options};
     const struct coordinator_ops *kind = weir_coordinator_kind(url, err);
@@ -41,7 +41,7 @@ struct weir_exact *weir_exact_open(const char *url, const char *limit, struct we
 {
     struct weir_error unused;
     struct exact_shape shape;
-    struct fleet_url read;
+    struct server_url read;
     err = err ? err : &unused;
     weir_error_clear(err);
     struct weir_exact *exact = calloc(1, sizeof *exact);
@@ -51,7 +51,7 @@ struct weir_exact *weir_exact_open(const char *url, const char *limit, struct we
     }
     exact->owner = getpid();
     size_t limits = url && limit ? weir_spec_parse(limit, &exact->spec, 1, err) : 0;
-    if (limits == 1 && weir_exact_shape(&exact->spec, &shape, err) && weir_fleet_url_read(&read, url, err)) {
+    if (limits == 1 && weir_exact_shape(&exact->spec, &shape, err) && weir_url_read(&read, url, err)) {
         exact->coordinator = open_exact_coordinator(&read, err);
         weir_secret_wipe(&read, sizeof read);
     } else if (!err->text[0]) {

@@ -147,7 +147,7 @@ static bool read_scan(const struct resp_value *value, const struct quota_ask *as
     return true;
 }
 
-static bool scan_redis_host(struct redis *redis, const struct fleet_host *host, const struct quota_ask *ask,
+static bool scan_redis_host(struct redis *redis, const struct server_host *host, const struct quota_ask *ask,
                             int64_t deadline_ns, struct weir_error *err)
 {
     char cursor[24] = "0";
@@ -178,7 +178,7 @@ static bool scan_redis_host(struct redis *redis, const struct fleet_host *host, 
 
 static bool redis_quota_list(struct redis *redis, const struct quota_ask *ask, struct weir_error *err)
 {
-    struct fleet_host hosts[REDIS_HOSTS_MAX];
+    struct server_host hosts[REDIS_HOSTS_MAX];
     bool has[REDIS_HOSTS_MAX] = {false};
     size_t count = 0;
     int64_t deadline = weir_resp_client_now() + redis->options.connect_ns + redis->options.answer_ns;
@@ -333,7 +333,7 @@ static bool start_redis_client(struct redis *redis, struct weir_error *err)
     return weir_redis_reach(redis, deadline, err);
 }
 
-static struct coordinator *redis_open(const struct fleet_url *url, const struct coordinator_options *options,
+static struct coordinator *redis_open(const struct server_url *url, const struct coordinator_options *options,
                                       const struct sink *sink, struct weir_error *err)
 {
     struct redis *redis = calloc(1, sizeof *redis);
@@ -426,7 +426,7 @@ static void reply_redis_order(struct redis_pending_order *pending, const struct 
     free(pending);
 }
 
-static void note_redis_epoch(struct redis_pool *pool, const struct fleet_host *host,
+static void note_redis_epoch(struct redis_pool *pool, const struct server_host *host,
                              struct lease_reply *reply, int64_t used)
 {
     struct redis *redis = pool->redis;

@@ -228,7 +228,7 @@ bool weir_redis_read_quota(const struct resp_value *value, const char *nonce, st
 
 /* ---- where things are ------------------------------------------------------------------------- */
 
-static bool copy_host_name(struct fleet_host *host, struct slice name, const struct fleet_host *from)
+static bool copy_host_name(struct server_host *host, struct slice name, const struct server_host *from)
 {
     if (name.len == 0 && from)
         memcpy(host->name, from->name, sizeof host->name);
@@ -240,22 +240,22 @@ static bool copy_host_name(struct fleet_host *host, struct slice name, const str
 }
 
 /* The port stands behind the last colon: addresses of version 6 have more of them. */
-static bool read_address(struct slice text, const struct fleet_host *from, struct fleet_host *to)
+static bool read_address(struct slice text, const struct server_host *from, struct server_host *to)
 {
     size_t colon = text.len;
     while (colon > 0 && text.bytes[colon - 1] != ':')
         colon--;
     int64_t port;
     struct slice rest = {text.bytes + colon, text.len - colon};
-    *to = (struct fleet_host){0};
+    *to = (struct server_host){0};
     if (colon == 0 || !read_reply_digits(rest, &port, &rest) || rest.len > 0 || port < 1 || port > 65535)
         return false;
     to->port = (int)port;
     return copy_host_name(to, (struct slice){text.bytes, colon - 1}, from);
 }
 
-enum redis_redirect weir_redis_read_redirect(struct slice error, const struct fleet_host *from,
-                                             unsigned *slot, struct fleet_host *to)
+enum redis_redirect weir_redis_read_redirect(struct slice error, const struct server_host *from,
+                                             unsigned *slot, struct server_host *to)
 {
     enum redis_redirect redirect = REDIRECT_NONE;
     int64_t number;
@@ -271,13 +271,13 @@ enum redis_redirect weir_redis_read_redirect(struct slice error, const struct fl
 }
 
 bool weir_redis_read_role(const struct resp_value *value, bool *master, size_t *replicas,
-                          struct fleet_host *of)
+                          struct server_host *of)
 {
     if (value->type != RESP_ARRAY || value->count < 1 || !is_reply_text(&value->elements[0]))
         return false;
     *master = slice_is(value->elements[0].text, "master");
     *replicas = 0;
-    *of = (struct fleet_host){0};
+    *of = (struct server_host){0};
     if (*master)
         *replicas = value->count >= 3 && value->elements[2].type == RESP_ARRAY ? value->elements[2].count : 0;
     else if (value->count >= 3 && is_reply_text(&value->elements[1]) &&
@@ -287,7 +287,7 @@ bool weir_redis_read_role(const struct resp_value *value, bool *master, size_t *
     return true;
 }
 
-bool weir_redis_read_slots(const struct resp_value *value, const struct fleet_host *from,
+bool weir_redis_read_slots(const struct resp_value *value, const struct server_host *from,
                            redis_slot_range *each, void *arg)
 {
     if (value->type != RESP_ARRAY)
@@ -295,7 +295,7 @@ bool weir_redis_read_slots(const struct resp_value *value, const struct fleet_ho
     for (size_t i = 0; i < value->count; i++) {
         const struct resp_value *range = &value->elements[i];
         int64_t first, last, port;
-        struct fleet_host host = {0};
+        struct server_host host = {0};
         if (range->type != RESP_ARRAY || range->count < 3 || !take_number(range, 0, 0, &first) ||
             !take_number(range, 1, first, &last) || last >= REDIS_SLOTS)
             return false;

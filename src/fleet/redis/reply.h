@@ -24,16 +24,16 @@ void weir_redis_write_terms(char *text, size_t size, const struct lease_terms *t
 
 /* "MOVED 3999 host:port" and "ASK 3999 host:port", said by `from`, whose name is meant where none is said. */
 enum redis_redirect { REDIRECT_NONE, REDIRECT_MOVED, REDIRECT_ASK };
-enum redis_redirect weir_redis_read_redirect(struct slice error, const struct fleet_host *from,
-                                             unsigned *slot, struct fleet_host *to);
+enum redis_redirect weir_redis_read_redirect(struct slice error, const struct server_host *from,
+                                             unsigned *slot, struct server_host *to);
 
 /* ROLE: is it a master, and of how many replicas; or of whom it is one (port 0: not known). */
 bool weir_redis_read_role(const struct resp_value *value, bool *master, size_t *replicas,
-                          struct fleet_host *of);
+                          struct server_host *of);
 
 /* CLUSTER SLOTS, said by `from`: calls `each` for every range. false: it is something else. */
-typedef void redis_slot_range(void *arg, unsigned first, unsigned last, const struct fleet_host *host);
-bool weir_redis_read_slots(const struct resp_value *value, const struct fleet_host *from,
+typedef void redis_slot_range(void *arg, unsigned first, unsigned last, const struct server_host *host);
+bool weir_redis_read_slots(const struct resp_value *value, const struct server_host *from,
                            redis_slot_range *each, void *arg);
 
 #endif

@@ -17,7 +17,7 @@ static bool slice_starts_with(struct slice text, const char *front)
     return text.len >= strlen(front) && memcmp(text.bytes, front, strlen(front)) == 0;
 }
 
-void weir_tier_wait(struct resp_client *client, const struct fleet_host *host, const struct slice *words,
+void weir_tier_wait(struct resp_client *client, const struct server_host *host, const struct slice *words,
                     size_t count, int64_t deadline_ns, resp_client_answer *answer, void *arg)
 {
     struct buffer bytes;
@@ -67,8 +67,8 @@ static void set_quota_error(struct weir_error *err, const char *shown, char *lin
 struct tier_query {
     const struct quota_ask *ask;
     struct quota_answer *answer;
-    const struct fleet_url *url;
-    const struct fleet_host *host;
+    const struct server_url *url;
+    const struct server_host *host;
     struct weir_error *err;
     bool good;
 };
@@ -139,7 +139,7 @@ static bool tier_quota_list(struct resp_client *client, int64_t deadline_ns, str
 /* ---- all ---- */
 
 /* Its file says what is shared, or who it leases from itself: what keeps the total is changed there. */
-static bool refuse_quota_change(int32_t op, const struct fleet_host *host, struct weir_error *err)
+static bool refuse_quota_change(int32_t op, const struct server_host *host, struct weir_error *err)
 {
     const char *how = op == QUOTA_CREATE   ? "write it into"
                       : op == QUOTA_DELETE ? "take it out of"
@@ -152,7 +152,7 @@ static bool refuse_quota_change(int32_t op, const struct fleet_host *host, struc
         how, host->name, host->port);
 }
 
-bool weir_tier_quota(struct resp_client *client, const struct fleet_url *url, int64_t deadline_ns,
+bool weir_tier_quota(struct resp_client *client, const struct server_url *url, int64_t deadline_ns,
                      const struct quota_ask *ask, struct quota_answer *answer, struct weir_error *err)
 {
     struct tier_query query = {ask, answer, url, NULL, err, false};
@@ -186,18 +186,18 @@ static void normalize_host_name(const char *name, char *text, size_t size)
         *at = weir_text_lower(*at);
 }
 
-void weir_tier_normalize_host(const struct fleet_host *host, char *text, size_t size)
+void weir_tier_normalize_host(const struct server_host *host, char *text, size_t size)
 {
     char name[sizeof host->name];
     normalize_host_name(host->name, name, sizeof name);
     (void)snprintf(text, size, "%s:%d", name, host->port);
 }
 
-const struct fleet_host *weir_tier_host(const struct fleet_url *url, const char *name)
+const struct server_host *weir_tier_host(const struct server_url *url, const char *name)
 {
     /* Everybody must draw the same, so it is no secret. */
     static const struct hash_key key = {0x7765697220746965, 0x7220666f72206e61};
-    const struct fleet_host *best = &url->hosts[0];
+    const struct server_host *best = &url->hosts[0];
     uint64_t most = 0;
     for (size_t i = 0; i < url->host_count; i++) {
         char host[sizeof url->hosts[i].name + 16], text[sizeof host + FLEET_NAME_MAX + 2];

@@ -23,13 +23,13 @@
 
 struct tier {
     struct coordinator head;
-    struct fleet_url url;
+    struct server_url url;
     struct coordinator_options options;
     struct sink sink;
     struct resp_client *client;
-    struct lock lock;              /* of all below, and of pools; held while the sink is told */
-    bool up[FLEET_HOSTS_MAX];      /* a connection to it can be used */
-    bool greeted[FLEET_HOSTS_MAX]; /* a PING is on its way */
+    struct lock lock;            /* of all below, and of pools; held while the sink is told */
+    bool up[URL_HOSTS_MAX];      /* a connection to it can be used */
+    bool greeted[URL_HOSTS_MAX]; /* a PING is on its way */
     int64_t greet_at_ns;
     bool any_up;
     bool quiet; /* being closed: nothing more is told */
@@ -37,7 +37,7 @@ struct tier {
 
 struct tier_pool {
     struct tier *tier;
-    const struct fleet_host *host;
+    const struct server_host *host;
     void *owner;
     int64_t refs; /* orders on the way, and one for who has entered */
     bool left, troubled;
@@ -63,20 +63,20 @@ static int64_t tier_connect_time(const struct tier *tier)
 
 /* ---- connections ---- */
 
-static size_t tier_host_index(const struct tier *tier, const struct fleet_host *host)
+static size_t tier_host_index(const struct tier *tier, const struct server_host *host)
 {
     for (size_t i = 0; i < tier->url.host_count; i++)
         if (tier->url.hosts[i].port == host->port && strcmp(tier->url.hosts[i].name, host->name) == 0)
             return i;
-    return FLEET_HOSTS_MAX;
+    return URL_HOSTS_MAX;
 }
 
 /* The sink knows one connection: it is there as long as one of them is. */
-static void note_connection(struct tier *tier, const struct fleet_host *host, bool up, const char *why)
+static void note_connection(struct tier *tier, const struct server_host *host, bool up, const char *why)
 {
     size_t index = tier_host_index(tier, host);
     bool any = false;
-    if (index == FLEET_HOSTS_MAX)
+    if (index == URL_HOSTS_MAX)
         return;
     lock_take(&tier->lock);
     tier->up[index] = up;
@@ -88,12 +88,12 @@ static void note_connection(struct tier *tier, const struct fleet_host *host, bo
     lock_drop(&tier->lock);
 }
 
-static void tier_connection_opened(void *arg, const struct fleet_host *host)
+static void tier_connection_opened(void *arg, const struct server_host *host)
 {
     note_connection(arg, host, true, "");
 }
 
-static void tier_connection_closed(void *arg, const struct fleet_host *host, const char *why)
+static void tier_connection_closed(void *arg, const struct server_host *host, const char *why)
 {
     note_connection(arg, host, false, why);
 }
@@ -132,7 +132,7 @@ static void send_ping(struct tier *tier, size_t index, int64_t now)
 static int64_t ping_closed_hosts(void *arg, int64_t now)
 {
     struct tier *tier = arg;
-    bool away[FLEET_HOSTS_MAX] = {false}, any = false;
+    bool away[URL_HOSTS_MAX] = {false}, any = false;
     lock_take(&tier->lock);
     for (size_t i = 0; i < tier->url.host_count; i++) {
         away[i] = tier->client && !tier->quiet && !tier->up[i] && !tier->greeted[i];
@@ -190,7 +190,7 @@ static void tier_close(struct coordinator *coordinator)
     free(tier);
 }
 
-static struct coordinator *tier_open(const struct fleet_url *url, const struct coordinator_options *options,
+static struct coordinator *tier_open(const struct server_url *url, const struct coordinator_options *options,
                                      const struct sink *sink, struct weir_error *err)
 {
     struct tier *tier = calloc(1, sizeof *tier);

@@ -12,6 +12,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/sat.h"
 #include "os/futex.h"
 #include "os/thread.h"
@@ -19,7 +20,7 @@
 struct zclient {
     struct zclient_owner owner;
     struct coordinator_options options;
-    char hosts[FLEET_HOSTS_MAX * 272], cert[400];
+    char hosts[URL_HOSTS_MAX * 272], cert[400];
     struct ACL_vector acl;
     struct ACL entries[2];
     pthread_mutex_t lock; /* of what follows; a handle is used under it, and closed without it */
@@ -375,12 +376,6 @@ static void zsession_event(zhandle_t *handle, int type, int state, const char *p
         weir_futex_wake(&client->stopping, 1); /* before the library connects again */
 }
 
-static uint64_t next_session_random(struct zclient *client)
-{
-    client->random = client->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return client->random >> 33;
-}
-
 static void ignore_log(const char *message)
 {
     (void)message;
@@ -415,9 +410,8 @@ static void end_zsession(struct zclient *client)
     bool was = client->up;
     client->handle = NULL;
     client->up = false;
-    client->backoff_ns = clamp64(2 * client->backoff_ns, BACKOFF_MIN_NS, BACKOFF_MAX_NS);
-    client->again_ns = weir_monotonic_ns() + client->backoff_ns / 2 +
-                       (int64_t)(next_session_random(client) % (uint64_t)client->backoff_ns);
+    client->again_ns = weir_monotonic_ns() +
+                       random_backoff(&client->random, &client->backoff_ns, BACKOFF_MIN_NS, BACKOFF_MAX_NS);
     (void)pthread_mutex_unlock(&client->lock);
     if (handle)
         zcalls_end(client, handle);
@@ -449,7 +443,7 @@ static void *zsession_keep(void *arg)
 
 /* ---- what the URL says ---- */
 
-static void write_hosts(struct zclient *client, const struct fleet_url *url)
+static void write_hosts(struct zclient *client, const struct server_url *url)
 {
     size_t len = 0;
     for (size_t i = 0; i < url->host_count && len < sizeof client->hosts; i++) {
@@ -471,7 +465,7 @@ static void read_acl(const char *query, char word[16])
 }
 
 /* With a user: he may do everything, and the world may look, unless it must not. */
-static bool write_acl(struct zclient *client, const struct fleet_url *url, struct weir_error *err)
+static bool write_acl(struct zclient *client, const struct server_url *url, struct weir_error *err)
 {
     static char auth[] = "auth", nobody[] = "", world[] = "world", anyone[] = "anyone";
     char word[16];
@@ -509,7 +503,7 @@ static bool wait_connected(struct zclient *client)
     }
 }
 
-struct zclient *weir_zclient_open(const struct fleet_url *url, const struct coordinator_options *options,
+struct zclient *weir_zclient_open(const struct server_url *url, const struct coordinator_options *options,
                                   const struct zclient_owner *owner, struct weir_error *err)
 {
     struct zclient *client = calloc(1, sizeof *client);

@@ -52,7 +52,7 @@ struct zclient_owner {
 };
 
 /* Waits until it is connected or connect_ns have passed. */
-struct zclient *weir_zclient_open(const struct fleet_url *url, const struct coordinator_options *options,
+struct zclient *weir_zclient_open(const struct server_url *url, const struct coordinator_options *options,
                                   const struct zclient_owner *owner, struct weir_error *err);
 /* All requests are answered when it returns, and nothing is told any more. */
 void weir_zclient_close(struct zclient *client);

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/random.h"
 #include "base/sat.h"
 #include "fleet/zookeeper/pool.h"
 
@@ -182,12 +183,11 @@ void weir_zoo_create_pool(struct zoo_load *load)
     struct zookeeper *zoo = zpool->zoo;
     struct zoo_texts texts;
     struct zop ops[ZOPS_MAX];
-    zoo->random = zoo->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     if (zpool->epoch)
         repaired_texts(load, &texts);
     else
         weir_zoo_texts(&texts, zoo->root, zpool->name, &(struct znode_epoch){.terms = zpool->asked});
-    size_t count = weir_zoo_create_ops(&texts, zoo->random >> 59, ops);
+    size_t count = weir_zoo_create_ops(&texts, (size_t)random_below(&zoo->random, 32), ops);
     if (!weir_zclient_multi(zoo->client, ops, count, pool_created, load))
         weir_zoo_end_load(load, false, "");
 }

@@ -56,7 +56,7 @@ static void ensemble_free(struct zookeeper *zoo)
     free(zoo);
 }
 
-static struct coordinator *ensemble_open(const struct fleet_url *url,
+static struct coordinator *ensemble_open(const struct server_url *url,
                                          const struct coordinator_options *options, const struct sink *sink,
                                          struct weir_error *err)
 {

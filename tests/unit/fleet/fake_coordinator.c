@@ -98,7 +98,7 @@ void fake_block_open(bool block)
 
 /* ---- the coordinator ---- */
 
-static struct coordinator *fake_open(const struct fleet_url *url, const struct coordinator_options *options,
+static struct coordinator *fake_open(const struct server_url *url, const struct coordinator_options *options,
                                      const struct sink *sink, struct weir_error *err)
 {
     (void)url, (void)options;
@@ -240,11 +240,11 @@ static const struct coordinator_ops fake_ops = {.scheme = "fake",
                                                 .leave = fake_leave,
                                                 .order = fake_order};
 
-const struct coordinator_ops *__real_weir_coordinator_kind(const struct fleet_url *url,
+const struct coordinator_ops *__real_weir_coordinator_kind(const struct server_url *url,
                                                            struct weir_error *err);
-const struct coordinator_ops *__wrap_weir_coordinator_kind(const struct fleet_url *url,
+const struct coordinator_ops *__wrap_weir_coordinator_kind(const struct server_url *url,
                                                            struct weir_error *err);
-const struct coordinator_ops *__wrap_weir_coordinator_kind(const struct fleet_url *url,
+const struct coordinator_ops *__wrap_weir_coordinator_kind(const struct server_url *url,
                                                            struct weir_error *err)
 {
     return strcmp(url->scheme, "fake") == 0 ? &fake_ops : __real_weir_coordinator_kind(url, err);

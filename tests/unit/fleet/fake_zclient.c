@@ -191,7 +191,7 @@ static bool may_send(const struct zclient *client, bool *applies)
     return trouble != TROUBLE_NOT_SENT;
 }
 
-struct zclient *weir_zclient_open(const struct fleet_url *url, const struct coordinator_options *options,
+struct zclient *weir_zclient_open(const struct server_url *url, const struct coordinator_options *options,
                                   const struct zclient_owner *owner, struct weir_error *err)
 {
     (void)url, (void)options, (void)err;

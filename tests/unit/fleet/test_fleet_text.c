@@ -7,12 +7,12 @@
 #include "fleet/options.h"
 
 static struct weir_error err;
-static struct fleet_url url;
+static struct server_url url;
 
 static bool read_url(const char *text)
 {
     memset(&err, 0, sizeof err);
-    return weir_fleet_url_read(&url, text, &err);
+    return weir_url_read(&url, text, &err);
 }
 
 TEST(a_url_is_taken_apart)
@@ -56,6 +56,38 @@ TEST(each_scheme_has_its_port_and_path)
     CHECK_STR(url.path, "");
 }
 
+static bool read_server(const char *text)
+{
+    memset(&err, 0, sizeof err);
+    return weir_url_read_server(&url, text, &err);
+}
+
+TEST(a_server_is_named_by_redis_or_unix)
+{
+    CHECK(read_server("redis://ann:secret@h/0"));
+    CHECK_STR(url.user, "ann");
+    CHECK_STR(url.password, "secret");
+    CHECK_EQ(url.hosts[0].port, 9049);
+    CHECK_STR(url.shown, "redis://h:9049");
+    CHECK(read_server("redis://secret@[::1]:7000/"));
+    CHECK_STR(url.user, "");
+    CHECK_STR(url.password, "secret");
+    CHECK_STR(url.shown, "redis://[::1]:7000");
+    CHECK(read_server("unix://ann:p%40ss@/run/we%20ir:1.sock"));
+    CHECK_STR(url.password, "p@ss");
+    CHECK_STR(url.hosts[0].name, "/run/we ir:1.sock");
+    CHECK_EQ(url.hosts[0].port, 0);
+    CHECK_STR(url.shown, "unix:///run/we ir:1.sock");
+    static const char *const others[] = {
+        "redis://a,b",    "redis://a/1", "redis://a?base=1", "weir://a", "unix://run/s",
+        "redis://a:port", "redis://a:",  "localhost:9049",   "redis:",   "unix:"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (!CHECK(!read_server(others[i])))
+            printf("# %s\n", others[i]);
+    CHECK_STR(err.text,
+              "not the address of a server; write redis://[user:password@]host:port or unix:///path");
+}
+
 TEST(what_is_no_url_is_refused_with_a_sentence)
 {
     static const char *const wrong[] = {"",
@@ -94,13 +126,13 @@ TEST(what_is_no_url_is_refused_with_a_sentence)
         if (!CHECK(!read_url(wrong[i])) || !CHECK(err.text[0] != '\0'))
             printf("# '%s'\n", wrong[i]);
     CHECK(!read_url(NULL));
-    char longest[2 * FLEET_URL_MAX];
+    char longest[2 * URL_TEXT_MAX];
     memset(longest, 'a', sizeof longest);
     longest[sizeof longest - 1] = '\0';
     memcpy(longest, "redis://", 8);
     CHECK(!read_url(longest));
     char many[512] = "redis://h";
-    for (int i = 0; i < FLEET_HOSTS_MAX; i++)
+    for (int i = 0; i < URL_HOSTS_MAX; i++)
         strncat(many, ",h", sizeof many - strlen(many) - 1);
     CHECK(!read_url(many));
     CHECK_STR(err.text, "a URL has at most 16 hosts");
@@ -141,7 +173,7 @@ TEST(bytes_drawn_by_lot_are_read_within_bounds)
         char whole[96];
         (void)snprintf(whole, sizeof whole, "%s%s", i % 2 ? "redis://" : "", text);
         if (read_url(whole))
-            CHECK(url.host_count <= FLEET_HOSTS_MAX);
+            CHECK(url.host_count <= URL_HOSTS_MAX);
         else
             CHECK(err.text[0] != '\0');
     }

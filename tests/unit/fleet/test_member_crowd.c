@@ -39,7 +39,7 @@ struct pool_handle {
     void *owner;
 };
 
-static struct coordinator *open_here(const struct fleet_url *url, const struct coordinator_options *options,
+static struct coordinator *open_here(const struct server_url *url, const struct coordinator_options *options,
                                      const struct sink *told, struct weir_error *err)
 {
     (void)url, (void)options, (void)err;
@@ -88,10 +88,10 @@ static const struct coordinator_ops ops = {.scheme = "crowd",
                                            .leave = leave,
                                            .order = order};
 
-const struct coordinator_ops *__wrap_weir_coordinator_kind(const struct fleet_url *url,
+const struct coordinator_ops *__wrap_weir_coordinator_kind(const struct server_url *url,
                                                            struct weir_error *err);
 
-const struct coordinator_ops *__wrap_weir_coordinator_kind(const struct fleet_url *url,
+const struct coordinator_ops *__wrap_weir_coordinator_kind(const struct server_url *url,
                                                            struct weir_error *err)
 {
     (void)url, (void)err;

@@ -32,7 +32,7 @@ static struct slice text(const char *bytes)
 
 TEST(redirections)
 {
-    struct fleet_host from = {.name = "me", .port = 1}, to;
+    struct server_host from = {.name = "me", .port = 1}, to;
     unsigned number = 0;
     CHECK_EQ(weir_redis_read_redirect(text("MOVED 3999 10.0.0.1:6381"), &from, &number, &to), REDIRECT_MOVED);
     CHECK_EQ(number, 3999);
@@ -61,7 +61,7 @@ TEST(roles)
 {
     bool master = false;
     size_t replicas = 0;
-    struct fleet_host of;
+    struct server_host of;
     struct resp_value *value = parse("*3\r\n$6\r\nmaster\r\n:10\r\n*2\r\n*0\r\n*0\r\n");
     CHECK(weir_redis_read_role(value, &master, &replicas, &of) && master && replicas == 2);
     weir_resp_value_free(value);
@@ -74,14 +74,14 @@ TEST(roles)
     weir_resp_value_free(value);
 }
 
-static void each(void *arg, unsigned first, unsigned last, const struct fleet_host *host)
+static void each(void *arg, unsigned first, unsigned last, const struct server_host *host)
 {
     snprintf(arg, 64, "%u-%u %.30s:%d", first, last, host->name, host->port);
 }
 
 TEST(slots_of_a_cluster)
 {
-    struct fleet_host from = {.name = "me", .port = 1};
+    struct server_host from = {.name = "me", .port = 1};
     char seen[64] = "";
     struct resp_value *value = parse(
         "*1\r\n*4\r\n:5\r\n:9\r\n*3\r\n$1\r\nh\r\n:7000\r\n$2\r\nid\r\n*3\r\n$1\r\nr\r\n:1\r\n$1\r\nx\r\n");

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "fleet/resp_client/client.h"
+#include "resp_client/client.h"
 
 #define PATIENCE_MS 20000
 #define LONG        (20 * WEIR_SEC)
@@ -20,7 +20,7 @@
 
 struct fake {
     int listener, client;
-    struct fleet_host host;
+    struct server_host host;
 };
 
 static struct fake fake_new(void)
@@ -133,19 +133,19 @@ static void count(int *number)
     pthread_mutex_unlock(&told.lock);
 }
 
-static void opened(void *arg, const struct fleet_host *host)
+static void opened(void *arg, const struct server_host *host)
 {
     (void)arg, (void)host;
     count(&told.opened);
 }
 
-static void closed(void *arg, const struct fleet_host *host, const char *why)
+static void closed(void *arg, const struct server_host *host, const char *why)
 {
     (void)arg, (void)host, (void)why;
     count(&told.closed);
 }
 
-static void pushed(void *arg, const struct fleet_host *host, const struct resp_value *value)
+static void pushed(void *arg, const struct server_host *host, const struct resp_value *value)
 {
     (void)arg, (void)host;
     CHECK_EQ(value->type, RESP_PUSH);
@@ -187,7 +187,7 @@ static void ask(struct resp_client *resp_client, const struct fake *fake, const 
 /* ---- tests ------------------------------------------------------------------------------------ */
 
 static struct resp_client *to_hang_up;
-static const struct fleet_host *whom;
+static const struct server_host *whom;
 
 /* Whoever is answered may say that this line is of no use any more. */
 static void hang_up(void *arg, const struct resp_value *value, bool asked, const char *why)

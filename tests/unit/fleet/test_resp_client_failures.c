@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "fleet/resp_client/client.h"
+#include "resp_client/client.h"
 #include "unit/failing_memory.h"
 
 #define QUESTIONS   6
@@ -89,7 +89,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 
 static struct {
     int listener;
-    struct fleet_host host;
+    struct server_host host;
     pthread_t thread;
     atomic_bool stop;
     bool eager;            /* answers before it is asked */
@@ -167,7 +167,7 @@ static void server_start(void)
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t size = sizeof address;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    server.host = (struct fleet_host){.name = "127.0.0.1"};
+    server.host = (struct server_host){.name = "127.0.0.1"};
     server.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK_EQ(bind(server.listener, (struct sockaddr *)&address, sizeof address), 0);
     CHECK_EQ(listen(server.listener, 64), 0);

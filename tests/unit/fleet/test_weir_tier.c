@@ -183,7 +183,7 @@ static int64_t answer_ns = PATIENCE; /* how long an order waits for its answer *
 static struct coordinator *open_to(const int *ports, size_t count, struct weir_error *err)
 {
     const struct coordinator_options options = {.answer_ns = answer_ns, .connect_ns = PATIENCE};
-    struct fleet_url url = {.scheme = "weir", .host_count = count, .shown = "weir://test"};
+    struct server_url url = {.scheme = "weir", .host_count = count, .shown = "weir://test"};
     for (size_t i = 0; i < count; i++) {
         (void)snprintf(url.hosts[i].name, sizeof url.hosts[i].name, "127.0.0.1");
         url.hosts[i].port = ports[i];
@@ -414,10 +414,10 @@ TEST(one_of_two_is_enough_and_each_keeps_its_names)
 
 TEST(a_name_stays_where_it_is_when_the_list_changes)
 {
-    struct fleet_url url = {.host_count = 5}, turned = {.host_count = 5}, fewer = {.host_count = 4};
+    struct server_url url = {.host_count = 5}, turned = {.host_count = 5}, fewer = {.host_count = 4};
     int kept[5] = {0}, moved = 0;
     for (int i = 0; i < 5; i++) {
-        struct fleet_host host = {.port = 9049};
+        struct server_host host = {.port = 9049};
         (void)snprintf(host.name, sizeof host.name, "weir%d", i);
         url.hosts[i] = turned.hosts[4 - i] = host;
         if (i < 4)
@@ -426,7 +426,7 @@ TEST(a_name_stays_where_it_is_when_the_list_changes)
     for (int i = 0; i < 1000; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "pool%d", i);
-        const struct fleet_host *host = weir_tier_host(&url, name);
+        const struct server_host *host = weir_tier_host(&url, name);
         kept[host - url.hosts]++;
         CHECK_STR(weir_tier_host(&turned, name)->name, host->name);
         if (strcmp(host->name, "weir4") != 0)
@@ -447,10 +447,10 @@ TEST(a_server_keeps_its_names_however_it_is_spelt)
         {"weir://a.example,b.example,c.example", "weir://b.example,c.example,a.example,b.example.:9049"},
         {"weir://[::1],[2001:db8::a],10.0.0.1", "weir://10.0.0.1,[2001:DB8:0:0:0:0:0:A],[0:0::0:1]:9049"}};
     for (size_t i = 0; i < sizeof spelt / sizeof spelt[0]; i++) {
-        struct fleet_url url, other;
+        struct server_url url, other;
         struct weir_error err;
-        if (!CHECK(weir_fleet_url_read(&url, spelt[i][0], &err)) ||
-            !CHECK(weir_fleet_url_read(&other, spelt[i][1], &err)))
+        if (!CHECK(weir_url_read(&url, spelt[i][0], &err)) ||
+            !CHECK(weir_url_read(&other, spelt[i][1], &err)))
             continue;
         for (int n = 0; n < 200; n++) {
             char name[16], one[64], same[64];

@@ -69,7 +69,7 @@ static void moved(void *agent, bool up, const char *why)
 
 static struct coordinator *begin(void)
 {
-    struct fleet_url url = {0};
+    struct server_url url = {0};
     struct sink sink = {.replied = replied, .noticed = noticed, .more = heard, .moved = moved};
     struct coordinator_options options = {.answer_ns = 100 * WEIR_SEC};
     struct weir_error err = {0};

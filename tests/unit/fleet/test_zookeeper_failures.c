@@ -169,7 +169,7 @@ static void meddle(struct fleet_member *a, struct fleet_member *b)
 
 static struct coordinator *begin(void)
 {
-    struct fleet_url url = {0};
+    struct server_url url = {0};
     struct sink sink = {.replied = replied, .noticed = noticed, .more = heard, .moved = moved};
     struct coordinator_options options = {.answer_ns = 100 * WEIR_SEC};
     struct weir_error err = {0};

@@ -4,13 +4,13 @@
  * it for each name, and whoever asked may go away before it is done. And the wakeup that such a thread
  * signals.
  */
-#ifndef WEIR_FLEET_RESP_CLIENT_LOOKUP_H
-#define WEIR_FLEET_RESP_CLIENT_LOOKUP_H
+#ifndef WEIR_RESP_CLIENT_LOOKUP_H
+#define WEIR_RESP_CLIENT_LOOKUP_H
 
 #include <netdb.h>
 #include <stdbool.h>
 
-#include "fleet/url.h"
+#include "resp_client/url.h"
 
 #define LOOKUPS_MAX 16 /* threads of a process that resolve at once; one more is told to try later */
 
@@ -25,8 +25,9 @@ void weir_wakeup_clear(struct wakeup *wakeup);
 
 struct lookup;
 
-/* NULL: no thread or no memory is to be had. An address needs no thread and is done at once. */
-struct lookup *weir_lookup_begin(const struct fleet_host *host, struct wakeup *wakeup);
+/* NULL: no thread or no memory is to be had. An address, or the path of a unix socket, needs no thread and is
+ * done at once. */
+struct lookup *weir_lookup_begin(const struct server_host *host, struct wakeup *wakeup);
 /* false: not yet; the wakeup will be signalled. *addresses belongs to the lookup; NULL: *why, a line. */
 bool weir_lookup_done(struct lookup *lookup, const struct addrinfo **addresses, const char **why);
 void weir_lookup_drop(struct lookup *lookup); /* NULL is fine; done or not */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
-#include "fleet/resp_client/lookup.h"
+#include "resp_client/lookup.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "os/thread.h"
@@ -69,7 +71,9 @@ struct lookup {
     struct addrinfo *addresses;
     int fault;
     struct wakeup *wakeup;
-    struct fleet_host host;
+    struct server_host host;
+    struct addrinfo unix_address; /* of a name that is a path: `addresses`, and nobody frees it */
+    struct sockaddr_un path;
 };
 
 static atomic_int lookups; /* threads that there are */
@@ -82,6 +86,19 @@ static void resolve_host(struct lookup *lookup, int flags)
     lookup->fault = getaddrinfo(lookup->host.name, port, &hints, &lookup->addresses);
     if (lookup->fault != 0)
         lookup->addresses = NULL;
+}
+
+static void resolve_path(struct lookup *lookup)
+{
+    size_t len = strlen(lookup->host.name);
+    lookup->fault = len < sizeof lookup->path.sun_path ? 0 : EAI_FAIL;
+    if (lookup->fault != 0)
+        return;
+    lookup->path.sun_family = AF_UNIX;
+    memcpy(lookup->path.sun_path, lookup->host.name, len + 1);
+    lookup->unix_address = (struct addrinfo){
+        .ai_family = AF_UNIX, .ai_addr = (struct sockaddr *)&lookup->path, .ai_addrlen = sizeof lookup->path};
+    lookup->addresses = &lookup->unix_address;
 }
 
 static void *run_lookup(void *arg)
@@ -110,7 +127,7 @@ static bool start_lookup_thread(struct lookup *lookup)
     return false;
 }
 
-struct lookup *weir_lookup_begin(const struct fleet_host *host, struct wakeup *wakeup)
+struct lookup *weir_lookup_begin(const struct server_host *host, struct wakeup *wakeup)
 {
     struct lookup *lookup = calloc(1, sizeof *lookup);
     if (!lookup)
@@ -118,8 +135,12 @@ struct lookup *weir_lookup_begin(const struct fleet_host *host, struct wakeup *w
     atomic_init(&lookup->refs, 1);
     lookup->host = *host;
     lookup->wakeup = weir_wakeup_ref(wakeup);
-    resolve_host(lookup, AI_NUMERICHOST);
-    if (lookup->fault == 0) {
+    bool is_path = host->name[0] == '/';
+    if (is_path)
+        resolve_path(lookup);
+    else
+        resolve_host(lookup, AI_NUMERICHOST);
+    if (lookup->fault == 0 || is_path) {
         atomic_store(&lookup->done, true);
         return lookup;
     }
@@ -134,7 +155,8 @@ bool weir_lookup_done(struct lookup *lookup, const struct addrinfo **addresses, 
     if (!atomic_load(&lookup->done))
         return false;
     *addresses = lookup->addresses;
-    *why = lookup->fault != 0 ? gai_strerror(lookup->fault) : "";
+    bool is_path = lookup->host.name[0] == '/';
+    *why = lookup->fault == 0 ? "" : is_path ? "File name too long" : gai_strerror(lookup->fault);
     return true;
 }
 
@@ -142,7 +164,7 @@ void weir_lookup_drop(struct lookup *lookup)
 {
     if (!lookup || atomic_fetch_sub(&lookup->refs, 1) > 1)
         return;
-    if (lookup->addresses)
+    if (lookup->addresses && lookup->addresses != &lookup->unix_address)
         freeaddrinfo(lookup->addresses);
     weir_wakeup_unref(lookup->wakeup);
     free(lookup);

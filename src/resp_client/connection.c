@@ -1,30 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
-#include "fleet/resp_client/connection.h"
+#include "resp_client/connection.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/sat.h"
 #include "base/secret.h"
+#include "os/clock_kernel.h"
 
 #define READ_SIZE      16384
 #define BUFFER_KEPT    65536
 #define PAUSE_LEAST_NS (10 * WEIR_MS)
+#define ROUND_NS       WEIR_SEC /* the longest sleep: poll's clock stands still while the machine is suspended */
+
+struct client_request *weir_client_request_new(const struct server_host *host, const char *bytes, size_t len,
+                                               int64_t deadline_ns)
+{
+    struct client_request *request = malloc(sizeof *request + len);
+    if (!request)
+        return NULL;
+    *request = (struct client_request){.host = *host, .deadline_ns = deadline_ns, .answers = 1, .len = len};
+    memcpy(request->bytes, bytes, len);
+    return request;
+}
 
 void weir_resp_connection_init(struct resp_connection *connection, struct resp_connection_owner *owner,
-                               const struct fleet_host *host)
+                               const struct server_host *host)
 {
     *connection = (struct resp_connection){.owner = owner, .host = *host, .fd = -1};
     client_requests_init(&connection->expected);
     client_requests_init(&connection->waiting);
-    connection->in.most = RESP_CLIENT_IN_MAX;
+    connection->in.most = owner->in_most;
 }
 
 bool weir_resp_connection_is_idle(const struct resp_connection *connection)
@@ -63,27 +78,20 @@ static void close_resp_connection(struct resp_connection *connection)
     connection->state = CONNECTION_IDLE;
 }
 
-static uint64_t draw_connection_random(uint64_t *random)
-{
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return *random;
-}
-
 /* Closed: everything is answered with NULL, and nothing is tried again before a pause, which grows until a
  * connection has opened. */
-static void resp_connection_fail(struct resp_connection *connection, int64_t now, const char *reason)
+static void resp_connection_fail(struct resp_connection *connection, int64_t now, int code,
+                                 const char *reason)
 {
     char why[RESP_CLIENT_WHY_MAX];
     bool six = strchr(connection->host.name, ':') != NULL;
+    connection->failure = (struct resp_failure){.state = connection->state, .code = code};
+    (void)snprintf(connection->failure.reason, sizeof connection->failure.reason, "%s", reason);
     (void)snprintf(why, sizeof why, "%s%.84s%s:%d: %.64s", six ? "[" : "", connection->host.name,
                    six ? "]" : "", connection->host.port, reason);
     close_resp_connection(connection);
-    int64_t pause = max64(connection->pause_ns, PAUSE_LEAST_NS);
-    connection->retry_ns =
-        now + pause / 2 + (int64_t)(draw_connection_random(&connection->owner->random) % (uint64_t)pause);
-    connection->pause_ns = min64(2 * pause, connection->owner->pause_most_ns);
+    connection->retry_ns = now + random_backoff(&connection->owner->random, &connection->pause_ns,
+                                                PAUSE_LEAST_NS, connection->owner->pause_most_ns);
     struct client_request_list waiting = connection->waiting;
     if (!waiting.first)
         waiting.end = &waiting.first;
@@ -97,7 +105,7 @@ static void resp_connection_fail(struct resp_connection *connection, int64_t now
 static void resp_connection_fault(struct resp_connection *connection, int64_t now, int error)
 {
     char reason[ERROR_REASON_MAX];
-    resp_connection_fail(connection, now, weir_error_reason(reason, error));
+    resp_connection_fail(connection, now, error, weir_error_reason(reason, error));
 }
 
 void weir_resp_connection_free(struct resp_connection *connection)
@@ -157,14 +165,15 @@ static void open_connection(struct resp_connection *connection)
 static void resp_connection_handshake_reply(struct resp_connection *connection, int64_t now,
                                             const struct resp_value *value)
 {
-    char reason[80]; /* the longest that is common: of a wrong password, 61 */
+    char reason[RESP_FAILURE_MAX];
     bool error = value->type == RESP_ERROR;
-    bool old = error && connection->handshake == HANDSHAKE_HELLO && value->text.len >= 4 &&
+    bool old = error && !connection->owner->needs_resp3 && connection->handshake == HANDSHAKE_HELLO &&
+               value->text.len >= 4 &&
                (memcmp(value->text.bytes, "ERR ", 4) == 0 || memcmp(value->text.bytes, "NOPR", 4) == 0);
     if (error && !old) {
-        (void)snprintf(reason, sizeof reason, "%.*s", (int)min64((int64_t)value->text.len, 64),
+        (void)snprintf(reason, sizeof reason, "%.*s", (int)min64((int64_t)value->text.len, sizeof reason - 1),
                        value->text.bytes);
-        resp_connection_fail(connection, now, reason);
+        resp_connection_fail(connection, now, EACCES, reason);
     } else if (old && connection->owner->password[0]) {
         begin_handshake(connection, HANDSHAKE_AUTH);
     } else if (connection->handshake != HANDSHAKE_SELECT && connection->owner->database != 0) {
@@ -206,6 +215,12 @@ static void connect_next_address(struct resp_connection *connection, int64_t now
         }
         (void)close(connection->fd);
         connection->fd = -1;
+        if (error ==
+            EAGAIN) { /* of a unix socket: too many wait there already, and nothing tells when fewer */
+            connection->state = CONNECTION_RESOLVING;
+            connection->retry_ns = now + PAUSE_LEAST_NS;
+            return;
+        }
     }
     resp_connection_fault(connection, now, error);
 }
@@ -227,26 +242,26 @@ static void resp_connection_connected(struct resp_connection *connection, int64_
     connect_next_address(connection, now, error);
 }
 
-static void resp_connection_begin(struct resp_connection *connection, int64_t now)
+void weir_resp_connection_begin(struct resp_connection *connection, int64_t now)
 {
     connection->until_ns = now + connection->owner->connect_ns;
     connection->put = connection->written = 0;
     connection->lookup = weir_lookup_begin(&connection->host, connection->owner->wakeup);
     connection->state = CONNECTION_RESOLVING;
     if (!connection->lookup)
-        resp_connection_fail(connection, now, "too many names are being looked up");
+        resp_connection_fail(connection, now, EAGAIN, "too many names are being looked up");
 }
 
 /* CONNECTION_RESOLVING: perhaps the name is known now */
 static void resp_connection_resolved(struct resp_connection *connection, int64_t now)
 {
     const char *why;
-    if (!weir_lookup_done(connection->lookup, &connection->address, &why))
+    if (now < connection->retry_ns || !weir_lookup_done(connection->lookup, &connection->address, &why))
         return;
     if (connection->address)
         connect_next_address(connection, now, 0);
     else
-        resp_connection_fail(connection, now, why);
+        resp_connection_fail(connection, now, EHOSTUNREACH, why);
 }
 
 /* ---- what goes out ---------------------------------------------------------------------------- */
@@ -310,7 +325,7 @@ static void answer_first_request(struct resp_connection *connection, int64_t now
     } else if (connection->state == CONNECTION_HANDSHAKE) {
         resp_connection_handshake_reply(connection, now, value);
     } else if (!connection->expected.first || connection->expected.first->start >= connection->written) {
-        resp_connection_fail(connection, now, "it answers what nobody has asked");
+        resp_connection_fail(connection, now, EPROTO, "it answers what nobody has asked");
     } else if (--connection->expected.first->answers == 0) {
         connection->owner->answered(connection->owner, client_requests_take(&connection->expected), value,
                                     true, "");
@@ -327,14 +342,14 @@ static void read_replies(struct resp_connection *connection, int64_t now)
         if (parsed == RESP_INCOMPLETE)
             return;
         if (parsed != RESP_PARSED) {
-            resp_connection_fail(connection, now,
+            resp_connection_fail(connection, now, parsed == RESP_BROKEN ? EPROTO : ENOMEM,
                                  parsed == RESP_BROKEN ? "it does not speak the Redis protocol"
                                                        : "out of memory");
             return;
         }
         struct buffer bytes =
             connection->in; /* `fail` may free the connection's own while the tree points into it */
-        connection->in = (struct buffer){.most = RESP_CLIENT_IN_MAX};
+        connection->in = (struct buffer){.most = connection->owner->in_most};
         answer_first_request(connection, now, value);
         weir_resp_value_free(value);
         weir_buffer_free(&connection->in);
@@ -346,22 +361,30 @@ static void read_replies(struct resp_connection *connection, int64_t now)
     }
 }
 
+/* An answer is parsed from its beginning each time: so it should have grown by half since the last time, or
+ * there is nothing more to read at present, and it may be whole. What has come is read before the end is. */
 static void receive_replies(struct resp_connection *connection, int64_t now)
 {
-    char *room = weir_buffer_room(&connection->in, READ_SIZE);
-    if (!room) {
-        resp_connection_fail(connection, now, "its answer is too long");
+    size_t had = buffer_len(&connection->in);
+    ssize_t got;
+    do {
+        char *room = weir_buffer_room(&connection->in, READ_SIZE);
+        if (!room) {
+            resp_connection_fail(connection, now, EMSGSIZE, "its answer is too long");
+            return;
+        }
+        got = recv(connection->fd, room, READ_SIZE, 0);
+        if (got > 0)
+            buffer_wrote(&connection->in, (size_t)got);
+    } while (got > 0 && buffer_len(&connection->in) - had < had / 2);
+    int error = got < 0 ? errno : 0;
+    read_replies(connection, now);
+    if (connection->fd < 0 || got > 0 || error == EAGAIN || error == EINTR)
         return;
-    }
-    ssize_t got = recv(connection->fd, room, READ_SIZE, 0);
-    if (got > 0) {
-        buffer_wrote(&connection->in, (size_t)got);
-        read_replies(connection, now);
-    } else if (got == 0) {
-        resp_connection_fail(connection, now, "it closed the connection");
-    } else if (errno != EAGAIN && errno != EINTR) {
-        resp_connection_fault(connection, now, errno);
-    }
+    if (got == 0)
+        resp_connection_fail(connection, now, 0, "it closed the connection");
+    else
+        resp_connection_fault(connection, now, error);
 }
 
 /* ---- time ------------------------------------------------------------------------------------- */
@@ -397,26 +420,29 @@ static int64_t earliest_deadline(const struct client_request_list *list)
 int64_t weir_resp_connection_step(struct resp_connection *connection, int64_t now)
 {
     if (earliest_deadline(&connection->expected) <= now)
-        resp_connection_fail(connection, now, "it does not answer");
+        resp_connection_fail(connection, now, ETIMEDOUT, "it does not answer");
     if (connection->ends && !connection->expected.first)
-        resp_connection_fail(connection, now, connection->ends);
+        resp_connection_fail(connection, now, ECANCELED, connection->ends);
     int64_t next = drop_late_requests(connection, now);
     if (connection->state == CONNECTION_IDLE && connection->waiting.first && now >= connection->retry_ns)
-        resp_connection_begin(connection, now);
+        weir_resp_connection_begin(connection, now);
     if (connection->state == CONNECTION_RESOLVING)
         resp_connection_resolved(connection, now);
     if (connection->state != CONNECTION_IDLE && connection->state != CONNECTION_OPEN &&
         now >= connection->until_ns)
-        resp_connection_fail(connection, now, "it cannot be reached in time");
+        resp_connection_fail(connection, now, ETIMEDOUT, "it cannot be reached in time");
     flush_connection(connection, now);
     if (connection->state == CONNECTION_IDLE)
         return connection->waiting.first ? min64(next, connection->retry_ns) : next;
+    if (connection->state == CONNECTION_RESOLVING && connection->retry_ns > now)
+        next = min64(next, connection->retry_ns);
     if (connection->state != CONNECTION_OPEN)
         return min64(next, connection->until_ns);
     return min64(next, earliest_deadline(&connection->expected));
 }
 
-short weir_resp_connection_events(const struct resp_connection *connection)
+/* What poll is to look for; 0: nothing. */
+static short connection_events(const struct resp_connection *connection)
 {
     if (connection->state == CONNECTION_CONNECTING)
         return POLLOUT;
@@ -425,10 +451,25 @@ short weir_resp_connection_events(const struct resp_connection *connection)
     return (short)(POLLIN | (connection->out.end > connection->out.start ? POLLOUT : 0));
 }
 
-void weir_resp_connection_ready(struct resp_connection *connection, int64_t now)
+void weir_resp_connections_poll(struct resp_connection *connections, size_t count, struct wakeup *wakeup,
+                                int64_t until_ns)
 {
-    if (connection->state == CONNECTION_CONNECTING)
-        resp_connection_connected(connection, now);
-    else if (connection->state >= CONNECTION_HANDSHAKE)
-        receive_replies(connection, now);
+    struct pollfd files[RESP_CLIENT_CONNECTIONS_MAX + 1];
+    files[0] = (struct pollfd){.fd = weir_wakeup_fd(wakeup), .events = POLLIN};
+    for (size_t i = 0; i < count; i++) {
+        short events = connection_events(&connections[i]);
+        files[i + 1] = (struct pollfd){.fd = events ? connections[i].fd : -1, .events = events};
+    }
+    int64_t now = weir_clock_kernel(), wait = until_ns <= now ? 0 : min64(until_ns - now, ROUND_NS);
+    if (poll(files, (nfds_t)count + 1, (int)((wait + WEIR_MS - 1) / WEIR_MS)) <= 0)
+        return;
+    now = weir_clock_kernel();
+    if (files[0].revents)
+        weir_wakeup_clear(wakeup);
+    for (size_t i = 0; i < count; i++) {
+        if (connections[i].state == CONNECTION_CONNECTING && files[i + 1].revents)
+            resp_connection_connected(&connections[i], now);
+        else if (connections[i].state >= CONNECTION_HANDSHAKE && files[i + 1].revents & ~POLLOUT)
+            receive_replies(&connections[i], now);
+    }
 }

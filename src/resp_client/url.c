@@ -5,7 +5,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include "fleet/url.h"
+#include "resp_client/url.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +21,10 @@ static const struct url_scheme {
     const char *name;
     int port;
     bool path;
-} schemes[] = {
-    {"zookeeper", 2181, true}, {"redis", 6379, true}, {"redis+cluster", 6379, false}, {"weir", 9049, false}};
+} schemes[] = {{"zookeeper", 2181, true},
+               {"redis", 6379, true},
+               {"redis+cluster", 6379, false},
+               {"weir", WEIR_PORT, false}};
 
 static const struct url_scheme *find_scheme(const char *name)
 {
@@ -94,7 +96,7 @@ static bool percent_decode(struct url_span span, char *text, size_t size)
 
 /* ---- parts ---- */
 
-static bool read_scheme(struct fleet_url *url, struct url_span *rest, struct weir_error *err)
+static bool read_scheme(struct server_url *url, struct url_span *rest, struct weir_error *err)
 {
     struct url_span name;
     if (!url_span_cut(rest, ':', &name) || url_span_len(name) == 0 || !is_letter(*name.at))
@@ -109,7 +111,7 @@ static bool read_scheme(struct fleet_url *url, struct url_span *rest, struct wei
     return true;
 }
 
-static bool read_url_user(struct fleet_url *url, struct url_span user, struct weir_error *err)
+static bool read_url_user(struct server_url *url, struct url_span user, struct weir_error *err)
 {
     struct url_span name = user;
     if (url_span_cut(&user, ':', &name)) {
@@ -142,10 +144,10 @@ static bool read_port(struct url_span span, int *port)
 }
 
 /* name, name:port, [v6], [v6]:port */
-static bool read_url_host(struct fleet_url *url, struct url_span span, const struct url_scheme *scheme,
+static bool read_url_host(struct server_url *url, struct url_span span, int port_unsaid,
                           struct weir_error *err)
 {
-    struct fleet_host *host = &url->hosts[url->host_count];
+    struct server_host *host = &url->hosts[url->host_count];
     struct url_span name = {span.at, span.at}, port;
     bool v6 = url_span_len(span) > 0 && *span.at == '[';
     if (v6) {
@@ -163,7 +165,7 @@ static bool read_url_host(struct fleet_url *url, struct url_span span, const str
     }
     if (url_span_len(name) == 0 || !url_span_copy(name, host->name, sizeof host->name))
         return weir_error_complain(err, "a host is missing in the URL, or is no name; " SHAPE);
-    host->port = scheme ? scheme->port : 0;
+    host->port = port_unsaid;
     if (url_span_len(port) > 0 && *port.at != ':')
         return weir_error_complain(err,
                                    "a host in the URL has letters, digits, - . and _; a user and "
@@ -175,17 +177,16 @@ static bool read_url_host(struct fleet_url *url, struct url_span span, const str
     return true;
 }
 
-static bool read_hosts(struct fleet_url *url, struct url_span rest, struct weir_error *err)
+static bool read_hosts(struct server_url *url, struct url_span rest, int port, struct weir_error *err)
 {
-    const struct url_scheme *scheme = find_scheme(url->scheme);
     struct url_span one;
     for (bool more = true; more;) {
         more = url_span_cut(&rest, ',', &one);
         if (!more)
             one = rest;
-        if (url->host_count == FLEET_HOSTS_MAX)
-            return weir_error_complain(err, "a URL has at most %d hosts", FLEET_HOSTS_MAX);
-        if (!read_url_host(url, one, scheme, err))
+        if (url->host_count == URL_HOSTS_MAX)
+            return weir_error_complain(err, "a URL has at most %d hosts", URL_HOSTS_MAX);
+        if (!read_url_host(url, one, port, err))
             return false;
     }
     return true;
@@ -205,7 +206,7 @@ static bool is_path(const char *path)
     return true;
 }
 
-static bool read_path(struct fleet_url *url, struct url_span path, struct weir_error *err)
+static bool read_path(struct server_url *url, struct url_span path, struct weir_error *err)
 {
     const struct url_scheme *scheme = find_scheme(url->scheme);
     if (url_span_len(path) > 0 && path.end[-1] == '/')
@@ -224,7 +225,7 @@ static bool read_path(struct fleet_url *url, struct url_span path, struct weir_e
     return true;
 }
 
-static bool read_query(struct fleet_url *url, struct url_span query, struct weir_error *err)
+static bool read_query(struct server_url *url, struct url_span query, struct weir_error *err)
 {
     if (!url_span_copy(query, url->query, sizeof url->query))
         return weir_error_complain(err, "what stands behind the ? of the URL is too long: at most %zu bytes",
@@ -238,7 +239,7 @@ static bool read_query(struct fleet_url *url, struct url_span query, struct weir
 
 /* ---- the whole ---- */
 
-static void write_shown_url(struct fleet_url *url)
+static void write_shown_url(struct server_url *url)
 {
     struct text text;
     weir_text_init(&text, url->shown, sizeof url->shown);
@@ -247,8 +248,8 @@ static void write_shown_url(struct fleet_url *url)
     } else {
         weir_text_print(&text, "%s://", url->scheme);
         for (size_t i = 0; i < url->host_count; i++) {
-            const struct fleet_host *host = &url->hosts[i];
-            bool v6 = strchr(host->name, ':');
+            const struct server_host *host = &url->hosts[i];
+            bool v6 = host->name[0] != '/' && strchr(host->name, ':');
             weir_text_print(&text, "%s%s%s%s", i > 0 ? "," : "", v6 ? "[" : "", host->name, v6 ? "]" : "");
             if (host->port != 0)
                 weir_text_print(&text, ":%d", host->port);
@@ -260,7 +261,7 @@ static void write_shown_url(struct fleet_url *url)
 }
 
 /* local: and local:group; the group is kept as a path. */
-static bool read_local(struct fleet_url *url, struct url_span rest, struct weir_error *err)
+static bool read_local(struct server_url *url, struct url_span rest, struct weir_error *err)
 {
     size_t len = url_span_len(rest);
     if (len + 2 > sizeof url->path)
@@ -274,32 +275,45 @@ static bool read_local(struct fleet_url *url, struct url_span rest, struct weir_
     return true;
 }
 
-static bool read_remote(struct fleet_url *url, struct url_span rest, struct weir_error *err)
+/* unix://[user:password@]/path: the path is kept as a host. */
+static bool read_unix(struct server_url *url, struct url_span path, struct weir_error *err)
 {
+    url->host_count = 1;
+    return (url_span_len(path) > 0 && *path.at == '/' &&
+            percent_decode(path, url->hosts[0].name, sizeof url->hosts[0].name)) ||
+           weir_error_complain(err, "behind unix:// stands the path of a socket, from the root on");
+}
+
+static bool read_remote(struct server_url *url, struct url_span rest, int port, struct weir_error *err)
+{
+    bool is_unix = strcmp(url->scheme, "unix") == 0;
     if (url_span_len(rest) < 2 || memcmp(rest.at, "//", 2) != 0)
         return weir_error_complain(err, "// is missing behind the scheme of the URL; " SHAPE);
     rest.at += 2;
     struct url_span authority = rest, path = {rest.end, rest.end}, user = {rest.at, rest.at};
     const char *slash = memchr(rest.at, '/', url_span_len(rest));
-    if (slash) {
+    if (slash && !is_unix)
         authority.end = path.at = slash;
-    }
     for (const char *at = authority.at; at < authority.end; at++)
         if (*at == '@')
             user.end = at;
     if (user.end > user.at || (authority.at < authority.end && *authority.at == '@'))
         authority.at = user.end + 1;
-    return read_url_user(url, user, err) && read_hosts(url, authority, err) && read_path(url, path, err);
+    if (!read_url_user(url, user, err))
+        return false;
+    return is_unix ? read_unix(url, authority, err)
+                   : read_hosts(url, authority, port, err) && read_path(url, path, err);
 }
 
-bool weir_fleet_url_read(struct fleet_url *url, const char *text, struct weir_error *err)
+/* port: of redis:// if none is said; 0: that of Redis. */
+static bool read_url(struct server_url *url, const char *text, int port, struct weir_error *err)
 {
     memset(url, 0, sizeof *url);
-    size_t len = text ? strnlen(text, FLEET_URL_MAX) : 0;
+    size_t len = text ? strnlen(text, URL_TEXT_MAX) : 0;
     if (len == 0)
         return weir_error_complain(err, "a URL of a coordinator is missing; " SHAPE);
-    if (len == FLEET_URL_MAX)
-        return weir_error_complain(err, "a URL has at most %d bytes", FLEET_URL_MAX - 1);
+    if (len == URL_TEXT_MAX)
+        return weir_error_complain(err, "a URL has at most %d bytes", URL_TEXT_MAX - 1);
     struct url_span rest = {text, text + len}, front;
     if (!read_scheme(url, &rest, err))
         return false;
@@ -309,10 +323,36 @@ bool weir_fleet_url_read(struct fleet_url *url, const char *text, struct weir_er
         rest = front;
     }
     bool local = strcmp(url->scheme, "local") == 0;
-    if (!(local ? read_local(url, rest, err) : read_remote(url, rest, err))) {
+    const struct url_scheme *scheme = find_scheme(url->scheme);
+    if (port == 0 && scheme)
+        port = scheme->port;
+    if (!(local ? read_local(url, rest, err) : read_remote(url, rest, port, err))) {
         weir_secret_wipe(url->password, sizeof url->password);
         return false;
     }
     write_shown_url(url);
     return true;
+}
+
+bool weir_url_read(struct server_url *url, const char *text, struct weir_error *err)
+{
+    return read_url(url, text, 0, err);
+}
+
+bool weir_url_read_server(struct server_url *url, const char *text, struct weir_error *err)
+{
+    bool known = strncmp(text, "redis:", 6) == 0 || strncmp(text, "unix:", 5) == 0;
+    if (known && read_url(url, text, WEIR_PORT, err) && url->host_count == 1 && !url->query[0] &&
+        (!url->path[0] || strcmp(url->path, "/0") == 0)) {
+        if (!url->password[0]) { /* password@ alone, as others write it */
+            memcpy(url->password, url->user, sizeof url->user);
+            url->user[0] = '\0';
+        }
+        url->path[0] = '\0';
+        write_shown_url(url);
+        return true;
+    }
+    weir_secret_wipe(url, sizeof *url);
+    return weir_error_complain(
+        err, "not the address of a server; write redis://[user:password@]host:port or unix:///path");
 }

@@ -3,10 +3,9 @@
  * The client's thread. Others only put requests into its inbox and wake it; connections are the thread's own.
  */
 #define _GNU_SOURCE
-#include "fleet/resp_client/client.h"
+#include "resp_client/client.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +13,13 @@
 #include "base/error.h"
 #include "base/sat.h"
 #include "base/secret.h"
-#include "fleet/resp_client/connection.h"
 #include "os/clock.h"
 #include "os/clock_kernel.h"
 #include "os/thread.h"
+#include "resp_client/connection.h"
 
 #define CONNECT_NS    (2 * WEIR_SEC)
 #define PAUSE_MOST_NS WEIR_SEC
-#define ROUND_NS      WEIR_SEC /* the longest sleep: poll's clock stands still while the machine is suspended */
 
 struct resp_client {
     struct resp_connection_owner owner; /* first: connections know nothing else of it */
@@ -54,21 +52,21 @@ static void request_answered(void *owner, struct client_request *request, const 
     free(request);
 }
 
-static void connection_opened(void *owner, const struct fleet_host *host)
+static void connection_opened(void *owner, const struct server_host *host)
 {
     struct resp_client *client = owner;
     if (client->told.opened)
         client->told.opened(client->told.arg, host);
 }
 
-static void connection_closed(void *owner, const struct fleet_host *host, const char *why)
+static void connection_closed(void *owner, const struct server_host *host, const char *why)
 {
     struct resp_client *client = owner;
     if (client->told.closed)
         client->told.closed(client->told.arg, host, why);
 }
 
-static void push_received(void *owner, const struct fleet_host *host, const struct resp_value *value)
+static void push_received(void *owner, const struct server_host *host, const struct resp_value *value)
 {
     struct resp_client *client = owner;
     if (client->told.pushed)
@@ -78,7 +76,7 @@ static void push_received(void *owner, const struct fleet_host *host, const stru
 /* ---- the thread ------------------------------------------------------------------------------- */
 
 /* The connection of a host; a new one, if need be in place of the one that was idle for the longest time. */
-static struct resp_connection *connection_of(struct resp_client *client, const struct fleet_host *host)
+static struct resp_connection *connection_of(struct resp_client *client, const struct server_host *host)
 {
     struct resp_connection *oldest = NULL;
     for (size_t i = 0; i < client->connection_count; i++) {
@@ -118,28 +116,6 @@ static void start_queued_requests(struct resp_client *client, int64_t now)
     }
 }
 
-static void poll_connections(struct resp_client *client, int64_t until)
-{
-    struct pollfd files[RESP_CLIENT_CONNECTIONS_MAX + 1];
-    files[0] = (struct pollfd){.fd = weir_wakeup_fd(client->owner.wakeup), .events = POLLIN};
-    size_t count = client->connection_count;
-    for (size_t i = 0; i < count; i++) {
-        short events = weir_resp_connection_events(&client->connections[i]);
-        files[i + 1] = (struct pollfd){.fd = events ? client->connections[i].fd : -1, .events = events};
-    }
-    int64_t now = weir_resp_client_now();
-    int64_t wait = until <= now ? 0 : min64(until - now, ROUND_NS);
-    if (poll(files, (nfds_t)count + 1, (int)((wait + WEIR_MS - 1) / WEIR_MS)) <= 0)
-        return;
-    now = weir_resp_client_now();
-    if (files[0].revents)
-        weir_wakeup_clear(client->owner.wakeup);
-    for (size_t i = 0; i < count; i++)
-        if (files[i + 1].revents & (files[i + 1].events | POLLERR | POLLHUP | POLLNVAL) & ~POLLOUT ||
-            (files[i + 1].revents && client->connections[i].state == CONNECTION_CONNECTING))
-            weir_resp_connection_ready(&client->connections[i], now);
-}
-
 static bool must_stop(struct resp_client *client)
 {
     (void)pthread_mutex_lock(&client->lock);
@@ -170,7 +146,8 @@ static void *run_client_thread(void *arg)
             until = min64(until, weir_resp_connection_step(&client->connections[i], now));
         if (client->told.tick)
             until = min64(until, client->told.tick(client->told.arg, now));
-        poll_connections(client, until);
+        weir_resp_connections_poll(client->connections, client->connection_count, client->owner.wakeup,
+                                   until);
     }
     fail_all_requests(client);
     return NULL;
@@ -188,9 +165,8 @@ static void copy_client_options(struct resp_client *client, const struct resp_cl
     owner->database = options->database;
     owner->connect_ns = options->connect_ns > 0 ? options->connect_ns : CONNECT_NS;
     owner->pause_most_ns = options->pause_most_ns > 0 ? options->pause_most_ns : PAUSE_MOST_NS;
+    owner->in_most = RESP_CLIENT_IN_MAX;
     owner->random = (uint64_t)weir_resp_client_now() ^ (uint64_t)(uintptr_t)client;
-    if (owner->random == 0)
-        owner->random = 1; /* the generator stays at 0 */
     owner->answered = request_answered;
     owner->opened = connection_opened;
     owner->closed = connection_closed;
@@ -232,7 +208,7 @@ void weir_resp_client_stop(struct resp_client *client)
     free(client);
 }
 
-void weir_resp_client_close_host(struct resp_client *client, const struct fleet_host *host, const char *why)
+void weir_resp_client_close_host(struct resp_client *client, const struct server_host *host, const char *why)
 {
     for (size_t i = 0; i < client->connection_count; i++)
         if (client->connections[i].state == CONNECTION_OPEN && host_same(&client->connections[i].host, host))
@@ -244,32 +220,17 @@ void weir_resp_client_wake(struct resp_client *client)
     weir_wakeup_signal(client->owner.wakeup);
 }
 
-static struct client_request *new_client_request(const struct fleet_host *host, const char *bytes, size_t len,
-                                                 size_t answers, int64_t deadline_ns,
-                                                 resp_client_answer *answer, void *arg)
-{
-    struct client_request *request = malloc(sizeof *request + len);
-    if (!request)
-        return NULL;
-    *request = (struct client_request){.host = *host,
-                                       .deadline_ns = deadline_ns,
-                                       .answers = answers,
-                                       .answer = answer,
-                                       .arg = arg,
-                                       .len = len};
-    memcpy(request->bytes, bytes, len);
-    return request;
-}
-
-void weir_resp_client_send(struct resp_client *client, const struct fleet_host *host, const char *bytes,
+void weir_resp_client_send(struct resp_client *client, const struct server_host *host, const char *bytes,
                            size_t len, size_t answers, int64_t deadline_ns, resp_client_answer *answer,
                            void *arg)
 {
     struct client_request *request =
-        len <= RESP_CLIENT_OUT_MAX ? new_client_request(host, bytes, len, answers, deadline_ns, answer, arg)
-                                   : NULL;
+        len <= RESP_CLIENT_OUT_MAX ? weir_client_request_new(host, bytes, len, deadline_ns) : NULL;
     const char *why = request ? NULL : "out of memory";
     if (request) {
+        request->answers = answers;
+        request->answer = answer;
+        request->arg = arg;
         (void)pthread_mutex_lock(&client->lock);
         if (client->stopped)
             why = "the connection is being closed";
@@ -289,7 +250,7 @@ void weir_resp_client_send(struct resp_client *client, const struct fleet_host *
     answer(arg, NULL, false, why);
 }
 
-void weir_resp_client_request(struct resp_client *client, const struct fleet_host *host,
+void weir_resp_client_request(struct resp_client *client, const struct server_host *host,
                               const struct slice *words, size_t count, int64_t deadline_ns,
                               resp_client_answer *answer, void *arg)
 {
@@ -317,48 +278,12 @@ struct blocking_request {
     struct weir_error *err;
 };
 
-static void measure_reply(const struct resp_value *value, size_t *nodes, size_t *bytes)
-{
-    *nodes += value->count;
-    *bytes += value->text.len;
-    for (size_t i = 0; i < value->count; i++)
-        measure_reply(&value->elements[i], nodes, bytes); /* the parser bounds the depth */
-}
-
-static void copy_reply(struct resp_value *to, const struct resp_value *from, struct resp_value **nodes,
-                       char **bytes)
-{
-    *to = *from;
-    if (from->text.len > 0)
-        memcpy(*bytes, from->text.bytes, from->text.len);
-    to->text.bytes = *bytes;
-    *bytes += from->text.len;
-    to->elements = *nodes;
-    *nodes += from->count;
-    for (size_t i = 0; i < from->count; i++)
-        copy_reply(&to->elements[i], &from->elements[i], nodes, bytes);
-}
-
-static struct resp_value *copy_reply_tree(const struct resp_value *from, struct buffer *bytes)
-{
-    size_t nodes = 1, len = 1;
-    measure_reply(from, &nodes, &len);
-    char *room = weir_buffer_room(bytes, len);
-    struct resp_value *tree = room ? calloc(nodes, sizeof *tree) : NULL;
-    if (!tree)
-        return NULL;
-    struct resp_value *next = tree + 1;
-    copy_reply(tree, from, &next, &room);
-    buffer_wrote(bytes, len);
-    return tree;
-}
-
 static void blocking_request_answered(void *arg, const struct resp_value *value, bool asked, const char *why)
 {
     struct blocking_request *wait = arg;
     (void)pthread_mutex_lock(&wait->lock);
     wait->asked = asked;
-    wait->value = value ? copy_reply_tree(value, wait->bytes) : NULL;
+    wait->value = value ? weir_resp_value_copy(value, wait->bytes) : NULL;
     if (!wait->value)
         (void)weir_error_complain(wait->err, "%s", value ? "out of memory" : why);
     wait->done = true;
@@ -366,7 +291,7 @@ static void blocking_request_answered(void *arg, const struct resp_value *value,
     (void)pthread_mutex_unlock(&wait->lock);
 }
 
-struct resp_value *weir_resp_client_wait(struct resp_client *client, const struct fleet_host *host,
+struct resp_value *weir_resp_client_wait(struct resp_client *client, const struct server_host *host,
                                          const struct slice *words, size_t count, int64_t deadline_ns,
                                          struct buffer *bytes, bool *asked, struct weir_error *err)
 {

@@ -12,11 +12,11 @@
  * All is bounded: connections, requests of a connection, bytes on the way in both directions, and how long a
  * name may take to be resolved (by a thread of its own, since nothing can interrupt that).
  */
-#ifndef WEIR_FLEET_RESP_CLIENT_CLIENT_H
-#define WEIR_FLEET_RESP_CLIENT_CLIENT_H
+#ifndef WEIR_RESP_CLIENT_CLIENT_H
+#define WEIR_RESP_CLIENT_CLIENT_H
 
-#include "fleet/url.h"
 #include "resp/reply.h"
+#include "resp_client/url.h"
 
 #define RESP_CLIENT_CONNECTIONS_MAX 64
 #define RESP_CLIENT_REQUESTS_MAX    4096      /* on the way at once; one more is answered with NULL */
@@ -37,10 +37,10 @@ struct resp_client_options {
     int64_t connect_ns;          /* for name, connection and login together; 0: 2 s */
     int64_t pause_most_ns;       /* between two tries, which come 10 ms apart at first; 0: 1 s */
     /* What may be NULL, by the client's thread, without a lock held: */
-    void (*opened)(void *arg, const struct fleet_host *host); /* a connection can be used */
-    void (*closed)(void *arg, const struct fleet_host *host,
+    void (*opened)(void *arg, const struct server_host *host); /* a connection can be used */
+    void (*closed)(void *arg, const struct server_host *host,
                    const char *why); /* it was, or could not be made */
-    void (*pushed)(void *arg, const struct fleet_host *host, const struct resp_value *value); /* RESP3 */
+    void (*pushed)(void *arg, const struct server_host *host, const struct resp_value *value); /* RESP3 */
     int64_t (*tick)(void *arg,
                     int64_t now_ns); /* after each round; gives the time (weir_resp_client_now) of the next */
     void *arg;
@@ -55,25 +55,25 @@ void weir_resp_client_stop(struct resp_client *client);
 int64_t weir_resp_client_now(void);
 
 /* By any thread, also within an answer. */
-void weir_resp_client_request(struct resp_client *client, const struct fleet_host *host,
+void weir_resp_client_request(struct resp_client *client, const struct server_host *host,
                               const struct slice *words, size_t count, int64_t deadline_ns,
                               resp_client_answer *answer, void *arg);
 /* The same for several requests that must not be torn apart (ASKING): bytes as weir_resp_ask makes them, of
  * `answers` requests; the last answer counts. */
-void weir_resp_client_send(struct resp_client *client, const struct fleet_host *host, const char *bytes,
+void weir_resp_client_send(struct resp_client *client, const struct server_host *host, const char *bytes,
                            size_t len, size_t answers, int64_t deadline_ns, resp_client_answer *answer,
                            void *arg);
 /* By the client's thread, within an answer: the connection to that host is closed when all that was asked on
  * it is answered, and nothing more is asked on it. What waits is answered with NULL; the next request makes a
  * new connection, and resolves the name anew. `why` stays. */
-void weir_resp_client_close_host(struct resp_client *client, const struct fleet_host *host, const char *why);
+void weir_resp_client_close_host(struct resp_client *client, const struct server_host *host, const char *why);
 /* Wakes the thread, so that `tick` is called. */
 void weir_resp_client_wake(struct resp_client *client);
 
 /* Asks and waits, at most until the deadline: for those who may; not by the client's thread. The tree is
  * freed by weir_resp_value_free, *bytes, into which it points, by weir_buffer_free. NULL: `err` says why,
  * *asked whether the server may have seen the request. */
-struct resp_value *weir_resp_client_wait(struct resp_client *client, const struct fleet_host *host,
+struct resp_value *weir_resp_client_wait(struct resp_client *client, const struct server_host *host,
                                          const struct slice *words, size_t count, int64_t deadline_ns,
                                          struct buffer *bytes, bool *asked, struct weir_error *err);
 
