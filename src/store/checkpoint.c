@@ -271,7 +271,8 @@ static bool is_image_whole(struct store *store, uint64_t number, struct survey *
     }
     if (number > store->recovered.from_image)
         return false;
-    weir_survey_file(survey, store->disk, store->dir, store->id, NULL, NULL);
+    struct survey_dir from = {.disk = store->disk, .dir = store->dir};
+    weir_survey_file(survey, &from, store->id, NULL, NULL);
     return survey->whole;
 }
 

@@ -59,11 +59,10 @@ static bool count_inspected_record(void *arg, uint32_t region, uint8_t kind, con
     return true;
 }
 
-static int count_frame(void *arg, const struct survey *survey, const struct scan *scan)
+static int count_frame(void *arg, const struct survey *survey)
 {
-    (void)survey;
-    if (scan->head.kind == FRAME_RECORDS)
-        (void)weir_frame_records(scan->payload, scan->head.bytes, count_inspected_record, arg);
+    if (survey->head.kind == FRAME_RECORDS)
+        (void)weir_frame_records(survey->payload, survey->head.bytes, count_inspected_record, arg);
     return 0;
 }
 
@@ -146,8 +145,8 @@ static void inspect_one_file(struct inspection *inspection, enum file_kind kind,
     file->needed = kind == FILE_IMAGE ? number == recovery->recovered.from_image
                                       : number >= recovery->recovered.from_segment;
     inspection->file = file;
-    weir_survey_file(&survey, recovery->disk, inspection->dir, kind == FILE_SEGMENT ? recovery->store : NULL,
-                     count_frame, inspection);
+    weir_survey_file(&survey, &recovery->from, kind == FILE_SEGMENT ? recovery->store : NULL, count_frame,
+                     inspection);
     file->bytes = survey.bytes;
     file->frames = survey.frames;
     file->time_ns = survey.time_ns;
@@ -339,11 +338,9 @@ static int append_to_copy(struct repair *repair, const void *bytes, size_t len)
     return error;
 }
 
-static int copy_frame(void *arg, const struct survey *survey, const struct scan *scan)
+static int copy_frame(void *arg, const struct survey *survey)
 {
-    (void)survey;
-    size_t size = frame_size(scan->head.bytes);
-    return append_to_copy(arg, scan->payload - sizeof scan->head, size);
+    return append_to_copy(arg, survey->payload - sizeof survey->head, frame_size(survey->head.bytes));
 }
 
 static int open_copy(struct repair *repair)
@@ -372,7 +369,7 @@ static bool copy_segment(struct repair *repair, const struct survey *bad, const 
     int error = open_copy(repair);
     if (error)
         return repair_complain(repair, COPY, error);
-    weir_survey_file(&survey, repair->disk, repair->dir, repair->recovery.store, copy_frame, repair);
+    weir_survey_file(&survey, &repair->recovery.from, repair->recovery.store, copy_frame, repair);
     /* What a bad disk does not give is given up; what it does not take is not. */
     error = survey.error == bad->error ? 0 : survey.error;
     if (!error)
@@ -399,7 +396,7 @@ static bool repair_file(struct repair *repair, enum file_kind kind, uint64_t num
     char name[DISK_NAME_MAX];
     weir_file_name(name, kind, number);
     const unsigned char *store = kind == FILE_SEGMENT ? repair->recovery.store : NULL;
-    weir_survey_file(&survey, repair->disk, repair->dir, store, NULL, NULL);
+    weir_survey_file(&survey, &repair->recovery.from, store, NULL, NULL);
     if (is_reader_error(survey.error))
         return repair_complain(repair, name, survey.error);
     if (survey.later && repair->could_start)

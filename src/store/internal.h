@@ -21,8 +21,8 @@
 #include <pthread.h>
 
 #include "os/boot.h"
-#include "store/frame.h"
 #include "store/store.h"
+#include "store/survey.h"
 
 #define STORE_SEGMENT_BYTES   (UINT64_C(64) << 20)
 #define STORE_IMAGE_LOG_BYTES (UINT64_C(64) << 20)
@@ -173,7 +173,8 @@ struct store {
     int64_t host_offset_ns; /* the same for the machine's CLOCK_BOOTTIME, whatever the time namespace */
     bool replayed, started, stopping /* log.lock */;
     struct recovered recovered;
-    void *found_catalogue; /* the catalogue that was found */
+    struct survey_dir from; /* of the recovery, until it is started */
+    void *found_catalogue;  /* the catalogue that was found */
     size_t found_catalogue_len;
 
     struct log log;

@@ -14,7 +14,6 @@
 #include "store/internal.h"
 #include "store/mark.h"
 #include "store/recover.h"
-#include "store/scan.h"
 #include "store/survey.h"
 
 /* ---- sentences ---- */
@@ -83,22 +82,21 @@ static void judge_gaps(struct recovery *recovery)
 
 /* ---- image ---- */
 
-static int keep_catalogue(struct recovery *recovery, const struct scan *scan)
+static int keep_catalogue(struct recovery *recovery, const struct survey *survey)
 {
-    unsigned char *catalogue = malloc(scan->head.bytes + 1);
+    unsigned char *catalogue = malloc(survey->head.bytes + 1);
     if (!catalogue)
         return ENOMEM;
-    memcpy(catalogue, scan->payload, scan->head.bytes);
+    memcpy(catalogue, survey->payload, survey->head.bytes);
     free(recovery->catalogue);
     recovery->catalogue = catalogue;
-    recovery->catalogue_len = scan->head.bytes;
+    recovery->catalogue_len = survey->head.bytes;
     return 0;
 }
 
-static int image_frame(void *arg, const struct survey *survey, const struct scan *scan)
+static int image_frame(void *arg, const struct survey *survey)
 {
-    (void)survey;
-    return scan->head.kind == FRAME_CATALOGUE ? keep_catalogue(arg, scan) : 0;
+    return survey->head.kind == FRAME_CATALOGUE ? keep_catalogue(arg, survey) : 0;
 }
 
 static void forget_catalogue(struct recovery *recovery)
@@ -144,7 +142,7 @@ static bool find_image(struct recovery *recovery, struct weir_error *err)
 {
     for (size_t i = recovery->files.images.count; i-- > 0;) {
         struct survey survey = {.kind = FILE_IMAGE, .number = recovery->files.images.entries[i].number};
-        weir_survey_file(&survey, recovery->disk, recovery->dir, NULL, image_frame, recovery);
+        weir_survey_file(&survey, &recovery->from, NULL, image_frame, recovery);
         if (survey.later || survey.error == ENOMEM)
             return refuse_file(err, &survey);
         if (survey.error && !recovery->unread.error)
@@ -171,7 +169,7 @@ static bool find_store(struct recovery *recovery, struct weir_error *err)
     }
     for (size_t i = 0; i < recovery->files.segments.count && !recovery->known; i++) {
         struct survey survey = {.kind = FILE_SEGMENT, .number = recovery->files.segments.entries[i].number};
-        weir_survey_start(&survey, recovery->disk, recovery->dir);
+        weir_survey_start(&survey, recovery->from.disk, recovery->from.dir);
         if (survey.later || survey.error)
             return refuse_file(err, &survey);
         if (survey.started) {
@@ -202,10 +200,10 @@ static void begin_found_segment(struct recovery *recovery, const struct frame_st
     }
 }
 
-static int log_frame(void *arg, const struct survey *survey, const struct scan *scan)
+static int log_frame(void *arg, const struct survey *survey)
 {
     struct recovery *recovery = arg;
-    const struct frame_head *head = &scan->head;
+    const struct frame_head *head = &survey->head;
     if (head->sequence > recovery->next)
         note_gap(recovery, recovery->next, head->sequence - 1, survey->number);
     if (head->kind == FRAME_SEGMENT)
@@ -225,7 +223,7 @@ static int log_frame(void *arg, const struct survey *survey, const struct scan *
     if (head->kind != FRAME_CATALOGUE || head->sequence < recovery->catalogue_sequence)
         return 0;
     recovery->catalogue_sequence = head->sequence;
-    return keep_catalogue(recovery, scan);
+    return keep_catalogue(recovery, survey);
 }
 
 static void note_segment(struct recovery *recovery, const struct survey *survey)
@@ -252,7 +250,7 @@ static bool read_log_segments(struct recovery *recovery, struct weir_error *err)
         struct survey survey = {.kind = FILE_SEGMENT, .number = list->entries[i].number};
         if (survey.number < recovery->recovered.from_segment)
             continue;
-        weir_survey_file(&survey, recovery->disk, recovery->dir, recovery->store, log_frame, recovery);
+        weir_survey_file(&survey, &recovery->from, recovery->store, log_frame, recovery);
         if (survey.later || survey.error)
             return refuse_file(err, &survey);
         recovery->found->frames += survey.frames;
@@ -361,10 +359,10 @@ static bool has_sequences(const struct recovery *recovery, struct weir_error *er
 
 static bool find_store_state(struct recovery *recovery, struct weir_error *err)
 {
-    int error = weir_files_read(&recovery->files, recovery->disk, recovery->dir);
+    int error = weir_files_read(&recovery->files, recovery->from.disk, recovery->from.dir);
     if (error)
         return weir_error_fault(err, error, "cannot read the directory");
-    if (weir_mark_read(recovery->disk, recovery->dir, &recovery->mark) != 0)
+    if (weir_mark_read(recovery->from.disk, recovery->from.dir, &recovery->mark) != 0)
         recovery->mark = (struct mark){.damaged = true};
     if (recovery->mark.damaged)
         tell(recovery->found, "mark is damaged");
@@ -387,7 +385,8 @@ static bool find_store_state(struct recovery *recovery, struct weir_error *err)
 bool weir_recovery_find(struct recovery *recovery, struct disk *disk, int dir, struct store_found *found,
                         struct weir_error *err)
 {
-    *recovery = (struct recovery){.disk = disk, .dir = dir, .found = found, .next = 1};
+    *recovery =
+        (struct recovery){.from = {.disk = disk, .dir = dir, .room = SURVEY_KEPT}, .found = found, .next = 1};
     *found = (struct store_found){0};
     return find_store_state(recovery, err);
 }
@@ -395,6 +394,7 @@ bool weir_recovery_find(struct recovery *recovery, struct disk *disk, int dir, s
 void weir_recovery_free(struct recovery *recovery)
 {
     weir_files_free(&recovery->files);
+    weir_survey_forget(&recovery->from);
     free(recovery->recovered.segments);
     recovery->recovered.segments = NULL;
     forget_catalogue(recovery);
@@ -406,6 +406,8 @@ bool weir_recover_find(struct store *store, struct store_found *found, struct we
     bool good = weir_recovery_find(&recovery, store->disk, store->dir, found, err);
     if (good) {
         store->recovered = recovery.recovered;
+        store->from = recovery.from;
+        recovery.from.kept = NULL;
         recovery.recovered.segments = NULL;
         if (recovery.known && !found->fresh)
             memcpy(store->id, recovery.store, sizeof store->id);
@@ -428,8 +430,7 @@ bool weir_recover_find(struct store *store, struct store_found *found, struct we
 }
 
 /*
- * Giving what was found to the regions: image, then log, each record once, as it lies on the disk. Checksums
- * are looked at again: it is another reading.
+ * Giving what was found to the regions: image, then log, each record once, as it lies on the disk.
  */
 
 struct replay {
@@ -438,14 +439,14 @@ struct replay {
     size_t count;
     struct stored_region *last; /* that a record was of: the next often is, too */
     bool failed;                /* there is no room for a record */
-    const struct store *store;
+    struct store *store;
     int64_t bytes, told_ns; /* of whole files; when that was said */
 };
 
 #define TELL_NS (2 * WEIR_SEC)
 
 /* Somebody waits for it. */
-static void report_progress(struct replay *replay, const struct scan *scan)
+static void report_progress(struct replay *replay, uint64_t offset)
 {
     const struct store_options *options = &replay->store->options;
     int64_t now_ns = weir_now();
@@ -453,7 +454,7 @@ static void report_progress(struct replay *replay, const struct scan *scan)
         return;
     replay->told_ns = now_ns;
     options->event(options->arg, &(struct store_event){.kind = STORE_EVENT_REPLAY,
-                                                       .bytes = replay->bytes + (int64_t)scan->frame,
+                                                       .bytes = replay->bytes + (int64_t)offset,
                                                        .all = (int64_t)replay->found->bytes});
 }
 
@@ -498,25 +499,24 @@ static bool apply_record(void *arg, uint32_t region, uint8_t kind, const unsigne
     return !replay->failed;
 }
 
-static int apply_frame(void *arg, const struct survey *survey, const struct scan *scan)
+static int apply_frame(void *arg, const struct survey *survey)
 {
     struct replay *replay = arg;
-    (void)survey;
-    report_progress(replay, scan);
-    if (scan->head.kind != FRAME_RECORDS)
+    report_progress(replay, survey->offset);
+    if (survey->head.kind != FRAME_RECORDS)
         return 0;
-    if (!weir_frame_records(scan->payload, scan->head.bytes, apply_record, replay))
+    if (!weir_frame_records(survey->payload, survey->head.bytes, apply_record, replay))
         replay->found->unknown += !replay->failed;
     return replay->failed ? ENOMEM : 0;
 }
 
 /* `limit`: of bytes. */
-static bool apply_file(struct replay *replay, const struct store *store, enum file_kind kind, uint64_t number,
+static bool apply_file(struct replay *replay, struct store *store, enum file_kind kind, uint64_t number,
                        uint64_t limit, struct weir_error *err)
 {
     struct survey survey = {.kind = kind, .number = number, .limit = limit};
     char name[DISK_NAME_MAX];
-    weir_survey_file(&survey, store->disk, store->dir, store->id, apply_frame, replay);
+    weir_survey_file(&survey, &store->from, store->id, apply_frame, replay);
     if (kind == FILE_IMAGE && !survey.error && !survey.whole)
         survey.error = EIO; /* it was a moment ago */
     replay->bytes += (int64_t)survey.bytes;
@@ -531,7 +531,7 @@ static bool apply_file(struct replay *replay, const struct store *store, enum fi
     return false;
 }
 
-static bool apply_all(struct replay *replay, const struct store *store, struct weir_error *err)
+static bool apply_all(struct replay *replay, struct store *store, struct weir_error *err)
 {
     const struct recovered *recovered = &store->recovered;
     if (recovered->from_image > 0 && !apply_file(replay, store, FILE_IMAGE, recovered->from_image, 0, err))
@@ -558,49 +558,47 @@ bool weir_recover_replay(struct store *store, struct store_found *found, struct 
 
 /* ---- before something is written ---- */
 
+/* Writing the segments to the disk that were read, and are not known to be there. */
+struct settling {
+    struct store *store;
+    int file;
+    bool older; /* it has frames that are known to be there */
+};
+
 /*
  * Frames of which nobody claims that they were synced may be in the memory of the kernel alone; and if a sync
  * has failed they stay there as if they had been written, so that no later one writes them. Hence they are
- * written once more, as they are. *older: there were others.
+ * written once more, as they are.
  */
-static int write_again(const struct store *store, uint64_t number, int file, bool *older)
+static int write_again(void *arg, const struct survey *survey)
 {
-    struct scan scan;
-    enum scan_step step;
-    char name[DISK_NAME_MAX];
-    weir_file_name(name, FILE_SEGMENT, number);
-    uint64_t salt = weir_frame_salt(store->id, FRAME_SEGMENT, number); /* also if its first frame is bad */
-    int error = weir_scan_open(&scan, store->disk, store->dir, name, salt);
-    if (error)
-        return error;
-    while (!error && (step = weir_scan_next(&scan)) == SCAN_FRAME)
-        if (scan.head.sequence <= store->recovered.claimed)
-            *older = true;
-        else
-            error = store->disk->write(store->disk, file, scan.payload - sizeof scan.head,
-                                       frame_size(scan.head.bytes), scan.frame);
-    if (!error && step == SCAN_FAILED)
-        error = scan.error;
-    weir_scan_close(&scan);
-    return error;
+    struct settling *settling = arg;
+    struct store *store = settling->store;
+    if (survey->head.sequence <= store->recovered.claimed) {
+        settling->older = true;
+        return 0;
+    }
+    return store->disk->write(store->disk, settling->file, survey->payload - sizeof survey->head,
+                              frame_size(survey->head.bytes), survey->offset);
 }
 
 /* `again`: frames of it may have to be written again; cleared when all before it are known to be there. */
-static int sync_file(const struct store *store, const struct found_segment *segment, bool *again)
+static int sync_file(struct store *store, const struct found_segment *segment, bool *again)
 {
+    struct survey survey = {.kind = FILE_SEGMENT, .number = segment->number};
+    struct settling settling = {.store = store};
     char name[DISK_NAME_MAX];
-    bool older = false;
-    int file;
     weir_file_name(name, FILE_SEGMENT, segment->number);
-    int error = store->disk->open(store->disk, store->dir, name, DISK_WRITE, &file);
+    int error = store->disk->open(store->disk, store->dir, name, DISK_WRITE, &settling.file);
     if (error)
         return error;
     if (*again)
-        error = write_again(store, segment->number, file, &older);
+        weir_survey_file(&survey, &store->from, store->id, write_again, &settling);
+    error = survey.error;
     if (!error)
-        error = store->disk->sync(store->disk, file);
-    (void)store->disk->close(store->disk, file);
-    *again = *again && !older;
+        error = store->disk->sync(store->disk, settling.file);
+    (void)store->disk->close(store->disk, settling.file);
+    *again = *again && !settling.older;
     return error;
 }
 
@@ -627,7 +625,7 @@ static void remove_file(const struct store *store, enum file_kind kind, uint64_t
 }
 
 /* The segments, the last first. Those behind all that have frames were made ready, and never begun. */
-static int sync_replayed_log(const struct store *store)
+static int sync_replayed_log(struct store *store)
 {
     const struct recovered *recovered = &store->recovered;
     bool again = recovered->claimed < recovered->sequence, begun = false;

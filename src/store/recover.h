@@ -32,8 +32,7 @@
 #define RECOVERY_GAPS 32 /* that are told apart */
 
 struct recovery {
-    struct disk *disk;
-    int dir;
+    struct survey_dir from;
     struct files files;
     struct mark mark;
     unsigned char store[16];

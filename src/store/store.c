@@ -97,6 +97,7 @@ static void destroy_store(struct store *store)
     (void)pthread_mutex_destroy(&store->regions.lock);
     (void)pthread_mutex_destroy(&store->sync.step);
     (void)pthread_mutex_destroy(&store->log.lock);
+    weir_survey_forget(&store->from);
     free(store->found_catalogue);
     free(store->recovered.segments);
     free(store->log.catalogue);
@@ -280,6 +281,7 @@ bool weir_store_start(struct store *store, const void *catalogue, size_t len, st
     if (!weir_recover_settle(store, err) || !begin_log(store, catalogue, len, err))
         return advise(err);
     weir_recover_trim(store);
+    weir_survey_forget(&store->from);
     weir_health_ballast(store);
     store->started = weir_store_threads_start(store);
     if (!store->started)

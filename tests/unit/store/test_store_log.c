@@ -588,20 +588,58 @@ TEST(a_disk_that_fails_all_the_time_is_never_believed)
     }
 }
 
+/* ---- how often a start reads a file ---- */
+
+static struct {
+    int (*open)(struct disk *disk, int dir, const char *name, enum disk_open how, int *file);
+    char names[32][DISK_NAME_MAX];
+    size_t count;
+} readings;
+
+static int open_and_note(struct disk *disk, int dir, const char *name, enum disk_open how, int *file)
+{
+    if (how == DISK_READ && readings.count < 32)
+        (void)snprintf(readings.names[readings.count++], DISK_NAME_MAX, "%s", name);
+    return readings.open(disk, dir, name, how, file);
+}
+
+TEST(a_start_reads_each_file_once)
+{
+    struct life life;
+    life_init(&life, check.seed, STORE_ALWAYS);
+    life.options.segment_bytes = 4096;
+    if (!CHECK(life_begin(&life)))
+        return;
+    for (uint64_t i = 0; i < 100; i++)
+        (void)life_raise(&life, i % 8);
+    CHECK(weir_store_image(life.store, NULL));
+    for (uint64_t i = 0; i < 100; i++)
+        (void)life_raise(&life, i % 8);
+    life_end(&life, false);
+    readings.open = sim_disk(life.sim)->open;
+    sim_disk(life.sim)->open = open_and_note;
+    CHECK(life_begin(&life));
+    sim_disk(life.sim)->open = readings.open;
+    CHECK(readings.count > 3);
+    for (size_t i = 0; i < readings.count; i++)
+        for (size_t j = 0; j < i; j++)
+            CHECK(strcmp(readings.names[i], readings.names[j]) != 0);
+    life_free(&life);
+}
+
 /* ---- a recovery that takes long ---- */
 
 static struct {
     struct life life;
-    int (*read)(struct disk *disk, int file, void *bytes, uint64_t count, uint64_t offset, uint64_t *done);
     int count;
     int64_t bytes, all;
 } slow;
 
-static int read_slowly(struct disk *disk, int file, void *bytes, uint64_t count, uint64_t offset,
-                       uint64_t *done)
+static bool apply_slowly(const struct persist *persist, uint8_t kind, const unsigned char *body, size_t len,
+                         bool *failed)
 {
     life_time(&slow.life, 3 * WEIR_SEC);
-    return slow.read(disk, file, bytes, count, offset, done);
+    return shelf_kind.apply(persist, kind, body, len, failed);
 }
 
 static void note_progress(void *arg, const struct store_event *event)
@@ -617,7 +655,8 @@ static void note_progress(void *arg, const struct store_event *event)
 
 TEST(a_recovery_that_takes_long_tells_how_far_it_is)
 {
-    struct disk *disk;
+    struct persist_ops kind = shelf_kind;
+    kind.apply = apply_slowly;
     life_init(&slow.life, check.seed, STORE_NEVER);
     slow.life.options.event = note_progress;
     if (!CHECK(life_begin(&slow.life)))
@@ -628,12 +667,11 @@ TEST(a_recovery_that_takes_long_tells_how_far_it_is)
     CHECK(life_begin(&slow.life));
     CHECK_EQ(slow.count, 0); /* no time has passed */
     life_end(&slow.life, false);
-    disk = sim_disk(slow.life.sim);
-    slow.read = disk->read;
-    disk->read = read_slowly;
-    CHECK(life_begin(&slow.life));
+    slow.life.store = weir_store_open(&slow.life.options, &slow.life.found, NULL);
+    CHECK(slow.life.store && weir_store_add(slow.life.store, SHELF_REGION, &slow.life.shelf.region, 0, &kind,
+                                            &slow.life.shelf, NULL));
+    CHECK(weir_store_replay(slow.life.store, &slow.life.found, NULL));
     CHECK(slow.count > 3);
     CHECK(slow.bytes > slow.all / 2);
-    disk->read = slow.read;
     life_free(&slow.life);
 }
