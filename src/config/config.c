@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,19 +13,14 @@
 #include "base/text.h"
 #include "config/read_policy.h"
 #include "config/read_users.h"
+#include "config/values.h"
 #include "spec/read.h"
 #include "spec/value.h"
 #include "table/table.h"
 
-/* ---- the first level ---- */
+#define DAY_MS INT64_C(86400000)
 
-static void replace_text(char **text, char *next)
-{
-    if (!next)
-        return;
-    free(*text);
-    *text = next;
-}
+/* ---- the first level ---- */
 
 /* host:port, [::1]:port, :port. */
 static bool is_address(const char *text)
@@ -38,204 +34,93 @@ static bool is_address(const char *text)
     return memchr(text, ':', (size_t)(colon - text)) == NULL;
 }
 
-static void read_resp(struct config_reader *reading, const struct yaml_node *node,
-                      const struct config_field *field, void *into)
+static bool is_listener(const char *text)
 {
-    struct config *config = into;
-    if (!weir_reading_is_text(reading, node, field))
-        return;
-    if (!is_address(node->text) && strcmp(node->text, "none") != 0)
-        weir_reading_unfit(reading, node, field);
-    else
-        replace_text(&config->resp, weir_reading_copy(reading, node->text, node->len));
+    return strcmp(text, "none") == 0 || is_address(text);
 }
 
-static void read_unix(struct config_reader *reading, const struct yaml_node *node,
-                      const struct config_field *field, void *into)
-{
-    struct config *config = into;
-    if (!weir_reading_is_text(reading, node, field))
-        return;
-    if (node->len > 107)
-        weir_reading_wrong(reading, node->place, "unix has a path of %zu bytes; a socket has at most 107",
-                           node->len);
-    else if (strcmp(node->text, "none") != 0)
-        replace_text(&config->unix_path, weir_reading_copy(reading, node->text, node->len));
-}
+static const char *const fsyncs[] = {"always", "everysec", "never", NULL}; /* enum store_sync: from 1 on */
+static const char *const formats[] = {"logfmt", "json", NULL};
+static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 
-static void read_listen(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field, void *into)
-{
-    static const struct config_field fields[] = {
-        {"resp", "127.0.0.1:9049, [::1]:9049, :9049 for all addresses, or none", read_resp},
-        {"unix", "a path such as /run/weir/weir.sock, or none", read_unix},
-        {"http", "listen: {resp: 127.0.0.1:9049} is", weir_reading_later},
-    };
-    (void)field;
-    (void)weir_reading_map(reading, node, "listen", fields, sizeof fields / sizeof fields[0], into);
-}
+#define AT(MEMBER) .offset = offsetof(struct config, MEMBER)
+static const struct config_key listen_keys[] = {
+    {"resp", "127.0.0.1:9049, [::1]:9049, :9049 for all addresses, or none", KEY_TEXT, AT(resp),
+     .unset = CONFIG_RESP, .check = is_listener},
+    {"unix", "a path such as /run/weir/weir.sock, or none", KEY_TEXT, AT(unix_path), .most = 107,
+     .unset = "none"},
+    {"http", "listen: {resp: 127.0.0.1:9049} is", KEY_OWN, .read = weir_reading_later},
+};
+static const struct config_key clients_keys[] = {
+    {"max", "a number of clients from 1 to 1M, such as 10000", KEY_COUNT, AT(max_clients),
+     BETWEEN(1, 1000000), .usual = CONFIG_CLIENTS},
+    {"per_address", "a number of clients from 1 to 1M; leave it out for any number", KEY_COUNT,
+     AT(per_address), BETWEEN(1, 1000000), .unset = "# any number"},
+    {"per_user", "a number of clients from 1 to 1M, such as 500", KEY_COUNT, AT(per_user),
+     BETWEEN(1, 1000000), .unset = "# half, if several users are no admins"},
+    {"idle", "a time from 1s to 366d, such as 5m, or never", KEY_MS, AT(idle_ms), BETWEEN(1000, 366 * DAY_MS),
+     .unset = "never"},
+};
+static const struct config_key client_limits_keys[] = {
+    {"keys", "a number of keys, such as 100k", KEY_COUNT, AT(client_keys), BETWEEN(1, CONFIG_KEYS_MAX),
+     .unset = "# as many as an eighth of the memory holds"},
+    {"horizon", "a time from 1s to 3660d, such as 31d", KEY_NS, AT(horizon_ns),
+     BETWEEN(WEIR_SEC, 3660 * DAY_MS * WEIR_MS), .usual = 31 * DAY_MS * WEIR_MS},
+};
+static const struct config_key log_keys[] = {
+    {"format", "logfmt or json", KEY_TEXT, AT(log_format), .words = formats},
+    {"level", "debug, info, warn or error", KEY_TEXT, AT(log_level), .words = levels},
+};
+static const struct config_map listen_map = {KEY_ARRAY(listen_keys)};
+static const struct config_map clients_map = {KEY_ARRAY(clients_keys)};
+static const struct config_map client_limits_map = {KEY_ARRAY(client_limits_keys)};
+static const struct config_map log_map = {KEY_ARRAY(log_keys)};
 
-static void read_data(struct config_reader *reading, const struct yaml_node *node,
-                      const struct config_field *field, void *into)
-{
-    struct config *config = into;
-    if (!weir_reading_is_text(reading, node, field))
-        return;
-    if (node->len > CONFIG_DATA_MAX)
-        weir_reading_wrong(reading, node->place, "data has a path of %zu bytes; at most %d", node->len,
-                           CONFIG_DATA_MAX);
-    else
-        replace_text(&config->data, weir_reading_copy(reading, node->text, node->len));
-}
-
-static void read_hash_key_file(struct config_reader *reading, const struct yaml_node *node,
-                               const struct config_field *field, void *into)
-{
-    struct config *config = into;
-    if (weir_reading_is_text(reading, node, field))
-        replace_text(&config->hash_key_file, weir_reading_beside(reading, node));
-}
-
-static void read_fsync(struct config_reader *reading, const struct yaml_node *node,
-                       const struct config_field *field, void *into)
-{
-    struct config *config = into;
-    if (!weir_reading_is_text(reading, node, field))
-        return;
-    config->fsync = weir_fsync_read(node->text);
-    if (config->fsync == 0)
-        weir_reading_unfit(reading, node, field);
-}
-
-static void read_memory(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field, void *into)
-{
-    struct config *config = into;
-    (void)weir_reading_count(reading, node, field, INT64_C(8) << 20, INT64_C(1) << 50, &config->memory);
-}
-
-static void read_threads(struct config_reader *reading, const struct yaml_node *node,
-                         const struct config_field *field, void *into)
-{
-    struct config *config = into;
-    int64_t threads;
-    if (weir_reading_count(reading, node, field, 1, 64, &threads))
-        config->threads = (int)threads;
-}
-
-static void read_max_clients(struct config_reader *reading, const struct yaml_node *node,
-                             const struct config_field *field, void *into)
-{
-    struct config *config = into;
-    (void)weir_reading_count(reading, node, field, 1, 1000000, &config->max_clients);
-}
-
-static void read_per_address(struct config_reader *reading, const struct yaml_node *node,
-                             const struct config_field *field, void *into)
-{
-    struct config *config = into;
-    (void)weir_reading_count(reading, node, field, 1, 1000000, &config->per_address);
-}
-
-static void read_per_user(struct config_reader *reading, const struct yaml_node *node,
-                          const struct config_field *field, void *into)
-{
-    struct config *config = into;
-    (void)weir_reading_count(reading, node, field, 1, 1000000, &config->per_user);
-}
-
-static void read_idle(struct config_reader *reading, const struct yaml_node *node,
-                      const struct config_field *field, void *into)
-{
-    struct config *config = into;
-    int64_t idle_ns;
-    if (node->kind == NODE_TEXT && strcmp(node->text, "never") == 0)
-        config->idle_ms = 0;
-    else if (weir_reading_time(reading, node, field, WEIR_SEC, 366 * 86400 * WEIR_SEC, &idle_ns))
-        config->idle_ms = idle_ns / WEIR_MS;
-}
-
-static void read_clients_section(struct config_reader *reading, const struct yaml_node *node,
-                                 const struct config_field *field, void *into)
-{
-    static const struct config_field fields[] = {
-        {"max", "a number of clients from 1 to 1M, such as 10000", read_max_clients},
-        {"per_address", "a number of clients from 1 to 1M; leave it out for any number", read_per_address},
-        {"per_user", "a number of clients from 1 to 1M, such as 500", read_per_user},
-        {"idle", "a time from 1s to 366d, such as 5m, or never", read_idle},
-    };
-    (void)field;
-    (void)weir_reading_map(reading, node, "clients", fields, sizeof fields / sizeof fields[0], into);
-}
-
-static void read_client_keys(struct config_reader *reading, const struct yaml_node *node,
-                             const struct config_field *field, void *into)
-{
-    struct config *config = into;
-    (void)weir_reading_count(reading, node, field, 1, INT64_C(1) << 40, &config->client_keys);
-}
-
-static void read_horizon(struct config_reader *reading, const struct yaml_node *node,
-                         const struct config_field *field, void *into)
-{
-    struct config *config = into;
-    (void)weir_reading_time(reading, node, field, WEIR_SEC, 3660 * 86400 * WEIR_SEC, &config->horizon_ns);
-}
-
-static void read_client_limits(struct config_reader *reading, const struct yaml_node *node,
-                               const struct config_field *field, void *into)
-{
-    static const struct config_field fields[] = {
-        {"keys", "a number of keys, such as 100k", read_client_keys},
-        {"horizon", "a time from 1s to 3660d, such as 31d", read_horizon},
-    };
-    (void)field;
-    (void)weir_reading_map(reading, node, "client_limits", fields, sizeof fields / sizeof fields[0], into);
-}
-
-static void read_log_word(struct config_reader *reading, const struct yaml_node *node,
-                          const struct config_field *field, void *into)
-{
-    static const char *const formats[] = {"logfmt", "json", NULL};
-    static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
-    struct config *config = into;
-    bool format = strcmp(field->name, "format") == 0;
-    if (weir_reading_word(reading, node, field, format ? formats : levels) >= 0)
-        replace_text(format ? &config->log_format : &config->log_level,
-                     weir_reading_copy(reading, node->text, node->len));
-}
-
-static void read_log_section(struct config_reader *reading, const struct yaml_node *node,
-                             const struct config_field *field, void *into)
-{
-    static const struct config_field fields[] = {
-        {"format", "logfmt or json", read_log_word},
-        {"level", "debug, info, warn or error", read_log_word},
-    };
-    (void)field;
-    (void)weir_reading_map(reading, node, "log", fields, sizeof fields / sizeof fields[0], into);
-}
+/* The first CONFIG_START_KEYS of them take effect after a restart, the others with a reload. */
+static const struct config_key file_keys[] = {
+    {"listen", "listen: {resp: 127.0.0.1:9049}", KEY_MAP, .inside = &listen_map},
+    {"data", "a directory such as /var/lib/weir, or none", KEY_TEXT, AT(data), .most = CONFIG_DATA_MAX},
+    {"hash_key_file", "a file with 32 hex digits that nobody else can read", KEY_PATH, AT(hash_key_file)},
+    {"fsync", "always, everysec or never", KEY_WORD, AT(fsync), BETWEEN(1, 3), .usual = 2, .words = fsyncs},
+    {"memory", "a size of at least 8MiB, in MiB or GiB, such as 1GiB", KEY_SIZE, AT(memory),
+     BETWEEN(INT64_C(8) << 20, INT64_C(1) << 50)},
+    {"threads", "a number from 1 to 64", KEY_COUNT, AT(threads), BETWEEN(1, 64),
+     .unset = "# one for each processor"},
+    {"clients", "clients: {max: 10000}", KEY_MAP, .inside = &clients_map},
+    {"client_limits", "client_limits: {keys: 100k}", KEY_MAP, .inside = &client_limits_map},
+    {"log", "log: {format: logfmt}", KEY_MAP, .inside = &log_map},
+    {"users", "a list: - {name: app, password_file: app.password, may: [take]}", KEY_OWN,
+     .read = weir_reading_users, .print = weir_users_print},
+    {"policies", "a list: - {name: api, limits: 100/s}", KEY_OWN, .read = weir_reading_policies,
+     .print = weir_policies_print},
+    {"fleet", "each server counts for itself", KEY_OWN, .read = weir_reading_later},
+};
+#undef AT
+static const struct config_map file_map = {KEY_ARRAY(file_keys)};
 
 static void read_config_file(struct config_reader *reading, const struct yaml_node *node)
 {
-    static const struct config_field fields[] = {
-        {"policies", "a list: - {name: api, limits: 100/s}", weir_reading_policies},
-        {"listen", "listen: {resp: 127.0.0.1:9049}", read_listen},
-        {"data", "a directory such as /var/lib/weir, or none", read_data},
-        {"hash_key_file", "a file with 32 hex digits that nobody else can read", read_hash_key_file},
-        {"fsync", "always, everysec or never", read_fsync},
-        {"memory", "a size of at least 8MiB, in MiB or GiB, such as 1GiB", read_memory},
-        {"threads", "a number from 1 to 64", read_threads},
-        {"clients", "clients: {max: 10000}", read_clients_section},
-        {"client_limits", "client_limits: {keys: 100k}", read_client_limits},
-        {"log", "log: {format: logfmt}", read_log_section},
-        {"users", "a list: - {name: app, password_file: app.password, may: [take]}", weir_reading_users},
-        {"fleet", "each server counts for itself", weir_reading_later},
-    };
-    bool empty = node->kind == NODE_TEXT && node->plain && node->len == 0;
-    if (!empty)
-        (void)weir_reading_map(reading, node, "the file", fields, sizeof fields / sizeof fields[0],
-                               reading->config);
+    if (node->kind == NODE_MAP)
+        (void)weir_reading_map(reading, node, "the file", &file_map, reading->config);
+    else if (node->kind != NODE_TEXT || !node->plain || node->len > 0) /* else it is empty */
+        weir_reading_wrong(reading, node->place,
+                           "the file is written as names and values, such as policies: ...");
+}
+
+bool weir_config_print(const struct config *config, struct buffer *out)
+{
+    weir_keys_print(out, &file_map, config, 0, false);
+    return !out->failed;
+}
+
+const char *weir_config_start_key(const struct config *config, size_t number, struct digest *digest)
+{
+    struct buffer out = {0};
+    weir_key_print(&out, &file_keys[number], config, 0);
+    bool good = !out.failed;
+    *digest = weir_sha256(good ? buffer_bytes(&out) : "", good ? buffer_len(&out) : 0);
+    weir_buffer_free(&out);
+    return good ? file_keys[number].name : NULL;
 }
 
 /* ---- the file ---- */
@@ -413,36 +298,17 @@ const char *weir_mode_name(enum policy_mode mode)
     return names[mode];
 }
 
-/* The number of a word, 0 and up; -1: none of them. */
-static int find_word(const char *text, const char *const *words, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (strcmp(text, words[i]) == 0)
-            return i;
-    return -1;
-}
-
-static const char *const fsyncs[] = {"always", "everysec", "never"}; /* enum store_sync, which begins at 1 */
-static const char *const recovers[] = {"exact", "floor", "optimistic"};
-
 int weir_fsync_read(const char *text)
 {
-    return find_word(text, fsyncs, 3) + 1;
+    for (int i = 0; fsyncs[i]; i++)
+        if (strcmp(text, fsyncs[i]) == 0)
+            return i + 1;
+    return 0;
 }
 
-const char *weir_fsync_name(int fsync)
+const char *weir_fsync_name(int64_t fsync)
 {
     return fsyncs[fsync >= 1 && fsync <= 3 ? fsync - 1 : 1];
-}
-
-int weir_recover_read(const char *text)
-{
-    return find_word(text, recovers, 3);
-}
-
-const char *weir_recover_name(int recover)
-{
-    return recovers[recover >= 0 && recover < 3 ? recover : 0];
 }
 
 bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int *percent, char *why,

@@ -43,9 +43,9 @@ struct config_fleet {
     char *shown;         /* without one: for everything that people see */
     bool local;          /* it is this server: a root */
     bool secret;         /* the URL has a user or password */
-    bool each;           /* a pool for every key; else all keys share one */
-    int64_t pools;       /* EACH: most that are in use at a time; 0: CONFIG_POOLS */
-    int64_t wait_ns;     /* a take waits so long for the coordinator; -1: CONFIG_WAIT_NS */
+    int64_t each;        /* 1: a pool for every key; 0: all keys share one */
+    int64_t pools;       /* EACH: most that are in use at a time */
+    int64_t wait_ns;     /* a take waits so long for the coordinator */
     int64_t hold_ns;     /* a root's bucket: how long what it leases may be spent; 0: 100 ms, or what fits */
     int64_t child_chunk; /* units of a chunk for those who lease from this server; 0: see read_fleet.c */
     struct weir_fleet_options options; /* those of the URL, too */
@@ -54,19 +54,24 @@ struct config_fleet {
     struct config_place place;
 };
 
+/* What a policy has beside its limits and its mode: the same in the file, in force, in the catalogue and in a
+ * dump. Each is a row of policy_keys in read_policy.c. */
+struct policy_settings {
+    int64_t on_full;            /* enum weir_when_full */
+    int64_t ttl_ms, ttl_max_ms; /* of reservations: if a request says none; the longest one */
+    int64_t overrun;            /* enum overrun_rule: what happens if more is committed than was reserved */
+    int64_t ids_ns;             /* how long a request id is remembered */
+    int64_t recover; /* enum table_recover: what counts after a stop that may have lost something */
+};
+
 struct config_policy {
+    struct policy_settings settings; /* complete. The first, so that rows have one offset for both structs */
     char *name;
     char *limits;    /* canonical text */
     char *candidate; /* the same, or NULL */
     enum policy_mode mode;
-    int percent; /* of the keys for which it is enforced: 1 to 100; MODE_ENFORCE only */
-    enum weir_when_full on_full;
-    int64_t keys;               /* room from the start; 0: it grows by itself */
-    int64_t reserve_ttl_ms;     /* 0: DEFAULT_TTL_MS, or reserve_ttl_max_ms if that is less */
-    int64_t reserve_ttl_max_ms; /* 0: CONFIG_TTL_MAX_MS */
-    enum overrun_rule overrun;  /* what happens if more is committed than was reserved */
-    int64_t ids_ns;             /* how long a request id is remembered; 0: DEFAULT_IDS_NS */
-    int recover; /* enum table_recover: what counts after a stop that may have lost something */
+    int percent;  /* of the keys for which it is enforced: 1 to 100; MODE_ENFORCE only */
+    int64_t keys; /* room from the start; 0: it grows by itself */
     struct config_override *overrides;
     size_t override_count;
     struct config_fleet *fleet; /* or NULL: this server counts for itself */
@@ -108,9 +113,9 @@ struct config {
     char *unix_path;
     char *data;          /* a directory; "none": everything is in memory */
     char *hash_key_file; /* NULL: every table draws the key of its hash */
-    int fsync;           /* enum store_sync; 0: STORE_EVERYSEC */
+    int64_t fsync;       /* enum store_sync; 0: STORE_EVERYSEC */
     int64_t memory;      /* bytes for all keys */
-    int threads;         /* 0: one for each processor */
+    int64_t threads;     /* 0: one for each processor */
     int64_t client_keys; /* room for keys whose limits come with the call (RL.*, CL.THROTTLE); 0: a share */
     int64_t horizon_ns;  /* longest time such a key may need to be full again; 0: 31 days */
     int64_t max_clients; /* 0: 10000 */
@@ -138,8 +143,8 @@ struct config {
 #define CONFIG_RESP     "127.0.0.1:9049"
 #define CONFIG_MEMORY   (INT64_C(256) << 20)
 #define CONFIG_CLIENTS  10000
-#define CONFIG_DATA_MAX 400 /* bytes of the directory's path */
-#define DEFAULT_TTL_MS  INT64_C(60000)
+#define CONFIG_DATA_MAX 400                /* bytes of the directory's path */
+#define CONFIG_KEYS_MAX (INT64_C(1) << 40) /* room for so many keys */
 
 /* What is not for the keys of policies: one part of the memory in so many. */
 #define CONFIG_LEDGER_SHARE 16 /* for requests with an id, and as much for reservations */
@@ -147,24 +152,6 @@ struct config {
 #define CONFIG_CLIENT_SHARE 8  /* for keys whose limits come with the call */
 /* How many keys of a single limit the rest has room for. */
 int64_t weir_config_keys(const struct config *config);
-
-/* Of reservations: the longest TTL, and the one that counts if a request says none. */
-static inline int64_t config_ttl_max_ms(const struct config_policy *policy)
-{
-    return policy->reserve_ttl_max_ms > 0 ? policy->reserve_ttl_max_ms : CONFIG_TTL_MAX_MS;
-}
-
-static inline int64_t config_ttl_ms(const struct config_policy *policy)
-{
-    int64_t most_ms = config_ttl_max_ms(policy);
-    int64_t ttl_ms = policy->reserve_ttl_ms > 0 ? policy->reserve_ttl_ms : DEFAULT_TTL_MS;
-    return ttl_ms < most_ms ? ttl_ms : most_ms;
-}
-
-#define DEFAULT_IDS_NS (300 * WEIR_SEC)
-#define CONFIG_POOLS   INT64_C(10000)
-#define CONFIG_WAIT_NS (50 * WEIR_MS)
-#define CONFIG_HOLD_NS (100 * WEIR_MS)
 
 /* A mistake. One inside of limits has an excerpt: the text that it is in, or the part of it around the place.
  */
@@ -195,16 +182,24 @@ struct config *weir_config_parse(const char *path, const char *text, size_t len,
                                  void *arg);
 void weir_config_free(struct config *config);
 
+struct buffer;
+/* Writes it as YAML that weir_config_parse reads back as the same; of passwords a comment. false: out of
+ * memory. */
+bool weir_config_print(const struct config *config, struct buffer *out);
+
+/* Of the keys that take effect after a restart: a digest of what the configuration says, and the name. NULL:
+ * out of memory. */
+#define CONFIG_START_KEYS 9
+const char *weir_config_start_key(const struct config *config, size_t number, struct digest *digest);
+
 /* Small readers that commands share. false: `why` says what to write. */
 bool weir_config_name(const char *text, size_t len, char *why, size_t size);
 bool weir_config_mode(const char *text, size_t len, enum policy_mode *mode, int *percent, char *why,
                       size_t size);
 const char *weir_mode_name(enum policy_mode mode);
-/* always, everysec, never; exact, floor, optimistic. 0 and -1: there is no such word. */
+/* always, everysec, never; 0: there is no such word. */
 int weir_fsync_read(const char *text);
-const char *weir_fsync_name(int fsync);
-int weir_recover_read(const char *text);
-const char *weir_recover_name(int recover);
+const char *weir_fsync_name(int64_t fsync);
 /* 30m, 2h, 1h30m; more than 0. */
 bool weir_config_time(const char *text, size_t len, int64_t *time_ns, char *why, size_t size);
 

@@ -11,13 +11,16 @@
 #include <string.h>
 
 #include "base/sat.h"
-#include "config/print.h"
 #include "config/read_fleet.h"
+#include "config/values.h"
 #include "fleet/member.h"
 #include "fleet/options.h"
 #include "lease/ticket.h"
 #include "spec/spec.h"
 
+#define POOLS       10000
+#define WAIT_NS     (50 * WEIR_MS)
+#define HOLD_NS     (100 * WEIR_MS)
 #define LONG_NS     (3600 * WEIR_SEC) /* no wait for a coordinator is longer */
 #define TIER_SHARE  8                 /* of a chunk: what a server leases on of one, unless told */
 #define EACH_LEAVE  (50 * WEIR_MS)    /* many pools may be left at once: each for no longer, unless told */
@@ -26,28 +29,48 @@
 /* ---- the fields ---- */
 
 static void read_fleet_option(struct config_reader *reading, const struct yaml_node *node,
-                              const struct config_field *field, void *into)
+                              const struct config_key *key, void *into)
 {
     struct config_fleet *fleet = into;
-    const struct fleet_option *option = weir_option_find(field->name, strlen(field->name));
+    const struct fleet_option *option = weir_option_find(key->name, strlen(key->name));
+    struct config_key bounded = *key;
     int64_t number = 0;
+    bounded.type = option->kind == OPTION_TIME ? KEY_NS : KEY_COUNT;
+    bounded.least = option->least;
+    bounded.most = option->most;
     if (option->kind == OPTION_WORD)
-        number = max64(weir_reading_word(reading, node, field, option->words), 0);
-    else if (!(option->kind == OPTION_TIME ? weir_reading_time : weir_reading_count)(
-                 reading, node, field, option->least, option->most, &number))
+        number = max64(weir_reading_word(reading, node, key, option->words), 0);
+    else if (!weir_reading_number(reading, node, &bounded, &number))
         return;
     weir_option_set(&fleet->options, option, number);
+}
+
+static void print_fleet_option(struct buffer *out, const struct config_key *key, const void *from, int indent)
+{
+    const struct config_fleet *fleet = from;
+    const struct fleet_option *option = weir_option_find(key->name, strlen(key->name));
+    int64_t number = weir_option_get(&fleet->options, option);
+    if (number == 0 && option->kind != OPTION_WORD)
+        return;
+    weir_key_print_name(out, key, indent);
+    if (option->kind == OPTION_WORD)
+        weir_buffer_print(out, "%s", option->words[number]);
+    else if (option->kind == OPTION_TIME)
+        weir_key_print_time(out, number);
+    else
+        weir_buffer_print(out, "%" PRId64, number);
+    buffer_put(out, "\n", 1);
 }
 
 /* A URL that cannot be read may still hold a password: a complaint shows nothing of it but what is known to
  * be none. */
 static void read_coordinator(struct config_reader *reading, const struct yaml_node *node,
-                             const struct config_field *field, void *into)
+                             const struct config_key *key, void *into)
 {
     struct config_fleet *fleet = into;
     struct weir_error err;
     struct server_url url;
-    if (!weir_reading_is_text(reading, node, field))
+    if (!weir_reading_is_text(reading, node, key))
         return;
     if (!weir_url_read(&url, node->text, &err) || !weir_coordinator_kind(&url, &err)) {
         weir_reading_wrong(reading, node->place, "coordinator: %s", err.text);
@@ -60,84 +83,79 @@ static void read_coordinator(struct config_reader *reading, const struct yaml_no
     weir_secret_wipe(&url, sizeof url);
 }
 
-static void read_fleet_keys(struct config_reader *reading, const struct yaml_node *node,
-                            const struct config_field *field, void *into)
+static void print_coordinator(struct buffer *out, const struct config_key *key, const void *from, int indent)
 {
-    static const char *const words[] = {"together", "each", NULL};
-    struct config_fleet *fleet = into;
-    fleet->each = weir_reading_word(reading, node, field, words) == 1;
+    const struct config_fleet *fleet = from;
+    weir_key_print_name(out, key, indent);
+    weir_buffer_print(out, "\"%s\"\n", fleet->shown);
+    if (fleet->secret)
+        weir_buffer_print(out, "%*s# user and password: (hidden)\n", indent, "");
 }
 
-static void read_pools(struct config_reader *reading, const struct yaml_node *node,
-                       const struct config_field *field, void *into)
-{
-    struct config_fleet *fleet = into;
-    (void)weir_reading_count(reading, node, field, 1, INT64_C(1000000), &fleet->pools);
-}
+static const char *const pool_words[] = {"together", "each", NULL};
+static const char *const fleet_advice[][2] = {
+    {"optimistic",
+     "a take waits for the coordinator as wait: says, and a larger prefetch: or ready: keeps more "
+     "at hand"},
+};
 
-static void read_child_chunk(struct config_reader *reading, const struct yaml_node *node,
-                             const struct config_field *field, void *into)
-{
-    struct config_fleet *fleet = into;
-    (void)weir_reading_count(reading, node, field, 1, TICKET_TOTAL_MAX, &fleet->child_chunk);
-}
+/* Those of options.h are in its order. `unreached` is not among them: a server always goes on trying. */
+#define AT(MEMBER) .offset = offsetof(struct config_fleet, MEMBER)
+#define KEY_OPTION KEY_OWN, .read = read_fleet_option, .print = print_fleet_option
+static const struct config_key fleet_keys[] = {
+    {"coordinator", "zookeeper://zk1,zk2,zk3/weir, redis://host, weir://host or \"local:\"", KEY_OWN,
+     .read = read_coordinator, .print = print_coordinator},
+    {"base", "units of a chunk, such as 1000", KEY_OPTION},
+    {"nodes", "how many servers there are, such as 500", KEY_OPTION},
+    {"on_loss", "refuse or share", KEY_OPTION},
+    {"prefetch", "per cent from 1 to 100, such as 20", KEY_OPTION},
+    {"above", "per cent from 100 on, such as 200", KEY_OPTION},
+    {"rho", "parts per million from 1 to 100000, such as 1000", KEY_OPTION},
+    {"return_every", "a time up to 1d, such as 15s", KEY_OPTION},
+    {"lost_after", "a time up to 1h, such as 3s", KEY_OPTION},
+    {"connect", "a time up to 10m, such as 5s", KEY_OPTION},
+    {"answer", "a time up to 10m, such as 2s", KEY_OPTION},
+    {"session", "a time up to 1h, such as 10s", KEY_OPTION},
+    {"leave", "a time up to 10m, such as 1s", KEY_OPTION},
+    {"clock", "trusted or unused", KEY_OPTION},
+    {"guard", "a time up to 1d, such as 100ms", KEY_OPTION},
+    {"flight", "orders on the way at once, from 1 to 4", KEY_OPTION},
+    {"most_held", "units beyond which nothing is prefetched, such as 5000", KEY_OPTION},
+    {"ready", "a time up to 1d, such as 10s", KEY_OPTION},
+    {"keys", "together or each", KEY_WORD, AT(each), BETWEEN(0, 1), .words = pool_words},
+    {"pools", "how many keys may have one at a time, such as 10k", KEY_COUNT, AT(pools), BETWEEN(1, 1000000)},
+    {"wait", "a time from 1ms to 60s, such as 50ms, or 0", KEY_NS, AT(wait_ns),
+     BETWEEN(WEIR_MS, 60 * WEIR_SEC), .unset = "0"},
+    {"hold", "a time from 2ms on, such as 100ms", KEY_NS, AT(hold_ns), BETWEEN(HOLD_MIN_NS, LONG_NS)},
+    {"child_chunk", "units of a chunk for those who lease from this server", KEY_COUNT, AT(child_chunk),
+     BETWEEN(1, TICKET_TOTAL_MAX)},
+};
+#undef KEY_OPTION
+#undef AT
+static const struct config_map fleet_map = {KEY_ARRAY(fleet_keys), KEY_ADVICE(fleet_advice)};
 
-static void read_hold(struct config_reader *reading, const struct yaml_node *node,
-                      const struct config_field *field, void *into)
+void weir_fleet_print(struct buffer *out, const struct config_key *key, const void *from, int indent)
 {
-    struct config_fleet *fleet = into;
-    (void)weir_reading_time(reading, node, field, HOLD_MIN_NS, LONG_NS, &fleet->hold_ns);
-}
-
-static void read_wait(struct config_reader *reading, const struct yaml_node *node,
-                      const struct config_field *field, void *into)
-{
-    struct config_fleet *fleet = into;
-    if (node->kind == NODE_TEXT && strcmp(node->text, "0") == 0)
-        fleet->wait_ns = 0;
-    else
-        (void)weir_reading_time(reading, node, field, WEIR_MS, 60 * WEIR_SEC, &fleet->wait_ns);
+    const struct config_policy *policy = from;
+    if (!policy->fleet)
+        return;
+    weir_buffer_print(out, "%*s%s:\n", indent, "", key->name);
+    weir_keys_print(out, &fleet_map, policy->fleet, indent + 2, false);
 }
 
 void weir_reading_fleet(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field, void *into)
+                        const struct config_key *key, void *into)
 {
-    static const struct config_field fields[] = {
-        {"coordinator", "zookeeper://zk1,zk2,zk3/weir, redis://host, weir://host or \"local:\"",
-         read_coordinator},
-        {"nodes", "how many servers there are, such as 500", read_fleet_option},
-        {"base", "units of a chunk, such as 1000", read_fleet_option},
-        {"on_loss", "refuse or share", read_fleet_option},
-        {"wait", "a time from 1ms to 60s, such as 50ms, or 0", read_wait},
-        {"keys", "together or each", read_fleet_keys},
-        {"pools", "how many keys may have one at a time, such as 10k", read_pools},
-        {"hold", "a time from 2ms on, such as 100ms", read_hold},
-        {"child_chunk", "units of a chunk for those who lease from this server", read_child_chunk},
-        {"clock", "trusted or unused", read_fleet_option},
-        {"prefetch", "per cent from 1 to 100, such as 20", read_fleet_option},
-        {"above", "per cent from 100 on, such as 200", read_fleet_option},
-        {"rho", "parts per million from 1 to 100000, such as 1000", read_fleet_option},
-        {"return_every", "a time up to 1d, such as 15s", read_fleet_option},
-        {"lost_after", "a time up to 1h, such as 3s", read_fleet_option},
-        {"connect", "a time up to 10m, such as 5s", read_fleet_option},
-        {"answer", "a time up to 10m, such as 2s", read_fleet_option},
-        {"session", "a time up to 1h, such as 10s", read_fleet_option},
-        {"leave", "a time up to 10m, such as 1s", read_fleet_option},
-        {"guard", "a time up to 1d, such as 100ms", read_fleet_option},
-        {"flight", "orders on the way at once, from 1 to 4", read_fleet_option},
-        {"most_held", "units beyond which nothing is prefetched, such as 5000", read_fleet_option},
-        {"ready", "a time up to 1d, such as 10s", read_fleet_option},
-    };
     struct config_policy *policy = into;
-    (void)field;
+    (void)key;
     struct config_fleet *fleet = weir_reading_array(reading, 1, sizeof *fleet);
     if (!fleet)
         return;
     policy->fleet = fleet;
     fleet->options.size = sizeof fleet->options;
-    fleet->wait_ns = -1;
+    fleet->wait_ns = WAIT_NS;
     fleet->place = node->place;
-    (void)weir_reading_map(reading, node, "fleet", fields, sizeof fields / sizeof fields[0], fleet);
+    (void)weir_reading_map(reading, node, "fleet", &fleet_map, fleet);
     if (node->kind == NODE_MAP && !weir_node_find(node, "coordinator"))
         weir_reading_wrong(reading, node->place,
                            "fleet has no coordinator; write coordinator: \"zookeeper://zk1,zk2,zk3/weir\", "
@@ -193,7 +211,7 @@ static bool read_only_limit(struct config_reader *reading, const struct yaml_nod
 /* How long leases of a root's bucket may last, unless it is said: half of what is saved up is left. */
 static int64_t usual_hold(const struct lease_terms *terms)
 {
-    return min64(CONFIG_HOLD_NS, mul_div(terms->burst / 2, terms->window_ns, terms->total));
+    return min64(HOLD_NS, mul_div(terms->burst / 2, terms->window_ns, terms->total));
 }
 
 static bool lower_burst(struct config_reader *reading, const struct config_policy *policy,
@@ -252,6 +270,7 @@ void weir_reading_fleet_check(struct config_reader *reading, const struct yaml_n
         return;
     if (fleet->local && fleet->terms.kind == LEASE_BUCKET && !lower_burst(reading, policy, &spec))
         return;
+    fleet->pools = !fleet->each ? 0 : fleet->pools > 0 ? fleet->pools : POOLS;
     if (fleet->child_chunk == 0)
         fleet->child_chunk = fleet->local ? fleet->terms.chunk : max64(fleet->terms.chunk / TIER_SHARE, 1);
     if (fleet->child_chunk > fleet->terms.total)
@@ -280,49 +299,6 @@ void weir_reading_fleet_twin(struct config_reader *reading, const struct config 
                 "%d), which has keys: each; give one of them another name",
                 other->name, other->place.line, each->name, each->place.line);
     }
-}
-
-/* ---- out again ---- */
-
-static void print_option(const struct config_fleet *fleet, const struct fleet_option *option,
-                         struct buffer *out)
-{
-    int64_t number = weir_option_get(&fleet->options, option);
-    if (number == 0 && option->kind != OPTION_WORD)
-        return;
-    weir_buffer_print(out, "      %s: ", option->name);
-    if (option->kind == OPTION_WORD)
-        weir_buffer_print(out, "%s\n", option->words[number]);
-    else if (option->kind == OPTION_TIME)
-        weir_print_time(out, "", number, "\n");
-    else
-        weir_buffer_print(out, "%" PRId64 "\n", number);
-}
-
-/* A server always goes on trying: that is no choice of a policy. */
-static bool is_of_policies(const struct fleet_option *option)
-{
-    return option->offset != offsetof(struct weir_fleet_options, unreached);
-}
-
-void weir_fleet_print(const struct config_fleet *fleet, struct buffer *out)
-{
-    weir_buffer_print(out, "    fleet:\n      coordinator: \"%s\"\n", fleet->shown);
-    if (fleet->secret)
-        weir_buffer_print(out, "      # user and password: (hidden)\n");
-    for (size_t i = 0; weir_option_at(i); i++)
-        if (is_of_policies(weir_option_at(i)))
-            print_option(fleet, weir_option_at(i), out);
-    weir_buffer_print(out, "      keys: %s\n", fleet->each ? "each" : "together");
-    if (fleet->each)
-        weir_buffer_print(out, "      pools: %" PRId64 "\n", fleet->pools > 0 ? fleet->pools : CONFIG_POOLS);
-    if (fleet->wait_ns == 0)
-        weir_buffer_print(out, "      wait: 0\n");
-    else
-        weir_print_time(out, "      wait: ", fleet->wait_ns > 0 ? fleet->wait_ns : CONFIG_WAIT_NS, "\n");
-    if (fleet->hold_ns > 0)
-        weir_print_time(out, "      hold: ", fleet->hold_ns, "\n");
-    weir_buffer_print(out, "      child_chunk: %" PRId64 "\n", fleet->child_chunk);
 }
 
 void weir_config_fleet_free(struct config_fleet *fleet)

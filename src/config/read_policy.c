@@ -2,6 +2,7 @@
 /*
  * The policies of weir.yaml: limits, with every mistake at its column of the file, modes and overrides.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,17 @@
 #include "config/read_fleet.h"
 #include "config/read_policy.h"
 #include "config/timestamp.h"
+#include "config/values.h"
 #include "core/idle.h"
 #include "phrasebook/phrasebook.h"
 #include "spec/spec.h"
 #include "table/override.h"
+#include "table/persist/persist.h"
 
-#define TTL_MAX_NS (CONFIG_TTL_MAX_MS * WEIR_MS)
-#define IDS_MAX_NS (86400 * WEIR_SEC)
+#define LIMITS_WRITE   "limits such as 100/s burst=200, or [100/s burst=200, 10k/h]"
+#define DEFAULT_TTL_MS 60000
+#define DEFAULT_IDS_NS (300 * WEIR_SEC)
+#define IDS_MAX_NS     (86400 * WEIR_SEC)
 
 /* The message of an error that may begin with the text and the column. */
 static const char *message_of(const struct weir_error *err, const char *text)
@@ -38,13 +43,13 @@ static const char *message_of(const struct weir_error *err, const char *text)
 
 /* The canonical text of one entry, of at most SPEC_TEXT_MAX bytes; false after a complaint. */
 static bool read_one_limit(struct config_reader *reading, const struct yaml_node *node,
-                           const struct config_field *field, char canonical[static SPEC_TEXT_MAX + 1])
+                           const struct config_key *key, char canonical[static SPEC_TEXT_MAX + 1])
 {
     struct weir_spec specs[WEIR_LIMITS_MAX];
     struct spec_fault fault;
     struct weir_error err;
     int32_t column = 0;
-    if (!weir_reading_is_text(reading, node, field))
+    if (!weir_reading_is_text(reading, node, key))
         return false;
     if (weir_phrasebook_read(node->text, specs, WEIR_LIMITS_MAX, &column, &fault) == 0) {
         weir_reading_wrong_inside(reading, node, column, fault.text);
@@ -75,36 +80,71 @@ static char *read_joined(struct config_reader *reading, const struct yaml_node *
 
 /* One text or a list of them, as canonical text; NULL after a complaint. */
 static char *read_limits_text(struct config_reader *reading, const struct yaml_node *node,
-                              const struct config_field *field)
+                              const struct config_key *key)
 {
     char one[SPEC_TEXT_MAX + 1], joined[SPEC_TEXT_MAX + 1];
     struct text text;
     bool good = true;
     if (node->kind != NODE_LIST)
-        return read_one_limit(reading, node, field, one) ? weir_reading_copy(reading, one, strlen(one))
-                                                         : NULL;
-    if (!weir_reading_is_list(reading, node, field, WEIR_LIMITS_MAX))
+        return read_one_limit(reading, node, key, one) ? weir_reading_copy(reading, one, strlen(one)) : NULL;
+    if (!weir_reading_is_list(reading, node, key, WEIR_LIMITS_MAX))
         return NULL;
     weir_text_init(&text, joined, sizeof joined);
     for (const struct yaml_node *entry = node->first; entry; entry = entry->next) {
-        if (!read_one_limit(reading, entry, field, one)) {
+        if (!read_one_limit(reading, entry, key, one)) {
             good = false;
             continue;
         }
         weir_text_print(&text, "%s%s", text.len > 0 ? ", " : "", one);
     }
     if (good && text.len > SPEC_TEXT_MAX) {
-        weir_reading_wrong(reading, node->place, "%s are too long: at most %d bytes", field->name,
+        weir_reading_wrong(reading, node->place, "%s are too long: at most %d bytes", key->name,
                            SPEC_TEXT_MAX);
         good = false;
     }
     return good ? read_joined(reading, node, joined) : NULL;
 }
 
+static void read_limits(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_key *key, void *into)
+{
+    *(char **)(void *)key_number(key, into) = read_limits_text(reading, node, key);
+}
+
+/* As a list in brackets. A comma never stands inside of a limit. */
+static void print_limits(struct buffer *out, const struct config_key *key, const void *from, int indent)
+{
+    const char *limits = *(char **)(void *)key_number(key, from);
+    if (!limits)
+        return;
+    weir_key_print_name(out, key, indent);
+    for (const char *front = "["; limits; front = ", ") {
+        const char *comma = strchr(limits, ',');
+        weir_buffer_print(out, "%s", front);
+        weir_key_print_text(out, limits, comma ? (size_t)(comma - limits) : strlen(limits));
+        limits = comma ? comma + 1 + strspn(comma + 1, " ") : NULL;
+    }
+    weir_buffer_print(out, "]\n");
+}
+
+/* What people write because it is so elsewhere. */
+static const char *const limits_advice[][2] = {
+    {"burst", "it stands in the limit: limits: 100/s burst=200"},
+    {"rate", "write limits: 100/s"},
+    {"period", "it stands in the limit: limits: 100/s"},
+    {"algo", "it stands in the limit: limits: 5/m algo=sliding-log"},
+    {"algorithm", "it stands in the limit: limits: 5/m algo=sliding-log"},
+    {"shadow", "write mode: shadow"},
+    {"disabled", "write mode: disabled"},
+    {"enabled", "write mode: enforce, or mode: disabled"},
+    {"enforce", "write mode: enforce, or mode: enforce 25%"},
+    {"percent", "write mode: enforce 25%"},
+};
+
 /* ---- overrides ---- */
 
 static void read_override_key(struct config_reader *reading, const struct yaml_node *node,
-                              const struct config_field *field, void *into)
+                              const struct config_key *key, void *into)
 {
     struct config_override *override = into;
     bool text = node->kind == NODE_TEXT && node->len > 0;
@@ -114,7 +154,7 @@ static void read_override_key(struct config_reader *reading, const struct yaml_n
         return;
     }
     /* A key is any bytes, so a quoted NUL may be among them. */
-    if (!(text && !node->plain) && !weir_reading_is_text(reading, node, field))
+    if (!(text && !node->plain) && !weir_reading_is_text(reading, node, key))
         return;
     if (memchr(node->text, '*', node->len - 1)) {
         weir_reading_wrong(reading, node->place,
@@ -129,32 +169,55 @@ static void read_override_key(struct config_reader *reading, const struct yaml_n
         override->key[override->len] = '\0';
 }
 
-static void read_override_limits(struct config_reader *reading, const struct yaml_node *node,
-                                 const struct config_field *field, void *into)
+static void print_override_key(struct buffer *out, const struct config_key *key, const void *from, int indent)
 {
-    struct config_override *override = into;
-    override->limits = read_limits_text(reading, node, field);
+    const struct config_override *override = from;
+    char text[CONFIG_KEY_MAX + 1];
+    size_t len = override->len < CONFIG_KEY_MAX ? override->len : CONFIG_KEY_MAX;
+    memcpy(text, override->key, len);
+    if (override->prefix)
+        text[len++] = '*';
+    weir_key_print_name(out, key, indent);
+    weir_key_print_text(out, text, len);
+    buffer_put(out, "\n", 1);
 }
 
 static void read_until(struct config_reader *reading, const struct yaml_node *node,
-                       const struct config_field *field, void *into)
+                       const struct config_key *key, void *into)
 {
     struct config_override *override = into;
-    char shown[READING_SHOWN];
-    if (weir_reading_is_text(reading, node, field) && !weir_timestamp_read(node->text, &override->until_ms))
-        weir_reading_wrong(reading, node->place, "until cannot be '%s'; write %s",
-                           weir_reading_show(node->text, node->len, shown), field->write);
+    if (weir_reading_is_text(reading, node, key) && !weir_timestamp_read(node->text, &override->until_ms))
+        weir_reading_unfit(reading, node, key);
 }
 
-static void read_override_reason_text(struct config_reader *reading, const struct yaml_node *node,
-                                      const struct config_field *field, void *into)
+/* As short as it can be read back. */
+static void print_until(struct buffer *out, const struct config_key *key, const void *from, int indent)
 {
-    struct config_override *override = into;
-    if (node->len > 200)
-        weir_reading_wrong(reading, node->place, "a reason has at most 200 bytes, not %zu", node->len);
+    int64_t ms = ((const struct config_override *)from)->until_ms;
+    char text[TIMESTAMP_MAX];
+    if (ms <= 0)
+        return;
+    weir_timestamp_write(ms, text);
+    weir_key_print_name(out, key, indent);
+    if (ms % 86400000 == 0)
+        weir_buffer_print(out, "%.10s\n", text);
+    else if (ms % 1000 == 0)
+        weir_buffer_print(out, "%.19sZ\n", text);
     else
-        override->reason = weir_reading_text(reading, node, field);
+        weir_buffer_print(out, "%s\n", text);
 }
+
+#define AT(MEMBER) .offset = offsetof(struct config_override, MEMBER)
+static const struct config_key override_keys[] = {
+    {"key", "a key, or the beginning of keys with a star, in quotes: \"internal:*\"", KEY_OWN,
+     .read = read_override_key, .print = print_override_key},
+    {"limits", LIMITS_WRITE, KEY_OWN, AT(limits), .read = read_limits, .print = print_limits},
+    {"until", "a day or a time in UTC: 2027-01-31 or 2027-01-31T12:00:00Z", KEY_OWN, .read = read_until,
+     .print = print_until},
+    {"reason", "a few words", KEY_TEXT, AT(reason), .most = 200},
+};
+#undef AT
+static const struct config_map override_map = {KEY_ARRAY(override_keys), KEY_ADVICE(limits_advice)};
 
 /* The limits of a whole key have to fit beside it. */
 static void check_fits(struct config_reader *reading, const struct config_override *override)
@@ -178,14 +241,8 @@ static void check_fits(struct config_reader *reading, const struct config_overri
 static void read_override(struct config_reader *reading, const struct yaml_node *node,
                           struct config_override *override)
 {
-    static const struct config_field fields[] = {
-        {"key", "a key, or the beginning of keys with a star, in quotes: \"internal:*\"", read_override_key},
-        {"limits", "limits such as 100/s burst=200, or [100/s burst=200, 10k/h]", read_override_limits},
-        {"until", "a day or a time in UTC: 2027-01-31 or 2027-01-31T12:00:00Z", read_until},
-        {"reason", "a few words", read_override_reason_text},
-    };
     override->place = node->place;
-    if (!weir_reading_map(reading, node, "an override", fields, sizeof fields / sizeof fields[0], override))
+    if (!weir_reading_map(reading, node, "an override", &override_map, override))
         return;
     if (!weir_node_find(node, "key"))
         weir_reading_wrong(reading, node->place, "this override has no key: which one is it about?");
@@ -236,11 +293,11 @@ static void check_twins(struct config_reader *reading, const struct config_polic
 }
 
 static void read_policy_overrides(struct config_reader *reading, const struct yaml_node *node,
-                                  const struct config_field *field, void *into)
+                                  const struct config_key *key, void *into)
 {
     struct config_policy *policy = into;
     size_t prefixes = 0;
-    if (!weir_reading_is_list(reading, node, field, CONFIG_OVERRIDES_MAX))
+    if (!weir_reading_is_list(reading, node, key, CONFIG_OVERRIDES_MAX))
         return;
     policy->overrides = weir_reading_array(reading, weir_node_count(node), sizeof *policy->overrides);
     for (const struct yaml_node *entry = policy->overrides ? node->first : NULL; entry; entry = entry->next) {
@@ -258,137 +315,137 @@ static void read_policy_overrides(struct config_reader *reading, const struct ya
 
 /* ---- a policy ---- */
 
-static void read_policy_name(struct config_reader *reading, const struct yaml_node *node,
-                             const struct config_field *field, void *into)
+static void print_overrides(struct buffer *out, const struct config_key *key, const void *from, int indent)
 {
-    struct config_policy *policy = into;
-    policy->name = weir_reading_name(reading, node, field);
-}
-
-static void read_policy_limits(struct config_reader *reading, const struct yaml_node *node,
-                               const struct config_field *field, void *into)
-{
-    struct config_policy *policy = into;
-    *(strcmp(field->name, "limits") == 0 ? &policy->limits : &policy->candidate) =
-        read_limits_text(reading, node, field);
+    const struct config_policy *policy = from;
+    if (policy->override_count > 0)
+        weir_buffer_print(out, "%*s%s:\n", indent, "", key->name);
+    for (size_t i = 0; i < policy->override_count; i++)
+        weir_keys_print(out, &override_map, &policy->overrides[i], indent + 4, true);
 }
 
 static void read_policy_mode(struct config_reader *reading, const struct yaml_node *node,
-                             const struct config_field *field, void *into)
+                             const struct config_key *key, void *into)
 {
     struct config_policy *policy = into;
     char why[200];
-    if (weir_reading_is_text(reading, node, field) &&
+    if (weir_reading_is_text(reading, node, key) &&
         !weir_config_mode(node->text, node->len, &policy->mode, &policy->percent, why, sizeof why))
         weir_reading_wrong(reading, node->place, "%s", why);
 }
 
-static void read_on_full(struct config_reader *reading, const struct yaml_node *node,
-                         const struct config_field *field, void *into)
+static void print_mode(struct buffer *out, const struct config_key *key, const void *from, int indent)
 {
-    static const char *const words[] = {"share", "refuse", NULL};
-    struct config_policy *policy = into;
-    policy->on_full =
-        weir_reading_word(reading, node, field, words) == 1 ? WEIR_FULL_REFUSE : WEIR_FULL_SHARE;
+    const struct config_policy *policy = from;
+    weir_key_print_name(out, key, indent);
+    weir_buffer_print(out, "%s", weir_mode_name(policy->mode));
+    if (policy->mode == MODE_ENFORCE && policy->percent < CONFIG_PERCENT_ALL)
+        weir_buffer_print(out, " %d%%", policy->percent);
+    buffer_put(out, "\n", 1);
 }
 
-static void read_policy_keys(struct config_reader *reading, const struct yaml_node *node,
-                             const struct config_field *field, void *into)
+static const char *const full_words[] = {"share", "refuse", NULL};                 /* enum weir_when_full */
+static const char *const overrun_words[] = {"debt", "refuse", NULL};               /* enum overrun_rule */
+static const char *const recover_words[] = {"exact", "floor", "optimistic", NULL}; /* enum table_recover */
+
+#define AT(MEMBER) .offset = offsetof(struct config_policy, MEMBER)
+static const struct config_key reserve_keys[] = {
+    {"ttl", "a time from 1ms to 24h, such as 2m", KEY_MS, AT(settings.ttl_ms), BETWEEN(1, CONFIG_TTL_MAX_MS),
+     .usual = DEFAULT_TTL_MS, .shown = "reserve_ttl_ms", .dumped = "ttl_ms", .label = "reserve ttl"},
+    {"ttl_max", "a time from 1ms to 24h, such as 10m", KEY_MS, AT(settings.ttl_max_ms),
+     BETWEEN(1, CONFIG_TTL_MAX_MS), .usual = CONFIG_TTL_MAX_MS, .shown = "reserve_ttl_max_ms",
+     .dumped = "ttl_max_ms", .label = "reserve ttl_max"},
+    {"overrun", "debt or refuse", KEY_WORD, AT(settings.overrun), BETWEEN(OVERRUN_DEBT, OVERRUN_REFUSE),
+     .words = overrun_words, .shown = "overrun", .dumped = "overrun"},
+};
+static const struct config_map reserve_map = {KEY_ARRAY(reserve_keys)};
+
+static const struct config_key policy_keys[] = {
+    {"name", "a name such as api", KEY_NAME, AT(name)},
+    {"limits", LIMITS_WRITE, KEY_OWN, AT(limits), .read = read_limits, .print = print_limits},
+    {"candidate", LIMITS_WRITE, KEY_OWN, AT(candidate), .read = read_limits, .print = print_limits},
+    {"mode", "enforce, shadow, disabled, or enforce 25%", KEY_OWN, .read = read_policy_mode,
+     .print = print_mode},
+    {"on_full", "share or refuse", KEY_WORD, AT(settings.on_full), BETWEEN(WEIR_FULL_SHARE, WEIR_FULL_REFUSE),
+     .words = full_words, .shown = "on_full", .dumped = "on_full"},
+    {"keys", "a number of keys, such as 100k", KEY_COUNT, AT(keys), BETWEEN(1, CONFIG_KEYS_MAX)},
+    {"reserve", "reserve: {ttl: 2m, overrun: debt}", KEY_MAP, .inside = &reserve_map},
+    {"ids", "a time from 1s to 24h, such as 5m", KEY_NS, AT(settings.ids_ns), BETWEEN(WEIR_SEC, IDS_MAX_NS),
+     .usual = DEFAULT_IDS_NS, .shown = "id_window_ms", .dumped = "ids_ns"},
+    {"recover", "exact, floor or optimistic", KEY_WORD, AT(settings.recover),
+     BETWEEN(TABLE_EXACT, TABLE_OPTIMISTIC), .words = recover_words, .shown = "recover", .dumped = "recover"},
+    {"fleet", "fleet: {coordinator: \"zookeeper://zk1,zk2,zk3/weir\", nodes: 500}", KEY_OWN,
+     .read = weir_reading_fleet, .print = weir_fleet_print},
+    {"overrides", "a list: - {key: org:acme, limits: 1000/s}", KEY_OWN, .read = read_policy_overrides,
+     .print = print_overrides},
+};
+_Static_assert(offsetof(struct config_policy, settings) == 0,
+               "rows have one offset for struct config_policy and struct policy_settings");
+#undef AT
+static const struct config_map policy_map = {KEY_ARRAY(policy_keys), KEY_ADVICE(limits_advice)};
+
+static const struct config_key *find_setting(const struct config_map *map, size_t *number)
 {
-    struct config_policy *policy = into;
-    (void)weir_reading_count(reading, node, field, 1, INT64_C(1) << 40, &policy->keys);
+    const struct config_key *found = NULL;
+    for (size_t i = 0; !found && i < map->count; i++) {
+        const struct config_key *key = &map->keys[i];
+        if (key->inside)
+            found = find_setting(key->inside, number);
+        else if (key->shown && (*number)-- == 0)
+            found = key;
+    }
+    return found;
 }
 
-static void read_ttl(struct config_reader *reading, const struct yaml_node *node,
-                     const struct config_field *field, void *into)
+const struct config_key *weir_setting_at(size_t number)
 {
-    struct config_policy *policy = into;
-    int64_t ttl_ns;
-    if (weir_reading_time(reading, node, field, WEIR_MS, TTL_MAX_NS, &ttl_ns))
-        policy->reserve_ttl_ms = (ttl_ns + WEIR_MS - 1) / WEIR_MS;
+    return find_setting(&policy_map, &number);
 }
 
-static void read_ttl_max(struct config_reader *reading, const struct yaml_node *node,
-                         const struct config_field *field, void *into)
+const char *weir_setting_word(const struct config_key *key, const struct policy_settings *settings)
 {
-    struct config_policy *policy = into;
-    int64_t ttl_ns;
-    if (weir_reading_time(reading, node, field, WEIR_MS, TTL_MAX_NS, &ttl_ns))
-        policy->reserve_ttl_max_ms = (ttl_ns + WEIR_MS - 1) / WEIR_MS;
+    return key->words ? key->words[*key_number(key, settings) - key->least] : NULL;
 }
 
-static void read_overrun(struct config_reader *reading, const struct yaml_node *node,
-                         const struct config_field *field, void *into)
+struct policy_settings weir_settings_usual(void)
 {
-    static const char *const words[] = {"debt", "refuse", NULL};
-    struct config_policy *policy = into;
-    policy->overrun = weir_reading_word(reading, node, field, words) == 1 ? OVERRUN_REFUSE : OVERRUN_DEBT;
+    struct policy_settings settings = {0};
+    const struct config_key *key;
+    for (size_t i = 0; (key = weir_setting_at(i)); i++)
+        *key_number(key, &settings) = key->usual;
+    return settings;
 }
 
-static void read_reserve(struct config_reader *reading, const struct yaml_node *node,
-                         const struct config_field *field, void *into)
+const char *weir_recover_name(int64_t recover)
 {
-    static const struct config_field fields[] = {
-        {"ttl", "a time from 1ms to 24h, such as 2m", read_ttl},
-        {"ttl_max", "a time from 1ms to 24h, such as 10m", read_ttl_max},
-        {"overrun", "debt or refuse", read_overrun},
-    };
-    const struct config_policy *policy = into;
-    (void)field;
-    (void)weir_reading_map(reading, node, "reserve", fields, sizeof fields / sizeof fields[0], into);
-    if (policy->reserve_ttl_max_ms > 0 && policy->reserve_ttl_ms > policy->reserve_ttl_max_ms)
-        weir_reading_wrong(reading, node->place,
-                           "reserve: ttl is longer than ttl_max; raise ttl_max, or lower ttl");
+    return recover_words[recover >= TABLE_EXACT && recover <= TABLE_OPTIMISTIC ? recover : TABLE_EXACT];
 }
 
-static void read_ids(struct config_reader *reading, const struct yaml_node *node,
-                     const struct config_field *field, void *into)
+/* A ttl that was not said is no longer than ttl_max. */
+static void check_reserve(struct config_reader *reading, const struct yaml_node *node,
+                          struct policy_settings *settings)
 {
-    struct config_policy *policy = into;
-    (void)weir_reading_time(reading, node, field, WEIR_SEC, IDS_MAX_NS, &policy->ids_ns);
-}
-
-static void read_recover(struct config_reader *reading, const struct yaml_node *node,
-                         const struct config_field *field, void *into)
-{
-    struct config_policy *policy = into;
-    if (!weir_reading_is_text(reading, node, field))
+    const struct yaml_node *reserve = weir_node_find(node, "reserve");
+    if (settings->ttl_ms <= settings->ttl_max_ms)
         return;
-    int recover = weir_recover_read(node->text);
-    if (recover < 0)
-        weir_reading_unfit(reading, node, field);
-    else
-        policy->recover = recover;
+    if (reserve && weir_node_find(reserve, "ttl"))
+        weir_reading_wrong(reading, reserve->place,
+                           "reserve: ttl is longer than ttl_max; raise ttl_max, or lower ttl");
+    settings->ttl_ms = settings->ttl_max_ms;
 }
 
 static void read_one_policy(struct config_reader *reading, const struct yaml_node *node,
                             struct config_policy *policy)
 {
-    static const struct config_field fields[] = {
-        {"name", "a name such as api", read_policy_name},
-        {"limits", "limits such as 100/s burst=200, or [100/s burst=200, 10k/h]", read_policy_limits},
-        {"candidate", "limits such as 100/s burst=200, or [100/s burst=200, 10k/h]", read_policy_limits},
-        {"mode", "enforce, shadow, disabled, or enforce 25%", read_policy_mode},
-        {"on_full", "share or refuse", read_on_full},
-        {"keys", "a number of keys, such as 100k", read_policy_keys},
-        {"reserve", "reserve: {ttl: 2m, overrun: debt}", read_reserve},
-        {"ids", "a time from 1s to 24h, such as 5m", read_ids},
-        {"recover", "exact, floor or optimistic", read_recover},
-        {"overrides", "a list: - {key: org:acme, limits: 1000/s}", read_policy_overrides},
-        {"fleet", "fleet: {coordinator: \"zookeeper://zk1,zk2,zk3/weir\", nodes: 500}", weir_reading_fleet},
-    };
-    const struct yaml_node *name = weir_node_find(node, "name");
-    char shown[READING_SHOWN], whose[READING_SHOWN + 16];
-    bool named = name && name->kind == NODE_TEXT && name->len > 0;
-    if (named)
-        (void)snprintf(whose, sizeof whose, "policy '%s'", weir_reading_show(name->text, name->len, shown));
-    else
-        (void)snprintf(whose, sizeof whose, "a policy");
+    char whose[READING_WHOSE];
+    weir_reading_whose("policy", node, whose);
     policy->place = node->place;
     policy->percent = CONFIG_PERCENT_ALL;
-    if (!weir_reading_map(reading, node, whose, fields, sizeof fields / sizeof fields[0], policy))
+    policy->settings = weir_settings_usual();
+    if (!weir_reading_map(reading, node, whose, &policy_map, policy))
         return;
-    if (!name)
+    check_reserve(reading, node, &policy->settings);
+    if (!weir_node_find(node, "name"))
         weir_reading_wrong(reading, node->place, "this policy has no name; write name: api");
     if (!weir_node_find(node, "limits"))
         weir_reading_wrong(reading, node->place, "%s has no limits; write limits: 100/s", whose);
@@ -408,14 +465,14 @@ static void check_policy_twin(struct config_reader *reading, const struct config
 }
 
 void weir_reading_policies(struct config_reader *reading, const struct yaml_node *node,
-                           const struct config_field *field, void *into)
+                           const struct config_key *key, void *into)
 {
     struct config *config = into;
     if (node->kind == NODE_LIST && !node->first) {
         config->no_policies = true; /* they may come by command */
         return;
     }
-    if (!weir_reading_is_list(reading, node, field, CONFIG_POLICIES_MAX))
+    if (!weir_reading_is_list(reading, node, key, CONFIG_POLICIES_MAX))
         return;
     config->policies = weir_reading_array(reading, weir_node_count(node), sizeof *config->policies);
     for (const struct yaml_node *entry = config->policies ? node->first : NULL; entry; entry = entry->next) {
@@ -426,6 +483,14 @@ void weir_reading_policies(struct config_reader *reading, const struct yaml_node
         if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
             return;
     }
+}
+
+void weir_policies_print(struct buffer *out, const struct config_key *key, const void *from, int indent)
+{
+    const struct config *config = from;
+    weir_buffer_print(out, "%s:%s\n", key->name, config->policy_count > 0 ? "" : " []");
+    for (size_t i = 0; i < config->policy_count; i++)
+        weir_keys_print(out, &policy_map, &config->policies[i], indent + 4, true);
 }
 
 void weir_config_policy_free(struct config_policy *policy)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,22 +15,23 @@
 
 #include "config/password_hash.h"
 #include "config/read_users.h"
+#include "config/values.h"
 
 /* ---- passwords ---- */
 
 typedef void read_one(struct config_reader *reading, const struct yaml_node *node,
-                      const struct config_field *field, struct config_user *user);
+                      const struct config_key *key, struct config_user *user);
 
 /* One password, or a list of two: while clients change over, both count. */
 static void read_passwords(struct config_reader *reading, const struct yaml_node *node,
-                           const struct config_field *field, struct config_user *user, read_one *read)
+                           const struct config_key *key, struct config_user *user, read_one *read)
 {
     user->has_password = true; /* what is wrong about it is reported */
-    if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, field, CONFIG_PASSWORDS))
+    if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, key, CONFIG_PASSWORDS))
         return;
     const struct yaml_node *entry = node->kind == NODE_LIST ? node->first : node;
     for (; entry; entry = node->kind == NODE_LIST ? entry->next : NULL) {
-        if (!weir_reading_is_text(reading, entry, field))
+        if (!weir_reading_is_text(reading, entry, key))
             return;
         if (user->password_count == CONFIG_PASSWORDS) {
             weir_reading_wrong(reading, node->key_place,
@@ -37,7 +39,7 @@ static void read_passwords(struct config_reader *reading, const struct yaml_node
                                CONFIG_PASSWORDS);
             return;
         }
-        read(reading, entry, field, user);
+        read(reading, entry, key, user);
     }
 }
 
@@ -47,36 +49,36 @@ static void add_password(struct config_user *user, struct digest digest)
 }
 
 static void read_plain_one(struct config_reader *reading, const struct yaml_node *node,
-                           const struct config_field *field, struct config_user *user)
+                           const struct config_key *key, struct config_user *user)
 {
-    (void)field;
+    (void)key;
     if (node->len > CONFIG_PASSWORD_MAX)
         weir_reading_wrong(reading, node->place, "a password has at most %d bytes", CONFIG_PASSWORD_MAX);
     add_password(user, weir_sha256(node->text, node->len));
 }
 
 static void read_plain_password(struct config_reader *reading, const struct yaml_node *node,
-                                const struct config_field *field, void *into)
+                                const struct config_key *key, void *into)
 {
-    read_passwords(reading, node, field, into, read_plain_one);
+    read_passwords(reading, node, key, into, read_plain_one);
 }
 
 /* The text is not shown: it may be a password in the wrong place. */
 static void read_digest_one(struct config_reader *reading, const struct yaml_node *node,
-                            const struct config_field *field, struct config_user *user)
+                            const struct config_key *key, struct config_user *user)
 {
     struct digest digest;
     if (weir_digest_read(node->text, node->len, &digest))
         add_password(user, digest);
     else
-        weir_reading_wrong(reading, node->place, "password_sha256 is something else; write %s", field->write);
+        weir_reading_wrong(reading, node->place, "password_sha256 is something else; write %s", key->write);
 }
 
 static void read_crypt_one(struct config_reader *reading, const struct yaml_node *node,
-                           const struct config_field *field, struct config_user *user)
+                           const struct config_key *key, struct config_user *user)
 {
     if (!weir_password_is_hash(node->text)) {
-        weir_reading_wrong(reading, node->place, "password_crypt is something else; write %s", field->write);
+        weir_reading_wrong(reading, node->place, "password_crypt is something else; write %s", key->write);
         return;
     }
     add_password(user, weir_sha256(node->text, node->len));
@@ -84,15 +86,15 @@ static void read_crypt_one(struct config_reader *reading, const struct yaml_node
 }
 
 static void read_crypt(struct config_reader *reading, const struct yaml_node *node,
-                       const struct config_field *field, void *into)
+                       const struct config_key *key, void *into)
 {
-    read_passwords(reading, node, field, into, read_crypt_one);
+    read_passwords(reading, node, key, into, read_crypt_one);
 }
 
 static void read_digest(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field, void *into)
+                        const struct config_key *key, void *into)
 {
-    read_passwords(reading, node, field, into, read_digest_one);
+    read_passwords(reading, node, key, into, read_digest_one);
 }
 
 /* The whole of a small file; below 0: errno says why. Waits for nobody, as who opens a pipe would. */
@@ -116,11 +118,11 @@ static ssize_t read_small_file(const char *path, char *bytes, size_t size, mode_
 }
 
 static void read_file_one(struct config_reader *reading, const struct yaml_node *node,
-                          const struct config_field *field, struct config_user *user)
+                          const struct config_key *key, struct config_user *user)
 {
     char bytes[CONFIG_PASSWORD_MAX + 2];
     mode_t mode = 0;
-    (void)field;
+    (void)key;
     char *path = weir_reading_beside(reading, node);
     ssize_t len = path ? read_small_file(path, bytes, sizeof bytes, &mode) : -1;
     const char *why = !path || len >= 0 ? NULL : errno == EINVAL ? "it is no plain file" : strerror(errno);
@@ -148,58 +150,69 @@ static void read_file_one(struct config_reader *reading, const struct yaml_node 
 }
 
 static void read_password_file(struct config_reader *reading, const struct yaml_node *node,
-                               const struct config_field *field, void *into)
+                               const struct config_key *key, void *into)
 {
-    read_passwords(reading, node, field, into, read_file_one);
+    read_passwords(reading, node, key, into, read_file_one);
 }
 
 /* ---- rights ---- */
 
-static void read_user_name(struct config_reader *reading, const struct yaml_node *node,
-                           const struct config_field *field, void *into)
-{
-    struct config_user *user = into;
-    user->name = weir_reading_name(reading, node, field);
-}
+static const char *const right_words[] = {"look", "take", "adjust", "admin", "all", NULL};
 
 static void read_may(struct config_reader *reading, const struct yaml_node *node,
-                     const struct config_field *field, void *into)
+                     const struct config_key *key, void *into)
 {
-    static const char *const words[] = {"look", "take", "adjust", "admin", "all", NULL};
     struct config_user *user = into;
     if (node->kind == NODE_LIST && !node->first)
-        weir_reading_wrong(reading, node->place, "may is an empty list; write %s", field->write);
-    else if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, field, 16))
+        weir_reading_wrong(reading, node->place, "may is an empty list; write %s", key->write);
+    else if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, key, 16))
         return;
     const struct yaml_node *entry = node->kind == NODE_LIST ? node->first : node;
     for (; entry; entry = node->kind == NODE_LIST ? entry->next : NULL) {
-        int word = weir_reading_word(reading, entry, field, words);
+        int word = weir_reading_word(reading, entry, key, right_words);
         if (word >= 0)
-            user->may |= words[word + 1] ? 1u << word : (unsigned)MAY_ALL;
+            user->may |= right_words[word + 1] ? 1u << word : (unsigned)MAY_ALL;
     }
+}
+
+static void print_may(struct buffer *out, const struct config_key *key, const void *from, int indent)
+{
+    const struct config_user *user = from;
+    const char *front = "[";
+    weir_key_print_name(out, key, indent);
+    if ((user->may & MAY_ALL) == MAY_ALL) {
+        weir_buffer_print(out, "all\n");
+        return;
+    }
+    for (unsigned i = 0; i < 4; i++)
+        if (user->may & 1u << i) {
+            weir_buffer_print(out, "%s%s", front, right_words[i]);
+            front = ", ";
+        }
+    weir_buffer_print(out, "]\n");
 }
 
 /* A list of texts, each of which `check` agrees to. */
 static void
-read_text_list(struct config_reader *reading, const struct yaml_node *node, const struct config_field *field,
-               char *(*read)(struct config_reader *, const struct yaml_node *, const struct config_field *),
+read_text_list(struct config_reader *reading, const struct yaml_node *node, const struct config_key *key,
+               char *(*read)(struct config_reader *, const struct yaml_node *, const struct config_key *),
                char ***texts, size_t *count)
 {
-    if (!weir_reading_is_list(reading, node, field, CONFIG_RIGHTS_MAX))
+    if (!weir_reading_is_list(reading, node, key, CONFIG_RIGHTS_MAX))
         return;
     *texts = weir_reading_array(reading, weir_node_count(node), sizeof(char *));
     for (const struct yaml_node *entry = *texts ? node->first : NULL; entry; entry = entry->next) {
-        char *text = read(reading, entry, field);
+        char *text = read(reading, entry, key);
         if (text)
             (*texts)[(*count)++] = text;
     }
 }
 
 static char *read_key_prefix(struct config_reader *reading, const struct yaml_node *node,
-                             const struct config_field *field)
+                             const struct config_key *key)
 {
     char shown[READING_SHOWN];
-    if (!weir_reading_is_text(reading, node, field))
+    if (!weir_reading_is_text(reading, node, key))
         return NULL;
     if (node->len <= CONFIG_KEY_MAX && node->text[node->len - 1] == '*')
         return weir_reading_copy(reading, node->text, node->len - 1);
@@ -215,20 +228,75 @@ static char *read_key_prefix(struct config_reader *reading, const struct yaml_no
 }
 
 static void read_user_keys(struct config_reader *reading, const struct yaml_node *node,
-                           const struct config_field *field, void *into)
+                           const struct config_key *key, void *into)
 {
     struct config_user *user = into;
-    read_text_list(reading, node, field, read_key_prefix, &user->prefixes, &user->prefix_count);
+    read_text_list(reading, node, key, read_key_prefix, &user->prefixes, &user->prefix_count);
 }
 
 static void read_user_policies(struct config_reader *reading, const struct yaml_node *node,
-                               const struct config_field *field, void *into)
+                               const struct config_key *key, void *into)
 {
     struct config_user *user = into;
-    read_text_list(reading, node, field, weir_reading_name, &user->policies, &user->policy_count);
+    read_text_list(reading, node, key, weir_reading_name, &user->policies, &user->policy_count);
+}
+
+/* Of the user, with `end` behind each. */
+static void print_text_list(struct buffer *out, const struct config_key *key, char *const *texts,
+                            size_t count, const char *end, int indent)
+{
+    if (count == 0)
+        return;
+    weir_key_print_name(out, key, indent);
+    for (size_t i = 0; i < count; i++) {
+        char joined[CONFIG_KEY_MAX + 2];
+        (void)snprintf(joined, sizeof joined, "%s%s", texts[i], end);
+        weir_buffer_print(out, i > 0 ? ", " : "[");
+        weir_key_print_text(out, joined, strlen(joined));
+    }
+    weir_buffer_print(out, "]\n");
+}
+
+static void print_user_keys(struct buffer *out, const struct config_key *key, const void *from, int indent)
+{
+    const struct config_user *user = from;
+    print_text_list(out, key, user->prefixes, user->prefix_count, "*", indent);
+}
+
+static void print_user_policies(struct buffer *out, const struct config_key *key, const void *from,
+                                int indent)
+{
+    const struct config_user *user = from;
+    print_text_list(out, key, user->policies, user->policy_count, "", indent);
+}
+
+static void print_hidden_password(struct buffer *out, const struct config_key *key, const void *from,
+                                  int indent)
+{
+    (void)key;
+    if (((const struct config_user *)from)->has_password)
+        weir_buffer_print(out, "%*s# password_sha256: (hidden)\n", indent, "");
 }
 
 /* ---- a user ---- */
+
+static const struct config_key user_keys[] = {
+    {"name", "a name such as app", KEY_NAME, .offset = offsetof(struct config_user, name)},
+    {"password",
+     "a password in quotes, or better password_file or password_sha256; a list of two while one replaces the "
+     "other",
+     KEY_OWN, .read = read_plain_password, .print = print_hidden_password},
+    {"password_sha256", "64 hexadecimal digits, as sha256sum prints them", KEY_OWN, .read = read_digest},
+    {"password_crypt", "a hash of crypt(3), as mkpasswd -m yescrypt prints it", KEY_OWN, .read = read_crypt},
+    {"password_file", "the path of a file that holds the password alone", KEY_OWN,
+     .read = read_password_file},
+    {"may", "all, or some of [look, take, adjust, admin]", KEY_OWN, .read = read_may, .print = print_may},
+    {"keys", "beginnings of keys: [\"user:*\"]; leave it out for all keys", KEY_OWN, .read = read_user_keys,
+     .print = print_user_keys},
+    {"policies", "names: [api, login]; leave it out for all policies", KEY_OWN, .read = read_user_policies,
+     .print = print_user_policies},
+};
+static const struct config_map user_map = {KEY_ARRAY(user_keys)};
 
 static void check_user(struct config_reader *reading, const struct yaml_node *node,
                        const struct config_user *user, const char *whose)
@@ -250,27 +318,10 @@ static void check_user(struct config_reader *reading, const struct yaml_node *no
 static void read_one_user(struct config_reader *reading, const struct yaml_node *node,
                           struct config_user *user)
 {
-    static const struct config_field fields[] = {
-        {"name", "a name such as app", read_user_name},
-        {"password",
-         "a password in quotes, or better password_file or password_sha256; a list of two while one "
-         "replaces the other",
-         read_plain_password},
-        {"password_sha256", "64 hexadecimal digits, as sha256sum prints them", read_digest},
-        {"password_crypt", "a hash of crypt(3), as mkpasswd -m yescrypt prints it", read_crypt},
-        {"password_file", "the path of a file that holds the password alone", read_password_file},
-        {"may", "all, or some of [look, take, adjust, admin]", read_may},
-        {"keys", "beginnings of keys: [\"user:*\"]; leave it out for all keys", read_user_keys},
-        {"policies", "names: [api, login]; leave it out for all policies", read_user_policies},
-    };
-    const struct yaml_node *name = weir_node_find(node, "name");
-    char shown[READING_SHOWN], whose[READING_SHOWN + 16];
-    if (name && name->kind == NODE_TEXT && name->len > 0)
-        (void)snprintf(whose, sizeof whose, "user '%s'", weir_reading_show(name->text, name->len, shown));
-    else
-        (void)snprintf(whose, sizeof whose, "a user");
+    char whose[READING_WHOSE];
+    weir_reading_whose("user", node, whose);
     user->place = node->place;
-    if (weir_reading_map(reading, node, whose, fields, sizeof fields / sizeof fields[0], user))
+    if (weir_reading_map(reading, node, whose, &user_map, user))
         check_user(reading, node, user, whose);
 }
 
@@ -286,10 +337,10 @@ static void check_user_twin(struct config_reader *reading, const struct config *
 }
 
 void weir_reading_users(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field, void *into)
+                        const struct config_key *key, void *into)
 {
     struct config *config = into;
-    if (!weir_reading_is_list(reading, node, field, CONFIG_USERS_MAX))
+    if (!weir_reading_is_list(reading, node, key, CONFIG_USERS_MAX))
         return;
     config->users = weir_reading_array(reading, weir_node_count(node), sizeof *config->users);
     for (const struct yaml_node *entry = config->users ? node->first : NULL; entry; entry = entry->next) {
@@ -299,6 +350,15 @@ void weir_reading_users(struct config_reader *reading, const struct yaml_node *n
         if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
             return;
     }
+}
+
+void weir_users_print(struct buffer *out, const struct config_key *key, const void *from, int indent)
+{
+    const struct config *config = from;
+    if (config->user_count > 0)
+        weir_buffer_print(out, "%s:\n", key->name);
+    for (size_t i = 0; i < config->user_count; i++)
+        weir_keys_print(out, &user_map, &config->users[i], indent + 4, true);
 }
 
 void weir_config_user_free(struct config_user *user)

@@ -2,11 +2,13 @@
 /*
  * What the readers of weir.yaml share: complaints, maps by their fields, and values.
  */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sat.h"
 #include "base/text.h"
 #include "config/values.h"
 #include "spec/value.h"
@@ -129,15 +131,6 @@ const char *weir_reading_show(const char *bytes, size_t len, char text[static RE
     return text;
 }
 
-/* Of the names of fields, the one that was probably meant; or NULL. */
-static const char *near_field(const char *word, size_t len, const struct config_field *fields, size_t count)
-{
-    struct nearest near = weir_nearest(word, len);
-    for (size_t i = 0; i < count; i++)
-        (void)weir_nearest_try(&near, fields[i].name);
-    return near.found;
-}
-
 /* ---- memory ---- */
 
 char *weir_reading_beside(struct config_reader *reading, const struct yaml_node *node)
@@ -196,47 +189,29 @@ size_t weir_node_count(const struct yaml_node *node)
     return count;
 }
 
-/* What people write because it is so elsewhere; NULL: nothing known. */
-static const char *advice(const struct yaml_node *node)
+static const char *find_advice(const struct config_map *map, const struct yaml_node *node)
 {
-    static const char *const known[][2] = {
-        {"burst", "it stands in the limit: limits: 100/s burst=200"},
-        {"rate", "write limits: 100/s"},
-        {"period", "it stands in the limit: limits: 100/s"},
-        {"algo", "it stands in the limit: limits: 5/m algo=sliding-log"},
-        {"algorithm", "it stands in the limit: limits: 5/m algo=sliding-log"},
-        {"shadow", "write mode: shadow"},
-        {"disabled", "write mode: disabled"},
-        {"enabled", "write mode: enforce, or mode: disabled"},
-        {"enforce", "write mode: enforce, or mode: enforce 25%"},
-        {"percent", "write mode: enforce 25%"},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (is_node_named(node, known[i][0]))
-            return known[i][1];
+    for (size_t i = 0; i < map->advice_count; i++)
+        if (is_node_named(node, map->advice[i][0]))
+            return map->advice[i][1];
     return NULL;
 }
 
 static void complain_unknown(struct config_reader *reading, const struct yaml_node *node, const char *whose,
-                             const struct config_field *fields, size_t count)
+                             const struct config_map *map)
 {
     char shown[READING_SHOWN];
-    const char *near = near_field(node->key, node->key_len, fields, count);
     struct weir_spec specs[WEIR_LIMITS_MAX];
-    bool about_limits = strncmp(whose, "policy", 6) == 0 || strcmp(whose, "a policy") == 0 ||
-                        strcmp(whose, "an override") == 0;
+    struct nearest near = weir_nearest(node->key, node->key_len);
+    const char *advice = find_advice(map, node);
+    for (size_t i = 0; i < map->count; i++)
+        (void)weir_nearest_try(&near, map->keys[i].name);
     weir_reading_show(node->key, node->key_len, shown);
-    if (strcmp(whose, "fleet") == 0 && is_node_named(node, "optimistic"))
-        weir_reading_wrong(
-            reading, node->key_place,
-            "unknown key 'optimistic' in fleet; a take waits for the coordinator as wait: says, and "
-            "a larger prefetch: or ready: keeps more at hand");
-    else if (about_limits && advice(node))
-        weir_reading_wrong(reading, node->key_place, "unknown key '%s' in %s; %s", shown, whose,
-                           advice(node));
-    else if (near)
+    if (advice)
+        weir_reading_wrong(reading, node->key_place, "unknown key '%s' in %s; %s", shown, whose, advice);
+    else if (near.found)
         weir_reading_wrong(reading, node->key_place, "unknown key '%s' in %s; did you mean %s?", shown, whose,
-                           near);
+                           near.found);
     else if (node->len == 0 && node->kind == NODE_TEXT &&
              weir_spec_parse(node->key, specs, WEIR_LIMITS_MAX, NULL) > 0)
         weir_reading_wrong(reading, node->key_place,
@@ -257,27 +232,41 @@ static bool is_first(struct config_reader *reading, const struct yaml_node *map,
     return false;
 }
 
+static void read_key(struct config_reader *reading, const struct yaml_node *node,
+                     const struct config_key *key, void *into);
+
 bool weir_reading_map(struct config_reader *reading, const struct yaml_node *node, const char *whose,
-                      const struct config_field *fields, size_t count, void *into)
+                      const struct config_map *map, void *into)
 {
     if (node->kind != NODE_MAP) {
         weir_reading_wrong(reading, node->place, "%s is written as names and values, such as %s: ...", whose,
-                           fields[0].name);
+                           map->keys[0].name);
         return false;
     }
     for (const struct yaml_node *child = node->first; child; child = child->next) {
-        const struct config_field *field = NULL;
-        for (size_t i = 0; i < count && !field; i++)
-            if (is_node_named(child, fields[i].name))
-                field = &fields[i];
-        if (!field)
-            complain_unknown(reading, child, whose, fields, count);
+        const struct config_key *key = NULL;
+        for (size_t i = 0; i < map->count && !key; i++)
+            if (is_node_named(child, map->keys[i].name))
+                key = &map->keys[i];
+        if (!key)
+            complain_unknown(reading, child, whose, map);
         else if (is_first(reading, node, child, whose))
-            field->read(reading, child, field, into);
+            read_key(reading, child, key, into);
         if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
             break;
     }
     return true;
+}
+
+void weir_reading_whose(const char *what, const struct yaml_node *node, char whose[static READING_WHOSE])
+{
+    const struct yaml_node *name = weir_node_find(node, "name");
+    char shown[READING_SHOWN];
+    if (name && name->kind == NODE_TEXT && name->len > 0)
+        (void)snprintf(whose, READING_WHOSE, "%s '%s'", what,
+                       weir_reading_show(name->text, name->len, shown));
+    else
+        (void)snprintf(whose, READING_WHOSE, "a %s", what);
 }
 
 /* ---- values ---- */
@@ -298,7 +287,7 @@ static bool is_nothing(const struct yaml_node *node)
 }
 
 bool weir_reading_is_text(struct config_reader *reading, const struct yaml_node *node,
-                          const struct config_field *field)
+                          const struct config_key *key)
 {
     const char *fault = NULL;
     char message[160];
@@ -315,27 +304,20 @@ bool weir_reading_is_text(struct config_reader *reading, const struct yaml_node 
         fault = message;
     }
     if (fault)
-        weir_reading_wrong(reading, node->place, "%s %s; write %s", field->name, fault, field->write);
+        weir_reading_wrong(reading, node->place, "%s %s; write %s", key->name, fault, key->write);
     return !fault;
 }
 
-char *weir_reading_text(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field)
-{
-    return weir_reading_is_text(reading, node, field) ? weir_reading_copy(reading, node->text, node->len)
-                                                      : NULL;
-}
-
 bool weir_reading_is_list(struct config_reader *reading, const struct yaml_node *node,
-                          const struct config_field *field, size_t most)
+                          const struct config_key *key, size_t most)
 {
     if (node->kind != NODE_LIST)
-        weir_reading_wrong(reading, node->place, "%s takes a list; write %s", field->name, field->write);
+        weir_reading_wrong(reading, node->place, "%s takes a list; write %s", key->name, key->write);
     else if (!node->first)
-        weir_reading_wrong(reading, node->place, "%s is an empty list; leave it out, or write %s",
-                           field->name, field->write);
+        weir_reading_wrong(reading, node->place, "%s is an empty list; leave it out, or write %s", key->name,
+                           key->write);
     else if (weir_node_count(node) > most)
-        weir_reading_wrong(reading, node->place, "%s has %zu entries; at most %zu", field->name,
+        weir_reading_wrong(reading, node->place, "%s has %zu entries; at most %zu", key->name,
                            weir_node_count(node), most);
     else
         return true;
@@ -355,74 +337,130 @@ static bool read_scaled_count(const struct yaml_node *node, int64_t *number)
 }
 
 void weir_reading_unfit(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field)
+                        const struct config_key *key)
 {
     char shown[READING_SHOWN];
-    weir_reading_wrong(reading, node->place, "%s cannot be '%s'; write %s", field->name,
-                       weir_reading_show(node->text, node->len, shown), field->write);
+    weir_reading_wrong(reading, node->place, "%s cannot be '%s'; write %s", key->name,
+                       weir_reading_show(node->text, node->len, shown), key->write);
 }
 
-bool weir_reading_count(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field, int64_t least, int64_t most, int64_t *number)
+bool weir_reading_number(struct config_reader *reading, const struct yaml_node *node,
+                         const struct config_key *key, int64_t *number)
 {
+    char why[256];
     int64_t value;
-    if (!weir_reading_is_text(reading, node, field))
+    bool is_time = key->type == KEY_MS || key->type == KEY_NS;
+    if (!weir_reading_is_text(reading, node, key))
         return false;
-    if (!read_scaled_count(node, &value) || value < least || value > most) {
-        weir_reading_unfit(reading, node, field);
+    if (is_time && !weir_config_time(node->text, node->len, &value, why, sizeof why)) {
+        weir_reading_wrong(reading, node->place, "%s: %s", key->name, why);
+        return false;
+    }
+    if (!is_time && !read_scaled_count(node, &value)) {
+        weir_reading_unfit(reading, node, key);
+        return false;
+    }
+    if (key->type == KEY_MS)
+        value = value < key->least * WEIR_MS ? 0 : div_up(value, WEIR_MS);
+    if (value < key->least || value > key->most) {
+        weir_reading_unfit(reading, node, key);
         return false;
     }
     *number = value;
     return true;
 }
 
-bool weir_reading_time(struct config_reader *reading, const struct yaml_node *node,
-                       const struct config_field *field, int64_t least_ns, int64_t most_ns, int64_t *time_ns)
-{
-    char why[256];
-    int64_t value;
-    if (!weir_reading_is_text(reading, node, field))
-        return false;
-    if (!weir_config_time(node->text, node->len, &value, why, sizeof why)) {
-        weir_reading_wrong(reading, node->place, "%s: %s", field->name, why);
-        return false;
-    }
-    if (value < least_ns || value > most_ns) {
-        weir_reading_unfit(reading, node, field);
-        return false;
-    }
-    *time_ns = value;
-    return true;
-}
-
 int weir_reading_word(struct config_reader *reading, const struct yaml_node *node,
-                      const struct config_field *field, const char *const *words)
+                      const struct config_key *key, const char *const *words)
 {
-    if (!weir_reading_is_text(reading, node, field))
+    if (!weir_reading_is_text(reading, node, key))
         return -1;
     for (int i = 0; words[i]; i++)
         if (strlen(words[i]) == node->len && memcmp(words[i], node->text, node->len) == 0)
             return i;
-    weir_reading_unfit(reading, node, field);
+    weir_reading_unfit(reading, node, key);
     return -1;
 }
 
 void weir_reading_later(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field, void *into)
+                        const struct config_key *key, void *into)
 {
     (void)into;
-    weir_reading_wrong(reading, node->key_place, "%s is not in this version of weir; %s", field->name,
-                       field->write);
+    weir_reading_wrong(reading, node->key_place, "%s is not in this version of weir; %s", key->name,
+                       key->write);
 }
 
 char *weir_reading_name(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field)
+                        const struct config_key *key)
 {
     char why[160];
-    if (!weir_reading_is_text(reading, node, field))
+    if (!weir_reading_is_text(reading, node, key))
         return NULL;
     if (weir_config_name(node->text, node->len, why, sizeof why))
         return weir_reading_copy(reading, node->text, node->len);
     weir_reading_wrong(reading, node->place, "%s", why);
     return NULL;
+}
+
+/* ---- keys ---- */
+
+void weir_reading_set_text(char **at, char *text)
+{
+    if (!text)
+        return;
+    free(*at);
+    *at = text;
+}
+
+static bool is_fit_text(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_key *key)
+{
+    if (key->most > 0 && node->len > (size_t)key->most) {
+        weir_reading_wrong(reading, node->place, "%s has %zu bytes; at most %" PRId64, key->name, node->len,
+                           key->most);
+        return false;
+    }
+    bool fit = !key->check || key->check(node->text);
+    if (!fit)
+        weir_reading_unfit(reading, node, key);
+    return fit;
+}
+
+static void read_key_text(struct config_reader *reading, const struct yaml_node *node,
+                          const struct config_key *key, char **at)
+{
+    if (key->type == KEY_NAME)
+        weir_reading_set_text(at, weir_reading_name(reading, node, key));
+    else if (!weir_reading_is_text(reading, node, key))
+        return;
+    else if (key->type == KEY_PATH)
+        weir_reading_set_text(at, weir_reading_beside(reading, node));
+    else if (key->words ? weir_reading_word(reading, node, key, key->words) >= 0
+                        : is_fit_text(reading, node, key))
+        weir_reading_set_text(at, weir_reading_copy(reading, node->text, node->len));
+}
+
+static bool is_unset(const struct yaml_node *node, const struct config_key *key)
+{
+    return key->unset && node->kind == NODE_TEXT && strcmp(node->text, key->unset) == 0;
+}
+
+static void read_key(struct config_reader *reading, const struct yaml_node *node,
+                     const struct config_key *key, void *into)
+{
+    int64_t *number = key_number(key, into);
+    int word;
+    if (key->type == KEY_OWN)
+        key->read(reading, node, key, into);
+    else if (key->type == KEY_MAP)
+        (void)weir_reading_map(reading, node, key->name, key->inside, into);
+    else if (key->type == KEY_TEXT || key->type == KEY_NAME || key->type == KEY_PATH) {
+        if (!is_unset(node, key))
+            read_key_text(reading, node, key, (char **)(void *)number);
+    } else if (is_unset(node, key))
+        *number = 0;
+    else if (key->type != KEY_WORD)
+        (void)weir_reading_number(reading, node, key, number);
+    else if ((word = weir_reading_word(reading, node, key, key->words)) >= 0)
+        *number = word + key->least;
 }

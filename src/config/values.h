@@ -8,7 +8,7 @@
 #ifndef WEIR_CONFIG_VALUES_H
 #define WEIR_CONFIG_VALUES_H
 
-#include "base/buffer.h"
+#include "config/keys.h"
 #include "config/yaml.h"
 
 #define CONFIG_FILE_MAX       ((size_t)4 << 20) /* bytes of a file */
@@ -20,10 +20,6 @@
 #define CONFIG_OVERRIDES_MAX  65536
 #define CONFIG_USERS_MAX      1024
 #define CONFIG_RIGHTS_MAX     256 /* prefixes of a user, policies of a user */
-
-/* What stands for a 0 in struct config. */
-#define CONFIG_CLIENTS_DEFAULT INT64_C(10000)
-#define CONFIG_HORIZON_DEFAULT (31 * 24 * 3600 * WEIR_SEC)
 
 struct config_reader {
     const char *file;              /* as it is called in complaints */
@@ -43,46 +39,41 @@ void weir_reading_wrong_inside(struct config_reader *reading, const struct yaml_
 void weir_reading_no_memory(struct config_reader *reading);
 void weir_reading_tell(struct config_reader *reading); /* what was kept */
 
-/* A name of a map and who reads what stands behind it. `write` is the end of the complaint if that is wrong:
- * "write 127.0.0.1:9049". */
-struct config_field {
-    const char *name, *write;
-    void (*read)(struct config_reader *reading, const struct yaml_node *node,
-                 const struct config_field *field, void *into);
-};
-
-/* Reads a map by its fields; `whose` is for complaints: "policy 'api'". false: it is no map. */
+/* Reads a map; `whose` is for complaints: "policy 'api'". false: it is no map. */
 bool weir_reading_map(struct config_reader *reading, const struct yaml_node *node, const char *whose,
-                      const struct config_field *fields, size_t count, void *into);
+                      const struct config_map *map, void *into);
+/* "policy 'api'", or "a policy" if it has no name. */
+#define READING_WHOSE 84
+void weir_reading_whose(const char *what, const struct yaml_node *node, char whose[static READING_WHOSE]);
 const struct yaml_node *weir_node_find(const struct yaml_node *map, const char *name); /* NULL: none */
 size_t weir_node_count(const struct yaml_node *node);                                  /* of a list or map */
 
 /* Is it a text that can be meant? Not empty, no NUL, no boolean; else complains. */
 bool weir_reading_is_text(struct config_reader *reading, const struct yaml_node *node,
-                          const struct config_field *field);
+                          const struct config_key *key);
 /* A copy of the text, or NULL after a complaint. */
 char *weir_reading_text(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field);
+                        const struct config_key *key);
 /* Is it a list, not an empty one, of at most `most`? Else complains. */
 bool weir_reading_is_list(struct config_reader *reading, const struct yaml_node *node,
-                          const struct config_field *field, size_t most);
+                          const struct config_key *key, size_t most);
 /* "threads cannot be '0'; write a number from 1 to 64". */
 void weir_reading_unfit(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field);
-/* 5, 10k, 256MiB. */
-bool weir_reading_count(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field, int64_t least, int64_t most, int64_t *number);
-bool weir_reading_time(struct config_reader *reading, const struct yaml_node *node,
-                       const struct config_field *field, int64_t least_ns, int64_t most_ns, int64_t *time_ns);
+                        const struct config_key *key);
+/* What the types of keys.h are read by. The bounds are those of the key, the number is in its unit. */
+bool weir_reading_number(struct config_reader *reading, const struct yaml_node *node,
+                         const struct config_key *key, int64_t *number);
 /* The number of the word in `words`, which end with NULL; -1 after a complaint. */
 int weir_reading_word(struct config_reader *reading, const struct yaml_node *node,
-                      const struct config_field *field, const char *const *words);
+                      const struct config_key *key, const char *const *words);
+/* Replaces what was there, unless there is no memory for it. */
+void weir_reading_set_text(char **at, char *text);
 /* What a file says that comes with a later version. */
 void weir_reading_later(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field, void *into);
+                        const struct config_key *key, void *into);
 /* A name for a policy or user, or NULL. */
 char *weir_reading_name(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_field *field);
+                        const struct config_key *key);
 char *weir_reading_copy(struct config_reader *reading, const char *bytes, size_t len);
 /* A path: beside the file that names it, unless it is a whole one. NULL: out of memory. */
 char *weir_reading_beside(struct config_reader *reading, const struct yaml_node *node);

@@ -223,7 +223,7 @@ static int count_threads(const struct config *config)
 {
     cpu_set_t set;
     if (config->threads > 0)
-        return config->threads < SERVER_THREADS_MAX ? config->threads : SERVER_THREADS_MAX;
+        return (int)(config->threads < SERVER_THREADS_MAX ? config->threads : SERVER_THREADS_MAX);
     int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     return count < 1 ? 1 : count < THREADS_DEFAULT ? count : THREADS_DEFAULT;
 }

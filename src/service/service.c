@@ -219,12 +219,12 @@ struct service *weir_service_new(const struct config *config, const struct servi
     }
     service->options = *options;
     service->options.workers = options->workers > 0 ? options->workers : 1;
-    weir_start_digest(config, &service->start);
     draw_run_id(service->run_id);
     start_test_clock(service);
-    if (!read_hash_key(service, config, err) || !make_workers(service) ||
-        !make_login_state(service, config) || !weir_persist_open(service, config, err) ||
-        !make_memory(service, config, err) || !make_snapshot(service, config, err)) {
+    if (!weir_start_digest(service, config) || !read_hash_key(service, config, err) ||
+        !make_workers(service) || !make_login_state(service, config) ||
+        !weir_persist_open(service, config, err) || !make_memory(service, config, err) ||
+        !make_snapshot(service, config, err)) {
         if (err && err->code == 0)
             weir_error_set(err, ENOMEM, "out of memory");
         weir_service_free(service);

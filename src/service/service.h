@@ -53,12 +53,6 @@ struct service_options {
     struct config_place *wrong_at;
 };
 
-/* What counts at the start only, each part as a digest: a reload looks whether it is another one. */
-#define START_PARTS 9
-struct start_digests {
-    struct digest parts[START_PARTS];
-};
-
 /* Whose connections CLIENT KILL closes: that one, or all of a user but the asking one. */
 struct client_kill {
     uint64_t id;
@@ -130,11 +124,11 @@ struct service {
     char *listens; /* for INFO: what the server said */
     int tcp_port;
     int64_t max_clients;
-    int64_t per_address, per_user; /* of them; 0: as many, and by weir_service_clients */
-    struct start_digests start;
-    _Atomic uint64_t sessions; /* that ever were: the last id */
-    _Atomic int64_t rejected;  /* connections above max_clients */
-    _Atomic int64_t displaced; /* that had not logged in and went for another one */
+    int64_t per_address, per_user;          /* of them; 0: as many, and by weir_service_clients */
+    struct digest start[CONFIG_START_KEYS]; /* what takes effect after a restart: a reload compares */
+    _Atomic uint64_t sessions;              /* that ever were: the last id */
+    _Atomic int64_t rejected;               /* connections above max_clients */
+    _Atomic int64_t displaced;              /* that had not logged in and went for another one */
     _Atomic int64_t reloads, reload_failures;
     _Atomic int64_t ops_per_second;
     struct {                 /* the job thread's own */

@@ -10,7 +10,7 @@
 #include "auth/users.h"
 #include "base/buffer.h"
 #include "base/text.h"
-#include "config/print.h"
+#include "config/config.h"
 #include "must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/read_policy.h"
 #include "config/timestamp.h"
 #include "os/boot.h"
 #include "spec/spec.h"
@@ -57,34 +58,32 @@ static void compare_time(const char *name, int64_t wanted_ms, int64_t was_ms, st
     check_add(text, "%s %s (was %s)", name, wanted, was);
 }
 
-static void compare_rules(const struct config_policy *policy, const struct resp_value *has, struct text *text)
+static void compare_setting(const struct config_key *key, const struct policy_settings *settings,
+                            const struct resp_value *has, struct text *text)
 {
-    const char *wanted = policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt";
-    struct slice was = check_field_text(has, "overrun");
-    int64_t capacity = check_field_number(has, "capacity");
-    compare_time("reserve ttl", config_ttl_ms(policy), check_field_number(has, "reserve_ttl_ms"), text);
+    const char *name = key->label ? key->label : key->name, *wanted = weir_setting_word(key, settings);
+    int64_t number = *key_number(key, settings);
+    if (!wanted) {
+        compare_time(name, key->type == KEY_NS ? number / WEIR_MS : number,
+                     check_field_number(has, key->shown), text);
+        return;
+    }
+    struct slice was = check_field_text(has, key->shown);
     if (was.len > 0 && !slice_is(was, wanted))
-        check_add(text, "overrun %s (was %.*s)", wanted, (int)(was.len < 16 ? was.len : 16), was.bytes);
-    wanted = weir_recover_name(policy->recover);
-    was = check_field_text(has, "recover");
-    if (was.len > 0 && !slice_is(was, wanted))
-        check_add(text, "recover %s (was %.*s)", wanted, (int)(was.len < 16 ? was.len : 16), was.bytes);
-    compare_time("ids", (policy->ids_ns > 0 ? policy->ids_ns : DEFAULT_IDS_NS) / WEIR_MS,
-                 check_field_number(has, "id_window_ms"), text);
-    if (capacity >= 0 && policy->keys > capacity)
-        check_add(text, "room for %" PRId64 " keys (has %" PRId64 ")", policy->keys, capacity);
+        check_add(text, "%s %s (was %.*s)", name, wanted, (int)(was.len < 16 ? was.len : 16), was.bytes);
 }
 
-static void compare_on_full(struct cli_client *client, const struct config_policy *policy, struct text *text)
+static void compare_settings(struct cli_client *client, const struct config_policy *policy, struct text *text)
 {
-    const char *wanted = policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share";
     const struct resp_value *has = check_ask_server(client, "WEIR.POLICY", "SHOW", policy->name);
-    struct slice was =
-        has && has->type == RESP_MAP ? check_field_text(has, "on_full") : (struct slice){"", 0};
-    if (was.len > 0 && !slice_is(was, wanted))
-        check_add(text, "on_full %s (was %.*s)", wanted, (int)(was.len < 16 ? was.len : 16), was.bytes);
-    if (has && has->type == RESP_MAP)
-        compare_rules(policy, has, text);
+    const struct config_key *key;
+    if (!has || has->type != RESP_MAP)
+        return;
+    for (size_t i = 0; (key = weir_setting_at(i)); i++)
+        compare_setting(key, &policy->settings, has, text);
+    int64_t capacity = check_field_number(has, "capacity");
+    if (capacity >= 0 && policy->keys > capacity)
+        check_add(text, "room for %" PRId64 " keys (has %" PRId64 ")", policy->keys, capacity);
 }
 
 /* ---- overrides ---- */
@@ -188,7 +187,7 @@ static void check_compare_overrides(const struct config_policy *policy, const st
 
 void check_differences(struct cli_client *client, const struct config_policy *policy, struct text *text)
 {
-    compare_on_full(client, policy, text);
+    compare_settings(client, policy, text);
     const struct resp_value *list = check_ask_server(client, "WEIR.OVERRIDE", "LIST", policy->name);
     if (list && list->type == RESP_ARRAY)
         check_compare_overrides(policy, list, text);

@@ -78,7 +78,7 @@ static void note_floor(const struct config_policy *policy, check_tell *tell, voi
 static void note_kept(const struct config *config, check_tell *tell, void *arg)
 {
     for (size_t i = 0; i < config->policy_count; i++)
-        if (config->policies[i].recover == TABLE_FLOOR)
+        if (config->policies[i].settings.recover == TABLE_FLOOR)
             note_floor(&config->policies[i], tell, arg);
 }
 

@@ -18,7 +18,7 @@
 #include "cli/cli.h"
 #include "cli/term.h"
 #include "cli/words.h"
-#include "config/print.h"
+#include "config/config.h"
 #include "server/listen.h"
 #include "server/notify.h"
 #include "server/server.h"

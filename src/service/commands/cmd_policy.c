@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "config/read_policy.h"
 #include "config/timestamp.h"
 #include "service/commands/call.h"
 #include "service/commands/info.h"
@@ -149,6 +150,18 @@ static void run_policy_list(struct call *call)
         }
 }
 
+static void answer_settings(struct reply *reply, const struct policy_settings *settings)
+{
+    const struct config_key *key;
+    for (size_t i = 0; (key = weir_setting_at(i)); i++) {
+        int64_t number = *key_number(key, settings);
+        if (key->words)
+            reply_text_field(reply, key->shown, weir_setting_word(key, settings));
+        else
+            answer_number(reply, key->shown, key->type == KEY_NS ? weir_ms_up(number) : number);
+    }
+}
+
 static void answer_more(struct call *call, const struct policy *policy, int64_t capacity)
 {
     struct reply *reply = &call->reply;
@@ -160,12 +173,7 @@ static void answer_more(struct call *call, const struct policy *policy, int64_t 
     answer_number(reply, "capacity", capacity);
     answer_end(call, "mode_ends_in_ms", worker_end_ns(call->worker, policy->mode_until_ms));
     answer_mode_of_all(call);
-    reply_text_field(reply, "on_full", policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share");
-    answer_number(reply, "reserve_ttl_ms", policy->ttl_ms);
-    answer_number(reply, "reserve_ttl_max_ms", policy->ttl_max_ms);
-    reply_text_field(reply, "overrun", policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt");
-    answer_number(reply, "id_window_ms", weir_ms_up(policy->id_window_ns));
-    reply_text_field(reply, "recover", weir_recover_name(policy->recover));
+    answer_settings(reply, &policy->settings);
     answer_end(call, "older_limits_end_in_ms", policy_previous_ends(policy));
     answer_number(reply, "overrides", (int64_t)(policy->prefix_count + policy->key_count));
     answer_frozen(reply, policy);
@@ -179,7 +187,7 @@ static void run_policy_show(struct call *call)
     if (!policy)
         return;
     struct policy_room room;
-    answer_policy(call, policy, 19, &room);
+    answer_policy(call, policy, 13 + SETTINGS_COUNT, &room);
     answer_more(call, policy, room.capacity);
 }
 
@@ -351,7 +359,7 @@ static void answer_report(struct call *call, struct buffer *report)
 static void answer_reloaded(struct call *call, struct buffer *report)
 {
     struct slice line = one_line(report);
-    char text[START_PARTS * 64];
+    char text[CONFIG_START_KEYS * 64];
     (void)snprintf(text, sizeof text, "OK%s%.*s", line.len > 0 ? "; " : "", (int)line.len,
                    line.len > 0 ? line.bytes : "");
     weir_reply_simple(&call->reply, text);

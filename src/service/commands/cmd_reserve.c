@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "base/sat.h"
-#include "service/pending.h"
 #include "service/engine/request_id.h"
-#include "service/run.h"
 #include "service/engine/settle.h"
+#include "service/pending.h"
+#include "service/run.h"
 #include "table/verbs.h"
 
 #define TIMEOUT_MAX_MS CONFIG_TTL_MAX_MS
@@ -89,10 +89,10 @@ static bool check_ttl(struct call *call, const struct reserve_request *ask)
 {
     for (size_t i = 0; i < ask->count; i++) {
         const struct policy *policy = ask->pairs[i].policy;
-        if (ask->ttl_ms <= policy->ttl_max_ms)
+        if (ask->ttl_ms <= policy->settings.ttl_max_ms)
             continue;
         weir_call_error(call, "ERR TTL is too long: policy '%s' allows %" PRId64 " ms (reserve: {ttl_max})",
-                        policy->name, policy->ttl_max_ms);
+                        policy->name, policy->settings.ttl_max_ms);
         return false;
     }
     return true;
@@ -177,7 +177,7 @@ static void write_pair(const struct call *call, const struct pair *pair, bool ch
                                           .n = pair->n};
     if (charged)
         entry->charged |= (uint8_t)(1u << i);
-    if (charged && pair->policy->overrun == OVERRUN_REFUSE &&
+    if (charged && pair->policy->settings.overrun == OVERRUN_REFUSE &&
         weir_policy_mode(call->worker, pair->policy, pair_said(pair)) == MODE_ENFORCE)
         entry->strict |= (uint8_t)(1u << i);
 }
@@ -262,7 +262,7 @@ static void run_reserve(struct call *call)
     /* As it was said: what stands for words that were left out may have changed before it is asked again. */
     uint64_t fingerprint = weir_request_fingerprint(call, ask.pairs, ask.count, ask.ttl_ms, ask.timeout_ms);
     if (ask.ttl_ms < 0)
-        ask.ttl_ms = ask.pairs[0].policy->ttl_ms;
+        ask.ttl_ms = ask.pairs[0].policy->settings.ttl_ms;
     ask.number = weir_ledger_next(&call->worker->service->ledger);
     if (__builtin_expect(call->store_ill, 0)) {
         reserve_unrecorded(call, &ask);

@@ -181,7 +181,7 @@ enum request_seen weir_request_begin(struct call *call, const struct pair *pairs
 {
     const struct policy *policy = pairs[0].policy;
     *visit = (struct request_visit){.fingerprint = fingerprint,
-                                    .expires_ns = sat_add(call->worker->now_ns, policy->id_window_ns),
+                                    .expires_ns = sat_add(call->worker->now_ns, policy->settings.ids_ns),
                                     .refused_expires_ns = sat_add(call->worker->now_ns, REFUSED_NS)};
     bool room = !id.bytes || enter_request(call, policy, id, visit);
     if (visit->request.found)

@@ -209,10 +209,9 @@ static bool same_options(const struct weir_fleet_options *one, const struct weir
 static bool is_as(const struct fleet_pools *pools, const struct config_fleet *fleet, const char *limits)
 {
     return strcmp(pools->url, fleet->url) == 0 && strcmp(pools->limits, limits) == 0 &&
-           pools->each == fleet->each && pools->most == (fleet->pools > 0 ? fleet->pools : CONFIG_POOLS) &&
-           pools->wait_ns == (fleet->wait_ns >= 0 ? fleet->wait_ns : CONFIG_WAIT_NS) &&
-           pools->hold_ns == fleet->hold_ns && pools->child_chunk == fleet->child_chunk &&
-           same_options(&pools->options, &fleet->options);
+           pools->each == fleet->each && pools->most == max64(fleet->pools, 1) &&
+           pools->wait_ns == fleet->wait_ns && pools->hold_ns == fleet->hold_ns &&
+           pools->child_chunk == fleet->child_chunk && same_options(&pools->options, &fleet->options);
 }
 
 static bool fill_pools(struct fleet_pools *pools, const struct config_policy *from)
@@ -224,8 +223,8 @@ static bool fill_pools(struct fleet_pools *pools, const struct config_policy *fr
     pools->limits = strdup(from->limits);
     pools->local = fleet->local;
     pools->each = fleet->each;
-    pools->most = fleet->pools > 0 ? fleet->pools : CONFIG_POOLS;
-    pools->wait_ns = fleet->wait_ns >= 0 ? fleet->wait_ns : CONFIG_WAIT_NS;
+    pools->most = max64(fleet->pools, 1);
+    pools->wait_ns = fleet->wait_ns;
     pools->hold_ns = fleet->hold_ns;
     pools->child_chunk = fleet->child_chunk;
     pools->options = fleet->options;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/sat.h"
+#include "config/read_policy.h"
 #include "core/idle.h"
 #include "ledger/persist.h"
 #include "service/persist/catalogue.h"
@@ -141,12 +142,9 @@ static void put_policy_block(struct buffer *out, const struct policy *policy)
     put_word64(out, policy->from_file);
     put_word64(out, policy->touched);
     put_modes(out, policy);
-    put_word64(out, (uint64_t)policy->on_full);
-    put_word64(out, (uint64_t)policy->ttl_ms);
-    put_word64(out, (uint64_t)policy->ttl_max_ms);
-    put_word64(out, (uint64_t)policy->overrun);
-    put_word64(out, (uint64_t)policy->id_window_ns);
-    put_word64(out, (uint64_t)policy->recover);
+    const struct config_key *key;
+    for (size_t i = 0; (key = weir_setting_at(i)); i++)
+        put_word64(out, (uint64_t)*key_number(key, &policy->settings));
     put_word64(out, policy->main->serial);
     put_word64(out, policy->candidate_table ? policy->candidate_table->serial : 0);
     put_word64(out, policy->previous ? policy->previous->serial : 0);
@@ -513,12 +511,9 @@ static void read_catalogue_policy(struct catalogue_restore *restoring, struct ca
     policy->from_file = get_within(reader, 0, 1) == 1;
     policy->touched = get_within(reader, 0, 1) == 1;
     read_modes(reader, policy);
-    policy->on_full = (enum weir_when_full)get_within(reader, WEIR_FULL_SHARE, WEIR_FULL_REFUSE);
-    policy->ttl_ms = get_within(reader, 1, CONFIG_TTL_MAX_MS);
-    policy->ttl_max_ms = get_within(reader, policy->ttl_ms, CONFIG_TTL_MAX_MS);
-    policy->overrun = (enum overrun_rule)get_within(reader, OVERRUN_DEBT, OVERRUN_REFUSE);
-    policy->id_window_ns = get_within(reader, 1, INT64_MAX);
-    policy->recover = (int)get_within(reader, TABLE_EXACT, TABLE_OPTIMISTIC);
+    const struct config_key *key;
+    for (size_t i = 0; (key = weir_setting_at(i)); i++)
+        *key_number(key, &policy->settings) = get_within(reader, key->least, key->most);
     policy->main = claim_policy_table(restoring, reader, 1);
     policy->candidate_table = claim_policy_table(restoring, reader, 0);
     policy->previous = claim_policy_table(restoring, reader, 0);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/sat.h"
 #include "base/text.h"
+#include "config/read_policy.h"
 #include "ledger/persist.h"
 #include "service/log.h"
 #include "service/persist/persist.h"
@@ -254,10 +255,10 @@ static bool add_all(struct service *service, struct snapshot *snapshot, struct w
 static enum table_recover rule_of(const struct service *service, const struct config *config,
                                   const struct policy *policy)
 {
-    int rule = policy->recover;
+    int64_t rule = policy->settings.recover;
     for (size_t i = 0; i < config->policy_count; i++)
         if (strcmp(config->policies[i].name, policy->name) == 0)
-            rule = config->policies[i].recover;
+            rule = config->policies[i].settings.recover;
     return service->persistence->found.unsure || service->persistence->found.lost ? (enum table_recover)rule
                                                                                   : TABLE_EXACT;
 }
@@ -283,7 +284,7 @@ static bool recover_policy(struct service *service, const struct policy *policy,
         good = recover_policy_table(service, policy->prefixes[i].ptable, rule);
     if (rule != TABLE_EXACT)
         weir_log(LOG_WARN_LEVEL, "recovered-by-rule", LOG_TEXT("policy", policy->name),
-                 LOG_TEXT("recover", weir_recover_name((int)rule)),
+                 LOG_TEXT("recover", weir_recover_name(rule)),
                  LOG_TEXT("means", rule == TABLE_FLOOR ? "every key is empty as of now, so that nothing that "
                                                          "was spent can be spent again"
                                                        : "every key is as if never used"));
@@ -412,7 +413,7 @@ static void log_recovery(const struct service *service, size_t policies)
                              LOG_NUMBER("policies", (int64_t)policies), LOG_NUMBER("keys", persistence->keys),
                              LOG_NUMBER("records", (int64_t)found->records),
                              LOG_NUMBER("ms", persistence->took_ns / WEIR_MS),
-                             LOG_TEXT("fsync", weir_fsync_name((int)persistence->sync))},
+                             LOG_TEXT("fsync", weir_fsync_name(persistence->sync))},
         7);
     if (found->unknown > 0)
         weir_log(

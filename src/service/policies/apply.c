@@ -171,8 +171,8 @@ static bool apply_limits(struct config_apply *apply, struct policy *policy, cons
         (from->candidate && !weir_edit_read(edit, from->candidate, candidate)))
         return false;
     struct edit_limits to = {text, keys_of(apply, from, text), false,
-                             policy->main && policy->on_full != from->on_full};
-    policy->on_full = from->on_full;
+                             policy->main && policy->settings.on_full != from->settings.on_full};
+    policy->settings = from->settings;
     return weir_edit_limits(edit, policy, &to) && check_keys_fit(apply, policy, from) &&
            weir_edit_candidate(edit, policy, from->candidate ? candidate : NULL, to.keys);
 }
@@ -245,11 +245,6 @@ static bool apply_policy(struct config_apply *apply, const struct config_policy 
     policy->file_mode = from->mode;
     policy->file_percent = from->percent > 0 ? from->percent : CONFIG_PERCENT_ALL;
     policy->touched = false;
-    policy->ttl_ms = config_ttl_ms(from);
-    policy->ttl_max_ms = config_ttl_max_ms(from);
-    policy->overrun = from->overrun;
-    policy->recover = from->recover;
-    policy->id_window_ns = from->ids_ns > 0 ? from->ids_ns : DEFAULT_IDS_NS;
     apply_mode(apply, policy, from);
     const char *limits = limits_of(from);
     bool good = weir_edit_text(edit, &policy->file_limits, limits, strlen(limits)) &&
@@ -412,8 +407,8 @@ static void tell_changes(struct config_apply *apply, bool good)
         const struct config_policy *from = &apply->config->policies[i];
         if (good && was && (was->touched || !was->from_file))
             log_from_file(was, from);
-        if (good && apply->edit.service->store && from->recover == TABLE_FLOOR &&
-            (!was || was->recover != TABLE_FLOOR))
+        if (good && apply->edit.service->store && from->settings.recover == TABLE_FLOOR &&
+            (!was || was->settings.recover != TABLE_FLOOR))
             log_floor(from);
         if (was)
             weir_policy_drop(was);
@@ -463,78 +458,24 @@ bool weir_service_apply(struct service *service, const struct config *config, st
 
 /* ---- what was made at the start ---- */
 
-enum {
-    LISTEN_PART,
-    DATA_PART,
-    HASH_KEY_PART,
-    FSYNC_PART,
-    MEMORY_PART,
-    THREADS_PART,
-    CLIENTS_PART,
-    CLIENT_LIMITS_PART,
-    LOG_PART
-};
-static const char *const part_names[START_PARTS] = {"listen",  "data",    "hash_key_file", "fsync", "memory",
-                                                    "threads", "clients", "client_limits", "log"};
-
-/* As text, defaults included: it is only compared. */
-static void write_part(const struct config *config, int part, struct text *text)
+bool weir_start_digest(struct service *service, const struct config *config)
 {
-    switch (part) {
-    case LISTEN_PART:
-        weir_text_print(text, "%s %s", config->resp ? config->resp : CONFIG_RESP,
-                        config->unix_path ? config->unix_path : "none");
-        break;
-    case DATA_PART:
-        weir_text_print(text, "%s", config->data ? config->data : "none");
-        break;
-    case HASH_KEY_PART:
-        weir_text_print(text, "%s", config->hash_key_file ? config->hash_key_file : "");
-        break;
-    case FSYNC_PART:
-        weir_text_print(text, "%s", weir_fsync_name(config->fsync));
-        break;
-    case MEMORY_PART:
-        weir_text_print(text, "%" PRId64, config->memory > 0 ? config->memory : CONFIG_MEMORY);
-        break;
-    case THREADS_PART:
-        weir_text_print(text, "%d", config->threads);
-        break;
-    case CLIENTS_PART:
-        weir_text_print(text, "%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
-                        config->max_clients > 0 ? config->max_clients : CONFIG_CLIENTS, config->idle_ms,
-                        config->per_address, config->per_user);
-        break;
-    case CLIENT_LIMITS_PART:
-        weir_text_print(text, "%" PRId64 " %" PRId64, config->client_keys, config->horizon_ns);
-        break;
-    default: /* LOG_PART */
-        weir_text_print(text, "%s %s", config->log_format ? config->log_format : "logfmt",
-                        config->log_level ? config->log_level : "info");
-    }
-}
-
-void weir_start_digest(const struct config *config, struct start_digests *start)
-{
-    for (int i = 0; i < START_PARTS; i++) {
-        char bytes[1024];
-        struct text text;
-        weir_text_init(&text, bytes, sizeof bytes);
-        write_part(config, i, &text);
-        start->parts[i] = weir_sha256(bytes, strlen(bytes));
-    }
+    for (size_t i = 0; i < CONFIG_START_KEYS; i++)
+        if (!weir_config_start_key(config, i, &service->start[i]))
+            return false;
+    return true;
 }
 
 static void tell_what_needs_a_start(const struct service *service, const struct config *config,
                                     struct buffer *report)
 {
-    struct start_digests wanted;
-    weir_start_digest(config, &wanted);
-    for (int i = 0; i < START_PARTS; i++) {
-        if (weir_digest_same(&wanted.parts[i], &service->start.parts[i]))
+    for (size_t i = 0; i < CONFIG_START_KEYS; i++) {
+        struct digest wanted;
+        const char *name = weir_config_start_key(config, i, &wanted);
+        if (!name || weir_digest_same(&wanted, &service->start[i]))
             continue;
-        weir_buffer_print(report, "%s counts from the next start on\n", part_names[i]);
-        weir_log(LOG_WARN_LEVEL, "needs-restart", LOG_TEXT("what", part_names[i]),
+        weir_buffer_print(report, "%s counts from the next start on\n", name);
+        weir_log(LOG_WARN_LEVEL, "needs-restart", LOG_TEXT("what", name),
                  LOG_TEXT("why", "it counts from the next start on"));
     }
 }

@@ -9,7 +9,8 @@ bool weir_service_apply(struct service *service, const struct config *config, st
 /* Reads options.config_path and applies it; what is wrong goes to `report`, a line each. If all is well, what
  * counts from the next start on only. */
 bool weir_service_reload(struct service *service, struct buffer *report);
-/* What of a configuration counts at the start only: addresses, threads, shares of the memory. */
-void weir_start_digest(const struct config *config, struct start_digests *start);
+/* Remembers what takes effect at the start alone: addresses, threads, shares of the memory. false: out of
+ * memory. */
+bool weir_start_digest(struct service *service, const struct config *config);
 
 #endif

@@ -435,7 +435,8 @@ static bool replace_main(struct edit *edit, struct policy *policy, const struct 
         return refuse_third_kind(edit, policy);
     int64_t keys = keys_to_come(edit, policy, to);
     struct policy_table *from = policy->main,
-                        *ptable = weir_edit_new_table(edit, to->text, keys, policy->on_full);
+                        *ptable = weir_edit_new_table(edit, to->text, keys,
+                                                      (enum weir_when_full)policy->settings.on_full);
     if (!ptable)
         return false;
     policy->main = ptable;
@@ -680,7 +681,8 @@ static bool limit_prefix(struct edit *edit, struct policy *policy, struct prefix
         if (strcmp(override->limits, text) != 0 && !weir_edit_step(edit, override->ptable, NULL, text, false))
             return false;
     } else {
-        struct policy_table *ptable = weir_edit_new_table(edit, text, GROWTH_KEYS_PREFIX, policy->on_full);
+        struct policy_table *ptable = weir_edit_new_table(edit, text, GROWTH_KEYS_PREFIX,
+                                                          (enum weir_when_full)policy->settings.on_full);
         if (!ptable)
             return false;
         weir_policy_table_free(override->ptable);

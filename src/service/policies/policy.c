@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/sat.h"
+#include "config/read_policy.h"
 #include "core/explain.h"
 #include "store/commit.h"
 #include "store/store.h"
@@ -290,9 +291,7 @@ struct policy *weir_policy_make(const char *name, uint32_t workers)
     }
     memcpy(policy->name, name, len + 1);
     policy->percent = policy->percent_after = policy->file_percent = CONFIG_PERCENT_ALL;
-    policy->ttl_ms = DEFAULT_TTL_MS;
-    policy->ttl_max_ms = CONFIG_TTL_MAX_MS;
-    policy->id_window_ns = DEFAULT_IDS_NS;
+    policy->settings = weir_settings_usual();
     policy->counters = counters;
     atomic_init(&policy->refs, 1);
     return policy;

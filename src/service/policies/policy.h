@@ -104,12 +104,8 @@ struct policy {
     int64_t mode_until_ms;       /* wall clock; 0: no end. Then: */
     enum policy_mode mode_after; /* ... */
     int percent_after;
-    enum weir_when_full on_full;
-    int64_t keys_asked;         /* room that the file asks for; 0: as it comes */
-    int64_t ttl_ms, ttl_max_ms; /* of reservations: if a request says none; the longest one */
-    enum overrun_rule overrun;
-    int64_t id_window_ns; /* how long a request id is remembered */
-    int recover;          /* enum table_recover: what counts after a stop that may have lost something */
+    struct policy_settings settings;
+    int64_t keys_asked; /* room that the file asks for; 0: as it comes */
     struct policy_table *main;
     const struct limit_labels *labels;    /* its own, as those of prefixes: a copy has copies */
     struct policy_table *candidate_table; /* the candidate's; or NULL */

@@ -7,6 +7,7 @@
 #include "base/crc.h"
 #include "base/error.h"
 #include "base/humanize.h"
+#include "config/read_policy.h"
 #include "config/timestamp.h"
 #include "service/engine/decide.h"
 #include "service/transfer/dump_text.h"
@@ -56,15 +57,19 @@ void weir_dump_definition(const struct policy *policy, struct buffer *out)
     weir_buffer_print(out, "\nlimits ");
     put_quoted_text(out, policy->limits);
     bool ends = policy->mode_until_ms != 0; /* what it leads back to is what lasts */
-    weir_buffer_print(out,
-                      "\nsettings mode=%s percent=%d on_full=%s ttl_ms=%" PRId64 " ttl_max_ms=%" PRId64
-                      " overrun=%s ids_ns=%" PRId64 " recover=%s%s\n",
+    const struct config_key *setting;
+    weir_buffer_print(out, "\nsettings mode=%s percent=%d",
                       weir_mode_name(ends ? policy->mode_after : policy->mode),
-                      ends ? policy->percent_after : policy->percent,
-                      policy->on_full == WEIR_FULL_REFUSE ? "refuse" : "share", policy->ttl_ms,
-                      policy->ttl_max_ms, policy->overrun == OVERRUN_REFUSE ? "refuse" : "debt",
-                      policy->id_window_ns, weir_recover_name(policy->recover),
-                      policy->pools ? " fleet=1" : "");
+                      ends ? policy->percent_after : policy->percent);
+    for (size_t i = 0; (setting = weir_setting_at(i)); i++) {
+        const char *word = weir_setting_word(setting, &policy->settings);
+        weir_buffer_print(out, " %s=", setting->dumped);
+        if (word)
+            weir_buffer_print(out, "%s", word);
+        else
+            weir_buffer_print(out, "%" PRId64, *key_number(setting, &policy->settings));
+    }
+    weir_buffer_print(out, "%s\n", policy->pools ? " fleet=1" : "");
     for (size_t i = 0; i < policy->key_count; i++) {
         const struct key_override *key = &policy->keys[i];
         put_dump_override(out, (struct slice){key->key, key->len}, false, key->limits, key->until_ms,

@@ -61,12 +61,7 @@ static bool fill_policy(struct edit *edit, struct policy *policy, const struct p
     char text[SPEC_TEXT_MAX];
     policy->mode = definition->mode;
     policy->percent = definition->percent;
-    policy->on_full = definition->on_full;
-    policy->ttl_ms = definition->ttl_ms;
-    policy->ttl_max_ms = definition->ttl_max_ms;
-    policy->id_window_ns = definition->ids_ns;
-    policy->overrun = definition->overrun;
-    policy->recover = definition->recover;
+    policy->settings = definition->settings;
     if (!weir_edit_read(edit, definition->limits, text))
         return false;
     struct edit_limits to = {text, GROWTH_KEYS_LEAST, false, false};
@@ -189,7 +184,9 @@ static bool replace_unused_table(struct edit *edit, const struct load *load, con
     struct policy_table **at = find_policy_table(policy, table), *from = *at;
     const char *limits = at == &policy->main ? policy->limits : limits_of(policy, from);
     *used = !is_unused(from);
-    *made = *used ? NULL : make_policy_table(edit, load, table, limits, policy->on_full);
+    *made = *used
+                ? NULL
+                : make_policy_table(edit, load, table, limits, (enum weir_when_full)policy->settings.on_full);
     if (!*made)
         return false;
     *at = *made;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/sat.h"
+#include "config/read_policy.h"
 #include "core/idle.h"
 #include "service/commands/call.h"
 #include "service/transfer/load_text.h"
@@ -57,6 +58,18 @@ static bool parse_mode_name(struct slice value, enum policy_mode *mode)
            weir_config_mode(text, strlen(text), mode, &percent, why, sizeof why);
 }
 
+static bool parse_setting(const struct config_key *key, struct slice value, int64_t *number)
+{
+    if (!key->words)
+        return parse_bounded_number(value, key->least, key->most, number);
+    for (int64_t i = 0; key->words[i]; i++)
+        if (slice_is(value, key->words[i])) {
+            *number = key->least + i;
+            return true;
+        }
+    return false;
+}
+
 static bool read_setting(struct policy_definition *definition, struct slice word)
 {
     struct slice value;
@@ -69,29 +82,14 @@ static bool read_setting(struct policy_definition *definition, struct slice word
         definition->percent = (int)percent;
         return true;
     }
-    if (is_setting(word, "on_full", &value)) {
-        definition->on_full = slice_is(value, "refuse") ? WEIR_FULL_REFUSE : WEIR_FULL_SHARE;
-        return slice_is(value, "refuse") || slice_is(value, "share");
-    }
-    if (is_setting(word, "overrun", &value)) {
-        definition->overrun = slice_is(value, "refuse") ? OVERRUN_REFUSE : OVERRUN_DEBT;
-        return slice_is(value, "refuse") || slice_is(value, "debt");
-    }
     if (is_setting(word, "fleet", &value)) {
         definition->fleet = slice_is(value, "1");
         return definition->fleet;
     }
-    if (is_setting(word, "ttl_ms", &value))
-        return parse_bounded_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_ms);
-    if (is_setting(word, "ttl_max_ms", &value))
-        return parse_bounded_number(value, 1, CONFIG_TTL_MAX_MS, &definition->ttl_max_ms);
-    if (is_setting(word, "ids_ns", &value))
-        return parse_bounded_number(value, 1, INT64_MAX, &definition->ids_ns);
-    if (is_setting(word, "recover", &value)) {
-        char rule[16];
-        return copy_word(value, rule, sizeof rule) &&
-               (definition->recover = weir_recover_read(rule)) >= TABLE_EXACT;
-    }
+    const struct config_key *key;
+    for (size_t i = 0; (key = weir_setting_at(i)); i++)
+        if (is_setting(word, key->dumped, &value))
+            return parse_setting(key, value, key_number(key, &definition->settings));
     return false;
 }
 
@@ -114,16 +112,14 @@ static bool read_definition_line(struct policy_definition *definition, const str
 static bool read_definition(struct policy_definition *definition, const struct slice *lines, size_t count,
                             struct dump_line_split *split, struct weir_error *err)
 {
-    *definition = (struct policy_definition){.percent = CONFIG_PERCENT_ALL,
-                                             .ttl_ms = DEFAULT_TTL_MS,
-                                             .ttl_max_ms = CONFIG_TTL_MAX_MS,
-                                             .ids_ns = DEFAULT_IDS_NS};
+    *definition =
+        (struct policy_definition){.percent = CONFIG_PERCENT_ALL, .settings = weir_settings_usual()};
     for (size_t i = 0; i < count; i++) {
         int found = weir_dump_split(lines[i], split->room, split->words);
         if (found < 0 || !read_definition_line(definition, split->words, found))
             return fail_load_line(err, "a line that says what the policy is makes no sense: is this a dump?");
     }
-    definition->ttl_ms = min64(definition->ttl_ms, definition->ttl_max_ms);
+    definition->settings.ttl_ms = min64(definition->settings.ttl_ms, definition->settings.ttl_max_ms);
     if (!definition->name[0] || !definition->limits[0])
         return fail_load_line(err, "the lines 'policy' and 'limits' are missing: is this a dump?");
     return true;

@@ -19,11 +19,8 @@ struct policy_definition {
     char limits[SPEC_TEXT_MAX];
     enum policy_mode mode;
     int percent;
-    enum weir_when_full on_full;
-    int64_t ttl_ms, ttl_max_ms, ids_ns;
-    enum overrun_rule overrun;
-    int recover; /* enum table_recover */
-    bool fleet;  /* alone it must not decide: it is not made, but may be there */
+    struct policy_settings settings;
+    bool fleet; /* alone it must not decide: it is not made, but may be there */
 };
 bool weir_definition_read(struct policy_definition *definition, const struct slice *lines, size_t count,
                           struct weir_error *err);

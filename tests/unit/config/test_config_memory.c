@@ -8,7 +8,7 @@
 #include "auth/users.h"
 #include "base/buffer.h"
 #include "check.h"
-#include "config/print.h"
+#include "config/config.h"
 #include "unit/failing_memory.h"
 
 static int complaints;

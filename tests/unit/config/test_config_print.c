@@ -6,8 +6,9 @@
 
 #include <stdio.h>
 
+#include "base/buffer.h"
 #include "check.h"
-#include "config/print.h"
+#include "config/config.h"
 
 static char told[4096];
 

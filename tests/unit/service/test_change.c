@@ -39,7 +39,7 @@ TEST(a_new_policy_decides_at_once)
     const struct policy *policy = policy_of(&kit, "api");
     CHECK_STR(policy->limits, "2/m");
     CHECK(!policy->from_file && !policy->previous && policy->mode == MODE_ENFORCE);
-    CHECK_EQ(policy->id_window_ns, 300 * WEIR_SEC);
+    CHECK_EQ(policy->settings.ids_ns, 300 * WEIR_SEC);
     kit_close(&kit);
 }
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "config/print.h"
+#include "config/config.h"
 #include "service/policies/apply.h"
 #include "unit/service/service_kit.h"
 

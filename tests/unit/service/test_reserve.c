@@ -483,7 +483,7 @@ TEST(another_ttl_of_the_policy_is_no_other_question)
     begin();
     say("WEIR.RESERVE tokens k 400 ID a");
     const char *id = keep_id();
-    weir_snapshot_policy(kit.service->snapshot, (struct slice){"tokens", 6})->ttl_ms = 5000; /* a reload */
+    weir_snapshot_policy(kit.service->snapshot, (struct slice){"tokens", 6})->settings.ttl_ms = 5000; /* a reload */
     say("WEIR.RESERVE tokens k 400 ID a");
     CHECK_STR(keep_id(), id);
     end();
