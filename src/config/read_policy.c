@@ -16,11 +16,11 @@
 #include "phrasebook/phrasebook.h"
 #include "spec/spec.h"
 #include "table/override.h"
-#include "table/persist/persist.h"
 
 #define LIMITS_WRITE   "limits such as 100/s burst=200, or [100/s burst=200, 10k/h]"
 #define DEFAULT_TTL_MS 60000
 #define DEFAULT_IDS_NS (300 * WEIR_SEC)
+#define RECOVER_MAX    2 /* of enum table_recover */
 #define IDS_MAX_NS     (86400 * WEIR_SEC)
 
 /* The message of an error that may begin with the text and the column. */
@@ -372,8 +372,8 @@ static const struct config_key policy_keys[] = {
     {"reserve", "reserve: {ttl: 2m, overrun: debt}", KEY_MAP, .inside = &reserve_map},
     {"ids", "a time from 1s to 24h, such as 5m", KEY_NS, AT(settings.ids_ns), BETWEEN(WEIR_SEC, IDS_MAX_NS),
      .usual = DEFAULT_IDS_NS, .shown = "id_window_ms", .dumped = "ids_ns"},
-    {"recover", "exact, floor or optimistic", KEY_WORD, AT(settings.recover),
-     BETWEEN(TABLE_EXACT, TABLE_OPTIMISTIC), .words = recover_words, .shown = "recover", .dumped = "recover"},
+    {"recover", "exact, floor or optimistic", KEY_WORD, AT(settings.recover), BETWEEN(0, RECOVER_MAX),
+     .words = recover_words, .shown = "recover", .dumped = "recover"},
     {"fleet", "fleet: {coordinator: \"zookeeper://zk1,zk2,zk3/weir\", nodes: 500}", KEY_OWN,
      .read = weir_reading_fleet, .print = weir_fleet_print},
     {"overrides", "a list: - {key: org:acme, limits: 1000/s}", KEY_OWN, .read = read_policy_overrides,
@@ -418,7 +418,7 @@ struct policy_settings weir_settings_usual(void)
 
 const char *weir_recover_name(int64_t recover)
 {
-    return recover_words[recover >= TABLE_EXACT && recover <= TABLE_OPTIMISTIC ? recover : TABLE_EXACT];
+    return recover_words[recover >= 0 && recover <= RECOVER_MAX ? recover : 0];
 }
 
 /* A ttl that was not said is no longer than ttl_max. */
