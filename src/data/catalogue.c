@@ -4,44 +4,129 @@
 #include <errno.h>
 
 #include "base/error.h"
+#include "table/persist/persist.h"
 
-static const char magic[8] = {'W', 'E', 'I', 'R', 'D', 'A', 'T', 'A'};
-
-struct catalogue_head {
-    char magic[8];
-    uint32_t version, count, last_number, spare;
-};
-
-struct catalogue_entry {
-    uint32_t number, name_len, description_len, spare;
-};
+#define CATALOGUE_MAGIC UINT64_C(0x5342415452494557) /* "WEIRTABS" */
 
 /* ---- writing ---- */
 
-static void put_padded_slice(struct buffer *out, struct slice bytes)
+void weir_catalogue_put_number(struct buffer *out, uint64_t number)
 {
-    static const char zeros[8];
-    buffer_put(out, bytes.bytes, bytes.len);
-    buffer_put(out, zeros, -bytes.len & 7);
+    char bytes[8];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (char)(number >> (8 * i) & 0xFF);
+    buffer_put(out, bytes, sizeof bytes);
 }
 
-void weir_data_catalogue_begin(struct buffer *out, uint32_t count, uint32_t last_number)
+void weir_catalogue_put_bytes(struct buffer *out, const char *bytes, size_t len)
 {
-    struct catalogue_head head = {
-        .version = DATA_CATALOGUE_VERSION, .count = count, .last_number = last_number};
-    memcpy(head.magic, magic, sizeof magic);
-    buffer_put(out, (const char *)&head, sizeof head);
+    weir_catalogue_put_number(out, len);
+    buffer_put(out, bytes, len);
 }
 
-void weir_data_catalogue_put(struct buffer *out, uint32_t number, struct slice name, struct slice description)
+void weir_catalogue_put_text(struct buffer *out, const char *text)
 {
-    struct catalogue_entry entry = {number, (uint32_t)name.len, (uint32_t)description.len, 0};
-    buffer_put(out, (const char *)&entry, sizeof entry);
-    put_padded_slice(out, name);
-    put_padded_slice(out, description);
+    weir_catalogue_put_number(out, text != NULL);
+    if (text)
+        weir_catalogue_put_bytes(out, text, strlen(text));
+}
+
+size_t weir_catalogue_block(struct buffer *out)
+{
+    weir_catalogue_put_number(out, 0);
+    return buffer_len(out);
+}
+
+void weir_catalogue_block_end(struct buffer *out, size_t began)
+{
+    if (out->failed)
+        return;
+    uint64_t len = buffer_len(out) - began;
+    unsigned char *at = (unsigned char *)buffer_bytes(out) + began - 8;
+    for (size_t i = 0; i < 8; i++)
+        at[i] = (unsigned char)(len >> (8 * i) & 0xFF);
+}
+
+void weir_catalogue_begin(struct buffer *out, enum catalogue_owner owner, uint64_t last_number,
+                          uint64_t tables)
+{
+    out->most = CATALOGUE_MAX;
+    weir_catalogue_put_number(out, CATALOGUE_MAGIC);
+    weir_catalogue_put_number(out, CATALOGUE_VERSION);
+    weir_catalogue_put_number(out, owner);
+    weir_catalogue_put_number(out, last_number);
+    weir_catalogue_put_number(out, tables);
+}
+
+void weir_catalogue_put_table(struct buffer *out, const struct catalogue_table *table,
+                              struct weir_table *described)
+{
+    size_t began = weir_catalogue_block(out);
+    weir_catalogue_put_number(out, table->number);
+    weir_catalogue_put_bytes(out, table->name.bytes, table->name.len);
+    weir_catalogue_put_number(out, (uint64_t)table->lead_ns);
+    weir_catalogue_put_number(out, (uint64_t)table->ends_ns);
+    size_t description = weir_catalogue_block(out);
+    weir_table_describe(described, out);
+    weir_catalogue_block_end(out, description);
+    weir_catalogue_block_end(out, began);
 }
 
 /* ---- reading ---- */
+
+struct catalogue_reader weir_catalogue_reader(struct slice bytes)
+{
+    const unsigned char *at = (const unsigned char *)bytes.bytes;
+    return (struct catalogue_reader){at, at + bytes.len, false};
+}
+
+uint64_t weir_catalogue_number(struct catalogue_reader *reader)
+{
+    uint64_t number = 0;
+    if (reader->wrong || reader->end - reader->at < 8) {
+        reader->wrong = true;
+        return 0;
+    }
+    for (size_t i = 0; i < 8; i++)
+        number |= (uint64_t)reader->at[i] << (8 * i);
+    reader->at += 8;
+    return number;
+}
+
+int64_t weir_catalogue_within(struct catalogue_reader *reader, int64_t least, int64_t most)
+{
+    int64_t number = (int64_t)weir_catalogue_number(reader);
+    if (number < least || number > most)
+        reader->wrong = true;
+    return reader->wrong ? least : number;
+}
+
+struct slice weir_catalogue_bytes(struct catalogue_reader *reader, size_t most)
+{
+    uint64_t len = weir_catalogue_number(reader);
+    if (reader->wrong || len > most || len > (uint64_t)(reader->end - reader->at)) {
+        reader->wrong = true;
+        return (struct slice){"", 0};
+    }
+    struct slice bytes = {(const char *)reader->at, len};
+    reader->at += len;
+    return bytes;
+}
+
+/* ---- what is said of one that cannot be used ---- */
+
+static const struct catalogue_texts {
+    const char *nonsense, *foreign, *version;
+} catalogue_texts[] = {
+    [CATALOGUE_PROGRAM] = {"the catalogue of the tables makes no sense; weir doctor DIR tells more, or begin "
+                           "again in an empty directory",
+                           "this directory belongs to a weir server; a program needs one of its own",
+                           "this directory was written by another version of weir; use that one"},
+    [CATALOGUE_SERVER] = {"what the data directory says about its tables and policies makes no sense; run "
+                          "weir doctor on it, or start from a backup",
+                          "the data directory was not written by weir serve; name another one",
+                          "the data directory was written by another version of weir; start that version, or "
+                          "name another directory"}};
 
 static bool refuse_catalogue(struct weir_error *err, const char *text)
 {
@@ -49,57 +134,42 @@ static bool refuse_catalogue(struct weir_error *err, const char *text)
     return false;
 }
 
-static bool refuse_damaged_catalogue(struct weir_error *err)
+bool weir_catalogue_nonsense(enum catalogue_owner owner, struct weir_error *err)
 {
-    return refuse_catalogue(
-        err, "the catalogue of the tables makes no sense; weir doctor DIR tells more, or begin again in an "
-             "empty directory");
+    return refuse_catalogue(err, catalogue_texts[owner].nonsense);
 }
 
-bool weir_data_catalogue_read(const void *bytes, size_t len, struct data_catalogue_reader *reader,
-                              struct weir_error *err)
+bool weir_catalogue_read(const void *bytes, size_t len, enum catalogue_owner owner,
+                         struct catalogue *catalogue, struct weir_error *err)
 {
-    struct catalogue_head head;
-    if (len < sizeof head)
-        return refuse_damaged_catalogue(err);
-    memcpy(&head, bytes, sizeof head);
-    if (memcmp(head.magic, magic, sizeof magic) != 0)
-        return refuse_catalogue(err,
-                                "this directory belongs to a weir server; a program needs one of its own");
-    if (head.version != DATA_CATALOGUE_VERSION)
-        return refuse_catalogue(err, "this directory was written by a later version of weir; use that one");
-    if (head.count > CATALOGUE_TABLES_MAX)
-        return refuse_damaged_catalogue(err);
-    *reader =
-        (struct data_catalogue_reader){(const unsigned char *)bytes + sizeof head,
-                                       (const unsigned char *)bytes + len, head.count, head.last_number};
-    return true;
+    struct catalogue_reader reader = weir_catalogue_reader((struct slice){bytes, len});
+    *catalogue = (struct catalogue){0};
+    bool known = weir_catalogue_number(&reader) == CATALOGUE_MAGIC;
+    if ((!known || weir_catalogue_number(&reader) != CATALOGUE_VERSION) && !reader.wrong)
+        return refuse_catalogue(err, catalogue_texts[owner].version);
+    if (weir_catalogue_within(&reader, CATALOGUE_PROGRAM, CATALOGUE_SERVER) != (int64_t)owner &&
+        !reader.wrong)
+        return refuse_catalogue(err, catalogue_texts[owner].foreign);
+    catalogue->last_number = (uint64_t)weir_catalogue_within(&reader, 0, UINT32_MAX);
+    catalogue->left = (uint64_t)weir_catalogue_within(&reader, 0, CATALOGUE_TABLES);
+    catalogue->tables = reader;
+    for (uint64_t i = 0; i < catalogue->left && !reader.wrong; i++)
+        (void)weir_catalogue_bytes(&reader, CATALOGUE_MAX);
+    catalogue->rest = reader;
+    return !reader.wrong || weir_catalogue_nonsense(owner, err);
 }
 
-static bool get_padded_slice(struct data_catalogue_reader *reader, uint32_t len, struct slice *slice)
+bool weir_catalogue_next(struct catalogue *catalogue, struct catalogue_table *table)
 {
-    size_t padded = ((size_t)len + 7) & ~(size_t)7;
-    if ((size_t)(reader->end - reader->at) < padded)
-        return false;
-    *slice = (struct slice){(const char *)reader->at, len};
-    reader->at += padded;
-    return true;
-}
-
-bool weir_data_catalogue_next(struct data_catalogue_reader *reader, struct catalogue_table *table,
-                              struct weir_error *err)
-{
-    struct catalogue_entry entry;
-    if (reader->left == 0 || (size_t)(reader->end - reader->at) < sizeof entry)
-        return refuse_damaged_catalogue(err);
-    memcpy(&entry, reader->at, sizeof entry);
-    reader->at += sizeof entry;
-    reader->left--;
-    table->number = entry.number;
-    if (entry.number == 0 || entry.number > reader->last_number || entry.name_len < 1 ||
-        entry.name_len > WEIR_NAME_MAX || !get_padded_slice(reader, entry.name_len, &table->name) ||
-        !get_padded_slice(reader, entry.description_len, &table->description) ||
-        memchr(table->name.bytes, '\0', table->name.len))
-        return refuse_damaged_catalogue(err);
-    return true;
+    struct catalogue_reader reader =
+        weir_catalogue_reader(weir_catalogue_bytes(&catalogue->tables, CATALOGUE_MAX));
+    table->number = (uint64_t)weir_catalogue_within(&reader, (int64_t)catalogue->number + 1,
+                                                    (int64_t)catalogue->last_number);
+    table->name = weir_catalogue_bytes(&reader, WEIR_NAME_MAX);
+    table->lead_ns = weir_catalogue_within(&reader, -WEIR_TIME_MAX, WEIR_TIME_MAX);
+    table->ends_ns = weir_catalogue_within(&reader, 0, INT64_MAX);
+    table->description = weir_catalogue_bytes(&reader, CATALOGUE_MAX);
+    catalogue->number = table->number;
+    catalogue->left--;
+    return !reader.wrong && !memchr(table->name.bytes, '\0', table->name.len);
 }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must be known of the tables of a directory before their records can be read: the catalogue of the
- * store.
+ * The catalogue of a store: all that must be known before its records can be read again. It is written anew,
+ * as a whole, with every change; one format for programs (data.c) and for the server (service/persist).
  *
- *   "WEIRDATA", version, count, the last number that was given, 0
- *   of each table: its number, lengths of name and description, 0; name; description
- * (table/persist/persist.h)
+ *   "WEIRTABS", version, whose it is, the last number that was given to a table,
+ *   tables, by number: of each its number, name (the server's have none), how far its time is ahead of store
+ *   time, when it ends, its description (table/persist/persist.h),
+ *   what the owner has to say besides
  *
- * Little-endian; names and descriptions are followed by zeros up to a multiple of 8. Who reads trusts
- * nothing.
+ * Numbers are 64 bits, little-endian; a block is its length and its bytes; lists are their count and a block
+ * for each element, so that a later version can add to the end of it. Times are store time (0: none,
+ * WEIR_FOREVER: not known yet).
+ *
+ * Who reads trusts nothing: a catalogue that makes no sense stops the start, and says so.
  */
 #ifndef WEIR_DATA_CATALOGUE_H
 #define WEIR_DATA_CATALOGUE_H
@@ -16,29 +20,58 @@
 #include "base/buffer.h"
 #include "weir.h"
 
-#define DATA_CATALOGUE_VERSION 1
-#define CATALOGUE_TABLES_MAX   4096
+#define CATALOGUE_VERSION 3
+#define CATALOGUE_MAX     ((size_t)60 << 20) /* bytes; see FRAME_BYTES_MAX */
+#define CATALOGUE_TABLES  (INT64_C(1) << 17)
+
+enum catalogue_owner { CATALOGUE_PROGRAM, CATALOGUE_SERVER };
 
 struct catalogue_table {
-    uint32_t number;
-    struct slice name, description;
+    uint64_t number;
+    struct slice name;
+    int64_t lead_ns, ends_ns;
+    struct slice description; /* for the reader */
 };
 
-struct data_catalogue_reader {
+/* ---- writing; what goes wrong is in out->failed ---- */
+
+/* Then come `tables` of them, and what the owner has besides. */
+void weir_catalogue_begin(struct buffer *out, enum catalogue_owner owner, uint64_t last_number,
+                          uint64_t tables);
+void weir_catalogue_put_table(struct buffer *out, const struct catalogue_table *table,
+                              struct weir_table *described);
+
+void weir_catalogue_put_number(struct buffer *out, uint64_t number);
+void weir_catalogue_put_bytes(struct buffer *out, const char *bytes, size_t len);
+void weir_catalogue_put_text(struct buffer *out, const char *text); /* NULL: none */
+/* A block whose length is known when it is there: gives the place of it, which goes to the end of it. */
+size_t weir_catalogue_block(struct buffer *out);
+void weir_catalogue_block_end(struct buffer *out, size_t began);
+
+/* ---- reading ---- */
+
+struct catalogue_reader { /* what is left of a catalogue, or block */
     const unsigned char *at, *end;
-    uint32_t left; /* tables */
-    uint32_t last_number;
+    bool wrong; /* it makes no sense: everything that is read from now on is 0 */
 };
 
-void weir_data_catalogue_begin(struct buffer *out, uint32_t count, uint32_t last_number);
-void weir_data_catalogue_put(struct buffer *out, uint32_t number, struct slice name,
-                             struct slice description);
+struct catalogue {
+    uint64_t last_number;
+    uint64_t left;   /* tables */
+    uint64_t number; /* of the last that was read */
+    struct catalogue_reader tables, rest;
+};
+/* The bytes must stay. false: it is none of this owner's, or makes no sense, or is of another version. */
+bool weir_catalogue_read(const void *bytes, size_t len, enum catalogue_owner owner,
+                         struct catalogue *catalogue, struct weir_error *err);
+/* The next table, while catalogue->left. false: it makes no sense. */
+bool weir_catalogue_next(struct catalogue *catalogue, struct catalogue_table *table);
+bool weir_catalogue_nonsense(enum catalogue_owner owner, struct weir_error *err); /* says so: false */
 
-/* false: it is none of ours, or makes no sense; `err` says which. */
-bool weir_data_catalogue_read(const void *bytes, size_t len, struct data_catalogue_reader *reader,
-                              struct weir_error *err);
-/* The next table, while reader->left. false: it makes no sense. */
-bool weir_data_catalogue_next(struct data_catalogue_reader *reader, struct catalogue_table *table,
-                              struct weir_error *err);
+struct catalogue_reader weir_catalogue_reader(struct slice bytes);
+uint64_t weir_catalogue_number(struct catalogue_reader *reader);
+/* From `least` to `most`, else it is wrong. */
+int64_t weir_catalogue_within(struct catalogue_reader *reader, int64_t least, int64_t most);
+struct slice weir_catalogue_bytes(struct catalogue_reader *reader, size_t most);
 
 #endif

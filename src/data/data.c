@@ -60,26 +60,17 @@ static inline bool data_is_ours(const struct weir_data *data)
 
 /* ---- the catalogue; under the lock ---- */
 
-static void put_table(struct buffer *out, const struct data_table *table)
-{
-    struct buffer text = {0};
-    weir_table_describe(table->table, &text);
-    weir_data_catalogue_put(out, table->number, (struct slice){table->name, strlen(table->name)},
-                            (struct slice){buffer_bytes(&text), buffer_len(&text)});
-    if (text.failed)
-        out->failed = true;
-    weir_buffer_free(&text);
-}
-
 static void encode_catalogue(const struct weir_data *data, struct buffer *out)
 {
-    uint32_t count = 0;
+    uint64_t count = 0;
     for (const struct data_table *table = data->tables; table; table = table->next)
         count += !table->forgotten;
-    weir_data_catalogue_begin(out, count, data->last_number);
-    for (const struct data_table *table = data->tables; table; table = table->next)
+    weir_catalogue_begin(out, CATALOGUE_PROGRAM, data->last_number, count);
+    for (const struct data_table *table = data->tables; table; table = table->next) {
+        struct catalogue_table entry = {.number = table->number, .name = {table->name, strlen(table->name)}};
         if (!table->forgotten)
-            put_table(out, table);
+            weir_catalogue_put_table(out, &entry, table->table);
+    }
 }
 
 static bool refuse_ill(struct weir_data *data, struct weir_error *err)
@@ -173,19 +164,19 @@ static bool make_data_tables(struct weir_data *data, struct weir_error *err)
 {
     size_t len;
     const void *bytes = weir_store_found_catalogue(data->store, &len);
-    struct data_catalogue_reader reader;
+    struct catalogue catalogue;
     struct catalogue_table entry;
     if (!bytes)
         return true;
-    if (!weir_data_catalogue_read(bytes, len, &reader, err))
+    if (!weir_catalogue_read(bytes, len, CATALOGUE_PROGRAM, &catalogue, err))
         return false;
-    data->last_number = reader.last_number;
-    while (reader.left > 0) {
-        if (!weir_data_catalogue_next(&reader, &entry, err))
-            return false;
+    data->last_number = (uint32_t)catalogue.last_number;
+    while (catalogue.left > 0) {
+        if (!weir_catalogue_next(&catalogue, &entry) || entry.name.len == 0)
+            return weir_catalogue_nonsense(CATALOGUE_PROGRAM, err);
         struct weir_table *made =
             weir_table_describe_read(entry.description.bytes, entry.description.len, err);
-        if (!made || !add_data_table(data, entry.name, entry.number, made, err))
+        if (!made || !add_data_table(data, entry.name, (uint32_t)entry.number, made, err))
             return false;
     }
     return true;

@@ -304,7 +304,7 @@ static bool is_new(const struct history *history, const struct book_key *key)
     size_t at = (size_t)(key->table - history->tables);
     struct slice name = {names[at], names[at] ? strlen(names[at]) : 0};
     return names[at] && weir_snapshot_policy(atomic_load(&service->snapshot), name)->main->serial >
-                            service->persistence->catalogue.last_serial;
+                            service->persistence->catalogue.tables.last_number;
 }
 
 static void compare(struct history *history)

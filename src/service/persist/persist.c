@@ -81,13 +81,13 @@ static bool read_catalogue(struct service *service, struct weir_error *err)
             persistence->path);
     if (!meta)
         return true;
-    if (!weir_catalogue_read(meta, len, &persistence->catalogue, err))
+    if (!weir_server_catalogue_read(meta, len, &persistence->catalogue, err))
         return false;
     persistence->has_catalogue = true;
     persistence->requests = (size_t)persistence->catalogue.requests;
     persistence->reservations = (size_t)persistence->catalogue.reservations;
     persistence->smyte = (size_t)persistence->catalogue.smyte;
-    weir_policy_table_begin_above(persistence->catalogue.last_serial);
+    weir_policy_table_begin_above(persistence->catalogue.tables.last_number);
     return true;
 }
 
@@ -186,10 +186,11 @@ static struct policy_table *restore_client_keys(struct service *service, int64_t
                                                 int64_t *lead_ns, struct weir_error *err)
 {
     struct weir_table_info info;
-    struct policy_table *ptable = weir_catalogue_policy_table(
-        service->persistence->catalogue.client_keys, weir_store_offset(service->store), lead_ns, err);
+    const struct catalogue_table *was = &service->persistence->catalogue.client_keys;
+    struct policy_table *ptable = weir_server_catalogue_table(service, was, err);
     if (!ptable)
         return NULL;
+    *lead_ns = was->lead_ns;
     weir_table_stat(ptable->table, &info);
     if (horizon_ns > 0)
         ptable->table->horizon_ns = horizon_ns;
@@ -239,14 +240,14 @@ static bool add_records(struct service *service, uint32_t number, struct records
 
 static bool add_all(struct service *service, struct snapshot *snapshot, struct weir_error *err)
 {
-    const struct catalogue *catalogue = &service->persistence->catalogue;
+    const struct server_catalogue *catalogue = &service->persistence->catalogue;
     return add_records(service, PERSIST_REQUESTS, service->ledger.requests, catalogue->request_keys, err) &&
            add_records(service, PERSIST_RESERVATIONS, service->ledger.reservations,
                        catalogue->reservation_keys, err) &&
            add_records(service, PERSIST_SMYTE, weir_smyte_records(service->smyte), catalogue->step_keys,
                        err) &&
            (!service->persistence->has_catalogue ||
-            weir_catalogue_policies(service, catalogue, snapshot, err));
+            weir_server_catalogue_policies(service, catalogue, snapshot, err));
 }
 
 /* ---- rules ---- */
@@ -446,7 +447,7 @@ static void warn_of_mode(const struct snapshot *snapshot)
 static bool begin_to_write(struct service *service, const struct snapshot *snapshot, struct weir_error *err)
 {
     struct buffer out = {0};
-    bool good = weir_catalogue_write(service, snapshot, &out);
+    bool good = weir_server_catalogue_write(service, snapshot, &out);
     if (!good)
         weir_error_set(err, ENOMEM, "out of memory");
     good = good && weir_store_start(service->store, buffer_bytes(&out), buffer_len(&out), err);
@@ -458,7 +459,7 @@ static bool begin_to_write(struct service *service, const struct snapshot *snaps
 static void write_catalogue_again(struct service *service, const struct snapshot *snapshot)
 {
     struct buffer out = {0};
-    if (!weir_catalogue_write(service, snapshot, &out) ||
+    if (!weir_server_catalogue_write(service, snapshot, &out) ||
         !weir_store_catalogue(service->store, buffer_bytes(&out), buffer_len(&out)))
         persist_owe(service);
     weir_buffer_free(&out);
@@ -515,7 +516,7 @@ bool weir_persist_restore(struct service *service, const struct config *config, 
 
 static bool recover_new(struct service *service, struct policy_table *ptable)
 {
-    return !ptable || ptable->serial <= service->persistence->catalogue.last_serial ||
+    return !ptable || ptable->serial <= service->persistence->catalogue.tables.last_number ||
            weir_table_recovered(ptable->table, TABLE_FLOOR, region_time(ptable->table->region, weir_now()));
 }
 

@@ -33,7 +33,7 @@ struct persistence {
     enum store_sync sync;
     struct store_found found;
     bool has_catalogue;                   /* a catalogue was found: */
-    struct catalogue catalogue;           /* until everything is restored */
+    struct server_catalogue catalogue;    /* until everything is restored */
     size_t requests, reservations, smyte; /* records that there is room for */
     int64_t shares_seen_ns;               /* the job thread's: when it last looked at what users hold */
     _Atomic bool
@@ -50,7 +50,7 @@ size_t weir_persist_room(size_t *kept, size_t wanted);
 /* A policy table that is kept if there is a store. */
 struct policy_table *weir_persist_new_table(struct service *service, const char *limits, int64_t keys,
                                             enum weir_when_full on_full, struct weir_error *err);
-/* Keeps one that weir_policy_table_new_kept or weir_catalogue_policy_table made; without a store nothing is
+/* Keeps one that weir_policy_table_new_kept or weir_server_catalogue_table made; without a store nothing is
  * to be done. */
 bool weir_persist_add(struct service *service, struct policy_table *ptable, int64_t lead_ns,
                       struct weir_error *err);

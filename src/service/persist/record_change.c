@@ -21,7 +21,7 @@
 static bool append_catalogue(struct service *service, const struct snapshot *snapshot, bool *too_large)
 {
     struct buffer out = {0};
-    bool written = weir_catalogue_write(service, snapshot, &out);
+    bool written = weir_server_catalogue_write(service, snapshot, &out);
     *too_large = !written && buffer_len(&out) > CATALOGUE_MAX / 2;
     bool taken = written && weir_store_catalogue(service->store, buffer_bytes(&out), buffer_len(&out));
     weir_buffer_free(&out);

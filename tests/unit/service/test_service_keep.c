@@ -742,10 +742,10 @@ TEST(what_was_answered_survives_power_cuts)
 static bool read_catalogue(struct service *service, const unsigned char *bytes, size_t len)
 {
     struct weir_error err = {0};
-    struct catalogue catalogue;
+    struct server_catalogue catalogue;
     struct snapshot *snapshot = calloc(1, sizeof *snapshot);
-    bool good = weir_catalogue_read(bytes, len, &catalogue, &err) &&
-                weir_catalogue_policies(service, &catalogue, snapshot, &err);
+    bool good = weir_server_catalogue_read(bytes, len, &catalogue, &err) &&
+                weir_server_catalogue_policies(service, &catalogue, snapshot, &err);
     CHECK(good || err.text[0] != '\0');
     weir_snapshot_free(snapshot);
     return good;
@@ -760,7 +760,7 @@ TEST(a_catalogue_may_say_anything)
     if (!CHECK(start(&kit, NONE)))
         return;
     fill(&kit);
-    CHECK(weir_catalogue_write(kit.service, atomic_load(&kit.service->snapshot), &out));
+    CHECK(weir_server_catalogue_write(kit.service, atomic_load(&kit.service->snapshot), &out));
     size_t len = buffer_len(&out);
     unsigned char *bytes = malloc(len);
     memcpy(bytes, buffer_bytes(&out), len);
