@@ -40,7 +40,7 @@ struct explain_view {
 static void find_own_limits(struct explain_view *view, const struct policy_table *ptable)
 {
     const struct policy *policy = view->pair.policy;
-    const struct key_override *own = weir_policy_override(policy, view->pair.key);
+    const struct policy_override *own = weir_policy_override(policy, view->pair.key);
     view->limits = policy->limits;
     if (own) {
         view->own_key = own->key;
@@ -52,8 +52,8 @@ static void find_own_limits(struct explain_view *view, const struct policy_table
     }
     for (size_t i = 0; i < policy->prefix_count; i++)
         if (policy->prefixes[i].ptable == ptable) {
-            const struct prefix_override *prefix = &policy->prefixes[i];
-            view->own_key = prefix->prefix;
+            const struct policy_override *prefix = &policy->prefixes[i];
+            view->own_key = prefix->key;
             view->own_len = prefix->len;
             view->own_prefix = true;
             view->limits = prefix->limits;

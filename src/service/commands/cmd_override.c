@@ -39,25 +39,33 @@ static void answer_rest(struct reply *reply, const char *limits, int64_t until_m
     weir_reply_text(reply, from_file ? "file" : "command");
 }
 
-static void answer_key(struct call *call, const struct key_override *override)
-{
-    weir_reply_map(&call->reply, 5);
-    weir_reply_text(&call->reply, "key");
-    weir_reply_bulk(&call->reply, override->key, override->len);
-    answer_rest(&call->reply, override->limits, override->until_ms, override->reason, override->from_file);
-}
-
 /* A prefix is shown with the '*' that it was set with. */
-static void answer_prefix(struct call *call, const struct prefix_override *override)
+static void answer_override(struct call *call, const struct policy_override *override)
 {
     char text[KEY_MAX + 1];
     size_t len = override->len < KEY_MAX ? override->len : KEY_MAX;
-    memcpy(text, override->prefix, len);
-    text[len] = '*';
+    memcpy(text, override->key, len);
+    if (override->ptable)
+        text[len++] = '*';
     weir_reply_map(&call->reply, 5);
     weir_reply_text(&call->reply, "key");
-    weir_reply_bulk(&call->reply, text, len + 1);
+    weir_reply_bulk(&call->reply, text, len);
     answer_rest(&call->reply, override->limits, override->until_ms, override->reason, override->from_file);
+}
+
+/* Answers those that the user may see, unless it only counts them. */
+static size_t answer_overrides(struct call *call, const struct policy_override *overrides, size_t count,
+                               bool only_count)
+{
+    size_t seen = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!may_see_key(call, overrides[i].key, overrides[i].len))
+            continue;
+        seen++;
+        if (!only_count)
+            answer_override(call, &overrides[i]);
+    }
+    return seen;
 }
 
 static void run_override_list(struct call *call)
@@ -65,18 +73,10 @@ static void run_override_list(struct call *call)
     const struct policy *policy = weir_call_policy(call, 2);
     if (!policy)
         return;
-    size_t count = 0;
-    for (size_t i = 0; i < policy->key_count; i++)
-        count += may_see_key(call, policy->keys[i].key, policy->keys[i].len);
-    for (size_t i = 0; i < policy->prefix_count; i++)
-        count += may_see_key(call, policy->prefixes[i].prefix, policy->prefixes[i].len);
-    weir_reply_array(&call->reply, count);
-    for (size_t i = 0; i < policy->key_count; i++)
-        if (may_see_key(call, policy->keys[i].key, policy->keys[i].len))
-            answer_key(call, &policy->keys[i]);
-    for (size_t i = 0; i < policy->prefix_count; i++)
-        if (may_see_key(call, policy->prefixes[i].prefix, policy->prefixes[i].len))
-            answer_prefix(call, &policy->prefixes[i]);
+    weir_reply_array(&call->reply, answer_overrides(call, policy->keys, policy->key_count, true) +
+                                       answer_overrides(call, policy->prefixes, policy->prefix_count, true));
+    (void)answer_overrides(call, policy->keys, policy->key_count, false);
+    (void)answer_overrides(call, policy->prefixes, policy->prefix_count, false);
 }
 
 /* ---- changing: by the job thread ------------------------------------------------------------ */

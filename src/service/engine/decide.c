@@ -18,12 +18,12 @@
 
 /* ---- which limits, which mode ---- */
 
-const struct key_override *weir_policy_override(const struct policy *policy, struct slice key)
+const struct policy_override *weir_policy_override(const struct policy *policy, struct slice key)
 {
     size_t low = 0, high = policy->key_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        const struct key_override *own = &policy->keys[middle];
+        const struct policy_override *own = &policy->keys[middle];
         size_t both = own->len < key.len ? own->len : key.len;
         int order = both > 0 ? memcmp(own->key, key.bytes, both) : 0;
         if (order == 0 && own->len == key.len)
@@ -46,8 +46,8 @@ struct policy_table *weir_policy_find_table(const struct policy *policy, struct 
 {
     if (__builtin_expect(policy->prefix_count > 0, 0) && !has_key_override(policy, key))
         for (size_t i = 0; i < policy->prefix_count; i++) {
-            const struct prefix_override *prefix = &policy->prefixes[i];
-            if (key.len >= prefix->len && memcmp(key.bytes, prefix->prefix, prefix->len) == 0) {
+            const struct policy_override *prefix = &policy->prefixes[i];
+            if (key.len >= prefix->len && memcmp(key.bytes, prefix->key, prefix->len) == 0) {
                 if (labels)
                     *labels = prefix->labels;
                 return prefix->ptable;

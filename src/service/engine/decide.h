@@ -89,7 +89,8 @@ void weir_decide_reset(struct worker *worker, const struct pair *pair);
 
 /* What limit number `limit` of this key is called; valid for this read section, and until the next answer. */
 const char *weir_decide_label(struct worker *worker, const struct pair *pair, int32_t limit);
-const struct key_override *weir_policy_override(const struct policy *policy, struct slice key); /* or NULL */
+const struct policy_override *weir_policy_override(const struct policy *policy,
+                                                   struct slice key); /* or NULL */
 
 /* Fetches the memory that the next decision about this key will need; gives the pair's `who`. */
 uint64_t weir_decide_prefetch(const struct policy *policy, struct slice key);

@@ -86,34 +86,20 @@ static void put_policy_table(struct buffer *out, const struct service *service,
     weir_catalogue_put_table(out, &table, ptable->table);
 }
 
-/* What keys and prefixes have in common; `ptable` NULL: a key. */
-static void put_override(struct buffer *out, struct slice name, const char *limits, const char *reason,
-                         int64_t until_ms, bool from_file, const struct policy_table *ptable)
+static void put_overrides(struct buffer *out, const struct policy_override *overrides, size_t count)
 {
-    size_t began = weir_catalogue_block(out);
-    weir_catalogue_put_bytes(out, name.bytes, name.len);
-    weir_catalogue_put_text(out, limits);
-    weir_catalogue_put_text(out, reason);
-    weir_catalogue_put_number(out, (uint64_t)until_ms);
-    weir_catalogue_put_number(out, from_file);
-    if (ptable)
-        weir_catalogue_put_number(out, ptable->serial);
-    weir_catalogue_block_end(out, began);
-}
-
-static void put_overrides(struct buffer *out, const struct policy *policy)
-{
-    weir_catalogue_put_number(out, policy->prefix_count);
-    for (size_t i = 0; i < policy->prefix_count; i++) {
-        const struct prefix_override *prefix = &policy->prefixes[i];
-        put_override(out, (struct slice){prefix->prefix, prefix->len}, prefix->limits, prefix->reason,
-                     prefix->until_ms, prefix->from_file, prefix->ptable);
-    }
-    weir_catalogue_put_number(out, policy->key_count);
-    for (size_t i = 0; i < policy->key_count; i++) {
-        const struct key_override *key = &policy->keys[i];
-        put_override(out, (struct slice){key->key, key->len}, key->limits, key->reason, key->until_ms,
-                     key->from_file, NULL);
+    weir_catalogue_put_number(out, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct policy_override *override = &overrides[i];
+        size_t began = weir_catalogue_block(out);
+        weir_catalogue_put_bytes(out, override->key, override->len);
+        weir_catalogue_put_text(out, override->limits);
+        weir_catalogue_put_text(out, override->reason);
+        weir_catalogue_put_number(out, (uint64_t) override->until_ms);
+        weir_catalogue_put_number(out, override->from_file);
+        if (override->ptable) /* it is of a prefix */
+            weir_catalogue_put_number(out, override->ptable->serial);
+        weir_catalogue_block_end(out, began);
     }
 }
 
@@ -145,7 +131,8 @@ static void put_policy_block(struct buffer *out, const struct policy *policy)
     weir_catalogue_put_number(out, serial_of(policy->main));
     weir_catalogue_put_number(out, serial_of(policy->candidate_table));
     weir_catalogue_put_number(out, serial_of(policy->previous));
-    put_overrides(out, policy);
+    put_overrides(out, policy->prefixes, policy->prefix_count);
+    put_overrides(out, policy->keys, policy->key_count);
     weir_catalogue_put_number(out, policy->frozen_count);
     for (size_t i = 0; i < policy->frozen_count; i++)
         put_frozen(out, &policy->frozen[i]);
@@ -336,55 +323,42 @@ static struct policy_table *claim_policy_table(struct catalogue_restore *restori
 
 /* ---- policies ---- */
 
-static void read_prefix_override(struct catalogue_restore *restoring, struct catalogue_reader *list,
-                                 struct policy *policy)
+/* They are sorted, so each one belongs behind those that are there. */
+static void read_override(struct catalogue_restore *restoring, struct catalogue_reader *list,
+                          const struct policy *policy, bool prefix, struct policy_override *override)
 {
     struct catalogue_reader reader = get_block(list);
-    struct prefix_override *prefix = &policy->prefixes[policy->prefix_count];
-    prefix->prefix = get_copy(&reader, CATALOGUE_MAX, &prefix->len);
-    prefix->limits = get_limits(&reader, false);
-    prefix->reason = get_text_copy(&reader, CATALOGUE_MAX);
-    prefix->until_ms = weir_catalogue_within(&reader, 0, INT64_MAX);
-    prefix->from_file = weir_catalogue_within(&reader, 0, 1) == 1;
-    prefix->ptable = claim_policy_table(restoring, &reader, 1);
-    prefix->labels = prefix->limits ? weir_labels_new(prefix->limits) : NULL;
-    if (!prefix->labels || (policy->prefix_count > 0 && prefix[-1].len < prefix->len))
-        reader.wrong = true;
-    policy->prefix_count++; /* also a wrong one: it is freed with the policy */
-    list->wrong |= reader.wrong;
-}
-
-static void read_key_override(struct catalogue_reader *list, struct policy *policy)
-{
-    struct catalogue_reader reader = get_block(list);
-    struct key_override *key = &policy->keys[policy->key_count];
+    size_t count = prefix ? policy->prefix_count : policy->key_count;
     bool found = false;
-    key->key = get_copy(&reader, CATALOGUE_MAX, &key->len);
-    key->limits = get_limits(&reader, false);
-    key->reason = get_text_copy(&reader, CATALOGUE_MAX);
-    key->until_ms = weir_catalogue_within(&reader, 0, INT64_MAX);
-    key->from_file = weir_catalogue_within(&reader, 0, 1) == 1;
-    /* They are sorted, so each one belongs behind those that are there. */
-    if (!reader.wrong &&
-        weir_edit_key_at(policy, (struct slice){key->key, key->len}, &found) < policy->key_count)
+    override->key = get_copy(&reader, CATALOGUE_MAX, &override->len);
+    override->limits = get_limits(&reader, false);
+    override->reason = get_text_copy(&reader, CATALOGUE_MAX);
+    override->until_ms = weir_catalogue_within(&reader, 0, INT64_MAX);
+    override->from_file = weir_catalogue_within(&reader, 0, 1) == 1;
+    if (prefix) {
+        override->ptable = claim_policy_table(restoring, &reader, 1);
+        override->labels = override->limits ? weir_labels_new(override->limits) : NULL;
+    }
+    struct slice key = {override->key, override->len};
+    if ((prefix && !override->labels) ||
+        (!reader.wrong && weir_edit_override_at(policy, prefix, key, &found) < count))
         reader.wrong = true;
-    policy->key_count++;
     list->wrong |= reader.wrong;
 }
 
-static void read_override_lists(struct catalogue_restore *restoring, struct catalogue_reader *reader,
-                                struct policy *policy)
+/* Counts also a wrong one: it is freed with the policy. */
+static void read_overrides(struct catalogue_restore *restoring, struct catalogue_reader *reader,
+                           struct policy *policy, bool prefix)
 {
-    size_t prefixes = (size_t)weir_catalogue_within(reader, 0, CONFIG_PREFIXES_MAX);
-    policy->prefixes = prefixes > 0 ? calloc(prefixes, sizeof *policy->prefixes) : NULL;
-    for (size_t i = 0; policy->prefixes && !reader->wrong && i < prefixes; i++)
-        read_prefix_override(restoring, reader, policy);
-    size_t keys = (size_t)weir_catalogue_within(reader, 0, POLICY_TABLE_OVERRIDES);
-    policy->keys = keys > 0 ? calloc(keys, sizeof *policy->keys) : NULL;
-    for (size_t i = 0; policy->keys && !reader->wrong && i < keys; i++)
-        read_key_override(reader, policy);
-    if ((prefixes > 0 && !policy->prefixes) || (keys > 0 && !policy->keys))
+    struct policy_override **list = prefix ? &policy->prefixes : &policy->keys;
+    size_t *count = prefix ? &policy->prefix_count : &policy->key_count;
+    size_t most =
+        (size_t)weir_catalogue_within(reader, 0, prefix ? CONFIG_PREFIXES_MAX : POLICY_TABLE_OVERRIDES);
+    *list = most > 0 ? calloc(most, sizeof **list) : NULL;
+    if (most > 0 && !*list)
         reader->wrong = true;
+    for (; !reader->wrong && *count < most; (*count)++)
+        read_override(restoring, reader, policy, prefix, &(*list)[*count]);
 }
 
 static void read_frozen(struct catalogue_reader *reader, struct policy *policy)
@@ -416,7 +390,8 @@ static void read_catalogue_policy(struct catalogue_restore *restoring, struct ca
     policy->main = claim_policy_table(restoring, reader, 1);
     policy->candidate_table = claim_policy_table(restoring, reader, 0);
     policy->previous = claim_policy_table(restoring, reader, 0);
-    read_override_lists(restoring, reader, policy);
+    read_overrides(restoring, reader, policy, true);
+    read_overrides(restoring, reader, policy, false);
     read_frozen(reader, policy);
     policy->fleet_in_catalogue =
         reader->at < reader->end && weir_catalogue_within(reader, 0, CATALOGUE_FLEET) == CATALOGUE_FLEET;

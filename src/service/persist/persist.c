@@ -350,7 +350,7 @@ static bool agree_on_keys(const struct policy *policy, struct policy_table *ptab
     uint64_t names[POLICY_TABLE_OVERRIDES];
     char text[SPEC_TEXT_MAX];
     for (size_t i = 0; ptable && i < policy->key_count; i++) {
-        const struct key_override *key = &policy->keys[i];
+        const struct policy_override *key = &policy->keys[i];
         names[i] = table_hash(ptable->table, key->key, key->len);
         (void)weir_table_override_text(ptable->table, key->key, key->len, text, sizeof text);
         if (strcmp(text, key->limits) != 0 &&

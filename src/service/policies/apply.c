@@ -61,19 +61,14 @@ static bool names_override(const struct config_apply *apply, const struct config
 
 /* Those of the file that it does not name any more. */
 static bool remove_overrides(struct config_apply *apply, struct policy *policy,
-                             const struct config_policy *from)
+                             const struct config_policy *from, bool prefix)
 {
     bool good = true;
-    for (size_t i = policy->key_count; good && i-- > 0;) {
-        struct slice key = {policy->keys[i].key, policy->keys[i].len};
-        if (policy->keys[i].from_file && !names_override(apply, from, key, false))
-            good = weir_edit_override(&apply->edit, policy, &(struct edit_override){.key = key});
-    }
-    for (size_t i = policy->prefix_count; good && i-- > 0;) {
-        struct slice key = {policy->prefixes[i].prefix, policy->prefixes[i].len};
-        if (policy->prefixes[i].from_file && !names_override(apply, from, key, true))
-            good =
-                weir_edit_override(&apply->edit, policy, &(struct edit_override){.key = key, .prefix = true});
+    for (size_t i = prefix ? policy->prefix_count : policy->key_count; good && i-- > 0;) {
+        const struct policy_override *override = &(prefix ? policy->prefixes : policy->keys)[i];
+        struct edit_override none = {.key = {override->key, override->len}, .prefix = prefix};
+        if (override->from_file && !names_override(apply, from, none.key, prefix))
+            good = weir_edit_override(&apply->edit, policy, &none);
     }
     return good;
 }
@@ -101,7 +96,7 @@ static bool apply_override(struct config_apply *apply, struct policy *policy,
 static bool apply_overrides(struct config_apply *apply, struct policy *policy,
                             const struct config_policy *from)
 {
-    if (!remove_overrides(apply, policy, from))
+    if (!remove_overrides(apply, policy, from, false) || !remove_overrides(apply, policy, from, true))
         return false;
     for (size_t i = 0; i < from->override_count; i++)
         if (!apply_override(apply, policy, &from->overrides[i]))
@@ -131,19 +126,16 @@ static void apply_mode(const struct config_apply *apply, struct policy *policy,
 static bool check_keys_fit(struct config_apply *apply, struct policy *policy,
                            const struct config_policy *from)
 {
-    char text[200];
     const struct service *service = apply->edit.service;
     int64_t used = atomic_load_explicit(&service->memory_used, memory_order_relaxed);
     int64_t left = max64(service->memory - used - apply->promised, 0);
     int64_t cost = weir_growth_cost(policy->main, from->keys);
     policy->keys_asked = from->keys;
-    if (cost > left) {
-        (void)snprintf(text, sizeof text,
-                       "keys: %" PRId64 " needs %" PRId64 " MiB, but only %" PRId64
-                       " MiB of memory: is free; raise memory: or lower keys:",
-                       from->keys, (cost >> 20) + 1, left >> 20);
-        return weir_edit_fail(&apply->edit, ENOMEM, text);
-    }
+    if (cost > left)
+        return weir_edit_fail(&apply->edit, ENOMEM,
+                              "keys: %" PRId64 " needs %" PRId64 " MiB, but only %" PRId64
+                              " MiB of memory: is free; raise memory: or lower keys:",
+                              from->keys, (cost >> 20) + 1, left >> 20);
     apply->promised += cost;
     return true;
 }
@@ -273,10 +265,8 @@ static bool takes_all_away(const struct config_apply *apply)
 
 static bool fail_missing(struct config_apply *apply, const char *what)
 {
-    char text[240];
-    (void)snprintf(text, sizeof text, "%.100s: %s", apply->config->path ? apply->config->path : "the file",
-                   what);
-    return weir_edit_fail(&apply->edit, EINVAL, text);
+    const char *path = apply->config->path;
+    return weir_edit_fail(&apply->edit, EINVAL, "%.100s: %s", path ? path : "the file", what);
 }
 
 static bool apply_policies(struct config_apply *apply)
@@ -310,12 +300,10 @@ static bool apply_policies(struct config_apply *apply)
 
 static bool fail_exposed(struct config_apply *apply, const char *where)
 {
-    char text[240];
-    snprintf(text, sizeof text,
-             "%s can be reached from elsewhere and there is no password; give --password-file FILE, or "
-             "--no-password if something in front of weir asks for one",
-             where);
-    return weir_edit_fail(&apply->edit, EPERM, text);
+    return weir_edit_fail(&apply->edit, EPERM,
+                          "%s can be reached from elsewhere and there is no password; give --password-file "
+                          "FILE, or --no-password if something in front of weir asks for one",
+                          where);
 }
 
 static void warn_of_files(const struct config *config)
@@ -381,40 +369,21 @@ static bool keeps_users(struct config_apply *apply)
 
 /* ---- all of it ---- */
 
-/* Those of before may be freed as soon as the change is over. */
-static bool remember_policies(struct config_apply *apply)
-{
-    const struct config *config = apply->config;
-    apply->was = calloc(config->policy_count + 1, sizeof(struct policy *));
-    if (!apply->was)
-        return weir_edit_out_of_memory(&apply->edit);
-    for (size_t i = 0; i < config->policy_count; i++) {
-        const char *name = config->policies[i].name;
-        const struct policy *was = weir_snapshot_policy(apply->edit.now, (struct slice){name, strlen(name)});
-        apply->was[i] = (struct policy *)(uintptr_t)was;
-        if (was)
-            weir_policy_ref(apply->was[i]);
-    }
-    return true;
-}
-
 /* What has come into force is told afterwards: a file that is refused has changed nothing. */
-static void tell_changes(struct config_apply *apply, bool good)
+static void tell_changes(const struct edit *edit, const void *arg)
 {
-    pthread_mutex_lock(&apply->edit.service->change); /* where policies are freed */
-    for (size_t i = 0; apply->was && i < apply->config->policy_count; i++) {
-        struct policy *was = apply->was[i];
-        const struct config_policy *from = &apply->config->policies[i];
-        if (good && was && (was->touched || !was->from_file))
+    const struct config *config = arg;
+    for (size_t i = 0; i < config->policy_count; i++) {
+        const struct config_policy *from = &config->policies[i];
+        const struct policy *was =
+            weir_snapshot_policy(edit->now, (struct slice){from->name, strlen(from->name)});
+        if (was && (was->touched || !was->from_file))
             log_from_file(was, from);
-        if (good && apply->edit.service->store && from->settings.recover == TABLE_FLOOR &&
+        if (edit->service->store && from->settings.recover == TABLE_FLOOR &&
             (!was || was->settings.recover != TABLE_FLOOR))
             log_floor(from);
-        if (was)
-            weir_policy_drop(was);
     }
-    pthread_mutex_unlock(&apply->edit.service->change);
-    free(apply->was);
+    warn_of_files(config);
 }
 
 static bool apply_config(struct service *service, const struct config *config, struct config_place *wrong_at,
@@ -425,12 +394,11 @@ static bool apply_config(struct service *service, const struct config *config, s
         return false;
     apply.wall_ms = service_wall_ms(service, apply.edit.now_ns);
     apply.edit.next->loaded_ms = apply.wall_ms;
-    bool good = weir_edit_end(&apply.edit, remember_policies(&apply) && apply_users(&apply) &&
-                                               keeps_users(&apply) && apply_policies(&apply));
-    tell_changes(&apply, good);
+    apply.edit.in_force = tell_changes;
+    apply.edit.in_force_arg = config;
+    bool good =
+        weir_edit_end(&apply.edit, apply_users(&apply) && keeps_users(&apply) && apply_policies(&apply));
     *wrong_at = apply.wrong_at;
-    if (good)
-        warn_of_files(config);
     if (good && service->users_changed)
         service->users_changed(service->server);
     return good;

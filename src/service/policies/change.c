@@ -13,30 +13,27 @@
 #include "service/policies/growth.h"
 #include "store/commit.h"
 
-#define LOGGED_KEY 128 /* bytes of a prefix in the log */
+#define LOGGED_KEY 4098 /* a key, and the star of a prefix */
 
 /* ---- policies ---- */
 
 /* What all servers of a fleet agree on is not changed by one of them. */
 static bool refuse_fleet(struct edit *edit, const struct policy *policy, const char *do_instead)
 {
-    char text[240];
-    (void)snprintf(text, sizeof text, "policy '%.63s' shares its limit with other servers; %s", policy->name,
-                   do_instead);
-    return weir_edit_fail(edit, EPERM, text);
+    return weir_edit_fail(edit, EPERM, "policy '%.63s' shares its limit with other servers; %s", policy->name,
+                          do_instead);
 }
 
 static struct policy *new_policy(struct edit *edit, struct slice name)
 {
     char why[200], text[CONFIG_NAME_MAX + 1] = "";
     if (!weir_config_name(name.bytes, name.len, why, sizeof why)) {
-        (void)weir_edit_fail(edit, EINVAL, why);
+        (void)weir_edit_fail(edit, EINVAL, "%s", why);
         return NULL;
     }
     if (edit->now->policy_count >= CONFIG_POLICIES_MAX) {
-        (void)snprintf(why, sizeof why, "there are %d policies already, the most there can be",
-                       CONFIG_POLICIES_MAX);
-        (void)weir_edit_fail(edit, ENOSPC, why);
+        (void)weir_edit_fail(edit, ENOSPC, "there are %d policies already, the most there can be",
+                             CONFIG_POLICIES_MAX);
         return NULL;
     }
     memcpy(text, name.bytes, name.len);
@@ -189,19 +186,6 @@ bool weir_change_override(struct service *service, struct slice policy, struct s
     return weir_edit_end(&edit, alter_override(&edit, has, &to));
 }
 
-static bool has_override(const struct policy *policy, const struct edit_override *to)
-{
-    bool found = false;
-    if (!to->prefix) {
-        (void)weir_edit_key_at(policy, to->key, &found);
-        return found;
-    }
-    for (size_t i = 0; !found && i < policy->prefix_count; i++)
-        found = policy->prefixes[i].len == to->key.len &&
-                memcmp(policy->prefixes[i].prefix, to->key.bytes, to->key.len) == 0;
-    return found;
-}
-
 bool weir_change_unoverride(struct service *service, struct slice policy, struct slice key,
                             struct weir_error *err)
 {
@@ -210,7 +194,10 @@ bool weir_change_unoverride(struct service *service, struct slice policy, struct
         return false;
     const struct policy *has = weir_edit_find(&edit, policy);
     struct edit_override to = override_of(key);
-    if (has && !has_override(has, &to)) {
+    bool found = false;
+    if (has)
+        (void)weir_edit_override_at(has, to.prefix, to.key, &found);
+    if (has && !found) {
         (void)weir_edit_fail(&edit, ENOENT,
                              "this key has no limits of its own there (WEIR.OVERRIDE LIST policy)");
         has = NULL;
@@ -256,26 +243,18 @@ static bool policy_has_end(const struct policy *policy, struct change_ends *ends
     return over;
 }
 
-static bool end_overrides(struct edit *edit, struct policy *policy, struct change_ends *ends)
+static bool end_overrides(struct edit *edit, struct policy *policy, bool prefix, struct change_ends *ends)
 {
     bool good = true;
-    for (size_t i = policy->key_count; good && i-- > 0;) {
-        struct key_override *key = &policy->keys[i];
-        if (!is_over_by_wall(ends, key->until_ms))
-            continue;
-        weir_log(LOG_INFO_LEVEL, "override-ended", LOG_TEXT("policy", policy->name),
-                 LOG_TEXT("key", key->key));
-        good = weir_edit_override(edit, policy, &(struct edit_override){.key = {key->key, key->len}});
-    }
-    for (size_t i = policy->prefix_count; good && i-- > 0;) {
-        struct prefix_override *prefix = &policy->prefixes[i];
-        if (!is_over_by_wall(ends, prefix->until_ms))
+    for (size_t i = prefix ? policy->prefix_count : policy->key_count; good && i-- > 0;) {
+        const struct policy_override *override = &(prefix ? policy->prefixes : policy->keys)[i];
+        if (!is_over_by_wall(ends, override->until_ms))
             continue;
         char shown[LOGGED_KEY];
-        (void)snprintf(shown, sizeof shown, "%s*", prefix->prefix);
+        (void)snprintf(shown, sizeof shown, "%s%s", override->key, prefix ? "*" : "");
         weir_log(LOG_INFO_LEVEL, "override-ended", LOG_TEXT("policy", policy->name), LOG_TEXT("key", shown));
-        good = weir_edit_override(
-            edit, policy, &(struct edit_override){.key = {prefix->prefix, prefix->len}, .prefix = true});
+        struct edit_override none = {.key = {override->key, override->len}, .prefix = prefix};
+        good = weir_edit_override(edit, policy, &none);
     }
     return good;
 }
@@ -295,7 +274,8 @@ static bool end_policy(struct edit *edit, const struct policy *has, struct chang
         weir_policy_table_free(policy->previous);
         policy->previous = NULL;
     }
-    return weir_edit_put(edit, policy, end_overrides(edit, policy, ends));
+    return weir_edit_put(edit, policy,
+                         end_overrides(edit, policy, false, ends) && end_overrides(edit, policy, true, ends));
 }
 
 static bool end_all(struct edit *edit, struct change_ends *ends)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +26,13 @@
 
 #define UNDO_BYTES (64 * 1024) /* set aside to take steps back */
 
-bool weir_edit_fail(struct edit *edit, int code, const char *message)
+bool weir_edit_fail(struct edit *edit, int code, const char *format, ...)
 {
+    char message[sizeof edit->err->text];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
     weir_error_set(edit->err, code, message);
     return false;
 }
@@ -141,7 +147,7 @@ static bool do_steps(struct edit *edit)
     weir_persist_back(edit, done);
     undo_steps(edit, done);
     weir_persist_after(edit);
-    return weir_edit_fail(edit, err.code, err.text);
+    return weir_edit_fail(edit, err.code, "%s", err.text);
 }
 
 /* ---- putting it in force ---- */
@@ -159,15 +165,13 @@ static int64_t memory_of(const struct service *service, const struct snapshot *s
 
 static bool fits_budget(struct edit *edit)
 {
-    char message[sizeof edit->err->text];
     int64_t total = memory_of(edit->service, edit->next);
     if (total <= edit->service->memory || total <= memory_of(edit->service, edit->now))
         return true;
-    (void)snprintf(message, sizeof message,
-                   "no memory left for these keys: %lld MiB would be in use, and the budget is %lld MiB; "
-                   "raise memory: in the configuration, or remove policies",
-                   (long long)(total >> 20), (long long)(edit->service->memory >> 20));
-    return weir_edit_fail(edit, ENOMEM, message);
+    return weir_edit_fail(edit, ENOMEM,
+                          "no memory left for these keys: %" PRId64 " MiB would be in use, and the budget is "
+                          "%" PRId64 " MiB; raise memory: in the configuration, or remove policies",
+                          total >> 20, edit->service->memory >> 20);
 }
 
 static bool put_in_force(struct edit *edit)
@@ -179,6 +183,8 @@ static bool put_in_force(struct edit *edit)
     struct service *service = edit->service;
     weir_snapshot_publish(service, edit->next);
     const struct snapshot *in_force = edit->next;
+    if (edit->in_force)
+        edit->in_force(edit, edit->in_force_arg);
     edit->next = NULL;
     service->upkeep.next_end_ns = 0; /* there may be one that comes earlier */
     weir_growth_count(service);
@@ -201,6 +207,7 @@ bool weir_edit_end(struct edit *edit, bool good)
     for (size_t i = 0; i < edit->count; i++)
         step_free(&edit->steps[i]);
     free(edit->steps);
+    weir_snapshot_collect(edit->service);
     pthread_mutex_unlock(&edit->service->change);
     return good;
 }
@@ -212,17 +219,15 @@ const struct policy *weir_edit_find(struct edit *edit, struct slice name)
     const struct policy *policy = weir_snapshot_policy(edit->now, name);
     if (policy)
         return policy;
-    char message[sizeof edit->err->text];
     int len = (int)(name.len < CONFIG_NAME_MAX ? name.len : CONFIG_NAME_MAX);
     const char *near = weir_snapshot_near(edit->now, name);
     if (near)
-        (void)snprintf(message, sizeof message, "no policy '%.*s'; did you mean '%s'? (WEIR.POLICY LIST)",
-                       len, name.bytes, near);
+        (void)weir_edit_fail(edit, ENOENT, "no policy '%.*s'; did you mean '%s'? (WEIR.POLICY LIST)", len,
+                             name.bytes, near);
     else
-        (void)snprintf(message, sizeof message,
-                       "no policy '%.*s'; WEIR.POLICY SET makes one, WEIR.POLICY LIST shows them", len,
-                       name.bytes);
-    (void)weir_edit_fail(edit, ENOENT, message);
+        (void)weir_edit_fail(edit, ENOENT,
+                             "no policy '%.*s'; WEIR.POLICY SET makes one, WEIR.POLICY LIST shows them", len,
+                             name.bytes);
     return NULL;
 }
 
@@ -407,14 +412,13 @@ static bool swap_back(struct edit *edit, struct policy *policy, const char *text
  * what was spent. */
 static bool refuse_third_kind(struct edit *edit, const struct policy *policy)
 {
-    char text[248];
     int64_t ends = policy_previous_ends(policy);
     int64_t left = ends == WEIR_FOREVER ? policy->previous_for_ns : ends - edit->now_ns;
-    snprintf(text, sizeof text,
-             "policy '%.63s' changed the kind of its limits just before, which is remembered for %" PRId64
-             " s more; try again then, or write FRESH behind WEIR.POLICY SET to forget what was spent",
-             policy->name, left / WEIR_SEC + 1);
-    return weir_edit_fail(edit, EBUSY, text);
+    return weir_edit_fail(
+        edit, EBUSY,
+        "policy '%.63s' changed the kind of its limits just before, which is remembered for %" PRId64
+        " s more; try again then, or write FRESH behind WEIR.POLICY SET to forget what was spent",
+        policy->name, left / WEIR_SEC + 1);
 }
 
 /* Those who are there now will be back in a moment. */
@@ -500,39 +504,82 @@ bool weir_edit_candidate(struct edit *edit, struct policy *policy, const char *t
  * that are asked about it; a prefix has a policy table of its own, which counts from the moment it is made.
  */
 
-/* ---- keys ---- */
+/* ---- lists ---- */
 
-static int compare_keys(struct slice a, struct slice b)
+static struct policy_override **override_list(struct policy *policy, bool prefix, size_t **count)
 {
-    size_t len = a.len < b.len ? a.len : b.len;
-    int order = len > 0 ? memcmp(a.bytes, b.bytes, len) : 0;
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+    *count = prefix ? &policy->prefix_count : &policy->key_count;
+    return prefix ? &policy->prefixes : &policy->keys;
 }
 
-static struct slice override_key_slice(const struct key_override *override)
+/* Of a list: below 0 if the override stands before the key, above 0 behind it. */
+static int compare_override(const struct policy_override *override, bool prefix, struct slice key)
 {
-    return (struct slice){override->key, override->len};
+    size_t len = override->len < key.len ? override->len : key.len;
+    int longer = (override->len > key.len) - (override->len < key.len);
+    int order = len > 0 ? memcmp(override->key, key.bytes, len) : 0;
+    if (prefix && longer != 0)
+        return -longer;
+    return order != 0 ? order : longer;
 }
 
-size_t weir_edit_key_at(const struct policy *policy, struct slice key, bool *found)
+size_t weir_edit_override_at(const struct policy *policy, bool prefix, struct slice key, bool *found)
 {
-    size_t low = 0, high = policy->key_count;
+    const struct policy_override *list = prefix ? policy->prefixes : policy->keys;
+    size_t count = prefix ? policy->prefix_count : policy->key_count, low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (compare_keys(override_key_slice(&policy->keys[middle]), key) < 0)
+        if (compare_override(&list[middle], prefix, key) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    *found = low < policy->key_count && compare_keys(override_key_slice(&policy->keys[low]), key) == 0;
+    *found = low < count && compare_override(&list[low], prefix, key) == 0;
     return low;
 }
+
+static bool insert_override(struct edit *edit, struct policy *policy, bool prefix, size_t at,
+                            struct slice key)
+{
+    size_t *count;
+    struct policy_override **list = override_list(policy, prefix, &count), override = {.len = key.len};
+    if (prefix && *count >= CONFIG_PREFIXES_MAX)
+        return weir_edit_fail(edit, ENOSPC,
+                              "policy '%s' has limits for %d prefixes already, the most there can be",
+                              policy->name, CONFIG_PREFIXES_MAX);
+    if (!prefix && *count >= POLICY_TABLE_OVERRIDES)
+        return weir_edit_fail(edit, ENOSPC,
+                              "policy '%s' has %d keys with limits of their own already, the most there can "
+                              "be; delete some, or "
+                              "use a prefix that ends in '*'",
+                              policy->name, POLICY_TABLE_OVERRIDES);
+    struct policy_override *more = realloc(*list, (*count + 1) * sizeof *more);
+    if (!more)
+        return weir_edit_out_of_memory(edit);
+    *list = more;
+    if (!weir_edit_text(edit, &override.key, key.bytes, key.len))
+        return false;
+    memmove(more + at + 1, more + at, (*count - at) * sizeof *more);
+    more[at] = override;
+    (*count)++;
+    return true;
+}
+
+static void remove_override(struct policy *policy, bool prefix, size_t at)
+{
+    size_t *count;
+    struct policy_override *list = *override_list(policy, prefix, &count);
+    weir_policy_override_free(&list[at]);
+    memmove(list + at, list + at + 1, (--*count - at) * sizeof *list);
+}
+
+/* ---- keys ---- */
 
 bool weir_edit_carry_keys(struct edit *edit, const struct policy *policy, struct policy_table *ptable,
                           bool optional)
 {
     for (size_t i = 0; i < policy->key_count; i++) {
-        struct slice key = override_key_slice(&policy->keys[i]);
+        struct slice key = {policy->keys[i].key, policy->keys[i].len};
         if (!weir_edit_step(edit, ptable, &key, policy->keys[i].limits, optional))
             return false;
     }
@@ -556,125 +603,28 @@ static bool check_key_limits(struct edit *edit, const char *text)
         weir_phrasebook_explain(text, edit->err);
         return false;
     }
-    char message[sizeof edit->err->text];
     size_t words = policy->words;
     weir_policy_free(policy);
     if (strlen(text) >= OVERRIDE_TEXT_MAX)
         return weir_edit_fail(edit, E2BIG, "the limits of a single key have at most 511 bytes of text");
-    if (words <= OVERRIDE_WORDS)
-        return true;
-    (void)snprintf(message, sizeof message,
-                   "the limits of a single key may remember %d numbers, and '%.80s' needs %zu: use a smaller "
-                   "sliding-log, or sliding-window, or a prefix that ends in '*'",
-                   OVERRIDE_WORDS, text, words);
-    return weir_edit_fail(edit, E2BIG, message);
+    return words <= OVERRIDE_WORDS ||
+           weir_edit_fail(
+               edit, E2BIG,
+               "the limits of a single key may remember %d numbers, and '%.80s' needs %zu: use a smaller "
+               "sliding-log, or sliding-window, or a prefix that ends in '*'",
+               OVERRIDE_WORDS, text, words);
 }
 
-static bool insert_key(struct edit *edit, struct policy *policy, size_t at, struct slice key)
+static bool limit_key(struct edit *edit, const struct policy *policy, struct policy_override *override,
+                      const char *text)
 {
-    char message[sizeof edit->err->text];
-    if (policy->key_count >= POLICY_TABLE_OVERRIDES) {
-        (void)snprintf(message, sizeof message,
-                       "policy '%s' has %d keys with limits of their own already, the most there can be; "
-                       "delete some, or use a prefix that ends in '*'",
-                       policy->name, POLICY_TABLE_OVERRIDES);
-        return weir_edit_fail(edit, ENOSPC, message);
-    }
-    struct key_override *keys = realloc(policy->keys, (policy->key_count + 1) * sizeof *keys);
-    if (!keys)
-        return weir_edit_out_of_memory(edit);
-    policy->keys = keys;
-    struct key_override override = {.len = key.len};
-    if (!weir_edit_text(edit, &override.key, key.bytes, key.len))
-        return false;
-    memmove(keys + at + 1, keys + at, (policy->key_count - at) * sizeof *keys);
-    keys[at] = override;
-    policy->key_count++;
-    return true;
-}
-
-static bool remove_key(struct edit *edit, struct policy *policy, size_t at)
-{
-    struct key_override *keys = policy->keys;
-    if (!steps_for_key(edit, policy, override_key_slice(&keys[at]), NULL))
-        return false;
-    free(keys[at].key);
-    free(keys[at].limits);
-    free(keys[at].reason);
-    memmove(keys + at, keys + at + 1, (--policy->key_count - at) * sizeof *keys);
-    return true;
-}
-
-static bool override_key(struct edit *edit, struct policy *policy, const struct edit_override *to)
-{
-    bool found;
-    size_t at = weir_edit_key_at(policy, to->key, &found);
-    if (!to->text)
-        return !found || remove_key(edit, policy, at);
-    if (!check_key_limits(edit, to->text) || (!found && !insert_key(edit, policy, at, to->key)))
-        return false;
-    struct key_override *override = &policy->keys[at];
-    bool same = override->limits && strcmp(override->limits, to->text) == 0;
-    override->until_ms = to->until_ms;
-    override->from_file = to->from_file;
-    return (same || steps_for_key(edit, policy, to->key, to->text)) &&
-           weir_edit_text(edit, &override->limits, to->text, strlen(to->text)) &&
-           weir_edit_text(edit, &override->reason, to->reason.len > 0 ? to->reason.bytes : NULL,
-                          to->reason.len);
+    bool same = override->limits && strcmp(override->limits, text) == 0;
+    return same || steps_for_key(edit, policy, (struct slice){override->key, override->len}, text);
 }
 
 /* ---- prefixes ---- */
 
-/* The longest first; gives the place, or where it would be. */
-static size_t prefix_at(const struct policy *policy, struct slice prefix, bool *found)
-{
-    size_t at = 0;
-    *found = false;
-    for (; at < policy->prefix_count; at++) {
-        const struct prefix_override *has = &policy->prefixes[at];
-        int order = compare_keys((struct slice){has->prefix, has->len}, prefix);
-        *found = order == 0;
-        if (has->len < prefix.len || (has->len == prefix.len && order >= 0))
-            break;
-    }
-    return at;
-}
-
-static bool insert_prefix(struct edit *edit, struct policy *policy, size_t at, struct slice prefix)
-{
-    char message[sizeof edit->err->text];
-    if (policy->prefix_count >= CONFIG_PREFIXES_MAX) {
-        (void)snprintf(message, sizeof message,
-                       "policy '%s' has limits for %d prefixes already, the most there can be", policy->name,
-                       CONFIG_PREFIXES_MAX);
-        return weir_edit_fail(edit, ENOSPC, message);
-    }
-    struct prefix_override *prefixes =
-        realloc(policy->prefixes, (policy->prefix_count + 1) * sizeof *prefixes);
-    if (!prefixes)
-        return weir_edit_out_of_memory(edit);
-    policy->prefixes = prefixes;
-    struct prefix_override override = {.len = prefix.len};
-    if (!weir_edit_text(edit, &override.prefix, prefix.bytes, prefix.len))
-        return false;
-    memmove(prefixes + at + 1, prefixes + at, (policy->prefix_count - at) * sizeof *prefixes);
-    prefixes[at] = override;
-    policy->prefix_count++;
-    return true;
-}
-
-static void remove_prefix(struct policy *policy, size_t at)
-{
-    struct prefix_override *prefixes = policy->prefixes, gone = prefixes[at];
-    weir_policy_table_free(gone.ptable);
-    free((void *)(uintptr_t)gone.labels);
-    free(gone.prefix);
-    free(gone.limits);
-    free(gone.reason);
-    memmove(prefixes + at, prefixes + at + 1, (--policy->prefix_count - at) * sizeof *prefixes);
-}
-
-static bool limit_prefix(struct edit *edit, struct policy *policy, struct prefix_override *override,
+static bool limit_prefix(struct edit *edit, const struct policy *policy, struct policy_override *override,
                          const char *text)
 {
     if (override->ptable && weir_table_can_set(override->ptable->table, text)) {
@@ -688,34 +638,30 @@ static bool limit_prefix(struct edit *edit, struct policy *policy, struct prefix
         weir_policy_table_free(override->ptable);
         override->ptable = ptable;
     }
-    struct limit_labels *labels = weir_labels_new(text);
-    if (!labels)
-        return weir_edit_out_of_memory(edit);
-    free((void *)(uintptr_t) override->labels);
-    override->labels = labels;
-    return weir_edit_text(edit, &override->limits, text, strlen(text));
+    return set_labels(edit, &override->labels, text);
 }
 
-static bool override_prefix(struct edit *edit, struct policy *policy, const struct edit_override *to)
-{
-    bool found;
-    size_t at = prefix_at(policy, to->key, &found);
-    if (!to->text) {
-        if (found)
-            remove_prefix(policy, at);
-        return true;
-    }
-    if (!found && !insert_prefix(edit, policy, at, to->key))
-        return false;
-    struct prefix_override *override = &policy->prefixes[at];
-    override->until_ms = to->until_ms;
-    override->from_file = to->from_file;
-    return limit_prefix(edit, policy, override, to->text) &&
-           weir_edit_text(edit, &override->reason, to->reason.len > 0 ? to->reason.bytes : NULL,
-                          to->reason.len);
-}
+/* ---- both ---- */
 
 bool weir_edit_override(struct edit *edit, struct policy *policy, const struct edit_override *to)
 {
-    return to->prefix ? override_prefix(edit, policy, to) : override_key(edit, policy, to);
+    bool found;
+    size_t at = weir_edit_override_at(policy, to->prefix, to->key, &found);
+    if (!to->text) {
+        if (found && !to->prefix && !steps_for_key(edit, policy, to->key, NULL))
+            return false;
+        if (found)
+            remove_override(policy, to->prefix, at);
+        return true;
+    }
+    if ((!to->prefix && !check_key_limits(edit, to->text)) ||
+        (!found && !insert_override(edit, policy, to->prefix, at, to->key)))
+        return false;
+    struct policy_override *override = &(to->prefix ? policy->prefixes : policy->keys)[at];
+    override->until_ms = to->until_ms;
+    override->from_file = to->from_file;
+    return (to->prefix ? limit_prefix : limit_key)(edit, policy, override, to->text) &&
+           weir_edit_text(edit, &override->limits, to->text, strlen(to->text)) &&
+           weir_edit_text(edit, &override->reason, to->reason.len > 0 ? to->reason.bytes : NULL,
+                          to->reason.len);
 }

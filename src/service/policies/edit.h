@@ -31,6 +31,9 @@ struct edit {
     /* What comes back in force if the change fails: policies that go are frozen while they are retired, in
      * a snapshot of their own, which `now` is by then. Or NULL. */
     struct snapshot *thawed;
+    /* Called when the change is in force, while `now` can still be looked at; or NULL. */
+    void (*in_force)(const struct edit *edit, const void *arg);
+    const void *in_force_arg;
     struct weir_error *err;
 };
 
@@ -38,8 +41,10 @@ struct edit {
 bool weir_edit_begin(struct edit *edit, struct service *service, struct weir_error *err);
 /* Puts it in force if it is `good` so far, or else forgets it. Gives service->change back. */
 bool weir_edit_end(struct edit *edit, bool good);
-bool weir_edit_fail(struct edit *edit, int code, const char *message); /* false */
-bool weir_edit_out_of_memory(struct edit *edit);                       /* false */
+/* As printf; false. */
+__attribute__((format(printf, 3, 4))) bool weir_edit_fail(struct edit *edit, int code, const char *format,
+                                                          ...);
+bool weir_edit_out_of_memory(struct edit *edit); /* false */
 
 /* The policy of that name, to be looked at; says "no policy 'ap'; did you mean 'api'?" and gives NULL. */
 const struct policy *weir_edit_find(struct edit *edit, struct slice name);
@@ -81,8 +86,8 @@ bool weir_edit_override(struct edit *edit, struct policy *policy, const struct e
 /* The keys with limits of their own have them in another table, too. */
 bool weir_edit_carry_keys(struct edit *edit, const struct policy *policy, struct policy_table *ptable,
                           bool optional);
-/* The place of a key, or where it would be. */
-size_t weir_edit_key_at(const struct policy *policy, struct slice key, bool *found);
+/* The place of the override of a key or prefix, or where it would be. */
+size_t weir_edit_override_at(const struct policy *policy, bool prefix, struct slice key, bool *found);
 
 /* ---- shared ---- */
 

@@ -71,12 +71,6 @@ bool weir_call_frozen_by_hash(struct call *call, uint64_t serial, uint64_t hash)
 
 /* ---- changing ---- */
 
-static bool fail_freeze(struct weir_error *err, int code, const char *text)
-{
-    weir_error_set(err, code, text);
-    return false;
-}
-
 static struct frozen_range *find_frozen_range(struct policy *policy, struct export_range range)
 {
     for (size_t i = 0; i < policy->frozen_count; i++)
@@ -99,11 +93,11 @@ bool weir_policy_freeze(struct policy *policy, struct export_range range, struct
 {
     struct frozen_range *frozen = find_frozen_range(policy, range);
     if (!is_url(url))
-        return fail_freeze(err, EINVAL,
-                           "the address has at most 255 bytes, and no blanks: redis://host:port");
+        return weir_error_complain_as(err, EINVAL,
+                                      "the address has at most 255 bytes, and no blanks: redis://host:port");
     if (!frozen && policy->frozen_count == FROZEN_MAX)
-        return fail_freeze(err, ENOSPC,
-                           "8 ranges of this policy are frozen already: WEIR.THAW some, or all of it");
+        return weir_error_complain_as(
+            err, ENOSPC, "8 ranges of this policy are frozen already: WEIR.THAW some, or all of it");
     if (!frozen)
         frozen = &policy->frozen[policy->frozen_count++];
     *frozen = (struct frozen_range){.from = range.from, .to = range.to};
@@ -115,16 +109,14 @@ bool weir_policy_freeze(struct policy *policy, struct export_range range, struct
 /* What limits of before a change remember cannot be moved: they know keys by other hashes. */
 static bool refuse_previous_limits(struct edit *edit, const struct policy *policy)
 {
-    char text[200];
     int64_t ends = policy_previous_ends(policy);
     int64_t left = ends == WEIR_FOREVER ? policy->previous_for_ns : ends - edit->now_ns;
-    if (ends == 0 || left <= 0)
-        return true;
-    (void)snprintf(text, sizeof text,
-                   "policy '%.63s' changed the kind of its limits, and those of before count for %" PRId64
-                   " s more, which cannot be moved: try again then",
-                   policy->name, left / WEIR_SEC + 1);
-    return weir_edit_fail(edit, EBUSY, text);
+    return ends == 0 || left <= 0 ||
+           weir_edit_fail(
+               edit, EBUSY,
+               "policy '%.63s' changed the kind of its limits, and those of before count for %" PRId64
+               " s more, which cannot be moved: try again then",
+               policy->name, left / WEIR_SEC + 1);
 }
 
 static bool freeze_range(struct edit *edit, struct slice name, struct export_range range, struct slice url)
@@ -152,7 +144,7 @@ bool weir_freeze_settle(struct service *service, struct weir_error *err)
         while (is_in_earlier_read_section(&service->workers[i], epoch)) {
             int64_t now_ns = weir_monotonic_ns();
             if (now_ns >= until_ns)
-                return fail_freeze(
+                return weir_error_complain_as(
                     err, EBUSY,
                     "it is frozen, but some requests that began before have not ended: try again");
             if (looks++ < LOOKS_AWAKE)

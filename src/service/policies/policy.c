@@ -206,41 +206,27 @@ static bool copy_policy_text(char **copy, const char *text)
     return copy_sized_bytes(copy, text, text ? strlen(text) : 0);
 }
 
-static bool copy_prefix(struct prefix_override *copy, const struct prefix_override *prefix)
+static bool copy_override(struct policy_override *copy, const struct policy_override *override)
 {
-    *copy = *prefix;
-    copy->ptable = weir_policy_table_ref(prefix->ptable);
-    copy->labels = prefix->labels ? copy_labels(prefix->labels) : NULL;
-    bool done = copy_sized_bytes(&copy->prefix, prefix->prefix, prefix->len);
-    done = copy_policy_text(&copy->limits, prefix->limits) && done;
-    done = copy_policy_text(&copy->reason, prefix->reason) && done;
-    return done && (copy->labels || !prefix->labels);
-}
-
-static bool copy_key(struct key_override *copy, const struct key_override *key)
-{
-    *copy = *key;
-    bool done = copy_sized_bytes(&copy->key, key->key, key->len);
-    done = copy_policy_text(&copy->limits, key->limits) && done;
-    return copy_policy_text(&copy->reason, key->reason) && done;
+    *copy = *override;
+    (void)weir_policy_table_ref(copy->ptable);
+    copy->labels = override->labels ? copy_labels(override->labels) : NULL;
+    bool done = copy_sized_bytes(&copy->key, override->key, override->len);
+    done = copy_policy_text(&copy->limits, override->limits) && done;
+    done = copy_policy_text(&copy->reason, override->reason) && done;
+    return done && (copy->labels || !override->labels);
 }
 
 /* Counts what it has copied, so that a copy that failed can be freed. */
-static bool copy_overrides(struct policy *copy, const struct policy *policy)
+static bool copy_overrides(struct policy_override **copies, size_t *copied,
+                           const struct policy_override *overrides, size_t count)
 {
-    bool done = true;
-    if (policy->prefix_count > 0) {
-        copy->prefixes = calloc(policy->prefix_count, sizeof *copy->prefixes);
-        done = copy->prefixes != NULL;
+    *copies = count > 0 ? calloc(count, sizeof **copies) : NULL;
+    bool done = *copies || count == 0;
+    while (done && *copied < count) {
+        done = copy_override(&(*copies)[*copied], &overrides[*copied]);
+        (*copied)++;
     }
-    for (size_t i = 0; done && i < policy->prefix_count; i++)
-        done = copy_prefix(&copy->prefixes[copy->prefix_count++], &policy->prefixes[i]);
-    if (done && policy->key_count > 0) {
-        copy->keys = calloc(policy->key_count, sizeof *copy->keys);
-        done = copy->keys != NULL;
-    }
-    for (size_t i = 0; done && i < policy->key_count; i++)
-        done = copy_key(&copy->keys[copy->key_count++], &policy->keys[i]);
     return done;
 }
 
@@ -272,7 +258,9 @@ struct policy *weir_policy_copy(const struct policy *policy)
     done = copy_policy_text(&copy->limits, policy->limits) && done;
     done = copy_policy_text(&copy->candidate, policy->candidate) && done;
     done = copy_policy_text(&copy->file_limits, policy->file_limits) && done;
-    if (!copy_overrides(copy, policy) || !done) {
+    done =
+        copy_overrides(&copy->prefixes, &copy->prefix_count, policy->prefixes, policy->prefix_count) && done;
+    if (!copy_overrides(&copy->keys, &copy->key_count, policy->keys, policy->key_count) || !done) {
         weir_policy_drop(copy);
         return NULL;
     }
@@ -302,30 +290,28 @@ void weir_policy_ref(struct policy *policy)
     atomic_fetch_add_explicit(&policy->refs, 1, memory_order_relaxed);
 }
 
-static void free_overrides(struct policy *policy)
+void weir_policy_override_free(struct policy_override *override)
 {
-    for (size_t i = 0; i < policy->prefix_count; i++) {
-        struct prefix_override *prefix = &policy->prefixes[i];
-        weir_policy_table_free(prefix->ptable);
-        free_labels(prefix->labels);
-        free(prefix->prefix);
-        free(prefix->limits);
-        free(prefix->reason);
-    }
-    for (size_t i = 0; i < policy->key_count; i++) {
-        free(policy->keys[i].key);
-        free(policy->keys[i].limits);
-        free(policy->keys[i].reason);
-    }
-    free(policy->prefixes);
-    free(policy->keys);
+    weir_policy_table_free(override->ptable);
+    free_labels(override->labels);
+    free(override->key);
+    free(override->limits);
+    free(override->reason);
+}
+
+static void free_overrides(struct policy_override *overrides, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        weir_policy_override_free(&overrides[i]);
+    free(overrides);
 }
 
 void weir_policy_drop(struct policy *policy)
 {
     if (!policy || atomic_fetch_sub_explicit(&policy->refs, 1, memory_order_acq_rel) != 1)
         return;
-    free_overrides(policy);
+    free_overrides(policy->prefixes, policy->prefix_count);
+    free_overrides(policy->keys, policy->key_count);
     weir_policy_table_free(policy->main);
     weir_policy_table_free(policy->candidate_table);
     weir_policy_table_free(policy->previous);

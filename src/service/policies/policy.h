@@ -64,22 +64,15 @@ struct policy_counters {
     struct policy_counts counts[]; /* one of each worker */
 };
 
-struct prefix_override {
-    char *prefix;
+/* Limits of a key, which the tables have, too; or of all keys with a prefix, which has a table of its own. */
+struct policy_override {
+    char *key; /* or the prefix, without its '*' */
     size_t len;
-    struct policy_table *ptable;
+    char *limits, *reason;
+    int64_t until_ms;
+    bool from_file;              /* else set by command: stays when the file is read again */
+    struct policy_table *ptable; /* of a prefix; NULL: it is of a key */
     const struct limit_labels *labels;
-    char *limits, *reason;
-    int64_t until_ms;
-    bool from_file; /* else set by command: stays when the file is read again */
-};
-
-struct key_override { /* of a whole key: the table has the limits, this is what is told about it */
-    char *key;
-    size_t len;
-    char *limits, *reason;
-    int64_t until_ms;
-    bool from_file;
 };
 
 /* Keys that are not decided here any more, or not for now: by the hash that their policy table knows them by.
@@ -117,9 +110,9 @@ struct policy {
     struct fleet_pools *pools; /* of a fleet; NULL: this server counts for itself */
     bool leases; /* its units come from elsewhere: it has pools, and is no root. `main` is empty */
     bool fleet_in_catalogue; /* restored as one of a fleet, of which the catalogue does not say more */
-    struct prefix_override *prefixes; /* the longest first */
+    struct policy_override *prefixes; /* the longest first, those of one length sorted by bytes */
     size_t prefix_count;
-    struct key_override *keys; /* sorted by bytes */
+    struct policy_override *keys; /* sorted by bytes */
     size_t key_count;
     struct frozen_range frozen[FROZEN_MAX];
     size_t frozen_count;
@@ -159,6 +152,7 @@ void weir_counters_sum(const struct policy_counters *counters, struct policy_cou
 
 /* A copy that shares policy tables and counters, to be changed and then published; or NULL. */
 struct policy *weir_policy_copy(const struct policy *policy);
+void weir_policy_override_free(struct policy_override *override);
 struct policy *weir_policy_make(const char *name, uint32_t workers); /* empty, with counters */
 void weir_policy_ref(struct policy *policy);
 void weir_policy_drop(struct policy *policy);

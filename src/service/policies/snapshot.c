@@ -318,7 +318,6 @@ void weir_snapshot_publish(struct service *service, struct snapshot *next)
         old->retired = service->retired;
         service->retired = old;
     }
-    weir_snapshot_collect(service);
 }
 
 void weir_snapshot_collect(struct service *service)

@@ -53,9 +53,9 @@ bool weir_snapshot_seal(struct snapshot *snapshot);
 void weir_snapshot_free(struct snapshot *snapshot);
 
 struct service;
-/* Under `change`: puts a sealed snapshot in force, the one before is retired; frees those
- * retired ones that nobody can see any more. */
+/* Under `change`: puts a sealed snapshot in force; the one before is retired. */
 void weir_snapshot_publish(struct service *service, struct snapshot *next);
+/* Under `change`: frees those retired ones that nobody can see any more. */
 void weir_snapshot_collect(struct service *service);
 
 /* ---- read sections ---- */

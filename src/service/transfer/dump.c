@@ -33,20 +33,19 @@ static void put_quoted_text(struct buffer *out, const char *text)
     weir_dump_quote(out, text ? text : "", text ? strlen(text) : 0);
 }
 
-static void put_dump_override(struct buffer *out, struct slice key, bool prefix, const char *limits,
-                              int64_t until_ms, const char *reason)
+static void put_dump_override(struct buffer *out, const struct policy_override *override)
 {
     char name[KEY_MAX + 1];
-    size_t len = key.len < sizeof name - 1 ? key.len : sizeof name - 1;
-    memcpy(name, key.bytes, len);
-    if (prefix)
+    size_t len = override->len < sizeof name - 1 ? override->len : sizeof name - 1;
+    memcpy(name, override->key, len);
+    if (override->ptable)
         name[len++] = '*';
     weir_buffer_print(out, "override ");
     weir_dump_quote(out, name, len);
     weir_buffer_print(out, " ");
-    put_quoted_text(out, limits);
-    weir_buffer_print(out, " %" PRId64 " ", until_ms);
-    put_quoted_text(out, reason);
+    put_quoted_text(out, override->limits);
+    weir_buffer_print(out, " %" PRId64 " ", override->until_ms);
+    put_quoted_text(out, override->reason);
     weir_buffer_print(out, "\n");
 }
 
@@ -70,16 +69,10 @@ void weir_dump_definition(const struct policy *policy, struct buffer *out)
             weir_buffer_print(out, "%" PRId64, *key_number(setting, &policy->settings));
     }
     weir_buffer_print(out, "%s\n", policy->pools ? " fleet=1" : "");
-    for (size_t i = 0; i < policy->key_count; i++) {
-        const struct key_override *key = &policy->keys[i];
-        put_dump_override(out, (struct slice){key->key, key->len}, false, key->limits, key->until_ms,
-                          key->reason);
-    }
-    for (size_t i = 0; i < policy->prefix_count; i++) {
-        const struct prefix_override *prefix = &policy->prefixes[i];
-        put_dump_override(out, (struct slice){prefix->prefix, prefix->len}, true, prefix->limits,
-                          prefix->until_ms, prefix->reason);
-    }
+    for (size_t i = 0; i < policy->key_count; i++)
+        put_dump_override(out, &policy->keys[i]);
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        put_dump_override(out, &policy->prefixes[i]);
 }
 
 /* ---- tables ---- */
@@ -91,7 +84,7 @@ struct policy_table *weir_dump_table(const struct policy *policy, size_t number,
         return policy->main;
     if (number > policy->prefix_count)
         return NULL;
-    *prefix = (struct slice){policy->prefixes[number - 1].prefix, policy->prefixes[number - 1].len};
+    *prefix = (struct slice){policy->prefixes[number - 1].key, policy->prefixes[number - 1].len};
     return policy->prefixes[number - 1].ptable;
 }
 

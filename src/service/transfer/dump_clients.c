@@ -85,12 +85,6 @@ struct clients_line {
     struct slice words[DUMP_WORDS_MAX];
 };
 
-static bool fail_clients(struct weir_error *err, int code, const char *text)
-{
-    weir_error_set(err, code, text);
-    return false;
-}
-
 static bool same_key(struct slice word, const struct hash_key *key)
 {
     struct hash_key other;
@@ -122,17 +116,17 @@ enum clients_kind weir_clients_begin(const struct service *service, struct slice
     int64_t wall_ms = 0;
     bool ours = false;
     if (!line)
-        return fail_clients(err, ENOMEM, "out of memory"), CLIENTS_NONE;
+        return weir_error_complain_as(err, ENOMEM, "out of memory"), CLIENTS_NONE;
     int count = weir_dump_split(text, line->room, line->words);
     enum clients_kind kind = read_clients_head(service, line->words, count, &wall_ms, &ours);
     free(line);
     *elapsed_ms = clamp64(sat_sub(service_wall_ms(service, weir_now()), wall_ms), 0, LOAD_ELAPSED_MS);
     if (kind == CLIENTS_NONE)
-        (void)fail_clients(err, EINVAL,
-                           "the line before keys of RL.* and CL.THROTTLE makes no sense: is this a dump?");
+        (void)weir_error_complain_as(
+            err, EINVAL, "the line before keys of RL.* and CL.THROTTLE makes no sense: is this a dump?");
     else if (!ours) {
         kind = CLIENTS_NONE;
-        (void)fail_clients(
+        (void)weir_error_complain_as(
             err, EEXIST,
             "keys of RL.* and CL.THROTTLE are known by hashes, and here by other ones than in the dump: "
             "these move between servers that were first started with the same hash_key_file alone. "
@@ -184,12 +178,12 @@ bool weir_clients_line(struct service *service, enum clients_kind kind, int64_t 
 {
     struct clients_line *line = malloc(sizeof *line);
     if (!line)
-        return fail_clients(err, ENOMEM, "out of memory");
+        return weir_error_complain_as(err, ENOMEM, "out of memory");
     *came = true;
     int count = weir_dump_split(text, line->room, line->words);
     bool good = count == 0 ||
                 (kind == CLIENTS_CELLS ? do_cell(service, elapsed_ms, line->words, count, bring, came)
                                        : do_bucket(service, elapsed_ms, line->words, count, bring, came));
     free(line);
-    return good || fail_clients(err, EINVAL, "the line of a key makes no sense: is this a dump?");
+    return good || weir_error_complain_as(err, EINVAL, "the line of a key makes no sense: is this a dump?");
 }

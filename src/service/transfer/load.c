@@ -112,7 +112,7 @@ static struct policy_table **find_policy_table(struct policy *policy, const stru
         return &policy->main;
     for (size_t i = 0; i < policy->prefix_count; i++)
         if (policy->prefixes[i].len == table->prefix_len &&
-            memcmp(policy->prefixes[i].prefix, table->prefix, table->prefix_len) == 0)
+            memcmp(policy->prefixes[i].key, table->prefix, table->prefix_len) == 0)
             return &policy->prefixes[i].ptable;
     return NULL;
 }
@@ -276,12 +276,6 @@ struct loads {
     uint64_t begun;
 };
 
-static bool fail_load(struct weir_error *err, int code, const char *text)
-{
-    weir_error_set(err, code, text);
-    return false;
-}
-
 static void clear_table(struct load *load)
 {
     weir_policy_free(load->source);
@@ -317,7 +311,8 @@ static struct load *find_load(struct service *service, const struct load_name *n
         if (load->id[0] && slice_is(name->id, load->id) && slice_is(name->policy, load->policy))
             return load;
     }
-    (void)fail_load(err, ENOENT, "no such load is going on: it has ended, or the server was started since");
+    (void)weir_error_complain_as(err, ENOENT,
+                                 "no such load is going on: it has ended, or the server was started since");
     return NULL;
 }
 
@@ -340,7 +335,7 @@ static struct load *new_load(struct service *service)
 static bool is_id(struct slice id, struct weir_error *err)
 {
     return (id.len > 0 && id.len < LOAD_ID_MAX && !memchr(id.bytes, 0, id.len)) ||
-           fail_load(err, EINVAL, "the id of a load has 1 to 63 bytes");
+           weir_error_complain_as(err, EINVAL, "the id of a load has 1 to 63 bytes");
 }
 
 /* That of this name, or a new one, with nothing in it yet; NULL: out of memory. */
@@ -348,7 +343,7 @@ static struct load *begin_anew(struct service *service, const struct load_name *
 {
     struct load *load = find_load(service, name, NULL);
     if (!load && !(load = new_load(service))) {
-        (void)fail_load(err, ENOMEM, "out of memory");
+        (void)weir_error_complain_as(err, ENOMEM, "out of memory");
         return NULL;
     }
     uint64_t number = load->number;
@@ -381,7 +376,7 @@ bool weir_load_begin(struct service *service, const struct load_begin *begin, bo
     if (!is_id(begin->id, err) || !weir_definition_read(&definition, begin->lines, begin->count, err))
         return false;
     if (!slice_is(begin->policy, definition.name))
-        return fail_load(err, EINVAL, "the lines are of another policy");
+        return weir_error_complain_as(err, EINVAL, "the lines are of another policy");
     struct load *load = begin_anew(service, &(struct load_name){begin->policy, begin->id}, err);
     if (!load || !apply_definition(service, &definition, made, err))
         return false;
@@ -399,7 +394,7 @@ static bool end_table(struct load *load, struct weir_error *err)
     while (load->shared) {
         struct load_shared *held = load->shared;
         if (!weir_table_import_shared(load->ptable->table, now_ns, &held->shared))
-            return fail_load(err, ENOMEM, "out of memory");
+            return weir_error_complain_as(err, ENOMEM, "out of memory");
         load->shared = held->next;
         free(held);
     }
@@ -524,7 +519,7 @@ static bool bring_shared(struct load *load, int64_t now_ns, const struct load_li
 {
     struct load_shared *held = malloc(sizeof *held + key->count * sizeof *held->words);
     if (!held)
-        return fail_load(err, ENOMEM, "out of memory");
+        return weir_error_complain_as(err, ENOMEM, "out of memory");
     *held = (struct load_shared){load->shared, {{line->hash, line->to}, *key}};
     if (load->foreign)
         held->shared.of = (struct export_range){0, UINT64_MAX};
@@ -533,7 +528,7 @@ static bool bring_shared(struct load *load, int64_t now_ns, const struct load_li
     held->shared.key.words = held->words;
     load->shared = held;
     return weir_table_expect_shared(load->ptable->table, now_ns, &held->shared) ||
-           fail_load(err, ENOMEM, "out of memory");
+           weir_error_complain_as(err, ENOMEM, "out of memory");
 }
 
 /* `bring` false: only looks. */
@@ -547,16 +542,16 @@ static bool do_lines(struct service *service, struct load *load, const struct sl
     struct load_line *line = malloc(sizeof *line);
     int64_t now_ns = weir_now();
     (void)service;
-    bool good = line || fail_load(err, ENOMEM, "out of memory");
+    bool good = line || weir_error_complain_as(err, ENOMEM, "out of memory");
     for (size_t i = 0; good && i < count; i++) {
         struct export_key key;
         if (!weir_load_line_read(line, lines[i], err) || line->nothing) {
             good = line->nothing;
         } else if (load->foreign && !line->name && !line->shared) {
-            good = fail_load(err, EEXIST, strangers);
+            good = weir_error_complain_as(err, EEXIST, "%s", strangers);
         } else if (!read_load_key(load, line, &key)) {
-            good =
-                fail_load(err, EINVAL, "the words of a key are no state of its limits: the dump was altered");
+            good = weir_error_complain_as(
+                err, EINVAL, "the words of a key are no state of its limits: the dump was altered");
         } else if (bring && line->shared) {
             good = bring_shared(load, now_ns, line, &key, err);
         } else if (bring) {
@@ -590,13 +585,13 @@ bool weir_load_keys(struct service *service, const struct load_name *name, int64
     if (!load)
         return false;
     if (!load->ptable && load->clients == CLIENTS_NONE)
-        return fail_load(err, EINVAL, "WEIR.LOAD TABLE comes before its keys");
+        return weir_error_complain_as(err, EINVAL, "WEIR.LOAD TABLE comes before its keys");
     if (page == load->page && page > 0) { /* the answer was lost on its way */
         *done = load->last;
         return true;
     }
     if (page != load->page + 1)
-        return fail_load(err, EINVAL, "pages come in their order: 1, 2, 3 ...");
+        return weir_error_complain_as(err, EINVAL, "pages come in their order: 1, 2, 3 ...");
     bool (*act)(struct service *, struct load *, const struct slice *, size_t, bool, struct load_count *,
                 struct weir_error *) = load->clients != CLIENTS_NONE ? do_clients : do_lines;
     if (!act(service, load, lines, count, false, done, err) ||

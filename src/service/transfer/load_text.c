@@ -17,12 +17,6 @@ struct dump_line_split {
     struct slice words[DUMP_WORDS_MAX];
 };
 
-static bool fail_load_line(struct weir_error *err, const char *text)
-{
-    weir_error_set(err, EINVAL, text);
-    return false;
-}
-
 /* With a NUL behind it; false: too long, or it has one inside. */
 static bool copy_word(struct slice word, char *text, size_t size)
 {
@@ -117,11 +111,13 @@ static bool read_definition(struct policy_definition *definition, const struct s
     for (size_t i = 0; i < count; i++) {
         int found = weir_dump_split(lines[i], split->room, split->words);
         if (found < 0 || !read_definition_line(definition, split->words, found))
-            return fail_load_line(err, "a line that says what the policy is makes no sense: is this a dump?");
+            return weir_error_complain_as(
+                err, EINVAL, "a line that says what the policy is makes no sense: is this a dump?");
     }
     definition->settings.ttl_ms = min64(definition->settings.ttl_ms, definition->settings.ttl_max_ms);
     if (!definition->name[0] || !definition->limits[0])
-        return fail_load_line(err, "the lines 'policy' and 'limits' are missing: is this a dump?");
+        return weir_error_complain_as(err, EINVAL,
+                                      "the lines 'policy' and 'limits' are missing: is this a dump?");
     return true;
 }
 
@@ -129,8 +125,8 @@ bool weir_definition_read(struct policy_definition *definition, const struct sli
                           struct weir_error *err)
 {
     struct dump_line_split *split = malloc(sizeof *split);
-    bool good =
-        split ? read_definition(definition, lines, count, split, err) : fail_load_line(err, "out of memory");
+    bool good = split ? read_definition(definition, lines, count, split, err)
+                      : weir_error_complain_as(err, EINVAL, "out of memory");
     free(split);
     return good;
 }
@@ -161,48 +157,54 @@ bool weir_load_table_read(struct load_table *table, struct slice line, struct we
 {
     struct dump_line_split *split = malloc(sizeof *split);
     if (!split)
-        return fail_load_line(err, "out of memory");
+        return weir_error_complain_as(err, EINVAL, "out of memory");
     bool good = weir_dump_split(line, split->room, split->words) == 8 && read_table(table, split->words);
     free(split);
-    return good || fail_load_line(err, "the line of a table makes no sense: is this a dump?");
+    return good || weir_error_complain_as(err, EINVAL, "the line of a table makes no sense: is this a dump?");
 }
 
 /* ---- keys ---- */
 
-bool weir_load_line_read(struct load_line *line, struct slice text, struct weir_error *err)
+/* The name in quotes, the hash, or of what is shared the hashes from and to. */
+static bool parse_line_key(struct load_line *line, int count)
 {
-    static const char no_sense[] = "the line of a key makes no sense: is this a dump?";
-    int count = weir_dump_split(text, line->room, line->words);
-    line->nothing = count == 0;
-    if (count < 2)
-        return fail_load_line(err, no_sense);
-    bool shared_spent = slice_is(line->words[0], "shared-spent");
-    line->shared = shared_spent || slice_is(line->words[0], "shared");
-    line->spent = shared_spent || slice_is(line->words[0], "spent");
-    if (!line->spent && !line->shared && !slice_is(line->words[0], "key"))
-        return fail_load_line(err, no_sense);
+    const struct slice *name = &line->words[1];
     line->name = NULL;
     line->len = 0;
     line->hash = 0;
-    const struct slice *name = &line->words[1];
+    if (line->shared)
+        return count >= 3 && weir_dump_read_hash(*name, &line->hash) &&
+               weir_dump_read_hash(line->words[2], &line->to) && line->hash <= line->to;
+    bool quoted = name->bytes >= line->room && name->bytes <= line->room + sizeof line->room;
+    if (!quoted)
+        return weir_dump_read_hash(*name, &line->hash);
+    line->name = name->bytes;
+    line->len = name->len;
+    return line->len <= KEY_MAX;
+}
+
+static bool parse_load_line(struct load_line *line, int count)
+{
+    if (count < 2)
+        return false;
+    bool shared_spent = slice_is(line->words[0], "shared-spent");
+    line->shared = shared_spent || slice_is(line->words[0], "shared");
+    line->spent = shared_spent || slice_is(line->words[0], "spent");
+    if ((!line->spent && !line->shared && !slice_is(line->words[0], "key")) || !parse_line_key(line, count))
+        return false;
     size_t first = line->shared ? 3 : 2;
-    if (line->shared) {
-        if (count < 3 || !weir_dump_read_hash(*name, &line->hash) ||
-            !weir_dump_read_hash(line->words[2], &line->to) || line->hash > line->to)
-            return fail_load_line(err, no_sense);
-    } else if (name->bytes >= line->room &&
-               name->bytes <= line->room + sizeof line->room) { /* it was quoted */
-        line->name = name->bytes;
-        line->len = name->len;
-        if (line->len > KEY_MAX)
-            return fail_load_line(err, no_sense);
-    } else if (!weir_dump_read_hash(*name, &line->hash)) {
-        return fail_load_line(err, no_sense);
-    }
     line->count = (size_t)count - first;
     for (size_t i = 0; i < line->count; i++)
         if (!weir_read_integer(line->words[first + i], &line->numbers[i]) ||
             (line->spent && line->numbers[i] < 0))
-            return fail_load_line(err, no_sense);
+            return false;
     return true;
+}
+
+bool weir_load_line_read(struct load_line *line, struct slice text, struct weir_error *err)
+{
+    int count = weir_dump_split(text, line->room, line->words);
+    line->nothing = count == 0;
+    return parse_load_line(line, count) ||
+           weir_error_complain_as(err, EINVAL, "the line of a key makes no sense: is this a dump?");
 }

@@ -135,7 +135,7 @@ static void check_policy(const struct policy *policy)
     CHECK_STR(text, policy->limits);
     CHECK(policy->labels && policy->labels->count > 0);
     for (size_t i = 0; i < policy->key_count; i++) {
-        const struct key_override *key = &policy->keys[i];
+        const struct policy_override *key = &policy->keys[i];
         size_t len = weir_table_override_text(policy->main->table, key->key, key->len, text, sizeof text);
         CHECK(len > 0);
         CHECK_STR(text, key->limits);

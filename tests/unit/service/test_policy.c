@@ -75,8 +75,8 @@ static struct policy *make_policy(void)
     policy->limits = text("10/s");
     policy->prefixes = calloc(1, sizeof *policy->prefixes);
     policy->prefix_count = 1;
-    policy->prefixes[0] = (struct prefix_override){
-        .prefix = text("int:"),
+    policy->prefixes[0] = (struct policy_override){
+        .key = text("int:"),
         .len = 4,
         .ptable = weir_policy_table_new("20/s", 100, WEIR_FULL_SHARE, false, 0, NULL),
         .labels = weir_labels_new("20/s"),
@@ -85,7 +85,7 @@ static struct policy *make_policy(void)
     policy->keys = calloc(1, sizeof *policy->keys);
     policy->key_count = 1;
     policy->keys[0] =
-        (struct key_override){.key = text("acme"), .len = 4, .limits = text("1/s"), .reason = text("why")};
+        (struct policy_override){.key = text("acme"), .len = 4, .limits = text("1/s"), .reason = text("why")};
     return policy;
 }
 
@@ -103,7 +103,7 @@ TEST(a_copy_shares_what_counts_and_owns_the_rest)
     CHECK_STR(copy->name, "api");
     CHECK_STR(copy->limits, "10/s");
     CHECK_STR(copy->labels->text[0], "10/s");
-    CHECK_STR(copy->prefixes[0].prefix, "int:");
+    CHECK_STR(copy->prefixes[0].key, "int:");
     CHECK_STR(copy->prefixes[0].labels->text[0], "20/s");
     CHECK_STR(copy->keys[0].key, "acme");
     CHECK_STR(copy->keys[0].reason, "why");

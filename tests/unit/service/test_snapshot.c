@@ -117,6 +117,7 @@ static void publish(struct kit *kit)
     struct snapshot *next = weir_snapshot_copy(atomic_load(&kit->service->snapshot));
     CHECK(next && weir_snapshot_seal(next));
     weir_snapshot_publish(kit->service, next);
+    weir_snapshot_collect(kit->service);
 }
 
 TEST(a_snapshot_stays_while_a_read_section_can_see_it)
