@@ -1,70 +1,110 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tickets only grow, and lists are kept in the order of tickets: so the first of a list tells whether there
- * is anything to do.
+ * Tickets only grow, and pieces are kept in the order of tickets: so the first one tells whether there is
+ * anything to do.
  *
- * Who waits must not miss that the store moves. The I/O thread says that it expects something, then looks at
- * its tickets; the store's thread moves, then looks whether somebody expects something. Both do it by an
- * exchange of the same word: whichever comes second sees all that the other did before.
+ * No piece must miss that the store moves. The I/O thread says that it expects something, then looks at its
+ * tickets; the store's thread moves, then looks which threads expect something. Both do it by an exchange of
+ * the same word: whichever comes second sees all that the other did before.
  */
 #include "server/disk_wait.h"
+
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "server/connection.h"
 #include "store/commit.h"
 
-#include "server/connection.h"
+/* ---- pieces ----------------------------------------------------------------------------------- */
 
-/* ---- lists ------------------------------------------------------------------------------------ */
+#if WEIR_ASSERTIONS
+/* The connection's own pieces, in the order of tickets, are what it holds back. */
+static bool is_in_order(const struct connection *connection)
+{
+    size_t len = 0, answers = 0, count = 0;
+    const struct piece *last = NULL;
+    for (const struct piece *at = connection->pieces; at; last = at, at = at->later) {
+        if (last && (!last->committed || (at->committed && at->ticket <= last->ticket)))
+            return false;
+        len += at->len;
+        answers += at->answers;
+        count++;
+    }
+    return last == connection->last_piece && len == connection->held_back &&
+           answers == connection->held_answers && count == connection->piece_count;
+}
+#endif
 
-static struct disk_wait_list *wait_list_of(struct connection *connection)
+static struct piece *append_piece(struct connection *connection)
 {
     struct disk_wait *disk_wait = &connection->io_thread->disk_wait;
-    return connection->disk_wait_stage == DISK_WAIT_ROUND ? &disk_wait->round : &disk_wait->waiting;
+    struct piece *piece = malloc(sizeof *piece);
+    if (!piece)
+        return NULL;
+    *piece = (struct piece){.connection = connection,
+                            .before = disk_wait->last,
+                            .since_ms = weir_loop_now_ms(connection->io_thread->loop)};
+    *(disk_wait->last ? &disk_wait->last->next : &disk_wait->first) = piece;
+    disk_wait->last = piece;
+    if (!disk_wait->round)
+        disk_wait->round = piece;
+    *(connection->pieces ? &connection->last_piece->later : &connection->pieces) = piece;
+    connection->last_piece = piece;
+    connection->piece_count++;
+    return piece;
 }
 
-static void append_waiter(struct connection *connection, enum disk_wait_stage disk_wait_stage)
+/* The connection's first. */
+static void remove_piece(struct connection *connection)
 {
-    connection->disk_wait_stage = disk_wait_stage;
-    struct disk_wait_list *list = wait_list_of(connection);
-    connection->disk_wait_before = list->last;
-    connection->disk_wait_next = NULL;
-    if (list->last)
-        list->last->disk_wait_next = connection;
-    else
-        list->first = connection;
-    list->last = connection;
+    struct disk_wait *disk_wait = &connection->io_thread->disk_wait;
+    struct piece *piece = connection->pieces;
+    if (disk_wait->round == piece)
+        disk_wait->round = piece->next;
+    *(piece->before ? &piece->before->next : &disk_wait->first) = piece->next;
+    *(piece->next ? &piece->next->before : &disk_wait->last) = piece->before;
+    connection->pieces = piece->later;
+    if (!connection->pieces)
+        connection->last_piece = NULL;
+    connection->held_back -= piece->len;
+    connection->held_answers -= piece->answers;
+    connection->piece_count--;
+    free(piece);
+}
+
+bool weir_disk_wait_hold(struct connection *connection, size_t len, uint32_t answers, bool changed)
+{
+    struct piece *piece = connection->last_piece;
+    ASSERT(piece || changed);
+    if (!piece || (changed && piece->committed)) /* an older ticket is not enough */
+        piece = append_piece(connection);
+    if (!piece)
+        return false;
+    piece->len += len;
+    piece->answers += answers;
+    connection->held_back += len;
+    connection->held_answers += answers;
+    INVARIANT(41, !changed || !piece->committed);
+    INVARIANT(41, is_in_order(connection) && connection->held_back <= buffer_len(&connection->out));
+    return true;
 }
 
 void weir_disk_wait_leave(struct connection *connection)
 {
-    if (connection->disk_wait_stage == DISK_WAIT_NONE)
-        return;
-    struct disk_wait_list *list = wait_list_of(connection);
-    if (connection->disk_wait_before)
-        connection->disk_wait_before->disk_wait_next = connection->disk_wait_next;
-    else
-        list->first = connection->disk_wait_next;
-    if (connection->disk_wait_next)
-        connection->disk_wait_next->disk_wait_before = connection->disk_wait_before;
-    else
-        list->last = connection->disk_wait_before;
-    connection->disk_wait_stage = DISK_WAIT_NONE;
+    while (connection->pieces)
+        remove_piece(connection);
 }
 
-/* ---- parking ---------------------------------------------------------------------------------- */
-
-void weir_disk_wait_add(struct connection *connection)
+static bool is_good(const struct disk_wait *disk_wait, const struct piece *piece)
 {
-    if (connection->disk_wait_stage == DISK_WAIT_NONE)
-        connection->disk_wait_ms = weir_loop_now_ms(connection->io_thread->loop);
-    if (connection->disk_wait_stage == DISK_WAIT_ROUND)
-        return;
-    weir_disk_wait_leave(connection); /* an older ticket is not enough any more */
-    append_waiter(connection, DISK_WAIT_ROUND);
+    return piece->committed && weir_store_ticket_status(disk_wait->store, piece->ticket) == STORE_GO;
 }
 
 bool weir_disk_wait_is_stuck(const struct connection *connection)
 {
-    return connection->disk_wait_stage == DISK_WAIT_STORE &&
-           weir_store_ticket_status(connection->io_thread->disk_wait.store, connection->ticket) == STORE_SICK;
+    const struct piece *piece = connection->pieces;
+    return piece->committed &&
+           weir_store_ticket_status(connection->io_thread->disk_wait.store, piece->ticket) == STORE_SICK;
 }
 
 /* ---- releasing -------------------------------------------------------------------------------- */
@@ -72,17 +112,14 @@ bool weir_disk_wait_is_stuck(const struct connection *connection)
 void weir_disk_wait_release(struct io_thread *io_thread)
 {
     struct disk_wait *disk_wait = &io_thread->disk_wait;
-    struct connection *first;
-    uint64_t good = 0;
-    bool any = false;
-    while ((first = disk_wait->waiting.first) != NULL) {
-        if ((!any || first->ticket != good) &&
-            weir_store_ticket_status(disk_wait->store, first->ticket) != STORE_GO)
-            return;
-        any = true;
-        good = first->ticket;
-        weir_disk_wait_leave(first);
-        weir_connection_release(first);
+    while (disk_wait->first && is_good(disk_wait, disk_wait->first)) {
+        struct connection *connection = disk_wait->first->connection;
+        INVARIANT(41, connection->pieces == disk_wait->first);
+        do
+            remove_piece(connection);
+        while (connection->pieces && is_good(disk_wait, connection->pieces));
+        INVARIANT(41, is_in_order(connection));
+        weir_connection_release(connection);
     }
 }
 
@@ -102,15 +139,15 @@ static void end_read_section(struct io_thread *io_thread)
 static void append_to_log(struct io_thread *io_thread)
 {
     struct disk_wait *disk_wait = &io_thread->disk_wait;
-    struct connection *first;
     disk_wait->uncommitted = false;
     uint64_t ticket = weir_store_commit(disk_wait->store);
     end_read_section(io_thread);
-    while ((first = disk_wait->round.first) != NULL) {
-        weir_disk_wait_leave(first);
-        first->ticket = ticket;
-        append_waiter(first, DISK_WAIT_STORE);
+    for (struct piece *piece = disk_wait->round; piece; piece = piece->next) {
+        INVARIANT(41, !piece->committed && (!piece->before || piece->before->ticket <= ticket));
+        piece->ticket = ticket;
+        piece->committed = true;
     }
+    disk_wait->round = NULL;
 }
 
 /* To release one may close it, which gives back what it waited for: that is a change, too. */
@@ -118,10 +155,11 @@ static void end_round(struct io_thread *io_thread)
 {
     struct disk_wait *disk_wait = &io_thread->disk_wait;
     do {
+        INVARIANT(41, !disk_wait->round || disk_wait->uncommitted);
         if (disk_wait->uncommitted)
             append_to_log(io_thread);
         weir_disk_wait_release(io_thread);
-        if (disk_wait->waiting.first) {
+        if (disk_wait->first) {
             (void)atomic_exchange_explicit(&disk_wait->expects, true, memory_order_acq_rel);
             weir_disk_wait_release(io_thread);
         }
@@ -138,6 +176,7 @@ void weir_disk_wait_end(struct io_thread *io_thread)
 {
     if (!io_thread->disk_wait.store)
         return;
+    ASSERT(!io_thread->disk_wait.first);
     (void)weir_store_commit(io_thread->disk_wait.store);
     io_thread->disk_wait.store = NULL;
     end_read_section(io_thread);

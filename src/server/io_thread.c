@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "server/connection.h"
+#include "server/input.h"
+#include "server/waiting.h"
 #include "service/commands/cmd_client.h"
 
 #define WATCH_MS 1000 /* how often patience is looked at, at most */
@@ -109,7 +111,7 @@ static void run_tasks(void *arg)
     if (tasks & IO_TASK_STORE)
         weir_disk_wait_release(io_thread);
     if (tasks & IO_TASK_LOOK)
-        for_each_connection(io_thread, weir_connection_look);
+        for_each_connection(io_thread, weir_waiting_look);
     if (tasks & IO_TASK_KILL)
         for_each_connection(io_thread, close_marked);
     if (tasks & IO_TASK_USERS) {

@@ -365,6 +365,7 @@ struct run_result weir_service_resume(struct worker *worker, struct session *ses
     if (weir_pending_resume(worker, session, out)) {
         weir_session_mute(session, out, before);
         result.state = out->failed || session->closing ? RUN_CLOSE : RUN_READY;
+        result.done = 1;
     }
     read_section_end(worker, began);
     result.changed = changes_so_far() != changes;

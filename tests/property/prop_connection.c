@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 
 #include "property/socket_kit.h"
+#include "server/input.h"
 #include "unit/service/service_kit.h"
 
 #define STORIES     40

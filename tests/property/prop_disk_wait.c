@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 
 #include "property/socket_kit.h"
+#include "server/input.h"
 #include "service/pending.h"
 #include "store/commit.h"
 #include "unit/service/service_kit.h"
@@ -318,6 +319,195 @@ static void hears_all_of(struct client *client, const char *begin)
     weir_buffer_drop(&client->got, buffer_len(&client->got), 0);
 }
 
+/* A whole verdict that was allowed; what follows stays. */
+static void hears_verdict(struct client *client, const char *begin)
+{
+    static const char end[] = "$6\r\nreason\r\n$2\r\nok\r\n";
+    const char *found = NULL;
+    client_hears(client, begin);
+    while (!found && !client->ended && check.faults == 0) {
+        size_t len = buffer_len(&client->got);
+        found = len > 0 ? memmem(buffer_bytes(&client->got), len, end, strlen(end)) : NULL;
+        if (!found)
+            (void)client_wait(client, len + 1);
+    }
+    if (CHECK(found != NULL))
+        weir_buffer_drop(&client->got, (size_t)(found - buffer_bytes(&client->got)) + strlen(end), 0);
+}
+
+static int64_t commands_so_far(void)
+{
+    return sum_of(offsetof(struct worker, commands));
+}
+
+static bool commands_were_run(uint64_t count)
+{
+    return commands_so_far() >= (int64_t)count;
+}
+
+/* The same request many times. */
+static void say_often(struct client *client, const char *line, int times)
+{
+    struct buffer bytes = {.most = 0};
+    for (int i = 0; i < times; i++)
+        buffer_put(&bytes, line, strlen(line));
+    client_send(client, buffer_bytes(&bytes), buffer_len(&bytes));
+    weir_buffer_free(&bytes);
+}
+
+TEST(later_requests_are_run_while_earlier_answers_wait)
+{
+    if (!parked_server(0))
+        return;
+    struct client client = client_new();
+    client_say(&client, "WEIR.TAKE big k\r\n");
+    wait_for_commit(0);
+    client_say(&client, "PING\r\n");
+    (void)comes_true(commands_were_run, 2);
+    client_say(&client, "WEIR.TAKE big k\r\nPING\r\n");
+    wait_for_commit(1);
+    (void)comes_true(commands_were_run, 4);
+    hears_nothing(&client);
+    fake_sync(1); /* each piece goes with its own ticket */
+    hears_verdict(&client, allowed);
+    client_hears(&client, "+PONG\r\n");
+    hears_nothing(&client);
+    fake_sync(2);
+    hears_verdict(&client, allowed);
+    client_hears(&client, "+PONG\r\n");
+    client_free(&client);
+    server_end();
+}
+
+TEST(answers_that_wait_for_the_disk_are_bounded)
+{
+    if (!parked_server(0))
+        return;
+    struct client client = client_new();
+    client_say(&client, "WEIR.TAKE big k\r\n");
+    wait_for_commit(0);
+    say_often(&client, "PING\r\n", 3 * OUTPUT_ANSWERS);
+    (void)comes_true(commands_were_run, OUTPUT_ANSWERS - BATCH);
+    hears_nothing(&client);
+    CHECK(commands_so_far() - PINGS <= OUTPUT_ANSWERS);
+    fake_sync_all();
+    hears_verdict(&client, allowed);
+    for (int i = 0; i < 3 * OUTPUT_ANSWERS && check.faults == 0; i++)
+        client_hears(&client, "+PONG\r\n");
+    client_free(&client);
+    server_end();
+}
+
+TEST(bytes_that_wait_for_the_disk_are_bounded)
+{
+    enum { TIMES = 100, LONG = 4000 }; /* what is not read fits into the socket's own buffer */
+    const size_t len = TIMES * (LONG + strlen("$4000\r\n\r\n"));
+    char line[LONG + 32] = "ECHO ", *at = line + 5;
+    memset(at, 'x', LONG);
+    memcpy(at + LONG, "\r\n", 3);
+    if (!parked_server(0))
+        return;
+    struct client client = client_new();
+    client_say(&client, "WEIR.TAKE big k\r\n");
+    wait_for_commit(0);
+    say_often(&client, line, TIMES);
+    (void)comes_true(commands_were_run, OUTPUT_PAUSE / LONG);
+    hears_nothing(&client);
+    CHECK(commands_so_far() - PINGS <= OUTPUT_PAUSE / LONG + 2);
+    fake_sync_all();
+    hears_verdict(&client, allowed);
+    (void)client_wait(&client, len);
+    CHECK_EQ(buffer_len(&client.got), len);
+    client_free(&client);
+    server_end();
+}
+
+TEST(answers_of_all_causes_keep_their_order)
+{
+    if (!parked_server(0))
+        return;
+    struct client client = client_new();
+    client_say(&client, "WEIR.TAKE one k\r\nWEIR.POLICY SET p 5/s\r\nWEIR.ACQUIRE one k\r\nPING\r\n"
+                        "WEIR.TAKE big k\r\nPING\r\n");
+    wait_for_commit(1); /* the take, and the promise behind the background job */
+    hears_nothing(&client);
+    weir_clock_set(WEIR_SEC);
+    weir_io_thread_post(fake.io_thread, IO_TASK_LOOK);
+    (void)comes_true(commands_were_run, 6 + PINGS);
+    hears_nothing(&client);
+    fake_sync_all();
+    hears_verdict(&client, allowed);
+    client_hears(&client, "+OK\r\n*14\r\n$7\r\nallowed\r\n:1\r\n");
+    client_hears_last(&client, "waited_ms", 1000);
+    client_hears(&client, "+PONG\r\n");
+    fake_sync_all();
+    hears_verdict(&client, allowed);
+    client_hears(&client, "+PONG\r\n");
+    client_free(&client);
+    server_end();
+}
+
+TEST(who_wants_some_answers_gets_those_when_they_are_safe)
+{
+    if (!parked_server(0))
+        return;
+    struct client client = client_new();
+    client_say(&client, "WEIR.TAKE big k\r\n");
+    wait_for_commit(0);
+    client_say(&client, "CLIENT REPLY SKIP\r\nWEIR.TAKE big k\r\nECHO one\r\n");
+    wait_for_commit(1);
+    client_say(&client, "CLIENT REPLY OFF\r\nWEIR.TAKE big k\r\n");
+    wait_for_commit(2); /* a piece without bytes: what is behind it waits all the same */
+    client_say(&client, "CLIENT REPLY ON\r\n");
+    (void)comes_true(commands_were_run, 7);
+    hears_nothing(&client);
+    fake_sync(1);
+    hears_verdict(&client, allowed);
+    hears_nothing(&client);
+    fake_sync(2);
+    client_hears(&client, "$3\r\none\r\n");
+    hears_nothing(&client);
+    fake_sync(3);
+    client_hears(&client, "+OK\r\n");
+    client_free(&client);
+    server_end();
+}
+
+static bool connections_are(uint64_t count)
+{
+    return sum_of(offsetof(struct worker, connections)) == (int64_t)count;
+}
+
+TEST(a_connection_that_closes_takes_its_pieces_with_it)
+{
+    if (!parked_server(0))
+        return;
+    struct client reset = client_new(), closed = client_new(), stays = client_new();
+    const struct linger at_once = {.l_onoff = 1};
+    for (uint64_t i = 0; i < 3; i++) { /* three pieces each, between each other */
+        client_say(&reset, "WEIR.TAKE big k\r\n");
+        client_say(&closed, "WEIR.TAKE big k\r\n");
+        client_say(&stays, "WEIR.TAKE big k\r\n");
+        (void)comes_true(commands_were_run, 3 * (i + 1));
+        wait_for_commit(i);
+    }
+    (void)setsockopt(reset.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    client_free(&reset);
+    (void)shutdown(closed.fd, SHUT_WR); /* it has asked all that it wants to, and listens */
+    hears_nothing(&stays);
+    hears_nothing(&closed);
+    fake_sync_all();
+    for (int i = 0; i < 3; i++) {
+        hears_verdict(&stays, allowed);
+        hears_verdict(&closed, allowed);
+    }
+    client_hears_the_end(&closed);
+    (void)comes_true(connections_are, 1);
+    client_free(&closed);
+    client_free(&stays);
+    server_end();
+}
+
 TEST(what_changes_nothing_does_not_wait)
 {
     if (!parked_server(0))
@@ -328,10 +518,6 @@ TEST(what_changes_nothing_does_not_wait)
     hears_nothing(&taker);
     client_say(&other, "WEIR.TAKE shut k\r\n");
     hears_all_of(&other, refused);
-    int64_t before = sum_of(offsetof(struct worker, commands));
-    client_say(&taker, "PING\r\n"); /* which is not even run */
-    hears_nothing(&taker);
-    CHECK_EQ(sum_of(offsetof(struct worker, commands)) - before, PINGS);
     fake_sync_all();
     client_hears(&taker, "+PONG\r\n*12\r\n$7\r\nallowed\r\n:1\r\n");
     hears_all_of(&taker, "$");
@@ -404,10 +590,11 @@ TEST(a_promise_waits_for_its_time_and_for_the_store)
     weir_io_thread_post(fake.io_thread, IO_TASK_LOOK); /* it is due: but nothing before it has been said */
     wait_for_commit(1);
     hears_nothing(&client);
-    fake_sync(1); /* what it has changed first is not all */
+    fake_sync(1); /* what it has changed first is not all: the take alone is told */
+    hears_verdict(&client, allowed);
     hears_nothing(&client);
     fake_sync_all();
-    client_hears(&client, allowed);
+    client_hears(&client, "*14\r\n$7\r\nallowed\r\n:1\r\n");
     client_hears_last(&client, "waited_ms", 1000);
     client_hears(&client, "+PONG\r\n");
     client_free(&client);
@@ -437,6 +624,11 @@ TEST(who_waits_for_the_disk_is_patient_unless_the_disk_is_sick)
     server_end();
 }
 
+static bool tasks_are_done(uint64_t arg)
+{
+    return arg == 0 && fake.io_thread->tasks == 0;
+}
+
 TEST(a_server_that_ends_waits_for_the_store)
 {
     if (!parked_server(0))
@@ -448,6 +640,14 @@ TEST(a_server_that_ends_waits_for_the_store)
     wait_for_commit(0);
     kill(getpid(), SIGTERM);
     client_hears_the_end(&idle); /* it drains */
+    int64_t commands = commands_so_far();
+    client_say(&parked,
+               "PING\r\n"); /* it may come to an end: no more is run until the disk has taken the rest */
+    for (int i = 0; i < PINGS; i++) {
+        weir_io_thread_post(fake.io_thread, IO_TASK_LOOK);
+        (void)comes_true(tasks_are_done, 0);
+    }
+    CHECK_EQ(commands_so_far(), commands);
     client_read(&parked, 0);
     CHECK_EQ(buffer_len(&parked.got), 0);
     fake_sync_all();
