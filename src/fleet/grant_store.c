@@ -3,9 +3,34 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 
 #define MOMENT_NS (3 * WEIR_MS) /* in which a take comes for what was gathered for it */
+
+#if WEIR_ASSERTIONS
+/* In the order of their ends, none of them empty, and all of them counted. */
+static void check_grants(const struct grant_store *granted)
+{
+    int64_t units = 0;
+    ASSERT(granted->count <= GRANT_STORE_MAX);
+    for (size_t i = 0; i < granted->count; i++) {
+        ASSERT(granted->grants[i].units > 0);
+        INVARIANT(56, i == 0 || granted->grants[i].until_ns >= granted->grants[i - 1].until_ns);
+        units = sat_add(units, granted->grants[i].units);
+    }
+    ASSERT(units == granted->units);
+}
+#else
+#define check_grants(GRANTED) ((void)(GRANTED))
+#endif
+
+static void put_in_balance(const struct grant_store *granted, struct lease_balance *balance,
+                           const struct lease_grant *grant, int64_t now)
+{
+    INVARIANT(56, granted->balance_until_ns <= grant->until_ns && grant->from_ns <= now);
+    weir_balance_put(balance, grant->units);
+}
 
 static void remove_grant(struct grant_store *granted, size_t index)
 {
@@ -21,6 +46,7 @@ void weir_grant_store_clear(struct grant_store *granted, struct lease_balance *b
     granted->count = 0;
     granted->units = 0;
     (void)weir_balance_set_deadline(balance, granted->balance_until_ns);
+    ASSERT(weir_balance_held(balance) <= 0);
 }
 
 /* The last two become one: nothing is spent earlier or later than either may be. */
@@ -30,6 +56,7 @@ static void merge_last_grants(struct grant_store *granted)
     into->units = sat_add(into->units, last->units);
     into->from_ns = max64(into->from_ns, last->from_ns);
     into->until_ns = min64(into->until_ns, last->until_ns);
+    INVARIANT(56, into->until_ns <= last->until_ns && into->from_ns >= last->from_ns);
     granted->count--;
 }
 
@@ -58,6 +85,7 @@ void weir_grant_store_add(struct grant_store *granted, struct lease_balance *bal
     granted->grants[at] = *grant;
     granted->count++;
     granted->units = sat_add(granted->units, grant->units);
+    check_grants(granted);
 }
 
 void weir_grant_store_expire(struct grant_store *granted, struct lease_balance *balance, int64_t now)
@@ -74,11 +102,12 @@ void weir_grant_store_expire(struct grant_store *granted, struct lease_balance *
 /* ---- into the balance ---- */
 
 static void restart_balance(struct grant_store *granted, struct lease_balance *balance,
-                            const struct lease_grant *grant)
+                            const struct lease_grant *grant, int64_t now)
 {
+    INVARIANT(51, grant->until_ns >= granted->balance_until_ns);
     (void)weir_balance_set_deadline(balance, grant->until_ns);
     granted->balance_until_ns = grant->until_ns;
-    weir_balance_put(balance, grant->units);
+    put_in_balance(granted, balance, grant, now);
 }
 
 /* false: it stays where it is. What ends before the balance does can only wait for somebody who waits: a
@@ -91,18 +120,18 @@ static bool move_grant_to_balance(struct grant_store *granted, struct lease_bala
     bool over = now >= granted->balance_until_ns || weir_balance_held(balance) <= 0;
     if (over || grant->until_ns == granted->balance_until_ns) {
         if (grant->until_ns == granted->balance_until_ns)
-            weir_balance_put(balance, grant->units);
+            put_in_balance(granted, balance, grant, now);
         else
-            restart_balance(granted, balance, grant);
+            restart_balance(granted, balance, grant, now);
         return true;
     }
     if (!pressed)
         return false;
     /* Either the new units end as early as the old ones, or the old ones end now. */
     if (granted->balance_until_ns - now >= (grant->until_ns - now) / 2)
-        weir_balance_put(balance, grant->units);
+        put_in_balance(granted, balance, grant, now);
     else
-        restart_balance(granted, balance, grant);
+        restart_balance(granted, balance, grant, now);
     return true;
 }
 
@@ -162,9 +191,9 @@ void weir_grant_store_gather(struct grant_store *granted, struct lease_balance *
         }
         remove_grant(granted, i);
         if (turned)
-            weir_balance_put(balance, grant.units);
+            put_in_balance(granted, balance, &grant, now);
         else
-            restart_balance(granted, balance, &grant); /* they are in the order of their ends */
+            restart_balance(granted, balance, &grant, now); /* they are in the order of their ends */
         turned = true;
     }
 }
@@ -191,6 +220,7 @@ static void take_started(struct grant_store *granted, int64_t now, int64_t n, in
         }
         int64_t some = min64(grant->units, n);
         *until_ns = min64(*until_ns, grant->until_ns);
+        INVARIANT(56, *until_ns <= grant->until_ns && grant->from_ns <= now);
         granted->direct = sat_add(granted->direct, some);
         granted->units -= some;
         grant->units -= some;
@@ -198,6 +228,8 @@ static void take_started(struct grant_store *granted, int64_t now, int64_t n, in
         if (grant->units == 0)
             remove_grant(granted, i);
     }
+    ASSERT(n == 0);
+    check_grants(granted);
 }
 
 bool weir_grant_store_serve(struct grant_store *granted, struct lease_balance *balance, int64_t now,
@@ -233,6 +265,7 @@ int64_t weir_grant_store_withdraw(struct grant_store *granted, struct lease_bala
         if (granted->grants[i].units == 0)
             remove_grant(granted, i);
     }
+    check_grants(granted);
     return chunks + weir_balance_withdraw(balance, chunk, most - chunks);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
+#include "lease/check.h"
 #include "lease/internal.h"
 #include "lease/ticket.h"
 
@@ -247,6 +248,9 @@ void weir_lease_step(struct lease *lease, const struct lease_event *event,
                      const struct lease_balance_view *balance, int64_t now, struct lease_actions *actions)
 {
     struct lease_run run = {lease, actions, now, balance->held, max64(balance->wanted, 0), balance->spent};
+#if WEIR_ASSERTIONS
+    struct lease before = *lease;
+#endif
     memset(actions, 0, sizeof *actions);
     lease_measure_rate(&run);
     lease_note_demand(&run, balance);
@@ -255,4 +259,7 @@ void weir_lease_step(struct lease *lease, const struct lease_event *event,
     weir_lease_watch(&run);
     weir_lease_ask(&run);
     lease_set_actions(&run);
+#if WEIR_ASSERTIONS
+    weir_lease_check(&before, event, balance, now, lease, actions);
+#endif
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "lease/check.h"
 
 /* ---- epochs ---- */
 
@@ -107,7 +108,11 @@ void weir_pool_begin(struct lease_pool *pool, enum lease_pool_flags way, const s
 
 void weir_pool_set(struct lease_pool *pool, const struct lease_terms *terms)
 {
+#if WEIR_ASSERTIONS
+    int64_t total = pool->terms.total, window_ns = pool->terms.window_ns;
+#endif
     pool->next = *terms;
+    ASSERT(pool->terms.total == total && pool->terms.window_ns == window_ns); /* of the epoch that is there */
 }
 
 /* ---- orders ---- */
@@ -223,6 +228,9 @@ static void pool_describe(const struct lease_pool *pool, int64_t now, struct lea
 void weir_pool_apply(struct lease_pool *pool, const struct lease_order *order, int64_t now,
                      struct lease_reply *reply)
 {
+#if WEIR_ASSERTIONS
+    struct lease_pool before = *pool;
+#endif
     memset(reply, 0, sizeof *reply);
     reply->id = order->id;
     reply->op = order->op;
@@ -237,4 +245,7 @@ void weir_pool_apply(struct lease_pool *pool, const struct lease_order *order, i
     else if (order->op == LEASE_RETURN)
         pool_take_back(pool, order, reply);
     pool_describe(pool, now, reply);
+#if WEIR_ASSERTIONS
+    weir_pool_check(&before, order, now, pool, reply);
+#endif
 }

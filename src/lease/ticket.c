@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/humanize.h"
 #include "base/sat.h"
 
@@ -117,10 +118,16 @@ int64_t weir_ticket_units(const struct lease_terms *terms, int64_t number, int64
     int64_t chunk = terms_chunk(terms);
     if (terms->kind == LEASE_BUCKET)
         return number >= 0 && number < weir_ticket_count(terms) ? chunk : 0;
-    int64_t total = max64(terms->total, 0), whole = sat_add(total / chunk, max64(returned, 0));
+    int64_t total = max64(terms->total, 0), whole = sat_add(total / chunk, max64(returned, 0)), units;
     if (number < 1 || number > sat_add(whole, 1))
-        return 0;
-    return number <= whole ? chunk : total % chunk;
+        units = 0;
+    else
+        units = number <= whole ? chunk : total % chunk;
+    ASSERT(number >= 1 || units == 0);
+    ASSERT(number < 1 || weir_ticket_left(terms, 0, returned) == INT64_MAX ||
+           units == sat_sub(weir_ticket_left(terms, number - 1, returned),
+                            weir_ticket_left(terms, number, returned)));
+    return units;
 }
 
 int64_t weir_ticket_count(const struct lease_terms *terms)
@@ -137,7 +144,9 @@ int64_t weir_ticket_left(const struct lease_terms *terms, int64_t used, int64_t 
     used = max64(used, 0);
     if (used > whole)
         return 0;
-    return sat_add(sat_mul(whole - used, chunk), total % chunk);
+    int64_t left = sat_add(sat_mul(whole - used, chunk), total % chunk);
+    ASSERT(used > 0 || left == sat_add(total, sat_mul(max64(returned, 0), chunk)));
+    return left;
 }
 
 /* ---- the size of a chunk ---- */
@@ -179,7 +188,10 @@ int64_t weir_chunk_next(const struct lease_terms *terms, int64_t used, int64_t l
     else
         chunk = chunk < base ? min64(base, sat_mul(chunk, 2)) : max64(base, chunk / 2);
     int64_t most = largest_chunk(terms, nodes);
-    return clamp64(chunk, min64(smallest_chunk(terms, nodes), most), most);
+    int64_t next = clamp64(chunk, min64(smallest_chunk(terms, nodes), most), most);
+    ASSERT(next >= 1 && next <= sat_mul(4, base) && (next <= base || nodes > 0));
+    ASSERT(next >= base / 4 || next == most);
+    return next;
 }
 
 /* ---- tickets of a bucket ---- */
@@ -207,6 +219,21 @@ int64_t weir_ticket_back(const struct lease_terms *terms)
     return life - life / 4;
 }
 
+#if WEIR_ASSERTIONS
+/* Exactly: the first moment at which k*c units have come in, and the last at which k*c + B - c have. */
+static void check_ticket_span(const struct lease_terms *terms, int64_t number, int64_t starts, int64_t ends)
+{
+    weir_i128 window = max64(terms->window_ns, 0), total = max64(terms->total, 1), chunk = terms_chunk(terms);
+    weir_i128 before = (weir_i128)number * chunk, burst = max64(terms->burst, (int64_t)chunk);
+    ASSERT(number >= 0);
+    if (before * window >= INT64_MAX || starts == INT64_MAX || ends == INT64_MAX)
+        return;
+    ASSERT(starts * total >= before * window && (starts - 1) * total < before * window);
+    before += burst - chunk;
+    ASSERT(ends * total <= before * window && (ends + 1) * total > before * window);
+}
+#endif
+
 /* Starts are rounded up and ends down: what is spent lies within the exact times, so B + R*t holds exactly.
  */
 bool weir_ticket_span(const struct lease_terms *terms, int64_t number, int64_t now_ns, int64_t *starts_ns,
@@ -221,5 +248,8 @@ bool weir_ticket_span(const struct lease_terms *terms, int64_t number, int64_t n
     *starts_ns = sat_sub(ticket_time_of_units(terms, before, true), now_ns);
     *ends_ns = sat_sub(
         ticket_time_of_units(terms, sat_add(before, max64(0, sat_sub(terms->burst, chunk))), false), now_ns);
+#if WEIR_ASSERTIONS
+    check_ticket_span(terms, number, sat_add(*starts_ns, now_ns), sat_add(*ends_ns, now_ns));
+#endif
     return *ends_ns > 0;
 }

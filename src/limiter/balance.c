@@ -79,6 +79,7 @@ bool weir_balance_lease(struct lease_balance *balance, int64_t now, int64_t n, i
         if (now >= until || (int64_t)seen < n)
             return weir_balance_missed(balance, n), false;
     } while (!atom_cas(&balance->units, &seen, seen - (uint64_t)n, memory_order_seq_cst));
+    ASSERT((int64_t)seen >= n && now < until);
     if ((int64_t)seen - n < balance_load(&balance->low))
         weir_balance_notify(balance, 0);
     return true;
@@ -125,6 +126,7 @@ static void give_balance_locked(struct lease_balance *balance, int64_t n)
         if (after <= (int64_t)seen)
             return;
     } while (!atom_cas(&balance->units, &seen, (uint64_t)after, memory_order_acq_rel));
+    ASSERT(after <= balance->full);
 }
 
 bool weir_balance_give_under(struct lease_balance *balance, int64_t now, int64_t n, int64_t until_ns)
@@ -152,20 +154,29 @@ void weir_balance_give(struct lease_balance *balance, int64_t now, int64_t n)
 static int64_t empty_balance(struct lease_balance *balance)
 {
     uint64_t seen = atom_load(&balance->units, memory_order_relaxed);
+#if WEIR_ASSERTIONS
+    int64_t most = min64((int64_t)seen, 0); /* from here on others only take out */
+#endif
     while ((int64_t)seen > 0 && !atom_cas(&balance->units, &seen, 0, memory_order_acq_rel))
         ;
+    ASSERT(balance_load(&balance->units) <= most);
     return max64((int64_t)seen, 0);
 }
 
 int64_t weir_balance_set_deadline(struct lease_balance *balance, int64_t until_ns)
 {
     lock_take(&balance->lock);
+#if WEIR_ASSERTIONS
+    int64_t before = balance_load(&balance->until);
+#endif
     int64_t was = empty_balance(balance);
+    INVARIANT(51, balance_load(&balance->until) == before);
     count_balance_units(&balance->dropped, was);
     balance->full = 0;
     balance->shut = until_ns < balance_load(&balance->until);
     if (!balance->shut)
         atom_store(&balance->until, (uint64_t)until_ns, memory_order_release);
+    INVARIANT(51, balance_load(&balance->until) >= before && balance->full == 0);
     lock_drop(&balance->lock);
     return was;
 }
@@ -176,6 +187,7 @@ void weir_balance_put(struct lease_balance *balance, int64_t units)
         return;
     lock_take(&balance->lock);
     int64_t in = balance->shut ? 0 : min64(units, BALANCE_MAX - balance->full);
+    ASSERT(in == 0 || !balance->shut);
     balance->full += in;
     count_balance_units(&balance->put, units);
     count_balance_units(&balance->dropped, units - in);
@@ -194,6 +206,7 @@ int64_t weir_balance_repay(struct lease_balance *balance, int64_t units)
     do
         paid = clamp64(sat_sub(0, (int64_t)seen), 0, max64(units, 0));
     while (paid > 0 && !atom_cas(&balance->units, &seen, seen + (uint64_t)paid, memory_order_acq_rel));
+    ASSERT(paid <= max64(units, 0) && (paid == 0 || balance_load(&balance->units) <= 0));
     count_balance_units(&balance->put, paid);
     lock_drop(&balance->lock);
     return paid;
@@ -208,6 +221,7 @@ static int64_t withdraw_balance_locked(struct lease_balance *balance, int64_t ch
         if (chunks < 1)
             return 0;
     } while (!atom_cas(&balance->units, &seen, seen - (uint64_t)(chunks * chunk), memory_order_acq_rel));
+    ASSERT(chunks > 0 && chunks <= most && (int64_t)seen >= chunks * chunk);
     balance->full -= chunks * chunk; /* else it could be given back as if it had been taken */
     count_balance_units(&balance->withdrawn, chunks * chunk);
     return chunks;

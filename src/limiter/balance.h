@@ -30,6 +30,7 @@
 #ifndef WEIR_LIMITER_BALANCE_H
 #define WEIR_LIMITER_BALANCE_H
 
+#include "base/assert.h"
 #include "os/atomic.h"
 #include "os/clock.h"
 #include "os/lock.h"
@@ -158,6 +159,7 @@ static inline __attribute__((always_inline)) bool balance_take(struct lease_bala
         return weir_balance_take_late(balance, n);
     if (__builtin_expect((int64_t)seen - n < balance_load(&balance->low), 0))
         weir_balance_notify(balance, 0);
+    INVARIANT(51, *now < until);
     return true;
 }
 

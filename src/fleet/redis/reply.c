@@ -6,6 +6,7 @@
 
 #include "base/sat.h"
 #include "fleet/redis/slot.h"
+#include "lease/check.h"
 
 #define NUMBER_MAX (INT64_C(1) << 53) /* what a double tells apart */
 
@@ -157,6 +158,18 @@ static bool read_bucket_order(const struct order_answer *answer, const struct le
     return true;
 }
 
+#if WEIR_ASSERTIONS
+/* Each of the tickets may be spent for as long as all of them are said to be. */
+static void check_tickets(const struct order_answer *answer, const struct lease_reply *reply)
+{
+    int64_t elapsed = sat_mul(answer->now_us - answer->began_us, 1000), starts, ends;
+    for (int64_t i = 0; i < min64(answer->granted, 64); i++) {
+        (void)weir_ticket_span(&reply->terms, answer->used + i, elapsed, &starts, &ends);
+        INVARIANT(56, starts <= reply->starts_ns && reply->ends_ns <= ends);
+    }
+}
+#endif
+
 bool weir_redis_read_order(const struct resp_value *value, const struct lease_order *order,
                            struct lease_reply *reply, int64_t *used)
 {
@@ -178,6 +191,12 @@ bool weir_redis_read_order(const struct resp_value *value, const struct lease_or
     reply->epoch = (uint64_t)answer.epoch;
     *used = answer.used + answer.granted;
     reply->retry_ns = sat_mul(answer.retry_us, 1000);
+#if WEIR_ASSERTIONS
+    weir_reply_check(order, reply);
+    if (bucket && reply->units > 0)
+        check_tickets(&answer, reply);
+#endif
+    ASSERT(!answer.is_void || reply->op != LEASE_TAKE || reply->units == 0);
     return true;
 }
 

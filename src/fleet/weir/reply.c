@@ -7,6 +7,7 @@
 
 #include "base/sat.h"
 #include "base/text.h"
+#include "lease/check.h"
 #include "lease/ticket.h"
 #include "weir.h"
 
@@ -202,8 +203,12 @@ void weir_tier_reply(const struct resp_value *answer, const struct lease_order *
     }
     bool good =
         order->op == LEASE_RETURN ? read_return(answer, order, reply) : read_lease(answer, order, reply);
-    if (good)
+    if (good) {
+#if WEIR_ASSERTIONS
+        weir_reply_check(order, reply);
+#endif
         return;
+    }
     weir_tier_none(order, LEASE_UNKNOWN, reply);
     write_reason(why,
                  "it answers what is no lease; is it a weir server, and does it know this version's fleets?",

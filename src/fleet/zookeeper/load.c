@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "fleet/zookeeper/pool.h"
 
@@ -94,6 +95,7 @@ static void adopt_epoch(struct zoo_load *load, const struct znode_epoch *terms)
     int64_t returned = returned_of(&nodes[ZNODE_RETURNS]);
     bool is_new = epoch > zpool->epoch, more = !is_new && returned > zpool->returned;
     struct lease_terms next;
+    INVARIANT(54, epoch >= zpool->epoch && nodes[ZNODE_REFRESH].stat.mzxid == nodes[ZNODE_USABLE].stat.czxid);
     zpool->epoch = epoch;
     zpool->terms = *terms;
     zpool->pool_version = nodes[ZNODE_POOL].stat.version;
@@ -292,6 +294,7 @@ void weir_zoo_load_next(struct zookeeper *zoo)
 {
     if (zoo->starts_loading) /* without a connection each ends at once, and calls this: the loop goes on */
         return;
+    ASSERT(!zoo->starts_loading);
     zoo->starts_loading = true;
     while (zoo->to_load && zoo->loading < ZOO_LOADS_MAX) {
         struct zoo_pool *zpool = zoo->to_load;

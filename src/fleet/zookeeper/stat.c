@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fleet/zookeeper/stat.h"
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "spec/spec.h"
 
@@ -14,7 +15,9 @@ static bool same_leader(const struct znode_stat *usable)
 int64_t weir_znode_age(const struct znode_stat *usable)
 {
     int64_t age_ms = sat_sub(usable->mtime_ms, usable->ctime_ms);
-    return same_leader(usable) && age_ms >= 0 ? sat_mul(age_ms, MS) : -1;
+    int64_t age = same_leader(usable) && age_ms >= 0 ? sat_mul(age_ms, MS) : -1;
+    INVARIANT(54, age < 0 || usable->czxid >> 32 == usable->mzxid >> 32);
+    return age;
 }
 
 int64_t weir_znode_ahead(const struct lease_terms *terms)
@@ -92,6 +95,8 @@ static void znode_take_bucket(const struct znode_epoch *epoch, const struct znod
     }
     if (starts >= late_ends)
         return;
+    INVARIANT(54, same_leader(usable));
+    INVARIANT(56, reply->chunks == 0 || (starts >= reply->starts_ns && late_ends <= reply->ends_ns));
     reply->starts_ns = starts;
     reply->ends_ns = late_ends;
     reply->chunks++;
@@ -114,6 +119,9 @@ void weir_znode_take(const struct znode_epoch *epoch, const struct znode_stat *u
         reply->exhausted = true;
         return;
     }
+    ASSERT(epoch->wait_ns == 0); /* else nothing of it is spent */
+    ASSERT(units <= sat_sub(weir_ticket_left(&epoch->terms, usable->version - 1, returned),
+                            weir_ticket_left(&epoch->terms, usable->version, returned)));
     reply->chunks++;
     reply->units = sat_add(reply->units, units);
 }

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "fleet/zookeeper/pool.h"
 #include "os/futex.h"
@@ -44,6 +45,13 @@ static void fill_take(const struct zoo_order *order, struct lease_reply *reply)
         if (ticket->code == ZCODE_OK && (uint64_t)ticket->stat.czxid == reply->epoch)
             weir_znode_take(&zpool->terms, &ticket->stat, returned, reply);
     }
+#if WEIR_ASSERTIONS
+    int64_t of_epoch = 0; /* each answer is one ticket at most */
+    for (size_t i = 0; i < order->count; i++)
+        of_epoch +=
+            order->tickets[i].code == ZCODE_OK && order->tickets[i].stat.czxid == (int64_t)reply->epoch;
+    INVARIANT(54, reply->chunks <= of_epoch);
+#endif
     if (reply->terms.kind == LEASE_BUCKET) {
         reply->exhausted = reply->exhausted && reply->chunks == 0;
         zpool->crowded = reply->exhausted;

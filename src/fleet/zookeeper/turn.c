@@ -12,7 +12,9 @@
  *            alive.)
  */
 #include <stdio.h>
+#include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "fleet/zookeeper/pool.h"
 #include "os/futex.h"
@@ -38,6 +40,7 @@ static bool is_order_in_epoch(struct zoo_order *order)
         answer_current_epoch(order, LEASE_MOVED);
         return false;
     }
+    INVARIANT(54, order->asked.epoch == zpool->epoch);
     return true;
 }
 
@@ -103,8 +106,28 @@ static void multi_done(void *arg, const struct zanswer *answer)
     (void)pthread_mutex_unlock(&zoo->lock);
 }
 
+#if WEIR_ASSERTIONS
+/* The epoch is what was read, or nothing is done: two of them look at the versions that say so (pool.h). */
+static bool checks_epoch(const struct zoo_order *order, const struct zop *ops, size_t count)
+{
+    const struct zoo_pool *zpool = order->zpool;
+    char pool[ZNODE_PATH_MAX], refresh[ZNODE_PATH_MAX];
+    bool of_pool = false, of_refresh = false;
+    weir_znode_path(pool, zpool->zoo->root, zpool->name, ZNODE_POOL);
+    weir_znode_path(refresh, zpool->zoo->root, zpool->name, ZNODE_REFRESH);
+    for (size_t i = 0; i < count; i++) {
+        of_pool |= strcmp(ops[i].path, pool) == 0 && ops[i].version == zpool->pool_version;
+        of_refresh |= strcmp(ops[i].path, refresh) == 0 && ops[i].version == zpool->refresh_version;
+    }
+    return of_pool && of_refresh;
+}
+#endif
+
 static void send_multi(struct zoo_order *order, const struct zop *ops, size_t count)
 {
+#if WEIR_ASSERTIONS
+    INVARIANT(54, checks_epoch(order, ops, count));
+#endif
     if (weir_zclient_multi(order->zpool->zoo->client, ops, count, multi_done, order))
         order->waiting++;
     else
