@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "bench/bench.h"
-#include "cli/cli.h"
+#include "cli/args.h"
 #include "core/index.h"
 #include "weir.h"
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/args.h"
 #include "limiter/balance.h"
 #include "limiter/life.h"
 #include "weir-fleet.h"

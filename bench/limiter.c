@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/args.h"
 
 #define THREADS_MAX 64
 #define CHUNK       1000 /* of a handle */

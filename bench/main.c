@@ -7,41 +7,9 @@
 
 #include "bench/bench.h"
 #include "cli/args.h"
-#include "cli/cli.h"
 #include "cli/standard_files.h"
 #include "cli/term.h"
 #include "weir.h"
-
-static const char help[] =
-    "usage: weir bench WHAT [--json] [--time TIME] [--keys KEYS]\n"
-    "Measures on this machine, beside baselines measured in the same run.\n"
-    "\n"
-    "  core           a pure decision of each algorithm, beside an empty call and one CAS\n"
-    "  fleet          a take from the limiter of a fleet, beside a plain one\n"
-    "  limiter        a decision of a limiter that 1 to 64 threads share, beside bare\n"
-    "                 exchanges and buckets behind a mutex\n"
-    "  server         a decision over TCP and a unix socket, in pipelines of 1, 16 and 100:\n"
-    "                 processor time of the server, rates, latencies; beside redis-server\n"
-    "  store          the same with a data directory, for each --fsync; beside redis-server\n"
-    "                 with an append-only file; latencies during images; restarts\n"
-    "  table          a decision about one of 1000 to 10 million keys, alone and in\n"
-    "                 batches, beside a bare exchange; memory; latencies\n"
-    "  wait           how late threads go on that wait for their turn, beside\n"
-    "                 clock_nanosleep, and how exactly they keep the rate\n"
-    "\n"
-    "      --time TIME    how long each figure is measured (200ms; fleet, limiter, table:\n"
-    "                     150ms; server, store: 300ms),\n"
-    "                     or one of the 36 steps of wait (1s); from 1ms to 1m (store: 5s)\n"
-    "      --keys KEYS    table: the most keys (10M); server: the many keys of one row (1M);\n"
-    "                     store: how many (1M), and restarts with a tenth and ten times that;\n"
-    "                     from 1k to 100M (store: 5M)\n"
-    "      --json         one JSON document on standard output\n"
-    "  -h, --help\n"
-    "\n"
-    "Examples\n"
-    "  weir bench core --time 1s\n"
-    "  weir bench limiter --json | jq .goals\n"
-    "  weir bench table --keys 1M\n";
 
 #define MILLION 1000000
 
@@ -61,91 +29,96 @@ static const struct bench_command {
 };
 #define BENCHES (sizeof benches / sizeof benches[0])
 
-static const struct bench_command *find_bench(char **argv, int count)
+static bool json;
+static const char *time_text, *keys_text;
+
+static const struct bench_command *find_bench(const char *word)
 {
-    if (count == 0) {
-        fputs("weir bench: measure what? For example: weir bench core\n", stderr);
-        return NULL;
-    }
-    for (size_t i = 0; i < BENCHES; i++) {
-        if (strcmp(argv[1], benches[i].name) != 0)
-            continue;
-        if (count == 1)
+    for (size_t i = 0; i < BENCHES; i++)
+        if (strcmp(word, benches[i].name) == 0)
             return &benches[i];
-        args_complain("bench", "unknown word", argv[2]);
-        fprintf(stderr, "; write: weir bench %s\n", benches[i].name);
-        return NULL;
-    }
-    args_complain("bench", "unknown word", argv[1]);
-    fputs("; write core, fleet, limiter, server, store, table or wait\n", stderr);
+    (void)args_complain("bench", "unknown word", word,
+                        "; write core, fleet, limiter, server, store, table or wait");
     return NULL;
 }
 
-static bool read_bench_time(const struct bench_command *bench, const char *time, int64_t *time_ns)
+/* What is allowed depends on what is measured. */
+static bool read_bench_options(const struct bench_command *bench, int64_t *time_ns, int64_t *keys)
 {
+    char most[32];
     *time_ns = bench->time_ns;
-    if (!time)
-        return true;
-    if (!args_time("bench", "time", time, time_ns))
-        return false;
-    if (*time_ns >= WEIR_MS && *time_ns <= bench->time_most_s * WEIR_SEC)
-        return true;
-    args_complain("bench",
-                  bench->time_most_s < 60 ? "--time takes 1ms to 5s, not" : "--time takes 1ms to 1m, not",
-                  time);
-    fputc('\n', stderr);
-    return false;
-}
-
-static bool read_bench_keys(const struct bench_command *bench, const char *keys, int64_t *count)
-{
-    char complaint[48];
-    *count = bench->keys;
-    if (!keys)
-        return true;
-    if (bench->keys == 0) {
+    *keys = bench->keys;
+    if (keys_text && bench->keys == 0) {
         fprintf(stderr, "weir bench: --keys belongs to server, store and table, not to %s\n", bench->name);
         return false;
     }
-    if (!args_count("bench", "keys", keys, count))
-        return false;
-    if (*count >= BENCH_KEYS_MIN && *count <= bench->keys_most)
-        return true;
-    snprintf(complaint, sizeof complaint, "--keys takes 1k to %dM, not", (int)(bench->keys_most / MILLION));
-    args_complain("bench", complaint, keys);
-    fputc('\n', stderr);
-    return false;
+    snprintf(most, sizeof most, "1k to %dM", (int)(bench->keys_most / MILLION));
+    const struct args_option bounds[] = {
+        OPT_RANGE("time", ARGS_TIME, time_ns, WEIR_MS, bench->time_most_s * WEIR_SEC,
+                  bench->time_most_s < 60 ? "1ms to 5s" : "1ms to 1m", "TIME", NULL),
+        OPT_RANGE("keys", ARGS_COUNT, keys, BENCH_KEYS_MIN, bench->keys_most, most, "KEYS", NULL),
+    };
+    return args_read_option("bench", &bounds[0], time_text) &&
+           args_read_option("bench", &bounds[1], keys_text);
 }
 
-static int run_bench(int argc, char **argv)
+static int run_bench(const struct cli_command *command, int count, char **argv)
 {
-    bool json = false, wants_help = false;
-    const char *time = NULL, *keys = NULL;
-    int64_t time_ns, key_count;
-    const struct args_option options[] = {
-        {.name = "json", .flag = &json},
-        {.name = "time", .value = &time},
-        {.name = "keys", .value = &keys},
-        {.name = "help", .letter = 'h', .flag = &wants_help},
-    };
-    int operands = args_read(argc, argv, options, sizeof options / sizeof options[0]);
-    if (operands < 0)
+    int64_t time_ns, keys;
+    char more[48];
+    const struct bench_command *bench = find_bench(argv[1]);
+    if (!bench)
         return EXIT_ERROR;
-    if (wants_help)
-        return fputs(help, stdout), EXIT_OK;
-    const struct bench_command *bench = find_bench(argv, operands);
-    if (!bench || !read_bench_time(bench, time, &time_ns) || !read_bench_keys(bench, keys, &key_count))
+    snprintf(more, sizeof more, "; write: weir bench %s", bench->name);
+    if (count > 1)
+        return args_complain(command->name, "unknown word", argv[2], more);
+    if (!read_bench_options(bench, &time_ns, &keys))
         return EXIT_ERROR;
-    return bench->run(&(struct bench_options){json, (double)time_ns * 1e-9, key_count});
+    return bench->run(&(struct bench_options){json, (double)time_ns * 1e-9, keys});
 }
+
+static const struct args_option options[] = {
+    OPT_TEXT("time", 0, &time_text, "TIME",
+             "how long each figure is measured (200ms; fleet, limiter, table: 150ms; server, store: 300ms), "
+             "or one of the 36 steps of wait (1s); from 1ms to 1m (store: 5s)"),
+    OPT_TEXT("keys", 0, &keys_text, "KEYS",
+             "table: the most keys (10M); server: the many keys of one row (1M); store: how many (1M), and "
+             "restarts with a tenth and ten times that; from 1k to 100M (store: 5M)"),
+    OPT_FLAG("json", 0, &json, "one JSON document on standard output"),
+};
+
+static const struct cli_command command_bench = {
+    .name = "bench", /* what messages call it: weir bench */
+    .usage = "WHAT [--json] [--time TIME] [--keys KEYS]\n"
+             "Measures on this machine, beside baselines measured in the same run.\n"
+             "\n"
+             "  core           a pure decision of each algorithm, beside an empty call and one CAS\n"
+             "  fleet          a take from the limiter of a fleet, beside a plain one\n"
+             "  limiter        a decision of a limiter that 1 to 64 threads share, beside bare\n"
+             "                 exchanges and buckets behind a mutex\n"
+             "  server         a decision over TCP and a unix socket, in pipelines of 1, 16 and 100:\n"
+             "                 processor time of the server, rates, latencies; beside redis-server\n"
+             "  store          the same with a data directory, for each --fsync; beside redis-server\n"
+             "                 with an append-only file; latencies during images; restarts\n"
+             "  table          a decision about one of 1000 to 10 million keys, alone and in\n"
+             "                 batches, beside a bare exchange; memory; latencies\n"
+             "  wait           how late threads go on that wait for their turn, beside\n"
+             "                 clock_nanosleep, and how exactly they keep the rate\n",
+    ARGS_OPTIONS(options),
+    .more = "Examples\n"
+            "  weir bench core --time 1s\n"
+            "  weir bench limiter --json | jq .goals\n"
+            "  weir bench table --keys 1M\n",
+    .least = 1,
+    .most = -1,
+    .few = "measure what? For example: weir bench core",
+    .run = run_bench,
+};
 
 int main(int argc, char **argv)
 {
-    static char name[] = "bench"; /* what messages call it: weir bench */
     standard_files_hold();
     term_init();
-    if (argc > 0)
-        argv[0] = name;
-    int status = run_bench(argc, argv);
+    int status = args_run(&command_bench, argc, argv);
     return standard_files_flush("weir bench") ? status : EXIT_ERROR;
 }

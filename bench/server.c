@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
-#include "cli/cli.h"
+#include "cli/args.h"
 #include "weir.h"
 
 #define CONNECTIONS   50

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/args.h"
 #include "weir.h"
 
 #define REDIS_COMMAND "redis-server"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "bench/bench.h"
+#include "cli/args.h"
 #include "cli/chart.h"
-#include "cli/cli.h"
 #include "cli/words.h"
 
 #define STEPS          3   /* of every rate */

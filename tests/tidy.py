@@ -55,7 +55,6 @@ EXCEPTIONS = {
     "library": """""",
     "folder": """""",
     "header": """
-        src/cli/cli.h
         src/fleet/zookeeper/pool.h
         src/lease/internal.h
         src/sim/fleet_world.h

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/args.h"
 
 #define NEW_AT_ONCE 32
 #define FILL_UNITS  1000000 /* taken from every key: it cannot be forgotten for 43 minutes */

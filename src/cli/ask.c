@@ -1,30 +1,155 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/ask.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sat.h"
-#include "cli/cli.h"
+#include "cli/args.h"
+#include "cli/hints.h"
 #include "cli/term.h"
 #include "config/config.h"
 #include "config/timestamp.h"
 #include "os/boot.h"
 
-bool ask_add(struct ask *ask, const char *word)
+struct ask_options ask_options;
+
+/* ---- questions ---- */
+
+void ask_add_slice(struct ask *ask, struct slice word)
 {
-    if (ask->count == ASK_WORDS_MAX)
-        return false;
-    ask->words[ask->count++] = word;
-    return true;
+    if (ask->count < ASK_WORDS_MAX)
+        ask->words[ask->count] = word;
+    ask->count++;
+}
+
+void ask_add(struct ask *ask, const char *word)
+{
+    ask_add_slice(ask, (struct slice){word, strlen(word)});
+}
+
+void ask_add_number(struct ask *ask, int64_t number)
+{
+    if (ask->number_count == ASK_NUMBERS_MAX) {
+        ask->count = ASK_WORDS_MAX + 1;
+        return;
+    }
+    char *text = ask->numbers[ask->number_count++];
+    (void)snprintf(text, sizeof ask->numbers[0], "%" PRId64, number);
+    ask_add(ask, text);
+}
+
+void ask_add_option(struct ask *ask, const char *name, const char *word)
+{
+    if (!word)
+        return;
+    ask_add(ask, name);
+    ask_add(ask, word);
+}
+
+static void ask_add_list(struct ask *ask, const char *word, va_list list)
+{
+    ask->count = ask->number_count = 0;
+    for (; word; word = va_arg(list, const char *))
+        ask_add(ask, word);
+}
+
+void ask_begin(struct ask *ask, const char *word, ...)
+{
+    va_list list;
+    va_start(list, word);
+    ask_add_list(ask, word, list);
+    va_end(list);
+}
+
+/* ---- asking ---- */
+
+struct cli_client *ask_open(const char *command, const char *server, bool patient)
+{
+    struct weir_error err;
+    struct cli_client *client = client_open(server, &err);
+    if (!client)
+        (void)args_fail(command, err.text);
+    else if (patient)
+        client_patience(client, -1);
+    return client;
+}
+
+const struct resp_value *ask_tell(const char *command, struct cli_client *client, const struct ask *ask)
+{
+    struct weir_error err;
+    if (ask->count > ASK_WORDS_MAX)
+        return args_fail(command, "too many words"), NULL;
+    const struct resp_value *value = client_ask(client, ask->words, ask->count, &err);
+    if (!value)
+        return args_fail(command, err.text), NULL;
+    if (value->type != RESP_ERROR)
+        return value;
+    size_t code = value->text.len > 4 && memcmp(value->text.bytes, "ERR ", 4) == 0 ? 4 : 0;
+    fprintf(stderr, "weir %s: ", command);
+    hints_put(stderr, value->text.bytes + code, value->text.len - code);
+    fputc('\n', stderr);
+    return NULL;
+}
+
+const struct resp_value *ask_words(const char *command, struct cli_client *client, const char *word, ...)
+{
+    struct ask ask;
+    va_list list;
+    va_start(list, word);
+    ask_add_list(&ask, word, list);
+    va_end(list);
+    return ask_tell(command, client, &ask);
+}
+
+const struct resp_value *ask_quietly(struct cli_client *client, const char *word, ...)
+{
+    struct ask ask;
+    struct weir_error err;
+    va_list list;
+    va_start(list, word);
+    ask_add_list(&ask, word, list);
+    va_end(list);
+    return client ? client_ask(client, ask.words, ask.count, &err) : NULL;
+}
+
+int ask_print_nothing(const struct resp_value *value)
+{
+    (void)value;
+    return EXIT_OK;
+}
+
+int ask_once(const char *command, const struct ask *ask, int (*print)(const struct resp_value *value))
+{
+    struct cli_client *client = ask_open(command, ask_options.server, false);
+    const struct resp_value *value = client ? ask_tell(command, client, ask) : NULL;
+    int status = value ? EXIT_OK : EXIT_ERROR;
+    if (value && ask_options.json)
+        ask_print_json(value);
+    else if (value)
+        status = print(value);
+    client_close(client);
+    return status;
 }
 
 /* ---- fields ---- */
 
+static const struct resp_value *ask_field(const struct resp_value *map, const char *name)
+{
+    return map ? weir_resp_get(map, name) : NULL;
+}
+
+int64_t ask_number_or(const struct resp_value *map, const char *name, int64_t without)
+{
+    const struct resp_value *value = ask_field(map, name);
+    return value && (value->type == RESP_INTEGER || value->type == RESP_BOOL) ? value->integer : without;
+}
+
 int64_t ask_number(const struct resp_value *map, const char *name)
 {
-    const struct resp_value *value = weir_resp_get(map, name);
-    return value && (value->type == RESP_INTEGER || value->type == RESP_BOOL) ? value->integer : 0;
+    return ask_number_or(map, name, 0);
 }
 
 bool ask_truth(const struct resp_value *map, const char *name)
@@ -39,13 +164,13 @@ static bool is_answer_text(const struct resp_value *value)
 
 struct slice ask_text(const struct resp_value *map, const char *name)
 {
-    const struct resp_value *value = weir_resp_get(map, name);
+    const struct resp_value *value = ask_field(map, name);
     return value && is_answer_text(value) ? value->text : (struct slice){"", 0};
 }
 
 bool ask_has(const struct resp_value *map, const char *name)
 {
-    const struct resp_value *value = weir_resp_get(map, name);
+    const struct resp_value *value = ask_field(map, name);
     return value && value->type != RESP_NULL;
 }
 
@@ -57,6 +182,15 @@ void ask_put(FILE *file, struct slice text)
 int ask_width(struct slice text)
 {
     return term_columns(text.bytes, text.len);
+}
+
+void ask_put_words(char **argv, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        if (i > from)
+            fputc(' ', stdout);
+        term_put(stdout, argv[i], strlen(argv[i]));
+    }
 }
 
 /* ---- JSON ---- */
@@ -132,13 +266,7 @@ void ask_print_json(const struct resp_value *value)
         json_close(&json, '}');
 }
 
-/* ---- all of it ---- */
-
-int ask_print_nothing(const struct resp_value *value)
-{
-    (void)value;
-    return EXIT_OK;
-}
+/* ---- the rest ---- */
 
 const char *ask_until(const char *time, char text[static ASK_UNTIL_MAX])
 {
@@ -156,33 +284,18 @@ const char *ask_until(const char *time, char text[static ASK_UNTIL_MAX])
     return text;
 }
 
-struct slice ask_info(struct slice info, const char *name)
+struct slice ask_info(const struct resp_value *info, const char *name)
 {
     size_t len = strlen(name);
-    const char *at = info.bytes, *end = info.bytes + info.len;
+    struct slice text = info ? info->text : (struct slice){"", 0};
+    const char *at = text.bytes, *end = at + text.len;
     while (at < end) {
         const char *line = memchr(at, '\n', (size_t)(end - at));
         size_t size = line ? (size_t)(line - at) : (size_t)(end - at);
-        size_t text = size > 0 && at[size - 1] == '\r' ? size - 1 : size;
-        if (text > len && memcmp(at, name, len) == 0 && at[len] == ':')
-            return (struct slice){at + len + 1, text - len - 1};
+        size_t used = size > 0 && at[size - 1] == '\r' ? size - 1 : size;
+        if (used > len && memcmp(at, name, len) == 0 && at[len] == ':')
+            return (struct slice){at + len + 1, used - len - 1};
         at += size + 1;
     }
     return (struct slice){"", 0};
-}
-
-int ask_once(const char *command, const struct ask_options *options, const struct ask *ask,
-             int (*print)(const struct resp_value *value))
-{
-    struct cli_client *client = client_start(command, options->server);
-    if (!client)
-        return EXIT_ERROR;
-    const struct resp_value *value = client_tell(command, client, ask->words, ask->count);
-    int status = EXIT_ERROR;
-    if (value && options->json)
-        ask_print_json(value);
-    if (value)
-        status = options->json ? EXIT_OK : print(value);
-    client_close(client);
-    return status;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/args.h"
 #include "cli/term.h"
 #include "phrasebook/phrasebook.h"
 
@@ -46,12 +47,17 @@ void caret_print(const char *text, int32_t column, const char *message)
     term_wrap(stderr, message, indent + 2, indent + 2, (int)width);
 }
 
-size_t caret_read_limits(const char *text, struct weir_spec *specs, size_t capacity)
+struct weir_policy *caret_read_policy(const char *command, const char *text)
 {
+    struct weir_spec specs[WEIR_LIMITS_MAX];
     struct spec_fault fault;
+    struct weir_error err;
     int32_t column = 0;
-    size_t count = weir_phrasebook_read(text, specs, capacity, &column, &fault);
+    size_t count = weir_phrasebook_read(text, specs, WEIR_LIMITS_MAX, &column, &fault);
     if (count == 0)
-        caret_print(text, column, fault.text);
-    return count;
+        return caret_print(text, column, fault.text), NULL;
+    struct weir_policy *policy = weir_policy_from(specs, count, &err);
+    if (!policy)
+        (void)args_fail(command, err.text);
+    return policy;
 }

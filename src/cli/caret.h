@@ -16,7 +16,7 @@
 /* Writes it to standard error. `column` counts characters from 1; 0: no place in particular. */
 void caret_print(const char *text, int32_t column, const char *message);
 
-/* Reads limits; on a mistake explains it with a caret and gives 0. */
-size_t caret_read_limits(const char *text, struct weir_spec *specs, size_t capacity);
+/* Reads limits; on a mistake explains it with a caret and returns NULL. */
+struct weir_policy *caret_read_policy(const char *command, const char *text);
 
 #endif

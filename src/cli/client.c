@@ -12,11 +12,7 @@
 
 #include "base/error.h"
 #include "base/secret.h"
-#include "cli/hints.h"
-#include "cli/term.h"
 #include "resp_client/blocking.h"
-
-#define WORDS_MOST 1024
 
 struct cli_client {
     struct resp_blocking_client *client;
@@ -114,47 +110,4 @@ const char *client_shown(const struct cli_client *client)
 void client_patience(struct cli_client *client, int64_t answer_ms)
 {
     client->answer_ms = answer_ms;
-}
-
-/* ---- with a word on standard error ---- */
-
-static void print_client_error(const char *command, const char *text)
-{
-    fprintf(stderr, "weir %s: ", command);
-    term_put(stderr, text, strlen(text));
-    fputc('\n', stderr);
-}
-
-struct cli_client *client_start(const char *command, const char *url)
-{
-    struct weir_error err;
-    struct cli_client *client = client_open(url, &err);
-    if (!client)
-        print_client_error(command, err.text);
-    return client;
-}
-
-const struct resp_value *client_tell(const char *command, struct cli_client *client, const char *const *words,
-                                     size_t count)
-{
-    struct weir_error err;
-    struct slice slices[WORDS_MOST];
-    if (count > WORDS_MOST) {
-        fprintf(stderr, "weir %s: more than %d words\n", command, WORDS_MOST);
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++)
-        slices[i] = (struct slice){words[i], strlen(words[i])};
-    const struct resp_value *value = client_ask(client, slices, count, &err);
-    if (!value) {
-        print_client_error(command, err.text);
-        return NULL;
-    }
-    if (value->type != RESP_ERROR)
-        return value;
-    bool plain = value->text.len > 4 && memcmp(value->text.bytes, "ERR ", 4) == 0;
-    fprintf(stderr, "weir %s: ", command);
-    hints_put(stderr, value->text.bytes + (plain ? 4 : 0), value->text.len - (plain ? 4 : 0));
-    fputc('\n', stderr);
-    return NULL;
 }

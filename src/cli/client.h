@@ -3,10 +3,8 @@
  * A client for the commands that ask a server: connects, logs in, asks one thing at a time and waits for the
  * answer. What fails is told in one line, which never shows a password.
  *
- *     struct cli_client *client = client_start("take", url);      says on standard error what is wrong
- *     const struct resp_value *value = client ? client_tell("take", client, words, count) : NULL;
- *     if (!value)
- *         return client_close(client), EXIT_ERROR;
+ *     struct cli_client *client = client_open(url, &err);
+ *     const struct resp_value *value = client ? client_ask(client, words, count, &err) : NULL;
  */
 #ifndef WEIR_CLI_CLIENT_H
 #define WEIR_CLI_CLIENT_H
@@ -36,12 +34,5 @@ void client_patience(struct cli_client *client, int64_t answer_ms);
  */
 const struct resp_value *client_ask(struct cli_client *client, const struct slice *words, size_t count,
                                     struct weir_error *err);
-
-/* ---- the same for those who only want to say what is wrong: "weir COMMAND: ..." on standard error ---- */
-
-struct cli_client *client_start(const char *command, const char *url);
-/* NULL also if the server answered with an error, which has been said then. */
-const struct resp_value *client_tell(const char *command, struct cli_client *client, const char *const *words,
-                                     size_t count);
 
 #endif

@@ -7,46 +7,43 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/standard_files.h"
 #include "cli/term.h"
 #include "weir.h"
 
-struct subcommand {
-    const char *group; /* heading in the help; NULL: as the one before */
-    const char *name;
+static const struct subcommand {
+    const char *group;    /* heading in the help; NULL: as the one before */
     const char *operands; /* ", peek ...": the next one is shown in the same line */
     const char *summary;  /* NULL: it stands in the line before */
-    int (*run_subcommand)(int argc, char **argv);
-};
-
-static const struct subcommand subcommands[] = {
-    {"Limits", "spec", "LIMITS...", "say in plain words what a limit lets pass", cmd_spec},
-    {NULL, "sim", "LIMITS [--arrivals LIST]", "watch it decide in virtual time", cmd_sim},
-    {NULL, "sim fleet", "[--nodes N]", "a whole fleet with faults in virtual time", cmd_sim},
-    {"Server", "serve", "[--config FILE]", "answer Redis clients on 9049", cmd_serve},
-    {NULL, "check", "FILE", "is this configuration right, and what would it change", cmd_check},
-    {NULL, "reload", "", "apply the configuration, or keep the old one and say why", cmd_reload},
-    {"Ask a server", "take", ", peek POLICY KEY [N]", "exit status 0 allowed, 1 refused, 2 error", cmd_key},
-    {NULL, "peek", NULL, NULL, cmd_key},
-    {NULL, "acquire", "POLICY KEY [N]", "the same, but wait (--timeout TIME)", cmd_key},
-    {NULL, "reserve", "POLICY KEY [N]", "take now, settle later (--ttl TIME, --timeout TIME)", cmd_key},
-    {NULL, "commit", "ID [N]..., cancel ID", "what was used of a reservation; hand it back", cmd_settle},
-    {NULL, "cancel", NULL, NULL, cmd_settle},
-    {NULL, "give", ", charge POLICY KEY [N]", "hand units back; count what has happened already", cmd_key},
-    {NULL, "charge", NULL, NULL, cmd_key},
-    {NULL, "reset", "POLICY KEY", "forget what a key has spent", cmd_key},
-    {NULL, "explain", "POLICY KEY", "each limit of this key: used, left, when it frees", cmd_key},
-    {"Operate", "top", ", stat", "who takes and is refused most; one line a second", cmd_top},
-    {NULL, "stat", NULL, NULL, cmd_stat},
-    {NULL, "policy", "", "list, show, set, del, mode (--percent P, --for TIME, --all)", cmd_policy},
-    {NULL, "override", "", "set, list, delete: another limit for one key, with an end", cmd_override},
-    {NULL, "quota", "", "totals of a fleet: create, show, list, set, watch, delete", cmd_quota},
-    {"Data", "backup", "[NAME]", "copy what a server has stored, while it serves", cmd_backup},
-    {NULL, "dump", "[--policy NAME]", "policies and what each key has spent, as text", cmd_dump},
-    {NULL, "load", "[FILE] | --from URL", "bring a dump in, or move keys from another server", cmd_load},
-    {NULL, "doctor", "DIR [--repair]", "check what is stored; repair it only when told", cmd_doctor},
-    {"Speed", "bench", "WHAT", "how fast here: core, fleet, limiter, server, store, table, wait", cmd_bench},
+    const struct cli_command *command;
+} subcommands[] = {
+    {"Limits", "LIMITS...", "say in plain words what a limit lets pass", &command_spec},
+    {NULL, "LIMITS [--arrivals LIST]", "watch it decide in virtual time", &command_sim},
+    {NULL, "[--nodes N]", "a whole fleet with faults in virtual time", &command_sim_fleet},
+    {"Server", "[--config FILE]", "answer Redis clients on 9049", &command_serve},
+    {NULL, "FILE", "is this configuration right, and what would it change", &command_check},
+    {NULL, "", "apply the configuration, or keep the old one and say why", &command_reload},
+    {"Ask a server", ", peek POLICY KEY [N]", "exit status 0 allowed, 1 refused, 2 error", &command_take},
+    {NULL, NULL, NULL, &command_peek},
+    {NULL, "POLICY KEY [N]", "the same, but wait (--timeout TIME)", &command_acquire},
+    {NULL, "POLICY KEY [N]", "take now, settle later (--ttl TIME, --timeout TIME)", &command_reserve},
+    {NULL, "ID [N]..., cancel ID", "what was used of a reservation; hand it back", &command_commit},
+    {NULL, NULL, NULL, &command_cancel},
+    {NULL, ", charge POLICY KEY [N]", "hand units back; count what has happened already", &command_give},
+    {NULL, NULL, NULL, &command_charge},
+    {NULL, "POLICY KEY", "forget what a key has spent", &command_reset},
+    {NULL, "POLICY KEY", "each limit of this key: used, left, when it frees", &command_explain},
+    {"Operate", ", stat", "who takes and is refused most; one line a second", &command_top},
+    {NULL, NULL, NULL, &command_stat},
+    {NULL, "", "list, show, set, del, mode (--percent P, --for TIME, --all)", &command_policy},
+    {NULL, "", "set, list, delete: another limit for one key, with an end", &command_override},
+    {NULL, "", "totals of a fleet: create, show, list, set, watch, delete", &command_quota},
+    {"Data", "[NAME]", "copy what a server has stored, while it serves", &command_backup},
+    {NULL, "[--policy NAME]", "policies and what each key has spent, as text", &command_dump},
+    {NULL, "[FILE] | --from URL", "bring a dump in, or move keys from another server", &command_load},
+    {NULL, "DIR [--repair]", "check what is stored; repair it only when told", &command_doctor},
+    {"Speed", "WHAT", "how fast here: core, fleet, limiter, server, store, table, wait", &command_bench},
 };
 #define SUBCOMMANDS (sizeof subcommands / sizeof subcommands[0])
 
@@ -60,7 +57,7 @@ static void print_usage(FILE *file)
         char synopsis[64];
         if (!subcommands[i].summary)
             continue;
-        snprintf(synopsis, sizeof synopsis, "%s%s%s", subcommands[i].name,
+        snprintf(synopsis, sizeof synopsis, "%s%s%s", subcommands[i].command->name,
                  subcommands[i].operands[0] == ',' ? "" : " ", subcommands[i].operands);
         if (subcommands[i].group)
             fprintf(file, "%s\n", subcommands[i].group);
@@ -78,11 +75,11 @@ static void print_usage(FILE *file)
           file);
 }
 
-static const struct subcommand *find_command(const char *name)
+static const struct cli_command *find_command(const char *name)
 {
     for (size_t i = 0; i < SUBCOMMANDS; i++)
-        if (strcmp(subcommands[i].name, name) == 0)
-            return &subcommands[i];
+        if (strcmp(subcommands[i].command->name, name) == 0)
+            return subcommands[i].command;
     return NULL;
 }
 
@@ -90,7 +87,7 @@ static int unknown_command(const char *name)
 {
     struct nearest near = weir_nearest(name, strlen(name));
     for (size_t i = 0; i < SUBCOMMANDS; i++)
-        (void)weir_nearest_try(&near, subcommands[i].name);
+        (void)weir_nearest_try(&near, subcommands[i].command->name);
     (void)weir_nearest_try(&near, "help");
     fputs("weir: unknown command '", stderr);
     term_put(stderr, name, strlen(name));
@@ -101,19 +98,26 @@ static int unknown_command(const char *name)
     return EXIT_ERROR;
 }
 
-static int print_help(const char *name)
+/* A command of two words comes before that of its first one. argv[0] is its first word. */
+static int run_command(int argc, char **argv)
 {
-    if (!name) {
-        print_usage(stdout);
-        return EXIT_OK;
-    }
-    const struct subcommand *command = find_command(name);
-    if (!command)
-        return unknown_command(name);
-    char word[32], option[] = "--help";
-    snprintf(word, sizeof word, "%s", name);
-    char *argv[] = {word, option, NULL};
-    return command->run_subcommand(2, argv);
+    char two[32];
+    (void)snprintf(two, sizeof two, "%s %s", argv[0], argc > 1 ? argv[1] : "");
+    const struct cli_command *command = find_command(two);
+    if (command)
+        return args_run(command, argc - 1, argv + 1);
+    command = find_command(argv[0]);
+    return command ? args_run(command, argc, argv) : unknown_command(argv[0]);
+}
+
+static int print_help(int argc, char **argv)
+{
+    static char option[] = "--help";
+    char *words[] = {argc > 0 ? argv[0] : NULL, option, NULL};
+    if (words[0])
+        return run_command(2, words);
+    print_usage(stdout);
+    return EXIT_OK;
 }
 
 /* The first word behind the options that is a command, or NULL. */
@@ -138,9 +142,9 @@ static int run_subcommand(int argc, char **argv)
         return EXIT_ERROR;
     }
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-        return print_help(NULL);
+        return print_help(0, NULL);
     if (strcmp(word, "help") == 0)
-        return print_help(argc > 2 ? argv[2] : NULL);
+        return print_help(argc - 2, argv + 2);
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
         printf("weir %s\n", weir_version());
         return EXIT_OK;
@@ -155,8 +159,7 @@ static int run_subcommand(int argc, char **argv)
                                                : "-s URL");
         return EXIT_ERROR;
     }
-    const struct subcommand *command = find_command(word);
-    return command ? command->run_subcommand(argc - 1, argv + 1) : unknown_command(word);
+    return run_command(argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv)

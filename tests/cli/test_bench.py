@@ -73,7 +73,7 @@ class Words(command.CommandTest):
             (["wait", "--time", "61s"], "--time takes 1ms to 1m, not '61s'"),
             (["table", "--keys", "999"], "--keys takes 1k to 100M, not '999'"),
             (["table", "--keys", "101M"], "--keys takes 1k to 100M, not '101M'"),
-            (["table", "--keys", "many"], "--keys takes a whole number from 1 on, such as 5 or 2k, not 'many'"),
+            (["table", "--keys", "many"], "--keys takes 1k to 100M, not 'many'"),
             (["limiter", "--keys", "1k"], "--keys belongs to server, store and table, not to limiter"),
             (["store", "--time", "6s"], "--time takes 1ms to 5s, not '6s'"),
             (["store", "--keys", "6M"], "--keys takes 1k to 5M, not '6M'"),

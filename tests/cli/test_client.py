@@ -358,11 +358,11 @@ class Override(ClientTest):
 
     def test_mistakes(self):
         how = "weir override: write: weir override "
-        self.check(["override"], "", how + "list POLICY, set POLICY KEY LIMITS or delete POLICY KEY\n", status=2)
+        self.check(["override"], "", "weir override: what? write list, set or delete; weir override --help tells more\n",
+                   status=2)
         self.check(["override", "set", "api", "k"], "", how + "set POLICY KEY LIMITS\n", status=2)
         self.check(["override", "list"], "", how + "list POLICY\n", status=2)
-        self.check(["override", "list", "api", "--for", "1h"], "", "weir override: --for and --reason go with set\n",
-                   status=2)
+        self.check(["override", "list", "api", "--for", "1h"], "", "weir override: --for goes with set\n", status=2)
         self.assertEqual(self.run_weir("override", "delete", "api", "k").returncode, 2)
 
 
@@ -456,7 +456,7 @@ class Watch(ClientTest):
         self.assertRegex(lines[-1], r"^ +0 +0 +0 +0 +\d+ +\d+\.\d MiB +2$")
         document = json.loads(self.output("stat", "--count", "1", "--json"))
         self.assertEqual((document["allowed"], document["refused"], document["clients"]), (1, 1, 2))
-        self.check(["stat", "--every", "0"], "", "weir stat: --every takes 1ms to 1d\n", status=2)
+        self.check(["stat", "--every", "0"], "", "weir stat: --every takes 1ms to 1d, not '0'\n", status=2)
 
 
 if __name__ == "__main__":

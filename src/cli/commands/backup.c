@@ -6,30 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/args.h"
 #include "cli/ask.h"
-#include "cli/cli.h"
-#include "cli/transfer/dump_read.h"
-
-static const char help[] =
-    "usage: weir backup [NAME]\n"
-    "Copies what a server has stored, as of one moment, while it serves: to backups/NAME in\n"
-    "its data directory. Without a name it is the time, such as 2026-11-15T201500Z.\n"
-    "\n" ASK_HELP "\n"
-    "A backup is a data directory by itself: copy it elsewhere, and start from it. What was\n"
-    "taken after it was made is not in it. Exit status: 0, or 2 on an error.\n"
-    "\n"
-    "Examples\n"
-    "  weir backup\n"
-    "  weir backup before-upgrade\n"
-    "  weir doctor /var/lib/weir/backups/before-upgrade\n";
-
-static bool name_backup_now(char *name, size_t size)
-{
-    time_t now = time(NULL);
-    struct tm date;
-    return gmtime_r(&now, &date) && strftime(name, size, "%Y-%m-%dT%H%M%SZ", &date) > 0;
-}
+#include "cli/commands.h"
 
 static void print_backup(const struct resp_value *value)
 {
@@ -41,31 +19,40 @@ static void print_backup(const struct resp_value *value)
     fputs(" NEW-DIR && weir serve --data NEW-DIR\n", stdout);
 }
 
-int cmd_backup(int argc, char **argv)
+static int run_backup(const struct cli_command *command, int count, char **argv)
 {
-    struct ask_options options = {0};
-    char now[40];
-    const struct args_option table[] = {ASK_OPTIONS(options)};
-    int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
-    if (count < 0)
-        return EXIT_ERROR;
-    if (options.help)
-        return fputs(help, stdout), EXIT_OK;
-    if (count > 1 || !name_backup_now(now, sizeof now)) {
-        args_complain("backup", "one name is enough; unknown word", argv[2]);
-        fputc('\n', stderr);
-        return EXIT_ERROR;
-    }
-    struct cli_client *client = client_start("backup", options.server);
-    if (!client)
-        return EXIT_ERROR;
-    client_patience(client, -1);
-    const char *words[] = {"WEIR.BACKUP", count == 1 ? argv[1] : now, NULL};
-    const struct resp_value *value = dump_say("backup", client, words);
-    if (value && options.json)
+    char now[40] = "";
+    time_t seconds = time(NULL);
+    struct tm date;
+    if (gmtime_r(&seconds, &date))
+        (void)strftime(now, sizeof now, "%Y-%m-%dT%H%M%SZ", &date);
+    struct cli_client *client = ask_open(command->name, ask_options.server, true);
+    const struct resp_value *value =
+        client ? ask_words(command->name, client, "WEIR.BACKUP", count == 1 ? argv[1] : now, NULL) : NULL;
+    if (value && ask_options.json)
         ask_print_json(value);
     else if (value)
         print_backup(value);
     client_close(client);
     return value ? EXIT_OK : EXIT_ERROR;
 }
+
+static const struct args_option options[] = {ASK_SERVER, ASK_JSON};
+
+const struct cli_command command_backup = {
+    .name = "backup",
+    .usage = "[NAME]\n"
+             "Copies what a server has stored, as of one moment, while it serves: to backups/NAME in\n"
+             "its data directory. Without a name it is the time, such as 2026-11-15T201500Z.\n",
+    ARGS_OPTIONS(options),
+    .more = "A backup is a data directory by itself: copy it elsewhere, and start from it. What was\n"
+            "taken after it was made is not in it. Exit status: 0, or 2 on an error.\n"
+            "\n"
+            "Examples\n"
+            "  weir backup\n"
+            "  weir backup before-upgrade\n"
+            "  weir doctor /var/lib/weir/backups/before-upgrade\n",
+    .most = 1,
+    .many = "; one name is enough",
+    .run = run_backup,
+};

@@ -11,22 +11,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/program.h"
 
-int cmd_bench(int argc, char **argv)
+static int run_bench(const struct cli_command *command, int count, char **argv)
 {
     static char name[] = "weir-bench";
     char path[PATH_MAX];
-    (void)argc;
+    (void)count;
     argv[0] = name;
     execvp(program_beside(name, path, sizeof path), argv);
-    if (errno == ENOENT)
-        fputs("weir bench: weir-bench is neither beside this command nor in $PATH; in the sources of weir, "
-              "script/bench builds and runs it, and cmake --install build/release --component bench installs "
-              "it\n",
-              stderr);
-    else
-        fprintf(stderr, "weir bench: cannot run weir-bench: %s\n", strerror(errno));
-    return EXIT_ERROR;
+    if (errno != ENOENT)
+        return fprintf(stderr, "weir bench: cannot run weir-bench: %s\n", strerror(errno)), EXIT_ERROR;
+    return args_fail(command->name,
+                     "weir-bench is neither beside this command nor in $PATH; in the sources of weir, "
+                     "script/bench builds and runs it, and cmake --install build/release --component bench "
+                     "installs it");
 }
+
+const struct cli_command command_bench = {.name = "bench", .run = run_bench};

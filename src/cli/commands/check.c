@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/args.h"
-#include "cli/cli.h"
-#include "cli/client.h"
+#include "cli/ask.h"
+#include "cli/commands.h"
 #include "cli/commands/check_differences.h"
 #include "cli/commands/check_fleet.h"
 #include "cli/commands/check_serve.h"
@@ -19,27 +18,6 @@
 #include "cli/words.h"
 #include "config/timestamp.h"
 #include "os/boot.h"
-
-static const char help[] =
-    "usage: weir check FILE [-s URL] [--json]\n"
-    "Is this configuration right, and what would it change?\n"
-    "\n"
-    "Every mistake is told with its line and column, and what weir serve would refuse, too.\n"
-    "If a server answers, its policies are compared with those of the file. Notes tell what\n"
-    "may hurt although it is right. Of policies with fleet: it prints what they cost their\n"
-    "coordinator and what passes at worst, and refuses what cannot work. Nothing is changed.\n"
-    "\n"
-    "  -s, --server URL   redis://[user:password@]host:port or unix:///path\n"
-    "                     (default redis://127.0.0.1:9049; WEIR_URL in the environment)\n"
-    "      --json         one JSON document on standard output\n"
-    "  -h, --help\n"
-    "\n"
-    "The exit status is 0 if the file is right, else 2; also 2 if a server that was\n"
-    "named by -s does not answer.\n"
-    "\n"
-    "Examples\n"
-    "  weir check weir.yaml && weir reload\n"
-    "  weir check --json weir.yaml | jq .changes\n";
 
 #define TEXT_SIZE 1024
 
@@ -50,7 +28,7 @@ struct check_run {
     const struct resp_value *list; /* its policies; NULL: it did not say */
     struct cli_client *other;      /* the same server: a question of its own does not end the list */
     struct weir_error err;         /* why not */
-    bool json, told_mistake;
+    bool told_mistake;
     int width; /* of the longest name */
     struct json document;
 };
@@ -62,7 +40,7 @@ static void check_print_mistake(void *arg, const struct config_complaint *compla
     struct check_run *check = arg;
     char text[COMPLAINT_TEXT_MAX];
     check->told_mistake = true;
-    if (!check->json) {
+    if (!ask_options.json) {
         fprintf(stderr, "%s\n", weir_complaint_text(complaint, true, text));
         return;
     }
@@ -166,22 +144,9 @@ static void print_ended(const struct check_run *check)
 
 /* ---- what it would change ---- */
 
-static struct slice policy_text(const struct resp_value *policy, const char *name)
-{
-    const struct resp_value *value = weir_resp_get(policy, name);
-    return value && (value->type == RESP_BULK || value->type == RESP_SIMPLE) ? value->text
-                                                                             : (struct slice){"", 0};
-}
-
 static bool same_text(struct slice slice, const char *text)
 {
     return slice_is(slice, text ? text : "");
-}
-
-static int64_t percent_of(const struct resp_value *policy)
-{
-    const struct resp_value *value = weir_resp_get(policy, "percent");
-    return value && value->type == RESP_INTEGER ? value->integer : CONFIG_PERCENT_ALL;
 }
 
 static bool is_partly(const struct config_policy *policy)
@@ -206,8 +171,8 @@ static void check_compare_candidate(const struct config_policy *policy, struct s
 static void check_compare_mode(const struct config_policy *policy, const struct resp_value *has,
                                struct text *text)
 {
-    struct slice was = policy_text(has, "mode");
-    int64_t percent = percent_of(has);
+    struct slice was = ask_text(has, "mode");
+    int64_t percent = ask_number_or(has, "percent", CONFIG_PERCENT_ALL);
     bool same = same_text(was, weir_mode_name(policy->mode)) || was.len == 0;
     if (same && (policy->mode != MODE_ENFORCE || percent == policy->percent))
         return;
@@ -226,7 +191,7 @@ static void check_compare_mode(const struct config_policy *policy, const struct 
 /* Did it come from the file, whatever a command has changed since? */
 static bool is_filed(const struct resp_value *policy)
 {
-    return slice_is(policy_text(policy, "from"), "file") || policy_text(policy, "file_limits").len > 0;
+    return slice_is(ask_text(policy, "from"), "file") || ask_text(policy, "file_limits").len > 0;
 }
 
 /* What its table would have, which is what a server shows: a root's bucket has less than is written. */
@@ -241,12 +206,12 @@ static bool check_compare_policy(struct check_run *check, const struct config_po
 {
     struct text text, rest;
     char others[2 * TEXT_SIZE];
-    struct slice was = policy_text(has, "limits");
+    struct slice was = ask_text(has, "limits");
     const char *limits = limits_there(policy);
     bool stays = same_text(was, limits);
     weir_text_init(&text, line, size);
     weir_text_init(&rest, others, sizeof others);
-    check_compare_candidate(policy, policy_text(has, "candidate"), &rest);
+    check_compare_candidate(policy, ask_text(has, "candidate"), &rest);
     check_compare_mode(policy, has, &rest);
     if (check->other)
         check_differences(check->other, policy, &rest);
@@ -276,7 +241,7 @@ static void describe_new_policy(const struct config_policy *policy, char *line, 
 static const struct resp_value *find_on_server(const struct resp_value *list, const char *name)
 {
     for (size_t i = 0; i < list->count; i++)
-        if (slice_is(policy_text(&list->elements[i], "name"), name))
+        if (slice_is(ask_text(&list->elements[i], "name"), name))
             return &list->elements[i];
     return NULL;
 }
@@ -297,7 +262,7 @@ static void check_print_change(struct check_run *check, size_t *count, struct sl
     (void)snprintf(copy, sizeof copy, "%.*s", (int)(name.len < CONFIG_NAME_MAX ? name.len : CONFIG_NAME_MAX),
                    name.bytes);
     (*count)++;
-    if (check->json) {
+    if (ask_options.json) {
         json_open(&check->document, NULL, '{', JSON_FLAT);
         json_text(&check->document, "policy", copy);
         json_text(&check->document, "change", kind);
@@ -322,7 +287,7 @@ static int widest_policy_name(const struct check_run *check)
         width =
             strlen(check->config->policies[i].name) > width ? strlen(check->config->policies[i].name) : width;
     for (size_t i = 0; i < check->list->count; i++) {
-        size_t len = policy_text(&check->list->elements[i], "name").len;
+        size_t len = ask_text(&check->list->elements[i], "name").len;
         width = len > width && len <= CONFIG_NAME_MAX ? len : width;
     }
     return (int)width;
@@ -331,9 +296,7 @@ static int widest_policy_name(const struct check_run *check)
 /* Is it one that the user may not see? Then nobody here knows whether the server has it. */
 static bool is_hidden(const struct check_run *check, const char *name)
 {
-    const struct slice words[] = {{"WEIR.POLICY", 11}, {"SHOW", 4}, {name, strlen(name)}};
-    struct weir_error err;
-    const struct resp_value *value = check->other ? client_ask(check->other, words, 3, &err) : NULL;
+    const struct resp_value *value = ask_quietly(check->other, "WEIR.POLICY", "SHOW", name, NULL);
     return value && value->type == RESP_ERROR && value->text.len > 7 &&
            memcmp(value->text.bytes, "NOPERM ", 7) == 0;
 }
@@ -342,19 +305,19 @@ static bool is_hidden(const struct check_run *check, const char *name)
 static void show_hidden(struct check_run *check)
 {
     size_t count = 0;
-    if (check->json)
+    if (ask_options.json)
         json_open(&check->document, "not_visible", '[', JSON_FLAT);
     for (size_t i = 0; i < check->config->policy_count; i++) {
         const char *name = check->config->policies[i].name;
         if (find_on_server(check->list, name) || !is_hidden(check, name))
             continue;
-        if (check->json)
+        if (ask_options.json)
             json_text(&check->document, NULL, name);
         else
             printf("%s%s", count == 0 ? "not compared, because this user may not see them: " : ", ", name);
         count++;
     }
-    if (check->json)
+    if (ask_options.json)
         json_close(&check->document, ']');
     else if (count > 0)
         fputc('\n', stdout);
@@ -379,11 +342,11 @@ static void check_print_changes(struct check_run *check)
     }
     for (size_t i = 0; i < check->list->count; i++) {
         const struct resp_value *has = &check->list->elements[i];
-        struct slice name = policy_text(has, "name");
+        struct slice name = ask_text(has, "name");
         if (!is_in_file(config, name) && is_filed(has))
             check_print_change(check, &count, name, "removed", "removed");
     }
-    if (count == 0 && !check->json)
+    if (count == 0 && !ask_options.json)
         printf("no changes against %s\n", client_shown(check->client));
 }
 
@@ -392,7 +355,7 @@ static void check_print_changes(struct check_run *check)
 static void check_print_note(void *arg, const char *text)
 {
     struct check_run *check = arg;
-    if (check->json) {
+    if (ask_options.json) {
         json_text(&check->document, NULL, text);
         return;
     }
@@ -414,12 +377,10 @@ static void note_empty_file(struct check_run *check)
 /* Who logged in and is not `default` is one of its users: a reload would refuse to open the server. */
 static void note_user_change(struct check_run *check)
 {
-    static const struct slice words[] = {{"CLIENT", 6}, {"INFO", 4}};
-    struct weir_error err;
     char line[1024];
     if (check->config->user_count > 0 || !check->other)
         return;
-    const struct resp_value *info = client_ask(check->other, words, 2, &err);
+    const struct resp_value *info = ask_quietly(check->other, "CLIENT", "INFO", NULL);
     if (!info || (info->type != RESP_BULK && info->type != RESP_VERBATIM) || info->text.len >= sizeof line)
         return;
     (void)snprintf(line, sizeof line, "%.*s", (int)info->text.len, info->text.bytes);
@@ -493,10 +454,10 @@ static void check_print_text(struct check_run *check)
     check_notes(check->config, check->other, check_print_note, check);
 }
 
-static int run_check(struct check_run *check, const char *url)
+static int check_file(struct check_run *check, const char *url)
 {
     struct json *json = &check->document;
-    if (check->json) {
+    if (ask_options.json) {
         json_open(json, NULL, '{', JSON_LINES);
         json_text(json, "file", check->file);
         json_open(json, "mistakes", '[', JSON_LINES);
@@ -510,48 +471,54 @@ static int run_check(struct check_run *check, const char *url)
         note_user_change(check);
     }
     good = good && !check->told_mistake;
-    if (check->json)
+    if (ask_options.json)
         json_close(json, ']');
-    if (good && check->json)
+    if (good && ask_options.json)
         check_print_json(check);
     else if (good && (check->list || !url))
         check_print_text(check);
     else if (good)
         print_summary(check);
-    if (check->json)
+    if (ask_options.json)
         json_close(json, '}');
-    if (good && url && !check->list) {
-        fputs("weir check: ", stderr);
-        term_put(stderr, check->err.text, strlen(check->err.text));
-        fputc('\n', stderr);
-    }
+    if (good && url && !check->list)
+        (void)args_fail("check", check->err.text);
     return good && (check->list || !url) ? EXIT_OK : EXIT_ERROR;
 }
 
-int cmd_check(int argc, char **argv)
+static int run_check(const struct cli_command *command, int count, char **argv)
 {
-    bool wants_help = false;
-    const char *url = NULL;
-    struct check_run check = {.document = {.file = stdout}};
-    const struct args_option options[] = {
-        {"server", 's', NULL, &url}, {"json", 0, &check.json, NULL}, {"help", 'h', &wants_help, NULL}};
-    int count = args_read(argc, argv, options, sizeof options / sizeof options[0]);
-    if (count < 0)
-        return EXIT_ERROR;
-    if (wants_help) {
-        fputs(help, stdout);
-        return EXIT_OK;
-    }
-    if (count != 1) {
-        fputs(count == 0 ? "weir check: which file? For example: weir check weir.yaml\n"
-                         : "weir check: one file at a time, as in: weir check weir.yaml\n",
-              stderr);
-        return EXIT_ERROR;
-    }
-    check.file = argv[1];
-    int status = run_check(&check, url);
+    struct check_run check = {.document = {.file = stdout}, .file = argv[1]};
+    (void)command;
+    (void)count;
+    int status = check_file(&check, ask_options.server);
     client_close(check.other);
     client_close(check.client);
     weir_config_free(check.config);
     return status;
 }
+
+static const struct args_option options[] = {ASK_SERVER, ASK_JSON};
+
+const struct cli_command command_check = {
+    .name = "check",
+    .usage = "FILE [-s URL] [--json]\n"
+             "Is this configuration right, and what would it change?\n"
+             "\n"
+             "Every mistake is told with its line and column, and what weir serve would refuse, too.\n"
+             "If a server answers, its policies are compared with those of the file. Notes tell what\n"
+             "may hurt although it is right. Of policies with fleet: it prints what they cost their\n"
+             "coordinator and what passes at worst, and refuses what cannot work. Nothing is changed.\n",
+    ARGS_OPTIONS(options),
+    .more = "The exit status is 0 if the file is right, else 2; also 2 if a server that was\n"
+            "named by -s does not answer.\n"
+            "\n"
+            "Examples\n"
+            "  weir check weir.yaml && weir reload\n"
+            "  weir check --json weir.yaml | jq .changes\n",
+    .least = 1,
+    .most = 1,
+    .few = "which file? For example: weir check weir.yaml",
+    .many = "one file at a time, as in: weir check weir.yaml",
+    .run = run_check,
+};

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/ask.h"
 #include "config/read_policy.h"
 #include "config/timestamp.h"
 #include "os/boot.h"
@@ -26,27 +27,6 @@ void check_add(struct text *text, const char *format, ...)
     weir_text_put(text, part, len < (int)sizeof part ? (size_t)len : sizeof part - 1);
 }
 
-static const struct resp_value *check_ask_server(struct cli_client *client, const char *command,
-                                                 const char *what, const char *policy)
-{
-    struct weir_error err;
-    const struct slice words[] = {{command, strlen(command)}, {what, strlen(what)}, {policy, strlen(policy)}};
-    return client_ask(client, words, 3, &err);
-}
-
-static struct slice check_field_text(const struct resp_value *map, const char *name)
-{
-    const struct resp_value *value = weir_resp_get(map, name);
-    return value && (value->type == RESP_BULK || value->type == RESP_SIMPLE) ? value->text
-                                                                             : (struct slice){"", 0};
-}
-
-static int64_t check_field_number(const struct resp_value *map, const char *name)
-{
-    const struct resp_value *value = weir_resp_get(map, name);
-    return value && value->type == RESP_INTEGER ? value->integer : -1;
-}
-
 /* A time of the file against one there; "" if it did not tell. */
 static void compare_time(const char *name, int64_t wanted_ms, int64_t was_ms, struct text *text)
 {
@@ -65,23 +45,23 @@ static void compare_setting(const struct config_key *key, const struct policy_se
     int64_t number = *key_number(key, settings);
     if (!wanted) {
         compare_time(name, key->type == KEY_NS ? number / WEIR_MS : number,
-                     check_field_number(has, key->shown), text);
+                     ask_number_or(has, key->shown, -1), text);
         return;
     }
-    struct slice was = check_field_text(has, key->shown);
+    struct slice was = ask_text(has, key->shown);
     if (was.len > 0 && !slice_is(was, wanted))
         check_add(text, "%s %s (was %.*s)", name, wanted, (int)(was.len < 16 ? was.len : 16), was.bytes);
 }
 
 static void compare_settings(struct cli_client *client, const struct config_policy *policy, struct text *text)
 {
-    const struct resp_value *has = check_ask_server(client, "WEIR.POLICY", "SHOW", policy->name);
+    const struct resp_value *has = ask_quietly(client, "WEIR.POLICY", "SHOW", policy->name, NULL);
     const struct config_key *key;
     if (!has || has->type != RESP_MAP)
         return;
     for (size_t i = 0; (key = weir_setting_at(i)); i++)
         compare_setting(key, &policy->settings, has, text);
-    int64_t capacity = check_field_number(has, "capacity");
+    int64_t capacity = ask_number_or(has, "capacity", -1);
     if (capacity >= 0 && policy->keys > capacity)
         check_add(text, "room for %" PRId64 " keys (has %" PRId64 ")", policy->keys, capacity);
 }
@@ -106,9 +86,7 @@ static struct override_terms terms_of(struct slice limits, int64_t until_ms)
 
 static struct override_terms terms_on_server(const struct resp_value *override)
 {
-    const struct resp_value *until = weir_resp_get(override, "until_ms");
-    return terms_of(check_field_text(override, "limits"),
-                    until && until->type == RESP_INTEGER ? until->integer : 0);
+    return terms_of(ask_text(override, "limits"), ask_number(override, "until_ms"));
 }
 
 /* A prefix has its '*' there, and none here. */
@@ -124,7 +102,7 @@ static const struct resp_value *find_override_on_server(const struct resp_value 
                                                         const struct config_override *override)
 {
     for (size_t i = 0; i < list->count; i++)
-        if (is_same_override_key(override, check_field_text(&list->elements[i], "key")))
+        if (is_same_override_key(override, ask_text(&list->elements[i], "key")))
             return &list->elements[i];
     return NULL;
 }
@@ -174,8 +152,8 @@ static void check_compare_overrides(const struct config_policy *policy, const st
                                             find_override_on_server(list, &policy->overrides[i]),
                                             count < SHOWN ? text : &unseen);
     for (size_t i = 0; i < list->count; i++) {
-        struct slice key = check_field_text(&list->elements[i], "key");
-        if (key.len == 0 || !slice_is(check_field_text(&list->elements[i], "from"), "file") ||
+        struct slice key = ask_text(&list->elements[i], "key");
+        if (key.len == 0 || !slice_is(ask_text(&list->elements[i], "from"), "file") ||
             is_override_in_file(policy, key))
             continue; /* those that were set by command stay */
         check_add(count++ < SHOWN ? text : &unseen, "override of %.*s ends",
@@ -188,7 +166,7 @@ static void check_compare_overrides(const struct config_policy *policy, const st
 void check_differences(struct cli_client *client, const struct config_policy *policy, struct text *text)
 {
     compare_settings(client, policy, text);
-    const struct resp_value *list = check_ask_server(client, "WEIR.OVERRIDE", "LIST", policy->name);
+    const struct resp_value *list = ask_quietly(client, "WEIR.OVERRIDE", "LIST", policy->name, NULL);
     if (list && list->type == RESP_ARRAY)
         check_compare_overrides(policy, list, text);
 }

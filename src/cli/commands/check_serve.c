@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cli/ask.h"
 #include "service/policies/edit.h"
 #include "table/persist/persist.h"
 
@@ -191,10 +192,8 @@ static void note_users(const struct config *config, check_tell *tell, void *arg)
 
 static void note_memory(const struct config *config, struct cli_client *client, check_tell *tell, void *arg)
 {
-    static const struct slice words[] = {{"CONFIG", 6}, {"GET", 3}, {"maxmemory", 9}};
-    struct weir_error err;
     char digits[32] = "", text[NOTE_MAX];
-    const struct resp_value *value = client ? client_ask(client, words, 3, &err) : NULL;
+    const struct resp_value *value = ask_quietly(client, "CONFIG", "GET", "maxmemory", NULL);
     const struct resp_value *has =
         value && value->type == RESP_MAP ? weir_resp_get(value, "maxmemory") : NULL;
     if (!has || has->type != RESP_BULK || has->text.len >= sizeof digits)

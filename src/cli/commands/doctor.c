@@ -11,29 +11,13 @@
 #include <sys/stat.h>
 
 #include "base/humanize.h"
-#include "cli/args.h"
-#include "cli/ask.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/json.h"
 #include "cli/term.h"
 #include "config/timestamp.h"
 #include "store/inspect.h"
 
-static const char help[] =
-    "usage: weir doctor DIR [--repair] [--json]\n"
-    "Looks at a data directory that no server uses: reads all of it, says what a start would\n"
-    "find, what is wrong, and what that means. Changes nothing, unless told.\n"
-    "\n"
-    "      --repair   make it one that can be started from: what is damaged gets another\n"
-    "                 name (damaged-...), and nothing is deleted. Copy the directory first\n"
-    "      --json     one JSON document on standard output\n"
-    "  -h, --help     this text\n"
-    "\n"
-    "Exit status: 0 nothing is wrong, 1 something is, 2 it cannot be read, or is in use.\n"
-    "\n"
-    "Examples\n"
-    "  weir doctor /var/lib/weir\n"
-    "  weir doctor /var/lib/weir/backups/2026-11-15T201500Z\n"
-    "  cp -r /var/lib/weir /tmp/copy && weir doctor --repair /tmp/copy\n";
+static bool repair, json_wanted;
 
 struct doctor_report {
     const char *path;
@@ -231,7 +215,7 @@ static void doctor_print_json(const struct doctor_report *report)
 static int doctor_complain(const char *path, const char *text)
 {
     fputs("weir doctor: ", stderr);
-    ask_put(stderr, (struct slice){path, strlen(path)});
+    term_put(stderr, path, strlen(path));
     fprintf(stderr, ": %s\n", text);
     return EXIT_ERROR;
 }
@@ -269,15 +253,6 @@ static bool inspect_data_dir(struct doctor_report *report)
     return true;
 }
 
-static int doctor_print(const struct doctor_report *report, bool json)
-{
-    if (json)
-        doctor_print_json(report);
-    else
-        doctor_print_text(report);
-    return report->problems > 0 ? EXIT_REFUSED : EXIT_OK;
-}
-
 static void print_repair_step(void *arg, const char *text)
 {
     FILE *file = arg;
@@ -299,23 +274,42 @@ static bool repair_data_dir(struct doctor_report *report, FILE *out)
     return inspect_data_dir(report);
 }
 
-int cmd_doctor(int argc, char **argv)
+static int run_doctor(const struct cli_command *command, int count, char **argv)
 {
-    bool repair = false, json = false, wants_help = false;
-    const struct args_option table[] = {
-        {"repair", 0, &repair, NULL}, {"json", 0, &json, NULL}, {"help", 'h', &wants_help, NULL}};
-    int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
-    if (count < 0)
-        return EXIT_ERROR;
-    if (wants_help)
-        return fputs(help, stdout), EXIT_OK;
-    if (count != 1) {
-        fputs("weir doctor: write: weir doctor DIR, with the data directory of a server\n", stderr);
-        return EXIT_ERROR;
-    }
     struct doctor_report report = {.path = argv[1]};
-    bool good = inspect_data_dir(&report) && (!repair || repair_data_dir(&report, json ? stderr : stdout));
-    int status = good ? doctor_print(&report, json) : EXIT_ERROR;
+    (void)command;
+    (void)count;
+    bool good =
+        inspect_data_dir(&report) && (!repair || repair_data_dir(&report, json_wanted ? stderr : stdout));
+    if (good && json_wanted)
+        doctor_print_json(&report);
+    else if (good)
+        doctor_print_text(&report);
     weir_inspect_free(&report.inspect);
-    return status;
+    return !good ? EXIT_ERROR : report.problems > 0 ? EXIT_REFUSED : EXIT_OK;
 }
+
+static const struct args_option options[] = {
+    OPT_FLAG("repair", 0, &repair,
+             "make it one that can be started from: what is damaged gets another name (damaged-...), and "
+             "nothing is deleted. Copy the directory first"),
+    OPT_FLAG("json", 0, &json_wanted, "one JSON document on standard output"),
+};
+
+const struct cli_command command_doctor = {
+    .name = "doctor",
+    .usage = "DIR [--repair] [--json]\n"
+             "Looks at a data directory that no server uses: reads all of it, says what a start would\n"
+             "find, what is wrong, and what that means. Changes nothing, unless told.\n",
+    ARGS_OPTIONS(options),
+    .more = "Exit status: 0 nothing is wrong, 1 something is, 2 it cannot be read, or is in use.\n"
+            "\n"
+            "Examples\n"
+            "  weir doctor /var/lib/weir\n"
+            "  weir doctor /var/lib/weir/backups/2026-11-15T201500Z\n"
+            "  cp -r /var/lib/weir /tmp/copy && weir doctor --repair /tmp/copy\n",
+    .least = 1,
+    .most = 1,
+    .few = "write: weir doctor DIR, with the data directory of a server",
+    .run = run_doctor,
+};

@@ -3,113 +3,29 @@
  * weir take, peek, acquire, reserve, give, charge, reset, explain: the questions about one key. The exit
  * status of the first four is the answer: 0 allowed, 1 refused, 2 error.
  */
-#include <inttypes.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/sat.h"
-#include "cli/args.h"
+#include "base/text.h"
 #include "cli/ask.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/term.h"
 #include "cli/words.h"
 
-#define TAKES_ID      1
-#define TAKES_TIMEOUT 2
-#define TAKES_N       4
-#define TAKES_AND     8
-#define IS_VERDICT    16
-#define TAKES_TTL     32
-
-struct key_command {
-    const char *name, *command; /* what people type, what the server is asked */
-    unsigned takes;
-    const char *done; /* printed if it is no verdict; "": what the server says */
-    const char *help;
+/* What sets them apart: `own` of the command. */
+struct key_kind {
+    bool takes_n, takes_and; /* POLICY KEY [N] [and ...] */
+    bool is_verdict, waits;
+    const char *done; /* printed if it is no verdict; "": what the server says; NULL: what it explains */
 };
 
-#define OPTION_ID    "      --id ID          the same id again gets the first answer, and counts once\n"
-#define OPTION_QUIET "  -q, --quiet          say nothing; the exit status is the answer\n"
-#define STATUS_HELP                                                                                          \
-    "\n"                                                                                                     \
-    "N is the number of units, 1 if it is left out.\n"                                                       \
-    "Exit status: 0 allowed, 1 refused, 2 error.\n"                                                          \
-    "\n"
-#define DONE_HELP                                                                                            \
-    "\n"                                                                                                     \
-    "Exit status: 0 done, 2 error.\n"                                                                        \
-    "\n"
-
-static const struct key_command key_commands[] = {
-    {"take", "WEIR.TAKE", TAKES_ID | TAKES_N | TAKES_AND | IS_VERDICT, "",
-     "usage: weir take [OPTION]... POLICY KEY [N] [and POLICY KEY [N]]...\n"
-     "Take units now, or not at all; of several keys from all of them or from none.\n"
-     "\n" OPTION_ID OPTION_QUIET ASK_HELP STATUS_HELP "Examples\n"
-     "  weir take api user:42\n"
-     "  weir take api user:42 5 and org org:7 5 --id 8f1c\n"
-     "  weir take -q deploy prod && ./deploy.sh\n"},
-    {"peek", "WEIR.PEEK", TAKES_N | IS_VERDICT, "",
-     "usage: weir peek [OPTION]... POLICY KEY [N]\n"
-     "What a take would be told; nothing changes.\n"
-     "\n" OPTION_QUIET ASK_HELP STATUS_HELP "Examples\n"
-     "  weir peek api user:42\n"
-     "  weir peek --json api user:42 100\n"},
-    {"acquire", "WEIR.ACQUIRE", TAKES_TIMEOUT | TAKES_N | IS_VERDICT, "",
-     "usage: weir acquire [OPTION]... POLICY KEY [N]\n"
-     "Wait for units, first come, first served; refused at once if it would take too long.\n"
-     "\n"
-     "      --timeout TIME   the longest wait, such as 250ms (default: the timeout= of\n"
-     "                       the limit, else as long as it takes)\n" OPTION_QUIET ASK_HELP STATUS_HELP
-     "Examples\n"
-     "  weir acquire api user:42\n"
-     "  weir acquire --timeout 5s jobs nightly && ./job.sh\n"},
-    {"reserve", "WEIR.RESERVE", TAKES_ID | TAKES_TIMEOUT | TAKES_TTL | TAKES_N | TAKES_AND | IS_VERDICT, "",
-     "usage: weir reserve [OPTION]... POLICY KEY [N] [and POLICY KEY [N]]...\n"
-     "Take units now, and say later how many were used: weir commit, weir cancel.\n"
-     "\n"
-     "      --ttl TIME       how long it may take, such as 2m; then all of it stays spent\n"
-     "                       (default, and the most: as the policy says; at most 24h)\n"
-     "      --timeout TIME   units that are due within this time are promised; one key only\n" OPTION_ID
-     "  -q, --quiet          say nothing but the id of the reservation\n" ASK_HELP STATUS_HELP "Examples\n"
-     "  weir reserve llm-tokens org:7 4000\n"
-     "  id=$(weir reserve -q llm-tokens org:7 4000) && ./ask.sh && weir commit \"$id\" 1830\n"},
-    {"give", "WEIR.GIVE", TAKES_ID | TAKES_N, "",
-     "usage: weir give [OPTION]... POLICY KEY [N]\n"
-     "Hand unused units back; 1 if N is left out.\n"
-     "\n" OPTION_ID OPTION_QUIET ASK_HELP DONE_HELP "Examples\n"
-     "  weir give api user:42 3\n"},
-    {"charge", "WEIR.CHARGE", TAKES_ID | TAKES_N, "charged",
-     "usage: weir charge [OPTION]... POLICY KEY [N]\n"
-     "Count units that have been used already, even into debt; 1 if N is left out.\n"
-     "\n" OPTION_ID OPTION_QUIET ASK_HELP DONE_HELP "Examples\n"
-     "  weir charge llm-tokens org:7 1830\n"},
-    {"reset", "WEIR.RESET", 0, "reset",
-     "usage: weir reset [OPTION]... POLICY KEY\n"
-     "Forget what a key has spent.\n"
-     "\n" OPTION_QUIET ASK_HELP DONE_HELP "Examples\n"
-     "  weir reset login user:42\n"},
-    {"explain", "WEIR.EXPLAIN", 0, NULL,
-     "usage: weir explain [OPTION]... POLICY KEY\n"
-     "Each limit of a key: how much is used, what is left, when it frees.\n"
-     "\n" OPTION_QUIET ASK_HELP DONE_HELP "Examples\n"
-     "  weir explain api user:42\n"
-     "  weir explain --json api user:42 | jq .limits\n"},
-};
-#define KEY_COMMANDS (sizeof key_commands / sizeof key_commands[0])
-
-struct key_options {
-    struct ask_options common;
-    bool quiet;
-    const char *id, *timeout, *ttl;
-};
+static bool quiet;
+static const char *id;
+static int64_t timeout_ns = -1, ttl_ns = -1;
 
 /* ---- the answer ---- */
-
-static bool slice_is_word(struct slice text, const char *word)
-{
-    return slice_is(text, word);
-}
 
 static void print_allowed(const struct resp_value *answer)
 {
@@ -117,14 +33,14 @@ static void print_allowed(const struct resp_value *answer)
     printf("%sallowed%s", term_colour(stdout, TERM_GOOD), term_colour(stdout, TERM_PLAIN));
     if (ask_number(answer, "waited_ms") > 0)
         printf(" after %s", words_duration(sat_mul(ask_number(answer, "waited_ms"), WEIR_MS), text));
-    if (slice_is_word(ask_text(answer, "reason"), "shadow")) {
+    if (slice_is(ask_text(answer, "reason"), "shadow")) {
         fputs(" in shadow: ", stdout);
         ask_put(stdout, ask_text(answer, "limit"));
         fputs(" would have refused it\n", stdout);
         return;
     }
     int64_t remaining = ask_number(answer, "remaining");
-    if (slice_is_word(ask_text(answer, "reason"), "disabled"))
+    if (slice_is(ask_text(answer, "reason"), "disabled"))
         puts(": limits are disabled, nothing is counted");
     else if (remaining == INT64_MAX)
         puts(", no limit");
@@ -145,12 +61,9 @@ static struct slice part_from(struct slice text, const char *word)
 }
 
 /* One unit never passes: WEIR.EXPLAIN tells why, to those who may look. */
-static void print_never(struct cli_client *client, const struct ask *ask)
+static void print_never(struct cli_client *client, char **argv)
 {
-    struct weir_error err;
-    const struct slice words[] = {
-        {"WEIR.EXPLAIN", 12}, {ask->words[1], strlen(ask->words[1])}, {ask->words[2], strlen(ask->words[2])}};
-    const struct resp_value *value = client_ask(client, words, 3, &err);
+    const struct resp_value *value = ask_quietly(client, "WEIR.EXPLAIN", argv[1], argv[2], NULL);
     struct slice told = value && value->type == RESP_VERBATIM ? value->text : (struct slice){"", 0};
     struct slice owes = part_from(told, "what it owes"), own = part_from(told, "override ");
     fputs(": ", stdout);
@@ -158,7 +71,7 @@ static void print_never(struct cli_client *client, const struct ask *ask)
         hints_put(stdout, owes.bytes, owes.len);
     else
         fputs("nothing passes", stdout);
-    if (own.len > 0 && !slice_is_word(own, "override none")) {
+    if (own.len > 0 && !slice_is(own, "override none")) {
         fputs("; ", stdout);
         ask_put(stdout, own);
     }
@@ -168,32 +81,33 @@ static void print_never(struct cli_client *client, const struct ask *ask)
 /* Of a single key, and one unit of it or a limit that lets none pass. */
 static bool is_never_one(const struct resp_value *answer, const struct ask *ask)
 {
-    bool single = ask->count > 3 && (ask->count == 4 || strcmp(ask->words[4], "AND") != 0);
-    return single && (strcmp(ask->words[3], "1") == 0 || slice_is_word(ask_text(answer, "limit"), "blocked"));
+    bool single = ask->count > 3 && (ask->count == 4 || !slice_is(ask->words[4], "AND"));
+    return single && (slice_is(ask->words[3], "1") || slice_is(ask_text(answer, "limit"), "blocked"));
 }
 
-static void print_refused(const struct resp_value *answer, struct cli_client *client, const struct ask *ask)
+static void print_refused(const struct resp_value *answer, struct cli_client *client, const struct ask *ask,
+                          char **argv)
 {
     char text[HUMANIZE_MAX];
     struct slice reason = ask_text(answer, "reason");
     int64_t retry_ms = ask_number(answer, "retry_after_ms");
     printf("%srefused%s by ", term_colour(stdout, TERM_BAD), term_colour(stdout, TERM_PLAIN));
     ask_put(stdout, ask_text(answer, "limit"));
-    if (slice_is_word(reason, "full"))
+    if (slice_is(reason, "full"))
         fputs(": there is no room", stdout);
-    if (slice_is_word(reason, "shared"))
+    if (slice_is(reason, "shared"))
         fputs(", which all keys share that find no room", stdout);
-    if (slice_is_word(reason, "lost"))
+    if (slice_is(reason, "lost"))
         fputs(": the coordinator of its fleet is lost", stdout);
-    if (slice_is_word(reason, "never") && is_never_one(answer, ask))
-        print_never(client, ask);
+    if (slice_is(reason, "never") && is_never_one(answer, ask))
+        print_never(client, argv);
     else if (retry_ms < 0)
-        puts(slice_is_word(reason, "never") ? ": so many never pass" : "");
+        puts(slice_is(reason, "never") ? ": so many never pass" : "");
     else
         printf(": try again in %s\n", words_duration_up(sat_mul(retry_ms, WEIR_MS), text));
 }
 
-static void print_reservation(const struct resp_value *answer, bool quiet)
+static void print_reservation(const struct resp_value *answer)
 {
     char text[HUMANIZE_MAX];
     if (!quiet)
@@ -204,167 +118,199 @@ static void print_reservation(const struct resp_value *answer, bool quiet)
     fputc('\n', stdout);
 }
 
-static int print_key_verdict(const struct resp_value *answer, const struct key_options *options,
-                             struct cli_client *client, const struct ask *ask)
+static int print_key_verdict(const struct resp_value *answer, struct cli_client *client,
+                             const struct ask *ask, char **argv)
 {
     bool allowed = ask_truth(answer, "allowed");
-    if (options->common.json)
+    if (ask_options.json)
         ask_print_json(answer);
-    else if (!options->quiet && allowed)
+    else if (!quiet && allowed)
         print_allowed(answer);
-    else if (!options->quiet)
-        print_refused(answer, client, ask);
-    if (allowed && !options->common.json && ask_has(answer, "id"))
-        print_reservation(answer, options->quiet);
+    else if (!quiet)
+        print_refused(answer, client, ask, argv);
+    if (allowed && !ask_options.json && ask_has(answer, "id"))
+        print_reservation(answer);
     return allowed ? EXIT_OK : EXIT_REFUSED;
 }
 
-static int print_key_answer(const struct key_command *subcommand, const struct key_options *options,
-                            const struct resp_value *answer)
+static int print_key_answer(const struct key_kind *kind, const struct resp_value *answer)
 {
-    if (!subcommand->done && options->common.json)
+    if (!kind->done && ask_options.json)
         json_reprint(stdout, answer->text.bytes, answer->text.len);
-    else if (!subcommand->done && !options->quiet)
-        hints_lines(stdout, answer->text.bytes, answer->text.len); /* made for people */
-    else if (options->common.json)
+    else if (ask_options.json)
         ask_print_json(answer);
-    else if (!options->quiet && subcommand->done && *subcommand->done)
-        puts(subcommand->done);
-    else if (!options->quiet)
+    else if (!kind->done && !quiet)
+        hints_lines(stdout, answer->text.bytes, answer->text.len); /* made for people */
+    else if (!quiet && *kind->done)
+        puts(kind->done);
+    else if (!quiet)
         term_lines(stdout, answer->text.bytes, answer->text.len);
     return EXIT_OK;
 }
 
 /* ---- the question ---- */
 
-/* Numbers as the server reads them. */
-struct key_numbers {
-    char text[ASK_WORDS_MAX][24];
-    size_t count;
-};
-
-static const char *key_number(struct key_numbers *numbers, int64_t value)
+static bool key_complain(const struct cli_command *command, const char *what)
 {
-    char *text = numbers->text[numbers->count++];
-    (void)snprintf(text, sizeof numbers->text[0], "%" PRId64, value);
-    return text;
-}
-
-static bool key_complain(const struct key_command *subcommand, const char *what)
-{
-    fprintf(stderr, "weir %s: %s; weir %s --help shows how it is written\n", subcommand->name, what,
-            subcommand->name);
+    fprintf(stderr, "weir %s: %s; weir %s --help shows how it is written\n", command->name, what,
+            command->name);
     return false;
 }
 
-/* POLICY KEY [N] from words[*at] on. */
-static bool add_key_pair(const struct key_command *subcommand, char **words, int count, int *at,
-                         struct ask *ask, struct key_numbers *numbers)
+/* POLICY KEY [N] [and POLICY KEY [N]]... */
+static bool add_key_pairs(const struct cli_command *command, char **words, int count, struct ask *ask)
 {
-    int64_t n = 1;
-    if (*at + 1 >= count)
-        return key_complain(subcommand,
-                            *at < count ? "the key is missing" : "a policy and a key are missing");
-    if (!ask_add(ask, words[*at]) || !ask_add(ask, words[*at + 1]))
-        return key_complain(subcommand, "too many words");
-    *at += 2;
-    bool has_n = *at < count && !((subcommand->takes & TAKES_AND) && strcasecmp(words[*at], "and") == 0);
-    if (has_n && !(subcommand->takes & TAKES_N))
-        return key_complain(subcommand, "a policy and a key are enough");
-    if (has_n && !args_units(subcommand->name, words[(*at)++], &n))
-        return false;
-    return !(subcommand->takes & TAKES_N) || ask_add(ask, key_number(numbers, n)) ||
-           key_complain(subcommand, "too many words");
-}
-
-static bool add_key_pairs(const struct key_command *subcommand, char **words, int count, struct ask *ask,
-                          struct key_numbers *numbers)
-{
-    int at = 0;
-    while (add_key_pair(subcommand, words, count, &at, ask, numbers)) {
+    const struct key_kind *kind = command->own;
+    for (int at = 0;; at++) {
+        int64_t n = 1;
+        if (at + 1 >= count)
+            return key_complain(command,
+                                at < count ? "the key is missing" : "a policy and a key are missing");
+        ask_add(ask, words[at++]);
+        ask_add(ask, words[at++]);
+        bool joins = at < count && kind->takes_and && strcasecmp(words[at], "and") == 0;
+        if (at < count && !joins && !kind->takes_n)
+            return key_complain(command, "a policy and a key are enough");
+        if (at < count && !joins && !args_units(command->name, words[at++], &n))
+            return false;
+        if (kind->takes_n)
+            ask_add_number(ask, n);
         if (at == count)
             return true;
-        if (!(subcommand->takes & TAKES_AND) || strcasecmp(words[at], "and") != 0)
-            return key_complain(subcommand, "too many words");
-        at++;
-        if (!ask_add(ask, "AND"))
-            return key_complain(subcommand, "too many words");
+        if (!kind->takes_and || strcasecmp(words[at], "and") != 0)
+            return key_complain(command, "too many words");
+        ask_add(ask, "AND");
     }
-    return false;
 }
 
-static bool add_key_time(const struct key_command *subcommand, const char *option, const char *word,
-                         const char *text, struct ask *ask, struct key_numbers *numbers)
+static void add_key_time(struct ask *ask, const char *name, int64_t time_ns)
 {
-    int64_t time_ns;
-    if (!text)
-        return true;
-    if (!args_time(subcommand->name, option, text, &time_ns))
-        return false;
-    return (ask_add(ask, word) && ask_add(ask, key_number(numbers, div_up(time_ns, WEIR_MS)))) ||
-           key_complain(subcommand, "too many words");
+    if (time_ns < 0)
+        return;
+    ask_add(ask, name);
+    ask_add_number(ask, div_up(time_ns, WEIR_MS));
 }
 
-static bool add_key_options(const struct key_command *subcommand, const struct key_options *options,
-                            struct ask *ask, struct key_numbers *numbers)
+static int run_key(const struct cli_command *command, int count, char **argv)
 {
-    if (options->id && !(ask_add(ask, "ID") && ask_add(ask, options->id)))
-        return key_complain(subcommand, "too many words");
-    if (!add_key_time(subcommand, "timeout", "TIMEOUT", options->timeout, ask, numbers) ||
-        !add_key_time(subcommand, "ttl", "TTL", options->ttl, ask, numbers))
-        return false;
-    if (!subcommand->done && options->common.json)
-        (void)ask_add(ask, "JSON");
-    return true;
-}
-
-static int run_key_command(const struct key_command *subcommand, const struct key_options *options,
-                           const struct ask *ask)
-{
-    struct cli_client *client = client_start(subcommand->name, options->common.server);
-    if (!client)
+    const struct key_kind *kind = command->own;
+    char verb[24] = "WEIR.";
+    struct ask ask;
+    for (size_t i = 0; command->name[i]; i++)
+        verb[5 + i] = (char)(command->name[i] - 'a' + 'A');
+    ask_begin(&ask, verb, NULL);
+    if (!add_key_pairs(command, argv + 1, count, &ask))
         return EXIT_ERROR;
-    if (subcommand->takes & TAKES_TIMEOUT)
-        client_patience(client, -1);
-    const struct resp_value *answer = client_tell(subcommand->name, client, ask->words, ask->count);
+    ask_add_option(&ask, "ID", id);
+    add_key_time(&ask, "TIMEOUT", timeout_ns);
+    add_key_time(&ask, "TTL", ttl_ns);
+    if (!kind->is_verdict && !kind->done && ask_options.json)
+        ask_add(&ask, "JSON");
+    struct cli_client *client = ask_open(command->name, ask_options.server, kind->waits);
+    const struct resp_value *answer = client ? ask_tell(command->name, client, &ask) : NULL;
     int status = EXIT_ERROR;
     if (answer)
-        status = subcommand->takes & IS_VERDICT ? print_key_verdict(answer, options, client, ask)
-                                                : print_key_answer(subcommand, options, answer);
+        status =
+            kind->is_verdict ? print_key_verdict(answer, client, &ask, argv) : print_key_answer(kind, answer);
     client_close(client);
     return status;
 }
 
-static int read_key_command(const struct key_command *subcommand, int argc, char **argv)
-{
-    struct key_options options = {0};
-    struct ask ask = {{subcommand->command}, 1};
-    struct key_numbers numbers = {.count = 0};
-    struct args_option table[8] = {ASK_OPTIONS(options.common), {"quiet", 'q', &options.quiet, NULL}};
-    size_t known = 4;
-    if (subcommand->takes & TAKES_ID)
-        table[known++] = (struct args_option){"id", 0, NULL, &options.id};
-    if (subcommand->takes & TAKES_TIMEOUT)
-        table[known++] = (struct args_option){"timeout", 0, NULL, &options.timeout};
-    if (subcommand->takes & TAKES_TTL)
-        table[known++] = (struct args_option){"ttl", 0, NULL, &options.ttl};
-    int count = args_read(argc, argv, table, known);
-    if (count < 0)
-        return EXIT_ERROR;
-    if (options.common.help) {
-        fputs(subcommand->help, stdout);
-        return EXIT_OK;
-    }
-    if (!add_key_pairs(subcommand, argv + 1, count, &ask, &numbers) ||
-        !add_key_options(subcommand, &options, &ask, &numbers))
-        return EXIT_ERROR;
-    return run_key_command(subcommand, &options, &ask);
-}
+/* ---- the commands ---- */
 
-int cmd_key(int argc, char **argv)
-{
-    for (size_t i = 0; i < KEY_COMMANDS; i++)
-        if (strcmp(key_commands[i].name, argv[0]) == 0)
-            return read_key_command(&key_commands[i], argc, argv);
-    return EXIT_ERROR;
-}
+#define OPTION_ID    OPT_TEXT("id", 0, &id, "ID", "the same id again gets the first answer, and counts once")
+#define OPTION_QUIET OPT_FLAG("quiet", 'q', &quiet, "say nothing; the exit status is the answer")
+
+static const struct args_option plain_options[] = {OPTION_QUIET, ASK_SERVER, ASK_JSON};
+static const struct args_option id_options[] = {OPTION_ID, OPTION_QUIET, ASK_SERVER, ASK_JSON};
+static const struct args_option acquire_options[] = {
+    OPT_TIME(
+        "timeout", &timeout_ns, "TIME",
+        "the longest wait, such as 250ms (default: the timeout= of the limit, else as long as it takes)"),
+    OPTION_QUIET,
+    ASK_SERVER,
+    ASK_JSON,
+};
+static const struct args_option reserve_options[] = {
+    OPT_TIME("ttl", &ttl_ns, "TIME",
+             "how long it may take, such as 2m; then all of it stays spent (default, and the most: as the "
+             "policy says; at most 24h)"),
+    OPT_TIME("timeout", &timeout_ns, "TIME",
+             "units that are due within this time are promised; one key only"),
+    OPTION_ID,
+    OPT_FLAG("quiet", 'q', &quiet, "say nothing but the id of the reservation"),
+    ASK_SERVER,
+    ASK_JSON,
+};
+
+#define STATUS_HELP                                                                                          \
+    "N is the number of units, 1 if it is left out.\n"                                                       \
+    "Exit status: 0 allowed, 1 refused, 2 error.\n"                                                          \
+    "\n"                                                                                                     \
+    "Examples\n"
+#define DONE_HELP                                                                                            \
+    "Exit status: 0 done, 2 error.\n"                                                                        \
+    "\n"                                                                                                     \
+    "Examples\n"
+#define KEY_COMMAND(NAME, OPTIONS, USAGE, MORE, ...)                                                         \
+    {                                                                                                        \
+        .name = (NAME), ARGS_OPTIONS(OPTIONS), .usage = "[OPTION]... POLICY KEY" USAGE, .more = (MORE),      \
+        .most = -1, .run = run_key, .own = &(const struct key_kind)                                          \
+        {                                                                                                    \
+            __VA_ARGS__                                                                                      \
+        }                                                                                                    \
+    }
+
+const struct cli_command command_take =
+    KEY_COMMAND("take", id_options,
+                " [N] [and POLICY KEY [N]]...\n"
+                "Take units now, or not at all; of several keys from all of them or from none.\n",
+                STATUS_HELP "  weir take api user:42\n"
+                            "  weir take api user:42 5 and org org:7 5 --id 8f1c\n"
+                            "  weir take -q deploy prod && ./deploy.sh\n",
+                .takes_n = true, .takes_and = true, .is_verdict = true);
+
+const struct cli_command command_peek = KEY_COMMAND("peek", plain_options,
+                                                    " [N]\n"
+                                                    "What a take would be told; nothing changes.\n",
+                                                    STATUS_HELP "  weir peek api user:42\n"
+                                                                "  weir peek --json api user:42 100\n",
+                                                    .takes_n = true, .is_verdict = true);
+
+const struct cli_command command_acquire =
+    KEY_COMMAND("acquire", acquire_options,
+                " [N]\n"
+                "Wait for units, first come, first served; refused at once if it would take too long.\n",
+                STATUS_HELP "  weir acquire api user:42\n"
+                            "  weir acquire --timeout 5s jobs nightly && ./job.sh\n",
+                .takes_n = true, .is_verdict = true, .waits = true);
+
+const struct cli_command command_reserve = KEY_COMMAND(
+    "reserve", reserve_options,
+    " [N] [and POLICY KEY [N]]...\n"
+    "Take units now, and say later how many were used: weir commit, weir cancel.\n",
+    STATUS_HELP "  weir reserve llm-tokens org:7 4000\n"
+                "  id=$(weir reserve -q llm-tokens org:7 4000) && ./ask.sh && weir commit \"$id\" 1830\n",
+    .takes_n = true, .takes_and = true, .is_verdict = true, .waits = true);
+
+const struct cli_command command_give =
+    KEY_COMMAND("give", id_options,
+                " [N]\n"
+                "Hand unused units back; 1 if N is left out.\n",
+                DONE_HELP "  weir give api user:42 3\n", .takes_n = true, .done = "");
+
+const struct cli_command command_charge =
+    KEY_COMMAND("charge", id_options,
+                " [N]\n"
+                "Count units that have been used already, even into debt; 1 if N is left out.\n",
+                DONE_HELP "  weir charge llm-tokens org:7 1830\n", .takes_n = true, .done = "charged");
+
+const struct cli_command command_reset =
+    KEY_COMMAND("reset", plain_options, "\nForget what a key has spent.\n",
+                DONE_HELP "  weir reset login user:42\n", .done = "reset");
+
+const struct cli_command command_explain = KEY_COMMAND(
+    "explain", plain_options, "\nEach limit of a key: how much is used, what is left, when it frees.\n",
+    DONE_HELP "  weir explain api user:42\n"
+              "  weir explain --json api user:42 | jq .limits\n",
+    .done = NULL);

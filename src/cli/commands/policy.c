@@ -3,42 +3,15 @@
  * weir policy: the policies of a server: what they allow, what they have decided, in which mode.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/sat.h"
-#include "base/text.h"
-#include "cli/args.h"
 #include "cli/ask.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/words.h"
 
-static const char help[] =
-    "usage: weir policy list | show NAME | set NAME LIMITS | del NAME | mode NAME MODE\n"
-    "See and change the policies of a server; MODE is enforce, shadow or disabled.\n"
-    "\n"
-    "      --fresh          set: nobody has spent anything\n"
-    "      --percent P      mode enforce: for so many of 100 keys; the others only count;\n"
-    "                       the same as enforce P%\n"
-    "      --for TIME       mode: for so long, such as 30m; then as before\n"
-    "      --all            mode: above all policies, instead of NAME; enforce ends it\n" ASK_HELP "\n"
-    "What was spent stays spent when limits change. What is set here is gone when a server\n"
-    "without --data stops, and what the configuration says of a policy counts again when it\n"
-    "is reloaded.\n"
-    "Exit status: 0, or 2 on an error.\n"
-    "\n"
-    "Examples\n"
-    "  weir policy list\n"
-    "  weir policy show login\n"
-    "  weir policy set api '100/s burst=200, 10k/h'\n"
-    "  weir policy mode login enforce 5%\n"
-    "  weir policy mode --all disabled --for 30m\n";
-
-struct policy_options {
-    struct ask_options common;
-    bool fresh, all;
-    const char *percent, *time;
-};
+static bool fresh, for_all;
+static const char *percent_text, *time_text;
 
 /* ---- list ---- */
 
@@ -227,131 +200,32 @@ static int print_policy_details(const struct resp_value *policy)
     return EXIT_OK;
 }
 
-/* ---- words ---- */
+/* ---- changes ---- */
 
-static bool policy_needs_words(int count, int least, int most, const char *how)
-{
-    if (count >= least && count <= most)
-        return true;
-    fprintf(stderr, "weir policy: write: weir policy %s\n", how);
-    return false;
-}
-
-/* Limits may be several words, as the shell leaves them. */
-static bool add_policy_set(struct ask *ask, const struct policy_options *options, char **words, int count)
-{
-    if (!policy_needs_words(count, 2, ASK_WORDS_MAX - 8, "set NAME LIMITS"))
-        return false;
-    bool good = true;
-    for (int i = 0; i < count; i++)
-        good = good && ask_add(ask, words[i]);
-    return good && (!options->fresh || ask_add(ask, "FRESH"));
-}
-
-/* enforce 25% */
-static bool is_percent_argument(const char *word)
-{
-    size_t digits = strspn(word, "0123456789");
-    return digits > 0 && strcmp(word + digits, "%") == 0;
-}
-
-static bool add_mode(struct ask *ask, const struct policy_options *options, char **words, int count)
-{
-    if (!options->all && count > 0 && strcmp(words[0], "*") == 0) {
-        fputs("weir policy: for all policies write --all instead of *\n", stderr);
-        return false;
-    }
-    int named = options->all ? 0 : 1;
-    bool share = count == 2 + named && is_percent_argument(words[1 + named]) && !options->percent;
-    if (!policy_needs_words(count, 1 + named + share, 1 + named + share,
-                            "mode NAME|--all enforce [25%]|shadow|disabled"))
-        return false;
-    bool good = ask_add(ask, options->all ? "*" : words[0]) && ask_add(ask, words[named]);
-    if (share)
-        good = good && ask_add(ask, words[1 + named]);
-    if (options->percent)
-        good = good && ask_add(ask, "PERCENT") && ask_add(ask, options->percent);
-    if (options->time)
-        good = good && ask_add(ask, "FOR") && ask_add(ask, options->time);
-    return good;
-}
-
-static bool add_words(struct ask *ask, const char *verb, const struct policy_options *options, char **words,
-                      int count)
-{
-    if (strcmp(verb, "list") == 0)
-        return policy_needs_words(count, 0, 0, "list");
-    if (strcmp(verb, "set") == 0)
-        return add_policy_set(ask, options, words, count);
-    if (strcmp(verb, "mode") == 0)
-        return add_mode(ask, options, words, count);
-    return policy_needs_words(count, 1, 1, strcmp(verb, "show") == 0 ? "show NAME" : "del NAME") &&
-           ask_add(ask, words[0]);
-}
-
-static int unknown_policy_verb(const char *verb)
-{
-    static const char *const verbs[] = {"list", "show", "set", "del", "mode"};
-    struct nearest near = weir_nearest(verb, strlen(verb));
-    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        (void)weir_nearest_try(&near, verbs[i]);
-    args_complain("policy", "unknown word", verb);
-    if (near.found)
-        fprintf(stderr, "; did you mean %s?\n", near.found);
-    else
-        fputs("; write list, show, set, del or mode\n", stderr);
-    return EXIT_ERROR;
-}
-
-/* An option that does nothing here was meant for something else. */
-static bool policy_options_fit(const char *verb, const struct policy_options *options)
-{
-    bool mode = strcmp(verb, "mode") == 0;
-    const char *wrong = options->fresh && strcmp(verb, "set") != 0 ? "--fresh goes with set"
-                        : options->percent && !mode                ? "--percent goes with mode"
-                        : options->time && !mode                   ? "--for goes with mode"
-                        : options->all && !mode                    ? "--all goes with mode"
-                                                                   : NULL;
-    if (wrong)
-        fprintf(stderr, "weir policy: %s\n", wrong);
-    return !wrong;
-}
-
-/* ---- what a change has done ---- */
-
-static void put_words(char **words, int from, int to)
-{
-    for (int i = from; i < to; i++) {
-        if (i > from)
-            fputc(' ', stdout);
-        ask_put(stdout, (struct slice){words[i], strlen(words[i])});
-    }
-}
-
-static void print_mode_change(const struct policy_options *options, char **words, int count)
+static void print_mode_change(char **argv, int count)
 {
     char until[ASK_UNTIL_MAX];
-    int at = options->all ? 1 : 2;
-    const char *mode = words[at], *share = options->percent;
-    if (!share && count > at + 1)
-        share = words[at + 1]; /* enforce 25% */
+    int at = for_all ? 1 : 2;
+    const char *mode = argv[at], *share = percent_text;
+    if (!share && count > at)
+        share = argv[at + 1]; /* enforce 25% */
     bool enforce = mode[0] == 'e' || mode[0] == 'E';
-    if (options->all && enforce) {
+    if (for_all && enforce) {
         puts("every policy has its own mode again");
         return;
     }
-    if (options->all)
+    if (for_all)
         fputs("all policies are ", stdout);
     else
-        put_words(words, 1, 2);
-    printf("%s%s", options->all ? "" : " is ", enforce ? "enforced" : "");
+        ask_put_words(argv, 1, 2);
+    printf("%s%s", for_all ? "" : " is ", enforce ? "enforced" : "");
     if (!enforce)
         ask_put(stdout, (struct slice){mode, strlen(mode)});
     if (share)
         printf(" for %.*s %% of the keys", (int)strspn(share, "0123456789"), share);
-    fputs(ask_until(options->time, until), stdout);
-    if (options->all)
-        printf("%s; weir policy mode --all enforce ends it", options->time ? "" : " until somebody ends it");
+    fputs(ask_until(time_text, until), stdout);
+    if (for_all)
+        printf("%s; weir policy mode --all enforce ends it", time_text ? "" : " until somebody ends it");
     fputc('\n', stdout);
 }
 
@@ -367,91 +241,127 @@ static int print_proviso(const struct resp_value *value)
     return EXIT_OK;
 }
 
-/* The data directory of the server, or "none"; "": it does not say. */
-static void find_data(const char *url, char *text, size_t size)
+static int list_policies(const struct cli_command *command, int count, char **argv)
 {
-    static const struct slice words[] = {{"INFO", 4}, {"persistence", 11}};
-    struct weir_error err;
-    struct cli_client *client = client_open(url, &err);
-    const struct resp_value *info = client ? client_ask(client, words, 2, &err) : NULL;
-    struct slice data = info ? ask_info(info->text, "data") : (struct slice){"", 0};
-    (void)snprintf(text, size, "%.*s", (int)(data.len < size ? data.len : 0), data.bytes);
-    client_close(client);
+    struct ask ask;
+    (void)count;
+    (void)argv;
+    ask_begin(&ask, "WEIR.POLICY", "LIST", NULL);
+    return ask_once(command->name, &ask, print_policies);
 }
 
-static void print_policy_deletion(const struct policy_options *options, char **words)
+static int show_policy(const struct cli_command *command, int count, char **argv)
 {
-    char data[512];
-    find_data(options->common.server, data, sizeof data);
-    put_words(words, 1, 2);
-    if (!data[0] || strcmp(data, "none") == 0) {
-        puts(data[0] ? " is gone, and what its keys had spent is forgotten" : " is gone");
-        return;
-    }
-    fputs(" is gone; what its keys had spent is kept in ", stdout);
-    ask_put(stdout, (struct slice){data, strlen(data)});
-    fputs("/retired/", stdout);
-    put_words(words, 1, 2);
-    puts("-*.weir, which weir load brings back");
+    struct ask ask;
+    (void)count;
+    ask_begin(&ask, "WEIR.POLICY", "SHOW", argv[1], NULL);
+    return ask_once(command->name, &ask, print_policy_details);
 }
 
-static int print_policy_change(const char *verb, const struct policy_options *options, char **words,
-                               int count)
+/* Limits may be several words, as the shell leaves them. */
+static int set_policy(const struct cli_command *command, int count, char **argv)
 {
-    if (strcmp(verb, "mode") == 0) {
-        print_mode_change(options, words, count);
-    } else if (strcmp(verb, "set") == 0) {
-        put_words(words, 1, 2);
-        fputs(" has the limits ", stdout);
-        put_words(words, 2, count);
-        puts(options->fresh ? ", and nobody has spent anything" : "");
-    } else if (strcmp(verb, "del") == 0) {
-        print_policy_deletion(options, words);
-    }
+    struct ask ask;
+    ask_begin(&ask, "WEIR.POLICY", "SET", NULL);
+    for (int i = 1; i <= count; i++)
+        ask_add(&ask, argv[i]);
+    if (fresh)
+        ask_add(&ask, "FRESH");
+    int status = ask_once(command->name, &ask, ask_print_nothing);
+    if (status != EXIT_OK || ask_options.json)
+        return status;
+    ask_put_words(argv, 1, 2);
+    fputs(" has the limits ", stdout);
+    ask_put_words(argv, 2, count + 1);
+    puts(fresh ? ", and nobody has spent anything" : "");
     return EXIT_OK;
 }
 
-static int run_policy(const struct policy_options *options, char **words, int count)
+static int delete_policy(const struct cli_command *command, int count, char **argv)
 {
-    static const struct {
-        const char *verb, *word;
-        int (*print)(const struct resp_value *value);
-    } verbs[] = {{"list", "LIST", print_policies},
-                 {"show", "SHOW", print_policy_details},
-                 {"set", "SET", ask_print_nothing},
-                 {"del", "DEL", ask_print_nothing},
-                 {"mode", "MODE", print_proviso}};
-    const char *verb = count > 0 ? words[0] : "list";
-    if (strcmp(verb, "delete") == 0)
-        verb = "del";
-    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
-        struct ask ask = {{"WEIR.POLICY", verbs[i].word}, 2};
-        if (strcmp(verb, verbs[i].verb) != 0)
-            continue;
-        if (!policy_options_fit(verb, options) ||
-            !add_words(&ask, verb, options, words + 1, count > 0 ? count - 1 : 0))
-            return EXIT_ERROR;
-        int status = ask_once("policy", &options->common, &ask, verbs[i].print);
-        return status == EXIT_OK && !options->common.json ? print_policy_change(verb, options, words, count)
-                                                          : status;
+    struct ask ask;
+    (void)count;
+    ask_begin(&ask, "WEIR.POLICY", "DEL", argv[1], NULL);
+    int status = ask_once(command->name, &ask, ask_print_nothing);
+    if (status != EXIT_OK || ask_options.json)
+        return status;
+    struct weir_error err;
+    struct cli_client *client = client_open(ask_options.server, &err);
+    struct slice data = ask_info(ask_quietly(client, "INFO", "persistence", NULL), "data");
+    ask_put_words(argv, 1, 2);
+    if (data.len == 0 || slice_is(data, "none")) {
+        puts(data.len > 0 ? " is gone, and what its keys had spent is forgotten" : " is gone");
+    } else {
+        fputs(" is gone; what its keys had spent is kept in ", stdout);
+        ask_put(stdout, data);
+        fputs("/retired/", stdout);
+        ask_put_words(argv, 1, 2);
+        puts("-*.weir, which weir load brings back");
     }
-    return unknown_policy_verb(verb);
+    client_close(client);
+    return EXIT_OK;
 }
 
-int cmd_policy(int argc, char **argv)
+/* enforce 25% */
+static bool is_percent_argument(const char *word)
 {
-    struct policy_options options = {0};
-    const struct args_option table[] = {
-        ASK_OPTIONS(options.common),     {"fresh", 0, &options.fresh, NULL},
-        {"all", 0, &options.all, NULL},  {"percent", 0, NULL, &options.percent},
-        {"for", 0, NULL, &options.time},
-    };
-    int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
-    if (count < 0)
-        return EXIT_ERROR;
-    if (options.common.help) {
-        fputs(help, stdout);
-        return EXIT_OK;
-    }
-    return run_policy(&options, argv + 1, count);
+    size_t digits = strspn(word, "0123456789");
+    return digits > 0 && strcmp(word + digits, "%") == 0;
 }
+
+static int set_policy_mode(const struct cli_command *command, int count, char **argv)
+{
+    if (!for_all && count > 0 && strcmp(argv[1], "*") == 0)
+        return args_fail(command->name, "for all policies write --all instead of *");
+    int named = for_all ? 0 : 1;
+    bool share = count == 2 + named && is_percent_argument(argv[2 + named]) && !percent_text;
+    if (count != 1 + named + share)
+        return args_fail(command->name, "write: weir policy mode NAME|--all enforce [25%]|shadow|disabled");
+    struct ask ask;
+    ask_begin(&ask, "WEIR.POLICY", "MODE", for_all ? "*" : argv[1], argv[1 + named], NULL);
+    if (share)
+        ask_add(&ask, argv[2 + named]);
+    ask_add_option(&ask, "PERCENT", percent_text);
+    ask_add_option(&ask, "FOR", time_text);
+    int status = ask_once(command->name, &ask, print_proviso);
+    if (status == EXIT_OK && !ask_options.json)
+        print_mode_change(argv, count);
+    return status;
+}
+
+static const struct args_verb verbs[] = {
+    {"list", NULL, 0, 0, "list", NULL, list_policies},
+    {"show", NULL, 1, 1, "show NAME", NULL, show_policy},
+    {"set", NULL, 2, -1, "set NAME LIMITS", "fresh", set_policy},
+    {"del", "delete", 1, 1, "del NAME", NULL, delete_policy},
+    {"mode", NULL, 0, -1, "", "percent|for|all", set_policy_mode},
+};
+
+static const struct args_option options[] = {
+    OPT_FLAG("fresh", 0, &fresh, "set: nobody has spent anything"),
+    OPT_TEXT("percent", 0, &percent_text, "P",
+             "mode enforce: for so many of 100 keys; the others only count; the same as enforce P%"),
+    OPT_TEXT("for", 0, &time_text, "TIME", "mode: for so long, such as 30m; then as before"),
+    OPT_FLAG("all", 0, &for_all, "mode: above all policies, instead of NAME; enforce ends it"),
+    ASK_SERVER,
+    ASK_JSON,
+};
+
+const struct cli_command command_policy = {
+    .name = "policy",
+    .usage = "list | show NAME | set NAME LIMITS | del NAME | mode NAME MODE\n"
+             "See and change the policies of a server; MODE is enforce, shadow or disabled.\n",
+    ARGS_OPTIONS(options),
+    .more = "What was spent stays spent when limits change. What is set here is gone when a server\n"
+            "without --data stops, and what the configuration says of a policy counts again when it\n"
+            "is reloaded.\n"
+            "Exit status: 0, or 2 on an error.\n"
+            "\n"
+            "Examples\n"
+            "  weir policy list\n"
+            "  weir policy show login\n"
+            "  weir policy set api '100/s burst=200, 10k/h'\n"
+            "  weir policy mode login enforce 5%\n"
+            "  weir policy mode --all disabled --for 30m\n",
+    ARGS_VERBS(verbs),
+};

@@ -14,8 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/args.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/term.h"
 #include "cli/words.h"
 #include "config/config.h"
@@ -23,276 +22,87 @@
 #include "server/notify.h"
 #include "server/server.h"
 #include "service/log.h"
-#include "sim/arrivals.h"
 
 #define PASSWORD_MAX    512
 #define MEMORY_LEAST    (INT64_C(8) << 20)
 #define MAX_CLIENTS_MAX 1000000
 
-static const char help[] =
-    "usage: weir serve [OPTION]...\n"
-    "Answers Redis clients: WEIR.TAKE and its kin, CL.THROTTLE, THROTTLE, RL.REDUCE.\n"
-    "\n"
-    "      --config FILE          weir.yaml: policies, users, listeners; SIGHUP or weir\n"
-    "                             reload reads it again\n"
-    "      --resp ADDRESS         host:port, :port for all addresses, or none\n"
-    "                             (127.0.0.1:9049)\n"
-    "      --unix PATH            listen on a unix socket, too\n"
-    "      --threads N            event loops (one for each processor, at most 16)\n"
-    "      --memory SIZE          for all keys (256MiB)\n"
-    "      --data DIR             what is spent survives in this directory, which is made if\n"
-    "                             it is not there (none: all is gone when it stops)\n"
-    "      --hash-key-file FILE   32 hex digits, of tables made from now on: servers\n"
-    "                             that share it can take over keys that both have counted\n"
-    "      --fsync MODE           always: on the disk before it is answered; everysec: a\n"
-    "                             power cut costs one second at most; never: as the\n"
-    "                             system likes (everysec). A crash of weir costs nothing\n"
-    "      --password-file FILE   its first line is the password of the user default\n"
-    "      --no-password          nobody needs one, although others can connect\n"
-    "      --max-clients N        connections at the same time (10000)\n"
-    "      --log-format FORMAT    logfmt or json\n"
-    "      --log-level LEVEL      debug, info, warn or error (info)\n"
-    "      --test-clock           time stands still; WEIR.CLOCK moves it. For tests\n"
-    "      --print-config         say what would be in force, as YAML, and end\n"
-    "  -h, --help\n"
-    "\n"
-    "Each has its variable: WEIR_CONFIG, WEIR_RESP, WEIR_PASSWORD_FILE and so on. What the\n"
-    "command line says stands above the variables, and they above the file.\n"
-    "\n"
-    "Examples\n"
-    "  weir serve\n"
-    "  weir serve --config weir.yaml --memory 1GiB --data /var/lib/weir\n"
-    "  weir serve --resp none --unix /run/weir/weir.sock\n"
-    "  weir serve --resp :9049 --password-file /etc/weir/password\n";
+/* What the command line says, else the environment; NULL, 0 and -1: neither. */
+static struct serve_settings {
+    const char *config, *resp, *unix_path, *data, *hash_key_file, *password_file;
+    int64_t threads, memory, max_clients;
+    int fsync, log_format, log_level; /* numbers of the words below */
+    bool no_password, test_clock, print_config;
+    int64_t stuck_ms, login_timeout_ms, drain_ms;
+} settings = {.fsync = -1, .log_format = -1, .log_level = -1};
 
-enum {
-    CONFIG,
-    RESP,
-    UNIX,
-    THREADS,
-    MEMORY,
-    DATA,
-    HASH_KEY_FILE,
-    FSYNC,
-    PASSWORD_FILE,
-    MAX_CLIENTS,
-    LOG_FORMAT,
-    LOG_LEVEL,
-    STUCK,
-    STRANGER,
-    DRAIN,
-    VALUES
-};
-enum { NO_PASSWORD, TEST_CLOCK, PRINT_CONFIG, HELP, FLAGS };
-
-static const char *const value_names[VALUES] = {
-    "config",     "resp",          "unix",     "threads",          "memory",
-    "data",       "hash-key-file", "fsync",    "password-file",    "max-clients",
-    "log-format", "log-level",     "stuck-ms", "login-timeout-ms", "drain-ms"};
-static const char *const flag_names[FLAGS] = {"no-password", "test-clock", "print-config", "help"};
-
-struct serve_settings {
-    const char *values[VALUES];
-    bool by_variable[VALUES];
-    bool flags[FLAGS];
-};
-
-struct serve_choices {
-    const char *all[5];
-};
-static const struct serve_choices formats = {{"logfmt", "json"}},
-                                  levels = {{"debug", "info", "warn", "error"}};
+static const char *const formats[] = {"logfmt", "json"};
+static const char *const levels[] = {"debug", "info", "warn", "error"};
+static const char *const fsyncs[] = {"always", "everysec", "never"};
 
 /* ---- what was said ---------------------------------------------------------------------------- */
 
-static const char *variable_name(const char *name, char text[static 32])
+/* Of the two that exclude each other, the one on the command line counts. */
+static bool read_serve_environment(const struct cli_command *command)
 {
-    snprintf(text, 32, "WEIR_%s", name);
-    for (char *at = text; *at; at++)
-        *at = *at == '-' ? '_' : *at >= 'a' && *at <= 'z' ? (char)(*at - 'a' + 'A') : *at;
-    return text;
-}
-
-/* The two words of a variable that switches something: whoever writes "no" must not get yes. */
-static bool read_switch(const char *name, const char *value, bool *on)
-{
-    static const char *const yes[] = {"1", "yes", "true"}, *const no[] = {"0", "no", "false", ""};
-    for (size_t i = 0; i < sizeof no / sizeof no[0]; i++)
-        if (strcmp(value, no[i]) == 0)
-            return true;
-    for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++)
-        if (strcmp(value, yes[i]) == 0)
-            return *on = true;
-    fprintf(stderr, "weir serve: %s takes 1, yes or true, or 0, no or false, not '", name);
-    term_put(stderr, value, strlen(value));
-    fputs("'\n", stderr);
-    return false;
-}
-
-static bool read_variables(struct serve_settings *settings)
-{
-    char name[32];
-    for (int i = 0; i < VALUES; i++) {
-        const char *value = settings->values[i] ? NULL : getenv(variable_name(value_names[i], name));
-        if (!value || !*value)
-            continue;
-        settings->values[i] = value;
-        settings->by_variable[i] = true;
-    }
-    for (int i = 0; i < PRINT_CONFIG; i++) {
-        const char *value = getenv(variable_name(flag_names[i], name));
-        if (value && !read_switch(name, value, &settings->flags[i]))
-            return false;
-    }
-    /* Of the two that exclude each other, the one on the command line counts. */
-    if (settings->by_variable[PASSWORD_FILE] && settings->flags[NO_PASSWORD])
-        settings->values[PASSWORD_FILE] = NULL;
-    return true;
-}
-
-/* What other servers call it. */
-static bool hint_redis_option(int argc, char **argv)
-{
-    static const char *const foreign[][2] = {
-        {"--port", "the port stands behind the address: --resp 127.0.0.1:9049, or :9049 for all addresses"},
-        {"-p", "the port stands behind the address: --resp 127.0.0.1:9049, or :9049 for all addresses"},
-        {"--bind", "an address and its port are named by --resp 127.0.0.1:9049"},
-        {"--listen", "an address and its port are named by --resp 127.0.0.1:9049"},
-        {"-c", "a file is named by --config FILE"},
-        {"--socket", "a unix socket is named by --unix PATH"},
-    };
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        for (size_t j = 0; j < sizeof foreign / sizeof foreign[0]; j++) {
-            size_t len = strlen(foreign[j][0]);
-            if (strncmp(argv[i], foreign[j][0], len) != 0 || (argv[i][len] != '\0' && argv[i][len] != '='))
-                continue;
-            fprintf(stderr, "weir serve: unknown option '%s'; %s\n", foreign[j][0], foreign[j][1]);
-            return false;
-        }
-    return true;
-}
-
-static bool read_settings(int argc, char **argv, struct serve_settings *settings)
-{
-    struct args_option options[VALUES + FLAGS];
-    for (int i = 0; i < VALUES; i++)
-        options[i] = (struct args_option){.name = value_names[i], .value = &settings->values[i]};
-    for (int i = 0; i < FLAGS; i++)
-        options[VALUES + i] = (struct args_option){.name = flag_names[i], .flag = &settings->flags[i]};
-    options[VALUES + HELP].letter = 'h';
-    int operands = hint_redis_option(argc, argv) ? args_read(argc, argv, options, VALUES + FLAGS) : -1;
-    if (operands < 0)
-        return false;
-    if (operands > 0) {
-        args_complain("serve", "unknown word", argv[1]);
-        fputs("; a file is named by --config\n", stderr);
-        return false;
-    }
-    if (settings->values[PASSWORD_FILE] && settings->flags[NO_PASSWORD]) {
-        fputs("weir serve: --password-file and --no-password exclude each other; leave one out\n", stderr);
-        return false;
-    }
-    bool password_by_line = settings->values[PASSWORD_FILE] != NULL;
-    if (!settings->flags[HELP] && !read_variables(settings))
+    bool password_by_line = settings.password_file != NULL;
+    if (settings.password_file && settings.no_password)
+        return args_fail(command->name,
+                         "--password-file and --no-password exclude each other; leave one out"),
+               false;
+    if (!args_read_environment(command))
         return false;
     if (password_by_line)
-        settings->flags[NO_PASSWORD] = false;
+        settings.no_password = false;
+    if (settings.no_password)
+        settings.password_file = NULL;
     return true;
-}
-
-/* "weir serve: --threads takes 1 to 64, not 'many'" */
-static bool complain_about_setting(const struct serve_settings *settings, int which, const char *what)
-{
-    char name[32], shown[48];
-    if (settings->by_variable[which])
-        snprintf(shown, sizeof shown, "%s", variable_name(value_names[which], name));
-    else
-        snprintf(shown, sizeof shown, "--%s", value_names[which]);
-    fprintf(stderr, "weir serve: %s takes %s, not '", shown, what);
-    term_put(stderr, settings->values[which], strlen(settings->values[which]));
-    fputs("'\n", stderr);
-    return false;
 }
 
 /* ---- into the configuration ------------------------------------------------------------------- */
 
-static bool set_config_number(const struct serve_settings *settings, int which, int64_t least, int64_t most,
-                              const char *what, int64_t *number)
+static bool set_config_text(const char *text, char **place)
 {
-    const char *text = settings->values[which];
-    int64_t read;
-    if (!text)
-        return true;
-    if (!arrivals_read_n(text, strlen(text), &read) || read < least || read > most)
-        return complain_about_setting(settings, which, what);
-    *number = read;
-    return true;
-}
-
-static bool set_config_text(const struct serve_settings *settings, int which, char **place)
-{
-    if (!settings->values[which])
-        return true;
-    char *copy = strdup(settings->values[which]);
-    if (!copy) {
-        fputs("weir serve: out of memory\n", stderr);
-        return false;
+    char *copy = text ? strdup(text) : NULL;
+    if (text && !copy)
+        return args_fail("serve", "out of memory"), false;
+    if (copy) {
+        free(*place);
+        *place = copy;
     }
-    free(*place);
-    *place = copy;
     return true;
 }
 
-static bool set_config_word(const struct serve_settings *settings, int which,
-                            const struct serve_choices *words, const char *what, char **place)
+/* Also at a reload, whose file says something else. */
+static bool apply_serve_settings(void *arg, struct config *config)
 {
-    const char *text = settings->values[which];
-    bool known = !text;
-    for (int i = 0; !known && words->all[i]; i++)
-        known = strcmp(text, words->all[i]) == 0;
-    return known ? set_config_text(settings, which, place) : complain_about_setting(settings, which, what);
+    (void)arg;
+    config->threads = settings.threads ? (int)settings.threads : config->threads;
+    config->memory = settings.memory ? settings.memory : config->memory;
+    config->max_clients = settings.max_clients ? settings.max_clients : config->max_clients;
+    if (settings.fsync >= 0)
+        config->fsync = weir_fsync_read(fsyncs[settings.fsync]);
+    return set_config_text(settings.resp, &config->resp) &&
+           set_config_text(settings.unix_path, &config->unix_path) &&
+           set_config_text(settings.data, &config->data) &&
+           set_config_text(settings.hash_key_file, &config->hash_key_file) &&
+           set_config_text(settings.log_format >= 0 ? formats[settings.log_format] : NULL,
+                           &config->log_format) &&
+           set_config_text(settings.log_level >= 0 ? levels[settings.log_level] : NULL, &config->log_level);
 }
 
-static bool set_config_fsync(const struct serve_settings *settings, struct config *config)
+/* What a path may be is no matter of numbers. */
+static bool check_paths(void)
 {
-    if (!settings->values[FSYNC])
-        return true;
-    int fsync = weir_fsync_read(settings->values[FSYNC]);
-    if (fsync == 0)
-        return complain_about_setting(settings, FSYNC, "always, everysec or never");
-    config->fsync = fsync;
+    if (settings.data && (!settings.data[0] || strlen(settings.data) > CONFIG_DATA_MAX))
+        return args_complain("serve", "--data takes a path of at most 400 bytes, or none, not", settings.data,
+                             ""),
+               false;
+    if (settings.unix_path && strncmp(settings.unix_path, "unix:", 5) == 0)
+        return args_complain("serve", "--unix takes a path alone, such as /run/weir/weir.sock, not",
+                             settings.unix_path, ""),
+               false;
     return true;
-}
-
-static bool apply_serve_settings(const struct serve_settings *settings, struct config *config)
-{
-    int64_t threads = config->threads;
-    if (settings->values[DATA] &&
-        (!settings->values[DATA][0] || strlen(settings->values[DATA]) > CONFIG_DATA_MAX))
-        return complain_about_setting(settings, DATA, "a path of at most 400 bytes, or none");
-    if (settings->values[UNIX] && strncmp(settings->values[UNIX], "unix:", 5) == 0)
-        return complain_about_setting(settings, UNIX, "a path alone, such as /run/weir/weir.sock");
-    bool good =
-        set_config_number(settings, THREADS, 1, SERVER_THREADS_MAX, "a number from 1 to 64", &threads) &&
-        set_config_number(settings, MEMORY, MEMORY_LEAST, INT64_C(1) << 50,
-                          "a size of at least 8MiB, in MiB or GiB, such as 1GiB", &config->memory) &&
-        set_config_number(settings, MAX_CLIENTS, 1, MAX_CLIENTS_MAX, "a number from 1 to 1M",
-                          &config->max_clients) &&
-        set_config_text(settings, RESP, &config->resp) &&
-        set_config_text(settings, UNIX, &config->unix_path) &&
-        set_config_text(settings, DATA, &config->data) &&
-        set_config_text(settings, HASH_KEY_FILE, &config->hash_key_file) &&
-        set_config_fsync(settings, config) &&
-        set_config_word(settings, LOG_FORMAT, &formats, "logfmt or json", &config->log_format) &&
-        set_config_word(settings, LOG_LEVEL, &levels, "debug, info, warn or error", &config->log_level);
-    config->threads = (int)threads;
-    return good;
-}
-
-/* At a reload: the same words were right at the start. */
-static bool reapply_serve_settings(void *arg, struct config *config)
-{
-    return apply_serve_settings(arg, config);
 }
 
 static void print_config_error(void *arg, const struct config_complaint *complaint)
@@ -302,16 +112,16 @@ static void print_config_error(void *arg, const struct config_complaint *complai
     fprintf(stderr, "%s\n", weir_complaint_text(complaint, true, text));
 }
 
-static struct config *read_serve_config(const struct serve_settings *settings)
+static struct config *read_serve_config(void)
 {
-    const char *path = settings->values[CONFIG];
+    const char *path = settings.config;
     struct config *config = path ? weir_config_read(path, print_config_error, NULL) : weir_config_new();
     if (!config) {
         if (!path) /* else it has been complained about */
-            fputs("weir serve: out of memory\n", stderr);
+            (void)args_fail("serve", "out of memory");
         return NULL;
     }
-    if (apply_serve_settings(settings, config))
+    if (apply_serve_settings(NULL, config))
         return config;
     weir_config_free(config);
     return NULL;
@@ -495,59 +305,49 @@ static void print_serve_banner(void *arg, struct server *server)
 
 static enum log_level log_level(const struct config *config)
 {
-    for (int i = 0; config->log_level && levels.all[i]; i++)
-        if (strcmp(config->log_level, levels.all[i]) == 0)
+    for (int i = LOG_DEBUG_LEVEL; config->log_level && i <= LOG_ERROR_LEVEL; i++)
+        if (strcmp(config->log_level, levels[i]) == 0)
             return (enum log_level)i;
     return LOG_INFO_LEVEL;
 }
 
-static bool start_log(const struct serve_settings *settings, const struct config *config,
-                      struct serve_banner *banner)
+static bool start_log(const struct config *config, struct serve_banner *banner)
 {
     bool json = config->log_format && strcmp(config->log_format, "json") == 0;
-    banner->person = isatty(STDERR_FILENO) && !json && !settings->values[LOG_FORMAT];
+    banner->person = isatty(STDERR_FILENO) && !json && settings.log_format < 0;
     return weir_log_start(json ? LOG_JSON : LOG_LOGFMT, log_level(config), getenv("JOURNAL_STREAM") != NULL);
 }
 
-static int run_server(struct serve_settings *settings, const struct config *config)
+static int run_server(const struct config *config)
 {
     struct weir_error err;
     struct digest password;
-    struct serve_banner banner = {.config = config,
-                                  .password = settings->values[PASSWORD_FILE] != NULL,
-                                  .no_password = settings->flags[NO_PASSWORD]};
+    struct serve_banner banner = {
+        .config = config, .password = settings.password_file != NULL, .no_password = settings.no_password};
     int fds[LISTEN_MAX];
-    int64_t patience[3] = {0};
     struct server_options options = {
         .config = config,
-        .service = {.test_clock = settings->flags[TEST_CLOCK],
-                    .no_password = settings->flags[NO_PASSWORD],
+        .service = {.test_clock = settings.test_clock,
+                    .no_password = settings.no_password,
+                    .password = settings.password_file ? &password : NULL,
                     .config_path = config->path,
-                    .above = reapply_serve_settings,
-                    .above_arg = settings},
+                    .above = apply_serve_settings},
         .inherited = fds,
         .inherited_count = weir_notify_sockets(fds, LISTEN_MAX),
         .ready = print_serve_banner,
         .arg = &banner,
+        .stuck_ms = settings.stuck_ms,
+        .login_timeout_ms = settings.login_timeout_ms,
+        .drain_ms = settings.drain_ms,
     };
-    for (int i = STUCK; i <= DRAIN; i++)
-        if (!set_config_number(settings, i, 1, 3600000, "milliseconds", &patience[i - STUCK]))
-            return EXIT_ERROR;
-    options.stuck_ms = patience[0];
-    options.login_timeout_ms = patience[1];
-    options.drain_ms = patience[2];
-    if (settings->values[PASSWORD_FILE]) {
-        if (!read_serve_password(settings->values[PASSWORD_FILE], &password))
-            return EXIT_ERROR;
-        options.service.password = &password;
-    }
-    if (!start_log(settings, config, &banner))
-        return fputs("weir serve: out of memory\n", stderr), EXIT_ERROR;
+    if (settings.password_file && !read_serve_password(settings.password_file, &password))
+        return EXIT_ERROR;
+    if (!start_log(config, &banner))
+        return args_fail("serve", "out of memory");
     struct server *server = weir_server_new(&options, &err);
     if (!server) {
-        fprintf(stderr, "weir serve: %s\n", err.text);
         weir_log_end();
-        return EXIT_ERROR;
+        return args_fail("serve", err.text);
     }
     count_policies_in_force(&banner, weir_server_service(server));
     int status = weir_server_run(server);
@@ -563,22 +363,87 @@ static int print_config(const struct config *config)
     if (good && buffer_len(&text) > 0)
         fwrite(buffer_bytes(&text), 1, buffer_len(&text), stdout);
     else if (!good)
-        fputs("weir serve: out of memory\n", stderr);
+        (void)args_fail("serve", "out of memory");
     weir_buffer_free(&text);
     return good ? EXIT_OK : EXIT_ERROR;
 }
 
-int cmd_serve(int argc, char **argv)
+static int run_serve(const struct cli_command *command, int count, char **argv)
 {
-    struct serve_settings settings = {.values = {NULL}};
-    if (!read_settings(argc, argv, &settings))
+    (void)count;
+    (void)argv;
+    if (!read_serve_environment(command) || !check_paths())
         return EXIT_ERROR;
-    if (settings.flags[HELP])
-        return fputs(help, stdout), EXIT_OK;
-    struct config *config = read_serve_config(&settings);
+    struct config *config = read_serve_config();
     if (!config)
         return EXIT_ERROR;
-    int status = settings.flags[PRINT_CONFIG] ? print_config(config) : run_server(&settings, config);
+    int status = settings.print_config ? print_config(config) : run_server(config);
     weir_config_free(config);
     return status;
 }
+
+#define SERVE_TEST_MS(NAME, INTO) OPT_RANGE(NAME, ARGS_COUNT, INTO, 1, 3600000, "milliseconds", "MS", NULL)
+
+static const struct args_option options[] = {
+    OPT_TEXT("config", 0, &settings.config, "FILE",
+             "weir.yaml: policies, users, listeners; SIGHUP or weir reload reads it again"),
+    OPT_TEXT("resp", 0, &settings.resp, "ADDRESS",
+             "host:port, :port for all addresses, or none (127.0.0.1:9049)"),
+    OPT_TEXT("unix", 0, &settings.unix_path, "PATH", "listen on a unix socket, too"),
+    OPT_RANGE("threads", ARGS_COUNT, &settings.threads, 1, SERVER_THREADS_MAX, "a number from 1 to 64", "N",
+              "event loops (one for each processor, at most 16)"),
+    OPT_RANGE("memory", ARGS_COUNT, &settings.memory, MEMORY_LEAST, INT64_C(1) << 50,
+              "a size of at least 8MiB, in MiB or GiB, such as 1GiB", "SIZE", "for all keys (256MiB)"),
+    OPT_TEXT("data", 0, &settings.data, "DIR",
+             "what is spent survives in this directory, which is made if it is not there (none: all is gone "
+             "when it stops)"),
+    OPT_TEXT("hash-key-file", 0, &settings.hash_key_file, "FILE",
+             "32 hex digits, of tables made from now on: servers that share it can take over keys that both "
+             "have counted"),
+    OPT_WORD("fsync", &settings.fsync, "always|everysec|never", "MODE",
+             "always: on the disk before it is answered; everysec: a power cut costs one second at most; "
+             "never: as the system likes (everysec). A crash of weir costs nothing"),
+    OPT_TEXT("password-file", 0, &settings.password_file, "FILE",
+             "its first line is the password of the user default"),
+    OPT_FLAG("no-password", 0, &settings.no_password, "nobody needs one, although others can connect"),
+    OPT_RANGE("max-clients", ARGS_COUNT, &settings.max_clients, 1, MAX_CLIENTS_MAX, "a number from 1 to 1M",
+              "N", "connections at the same time (10000)"),
+    OPT_WORD("log-format", &settings.log_format, "logfmt|json", "FORMAT", "logfmt or json"),
+    OPT_WORD("log-level", &settings.log_level, "debug|info|warn|error", "LEVEL",
+             "debug, info, warn or error (info)"),
+    OPT_FLAG("test-clock", 0, &settings.test_clock, "time stands still; WEIR.CLOCK moves it. For tests"),
+    OPT_FLAG("print-config", 0, &settings.print_config, "say what would be in force, as YAML, and end"),
+    SERVE_TEST_MS("stuck-ms", &settings.stuck_ms),
+    SERVE_TEST_MS("login-timeout-ms", &settings.login_timeout_ms),
+    SERVE_TEST_MS("drain-ms", &settings.drain_ms),
+};
+
+#define PORT_HINT "the port stands behind the address: --resp 127.0.0.1:9049, or :9049 for all addresses"
+#define BIND_HINT "an address and its port are named by --resp 127.0.0.1:9049"
+static const struct args_foreign foreign[] = {
+    {"--port", PORT_HINT},
+    {"-p", PORT_HINT},
+    {"--bind", BIND_HINT},
+    {"--listen", BIND_HINT},
+    {"-c", "a file is named by --config FILE"},
+    {"--socket", "a unix socket is named by --unix PATH"},
+    {NULL, NULL},
+};
+
+const struct cli_command command_serve = {
+    .name = "serve",
+    .usage = "[OPTION]...\n"
+             "Answers Redis clients: WEIR.TAKE and its kin, CL.THROTTLE, THROTTLE, RL.REDUCE.\n",
+    ARGS_OPTIONS(options),
+    .more = "Each has its variable: WEIR_CONFIG, WEIR_RESP, WEIR_PASSWORD_FILE and so on. What the\n"
+            "command line says stands above the variables, and they above the file.\n"
+            "\n"
+            "Examples\n"
+            "  weir serve\n"
+            "  weir serve --config weir.yaml --memory 1GiB --data /var/lib/weir\n"
+            "  weir serve --resp none --unix /run/weir/weir.sock\n"
+            "  weir serve --resp :9049 --password-file /etc/weir/password\n",
+    .many = "; a file is named by --config",
+    .foreign = foreign,
+    .run = run_serve,
+};

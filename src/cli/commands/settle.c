@@ -2,36 +2,15 @@
 /*
  * weir commit, cancel: the end of what weir reserve began.
  */
-#include <inttypes.h>
 #include <string.h>
 
-#include "cli/args.h"
 #include "cli/ask.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/words.h"
 
-#define NUMBERS_MAX 16 /* one for each key that was reserved together, which are fewer */
+#define NUMBERS_MAX 15 /* one for each key that was reserved together, which are fewer */
 
-static const char commit_help[] =
-    "usage: weir commit [OPTION]... ID [N]...\n"
-    "Settle a reservation with what was really used: what is less is given back, what is more\n"
-    "becomes a debt, or is refused, as the policy says. Without N all of it was used.\n"
-    "\n"
-    "  -q, --quiet          say nothing\n" ASK_HELP "\n"
-    "ID is what weir reserve answered; N one number for each key that was reserved.\n"
-    "Exit status: 0 done, 2 error.\n"
-    "\n"
-    "Examples\n"
-    "  id=$(weir reserve -q llm-tokens org:7 4000) && ./ask.sh && weir commit \"$id\" 1830\n";
-
-static const char cancel_help[] = "usage: weir cancel [OPTION]... ID\n"
-                                  "Hand a reservation back.\n"
-                                  "\n"
-                                  "  -q, --quiet          say nothing\n" ASK_HELP "\n"
-                                  "ID is what weir reserve answered. Exit status: 0 done, 2 error.\n"
-                                  "\n"
-                                  "Examples\n"
-                                  "  weir cancel 5f3a-1\n";
+static bool quiet;
 
 static int print_settled(const struct resp_value *answer)
 {
@@ -50,36 +29,53 @@ static bool read_used(const char *word, int64_t *n)
     return strcmp(word, "0") == 0 || args_units("commit", word, n);
 }
 
-static int run_settle(bool commit, const struct ask_options *options, bool quiet, char **words, int count)
+static int run_settle(const struct cli_command *command, int count, char **argv)
 {
-    struct ask ask = {{commit ? "WEIR.COMMIT" : "WEIR.CANCEL", words[0]}, 2};
-    char numbers[NUMBERS_MAX][24];
-    for (int i = 1; i < count; i++) {
+    struct ask ask;
+    ask_begin(&ask, strcmp(command->name, "commit") == 0 ? "WEIR.COMMIT" : "WEIR.CANCEL", argv[1], NULL);
+    for (int i = 2; i <= count; i++) {
         int64_t n;
-        if (!read_used(words[i], &n))
+        if (!read_used(argv[i], &n))
             return EXIT_ERROR;
-        (void)snprintf(numbers[i], sizeof numbers[i], "%" PRId64, n);
-        (void)ask_add(&ask, numbers[i]);
+        ask_add_number(&ask, n);
     }
-    return ask_once(commit ? "commit" : "cancel", options, &ask, quiet ? ask_print_nothing : print_settled);
+    return ask_once(command->name, &ask, quiet ? ask_print_nothing : print_settled);
 }
 
-int cmd_settle(int argc, char **argv)
-{
-    bool commit = strcmp(argv[0], "commit") == 0, quiet = false;
-    struct ask_options options = {0};
-    const struct args_option table[] = {ASK_OPTIONS(options), {"quiet", 'q', &quiet, NULL}};
-    int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
-    if (count < 0)
-        return EXIT_ERROR;
-    if (options.help) {
-        fputs(commit ? commit_help : cancel_help, stdout);
-        return EXIT_OK;
-    }
-    if (count < 1 || count > (commit ? NUMBERS_MAX : 1)) {
-        fprintf(stderr, "weir %s: write: weir %s ID%s; the id is what weir reserve answered\n", argv[0],
-                argv[0], commit ? " [N]..." : "");
-        return EXIT_ERROR;
-    }
-    return run_settle(commit, &options, quiet, argv + 1, count);
-}
+static const struct args_option options[] = {
+    OPT_FLAG("quiet", 'q', &quiet, "say nothing"),
+    ASK_SERVER,
+    ASK_JSON,
+};
+
+const struct cli_command command_commit = {
+    .name = "commit",
+    .usage = "[OPTION]... ID [N]...\n"
+             "Settle a reservation with what was really used: what is less is given back, what is more\n"
+             "becomes a debt, or is refused, as the policy says. Without N all of it was used.\n",
+    ARGS_OPTIONS(options),
+    .more = "ID is what weir reserve answered; N one number for each key that was reserved.\n"
+            "Exit status: 0 done, 2 error.\n"
+            "\n"
+            "Examples\n"
+            "  id=$(weir reserve -q llm-tokens org:7 4000) && ./ask.sh && weir commit \"$id\" 1830\n",
+    .least = 1,
+    .most = 1 + NUMBERS_MAX,
+    .few = "write: weir commit ID [N]...; the id is what weir reserve answered",
+    .run = run_settle,
+};
+
+const struct cli_command command_cancel = {
+    .name = "cancel",
+    .usage = "[OPTION]... ID\n"
+             "Hand a reservation back.\n",
+    ARGS_OPTIONS(options),
+    .more = "ID is what weir reserve answered. Exit status: 0 done, 2 error.\n"
+            "\n"
+            "Examples\n"
+            "  weir cancel 5f3a-1\n",
+    .least = 1,
+    .most = 1,
+    .few = "write: weir cancel ID; the id is what weir reserve answered",
+    .run = run_settle,
+};

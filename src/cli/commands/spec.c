@@ -8,38 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/args.h"
 #include "cli/caret.h"
 #include "cli/chart.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/commands/spec_print.h"
 #include "cli/explain.h"
 #include "cli/plot.h"
 #include "cli/quotes.h"
 
-static const char help[] = "usage: weir spec [OPTION]... LIMITS...\n"
-                           "Say in plain words what a limit lets pass.\n"
-                           "\n"
-                           "      --chart        draw it: what is left over time and, for algo=warmup,\n"
-                           "                     what a unit costs against the units saved\n"
-                           "      --plot FILE    the same pictures as SVG; - is standard output\n"
-                           "      --json         one JSON document on standard output\n"
-                           "  -h, --help         this text\n"
-                           "\n"
-                           "LIMITS is one limit, or several with commas between them that must all agree.\n"
-                           "Quote it: it often has spaces. Exit status: 0, or 2 if a limit cannot be read.\n"
-                           "\n"
-                           "Examples\n"
-                           "  weir spec '100/s burst=20'\n"
-                           "  weir spec '100/s burst=200, 10k/h, 200k/d'\n"
-                           "  weir spec --chart '1/s algo=warmup warmup=5s'\n"
-                           "  weir spec --plot warmup.svg '1/s algo=warmup warmup=5s'\n"
-                           "  weir spec --json 5/m | jq '.policies[0].limits[0].most.minute'\n";
-
-struct spec_options {
-    bool json, chart, help;
-    const char *plot;
-};
+static bool json_wanted, chart;
+static const char *plot;
 
 /* ---- reading ---- */
 
@@ -77,19 +55,6 @@ static bool hint_quotes(char **texts, int count, struct unread_limits unread)
     return false;
 }
 
-static struct weir_policy *policy_read(const char *text)
-{
-    struct weir_spec specs[WEIR_LIMITS_MAX];
-    struct weir_error err;
-    size_t count = caret_read_limits(text, specs, WEIR_LIMITS_MAX);
-    if (count == 0)
-        return NULL;
-    struct weir_policy *policy = weir_policy_from(specs, count, &err);
-    if (!policy)
-        fprintf(stderr, "weir spec: %s\n", err.text);
-    return policy;
-}
-
 static void policies_free(struct weir_policy **policies, int count)
 {
     for (int i = 0; i < count; i++)
@@ -110,7 +75,7 @@ static struct weir_policy **policies_read(char **texts, int count)
     }
     bool good = true;
     for (int i = 0; i < count; i++) {
-        policies[i] = policy_read(texts[i]);
+        policies[i] = caret_read_policy("spec", texts[i]);
         good &= policies[i] != NULL;
     }
     if (good)
@@ -188,7 +153,7 @@ static int write_plot(const char *path, struct weir_policy **policies, int count
 
 /* ---- words ---- */
 
-static void spec_print_words(struct weir_policy **policies, int count, bool chart)
+static void spec_print_words(struct weir_policy **policies, int count)
 {
     for (int i = 0; i < count; i++) {
         const struct weir_policy *policy = policies[i];
@@ -217,40 +182,47 @@ static void spec_print_json_document(struct weir_policy **policies, int count)
     json_close(&json, '}');
 }
 
-int cmd_spec(int argc, char **argv)
+static int run_spec(const struct cli_command *command, int count, char **argv)
 {
-    struct spec_options options = {0};
-    const struct args_option table[] = {
-        {"json", 0, &options.json, NULL},
-        {"chart", 0, &options.chart, NULL},
-        {"plot", 0, NULL, &options.plot},
-        {"help", 'h', &options.help, NULL},
-    };
-    int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
-    if (count < 0)
-        return EXIT_ERROR;
-    if (options.help) {
-        fputs(help, stdout);
-        return EXIT_OK;
-    }
-    if (count == 0) {
-        fputs("weir spec: which limit? For example: weir spec '100/s burst=20'\n", stderr);
-        return EXIT_ERROR;
-    }
-    bool plot_alone = options.plot && strcmp(options.plot, "-") == 0;
-    if (options.json + options.chart + plot_alone > 1) {
-        fputs("weir spec: --json, --chart and --plot - all want standard output; choose one\n", stderr);
-        return EXIT_ERROR;
-    }
-
+    bool plot_alone = plot && strcmp(plot, "-") == 0;
+    if (json_wanted + chart + plot_alone > 1)
+        return args_fail(command->name, "--json, --chart and --plot - all want standard output; choose one");
     struct weir_policy **policies = policies_read(argv + 1, count);
     if (!policies)
         return EXIT_ERROR;
-    int status = options.plot ? write_plot(options.plot, policies, count) : EXIT_OK;
-    if (status == EXIT_OK && options.json)
+    int status = plot ? write_plot(plot, policies, count) : EXIT_OK;
+    if (status == EXIT_OK && json_wanted)
         spec_print_json_document(policies, count);
     else if (status == EXIT_OK && !plot_alone)
-        spec_print_words(policies, count, options.chart);
+        spec_print_words(policies, count);
     policies_free(policies, count);
     return status;
 }
+
+static const struct args_option options[] = {
+    OPT_FLAG("chart", 0, &chart,
+             "draw it: what is left over time and, for algo=warmup, what a unit costs against the units "
+             "saved"),
+    OPT_TEXT("plot", 0, &plot, "FILE", "the same pictures as SVG; - is standard output"),
+    OPT_FLAG("json", 0, &json_wanted, "one JSON document on standard output"),
+};
+
+const struct cli_command command_spec = {
+    .name = "spec",
+    .usage = "[OPTION]... LIMITS...\n"
+             "Say in plain words what a limit lets pass.\n",
+    ARGS_OPTIONS(options),
+    .more = "LIMITS is one limit, or several with commas between them that must all agree.\n"
+            "Quote it: it often has spaces. Exit status: 0, or 2 if a limit cannot be read.\n"
+            "\n"
+            "Examples\n"
+            "  weir spec '100/s burst=20'\n"
+            "  weir spec '100/s burst=200, 10k/h, 200k/d'\n"
+            "  weir spec --chart '1/s algo=warmup warmup=5s'\n"
+            "  weir spec --plot warmup.svg '1/s algo=warmup warmup=5s'\n"
+            "  weir spec --json 5/m | jq '.policies[0].limits[0].most.minute'\n",
+    .least = 1,
+    .most = -1,
+    .few = "which limit? For example: weir spec '100/s burst=20'",
+    .run = run_spec,
+};

@@ -8,35 +8,13 @@
 #include <string.h>
 
 #include "base/sat.h"
-#include "cli/args.h"
 #include "cli/ask.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/words.h"
 
 #define LINES_PER_HEADER 20
 
-static const char help[] =
-    "usage: weir stat [OPTION]...\n"
-    "One line a second: what a server allows and refuses, and what it has in memory.\n"
-    "\n"
-    "      --every TIME     another pause between lines, such as 5s\n"
-    "      --count N        so many lines, then end\n"
-    "  -s, --server URL     redis://[user:password@]host:port or unix:///path\n"
-    "                       (default: WEIR_URL, else redis://127.0.0.1:9049)\n"
-    "      --json           each line is a JSON document\n"
-    "  -h, --help           this text\n"
-    "\n"
-    "The first line has the averages since the server started. Exit status: 0, or 2 on an\n"
-    "error.\n"
-    "\n"
-    "Examples\n"
-    "  weir stat\n"
-    "  weir stat --every 10s --count 6 --json\n";
-
-struct stat_options {
-    struct ask_options common;
-    const char *every, *count;
-};
+static int64_t every_ns = WEIR_SEC, lines = INT64_MAX;
 
 /* What INFO says, in the order of the columns. */
 enum stat_metric { ALLOWED, REFUSED, SHADOW, ERRORS, KEYS, MEMORY, CLIENTS, UPTIME, FIGURES };
@@ -48,7 +26,7 @@ struct stat_sample {
     int64_t now_ns;
 };
 
-static int64_t read_stat_metric(struct slice info, const char *name)
+static int64_t read_stat_metric(const struct resp_value *info, const char *name)
 {
     char digits[32] = "";
     struct slice text = ask_info(info, name);
@@ -59,13 +37,12 @@ static int64_t read_stat_metric(struct slice info, const char *name)
 
 static bool take_stat_sample(struct cli_client *client, struct stat_sample *sample)
 {
-    static const char *const words[] = {"INFO", "everything"};
-    const struct resp_value *info = client_tell("stat", client, words, 2);
+    const struct resp_value *info = ask_words("stat", client, "INFO", "everything", NULL);
     if (!info)
         return false;
     sample->now_ns = weir_now();
     for (int i = 0; i < FIGURES; i++)
-        sample->is[i] = read_stat_metric(info->text, names[i]);
+        sample->is[i] = read_stat_metric(info, names[i]);
     return true;
 }
 
@@ -110,22 +87,24 @@ static void print_stat_json(const struct stat_sample *now, const struct stat_sam
     json_close(&json, '}');
 }
 
-static int watch_stat(const struct stat_options *options, int64_t every_ns, int64_t count)
+static int run_stat(const struct cli_command *command, int count, char **argv)
 {
-    struct cli_client *client = client_start("stat", options->common.server);
+    struct cli_client *client = ask_open(command->name, ask_options.server, false);
     struct stat_sample samples[2];
     bool good = client != NULL;
-    for (int64_t i = 0; good && i < count; i++) {
+    (void)count;
+    (void)argv;
+    for (int64_t i = 0; good && i < lines; i++) {
         if (i > 0)
             (void)poll(NULL, 0, (int)div_up(every_ns, WEIR_MS));
         good = take_stat_sample(client, &samples[i % 2]);
         if (!good)
             break;
         const struct stat_sample *before = i > 0 ? &samples[(i + 1) % 2] : NULL;
-        if (!options->common.json && i % LINES_PER_HEADER == 0)
+        if (!ask_options.json && i % LINES_PER_HEADER == 0)
             printf("%12s %12s %12s %10s %14s %12s %9s\n", "allowed/s", "refused/s", "shadow/s", "errors",
                    "keys", "memory", "clients");
-        if (options->common.json)
+        if (ask_options.json)
             print_stat_json(&samples[i % 2], before);
         else
             print_stat_line(&samples[i % 2], before);
@@ -135,33 +114,25 @@ static int watch_stat(const struct stat_options *options, int64_t every_ns, int6
     return good ? EXIT_OK : EXIT_ERROR;
 }
 
-int cmd_stat(int argc, char **argv)
-{
-    struct stat_options options = {0};
-    const struct args_option table[] = {
-        ASK_OPTIONS(options.common),
-        {"every", 0, NULL, &options.every},
-        {"count", 0, NULL, &options.count},
-    };
-    int operands = args_read(argc, argv, table, sizeof table / sizeof table[0]);
-    int64_t every_ns = WEIR_SEC, count = INT64_MAX;
-    if (operands < 0)
-        return EXIT_ERROR;
-    if (options.common.help) {
-        fputs(help, stdout);
-        return EXIT_OK;
-    }
-    if (operands > 0) {
-        args_complain("stat", "it is about the whole server: what is", argv[1]);
-        fputs("? Of a policy tells weir policy show\n", stderr);
-        return EXIT_ERROR;
-    }
-    if ((options.every && !args_time("stat", "every", options.every, &every_ns)) ||
-        (options.count && !args_count("stat", "count", options.count, &count)))
-        return EXIT_ERROR;
-    if (every_ns < WEIR_MS || every_ns > 86400 * WEIR_SEC) {
-        fputs("weir stat: --every takes 1ms to 1d\n", stderr);
-        return EXIT_ERROR;
-    }
-    return watch_stat(&options, every_ns, count);
-}
+static const struct args_option options[] = {
+    OPT_RANGE("every", ARGS_TIME, &every_ns, WEIR_MS, 86400 * WEIR_SEC, "1ms to 1d", "TIME",
+              "another pause between lines, such as 5s"),
+    OPT_COUNT("count", &lines, "N", "so many lines, then end"),
+    ASK_SERVER,
+    OPT_FLAG("json", 0, &ask_options.json, "each line is a JSON document"),
+};
+
+const struct cli_command command_stat = {
+    .name = "stat",
+    .usage = "[OPTION]...\n"
+             "One line a second: what a server allows and refuses, and what it has in memory.\n",
+    ARGS_OPTIONS(options),
+    .more = "The first line has the averages since the server started. Exit status: 0, or 2 on an\n"
+            "error.\n"
+            "\n"
+            "Examples\n"
+            "  weir stat\n"
+            "  weir stat --every 10s --count 6 --json\n",
+    .many = "; this is about the whole server, weir policy show about a policy",
+    .run = run_stat,
+};

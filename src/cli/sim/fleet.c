@@ -14,10 +14,8 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "cli/args.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/json.h"
-#include "cli/sim/fleet.h"
 #include "cli/term.h"
 #include "cli/words.h"
 #include "fleet/member.h"
@@ -28,6 +26,13 @@
 /* What a ZooKeeper server keeps in memory for a znode and for a watch, roughly. */
 #define ZNODE_BYTES 400
 #define WATCH_BYTES 150
+
+static struct sim_fleet sim = {
+    .seed = 1, .nodes = 4, .users = 1, .load = 1.5, .sparse = 1, .faults = SIM_ALL};
+static int64_t tiers = 1;
+static int coordinator, failover, on_loss;
+static bool json_wanted;
+static const char *limit = "100k/m algo=quota", *fault_list, *seed;
 
 static double ratio_or_zero(int64_t part, int64_t whole)
 {
@@ -41,16 +46,16 @@ static void print_fleet_row(const char *name, const char *value)
 
 /* ---- the parts of the table ---- */
 
-static void print_head(const struct sim_fleet *sim, const struct sim_fleet_result *result, const char *limit)
+static void print_head(const struct sim_fleet_result *result)
 {
     char nodes[HUMANIZE_MAX], users[HUMANIZE_MAX], events[HUMANIZE_MAX], windows[HUMANIZE_MAX];
-    printf("%s, %s nodes", limit, words_number(sim->nodes, nodes));
-    if (sim->users > 1)
-        printf(", %s users, of whom %s asked", words_number(sim->users, users),
+    printf("%s, %s nodes", limit, words_number(sim.nodes, nodes));
+    if (sim.users > 1)
+        printf(", %s users, of whom %s asked", words_number(sim.users, users),
                words_number(result->pools, windows));
-    printf(", %s", weir_sim_coordinator_name(sim->coordinator));
-    if (sim->tiers > 1)
-        printf(", %d tiers", sim->tiers);
+    printf(", %s", weir_sim_coordinator_name(sim.coordinator));
+    if (sim.tiers > 1)
+        printf(", %d tiers", sim.tiers);
     printf("\n%s windows judged, %s events (%.0f a window)\n", words_number(result->windows, windows),
            words_number(result->events, events), ratio_or_zero(result->events, result->windows));
 }
@@ -75,7 +80,7 @@ static void print_plot(const struct sim_fleet_result *result)
     putchar('\n');
 }
 
-static void print_use(const struct sim_fleet *sim, const struct sim_fleet_result *result)
+static void print_use(const struct sim_fleet_result *result)
 {
     char text[256], a[HUMANIZE_MAX], b[HUMANIZE_MAX];
     (void)snprintf(text, sizeof text, "%.2f %% of what could pass: asked for, up to each total",
@@ -85,7 +90,7 @@ static void print_use(const struct sim_fleet *sim, const struct sim_fleet_result
                    words_number(result->asked, b));
     print_fleet_row("passed", text);
     if (result->worst_percent > 0) {
-        bool bucket = sim->terms.kind == LEASE_BUCKET;
+        bool bucket = sim.terms.kind == LEASE_BUCKET;
         (void)snprintf(text, sizeof text, "%.2f %% of %s was spent", result->worst_percent,
                        bucket ? "the burst" : "its total");
         print_fleet_row(bucket ? "fullest moment" : "fullest window", text);
@@ -94,10 +99,10 @@ static void print_use(const struct sim_fleet *sim, const struct sim_fleet_result
         print_fleet_row("stated on top, at most", words_number(result->bound, a));
 }
 
-static void print_cost(const struct sim_fleet *sim, const struct sim_fleet_result *result)
+static void print_cost(const struct sim_fleet_result *result)
 {
     char text[256], a[HUMANIZE_MAX], b[HUMANIZE_MAX];
-    double elapsed = (double)sim->windows * (double)sim->terms.window_ns / 1e9;
+    double elapsed = (double)sim.windows * (double)sim.terms.window_ns / 1e9;
     (void)snprintf(text, sizeof text, "%s for %s chunks: %.3f each, %.1f a second",
                    words_number(result->writes, a), words_number(result->chunks, b),
                    ratio_or_zero(result->writes, result->chunks),
@@ -106,13 +111,13 @@ static void print_cost(const struct sim_fleet *sim, const struct sim_fleet_resul
     (void)snprintf(text, sizeof text, "%s for a million decisions",
                    words_number((int64_t)(1e6 * ratio_or_zero(result->writes, result->decisions)), a));
     print_fleet_row("", text);
-    if (sim->coordinator == SIM_ZOOKEEPER && sim->users > 1) {
+    if (sim.coordinator == SIM_ZOOKEEPER && sim.users > 1) {
         int64_t heap = result->znodes * ZNODE_BYTES + result->watches * WATCH_BYTES;
         (void)snprintf(text, sizeof text, "%s, and %s watches: about %.1f MB of heap",
                        words_number(result->znodes, a), words_number(result->watches, b), (double)heap / 1e6);
         print_fleet_row("znodes", text);
     }
-    if (sim->users > 1) {
+    if (sim.users > 1) {
         (void)snprintf(text, sizeof text, "%s bytes for each user it serves, %s in all",
                        words_number(result->state_bytes, a), words_number(result->members, b));
         print_fleet_row("state of a node", text);
@@ -146,16 +151,15 @@ static void print_fleet_verdict(const struct sim_fleet_result *result)
 }
 
 /* `repeat`: the command that repeats it; `took_s`: real seconds. */
-static void sim_fleet_print(const struct sim_fleet *sim, const struct sim_fleet_result *result,
-                            const char *limit, const char *repeat, double took_s)
+static void sim_fleet_print(const struct sim_fleet_result *result, const char *repeat, double took_s)
 {
-    print_head(sim, result, limit);
-    print_use(sim, result);
+    print_head(result);
+    print_use(result);
     print_plot(result);
-    print_cost(sim, result);
+    print_cost(result);
     print_faults(result);
     print_fleet_verdict(result);
-    printf("seed %" PRIu64 ", %016" PRIx64 ", %.1f s: %s\n", sim->seed, result->fingerprint, took_s, repeat);
+    printf("seed %" PRIu64 ", %016" PRIx64 ", %.1f s: %s\n", sim.seed, result->fingerprint, took_s, repeat);
 }
 
 /* ---- JSON ---- */
@@ -168,17 +172,16 @@ static void json_counts(struct json *json, const char *name, const int64_t *coun
     json_close(json, '}');
 }
 
-static void sim_fleet_json(const struct sim_fleet *sim, const struct sim_fleet_result *result,
-                           const char *limit, const char *repeat)
+static void sim_fleet_json(const struct sim_fleet_result *result, const char *repeat)
 {
     struct json json = {.file = stdout};
     char fingerprint[20];
     (void)snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, result->fingerprint);
     json_open(&json, NULL, '{', JSON_LINES);
     json_text(&json, "limit", limit);
-    json_text(&json, "coordinator", weir_sim_coordinator_name(sim->coordinator));
-    json_number(&json, "nodes", sim->nodes);
-    json_number(&json, "users", sim->users);
+    json_text(&json, "coordinator", weir_sim_coordinator_name(sim.coordinator));
+    json_number(&json, "nodes", sim.nodes);
+    json_number(&json, "users", sim.users);
     json_number(&json, "windows", result->windows);
     json_number(&json, "events", result->events);
     json_number(&json, "asked", result->asked);
@@ -201,91 +204,33 @@ static void sim_fleet_json(const struct sim_fleet *sim, const struct sim_fleet_r
     json_number(&json, "over", result->over);
     json_text(&json, "first", result->first);
     json_text(&json, "fingerprint", fingerprint);
-    json_number(&json, "seed", (int64_t)sim->seed);
+    json_number(&json, "seed", (int64_t)sim.seed);
     json_text(&json, "repeat", repeat);
     json_close(&json, '}');
 }
 
-#define COMMAND "sim fleet"
-
-static const char help[] =
-    "usage: weir sim fleet [OPTION]...\n"
-    "Many nodes share one limit, and everything breaks: nodes that run what real ones run,\n"
-    "a coordinator, a network and faults, in virtual time. Nothing is slept.\n"
-    "\n"
-    "      --nodes N           nodes that share it (4)\n"
-    "      --users U           limits, one for each user (1)\n"
-    "      --windows W         windows of each user (200; with many users 10)\n"
-    "      --limit LIMIT       what is shared: a quota or a bucket ('100k/m algo=quota')\n"
-    "      --base N            units of a chunk, roughly (total / (100 * nodes))\n"
-    "      --coordinator WHICH zookeeper, redis or weir (zookeeper)\n"
-    "      --tiers N           2: nodes ask weir servers, which ask the coordinator (1)\n"
-    "      --faults LIST       all, none, or some of: loss, delay, duplicate, reorder, crash,\n"
-    "                          pause, partition, expiry, clocks, failover, operator, leave\n"
-    "                          (all). Beside these split, two masters of a Redis: all,split\n"
-    "      --failover HOW      what a Redis that takes over may do: floor or trust (floor)\n"
-    "      --on-loss WHAT      refuse, or share (refuse)\n"
-    "      --load X            units asked for, as a multiple of the total (1.5)\n"
-    "      --sparse X          share of the users that ask in a window (1)\n"
-    "      --seed S            another history (1)\n"
-    "      --json              one JSON document on standard output\n"
-    "  -h, --help              this text\n"
-    "\n"
-    "Exit status: 0, 1 if anything was over its limit, 2 if something cannot be read.\n"
-    "\n"
-    "Examples\n"
-    "  weir sim fleet --nodes 50\n"
-    "  weir sim fleet --limit '10k/s burst=20k' --coordinator redis --seed 7\n"
-    "  weir sim fleet --nodes 100 --tiers 2 --faults crash,partition,pause\n"
-    "  weir sim fleet --nodes 10000 --users 1M --sparse 0.001\n";
-
-struct sim_fleet_options {
-    bool json, help;
-    const char *nodes, *users, *windows, *limit, *base, *coordinator, *tiers, *faults, *failover, *on_loss;
-    const char *load, *sparse, *seed;
-};
-
 /* ---- reading ---- */
 
-static bool unknown_fleet_word(const char *option, const char *word, size_t len, const char *near)
+static bool read_fault(const char *word, size_t len, uint32_t *bits)
 {
-    fprintf(stderr, "weir " COMMAND ": --%s does not know '", option);
-    term_put(stderr, word, len);
-    if (near)
-        fprintf(stderr, "'; did you mean %s?\n", near);
-    else
-        fputs("'; weir sim fleet --help lists them\n", stderr);
-    return false;
-}
-
-/* The number of `word` among names[0], names[1], ... */
-static bool read_fleet_word(const char *option, const char *word, const char *(*name)(int), int32_t *number)
-{
-    struct nearest near = weir_nearest(word, strlen(word));
-    for (*number = 0; name(*number); ++*number) {
-        if (strcmp(name(*number), word) == 0)
-            return true;
-        (void)weir_nearest_try(&near, name(*number));
-    }
-    return unknown_fleet_word(option, word, strlen(word), near.found);
-}
-
-static bool read_fault(const char *word, size_t len, uint32_t *faults)
-{
+    char typed[80], more[80];
     struct nearest near = weir_nearest(word, len);
     if (len == strlen("all") && memcmp(word, "all", len) == 0) {
-        *faults |= SIM_ALL;
+        *bits |= SIM_ALL;
         return true;
     }
     for (int bit = 0; weir_sim_fault_name(bit); bit++) {
         const char *name = weir_sim_fault_name(bit);
         if (strlen(name) == len && memcmp(name, word, len) == 0) {
-            *faults |= 1U << bit;
+            *bits |= 1U << bit;
             return true;
         }
         (void)weir_nearest_try(&near, name);
     }
-    return unknown_fleet_word("faults", word, len, near.found);
+    (void)snprintf(typed, sizeof typed, "%.*s", (int)(len < 70 ? len : 70), word);
+    (void)snprintf(more, sizeof more,
+                   near.found ? "; did you mean %s?" : "; weir sim fleet --help lists them", near.found);
+    return args_complain(command_sim_fleet.name, "--faults does not know", typed, more), false;
 }
 
 static bool read_faults(const char *list, uint32_t *faults)
@@ -302,104 +247,54 @@ static bool read_faults(const char *list, uint32_t *faults)
     return true;
 }
 
-static bool read_sim_decimal(const char *option, const char *text, double *number)
+static bool read_seed(const char *text, uint64_t *number)
 {
     char *end;
     errno = 0;
-    *number = strtod(text, &end);
-    if (end != text && *end == '\0' && errno == 0 && *number == *number)
-        return true;
-    fprintf(stderr, "weir " COMMAND ": --%s takes a number such as 1.5, not '", option);
-    term_put(stderr, text, strlen(text));
-    fputs("'\n", stderr);
-    return false;
+    *number = strtoull(text, &end, 0);
+    return (end != text && *end == '\0' && errno == 0 && text[0] != '-') ||
+           (args_complain(command_sim_fleet.name, "--seed takes a whole number such as 7, not", text, ""),
+            false);
 }
 
-static bool read_seed(const char *text, uint64_t *seed)
+static bool read_fleet_limit(void)
 {
-    char *end;
-    errno = 0;
-    *seed = strtoull(text, &end, 0);
-    if (end != text && *end == '\0' && errno == 0 && text[0] != '-')
-        return true;
-    fputs("weir " COMMAND ": --seed takes a whole number such as 7, not '", stderr);
-    term_put(stderr, text, strlen(text));
-    fputs("'\n", stderr);
-    return false;
-}
-
-static const char *loss_name(int number)
-{
-    return number == LEASE_LOSS_REFUSE ? "refuse" : number == LEASE_LOSS_SHARE ? "share" : NULL;
-}
-
-static const char *failover_name(int number)
-{
-    return number == 0 ? "floor" : number == 1 ? "trust" : NULL;
-}
-
-static bool read_fleet_limit(const char *text, struct sim_fleet *sim)
-{
-    struct weir_fleet_options options = {
-        .size = sizeof options, .base = sim->terms.base, .nodes = sim->nodes};
+    struct weir_fleet_options fleet = {.size = sizeof fleet, .base = sim.terms.base, .nodes = sim.nodes};
     struct weir_error err;
-    int64_t base = sim->terms.base;
-    if (!weir_fleet_terms(text, &options, &sim->terms, &err)) {
-        fputs("weir " COMMAND ": ", stderr);
-        term_lines(stderr, err.text, strlen(err.text));
-        return false;
-    }
-    sim->terms.base = base; /* each user's own, unless it was said */
-    sim->terms.chunk = 0;
+    int64_t base = sim.terms.base;
+    if (!weir_fleet_terms(limit, &fleet, &sim.terms, &err))
+        return args_fail(command_sim_fleet.name, err.text), false;
+    sim.terms.base = base; /* each user's own, unless it was said */
+    sim.terms.chunk = 0;
     return true;
 }
 
-static bool read_fleet_counts(const struct sim_fleet_options *options, struct sim_fleet *sim)
-{
-    int64_t tiers = sim->tiers;
-    if ((options->nodes && !args_count(COMMAND, "nodes", options->nodes, &sim->nodes)) ||
-        (options->users && !args_count(COMMAND, "users", options->users, &sim->users)))
-        return false;
-    sim->windows = sim->users > 1 ? 10 : 200;
-    bool good = (!options->windows || args_count(COMMAND, "windows", options->windows, &sim->windows)) &&
-                (!options->base || args_count(COMMAND, "base", options->base, &sim->terms.base)) &&
-                (!options->tiers || args_count(COMMAND, "tiers", options->tiers, &tiers));
-    sim->tiers = tiers > 1000 ? 1000 : (int32_t)tiers;
-    return good;
-}
-
 /* What would be passed over in silence. */
-static const char *without_effect(const struct sim_fleet *sim)
+static const char *without_effect(void)
 {
-    if (sim->coordinator == SIM_REDIS)
+    if (sim.coordinator == SIM_REDIS)
         return NULL;
-    return sim->faults & SIM_SPLIT ? "--faults split, two masters, needs --coordinator redis"
-           : sim->trust            ? "--failover trust needs --coordinator redis"
-                                   : NULL;
+    return sim.faults & SIM_SPLIT ? "--faults split, two masters, needs --coordinator redis"
+           : sim.trust            ? "--failover trust needs --coordinator redis"
+                                  : NULL;
 }
 
-static bool read_fleet_options(const struct sim_fleet_options *options, const char *limit,
-                               struct sim_fleet *sim)
+static bool read_fleet_options(void)
 {
-    int32_t trust = 0;
     char why[200];
-    if (!read_fleet_counts(options, sim) ||
-        (options->coordinator && !read_fleet_word("coordinator", options->coordinator,
-                                                  weir_sim_coordinator_name, &sim->coordinator)) ||
-        (options->faults && !read_faults(options->faults, &sim->faults)) ||
-        (options->failover && !read_fleet_word("failover", options->failover, failover_name, &trust)) ||
-        (options->on_loss &&
-         !read_fleet_word("on-loss", options->on_loss, loss_name, &sim->options.on_loss)) ||
-        (options->load && !read_sim_decimal("load", options->load, &sim->load)) ||
-        (options->sparse && !read_sim_decimal("sparse", options->sparse, &sim->sparse)) ||
-        (options->seed && !read_seed(options->seed, &sim->seed)) || !read_fleet_limit(limit, sim))
+    sim.tiers = (int32_t)min64(tiers, 1000);
+    sim.coordinator = coordinator;
+    sim.trust = failover != 0;
+    sim.options.on_loss = on_loss == 0 ? LEASE_LOSS_REFUSE : LEASE_LOSS_SHARE;
+    if (sim.windows == 0)
+        sim.windows = sim.users > 1 ? 10 : 200;
+    if ((fault_list && !read_faults(fault_list, &sim.faults)) || (seed && !read_seed(seed, &sim.seed)) ||
+        !read_fleet_limit())
         return false;
-    sim->trust = trust != 0;
-    const char *idle = without_effect(sim);
-    if (!idle && weir_sim_fleet_check(sim, why, sizeof why))
+    const char *idle = without_effect();
+    if (!idle && weir_sim_fleet_check(&sim, why, sizeof why))
         return true;
-    fprintf(stderr, "weir " COMMAND ": %s\n", idle ? idle : why);
-    return false;
+    return args_fail(command_sim_fleet.name, idle ? idle : why), false;
 }
 
 /* ---- running ---- */
@@ -421,76 +316,85 @@ static void show_progress(void *arg, int64_t done, int64_t all)
 }
 
 /* Everything that was said, and the seed that was not. */
-static void write_repeat(char *text, size_t size, int count, char *const *words, const struct sim_fleet *sim,
-                         bool seeded)
+static void write_repeat(char *text, size_t size, char *const *words)
 {
-    size_t at = (size_t)snprintf(text, size, "weir sim fleet");
-    for (int i = 0; i < count && at < size; i++) {
-        bool plain =
-            strspn(words[i], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=,./") ==
-            strlen(words[i]);
-        at += (size_t)snprintf(text + at, size - at, plain ? " %s" : " '%s'", words[i]);
-    }
-    if (!seeded && at < size)
-        (void)snprintf(text + at, size - at, " --seed %" PRIu64, sim->seed);
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=,./";
+    struct text repeat;
+    weir_text_init(&repeat, text, size);
+    weir_text_print(&repeat, "weir sim fleet");
+    for (; *words; words++)
+        weir_text_print(&repeat, (*words)[strspn(*words, plain)] ? " '%s'" : " %s", *words);
+    if (!seed)
+        weir_text_print(&repeat, " --seed %" PRIu64, sim.seed);
 }
 
-static int simulate_fleet(const struct sim_fleet *sim, const char *limit, const char *repeat, bool json)
+static int simulate_fleet(const char *repeat)
 {
     struct sim_fleet_result *result = malloc(sizeof *result);
-    bool person = isatty(STDERR_FILENO) && !json;
+    bool person = isatty(STDERR_FILENO) && !json_wanted;
     double began = seconds_since_boot(), shown = began;
-    if (!result || !weir_sim_fleet_run(sim, person ? show_progress : NULL, &shown, result)) {
-        fputs("weir " COMMAND ": out of memory; simulate fewer nodes\n", stderr);
-        free(result);
-        return EXIT_ERROR;
+    int status = EXIT_ERROR;
+    if (result && weir_sim_fleet_run(&sim, person ? show_progress : NULL, &shown, result)) {
+        if (person)
+            fputs("\r      \r", stderr);
+        if (json_wanted)
+            sim_fleet_json(result, repeat);
+        else
+            sim_fleet_print(result, repeat, seconds_since_boot() - began);
+        status = result->over > 0 ? EXIT_REFUSED : EXIT_OK;
+    } else {
+        (void)args_fail(command_sim_fleet.name, "out of memory; simulate fewer nodes");
     }
-    if (person)
-        fputs("\r      \r", stderr);
-    if (json)
-        sim_fleet_json(sim, result, limit, repeat);
-    else
-        sim_fleet_print(sim, result, limit, repeat, seconds_since_boot() - began);
-    int status = result->over > 0 ? EXIT_REFUSED : EXIT_OK;
     free(result);
     return status;
 }
 
-int sim_fleet(int argc, char **argv)
+static int run_sim_fleet(const struct cli_command *command, int count, char **argv)
 {
-    struct sim_fleet_options options = {0};
-    const struct args_option table[] = {
-        {"nodes", 0, NULL, &options.nodes},       {"users", 0, NULL, &options.users},
-        {"windows", 0, NULL, &options.windows},   {"limit", 0, NULL, &options.limit},
-        {"base", 0, NULL, &options.base},         {"coordinator", 0, NULL, &options.coordinator},
-        {"tiers", 0, NULL, &options.tiers},       {"faults", 0, NULL, &options.faults},
-        {"failover", 0, NULL, &options.failover}, {"on-loss", 0, NULL, &options.on_loss},
-        {"load", 0, NULL, &options.load},         {"sparse", 0, NULL, &options.sparse},
-        {"seed", 0, NULL, &options.seed},         {"json", 0, &options.json, NULL},
-        {"help", 'h', &options.help, NULL},
-    };
-    struct sim_fleet sim = {.seed = 1, .nodes = 4, .users = 1, .tiers = 1, .load = 1.5, .sparse = 1};
-    char repeat[1024], *words[64];
-    int said = argc - 1 < 64 ? argc - 1 : 64;
-    static char name[] = COMMAND;
-    sim.faults = SIM_ALL;
-    argv[0] = name;
-    memcpy(words, argv + 1, (size_t)said * sizeof *words);
-    int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
-    if (count < 0)
+    char repeat[1024];
+    (void)command;
+    (void)count;
+    if (!read_fleet_options())
         return EXIT_ERROR;
-    if (options.help) {
-        fputs(help, stdout);
-        return EXIT_OK;
-    }
-    if (count > 0) {
-        fputs("weir " COMMAND ": the limit stands behind --limit, as in --limit '100k/m algo=quota'\n",
-              stderr);
-        return EXIT_ERROR;
-    }
-    const char *limit = options.limit ? options.limit : "100k/m algo=quota";
-    if (!read_fleet_options(&options, limit, &sim))
-        return EXIT_ERROR;
-    write_repeat(repeat, sizeof repeat, said, words, &sim, options.seed != NULL);
-    return simulate_fleet(&sim, limit, repeat, options.json);
+    write_repeat(repeat, sizeof repeat, argv + 1); /* there are no operands, so the words are as they were */
+    return simulate_fleet(repeat);
 }
+
+static const struct args_option options[] = {
+    OPT_COUNT("nodes", &sim.nodes, "N", "nodes that share it (4)"),
+    OPT_COUNT("users", &sim.users, "U", "limits, one for each user (1)"),
+    OPT_COUNT("windows", &sim.windows, "W", "windows of each user (200; with many users 10)"),
+    OPT_TEXT("limit", 0, &limit, "LIMIT", "what is shared: a quota or a bucket ('100k/m algo=quota')"),
+    OPT_COUNT("base", &sim.terms.base, "N", "units of a chunk, roughly (total / (100 * nodes))"),
+    OPT_WORD("coordinator", &coordinator, "zookeeper|redis|weir", "WHICH",
+             "zookeeper, redis or weir (zookeeper)"),
+    OPT_COUNT("tiers", &tiers, "N", "2: nodes ask weir servers, which ask the coordinator (1)"),
+    OPT_TEXT(
+        "faults", 0, &fault_list, "LIST",
+        "all, none, or some of: loss, delay, duplicate, reorder, crash, pause, partition, expiry, "
+        "clocks, failover, operator, leave (all). Beside these split, two masters of a Redis: all,split"),
+    OPT_WORD("failover", &failover, "floor|trust", "HOW",
+             "what a Redis that takes over may do: floor or trust (floor)"),
+    OPT_WORD("on-loss", &on_loss, "refuse|share", "WHAT", "refuse, or share (refuse)"),
+    OPT_DECIMAL("load", &sim.load, "X", "units asked for, as a multiple of the total (1.5)"),
+    OPT_DECIMAL("sparse", &sim.sparse, "X", "share of the users that ask in a window (1)"),
+    OPT_TEXT("seed", 0, &seed, "S", "another history (1)"),
+    OPT_FLAG("json", 0, &json_wanted, "one JSON document on standard output"),
+};
+
+const struct cli_command command_sim_fleet = {
+    .name = "sim fleet",
+    .usage = "[OPTION]...\n"
+             "Many nodes share one limit, and everything breaks: nodes that run what real ones run,\n"
+             "a coordinator, a network and faults, in virtual time. Nothing is slept.\n",
+    ARGS_OPTIONS(options),
+    .more = "Exit status: 0, 1 if anything was over its limit, 2 if something cannot be read.\n"
+            "\n"
+            "Examples\n"
+            "  weir sim fleet --nodes 50\n"
+            "  weir sim fleet --limit '10k/s burst=20k' --coordinator redis --seed 7\n"
+            "  weir sim fleet --nodes 100 --tiers 2 --faults crash,partition,pause\n"
+            "  weir sim fleet --nodes 10000 --users 1M --sparse 0.001\n",
+    .many = "the limit stands behind --limit, as in --limit '100k/m algo=quota'",
+    .run = run_sim_fleet,
+};

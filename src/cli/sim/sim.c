@@ -10,50 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/args.h"
 #include "cli/caret.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/commands/spec_print.h"
 #include "cli/quotes.h"
-#include "cli/sim/fleet.h"
 #include "cli/sim/print.h"
 #include "sim/arrivals.h"
 
-static const char help[] =
-    "usage: weir sim [OPTION]... LIMITS [--arrivals LIST]\n"
-    "       weir sim fleet [OPTION]...      many nodes that share a limit: weir sim fleet -h\n"
-    "Watch a limit decide in virtual time: nothing is slept, the clock is in the list.\n"
-    "\n"
-    "      --arrivals LIST  when somebody asks; without it, or with -, standard input\n"
-    "                       is read, with # for comments\n"
-    "  -n N                 units asked for where LIST does not say, such as 2k (1)\n"
-    "      --timeout TIME   let callers wait this long, or forever; without it, the\n"
-    "                       timeout= of the limits, else nobody waits (but\n"
-    "                       leaky-bucket queues)\n"
-    "      --until TIME     leave out what comes later\n"
-    "      --summary        only the last line\n"
-    "      --json           one JSON document on standard output\n"
-    "  -h, --help           this text\n"
-    "\n"
-    "LIST has commas or line breaks between its items:\n"
-    "  200ms                asks at 200 ms for one unit\n"
-    "  1s*5                 asks at 1 s for 5 units\n"
-    "  0..10s/100ms         asks every 100 ms from 0 to 10 s\n"
-    "  0../1s*20            asks every second for 20 units, as long as --until says\n"
-    "A time that is earlier than the one before is a clock that steps back.\n"
-    "\n"
-    "Exit status: 0, or 2 if something cannot be read.\n"
-    "\n"
-    "Examples\n"
-    "  weir sim '5/s burst=2' --arrivals 0,0,0,200ms,1s\n"
-    "  weir sim '10/s algo=leaky-bucket queue=3' --arrivals 0,0,0,0,0,0\n"
-    "  weir sim '100/s burst=20, 2k/m' --arrivals 0..60s/5ms --summary\n"
-    "  echo '0..2s/100ms*3' | weir sim 5/s --timeout 500ms\n";
-
-struct sim_options {
-    bool json, summary, help;
-    const char *arrivals, *n, *timeout, *until;
-};
+static bool json_wanted, summary;
+static const char *arrivals_text, *timeout_text;
+static int64_t units = 1, until_ns = WEIR_FOREVER;
 
 struct sim_run {
     struct weir_policy *policy;
@@ -114,15 +80,15 @@ static bool read_arrivals_input(struct arrivals *arrivals)
     return good;
 }
 
-static bool read_arrivals(const struct sim_options *options, struct arrivals *arrivals)
+static bool read_arrivals(struct arrivals *arrivals)
 {
-    bool given = options->arrivals && strcmp(options->arrivals, "-") != 0;
-    if (!(given ? read_arrivals_list(arrivals, options->arrivals) : read_arrivals_input(arrivals)))
+    bool given = arrivals_text && strcmp(arrivals_text, "-") != 0;
+    if (!(given ? read_arrivals_list(arrivals, arrivals_text) : read_arrivals_input(arrivals)))
         return false;
     if (arrivals->total > 0)
         return true;
     fprintf(stderr, "weir sim: no arrivals%s; write some, such as --arrivals 0,0,200ms\n",
-            options->until ? " until then" : "");
+            until_ns != WEIR_FOREVER ? " until then" : "");
     return false;
 }
 
@@ -142,33 +108,15 @@ static int64_t default_timeout(const struct weir_policy *policy)
     return given || queue ? timeout_ns : 0;
 }
 
-static bool read_sim_options(const struct sim_options *options, struct sim_run *sim)
+static bool read_sim_options(struct sim_run *sim)
 {
-    int64_t n = 1, until_ns = WEIR_FOREVER;
-    if (options->n && !args_count("sim", "n", options->n, &n))
+    const struct args_option timeout = OPT_TIME("timeout", &sim->timeout_ns, "TIME", NULL);
+    bool forever = timeout_text && strcmp(timeout_text, "forever") == 0;
+    sim->timeout_ns = forever ? WEIR_FOREVER : default_timeout(sim->policy);
+    if (!forever && !args_read_option("sim", &timeout, timeout_text))
         return false;
-    if (options->until && !args_time("sim", "until", options->until, &until_ns))
-        return false;
-    sim->timeout_ns = default_timeout(sim->policy);
-    if (options->timeout && strcmp(options->timeout, "forever") == 0)
-        sim->timeout_ns = WEIR_FOREVER;
-    else if (options->timeout && !args_time("sim", "timeout", options->timeout, &sim->timeout_ns))
-        return false;
-    arrivals_init(&sim->arrivals, n, until_ns);
-    return read_arrivals(options, &sim->arrivals);
-}
-
-static struct weir_policy *read_sim_policy(const char *text)
-{
-    struct weir_spec specs[WEIR_LIMITS_MAX];
-    struct weir_error err;
-    size_t count = caret_read_limits(text, specs, WEIR_LIMITS_MAX);
-    if (count == 0)
-        return NULL;
-    struct weir_policy *policy = weir_policy_from(specs, count, &err);
-    if (!policy)
-        fprintf(stderr, "weir sim: %s\n", err.text);
-    return policy;
+    arrivals_init(&sim->arrivals, units, until_ns);
+    return read_arrivals(&sim->arrivals);
 }
 
 /* ---- running ---- */
@@ -223,7 +171,7 @@ static struct sim_sums run_sim(struct sim_run *sim, const struct sim_output *out
     return sums;
 }
 
-static void run_sim_table(struct sim_run *sim, bool summary)
+static void run_sim_table(struct sim_run *sim)
 {
     struct sim_table table;
     sim_table_init(&table, sim->policy, &sim->arrivals, sim->timeout_ns > 0);
@@ -234,7 +182,7 @@ static void run_sim_table(struct sim_run *sim, bool summary)
     sim_table_sums(&table, &sums);
 }
 
-static void run_sim_json(struct sim_run *sim, bool summary)
+static void run_sim_json(struct sim_run *sim)
 {
     struct json json = {.file = stdout};
     struct sim_output output = {.json = summary ? NULL : &json};
@@ -250,51 +198,70 @@ static void run_sim_json(struct sim_run *sim, bool summary)
     json_close(&json, '}');
 }
 
-static int simulate_limits(const char *text, const struct sim_options *options)
+static int simulate_limits(const char *text)
 {
-    struct sim_run sim = {.policy = read_sim_policy(text)};
+    struct sim_run sim = {.policy = caret_read_policy("sim", text)};
     int status = EXIT_ERROR;
-    if (sim.policy && read_sim_options(options, &sim)) {
+    if (sim.policy && read_sim_options(&sim)) {
         sim.state = malloc(weir_policy_state_size(sim.policy));
-        if (!sim.state) {
-            fputs("weir sim: out of memory\n", stderr);
-        } else {
-            (options->json ? run_sim_json : run_sim_table)(&sim, options->summary);
-            status = EXIT_OK;
-        }
+        status = sim.state ? EXIT_OK : args_fail("sim", "out of memory");
     }
+    if (status == EXIT_OK)
+        (json_wanted ? run_sim_json : run_sim_table)(&sim);
     free(sim.state);
     arrivals_fini(&sim.arrivals);
     weir_policy_free(sim.policy);
     return status;
 }
 
-int cmd_sim(int argc, char **argv)
+static int run_sim_command(const struct cli_command *command, int count, char **argv)
 {
-    struct sim_options options = {0};
-    if (argc > 1 && strcmp(argv[1], "fleet") == 0)
-        return sim_fleet(argc - 1, argv + 1);
-    const struct args_option table[] = {
-        {"arrivals", 0, NULL, &options.arrivals}, {"n", 'n', NULL, &options.n},
-        {"timeout", 0, NULL, &options.timeout},   {"until", 0, NULL, &options.until},
-        {"summary", 0, &options.summary, NULL},   {"json", 0, &options.json, NULL},
-        {"help", 'h', &options.help, NULL},
-    };
-    int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
-    if (count < 0)
+    if (count == 1)
+        return simulate_limits(argv[1]);
+    if (quotes_hint(command->name, argv + 1, count))
         return EXIT_ERROR;
-    if (options.help) {
-        fputs(help, stdout);
-        return EXIT_OK;
-    }
-    if (count == 0) {
-        fputs("weir sim: which limit? For example: weir sim 5/s --arrivals 0..2s/100ms\n", stderr);
-        return EXIT_ERROR;
-    }
-    if (count > 1) {
-        if (!quotes_hint("sim", argv + 1, count))
-            fputs("weir sim: one LIMITS only; several have commas between them: '5/s, 100/m'\n", stderr);
-        return EXIT_ERROR;
-    }
-    return simulate_limits(argv[1], &options);
+    return args_fail(command->name, "one LIMITS only; several have commas between them: '5/s, 100/m'");
 }
+
+static const struct args_option options[] = {
+    OPT_TEXT("arrivals", 0, &arrivals_text, "LIST",
+             "when somebody asks; without it, or with -, standard input is read, with # for comments"),
+    {.name = "n",
+     .letter = 'n',
+     .type = ARGS_COUNT,
+     .number = &units,
+     .argument = "N",
+     .help = "units asked for where LIST does not say, such as 2k (1)"},
+    OPT_TEXT("timeout", 0, &timeout_text, "TIME",
+             "let callers wait this long, or forever; without it, the timeout= of the limits, else nobody "
+             "waits (but leaky-bucket queues)"),
+    OPT_TIME("until", &until_ns, "TIME", "leave out what comes later"),
+    OPT_FLAG("summary", 0, &summary, "only the last line"),
+    OPT_FLAG("json", 0, &json_wanted, "one JSON document on standard output"),
+};
+
+const struct cli_command command_sim = {
+    .name = "sim",
+    .usage = "[OPTION]... LIMITS [--arrivals LIST]\n"
+             "       weir sim fleet [OPTION]...      many nodes that share a limit: weir sim fleet -h\n"
+             "Watch a limit decide in virtual time: nothing is slept, the clock is in the list.\n",
+    ARGS_OPTIONS(options),
+    .more = "LIST has commas or line breaks between its items:\n"
+            "  200ms                asks at 200 ms for one unit\n"
+            "  1s*5                 asks at 1 s for 5 units\n"
+            "  0..10s/100ms         asks every 100 ms from 0 to 10 s\n"
+            "  0../1s*20            asks every second for 20 units, as long as --until says\n"
+            "A time that is earlier than the one before is a clock that steps back.\n"
+            "\n"
+            "Exit status: 0, or 2 if something cannot be read.\n"
+            "\n"
+            "Examples\n"
+            "  weir sim '5/s burst=2' --arrivals 0,0,0,200ms,1s\n"
+            "  weir sim '10/s algo=leaky-bucket queue=3' --arrivals 0,0,0,0,0,0\n"
+            "  weir sim '100/s burst=20, 2k/m' --arrivals 0..60s/5ms --summary\n"
+            "  echo '0..2s/100ms*3' | weir sim 5/s --timeout 500ms\n",
+    .least = 1,
+    .most = -1,
+    .few = "which limit? For example: weir sim 5/s --arrivals 0..2s/100ms",
+    .run = run_sim_command,
+};

@@ -11,46 +11,19 @@
 
 #include "base/crc.h"
 #include "base/humanize.h"
-#include "cli/args.h"
-#include "cli/cli.h"
+#include "cli/ask.h"
+#include "cli/commands.h"
 #include "cli/transfer/dump_read.h"
 #include "service/transfer/dump_text.h"
 
-static const char help[] =
-    "usage: weir dump [--policy NAME] [--hash FROM-TO | --prefix TEXT] [-o FILE]\n"
-    "Writes policies, and what each of their keys has spent, as text that weir load reads.\n"
-    "\n"
-    "      --policy NAME    only this policy\n"
-    "      --hash FROM-TO   only keys whose hash is in this range, both ends included:\n"
-    "                       two numbers of 16 hex digits. Keys are known by hashes\n"
-    "      --prefix TEXT    only keys of a prefix that has limits of its own\n"
-    "      --freeze URL     freeze these keys first: who asks for one is sent to URL, until\n"
-    "                       WEIR.THAW. So nothing changes that was dumped\n"
-    "  -o, --output FILE    to this file (mode 0600; it is there when all of it is)\n"
-    "  -s, --server URL     redis://[user:password@]host:port or unix:///path\n"
-    "                       (default: WEIR_URL, else redis://127.0.0.1:9049)\n"
-    "  -h, --help           this text\n"
-    "\n"
-    "Request ids and reservations are not in a dump: weir backup has all of it. Keys of RL.*\n"
-    "and CL.THROTTLE are, if all is dumped. Exit status: 0, or 2 on an error.\n"
-    "\n"
-    "Examples\n"
-    "  weir dump | less\n"
-    "  weir dump --policy api -o api.dump\n"
-    "  weir dump --policy api | weir load -s redis://b:9049\n";
-
-struct dump_options {
-    bool help;
-    const char *server, *output, *hashes, *url;
-    struct dump_part part;
-};
+static const char *output_path, *hashes, *freeze_url;
+static struct dump_part wanted;
 
 struct dump_output {
     FILE *file;
     bool person; /* somebody looks at the progress */
     uint64_t keys;
     uint32_t crc;
-    struct buffer names; /* of policies, each with a NUL */
 };
 
 static bool dump_put(struct dump_output *output, const char *bytes, size_t len)
@@ -62,10 +35,7 @@ static bool dump_put(struct dump_output *output, const char *bytes, size_t len)
 static bool dump_put_line(void *arg, struct slice line)
 {
     struct dump_output *output = arg;
-    bool key = (line.len > 4 && memcmp(line.bytes, "key ", 4) == 0) ||
-               (line.len > 6 && memcmp(line.bytes, "spent ", 6) == 0) ||
-               (line.len > 5 && memcmp(line.bytes, "cell ", 5) == 0) ||
-               (line.len > 3 && memcmp(line.bytes, "rl ", 3) == 0);
+    bool key = dump_line_is(line, "key|spent|cell|rl");
     output->keys += key;
     if (output->person && key && output->keys % 10000 == 0)
         fprintf(stderr, "\r%llu keys", (unsigned long long)output->keys);
@@ -75,40 +45,42 @@ static bool dump_put_line(void *arg, struct slice line)
     return false;
 }
 
-static bool note_name(void *arg, struct slice line)
+static bool dump_policy(const struct dump_source *source, const struct dump_part *part)
 {
-    struct dump_output *output = arg;
-    buffer_put(&output->names, line.bytes, line.len);
-    buffer_put(&output->names, "", 1);
-    return !output->names.failed;
+    if (freeze_url && !dump_freeze(source->command, source->client, part, freeze_url))
+        return false;
+    return dump_read_policy(source, part, false);
 }
 
-static bool dump_policy(struct cli_client *client, const struct dump_options *options,
-                        const struct dump_part *part, struct dump_output *output)
+/* Names of policies, each with a NUL. */
+static bool read_policy_names(struct cli_client *client, struct buffer *names)
 {
-    if (options->url && !dump_freeze("dump", client, part, options->url))
-        return false;
-    return dump_read_policy("dump", client, part, false, dump_put_line, output);
-}
-
-static bool dump_all(struct cli_client *client, const struct dump_options *options,
-                     struct dump_output *output)
-{
-    if (!dump_read_head("dump", client, dump_put_line, output))
-        return false;
-    if (options->part.policy)
-        return dump_policy(client, options, &options->part, output);
-    if (!dump_read_names("dump", client, note_name, output))
-        return false;
-    const char *at = buffer_bytes(&output->names), *end = at + buffer_len(&output->names);
-    for (; at < end; at += strlen(at) + 1) {
-        struct dump_part part = options->part;
-        part.policy = at;
-        if (!dump_policy(client, options, &part, output))
-            return false;
+    const struct resp_value *list = ask_words("dump", client, "WEIR.POLICY", "LIST", NULL);
+    for (size_t i = 0; list && i < list->count; i++) {
+        struct slice name = ask_text(&list->elements[i], "name");
+        buffer_put(names, name.bytes, name.len);
+        buffer_put(names, "", 1);
     }
-    return options->part.from || options->part.prefix ||
-           dump_read_clients("dump", client, dump_put_line, output);
+    return list && !names->failed;
+}
+
+static bool dump_all(struct cli_client *client, struct dump_output *output)
+{
+    const struct dump_source source = {"dump", client, dump_put_line, output};
+    struct buffer names = {0};
+    if (!dump_read_head(&source))
+        return false;
+    if (wanted.policy)
+        return dump_policy(&source, &wanted);
+    bool good = read_policy_names(client, &names);
+    const char *at = buffer_bytes(&names), *end = at + buffer_len(&names);
+    for (; good && at < end; at += strlen(at) + 1) {
+        struct dump_part part = wanted;
+        part.policy = at;
+        good = dump_policy(&source, &part);
+    }
+    weir_buffer_free(&names);
+    return good && (wanted.from || wanted.prefix || dump_read_clients(&source));
 }
 
 static bool dump_put_end(struct dump_output *output)
@@ -150,52 +122,61 @@ static bool close_dump_file(FILE *file, const char *part, const char *path, bool
     return false;
 }
 
-static bool run_dump(struct cli_client *client, const struct dump_options *options)
+static bool write_dump(struct cli_client *client)
 {
-    char part[4096];
-    struct dump_output output = {.file = stdout, .person = isatty(STDERR_FILENO) && options->output};
-    if (options->output && !(output.file = open_dump_file(options->output, part, sizeof part))) {
-        fprintf(stderr, "weir dump: cannot write %s: %s\n", options->output, strerror(errno));
+    char part[4096], number[HUMANIZE_MAX];
+    struct dump_output output = {.file = stdout, .person = isatty(STDERR_FILENO) && output_path};
+    if (output_path && !(output.file = open_dump_file(output_path, part, sizeof part))) {
+        fprintf(stderr, "weir dump: cannot write %s: %s\n", output_path, strerror(errno));
         return false;
     }
-    bool done = dump_all(client, options, &output) && dump_put_end(&output);
-    if (options->output)
-        done = close_dump_file(output.file, part, options->output, done);
-    weir_buffer_free(&output.names);
-    char number[HUMANIZE_MAX];
+    bool done = dump_all(client, &output) && dump_put_end(&output);
+    if (output_path)
+        done = close_dump_file(output.file, part, output_path, done);
     if (output.person)
         fprintf(stderr, "\r%s keys%s\n", weir_humanize_number((int64_t)output.keys, number),
                 done ? "" : ", and then it failed");
     return done;
 }
 
-int cmd_dump(int argc, char **argv)
+static int run_dump(const struct cli_command *command, int count, char **argv)
 {
-    struct dump_options options = {0};
     char room[DUMP_HASHES_MAX];
-    const struct args_option table[] = {
-        {"policy", 0, NULL, &options.part.policy}, {"hash", 0, NULL, &options.hashes},
-        {"prefix", 0, NULL, &options.part.prefix}, {"freeze", 0, NULL, &options.url},
-        {"output", 'o', NULL, &options.output},    {"server", 's', NULL, &options.server},
-        {"help", 'h', &options.help, NULL},
-    };
-    int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
-    if (count < 0)
+    (void)count;
+    (void)argv;
+    if (!dump_read_hashes(command->name, hashes, room, &wanted))
         return EXIT_ERROR;
-    if (options.help)
-        return fputs(help, stdout), EXIT_OK;
-    if (count > 0) {
-        args_complain("dump", "unknown word", argv[1]);
-        fputs("; --policy names a policy, -o a file\n", stderr);
-        return EXIT_ERROR;
-    }
-    if (!dump_read_hashes("dump", options.hashes, room, &options.part))
-        return EXIT_ERROR;
-    struct cli_client *client = client_start("dump", options.server);
-    if (!client)
-        return EXIT_ERROR;
-    client_patience(client, -1);
-    bool done = run_dump(client, &options);
+    struct cli_client *client = ask_open(command->name, ask_options.server, true);
+    bool done = client && write_dump(client);
     client_close(client);
     return done ? EXIT_OK : EXIT_ERROR;
 }
+
+static const struct args_option options[] = {
+    OPT_TEXT("policy", 0, &wanted.policy, "NAME", "only this policy"),
+    OPT_TEXT("hash", 0, &hashes, "FROM-TO",
+             "only keys whose hash is in this range, both ends included: two numbers of 16 hex digits. Keys "
+             "are known by hashes"),
+    OPT_TEXT("prefix", 0, &wanted.prefix, "TEXT", "only keys of a prefix that has limits of its own"),
+    OPT_TEXT("freeze", 0, &freeze_url, "URL",
+             "freeze these keys first: who asks for one is sent to URL, until WEIR.THAW. So nothing changes "
+             "that was dumped"),
+    OPT_TEXT("output", 'o', &output_path, "FILE", "to this file (mode 0600; it is there when all of it is)"),
+    ASK_SERVER,
+};
+
+const struct cli_command command_dump = {
+    .name = "dump",
+    .usage = "[--policy NAME] [--hash FROM-TO | --prefix TEXT] [-o FILE]\n"
+             "Writes policies, and what each of their keys has spent, as text that weir load reads.\n",
+    ARGS_OPTIONS(options),
+    .more = "Request ids and reservations are not in a dump: weir backup has all of it. Keys of RL.*\n"
+            "and CL.THROTTLE are, if all is dumped. Exit status: 0, or 2 on an error.\n"
+            "\n"
+            "Examples\n"
+            "  weir dump | less\n"
+            "  weir dump --policy api -o api.dump\n"
+            "  weir dump --policy api | weir load -s redis://b:9049\n",
+    .many = "; --policy names a policy, -o a file",
+    .run = run_dump,
+};

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/transfer/dump_read.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,186 +8,134 @@
 #include "base/text.h"
 #include "cli/args.h"
 #include "cli/ask.h"
-#include "cli/hints.h"
-#include "cli/term.h"
-#include "cli/transfer/dump_read.h"
 #include "service/transfer/dump_text.h"
 
-#define SAY_MAX 16
-
-/* ---- asking ---- */
-
-const struct resp_value *dump_tell(const char *command, struct cli_client *client, const struct slice *words,
-                                   size_t count)
-{
-    struct weir_error err;
-    const struct resp_value *value = client_ask(client, words, count, &err);
-    if (value && value->type != RESP_ERROR)
-        return value;
-    fprintf(stderr, "weir %s: ", command);
-    if (value) {
-        bool plain = value->text.len > 4 && memcmp(value->text.bytes, "ERR ", 4) == 0;
-        hints_put(stderr, value->text.bytes + (plain ? 4 : 0), value->text.len - (plain ? 4 : 0));
-    } else {
-        term_put(stderr, err.text, strlen(err.text));
-    }
-    fputc('\n', stderr);
-    return NULL;
-}
-
-const struct resp_value *dump_say(const char *command, struct cli_client *client, const char *const *words)
-{
-    struct slice slices[SAY_MAX];
-    size_t count = 0;
-    for (; words[count] && count < SAY_MAX; count++)
-        slices[count] = (struct slice){words[count], strlen(words[count])};
-    return dump_tell(command, client, slices, count);
-}
+#define HASH_DIGITS 16
+#define HASH_FIRST  "0000000000000000"
+#define HASH_LAST   "ffffffffffffffff"
 
 bool dump_read_hashes(const char *command, const char *text, char room[static DUMP_HASHES_MAX],
                       struct dump_part *part)
 {
+    size_t digits = 0, len = 2 * HASH_DIGITS + 1;
     if (!text)
         return true;
-    size_t digits = 0;
-    for (size_t i = 0; i < 33 && text[i]; i++)
-        digits += i == 16 ? text[i] == '-' : weir_text_hex(text[i]) >= 0;
-    if (strlen(text) != 33 || digits != 33) {
-        args_complain(command, "no range of hashes:", text);
-        fputs("; write two of 16 hex digits, as in 0000000000000000-7fffffffffffffff\n", stderr);
-        return false;
-    }
-    memcpy(room, text, 34);
-    room[16] = '\0';
+    for (size_t i = 0; i < len && text[i]; i++)
+        digits += i == HASH_DIGITS ? text[i] == '-' : weir_text_hex(text[i]) >= 0;
+    if (strlen(text) != len || digits != len)
+        return args_complain(command, "no range of hashes:", text,
+                             "; write two of 16 hex digits, as in 0000000000000000-7fffffffffffffff"),
+               false;
+    memcpy(room, text, len + 1);
+    room[HASH_DIGITS] = '\0';
     part->from = room;
-    part->to = room + 17;
+    part->to = room + HASH_DIGITS + 1;
     return true;
+}
+
+bool dump_line_is(struct slice line, const char *kinds)
+{
+    for (size_t len; *kinds; kinds += len + (kinds[len] == '|')) {
+        len = strcspn(kinds, "|");
+        if (line.len > len && memcmp(line.bytes, kinds, len) == 0 && line.bytes[len] == ' ')
+            return true;
+    }
+    return false;
 }
 
 bool dump_freeze(const char *command, struct cli_client *client, const struct dump_part *part,
                  const char *url)
 {
-    const char *words[SAY_MAX] = {url ? "WEIR.FREEZE" : "WEIR.THAW", part->policy};
-    size_t count = 2;
+    struct ask ask;
+    ask_begin(&ask, url ? "WEIR.FREEZE" : "WEIR.THAW", part->policy, NULL);
     if (url)
-        words[count++] = url;
-    if (part->from) {
-        words[count++] = "HASH";
-        words[count++] = part->from;
-        words[count++] = part->to;
-    } else if (!url) { /* not what others have frozen */
-        words[count++] = "HASH";
-        words[count++] = "0000000000000000";
-        words[count++] = "ffffffffffffffff";
+        ask_add(&ask, url);
+    if (part->from || !url) { /* a thaw of all hashes is not one of what others have frozen */
+        ask_add(&ask, "HASH");
+        ask_add(&ask, part->from ? part->from : HASH_FIRST);
+        ask_add(&ask, part->from ? part->to : HASH_LAST);
     }
-    return dump_say(command, client, words) != NULL;
+    return ask_tell(command, client, &ask) != NULL;
 }
 
-/* ---- lines ---- */
-
-static bool pass_lines(const struct resp_value *list, dump_line *each, void *arg)
+static bool pass_lines(const struct dump_source *source, const struct resp_value *list)
 {
     for (size_t i = 0; list && i < list->count; i++)
-        if (!each(arg, list->elements[i].text))
+        if (!source->each(source->arg, list->elements[i].text))
             return false;
     return list != NULL;
 }
 
-bool dump_read_head(const char *command, struct cli_client *client, dump_line *each, void *arg)
+bool dump_read_head(const struct dump_source *source)
 {
-    return pass_lines(dump_say(command, client, (const char *[]){"WEIR.DUMP", "HEAD", NULL}), each, arg);
-}
-
-bool dump_read_names(const char *command, struct cli_client *client, dump_line *each, void *arg)
-{
-    const struct resp_value *list = dump_say(command, client, (const char *[]){"WEIR.POLICY", "LIST", NULL});
-    for (size_t i = 0; list && i < list->count; i++)
-        if (!each(arg, ask_text(&list->elements[i], "name")))
-            return false;
-    return list != NULL;
+    return pass_lines(source, ask_words(source->command, source->client, "WEIR.DUMP", "HEAD", NULL));
 }
 
 /* ---- one policy ---- */
 
 struct dump_reader {
-    const char *command;
-    struct cli_client *client;
+    const struct dump_source *source;
     const struct dump_part *part;
-    dump_line *each;
-    void *arg;
     struct buffer tables; /* their lines, each with its length in front */
+    char room[DUMP_LINE_MAX];
+    struct slice words[DUMP_WORDS_MAX];
 };
 
-static bool is_reader_line(struct slice line, const char *kind)
-{
-    size_t len = strlen(kind);
-    return line.len > len && memcmp(line.bytes, kind, len) == 0 && line.bytes[len] == ' ';
-}
-
 /* The name of a table: its prefix, "" for the policy's own. */
-static bool read_dump_prefix(struct slice line, char *room, struct slice *prefix)
+static bool read_dump_prefix(struct dump_reader *reader, struct slice line, struct slice *prefix)
 {
-    struct slice *words = calloc(DUMP_WORDS_MAX, sizeof *words);
-    bool good = words && weir_dump_split(line, room, words) >= 2;
-    if (good)
-        *prefix = words[1];
-    free(words);
-    return good;
+    if (weir_dump_split(line, reader->room, reader->words) < 2)
+        return false;
+    *prefix = reader->words[1];
+    return true;
 }
 
-static bool is_table_wanted(const struct dump_reader *reader, struct slice line)
-{
-    char room[DUMP_LINE_MAX];
-    struct slice prefix;
-    const char *wanted = reader->part->prefix;
-    return !wanted || (read_dump_prefix(line, room, &prefix) && slice_is(prefix, wanted));
-}
-
-/* What the policy is goes on at once; its tables are put away. */
+/* What the policy is goes on at once; its tables are put away, if they are wanted. */
 static bool take_definition(void *arg, struct slice line)
 {
     struct dump_reader *reader = arg;
-    if (!is_reader_line(line, "table"))
-        return reader->each(reader->arg, line);
-    if (!is_table_wanted(reader, line))
+    const char *wanted = reader->part->prefix;
+    struct slice prefix;
+    if (!dump_line_is(line, "table"))
+        return reader->source->each(reader->source->arg, line);
+    if (wanted && !(read_dump_prefix(reader, line, &prefix) && slice_is(prefix, wanted)))
         return true;
     buffer_put(&reader->tables, (const char *)&line.len, sizeof line.len);
     buffer_put(&reader->tables, line.bytes, line.len);
     return !reader->tables.failed;
 }
 
-static bool table_changed(const struct dump_reader *reader)
-{
-    fprintf(stderr, "weir %s: policy '%s' was changed meanwhile; begin again\n", reader->command,
-            reader->part->policy);
-    return false;
-}
-
 /* KEYS, or SHARED. `from` becomes where the next page begins: "" behind the last. */
 static bool read_dump_page(struct dump_reader *reader, const char *what, struct slice prefix,
-                           char from[static 17], int64_t *table)
+                           char from[static HASH_DIGITS + 1], int64_t *table)
 {
-    const struct dump_part *part = reader->part;
-    struct slice words[] = {
-        {"WEIR.DUMP", 9}, {what, strlen(what)}, {part->policy, strlen(part->policy)},          prefix,
-        {"HASH", 4},      {from, 16},           {part->to ? part->to : "ffffffffffffffff", 16}};
-    const struct resp_value *page = dump_tell(reader->command, reader->client, words, 7);
+    const struct dump_source *source = reader->source;
+    struct ask ask;
+    ask_begin(&ask, "WEIR.DUMP", what, reader->part->policy, NULL);
+    ask_add_slice(&ask, prefix);
+    ask_add(&ask, "HASH");
+    ask_add(&ask, from);
+    ask_add(&ask, reader->part->to ? reader->part->to : HASH_LAST);
+    const struct resp_value *page = ask_tell(source->command, source->client, &ask);
     if (!page)
         return false;
-    if (*table != 0 && *table != ask_number(page, "table"))
-        return table_changed(reader);
+    if (*table != 0 && *table != ask_number(page, "table")) {
+        fprintf(stderr, "weir %s: policy '%s' was changed meanwhile; begin again\n", source->command,
+                reader->part->policy);
+        return false;
+    }
     *table = ask_number(page, "table");
     struct slice next = ask_text(page, "next");
-    if (!pass_lines(weir_resp_get(page, "lines"), reader->each, reader->arg))
+    if (!pass_lines(source, weir_resp_get(page, "lines")))
         return false;
-    (void)snprintf(from, 17, "%.*s", (int)next.len, next.bytes);
+    (void)snprintf(from, HASH_DIGITS + 1, "%.*s", (int)next.len, next.bytes);
     return true;
 }
 
 static bool read_dump_pages(struct dump_reader *reader, struct slice prefix)
 {
-    const char *first = reader->part->from ? reader->part->from : "0000000000000000";
-    char from[17];
+    const char *first = reader->part->from ? reader->part->from : HASH_FIRST;
+    char from[HASH_DIGITS + 1];
     int64_t table = 0;
     (void)snprintf(from, sizeof from, "%s", first);
     if (!read_dump_page(reader, "SHARED", prefix, from, &table))
@@ -199,83 +149,71 @@ static bool read_dump_pages(struct dump_reader *reader, struct slice prefix)
 
 static bool read_dump_tables(struct dump_reader *reader, bool definition)
 {
+    const struct dump_source *source = reader->source;
     const char *at = buffer_bytes(&reader->tables), *end = at + buffer_len(&reader->tables);
-    char *room = malloc(DUMP_LINE_MAX);
-    bool good = room != NULL;
-    if (good && at == end && reader->part->prefix) {
+    if (at == end && reader->part->prefix) {
         fprintf(stderr, "weir %s: policy '%s' has no limits for that prefix, and keys are known by hashes\n",
-                reader->command, reader->part->policy);
-        good = false;
+                source->command, reader->part->policy);
+        return false;
     }
-    while (good && at < end) {
+    while (at < end) {
         struct slice line, prefix;
         memcpy(&line.len, at, sizeof line.len);
         line.bytes = at + sizeof line.len;
         at = line.bytes + line.len;
-        good = reader->each(reader->arg, line) && read_dump_prefix(line, room, &prefix) &&
-               (definition || read_dump_pages(reader, prefix));
+        if (!source->each(source->arg, line) || !read_dump_prefix(reader, line, &prefix) ||
+            !(definition || read_dump_pages(reader, prefix)))
+            return false;
     }
-    free(room);
-    return good;
+    return true;
 }
 
-bool dump_read_policy(const char *command, struct cli_client *client, const struct dump_part *part,
-                      bool definition, dump_line *each, void *arg)
+bool dump_read_policy(const struct dump_source *source, const struct dump_part *part, bool definition)
 {
-    struct dump_reader reader = {command, client, part, each, arg, {.most = 16 << 20}};
-    const struct resp_value *lines =
-        dump_say(command, client, (const char *[]){"WEIR.DUMP", "POLICY", part->policy, NULL});
-    bool done = pass_lines(lines, take_definition, &reader) && read_dump_tables(&reader, definition);
-    weir_buffer_free(&reader.tables);
+    struct dump_reader *reader = calloc(1, sizeof *reader);
+    if (!reader)
+        return args_fail(source->command, "out of memory"), false;
+    *reader = (struct dump_reader){.source = source, .part = part, .tables = {.most = 16 << 20}};
+    const struct dump_source first = {source->command, source->client, take_definition, reader};
+    bool done = pass_lines(&first, ask_words(source->command, source->client, "WEIR.DUMP", "POLICY",
+                                             part->policy, NULL)) &&
+                read_dump_tables(reader, definition);
+    weir_buffer_free(&reader->tables);
+    free(reader);
     return done;
 }
 
 /* ---- keys of no policy ---- */
 
-struct dump_clients {
-    const char *command;
-    struct cli_client *client;
-    char heads[2][200]; /* of cells and of buckets */
-    size_t count;
-};
-
-static bool take_head(void *arg, struct slice line)
-{
-    struct dump_clients *clients = arg;
-    if (clients->count < 2)
-        (void)snprintf(clients->heads[clients->count++], sizeof clients->heads[0], "%.*s", (int)line.len,
-                       line.bytes);
-    return true;
-}
-
 /* The head comes before the first, if there is one. */
-static bool read_dump_clients(const struct dump_clients *clients, const char *what, const char *head,
-                              dump_line *each, void *arg)
+static bool read_dump_clients(const struct dump_source *source, const char *what, const char *head)
 {
-    char from[17] = "0000000000000000";
+    char from[HASH_DIGITS + 1] = HASH_FIRST;
     bool begun = false;
     while (from[0]) {
-        const char *words[] = {"WEIR.DUMP", what, "HASH", from, "ffffffffffffffff", NULL};
-        const struct resp_value *page = dump_say(clients->command, clients->client, words);
+        const struct resp_value *page =
+            ask_words(source->command, source->client, "WEIR.DUMP", what, "HASH", from, HASH_LAST, NULL);
         const struct resp_value *lines = page ? weir_resp_get(page, "lines") : NULL;
         if (!lines)
             return false;
         struct slice next = ask_text(page, "next");
-        if (lines->count > 0 && !begun && !each(arg, (struct slice){head, strlen(head)}))
+        if (lines->count > 0 && !begun && !source->each(source->arg, (struct slice){head, strlen(head)}))
             return false;
         begun |= lines->count > 0;
-        if (!pass_lines(lines, each, arg))
+        if (!pass_lines(source, lines))
             return false;
         (void)snprintf(from, sizeof from, "%.*s", (int)next.len, next.bytes);
     }
     return true;
 }
 
-bool dump_read_clients(const char *command, struct cli_client *client, dump_line *each, void *arg)
+bool dump_read_clients(const struct dump_source *source)
 {
-    struct dump_clients clients = {.command = command, .client = client};
-    return pass_lines(dump_say(command, client, (const char *[]){"WEIR.DUMP", "CLIENTS", NULL}), take_head,
-                      &clients) &&
-           read_dump_clients(&clients, "CELLS", clients.heads[0], each, arg) &&
-           read_dump_clients(&clients, "BUCKETS", clients.heads[1], each, arg);
+    char heads[2][200] = {"", ""}; /* of cells and of buckets */
+    const struct resp_value *list = ask_words(source->command, source->client, "WEIR.DUMP", "CLIENTS", NULL);
+    for (size_t i = 0; list && i < list->count && i < 2; i++)
+        (void)snprintf(heads[i], sizeof heads[i], "%.*s", (int)list->elements[i].text.len,
+                       list->elements[i].text.bytes);
+    return list && read_dump_clients(source, "CELLS", heads[0]) &&
+           read_dump_clients(source, "BUCKETS", heads[1]);
 }

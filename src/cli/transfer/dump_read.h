@@ -19,27 +19,24 @@ struct dump_part {
 bool dump_read_hashes(const char *command, const char *text, char room[static DUMP_HASHES_MAX],
                       struct dump_part *part);
 
-/* As client_tell, for words of any bytes. */
-const struct resp_value *dump_tell(const char *command, struct cli_client *client, const struct slice *words,
-                                   size_t count);
-/* Of words that are texts; the last is NULL. */
-const struct resp_value *dump_say(const char *command, struct cli_client *client, const char *const *words);
+/* Is its first word one of these, with | between them? */
+bool dump_line_is(struct slice line, const char *kinds);
 
 /* FREEZE (with an address) or THAW (without). */
 bool dump_freeze(const char *command, struct cli_client *client, const struct dump_part *part,
                  const char *url);
 
-/* Lines without their ends, in the order of a dump; false: stop. */
-typedef bool dump_line(void *arg, struct slice line);
-bool dump_read_head(const char *command, struct cli_client *client, dump_line *each, void *arg);
+/* Where lines come from, and who gets them: without their ends, in the order of a dump; false: stop. */
+struct dump_source {
+    const char *command;
+    struct cli_client *client;
+    bool (*each)(void *arg, struct slice line);
+    void *arg;
+};
+bool dump_read_head(const struct dump_source *source);
 /* One policy: what it is, and its tables with their keys. `definition`: without the keys. */
-bool dump_read_policy(const char *command, struct cli_client *client, const struct dump_part *part,
-                      bool definition, dump_line *each, void *arg);
-
+bool dump_read_policy(const struct dump_source *source, const struct dump_part *part, bool definition);
 /* Keys of RL.* and CL.THROTTLE, if there are any. */
-bool dump_read_clients(const char *command, struct cli_client *client, dump_line *each, void *arg);
-
-/* Names of all policies, each a line. */
-bool dump_read_names(const char *command, struct cli_client *client, dump_line *each, void *arg);
+bool dump_read_clients(const struct dump_source *source);
 
 #endif

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/hash.h"
+#include "cli/args.h"
 #include "cli/ask.h"
 #include "cli/transfer/dump_read.h"
 #include "cli/transfer/dump_send.h"
@@ -14,7 +15,6 @@
 
 #define PAGE_LINES 500
 #define PAGE_BYTES 28000 /* that a server takes in one request of this kind, and some less */
-#define MORE_WORDS 8
 
 struct dump_sender {
     const char *command;
@@ -71,8 +71,7 @@ int64_t dump_sender_full(const struct dump_sender *sender)
 
 static bool dump_send_complain(const struct dump_sender *sender, const char *text)
 {
-    fprintf(stderr, "weir %s: %s\n", sender->command, text);
-    return false;
+    return args_fail(sender->command, text), false;
 }
 
 static void empty_buffer(struct buffer *buffer)
@@ -84,19 +83,15 @@ static void empty_buffer(struct buffer *buffer)
 
 bool dump_sender_flush(struct dump_sender *sender)
 {
-    struct slice words[PAGE_LINES + MORE_WORDS];
-    char page[24];
+    struct ask ask;
     if (sender->count == 0)
         return true;
-    (void)snprintf(page, sizeof page, "%" PRId64, sender->page + 1);
-    const char *first[] = {"WEIR.LOAD", "KEYS", sender->policy, sender->id, page};
-    size_t count = 0;
-    for (; count < 5; count++)
-        words[count] = (struct slice){first[count], strlen(first[count])};
+    ask_begin(&ask, "WEIR.LOAD", "KEYS", sender->policy, sender->id, NULL);
+    ask_add_number(&ask, sender->page + 1);
     const char *bytes = buffer_bytes(&sender->lines);
     for (size_t i = 0, at = 0; i < sender->count; at = sender->ends[i++])
-        words[count++] = (struct slice){bytes + at, sender->ends[i] - at};
-    const struct resp_value *value = dump_tell(sender->command, sender->client, words, count);
+        ask_add_slice(&ask, (struct slice){bytes + at, sender->ends[i] - at});
+    const struct resp_value *value = ask_tell(sender->command, sender->client, &ask);
     if (!value)
         return false;
     sender->page++;
@@ -139,8 +134,8 @@ bool dump_sender_finish(struct dump_sender *sender)
 {
     if (!sender->begun)
         return true;
-    const char *words[] = {"WEIR.LOAD", "END", sender->policy, sender->id, NULL};
-    if (!dump_sender_flush(sender) || !dump_say(sender->command, sender->client, words))
+    if (!dump_sender_flush(sender) ||
+        !ask_words(sender->command, sender->client, "WEIR.LOAD", "END", sender->policy, sender->id, NULL))
         return false;
     sender->begun = false;
     sender->page = 0;
@@ -171,17 +166,14 @@ static bool begin_policy(struct dump_sender *sender, struct slice line)
 /* Keys of RL.* or CL.THROTTLE follow. */
 static bool send_clients(struct dump_sender *sender, struct slice line)
 {
-    struct slice words[5] = {{"WEIR.LOAD", 9}, {"CLIENTS", 7}};
-    size_t count = 2;
+    struct ask ask;
     if (!dump_sender_finish(sender))
         return false;
     draw_load_id(sender);
     (void)snprintf(sender->policy, sizeof sender->policy, "*");
-    words[count++] = (struct slice){sender->id, strlen(sender->id)};
-    if (sender->no_elapsed)
-        words[count++] = (struct slice){"NOELAPSED", 9};
-    words[count++] = line;
-    sender->begun = dump_tell(sender->command, sender->client, words, count) != NULL;
+    ask_begin(&ask, "WEIR.LOAD", "CLIENTS", sender->id, sender->no_elapsed ? "NOELAPSED" : NULL, NULL);
+    ask_add_slice(&ask, line);
+    sender->begun = ask_tell(sender->command, sender->client, &ask) != NULL;
     return sender->begun;
 }
 
@@ -205,50 +197,51 @@ static bool send_override(struct dump_sender *sender, struct slice line)
     int64_t left = until_ms / 1000 - (int64_t)time(NULL);
     if (until_ms > 0 && left <= 0)
         return true;
-    struct slice ask[9] = {
-        {"WEIR.OVERRIDE", 13}, {"SET", 3}, {sender->policy, strlen(sender->policy)}, words[1], words[2]};
-    size_t count = 5;
-    if (until_ms > 0) {
-        int len = snprintf(time_left, sizeof time_left, "%" PRId64 "s", left);
-        ask[count++] = (struct slice){"FOR", 3};
-        ask[count++] = (struct slice){time_left, (size_t)len};
-    }
+    struct ask ask;
+    ask_begin(&ask, "WEIR.OVERRIDE", "SET", sender->policy, NULL);
+    ask_add_slice(&ask, words[1]);
+    ask_add_slice(&ask, words[2]);
+    (void)snprintf(time_left, sizeof time_left, "%" PRId64 "s", left);
+    ask_add_option(&ask, "FOR", until_ms > 0 ? time_left : NULL);
     if (words[4].len > 0) {
-        ask[count++] = (struct slice){"REASON", 6};
-        ask[count++] = words[4];
+        ask_add(&ask, "REASON");
+        ask_add_slice(&ask, words[4]);
     }
-    return dump_tell(sender->command, sender->client, ask, count) != NULL;
+    return ask_tell(sender->command, sender->client, &ask) != NULL;
 }
 
-static bool each_line(struct dump_sender *sender, struct buffer *buffer,
-                      bool (*act)(struct dump_sender *sender, struct slice line))
+/* The first line of what is left; false: there is none. */
+static bool next_buffered(const char **at, const char *end, struct slice *line)
 {
-    const char *at = buffer_bytes(buffer), *end = at + buffer_len(buffer), *stop;
-    for (; at < end && (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1)
-        if (!act(sender, (struct slice){at, (size_t)(stop - at)}))
-            return false;
+    const char *stop = *at < end ? memchr(*at, '\n', (size_t)(end - *at)) : NULL;
+    if (!stop)
+        return false;
+    *line = (struct slice){*at, (size_t)(stop - *at)};
+    *at = stop + 1;
     return true;
 }
 
 /* The server makes the policy, if it has none of that name; then it gets its overrides, too. */
 static bool begin_load(struct dump_sender *sender)
 {
-    struct slice words[PAGE_LINES];
-    const char *first[] = {"WEIR.LOAD", "BEGIN", sender->policy, sender->id};
-    size_t count = 0;
-    for (; count < 4; count++)
-        words[count] = (struct slice){first[count], strlen(first[count])};
-    if (sender->no_elapsed)
-        words[count++] = (struct slice){"NOELAPSED", 9};
-    const char *at = buffer_bytes(&sender->definition), *end = at + buffer_len(&sender->definition), *stop;
-    for (; at < end && count < PAGE_LINES && (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1)
-        words[count++] = (struct slice){at, (size_t)(stop - at)};
-    const struct resp_value *value = dump_tell(sender->command, sender->client, words, count);
+    struct ask ask;
+    struct slice line;
+    ask_begin(&ask, "WEIR.LOAD", "BEGIN", sender->policy, sender->id, sender->no_elapsed ? "NOELAPSED" : NULL,
+              NULL);
+    const char *at = buffer_bytes(&sender->definition), *end = at + buffer_len(&sender->definition);
+    while (next_buffered(&at, end, &line))
+        ask_add_slice(&ask, line);
+    const struct resp_value *value = ask_tell(sender->command, sender->client, &ask);
     if (!value)
         return false;
     sender->made = ask_truth(value, "made");
     sender->begun = true;
-    return !sender->made || each_line(sender, &sender->overrides, send_override);
+    at = buffer_bytes(&sender->overrides);
+    end = at + buffer_len(&sender->overrides);
+    while (sender->made && next_buffered(&at, end, &line))
+        if (!send_override(sender, line))
+            return false;
+    return true;
 }
 
 static bool send_table(struct dump_sender *sender, struct slice line)
@@ -259,37 +252,27 @@ static bool send_table(struct dump_sender *sender, struct slice line)
         return false;
     if (!dump_sender_flush(sender))
         return false;
-    struct slice words[] = {{"WEIR.LOAD", 9},
-                            {"TABLE", 5},
-                            {sender->policy, strlen(sender->policy)},
-                            {sender->id, strlen(sender->id)},
-                            line};
-    return dump_tell(sender->command, sender->client, words, 5) != NULL;
+    struct ask ask;
+    ask_begin(&ask, "WEIR.LOAD", "TABLE", sender->policy, sender->id, NULL);
+    ask_add_slice(&ask, line);
+    return ask_tell(sender->command, sender->client, &ask) != NULL;
 }
 
 /* ---- any line ---- */
 
-static bool is_sender_line(struct slice line, const char *kind)
-{
-    size_t len = strlen(kind);
-    return line.len > len && memcmp(line.bytes, kind, len) == 0 && line.bytes[len] == ' ';
-}
-
 bool dump_send(void *arg, struct slice line)
 {
     struct dump_sender *sender = arg;
-    static const char *const keys[] = {"key", "spent", "shared", "shared-spent", "cell", "rl"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (is_sender_line(line, keys[i]))
-            return sender->begun ? add_dump_key(sender, line)
-                                 : dump_send_complain(sender, "a key stands before its table");
-    if (is_sender_line(line, "clients"))
+    if (dump_line_is(line, "key|spent|shared|shared-spent|cell|rl"))
+        return sender->begun ? add_dump_key(sender, line)
+                             : dump_send_complain(sender, "a key stands before its table");
+    if (dump_line_is(line, "clients"))
         return send_clients(sender, line);
-    if (is_sender_line(line, "policy") && !begin_policy(sender, line))
+    if (dump_line_is(line, "policy") && !begin_policy(sender, line))
         return false;
-    if (is_sender_line(line, "policy") || is_sender_line(line, "limits") || is_sender_line(line, "settings"))
+    if (dump_line_is(line, "policy|limits|settings"))
         return append_dump_line(sender, &sender->definition, line);
-    if (is_sender_line(line, "override"))
+    if (dump_line_is(line, "override"))
         return append_dump_line(sender, &sender->overrides, line);
-    return !is_sender_line(line, "table") || send_table(sender, line);
+    return !dump_line_is(line, "table") || send_table(sender, line);
 }

@@ -13,20 +13,17 @@
 
 #include "base/crc.h"
 #include "base/humanize.h"
-#include "cli/args.h"
 #include "cli/ask.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/term.h"
 #include "cli/transfer/dump_read.h"
 #include "cli/transfer/dump_send.h"
 #include "os/clock.h"
 #include "service/transfer/dump_text.h"
 
-struct load_options {
-    struct ask_options common;
-    bool dry_run, no_elapsed;
-    const char *from, *hashes, *as;
-    struct dump_part part;
-};
+static bool dry_run, no_elapsed;
+static const char *from_url, *hashes, *as_url;
+static struct dump_part part;
 
 struct load_done {
     int64_t keys, full;
@@ -46,7 +43,6 @@ struct load_done {
  */
 
 struct key_move {
-    const struct load_options *options;
     struct cli_client *from, *to;
     struct dump_sender *sender;
     bool from_frozen, to_frozen;
@@ -56,16 +52,13 @@ struct key_move {
 
 static const char *move_target_address(const struct key_move *move)
 {
-    return move->options->as ? move->options->as : client_shown(move->to);
+    return as_url ? as_url : client_shown(move->to);
 }
 
 /* Each process draws a name when it starts; "": it does not tell us. */
 static void ask_run_id(struct cli_client *client, char *text, size_t size)
 {
-    static const struct slice words[] = {{"INFO", 4}, {"server", 6}};
-    struct weir_error err;
-    const struct resp_value *info = client_ask(client, words, 2, &err);
-    struct slice id = info ? ask_info(info->text, "run_id") : (struct slice){"", 0};
+    struct slice id = ask_info(ask_quietly(client, "INFO", "server", NULL), "run_id");
     (void)snprintf(text, size, "%.*s", (int)(id.len < size ? id.len : 0), id.bytes);
 }
 
@@ -85,12 +78,12 @@ static bool are_two_servers(struct key_move *move)
 /* 1. */
 static bool prepare_move(struct key_move *move)
 {
-    const struct dump_part *part = &move->options->part;
-    if (!dump_read_policy("load", move->from, part, true, dump_send, move->sender))
+    const struct dump_source source = {"load", move->from, dump_send, move->sender};
+    if (!dump_read_policy(&source, &part, true))
         return false;
     if (dump_sender_made(move->sender))
         return true;
-    move->to_frozen = dump_freeze("load", move->to, part, client_shown(move->from));
+    move->to_frozen = dump_freeze("load", move->to, &part, client_shown(move->from));
     return move->to_frozen;
 }
 
@@ -98,27 +91,23 @@ static bool prepare_move(struct key_move *move)
 static bool send_keys(void *arg, struct slice line)
 {
     struct key_move *move = arg;
-    bool known =
-        line.len > 6 && (memcmp(line.bytes, "table ", 6) == 0 || memcmp(line.bytes, "key ", 4) == 0 ||
-                         memcmp(line.bytes, "spent ", 6) == 0 || memcmp(line.bytes, "shared", 6) == 0);
+    bool known = dump_line_is(line, "table|key|spent|shared|shared-spent");
     return !known || dump_send(move->sender, line);
 }
 
 static bool carry_keys(struct key_move *move)
 {
-    const struct dump_part *part = &move->options->part;
+    const struct dump_source source = {"load", move->from, send_keys, move};
     move->began_ns = clock_now();
-    move->from_frozen = dump_freeze("load", move->from, part, move_target_address(move));
-    return move->from_frozen && dump_read_policy("load", move->from, part, false, send_keys, move) &&
-           dump_sender_flush(move->sender);
+    move->from_frozen = dump_freeze("load", move->from, &part, move_target_address(move));
+    return move->from_frozen && dump_read_policy(&source, &part, false) && dump_sender_flush(move->sender);
 }
 
 /* 4. */
 static bool thaw_target(struct key_move *move)
 {
     move->begins = true;
-    if (!dump_sender_finish(move->sender) ||
-        (move->to_frozen && !dump_freeze("load", move->to, &move->options->part, NULL)))
+    if (!dump_sender_finish(move->sender) || (move->to_frozen && !dump_freeze("load", move->to, &part, NULL)))
         return false;
     move->to_frozen = false;
     return true;
@@ -126,7 +115,7 @@ static bool thaw_target(struct key_move *move)
 
 static void undo_move(struct key_move *move)
 {
-    const char *policy = move->options->part.policy;
+    const char *policy = part.policy;
     bool made = dump_sender_made(move->sender);
     if (move->begins) {
         fprintf(stderr,
@@ -135,7 +124,7 @@ static void undo_move(struct key_move *move)
                 client_shown(move->to), policy, client_shown(move->from));
         return;
     }
-    if (move->from_frozen && dump_freeze("load", move->from, &move->options->part, NULL))
+    if (move->from_frozen && dump_freeze("load", move->from, &part, NULL))
         fprintf(stderr, "weir load: %s decides on these keys again, as before\n", client_shown(move->from));
     else if (move->from_frozen)
         fprintf(stderr,
@@ -147,7 +136,7 @@ static void undo_move(struct key_move *move)
                 "weir load: policy '%s' of %s is half loaded and refuses all: weir policy del %s "
                 "there, then try again\n",
                 policy, client_shown(move->to), policy);
-    else if (move->to_frozen && dump_freeze("load", move->to, &move->options->part, NULL))
+    else if (move->to_frozen && dump_freeze("load", move->to, &part, NULL))
         fprintf(stderr,
                 "weir load: %" PRId64 " keys had come to %s, where what they have spent counts as "
                 "well\n",
@@ -156,8 +145,6 @@ static void undo_move(struct key_move *move)
 
 static bool run_move(struct key_move *move, struct load_done *done)
 {
-    client_patience(move->from, -1);
-    client_patience(move->to, -1);
     if (!are_two_servers(move))
         return false;
     bool good = prepare_move(move) && carry_keys(move) && thaw_target(move);
@@ -169,11 +156,10 @@ static bool run_move(struct key_move *move, struct load_done *done)
     return good;
 }
 
-static bool load_move(const struct load_options *options, struct load_done *done)
+static bool load_move(struct load_done *done)
 {
-    struct key_move move = {.options = options};
-    move.from = client_start("load", options->from);
-    move.to = move.from ? client_start("load", options->common.server) : NULL;
+    struct key_move move = {.from = ask_open("load", from_url, true)};
+    move.to = move.from ? ask_open("load", ask_options.server, true) : NULL;
     /* Nothing but milliseconds pass, and the clocks of two machines may differ by more. */
     move.sender = move.to ? dump_sender_new("load", move.to, true) : NULL;
     bool good = move.sender && run_move(&move, done);
@@ -230,7 +216,7 @@ static bool check_dump_head(struct dump_file *lines, struct slice line)
 {
     if (slice_is(line, "weir-dump " DUMP_VERSION))
         return true;
-    return load_complain(lines, line.len > 10 && memcmp(line.bytes, "weir-dump ", 10) == 0
+    return load_complain(lines, dump_line_is(line, "weir-dump")
                                     ? "this dump is of a later version of weir; load it with that"
                                     : "this is no dump: it begins with 'weir-dump 1'");
 }
@@ -254,7 +240,7 @@ static bool check_dump_lines(struct dump_file *lines, uint64_t *keys, char *room
     uint32_t crc = 0;
     while (next_dump_line(lines, &line)) {
         bool key = false;
-        if (line.len > 4 && memcmp(line.bytes, "end ", 4) == 0)
+        if (dump_line_is(line, "end"))
             return check_dump_end(lines, line, *keys, crc);
         if (lines->number == 1 ? !check_dump_head(lines, line)
                                : !check_dump_line(lines, line, room, words, &key))
@@ -287,7 +273,7 @@ static bool send_dump_file(struct dump_sender *sender, FILE *file, bool person)
     bool good = true;
     int64_t shown = 0;
     while (good && next_dump_line(&lines, &line)) {
-        if (line.len > 4 && memcmp(line.bytes, "end ", 4) == 0)
+        if (dump_line_is(line, "end"))
             break;
         good = dump_send(sender, line);
         if (person && dump_sender_keys(sender) >= shown + 10000) {
@@ -302,23 +288,22 @@ static bool send_dump_file(struct dump_sender *sender, FILE *file, bool person)
 }
 
 /* A file that can be read twice: first all of it is looked at. false: said why. */
-static bool load_file(const struct load_options *options, FILE *file, struct load_done *done)
+static bool load_file(FILE *file, struct load_done *done)
 {
     uint64_t keys = 0;
     rewind(file);
     if (!check_dump_file(file, &keys))
         return false;
-    if (options->dry_run) {
+    if (dry_run) {
         done->keys = (int64_t)keys;
         return true;
     }
     rewind(file);
-    struct cli_client *client = client_start("load", options->common.server);
+    struct cli_client *client = ask_open("load", ask_options.server, true);
     if (!client)
         return false;
-    client_patience(client, -1);
-    struct dump_sender *sender = dump_sender_new("load", client, options->no_elapsed);
-    bool good = sender && send_dump_file(sender, file, isatty(STDERR_FILENO) && !options->common.json);
+    struct dump_sender *sender = dump_sender_new("load", client, no_elapsed);
+    bool good = sender && send_dump_file(sender, file, isatty(STDERR_FILENO) && !ask_options.json);
     if (sender) {
         done->keys = dump_sender_keys(sender);
         done->full = dump_sender_full(sender);
@@ -332,27 +317,6 @@ static bool load_file(const struct load_options *options, FILE *file, struct loa
     client_close(client);
     return good;
 }
-
-static const char help[] =
-    "usage: weir load [FILE] | weir load --from URL --policy NAME [--hash FROM-TO]\n"
-    "Brings a dump to a server: from a file, standard input, or from another server, so that\n"
-    "its keys move. A policy that is not there is made. What a key has spent here comes on\n"
-    "top.\n"
-    "\n"
-    "      --dry-run        look at all of it, and change nothing\n"
-    "      --no-elapsed     as if no time had passed since the dump (else the clocks tell)\n"
-    "      --from URL       move keys from this server: they are frozen there, dumped, loaded\n"
-    "                       here, and used here from then on; who asks there is sent here\n"
-    "      --policy NAME    of this policy\n"
-    "      --hash FROM-TO   of this range of hashes, both ends included: 16 hex digits each\n"
-    "      --as URL         what clients are told to ask instead (default: the server of -s)\n" ASK_HELP "\n"
-    "A file is read to its end first: if it is cut off or was altered, nothing is changed.\n"
-    "Exit status: 0, 1 if there was no room for some keys, or 2 on an error.\n"
-    "\n"
-    "Examples\n"
-    "  weir load api.dump\n"
-    "  weir load --dry-run < api.dump\n"
-    "  weir load -s redis://b:9049 --from redis://a:9049 --policy api\n";
 
 /* What `file` has, in a file that can be read twice. */
 static FILE *spool_to_temp_file(FILE *file)
@@ -381,31 +345,31 @@ static FILE *open_input(const char *path)
     FILE *file = fopen(path, "r");
     if (!file) {
         fprintf(stderr, "weir load: cannot read ");
-        ask_put(stderr, (struct slice){path, strlen(path)});
+        term_put(stderr, path, strlen(path));
         fprintf(stderr, ": %s\n", strerror(errno));
     }
     return file;
 }
 
-static int print_load_result(const struct load_options *options, const struct load_done *done)
+static int print_load_result(const struct load_done *done)
 {
     char keys[HUMANIZE_MAX], full[HUMANIZE_MAX], paused[HUMANIZE_MAX];
     const char *noun = done->keys == 1 ? "key" : "keys";
-    if (options->common.json) {
+    if (ask_options.json) {
         struct json json = {.file = stdout};
         json_open(&json, NULL, '{', JSON_LINES);
         json_number(&json, "keys", done->keys);
         json_number(&json, "full", done->full);
-        json_bool(&json, "dry_run", options->dry_run);
-        if (options->from)
+        json_bool(&json, "dry_run", dry_run);
+        if (from_url)
             json_decimal(&json, "paused_ms", (double)done->paused_ns / 1e6);
         json_close(&json, '}');
     } else {
         (void)weir_humanize_number(done->keys, keys);
-        if (options->dry_run)
+        if (dry_run)
             printf("%s %s would be loaded; the dump is whole\n", keys, noun);
-        else if (options->from)
-            printf("moved %s %s of %s; %s during which they were refused\n", keys, noun, options->part.policy,
+        else if (from_url)
+            printf("moved %s %s of %s; %s during which they were refused\n", keys, noun, part.policy,
                    weir_humanize_duration(done->paused_ns, HUMANIZE_UP, paused));
         else
             printf("loaded %s %s\n", keys, noun);
@@ -419,56 +383,65 @@ static int print_load_result(const struct load_options *options, const struct lo
     return EXIT_REFUSED;
 }
 
-static bool check_load_words(const struct load_options *options, int count, char **words)
+static const char *find_load_fault(int count)
 {
-    const char *fault = NULL;
-    if (count > 1)
-        fault = "one file at a time";
-    else if (options->from && count > 0)
-        fault = "--from names a server, so there is no file";
-    else if (options->from && !options->part.policy)
-        fault = "--from needs --policy NAME: which policy is to be moved?";
-    else if (options->from && options->dry_run)
-        fault = "a move cannot be tried: weir dump --policy NAME shows what it would move";
-    else if (!options->from && (options->part.policy || options->hashes || options->as))
-        fault = "--policy, --hash and --as go with --from; of a file all is loaded";
-    if (!fault)
-        return true;
-    (void)words;
-    fprintf(stderr, "weir load: %s\n", fault);
-    return false;
+    if (from_url && count > 0)
+        return "--from names a server, so there is no file";
+    if (from_url && !part.policy)
+        return "--from needs --policy NAME: which policy is to be moved?";
+    if (from_url && dry_run)
+        return "a move cannot be tried: weir dump --policy NAME shows what it would move";
+    if (!from_url && (part.policy || hashes || as_url))
+        return "--policy, --hash and --as go with --from; of a file all is loaded";
+    return NULL;
 }
 
-int cmd_load(int argc, char **argv)
+static int run_load(const struct cli_command *command, int count, char **argv)
 {
-    struct load_options options = {0};
     struct load_done done = {0};
     char room[DUMP_HASHES_MAX];
-    const struct args_option table[] = {
-        ASK_OPTIONS(options.common),
-        {"dry-run", 0, &options.dry_run, NULL},
-        {"no-elapsed", 0, &options.no_elapsed, NULL},
-        {"from", 0, NULL, &options.from},
-        {"policy", 0, NULL, &options.part.policy},
-        {"hash", 0, NULL, &options.hashes},
-        {"as", 0, NULL, &options.as},
-    };
-    int count = args_read(argc, argv, table, sizeof table / sizeof table[0]);
-    if (count < 0)
+    const char *fault = find_load_fault(count);
+    if (fault)
+        return args_fail(command->name, fault);
+    if (!dump_read_hashes(command->name, hashes, room, &part))
         return EXIT_ERROR;
-    if (options.common.help)
-        return fputs(help, stdout), EXIT_OK;
-    if (!check_load_words(&options, count, argv + 1) ||
-        !dump_read_hashes("load", options.hashes, room, &options.part))
-        return EXIT_ERROR;
-    bool good;
-    if (options.from) {
-        good = load_move(&options, &done);
-    } else {
-        FILE *file = open_input(count > 0 ? argv[1] : NULL);
-        good = file && load_file(&options, file, &done);
-        if (file)
-            (void)fclose(file);
-    }
-    return good ? print_load_result(&options, &done) : EXIT_ERROR;
+    FILE *file = from_url ? NULL : open_input(count > 0 ? argv[1] : NULL);
+    bool good = from_url ? load_move(&done) : file && load_file(file, &done);
+    if (file)
+        (void)fclose(file);
+    return good ? print_load_result(&done) : EXIT_ERROR;
 }
+
+static const struct args_option options[] = {
+    OPT_FLAG("dry-run", 0, &dry_run, "look at all of it, and change nothing"),
+    OPT_FLAG("no-elapsed", 0, &no_elapsed, "as if no time had passed since the dump (else the clocks tell)"),
+    OPT_TEXT(
+        "from", 0, &from_url, "URL",
+        "move keys from this server: they are frozen there, dumped, loaded here, and used here from then "
+        "on; who asks there is sent here"),
+    OPT_TEXT("policy", 0, &part.policy, "NAME", "of this policy"),
+    OPT_TEXT("hash", 0, &hashes, "FROM-TO",
+             "of this range of hashes, both ends included: 16 hex digits each"),
+    OPT_TEXT("as", 0, &as_url, "URL", "what clients are told to ask instead (default: the server of -s)"),
+    ASK_SERVER,
+    ASK_JSON,
+};
+
+const struct cli_command command_load = {
+    .name = "load",
+    .usage = "[FILE] | weir load --from URL --policy NAME [--hash FROM-TO]\n"
+             "Brings a dump to a server: from a file, standard input, or from another server, so that\n"
+             "its keys move. A policy that is not there is made. What a key has spent here comes on\n"
+             "top.\n",
+    ARGS_OPTIONS(options),
+    .more = "A file is read to its end first: if it is cut off or was altered, nothing is changed.\n"
+            "Exit status: 0, 1 if there was no room for some keys, or 2 on an error.\n"
+            "\n"
+            "Examples\n"
+            "  weir load api.dump\n"
+            "  weir load --dry-run < api.dump\n"
+            "  weir load -s redis://b:9049 --from redis://a:9049 --policy api\n",
+    .most = 1,
+    .many = "one file at a time",
+    .run = run_load,
+};
