@@ -12,28 +12,30 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "server/connection.h"
+#include "server/output.h"
 #include "store/commit.h"
 
 /* ---- pieces ----------------------------------------------------------------------------------- */
 
-#if WEIR_ASSERTIONS
-/* The connection's own pieces, in the order of tickets, are what it holds back. */
-static bool is_in_order(const struct connection *connection)
+/* The connection's own pieces, in the order of tickets, are what it holds back of its output. */
+static void assert_pieces(const struct connection *connection)
 {
+#if WEIR_ASSERTIONS
     size_t len = 0, answers = 0, count = 0;
     const struct piece *last = NULL;
     for (const struct piece *at = connection->pieces; at; last = at, at = at->later) {
-        if (last && (!last->committed || (at->committed && at->ticket <= last->ticket)))
-            return false;
+        INVARIANT(41, !last || (last->committed && (!at->committed || at->ticket > last->ticket)));
         len += at->len;
         answers += at->answers;
         count++;
     }
-    return last == connection->last_piece && len == connection->held_back &&
-           answers == connection->held_answers && count == connection->piece_count;
-}
+    INVARIANT(41, last == connection->last_piece && len == connection->held_back &&
+                      answers == connection->held_answers && count == connection->piece_count);
+    INVARIANT(41, len <= buffer_len(&connection->out));
+    INVARIANT(36, answers <= OUTPUT_ANSWERS);
 #endif
+    (void)connection;
+}
 
 static struct piece *append_piece(struct connection *connection)
 {
@@ -85,7 +87,7 @@ bool weir_disk_wait_hold(struct connection *connection, size_t len, uint32_t ans
     connection->held_back += len;
     connection->held_answers += answers;
     INVARIANT(41, !changed || !piece->committed);
-    INVARIANT(41, is_in_order(connection) && connection->held_back <= buffer_len(&connection->out));
+    assert_pieces(connection);
     return true;
 }
 
@@ -118,7 +120,7 @@ void weir_disk_wait_release(struct io_thread *io_thread)
         do
             remove_piece(connection);
         while (connection->pieces && is_good(disk_wait, connection->pieces));
-        INVARIANT(41, is_in_order(connection));
+        assert_pieces(connection);
         weir_connection_release(connection);
     }
 }
