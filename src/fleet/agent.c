@@ -125,6 +125,14 @@ void weir_inbox_publish(struct fleet_agent *agent)
 
 /* ---- the sink: called by threads of coordinators ---- */
 
+/* Under agent->lock, which is dropped. */
+static void deliver_mail(struct fleet_member *member)
+{
+    enlist_member(member);
+    lock_drop(&member->agent->lock);
+    agent_wake(member->agent);
+}
+
 /* More replies than orders can be on the way are no replies. */
 static void inbox_replied(void *owner, const struct lease_reply *reply)
 {
@@ -132,9 +140,7 @@ static void inbox_replied(void *owner, const struct lease_reply *reply)
     lock_take(&member->agent->lock);
     if (member->mail.reply_count < MEMBER_REPLIES)
         member->mail.replies[member->mail.reply_count++] = *reply;
-    enlist_member(member);
-    lock_drop(&member->agent->lock);
-    agent_wake(member->agent);
+    deliver_mail(member);
 }
 
 static void inbox_noticed(void *owner, const struct lease_reply *seen)
@@ -144,9 +150,7 @@ static void inbox_noticed(void *owner, const struct lease_reply *seen)
     if (!member->mail.noticed || seen->epoch >= member->mail.seen.epoch)
         member->mail.seen = *seen;
     member->mail.noticed = true;
-    enlist_member(member);
-    lock_drop(&member->agent->lock);
-    agent_wake(member->agent);
+    deliver_mail(member);
 }
 
 static void inbox_more(void *owner)
@@ -154,9 +158,7 @@ static void inbox_more(void *owner)
     struct fleet_member *member = owner;
     lock_take(&member->agent->lock);
     member->mail.more = true;
-    enlist_member(member);
-    lock_drop(&member->agent->lock);
-    agent_wake(member->agent);
+    deliver_mail(member);
 }
 
 static void inbox_troubled(void *owner, const char *why)
@@ -342,12 +344,13 @@ static bool read_agent_mail(struct fleet_agent *agent)
 
 static void run_due_timers(struct fleet_agent *agent)
 {
+    static const struct mail nothing;
     struct wake_timer *timer;
     int64_t now = weir_now();
     while (!agent->last && (timer = weir_wake_timer_due(&agent->timers, now))) {
         struct fleet_member *member =
             (struct fleet_member *)(void *)((char *)timer - offsetof(struct fleet_member, timer));
-        weir_member_wake(member);
+        weir_member_read(member, &nothing);
         if (weir_member_is_gone(member, false))
             end_member(agent, member);
     }

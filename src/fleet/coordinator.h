@@ -98,6 +98,9 @@ const struct coordinator_ops *weir_coordinator_kind(const struct server_url *url
 /* Is this a name that every coordinator can keep? `err` says what is wrong. */
 bool weir_fleet_name_check(const char *name, struct weir_error *err);
 
+/* Of who enters nothing: then there is nothing to be told. */
+extern const struct sink weir_no_sink;
+
 /* Opens the coordinator of a URL, asks, closes it. */
 bool weir_quota_ask(const char *url, const struct quota_ask *ask, struct quota_answer *answer,
                     struct weir_error *err);

@@ -5,8 +5,8 @@
 
 #include "fleet/agent.h"
 
+/* Mail, or nothing: its time has come. */
 void weir_member_read(struct fleet_member *member, const struct mail *mail);
-void weir_member_wake(struct fleet_member *member);
 void weir_member_connection(struct fleet_member *member, bool up, bool down);
 /* The coordinator is there: enters. */
 void weir_member_enter(struct fleet_member *member);

@@ -78,11 +78,6 @@ static bool is_wide_option(const struct fleet_option *option)
     return option->kind == OPTION_COUNT || option->kind == OPTION_TIME;
 }
 
-const struct fleet_option *weir_option_at(size_t index)
-{
-    return index < OPTIONS ? &options_known[index] : NULL;
-}
-
 int64_t weir_option_get(const struct weir_fleet_options *options, const struct fleet_option *option)
 {
     const char *at = (const char *)options + option->offset;

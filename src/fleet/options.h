@@ -22,8 +22,6 @@ struct fleet_option {
     const char *const *words;      /* OPTION_WORD: what its values are called, up to NULL */
 };
 
-/* NULL: there is no such index. */
-const struct fleet_option *weir_option_at(size_t index);
 /* NULL: there is no such name. */
 const struct fleet_option *weir_option_find(const char *name, size_t len);
 int64_t weir_option_get(const struct weir_fleet_options *options, const struct fleet_option *option);

@@ -123,6 +123,17 @@ struct lease_reply {
     int64_t ends_ns;          /* and until then; -1: the machine has to know (QUOTA) */
 };
 
+/* One that says nothing but what came of the order. */
+static inline struct lease_reply lease_reply_of(const struct lease_order *order, enum lease_outcome outcome)
+{
+    return (struct lease_reply){.id = order->id,
+                                .op = order->op,
+                                .outcome = (int32_t)outcome,
+                                .left = -1,
+                                .age_ns = -1,
+                                .ends_ns = -1};
+}
+
 /* ---- the machine ---- */
 
 enum lease_event_kind {

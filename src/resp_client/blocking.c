@@ -47,21 +47,6 @@ static void blocking_answered(void *owner, struct client_request *request, const
     free(request);
 }
 
-static void ignore_opened(void *owner, const struct server_host *host)
-{
-    (void)owner, (void)host;
-}
-
-static void ignore_closed(void *owner, const struct server_host *host, const char *why)
-{
-    (void)owner, (void)host, (void)why;
-}
-
-static void ignore_pushed(void *owner, const struct server_host *host, const struct resp_value *value)
-{
-    (void)owner, (void)host, (void)value;
-}
-
 /* ---- asking ---- */
 
 struct resp_blocking_client *weir_resp_blocking_new(const struct server_url *url, int64_t connect_ns)
@@ -77,10 +62,7 @@ struct resp_blocking_client *weir_resp_blocking_new(const struct server_url *url
                                                    .in_most = ANSWER_MAX,
                                                    .needs_resp3 = true,
                                                    .wakeup = wakeup,
-                                                   .answered = blocking_answered,
-                                                   .opened = ignore_opened,
-                                                   .closed = ignore_closed,
-                                                   .pushed = ignore_pushed};
+                                                   .answered = blocking_answered};
     (void)snprintf(client->owner.user, sizeof client->owner.user, "%s", url->user);
     (void)snprintf(client->owner.password, sizeof client->owner.password, "%s", url->password);
     weir_resp_connection_init(&client->connection, &client->owner, &url->hosts[0]);

@@ -22,8 +22,8 @@
 #define PAUSE_MOST_NS WEIR_SEC
 
 struct resp_client {
-    struct resp_connection_owner owner; /* first: connections know nothing else of it */
-    struct resp_client_options told;
+    struct resp_connection_owner owner;         /* first: connections know nothing else of it */
+    int64_t (*tick)(void *arg, int64_t now_ns); /* with owner.arg */
     pthread_t thread;
     pthread_mutex_t lock; /* of what follows */
     struct client_request_list inbox;
@@ -52,27 +52,6 @@ static void request_answered(void *owner, struct client_request *request, const 
     free(request);
 }
 
-static void connection_opened(void *owner, const struct server_host *host)
-{
-    struct resp_client *client = owner;
-    if (client->told.opened)
-        client->told.opened(client->told.arg, host);
-}
-
-static void connection_closed(void *owner, const struct server_host *host, const char *why)
-{
-    struct resp_client *client = owner;
-    if (client->told.closed)
-        client->told.closed(client->told.arg, host, why);
-}
-
-static void push_received(void *owner, const struct server_host *host, const struct resp_value *value)
-{
-    struct resp_client *client = owner;
-    if (client->told.pushed)
-        client->told.pushed(client->told.arg, host, value);
-}
-
 /* ---- the thread ------------------------------------------------------------------------------- */
 
 /* The connection of a host; a new one, if need be in place of the one that was idle for the longest time. */
@@ -91,8 +70,8 @@ static struct resp_connection *connection_of(struct resp_client *client, const s
     } else if (oldest) {
         bool was_open = oldest->state == CONNECTION_OPEN;
         weir_resp_connection_free(oldest);
-        if (was_open)
-            connection_closed(client, &oldest->host, "it gives way to another server");
+        if (was_open && client->owner.closed)
+            client->owner.closed(client->owner.arg, &oldest->host, "it gives way to another server");
     }
     if (oldest)
         weir_resp_connection_init(oldest, &client->owner, host);
@@ -144,8 +123,8 @@ static void *run_client_thread(void *arg)
         start_queued_requests(client, now);
         for (size_t i = 0; i < client->connection_count; i++)
             until = min64(until, weir_resp_connection_step(&client->connections[i], now));
-        if (client->told.tick)
-            until = min64(until, client->told.tick(client->told.arg, now));
+        if (client->tick)
+            until = min64(until, client->tick(client->owner.arg, now));
         weir_resp_connections_poll(client->connections, client->connection_count, client->owner.wakeup,
                                    until);
     }
@@ -158,8 +137,7 @@ static void *run_client_thread(void *arg)
 static void copy_client_options(struct resp_client *client, const struct resp_client_options *options)
 {
     struct resp_connection_owner *owner = &client->owner;
-    client->told = *options;
-    client->told.user = client->told.password = NULL;
+    client->tick = options->tick;
     (void)snprintf(owner->user, sizeof owner->user, "%s", options->user ? options->user : "");
     (void)snprintf(owner->password, sizeof owner->password, "%s", options->password ? options->password : "");
     owner->database = options->database;
@@ -168,9 +146,9 @@ static void copy_client_options(struct resp_client *client, const struct resp_cl
     owner->in_most = RESP_CLIENT_IN_MAX;
     owner->random = (uint64_t)weir_resp_client_now() ^ (uint64_t)(uintptr_t)client;
     owner->answered = request_answered;
-    owner->opened = connection_opened;
-    owner->closed = connection_closed;
-    owner->pushed = push_received;
+    owner->opened = options->opened;
+    owner->closed = options->closed;
+    owner->arg = options->arg;
 }
 
 struct resp_client *weir_resp_client_start(const struct resp_client_options *options, struct weir_error *err)

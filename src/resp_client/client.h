@@ -40,7 +40,6 @@ struct resp_client_options {
     void (*opened)(void *arg, const struct server_host *host); /* a connection can be used */
     void (*closed)(void *arg, const struct server_host *host,
                    const char *why); /* it was, or could not be made */
-    void (*pushed)(void *arg, const struct server_host *host, const struct resp_value *value); /* RESP3 */
     int64_t (*tick)(void *arg,
                     int64_t now_ns); /* after each round; gives the time (weir_resp_client_now) of the next */
     void *arg;

@@ -98,7 +98,8 @@ static void resp_connection_fail(struct resp_connection *connection, int64_t now
     client_requests_init(&connection->waiting);
     fail_requests(connection, &connection->expected, why);
     fail_requests(connection, &waiting, why);
-    connection->owner->closed(connection->owner, &connection->host, why);
+    if (connection->owner->closed)
+        connection->owner->closed(connection->owner->arg, &connection->host, why);
 }
 
 /* an errno value */
@@ -158,7 +159,8 @@ static void open_connection(struct resp_connection *connection)
                          connection->out.size); /* nothing is in it but what was sent */
     connection->state = CONNECTION_OPEN;
     connection->pause_ns = 0;
-    connection->owner->opened(connection->owner, &connection->host);
+    if (connection->owner->opened)
+        connection->owner->opened(connection->owner->arg, &connection->host);
 }
 
 /* CONNECTION_HANDSHAKE */
@@ -320,9 +322,9 @@ static void flush_connection(struct resp_connection *connection, int64_t now)
 static void answer_first_request(struct resp_connection *connection, int64_t now,
                                  const struct resp_value *value)
 {
-    if (value->type == RESP_PUSH) {
-        connection->owner->pushed(connection->owner, &connection->host, value);
-    } else if (connection->state == CONNECTION_HANDSHAKE) {
+    if (value->type == RESP_PUSH)
+        return; /* no answer */
+    if (connection->state == CONNECTION_HANDSHAKE) {
         resp_connection_handshake_reply(connection, now, value);
     } else if (!connection->expected.first || connection->expected.first->start >= connection->written) {
         resp_connection_fail(connection, now, EPROTO, "it answers what nobody has asked");

@@ -39,10 +39,10 @@ struct resp_connection_owner {
     struct wakeup *wakeup;
     uint64_t random;
     void (*answered)(void *owner, struct client_request *request, const struct resp_value *value, bool asked,
-                     const char *why); /* takes the request */
-    void (*opened)(void *owner, const struct server_host *host);
-    void (*closed)(void *owner, const struct server_host *host, const char *why);
-    void (*pushed)(void *owner, const struct server_host *host, const struct resp_value *value);
+                     const char *why);                                          /* takes the request */
+    void (*opened)(void *arg, const struct server_host *host);                  /* or NULL */
+    void (*closed)(void *arg, const struct server_host *host, const char *why); /* or NULL */
+    void *arg;
 };
 
 enum resp_connection_state {

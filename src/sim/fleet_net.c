@@ -63,16 +63,12 @@ static void start_flight(struct sim_world *world, struct sim_node *node, const s
 }
 
 static void answer_later(struct sim_world *world, struct sim_node *node, const struct lease_order *order,
-                         int32_t outcome)
+                         enum lease_outcome outcome)
 {
     int32_t message = weir_sim_message(world);
     if (message < 0)
         return;
-    struct lease_reply *reply = &world->messages[message].reply;
-    reply->id = order->id;
-    reply->op = order->op;
-    reply->outcome = outcome;
-    reply->left = reply->age_ns = reply->ends_ns = -1;
+    world->messages[message].reply = lease_reply_of(order, outcome);
     weir_sim_plan(world, world->now_ns + 10000, EVENT_REPLY, node, message);
 }
 
@@ -199,8 +195,8 @@ void weir_sim_net_reply(struct sim_world *world, struct sim_node *node, const st
 
 static void expire_flight(struct sim_world *world, struct sim_node *node, struct sim_flight flight)
 {
-    struct lease_reply reply = {
-        .id = flight.id, .op = flight.op, .outcome = LEASE_UNKNOWN, .left = -1, .age_ns = -1, .ends_ns = -1};
+    struct lease_order order = {.id = flight.id, .op = flight.op};
+    struct lease_reply reply = lease_reply_of(&order, LEASE_UNKNOWN);
     deliver_reply(world, node, &reply, NULL);
 }
 

@@ -8,7 +8,6 @@
 
 #include "fleet/redis/exact.h"
 #include "fleet/redis/reply.h"
-#include "fleet/redis/slot.h"
 #include "must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -20,8 +20,8 @@
 #include <stdatomic.h>
 
 #include "fleet/coordinator.h"
+#include "fleet/redis/reply.h"
 #include "fleet/redis/script.h"
-#include "fleet/redis/slot.h"
 #include "resp_client/client.h"
 
 #define REDIS_HOSTS_MAX 48 /* of the URL and learnt ones; fewer than RESP_CLIENT_CONNECTIONS_MAX */

@@ -453,12 +453,8 @@ static void redis_order_done(struct redis_call *call, const struct resp_value *v
                              const char *why)
 {
     struct redis_pending_order *pending = (struct redis_pending_order *)call;
-    struct lease_reply reply = {.id = pending->order.id,
-                                .op = pending->order.op,
-                                .outcome = applied ? LEASE_UNKNOWN : LEASE_FAILED,
-                                .left = -1,
-                                .age_ns = -1,
-                                .retry_ns = RETRY_NS};
+    struct lease_reply reply = lease_reply_of(&pending->order, applied ? LEASE_UNKNOWN : LEASE_FAILED);
+    reply.retry_ns = RETRY_NS;
     int64_t used;
     if (value && weir_redis_read_order(value, &pending->order, &reply, &used)) {
         note_redis_epoch(pending->pool, &pending->call.host, &reply, used);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "base/sat.h"
-#include "fleet/redis/slot.h"
 #include "lease/check.h"
 
 #define NUMBER_MAX (INT64_C(1) << 53) /* what a double tells apart */
@@ -329,4 +328,27 @@ bool weir_redis_read_slots(const struct resp_value *value, const struct server_h
         each(arg, (unsigned)first, (unsigned)last, &host);
     }
     return true;
+}
+
+uint16_t weir_redis_crc16(const char *bytes, size_t len)
+{
+    unsigned crc = 0;
+    for (size_t i = 0; i < len; i++) {
+        crc ^= (unsigned)(unsigned char)bytes[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc << 1) ^ (crc & 0x8000 ? 0x1021 : 0);
+    }
+    return (uint16_t)crc;
+}
+
+unsigned weir_redis_slot(const char *key, size_t len)
+{
+    const char *open = memchr(key, '{', len);
+    size_t rest = open ? len - (size_t)(open - key) - 1 : 0;
+    const char *close = open ? memchr(open + 1, '}', rest) : NULL;
+    if (close && close > open + 1) {
+        key = open + 1;
+        len = (size_t)(close - key);
+    }
+    return weir_redis_crc16(key, len) % REDIS_SLOTS;
 }

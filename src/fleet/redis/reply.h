@@ -10,6 +10,8 @@
 #include "fleet/redis/script.h"
 #include "resp/reply.h"
 
+#define REDIS_SLOTS 16384
+
 /* The answer of REDIS_ORDER to this order, asked for under its id. *used: tickets of reply->epoch that are
  * given out by now. false: it is none. */
 bool weir_redis_read_order(const struct resp_value *value, const struct lease_order *order,
@@ -35,5 +37,10 @@ bool weir_redis_read_role(const struct resp_value *value, bool *master, size_t *
 typedef void redis_slot_range(void *arg, unsigned first, unsigned last, const struct server_host *host);
 bool weir_redis_read_slots(const struct resp_value *value, const struct server_host *from,
                            redis_slot_range *each, void *arg);
+
+/* The slot of a Redis Cluster that a key belongs to: CRC16 of what stands between the first { and the next },
+ * if that is something, else of the whole key. */
+unsigned weir_redis_slot(const char *key, size_t len);
+uint16_t weir_redis_crc16(const char *bytes, size_t len); /* XMODEM: polynomial 1021, begins with 0 */
 
 #endif

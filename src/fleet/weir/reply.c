@@ -44,13 +44,8 @@ bool weir_tier_ask(struct tier_ask *ask, const char *name, const struct lease_or
 
 void weir_tier_none(const struct lease_order *order, enum lease_outcome outcome, struct lease_reply *reply)
 {
-    *reply = (struct lease_reply){.id = order->id,
-                                  .op = order->op,
-                                  .outcome = (int32_t)outcome,
-                                  .left = -1,
-                                  .age_ns = -1,
-                                  .ends_ns = -1,
-                                  .retry_ns = outcome == LEASE_FAILED ? TIER_RETRY_NS : 0};
+    *reply = lease_reply_of(order, outcome);
+    reply->retry_ns = outcome == LEASE_FAILED ? TIER_RETRY_NS : 0;
 }
 
 /* Text of a server's, in a line: what cannot be printed is shown as ?. */

@@ -34,16 +34,6 @@ void weir_zoo_release(struct zoo_order *order)
     weir_zoo_pool_release(zpool);
 }
 
-struct lease_reply weir_zoo_reply(const struct zoo_order *order, int32_t outcome)
-{
-    return (struct lease_reply){.id = order->asked.id,
-                                .op = order->asked.op,
-                                .outcome = outcome,
-                                .left = -1,
-                                .age_ns = -1,
-                                .ends_ns = -1};
-}
-
 void weir_zoo_answer(struct zoo_order *order, const struct lease_reply *reply)
 {
     struct zoo_pool *zpool = order->zpool;
@@ -55,9 +45,9 @@ void weir_zoo_answer(struct zoo_order *order, const struct lease_reply *reply)
     weir_zoo_release(order);
 }
 
-void weir_zoo_answer_outcome(struct zoo_order *order, int32_t outcome, int64_t retry_ns)
+void weir_zoo_answer_outcome(struct zoo_order *order, enum lease_outcome outcome, int64_t retry_ns)
 {
-    struct lease_reply reply = weir_zoo_reply(order, outcome);
+    struct lease_reply reply = lease_reply_of(&order->asked, outcome);
     reply.retry_ns = retry_ns;
     weir_zoo_answer(order, &reply);
 }
@@ -130,7 +120,7 @@ void weir_zoo_right_first(struct zoo_order *order)
 static void finish_look(struct zoo_order *order)
 {
     struct zoo_pool *zpool = order->zpool;
-    struct lease_reply reply = weir_zoo_reply(order, LEASE_DONE);
+    struct lease_reply reply = lease_reply_of(&order->asked, LEASE_DONE);
     reply.epoch = zpool->epoch;
     reply.terms = zpool->terms.terms;
     reply.left = weir_znode_left(&zpool->terms, &zpool->usable, zpool->returned, 0);
@@ -173,8 +163,7 @@ void weir_zoo_order(struct zoo_pool *zpool, const struct lease_order *asked)
     struct zookeeper *zoo = zpool->zoo;
     struct zoo_order *order = zoo->up ? calloc(1, sizeof *order) : NULL;
     if (!order) {
-        struct lease_reply reply = {.id = asked->id, .op = asked->op, .outcome = LEASE_FAILED};
-        reply.left = reply.age_ns = reply.ends_ns = -1;
+        struct lease_reply reply = lease_reply_of(asked, LEASE_FAILED);
         reply.retry_ns = ZOO_RETRY_NS;
         zoo->sink.replied(zpool->owner, &reply);
         return;

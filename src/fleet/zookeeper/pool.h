@@ -191,9 +191,8 @@ void weir_zoo_return(struct zoo_order *order);
 
 /* An order is gone after each of these, unless something will still touch it. */
 void weir_zoo_answer(struct zoo_order *order, const struct lease_reply *reply);
-void weir_zoo_answer_outcome(struct zoo_order *order, int32_t outcome, int64_t retry_ns);
+void weir_zoo_answer_outcome(struct zoo_order *order, enum lease_outcome outcome, int64_t retry_ns);
 void weir_zoo_release(struct zoo_order *order);
-struct lease_reply weir_zoo_reply(const struct zoo_order *order, int32_t outcome);
 /* Waits until the pool is read, and runs again; not for ever. */
 void weir_zoo_load_first(struct zoo_order *order);
 /* A write was refused: says so, until the right is there. */

@@ -11,11 +11,148 @@
 
 #include "base/error.h"
 #include "base/sat.h"
-#include "fleet/zookeeper/query.h"
+#include "fleet/zookeeper/pool.h"
 #include "os/futex.h"
 
-#define DELETE_MAX 64  /* children of a pool that are deleted with it */
+#define DELETE_MAX 64 /* children of a pool that are deleted with it */
+#define LIST_MAX   1000000
 #define LIST_BATCH 256 /* names of a list that are looked at at a time */
+
+/* ---- requests that are waited for, until a deadline ---- */
+
+/* A request and who waits for its answer: the last of the two frees it. */
+struct zoo_pending {
+    _Atomic uint32_t done, refs;
+    struct znode_value got;
+    char **names;
+    size_t name_count;
+};
+
+struct zoo_query {
+    struct zookeeper *zoo;
+    struct weir_error *err;
+    int64_t deadline_ns;
+    struct zoo_texts texts;
+    struct znode_value nodes[ZNODE_COUNT];
+};
+
+static void zoo_pending_drop(struct zoo_pending *wait)
+{
+    if (atomic_fetch_sub(&wait->refs, 1) != 1)
+        return;
+    for (size_t i = 0; i < wait->name_count; i++)
+        free(wait->names[i]);
+    free(wait->names);
+    free(wait);
+}
+
+static void copy_child_names(struct zoo_pending *wait, const struct zanswer *answer)
+{
+    size_t count = answer->name_count < LIST_MAX ? answer->name_count : LIST_MAX;
+    wait->names = count > 0 ? calloc(count, sizeof *wait->names) : NULL;
+    for (size_t i = 0; wait->names && i < count; i++) {
+        wait->names[i] = strdup(answer->names[i]);
+        if (!wait->names[i])
+            break;
+        wait->name_count++;
+    }
+}
+
+static void zoo_query_answered(void *arg, const struct zanswer *answer)
+{
+    struct zoo_pending *wait = arg;
+    wait->got.code = answer->code;
+    wait->got.stat = answer->stat;
+    if (answer->data && answer->len < ZNODE_TEXT_MAX) {
+        memcpy(wait->got.text, answer->data, answer->len);
+        wait->got.len = answer->len;
+    }
+    if (wait->got.code == ZCODE_OK && wait->got.len == 0) { /* nothing, or far too much: nonsense */
+        wait->got.text[0] = '?';
+        wait->got.len = 1;
+    }
+    if (answer->names)
+        copy_child_names(wait, answer);
+    atomic_store(&wait->done, 1);
+    weir_futex_wake(&wait->done, 1);
+    zoo_pending_drop(wait);
+}
+
+static struct zoo_pending *new_zoo_pending(struct zoo_query *query)
+{
+    struct zoo_pending *wait = calloc(1, sizeof *wait);
+    if (wait)
+        atomic_store(&wait->refs, 2);
+    else
+        (void)weir_error_complain_as(query->err, ENOMEM, "out of memory");
+    return wait;
+}
+
+/* false: it is not answered in time. */
+static bool zoo_query_await(struct zoo_query *query, struct zoo_pending *wait)
+{
+    while (!atomic_load(&wait->done) && weir_monotonic_ns() < query->deadline_ns)
+        weir_futex_wait(&wait->done, 0, query->deadline_ns);
+    return atomic_load(&wait->done);
+}
+
+static struct zoo_pending *await_zoo_query(struct zoo_query *query, struct zoo_pending *wait, bool sent)
+{
+    if (!sent) {
+        free(wait);
+        (void)weir_error_complain_as(query->err, EHOSTUNREACH,
+                                     "there is no connection to ZooKeeper now; try again");
+        return NULL;
+    }
+    bool answered = zoo_query_await(query, wait);
+    if (answered && wait->got.code != ZCODE_UNSURE && wait->got.code != ZCODE_DENIED)
+        return wait;
+    if (answered && wait->got.code == ZCODE_DENIED)
+        (void)weir_error_complain_as(query->err, EACCES,
+                                     "ZooKeeper gives no right to this: check user, password and ACL");
+    else
+        (void)weir_error_complain_as(query->err, ETIMEDOUT,
+                                     "ZooKeeper has not answered: perhaps it was done; look at it");
+    zoo_pending_drop(wait);
+    return NULL;
+}
+
+/* The answer, or NULL and a message. To be dropped. */
+static struct zoo_pending *zoo_query_get(struct zoo_query *query, const char *path)
+{
+    struct zoo_pending *wait = new_zoo_pending(query);
+    return wait ? await_zoo_query(query, wait,
+                                  weir_zclient_get(query->zoo->client, path, 0, zoo_query_answered, wait))
+                : NULL;
+}
+
+static struct zoo_pending *zoo_query_multi(struct zoo_query *query, const struct zop *ops, size_t count)
+{
+    struct zoo_pending *wait = new_zoo_pending(query);
+    return wait
+               ? await_zoo_query(query, wait,
+                                 weir_zclient_multi(query->zoo->client, ops, count, zoo_query_answered, wait))
+               : NULL;
+}
+
+static struct zoo_pending *zoo_query_children(struct zoo_query *query, const char *path)
+{
+    struct zoo_pending *wait = new_zoo_pending(query);
+    return wait ? await_zoo_query(query, wait,
+                                  weir_zclient_children(query->zoo->client, path, zoo_query_answered, wait))
+                : NULL;
+}
+
+/* Sent, and not waited for yet. NULL: it was not sent. */
+static struct zoo_pending *zoo_query_begin_get(struct zoo_query *query, const char *path)
+{
+    struct zoo_pending *wait = new_zoo_pending(query);
+    if (wait && !weir_zclient_get(query->zoo->client, path, 0, zoo_query_answered, wait)) {
+        free(wait);
+        wait = NULL;
+    }
+    return wait;
+}
 
 /* ---- show ---- */
 
@@ -24,11 +161,11 @@ static bool read_nodes(struct zoo_query *query)
     static const enum znode order[] = {ZNODE_POOL,    ZNODE_USABLE, ZNODE_REFRESH,
                                        ZNODE_RETURNS, ZNODE_TOTAL,  ZNODE_BASE};
     for (size_t i = 0; i < ZNODE_COUNT; i++) {
-        struct zoo_pending *wait = weir_zoo_query_get(query, query->texts.paths[order[i]]);
+        struct zoo_pending *wait = zoo_query_get(query, query->texts.paths[order[i]]);
         if (!wait)
             return false;
         query->nodes[order[i]] = wait->got;
-        weir_zoo_pending_drop(wait);
+        zoo_pending_drop(wait);
     }
     return true;
 }
@@ -62,13 +199,13 @@ static int64_t age_of(struct zoo_query *query, const struct znode_stat *usable)
     char above[ZNODE_PATH_MAX];
     (void)snprintf(above, sizeof above, "%.255s/quota", query->zoo->root);
     struct zop op = {ZOP_SET, -1, above, ""};
-    struct zoo_pending *wait = weir_zoo_query_multi(&quiet, &op, 1);
+    struct zoo_pending *wait = zoo_query_multi(&quiet, &op, 1);
     if (wait && wait->got.code == ZCODE_OK && wait->got.stat.mzxid > 0) {
         now.mzxid = wait->got.stat.mzxid;
         now.mtime_ms = wait->got.stat.mtime_ms;
     }
     if (wait)
-        weir_zoo_pending_drop(wait);
+        zoo_pending_drop(wait);
     return weir_znode_age(&now);
 }
 
@@ -117,10 +254,10 @@ static bool create_quota_ancestors(struct zoo_query *query)
     size_t count = weir_zoo_ancestors(query->zoo->root, paths, ZOO_ANCESTORS_MAX);
     for (size_t i = 0; i < count; i++) {
         struct zop op = {ZOP_CREATE, 0, paths[i], ""};
-        struct zoo_pending *wait = weir_zoo_query_multi(query, &op, 1);
+        struct zoo_pending *wait = zoo_query_multi(query, &op, 1);
         if (!wait)
             return false;
-        weir_zoo_pending_drop(wait);
+        zoo_pending_drop(wait);
     }
     return true;
 }
@@ -136,11 +273,11 @@ static bool recreate_deleted_pool(struct zoo_query *query, const struct quota_as
         return true;
     weir_zoo_repaired(&known, query->nodes, &epoch, &query->texts, query->zoo->root, ask->name);
     struct zoo_pending *wait =
-        weir_zoo_query_multi(query, ops, weir_zoo_repair_ops(&query->texts, query->nodes, ops));
+        zoo_query_multi(query, ops, weir_zoo_repair_ops(&query->texts, query->nodes, ops));
     if (!wait)
         return false;
     *code = wait->got.code == ZCODE_OK ? ZCODE_OK : ZCODE_EXISTS; /* somebody else was first */
-    weir_zoo_pending_drop(wait);
+    zoo_pending_drop(wait);
     return true;
 }
 
@@ -152,11 +289,11 @@ static bool create_quota_pool(struct zoo_query *query, const struct quota_ask *a
     weir_zoo_texts(&query->texts, query->zoo->root, ask->name, &epoch);
     size_t count = weir_zoo_create_ops(&query->texts, (uint64_t)weir_monotonic_ns() / 1024 % 32, ops);
     for (int tries = 0; tries < 2; tries++) {
-        struct zoo_pending *wait = weir_zoo_query_multi(query, ops, count);
+        struct zoo_pending *wait = zoo_query_multi(query, ops, count);
         if (!wait)
             return false;
         *code = wait->got.code;
-        weir_zoo_pending_drop(wait);
+        zoo_pending_drop(wait);
         if (*code == ZCODE_EXISTS)
             return recreate_deleted_pool(query, ask, code);
         if (*code != ZCODE_NONE || !create_quota_ancestors(query))
@@ -208,11 +345,11 @@ static bool zoo_quota_set(struct zoo_query *query, const struct quota_ask *ask, 
         ops[i] = (struct zop){nodes[which].code == ZCODE_OK ? ZOP_SET : ZOP_CREATE, nodes[which].stat.version,
                               query->texts.paths[which], i == 0 ? total : base};
     }
-    struct zoo_pending *wait = weir_zoo_query_multi(query, ops, 2);
+    struct zoo_pending *wait = zoo_query_multi(query, ops, 2);
     if (!wait)
         return false;
     int32_t code = wait->got.code;
-    weir_zoo_pending_drop(wait);
+    zoo_pending_drop(wait);
     if (code != ZCODE_OK)
         return weir_error_complain_as(
             query->err, EAGAIN, "somebody else has changed '%s' just now; look, and try again", ask->name);
@@ -242,7 +379,7 @@ static bool try_delete(struct zoo_query *query, struct quota_answer *answer, boo
     const struct znode_value *own = &query->nodes[ZNODE_POOL];
     if (!read_nodes(query))
         return false;
-    struct zoo_pending *wait = weir_zoo_query_children(query, query->texts.paths[ZNODE_POOL]);
+    struct zoo_pending *wait = zoo_query_children(query, query->texts.paths[ZNODE_POOL]);
     if (!wait)
         return false;
     *gone = wait->got.code == ZCODE_NONE || (pool_node_of(own).gone && wait->name_count == 0);
@@ -254,16 +391,16 @@ static bool try_delete(struct zoo_query *query, struct quota_answer *answer, boo
         ops[count] = (struct zop){ZOP_DELETE, -1, paths[count], NULL};
     }
     bool all = count == wait->name_count;
-    weir_zoo_pending_drop(wait);
+    zoo_pending_drop(wait);
     if (*gone)
         return true;
     write_mark(query, mark);
     ops[count++] = (struct zop){ZOP_SET, own->stat.version, query->texts.paths[ZNODE_POOL], mark};
-    wait = weir_zoo_query_multi(query, ops, count);
+    wait = zoo_query_multi(query, ops, count);
     if (!wait)
         return false;
     *gone = all && wait->got.code == ZCODE_OK;
-    weir_zoo_pending_drop(wait);
+    zoo_pending_drop(wait);
     return true;
 }
 
@@ -286,13 +423,13 @@ static void list_some(struct zoo_query *query, const struct quota_ask *ask, char
     char path[ZNODE_PATH_MAX];
     for (size_t i = 0; i < count; i++) {
         weir_znode_path(path, query->zoo->root, names[i], ZNODE_POOL);
-        waits[i] = weir_zoo_query_begin_get(query, path);
+        waits[i] = zoo_query_begin_get(query, path);
     }
     for (size_t i = 0; i < count; i++) {
-        if (!waits[i] || !weir_zoo_query_await(query, waits[i]) || !pool_node_of(&waits[i]->got).gone)
+        if (!waits[i] || !zoo_query_await(query, waits[i]) || !pool_node_of(&waits[i]->got).gone)
             ask->each(ask->arg, names[i]);
         if (waits[i])
-            weir_zoo_pending_drop(waits[i]);
+            zoo_pending_drop(waits[i]);
     }
 }
 
@@ -300,7 +437,7 @@ static bool zoo_quota_list(struct zoo_query *query, const struct quota_ask *ask,
 {
     char paths[ZOO_ANCESTORS_MAX][ZNODE_PATH_MAX];
     size_t count = weir_zoo_ancestors(query->zoo->root, paths, ZOO_ANCESTORS_MAX);
-    struct zoo_pending *wait = weir_zoo_query_children(query, paths[count - 1]);
+    struct zoo_pending *wait = zoo_query_children(query, paths[count - 1]);
     if (!wait)
         return false;
     answer->found = wait->got.code == ZCODE_OK;
@@ -308,7 +445,7 @@ static bool zoo_quota_list(struct zoo_query *query, const struct quota_ask *ask,
         size_t left = wait->name_count - at;
         list_some(query, ask, wait->names + at, left < LIST_BATCH ? left : LIST_BATCH);
     }
-    weir_zoo_pending_drop(wait);
+    zoo_pending_drop(wait);
     return true;
 }
 

@@ -76,7 +76,7 @@ void weir_zoo_finish_take(struct zoo_order *order)
     } else if (epoch > zpool->epoch && order->tries < 3) {
         weir_zoo_load_first(order);
     } else { /* of an epoch that has passed meanwhile nothing is granted */
-        struct lease_reply reply = weir_zoo_reply(order, LEASE_DONE);
+        struct lease_reply reply = lease_reply_of(&order->asked, LEASE_DONE);
         reply.epoch = epoch;
         if (epoch == zpool->epoch)
             fill_take(order, &reply);
@@ -191,7 +191,7 @@ void weir_zoo_take(struct zoo_order *order)
         return;
     int64_t wanted = tickets_for(zpool, order->asked.chunks), retry_ns;
     if (is_ahead(zpool, &retry_ns)) {
-        struct lease_reply reply = weir_zoo_reply(order, LEASE_DONE);
+        struct lease_reply reply = lease_reply_of(&order->asked, LEASE_DONE);
         reply.epoch = zpool->epoch;
         reply.terms = zpool->terms.terms;
         reply.read = reply.exhausted = true;

@@ -20,9 +20,9 @@
 #include "os/futex.h"
 
 /* Not applied: this is how it stands, as far as was read. */
-static void answer_current_epoch(struct zoo_order *order, int32_t outcome)
+static void answer_current_epoch(struct zoo_order *order, enum lease_outcome outcome)
 {
-    struct lease_reply reply = weir_zoo_reply(order, outcome);
+    struct lease_reply reply = lease_reply_of(&order->asked, outcome);
     reply.epoch = order->zpool->epoch;
     reply.terms = order->zpool->terms.terms;
     weir_zoo_answer(order, &reply);
@@ -47,7 +47,7 @@ static bool is_order_in_epoch(struct zoo_order *order)
 static void finish_multi(struct zoo_order *order, const struct zanswer *answer)
 {
     struct zoo_pool *zpool = order->zpool;
-    struct lease_reply reply = weir_zoo_reply(order, LEASE_DONE);
+    struct lease_reply reply = lease_reply_of(&order->asked, LEASE_DONE);
     reply.epoch = order->epoch;
     reply.terms = order->made.terms;
     reply.chunks = order->asked.op == LEASE_RETURN ? order->asked.chunks : 0;

@@ -5,7 +5,6 @@
 #include "check.h"
 #include "fleet/redis/exact.h"
 #include "fleet/redis/reply.h"
-#include "fleet/redis/slot.h"
 
 static unsigned slot(const char *key)
 {

@@ -98,7 +98,7 @@ static void fake_free(struct fake *fake)
 static struct told {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int answers, opened, closed, pushed;
+    int answers, opened, closed;
     bool asked;
     char text[16][64]; /* of the answers, in the order of their coming: "name=text" */
     char why[RESP_CLIENT_WHY_MAX];
@@ -107,7 +107,7 @@ static struct told {
 static void told_clear(void)
 {
     pthread_mutex_lock(&told.lock);
-    told.answers = told.opened = told.closed = told.pushed = 0;
+    told.answers = told.opened = told.closed = 0;
     told.asked = false;
     memset(told.text, 0, sizeof told.text);
     pthread_mutex_unlock(&told.lock);
@@ -145,13 +145,6 @@ static void closed(void *arg, const struct server_host *host, const char *why)
     count(&told.closed);
 }
 
-static void pushed(void *arg, const struct server_host *host, const struct resp_value *value)
-{
-    (void)arg, (void)host;
-    CHECK_EQ(value->type, RESP_PUSH);
-    count(&told.pushed);
-}
-
 static void wait_for(const int *number, int least)
 {
     pthread_mutex_lock(&told.lock);
@@ -167,8 +160,7 @@ static struct resp_client *start(const char *user, const char *password, int64_t
                                           .database = database,
                                           .connect_ns = LONG,
                                           .opened = opened,
-                                          .closed = closed,
-                                          .pushed = pushed};
+                                          .closed = closed};
     struct weir_error err;
     told_clear();
     struct resp_client *resp_client = weir_resp_client_start(&options, &err);
@@ -419,7 +411,6 @@ TEST(pushes_are_no_answers)
     CHECK(fake_hears(&fake, "a\r\n"));
     fake_say(&fake, ">2\r\n+message\r\n+hello\r\n+one\r\n");
     wait_for(&told.answers, 1);
-    CHECK_EQ(told.pushed, 1);
     CHECK_STR(told.text[0], "a=one");
     weir_resp_client_stop(resp_client);
     fake_free(&fake);
