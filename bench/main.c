@@ -7,7 +7,7 @@
 
 #include "bench/bench.h"
 #include "cli/args.h"
-#include "cli/standard_files.h"
+#include "cli/program.h"
 #include "cli/term.h"
 #include "weir.h"
 
@@ -37,8 +37,7 @@ static const struct bench_command *find_bench(const char *word)
     for (size_t i = 0; i < BENCHES; i++)
         if (strcmp(word, benches[i].name) == 0)
             return &benches[i];
-    (void)args_complain("bench", "unknown word", word,
-                        "; write core, fleet, limiter, server, store, table or wait");
+    args_fail("bench", "unknown word '%s'; write core, fleet, limiter, server, store, table or wait", word);
     return NULL;
 }
 
@@ -48,10 +47,8 @@ static bool read_bench_options(const struct bench_command *bench, int64_t *time_
     char most[32];
     *time_ns = bench->time_ns;
     *keys = bench->keys;
-    if (keys_text && bench->keys == 0) {
-        fprintf(stderr, "weir bench: --keys belongs to server, store and table, not to %s\n", bench->name);
-        return false;
-    }
+    if (keys_text && bench->keys == 0)
+        return args_fail("bench", "--keys belongs to server, store and table, not to %s", bench->name), false;
     snprintf(most, sizeof most, "1k to %dM", (int)(bench->keys_most / MILLION));
     const struct args_option bounds[] = {
         OPT_RANGE("time", ARGS_TIME, time_ns, WEIR_MS, bench->time_most_s * WEIR_SEC,
@@ -65,13 +62,11 @@ static bool read_bench_options(const struct bench_command *bench, int64_t *time_
 static int run_bench(const struct cli_command *command, int count, char **argv)
 {
     int64_t time_ns, keys;
-    char more[48];
     const struct bench_command *bench = find_bench(argv[1]);
     if (!bench)
         return EXIT_ERROR;
-    snprintf(more, sizeof more, "; write: weir bench %s", bench->name);
     if (count > 1)
-        return args_complain(command->name, "unknown word", argv[2], more);
+        return args_fail(command->name, "unknown word '%s'; write: weir bench %s", argv[2], bench->name);
     if (!read_bench_options(bench, &time_ns, &keys))
         return EXIT_ERROR;
     return bench->run(&(struct bench_options){json, (double)time_ns * 1e-9, keys});
@@ -117,8 +112,8 @@ static const struct cli_command command_bench = {
 
 int main(int argc, char **argv)
 {
-    standard_files_hold();
+    program_hold_files();
     term_init();
     int status = args_run(&command_bench, argc, argv);
-    return standard_files_flush("weir bench") ? status : EXIT_ERROR;
+    return program_flush("weir bench") ? status : EXIT_ERROR;
 }

@@ -2,6 +2,8 @@
 #include "cli/args.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +22,13 @@
 
 /* ---- messages ---- */
 
-int args_complain(const char *command, const char *what, const char *word, const char *more)
+int args_fail(const char *command, const char *format, ...)
 {
-    fprintf(stderr, "weir %s: %s '", command, what);
-    term_put(stderr, word, strlen(word));
-    fprintf(stderr, "'%s\n", more);
-    return EXIT_ERROR;
-}
-
-int args_fail(const char *command, const char *text)
-{
+    va_list list;
     fprintf(stderr, "weir %s: ", command);
-    term_put(stderr, text, strlen(text));
+    va_start(list, format);
+    term_print_list(stderr, format, list);
+    va_end(list);
     fputc('\n', stderr);
     return EXIT_ERROR;
 }
@@ -52,11 +49,8 @@ bool args_units(const char *command, const char *text, int64_t *units)
     if (read && *units <= UNITS_MAX)
         return true;
     if (!read && !is_too_large(text))
-        return args_complain(command, "N is a whole number of units, such as 5 or 2k, not", text, ""), false;
-    fprintf(stderr, "weir %s: '", command);
-    term_put(stderr, text, strlen(text));
-    fprintf(stderr, "' is too large: N is at most %lld\n", (long long)UNITS_MAX);
-    return false;
+        return args_fail(command, "N is a whole number of units, such as 5 or 2k, not '%s'", text), false;
+    return args_fail(command, "'%s' is too large: N is at most %" PRId64, text, (int64_t)UNITS_MAX), false;
 }
 
 /* "a|b|c" as "a, b or c". */
@@ -95,45 +89,36 @@ static bool read_decimal(const char *text, double *number)
     return end != text && *end == '\0' && errno == 0 && *number == *number;
 }
 
-static bool wrong_value(const char *command, const char *name, const char *what, const char *text)
-{
-    char front[256];
-    (void)snprintf(front, sizeof front, "%s %s", name, what);
-    return args_complain(command, front, text, ""), false;
-}
-
 static bool read_number(const char *command, const struct args_option *option, const char *name,
                         const char *text)
 {
     int64_t number = 0;
     struct spec_fault fault;
-    char what[200], more[sizeof fault.text + 8];
-    if (option->type == ARGS_TIME && !weir_spec_read_period(text, &number, &fault)) {
-        (void)snprintf(more, sizeof more, ": %s", fault.text);
-        return args_complain(command, name, text, more), false;
-    }
-    bool read = option->type == ARGS_TIME || arrivals_read_n(text, strlen(text), &number);
-    if (read && (option->most == 0 || (number >= option->least && number <= option->most)))
+    bool time = option->type == ARGS_TIME;
+    if (time && !weir_spec_read_period(text, &number, &fault))
+        return args_fail(command, "%s '%s': %s", name, text, fault.text), false;
+    if ((time || arrivals_read_n(text, strlen(text), &number)) &&
+        (option->most == 0 || (number >= option->least && number <= option->most)))
         return *option->number = number, true;
-    if (!option->range)
-        return wrong_value(command, name,
-                           is_too_large(text) ? "is too large:"
-                                              : "takes a whole number from 1 on, such as 5 or 2k, not",
-                           text);
-    (void)snprintf(what, sizeof what, "takes %s, not", option->range);
-    return wrong_value(command, name, what, text);
+    if (option->range)
+        return args_fail(command, "%s takes %s, not '%s'", name, option->range, text), false;
+    return args_fail(command, "%s %s '%s'", name,
+                     is_too_large(text) ? "is too large:"
+                                        : "takes a whole number from 1 on, such as 5 or 2k, not",
+                     text),
+           false;
 }
 
 static bool read_word(const char *command, const struct args_option *option, const char *name,
                       const char *text)
 {
-    char words[160], what[200];
+    char words[160];
     int number = find_word(option->range, text);
     if (number >= 0)
         return *option->word = number, true;
-    (void)snprintf(what, sizeof what, "takes %s, not",
-                   list_words(option->range, " or ", words, sizeof words));
-    return wrong_value(command, name, what, text);
+    return args_fail(command, "%s takes %s, not '%s'", name,
+                     list_words(option->range, " or ", words, sizeof words), text),
+           false;
 }
 
 /* `name` is what messages call the option. */
@@ -150,7 +135,7 @@ static bool read_value(const char *command, const struct args_option *option, co
         return read_number(command, option, name, text);
     case ARGS_DECIMAL:
         return read_decimal(text, option->decimal) ||
-               wrong_value(command, name, "takes a number such as 1.5, not", text);
+               (args_fail(command, "%s takes a number such as 1.5, not '%s'", name, text), false);
     case ARGS_WORD:
         return read_word(command, option, name, text);
     }
@@ -179,22 +164,22 @@ static const struct args_option *option_at(const struct cli_command *command, si
 
 static bool unknown_option(const struct cli_command *command, const char *word, size_t len)
 {
-    char typed[NAME_MAX_BYTES * 2], more[160];
+    const struct args_foreign *foreign = command->foreign;
     size_t dashes = strspn(word, "-");
     struct nearest near = weir_nearest(word + dashes, len - dashes);
     for (size_t i = 0; i <= command->option_count; i++)
         (void)weir_nearest_try(&near, option_at(command, i)->name);
-    (void)snprintf(typed, sizeof typed, "%.*s", (int)len, word);
-    const struct args_foreign *foreign = command->foreign;
-    while (foreign && foreign->option && strcmp(foreign->option, typed) != 0)
+    while (foreign && foreign->option &&
+           (strlen(foreign->option) != len || memcmp(foreign->option, word, len) != 0))
         foreign++;
     if (foreign && foreign->option)
-        (void)snprintf(more, sizeof more, "; %s", foreign->advice);
+        args_fail(command->name, "unknown option '%s'; %s", foreign->option, foreign->advice);
     else if (near.found)
-        (void)snprintf(more, sizeof more, "; did you mean --%s?", near.found);
+        args_fail(command->name, "unknown option '%.*s'; did you mean --%s?", (int)len, word, near.found);
     else
-        (void)snprintf(more, sizeof more, "; weir %s --help lists them", command->name);
-    return args_complain(command->name, "unknown option", typed, more), false;
+        args_fail(command->name, "unknown option '%.*s'; weir %s --help lists them", (int)len, word,
+                  command->name);
+    return false;
 }
 
 static const struct args_option *find_args_option(const struct cli_command *command, const char *word,
@@ -221,7 +206,7 @@ static bool read_args_option(const struct cli_command *command, int argc, char *
     if (!option)
         return unknown_option(command, word, is_long ? len : strlen(word));
     if (value && option->type == ARGS_FLAG)
-        return args_complain(command->name, "no value belongs to this option:", word, ""), false;
+        return args_fail(command->name, "no value belongs to this option: '%s'", word), false;
     if (!value && option->type != ARGS_FLAG && *at < argc)
         value = argv[(*at)++];
     (void)snprintf(name, sizeof name, "%.*s", (int)len, word);
@@ -229,9 +214,8 @@ static bool read_args_option(const struct cli_command *command, int argc, char *
         given[option - command->options] = true;
     if (value || option->type == ARGS_FLAG)
         return read_value(command->name, option, name, value);
-    fprintf(stderr, "weir %s: %s needs a value; weir %s --help tells which\n", command->name, name,
-            command->name);
-    return false;
+    return args_fail(command->name, "%s needs a value; weir %s --help tells which", name, command->name),
+           false;
 }
 
 /* Fills in the options and moves the operands to argv[1] and on; returns their number, or -1 after a
@@ -286,13 +270,10 @@ static bool is_set(const struct args_option *option)
 /* The words of a variable that switches something: whoever writes "no" must not get yes. */
 static bool read_switch(const char *command, const char *name, const char *value, bool *on)
 {
-    char what[NAME_MAX_BYTES + 64];
     int word = find_word("1|yes|true|0|no|false|", value);
     *on = *on || (word >= 0 && word < 3);
-    if (word >= 0)
-        return true;
-    (void)snprintf(what, sizeof what, "%s takes 1, yes or true, or 0, no or false, not", name);
-    return args_complain(command, what, value, ""), false;
+    return word >= 0 ||
+           (args_fail(command, "%s takes 1, yes or true, or 0, no or false, not '%s'", name, value), false);
 }
 
 bool args_read_environment(const struct cli_command *command)
@@ -367,7 +348,7 @@ static const char *list_verbs(const struct cli_command *command, const char *opt
 
 static const struct args_verb *find_verb(const struct cli_command *command, const char *word)
 {
-    char names[120], more[160];
+    char names[120];
     struct nearest near = weir_nearest(word, strlen(word));
     for (size_t i = 0; i < command->verb_count; i++) {
         const struct args_verb *verb = &command->verbs[i];
@@ -376,10 +357,10 @@ static const struct args_verb *find_verb(const struct cli_command *command, cons
         (void)weir_nearest_try(&near, verb->name);
     }
     if (near.found)
-        (void)snprintf(more, sizeof more, "; did you mean %s?", near.found);
-    else
-        (void)snprintf(more, sizeof more, "; write %s", list_verbs(command, NULL, names, sizeof names));
-    return args_complain(command->name, "unknown word", word, more), NULL;
+        return args_fail(command->name, "unknown word '%s'; did you mean %s?", word, near.found), NULL;
+    return args_fail(command->name, "unknown word '%s'; write %s", word,
+                     list_verbs(command, NULL, names, sizeof names)),
+           NULL;
 }
 
 /* An option that does nothing here was meant for something else. */
@@ -391,8 +372,7 @@ static bool options_fit(const struct cli_command *command, const struct args_ver
         if (!given[i] || !*list_verbs(command, name, names, sizeof names) ||
             (verb->options && find_word(verb->options, name) >= 0))
             continue;
-        fprintf(stderr, "weir %s: --%s goes with %s\n", command->name, name, names);
-        return false;
+        return args_fail(command->name, "--%s goes with %s", name, names), false;
     }
     return true;
 }
@@ -400,19 +380,16 @@ static bool options_fit(const struct cli_command *command, const struct args_ver
 static int run_verb(const struct cli_command *command, int count, char **argv)
 {
     char names[120];
-    if (count == 0 && command->least > 0) {
-        fprintf(stderr, "weir %s: what? write %s; weir %s --help tells more\n", command->name,
-                list_verbs(command, NULL, names, sizeof names), command->name);
-        return EXIT_ERROR;
-    }
+    if (count == 0 && command->least > 0)
+        return args_fail(command->name, "what? write %s; weir %s --help tells more",
+                         list_verbs(command, NULL, names, sizeof names), command->name);
     const struct args_verb *verb = count > 0 ? find_verb(command, argv[1]) : command->verbs;
     int operands = count > 0 ? count - 1 : 0;
     if (!verb || !options_fit(command, verb))
         return EXIT_ERROR;
     if (operands >= verb->least && (verb->most < 0 || operands <= verb->most))
         return verb->run(command, operands, argv + (count > 0));
-    fprintf(stderr, "weir %s: write: weir %s %s\n", command->name, command->name, verb->how);
-    return EXIT_ERROR;
+    return args_fail(command->name, "write: weir %s %s", command->name, verb->how);
 }
 
 /* ---- running ---- */
@@ -455,11 +432,11 @@ int args_run(const struct cli_command *command, int argc, char **argv)
     if (command->verbs)
         return run_verb(command, count, argv);
     if (count < command->least)
-        return args_fail(command->name, command->few);
+        return args_fail(command->name, "%s", command->few);
     if (command->most >= 0 && count > command->most) {
         const char *many = command->many ? command->many : command->few;
-        return many[0] == ';' ? args_complain(command->name, "unknown word", argv[command->most + 1], many)
-                              : args_fail(command->name, many);
+        return many[0] == ';' ? args_fail(command->name, "unknown word '%s'%s", argv[command->most + 1], many)
+                              : args_fail(command->name, "%s", many);
     }
     return command->run(command, count, argv);
 }

@@ -124,10 +124,7 @@ bool args_read_option(const char *command, const struct args_option *option, con
 /* Reads a number of units such as 5 or 2k. */
 bool args_units(const char *command, const char *text, int64_t *units);
 
-/* Prints "weir COMMAND: WHAT 'WORD'"; `more` ends the line. Always EXIT_ERROR. */
-int args_complain(const char *command, const char *what, const char *word, const char *more);
-
-/* Prints "weir COMMAND: TEXT", whatever is in it. Always EXIT_ERROR. */
-int args_fail(const char *command, const char *text);
+/* Prints "weir COMMAND: ..." on standard error, whatever bytes are in it. Always EXIT_ERROR. */
+__attribute__((format(printf, 2, 3))) int args_fail(const char *command, const char *format, ...);
 
 #endif

@@ -71,7 +71,7 @@ struct cli_client *ask_open(const char *command, const char *server, bool patien
     struct weir_error err;
     struct cli_client *client = client_open(server, &err);
     if (!client)
-        (void)args_fail(command, err.text);
+        (void)args_fail(command, "%s", err.text);
     else if (patient)
         client_patience(client, -1);
     return client;
@@ -84,7 +84,7 @@ const struct resp_value *ask_tell(const char *command, struct cli_client *client
         return args_fail(command, "too many words"), NULL;
     const struct resp_value *value = client_ask(client, ask->words, ask->count, &err);
     if (!value)
-        return args_fail(command, err.text), NULL;
+        return args_fail(command, "%s", err.text), NULL;
     if (value->type != RESP_ERROR)
         return value;
     size_t code = value->text.len > 4 && memcmp(value->text.bytes, "ERR ", 4) == 0 ? 4 : 0;

@@ -8,6 +8,8 @@
 #include "cli/args.h"
 #include "cli/term.h"
 #include "phrasebook/phrasebook.h"
+#include "spec/read.h"
+#include "spec/spec.h"
 
 #define MESSAGE_MIN 24 /* columns; with less room the message stands on a line of its own */
 
@@ -58,6 +60,47 @@ struct weir_policy *caret_read_policy(const char *command, const char *text)
         return caret_print(text, column, fault.text), NULL;
     struct weir_policy *policy = weir_policy_from(specs, count, &err);
     if (!policy)
-        (void)args_fail(command, err.text);
+        (void)args_fail(command, "%s", err.text);
     return policy;
+}
+
+/* ---- quotes that were forgotten ---- */
+
+#define GAPS_MAX 8 /* between words; with more of them only spaces are tried */
+
+/* Bit i of `equals`: = and not a space behind word i. false: too long for any limit. */
+static bool join_words(char *const *words, int count, unsigned equals, char *text, size_t size)
+{
+    size_t len = 0;
+    for (int i = 0; i < count; i++) {
+        const char *gap = i == count - 1 ? "" : i < GAPS_MAX && equals >> i & 1 ? "=" : " ";
+        int added = snprintf(text + len, size - len, "%s%s", words[i], gap);
+        if (added < 0 || (size_t)added >= size - len)
+            return false;
+        len += (size_t)added;
+    }
+    return true;
+}
+
+static bool is_limit(const char *text)
+{
+    struct weir_spec specs[WEIR_LIMITS_MAX];
+    struct spec_fault fault;
+    int32_t column;
+    return weir_spec_read(text, specs, WEIR_LIMITS_MAX, &column, &fault) > 0;
+}
+
+bool caret_hint_quotes(const char *command, char *const *words, int count)
+{
+    char text[SPEC_TEXT_MAX + 1];
+    if (count < 2)
+        return false;
+    unsigned ways = count <= GAPS_MAX ? 1u << (count - 1) : 1;
+    for (unsigned equals = 0; equals < ways; equals++) {
+        if (!join_words(words, count, equals, text, sizeof text) || !is_limit(text))
+            continue;
+        args_fail(command, "quote the limit: weir %s '%s'", command, text);
+        return true;
+    }
+    return false;
 }

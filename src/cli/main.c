@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/standard_files.h"
+#include "cli/program.h"
 #include "cli/term.h"
 #include "weir.h"
 
@@ -164,8 +164,8 @@ static int run_subcommand(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    standard_files_hold();
+    program_hold_files();
     term_init();
     int status = run_subcommand(argc, argv);
-    return standard_files_flush("weir") ? status : EXIT_ERROR;
+    return program_flush("weir") ? status : EXIT_ERROR;
 }

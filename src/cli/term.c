@@ -93,6 +93,27 @@ void term_lines(FILE *file, const char *text, size_t len)
     }
 }
 
+void term_print_list(FILE *file, const char *format, va_list list)
+{
+    char text[8192];
+    (void)vsnprintf(text, sizeof text, format, list);
+    for (const char *at = text; *at;) {
+        size_t line = strcspn(at, "\n");
+        term_put(file, at, line);
+        at += line;
+        if (*at)
+            fputc(*at++, file);
+    }
+}
+
+void term_print(FILE *file, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    term_print_list(file, format, list);
+    va_end(list);
+}
+
 static void term_put_word(FILE *file, const char *word, size_t len)
 {
     for (size_t i = 0; i < len; i++)

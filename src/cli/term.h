@@ -5,6 +5,7 @@
 #ifndef WEIR_CLI_TERM_H
 #define WEIR_CLI_TERM_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -34,6 +35,12 @@ void term_put(FILE *file, const char *text, size_t len);
 
 /* The same for a text of several lines; ends with a newline if there is anything. */
 void term_lines(FILE *file, const char *text, size_t len);
+
+/* As printf: what is not printable in all of it is '?', but for the ends of lines. At most 8 KiB. */
+__attribute__((format(printf, 2, 3))) void term_print(FILE *file, const char *format, ...);
+void term_print_list(FILE *file, const char *format, va_list list);
+/* The arguments of %.*s for a slice. */
+#define TERM_SLICE(SLICE) (int)(SLICE).len, (SLICE).bytes
 
 /* Columns that the first `len` bytes of UTF-8 take. */
 int term_columns(const char *text, size_t len);

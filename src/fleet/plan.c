@@ -66,7 +66,8 @@ static const char *format_percent(double percent, char text[static HUMANIZE_MAX]
 
 /* ---- figures ---- */
 
-int64_t weir_fleet_plan_writes(const char *query)
+/* What a URL's query says behind writes=; 0: nothing. */
+static int64_t read_plan_writes(const char *query)
 {
     while (*query) {
         long long number;
@@ -317,4 +318,16 @@ void weir_fleet_plan_make(struct fleet_plan *plan, const struct fleet_plan_input
     describe_cost(plan, ask);
     describe_loss(plan, ask);
     find_faults(plan, ask);
+}
+
+void weir_fleet_plan_at(struct fleet_plan *plan, const struct lease_terms *terms,
+                        const struct server_url *url, const struct weir_fleet_options *options)
+{
+    const struct fleet_plan_input ask = {.terms = *terms,
+                                         .nodes = options->nodes,
+                                         .scheme = url->scheme,
+                                         .writes = read_plan_writes(url->query),
+                                         .share = options->on_loss == WEIR_FLEET_SHARE,
+                                         .trust = strstr(url->query, "failover=trust") != NULL};
+    weir_fleet_plan_make(plan, &ask);
 }

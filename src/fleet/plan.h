@@ -10,6 +10,8 @@
 #define WEIR_FLEET_PLAN_H
 
 #include "lease/lease.h"
+#include "resp_client/url.h"
+#include "weir-fleet.h"
 
 /* What coordinators are taken to be good for, in writes a second, unless somebody who has measured his own
  * says otherwise: a ZooKeeper ensemble that syncs its log; a Redis server that runs a script; a weir server.
@@ -50,9 +52,9 @@ struct fleet_plan {
 };
 
 void weir_fleet_plan_make(struct fleet_plan *plan, const struct fleet_plan_input *ask);
-
-/* What a URL's query says behind writes=; 0: nothing. */
-int64_t weir_fleet_plan_writes(const char *query);
+/* The same with what the coordinator's URL and the options say. */
+void weir_fleet_plan_at(struct fleet_plan *plan, const struct lease_terms *terms,
+                        const struct server_url *url, const struct weir_fleet_options *options);
 
 /* "a minute", "a day", "every 90 s": a window, behind a number. */
 #define PLAN_WINDOW_MAX 80

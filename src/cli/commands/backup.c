@@ -8,15 +8,15 @@
 
 #include "cli/ask.h"
 #include "cli/commands.h"
+#include "cli/term.h"
 
 static void print_backup(const struct resp_value *value)
 {
     struct slice path = ask_text(value, "path");
-    fputs("backup: ", stdout);
-    ask_put(stdout, path);
-    fputs("\nit can be started from: cp -r ", stdout);
-    ask_put(stdout, path);
-    fputs(" NEW-DIR && weir serve --data NEW-DIR\n", stdout);
+    term_print(stdout,
+               "backup: %.*s\n"
+               "it can be started from: cp -r %.*s NEW-DIR && weir serve --data NEW-DIR\n",
+               TERM_SLICE(path), TERM_SLICE(path));
 }
 
 static int run_backup(const struct cli_command *command, int count, char **argv)

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,7 +21,7 @@ static int run_bench(const struct cli_command *command, int count, char **argv)
     argv[0] = name;
     execvp(program_beside(name, path, sizeof path), argv);
     if (errno != ENOENT)
-        return fprintf(stderr, "weir bench: cannot run weir-bench: %s\n", strerror(errno)), EXIT_ERROR;
+        return args_fail(command->name, "cannot run weir-bench: %s", strerror(errno));
     return args_fail(command->name,
                      "weir-bench is neither beside this command nor in $PATH; in the sources of weir, "
                      "script/bench builds and runs it, and cmake --install build/release --component bench "

@@ -135,9 +135,9 @@ static void print_ended(const struct check_run *check)
             if (override->until_ms == 0 || override->until_ms > now_ms)
                 continue;
             weir_timestamp_write(override->until_ms, moment);
-            printf("note: line %d: the override of ", override->place.line);
-            term_put(stdout, override->key, override->len);
-            printf("%s in %s has ended, %.16sZ\n", override->prefix ? "*" : "", policy->name, moment);
+            term_print(stdout, "note: line %d: the override of %.*s%s in %s has ended, %.16sZ\n",
+                       override->place.line, (int) override->len, override->key, override->prefix ? "*" : "",
+                       policy->name, moment);
         }
     }
 }
@@ -272,11 +272,7 @@ static void check_print_change(struct check_run *check, size_t *count, struct sl
     }
     if (*count == 1)
         printf("changes against %s\n", client_shown(check->client));
-    fputs("  ", stdout);
-    term_put(stdout, copy, strlen(copy));
-    printf("%*s ", (int)strlen(copy) < check->width ? check->width - (int)strlen(copy) : 0, "");
-    term_put(stdout, line, strlen(line));
-    fputc('\n', stdout);
+    term_print(stdout, "  %-*s %s\n", check->width, copy, line);
 }
 
 /* Of all names, so that what is said about them stands in one column; at least 8. */
@@ -355,13 +351,10 @@ static void check_print_changes(struct check_run *check)
 static void check_print_note(void *arg, const char *text)
 {
     struct check_run *check = arg;
-    if (ask_options.json) {
+    if (ask_options.json)
         json_text(&check->document, NULL, text);
-        return;
-    }
-    fputs("note: ", stdout);
-    term_put(stdout, text, strlen(text));
-    fputc('\n', stdout);
+    else
+        term_print(stdout, "note: %s\n", text);
 }
 
 /* As a reload would say it: it would take everything away. */
@@ -482,7 +475,7 @@ static int check_file(struct check_run *check, const char *url)
     if (ask_options.json)
         json_close(json, '}');
     if (good && url && !check->list)
-        (void)args_fail("check", check->err.text);
+        (void)args_fail("check", "%s", check->err.text);
     return good && (check->list || !url) ? EXIT_OK : EXIT_ERROR;
 }
 

@@ -14,13 +14,9 @@ static bool plan_of_config(const struct config_fleet *fleet, struct fleet_plan *
     struct server_url url;
     if (!weir_url_read(&url, fleet->url, NULL))
         return false;
-    const struct fleet_plan_input ask = {.terms = fleet->terms,
-                                         .nodes = fleet->options.nodes,
-                                         .scheme = fleet->local ? "weir" : url.scheme,
-                                         .writes = weir_fleet_plan_writes(url.query),
-                                         .share = fleet->options.on_loss == WEIR_FLEET_SHARE,
-                                         .trust = strstr(url.query, "failover=trust") != NULL};
-    weir_fleet_plan_make(plan, &ask);
+    if (fleet->local)
+        (void)snprintf(url.scheme, sizeof url.scheme, "weir");
+    weir_fleet_plan_at(plan, &fleet->terms, &url, &fleet->options);
     if (fleet->local)
         (void)snprintf(plan->lost, sizeof plan->lost,
                        "this server is the coordinator: who leases from it says what holds without it");

@@ -214,10 +214,7 @@ static void doctor_print_json(const struct doctor_report *report)
 
 static int doctor_complain(const char *path, const char *text)
 {
-    fputs("weir doctor: ", stderr);
-    term_put(stderr, path, strlen(path));
-    fprintf(stderr, ": %s\n", text);
-    return EXIT_ERROR;
+    return args_fail("doctor", "%s: %s", path, text);
 }
 
 static int refuse_in_use(const struct doctor_report *report)
@@ -236,8 +233,7 @@ static bool inspect_data_dir(struct doctor_report *report)
 {
     struct weir_error err = {0};
     if (!weir_inspect(&weir_disk, report->path, &report->inspect, &err)) {
-        fprintf(stderr, "weir doctor: %s\n", err.text);
-        return false;
+        return args_fail("doctor", "%s", err.text), false;
     }
     if (report->inspect.is_none) {
         (void)doctor_complain(report->path,

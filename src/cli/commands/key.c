@@ -34,9 +34,7 @@ static void print_allowed(const struct resp_value *answer)
     if (ask_number(answer, "waited_ms") > 0)
         printf(" after %s", words_duration(sat_mul(ask_number(answer, "waited_ms"), WEIR_MS), text));
     if (slice_is(ask_text(answer, "reason"), "shadow")) {
-        fputs(" in shadow: ", stdout);
-        ask_put(stdout, ask_text(answer, "limit"));
-        fputs(" would have refused it\n", stdout);
+        term_print(stdout, " in shadow: %.*s would have refused it\n", TERM_SLICE(ask_text(answer, "limit")));
         return;
     }
     int64_t remaining = ask_number(answer, "remaining");
@@ -71,11 +69,8 @@ static void print_never(struct cli_client *client, char **argv)
         hints_put(stdout, owes.bytes, owes.len);
     else
         fputs("nothing passes", stdout);
-    if (own.len > 0 && !slice_is(own, "override none")) {
-        fputs("; ", stdout);
-        ask_put(stdout, own);
-    }
-    fputc('\n', stdout);
+    bool has_own = own.len > 0 && !slice_is(own, "override none");
+    term_print(stdout, "%s%.*s\n", has_own ? "; " : "", has_own ? (int)own.len : 0, own.bytes);
 }
 
 /* Of a single key, and one unit of it or a limit that lets none pass. */
@@ -152,9 +147,7 @@ static int print_key_answer(const struct key_kind *kind, const struct resp_value
 
 static bool key_complain(const struct cli_command *command, const char *what)
 {
-    fprintf(stderr, "weir %s: %s; weir %s --help shows how it is written\n", command->name, what,
-            command->name);
-    return false;
+    return args_fail(command->name, "%s; weir %s --help shows how it is written", what, command->name), false;
 }
 
 /* POLICY KEY [N] [and POLICY KEY [N]]... */

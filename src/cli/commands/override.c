@@ -6,6 +6,7 @@
 
 #include "cli/ask.h"
 #include "cli/commands.h"
+#include "cli/term.h"
 #include "config/timestamp.h"
 
 static const char *time_text, *reason;
@@ -35,11 +36,8 @@ static int print_overrides(const struct resp_value *list)
             weir_timestamp_write(ask_number(override, "until_ms"), until);
             printf("  until %.19sZ", until);
         }
-        if (ask_text(override, "reason").len > 0) {
-            fputs("  (", stdout);
-            ask_put(stdout, ask_text(override, "reason"));
-            fputc(')', stdout);
-        }
+        if (ask_text(override, "reason").len > 0)
+            term_print(stdout, "  (%.*s)", TERM_SLICE(ask_text(override, "reason")));
         fputc('\n', stdout);
     }
     return EXIT_OK;
@@ -66,12 +64,9 @@ static int set_override(const struct cli_command *command, int count, char **arg
     int status = ask_once(command->name, &ask, ask_print_nothing);
     if (status != EXIT_OK || ask_options.json)
         return status;
-    ask_put_words(argv, 2, 3);
-    fputs(" has the limits ", stdout);
+    term_print(stdout, "%s has the limits ", argv[2]);
     ask_put_words(argv, 3, count + 1);
-    fputs(" in ", stdout);
-    ask_put_words(argv, 1, 2);
-    puts(ask_until(time_text, until));
+    term_print(stdout, " in %s%s\n", argv[1], ask_until(time_text, until));
     return EXIT_OK;
 }
 
@@ -83,10 +78,7 @@ static int delete_override(const struct cli_command *command, int count, char **
     int status = ask_once(command->name, &ask, ask_print_nothing);
     if (status != EXIT_OK || ask_options.json)
         return status;
-    ask_put_words(argv, 2, 3);
-    fputs(" has the limits of ", stdout);
-    ask_put_words(argv, 1, 2);
-    puts(" again");
+    term_print(stdout, "%s has the limits of %s again\n", argv[2], argv[1]);
     return EXIT_OK;
 }
 

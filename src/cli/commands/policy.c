@@ -8,6 +8,7 @@
 #include "base/sat.h"
 #include "cli/ask.h"
 #include "cli/commands.h"
+#include "cli/term.h"
 #include "cli/words.h"
 
 static bool fresh, for_all;
@@ -93,13 +94,11 @@ static int print_policies(const struct resp_value *list)
         const struct resp_value *frozen = weir_resp_get(&list->elements[i], "frozen");
         if (!frozen || frozen->count == 0)
             continue;
-        fputs("keys of ", stdout);
-        ask_put(stdout, ask_text(&list->elements[i], "name"));
-        puts(" are decided elsewhere; weir policy show tells which, and where");
+        term_print(stdout, "keys of %.*s are decided elsewhere; weir policy show tells which, and where\n",
+                   TERM_SLICE(ask_text(&list->elements[i], "name")));
     }
     if (ask_has(first, "mode_of_all")) {
-        fputs("all of them are ", stdout);
-        ask_put(stdout, ask_text(first, "mode_of_all"));
+        term_print(stdout, "all of them are %.*s", TERM_SLICE(ask_text(first, "mode_of_all")));
         print_end_of_all(first);
         puts("; weir policy mode --all enforce ends that");
     }
@@ -140,9 +139,7 @@ static void print_policy_counts(const struct resp_value *policy)
 
 static void print_policy_line(const char *title, struct slice text)
 {
-    printf("  %-12s", title);
-    ask_put(stdout, text);
-    fputc('\n', stdout);
+    term_print(stdout, "  %-12s%.*s\n", title, TERM_SLICE(text));
 }
 
 static void print_whole_mode(const struct resp_value *policy)
@@ -152,8 +149,7 @@ static void print_whole_mode(const struct resp_value *policy)
     printf("  %-12s%s", "mode", mode);
     print_mode_end(policy, "mode_ends_in_ms", ", for another ", "");
     if (ask_has(policy, "mode_of_all")) {
-        fputs("; but all policies are ", stdout);
-        ask_put(stdout, ask_text(policy, "mode_of_all"));
+        term_print(stdout, "; but all policies are %.*s", TERM_SLICE(ask_text(policy, "mode_of_all")));
         print_end_of_all(policy);
     }
     fputc('\n', stdout);
@@ -162,23 +158,17 @@ static void print_whole_mode(const struct resp_value *policy)
 /* Who set it, and what the file says, if that is something else. */
 static void print_origin(const struct resp_value *policy)
 {
-    printf("  %-12s", "set by");
-    ask_put(stdout, ask_text(policy, "from"));
-    if (slice_is(ask_text(policy, "from"), "command") && ask_has(policy, "file_limits")) {
-        fputs(" (the file says ", stdout);
-        ask_put(stdout, ask_text(policy, "file_limits"));
-        fputs(", ", stdout);
-        ask_put(stdout, ask_text(policy, "file_mode"));
-        fputc(')', stdout);
-    }
+    term_print(stdout, "  %-12s%.*s", "set by", TERM_SLICE(ask_text(policy, "from")));
+    if (slice_is(ask_text(policy, "from"), "command") && ask_has(policy, "file_limits"))
+        term_print(stdout, " (the file says %.*s, %.*s)", TERM_SLICE(ask_text(policy, "file_limits")),
+                   TERM_SLICE(ask_text(policy, "file_mode")));
     fputc('\n', stdout);
 }
 
 static int print_policy_details(const struct resp_value *policy)
 {
     char keys[HUMANIZE_MAX], capacity[HUMANIZE_MAX];
-    ask_put(stdout, ask_text(policy, "name"));
-    fputs(": ", stdout);
+    term_print(stdout, "%.*s: ", TERM_SLICE(ask_text(policy, "name")));
     print_policy_counts(policy);
     print_policy_line("limits", ask_text(policy, "limits"));
     if (ask_has(policy, "candidate"))
@@ -214,13 +204,8 @@ static void print_mode_change(char **argv, int count)
         puts("every policy has its own mode again");
         return;
     }
-    if (for_all)
-        fputs("all policies are ", stdout);
-    else
-        ask_put_words(argv, 1, 2);
-    printf("%s%s", for_all ? "" : " is ", enforce ? "enforced" : "");
-    if (!enforce)
-        ask_put(stdout, (struct slice){mode, strlen(mode)});
+    term_print(stdout, "%s %s %s", for_all ? "all policies" : argv[1], for_all ? "are" : "is",
+               enforce ? "enforced" : mode);
     if (share)
         printf(" for %.*s %% of the keys", (int)strspn(share, "0123456789"), share);
     fputs(ask_until(time_text, until), stdout);
@@ -235,8 +220,7 @@ static int print_proviso(const struct resp_value *value)
     static const char ok[] = "OK; ";
     size_t len = sizeof ok - 1;
     if (value->type == RESP_SIMPLE && value->text.len > len && memcmp(value->text.bytes, ok, len) == 0) {
-        ask_put(stdout, (struct slice){value->text.bytes + len, value->text.len - len});
-        puts(":");
+        term_print(stdout, "%.*s:\n", (int)(value->text.len - len), value->text.bytes + len);
     }
     return EXIT_OK;
 }
@@ -270,8 +254,7 @@ static int set_policy(const struct cli_command *command, int count, char **argv)
     int status = ask_once(command->name, &ask, ask_print_nothing);
     if (status != EXIT_OK || ask_options.json)
         return status;
-    ask_put_words(argv, 1, 2);
-    fputs(" has the limits ", stdout);
+    term_print(stdout, "%s has the limits ", argv[1]);
     ask_put_words(argv, 2, count + 1);
     puts(fresh ? ", and nobody has spent anything" : "");
     return EXIT_OK;
@@ -288,16 +271,14 @@ static int delete_policy(const struct cli_command *command, int count, char **ar
     struct weir_error err;
     struct cli_client *client = client_open(ask_options.server, &err);
     struct slice data = ask_info(ask_quietly(client, "INFO", "persistence", NULL), "data");
-    ask_put_words(argv, 1, 2);
-    if (data.len == 0 || slice_is(data, "none")) {
-        puts(data.len > 0 ? " is gone, and what its keys had spent is forgotten" : " is gone");
-    } else {
-        fputs(" is gone; what its keys had spent is kept in ", stdout);
-        ask_put(stdout, data);
-        fputs("/retired/", stdout);
-        ask_put_words(argv, 1, 2);
-        puts("-*.weir, which weir load brings back");
-    }
+    if (data.len == 0 || slice_is(data, "none"))
+        term_print(stdout, "%s is gone%s\n", argv[1],
+                   data.len > 0 ? ", and what its keys had spent is forgotten" : "");
+    else
+        term_print(stdout,
+                   "%s is gone; what its keys had spent is kept in %.*s/retired/%s-*.weir, which weir load "
+                   "brings back\n",
+                   argv[1], TERM_SLICE(data), argv[1]);
     client_close(client);
     return EXIT_OK;
 }
@@ -316,7 +297,7 @@ static int set_policy_mode(const struct cli_command *command, int count, char **
     int named = for_all ? 0 : 1;
     bool share = count == 2 + named && is_percent_argument(argv[2 + named]) && !percent_text;
     if (count != 1 + named + share)
-        return args_fail(command->name, "write: weir policy mode NAME|--all enforce [25%]|shadow|disabled");
+        return args_fail(command->name, "write: weir policy mode NAME|--all enforce [25%%]|shadow|disabled");
     struct ask ask;
     ask_begin(&ask, "WEIR.POLICY", "MODE", for_all ? "*" : argv[1], argv[1 + named], NULL);
     if (share)

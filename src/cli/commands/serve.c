@@ -95,12 +95,12 @@ static bool apply_serve_settings(void *arg, struct config *config)
 static bool check_paths(void)
 {
     if (settings.data && (!settings.data[0] || strlen(settings.data) > CONFIG_DATA_MAX))
-        return args_complain("serve", "--data takes a path of at most 400 bytes, or none, not", settings.data,
-                             ""),
+        return args_fail("serve", "--data takes a path of at most 400 bytes, or none, not '%s'",
+                         settings.data),
                false;
     if (settings.unix_path && strncmp(settings.unix_path, "unix:", 5) == 0)
-        return args_complain("serve", "--unix takes a path alone, such as /run/weir/weir.sock, not",
-                             settings.unix_path, ""),
+        return args_fail("serve", "--unix takes a path alone, such as /run/weir/weir.sock, not '%s'",
+                         settings.unix_path),
                false;
     return true;
 }
@@ -131,10 +131,7 @@ static struct config *read_serve_config(void)
 
 static bool complain_about_password_file(const char *path, const char *why)
 {
-    fputs("weir serve: --password-file ", stderr);
-    term_put(stderr, path, strlen(path));
-    fprintf(stderr, ": %s\n", why);
-    return false;
+    return args_fail("serve", "--password-file %s: %s", path, why), false;
 }
 
 static bool read_serve_password(const char *path, struct digest *digest)
@@ -347,7 +344,7 @@ static int run_server(const struct config *config)
     struct server *server = weir_server_new(&options, &err);
     if (!server) {
         weir_log_end();
-        return args_fail("serve", err.text);
+        return args_fail("serve", "%s", err.text);
     }
     count_policies_in_force(&banner, weir_server_service(server));
     int status = weir_server_run(server);

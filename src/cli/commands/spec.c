@@ -14,7 +14,7 @@
 #include "cli/commands/spec_print.h"
 #include "cli/explain.h"
 #include "cli/plot.h"
-#include "cli/quotes.h"
+#include "cli/term.h"
 
 static bool json_wanted, chart;
 static const char *plot;
@@ -50,7 +50,7 @@ static bool hint_quotes(char **texts, int count, struct unread_limits unread)
 {
     for (int from = unread.first > 0 ? unread.first - 1 : 0; from <= unread.first; from++)
         for (int to = unread.last; to < count; to++)
-            if (quotes_hint("spec", texts + from, to - from + 1))
+            if (caret_hint_quotes("spec", texts + from, to - from + 1))
                 return true;
     return false;
 }
@@ -69,10 +69,8 @@ static struct weir_policy **policies_read(char **texts, int count)
     if (unread.first < count && hint_quotes(texts, count, unread))
         return NULL;
     struct weir_policy **policies = calloc((size_t)count, sizeof *policies);
-    if (!policies) {
-        fputs("weir spec: out of memory\n", stderr);
-        return NULL;
-    }
+    if (!policies)
+        return args_fail("spec", "out of memory"), NULL;
     bool good = true;
     for (int i = 0; i < count; i++) {
         policies[i] = caret_read_policy("spec", texts[i]);
@@ -81,8 +79,9 @@ static struct weir_policy **policies_read(char **texts, int count)
     if (good)
         return policies;
     if (unread.first < count && unread.no_rates) {
-        fputs("weir spec: if this is one limit, quote it: ", stderr);
-        quotes_show("spec", texts + unread.first - 1, unread.last - unread.first + 2);
+        fputs("weir spec: if this is one limit, quote it: weir spec '", stderr);
+        for (int i = unread.first - 1; i <= unread.last; i++)
+            term_print(stderr, "%s%s", texts[i], i < unread.last ? " " : "'\n");
     }
     policies_free(policies, count);
     return NULL;
@@ -131,8 +130,7 @@ static int write_plot(const char *path, struct weir_policy **policies, int count
     size_t figures = figure ? plot_policies(NULL, policies, count, figure) : 0;
     if (figures == 0) {
         free(figure);
-        fputs("weir spec: there is nothing to draw: what always or never passes has no picture\n", stderr);
-        return EXIT_ERROR;
+        return args_fail("spec", "there is nothing to draw: what always or never passes has no picture");
     }
     bool standard = strcmp(path, "-") == 0;
     FILE *file = standard ? stdout : fopen(path, "w");
@@ -146,9 +144,7 @@ static int write_plot(const char *path, struct weir_policy **policies, int count
             good = false;
     }
     free(figure);
-    if (!good)
-        fprintf(stderr, "weir spec: cannot write %s: %s\n", path, strerror(errno));
-    return good ? EXIT_OK : EXIT_ERROR;
+    return good ? EXIT_OK : args_fail("spec", "cannot write %s: %s", path, strerror(errno));
 }
 
 /* ---- words ---- */

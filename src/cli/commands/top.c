@@ -18,11 +18,9 @@ static int print_top_keys(const struct resp_value *list)
         char text[HUMANIZE_MAX];
         printf("%12s  ", words_number(ask_number(key, "units"), text));
         ask_put(stdout, ask_text(key, "key"));
-        if (ask_has(key, "bytes")) {
-            printf("  (%s bytes, id ", words_number(ask_number(key, "bytes"), text));
-            ask_put(stdout, ask_text(key, "id"));
-            fputc(')', stdout);
-        }
+        if (ask_has(key, "bytes"))
+            term_print(stdout, "  (%s bytes, id %.*s)", words_number(ask_number(key, "bytes"), text),
+                       TERM_SLICE(ask_text(key, "id")));
         fputc('\n', stdout);
     }
     return EXIT_OK;

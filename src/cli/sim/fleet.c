@@ -213,7 +213,6 @@ static void sim_fleet_json(const struct sim_fleet_result *result, const char *re
 
 static bool read_fault(const char *word, size_t len, uint32_t *bits)
 {
-    char typed[80], more[80];
     struct nearest near = weir_nearest(word, len);
     if (len == strlen("all") && memcmp(word, "all", len) == 0) {
         *bits |= SIM_ALL;
@@ -227,10 +226,10 @@ static bool read_fault(const char *word, size_t len, uint32_t *bits)
         }
         (void)weir_nearest_try(&near, name);
     }
-    (void)snprintf(typed, sizeof typed, "%.*s", (int)(len < 70 ? len : 70), word);
-    (void)snprintf(more, sizeof more,
-                   near.found ? "; did you mean %s?" : "; weir sim fleet --help lists them", near.found);
-    return args_complain(command_sim_fleet.name, "--faults does not know", typed, more), false;
+    args_fail(command_sim_fleet.name, "--faults does not know '%.*s'; %s%s%s", (int)len, word,
+              near.found ? "did you mean " : "weir sim fleet --help lists them", near.found ? near.found : "",
+              near.found ? "?" : "");
+    return false;
 }
 
 static bool read_faults(const char *list, uint32_t *faults)
@@ -253,7 +252,7 @@ static bool read_seed(const char *text, uint64_t *number)
     errno = 0;
     *number = strtoull(text, &end, 0);
     return (end != text && *end == '\0' && errno == 0 && text[0] != '-') ||
-           (args_complain(command_sim_fleet.name, "--seed takes a whole number such as 7, not", text, ""),
+           (args_fail(command_sim_fleet.name, "--seed takes a whole number such as 7, not '%s'", text),
             false);
 }
 
@@ -263,7 +262,7 @@ static bool read_fleet_limit(void)
     struct weir_error err;
     int64_t base = sim.terms.base;
     if (!weir_fleet_terms(limit, &fleet, &sim.terms, &err))
-        return args_fail(command_sim_fleet.name, err.text), false;
+        return args_fail(command_sim_fleet.name, "%s", err.text), false;
     sim.terms.base = base; /* each user's own, unless it was said */
     sim.terms.chunk = 0;
     return true;
@@ -294,7 +293,7 @@ static bool read_fleet_options(void)
     const char *idle = without_effect();
     if (!idle && weir_sim_fleet_check(&sim, why, sizeof why))
         return true;
-    return args_fail(command_sim_fleet.name, idle ? idle : why), false;
+    return args_fail(command_sim_fleet.name, "%s", idle ? idle : why), false;
 }
 
 /* ---- running ---- */

@@ -13,7 +13,6 @@
 #include "cli/caret.h"
 #include "cli/commands.h"
 #include "cli/commands/spec_print.h"
-#include "cli/quotes.h"
 #include "cli/sim/print.h"
 #include "sim/arrivals.h"
 
@@ -47,7 +46,7 @@ static bool read_arrivals_list(struct arrivals *arrivals, const char *list)
     char *copy = strdup(list), *next = copy;
     bool good = copy != NULL;
     if (!good)
-        fputs("weir sim: out of memory\n", stderr);
+        args_fail("sim", "out of memory");
     while (good && next) {
         char *line = next;
         next = strchr(line, '\n');
@@ -72,10 +71,8 @@ static bool read_arrivals_input(struct arrivals *arrivals)
         line[strcspn(line, "\n")] = '\0';
         good = read_arrivals_line(arrivals, line, name, ++number);
     }
-    if (good && ferror(stdin)) {
-        fprintf(stderr, "weir sim: cannot read %s: %s\n", name, strerror(errno));
-        good = false;
-    }
+    if (good && ferror(stdin))
+        good = args_fail("sim", "cannot read %s: %s", name, strerror(errno)) == EXIT_OK;
     free(line);
     return good;
 }
@@ -85,11 +82,9 @@ static bool read_arrivals(struct arrivals *arrivals)
     bool given = arrivals_text && strcmp(arrivals_text, "-") != 0;
     if (!(given ? read_arrivals_list(arrivals, arrivals_text) : read_arrivals_input(arrivals)))
         return false;
-    if (arrivals->total > 0)
-        return true;
-    fprintf(stderr, "weir sim: no arrivals%s; write some, such as --arrivals 0,0,200ms\n",
-            until_ns != WEIR_FOREVER ? " until then" : "");
-    return false;
+    return arrivals->total > 0 || (args_fail("sim", "no arrivals%s; write some, such as --arrivals 0,0,200ms",
+                                             until_ns != WEIR_FOREVER ? " until then" : ""),
+                                   false);
 }
 
 /* How long callers wait if the command line does not say. */
@@ -218,7 +213,7 @@ static int run_sim_command(const struct cli_command *command, int count, char **
 {
     if (count == 1)
         return simulate_limits(argv[1]);
-    if (quotes_hint(command->name, argv + 1, count))
+    if (caret_hint_quotes(command->name, argv + 1, count))
         return EXIT_ERROR;
     return args_fail(command->name, "one LIMITS only; several have commas between them: '5/s, 100/m'");
 }

@@ -41,7 +41,7 @@ static bool dump_put_line(void *arg, struct slice line)
         fprintf(stderr, "\r%llu keys", (unsigned long long)output->keys);
     if (dump_put(output, line.bytes, line.len) && dump_put(output, "\n", 1))
         return true;
-    fprintf(stderr, "weir dump: cannot write: %s\n", strerror(errno));
+    args_fail("dump", "cannot write: %s", strerror(errno));
     return false;
 }
 
@@ -91,7 +91,7 @@ static bool dump_put_end(struct dump_output *output)
                 fwrite(buffer_bytes(&end), 1, buffer_len(&end), output->file) == buffer_len(&end) &&
                 fflush(output->file) == 0;
     if (!done)
-        fprintf(stderr, "weir dump: cannot write: %s\n", strerror(errno));
+        args_fail("dump", "cannot write: %s", strerror(errno));
     weir_buffer_free(&end);
     return done;
 }
@@ -117,7 +117,7 @@ static bool close_dump_file(FILE *file, const char *part, const char *path, bool
     if (done && rename(part, path) == 0)
         return true;
     if (done)
-        fprintf(stderr, "weir dump: cannot rename %s: %s\n", part, strerror(errno));
+        args_fail("dump", "cannot rename %s: %s", part, strerror(errno));
     (void)unlink(part);
     return false;
 }
@@ -127,7 +127,7 @@ static bool write_dump(struct cli_client *client)
     char part[4096], number[HUMANIZE_MAX];
     struct dump_output output = {.file = stdout, .person = isatty(STDERR_FILENO) && output_path};
     if (output_path && !(output.file = open_dump_file(output_path, part, sizeof part))) {
-        fprintf(stderr, "weir dump: cannot write %s: %s\n", output_path, strerror(errno));
+        args_fail("dump", "cannot write %s: %s", output_path, strerror(errno));
         return false;
     }
     bool done = dump_all(client, &output) && dump_put_end(&output);

@@ -23,8 +23,10 @@ bool dump_read_hashes(const char *command, const char *text, char room[static DU
     for (size_t i = 0; i < len && text[i]; i++)
         digits += i == HASH_DIGITS ? text[i] == '-' : weir_text_hex(text[i]) >= 0;
     if (strlen(text) != len || digits != len)
-        return args_complain(command, "no range of hashes:", text,
-                             "; write two of 16 hex digits, as in 0000000000000000-7fffffffffffffff"),
+        return args_fail(command,
+                         "no range of hashes: '%s'; write two of 16 hex digits, as in "
+                         "0000000000000000-7fffffffffffffff",
+                         text),
                false;
     memcpy(room, text, len + 1);
     room[HASH_DIGITS] = '\0';
@@ -119,11 +121,10 @@ static bool read_dump_page(struct dump_reader *reader, const char *what, struct 
     const struct resp_value *page = ask_tell(source->command, source->client, &ask);
     if (!page)
         return false;
-    if (*table != 0 && *table != ask_number(page, "table")) {
-        fprintf(stderr, "weir %s: policy '%s' was changed meanwhile; begin again\n", source->command,
-                reader->part->policy);
-        return false;
-    }
+    if (*table != 0 && *table != ask_number(page, "table"))
+        return args_fail(source->command, "policy '%s' was changed meanwhile; begin again",
+                         reader->part->policy),
+               false;
     *table = ask_number(page, "table");
     struct slice next = ask_text(page, "next");
     if (!pass_lines(source, weir_resp_get(page, "lines")))
@@ -151,11 +152,11 @@ static bool read_dump_tables(struct dump_reader *reader, bool definition)
 {
     const struct dump_source *source = reader->source;
     const char *at = buffer_bytes(&reader->tables), *end = at + buffer_len(&reader->tables);
-    if (at == end && reader->part->prefix) {
-        fprintf(stderr, "weir %s: policy '%s' has no limits for that prefix, and keys are known by hashes\n",
-                source->command, reader->part->policy);
-        return false;
-    }
+    if (at == end && reader->part->prefix)
+        return args_fail(source->command,
+                         "policy '%s' has no limits for that prefix, and keys are known by hashes",
+                         reader->part->policy),
+               false;
     while (at < end) {
         struct slice line, prefix;
         memcpy(&line.len, at, sizeof line.len);

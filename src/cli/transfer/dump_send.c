@@ -35,8 +35,7 @@ struct dump_sender *dump_sender_new(const char *command, struct cli_client *clie
 {
     struct dump_sender *sender = calloc(1, sizeof *sender);
     if (!sender) {
-        fprintf(stderr, "weir %s: out of memory\n", command);
-        return NULL;
+        return args_fail(command, "out of memory"), NULL;
     }
     sender->command = command;
     sender->client = client;
@@ -71,7 +70,7 @@ int64_t dump_sender_full(const struct dump_sender *sender)
 
 static bool dump_send_complain(const struct dump_sender *sender, const char *text)
 {
-    return args_fail(sender->command, text), false;
+    return args_fail(sender->command, "%s", text), false;
 }
 
 static void empty_buffer(struct buffer *buffer)

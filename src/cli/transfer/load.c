@@ -70,8 +70,8 @@ static bool are_two_servers(struct key_move *move)
     ask_run_id(move->to, to, sizeof to);
     if (!from[0] || strcmp(from, to) != 0)
         return true;
-    fprintf(stderr, "weir load: %s is the same server as %s: -s says where the keys are to go\n",
-            client_shown(move->from), client_shown(move->to));
+    args_fail("load", "%s is the same server as %s: -s says where the keys are to go",
+              client_shown(move->from), client_shown(move->to));
     return false;
 }
 
@@ -118,29 +118,29 @@ static void undo_move(struct key_move *move)
     const char *policy = part.policy;
     bool made = dump_sender_made(move->sender);
     if (move->begins) {
-        fprintf(stderr,
-                "weir load: all keys are on %s, and it is not known whether it decides on them: WEIR.THAW %s "
-                "there makes it do so. %s goes on to refuse them\n",
-                client_shown(move->to), policy, client_shown(move->from));
+        args_fail("load",
+                  "all keys are on %s, and it is not known whether it decides on them: WEIR.THAW %s "
+                  "there makes it do so. %s goes on to refuse them",
+                  client_shown(move->to), policy, client_shown(move->from));
         return;
     }
     if (move->from_frozen && dump_freeze("load", move->from, &part, NULL))
-        fprintf(stderr, "weir load: %s decides on these keys again, as before\n", client_shown(move->from));
+        args_fail("load", "%s decides on these keys again, as before", client_shown(move->from));
     else if (move->from_frozen)
-        fprintf(stderr,
-                "weir load: %s still refuses these keys: WEIR.THAW %s there, unless they are to stay "
-                "on %s\n",
-                client_shown(move->from), policy, client_shown(move->to));
+        args_fail("load",
+                  "%s still refuses these keys: WEIR.THAW %s there, unless they are to stay "
+                  "on %s",
+                  client_shown(move->from), policy, client_shown(move->to));
     if (made)
-        fprintf(stderr,
-                "weir load: policy '%s' of %s is half loaded and refuses all: weir policy del %s "
-                "there, then try again\n",
-                policy, client_shown(move->to), policy);
+        args_fail("load",
+                  "policy '%s' of %s is half loaded and refuses all: weir policy del %s "
+                  "there, then try again",
+                  policy, client_shown(move->to), policy);
     else if (move->to_frozen && dump_freeze("load", move->to, &part, NULL))
-        fprintf(stderr,
-                "weir load: %" PRId64 " keys had come to %s, where what they have spent counts as "
-                "well\n",
-                dump_sender_keys(move->sender), client_shown(move->to));
+        args_fail("load",
+                  "%" PRId64 " keys had come to %s, where what they have spent counts as "
+                  "well",
+                  dump_sender_keys(move->sender), client_shown(move->to));
 }
 
 static bool run_move(struct key_move *move, struct load_done *done)
@@ -189,7 +189,7 @@ static bool next_dump_line(struct dump_file *lines, struct slice *line)
 
 static bool load_complain(const struct dump_file *lines, const char *text)
 {
-    fprintf(stderr, "weir load: line %" PRId64 ": %s; nothing was changed\n", lines->number, text);
+    args_fail("load", "line %" PRId64 ": %s; nothing was changed", lines->number, text);
     return false;
 }
 
@@ -309,10 +309,10 @@ static bool load_file(FILE *file, struct load_done *done)
         done->full = dump_sender_full(sender);
     }
     if (sender && !good && done->keys > 0)
-        fprintf(stderr,
-                "weir load: %" PRId64 " keys had been loaded; if all is loaded again, what those have spent "
-                "counts twice\n",
-                done->keys);
+        args_fail("load",
+                  "%" PRId64 " keys had been loaded; if all is loaded again, what those have spent "
+                  "counts twice",
+                  done->keys);
     dump_sender_free(sender);
     client_close(client);
     return good;
@@ -329,7 +329,7 @@ static FILE *spool_to_temp_file(FILE *file)
             break;
     if (copy && !ferror(file) && !ferror(copy) && fflush(copy) == 0)
         return copy;
-    fprintf(stderr, "weir load: cannot keep what comes in for a second look: %s\n", strerror(errno));
+    args_fail("load", "cannot keep what comes in for a second look: %s", strerror(errno));
     if (copy)
         (void)fclose(copy);
     return NULL;
@@ -343,11 +343,8 @@ static FILE *open_input(const char *path)
         return spool_to_temp_file(stdin);
     }
     FILE *file = fopen(path, "r");
-    if (!file) {
-        fprintf(stderr, "weir load: cannot read ");
-        term_put(stderr, path, strlen(path));
-        fprintf(stderr, ": %s\n", strerror(errno));
-    }
+    if (!file)
+        args_fail("load", "cannot read %s: %s", path, strerror(errno));
     return file;
 }
 
@@ -376,10 +373,10 @@ static int print_load_result(const struct load_done *done)
     }
     if (done->full == 0)
         return EXIT_OK;
-    fprintf(stderr,
-            "weir load: there was no room for %s keys: raise memory: in weir.yaml. They begin anew when they "
-            "come\n",
-            weir_humanize_number(done->full, full));
+    args_fail("load",
+              "there was no room for %s keys: raise memory: in weir.yaml. They begin anew when they "
+              "come",
+              weir_humanize_number(done->full, full));
     return EXIT_REFUSED;
 }
 
@@ -402,7 +399,7 @@ static int run_load(const struct cli_command *command, int count, char **argv)
     char room[DUMP_HASHES_MAX];
     const char *fault = find_load_fault(count);
     if (fault)
-        return args_fail(command->name, fault);
+        return args_fail(command->name, "%s", fault);
     if (!dump_read_hashes(command->name, hashes, room, &part))
         return EXIT_ERROR;
     FILE *file = from_url ? NULL : open_input(count > 0 ? argv[1] : NULL);
