@@ -153,8 +153,9 @@ static void append_to_log(struct io_thread *io_thread)
 }
 
 /* To release one may close it, which gives back what it waited for: that is a change, too. */
-static void end_round(struct io_thread *io_thread)
+static void end_round(void *arg)
 {
+    struct io_thread *io_thread = arg;
     struct disk_wait *disk_wait = &io_thread->disk_wait;
     do {
         INVARIANT(41, !disk_wait->round || disk_wait->uncommitted);
@@ -169,11 +170,6 @@ static void end_round(struct io_thread *io_thread)
     end_read_section(io_thread);
 }
 
-static void on_end_of_round(void *arg)
-{
-    end_round(arg);
-}
-
 void weir_disk_wait_end(struct io_thread *io_thread)
 {
     if (!io_thread->disk_wait.store)
@@ -184,9 +180,10 @@ void weir_disk_wait_end(struct io_thread *io_thread)
     end_read_section(io_thread);
 }
 
-bool weir_disk_wait_begin(struct io_thread *io_thread, struct store *store)
+void weir_disk_wait_begin(struct io_thread *io_thread, struct store *store)
 {
     io_thread->disk_wait.store = store;
     io_thread->worker->read_section_lasts = store != NULL;
-    return !store || weir_loop_at_end(io_thread->loop, on_end_of_round, io_thread);
+    if (store)
+        weir_loop_at_end(io_thread->loop, end_round, io_thread);
 }

@@ -44,8 +44,8 @@ struct disk_wait {              /* of an I/O thread */
     _Atomic bool expects;       /* to be told when the store has moved */
 };
 
-/* When the I/O thread is made: everything is in memory alone if `store` is NULL. false: out of memory. */
-bool weir_disk_wait_begin(struct io_thread *io_thread, struct store *store);
+/* When the I/O thread is made: everything is in memory alone if `store` is NULL. */
+void weir_disk_wait_begin(struct io_thread *io_thread, struct store *store);
 /* Any thread: the store has moved. */
 void weir_disk_wait_moved(struct io_thread *io_thread);
 

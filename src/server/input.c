@@ -7,9 +7,84 @@
 #include <sys/socket.h>
 
 #include "base/assert.h"
+#include "base/text.h"
 #include "service/run.h"
 
 #define LINGER_READ 65536
+
+/* ---- batches ---------------------------------------------------------------------------------- */
+
+enum batch_end {
+    BATCH_FULL,   /* there may be more in the bytes */
+    BATCH_MORE,   /* the rest is no whole request */
+    BATCH_BAD,    /* got.why is what the client is told before it is closed */
+    BATCH_FOREIGN /* it is no client of ours, and is closed without a word */
+};
+
+struct request_batch {
+    struct resp_request requests[BATCH];
+    size_t ends[BATCH]; /* where each one's bytes end */
+    size_t count;
+    size_t end; /* where the bytes end that are done with */
+    enum batch_end why;
+    struct resp_request_info got;
+};
+
+static bool is_request_word(struct slice name, const char *word, size_t len)
+{
+    return name.len == len && weir_text_same(name.bytes, len, word);
+}
+
+/* A browser that was lured to this port sends these. */
+static bool is_foreign_protocol(struct slice name)
+{
+    return is_request_word(name, "post", 4) || is_request_word(name, "host:", 5);
+}
+
+/*
+ * Reads as many requests as there are, up to BATCH. `args` has room for BATCH_WORDS + ARGS_MAX words. An
+ * unauthenticated client has not logged in, and must.
+ *
+ * What a later request may be can depend on what an earlier one does: an unauthenticated client's come one by
+ * one, and none follows a RESET. A typed line is changed as it is read, and could not be read again: so it
+ * comes alone.
+ */
+static void read_batch(struct request_batch *batch, struct slice *args, bool unauthenticated, char *bytes,
+                       size_t len)
+{
+    const struct resp_limits limits = {.args = unauthenticated ? UNAUTHENTICATED_ARGS : ARGS_MAX,
+                                       .bulk = unauthenticated ? UNAUTHENTICATED_BULK : BULK_MAX,
+                                       .all = REQUEST_MAX,
+                                       .unauthenticated = unauthenticated};
+    const struct slice *room_end = args + BATCH_WORDS;
+    batch->count = 0;
+    batch->end = 0;
+    batch->why = BATCH_FULL;
+    while (batch->count < BATCH && args < room_end) {
+        struct resp_reader reader = {0};
+        bool typed = batch->end < len && bytes[batch->end] != '*';
+        if (typed && batch->count > 0)
+            return;
+        enum resp_status got =
+            weir_resp_read(&reader, &limits, bytes + batch->end, len - batch->end, args, &batch->got);
+        if (got == RESP_MORE || got == RESP_BAD) {
+            batch->why = got == RESP_MORE ? BATCH_MORE : BATCH_BAD;
+            return;
+        }
+        batch->end += batch->got.used;
+        if (got == RESP_NOTHING)
+            continue;
+        if (is_foreign_protocol(args[0])) {
+            batch->why = BATCH_FOREIGN;
+            return;
+        }
+        batch->requests[batch->count] = (struct resp_request){args, batch->got.words};
+        batch->ends[batch->count++] = batch->end;
+        if (typed || unauthenticated || is_request_word(args[0], "reset", 5))
+            return;
+        args += batch->got.words;
+    }
+}
 
 /* ---- running ---------------------------------------------------------------------------------- */
 
@@ -48,8 +123,8 @@ static size_t run_slice(struct connection *connection, char *bytes, size_t len)
     int64_t until_ns = weir_now() + SLICE_NS;
     pthread_mutex_lock(&io_thread->mutex);
     do {
-        weir_batch_read(&batch, io_thread->args, weir_connection_is_unauthenticated(connection), bytes + used,
-                        len - used);
+        read_batch(&batch, io_thread->args, weir_connection_is_unauthenticated(connection), bytes + used,
+                   len - used);
         used += run_batch(connection, &batch);
     } while (may_run_more(connection) && batch.why == BATCH_FULL && connection->answered + BATCH <= room &&
              buffer_len(&io_thread->out) + buffer_len(&connection->out) <= OUTPUT_PAUSE &&

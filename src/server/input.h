@@ -8,13 +8,20 @@
 #ifndef WEIR_SERVER_INPUT_H
 #define WEIR_SERVER_INPUT_H
 
-#include "server/batch.h"
+#include "resp/read.h"
 #include "server/connection.h"
 #include "server/output.h"
 
-#define SLICE_NS  WEIR_MS
-#define READ_SIZE (64 * 1024) /* read at once, into the I/O thread's own memory */
-#define HEADROOM  4096        /* before that: for what was kept of the last time */
+#define BATCH                32
+#define BATCH_WORDS          1024 /* a batch ends when its requests have so many words */
+#define ARGS_MAX             1024
+#define BULK_MAX             (64 * 1024)
+#define REQUEST_MAX          (1 << 20)
+#define UNAUTHENTICATED_ARGS 10
+#define UNAUTHENTICATED_BULK 16384
+#define SLICE_NS             WEIR_MS
+#define READ_SIZE            (64 * 1024) /* read at once, into the I/O thread's own memory */
+#define HEADROOM             4096        /* before that: for what was kept of the last time */
 
 /* May requests of it be run now? */
 static inline bool input_may_run(const struct connection *connection)

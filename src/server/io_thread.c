@@ -200,7 +200,8 @@ bool weir_io_thread_begin(struct io_thread *io_thread, struct worker *worker, st
     int64_t every_ms = watch_every(timeouts);
     weir_timer_set(io_thread->watch_timer, every_ms, every_ms);
     check_logins(io_thread);
-    return weir_disk_wait_begin(io_thread, worker->service->store);
+    weir_disk_wait_begin(io_thread, worker->service->store);
+    return true;
 }
 
 void weir_io_thread_clear(struct io_thread *io_thread)

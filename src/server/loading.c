@@ -13,74 +13,51 @@
 static const char loads[] = "-LOADING weir is reading its data directory; try again soon\r\n";
 
 /* A socket that is closed before its input is read resets the connection, and the client may lose the answer:
- * so it stays open until the client closes it, or until there are LOADING_CLIENTS later ones. */
+ * so each stays open until there are LOADING_CLIENTS later ones, and what it has sent is read before. */
 struct loading_clients {
-    struct pollfd files[LOADING_CLIENTS];
-    size_t next;
+    int files[LOADING_CLIENTS];
+    size_t count;
 };
 
-static void loading_client_end(struct pollfd *file)
-{
-    if (file->fd >= 0)
-        close(file->fd);
-    file->fd = -1;
-}
-
-static void loading_client_begin(struct loading_clients *clients, int fd)
-{
-    struct pollfd *file = &clients->files[clients->next++ % LOADING_CLIENTS];
-    loading_client_end(file);
-    (void)!send(fd, loads, sizeof loads - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)shutdown(fd, SHUT_WR);
-    *file = (struct pollfd){.fd = fd, .events = POLLIN};
-}
-
-static void read_loading_clients(struct loading_clients *clients)
+static void close_loading_client(int fd)
 {
     char unread[4096];
-    for (size_t i = 0; i < LOADING_CLIENTS; i++) {
-        struct pollfd *file = &clients->files[i];
-        if (file->fd >= 0 && file->revents != 0 && recv(file->fd, unread, sizeof unread, MSG_DONTWAIT) <= 0)
-            loading_client_end(file);
-    }
+    while (recv(fd, unread, sizeof unread, MSG_DONTWAIT) > 0)
+        ;
+    close(fd);
 }
 
-static void accept_loading_clients(const struct loading *loading, struct loading_clients *clients)
+static void add_loading_client(struct loading_clients *clients, int fd)
 {
-    char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
-    bool busy;
-    for (size_t i = 0; i < loading->acceptor->count; i++) {
-        const struct listen_socket *listener = &loading->acceptor->listeners[i];
-        int fd = listener->inherited ? -1 : weir_listen_accept(listener, address, local, &busy);
-        if (fd >= 0)
-            loading_client_begin(clients, fd);
-    }
+    int *place = &clients->files[clients->count % LOADING_CLIENTS];
+    if (clients->count++ >= LOADING_CLIENTS)
+        close_loading_client(*place);
+    (void)!send(fd, loads, sizeof loads - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)shutdown(fd, SHUT_WR);
+    *place = fd;
 }
 
 static void *run_loading(void *arg)
 {
     const struct loading *loading = arg;
-    struct loading_clients clients = {.next = 0};
-    struct pollfd files[1 + LISTEN_MAX + LOADING_CLIENTS];
-    nfds_t listeners = 1 + (nfds_t)loading->acceptor->count;
-    for (size_t i = 0; i < LOADING_CLIENTS; i++)
-        clients.files[i].fd = -1;
-    do {
-        files[0] = (struct pollfd){.fd = loading->stop[0], .events = POLLIN};
-        for (nfds_t i = 1; i < listeners; i++) {
-            const struct listen_socket *listener = &loading->acceptor->listeners[i - 1];
-            files[i] = (struct pollfd){.fd = listener->inherited ? -1 : listener->fd, .events = POLLIN};
+    const struct acceptor *acceptor = loading->acceptor;
+    struct loading_clients clients = {.count = 0};
+    struct pollfd files[1 + LISTEN_MAX] = {{.fd = loading->stop[0], .events = POLLIN}};
+    char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
+    bool busy;
+    for (size_t i = 0; i < acceptor->count; i++)
+        files[1 + i] = (struct pollfd){
+            .fd = acceptor->listeners[i].inherited ? -1 : acceptor->listeners[i].fd, .events = POLLIN};
+    while (poll(files, 1 + acceptor->count, -1) < 0 || files[0].revents == 0)
+        for (size_t i = 0; i < acceptor->count; i++) {
+            int fd = files[1 + i].revents == 0
+                         ? -1
+                         : weir_listen_accept(&acceptor->listeners[i], address, local, &busy);
+            if (fd >= 0)
+                add_loading_client(&clients, fd);
         }
-        for (size_t i = 0; i < LOADING_CLIENTS; i++)
-            files[listeners + i] = clients.files[i];
-        (void)poll(files, listeners + LOADING_CLIENTS, -1);
-        for (size_t i = 0; i < LOADING_CLIENTS; i++)
-            clients.files[i].revents = files[listeners + i].revents;
-        read_loading_clients(&clients);
-        accept_loading_clients(loading, &clients);
-    } while (files[0].revents == 0);
-    for (size_t i = 0; i < LOADING_CLIENTS; i++)
-        loading_client_end(&clients.files[i]);
+    for (size_t i = 0; i < clients.count && i < LOADING_CLIENTS; i++)
+        close_loading_client(clients.files[i]);
     return NULL;
 }
 

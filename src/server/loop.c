@@ -16,21 +16,19 @@ struct callback_queue {
     struct loop_callback *first, **end;
 };
 
+enum { AHEAD, IN_ORDER, IN_TURN, QUEUES = IN_TURN + LOOP_QUEUES };
+
 struct loop {
     uv_loop_t uv;
     uv_async_t wake;
     pthread_mutex_t mutex; /* of the orders */
-    struct callback_queue ahead, others, queues[LOOP_QUEUES];
-    size_t waiting, queued; /* of all; of the queues */
-    size_t turn;            /* the queue whose order was run last */
+    struct callback_queue queues[QUEUES];
+    size_t waiting, in_turn; /* of all; of those in turn */
+    size_t turn;             /* the queue whose order was run last */
     atomic_bool stop;
-    struct loop_round_end *end; /* or NULL */
-};
-
-struct loop_round_end {
-    uv_prepare_t uv;
-    void (*run)(void *arg);
-    void *arg;
+    uv_prepare_t end; /* of a round: */
+    void (*at_end)(void *arg);
+    void *at_end_arg;
 };
 
 struct watch {
@@ -59,50 +57,52 @@ static void free_handle(uv_handle_t *handle)
 
 /* ---- the loop --------------------------------------------------------------------------------- */
 
-static void put_callback(struct loop *loop, struct callback_queue *callbacks, struct loop_callback *callback)
+static void put_callback(struct loop *loop, size_t queue, struct loop_callback *callback)
 {
     callback->next = NULL;
     pthread_mutex_lock(&loop->mutex);
-    *callbacks->end = callback;
-    callbacks->end = &callback->next;
+    *loop->queues[queue].end = callback;
+    loop->queues[queue].end = &callback->next;
     loop->waiting++;
-    loop->queued += callbacks != &loop->ahead && callbacks != &loop->others;
+    loop->in_turn += queue >= IN_TURN;
     pthread_mutex_unlock(&loop->mutex);
     uv_async_send(&loop->wake);
 }
 
-/* Whose turn it is: those ahead, those of nobody, then the queues one after the other. There is one. */
-static struct callback_queue *next_callbacks(struct loop *loop)
+/* Whose turn it is. There is one. */
+static size_t next_queue(struct loop *loop)
 {
-    if (loop->ahead.first || loop->others.first)
-        return loop->ahead.first ? &loop->ahead : &loop->others;
+    for (size_t queue = AHEAD; queue < IN_TURN; queue++)
+        if (loop->queues[queue].first)
+            return queue;
     do
         loop->turn = (loop->turn + 1) % LOOP_QUEUES;
-    while (!loop->queues[loop->turn].first);
-    return &loop->queues[loop->turn];
+    while (!loop->queues[IN_TURN + loop->turn].first);
+    return IN_TURN + loop->turn;
 }
 
 /* There is one. It may be gone, or posted again, after its run. */
 static struct loop_callback *take_callback(struct loop *loop)
 {
     pthread_mutex_lock(&loop->mutex);
-    struct callback_queue *callbacks = next_callbacks(loop);
+    size_t queue = next_queue(loop);
+    struct callback_queue *callbacks = &loop->queues[queue];
     struct loop_callback *callback = callbacks->first;
     callbacks->first = callback->next;
     if (!callbacks->first)
         callbacks->end = &callbacks->first;
     loop->waiting--;
-    loop->queued -= callbacks != &loop->ahead && callbacks != &loop->others;
+    loop->in_turn -= queue >= IN_TURN;
     pthread_mutex_unlock(&loop->mutex);
     return callback;
 }
 
-/* Of each queue one. */
+/* Of each queue in turn one. */
 static size_t callbacks_of_a_round(struct loop *loop)
 {
     pthread_mutex_lock(&loop->mutex);
-    size_t count = loop->waiting - loop->queued;
-    for (size_t i = 0; loop->queued > 0 && i < LOOP_QUEUES; i++)
+    size_t count = loop->waiting - loop->in_turn;
+    for (size_t i = IN_TURN; loop->in_turn > 0 && i < QUEUES; i++)
         count += loop->queues[i].first != NULL;
     pthread_mutex_unlock(&loop->mutex);
     return count;
@@ -118,7 +118,7 @@ static void run_callbacks(uv_async_t *wake)
         callback->run(callback->arg);
     }
     pthread_mutex_lock(&loop->mutex);
-    bool more = loop->queued > 0;
+    bool more = loop->in_turn > 0;
     pthread_mutex_unlock(&loop->mutex);
     if (more)
         uv_async_send(&loop->wake);
@@ -141,9 +141,7 @@ struct loop *weir_loop_new(void)
         return NULL;
     }
     loop->wake.data = loop;
-    loop->ahead.end = &loop->ahead.first;
-    loop->others.end = &loop->others.first;
-    for (size_t i = 0; i < LOOP_QUEUES; i++)
+    for (size_t i = 0; i < QUEUES; i++)
         loop->queues[i].end = &loop->queues[i].first;
     pthread_mutex_init(&loop->mutex, NULL);
     return loop;
@@ -152,28 +150,23 @@ struct loop *weir_loop_new(void)
 void weir_loop_run(struct loop *loop)
 {
     uv_run(&loop->uv, UV_RUN_DEFAULT);
-    if (loop->end) /* the last round did not get to sleep */
-        loop->end->run(loop->end->arg);
+    if (loop->at_end) /* the last round did not get to sleep */
+        loop->at_end(loop->at_end_arg);
 }
 
 static void on_end(uv_prepare_t *handle)
 {
-    struct loop_round_end *end = handle->data;
-    end->run(end->arg);
+    struct loop *loop = handle->data;
+    loop->at_end(loop->at_end_arg);
 }
 
-bool weir_loop_at_end(struct loop *loop, void (*run)(void *arg), void *arg)
+void weir_loop_at_end(struct loop *loop, void (*run)(void *arg), void *arg)
 {
-    struct loop_round_end *end = calloc(1, sizeof *end);
-    if (!end)
-        return false;
-    end->run = run;
-    end->arg = arg;
-    (void)uv_prepare_init(&loop->uv, &end->uv);
-    end->uv.data = end;
-    (void)uv_prepare_start(&end->uv, on_end);
-    loop->end = end;
-    return true;
+    loop->at_end = run;
+    loop->at_end_arg = arg;
+    loop->end.data = loop;
+    (void)uv_prepare_init(&loop->uv, &loop->end);
+    (void)uv_prepare_start(&loop->end, on_end);
 }
 
 void weir_loop_stop(struct loop *loop)
@@ -185,7 +178,7 @@ void weir_loop_stop(struct loop *loop)
 static void close_handle(uv_handle_t *handle, void *loop)
 {
     if (!uv_is_closing(handle))
-        uv_close(handle, handle == (uv_handle_t *)&((struct loop *)loop)->wake ? NULL : free_handle);
+        uv_close(handle, handle->data == loop ? NULL : free_handle);
 }
 
 void weir_loop_free(struct loop *loop)
@@ -206,17 +199,17 @@ int64_t weir_loop_now_ms(const struct loop *loop)
 
 void weir_loop_post(struct loop *loop, struct loop_callback *callback)
 {
-    put_callback(loop, &loop->others, callback);
+    put_callback(loop, IN_ORDER, callback);
 }
 
 void weir_loop_post_ahead(struct loop *loop, struct loop_callback *callback)
 {
-    put_callback(loop, &loop->ahead, callback);
+    put_callback(loop, AHEAD, callback);
 }
 
 void weir_loop_post_in_turn(struct loop *loop, struct loop_callback *callback, uint64_t whose)
 {
-    put_callback(loop, &loop->queues[whose % LOOP_QUEUES], callback);
+    put_callback(loop, IN_TURN + whose % LOOP_QUEUES, callback);
 }
 
 /* ---- files ------------------------------------------------------------------------------------ */

@@ -20,7 +20,7 @@ void weir_loop_free(struct loop *loop);
 
 /* Run at the end of each round, before the loop sleeps, and when it ends. Set once, before it runs; it may
  * do all that others may, but nobody is told of files and times until it is done. */
-bool weir_loop_at_end(struct loop *loop, void (*run)(void *arg), void *arg);
+void weir_loop_at_end(struct loop *loop, void (*run)(void *arg), void *arg);
 
 /* Milliseconds of a clock that never stands still, as of when the loop woke up. By its own thread. */
 int64_t weir_loop_now_ms(const struct loop *loop);

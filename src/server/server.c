@@ -50,16 +50,19 @@ struct server {
     atomic_bool reloading;
     bool stopping;
     int64_t patient_until_ns; /* weir_now: so long it waits for a disk that takes nothing */
-    char *listens;
 };
 
 /* ---- what the service asks of it -------------------------------------------------------------- */
 
+static void post_to_all(struct server *server, enum io_task task)
+{
+    for (int i = 0; i < server->io_thread_count; i++)
+        weir_io_thread_post(&server->io_threads[i], task);
+}
+
 static void on_clock_moved(void *arg)
 {
-    struct server *server = arg;
-    for (int i = 0; i < server->io_thread_count; i++)
-        weir_io_thread_post(&server->io_threads[i], IO_TASK_LOOK);
+    post_to_all(arg, IO_TASK_LOOK);
 }
 
 /* By the store's threads. */
@@ -125,9 +128,7 @@ static int64_t kill_clients(void *arg, struct session *asking, const struct clie
 /* By the job thread. */
 static void on_users_changed(void *arg)
 {
-    struct server *server = arg;
-    for (int i = 0; i < server->io_thread_count; i++)
-        weir_io_thread_post(&server->io_threads[i], IO_TASK_USERS);
+    post_to_all(arg, IO_TASK_USERS);
 }
 
 /* ---- the job thread ------------------------------------------------------------------------- */
@@ -171,9 +172,7 @@ static void *run_logins(void *arg)
 
 static void end_io_threads(void *arg)
 {
-    struct server *server = arg;
-    for (int i = 0; i < server->io_thread_count; i++)
-        weir_io_thread_post(&server->io_threads[i], IO_TASK_END);
+    post_to_all(arg, IO_TASK_END);
 }
 
 /* By each I/O thread itself; the last one ends them all. */
@@ -199,8 +198,7 @@ static void on_stop(void *arg, int number)
     server->patient_until_ns = sat_add(weir_now(), sat_mul(drain_ms, WEIR_MS));
     weir_acceptor_close(&server->acceptor);
     weir_timer_set(server->drain_timer, drain_ms, 0);
-    for (int i = 0; i < server->io_thread_count; i++)
-        weir_io_thread_post(&server->io_threads[i], IO_TASK_DRAIN);
+    post_to_all(server, IO_TASK_DRAIN);
 }
 
 static void on_reload(void *arg, int number)
@@ -314,9 +312,8 @@ static bool log_listeners(struct server *server, struct weir_error *err)
             server->service->tcp_port = listener->port;
     }
     buffer_put(&text, "", 1);
-    server->listens = text.failed ? NULL : strdup(text.bytes);
+    server->service->listens = text.failed ? NULL : strdup(text.bytes);
     weir_buffer_free(&text);
-    server->service->listens = server->listens ? strdup(server->listens) : NULL;
     return server->service->listens || weir_error_complain_as(err, ENOMEM, "out of memory");
 }
 
@@ -462,12 +459,11 @@ int weir_server_run(struct server *server)
         if (server->options.ready)
             server->options.ready(server->options.arg, server);
         weir_notify_send("READY=1\nSTATUS=serving");
-        weir_loop_run(server->io_threads[0].loop);
     } else {
         weir_log(LOG_ERROR_LEVEL, "no-thread", LOG_TEXT("do", "raise the limit of threads, or --threads 1"));
         end_io_threads(server);
-        weir_loop_run(server->io_threads[0].loop);
     }
+    weir_loop_run(server->io_threads[0].loop);
     for (int i = 1; i < server->running; i++)
         pthread_join(server->io_threads[i].thread, NULL);
     if (server->jobs_running) { /* after the I/O threads: background jobs that they have asked for are done
@@ -504,7 +500,6 @@ void weir_server_free(struct server *server)
     weir_service_free(server->service);
     (void)pthread_mutex_destroy(&server->talking);
     free(server->io_threads);
-    free(server->listens);
     free(server);
 }
 
@@ -515,7 +510,7 @@ struct service *weir_server_service(struct server *server)
 
 const char *weir_server_listens(const struct server *server)
 {
-    return server->listens;
+    return server->service->listens;
 }
 
 int weir_server_threads(const struct server *server)

@@ -22,11 +22,17 @@
 
 /* ---- begin ---- */
 
-struct pending *weir_pending_new(const struct call *call, size_t most)
+static size_t bytes_of(const struct call *call)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < call->count; i++)
         bytes += call->args[i].len;
+    return bytes;
+}
+
+struct pending *weir_pending_new(const struct call *call, size_t most)
+{
+    size_t bytes = bytes_of(call);
     struct pending *pending =
         bytes > most ? NULL : malloc(sizeof *pending + call->count * sizeof *pending->args + bytes);
     if (!pending)
@@ -96,29 +102,25 @@ void weir_pending_due(struct call *call, struct pending *pending, const struct p
 
 bool weir_pending_fleet(struct call *call, int64_t for_ns, struct pair *pairs, size_t count)
 {
-    struct pending *pending =
-        call->pending || call->last ? call->pending : weir_pending_new(call, FLEET_BYTES);
-    if (pending && !call->last) {
-        call->state = RUN_PENDING;
-        if (pending == call->pending)
-            return true;
-        pending->due_ns = sat_add(call->worker->now_ns, for_ns);
-        begin_pending(call, pending, PENDING_FLEET);
-        atomic_thread_fence(memory_order_seq_cst);
-        return true;
+    struct pending *pending = call->pending ? call->pending : weir_pending_new(call, FLEET_BYTES);
+    if (call->last || !pending) {
+        for (size_t i = 0; i < count; i++)
+            pairs[i].patient = false;
+        return false;
     }
-    for (size_t i = 0; i < count; i++)
-        pairs[i].patient = false;
-    return false;
+    call->state = RUN_PENDING;
+    if (pending == call->pending)
+        return true;
+    pending->due_ns = sat_add(call->worker->now_ns, for_ns);
+    begin_pending(call, pending, PENDING_FLEET);
+    atomic_thread_fence(memory_order_seq_cst);
+    return true;
 }
 
 static struct pending *new_job(struct call *call)
 {
     struct pending *pending = weir_pending_new(call, JOB_BYTES);
-    size_t bytes = 0;
-    for (size_t i = 0; i < call->count; i++)
-        bytes += call->args[i].len;
-    if (!pending && bytes > JOB_BYTES)
+    if (!pending && bytes_of(call) > JOB_BYTES)
         weir_call_error(call, "ERR that is too long; at most %d bytes", JOB_BYTES);
     else if (!pending)
         weir_call_error(call, "ERR out of memory: nothing was changed");

@@ -43,8 +43,8 @@ static void fake_begin(void)
     memset(fake.changes, 0, sizeof fake.changes);
 }
 
-bool __real_weir_disk_wait_begin(struct io_thread *io_thread, struct store *store);
-bool __wrap_weir_disk_wait_begin(struct io_thread *io_thread, struct store *store);
+void __real_weir_disk_wait_begin(struct io_thread *io_thread, struct store *store);
+void __wrap_weir_disk_wait_begin(struct io_thread *io_thread, struct store *store);
 uint64_t __wrap_weir_store_commit(struct store *store);
 enum store_ticket_status __wrap_weir_store_ticket_status(struct store *store, uint64_t ticket);
 struct run_result __real_weir_service_run(struct worker *worker, struct session *session,
@@ -58,11 +58,11 @@ struct run_result __real_weir_service_resume(struct worker *worker, struct sessi
 struct run_result __wrap_weir_service_resume(struct worker *worker, struct session *session,
                                              struct buffer *out);
 
-bool __wrap_weir_disk_wait_begin(struct io_thread *io_thread, struct store *store)
+void __wrap_weir_disk_wait_begin(struct io_thread *io_thread, struct store *store)
 {
     (void)store;
     fake.io_thread = io_thread;
-    return __real_weir_disk_wait_begin(io_thread, (struct store *)(void *)&fake);
+    __real_weir_disk_wait_begin(io_thread, (struct store *)(void *)&fake);
 }
 
 uint64_t __wrap_weir_store_commit(struct store *store)
