@@ -112,7 +112,9 @@ void weir_pool_set(struct lease_pool *pool, const struct lease_terms *terms)
     int64_t total = pool->terms.total, window_ns = pool->terms.window_ns;
 #endif
     pool->next = *terms;
+#if WEIR_ASSERTIONS
     ASSERT(pool->terms.total == total && pool->terms.window_ns == window_ns); /* of the epoch that is there */
+#endif
 }
 
 /* ---- orders ---- */
