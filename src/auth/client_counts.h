@@ -15,13 +15,12 @@
 #include "auth/login_failures.h"
 
 struct client_counts;
-struct client_source;
-struct client_user;
+struct client_group;
 
 /* A client; belongs to the client counts from weir_client_counts_enter to weir_client_counts_leave. */
 struct client_entry {
-    struct client_source *source;       /* NULL: has not entered */
-    struct client_user *user;           /* that it has logged in as, or NULL */
+    struct client_group *source;        /* NULL: has not entered */
+    struct client_group *user;          /* that it has logged in as, or NULL */
     struct client_entry *older, *newer; /* of the unauthenticated clients */
     bool unauthenticated, ordinary;     /* must log in; has a place of those that are not kept for admins */
     bool dropped;                       /* was asked to leave */
@@ -34,7 +33,7 @@ struct client_count_limits {
 };
 
 struct client_counts *weir_client_counts_new(void); /* or NULL */
-void weir_client_counts_free(struct client_counts *client_counts);
+void weir_client_counts_free(struct client_counts *counts);
 
 enum admission {
     ADMISSION_FREE,        /* may do what `default` may */
@@ -48,28 +47,27 @@ enum client_kind {
     CLIENT_ADMIN            /* need not, and is one */
 };
 /* Asks a client to leave; called with the client counts locked, and must not call back. */
-typedef void client_drop(struct client_entry *client_entry);
-enum admission weir_client_counts_enter(struct client_counts *client_counts,
-                                        const struct client_count_limits *limits,
-                                        struct client_entry *client_entry, const char *address,
-                                        enum client_kind kind, client_drop *drop);
-void weir_client_counts_leave(struct client_counts *client_counts, struct client_entry *client_entry);
+typedef void client_drop(struct client_entry *client);
+enum admission weir_client_counts_enter(struct client_counts *counts,
+                                        const struct client_count_limits *limits, struct client_entry *client,
+                                        const char *address, enum client_kind kind, client_drop *drop);
+void weir_client_counts_leave(struct client_counts *counts, struct client_entry *client);
 
 /* false: the user has as many as it may have, or only places for admins are left. The client stays what it
  * was. One that has not entered is let through. */
-bool weir_client_counts_log_in(struct client_counts *client_counts, const struct client_count_limits *limits,
-                               struct client_entry *client_entry, const char *user, bool admin);
+bool weir_client_counts_log_in(struct client_counts *counts, const struct client_count_limits *limits,
+                               struct client_entry *client, const char *user, bool admin);
 /* It is as if it had just come, as one of that kind. */
-void weir_client_counts_log_out(struct client_counts *client_counts, struct client_entry *client_entry,
+void weir_client_counts_log_out(struct client_counts *counts, struct client_entry *client,
                                 enum client_kind kind);
 /* It must log in, or need not any more. Who has logged in keeps the place that it got by that. */
-void weir_client_counts_set_kind(struct client_counts *client_counts, struct client_entry *client_entry,
+void weir_client_counts_set_kind(struct client_counts *counts, struct client_entry *client,
                                  enum client_kind kind);
 
 struct client_count_totals {
     int64_t all, unauthenticated, dropped; /* the last: asked to leave, and still there */
 };
-struct client_count_totals weir_client_counts_read(struct client_counts *client_counts);
+struct client_count_totals weir_client_counts_read(struct client_counts *counts);
 
 /* Unauthenticated clients there may be: a quarter of all, 32 at least. Places kept for them and for admins: a
  * sixteenth. */

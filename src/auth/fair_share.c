@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/sat.h"
 
@@ -89,9 +90,12 @@ uint32_t weir_share_owner(const char *user)
 
 bool weir_share_allows(struct fair_share *share, uint32_t owner)
 {
-    int64_t free = max64(share->room - held_by(share, 0), 0);
-    if (held_by(share, owner) <= free)
+    int64_t held = held_by(share, owner), free = max64(share->room - held_by(share, 0), 0);
+    ASSERT(owner > 0 && owner < SHARE_OWNERS && held >= 0);
+    if (held <= free) {
+        INVARIANT(35, held <= share->room && held <= free);
         return true;
+    }
     atomic_store_explicit(&share->last, owner, memory_order_relaxed);
     atomic_fetch_add_explicit(&share->refused, 1, memory_order_relaxed);
     return false;
@@ -102,8 +106,10 @@ bool weir_share_allows(struct fair_share *share, uint32_t owner)
 void weir_share_claim(struct fair_share *share, uint64_t place, uint32_t owner)
 {
     uint32_t mark = atomic_load_explicit(&share->mark, memory_order_acquire) << MARK_SHIFT;
-    if (place < share->places)
+    if (place < share->places) {
         atomic_store_explicit(&share->owners[place], (uint16_t)(owner | mark), memory_order_relaxed);
+        ASSERT((atomic_load_explicit(&share->owners[place], memory_order_relaxed) & (SHARE_OWNERS - 1)) != 0);
+    }
     atomic_fetch_add_explicit(&share->counts[owner], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&share->counts[0], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&share->claims, 1, memory_order_relaxed);
@@ -161,11 +167,17 @@ static bool mark_entry(struct fair_share *share, uint64_t place, uint32_t mark, 
     uint16_t word = atomic_load_explicit(&share->owners[place], memory_order_relaxed);
     *owner = word & (SHARE_OWNERS - 1);
     uint16_t marked = (uint16_t)(*owner | mark << MARK_SHIFT);
-    if ((uint32_t)word >> MARK_SHIFT == atomic_load_explicit(&share->mark, memory_order_relaxed))
+    uint32_t round = atomic_load_explicit(&share->mark, memory_order_relaxed);
+    if ((uint32_t)word >> MARK_SHIFT == round)
         return false;
-    return word == marked ||
-           atomic_compare_exchange_strong_explicit(&share->owners[place], &word, marked, memory_order_relaxed,
-                                                   memory_order_relaxed);
+    bool done =
+        word == marked || atomic_compare_exchange_strong_explicit(&share->owners[place], &word, marked,
+                                                                  memory_order_relaxed, memory_order_relaxed);
+#if WEIR_ASSERTIONS
+    uint32_t has = (uint32_t)atomic_load_explicit(&share->owners[place], memory_order_relaxed) >> MARK_SHIFT;
+    INVARIANT(35, has == mark || has == round); /* no mark of an earlier round stays */
+#endif
+    return done;
 }
 
 void weir_share_pass(struct fair_share *share, uint64_t place)
@@ -199,9 +211,11 @@ void weir_share_round(struct fair_share *share)
                                                       memory_order_relaxed, memory_order_relaxed));
         if (share->seen[owner] != 0)
             share->seen[owner] = 0;
+        INVARIANT(35, share->seen[owner] == 0);
     }
     uint32_t mark = atomic_load_explicit(&share->mark, memory_order_relaxed);
     atomic_store_explicit(&share->mark, mark % MARKS + 1, memory_order_release);
+    INVARIANT(35, share->mark != mark && share->mark >= 1 && share->mark <= MARKS);
 }
 
 void weir_share_stat(const struct fair_share *share, struct share_stat *stat)

@@ -23,7 +23,7 @@
 struct login_failures;
 
 struct login_failures *weir_login_failures_new(size_t most); /* pairs; or NULL */
-void weir_login_failures_free(struct login_failures *login_failures);
+void weir_login_failures_free(struct login_failures *failures);
 
 /* Where a client comes from, of an address as listen.c writes it: an IPv4 address, the first 64 bits of an
  * IPv6 address, or "unix:" and the user id. Ports do not matter. */
@@ -35,7 +35,7 @@ struct login_attempt {
 };
 
 /* All users that do not exist are one. The same password is another word after the user's has changed. */
-struct login_attempt weir_attempt(const struct login_failures *login_failures, const char *source,
+struct login_attempt weir_attempt(const struct login_failures *failures, const char *source,
                                   const struct users *users, struct slice name, struct slice password);
 
 enum login_attempt_state {
@@ -44,10 +44,10 @@ enum login_attempt_state {
     ATTEMPT_BLOCKED /* it must not be looked at before *retry_ns have passed */
 };
 
-enum login_attempt_state weir_attempt_begin(struct login_failures *login_failures, int64_t now_ns,
+enum login_attempt_state weir_attempt_begin(struct login_failures *failures, int64_t now_ns,
                                             struct login_attempt attempt, int64_t *retry_ns);
-void weir_attempt_failed(struct login_failures *login_failures, int64_t now_ns, struct login_attempt attempt);
+void weir_attempt_failed(struct login_failures *failures, int64_t now_ns, struct login_attempt attempt);
 
-size_t weir_login_failures_count(struct login_failures *login_failures); /* pairs in the table */
+size_t weir_login_failures_count(struct login_failures *failures); /* pairs in the table */
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "config/password_hash.h"
 
@@ -35,24 +36,24 @@ struct password_check {
 
 struct password_check *weir_password_check_new(void)
 {
-    struct password_check *password_check = calloc(1, sizeof *password_check);
-    if (!password_check || pthread_mutex_init(&password_check->mutex, NULL) != 0) {
-        free(password_check);
+    struct password_check *check = calloc(1, sizeof *check);
+    if (!check || pthread_mutex_init(&check->mutex, NULL) != 0) {
+        free(check);
         return NULL;
     }
     struct hash_key keys[2] = {weir_hash_key(), weir_hash_key()};
-    password_check->key = weir_hash_key();
-    memcpy(password_check->salt.bytes, keys, sizeof password_check->salt.bytes);
-    return password_check;
+    check->key = weir_hash_key();
+    memcpy(check->salt.bytes, keys, sizeof check->salt.bytes);
+    return check;
 }
 
-void weir_password_check_free(struct password_check *password_check)
+void weir_password_check_free(struct password_check *check)
 {
-    if (!password_check)
+    if (!check)
         return;
-    (void)pthread_mutex_destroy(&password_check->mutex);
-    weir_secret_wipe(password_check, sizeof *password_check);
-    free(password_check);
+    (void)pthread_mutex_destroy(&check->mutex);
+    weir_secret_wipe(check, sizeof *check);
+    free(check);
 }
 
 /* ---- a login ---- */
@@ -78,25 +79,40 @@ bool weir_login_init(struct login *login, const struct users *users, struct slic
     return true;
 }
 
-bool weir_login_wait(struct password_check *password_check, struct login *login, const char *source)
+#if WEIR_ASSERTIONS
+static size_t count_waiting(const struct password_check *check, uint64_t source, const uint64_t *word)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < PASSWORD_CHECKS_MAX; i++)
+        count += check->waiting[i].source == source && (!word || check->waiting[i].word == *word);
+    return count;
+}
+#endif
+
+bool weir_login_wait(struct password_check *check, struct login *login, const char *source)
 {
     size_t same = 0, place = PASSWORD_CHECKS_MAX;
     bool follows = false;
-    login->source = weir_hash(&password_check->key, source, strlen(source)) | 1;
-    (void)pthread_mutex_lock(&password_check->mutex);
+    login->source = weir_hash(&check->key, source, strlen(source)) | 1;
+    (void)pthread_mutex_lock(&check->mutex);
     for (size_t i = 0; i < PASSWORD_CHECKS_MAX; i++) {
-        same += password_check->waiting[i].source == login->source;
-        if (password_check->waiting[i].source == 0)
+        same += check->waiting[i].source == login->source;
+        if (check->waiting[i].source == 0)
             place = i;
-        else if (password_check->waiting[i].word == login->attempt.word)
+        else if (check->waiting[i].word == login->attempt.word)
             follows = true;
     }
     bool may = same < PASSWORD_CHECKS_PER_SOURCE && place < PASSWORD_CHECKS_MAX;
     if (follows)
         login->source = 0;
     else if (may)
-        password_check->waiting[place] = (struct waiting_check){login->source, login->attempt.word};
-    (void)pthread_mutex_unlock(&password_check->mutex);
+        check->waiting[place] = (struct waiting_check){login->source, login->attempt.word};
+#if WEIR_ASSERTIONS
+    INVARIANT(36,
+              login->source == 0 || count_waiting(check, login->source, NULL) <= PASSWORD_CHECKS_PER_SOURCE);
+    INVARIANT(36, login->source == 0 || count_waiting(check, login->source, &login->attempt.word) == may);
+#endif
+    (void)pthread_mutex_unlock(&check->mutex);
     return may || follows;
 }
 
@@ -113,78 +129,86 @@ static void check_password(struct login *login)
 
 /* ---- what was right ---- */
 
-static struct digest digest_of(const struct password_check *password_check, const struct login *login)
+static struct digest digest_of(const struct password_check *check, const struct login *login)
 {
-    char text[sizeof password_check->salt.bytes + sizeof login->password];
+    char text[sizeof check->salt.bytes + sizeof login->password];
     size_t len = strlen(login->password);
-    memcpy(text, password_check->salt.bytes, sizeof password_check->salt.bytes);
-    memcpy(text + sizeof password_check->salt.bytes, login->password, len);
-    struct digest digest = weir_sha256(text, sizeof password_check->salt.bytes + len);
+    memcpy(text, check->salt.bytes, sizeof check->salt.bytes);
+    memcpy(text + sizeof check->salt.bytes, login->password, len);
+    struct digest digest = weir_sha256(text, sizeof check->salt.bytes + len);
     weir_secret_wipe(text, sizeof text);
     return digest;
 }
 
-uint64_t weir_password_check_known(struct password_check *password_check, const struct login *login)
+uint64_t weir_password_check_known(struct password_check *check, const struct login *login)
 {
-    struct digest digest = digest_of(password_check, login);
+    struct digest digest = digest_of(check, login);
     uint64_t found = 0;
-    (void)pthread_mutex_lock(&password_check->mutex);
+    (void)pthread_mutex_lock(&check->mutex);
     for (size_t i = 0; i < KNOWN; i++)
         for (size_t at = 0; at < login->count; at++)
-            if (login->generations[at] > 0 && password_check->known[i].generation == login->generations[at] &&
-                weir_digest_same(&password_check->known[i].digest, &digest))
+            if (login->generations[at] > 0 && check->known[i].generation == login->generations[at] &&
+                weir_digest_same(&check->known[i].digest, &digest))
                 found = login->generations[at];
-    (void)pthread_mutex_unlock(&password_check->mutex);
+#if WEIR_ASSERTIONS
+    bool kept = false;
+    for (size_t i = 0; i < KNOWN; i++)
+        kept |= check->known[i].generation == found && weir_digest_same(&check->known[i].digest, &digest);
+    ASSERT(found == 0 || kept); /* a changed password has another generation */
+#endif
+    (void)pthread_mutex_unlock(&check->mutex);
     return found;
 }
 
-static bool was_wrong(struct password_check *password_check, const struct login *login)
+static bool was_wrong(struct password_check *check, const struct login *login)
 {
     bool found = false;
-    (void)pthread_mutex_lock(&password_check->mutex);
-    for (size_t i = 0; i < KNOWN && i < password_check->next_wrong; i++)
-        found = found || password_check->wrong[i] == login->attempt.word;
-    (void)pthread_mutex_unlock(&password_check->mutex);
+    (void)pthread_mutex_lock(&check->mutex);
+    for (size_t i = 0; i < KNOWN && i < check->next_wrong; i++)
+        found = found || check->wrong[i] == login->attempt.word;
+    (void)pthread_mutex_unlock(&check->mutex);
     return found;
 }
 
-static void remember_right_password(struct password_check *password_check, const struct login *login)
+static void remember_right_password(struct password_check *check, const struct login *login)
 {
-    struct digest digest = digest_of(password_check, login);
-    (void)pthread_mutex_lock(&password_check->mutex);
+    struct digest digest = digest_of(check, login);
+    (void)pthread_mutex_lock(&check->mutex);
     if (login->right > 0)
-        password_check->known[password_check->next++ % KNOWN] = (struct known_password){login->right, digest};
+        check->known[check->next++ % KNOWN] = (struct known_password){login->right, digest};
     else if (login->checked)
-        password_check->wrong[password_check->next_wrong++ % KNOWN] = login->attempt.word;
-    (void)pthread_mutex_unlock(&password_check->mutex);
+        check->wrong[check->next_wrong++ % KNOWN] = login->attempt.word;
+    (void)pthread_mutex_unlock(&check->mutex);
 }
 
-void weir_login_check(struct password_check *password_check, struct login *login)
+void weir_login_check(struct password_check *check, struct login *login)
 {
-    if (atomic_load(&password_check->stopping))
+    if (atomic_load(&check->stopping))
         return;
-    login->right = weir_password_check_known(password_check, login);
-    login->checked = login->right > 0 || was_wrong(password_check, login);
+    login->right = weir_password_check_known(check, login);
+    login->checked = login->right > 0 || was_wrong(check, login);
     if (login->checked)
         return;
     check_password(login);
-    remember_right_password(password_check, login);
+    remember_right_password(check, login);
 }
 
-void weir_password_check_stop(struct password_check *password_check)
+void weir_password_check_stop(struct password_check *check)
 {
-    atomic_store(&password_check->stopping, true);
+    atomic_store(&check->stopping, true);
 }
 
-void weir_login_end(struct password_check *password_check, struct login *login)
+void weir_login_end(struct password_check *check, struct login *login)
 {
-    (void)pthread_mutex_lock(&password_check->mutex);
+    (void)pthread_mutex_lock(&check->mutex);
     for (size_t i = 0; i < PASSWORD_CHECKS_MAX && login->source > 0; i++)
-        if (password_check->waiting[i].source == login->source &&
-            password_check->waiting[i].word == login->attempt.word) {
-            password_check->waiting[i].source = 0;
+        if (check->waiting[i].source == login->source && check->waiting[i].word == login->attempt.word) {
+            check->waiting[i].source = 0;
             break;
         }
-    (void)pthread_mutex_unlock(&password_check->mutex);
+#if WEIR_ASSERTIONS
+    INVARIANT(36, login->source == 0 || count_waiting(check, login->source, &login->attempt.word) == 0);
+#endif
+    (void)pthread_mutex_unlock(&check->mutex);
     weir_secret_wipe(login->password, sizeof login->password);
 }

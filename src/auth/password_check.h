@@ -18,7 +18,7 @@
 struct password_check;
 
 struct password_check *weir_password_check_new(void); /* or NULL */
-void weir_password_check_free(struct password_check *password_check);
+void weir_password_check_free(struct password_check *check);
 
 /* A login that is to be checked: against each hash of its user, or against another one if there is no such
  * user, so that it takes as long. */
@@ -37,16 +37,16 @@ struct login {
 bool weir_login_init(struct login *login, const struct users *users, struct slice name,
                      struct slice password);
 /* Takes a place for it, if it needs one; false: too many wait. Whoever got one calls weir_login_end. */
-bool weir_login_wait(struct password_check *password_check, struct login *login, const char *source);
+bool weir_login_wait(struct password_check *check, struct login *login, const char *source);
 /* Takes its time, unless the same was checked before; sets login->right and remembers it. Without memory, and
  * after weir_password_check_stop, login->checked stays false. By any thread that may. */
-void weir_login_check(struct password_check *password_check, struct login *login);
+void weir_login_check(struct password_check *check, struct login *login);
 /* Nothing is checked any more: the server ends. */
-void weir_password_check_stop(struct password_check *password_check);
+void weir_password_check_stop(struct password_check *check);
 /* Gives the place back; wipes the password. */
-void weir_login_end(struct password_check *password_check, struct login *login);
+void weir_login_end(struct password_check *check, struct login *login);
 
 /* The generation of a password of that user that was right before; 0: it has to be checked. */
-uint64_t weir_password_check_known(struct password_check *password_check, const struct login *login);
+uint64_t weir_password_check_known(struct password_check *check, const struct login *login);
 
 #endif

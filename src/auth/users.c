@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "auth/fair_share.h"
+#include "base/assert.h"
 
 /* ---- making ---- */
 
@@ -110,6 +111,7 @@ static void number_shares(struct users *users)
         uint32_t owner = weir_share_owner(users->list[i].name);
         while (is_taken(users, i, owner))
             owner = owner % (SHARE_OWNERS - 1) + 1;
+        ASSERT(!is_taken(users, i, owner));
         users->list[i].share = owner;
     }
 }
@@ -200,6 +202,13 @@ const struct user *weir_users_login(const struct users *users, struct slice name
             if (found->has_password)
                 *generation = found->generations[i];
         }
+#if WEIR_ASSERTIONS
+    bool right = false;
+    for (size_t i = 0; i < found->password_count; i++)
+        right |= !found->passwords[i].crypt[0] && weir_digest_same(&digest, &found->passwords[i].digest);
+    INVARIANT(36, good == (!found->has_password || right));
+    INVARIANT(36, !good || weir_user_has(found, *generation));
+#endif
     weir_secret_wipe(&digest, sizeof digest);
     return good ? found : NULL;
 }
@@ -232,8 +241,36 @@ static uint64_t generation_before(const struct user *user, size_t at, const stru
     return 0;
 }
 
+/* docs/internals/server.md, 36: a connection stays logged in only if its password and its rights are the
+ * same. */
+static void check_generation(const struct user *user, size_t at, const struct user *was)
+{
+#if WEIR_ASSERTIONS
+    size_t kept = 0;
+    while (kept < CONFIG_PASSWORDS && was->generations[kept] != user->generations[at])
+        kept++;
+    if (kept < CONFIG_PASSWORDS) {
+        INVARIANT(36, user->may == was->may && user->has_password == was->has_password);
+        INVARIANT(36, user->prefix_count == was->prefix_count && user->policy_count == was->policy_count);
+        INVARIANT(36, !user->has_password ||
+                          weir_digest_same(&user->passwords[at].digest, &was->passwords[kept].digest));
+    } else if (at < user->password_count && same_rights(user, was)) {
+        for (size_t i = 0; i < was->password_count; i++)
+            INVARIANT(36, was->generations[i] == 0 ||
+                              !weir_digest_same(&user->passwords[at].digest, &was->passwords[i].digest));
+    }
+#else
+    (void)user, (void)at, (void)was;
+#endif
+}
+
 void weir_users_number(struct users *users, const struct users *before, uint64_t *last)
 {
+#if WEIR_ASSERTIONS
+    const char *any = users->any_crypt;
+    weir_users_find_crypt(users);
+    ASSERT(users->any_crypt == any);
+#endif
     for (size_t i = 0; i < users->count; i++) {
         struct user *user = &users->list[i];
         const struct user *was = weir_users_find(before, (struct slice){user->name, strlen(user->name)});
@@ -241,6 +278,8 @@ void weir_users_number(struct users *users, const struct users *before, uint64_t
         for (size_t at = 0; at < CONFIG_PASSWORDS; at++) {
             uint64_t kept = same ? generation_before(user, at, was) : 0;
             user->generations[at] = kept > 0 ? kept : ++*last;
+            if (was)
+                check_generation(user, at, was);
         }
     }
 }
@@ -269,25 +308,35 @@ size_t weir_users_tenants(const struct users *users)
 
 bool weir_user_may(const struct user *user, unsigned classes)
 {
-    return (user->may & classes) == classes;
+    bool may = (user->may & classes) == classes;
+    ASSERT(may == !(classes & ~user->may));
+    return may;
+}
+
+static bool begins_with(struct slice key, struct slice prefix)
+{
+    return prefix.len <= key.len && (prefix.len == 0 || memcmp(prefix.bytes, key.bytes, prefix.len) == 0);
 }
 
 bool weir_user_may_key(const struct user *user, struct slice key)
 {
-    for (size_t i = 0; i < user->prefix_count; i++) {
-        const struct slice *prefix = &user->prefixes[i];
-        if (prefix->len == 0 ||
-            (prefix->len <= key.len && memcmp(prefix->bytes, key.bytes, prefix->len) == 0))
+    for (size_t i = 0; i < user->prefix_count; i++)
+        if (begins_with(key, user->prefixes[i])) {
+#if WEIR_ASSERTIONS
+            for (size_t at = 0; at < user->prefixes[i].len; at++)
+                ASSERT(key.bytes[at] == user->prefixes[i].bytes[at]);
+#endif
             return true;
-    }
+        }
     return user->prefix_count == 0;
 }
 
 bool weir_user_may_policy(const struct user *user, struct slice policy)
 {
     for (size_t i = 0; i < user->policy_count; i++)
-        if (user->policies[i].len == policy.len &&
-            (policy.len == 0 || memcmp(user->policies[i].bytes, policy.bytes, policy.len) == 0))
+        if (user->policies[i].len == policy.len && begins_with(policy, user->policies[i])) {
+            ASSERT(user->policies[i].len == policy.len);
             return true;
+        }
     return user->policy_count == 0;
 }

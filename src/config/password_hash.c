@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "config/config.h"
 
 #define LEAST 22 /* signs of a hash behind its salt: with fewer, it is a salt alone */
@@ -26,7 +27,9 @@ static enum password_match match_with(struct crypt_data *data, const char *passw
     if (!got || got[0] == '*')
         return errno == ENOMEM ? PASSWORD_UNKNOWN : PASSWORD_WRONG;
     struct digest one = weir_sha256(got, strlen(got)), other = weir_sha256(hash, strlen(hash));
-    return weir_digest_same(&one, &other) ? PASSWORD_RIGHT : PASSWORD_WRONG;
+    bool same = weir_digest_same(&one, &other);
+    ASSERT(same == (strcmp(got, hash) == 0));
+    return same ? PASSWORD_RIGHT : PASSWORD_WRONG;
 }
 
 enum password_match weir_password_match(const char *password, const char *hash)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/sat.h"
 #include "base/text.h"
@@ -101,6 +102,11 @@ static bool apply_overrides(struct config_apply *apply, struct policy *policy,
     for (size_t i = 0; i < from->override_count; i++)
         if (!apply_override(apply, policy, &from->overrides[i]))
             return false;
+#if WEIR_ASSERTIONS
+    for (size_t i = 0; i < policy->key_count; i++)
+        ASSERT(!policy->keys[i].from_file ||
+               names_override(apply, from, (struct slice){policy->keys[i].key, policy->keys[i].len}, false));
+#endif
     return true;
 }
 
@@ -243,6 +249,7 @@ static bool apply_policy(struct config_apply *apply, const struct config_policy 
                 ((apply_limits(apply, policy, from) && apply_fleet(apply, policy, from)) ||
                  set_error_place(apply, from->place)) &&
                 apply_overrides(apply, policy, from);
+    ASSERT(!good || memcmp(&policy->settings, &from->settings, sizeof policy->settings) == 0);
     return weir_edit_put(edit, policy, good);
 }
 
@@ -283,6 +290,7 @@ static bool apply_policies(struct config_apply *apply)
         if (no_file) /* its coordinator is not noted, and alone it must not decide */
             weir_log(LOG_WARN_LEVEL, "fleet-policy-left-out", LOG_TEXT("policy", policy->name),
                      LOG_TEXT("do", "start with the file that has its coordinator"));
+        ASSERT(policy->from_file || policy->fleet_in_catalogue); /* what commands have set stays */
         if (!weir_snapshot_put(apply->edit.next, policy->name, NULL))
             return weir_edit_out_of_memory(&apply->edit);
     }
@@ -344,6 +352,9 @@ static bool apply_users(struct config_apply *apply)
         users->list[0].password_count = 1;
         weir_users_find_crypt(users);
     }
+    /* Where the file has users, a client that has not logged in may do what the file says alone. */
+    INVARIANT(36,
+              apply->config->user_count == 0 || names_default(apply->config) || users->list[0].has_password);
     weir_users_number(users, apply->edit.now->users, &apply->edit.service->generation);
     bool open = !users->list[0].has_password && !options->no_password;
     weir_users_free((struct users *)(uintptr_t)apply->edit.next->users);
@@ -396,8 +407,10 @@ static bool apply_config(struct service *service, const struct config *config, s
     apply.edit.next->loaded_ms = apply.wall_ms;
     apply.edit.in_force = tell_changes;
     apply.edit.in_force_arg = config;
-    bool good =
-        weir_edit_end(&apply.edit, apply_users(&apply) && keeps_users(&apply) && apply_policies(&apply));
+    bool good = apply_users(&apply) && keeps_users(&apply) && apply_policies(&apply);
+    INVARIANT(36, !good || config->user_count > 0 || service->options.password ||
+                      !has_users(apply.edit.now->users, &service->options));
+    good = weir_edit_end(&apply.edit, good);
     *wrong_at = apply.wrong_at;
     if (good && service->users_changed)
         service->users_changed(service->server);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/humanize.h"
 #include "base/sat.h"
@@ -111,16 +112,35 @@ bool weir_edit_step(struct edit *edit, struct policy_table *ptable, const struct
     return true;
 }
 
+/* docs/internals/server.md, 29: the table has these limits. */
+static void check_step(const struct edit_step *step, const char *text)
+{
+#if WEIR_ASSERTIONS
+    char has[SPEC_TEXT_MAX] = "";
+    if (step->key)
+        (void)weir_table_override_text(step->ptable->table, step->key, step->len, has, sizeof has);
+    else
+        (void)weir_table_text(step->ptable->table, has, sizeof has);
+    INVARIANT(29, strcmp(has, text ? text : "") == 0);
+#else
+    (void)step, (void)text;
+#endif
+}
+
 static bool step_set(const struct edit_step *step, const char *text, struct weir_error *err)
 {
     struct weir_table *table = step->ptable->table;
-    return step->key ? weir_table_override(table, step->key, step->len, text, err)
-                     : weir_table_set(table, text, err);
+    bool good = step->key ? weir_table_override(table, step->key, step->len, text, err)
+                          : weir_table_set(table, text, err);
+    if (good)
+        check_step(step, text);
+    return good;
 }
 
 /* The first `count` of them, the last first. */
-static void undo_steps(const struct edit *edit, size_t count)
+static void undo_steps(struct edit *edit, size_t count)
 {
+    edit->undone = count;
     while (count-- > 0) {
         const struct edit_step *step = &edit->steps[count];
         struct weir_error err;
@@ -146,6 +166,7 @@ static bool do_steps(struct edit *edit)
         return true;
     weir_persist_back(edit, done);
     undo_steps(edit, done);
+    INVARIANT(29, edit->undone == done);
     weir_persist_after(edit);
     return weir_edit_fail(edit, err.code, "%s", err.text);
 }
@@ -174,6 +195,30 @@ static bool fits_budget(struct edit *edit)
                           total >> 20, edit->service->memory >> 20);
 }
 
+/* docs/internals/server.md, 29: what a changed policy says of its limits and overrides is what its tables
+ * have. */
+static void check_policies(const struct edit *edit)
+{
+#if WEIR_ASSERTIONS
+    for (size_t i = 0; i < edit->next->policy_count; i++) {
+        const struct policy *policy = edit->next->policies[i];
+        char text[SPEC_TEXT_MAX];
+        if (weir_snapshot_policy(edit->now, (struct slice){policy->name, strlen(policy->name)}) == policy)
+            continue;
+        (void)weir_table_text(policy->main->table, text, sizeof text);
+        INVARIANT(29, strcmp(text, policy->limits) == 0);
+        for (size_t at = 0; at < policy->key_count; at++) {
+            const struct policy_override *key = &policy->keys[at];
+            text[0] = '\0';
+            (void)weir_table_override_text(policy->main->table, key->key, key->len, text, sizeof text);
+            INVARIANT(29, strcmp(text, key->limits) == 0);
+        }
+    }
+#else
+    (void)edit;
+#endif
+}
+
 static bool put_in_force(struct edit *edit)
 {
     if (!weir_snapshot_seal(edit->next))
@@ -181,6 +226,9 @@ static bool put_in_force(struct edit *edit)
     if ((!edit->urgent && !fits_budget(edit)) || !weir_persist_before(edit) || !do_steps(edit))
         return false;
     struct service *service = edit->service;
+    INVARIANT(35, edit->urgent || memory_of(service, edit->next) <= service->memory ||
+                      memory_of(service, edit->next) <= memory_of(service, edit->now));
+    check_policies(edit);
     weir_snapshot_publish(service, edit->next);
     const struct snapshot *in_force = edit->next;
     if (edit->in_force)
@@ -390,6 +438,7 @@ static bool set_labels(struct edit *edit, const struct limit_labels **at, const 
  * Takes the reference over. */
 static void keep_previous_table(struct policy *policy, struct policy_table *ptable)
 {
+    INVARIANT(30, !policy->previous || policy->previous == policy->main); /* never three kinds of limits */
     policy->previous = ptable;
     policy->previous_for_ns = remembers_for(ptable);
     atomic_store_explicit(&ptable->ends_ns, WEIR_FOREVER, memory_order_relaxed);
@@ -452,6 +501,7 @@ static bool replace_main(struct edit *edit, struct policy *policy, const struct 
     } else {
         keep_previous_table(policy, from);
     }
+    INVARIANT(30, !to->fresh || !policy->previous);
     return weir_edit_carry_keys(edit, policy, ptable, false);
 }
 

@@ -25,7 +25,7 @@ struct edit {
     struct snapshot *next;      /* in the making */
     int64_t now_ns;
     struct edit_step *steps;
-    size_t count, room;
+    size_t count, room, undone;
     bool urgent;  /* takes no memory; comes into force while the store is ill, and is recorded afterwards */
     bool forgets; /* policies that go are not retired */
     /* What comes back in force if the change fails: policies that go are frozen while they are retired, in

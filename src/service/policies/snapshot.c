@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/sat.h"
 #include "base/text.h"
@@ -52,8 +53,10 @@ struct policy *weir_snapshot_policy(const struct snapshot *snapshot, struct slic
         uint32_t number = snapshot->index[at];
         if (number == EMPTY)
             return NULL;
-        if (is_policy_name(snapshot->policies[number], name))
+        if (is_policy_name(snapshot->policies[number], name)) {
+            ASSERT(strlen(snapshot->policies[number]->name) == name.len);
             return snapshot->policies[number];
+        }
     }
 }
 
@@ -203,6 +206,8 @@ static bool list_policy_tables(struct snapshot *snapshot)
         snapshot->ptable_count +=
             tables_of_policy(snapshot->policies[i], snapshot->ptables + snapshot->ptable_count);
     qsort(snapshot->ptables, snapshot->ptable_count, sizeof *snapshot->ptables, by_serial);
+    for (size_t i = 1; i < snapshot->ptable_count; i++) /* no serial is used twice */
+        INVARIANT(27, snapshot->ptables[i - 1]->serial < snapshot->ptables[i]->serial);
     return true;
 }
 
@@ -223,6 +228,7 @@ bool weir_snapshot_seal(struct snapshot *snapshot)
         snapshot->index[i] = EMPTY;
     for (size_t i = 0; i < snapshot->policy_count; i++) {
         const char *name = snapshot->policies[i]->name;
+        INVARIANT(26, i == 0 || strcmp(snapshot->policies[i - 1]->name, name) < 0);
         size_t at = hash_name((struct slice){name, strlen(name)}) & (size - 1);
         while (snapshot->index[at] != EMPTY)
             at = (at + 1) & (size - 1);
@@ -251,6 +257,7 @@ void weir_read_begin(struct worker *worker)
     struct service *service = worker->service;
     uint64_t epoch = atomic_load_explicit(&service->epoch, memory_order_seq_cst);
     atomic_store_explicit(&worker->read_epoch, 2 * epoch + 1, memory_order_seq_cst);
+    INVARIANT(26, worker->read_epoch % 2 == 1);
     worker->snapshot = atomic_load_explicit(&service->snapshot, memory_order_seq_cst);
     worker->now_ns = weir_now();
     if (!worker->began) {
@@ -309,6 +316,7 @@ static void end_previous_tables(struct service *service, const struct snapshot *
 
 void weir_snapshot_publish(struct service *service, struct snapshot *next)
 {
+    INVARIANT(26, next->index_size > next->policy_count && next->ptables); /* it is sealed */
     record_limit_generations(next);
     weir_growth_serve(service, next);
     struct snapshot *old = atomic_exchange_explicit(&service->snapshot, next, memory_order_seq_cst);
@@ -318,6 +326,20 @@ void weir_snapshot_publish(struct service *service, struct snapshot *next)
         old->retired = service->retired;
         service->retired = old;
     }
+}
+
+/* docs/internals/server.md, 26: no read section can see it. */
+static void check_unseen(const struct service *service, const struct snapshot *snapshot)
+{
+#if WEIR_ASSERTIONS
+    INVARIANT(26, snapshot != service->snapshot);
+    for (uint32_t i = 0; i <= service->options.workers; i++) {
+        uint64_t read_epoch = service->workers[i].read_epoch;
+        INVARIANT(26, read_epoch % 2 == 0 || read_epoch / 2 > snapshot->retired_in);
+    }
+#else
+    (void)service, (void)snapshot;
+#endif
 }
 
 void weir_snapshot_collect(struct service *service)
@@ -332,6 +354,7 @@ void weir_snapshot_collect(struct service *service)
     for (struct snapshot **link = &service->retired; *link;) {
         struct snapshot *snapshot = *link;
         if (snapshot->retired_in < oldest) {
+            check_unseen(service, snapshot);
             *link = snapshot->retired;
             weir_snapshot_free(snapshot);
         } else {
