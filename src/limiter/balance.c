@@ -180,7 +180,9 @@ int64_t weir_balance_set_deadline(struct lease_balance *balance, int64_t until_n
     balance->shut = until_ns < balance_load(&balance->until);
     if (!balance->shut)
         atom_store(&balance->until, (uint64_t)until_ns, memory_order_release);
+#if WEIR_ASSERTIONS
     INVARIANT(51, balance_load(&balance->until) >= before && balance->full == 0);
+#endif
     lock_drop(&balance->lock);
     return was;
 }
