@@ -221,16 +221,17 @@ int64_t weir_ticket_back(const struct lease_terms *terms)
 
 #if WEIR_ASSERTIONS
 /* Exactly: the first moment at which k*c units have come in, and the last at which k*c + B - c have. */
-static void check_ticket_span(const struct lease_terms *terms, int64_t number, int64_t starts, int64_t ends)
+static void check_ticket_span(const struct lease_terms *terms, int64_t number, int64_t now_ns,
+                              int64_t starts_ns, int64_t ends_ns)
 {
     weir_i128 window = max64(terms->window_ns, 0), total = max64(terms->total, 1), chunk = terms_chunk(terms);
-    weir_i128 before = (weir_i128)number * chunk, burst = max64(terms->burst, (int64_t)chunk);
+    weir_i128 starts = (weir_i128)starts_ns + now_ns, ends = (weir_i128)ends_ns + now_ns;
+    weir_i128 before = (weir_i128)number * chunk, last = before + max64(terms->burst, (int64_t)chunk) - chunk;
     ASSERT(number >= 0);
-    if (before * window >= INT64_MAX || starts == INT64_MAX || ends == INT64_MAX)
-        return;
+    if (now_ns > INT64_MAX / 4 || now_ns < -INT64_MAX / 4 || last * window / total >= INT64_MAX / 4)
+        return; /* sums are cut off there */
     ASSERT(starts * total >= before * window && (starts - 1) * total < before * window);
-    before += burst - chunk;
-    ASSERT(ends * total <= before * window && (ends + 1) * total > before * window);
+    ASSERT(ends * total <= last * window && (ends + 1) * total > last * window);
 }
 #endif
 
@@ -249,7 +250,7 @@ bool weir_ticket_span(const struct lease_terms *terms, int64_t number, int64_t n
     *ends_ns = sat_sub(
         ticket_time_of_units(terms, sat_add(before, max64(0, sat_sub(terms->burst, chunk))), false), now_ns);
 #if WEIR_ASSERTIONS
-    check_ticket_span(terms, number, sat_add(*starts_ns, now_ns), sat_add(*ends_ns, now_ns));
+    check_ticket_span(terms, number, now_ns, *starts_ns, *ends_ns);
 #endif
     return *ends_ns > 0;
 }

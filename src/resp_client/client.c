@@ -15,6 +15,7 @@
 #include "base/secret.h"
 #include "os/clock.h"
 #include "os/clock_kernel.h"
+#include "os/futex.h"
 #include "os/thread.h"
 #include "resp_client/connection.h"
 
@@ -242,47 +243,28 @@ void weir_resp_client_request(struct resp_client *client, const struct server_ho
     weir_buffer_free(&bytes);
 }
 
-/*
- * Waiting for an answer. Who waits gets a copy of the tree: the bytes of the connection go on being used.
- */
+/* ---- waiting ---- */
 
-struct blocking_request {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
-    struct resp_value *value;
-    struct buffer *bytes;
-    bool asked;
-    struct weir_error *err;
+struct client_wait {
+    resp_client_answer *answer;
+    void *arg;
+    _Atomic uint32_t over;
 };
 
-static void blocking_request_answered(void *arg, const struct resp_value *value, bool asked, const char *why)
+static void end_client_wait(void *arg, const struct resp_value *value, bool asked, const char *why)
 {
-    struct blocking_request *wait = arg;
-    (void)pthread_mutex_lock(&wait->lock);
-    wait->asked = asked;
-    wait->value = value ? weir_resp_value_copy(value, wait->bytes) : NULL;
-    if (!wait->value)
-        (void)weir_error_complain(wait->err, "%s", value ? "out of memory" : why);
-    wait->done = true;
-    (void)pthread_cond_signal(&wait->changed);
-    (void)pthread_mutex_unlock(&wait->lock);
+    struct client_wait *wait = arg;
+    wait->answer(wait->arg, value, asked, why);
+    atomic_store(&wait->over, 1);
+    weir_futex_wake(&wait->over, 1); /* it may be gone by now: then nobody sleeps there */
 }
 
-struct resp_value *weir_resp_client_wait(struct resp_client *client, const struct server_host *host,
-                                         const struct slice *words, size_t count, int64_t deadline_ns,
-                                         struct buffer *bytes, bool *asked, struct weir_error *err)
+void weir_resp_client_wait(struct resp_client *client, const struct server_host *host,
+                           const struct slice *words, size_t count, int64_t deadline_ns,
+                           resp_client_answer *answer, void *arg)
 {
-    struct blocking_request wait = {
-        .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .bytes = bytes, .err = err};
-    *bytes = (struct buffer){0};
-    weir_resp_client_request(client, host, words, count, deadline_ns, blocking_request_answered, &wait);
-    (void)pthread_mutex_lock(&wait.lock);
-    while (!wait.done)
-        (void)pthread_cond_wait(&wait.changed, &wait.lock);
-    (void)pthread_mutex_unlock(&wait.lock);
-    (void)pthread_mutex_destroy(&wait.lock);
-    (void)pthread_cond_destroy(&wait.changed);
-    *asked = wait.asked;
-    return wait.value;
+    struct client_wait wait = {.answer = answer, .arg = arg};
+    weir_resp_client_request(client, host, words, count, deadline_ns, end_client_wait, &wait);
+    while (!atomic_load(&wait.over))
+        weir_futex_wait(&wait.over, 0, 0);
 }

@@ -69,11 +69,9 @@ void weir_resp_client_close_host(struct resp_client *client, const struct server
 /* Wakes the thread, so that `tick` is called. */
 void weir_resp_client_wake(struct resp_client *client);
 
-/* Asks and waits, at most until the deadline: for those who may; not by the client's thread. The tree is
- * freed by weir_resp_value_free, *bytes, into which it points, by weir_buffer_free. NULL: `err` says why,
- * *asked whether the server may have seen the request. */
-struct resp_value *weir_resp_client_wait(struct resp_client *client, const struct server_host *host,
-                                         const struct slice *words, size_t count, int64_t deadline_ns,
-                                         struct buffer *bytes, bool *asked, struct weir_error *err);
+/* The same, and returns when `answer` has; not by the client's thread. */
+void weir_resp_client_wait(struct resp_client *client, const struct server_host *host,
+                           const struct slice *words, size_t count, int64_t deadline_ns,
+                           resp_client_answer *answer, void *arg);
 
 #endif

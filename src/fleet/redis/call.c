@@ -342,36 +342,48 @@ static void store_slot_range(void *arg, unsigned first, unsigned last, const str
         redis->slots[slot] = (uint8_t)(index + 1);
 }
 
+struct slots_ask {
+    struct redis *redis;
+    const struct server_host *host;
+    struct weir_error *err;
+    bool good;
+};
+
+static void slots_answered(void *arg, const struct resp_value *value, bool asked, const char *why)
+{
+    struct slots_ask *ask = arg;
+    const struct server_host *host = ask->host;
+    (void)asked;
+    if (!value) {
+        (void)weir_error_complain(ask->err, "%s", why);
+        return;
+    }
+    if (value->type == RESP_ERROR) {
+        (void)weir_error_complain(ask->err, "%.80s:%d: %.*s; is it a cluster? redis:// is one server",
+                                  host->name, host->port, (int)min64((int64_t)value->text.len, 80),
+                                  value->text.bytes);
+        return;
+    }
+    (void)pthread_mutex_lock(&ask->redis->lock);
+    ask->good = weir_redis_read_slots(value, host, store_slot_range, ask->redis);
+    (void)pthread_mutex_unlock(&ask->redis->lock);
+    if (!ask->good)
+        (void)weir_error_complain_as(ask->err, EPROTO, "%.80s:%d does not know its slots", host->name,
+                                     host->port);
+}
+
 /* Asks one after the other until somebody knows them. */
 static bool load_slots(struct redis *redis, int64_t deadline_ns, struct weir_error *err)
 {
     static const struct slice words[] = {{"CLUSTER", 7}, {"SLOTS", 5}};
-    for (size_t i = 0; i < redis->url.host_count; i++) {
-        struct buffer bytes;
-        bool asked, good = false;
+    struct slots_ask ask = {.redis = redis, .err = err};
+    for (size_t i = 0; i < redis->url.host_count && !ask.good; i++) {
         int64_t now = weir_resp_client_now();
         int64_t share = max64(0, deadline_ns - now) / (int64_t)(redis->url.host_count - i);
-        const struct server_host *host = &redis->url.hosts[i];
-        struct resp_value *value =
-            weir_resp_client_wait(redis->client, host, words, 2, now + share, &bytes, &asked, err);
-        if (value && value->type == RESP_ERROR)
-            (void)weir_error_complain(err, "%.80s:%d: %.*s; is it a cluster? redis:// is one server",
-                                      host->name, host->port, (int)min64((int64_t)value->text.len, 80),
-                                      value->text.bytes);
-        if (value && value->type != RESP_ERROR) {
-            (void)pthread_mutex_lock(&redis->lock);
-            good = weir_redis_read_slots(value, host, store_slot_range, redis);
-            (void)pthread_mutex_unlock(&redis->lock);
-            if (!good)
-                (void)weir_error_complain_as(err, EPROTO, "%.80s:%d does not know its slots", host->name,
-                                             host->port);
-        }
-        weir_resp_value_free(value);
-        weir_buffer_free(&bytes);
-        if (good)
-            return true;
+        ask.host = &redis->url.hosts[i];
+        weir_resp_client_wait(redis->client, ask.host, words, 2, now + share, slots_answered, &ask);
     }
-    return false;
+    return ask.good;
 }
 
 /* ---- time ------------------------------------------------------------------------------------- */
@@ -635,9 +647,7 @@ void weir_redis_call(struct redis_call *call)
 struct call_waiter {
     void (*done)(struct redis_call *call, const struct resp_value *value, bool applied, const char *why);
     void *arg;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool over;
+    _Atomic uint32_t over;
 };
 
 static void wake_call_waiter(struct redis_call *call, const struct resp_value *value, bool applied,
@@ -646,25 +656,16 @@ static void wake_call_waiter(struct redis_call *call, const struct resp_value *v
     struct call_waiter *wait = call->arg;
     call->arg = wait->arg;
     wait->done(call, value, applied, why);
-    (void)pthread_mutex_lock(&wait->lock);
-    wait->over = true;
-    (void)pthread_cond_signal(&wait->changed);
-    (void)pthread_mutex_unlock(&wait->lock);
+    atomic_store(&wait->over, 1);
+    weir_futex_wake(&wait->over, 1);
 }
 
 void weir_redis_call_wait(struct redis_call *call)
 {
-    struct call_waiter wait = {.done = call->done,
-                               .arg = call->arg,
-                               .lock = PTHREAD_MUTEX_INITIALIZER,
-                               .changed = PTHREAD_COND_INITIALIZER};
+    struct call_waiter wait = {.done = call->done, .arg = call->arg};
     call->done = wake_call_waiter;
     call->arg = &wait;
     weir_redis_call(call);
-    (void)pthread_mutex_lock(&wait.lock);
-    while (!wait.over)
-        (void)pthread_cond_wait(&wait.changed, &wait.lock);
-    (void)pthread_mutex_unlock(&wait.lock);
-    (void)pthread_mutex_destroy(&wait.lock);
-    (void)pthread_cond_destroy(&wait.changed);
+    while (!atomic_load(&wait.over))
+        weir_futex_wait(&wait.over, 0, 0);
 }

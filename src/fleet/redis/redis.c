@@ -134,46 +134,50 @@ static void report_pool_name(const struct quota_ask *ask, struct slice key)
         ask->each(ask->arg, name);
 }
 
-/* One answer of SCAN: a cursor and keys. false: it is something else. */
-static bool read_scan(const struct resp_value *value, const struct quota_ask *ask, char cursor[24])
+struct scan_ask {
+    const struct quota_ask *ask;
+    const struct server_host *host;
+    struct weir_error *err;
+    char cursor[24];
+    bool good;
+};
+
+/* One answer of SCAN: a cursor and keys. */
+static void scan_answered(void *arg, const struct resp_value *value, bool asked, const char *why)
 {
-    if (!value || value->type != RESP_ARRAY || value->count != 2 || value->elements[0].type != RESP_BULK ||
-        value->elements[0].text.len >= 24 || value->elements[1].type != RESP_ARRAY)
-        return false;
-    (void)snprintf(cursor, 24, "%.*s", (int)value->elements[0].text.len, value->elements[0].text.bytes);
+    struct scan_ask *scan = arg;
+    (void)asked;
+    scan->good = value && value->type == RESP_ARRAY && value->count == 2 &&
+                 value->elements[0].type == RESP_BULK && value->elements[0].text.len < sizeof scan->cursor &&
+                 value->elements[1].type == RESP_ARRAY;
+    if (!scan->good) {
+        bool error = value && value->type == RESP_ERROR;
+        why = value ? "its answer to SCAN is none" : why;
+        (void)weir_error_complain(scan->err, "%.100s: %.*s", scan->host->name,
+                                  error ? (int)min64((int64_t)value->text.len, 120) : 120,
+                                  error ? value->text.bytes : why);
+        return;
+    }
+    (void)snprintf(scan->cursor, sizeof scan->cursor, "%.*s", (int)value->elements[0].text.len,
+                   value->elements[0].text.bytes);
     for (size_t i = 0; i < value->elements[1].count; i++)
         if (value->elements[1].elements[i].type == RESP_BULK)
-            report_pool_name(ask, value->elements[1].elements[i].text);
-    return true;
+            report_pool_name(scan->ask, value->elements[1].elements[i].text);
 }
 
 static bool scan_redis_host(struct redis *redis, const struct server_host *host, const struct quota_ask *ask,
                             int64_t deadline_ns, struct weir_error *err)
 {
-    char cursor[24] = "0";
+    struct scan_ask scan = {.ask = ask, .host = host, .err = err, .cursor = "0"};
     do {
-        const struct slice words[] = {{"SCAN", 4},  {cursor, strlen(cursor)},
+        const struct slice words[] = {{"SCAN", 4},  {scan.cursor, strlen(scan.cursor)},
                                       {"MATCH", 5}, {"weir:{*", 7},
                                       {"COUNT", 5}, {"1000", 4},
                                       {"TYPE", 4},  {"hash", 4}};
-        struct buffer bytes;
-        bool asked;
-        struct weir_error why = {0};
-        struct resp_value *value = weir_resp_client_wait(
-            redis->client, host, words, sizeof words / sizeof words[0], deadline_ns, &bytes, &asked, &why);
-        bool good = read_scan(value, ask, cursor);
-        if (!good && value && value->type == RESP_ERROR)
-            (void)weir_error_complain(err, "%.100s: %.*s", host->name,
-                                      (int)min64((int64_t)value->text.len, 120), value->text.bytes);
-        else if (!good)
-            (void)weir_error_complain(err, "%.100s: %.120s", host->name,
-                                      value ? "its answer to SCAN is none" : why.text);
-        weir_resp_value_free(value);
-        weir_buffer_free(&bytes);
-        if (!good)
-            return false;
-    } while (strcmp(cursor, "0") != 0);
-    return true;
+        weir_resp_client_wait(redis->client, host, words, sizeof words / sizeof words[0], deadline_ns,
+                              scan_answered, &scan);
+    } while (scan.good && strcmp(scan.cursor, "0") != 0);
+    return scan.good;
 }
 
 static bool redis_quota_list(struct redis *redis, const struct quota_ask *ask, struct weir_error *err)

@@ -17,19 +17,6 @@ static bool slice_starts_with(struct slice text, const char *front)
     return text.len >= strlen(front) && memcmp(text.bytes, front, strlen(front)) == 0;
 }
 
-void weir_tier_wait(struct resp_client *client, const struct server_host *host, const struct slice *words,
-                    size_t count, int64_t deadline_ns, resp_client_answer *answer, void *arg)
-{
-    struct buffer bytes;
-    struct weir_error err;
-    bool asked;
-    struct resp_value *value =
-        weir_resp_client_wait(client, host, words, count, deadline_ns, &bytes, &asked, &err);
-    answer(arg, value, asked, value ? "" : err.text);
-    weir_resp_value_free(value);
-    weir_buffer_free(&bytes);
-}
-
 /* ---- show ---- */
 
 static void fill_quota_answer(struct quota_answer *answer, const struct lease_reply *reply)
@@ -130,7 +117,7 @@ static bool tier_quota_list(struct resp_client *client, int64_t deadline_ns, str
     bool good = true;
     for (size_t i = 0; i < query->url->host_count && good; i++) {
         query->host = &query->url->hosts[i];
-        weir_tier_wait(client, query->host, words, 2, deadline_ns, quota_listed, query);
+        weir_resp_client_wait(client, query->host, words, 2, deadline_ns, quota_listed, query);
         good = query->good;
     }
     return good;
@@ -166,7 +153,7 @@ bool weir_tier_quota(struct resp_client *client, const struct server_url *url, i
     query.host = weir_tier_host(url, ask->name);
     if (ask->op == QUOTA_SHOW) {
         (void)weir_tier_ask(&words, ask->name, &look);
-        weir_tier_wait(client, query.host, words.words, words.count, deadline_ns, quota_shown, &query);
+        weir_resp_client_wait(client, query.host, words.words, words.count, deadline_ns, quota_shown, &query);
         return query.good;
     }
     return refuse_quota_change(ask->op, query.host, err);

@@ -15,10 +15,6 @@ const struct server_host *weir_tier_host(const struct server_url *url, const cha
 /* A server as everybody spells it: host:port, in small letters, addresses as they are written usually. */
 void weir_tier_normalize_host(const struct server_host *host, char *text, size_t size);
 
-/* Asks and returns when `answer` has been called. */
-void weir_tier_wait(struct resp_client *client, const struct server_host *host, const struct slice *words,
-                    size_t count, int64_t deadline_ns, resp_client_answer *answer, void *arg);
-
 /* As coordinator_ops.quota, until a time of weir_resp_client_now. */
 bool weir_tier_quota(struct resp_client *client, const struct server_url *url, int64_t deadline_ns,
                      const struct quota_ask *ask, struct quota_answer *answer, struct weir_error *err);

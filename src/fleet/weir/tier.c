@@ -173,7 +173,7 @@ static bool reach_any_host(struct tier *tier, struct weir_error *err)
     int64_t end = weir_resp_client_now() + tier_connect_time(tier);
     for (size_t i = 0; i < tier->url.host_count && !found.good; i++) {
         int64_t now = weir_resp_client_now(), share = (end - now) / (int64_t)(tier->url.host_count - i);
-        weir_tier_wait(tier->client, &tier->url.hosts[i], &ping, 1, now + share, reached, &found);
+        weir_resp_client_wait(tier->client, &tier->url.hosts[i], &ping, 1, now + share, reached, &found);
     }
     return found.good ||
            weir_error_complain_as(err, EHOSTUNREACH, "cannot reach %.200s: %s", tier->url.shown, found.why);

@@ -474,18 +474,32 @@ static void *play(void *arg)
     return NULL;
 }
 
+struct copied_reply {
+    struct resp_value *value;
+    struct buffer bytes;
+    bool asked;
+};
+
+/* An answer lasts as long as the call that tells it. */
+static void copy_answer(void *arg, const struct resp_value *value, bool asked, const char *why)
+{
+    struct copied_reply *copied = arg;
+    (void)why;
+    copied->asked = asked;
+    copied->value = value ? weir_resp_value_copy(value, &copied->bytes) : NULL;
+}
+
 TEST(who_waits_gets_the_whole_tree)
 {
     struct fake fake = fake_new();
     struct resp_client *resp_client = start(NULL, NULL, 0);
-    struct weir_error err;
-    struct buffer bytes;
-    bool asked = false;
+    struct copied_reply copied = {0};
     pthread_t thread;
     pthread_create(&thread, NULL, play, &fake);
     struct slice word = {"a", 1};
-    struct resp_value *value = weir_resp_client_wait(resp_client, &fake.host, &word, 1,
-                                                     weir_resp_client_now() + LONG, &bytes, &asked, &err);
+    weir_resp_client_wait(resp_client, &fake.host, &word, 1, weir_resp_client_now() + LONG, copy_answer,
+                          &copied);
+    const struct resp_value *value = copied.value;
     pthread_join(thread, NULL);
     weir_resp_client_stop(resp_client);
     if (CHECK(value) && CHECK_EQ(value->count, 3)) {
@@ -494,8 +508,8 @@ TEST(who_waits_gets_the_whole_tree)
         CHECK(slice_is(value->elements[1].elements[1].text, "in"));
         CHECK_EQ(value->elements[2].type, RESP_NULL);
     }
-    CHECK(asked);
-    weir_resp_value_free(value);
-    weir_buffer_free(&bytes);
+    CHECK(copied.asked);
+    weir_resp_value_free(copied.value);
+    weir_buffer_free(&copied.bytes);
     fake_free(&fake);
 }
