@@ -228,7 +228,8 @@ static void check_ticket_span(const struct lease_terms *terms, int64_t number, i
     weir_i128 starts = (weir_i128)starts_ns + now_ns, ends = (weir_i128)ends_ns + now_ns;
     weir_i128 before = (weir_i128)number * chunk, last = before + max64(terms->burst, (int64_t)chunk) - chunk;
     ASSERT(number >= 0);
-    if (now_ns > INT64_MAX / 4 || now_ns < -INT64_MAX / 4 || last * window / total >= INT64_MAX / 4)
+    if (now_ns > INT64_MAX / 4 || now_ns < -INT64_MAX / 4 || last > INT64_MAX / 4 ||
+        last * window / total >= INT64_MAX / 4)
         return; /* sums are cut off there */
     ASSERT(starts * total >= before * window && (starts - 1) * total < before * window);
     ASSERT(ends * total <= last * window && (ends + 1) * total > last * window);
