@@ -99,17 +99,6 @@ static void error_put_visible(struct text *line, const char *bytes, size_t len)
     }
 }
 
-static size_t column_offset(const char *text, size_t len, int32_t column)
-{
-    size_t offset = 0;
-    uint32_t code;
-    for (int32_t i = 1; i < column && offset < len; i++) {
-        size_t step = weir_utf8_read(text + offset, len - offset, &code);
-        offset += step ? step : 1;
-    }
-    return offset;
-}
-
 /* Shows the end of a text that is too long, or the part around `place` if that lies before it. */
 static void error_put_excerpt(struct text *line, const char *text, size_t len, size_t place, size_t room)
 {
@@ -151,7 +140,7 @@ void weir_error_at(struct weir_error *err, int32_t code, const char *text, size_
     err->code = code;
     err->column = column;
     weir_text_init(&line, err->text, sizeof err->text);
-    error_put_excerpt(&line, text, len, column_offset(text, len, column), room);
+    error_put_excerpt(&line, text, len, weir_text_offset(text, len, column > 0 ? (size_t)column : 1), room);
     weir_text_put(&line, where, position.len);
     weir_text_put(&line, message, message_len);
 }

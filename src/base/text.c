@@ -101,6 +101,17 @@ int32_t weir_text_column(const char *bytes, size_t offset)
     return column;
 }
 
+size_t weir_text_offset(const char *bytes, size_t len, size_t column)
+{
+    size_t offset = 0;
+    uint32_t code;
+    for (; column > 1 && offset < len; column--) {
+        size_t step = weir_utf8_read(bytes + offset, len - offset, &code);
+        offset += step > 0 ? step : 1;
+    }
+    return offset;
+}
+
 size_t weir_text_cut(const char *bytes, size_t len, size_t most)
 {
     if (len <= most)

@@ -33,6 +33,9 @@ bool weir_utf8_printable(uint32_t code);
 /* The column of byte `offset`, from 1: a character is one column, and so is a byte that is none. */
 int32_t weir_text_column(const char *bytes, size_t offset);
 
+/* The byte at which column `column` begins; `len` if the text ends before it. */
+size_t weir_text_offset(const char *bytes, size_t len, size_t column);
+
 /* The most bytes up to `most` that do not cut a character in two. */
 size_t weir_text_cut(const char *bytes, size_t len, size_t most);
 

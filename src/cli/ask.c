@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "cli/args.h"
 #include "cli/hints.h"
@@ -80,6 +81,7 @@ struct cli_client *ask_open(const char *command, const char *server, bool patien
 const struct resp_value *ask_tell(const char *command, struct cli_client *client, const struct ask *ask)
 {
     struct weir_error err;
+    ASSERT(ask->count > 0 && ask->number_count <= ASK_NUMBERS_MAX);
     if (ask->count > ASK_WORDS_MAX)
         return args_fail(command, "too many words"), NULL;
     const struct resp_value *value = client_ask(client, ask->words, ask->count, &err);

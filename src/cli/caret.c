@@ -13,25 +13,13 @@
 
 #define MESSAGE_MIN 24 /* columns; with less room the message stands on a line of its own */
 
-/* Where character number `count` begins; invalid bytes are characters of their own. */
-static size_t offset_of_character(const char *text, size_t len, size_t count)
-{
-    size_t offset = 0;
-    for (; count > 0 && offset < len; count--) {
-        uint32_t code;
-        size_t bytes = weir_utf8_read(text + offset, len - offset, &code);
-        offset += bytes > 0 ? bytes : 1;
-    }
-    return offset;
-}
-
 void caret_print(const char *text, int32_t column, const char *message)
 {
     size_t len = strlen(text), width = (size_t)term_width(stderr), room = width - 8;
     size_t place = column > 0 ? (size_t)column - 1 : 0; /* in characters, as `cut` */
     size_t cut = place < room ? 0 : place - room / 2;
-    size_t begin = offset_of_character(text, len, cut),
-           end = begin + offset_of_character(text + begin, len - begin, room);
+    size_t begin = weir_text_offset(text, len, cut + 1),
+           end = begin + weir_text_offset(text + begin, len - begin, room + 1);
 
     if (cut > 0)
         fputs("...", stderr);

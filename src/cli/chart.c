@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "cli/term.h"
 
 #define COLUMNS_MIN 16
@@ -30,11 +31,13 @@ static const struct chart_glyphs frame_ascii = {"+", "|", "+", "-", "+", ":", ".
 
 static void set_dot(struct chart_canvas *canvas, int x, int y)
 {
+    ASSERT(x >= 0 && x < canvas->columns * DOTS_X && y >= 0 && y < ROWS * DOTS_Y);
     canvas->cells[y / DOTS_Y][x / DOTS_X] |= (unsigned char)(1 << (y % DOTS_Y * DOTS_X + x % DOTS_X));
 }
 
 static int scale_to_steps(double value, double max, int steps)
 {
+    ASSERT(max > 0 && value >= 0);
     double at = value / max * (steps - 1) + 0.5;
     return at < 0 ? 0 : at >= steps ? steps - 1 : (int)at;
 }

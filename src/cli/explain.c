@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "cli/term.h"
 #include "cli/words.h"
 #include "spec/keywords.h"
@@ -23,8 +24,7 @@ const size_t explain_span_count = sizeof explain_spans / sizeof explain_spans[0]
 __attribute__((format(printf, 3, 4))) static void add_explain_row(struct explain *explain, const char *label,
                                                                   const char *format, ...)
 {
-    if (explain->row_count == EXPLAIN_ROWS_MAX)
-        return;
+    ASSERT_ALWAYS(explain->row_count < EXPLAIN_ROWS_MAX);
     struct explain_row *new = &explain->rows[explain->row_count++];
     va_list list;
     va_start(list, format);
@@ -36,8 +36,7 @@ __attribute__((format(printf, 3, 4))) static void add_explain_row(struct explain
 __attribute__((format(printf, 2, 3))) static void add_explain_note(struct explain *explain,
                                                                    const char *format, ...)
 {
-    if (explain->note_count == EXPLAIN_NOTES_MAX)
-        return;
+    ASSERT_ALWAYS(explain->note_count < EXPLAIN_NOTES_MAX);
     char *text = explain->notes[explain->note_count++];
     va_list list;
     va_start(list, format);
@@ -112,6 +111,11 @@ int64_t explain_rest_ns(const struct limit *limit)
         break;
     }
     return 0;
+}
+
+const char *explain_label(const struct limit *limit, char *text)
+{
+    return limit->spec.name[0] ? limit->spec.name : explain_text(&limit->spec, text);
 }
 
 const char *explain_text(const struct weir_spec *spec, char *text)
@@ -196,18 +200,19 @@ static const char *rate_in_words(const struct limit *limit, int64_t ppm, char *t
 }
 
 /* The pace in the long run. Below a microsecond nobody thinks in intervals. */
-static void say_pace(const struct limit *limit, struct explain *explain, const char *label, const char *verb)
+static void say_pace(const struct limit *limit, struct explain *explain, const char *label)
 {
     char text[HUMANIZE_MAX];
     if (limit->spec.period_ns / limit->spec.count < 1000)
-        add_explain_row(explain, label, "%s%s a second", verb, rate_in_words(limit, 1000000, text));
+        add_explain_row(explain, label, "%s a second", rate_in_words(limit, 1000000, text));
     else
-        add_explain_row(explain, label, "%sone every %s", verb,
-                        words_duration(explain_interval_ns(limit), text));
+        add_explain_row(explain, label, "one every %s", words_duration(explain_interval_ns(limit), text));
 }
 
 static void say_most(const struct limit *limit, struct explain *explain, int64_t span_ns, const char *more)
 {
+    ASSERT(limit->algorithm->most(limit, span_ns) >= explain_at_once(limit));
+    ASSERT(limit->algorithm->most(limit, span_ns) <= limit->algorithm->most(limit, sat_mul(2, span_ns)));
     char label[EXPLAIN_TEXT_MAX], name[HUMANIZE_MAX], number[HUMANIZE_MAX];
     snprintf(label, sizeof label, "in any %s", span_name(span_ns, name));
     add_explain_row(explain, label, "at most %s%s",
@@ -276,7 +281,7 @@ static void explain_token_bucket(const struct limit *limit, struct explain *expl
     if (spec->initial != spec->burst)
         add_explain_row(explain, "at the start", "%s of %s", words_number(spec->initial, a),
                         words_number(spec->burst, b));
-    say_pace(limit, explain, "after that", "");
+    say_pace(limit, explain, "after that");
     say_bounds(limit, explain, "");
     say_rest(limit, explain, "full again");
     if (spec->burst == spec->count && spec->burst > 1 && spec->period_ns / spec->count >= 1000) {
@@ -301,7 +306,7 @@ static void explain_leaky_bucket(const struct limit *limit, struct explain *expl
     char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
     int64_t queue_ns = units_to_ns(limit, spec->queue);
     add_explain_row(explain, "at once", "1; the others queue");
-    say_pace(limit, explain, "after that", "");
+    say_pace(limit, explain, "after that");
     add_explain_row(explain, "queue", "%s at most; what finds it full is refused",
                     words_number(spec->queue, a));
     if (spec->age_ns > 0 && spec->age_ns < queue_ns)
@@ -323,7 +328,7 @@ static void explain_smooth(const struct limit *limit, struct explain *explain)
                     words_number(explain_at_once(limit), a),
                     words_decimal(explain_ticks_to_units(limit, limit->full), b));
     add_explain_row(explain, "at the start", "%s saved", words_number(limit->spec.initial, a));
-    say_pace(limit, explain, "after that", "");
+    say_pace(limit, explain, "after that");
     say_large_n(limit, explain);
     say_bounds(limit, explain, ", one by one");
     say_rest(limit, explain, "full again");
@@ -337,7 +342,7 @@ static void explain_warmup(const struct limit *limit, struct explain *explain)
     words_duration(ticks_to_ns(limit, limit->u.warmup.edge), a);
     add_explain_row(explain, below ? "after a rest" : "cold",
                     below ? "as fast as one every %s" : "up to %s between two", a);
-    say_pace(limit, explain, below ? "after that" : "warm", "");
+    say_pace(limit, explain, below ? "after that" : "warm");
     add_explain_row(explain, "saved up", "%s at most; above the threshold of %s they cost %s than fresh ones",
                     words_decimal(limit->u.warmup.most, a), words_decimal(limit->u.warmup.threshold, b),
                     below ? "less" : "more");
@@ -379,29 +384,21 @@ static const char *refused_counts(const struct limit *limit)
     return limit->spec.refused == WEIR_REFUSED_COUNT ? "is counted as well" : "is not counted";
 }
 
-static void explain_fixed_window(const struct limit *limit, struct explain *explain)
+/* fixed-window and quota */
+static void explain_window(const struct limit *limit, struct explain *explain)
 {
     char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
+    bool quota = limit->spec.algo == WEIR_QUOTA;
     add_explain_row(explain, "in a window", "%s; a new one begins every %s",
                     words_number(limit->spec.count, a), words_duration(limit->spec.period_ns, b));
     add_explain_row(explain, "across an edge", "up to %s in a moment",
                     words_number(sat_mul(2, limit->spec.count), a));
     say_bounds(limit, explain, "");
-    add_explain_row(explain, "a refusal", "%s", refused_counts(limit));
+    add_explain_row(explain, quota ? "in a fleet" : "a refusal", "%s",
+                    quota ? "one total for all machines" : refused_counts(limit));
     add_explain_row(explain, "full again", "with the next window");
-    note_exact(limit, explain, "");
-}
-
-static void explain_quota(const struct limit *limit, struct explain *explain)
-{
-    char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
-    add_explain_row(explain, "in a window", "%s; a new one begins every %s",
-                    words_number(limit->spec.count, a), words_duration(limit->spec.period_ns, b));
-    add_explain_row(explain, "across an edge", "up to %s in a moment",
-                    words_number(sat_mul(2, limit->spec.count), a));
-    say_bounds(limit, explain, "");
-    add_explain_row(explain, "in a fleet", "one total for all machines");
-    add_explain_row(explain, "full again", "with the next window");
+    if (!quota)
+        note_exact(limit, explain, "");
 }
 
 static void explain_sliding_window(const struct limit *limit, struct explain *explain)
@@ -464,13 +461,13 @@ static void (*const explainers[])(const struct limit *limit, struct explain *exp
     [WEIR_SMOOTH] = explain_smooth,
     [WEIR_WARMUP] = explain_warmup,
     [WEIR_HYBRID] = explain_hybrid,
-    [WEIR_FIXED_WINDOW] = explain_fixed_window,
+    [WEIR_FIXED_WINDOW] = explain_window,
     [WEIR_SLIDING_WINDOW] = explain_sliding_window,
     [WEIR_SLIDING_LOG] = explain_sliding_log,
     [WEIR_STEP] = explain_step,
     [WEIR_UNLIMITED] = explain_unlimited,
     [WEIR_BLOCKED] = explain_blocked,
-    [WEIR_QUOTA] = explain_quota,
+    [WEIR_QUOTA] = explain_window,
 };
 
 /* A state is as large as all its limits; with several, this one's part of it. */

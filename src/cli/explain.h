@@ -40,6 +40,9 @@ void explain_limit(const struct weir_policy *policy, size_t index, struct explai
 const char *explain_text(const struct weir_spec *spec, char *text);
 const char *explain_defaults(const struct limit *limit, char *text);
 
+/* How a limit is called: its name, or its text, in `text`. */
+const char *explain_label(const struct limit *limit, char *text);
+
 /* Most units at one instant, one by one; WEIR_FOREVER: no bound. */
 int64_t explain_at_once(const struct limit *limit);
 

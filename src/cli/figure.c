@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "cli/explain.h"
 #include "cli/words.h"
 
@@ -118,6 +119,7 @@ static void point_add(struct figure *figure, int64_t now, double y)
 {
     if (figure->point_count == FIGURE_POINTS_MAX)
         return;
+    ASSERT(y >= 0 && (figure->point_count == 0 || figure->points[figure->point_count - 1].x <= (double)now));
     figure->points[figure->point_count++] = (struct figure_point){(double)now, y};
     if (y > figure->y.max)
         figure->y.max = y;

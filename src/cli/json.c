@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/json.h"
 
-#include <assert.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text.h"
 #include "weir.h"
 
@@ -31,6 +31,7 @@ static void json_put_string(FILE *file, const char *text)
 /* The comma and the line before an element, and its name. */
 static void json_begin_element(struct json *json, const char *name)
 {
+    ASSERT(json->file && !name == (json->depth == 0 || json->bracket[json->depth] == ']'));
     if (json->filled[json->depth])
         fputs(json->flat[json->depth] ? ", " : ",", json->file);
     if (!json->flat[json->depth] && json->depth > 0)
@@ -47,7 +48,8 @@ void json_open(struct json *json, const char *name, char bracket, enum json_layo
     json_begin_element(json, name);
     fputc(bracket, json->file);
     json->depth++;
-    assert(json->depth < JSON_DEPTH_MAX);
+    ASSERT_ALWAYS(json->depth < JSON_DEPTH_MAX);
+    json->bracket[json->depth] = bracket == '{' ? '}' : ']';
     json->filled[json->depth] = false;
     json->flat[json->depth] = layout == JSON_FLAT;
 }
@@ -55,6 +57,7 @@ void json_open(struct json *json, const char *name, char bracket, enum json_layo
 void json_close(struct json *json, char bracket)
 {
     bool lines = json->filled[json->depth] && !json->flat[json->depth];
+    ASSERT(json->depth > 0 && bracket == json->bracket[json->depth]);
     json->depth--;
     if (lines)
         fprintf(json->file, "\n%*s", 2 * json->depth, "");

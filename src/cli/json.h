@@ -15,8 +15,9 @@
 struct json {
     FILE *file;
     int depth;
-    bool filled[JSON_DEPTH_MAX]; /* something stands at this depth already */
-    bool flat[JSON_DEPTH_MAX];   /* on one line */
+    char bracket[JSON_DEPTH_MAX]; /* that closes what is open at this depth */
+    bool filled[JSON_DEPTH_MAX];  /* something stands at this depth already */
+    bool flat[JSON_DEPTH_MAX];    /* on one line */
 };
 
 enum json_layout { JSON_LINES, JSON_FLAT };

@@ -43,18 +43,6 @@ void weir_reading_wrong(struct config_reader *reading, struct config_place place
     message[weir_text_cut(message, strlen(message), sizeof complaint->message - 1)] = '\0';
 }
 
-/* Where character number `count` begins. */
-static size_t character_offset(const char *text, size_t len, size_t count)
-{
-    size_t offset = 0, step;
-    uint32_t code;
-    for (; count > 0 && offset < len; count--) {
-        step = weir_utf8_read(text + offset, len - offset, &code);
-        offset += step ? step : 1;
-    }
-    return offset;
-}
-
 static void put_visible_text(struct text *line, const char *text, size_t len)
 {
     uint32_t code;
@@ -69,8 +57,8 @@ void weir_reading_wrong_inside(struct config_reader *reading, const struct yaml_
                                const char *message)
 {
     size_t at = column > 0 ? (size_t)column - 1 : 0, cut = at < SHOWN_COLUMNS ? 0 : at - SHOWN_COLUMNS / 2;
-    size_t begin = character_offset(node->text, node->len, cut);
-    size_t end = begin + character_offset(node->text + begin, node->len - begin, SHOWN_COLUMNS);
+    size_t begin = weir_text_offset(node->text, node->len, cut + 1);
+    size_t end = begin + weir_text_offset(node->text + begin, node->len - begin, SHOWN_COLUMNS + 1);
     struct config_place place = node->place;
     if (node->exact)
         place.column += (int)at + (node->plain ? 0 : 1);

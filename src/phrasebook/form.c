@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text.h"
 #include "spec/keywords.h"
 
@@ -13,6 +14,8 @@
 
 static bool keep_form_part(struct form_match *match, const char *start, char item)
 {
+    ASSERT(match->count < FORM_PARTS_MAX && start <= match->reader.at &&
+           match->reader.at <= match->reader.end);
     match->parts[match->count++] = (struct form_part){start, (size_t)(match->reader.at - start), item};
     return match->reader.at > start;
 }
@@ -216,6 +219,7 @@ static bool fit_options(const char *form, struct form_match *match)
     const char *start = so_far.reader.at;
     for (;;) {
         struct form_match here = so_far;
+        ASSERT(here.count < FORM_PARTS_MAX);
         here.parts[here.count++] = (struct form_part){start, (size_t)(here.reader.at - start), 'O'};
         if (fit_rest_of_form(form, &here, match))
             return true;

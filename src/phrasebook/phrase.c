@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text.h"
 #include "phrasebook/form.h"
 #include "spec/keywords.h"
@@ -205,6 +206,7 @@ static size_t put_phrase_part(struct text *text, const struct form_match *match,
         put_shown(text, match->mistake.start, match->mistake.len);
         return 1;
     }
+    ASSERT(*name >= '1' && (size_t)(*name - '1') < match->count); /* the sentence fits its form */
     const struct form_part *part = &match->parts[*name - '1'];
     if (part->item == 'T' || part->item == 'Z')
         put_phrase_period(text, part, name[1] == '~');

@@ -3,15 +3,15 @@
  * weir check: is a configuration right, how much does it hold, and what would it change on a server that
  * runs.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/ask.h"
 #include "cli/commands.h"
+#include "cli/commands/check.h"
 #include "cli/commands/check_differences.h"
-#include "cli/commands/check_fleet.h"
 #include "cli/commands/check_serve.h"
 #include "cli/json.h"
 #include "cli/term.h"
@@ -21,44 +21,50 @@
 
 #define TEXT_SIZE 1024
 
-struct check_run {
-    const char *file;
-    struct config *config;
-    struct cli_client *client;     /* NULL: no server was asked */
-    const struct resp_value *list; /* its policies; NULL: it did not say */
-    struct cli_client *other;      /* the same server: a question of its own does not end the list */
-    struct weir_error err;         /* why not */
-    bool told_mistake;
-    int width; /* of the longest name */
-    struct json document;
-};
+struct check_run check;
 
-/* ---- mistakes ---- */
+/* ---- mistakes and notes ---- */
 
 static void check_print_mistake(void *arg, const struct config_complaint *complaint)
 {
-    struct check_run *check = arg;
     char text[COMPLAINT_TEXT_MAX];
-    check->told_mistake = true;
+    (void)arg;
+    check.told_mistake = true;
     if (!ask_options.json) {
         fprintf(stderr, "%s\n", weir_complaint_text(complaint, true, text));
         return;
     }
-    json_open(&check->document, NULL, '{', JSON_FLAT);
-    json_number(&check->document, "line", complaint->place.line);
-    json_number(&check->document, "column", complaint->place.column);
+    json_open(&check.document, NULL, '{', JSON_FLAT);
+    json_number(&check.document, "line", complaint->place.line);
+    json_number(&check.document, "column", complaint->place.column);
     if (complaint->excerpt[0])
-        json_text(&check->document, "excerpt", complaint->excerpt);
-    json_text(&check->document, "message", complaint->message);
-    json_close(&check->document, '}');
+        json_text(&check.document, "excerpt", complaint->excerpt);
+    json_text(&check.document, "message", complaint->message);
+    json_close(&check.document, '}');
 }
 
-/* Of the file as a whole. */
-static void check_print_file_mistake(struct check_run *check, const char *message)
+bool check_mistake(struct config_place place, const char *format, ...)
 {
-    struct config_complaint complaint = {.file = check->file};
-    (void)snprintf(complaint.message, sizeof complaint.message, "%s", message);
-    check_print_mistake(check, &complaint);
+    struct config_complaint complaint = {.file = check.file, .place = place};
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(complaint.message, sizeof complaint.message, format, list);
+    va_end(list);
+    check_print_mistake(NULL, &complaint);
+    return false;
+}
+
+void check_note(const char *format, ...)
+{
+    char text[600];
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (ask_options.json)
+        json_text(&check.document, NULL, text);
+    else
+        term_print(stdout, "note: %s\n", text);
 }
 
 /* ---- what it holds ---- */
@@ -104,11 +110,11 @@ static void print_count(size_t count, const char *one, const char *many)
     printf("%s %s", words_number((int64_t)count, text), count == 1 ? one : many);
 }
 
-static void print_summary(const struct check_run *check)
+static void print_summary(void)
 {
-    const struct config *config = check->config;
+    const struct config *config = check.config;
     char memory[HUMANIZE_MAX], keys[HUMANIZE_MAX];
-    printf("%s: ", check->file);
+    printf("%s: ", check.file);
     print_count(config->policy_count, "policy", "policies");
     fputs(", ", stdout);
     print_count(count_config_overrides(config), "override", "overrides");
@@ -124,11 +130,11 @@ static void print_summary(const struct check_run *check)
 }
 
 /* Overrides whose time is over do nothing; a file may keep them, but somebody should know. */
-static void print_ended(const struct check_run *check)
+static void print_ended(void)
 {
     int64_t now_ms = weir_boot.wall() / WEIR_MS;
-    for (size_t i = 0; i < check->config->policy_count; i++) {
-        const struct config_policy *policy = &check->config->policies[i];
+    for (size_t i = 0; i < check.config->policy_count; i++) {
+        const struct config_policy *policy = &check.config->policies[i];
         for (size_t j = 0; j < policy->override_count; j++) {
             const struct config_override *override = &policy->overrides[j];
             char moment[TIMESTAMP_MAX];
@@ -201,8 +207,8 @@ static const char *limits_there(const struct config_policy *policy)
 }
 
 /* Says in `line` what is different; false: nothing. */
-static bool check_compare_policy(struct check_run *check, const struct config_policy *policy,
-                                 const struct resp_value *has, char *line, size_t size)
+static bool check_compare_policy(const struct config_policy *policy, const struct resp_value *has, char *line,
+                                 size_t size)
 {
     struct text text, rest;
     char others[2 * TEXT_SIZE];
@@ -213,8 +219,8 @@ static bool check_compare_policy(struct check_run *check, const struct config_po
     weir_text_init(&rest, others, sizeof others);
     check_compare_candidate(policy, ask_text(has, "candidate"), &rest);
     check_compare_mode(policy, has, &rest);
-    if (check->other)
-        check_differences(check->other, policy, &rest);
+    if (check.other)
+        check_differences(check.other, policy, &rest);
     if (!is_filed(has))
         check_add(&rest, "was set by command, now by the file");
     if (stays && rest.len == 0)
@@ -255,145 +261,137 @@ static bool is_in_file(const struct config *config, struct slice name)
 }
 
 /* Shows one change; the first one under a heading. */
-static void check_print_change(struct check_run *check, size_t *count, struct slice name, const char *kind,
-                               const char *line)
+static void check_print_change(size_t *count, struct slice name, const char *kind, const char *line)
 {
     char copy[CONFIG_NAME_MAX + 1];
     (void)snprintf(copy, sizeof copy, "%.*s", (int)(name.len < CONFIG_NAME_MAX ? name.len : CONFIG_NAME_MAX),
                    name.bytes);
     (*count)++;
     if (ask_options.json) {
-        json_open(&check->document, NULL, '{', JSON_FLAT);
-        json_text(&check->document, "policy", copy);
-        json_text(&check->document, "change", kind);
-        json_text(&check->document, "text", line);
-        json_close(&check->document, '}');
+        json_open(&check.document, NULL, '{', JSON_FLAT);
+        json_text(&check.document, "policy", copy);
+        json_text(&check.document, "change", kind);
+        json_text(&check.document, "text", line);
+        json_close(&check.document, '}');
         return;
     }
     if (*count == 1)
-        printf("changes against %s\n", client_shown(check->client));
-    term_print(stdout, "  %-*s %s\n", check->width, copy, line);
+        printf("changes against %s\n", client_shown(check.client));
+    term_print(stdout, "  %-*s %s\n", check.width, copy, line);
 }
 
 /* Of all names, so that what is said about them stands in one column; at least 8. */
-static int widest_policy_name(const struct check_run *check)
+static int widest_policy_name(void)
 {
     size_t width = 8;
-    for (size_t i = 0; i < check->config->policy_count; i++)
+    for (size_t i = 0; i < check.config->policy_count; i++)
         width =
-            strlen(check->config->policies[i].name) > width ? strlen(check->config->policies[i].name) : width;
-    for (size_t i = 0; i < check->list->count; i++) {
-        size_t len = ask_text(&check->list->elements[i], "name").len;
+            strlen(check.config->policies[i].name) > width ? strlen(check.config->policies[i].name) : width;
+    for (size_t i = 0; i < check.list->count; i++) {
+        size_t len = ask_text(&check.list->elements[i], "name").len;
         width = len > width && len <= CONFIG_NAME_MAX ? len : width;
     }
     return (int)width;
 }
 
 /* Is it one that the user may not see? Then nobody here knows whether the server has it. */
-static bool is_hidden(const struct check_run *check, const char *name)
+static bool is_hidden(const char *name)
 {
-    const struct resp_value *value = ask_quietly(check->other, "WEIR.POLICY", "SHOW", name, NULL);
+    const struct resp_value *value = ask_quietly(check.other, "WEIR.POLICY", "SHOW", name, NULL);
     return value && value->type == RESP_ERROR && value->text.len > 7 &&
            memcmp(value->text.bytes, "NOPERM ", 7) == 0;
 }
 
 /* Behind the changes: those of the file that could not be compared. */
-static void show_hidden(struct check_run *check)
+static void show_hidden(void)
 {
     size_t count = 0;
     if (ask_options.json)
-        json_open(&check->document, "not_visible", '[', JSON_FLAT);
-    for (size_t i = 0; i < check->config->policy_count; i++) {
-        const char *name = check->config->policies[i].name;
-        if (find_on_server(check->list, name) || !is_hidden(check, name))
+        json_open(&check.document, "not_visible", '[', JSON_FLAT);
+    for (size_t i = 0; i < check.config->policy_count; i++) {
+        const char *name = check.config->policies[i].name;
+        if (find_on_server(check.list, name) || !is_hidden(name))
             continue;
         if (ask_options.json)
-            json_text(&check->document, NULL, name);
+            json_text(&check.document, NULL, name);
         else
             printf("%s%s", count == 0 ? "not compared, because this user may not see them: " : ", ", name);
         count++;
     }
     if (ask_options.json)
-        json_close(&check->document, ']');
+        json_close(&check.document, ']');
     else if (count > 0)
         fputc('\n', stdout);
 }
 
-static void check_print_changes(struct check_run *check)
+static void check_print_changes(void)
 {
-    const struct config *config = check->config;
+    const struct config *config = check.config;
     char line[4 * TEXT_SIZE];
     size_t count = 0;
-    check->width = widest_policy_name(check);
+    check.width = widest_policy_name();
     for (size_t i = 0; i < config->policy_count; i++) {
         const struct config_policy *policy = &config->policies[i];
-        const struct resp_value *has = find_on_server(check->list, policy->name);
+        const struct resp_value *has = find_on_server(check.list, policy->name);
         struct slice name = {policy->name, strlen(policy->name)};
-        if (!has && is_hidden(check, policy->name))
+        if (!has && is_hidden(policy->name))
             continue;
         if (!has)
             describe_new_policy(policy, line, sizeof line);
-        if (!has || check_compare_policy(check, policy, has, line, sizeof line))
-            check_print_change(check, &count, name, has ? "changed" : "new", line);
+        if (!has || check_compare_policy(policy, has, line, sizeof line))
+            check_print_change(&count, name, has ? "changed" : "new", line);
     }
-    for (size_t i = 0; i < check->list->count; i++) {
-        const struct resp_value *has = &check->list->elements[i];
+    for (size_t i = 0; i < check.list->count; i++) {
+        const struct resp_value *has = &check.list->elements[i];
         struct slice name = ask_text(has, "name");
         if (!is_in_file(config, name) && is_filed(has))
-            check_print_change(check, &count, name, "removed", "removed");
+            check_print_change(&count, name, "removed", "removed");
     }
     if (count == 0 && !ask_options.json)
-        printf("no changes against %s\n", client_shown(check->client));
+        printf("no changes against %s\n", client_shown(check.client));
 }
 
 /* ---- what is right, but should be known ---- */
 
-static void check_print_note(void *arg, const char *text)
-{
-    struct check_run *check = arg;
-    if (ask_options.json)
-        json_text(&check->document, NULL, text);
-    else
-        term_print(stdout, "note: %s\n", text);
-}
-
 /* As a reload would say it: it would take everything away. */
-static void note_empty_file(struct check_run *check)
+static void note_empty_file(void)
 {
     size_t filed = 0;
-    for (size_t i = 0; check->list && i < check->list->count; i++)
-        filed += is_filed(&check->list->elements[i]);
-    if (filed > 0 && check->config->policy_count == 0 && !check->config->no_policies)
-        check_print_file_mistake(check, CONFIG_EMPTY);
+    for (size_t i = 0; check.list && i < check.list->count; i++)
+        filed += is_filed(&check.list->elements[i]);
+    if (filed > 0 && check.config->policy_count == 0 && !check.config->no_policies)
+        (void)check_mistake((struct config_place){0, 0}, CONFIG_EMPTY);
 }
 
 /* Who logged in and is not `default` is one of its users: a reload would refuse to open the server. */
-static void note_user_change(struct check_run *check)
+static void note_user_change(void)
 {
     char line[1024];
-    if (check->config->user_count > 0 || !check->other)
+    if (check.config->user_count > 0 || !check.other)
         return;
-    const struct resp_value *info = ask_quietly(check->other, "CLIENT", "INFO", NULL);
+    const struct resp_value *info = ask_quietly(check.other, "CLIENT", "INFO", NULL);
     if (!info || (info->type != RESP_BULK && info->type != RESP_VERBATIM) || info->text.len >= sizeof line)
         return;
     (void)snprintf(line, sizeof line, "%.*s", (int)info->text.len, info->text.bytes);
     const char *user = strstr(line, " user=");
     if (user && strncmp(user, " user=default ", 14) != 0)
-        check_print_file_mistake(check, CONFIG_NO_USERS);
+        (void)check_mistake((struct config_place){0, 0}, CONFIG_NO_USERS);
 }
 
 /* ---- the command ---- */
 
-static void check_against_server(struct check_run *check, const char *url)
+static void check_against_server(const char *url)
 {
-    static const struct slice words[] = {{"WEIR.POLICY", 11}, {"LIST", 4}};
-    check->client = client_open(url, &check->err);
-    const struct resp_value *value = check->client ? client_ask(check->client, words, 2, &check->err) : NULL;
+    struct ask ask;
+    ask_begin(&ask, "WEIR.POLICY", "LIST", NULL);
+    check.client = client_open(url, &check.err);
+    const struct resp_value *value =
+        check.client ? client_ask(check.client, ask.words, ask.count, &check.err) : NULL;
     if (value && value->type == RESP_ARRAY) {
-        check->list = value;
-        check->other = client_open(url, NULL);
+        check.list = value;
+        check.other = client_open(url, NULL);
     } else if (value)
-        (void)snprintf(check->err.text, sizeof check->err.text, "%s: %.*s", client_shown(check->client),
+        (void)snprintf(check.err.text, sizeof check.err.text, "%s: %.*s", client_shown(check.client),
                        value->type == RESP_ERROR ? (int)(value->text.len < 160 ? value->text.len : 160) : 0,
                        value->type == RESP_ERROR ? value->text.bytes : "");
 }
@@ -412,79 +410,87 @@ static void print_candidates(const struct config *config, struct json *json)
     json_close(json, ']');
 }
 
-static void check_print_json(struct check_run *check)
+static void print_summary_json(void)
 {
-    struct json *json = &check->document;
-    json_number(json, "policies", (int64_t)check->config->policy_count);
-    json_number(json, "overrides", (int64_t)count_config_overrides(check->config));
-    print_candidates(check->config, json);
-    json_number(json, "users", (int64_t)check->config->user_count);
-    json_number(json, "memory", check->config->memory);
-    json_number(json, "keys", weir_config_keys(check->config));
-    if (check->list) {
-        json_text(json, "server", client_shown(check->client));
-        json_open(json, "changes", '[', JSON_LINES);
-        check_print_changes(check);
-        json_close(json, ']');
-        show_hidden(check);
+    struct json *json = &check.document;
+    json_number(json, "policies", (int64_t)check.config->policy_count);
+    json_number(json, "overrides", (int64_t)count_config_overrides(check.config));
+    print_candidates(check.config, json);
+    json_number(json, "users", (int64_t)check.config->user_count);
+    json_number(json, "memory", check.config->memory);
+    json_number(json, "keys", weir_config_keys(check.config));
+    if (check.list)
+        json_text(json, "server", client_shown(check.client));
+}
+
+/* Opens or closes a list of the document, if there is one. */
+static void check_list(bool open, const char *name)
+{
+    if (ask_options.json && open)
+        json_open(&check.document, name, '[', JSON_LINES);
+    else if (ask_options.json)
+        json_close(&check.document, ']');
+}
+
+static void check_print_all(void)
+{
+    bool json = ask_options.json;
+    if (json) {
+        print_summary_json();
+    } else {
+        print_summary();
+        print_ended();
     }
-    check_fleet_json(check->config, json);
-    json_open(json, "notes", '[', JSON_LINES);
-    check_notes(check->config, check->other, check_print_note, check);
-    json_close(json, ']');
+    if (check.list) {
+        check_list(true, "changes");
+        check_print_changes();
+        check_list(false, NULL);
+        show_hidden();
+    } else if (!json) {
+        printf("not compared with a server: %s\n", check.err.text);
+    }
+    check_fleet_print();
+    check_list(true, "notes");
+    check_notes();
+    check_list(false, NULL);
 }
 
-static void check_print_text(struct check_run *check)
+static int check_file(const char *url)
 {
-    print_summary(check);
-    print_ended(check);
-    if (check->list) {
-        check_print_changes(check);
-        show_hidden(check);
-    } else
-        printf("not compared with a server: %s\n", check->err.text);
-    check_fleet_print(check->config);
-    check_notes(check->config, check->other, check_print_note, check);
-}
-
-static int check_file(struct check_run *check, const char *url)
-{
-    struct json *json = &check->document;
+    struct json *json = &check.document;
     if (ask_options.json) {
         json_open(json, NULL, '{', JSON_LINES);
-        json_text(json, "file", check->file);
+        json_text(json, "file", check.file);
         json_open(json, "mistakes", '[', JSON_LINES);
     }
-    check->config = weir_config_read(check->file, check_print_mistake, check);
-    bool good = check->config && check_fleet(check->config, check_print_mistake, check) &&
-                check_serve(check->config, check_print_mistake, check);
+    check.config = weir_config_read(check.file, check_print_mistake, NULL);
+    bool good = check.config && check_fleet() && check_serve();
     if (good) {
-        check_against_server(check, url);
-        note_empty_file(check);
-        note_user_change(check);
+        check_against_server(url);
+        note_empty_file();
+        note_user_change();
     }
-    good = good && !check->told_mistake;
+    good = good && !check.told_mistake;
     if (ask_options.json)
         json_close(json, ']');
-    if (good && ask_options.json)
-        check_print_json(check);
-    else if (good && (check->list || !url))
-        check_print_text(check);
+    if (good && (ask_options.json || check.list || !url))
+        check_print_all();
     else if (good)
-        print_summary(check);
+        print_summary();
     if (ask_options.json)
         json_close(json, '}');
-    if (good && url && !check->list)
-        (void)args_fail("check", "%s", check->err.text);
-    return good && (check->list || !url) ? EXIT_OK : EXIT_ERROR;
+    if (good && url && !check.list)
+        (void)args_fail("check", "%s", check.err.text);
+    return good && (check.list || !url) ? EXIT_OK : EXIT_ERROR;
 }
 
 static int run_check(const struct cli_command *command, int count, char **argv)
 {
-    struct check_run check = {.document = {.file = stdout}, .file = argv[1]};
+    check.document.file = stdout;
+    check.file = argv[1];
     (void)command;
     (void)count;
-    int status = check_file(&check, ask_options.server);
+    int status = check_file(ask_options.server);
     client_close(check.other);
     client_close(check.client);
     weir_config_free(check.config);

@@ -80,16 +80,6 @@ static struct policy_bound bound_of(const struct weir_policy *policy, int64_t sp
     return least;
 }
 
-/* How a limit is called: its name, or its text. */
-static const char *limit_label(const struct limit *limit, char *text)
-{
-    if (limit->spec.name[0])
-        snprintf(text, EXPLAIN_TEXT_MAX, "%s", limit->spec.name);
-    else
-        explain_text(&limit->spec, text);
-    return text;
-}
-
 static void put_bound(const struct weir_policy *policy, const char *label, const char *words, int64_t span_ns)
 {
     struct policy_bound bound = bound_of(policy, span_ns);
@@ -101,7 +91,7 @@ static void put_bound(const struct weir_policy *policy, const char *label, const
     }
     snprintf(value, sizeof value, "%s%s", words, words_number(bound.most, number));
     pad_to(VALUE_COLUMN + spec_put_cell(value), OWNER_COLUMN);
-    printf("%s\n", limit_label(&policy->limits[bound.limit], owner));
+    printf("%s\n", explain_label(&policy->limits[bound.limit], owner));
 }
 
 /* Whether a second token bucket is looser in every respect, so that it can never be the one to refuse. Equal
@@ -124,7 +114,7 @@ static void put_idle_notes(const struct weir_policy *policy)
             if (never_decides(policy, i, j)) {
                 snprintf(text, sizeof text,
                          "%s never decides: %s lets pass no more at once and no more later",
-                         limit_label(&policy->limits[i], idle), limit_label(&policy->limits[j], busy));
+                         explain_label(&policy->limits[i], idle), explain_label(&policy->limits[j], busy));
                 fputs("note: ", stdout);
                 term_wrap(stdout, text, 6, 0, term_width(stdout));
                 break;

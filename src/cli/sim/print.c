@@ -70,13 +70,6 @@ void sim_table_head(const struct sim_table *table)
     puts(term_colour(stdout, TERM_PLAIN));
 }
 
-static const char *limit_label_text(const struct limit *limit, char *text)
-{
-    if (limit->spec.name[0])
-        return limit->spec.name;
-    return explain_text(&limit->spec, text);
-}
-
 static void put_verdict(const struct sim_table *table, const struct weir_verdict *verdict)
 {
     char text[HUMANIZE_MAX + 32], time[HUMANIZE_MAX];
@@ -115,7 +108,7 @@ void sim_table_row(const struct sim_table *table, int64_t now, int64_t n, const 
     if (table->behind)
         put_right(words_duration(verdict->behind_ns, text), TIME_WIDTH + 2);
     if (table->several)
-        printf("  %s", limit_label_text(&table->policy->limits[verdict->limit], text));
+        printf("  %s", explain_label(&table->policy->limits[verdict->limit], text));
     putchar('\n');
 }
 
@@ -144,23 +137,13 @@ void sim_table_sums(const struct sim_table *table, const struct sim_sums *sums)
 
 /* ---- JSON ---- */
 
-static const char *reason_name(int32_t reason)
-{
-    static const char *const names[] = {
-        [WEIR_OK] = "ok",           [WEIR_LATER] = "later",   [WEIR_NEVER] = "never",
-        [WEIR_FULL] = "full",       [WEIR_LOST] = "lost",     [WEIR_CANCELED] = "canceled",
-        [WEIR_INVALID] = "invalid", [WEIR_SHARED] = "shared",
-    };
-    return names[reason];
-}
-
 void sim_json_row(struct json *json, int64_t now, int64_t n, const struct weir_verdict *verdict)
 {
     json_open(json, NULL, '{', JSON_FLAT);
     json_number(json, "time_ns", now);
     json_number(json, "n", n);
     json_bool(json, "allowed", verdict->allowed);
-    json_text(json, "reason", reason_name(verdict->reason));
+    json_text(json, "reason", weir_reason_name(verdict->reason));
     json_bound(json, "remaining", verdict->remaining);
     json_bound(json, "retry_after_ns", verdict->retry_after_ns);
     json_bound(json, "reset_after_ns", verdict->reset_after_ns);

@@ -23,8 +23,9 @@ struct dump_sender {
     struct buffer definition; /* lines of the policy at hand, each with a line break */
     struct buffer overrides;
     char policy[64], id[33];
-    bool begun, made;
-    int64_t page, keys, full;
+    bool begun;
+    int64_t page;
+    struct dump_sent sent;
     struct buffer lines; /* of the next page */
     size_t ends[PAGE_LINES], count;
     char room[DUMP_LINE_MAX];
@@ -53,19 +54,9 @@ void dump_sender_free(struct dump_sender *sender)
     free(sender);
 }
 
-bool dump_sender_made(const struct dump_sender *sender)
+const struct dump_sent *dump_sender_sent(const struct dump_sender *sender)
 {
-    return sender->made;
-}
-
-int64_t dump_sender_keys(const struct dump_sender *sender)
-{
-    return sender->keys;
-}
-
-int64_t dump_sender_full(const struct dump_sender *sender)
-{
-    return sender->full;
+    return &sender->sent;
 }
 
 static bool dump_send_complain(const struct dump_sender *sender, const char *text)
@@ -94,8 +85,8 @@ bool dump_sender_flush(struct dump_sender *sender)
     if (!value)
         return false;
     sender->page++;
-    sender->keys += ask_number(value, "keys");
-    sender->full += ask_number(value, "full");
+    sender->sent.keys += ask_number(value, "keys");
+    sender->sent.full += ask_number(value, "full");
     sender->count = 0;
     empty_buffer(&sender->lines);
     return true;
@@ -233,11 +224,11 @@ static bool begin_load(struct dump_sender *sender)
     const struct resp_value *value = ask_tell(sender->command, sender->client, &ask);
     if (!value)
         return false;
-    sender->made = ask_truth(value, "made");
+    sender->sent.made = ask_truth(value, "made");
     sender->begun = true;
     at = buffer_bytes(&sender->overrides);
     end = at + buffer_len(&sender->overrides);
-    while (sender->made && next_buffered(&at, end, &line))
+    while (sender->sent.made && next_buffered(&at, end, &line))
         if (!send_override(sender, line))
             return false;
     return true;

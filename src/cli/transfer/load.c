@@ -81,7 +81,7 @@ static bool prepare_move(struct key_move *move)
     const struct dump_source source = {"load", move->from, dump_send, move->sender};
     if (!dump_read_policy(&source, &part, true))
         return false;
-    if (dump_sender_made(move->sender))
+    if (dump_sender_sent(move->sender)->made)
         return true;
     move->to_frozen = dump_freeze("load", move->to, &part, client_shown(move->from));
     return move->to_frozen;
@@ -116,7 +116,7 @@ static bool thaw_target(struct key_move *move)
 static void undo_move(struct key_move *move)
 {
     const char *policy = part.policy;
-    bool made = dump_sender_made(move->sender);
+    bool made = dump_sender_sent(move->sender)->made;
     if (move->begins) {
         args_fail("load",
                   "all keys are on %s, and it is not known whether it decides on them: WEIR.THAW %s "
@@ -140,7 +140,7 @@ static void undo_move(struct key_move *move)
         args_fail("load",
                   "%" PRId64 " keys had come to %s, where what they have spent counts as "
                   "well",
-                  dump_sender_keys(move->sender), client_shown(move->to));
+                  dump_sender_sent(move->sender)->keys, client_shown(move->to));
 }
 
 static bool run_move(struct key_move *move, struct load_done *done)
@@ -149,8 +149,8 @@ static bool run_move(struct key_move *move, struct load_done *done)
         return false;
     bool good = prepare_move(move) && carry_keys(move) && thaw_target(move);
     done->paused_ns = clock_now() - move->began_ns;
-    done->keys = dump_sender_keys(move->sender);
-    done->full = dump_sender_full(move->sender);
+    done->keys = dump_sender_sent(move->sender)->keys;
+    done->full = dump_sender_sent(move->sender)->full;
     if (!good)
         undo_move(move);
     return good;
@@ -276,8 +276,8 @@ static bool send_dump_file(struct dump_sender *sender, FILE *file, bool person)
         if (dump_line_is(line, "end"))
             break;
         good = dump_send(sender, line);
-        if (person && dump_sender_keys(sender) >= shown + 10000) {
-            shown = dump_sender_keys(sender);
+        if (person && dump_sender_sent(sender)->keys >= shown + 10000) {
+            shown = dump_sender_sent(sender)->keys;
             fprintf(stderr, "\r%" PRId64 " keys", shown);
         }
     }
@@ -305,8 +305,8 @@ static bool load_file(FILE *file, struct load_done *done)
     struct dump_sender *sender = dump_sender_new("load", client, no_elapsed);
     bool good = sender && send_dump_file(sender, file, isatty(STDERR_FILENO) && !ask_options.json);
     if (sender) {
-        done->keys = dump_sender_keys(sender);
-        done->full = dump_sender_full(sender);
+        done->keys = dump_sender_sent(sender)->keys;
+        done->full = dump_sender_sent(sender)->full;
     }
     if (sender && !good && done->keys > 0)
         args_fail("load",
