@@ -93,7 +93,9 @@ uint64_t weir_segment_size(const struct region_shape *shape, uint64_t lines)
     if (lines == 0 || line == 0 || lines > BYTES_MAX / line)
         return UINT64_MAX;
     uint64_t witnesses = shape->flags & REGION_WITNESSED ? lines * shape->line_slots * sizeof(atom128) : 0;
-    return round_up_bytes(witnesses_offset(shape, lines) + witnesses, LAYOUT_PAGE);
+    uint64_t bytes = round_up_bytes(witnesses_offset(shape, lines) + witnesses, LAYOUT_PAGE);
+    ASSERT(bytes / line >= lines && bytes % LAYOUT_PAGE == 0);
+    return bytes;
 }
 
 /* Puts something of that size behind what is there; sizes are at most UINT64_MAX / 2, or UINT64_MAX. */
@@ -119,6 +121,9 @@ bool weir_layout_of(const struct region_shape *shape, struct layout *layout)
     layout->transactions = layout_put(&end, REGION_TRANSACTIONS * transaction, 64);
     layout->segment = layout_put(&end, weir_segment_size(shape, shape->lines), LAYOUT_PAGE);
     layout->bytes = end;
+    ASSERT(end > BYTES_MAX || (layout->parts[0] >= LAYOUT_PAGE && layout->stripes >= layout->parts[0] &&
+                               layout->transactions >= layout->stripes + shape->stripes * stripe &&
+                               layout->segment >= layout->transactions + REGION_TRANSACTIONS * transaction));
     return end <= BYTES_MAX;
 }
 
@@ -140,6 +145,12 @@ void weir_segment_place(struct segment *segment, const struct region_shape *shap
         segment->numbers = (atom64 *)(void *)(memory + numbers_offset(shape, lines));
     if (shape->flags & REGION_WITNESSED)
         segment->witnesses = (atom128 *)(void *)(memory + witnesses_offset(shape, lines));
+    ASSERT((uintptr_t)segment->reach >= (uintptr_t)memory + lines * shape->slot_size * shape->line_slots);
+    ASSERT(!segment->numbers || (uintptr_t)segment->numbers >= (uintptr_t)segment->reach + lines);
+    ASSERT(!segment->witnesses ||
+           (uintptr_t)(segment->witnesses + lines * shape->line_slots) <= (uintptr_t)memory + segment->bytes);
+    ASSERT((uintptr_t)segment->reach + lines <= (uintptr_t)memory + segment->bytes);
+    ASSERT(shape->kind != REGION_WIDE || lines % shape->stripes == 0);
 }
 
 /* ---- headers of files ---- */
@@ -238,13 +249,18 @@ static bool is_in_head(const struct region *region, uint64_t offset, uint64_t by
 
 void *weir_region_at(struct region *region, uint64_t offset, uint64_t bytes)
 {
-    if (is_in_head(region, offset, bytes))
+    if (is_in_head(region, offset, bytes)) {
+        ASSERT((weir_u128)offset + bytes <= (uintptr_t)region->stripes - (uintptr_t)region->header);
         return (unsigned char *)region->header + offset;
+    }
     uint64_t count = region_segments(region);
     for (uint64_t i = 0; i < count; i++) {
         const struct segment *segment = &region->segments[i];
-        if (is_range_within(offset, bytes, segment->offset, segment->offset + segment->bytes))
+        if (is_range_within(offset, bytes, segment->offset, segment->offset + segment->bytes)) {
+            ASSERT(offset - segment->offset <= segment->bytes &&
+                   bytes <= segment->bytes - (offset - segment->offset));
             return segment->slots + (offset - segment->offset);
+        }
     }
     return NULL;
 }
@@ -258,8 +274,11 @@ uint64_t weir_region_offset(struct region *region, const void *address)
     for (uint64_t i = 0; i < count; i++) {
         const struct segment *segment = &region->segments[i];
         offset = (uint64_t)((uintptr_t)address - (uintptr_t)segment->slots);
-        if (offset < segment->bytes)
-            return segment->offset + offset;
+        if (offset < segment->bytes) {
+            offset = segment->offset + offset;
+            ASSERT(weir_region_at(region, offset, 1) == address); /* the way back is the same */
+            return offset;
+        }
     }
     return UINT64_MAX;
 }

@@ -24,6 +24,10 @@
 #include "region/layout.h"
 #include "region/stripe.h"
 
+#if WEIR_ASSERTIONS
+bool weir_region_scribbled;
+#endif
+
 #define ENTER_TRIES 100
 #define AWAY_MAX_NS (366 * INT64_C(86400) * WEIR_SEC)
 
@@ -201,8 +205,10 @@ void weir_region_note_time(struct region *region, int64_t region_now)
     int64_t now = clamp64(region_now, 0, WEIR_TIME_MAX);
     if (region->file < 0 || sat_sub(now, (int64_t)seen) < WEIR_SEC)
         return;
-    if (atom_cas(&header->seen_time, &seen, (uint64_t)now, memory_order_acq_rel))
+    if (atom_cas(&header->seen_time, &seen, (uint64_t)now, memory_order_acq_rel)) {
+        INVARIANT(22, INTACT(atom_load(&header->seen_time, memory_order_relaxed) >= (uint64_t)now));
         atom_store(&header->wall_lead, (uint64_t)sat_sub(weir_boot.wall(), now), memory_order_relaxed);
+    }
 }
 
 /* Where region time goes on in a new boot: never before it was last seen, and not without end if the wall
@@ -212,7 +218,9 @@ static int64_t time_after_boot(const struct region_header *header, int64_t wall)
     int64_t seen = (int64_t)atom_load(&header->seen_time, memory_order_relaxed);
     int64_t floor = (int64_t)atom_load(&header->floor, memory_order_relaxed);
     int64_t told = sat_sub(wall, (int64_t)atom_load(&header->wall_lead, memory_order_relaxed));
-    return clamp64(max64(clamp64(told, seen, sat_add(seen, AWAY_MAX_NS)), floor), 0, WEIR_TIME_MAX);
+    int64_t time = clamp64(max64(clamp64(told, seen, sat_add(seen, AWAY_MAX_NS)), floor), 0, WEIR_TIME_MAX);
+    INVARIANT(22, time >= min64(max64(seen, floor), WEIR_TIME_MAX));
+    return time;
 }
 
 /* The boot id comes last: until it is there, the next who opens the file does all of this again, and comes to
@@ -223,6 +231,10 @@ static void move_time(struct region_header *header, const unsigned char *boot, i
     atom_store(&header->wall_lead, (uint64_t)sat_sub(wall, time), memory_order_release);
     atom_store(&header->seen_time, (uint64_t)time, memory_order_release);
     atom_store(&header->offset, (uint64_t)sat_sub(time, host_now), memory_order_release);
+    INVARIANT(22,
+              INTACT(sat_add((int64_t)atom_load(&header->offset, memory_order_relaxed), host_now) == time));
+    INVARIANT(22,
+              INTACT((int64_t)atom_load(&header->wall_lead, memory_order_relaxed) == sat_sub(wall, time)));
     atom_fence(memory_order_release);
     memcpy(header->boot, boot, sizeof header->boot);
 }
@@ -338,6 +350,7 @@ static void write_header(struct region *region, const struct region_shape *shape
     atom_store(&header->spans[0].offset, layout->segment, memory_order_relaxed);
     atom_store(&header->spans[0].lines, shape->lines, memory_order_relaxed);
     atom_store(&header->segments, 1, memory_order_relaxed);
+    ASSERT(atom_load(&header->ready, memory_order_relaxed) == 0);
 }
 
 /* ---- in memory ---- */
@@ -624,6 +637,15 @@ bool weir_region_refresh(struct region *region)
     return fault == 0;
 }
 
+#if WEIR_ASSERTIONS
+static bool is_zero(const unsigned char *memory, uint64_t bytes)
+{
+    return bytes == 0 || (memory[0] == 0 && memcmp(memory, memory + 1, bytes - 1) == 0);
+}
+#else
+#define is_zero(...) true
+#endif
+
 /* What a growth that came to no end has left there is zeroed, too. */
 static int grow_memory(struct region *region, uint64_t offset, uint64_t bytes, unsigned char **memory)
 {
@@ -635,6 +657,7 @@ static int grow_memory(struct region *region, uint64_t offset, uint64_t bytes, u
         fault = weir_file_map(region->file, offset, bytes, FILE_WRITE, memory);
     if (!fault)
         memset(*memory, 0, bytes);
+    ASSERT(fault || is_zero(*memory, bytes));
     return fault;
 }
 
@@ -651,6 +674,7 @@ static void publish_segment(struct region *region, unsigned char *memory, uint64
     weir_segment_place(&region->segments[index], &region->shape, memory, offset, lines);
     (void)atom_add(&region->bytes, weir_segment_size(&region->shape, lines), memory_order_relaxed);
     map_front(region, index);
+    INVARIANT(19, INTACT(atom_load(&header->segments, memory_order_relaxed) == index));
     atom_store(&header->segments, index + 1, memory_order_seq_cst);
     lock_drop(&region->lock);
 }
@@ -685,6 +709,22 @@ bool weir_region_grow(struct region *region, uint64_t lines, struct weir_error *
 
 /* ---- segments that go ---- */
 
+#if WEIR_ASSERTIONS
+/* What is in front of the first segment, and all segments that are not retired. A wide table keeps its first
+ * one. */
+static uint64_t bytes_in_use(const struct region *region)
+{
+    uint64_t bytes = region->segments[0].offset, mapped = atom_load(&region->mapped, memory_order_relaxed);
+    for (uint64_t i = 0; i < mapped; i++)
+        if (i >= atom_load(&region->first, memory_order_relaxed) ||
+            (i == 0 && region->shape.kind == REGION_WIDE))
+            bytes += region->segments[i].bytes;
+    return bytes;
+}
+#else
+#define bytes_in_use(...) UINT64_MAX
+#endif
+
 void weir_region_close(struct region *region)
 {
     atom_store(&region->open, atom_load(&region->mapped, memory_order_relaxed) - 1, memory_order_seq_cst);
@@ -694,9 +734,12 @@ void weir_region_retire(struct region *region, bool whole)
 {
     uint64_t first = atom_load(&region->first, memory_order_relaxed);
     const struct segment *segment = &region->segments[first];
+    INVARIANT(16, first < atom_load(&region->open, memory_order_relaxed));
     atom_store(&region->first, first + 1, memory_order_release);
     if (!whole)
         return;
     weir_memory_return(segment->slots, segment->bytes);
     (void)atom_add(&region->bytes, -segment->bytes, memory_order_relaxed);
+    INVARIANT(16, is_zero(region->segments[first].slots, region->segments[first].bytes));
+    ASSERT(atom_load(&region->bytes, memory_order_relaxed) == bytes_in_use(region));
 }

@@ -32,6 +32,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "base/assert.h"
 #include "base/hash.h"
 #include "base/sat.h"
 #include "os/atomic.h"
@@ -66,6 +67,11 @@ struct region_shape {
     uint64_t parts[REGION_PARTS]; /* sizes */
     uint64_t own[8];              /* whatever the table wants to know again */
 };
+
+/* For assertions about what is in a region. A test that writes to one from outside sets the variable first:
+ * then it may be anything. */
+extern bool weir_region_scribbled;
+#define INTACT(CONDITION) (weir_region_scribbled || (CONDITION))
 
 struct region_span { /* of a segment in the file */
     atom64 offset, lines;

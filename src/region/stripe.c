@@ -151,8 +151,14 @@ static void stripe_set_mark(struct stripe *stripe, uint32_t mark)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
+static uint32_t journal_state(const struct journal *journal)
+{
+    return atomic_load_explicit(&journal->state, memory_order_relaxed);
+}
+
 void weir_stripe_unlock(struct stripe *stripe)
 {
+    INVARIANT(19, INTACT(journal_state(&stripe->journal) == JOURNAL_IDLE));
     (void)pthread_mutex_unlock(&stripe->mutex);
 }
 
@@ -194,6 +200,22 @@ static void transaction_take(struct region *region, struct transaction *transact
     weir_journal_recover(region, &transaction->journal);
 }
 
+#if WEIR_ASSERTIONS
+/* Of a transaction that is held: all its stripes are marked as its own, in rising order, and nothing is half
+ * done. */
+static bool has_stripes(const struct region *region, const struct transaction *transaction,
+                        const uint32_t *stripes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (stripe_mark(stripe_at(region, stripes[i])) != transaction_mark(region, transaction) ||
+            (i > 0 && stripes[i - 1] >= stripes[i]))
+            return false;
+    return journal_state(&transaction->journal) == JOURNAL_IDLE;
+}
+#else
+#define has_stripes(...) true
+#endif
+
 static bool transaction_try(struct region *region, struct transaction *transaction)
 {
     bool died;
@@ -226,6 +248,7 @@ static void orphan_recover(struct region *region, struct stripe *stripe, uint32_
     if (transaction)
         transaction_take(region, transaction);
     stripe_take(region, stripe);
+    INVARIANT(20, INTACT(!transaction || journal_state(&transaction->journal) == JOURNAL_IDLE));
     if (stripe_mark(stripe) == mark) /* nobody else was quicker */
         stripe_set_mark(stripe, 0);
     weir_stripe_unlock(stripe);
@@ -249,7 +272,9 @@ static inline struct stripe *stripe_lock(struct region *region, uint64_t index, 
 
 struct stripe *weir_stripe_lock(struct region *region, uint64_t index)
 {
-    return stripe_lock(region, index, 0);
+    struct stripe *stripe = stripe_lock(region, index, 0);
+    INVARIANT(20, INTACT(stripe_mark(stripe) == 0 && journal_state(&stripe->journal) == JOURNAL_IDLE));
+    return stripe;
 }
 
 /* Locks and marks stripes until one has a dead transaction's mark, which is let go; gives how many. */
@@ -265,6 +290,7 @@ static size_t transaction_take_stripes(struct region *region, struct transaction
             weir_stripe_unlock(stripe);
             return i;
         }
+        INVARIANT(20, INTACT(stripe_mark(stripe) == 0));
         stripe_set_mark(stripe, mark);
     }
     return count;
@@ -277,8 +303,10 @@ struct transaction *weir_transaction_lock(struct region *region, uint32_t *strip
         uint32_t mark = 0;
         struct transaction *transaction = transaction_choose(region);
         size_t taken = transaction_take_stripes(region, transaction, stripes, *count, &mark);
-        if (taken == *count)
+        if (taken == *count) {
+            INVARIANT(20, INTACT(has_stripes(region, transaction, stripes, taken)));
             return transaction;
+        }
         weir_transaction_unlock(region, transaction, stripes, taken);
         orphan_recover(region, stripe_at(region, stripes[taken]), mark);
     }
@@ -293,6 +321,7 @@ void weir_transaction_unlock(struct region *region, struct transaction *transact
                              size_t count)
 {
     weir_journal_recover(region, &transaction->journal);
+    INVARIANT(20, INTACT(has_stripes(region, transaction, stripes, count)));
     for (size_t i = 0; i < count; i++)
         stripe_let_go(stripe_at(region, stripes[i]));
     (void)pthread_mutex_unlock(&transaction->mutex);
@@ -309,11 +338,13 @@ void weir_stripes_renew(struct region *region)
         struct transaction *transaction = transaction_at(region, i);
         mutex_make(&transaction->mutex);
         weir_journal_recover(region, &transaction->journal);
+        INVARIANT(19, INTACT(journal_state(&transaction->journal) == JOURNAL_IDLE));
     }
     for (uint64_t i = 0; i < stripes; i++) {
         struct stripe *stripe = stripe_at(region, i);
         mutex_make(&stripe->mutex);
         weir_journal_recover(region, &stripe->journal);
+        INVARIANT(19, INTACT(journal_state(&stripe->journal) == JOURNAL_IDLE));
         stripe_set_mark(stripe, 0);
     }
 }
@@ -430,6 +461,8 @@ static void copy_back(unsigned char *to, const unsigned char *from, uint64_t byt
 
 static void set_state(struct journal *journal, enum journal_state state)
 {
+    INVARIANT(
+        19, INTACT(state != JOURNAL_OPEN || atomic_load_explicit(&journal->used, memory_order_relaxed) == 0));
     atomic_store_explicit(&journal->state, state, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);
 }
@@ -459,6 +492,11 @@ static void entry_end(struct region *region, struct journal *journal, const unsi
     uint32_t used = (uint32_t)(words - journal_entries(journal)) + (uint32_t)padded(bytes);
     struct journal_entry *entry = (void *)(journal_entries(journal) + used);
     *entry = (struct journal_entry){weir_region_offset(region, address), (uint32_t)bytes, kind};
+    INVARIANT(19, INTACT(journal_state(journal) == JOURNAL_OPEN));
+    INVARIANT(19, INTACT(kind == ENTRY_HELD || memcmp(words, address, bytes) == 0));
+    INVARIANT(18, INTACT(kind != ENTRY_HELD || slot_kind(slot_word(address)) != SLOT_HELD));
+    INVARIANT(19, INTACT(atomic_load_explicit(&journal->used, memory_order_relaxed) ==
+                         (uint32_t)(words - journal_entries(journal))));
     atomic_store_explicit(&journal->used, used + (uint32_t)sizeof *entry, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst); /* what is saved is changed after this */
 }
@@ -551,6 +589,7 @@ void weir_journal_commit(struct region *region, struct journal *journal)
         if (!done)
             set_state(journal, JOURNAL_DONE);
         done = true;
+        INVARIANT(19, INTACT(journal_state(journal) == JOURNAL_DONE));
         entry_let_go(region, &entry, journal_entries(journal) + used, true);
     }
     set_state(journal, JOURNAL_IDLE);
@@ -561,23 +600,55 @@ void weir_journal_commit_held(struct journal *journal)
     set_state(journal, JOURNAL_IDLE);
 }
 
+#if WEIR_ASSERTIONS
+/* After an entry was undone: what was saved is there again, or others have changed it since it was let go. */
+static bool is_undone(struct region *region, const struct journal_entry *entry, const unsigned char *words)
+{
+    uint64_t both[2];
+    const void *place = weir_region_at(region, entry->offset, entry->bytes);
+    if (!place || entry->kind == ENTRY_BYTES)
+        return !place || memcmp(place, words, entry->bytes) == 0;
+    if (entry->bytes != sizeof both || (uintptr_t)place % sizeof(struct slot) != 0)
+        return weir_region_scribbled;
+    memcpy(both, words, sizeof both);
+    return slot_kind(slot_word(place)) != SLOT_HELD || slot_hash(place) != both[0];
+}
+
+bool weir_journal_covers(struct region *region, struct journal *journal, const void *address, size_t bytes)
+{
+    struct journal_entry entry;
+    uint64_t start = weir_region_offset(region, address);
+    for (uint32_t used = journal_used(region, journal); entry_before(journal, &used, &entry);)
+        if (entry.kind == ENTRY_BYTES && entry.offset <= start && bytes <= entry.bytes &&
+            start - entry.offset <= entry.bytes - bytes)
+            return journal_state(journal) == JOURNAL_OPEN;
+    return false;
+}
+#else
+#define is_undone(...) true
+#endif
+
 void weir_journal_undo(struct region *region, struct journal *journal)
 {
     struct journal_entry entry;
-    for (uint32_t used = journal_used(region, journal); entry_before(journal, &used, &entry);) {
+    uint32_t used = journal_used(region, journal);
+    INVARIANT(19, INTACT(journal_state(journal) == JOURNAL_OPEN));
+    while (entry_before(journal, &used, &entry)) {
         const unsigned char *words = journal_entries(journal) + used;
         void *place = entry.kind == ENTRY_BYTES ? weir_region_at(region, entry.offset, entry.bytes) : NULL;
         if (place)
             copy_back(place, words, entry.bytes);
         else if (entry.kind == ENTRY_HELD)
             entry_let_go(region, &entry, words, false);
+        INVARIANT(19, INTACT(is_undone(region, &entry, words)));
     }
+    INVARIANT(19, INTACT(used == 0));
     set_state(journal, JOURNAL_IDLE);
 }
 
 void weir_journal_recover(struct region *region, struct journal *journal)
 {
-    uint32_t state = atomic_load_explicit(&journal->state, memory_order_relaxed);
+    uint32_t state = journal_state(journal);
     if (state == JOURNAL_IDLE)
         return;
     if (state == JOURNAL_OPEN)

@@ -79,6 +79,8 @@ void weir_journal_commit(struct region *region, struct journal *journal);
 void weir_journal_commit_held(struct journal *journal);
 /* As if nothing had been done; held slots get their word back. */
 void weir_journal_undo(struct region *region, struct journal *journal);
+/* For assertions: are these bytes saved in the journal, which is open? */
+bool weir_journal_covers(struct region *region, struct journal *journal, const void *address, size_t bytes);
 /* What a dead process left: undone if it was open, finished if it was valid. Nothing in it is trusted. */
 void weir_journal_recover(struct region *region, struct journal *journal);
 

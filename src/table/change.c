@@ -19,6 +19,7 @@
 #include "table/change.h"
 #include "table/history.h"
 #include "table/override.h"
+#include "table/wide_slots.h"
 #include "table/words.h"
 
 /* In policy_text.time: twice the time, or, while that is not known yet, an odd number that no other
@@ -227,12 +228,46 @@ uint64_t weir_table_open_slots(struct weir_table *table)
     return lines * table->region->shape.line_slots;
 }
 
+#if WEIR_ASSERTIONS
+static void check_wide_generation(struct locked_stripe *locked, const struct wide_ref *place, void *arg)
+{
+    const struct edition *edition = arg;
+    (void)locked;
+    INVARIANT(17, INTACT(place->slot->generation == (uint32_t)edition->generation));
+}
+
+/* No state is of limits before these, but what is held for good, which has others. */
+static void check_generations(struct weir_table *table, const struct edition *edition)
+{
+    if (table->kind == &weir_table_wide) {
+        struct edition copy = *edition;
+        (void)weir_wide_visit(table, 0, UINT64_MAX, check_wide_generation, &copy);
+        return;
+    }
+    INVARIANT(17, INTACT(slot_generation(slot_word(&table->policies->overflow)) == edition->generation % 4));
+    for (uint64_t s = region_first(table->region); s < region_segments(table->region); s++)
+        for (uint64_t i = 0; i < table->region->segments[s].lines * LINE_SLOTS; i++) {
+            const struct slot *slot = region_slot(&table->region->segments[s], i);
+            uint64_t hash = slot_hash(slot), word = slot_word(slot);
+            if (hash == 0 || slot_hash(slot) != hash || slot_kind(word) == SLOT_TENTATIVE ||
+                slot_kind(word) == SLOT_HELD)
+                continue;
+            INVARIANT(17, INTACT(slot_generation(word) == edition->generation % 4));
+        }
+}
+#endif
+
 /* Converts every state that is not of the latest generation yet. */
 static void convert_all_states(struct weir_table *table, const struct edition *edition, int64_t now)
 {
     if (table->kind == &weir_table_words)
         weir_words_convert_shared(table, edition);
     (void)table->kind->sweep(table, now, 0, weir_table_lines(table), false);
+    INVARIANT(17,
+              INTACT(atom_load(&table->region->header->swept, memory_order_relaxed) != edition->generation));
+#if WEIR_ASSERTIONS
+    check_generations(table, edition);
+#endif
     atom_store(&table->region->header->swept, edition->generation, memory_order_seq_cst);
 }
 
@@ -309,12 +344,15 @@ static bool change_limits_locked(struct weir_table *table, int64_t now, const ch
         done = false;
         goto end;
     }
+    INVARIANT(17, INTACT(atom_load(&header->swept, memory_order_relaxed) == latest->generation));
     struct policy_text *to = &table->policies->texts[(latest->generation + 1) & 3];
     memcpy(to->text, next->text, strlen(next->text) + 1);
     uint64_t time = now < 0 ? time_unknown(latest->generation + 1) : time_known(max64(now, latest->time));
     atom_store(&to->time, time, memory_order_release);
+    INVARIANT(17, INTACT(atom_load(&header->generation, memory_order_relaxed) == latest->generation));
     atom_store(&header->generation, latest->generation + 1, memory_order_seq_cst);
     latest = weir_table_refresh(table);
+    INVARIANT(17, INTACT(now < 0 || !latest || latest->time >= latest->older->time));
     if (latest && table->history)
         weir_history_set_time(table, latest->generation, latest->time);
     if (latest)

@@ -238,6 +238,8 @@ static void index_records(const struct weir_table *table, struct name_index *ind
             at++;
             continue;
         }
+        INVARIANT(24, table_hash(table, index->words + at + 2, head_len(index->words[at])) ==
+                          index->words[at + 1]);
         *index_find_slot(index, index->words[at + 1]) = at + 1;
         at += record_words(head_len(index->words[at]));
     }

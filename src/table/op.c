@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "table/op.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/explain.h"
 #include "core/idle.h"
 #include "core/index.h"
@@ -23,6 +25,7 @@ int64_t *weir_state_fetch(const struct weir_policy *policy, const int64_t *state
         weir_state_init(policy, copy, now);
         (void)weir_state_drain(policy, copy, now);
     }
+    ASSERT(weir_state_valid(policy, copy));
     return copy;
 }
 
@@ -222,6 +225,29 @@ static bool changes_nothing(const struct weir_policy *policy, const int64_t *fre
     return !would_promise(policy, fresh, op);
 }
 
+#if WEIR_ASSERTIONS
+/* The same, found out by doing it. */
+static bool leaves_as_it_is(const struct weir_policy *policy, const int64_t *fresh, const struct table_op *op)
+{
+    size_t bytes = policy->words * sizeof *fresh;
+    int64_t *copy = table_op_reads(op) ? NULL : malloc(bytes);
+    struct weir_reservation reservation = {0};
+    struct table_op done = *op;
+    done.verdict = NULL;
+    done.reservation = &reservation;
+    bool same = true;
+    if (copy) {
+        memcpy(copy, fresh, bytes);
+        (void)weir_table_op_run(policy, copy, &done);
+        same = memcmp(copy, fresh, bytes) == 0;
+    }
+    free(copy);
+    return same;
+}
+#else
+#define leaves_as_it_is(...) true
+#endif
+
 bool weir_table_op_absent(const struct weir_policy *policy, int64_t *fresh, bool shared, struct table_op *op,
                           bool *insert)
 {
@@ -233,6 +259,7 @@ bool weir_table_op_absent(const struct weir_policy *policy, int64_t *fresh, bool
         return true;
     }
     *insert = !changes_nothing(policy, fresh, op);
+    ASSERT(*insert || leaves_as_it_is(policy, fresh, op));
     return *insert ? false : weir_table_op_run(policy, fresh, op);
 }
 

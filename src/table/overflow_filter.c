@@ -65,6 +65,7 @@ void weir_overflow_filter_add(struct weir_table *table, uint64_t hash)
         if (!(seen >> bit % 64 & 1))
             atom_store(word, seen | UINT64_C(1) << bit % 64, memory_order_seq_cst);
     }
+    INVARIANT(16, !overflow_filter || weir_overflow_filter_has(table, hash));
 }
 
 void weir_overflow_filter_clear(struct weir_table *table, uint64_t hash)
@@ -74,6 +75,7 @@ void weir_overflow_filter_clear(struct weir_table *table, uint64_t hash)
     for (uint64_t i = 0; overflow_filter && i < count; i++)
         if (atom_load(&overflow_filter->words[first + i], memory_order_relaxed) != 0)
             atom_store(&overflow_filter->words[first + i], 0, memory_order_seq_cst);
+    INVARIANT(16, !overflow_filter || !weir_overflow_filter_has(table, hash));
 }
 
 bool weir_overflow_filter_fill(struct weir_table *table)

@@ -202,6 +202,7 @@ bool weir_override_run(struct weir_table *table, const struct key *key, struct s
         return true;
     weir_journal_begin(&stripe->journal);
     (void)weir_journal_save(table->region, &stripe->journal, state, bytes); /* shapes leave room for it */
+    INVARIANT(19, INTACT(weir_journal_covers(table->region, &stripe->journal, state, bytes)));
     memcpy(state, copy, bytes);
     weir_journal_commit(table->region, &stripe->journal);
     op->changed = true;
@@ -253,6 +254,7 @@ static void set_override_hash(const struct override_change *change, size_t at, u
 {
     atom64 *place = override_hash_at(change->table, at);
     (void)weir_journal_save(change->table->region, change->journal, place, sizeof *place);
+    INVARIANT(19, INTACT(weir_journal_covers(change->table->region, change->journal, place, sizeof *place)));
     atom_store(place, hash, memory_order_release);
 }
 
@@ -261,6 +263,7 @@ static void fill_override(const struct override_change *change, size_t at)
 {
     struct override_entry *own = override_at(change->table, at);
     own->number = atom_add(&override_head(change->table)->number, 1, memory_order_seq_cst) + 1;
+    ASSERT(INTACT(own->number == atom_load(&override_head(change->table)->number, memory_order_relaxed)));
     /* Words keep no ages: those of a key's own limits never come back. */
     change->after[STATE_GENERATION] =
         max64(change->after[STATE_GENERATION], sat_mul((int64_t)(own->number & UINT32_MAX), STATE_AGE));
@@ -361,6 +364,23 @@ static uint64_t count_overrides(const struct weir_table *table)
     return count;
 }
 
+#if WEIR_ASSERTIONS
+/* Under `change`: each is found, and they are counted. Not looked at where there are many. */
+static void check_overrides(struct weir_table *table)
+{
+    size_t places = override_places(table);
+    for (size_t at = 0; places <= 1024 && at < places; at++) {
+        const struct override_entry *own = override_at(table, at);
+        struct key key = {.bytes = own->key,
+                          .len = own->length,
+                          .hash = atom_load(override_hash_at(table, at), memory_order_relaxed)};
+        ASSERT(INTACT(key.hash <= TOMBSTONE || find_override(table, key.hash, &key) == at));
+    }
+    ASSERT(
+        INTACT(atom_load(&table->region->header->overrides, memory_order_relaxed) == count_overrides(table)));
+}
+#endif
+
 void weir_override_settle(struct weir_table *table)
 {
     struct override_head *head = override_head(table);
@@ -369,6 +389,9 @@ void weir_override_settle(struct weir_table *table)
         return;
     weir_stripe_unlock(weir_stripe_lock(table->region, table_stripe(table, hash)));
     atom_store(&table->region->header->overrides, count_overrides(table), memory_order_relaxed);
+#if WEIR_ASSERTIONS
+    check_overrides(table);
+#endif
     atom_store(&head->changing, 0, memory_order_release);
 }
 
@@ -405,6 +428,9 @@ static bool change_limits(struct override_change *change)
         table_touch(table, slot, hash);
     if (done)
         (void)atom_add(count, (uint64_t)has - (uint64_t)had, memory_order_relaxed);
+#if WEIR_ASSERTIONS
+    check_overrides(table);
+#endif
     atom_store(changing, 0, memory_order_release);
     return done;
 }

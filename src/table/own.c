@@ -62,13 +62,19 @@ static bool reject_own(struct weir_verdict *verdict)
 
 static int64_t own_cost(const struct own_rate *terms, int64_t n)
 {
-    return terms->unit_ns > 0 ? sat_mul(n, terms->unit_ns) : mul_div_up(n, terms->period_ns, terms->count);
+    int64_t cost =
+        terms->unit_ns > 0 ? sat_mul(n, terms->unit_ns) : mul_div_up(n, terms->period_ns, terms->count);
+    ASSERT(cost == INT64_MAX || (weir_i128)cost * terms->count >= (weir_i128)n * terms->period_ns);
+    return cost;
 }
 
 /* What n units bring back: in pieces, or not, no more than they cost. */
 static int64_t own_worth(const struct own_rate *terms, int64_t n)
 {
-    return terms->unit_ns > 0 ? sat_mul(n, terms->unit_ns) : mul_div(n, terms->period_ns, terms->count);
+    int64_t worth =
+        terms->unit_ns > 0 ? sat_mul(n, terms->unit_ns) : mul_div(n, terms->period_ns, terms->count);
+    ASSERT(terms->unit_ns > 0 || (weir_i128)worth * terms->count <= (weir_i128)n * terms->period_ns);
+    return worth;
 }
 
 /* The most units that cost no more than that. */
@@ -95,6 +101,8 @@ static bool read_own_rate(const struct weir_table *table, const struct weir_own_
                                .burst = limit->burst,
                                .unit_ns = is_nearly_whole(limit, unit_ns) ? unit_ns : 0};
     terms->span_ns = own_cost(terms, limit->burst);
+    ASSERT(terms->span_ns == INT64_MAX || own_units_for(terms, terms->span_ns) >= terms->burst);
+    ASSERT(own_cost(terms, terms->burst) == terms->span_ns);
     if (table->drained_ns != 0)
         terms->drained_ns = sat_add(table->drained_ns, terms->span_ns);
     return terms->span_ns <= min64(table->horizon_ns, OWN_TIME_MAX);
@@ -133,6 +141,7 @@ static bool decide_own(const struct own_question *q, int64_t *full_at)
     int64_t from = max64(max64(*full_at, q->terms->drained_ns), q->now);
     int64_t after = sat_add(from, own_cost(q->terms, q->n));
     bool allowed = q->n <= q->terms->burst && after - q->terms->span_ns <= q->now;
+    INVARIANT(25, from >= q->now && after >= from && q->now <= OWN_TIME_MAX);
     fill_own_verdict(q, from, after, allowed);
     if (allowed)
         *full_at = after;
@@ -160,6 +169,7 @@ static enum own_outcome ask_own_slot(struct weir_table *table, struct slot *slot
             if (slot_hash(slot) == hash && slot_word(slot) == word)
                 return allowed ? OWN_YES : OWN_NO;
         } else if (slot_exchange(slot, hash, word, hash, trace->after)) {
+            INVARIANT(25, q->take && slot_value(trace->after) <= (uint64_t)(q->now + q->terms->span_ns));
             table_touch(table, slot, hash);
             return OWN_YES;
         }
@@ -239,6 +249,7 @@ static bool ask_own_overflow(struct weir_table *table, const struct edition *edi
 static bool ask_own_absent(struct weir_table *table, const struct edition *edition, const struct key *key,
                            struct own_question *q, bool *answer)
 {
+    ASSERT(edition);
     q->now = clamp_own_time(max64(q->now, region_floor(table->region)));
     int64_t full_at = 0;
     if (weir_overflow_filter_has(table, key->hash))
@@ -267,6 +278,7 @@ static bool may_wake(struct weir_table *table, const struct edition *edition, co
 
 static bool ask_own_key(struct weir_table *table, const struct key *key, struct own_question *q)
 {
+    INVARIANT(25, q->terms->span_ns <= table->horizon_ns);
     for (;;) {
         bool answer;
         const struct edition *edition = table_edition(table);
@@ -278,6 +290,7 @@ static bool ask_own_key(struct weir_table *table, const struct key *key, struct 
                 return answer;
             continue;
         }
+        ASSERT(edition);
         if (!may_wake(table, edition, ref.slot, key, q))
             return refuse_own(q);
         struct own_trace trace;
@@ -300,6 +313,7 @@ static enum own_outcome give_own_slot(struct weir_table *table, struct slot_ref 
         int64_t before = (int64_t)slot_value(word);
         int64_t after = min64(before, max64(sat_sub(before, back_ns), q->now)), judged = after;
         bool allowed = decide_own(q, &judged);
+        INVARIANT(25, after <= before);
         if (after == before) {
             if (slot_hash(ref.slot) == hash && slot_word(ref.slot) == word)
                 return allowed ? OWN_YES : OWN_NO;

@@ -99,6 +99,19 @@ static bool rehash_wide_line(struct rehash *rehash, uint64_t line)
     return moved;
 }
 
+#if WEIR_ASSERTIONS
+/* A segment that is about to be retired: no key is in it, nor in what becomes of it. Those who come too late
+ * may be about to see that. */
+static void check_moved(const struct segment *segment, bool wide)
+{
+    for (uint64_t i = 0; !wide && i < segment->lines * LINE_SLOTS; i++) {
+        const struct slot *slot = region_slot(segment, i);
+        uint64_t word = slot_word(slot);
+        INVARIANT(16, slot_hash(slot) == 0 || slot_kind(word) == SLOT_TENTATIVE || word == 0);
+    }
+}
+#endif
+
 /* Under the change lock. */
 static enum rehash_status rehash_lines(struct weir_table *table, int64_t now, uint64_t lines)
 {
@@ -120,6 +133,9 @@ static enum rehash_status rehash_lines(struct weir_table *table, int64_t now, ui
     if (table->moving < rehash.segment->lines)
         return REHASH_MORE;
     table->moving = 0;
+#if WEIR_ASSERTIONS
+    check_moved(rehash.segment, wide);
+#endif
     weir_region_retire(region, !wide || first > 0); /* of a wide table more than keys is in the first one */
     return first + 1 < region_open(region) ? REHASH_MORE : REHASH_DONE;
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/idle.h"
 #include "table/names.h"
 #include "table/overflow_filter.h"
 #include "table/override.h"
@@ -211,6 +212,28 @@ static void raise_slots_floor(struct region *region, int64_t now)
     }
 }
 
+#if WEIR_ASSERTIONS
+/* Has it been as if never used for the time that it must? Asked of the core. */
+static bool is_long_idle(const struct weir_table *table, const struct edition *edition, uint64_t word,
+                         int64_t now)
+{
+    int64_t state[SLOT_STATE], time = sat_sub(now, TABLE_GRACE_NS);
+    if (table->kind == &weir_table_own)
+        return (int64_t)slot_value(word) <= max64(time, 0);
+    weir_slot_word_unpack(&edition->policy->limits[0], word, state);
+    state[STATE_PROMISED] = 0; /* that is due when the value is reached */
+    return weir_state_idle_from(edition->policy, state) <= max64(time, 0);
+}
+
+static bool is_floor_raised(const struct weir_table *table, int64_t now)
+{
+    return region_floor(table->region) >= now - TABLE_GRACE_NS;
+}
+#else
+#define is_long_idle(...)    true
+#define is_floor_raised(...) true
+#endif
+
 void weir_slots_clear_overflow_filter(struct weir_table *table, const struct edition *edition, int64_t now)
 {
     uint64_t word = slot_word(&table->policies->overflow);
@@ -218,6 +241,8 @@ void weir_slots_clear_overflow_filter(struct weir_table *table, const struct edi
         slot_value(weir_slot_word_convert_shared(table, edition, word)) >
             weir_slot_word_fresh(table, edition, now - TABLE_GRACE_NS))
         return;
+    INVARIANT(14,
+              INTACT(is_long_idle(table, edition, weir_slot_word_convert_shared(table, edition, word), now)));
     raise_slots_floor(table->region, now);
     weir_overflow_filter_clear(table, OVERFLOW_HASH);
 }
@@ -232,8 +257,10 @@ bool weir_slots_empty(struct weir_table *table, struct slot *slot, uint64_t hash
 
 bool weir_slots_drop(struct weir_table *table, struct slot *slot, uint64_t hash, uint64_t word, int64_t now)
 {
+    INVARIANT(18, slot_kind(word) != SLOT_HELD);
     if (slot_kind(word) != SLOT_TENTATIVE)
         raise_slots_floor(table->region, now);
+    INVARIANT(15, INTACT(slot_kind(word) == SLOT_TENTATIVE || is_floor_raised(table, now)));
     return weir_slots_empty(table, slot, hash, word);
 }
 
@@ -275,8 +302,14 @@ static bool find_slot_room(struct weir_table *table, const struct edition *editi
             uint64_t home = hash_to_index(hash, segment->lines);
             for (unsigned d = from[round]; d <= to[round] && d <= line_reach_max(segment); d++) {
                 room->distance = d;
-                if (room_in_line(table, edition, segment, line_behind(segment, home, d), now, room))
+                if (room_in_line(table, edition, segment, line_behind(segment, home, d), now, room)) {
+                    INVARIANT(16, s >= open);
+                    INVARIANT(14,
+                              INTACT(room->hash == 0 || !table_is_latest(table, edition) ||
+                                     is_long_idle(table, edition,
+                                                  weir_slot_word_convert(table, edition, room->word), now)));
                     return true;
+                }
             }
         }
     return false;
@@ -307,6 +340,8 @@ static bool fill_slot(struct weir_table *table, const struct slot_room *room, ui
     if (room->hash != 0)
         raise_slots_floor(table->region, now);
     raise_line_reach(segment, hash_to_index(hash, segment->lines), room->distance);
+    INVARIANT(13, INTACT(line_reach(segment, hash_to_index(hash, segment->lines)) >= room->distance));
+    INVARIANT(15, INTACT(room->hash == 0 || is_floor_raised(table, now)));
     if (!slot_exchange(room->place.slot, room->hash, room->word, hash, word))
         return false;
     if (room->hash == 0)
@@ -360,9 +395,15 @@ static uint64_t start_word(struct weir_table *table, const struct edition *editi
     bool inherits = weir_overflow_filter_has(table, hash); /* before the floor */
     uint64_t value = weir_slot_word_fresh(table, edition, max64(now, region_floor(table->region)));
     uint64_t shared = weir_slot_word_convert_shared(table, edition, slot_word(&table->policies->overflow));
-    if (!inherits || slot_value(shared) <= value)
-        return slot_pack(SLOT_PLAIN, (unsigned)edition->generation & 3, value);
-    return slot_with_kind(shared, slot_kind(shared) == SLOT_PLAIN ? SLOT_PLAIN : SLOT_PROMISED);
+    uint64_t start = slot_pack(SLOT_PLAIN, (unsigned)edition->generation & 3, value);
+    if (inherits && !(slot_value(shared) <= value))
+        start = slot_with_kind(shared, slot_kind(shared) == SLOT_PLAIN ? SLOT_PLAIN : SLOT_PROMISED);
+    INVARIANT(16, INTACT(!inherits || slot_value(start) >= slot_value(shared)));
+    INVARIANT(16, slot_kind(start) != SLOT_PLAIN || !inherits || slot_value(start) == value ||
+                      slot_kind(shared) == SLOT_PLAIN);
+    INVARIANT(17,
+              INTACT(table->kind == &weir_table_own || slot_generation(start) == edition->generation % 4));
+    return start;
 }
 
 /* A key is about to come in there. It may have been elsewhere before, under any number that was drawn up to
@@ -372,6 +413,21 @@ static void number_line_of(struct region *region, const struct rival *entry)
     uint64_t offset = (uint64_t)((uintptr_t)entry->slot - (uintptr_t)entry->segment->slots);
     region_lower(region, entry->segment, offset / sizeof *entry->slot / LINE_SLOTS);
 }
+
+#if WEIR_ASSERTIONS
+static uint64_t last_number(const struct region *region, const struct segment *segment)
+{
+    return segment->numbers ? atom_load(&region->header->number, memory_order_relaxed) : 0;
+}
+
+/* Has the line of the slot a higher number than that, if lines have numbers? */
+static bool is_line_numbered(const struct segment *segment, const struct slot *slot, uint64_t drawn)
+{
+    uint64_t index = (uint64_t)(slot - region_slot(segment, 0));
+    return !segment->numbers ||
+           atom_load(&segment->numbers[index / LINE_SLOTS], memory_order_relaxed) > drawn;
+}
+#endif
 
 /* Of the tentative entries, from the given one on. */
 static void remove_rivals(struct weir_table *table, const struct slot_search *search, uint64_t hash,
@@ -445,12 +501,18 @@ struct slot_ref weir_slots_settle(struct weir_table *table, const struct edition
             (void)weir_slots_empty(table, seen.slot, key->hash, seen.word);
             continue;
         }
+#if WEIR_ASSERTIONS
+        uint64_t drawn = last_number(table->region, seen.segment);
+#endif
         uint64_t start = start_word(table, *edition, key->hash, now);
         if (!alone || !table_is_latest(table, *edition))
             continue;
         number_line_of(table->region, &seen);
         if (table->is_exact && !write_witness(&seen, key))
             continue;
+#if WEIR_ASSERTIONS
+        INVARIANT(38, INTACT(is_line_numbered(seen.segment, seen.slot, drawn)));
+#endif
         if (slot_exchange(seen.slot, key->hash, seen.word, key->hash, start))
             weir_table_name(table, key);
     }
@@ -492,11 +554,19 @@ static bool move_held(struct weir_table *table, const struct edition *edition, s
                       uint64_t hash, uint64_t word, int64_t now)
 {
     struct slot_room room;
+    INVARIANT(18, slot_kind(word) == SLOT_HELD || !weir_override_has(table, hash));
+#if WEIR_ASSERTIONS
+    uint64_t drawn = last_number(table->region, &table->region->segments[0]);
+#endif
     do {
         if (!find_slot_room(table, edition, hash, now, &room))
             return false;
         region_lower(table->region, room.place.segment, room.place.line);
     } while (!fill_slot_copy(table, &room, from, hash, word, now));
+#if WEIR_ASSERTIONS
+    INVARIANT(38, is_line_numbered(room.place.segment, room.place.slot, drawn));
+    INVARIANT(16, slot_hash(from) == hash && slot_kind(slot_word(from)) == SLOT_HELD);
+#endif
     (void)weir_slots_empty(table, from, hash, slot_with_kind(word, SLOT_HELD));
     return true;
 }
@@ -525,7 +595,48 @@ bool weir_slots_rehash(struct weir_table *table, const struct edition *edition, 
             if (move_held(table, edition, from, hash, word, now))
                 return true;
             (void)slot_exchange(from, hash, slot_with_kind(word, SLOT_HELD), hash, word);
+            INVARIANT(18, slot_kind(slot_word(from)) != SLOT_HELD);
             return false;
         }
     }
 }
+
+#if WEIR_ASSERTIONS
+
+/* ---- checking ---- */
+
+/* An entry that can be taken from: where a search finds it, under limits that somebody knows, in a segment
+ * that is looked at. */
+static void check_slot(struct weir_table *table, uint64_t segment, struct slot *slot)
+{
+    const struct segment *in = &table->region->segments[segment];
+    uint64_t hash = slot_hash(slot), word = slot_word(slot), home = hash_to_index(hash, in->lines);
+    uint64_t line = (uint64_t)(slot - region_slot(in, 0)) / LINE_SLOTS;
+    uint64_t generation = atom_load(&table->region->header->generation, memory_order_relaxed);
+    bool swept = atom_load(&table->region->header->swept, memory_order_relaxed) == generation;
+    INVARIANT(16, segment >= region_first(table->region));
+    INVARIANT(13, (line >= home ? line - home : line + in->lines - home) <= line_reach(in, home));
+    INVARIANT(13, weir_slots_find(table, hash).slot == slot);
+    INVARIANT(17,
+              slot_kind(word) == SLOT_HELD || ((generation - slot_generation(word)) & 3) <= (uint64_t)!swept);
+}
+
+uint64_t weir_slots_check(struct weir_table *table, uint64_t only, bool settled)
+{
+    uint64_t segments = atom_load(&table->region->header->segments, memory_order_relaxed), used = 0;
+    for (uint64_t s = 0; s < segments; s++) {
+        const struct segment *segment = &table->region->segments[s];
+        for (uint64_t i = 0; i < segment->lines * LINE_SLOTS; i++) {
+            struct slot *slot = region_slot(segment, i);
+            if (slot_hash(slot) == 0 || (only != 0 && slot_hash(slot) != only))
+                continue;
+            used++;
+            INVARIANT(13, !settled || slot_kind(slot_word(slot)) != SLOT_TENTATIVE);
+            if (slot_kind(slot_word(slot)) != SLOT_TENTATIVE)
+                check_slot(table, s, slot);
+        }
+    }
+    return used;
+}
+
+#endif

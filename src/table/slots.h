@@ -103,6 +103,10 @@ void weir_slots_clear_overflow_filter(struct weir_table *table, const struct edi
 /* Empties the slot of a tentative entry, or of one whose key was forgotten or moved, if it still is that. */
 bool weir_slots_empty(struct weir_table *table, struct slot *slot, uint64_t hash, uint64_t word);
 
+/* For assertions, while nobody else uses the table: is every entry of that key, or of any (0), where it may
+ * be, and each key there once? `settled`: nobody has died while a key came in. Gives how many there are. */
+uint64_t weir_slots_check(struct weir_table *table, uint64_t only, bool settled);
+
 static inline atom128 *slots_witness(const struct segment *segment, const struct slot *slot)
 {
     return segment->witnesses + (slot - region_slot(segment, 0));

@@ -192,10 +192,37 @@ static struct weir_table *table_on(struct region *region, struct weir_error *err
     return NULL;
 }
 
+#if WEIR_ASSERTIONS
+static void count_wide(struct locked_stripe *locked, const struct wide_ref *place, void *arg)
+{
+    uint64_t *count = arg;
+    (void)locked;
+    *count += wide_hash(place->slot) != OVERFLOW_HASH;
+}
+
+/* A table in memory of the process that nobody uses any more: all that was said of its slots is true. */
+static void check_table(struct weir_table *table)
+{
+    uint64_t used = 0;
+    if (table->region->file >= 0 || weir_region_scribbled || table->recovery || !table->edition)
+        return;
+    if (table->kind == &weir_table_wide) {
+        INVARIANT(13, weir_wide_check(table));
+        (void)weir_wide_visit(table, 0, UINT64_MAX, count_wide, &used);
+    } else {
+        used = weir_slots_check(table, 0, true);
+    }
+    ASSERT(used == atom_load(&table->region->occupied, memory_order_relaxed));
+}
+#endif
+
 void weir_table_free(struct weir_table *table)
 {
     if (!table || table->owner)
         return;
+#if WEIR_ASSERTIONS
+    check_table(table);
+#endif
     free(table->copies);
     weir_override_free(table);
     if (table->recovery)

@@ -178,8 +178,15 @@ static int64_t part_units(const struct take_all *all, size_t first)
 {
     int64_t n = 0;
     for (size_t i = first; i < all->count; i++)
-        if (all->parts[i].valid && all->parts[i].first == first)
+        if (all->parts[i].valid && all->parts[i].first == first) {
+#if WEIR_ASSERTIONS
+            int64_t before = n;
+#endif
             n = sat_add(n, all->parts[i].ask->n);
+#if WEIR_ASSERTIONS
+            ASSERT(n > before || n == INT64_MAX);
+#endif
+        }
     return n;
 }
 
@@ -212,6 +219,7 @@ static void lock_parts(struct take_all *all)
     for (size_t r = 0; r < all->region_count; r++) {
         struct take_all_region *where = &all->regions[r];
         where->stripe_count = 0;
+        INVARIANT(20, r == 0 || compare_regions(all->regions[r - 1].region, where->region) < 0);
         for (size_t i = 0; i < all->count; i++) {
             const struct take_all_part *part = &all->parts[i];
             if (part->region == r)
@@ -293,6 +301,18 @@ static enum join_result find_part_word(struct take_all_part *part, struct slot_r
     return AGAIN;
 }
 
+#if WEIR_ASSERTIONS
+static bool has_stripe(const struct take_all_region *where, uint64_t stripe)
+{
+    for (size_t i = 0; i < where->stripe_count; i++)
+        if (where->stripes[i] == stripe)
+            return true;
+    return false;
+}
+#else
+#define has_stripe(...) true
+#endif
+
 /* Holds the word, if it is still what it was. */
 static bool hold_part_word(struct take_all *all, struct take_all_part *part, const struct slot_ref *ref,
                            uint64_t hash, uint64_t word)
@@ -303,6 +323,8 @@ static bool hold_part_word(struct take_all *all, struct take_all_part *part, con
         return false;
     uint64_t converted = part->shares ? weir_slot_word_convert_shared(part->table, part->edition, word)
                                       : weir_slot_word_convert(part->table, part->edition, word);
+    INVARIANT(18, has_stripe(&all->regions[part->region],
+                             part->shares ? 0 : table_stripe(part->table, part->key.hash)));
     weir_slot_word_unpack(&part->edition->policy->limits[0], converted, part->words);
     part->policy = part->edition->policy;
     part->state = part->words;
@@ -360,6 +382,9 @@ static enum join_result join_part_wide(struct take_all *all, struct take_all_par
     locked.open = false;
     /* not before the floor, as any operation of wide.c */
     part->now = max64(part->now, region_floor(table->region));
+#if WEIR_ASSERTIONS
+    INVARIANT(15, part->now >= locked.floor);
+#endif
     if (table->grower && !weir_wide_find(&locked, &part->key, &place) &&
         !weir_wide_room(&locked, part->key.hash, part->now, &place) && may_part_wait(part))
         return AGAIN;
@@ -444,10 +469,18 @@ static void charge_part(struct take_all *all, struct take_all_part *part, int64_
     if (!part->slot)
         (void)weir_journal_save(part->table->region, part_journal(all, part), part->state,
                                 part->policy->words * sizeof *part->state); /* shapes leave room for it */
+    INVARIANT(19, INTACT(part->slot ||
+                         weir_journal_covers(part->table->region, part_journal(all, part), part->state,
+                                             part->policy->words * sizeof *part->state)));
+    INVARIANT(18, INTACT(!part->wide ||
+                         ((part->wide->flags & WIDE_JOINED) != 0 && wide_hash(part->wide) == part->hash)));
+    INVARIANT(18, INTACT(!part->slot || slot_kind(slot_word(part->slot)) == SLOT_HELD));
     if (part->wide)
         part->wide->flags &= ~(uint32_t)WIDE_JOINED;
     int64_t small[WIDE_SMALL], *state = part_state(part, small);
-    (void)weir_state_take(part->policy, state, part->now, n, &part->ask->verdict);
+    bool taken = weir_state_take(part->policy, state, part->now, n, &part->ask->verdict);
+    INVARIANT(18, INTACT(taken)); /* all have said yes, and nobody has come since */
+    (void)taken;
     if (state != part->state)
         memcpy(part->state, state, part->policy->words * sizeof *state);
     if (!part->slot)

@@ -28,9 +28,27 @@ static struct key key_of_bytes(const struct weir_table *table, const void *bytes
     return table_key(table, bytes, len);
 }
 
+#if WEIR_ASSERTIONS
+/* What a verdict says agrees with the answer, and with itself. */
+static bool is_sound_answer(const struct table_op *op, bool answer)
+{
+    const struct weir_verdict *v = op->verdict;
+    if (!v || (op->verb != VERB_TAKE && op->verb != VERB_PEEK))
+        return true;
+    if (v->allowed != answer || (v->reason == WEIR_OK) != answer || (v->retry_after_ns == 0) != answer)
+        return false;
+    bool is_final = v->reason == WEIR_FULL || v->reason == WEIR_NEVER || v->reason == WEIR_INVALID;
+    return v->remaining >= 0 && v->reset_after_ns >= 0 && (!is_final || v->retry_after_ns == WEIR_FOREVER);
+}
+#else
+#define is_sound_answer(...) true
+#endif
+
 bool weir_table_do(struct weir_table *table, const struct key *key, struct table_op *op)
 {
+    ASSERT(op->n >= 1 || op->verb == VERB_CANCEL || op->verb == VERB_EXPORT || op->verb == VERB_IMPORT);
     bool answer = table->kind->run(table, key, op);
+    ASSERT(INTACT(is_sound_answer(op, answer)));
     if (table_op_takes(op))
         table_sample_call(table, key, op->n, answer, op->now);
     return answer;

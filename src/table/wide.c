@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "core/idle.h"
 #include "table/names.h"
 #include "table/overflow_filter.h"
 #include "table/override.h"
@@ -29,6 +30,7 @@ static bool wide_write_back(struct locked_stripe *locked, int64_t *state)
         end--;
     if (end - first == 1) {
         __atomic_store_n(&state[first], copy[first], __ATOMIC_RELAXED);
+        INVARIANT(19, end - first == 1);
     } else if (end > first) {
         weir_journal_begin(locked->journal);
         weir_wide_save(locked, state + first, (end - first) * sizeof *state);
@@ -52,6 +54,8 @@ static bool act_in_place(struct locked_stripe *locked, int64_t *state, struct ta
     const struct weir_policy *policy = locked->edition->policy;
     weir_journal_begin(locked->journal);
     weir_wide_save(locked, state, policy->words * sizeof *state);
+    INVARIANT(19, INTACT(weir_journal_covers(locked->table->region, locked->journal, state,
+                                             policy->words * sizeof *state)));
     bool answer = weir_table_op_run(policy, state, op);
     weir_journal_commit(locked->table->region, locked->journal);
     op->changed = weir_table_op_may_change(policy, op, answer);
@@ -94,6 +98,8 @@ static bool wide_start_state(struct locked_stripe *locked, uint64_t hash, int64_
         weir_wide_fetch(locked, overflow.slot, locked->scratch, now);
     else
         weir_state_init(policy, locked->scratch, now);
+    INVARIANT(16, INTACT(!shared || weir_state_idle_from(policy, locked->scratch) >=
+                                        weir_state_idle_from(policy, wide_read(locked, overflow.slot, now))));
     return shared;
 }
 
@@ -128,12 +134,16 @@ static bool act_without_room(struct locked_stripe *locked, const struct key *key
         (void)atom_add(&header->refused, 1, memory_order_relaxed);
         return weir_table_op_full(op);
     }
+    INVARIANT(16, !table_op_charges(op) && !locked->table->refuse_when_full);
     if (!wide_share_overflow(locked, op->now, &place))
         return weir_table_op_full(op);
     bool answer = wide_act(locked, &place, op);
     if (weir_table_op_may_change(locked->edition->policy, op, answer))
         weir_overflow_filter_add(locked->table, key->hash);
+    INVARIANT(16, !weir_table_op_may_change(locked->edition->policy, op, answer) ||
+                      weir_overflow_filter_has(locked->table, key->hash));
     weir_table_op_shared(op, answer);
+    ASSERT(answer || !op->verdict || op->verdict->reason != WEIR_LATER);
     return answer;
 }
 
@@ -188,6 +198,9 @@ static bool act_on_key(struct locked_stripe *locked, const struct key *key, stru
 {
     struct wide_ref place;
     bool answer;
+#if WEIR_ASSERTIONS
+    INVARIANT(15, op->now >= locked->floor);
+#endif
     if (!weir_wide_find(locked, key, &place))
         return act_on_new(locked, key, op, came);
     if ((place.slot->flags & WIDE_OVERRIDDEN) &&
@@ -320,6 +333,7 @@ static bool wide_detach(struct weir_table *table, const struct key *key, int64_t
     weir_wide_convert(&locked, &place);
     weir_wide_fetch(&locked, place.slot, state, now);
     weir_wide_save(&locked, place.slot, sizeof *place.slot);
+    INVARIANT(19, INTACT(weir_journal_covers(table->region, journal, place.slot, sizeof *place.slot)));
     place.slot->flags |= WIDE_OVERRIDDEN;
     return true;
 }
@@ -336,6 +350,7 @@ static bool wide_attach(struct weir_table *table, const struct key *key, struct 
     size_t bytes = locked.edition->policy->words * sizeof *words;
     weir_wide_save(&locked, place.slot, sizeof *place.slot);
     weir_wide_save(&locked, words, bytes);
+    INVARIANT(19, INTACT(weir_journal_covers(table->region, journal, words, bytes)));
     memcpy(words, state, bytes);
     place.slot->generation = (uint32_t)locked.edition->generation;
     place.slot->flags &= ~(uint32_t)WIDE_OVERRIDDEN;

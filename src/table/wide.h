@@ -48,6 +48,9 @@ struct locked_stripe {
     int64_t *scratch;          /* a state to work on: `small`, or the stripe's spare slot, or table->copies */
     int64_t *copy;             /* of a file: room for table_state */
     int64_t small[WIDE_SMALL], second[WIDE_SMALL];
+#if WEIR_ASSERTIONS
+    int64_t floor; /* that of the region when the lock was taken */
+#endif
 };
 
 struct wide_ref {

@@ -46,6 +46,9 @@ static bool is_current(struct locked_stripe *locked)
     const struct region_header *header = locked->table->region->header;
     locked->first = region_first(locked->table->region);
     locked->closed = region_open(locked->table->region);
+#if WEIR_ASSERTIONS
+    locked->floor = region_floor(locked->table->region);
+#endif
     return atom_load(&header->generation, memory_order_acquire) == locked->edition->generation &&
            atom_load(&header->segments, memory_order_acquire) <= locked->segments;
 }
@@ -104,6 +107,7 @@ void weir_wide_save(struct locked_stripe *locked, const void *address, size_t by
 {
     (void)weir_journal_save(/* there is room: see table_shape_journals */
                             locked->table->region, locked->journal, address, bytes);
+    INVARIANT(19, INTACT(weir_journal_covers(locked->table->region, locked->journal, address, bytes)));
 }
 
 /* A state of limits that nobody knows any more counts as used up. What keys without room share stays as if
@@ -141,10 +145,14 @@ void weir_wide_convert(struct locked_stripe *locked, const struct wide_ref *plac
     size_t bytes = locked->edition->policy->words * sizeof *state;
     if (__builtin_expect(slot->generation == (uint32_t)locked->edition->generation, 1))
         return;
+    INVARIANT(17, INTACT((int32_t)((uint32_t)locked->edition->generation - slot->generation) > 0));
     make_current(locked, slot, state);
     wide_begin(locked);
     weir_wide_save(locked, &slot->generation, sizeof(uint64_t));
     weir_wide_save(locked, state, bytes);
+    INVARIANT(19, INTACT(weir_journal_covers(locked->table->region, locked->journal, &slot->generation,
+                                             sizeof(uint64_t)) &&
+                         weir_journal_covers(locked->table->region, locked->journal, state, bytes)));
     slot->generation = (uint32_t)locked->edition->generation;
     memcpy(state, locked->scratch, bytes);
     wide_commit(locked);
@@ -191,8 +199,10 @@ bool weir_wide_room(struct locked_stripe *locked, uint64_t hash, int64_t now, st
         uint64_t places = wide_places(locked, segment), home = wide_home(locked, hash, places);
         for (uint64_t distance = 0; distance < places && distance <= WIDE_REACH_MAX; distance++) {
             *place = wide_place(locked, segment, wide_after(home, distance, places));
-            if (wide_hash(place->slot) == 0 || weir_wide_droppable(locked, place, now))
+            if (wide_hash(place->slot) == 0 || weir_wide_droppable(locked, place, now)) {
+                INVARIANT(16, segment >= locked->closed);
                 return true;
+            }
         }
     }
     return false;
@@ -216,6 +226,41 @@ static void wide_raise_reach(const struct locked_stripe *locked, const struct wi
         wide_set_reach(locked, place->segment, home, distance);
 }
 
+#if WEIR_ASSERTIONS
+/* No key of that home lives further away; not looked at where there are many. */
+static bool is_within_reach(const struct locked_stripe *locked, uint64_t segment, uint64_t home)
+{
+    uint64_t places = wide_places(locked, segment), reach = wide_reach(locked, segment, home);
+    for (uint64_t distance = reach + 1; places <= 4096 && distance < places; distance++) {
+        struct wide_ref other = wide_place(locked, segment, wide_after(home, distance, places));
+        if (wide_hash(other.slot) != 0 && wide_home(locked, wide_hash(other.slot), places) == home)
+            return false;
+    }
+    return true;
+}
+
+/* The key is found there, and nowhere before it. */
+static bool is_found_at(const struct locked_stripe *locked, const struct wide_ref *place,
+                        const struct key *key)
+{
+    struct wide_ref found;
+    return key->hash == OVERFLOW_HASH || (weir_wide_find(locked, key, &found) && found.slot == place->slot);
+}
+
+/* May it go? Asked of the core. */
+static bool is_idle(const struct locked_stripe *locked, const struct wide_ref *place, int64_t now)
+{
+    const struct wide_slot *slot = place->slot;
+    return slot->flags == 0 && slot->generation == (uint32_t)locked->edition->generation &&
+           weir_state_idle_from(locked->edition->policy, wide_read(locked, place->slot, now)) <=
+               sat_sub(now, TABLE_GRACE_NS);
+}
+#else
+#define is_within_reach(...) true
+#define is_found_at(...)     true
+#define is_idle(...)         true
+#endif
+
 /* If the one who went lived farthest from home, there is less to look at from now on. */
 static void wide_lower_reach(const struct locked_stripe *locked, const struct wide_ref *place, uint64_t hash)
 {
@@ -230,6 +275,7 @@ static void wide_lower_reach(const struct locked_stripe *locked, const struct wi
             break;
     }
     wide_set_reach(locked, place->segment, home, reach);
+    INVARIANT(13, INTACT(is_within_reach(locked, place->segment, home)));
 }
 
 void weir_wide_insert(struct locked_stripe *locked, const struct wide_ref *place, const struct key *key,
@@ -254,7 +300,9 @@ void weir_wide_insert(struct locked_stripe *locked, const struct wide_ref *place
            locked->edition->policy->words * sizeof *locked->scratch);
     if (!is_overflow)
         wide_raise_reach(locked, place, key->hash);
+    INVARIANT(19, INTACT(wide_hash(slot) == 0));
     atom_store(&slot->hash, key->hash, memory_order_release); /* from here on it is there */
+    INVARIANT(13, INTACT(is_found_at(locked, place, key)));
 }
 
 bool weir_wide_droppable(struct locked_stripe *locked, const struct wide_ref *place, int64_t now)
@@ -283,7 +331,9 @@ static void wide_raise_floor(struct region_header *header, int64_t now)
 void weir_wide_forget(struct locked_stripe *locked, const struct wide_ref *place, int64_t now)
 {
     uint64_t hash = wide_hash(place->slot);
+    INVARIANT(14, INTACT(locked->table->recovery || is_idle(locked, place, now)));
     wide_raise_floor(locked->table->region->header, now);
+    INVARIANT(15, INTACT(region_floor(locked->table->region) >= now - TABLE_GRACE_NS));
     atom_store(&place->slot->hash, 0, memory_order_release);
     if (hash == OVERFLOW_HASH) {
         uint64_t first = locked->stripes_log2 > 0 ? locked->index << (64 - locked->stripes_log2) : 0;
@@ -314,6 +364,9 @@ bool weir_wide_rehash(struct locked_stripe *locked, const struct wide_ref *from,
            locked->table->region->shape.slot_size - offsetof(struct wide_slot, generation));
     atom_store(&to.slot->hash, hash, memory_order_release);
     atom_store(&slot->hash, 0, memory_order_release);
+    INVARIANT(
+        16, is_found_at(locked, &to,
+                        &(struct key){.bytes = slot->contents + 1, .len = slot->contents[0], .hash = hash}));
     return true;
 }
 
@@ -504,6 +557,7 @@ static void list_wide_key(struct locked_stripe *locked, const struct wide_ref *p
         uint64_t len =
             __atomic_load_n(&slot->contents[0], __ATOMIC_RELAXED); /* of a file: perhaps anything */
         shown->len = len < table->key_max ? len : table->key_max;
+        ASSERT(shown->len <= table->key_max);
         shown->key = memcpy(bytes, slot->contents + 1, shown->len);
     }
     struct key key = {.bytes = shown->key, .len = shown->len, .hash = shown->id};

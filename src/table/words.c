@@ -57,8 +57,10 @@ uint64_t weir_slot_word_pack(const struct limit *limit, const struct edition *ed
 {
     int64_t value = sat_add(state[STATE_HEADER], limit->full);
     enum slot_kind kind = state[STATE_PROMISED] != 0 ? SLOT_PROMISED : SLOT_PLAIN;
-    return slot_pack(kind, (unsigned)edition->generation & 3,
-                     (uint64_t)clamp64(value, 0, (int64_t)SLOT_VALUE_MAX));
+    uint64_t word = slot_pack(kind, (unsigned)edition->generation & 3,
+                              (uint64_t)clamp64(value, 0, (int64_t)SLOT_VALUE_MAX));
+    ASSERT((slot_kind(word) == SLOT_PROMISED) == (state[STATE_PROMISED] != 0));
+    return word;
 }
 
 /* Words are of the generation that is in force or of the one before it: no change begins before all have been
@@ -104,6 +106,7 @@ static bool words_cancel(const struct edition *edition, int64_t *state, const st
         return false;
     if (state[STATE_HEADER] != (int64_t)r->ticket || state[STATE_HEADER] == INDEX_NEVER)
         return true;
+    ASSERT(state[STATE_HEADER] == (int64_t)r->ticket);
     state[STATE_HEADER] -= r->n * edition_limit(edition)->ticks.unit;
     if (r->before_ns <= op->now)
         state[STATE_PROMISED] = 0;
@@ -155,10 +158,20 @@ static enum word_outcome words_act_in_place(struct weir_table *table, const stru
                 return answer ? DONE_YES : DONE_NO;
             continue;
         }
+        INVARIANT(18, slot_kind(word) != SLOT_HELD && slot_kind(word) != SLOT_TENTATIVE);
         if (!slot_exchange(place.slot, hash, word, hash, next))
             continue;
+#if WEIR_ASSERTIONS
+        bool is_numbered = place.segment && place.segment->numbers &&
+                           (op->verb == VERB_GIVE || op->verb == VERB_CANCEL || op->verb == VERB_RESET);
+        uint64_t drawn = is_numbered ? atom_load(&table->region->header->number, memory_order_relaxed) : 0;
+#endif
         if (place.segment && table_op_lowers(op))
             region_lower(table->region, place.segment, place.line);
+#if WEIR_ASSERTIONS
+        INVARIANT(38, INTACT(!is_numbered ||
+                             atom_load(&place.segment->numbers[place.line], memory_order_relaxed) > drawn));
+#endif
         table_touch(table, place.slot, hash);
         return answer ? DONE_YES : DONE_NO;
     }
@@ -239,6 +252,7 @@ static enum word_outcome words_take_overflow(struct weir_table *table, const str
 {
     struct slot *shared = &table->policies->overflow;
     struct table_op look = *op;
+    INVARIANT(16, !table_op_charges(op) && !table_op_lowers(op) && !table->refuse_when_full);
     look.verb = VERB_PEEK;
     if (op->verb == VERB_TAKE && !weir_table_op_may_change(edition->policy, op, false)) {
         enum word_outcome outcome = words_act_on_overflow(table, edition, shared, &look, trace);
@@ -250,6 +264,7 @@ static enum word_outcome words_take_overflow(struct weir_table *table, const str
     weir_overflow_filter_add(table, key->hash);
     enum word_outcome outcome =
         words_act_in_place(table, edition, (struct slot_ref){NULL, 0, shared}, &overflow_key, op, trace);
+    INVARIANT(16, outcome != DONE_YES || weir_overflow_filter_has(table, key->hash));
     weir_stripe_unlock(stripe);
     return outcome;
 }
@@ -364,6 +379,8 @@ static bool words_act_on_absent(struct weir_table *table, const struct edition *
     uint64_t fresh = weir_slot_word_fresh(table, edition, op->now);
     weir_slot_word_unpack(edition_limit(edition), slot_pack(SLOT_PLAIN, 0, shared > fresh ? shared : fresh),
                           state);
+    INVARIANT(16, state[STATE_HEADER] == INDEX_NEVER ||
+                      (uint64_t)(state[STATE_HEADER] + edition_limit(edition)->full) >= shared);
     if (!table_is_latest(table, edition)) /* then who knows what is shared */
         return false;
     *answer = weir_table_op_absent(edition->policy, state, shared > fresh, op, &insert);
@@ -442,6 +459,24 @@ void weir_words_judge(const struct limit *limit, int64_t now, uint64_t tick, uin
     if (verdict->retry_after_ns == WEIR_FOREVER)
         verdict->reason = WEIR_NEVER;
 }
+
+#if WEIR_ASSERTIONS
+bool weir_words_agree(const struct edition *edition, uint64_t word, int64_t now, int64_t n, uint64_t after,
+                      const struct weir_verdict *verdict)
+{
+    int64_t state[SLOT_STATE];
+    struct weir_verdict core;
+    weir_slot_word_unpack(edition_limit(edition), word, state);
+    if (weir_state_take(edition->policy, state, now, n, &core) != (after != 0))
+        return false;
+    if (after != 0 && slot_value(weir_slot_word_pack(edition_limit(edition), edition, state)) != after)
+        return false;
+    return !verdict ||
+           (verdict->allowed == core.allowed && verdict->reason == core.reason &&
+            verdict->remaining == core.remaining && verdict->retry_after_ns == core.retry_after_ns &&
+            verdict->reset_after_ns == core.reset_after_ns);
+}
+#endif
 
 enum slot_answer weir_words_take(struct weir_table *table, const struct key *key, int64_t now, int64_t n,
                                  struct weir_verdict *verdict)
@@ -534,6 +569,10 @@ size_t weir_words_sweep(struct weir_table *table, int64_t now, uint64_t line, ui
             uint64_t word = convert_in_place(table, &edition, place, &hash);
             while (hash != 0 && slot_kind(word) == SLOT_HELD && !weir_override_has(table, hash))
                 word = convert_held(table, &edition, place, &hash);
+            INVARIANT(17, INTACT(clear || hash == 0 ||
+                                 (slot_kind(word) == SLOT_HELD
+                                      ? weir_override_has(table, hash)
+                                      : slot_generation(word) == edition->generation % 4)));
             if (clear && weir_slot_is_idle(table, edition, hash, word, now))
                 cleared += weir_slots_drop(table, place.slot, hash, word, now);
         }
@@ -665,6 +704,8 @@ static bool words_attach(struct weir_table *table, const struct key *key, struct
     if (state[STATE_PROMISED] != 0)
         behind[STATE_HEADER] = max64(behind[STATE_HEADER], ticks_at(&limit->ticks, state[STATE_PROMISED]));
     uint64_t word = slot_with_kind(weir_slot_word_pack(limit, edition, behind), SLOT_HELD);
+    ASSERT(state[STATE_PROMISED] == 0 ||
+           behind[STATE_HEADER] >= ticks_at(&limit->ticks, state[STATE_PROMISED]));
     region_lower(table->region, place.segment, place.line); /* before it can be seen, as one that comes in */
     atom_store(&place.slot->both.high, word, memory_order_seq_cst);
     return true;

@@ -73,6 +73,11 @@ uint64_t weir_slot_word_pack(const struct limit *limit, const struct edition *ed
 void weir_words_judge(const struct limit *limit, int64_t now, uint64_t tick, uint64_t value, uint64_t after,
                       bool allowed, struct weir_verdict *verdict);
 
+/* For assertions: is that what the core says of the word? `after`: the value if n units pass; 0: they do not.
+ */
+bool weir_words_agree(const struct edition *edition, uint64_t word, int64_t now, int64_t n, uint64_t after,
+                      const struct weir_verdict *verdict);
+
 /* Of a key in the last segment, under the latest limits, which are a token bucket. Both sides of the
  * comparison are below SLOT_VALUE_MAX: see weir_words_suit. */
 static inline __attribute__((always_inline)) enum slot_answer words_take(struct weir_table *table,
@@ -101,6 +106,8 @@ static inline __attribute__((always_inline)) enum slot_answer words_take(struct 
     bool allowed = after <= tick + (uint64_t)limit->full;
     if (verdict)
         weir_words_judge(limit, now, tick, value, after, allowed, verdict);
+    INVARIANT(18, slot_kind(word) == SLOT_PLAIN);
+    ASSERT(n >= 1 && INTACT(weir_words_agree(edition, word, now, n, allowed ? after : 0, verdict)));
     if (!allowed) /* by a word that is still the key's, and of this generation */
         return slot_hash(slot) == hash && slot_word(slot) == word ? SLOT_NO : SLOT_ASK;
     if (!slot_exchange(slot, hash, word, hash, generation << SLOT_VALUE_BITS | after))

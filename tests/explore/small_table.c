@@ -11,6 +11,7 @@
 #include "table/override.h"
 
 struct small_table small;
+bool weir_region_scribbled;
 
 /* ---- limits ---- */
 
@@ -53,6 +54,7 @@ void small_table_change(int64_t now)
     const struct edition *latest = weir_table_refresh(table);
     weir_words_convert_shared(table, latest);
     (void)weir_words_sweep(table, now, 0, SMALL_SEGMENTS * SMALL_LINES, false);
+    atom_store(&small.header.swept, generation, memory_order_seq_cst);
 }
 
 /* ---- the region ---- */

@@ -200,6 +200,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (good.path[0] == '\0')
         prepare();
+#if WEIR_ASSERTIONS
+    weir_region_scribbled = true;
+#endif
     if (size == 0)
         return 0;
     size_t length = spoil(data[0] % FILES, data + 1, size - 1);

@@ -358,6 +358,9 @@ static int64_t scribble_on(size_t which, int64_t rounds, int64_t calls)
         pid_t child = fork();
         if (child == 0) {
             (void)alarm(PATIENCE);
+#if WEIR_ASSERTIONS
+            weir_region_scribbled = true;
+#endif
             int result = run(&r, calls);
             (void)fflush(stdout);
             _exit(result);
