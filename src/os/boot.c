@@ -14,8 +14,7 @@
 
 #define FIRST_NAMESPACE "time:[4026531834]" /* the machine's own; its number is fixed in the kernel */
 
-/* The start of a small file, as text. false: it cannot be read. */
-static bool read_file_start(const char *path, char *text, size_t size)
+bool weir_read_file_start(const char *path, char *text, size_t size)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
@@ -57,7 +56,8 @@ static bool parse_boot_id(const char *text, unsigned char *id)
 static bool read_boot_id(unsigned char *id)
 {
     char text[64];
-    return read_file_start("/proc/sys/kernel/random/boot_id", text, sizeof text) && parse_boot_id(text, id);
+    return weir_read_file_start("/proc/sys/kernel/random/boot_id", text, sizeof text) &&
+           parse_boot_id(text, id);
 }
 
 /* ---- time namespace ---- */
@@ -98,7 +98,8 @@ static bool read_shift(int64_t *shift_ns)
     if (strcmp(own, FIRST_NAMESPACE) == 0)
         return true;
     return read_link("/proc/self/ns/time_for_children", children, sizeof children) &&
-           strcmp(own, children) == 0 && read_file_start("/proc/self/timens_offsets", text, sizeof text) &&
+           strcmp(own, children) == 0 &&
+           weir_read_file_start("/proc/self/timens_offsets", text, sizeof text) &&
            parse_offset(text, shift_ns);
 }
 

@@ -7,6 +7,7 @@
 #define WEIR_OS_BOOT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define BOOT_ID_SIZE 16
@@ -18,6 +19,9 @@ struct boot {
     bool (*shift)(int64_t *shift_ns);
     int64_t (*wall)(void); /* nanoseconds since 1970, if the machine knows */
 };
+
+/* The start of a small file, such as those of /proc, as text. false: it cannot be read. */
+bool weir_read_file_start(const char *path, char *text, size_t size);
 
 extern struct boot weir_boot; /* tests put their own functions here, to pretend */
 

@@ -8,14 +8,13 @@
 #include "os/clock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "os/boot.h"
 #include "os/clock_kernel.h"
 #include "os/futex.h"
 
@@ -179,13 +178,10 @@ static bool is_counter_even(void)
 /* The kernel compares its clocks with each other all the time, and drops the counter when it goes wrong. */
 static bool does_kernel_trust_it(void)
 {
-    char name[8] = "";
-    int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t len = read(fd, name, sizeof name - 1);
-    (void)close(fd);
-    return len == 4 && strcmp(name, "tsc\n") == 0;
+    char name[8];
+    return weir_read_file_start("/sys/devices/system/clocksource/clocksource0/current_clocksource", name,
+                                sizeof name) &&
+           strcmp(name, "tsc\n") == 0;
 }
 
 /* Only the thread that forks lives on in the child; what another one held would stay held. */

@@ -170,13 +170,20 @@ struct held_dir {
 static struct held_dir *all_held;
 static struct lock held_lock;
 
+/* Where the list has the directory, or its end; under the lock. */
+static struct held_dir **find_held(int dir)
+{
+    struct held_dir **at = &all_held;
+    while (*at && (*at)->dir != dir)
+        at = &(*at)->next;
+    return at;
+}
+
 /* The lock's file of a directory that is locked; -1: it is none. */
 static int dir_lock_file(int dir)
 {
     lock_take(&held_lock);
-    const struct held_dir *held = all_held;
-    while (held && held->dir != dir)
-        held = held->next;
+    const struct held_dir *held = *find_held(dir);
     int file = held ? held->file : -1;
     lock_drop(&held_lock);
     return file;
@@ -408,9 +415,7 @@ static int real_same_dir(struct disk *disk, int dir)
 {
     (void)disk;
     lock_take(&held_lock);
-    const struct held_dir *held = all_held;
-    while (held && held->dir != dir)
-        held = held->next;
+    const struct held_dir *held = *find_held(dir);
     int fault = held ? check_dir_lock(held) : EBADF;
     lock_drop(&held_lock);
     return fault;
@@ -419,10 +424,7 @@ static int real_same_dir(struct disk *disk, int dir)
 static struct held_dir *remove_dir_lock(int dir)
 {
     lock_take(&held_lock);
-    struct held_dir **at = &all_held;
-    while (*at && (*at)->dir != dir)
-        at = &(*at)->next;
-    struct held_dir *held = *at;
+    struct held_dir **at = find_held(dir), *held = *at;
     if (held)
         *at = held->next;
     lock_drop(&held_lock);

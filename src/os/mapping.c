@@ -10,10 +10,12 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "os/boot.h"
+#include "os/disk.h"
 
 #define HUGE_SIZE     (UINT64_C(2) << 20)
 #define MEMORY_FILES  0x01021994L          /* f_type of tmpfs */
@@ -38,20 +40,16 @@ uint64_t weir_page_size(void)
 /* The number behind `word`, which starts a line; "" is the start of the file. */
 static bool read_labelled_number(const char *path, const char *word, uint64_t *figure)
 {
-    char line[256];
-    bool found = false;
-    FILE *file = fopen(path, "re");
-    if (!file)
+    char text[8192], *end;
+    if (!weir_read_file_start(path, text, sizeof text))
         return false;
-    while (!found && fgets(line, sizeof line, file)) {
-        char *start = line + strlen(word), *end;
+    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
         if (strncmp(line, word, strlen(word)) != 0)
             continue;
-        *figure = strtoull(start, &end, 10);
-        found = end != start;
+        *figure = strtoull(line + strlen(word), &end, 10);
+        return end != line + strlen(word);
     }
-    (void)fclose(file);
-    return found;
+    return false;
 }
 
 /* What a group of processes may still take: what it uses beyond its limit would end one of them. Pages that
@@ -78,17 +76,15 @@ static uint64_t left_in_group(const char *group)
 /* The group of this process, and all groups around it. */
 static uint64_t left_in_groups(void)
 {
-    char group[4096] = "";
+    char groups[8192], *path = groups;
     uint64_t left = UINT64_MAX;
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (!file)
+    if (!weir_read_file_start("/proc/self/cgroup", groups, sizeof groups))
         return left;
-    while (fgets(group, sizeof group, file) && strncmp(group, "0::/", 4) != 0)
-        group[0] = '\0';
-    (void)fclose(file);
-    if (!group[0])
+    while (path && strncmp(path, "0::/", 4) != 0)
+        path = strchr(path, '\n') ? strchr(path, '\n') + 1 : NULL;
+    if (!path)
         return left;
-    char *path = group + 3;
+    path += 3;
     path[strcspn(path, "\n")] = '\0';
     for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
         *end = '\0';
@@ -276,15 +272,6 @@ int weir_file_access(int file, struct file_access *access)
     return 0;
 }
 
-int weir_file_size(int file, uint64_t *bytes)
-{
-    struct stat status;
-    if (fstat(file, &status) != 0)
-        return errno;
-    *bytes = (uint64_t)status.st_size;
-    return 0;
-}
-
 int weir_file_clear(int file)
 {
     return ftruncate(file, 0) == 0 ? 0 : errno;
@@ -301,36 +288,10 @@ void weir_file_remove(int file, const char *path)
         (void)unlink(path);
 }
 
-int weir_file_read(int file, void *bytes, uint64_t count, uint64_t *done)
-{
-    for (*done = 0; *done < count;) {
-        ssize_t len = pread(file, (unsigned char *)bytes + *done, count - *done, (off_t)*done);
-        if (len < 0 && errno != EINTR)
-            return errno;
-        if (len == 0)
-            break;
-        *done += len > 0 ? (uint64_t)len : 0;
-    }
-    return 0;
-}
-
-int weir_file_write(int file, const void *bytes, uint64_t count)
-{
-    for (uint64_t done = 0; done < count;) {
-        ssize_t len = pwrite(file, (const unsigned char *)bytes + done, count - done, (off_t)done);
-        if (len < 0 && errno != EINTR)
-            return errno;
-        done += len > 0 ? (uint64_t)len : 0;
-    }
-    return 0;
-}
-
 uint64_t weir_file_room(int file)
 {
-    struct statvfs room;
-    if (fstatvfs(file, &room) != 0 || room.f_blocks == 0) /* a file system without a limit of its own */
-        return UINT64_MAX;
-    return (uint64_t)room.f_bavail * room.f_frsize;
+    uint64_t bytes;
+    return weir_disk.room(&weir_disk, file, &bytes) == 0 ? bytes : UINT64_MAX;
 }
 
 /* Is there a limit that so many bytes more, up to `end`, would break? */
@@ -351,7 +312,7 @@ int weir_file_reserve(int file, uint64_t offset, uint64_t bytes)
     uint64_t size = 0, end = offset + bytes;
     if (offset > MAPPING_MAX || bytes > MAPPING_MAX)
         return EFBIG;
-    int fault = weir_file_size(file, &size);
+    int fault = weir_disk.size(&weir_disk, file, &size);
     if (!fault && end > size)
         fault = check_room(file, end - size, end);
     while (!fault && offset < end) {

@@ -41,14 +41,9 @@ struct file_access {
 };
 int weir_file_access(int file, struct file_access *access);
 
-int weir_file_size(int file, uint64_t *bytes);
 int weir_file_clear(int file);                     /* empty again */
 int weir_file_set_mode(int file, unsigned mode);   /* whatever the umask; not that of somebody else's file */
 void weir_file_remove(int file, const char *path); /* unless it is another one by now */
-
-/* At the start of the file. *done: bytes that are there, at most `count`. */
-int weir_file_read(int file, void *bytes, uint64_t count, uint64_t *done);
-int weir_file_write(int file, const void *bytes, uint64_t count);
 
 /* Gives these bytes of the file a place on disk, so that a full one is an error now and not a SIGBUS later;
  * the file gets longer if need be. ENOSPC, EFBIG (a limit of the process), ENOMEM (a file system in memory).

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "os/boot.h"
+#include "os/disk.h"
 #include "os/mapping.h"
 #include "region/layout.h"
 #include "region/stripe.h"
@@ -54,31 +55,26 @@ static bool refuse_region(const struct region *region, int code, const char *mes
 
 static const char *explain_region_error(int code)
 {
-    switch (code) {
-    case ENOENT:
-        return "its folder does not exist; make that first";
-    case ENOTDIR:
-        return "a part of the path is a file, not a folder";
-    case EISDIR:
-        return "is a folder; name a file in it";
-    case ENOTSUP:
-        return "is no ordinary file; name another one";
-    case EACCES:
-    case EPERM:
-        return "there is no permission to make it, or to read and write it";
-    case EROFS:
-        return "its file system is read-only; /dev/shm is a good place";
-    case EEXIST:
-        return "another process keeps replacing it";
-    case ELOOP:
-        return "is a symbolic link, which a table never follows; name the file itself";
-    case ENOLCK:
-        return "its file system has no locks; /dev/shm is a good place";
-    case EFBIG:
-        return "is larger than this process may make a file (ulimit -f)";
-    default:
-        return NULL;
-    }
+    static const struct {
+        int code;
+        const char *text;
+    } errors[] = {
+        {ENOENT, "its folder does not exist; make that first"},
+        {ENOTDIR, "a part of the path is a file, not a folder"},
+        {EISDIR, "is a folder; name a file in it"},
+        {ENOTSUP, "is no ordinary file; name another one"},
+        {EACCES, "there is no permission to make it, or to read and write it"},
+        {EPERM, "there is no permission to make it, or to read and write it"},
+        {EROFS, "its file system is read-only; /dev/shm is a good place"},
+        {EEXIST, "another process keeps replacing it"},
+        {ELOOP, "is a symbolic link, which a table never follows; name the file itself"},
+        {ENOLCK, "its file system has no locks; /dev/shm is a good place"},
+        {EFBIG, "is larger than this process may make a file (ulimit -f)"},
+    };
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        if (errors[i].code == code)
+            return errors[i].text;
+    return NULL;
 }
 
 static bool refuse_region_code(const struct region *region, int code, struct weir_error *err)
@@ -101,13 +97,6 @@ static double estimate_line_size(const struct region_shape *shape)
 }
 
 #define OFFSET_MAX WEIR_TIME_MAX
-
-/* What a shape takes, also if that is more than fits in 64 bits. */
-static double rough_size(const struct region_shape *shape)
-{
-    uint64_t bytes = weir_region_size(shape);
-    return bytes < UINT64_MAX ? (double)bytes : estimate_line_size(shape) * (double)shape->lines;
-}
 
 /* `keys` of them need so much, and this much is there. */
 static bool refuse_region_size(const struct region *region, int code, uint64_t keys, double need,
@@ -134,6 +123,16 @@ static bool refuse_region_size(const struct region *region, int code, uint64_t k
 static bool is_about_size(int code)
 {
     return code == ENOMEM || code == ENOSPC || code == EDQUOT;
+}
+
+/* A region of that shape, which may take more than fits in 64 bits. */
+static bool refuse_shape(const struct region *region, int code, const struct region_shape *shape,
+                         struct weir_error *err)
+{
+    uint64_t bytes = weir_region_size(shape);
+    double need = bytes < UINT64_MAX ? (double)bytes : estimate_line_size(shape) * (double)shape->lines;
+    return is_about_size(code) ? refuse_region_size(region, code, shape->capacity, need, err)
+                               : refuse_region_code(region, code, err);
 }
 
 static bool refuse_cut_off(const struct region *region, uint64_t need, uint64_t bytes, struct weir_error *err)
@@ -366,7 +365,7 @@ static bool make_in_memory(struct region *region, const struct region_shape *sha
         fault = lazy ? weir_memory_map_lazily(layout.bytes, &memory)
                      : weir_memory_map(layout.bytes, &memory, &region->huge);
     if (fault)
-        return refuse_region_size(region, fault, shape->capacity, rough_size(shape), err);
+        return refuse_shape(region, fault, shape, err);
     place_region(region, memory, shape, &layout);
     write_header(region, shape, &layout);
     weir_stripes_renew(region);
@@ -403,7 +402,7 @@ static int make_file(struct region *region, const struct layout *layout, unsigne
     if (!fault)
         fault = weir_file_set_mode(region->file, mode);
     if (!fault)
-        fault = weir_file_write(region->file, REGION_MAGIC, sizeof region->header->magic);
+        fault = weir_disk.write(&weir_disk, region->file, REGION_MAGIC, sizeof region->header->magic, 0);
     if (!fault)
         fault = weir_file_reserve(region->file, 0, layout->bytes);
     return fault ? fault : weir_file_map(region->file, 0, layout->bytes, FILE_WRITE, memory);
@@ -418,10 +417,8 @@ static bool make_region(struct region *region, const struct region_shape *shape,
     region->made = true;
     if (weir_layout_of(shape, &layout))
         fault = make_file(region, &layout, mode, &memory);
-    if (is_about_size(fault))
-        return refuse_region_size(region, fault, shape->capacity, rough_size(shape), err);
     if (fault)
-        return refuse_region_code(region, fault, err);
+        return refuse_shape(region, fault, shape, err);
     place_region(region, memory, shape, &layout);
     write_header(region, shape, &layout);
     if (!begin_time(region, true, err))
@@ -442,7 +439,7 @@ static int map_next_segment(struct region *region, enum file_fetch fetch)
     struct span span = weir_span_read(region->header, &region->shape, index);
     uint64_t bytes = span.end - span.offset;
     unsigned char *memory = NULL;
-    int fault = weir_file_size(region->file, &size);
+    int fault = weir_disk.size(&weir_disk, region->file, &size);
     if (!fault &&
         (span.end > size || !weir_span_fits(&region->shape, index, &span, segment_end(region, index - 1))))
         fault = EINVAL;
@@ -463,7 +460,7 @@ static bool check_file(const struct region *region, const struct region_header *
 {
     uint64_t size = 0;
     const char *message = weir_header_fault(header);
-    int fault = weir_file_size(region->file, &size);
+    int fault = weir_disk.size(&weir_disk, region->file, &size);
     if (count < sizeof *header && memcmp(header->magic, REGION_MAGIC, sizeof header->magic) == 0)
         return refuse_cut_off(region, LAYOUT_PAGE, size, err);
     if (message)
@@ -509,10 +506,8 @@ static bool adopt_region_file(struct region *region, const struct region_header 
     if (!check_file(region, header, count, err))
         return false;
     int fault = map_file(region, header, alone);
-    if (is_about_size(fault))
-        return refuse_region_size(region, fault, header->shape.capacity, rough_size(&header->shape), err);
     if (fault)
-        return refuse_region_code(region, fault, err);
+        return refuse_shape(region, fault, &header->shape, err);
     if (!begin_time(region, alone, err))
         return false;
     if (alone)
@@ -526,7 +521,7 @@ static bool is_file_settled(const struct region *region)
 {
     uint64_t size = 0;
     return weir_file_is_at(region->file, region->path) &&
-           (is_file_ours(region) || (weir_file_size(region->file, &size) == 0 && size > 0));
+           (is_file_ours(region) || (weir_disk.size(&weir_disk, region->file, &size) == 0 && size > 0));
 }
 
 /* Opens the file and waits for its lock. */
@@ -572,7 +567,7 @@ static bool make_or_adopt(struct region *region, const struct region_shape *shap
 {
     struct region_header header = {.version = 0};
     uint64_t count = 0;
-    int fault = weir_file_read(region->file, &header, sizeof header, &count);
+    int fault = weir_disk.read(&weir_disk, region->file, &header, sizeof header, 0, &count);
     if (fault)
         return refuse_region_code(region, fault, err);
     if (count > 0 && !weir_header_is_unfinished(&header, count))
@@ -638,12 +633,12 @@ bool weir_region_refresh(struct region *region)
 }
 
 #if WEIR_ASSERTIONS
-static bool is_zero(const unsigned char *memory, uint64_t bytes)
+static bool is_memory_zero(const unsigned char *memory, uint64_t bytes)
 {
     return bytes == 0 || (memory[0] == 0 && memcmp(memory, memory + 1, bytes - 1) == 0);
 }
 #else
-#define is_zero(...) true
+#define is_memory_zero(...) true
 #endif
 
 /* What a growth that came to no end has left there is zeroed, too. */
@@ -657,7 +652,7 @@ static int grow_memory(struct region *region, uint64_t offset, uint64_t bytes, u
         fault = weir_file_map(region->file, offset, bytes, FILE_WRITE, memory);
     if (!fault)
         memset(*memory, 0, bytes);
-    ASSERT(fault || is_zero(*memory, bytes));
+    ASSERT(fault || is_memory_zero(*memory, bytes));
     return fault;
 }
 
@@ -740,6 +735,6 @@ void weir_region_retire(struct region *region, bool whole)
         return;
     weir_memory_return(segment->slots, segment->bytes);
     (void)atom_add(&region->bytes, -segment->bytes, memory_order_relaxed);
-    INVARIANT(16, is_zero(region->segments[first].slots, region->segments[first].bytes));
+    INVARIANT(16, is_memory_zero(region->segments[first].slots, region->segments[first].bytes));
     ASSERT(atom_load(&region->bytes, memory_order_relaxed) == bytes_in_use(region));
 }

@@ -17,14 +17,8 @@
  * checksum over it. A region knows nothing of limits.
  *
  * A process that has opened a file goes by its own copy of the shape, and bounds every number that it reads
- * from the file before it uses it: another process may write anything there at any time. Answers may be wrong
- * then; memory outside of the region is safe. Only the mutexes are beyond that: they hold pointers that the C
- * library follows.
- *
- * Region time runs on from one boot of the machine to the next: CLOCK_BOOTTIME plus an offset in the header.
- * The first process that opens a file after a boot moves the offset, by what the wall clock says has passed
- * since the time was last noted there: nothing, if it says less than nothing. A process in another time
- * namespace corrects for that by itself.
+ * from the file before it uses it: another process may write anything there at any time. Region time runs on
+ * from one boot of the machine to the next (docs/internals/tables.md, 22).
  */
 #ifndef WEIR_REGION_REGION_H
 #define WEIR_REGION_REGION_H

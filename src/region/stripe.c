@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Robust mutexes of the C library, and what is done about the dead. Whoever has locked a stripe finds:
+ * Robust mutexes of the C library, and what is done about the dead: docs/internals/tables.md, 19 and 20.
+ * Whoever has locked a stripe finds:
  *
  *   the mutex says that its holder died   he undoes or finishes the stripe's own journal
  *   the stripe has a transaction's mark   a holder of it died, or nobody would be here: a transaction's
@@ -11,14 +12,9 @@
  * So a mark is a lock by itself: nobody passes it, and it goes only by the hand of who has the transaction,
  * after the transaction's journal is idle. That is why a transaction can be recovered without locking its
  * stripes, why it needs no list of them, and why its next holder may use it while marks of the dead one are
- * still about. All are set before the journal is opened. A recovery that dies itself is done again without
- * harm.
- *
- * There is no deadlock: in a region everybody locks one transaction at most, and then stripes in rising
- * order. Nobody waits for a transaction while he has a stripe or another transaction, also not to recover it:
- * he lets everything go before. Only who locks all stripes may wait for another transaction than his, one
- * that died; but there is one of him at most, and who has a transaction never waits for his. Who has locks of
- * several regions took them in the order of the regions.
+ * still about. All are set before the journal is opened. Only who locks all stripes may wait for another
+ * transaction than his, one that died; but there is one of him at most, and who has a transaction never waits
+ * for his.
  *
  * A mutex that fails in any other way has been damaged, by a stray pointer or a stray write to the file. It
  * is made anew, by one at a time; with it goes the certainty that nobody else has it. A new one does not
@@ -58,7 +54,7 @@ uint64_t weir_transaction_size(uint64_t transaction_size)
     return whole_lines(sizeof(struct transaction), transaction_size);
 }
 
-static struct stripe *stripe_at(const struct region *region, uint64_t index)
+struct stripe *weir_stripe_at(const struct region *region, uint64_t index)
 {
     uint64_t size = weir_stripe_size(region->shape.journal_size);
     return (struct stripe *)(void *)(region->stripes + index * size);
@@ -207,7 +203,7 @@ static bool has_stripes(const struct region *region, const struct transaction *t
                         const uint32_t *stripes, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (stripe_mark(stripe_at(region, stripes[i])) != transaction_mark(region, transaction) ||
+        if (stripe_mark(weir_stripe_at(region, stripes[i])) != transaction_mark(region, transaction) ||
             (i > 0 && stripes[i - 1] >= stripes[i]))
             return false;
     return journal_state(&transaction->journal) == JOURNAL_IDLE;
@@ -259,7 +255,7 @@ static void orphan_recover(struct region *region, struct stripe *stripe, uint32_
 /* `own` is the mark of the transaction that the caller has, or 0. */
 static inline struct stripe *stripe_lock(struct region *region, uint64_t index, uint32_t own)
 {
-    struct stripe *stripe = stripe_at(region, index);
+    struct stripe *stripe = weir_stripe_at(region, index);
     for (;;) {
         stripe_take(region, stripe);
         uint32_t mark = stripe_mark(stripe);
@@ -283,7 +279,7 @@ static size_t transaction_take_stripes(struct region *region, struct transaction
 {
     uint32_t mark = transaction_mark(region, transaction);
     for (size_t i = 0; i < count; i++) {
-        struct stripe *stripe = stripe_at(region, stripes[i]);
+        struct stripe *stripe = weir_stripe_at(region, stripes[i]);
         stripe_take(region, stripe);
         *orphan_mark = stripe_mark(stripe);
         if (*orphan_mark != 0) {
@@ -308,7 +304,7 @@ struct transaction *weir_transaction_lock(struct region *region, uint32_t *strip
             return transaction;
         }
         weir_transaction_unlock(region, transaction, stripes, taken);
-        orphan_recover(region, stripe_at(region, stripes[taken]), mark);
+        orphan_recover(region, weir_stripe_at(region, stripes[taken]), mark);
     }
 }
 
@@ -323,7 +319,7 @@ void weir_transaction_unlock(struct region *region, struct transaction *transact
     weir_journal_recover(region, &transaction->journal);
     INVARIANT(20, INTACT(has_stripes(region, transaction, stripes, count)));
     for (size_t i = 0; i < count; i++)
-        stripe_let_go(stripe_at(region, stripes[i]));
+        stripe_let_go(weir_stripe_at(region, stripes[i]));
     (void)pthread_mutex_unlock(&transaction->mutex);
 }
 
@@ -341,7 +337,7 @@ void weir_stripes_renew(struct region *region)
         INVARIANT(19, INTACT(journal_state(&transaction->journal) == JOURNAL_IDLE));
     }
     for (uint64_t i = 0; i < stripes; i++) {
-        struct stripe *stripe = stripe_at(region, i);
+        struct stripe *stripe = weir_stripe_at(region, i);
         mutex_make(&stripe->mutex);
         weir_journal_recover(region, &stripe->journal);
         INVARIANT(19, INTACT(journal_state(&stripe->journal) == JOURNAL_IDLE));
@@ -365,8 +361,8 @@ void weir_stripes_lock_all(struct region *region)
 void weir_stripes_unlock_all(struct region *region)
 {
     for (uint64_t i = 0; i < region->shape.stripes; i++) {
-        stripe_take(region, stripe_at(region, i));
-        stripe_let_go(stripe_at(region, i));
+        stripe_take(region, weir_stripe_at(region, i));
+        stripe_let_go(weir_stripe_at(region, i));
     }
     (void)pthread_mutex_unlock(&transaction_at(region, 0)->mutex);
 }

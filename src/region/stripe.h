@@ -36,6 +36,8 @@ uint64_t weir_journal_size(uint64_t bytes, uint64_t pieces);
 uint64_t weir_stripe_size(uint64_t journal_size);
 uint64_t weir_transaction_size(uint64_t transaction_size);
 
+struct stripe *weir_stripe_at(const struct region *region, uint64_t index);
+
 /* Makes all locks anew, free, `change` with them, and recovers every journal: nobody else may have the region
  * (a new one, a file opened alone, the child of a fork). */
 void weir_stripes_renew(struct region *region);

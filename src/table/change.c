@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Live change. The limits of a generation are text in the region, which every process makes ready for itself.
- * A change writes the next text, with the time from which it counts, and then the next generation; from then
- * on everybody who meets a state of the generation before converts it, as of that time. The change itself
- * goes through all states and converts the rest. Only then another one may begin: so a state is never more
- * than one generation behind, and two bits tell which it is of. Who is killed while he changes leaves the
- * rest of it to the next who does.
+ * Live change (docs/internals/tables.md, 17): the next text and the time from which it counts, then the next
+ * generation, then a pass that converts every state. Who is killed leaves the rest of it to the next change.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -203,29 +199,28 @@ void weir_table_forget(struct weir_table *table, uint64_t generation)
 
 /* ---- changing ---- */
 
-uint64_t weir_table_lines(struct weir_table *table)
+static uint64_t lines_of_segments(const struct weir_table *table, uint64_t from, uint64_t to)
 {
-    uint64_t lines = 0, count = region_segments(table->region);
-    for (uint64_t s = 0; s < count; s++)
+    uint64_t lines = 0;
+    for (uint64_t s = from; s < to; s++)
         lines += table->region->segments[s].lines;
     return lines;
+}
+
+uint64_t weir_table_lines(struct weir_table *table)
+{
+    return lines_of_segments(table, 0, region_segments(table->region));
 }
 
 uint64_t weir_table_retired(const struct weir_table *table)
 {
-    uint64_t lines = 0;
-    for (uint64_t s = region_first(table->region); s-- > 0;)
-        lines += table->region->segments[s].lines;
-    return lines;
+    return lines_of_segments(table, 0, region_first(table->region));
 }
 
 uint64_t weir_table_open_slots(struct weir_table *table)
 {
-    uint64_t lines = 0, open = region_open(table->region); /* first: what opens in between is counted */
-    uint64_t count = region_segments(table->region);
-    for (uint64_t s = open; s < count; s++)
-        lines += table->region->segments[s].lines;
-    return lines * table->region->shape.line_slots;
+    uint64_t open = region_open(table->region); /* first: what opens in between is counted */
+    return lines_of_segments(table, open, region_segments(table->region)) * table->region->shape.line_slots;
 }
 
 #if WEIR_ASSERTIONS

@@ -92,6 +92,14 @@ static inline void weir_table_op_shared(struct table_op *op, bool answer)
         op->verdict->reason = WEIR_SHARED;
 }
 
+/* A question that makes no sense. */
+static inline bool table_reject(struct weir_verdict *verdict)
+{
+    if (verdict)
+        *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
+    return false;
+}
+
 /* There is no room for the key, and it does not share: refused. */
 bool weir_table_op_full(struct table_op *op);
 

@@ -172,15 +172,15 @@ static const struct weir_policy *override_policy_at(struct weir_table *table, si
 
 /* ---- operations ---- */
 
-bool weir_override_find(struct weir_table *table, const struct key *key, const struct weir_policy **policy,
-                        int64_t **state)
+const char *weir_override_find(struct weir_table *table, const struct key *key,
+                               const struct weir_policy **policy, int64_t **state)
 {
     size_t at = find_override(table, key->hash, key);
     if (at == override_places(table))
-        return false;
+        return NULL;
     *policy = override_policy_at(table, at);
     *state = override_at(table, at)->state;
-    return true;
+    return override_at(table, at)->text;
 }
 
 bool weir_override_run(struct weir_table *table, const struct key *key, struct stripe *stripe,
@@ -258,7 +258,20 @@ static void set_override_hash(const struct override_change *change, size_t at, u
     atom_store(place, hash, memory_order_release);
 }
 
-/* Puts the key, with the state `after`, into a place that nobody looks at yet. */
+/* Puts the key into a place that nobody looks at yet. */
+static void write_override(const struct weir_table *table, size_t at, const struct key *key, const char *text,
+                           const int64_t *state, size_t words)
+{
+    struct override_entry *own = override_at(table, at);
+    if (table->key_max > 0) {
+        own->length = key->len;
+        if (own->length > 0)
+            memcpy(own->key, key->bytes, own->length);
+    }
+    (void)snprintf(own->text, sizeof own->text, "%s", text);
+    memcpy(own->state, state, words * sizeof *state);
+}
+
 static void fill_override(const struct override_change *change, size_t at)
 {
     struct override_entry *own = override_at(change->table, at);
@@ -267,13 +280,7 @@ static void fill_override(const struct override_change *change, size_t at)
     /* Words keep no ages: those of a key's own limits never come back. */
     change->after[STATE_GENERATION] =
         max64(change->after[STATE_GENERATION], sat_mul((int64_t)(own->number & UINT32_MAX), STATE_AGE));
-    if (change->table->key_max > 0) {
-        own->length = change->key->len;
-        if (own->length > 0)
-            memcpy(own->key, change->key->bytes, own->length);
-    }
-    memcpy(own->text, change->text, sizeof own->text);
-    memcpy(own->state, change->after, change->policy->words * sizeof own->state[0]);
+    write_override(change->table, at, change->key, change->text, change->after, change->policy->words);
     set_override_hash(change, at, change->key->hash);
 }
 
@@ -527,14 +534,6 @@ size_t weir_table_override_text(struct weir_table *table, const void *key, size_
 
 /* ---- a store that brings them back ---- */
 
-const char *weir_override_limits(struct weir_table *table, const struct key *key,
-                                 const struct weir_policy **policy, int64_t **state)
-{
-    if (!weir_override_find(table, key, policy, state))
-        return NULL;
-    return override_at(table, find_override(table, key->hash, key))->text;
-}
-
 size_t weir_override_room(const struct weir_table *table)
 {
     size_t places = override_places(table);
@@ -554,13 +553,8 @@ bool weir_override_restore(struct weir_table *table, const struct key *key, cons
     uint64_t age = (uint64_t)(state[STATE_GENERATION] / STATE_AGE);
     if (age > atom_load(number, memory_order_relaxed) && age <= UINT32_MAX)
         atom_store(number, age, memory_order_relaxed);
-    struct override_entry *own = override_at(table, at);
-    own->number = atom_add(number, 1, memory_order_relaxed) + 1;
-    own->length = table->key_max > 0 ? key->len : 0;
-    if (own->length > 0)
-        memcpy(own->key, key->bytes, own->length);
-    (void)snprintf(own->text, sizeof own->text, "%s", text);
-    memcpy(own->state, state, words * sizeof *state);
+    override_at(table, at)->number = atom_add(number, 1, memory_order_relaxed) + 1;
+    write_override(table, at, key, text, state, words);
     atom_store(override_hash_at(table, at), key->hash, memory_order_release);
     (void)atom_add(&header->overrides, 1, memory_order_relaxed);
     return true;

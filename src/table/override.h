@@ -25,13 +25,10 @@ bool weir_override_check(struct weir_table *table);
 /* What this process has made ready. */
 void weir_override_free(struct weir_table *table);
 
-/* Under the stripe's lock, which also guards the policy and the state, in the region. false: the key has no
- * limits of its own. *policy is NULL if there is no memory to make it ready. */
-bool weir_override_find(struct weir_table *table, const struct key *key, const struct weir_policy **policy,
-                        int64_t **state);
-/* The same; and its limits, as text. NULL: it has none. */
-const char *weir_override_limits(struct weir_table *table, const struct key *key,
-                                 const struct weir_policy **policy, int64_t **state);
+/* The limits of the key's own, as text. NULL: it has none. Under the stripe's lock, which also guards the
+ * policy and the state, in the region. *policy is NULL if there is no memory to make it ready. */
+const char *weir_override_find(struct weir_table *table, const struct key *key,
+                               const struct weir_policy **policy, int64_t **state);
 /* How many keys may have limits of their own. */
 size_t weir_override_room(const struct weir_table *table);
 /* A key that had limits of its own has them again, with a state of them; by who has the table for himself.

@@ -47,16 +47,11 @@ struct own_question {
     const struct own_rate *terms;
     int64_t now, n;
     bool take;
+    int64_t
+        back_ns; /* is given back first, by the key if it is there; what keys share is not given back to */
     struct weir_verdict *verdict;      /* or NULL */
     const struct admission_hook *hook; /* NULL: any key may come in */
 };
-
-static bool reject_own(struct weir_verdict *verdict)
-{
-    if (verdict)
-        *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
-    return false;
-}
 
 /* ---- limits ---- */
 
@@ -154,25 +149,32 @@ struct own_trace { /* of a take: the word before and after it */
     uint64_t before, after;
 };
 
-/* As in words.c. Nothing is ever held here, so a word that says so comes from a damaged file. */
-static enum own_outcome ask_own_slot(struct weir_table *table, struct slot *slot, uint64_t hash,
+/* As in words.c. Nothing is ever held here, so a word that says so comes from a damaged file. What is given
+ * back comes first, and what is given up to now makes nobody full earlier than now. */
+static enum own_outcome ask_own_slot(struct weir_table *table, struct slot_ref ref, uint64_t hash,
                                      const struct own_question *q, struct own_trace *trace)
 {
     for (;;) {
-        uint64_t owner = slot_hash(slot), word = slot_word(slot);
+        uint64_t owner = slot_hash(ref.slot), word = slot_word(ref.slot);
         if (owner != hash || slot_kind(word) == SLOT_TENTATIVE)
             return OWN_GONE;
-        int64_t full_at = (int64_t)slot_value(word);
-        bool allowed = decide_own(q, &full_at);
-        *trace = (struct own_trace){word, slot_pack(SLOT_PLAIN, 0, (uint64_t)full_at)};
-        if (!allowed || !q->take) {
-            if (slot_hash(slot) == hash && slot_word(slot) == word)
+        int64_t before = (int64_t)slot_value(word);
+        int64_t given = min64(before, max64(sat_sub(before, q->back_ns), q->now)), taken = given;
+        bool allowed = decide_own(q, &taken);
+        int64_t after = allowed && q->take ? taken : given;
+        INVARIANT(25, q->take ? after <= q->now + q->terms->span_ns || after == before : after <= before);
+        *trace = (struct own_trace){word, slot_pack(SLOT_PLAIN, 0, (uint64_t)after)};
+        if (after == before) {
+            if (slot_hash(ref.slot) == hash && slot_word(ref.slot) == word)
                 return allowed ? OWN_YES : OWN_NO;
-        } else if (slot_exchange(slot, hash, word, hash, trace->after)) {
-            INVARIANT(25, q->take && slot_value(trace->after) <= (uint64_t)(q->now + q->terms->span_ns));
-            table_touch(table, slot, hash);
-            return OWN_YES;
+            continue;
         }
+        if (!slot_exchange(ref.slot, hash, word, hash, trace->after))
+            continue;
+        if (after < before)
+            region_lower(table->region, ref.segment, ref.line);
+        table_touch(table, ref.slot, hash);
+        return allowed ? OWN_YES : OWN_NO;
     }
 }
 
@@ -233,7 +235,7 @@ static bool ask_own_overflow(struct weir_table *table, const struct edition *edi
     struct stripe *stripe = weir_stripe_lock(table->region, 0);
     weir_slots_clear_overflow_filter(table, edition, q->now);
     weir_overflow_filter_add(table, key->hash);
-    *answer = ask_own_slot(table, shared, OVERFLOW_HASH, q, &trace) == OWN_YES;
+    *answer = ask_own_slot(table, (struct slot_ref){NULL, 0, shared}, OVERFLOW_HASH, q, &trace) == OWN_YES;
     weir_stripe_unlock(stripe);
     if (*answer && weir_slots_came(table, key, q->now)) { /* as in words.c */
         if (slot_exchange(shared, OVERFLOW_HASH, trace.after, OVERFLOW_HASH, trace.before))
@@ -294,55 +296,7 @@ static bool ask_own_key(struct weir_table *table, const struct key *key, struct 
         if (!may_wake(table, edition, ref.slot, key, q))
             return refuse_own(q);
         struct own_trace trace;
-        enum own_outcome outcome = ask_own_slot(table, ref.slot, key->hash, q, &trace);
-        if (outcome != OWN_GONE)
-            return outcome == OWN_YES;
-    }
-}
-
-/* ---- giving back ---- */
-
-/* q->n is 0: what would be told to somebody who takes nothing afterwards. */
-static enum own_outcome give_own_slot(struct weir_table *table, struct slot_ref ref, uint64_t hash,
-                                      const struct own_question *q, int64_t back_ns)
-{
-    for (;;) {
-        uint64_t owner = slot_hash(ref.slot), word = slot_word(ref.slot);
-        if (owner != hash || slot_kind(word) == SLOT_TENTATIVE)
-            return OWN_GONE;
-        int64_t before = (int64_t)slot_value(word);
-        int64_t after = min64(before, max64(sat_sub(before, back_ns), q->now)), judged = after;
-        bool allowed = decide_own(q, &judged);
-        INVARIANT(25, after <= before);
-        if (after == before) {
-            if (slot_hash(ref.slot) == hash && slot_word(ref.slot) == word)
-                return allowed ? OWN_YES : OWN_NO;
-            continue;
-        }
-        if (!slot_exchange(ref.slot, hash, word, hash, slot_pack(SLOT_PLAIN, 0, (uint64_t)after)))
-            continue;
-        region_lower(table->region, ref.segment, ref.line);
-        table_touch(table, ref.slot, hash);
-        return allowed ? OWN_YES : OWN_NO;
-    }
-}
-
-/* A key that is not there owes nothing of its own; what keys without room share is not given back to. */
-static bool give_own_key(struct weir_table *table, const struct key *key, struct own_question *q,
-                         int64_t back_ns)
-{
-    for (;;) {
-        bool answer;
-        const struct edition *edition = table_edition(table);
-        if (!edition) /* a file that says that its limits have changed is damaged: it has none */
-            return refuse_own(q);
-        struct slot_ref ref = weir_slots_find(table, key->hash);
-        if (!ref.slot) {
-            if (ask_own_absent(table, edition, key, q, &answer))
-                return answer;
-            continue;
-        }
-        enum own_outcome outcome = give_own_slot(table, ref, key->hash, q, back_ns);
+        enum own_outcome outcome = ask_own_slot(table, ref, key->hash, q, &trace);
         if (outcome != OWN_GONE)
             return outcome == OWN_YES;
     }
@@ -350,13 +304,19 @@ static bool give_own_key(struct weir_table *table, const struct key *key, struct
 
 /* ---- the verbs ---- */
 
+static bool is_own_call(const struct weir_table *table, const void *key, size_t len,
+                        const struct weir_own_limit *limit, struct own_rate *terms)
+{
+    return weir_table_knows(table, key, len) && table->kind == &weir_table_own &&
+           read_own_rate(table, limit, terms);
+}
+
 static bool ask_own(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
                     const struct weir_own_limit *limit, struct own_question *q)
 {
     struct own_rate terms;
-    if (!weir_table_knows(table, key, len) || table->kind != &weir_table_own || q->n < 1 ||
-        !read_own_rate(table, limit, &terms))
-        return reject_own(q->verdict);
+    if (q->n < 1 || !is_own_call(table, key, len, limit, &terms))
+        return table_reject(q->verdict);
     struct key k = table_key(table, key, len);
     q->terms = &terms;
     q->now = clamp_own_time(region_time(table->region, now_ns));
@@ -399,17 +359,20 @@ bool weir_table_peek_own(struct weir_table *table, const void *key, size_t len,
     return weir_table_peek_own_at(table, clock_now(), key, len, limit, n, verdict);
 }
 
+/* 0 units: what would be told to somebody who takes nothing afterwards. A key that is not there owes nothing
+ * of its own. */
 bool weir_table_give_own_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len,
                             const struct weir_own_limit *limit, int64_t n, struct weir_verdict *verdict)
 {
     struct own_rate terms;
-    if (!weir_table_knows(table, key, len) || table->kind != &weir_table_own || n < 0 ||
-        !read_own_rate(table, limit, &terms))
-        return reject_own(verdict);
+    if (n < 0 || !is_own_call(table, key, len, limit, &terms))
+        return table_reject(verdict);
     struct key k = table_key(table, key, len);
-    struct own_question q = {
-        .terms = &terms, .now = clamp_own_time(region_time(table->region, now_ns)), .verdict = verdict};
-    return give_own_key(table, &k, &q, own_worth(&terms, n));
+    struct own_question q = {.terms = &terms,
+                             .now = clamp_own_time(region_time(table->region, now_ns)),
+                             .back_ns = own_worth(&terms, n),
+                             .verdict = verdict};
+    return ask_own_key(table, &k, &q);
 }
 
 bool weir_table_give_own(struct weir_table *table, const void *key, size_t len,
@@ -483,7 +446,7 @@ static bool own_run_op(struct weir_table *table, const struct key *key, struct t
         return import_debt(table, key, op);
     if (op->reservation && op->verb == VERB_RESERVE)
         *op->reservation = (struct weir_reservation){0};
-    return reject_own(op->verdict);
+    return table_reject(op->verdict);
 }
 
 const struct table_kind weir_table_own = {

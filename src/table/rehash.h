@@ -3,8 +3,8 @@
  * Growing by moving: a larger segment is added, those before it are closed, their keys are moved to it, some
  * at a time, and what they used goes back. So a table that has grown is as large, and as fast, as one that
  * was made for so many keys. Only for tables in memory of the process: nobody is killed between two steps of
- * a move. Why no key is ever gone, or there twice, is in slots.h; wide keys move under the lock of their
- * stripe.
+ * a move. Why no key is ever gone, or there twice: docs/internals/tables.md, 16b; wide keys move under the
+ * lock of their stripe.
  */
 #ifndef WEIR_TABLE_REHASH_H
 #define WEIR_TABLE_REHASH_H

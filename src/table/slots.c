@@ -202,16 +202,6 @@ bool weir_slot_is_idle(struct weir_table *table, const struct edition *edition, 
            weir_slot_word_fresh(table, edition, now - TABLE_GRACE_NS);
 }
 
-/* The floor is at least r - grace whenever something is dropped at the reading r. To raise it to r itself
- * keeps the next ones from having to: it is written once in TABLE_GRACE_NS at the most. */
-static void raise_slots_floor(struct region *region, int64_t now)
-{
-    uint64_t seen = atom_load(&region->header->floor, memory_order_relaxed);
-    while ((int64_t)seen < now - TABLE_GRACE_NS &&
-           !atom_cas(&region->header->floor, &seen, (uint64_t)now, memory_order_seq_cst)) {
-    }
-}
-
 #if WEIR_ASSERTIONS
 /* Has it been as if never used for the time that it must? Asked of the core. */
 static bool is_long_idle(const struct weir_table *table, const struct edition *edition, uint64_t word,
@@ -243,7 +233,7 @@ void weir_slots_clear_overflow_filter(struct weir_table *table, const struct edi
         return;
     INVARIANT(14,
               INTACT(is_long_idle(table, edition, weir_slot_word_convert_shared(table, edition, word), now)));
-    raise_slots_floor(table->region, now);
+    table_raise_floor(table->region, now);
     weir_overflow_filter_clear(table, OVERFLOW_HASH);
 }
 
@@ -259,7 +249,7 @@ bool weir_slots_drop(struct weir_table *table, struct slot *slot, uint64_t hash,
 {
     INVARIANT(18, slot_kind(word) != SLOT_HELD);
     if (slot_kind(word) != SLOT_TENTATIVE)
-        raise_slots_floor(table->region, now);
+        table_raise_floor(table->region, now);
     INVARIANT(15, INTACT(slot_kind(word) == SLOT_TENTATIVE || is_floor_raised(table, now)));
     return weir_slots_empty(table, slot, hash, word);
 }
@@ -338,7 +328,7 @@ static bool fill_slot(struct weir_table *table, const struct slot_room *room, ui
 {
     const struct segment *segment = room->place.segment;
     if (room->hash != 0)
-        raise_slots_floor(table->region, now);
+        table_raise_floor(table->region, now);
     raise_line_reach(segment, hash_to_index(hash, segment->lines), room->distance);
     INVARIANT(13, INTACT(line_reach(segment, hash_to_index(hash, segment->lines)) >= room->distance));
     INVARIANT(15, INTACT(room->hash == 0 || is_floor_raised(table, now)));

@@ -1,58 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where keys live in a table of 16-byte slots, and how they come in and go out without a lock.
+ * Where keys live in a table of 16-byte slots, and how they come in and go out without a lock. The proofs are
+ * in docs/internals/tables.md, 13 to 17, and exact-keys.md.
  *
  * A key's home is a line of four slots in each segment. It may live there or in a line behind, as far as the
  * line's reach tells; the lines within reach, of all segments, are its window. Reach only grows.
  *
- * **A key lives once.** An insert claims a slot for the key with a TENTATIVE word, which nobody has used
- * before, and looks through the whole window again. Of several tentative entries of a key the one in the
- * lowest place stands, the others are removed; a PLAIN one beats them all. An entry X is made PLAIN only by
- * somebody who has seen it, then looked through the window, and found no better one. Let X and Y be entries
- * of one key, and X be inserted before Y. Who makes Y plain has looked after Y came in, hence after X did,
- * and reach was raised before that: so he saw X, or X was gone. If X was plain, or stood lower, he left Y
- * alone; if X stood higher he removed it first, and as its word was unique it can never become plain. So X
- * and Y are never plain at the same time. All of this needs one order of all inserts and looks: they are
- * sequentially consistent. It does not matter who does it: an entry whose inserter was killed is settled by
- * the next who asks for the key.
+ *   coming in   claims a slot with a TENTATIVE word that nobody has used before, looks through the whole
+ *               window again, and makes the entry that stands in the lowest place PLAIN; others are removed.
+ *               Whoever asks for the key settles an entry whose inserter was killed. A key starts at the
+ *               floor at the earliest, and no better than what keys without room share, if it has taken from
+ *               that. All of this is read after the entry was seen; so are the generation and whether the
+ *               segment is closed, and who changes or closes removes every tentative entry that it passes
+ *   going out   raises the floor, then empties the slot, once the key has been as if never used for
+ *               TABLE_GRACE_NS
+ *   moving      under the lock of the key's stripe: held, copied to an open segment, emptied here. Looks go
+ *               through the segments in rising order, and again if one was added meanwhile
+ *   witness     of an exact table: written under the number of the tentative word, before the entry is plain
  *
- * **What is forgotten was as if never used, for everybody.** A slot is dropped when its key has been so for
- * TABLE_GRACE_NS. A thread whose clock reading is older than that could insert the key anew and count its
- * units at a time at which it was not: they would come on top. So, before a slot is dropped at the reading r,
- * `floor` is raised to at least r - TABLE_GRACE_NS, and a key that comes in starts at the floor, if its
- * reading lies before it. Whoever does not find the key reads the floor after the drop.
- *
- * **No key comes in under limits of the past.** Who makes an entry plain looks at the generation after he has
- * seen the entry; a change first sets the generation, then removes every tentative entry it passes. So an
- * entry that came in under the old limits is removed before it is plain, or its inserter sees the new
- * generation.
- * The word it gets is reckoned by that generation, and what it is reckoned from is read before.
- *
- * **A key that moves is never gone, and never there twice.** Growth closes segments, and their keys are moved
- * to the open ones behind them (rehash.c), each under the lock of its stripe: the entry is held, a copy is
- * put into its new place, the old slot is emptied. So there is one at every moment, and of two only the copy
- * can be taken from: whoever meets the other comes to the lock, and looks again. All who look go through the
- * segments in rising order, and again if there is one more at the end of the look: they meet the entry where
- * it was, or where it is. Nothing becomes valid in a closed segment: who makes an entry plain looks whether
- * its segment is open after he has seen the entry; the mover closes the segment first, and then removes every
- * tentative entry it passes. So an entry that came in too late is removed, or its inserter sees that he is
- * too late. When the mover has passed all lines the segment is empty for good.
- *
- * **A witness is its entry's.** Of an exact table an entry is made plain, or held, only when its witness has
- * the number of the tentative word. Who writes a witness reads it, sees that the slot still has that word,
- * and exchanges the witness for one with that number. If the slot had it, every later claim of the slot comes
- * after that moment, and writes a witness with another number: then the exchange fails. So whoever was
- * delayed changes nothing that somebody else relies on. Two keys with the same hash may write to the witness
- * of one entry: the first one has it.
- *
- * **Nobody takes twice by way of the overflow.** A key that finds no room takes from the state that all such
- * keys share. Afterwards it looks whether it has come in meanwhile; and who makes an entry plain reads the
- * shared state after the entry came in, and starts no better than that. One of the two sees the other. If the
- * key has come in and gone again by then, the floor tells: whoever finds it above his reading begins anew.
- * In memory of the process only keys that took from it start from it (overflow_filter.h): a key is noted
- * there before it takes, under the lock of stripe 0, and who makes an entry plain reads the note after the
- * entry came in. Notes are forgotten under the same lock, when what is shared is as if never used: as a drop,
- * after the floor was raised, which is read after the note.
+ * Inserts and looks need one order for all: they are sequentially consistent.
  */
 #ifndef WEIR_TABLE_SLOTS_H
 #define WEIR_TABLE_SLOTS_H

@@ -93,74 +93,53 @@ static void shape_table(struct region_shape *shape, const struct weir_table_opti
     shape->own[OWN_HORIZON] = (uint64_t)(options->horizon_ns ? options->horizon_ns : HORIZON_DEFAULT);
 }
 
-static bool is_boolean_option(int32_t value)
-{
-    return value == 0 || value == 1;
-}
-
 /* What is ignored today could not get a meaning tomorrow. */
-static bool is_spare_zero(const int64_t *spare, size_t count)
+static bool is_spare_used(const struct weir_table_options *o)
 {
-    for (size_t i = 0; i < count; i++)
-        if (spare[i] != 0)
-            return false;
-    return true;
+    for (size_t i = 0; i < sizeof o->spare / sizeof o->spare[0]; i++)
+        if (o->spare[i] != 0)
+            return true;
+    return (o->no_top | o->own_limits) & ~1;
 }
 
 static bool check_table_options(const char *limits, const struct weir_table_options *o,
                                 struct weir_error *err)
 {
-    char message[sizeof err->text];
-    const char *fault = NULL;
-    if (!o->own_limits && !limits)
-        fault = "limits is NULL";
-    else if (o->own_limits && limits)
-        fault = "limits come with each call if own_limits is 1: give NULL here";
-    else if (o->own_limits && (o->key_max > 0 || o->name_bytes > 0))
-        fault = "a table with own_limits keeps hashes: key_max and name_bytes must be 0";
-    else if (o->name_bytes > NAME_BYTES_MAX)
-        fault = "name_bytes is at most 2^40";
-    else if (o->keys == 0)
-        fault = "a table is made for 1 key or more: how many may be busy at the same time?";
-    else if (o->when_full != WEIR_FULL_SHARE && o->when_full != WEIR_FULL_REFUSE)
-        fault = "when_full is WEIR_FULL_SHARE or WEIR_FULL_REFUSE";
-    else if (o->key_max > KEY_BYTES_MAX)
-        fault = "key_max is at most 4096 bytes: without it keys of any length are known by their hashes";
-    else if (o->overrides > OVERRIDES_MAX)
-        fault = "overrides is at most 65536: for more, use a table of their own";
-    else if (o->horizon_ns < 0)
-        fault = "horizon_ns is negative";
-    else if (o->mode < 0 || o->mode > 0777)
-        fault = "mode is a file mode, such as 0600 or 0660";
-    else if (!is_boolean_option(o->no_top) || !is_boolean_option(o->own_limits) ||
-             !is_spare_zero(o->spare, 8))
-        fault = "no_top and own_limits are 0 or 1, spare is 0: set the options to { 0 } first";
-    else if (o->keys > KEYS_MAX) {
-        (void)snprintf(message, sizeof message,
-                       "%zu keys are more than any machine holds: at most 2^40, and 24 bytes for each",
-                       o->keys);
-        fault = message;
-    }
-    if (fault)
-        weir_error_set(err, EINVAL, fault);
-    return !fault;
+    char too_many[sizeof err->text];
+    (void)snprintf(too_many, sizeof too_many,
+                   "%zu keys are more than any machine holds: at most 2^40, and 24 bytes for each", o->keys);
+    const struct {
+        bool is_wrong;
+        const char *message;
+    } checks[] = {
+        {!o->own_limits && !limits, "limits is NULL"},
+        {o->own_limits && limits, "limits come with each call if own_limits is 1: give NULL here"},
+        {o->own_limits && (o->key_max > 0 || o->name_bytes > 0),
+         "a table with own_limits keeps hashes: key_max and name_bytes must be 0"},
+        {o->name_bytes > NAME_BYTES_MAX, "name_bytes is at most 2^40"},
+        {o->keys == 0, "a table is made for 1 key or more: how many may be busy at the same time?"},
+        {o->when_full != WEIR_FULL_SHARE && o->when_full != WEIR_FULL_REFUSE,
+         "when_full is WEIR_FULL_SHARE or WEIR_FULL_REFUSE"},
+        {o->key_max > KEY_BYTES_MAX,
+         "key_max is at most 4096 bytes: without it keys of any length are known by their hashes"},
+        {o->overrides > OVERRIDES_MAX, "overrides is at most 65536: for more, use a table of their own"},
+        {o->horizon_ns < 0, "horizon_ns is negative"},
+        {o->mode < 0 || o->mode > 0777, "mode is a file mode, such as 0600 or 0660"},
+        {is_spare_used(o), "no_top and own_limits are 0 or 1, spare is 0: set the options to { 0 } first"},
+        {o->keys > KEYS_MAX, too_many},
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
+        if (checks[i].is_wrong) {
+            weir_error_set(err, EINVAL, checks[i].message);
+            return false;
+        }
+    return true;
 }
 
 /* ---- the table in this process ---- */
 
-static const struct table_kind *table_kind_of(const struct region_shape *shape)
-{
-    switch (shape->kind) {
-    case REGION_WORDS:
-        return &weir_table_words;
-    case REGION_WIDE:
-        return &weir_table_wide;
-    case REGION_OWN:
-        return &weir_table_own;
-    default:
-        return NULL;
-    }
-}
+static const struct table_kind *const table_kinds[] = {
+    [REGION_WORDS] = &weir_table_words, [REGION_WIDE] = &weir_table_wide, [REGION_OWN] = &weir_table_own};
 
 static struct weir_table *table_on(struct region *region, struct weir_error *err)
 {
@@ -171,7 +150,7 @@ static struct weir_table *table_on(struct region *region, struct weir_error *err
     }
     const struct region_shape *shape = &region->shape;
     table->region = region;
-    table->kind = table_kind_of(shape);
+    table->kind = table_kinds[shape->kind]; /* shape_makes_sense, or our own */
     table->policies = (struct table_policies *)(void *)region->parts[PART_POLICIES];
     table->key_max = shape->own[OWN_KEY_MAX];
     table->is_exact = (shape->flags & REGION_WITNESSED) != 0;
@@ -235,14 +214,13 @@ void weir_table_free(struct weir_table *table)
 }
 
 /* Fills a region that was just made. */
-static bool begin_table(struct weir_table *table, struct edition *edition)
+static void begin_table(struct weir_table *table, struct edition *edition)
 {
     struct table_policies *policies = table->policies;
     if (table->kind != &weir_table_own)
         memcpy(policies->texts[0].text, edition->text, strlen(edition->text) + 1);
     atom_store(&policies->overflow.both.low, OVERFLOW_HASH, memory_order_relaxed);
     atomic_store_explicit(&table->edition, edition, memory_order_release);
-    return true;
 }
 
 /* A shape from a file may say anything that makes sense to the region. */
@@ -345,7 +323,9 @@ static struct weir_table *open_table(const char *path, const char *limits,
         weir_edition_free(edition);
     if (!table)
         return NULL;
-    if (made ? begin_table(table, edition) : join_table(table, path, limits, options, alone, err)) {
+    if (made)
+        begin_table(table, edition);
+    if (made || join_table(table, path, limits, options, alone, err)) {
         weir_region_ready(region);
         weir_error_clear(err);
         return table;
@@ -374,7 +354,7 @@ static struct weir_table *table_kept(struct region *region, struct edition *edit
         weir_edition_free(edition);
         return NULL;
     }
-    (void)begin_table(table, edition);
+    begin_table(table, edition);
     if (weir_history_begin(table) &&
         (!edition->text || weir_history_add(table, edition->generation, edition->text, 0, err)))
         return table;

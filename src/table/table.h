@@ -170,6 +170,16 @@ static inline bool table_wait(struct weir_table *table, unsigned *tries)
     return table_may_wait(table, *tries) && ((*tries)++, table->grower->wait(table->grower, table));
 }
 
+/* Before something is dropped at the reading `now`: the floor is at least `now` - grace then. To raise it to
+ * `now` itself keeps the next ones from having to: it is written once in TABLE_GRACE_NS at the most. */
+static inline void table_raise_floor(struct region *region, int64_t now)
+{
+    uint64_t seen = atom_load(&region->header->floor, memory_order_relaxed);
+    while ((int64_t)seen < now - TABLE_GRACE_NS &&
+           !atom_cas(&region->header->floor, &seen, (uint64_t)now, memory_order_seq_cst)) {
+    }
+}
+
 /* ---- editions: see change.h ---- */
 
 /* To be asked after a word was read: only of the latest edition it is known that the word is of its

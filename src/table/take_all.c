@@ -66,12 +66,6 @@ struct take_all {
     size_t region_count;
 };
 
-static bool reject_all(struct weir_verdict *verdict)
-{
-    *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
-    return false;
-}
-
 /* ---- regions ---- */
 
 /* A region that is mapped twice, because its file was opened twice, has the same id; and so has a copy of a
@@ -142,7 +136,7 @@ static void prepare_part(struct take_all *all, struct take_all_part *part, struc
     part->valid =
         ask->n > 0 && weir_table_knows(ask->table, ask->key, ask->len) && ask->table->kind != &weir_table_own;
     if (!part->valid) {
-        (void)reject_all(&ask->verdict);
+        (void)table_reject(&ask->verdict);
         return;
     }
     unify_table(all, part);
@@ -361,12 +355,6 @@ static enum join_result join_part_word(struct take_all *all, struct take_all_par
     }
 }
 
-static struct journal *stripe_journal(const struct region *region, uint64_t index)
-{
-    uint64_t size = weir_stripe_size(region->shape.journal_size);
-    return &((struct stripe *)(void *)(region->stripes + index * size))->journal;
-}
-
 /* A key comes in, or becomes one of the latest limits, by the journal of its stripe: that is valid by itself,
  * whatever becomes of the question. */
 static enum join_result join_part_wide(struct take_all *all, struct take_all_part *part)
@@ -375,7 +363,7 @@ static enum join_result join_part_wide(struct take_all *all, struct take_all_par
     struct locked_stripe locked;
     struct wide_ref place;
     uint64_t stripe = table_stripe(table, part->key.hash);
-    struct journal *journal = stripe_journal(table->region, stripe);
+    struct journal *journal = &weir_stripe_at(table->region, stripe)->journal;
     while (!weir_wide_join(&locked, table, stripe, journal))
         if (!table_edition(table) || !weir_region_refresh(table->region))
             return NO_ROOM;
@@ -582,7 +570,7 @@ bool weir_take_all_at(struct weir_ask *asks, size_t count, int64_t now_ns)
         return false;
     if (count > WEIR_ALL_MAX) {
         for (size_t i = 0; i < count; i++)
-            (void)reject_all(&asks[i].verdict);
+            (void)table_reject(&asks[i].verdict);
         return false;
     }
     bool valid = prepare_parts(&all, asks, count, now_ns);

@@ -11,21 +11,9 @@
 #include "table/wide_slots.h"
 #include "table/words.h"
 
-static bool reject_table_call(struct weir_verdict *verdict)
-{
-    if (verdict)
-        *verdict = (struct weir_verdict){.reason = WEIR_INVALID, .retry_after_ns = WEIR_FOREVER};
-    return false;
-}
-
 bool weir_table_knows(const struct weir_table *table, const void *bytes, size_t len)
 {
     return table && (bytes || len == 0) && (table->key_max == 0 || len <= table->key_max);
-}
-
-static struct key key_of_bytes(const struct weir_table *table, const void *bytes, size_t len)
-{
-    return table_key(table, bytes, len);
 }
 
 #if WEIR_ASSERTIONS
@@ -65,15 +53,15 @@ bool weir_table_take_key(struct weir_table *table, const struct key *key, int64_
         }
     }
     struct table_op op = {.verb = VERB_TAKE, .now = now, .n = n, .verdict = verdict};
-    return n < 1 ? reject_table_call(verdict) : weir_table_do(table, key, &op);
+    return n < 1 ? table_reject(verdict) : weir_table_do(table, key, &op);
 }
 
 bool weir_table_take_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n,
                         struct weir_verdict *verdict)
 {
     if (__builtin_expect(!weir_table_knows(table, key, len), 0))
-        return reject_table_call(verdict);
-    struct key k = key_of_bytes(table, key, len);
+        return table_reject(verdict);
+    struct key k = table_key(table, key, len);
     return weir_table_take_key(table, &k, region_time(table->region, now_ns), n, verdict);
 }
 
@@ -123,15 +111,22 @@ bool weir_table_take(struct weir_table *table, const void *key, size_t len, int6
     return answer == SLOT_YES;
 }
 
+/* A verb that needs nothing but units. */
+static bool run_verb(struct weir_table *table, enum table_verb verb, int64_t now_ns, const void *key,
+                     size_t len, int64_t n, struct weir_verdict *verdict)
+{
+    if (!weir_table_knows(table, key, len) || n < 1)
+        return table_reject(verdict);
+    struct key k = table_key(table, key, len);
+    struct table_op op = {
+        .verb = verb, .now = region_time(table->region, now_ns), .n = n, .verdict = verdict};
+    return weir_table_do(table, &k, &op);
+}
+
 bool weir_table_peek_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n,
                         struct weir_verdict *verdict)
 {
-    if (!weir_table_knows(table, key, len) || n < 1)
-        return reject_table_call(verdict);
-    struct key k = key_of_bytes(table, key, len);
-    struct table_op op = {
-        .verb = VERB_PEEK, .now = region_time(table->region, now_ns), .n = n, .verdict = verdict};
-    return weir_table_do(table, &k, &op);
+    return run_verb(table, VERB_PEEK, now_ns, key, len, n, verdict);
 }
 
 bool weir_table_peek(struct weir_table *table, const void *key, size_t len, int64_t n,
@@ -156,8 +151,8 @@ bool weir_table_reserve_at(struct weir_table *table, int64_t now_ns, const void 
     struct weir_reservation *r = reservation ? reservation : &own;
     *r = (struct weir_reservation){0};
     if (!weir_table_knows(table, key, len) || n < 1)
-        return reject_table_call(verdict);
-    struct key k = key_of_bytes(table, key, len);
+        return table_reject(verdict);
+    struct key k = table_key(table, key, len);
     struct table_op op = {.verb = VERB_RESERVE,
                           .now = region_time(table->region, now_ns),
                           .n = n,
@@ -195,7 +190,7 @@ bool weir_table_cancel_at(struct weir_table *table, int64_t now_ns, const void *
 {
     if (!weir_table_knows(table, key, len) || !reservation)
         return false;
-    struct key k = key_of_bytes(table, key, len);
+    struct key k = table_key(table, key, len);
     return cancel_key(table, now_ns, &k, reservation);
 }
 
@@ -205,19 +200,9 @@ bool weir_table_cancel(struct weir_table *table, const void *key, size_t len,
     return weir_table_cancel_at(table, clock_now(), key, len, reservation);
 }
 
-static bool do_simple_op(struct weir_table *table, enum table_verb verb, int64_t now_ns, const void *key,
-                         size_t len, int64_t n)
-{
-    if (!weir_table_knows(table, key, len) || n < 1)
-        return false;
-    struct key k = key_of_bytes(table, key, len);
-    struct table_op op = {.verb = verb, .now = region_time(table->region, now_ns), .n = n};
-    return weir_table_do(table, &k, &op);
-}
-
 void weir_table_give_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n)
 {
-    (void)do_simple_op(table, VERB_GIVE, now_ns, key, len, n);
+    (void)run_verb(table, VERB_GIVE, now_ns, key, len, n, NULL);
 }
 
 void weir_table_give(struct weir_table *table, const void *key, size_t len, int64_t n)
@@ -227,7 +212,7 @@ void weir_table_give(struct weir_table *table, const void *key, size_t len, int6
 
 bool weir_table_charge_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n)
 {
-    return do_simple_op(table, VERB_CHARGE, now_ns, key, len, n);
+    return run_verb(table, VERB_CHARGE, now_ns, key, len, n, NULL);
 }
 
 bool weir_table_charge(struct weir_table *table, const void *key, size_t len, int64_t n)
@@ -237,7 +222,7 @@ bool weir_table_charge(struct weir_table *table, const void *key, size_t len, in
 
 void weir_table_reset_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len)
 {
-    (void)do_simple_op(table, VERB_RESET, now_ns, key, len, 1);
+    (void)run_verb(table, VERB_RESET, now_ns, key, len, 1, NULL);
 }
 
 void weir_table_reset(struct weir_table *table, const void *key, size_t len)
@@ -250,7 +235,7 @@ size_t weir_table_explain_at(struct weir_table *table, int64_t now_ns, const voi
 {
     if (!weir_table_knows(table, key, len) || (!limits && count > 0))
         return 0;
-    struct key k = key_of_bytes(table, key, len);
+    struct key k = table_key(table, key, len);
     struct table_op op = {.verb = VERB_EXPLAIN,
                           .now = region_time(table->region, now_ns),
                           .n = 1,
@@ -271,7 +256,7 @@ static bool do_op_by_hash(struct weir_table *table, enum table_verb verb, int64_
                           int64_t n, struct weir_verdict *verdict)
 {
     if (!table || table->key_max > 0 || n < 1)
-        return reject_table_call(verdict);
+        return table_reject(verdict);
     struct key key = {.bytes = "", .hash = hash};
     struct table_op op = {
         .verb = verb, .now = region_time(table->region, now_ns), .n = n, .verdict = verdict};
@@ -360,4 +345,46 @@ bool weir_table_cancel_by_hash(struct weir_table *table, int64_t now_ns, uint64_
 void weir_table_prefetch(struct weir_table *table, const void *key, size_t len)
 {
     table->kind->prefetch(table, table_hash(table, key, len));
+}
+
+/* ---- many takes at once ---- */
+
+/* A take of a large table mostly waits for memory: so first all keys are hashed and their lines asked for,
+ * and then decided on, when they have arrived. Processors can have some more than 10 on the way. */
+#define FLIGHT 32
+
+static size_t take_prefetched(struct weir_ask *asks, size_t count, int64_t now_ns)
+{
+    struct key keys[FLIGHT];
+    size_t passed = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct weir_ask *ask = &asks[i];
+        keys[i].hash = 0;
+        if (weir_table_knows(ask->table, ask->key, ask->len)) {
+            keys[i] = table_key(ask->table, ask->key, ask->len);
+            ask->table->kind->prefetch(ask->table, keys[i].hash);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct weir_ask *ask = &asks[i];
+        bool allowed = keys[i].hash != 0 ? weir_table_take_key(ask->table, &keys[i],
+                                                               region_time(ask->table->region, now_ns),
+                                                               ask->n, &ask->verdict)
+                                         : table_reject(&ask->verdict);
+        passed += allowed;
+    }
+    return passed;
+}
+
+size_t weir_take_each_at(struct weir_ask *asks, size_t count, int64_t now_ns)
+{
+    size_t passed = 0;
+    for (size_t i = 0; asks && i < count; i += FLIGHT)
+        passed += take_prefetched(asks + i, count - i < FLIGHT ? count - i : FLIGHT, now_ns);
+    return passed;
+}
+
+size_t weir_take_each(struct weir_ask *asks, size_t count)
+{
+    return weir_take_each_at(asks, count, clock_now());
 }

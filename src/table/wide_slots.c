@@ -318,21 +318,11 @@ bool weir_wide_droppable(struct locked_stripe *locked, const struct wide_ref *pl
            now - TABLE_GRACE_NS;
 }
 
-/* Fresh states begin at the floor at the earliest. So a thread that read the clock long ago cannot count a
- * key's units at a time before the key was forgotten. */
-static void wide_raise_floor(struct region_header *header, int64_t now)
-{
-    uint64_t floor = atom_load(&header->floor, memory_order_relaxed);
-    while ((int64_t)floor < now - TABLE_GRACE_NS &&
-           !atom_cas(&header->floor, &floor, (uint64_t)now, memory_order_seq_cst)) {
-    }
-}
-
 void weir_wide_forget(struct locked_stripe *locked, const struct wide_ref *place, int64_t now)
 {
     uint64_t hash = wide_hash(place->slot);
     INVARIANT(14, INTACT(locked->table->recovery || is_idle(locked, place, now)));
-    wide_raise_floor(locked->table->region->header, now);
+    table_raise_floor(locked->table->region, now);
     INVARIANT(15, INTACT(region_floor(locked->table->region) >= now - TABLE_GRACE_NS));
     atom_store(&place->slot->hash, 0, memory_order_release);
     if (hash == OVERFLOW_HASH) {

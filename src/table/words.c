@@ -510,6 +510,17 @@ uint64_t weir_words_line(const struct weir_table *table, uint64_t line)
     return line > retired ? line : retired;
 }
 
+/* The first slot of that line, counted over all segments. false: there are no more. */
+static bool find_words_line(struct weir_table *table, uint64_t line, struct slot_ref *place)
+{
+    place->segment = weir_words_segment(table, &line);
+    if (!place->segment)
+        return false;
+    place->line = line;
+    place->slot = region_slot(place->segment, line * LINE_SLOTS);
+    return true;
+}
+
 /* Brings the slot's word to the latest generation; gives what the slot has then. In a table that changes a
  * tentative entry goes: its inserter may be about to make it plain under the limits of before, after the
  * sweep has passed by. */
@@ -558,13 +569,10 @@ size_t weir_words_sweep(struct weir_table *table, int64_t now, uint64_t line, ui
 {
     const struct edition *edition = table_edition(table);
     size_t cleared = 0;
-    for (uint64_t i = weir_words_line(table, line) - line; edition && i < lines; i++) {
-        uint64_t at = line + i, hash;
-        struct slot_ref place = {.segment = weir_words_segment(table, &at)};
-        if (!place.segment)
-            break;
-        place.line = at;
-        place.slot = region_slot(place.segment, at * LINE_SLOTS);
+    struct slot_ref place;
+    for (uint64_t i = weir_words_line(table, line) - line;
+         edition && i < lines && find_words_line(table, line + i, &place); i++) {
+        uint64_t hash;
         for (int s = 0; s < LINE_SLOTS; s++, place.slot++) {
             uint64_t word = convert_in_place(table, &edition, place, &hash);
             while (hash != 0 && slot_kind(word) == SLOT_HELD && !weir_override_has(table, hash))
@@ -584,14 +592,11 @@ uint64_t weir_words_count(struct weir_table *table, int64_t now, uint64_t line, 
 {
     const struct edition *edition = table_edition(table);
     uint64_t keys = 0;
-    for (uint64_t i = weir_words_line(table, line) - line; edition && i < lines; i++) {
-        uint64_t at = line + i;
-        struct segment *segment = weir_words_segment(table, &at);
-        if (!segment)
-            break;
-        struct slot *slot = region_slot(segment, at * LINE_SLOTS);
-        for (int s = 0; s < LINE_SLOTS; s++, slot++) {
-            uint64_t hash = slot_hash(slot), word = slot_word(slot);
+    struct slot_ref place;
+    for (uint64_t i = weir_words_line(table, line) - line;
+         edition && i < lines && find_words_line(table, line + i, &place); i++) {
+        for (int s = 0; s < LINE_SLOTS; s++, place.slot++) {
+            uint64_t hash = slot_hash(place.slot), word = slot_word(place.slot);
             keys += hash != 0 && slot_kind(word) != SLOT_TENTATIVE &&
                     !weir_slot_is_idle(table, edition, hash, word, now);
         }
@@ -650,12 +655,8 @@ bool weir_words_each(struct weir_table *table, int64_t now, weir_each_key *each,
     const struct edition *edition = table_edition(table);
     struct slot_ref place;
     for (uint64_t line = weir_words_line(table, 0); edition; line++) {
-        uint64_t at = line;
-        place.segment = weir_words_segment(table, &at);
-        if (!place.segment)
+        if (!find_words_line(table, line, &place))
             return true;
-        place.line = at;
-        place.slot = region_slot(place.segment, at * LINE_SLOTS);
         for (int s = 0; s < LINE_SLOTS; s++, place.slot++)
             if (!words_list_slot(table, edition, place, now, each, arg))
                 return false;

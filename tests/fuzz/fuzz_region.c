@@ -20,6 +20,7 @@
 #include "os/boot.h"
 #include "region/layout.h"
 #include "region/stripe.h"
+#include "unit/region/damage.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -200,9 +201,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (good.path[0] == '\0')
         prepare();
-#if WEIR_ASSERTIONS
-    weir_region_scribbled = true;
-#endif
+    expect_damage(true);
     if (size == 0)
         return 0;
     size_t length = spoil(data[0] % FILES, data + 1, size - 1);

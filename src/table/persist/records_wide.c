@@ -48,7 +48,7 @@ bool weir_override_put_record(const struct persist *persist, struct weir_table *
 {
     const struct weir_policy *policy;
     int64_t *state;
-    const char *text = weir_override_limits(table, key, &policy, &state);
+    const char *text = weir_override_find(table, key, &policy, &state);
     if (!text)
         return false;
     if (!policy) { /* out of memory */

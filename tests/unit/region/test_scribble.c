@@ -18,6 +18,7 @@
 #include "region/layout.h"
 #include "region/stripe.h"
 #include "table/table.h"
+#include "unit/region/damage.h"
 
 #define KEYS     40
 #define PATIENCE 100 /* seconds until a child that hangs is ended */
@@ -358,9 +359,7 @@ static int64_t scribble_on(size_t which, int64_t rounds, int64_t calls)
         pid_t child = fork();
         if (child == 0) {
             (void)alarm(PATIENCE);
-#if WEIR_ASSERTIONS
-            weir_region_scribbled = true;
-#endif
+            expect_damage(true);
             int result = run(&r, calls);
             (void)fflush(stdout);
             _exit(result);

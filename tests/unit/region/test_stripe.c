@@ -12,6 +12,7 @@
 #include "check.h"
 #include "region/layout.h"
 #include "region/stripe.h"
+#include "unit/region/damage.h"
 
 #define STRIPES 8
 #define CELLS   64
@@ -743,15 +744,6 @@ static void scribble(struct rng *rng, struct ground *g, struct journal *journal,
     atomic_store(&journal->used,
                  (uint32_t)rng_magnitude(rng, rng_between(rng, 0, 3) ? (int64_t)room : UINT32_MAX));
     atomic_store(&journal->state, (uint32_t)rng_between(rng, 0, 4));
-}
-
-/* While a test writes to a region from outside assertions about it say nothing. */
-static void expect_damage(bool damage)
-{
-#if WEIR_ASSERTIONS
-    weir_region_scribbled = damage;
-#endif
-    (void)damage;
 }
 
 TEST(a_damaged_journal_harms_nothing_but_what_may_be_saved)
